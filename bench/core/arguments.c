@@ -1,0 +1,646 @@
+/*
+ * A row of the table says where its value goes, what it may be and which commands take
+ * it. Checks between options come after all of them are read.
+ */
+#include "bench/core/arguments.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/pattern.h"
+#include "bench/core/sizes.h"
+#include "bench/core/workloads.h"
+
+struct choice {
+    const char *name; /* NULL ends a list */
+    int value;
+};
+
+enum kind {
+    KIND_SIZE,
+    KIND_BYTES,
+    KIND_INT,
+    KIND_REAL,
+    KIND_CHOICE,
+    KIND_TEXT,
+    KIND_FLAG
+};
+
+enum {
+    ON_SWEEP = 1 << BENCH_ALLREDUCE | 1 << BENCH_BROADCAST,
+    ON_LATENCY = 1 << BENCH_LATENCY,
+    ON_WORKLOAD = 1 << BENCH_WORKLOAD,
+    ON_IDLE = 1 << BENCH_IDLE,
+    ON_OVERLAP = 1 << BENCH_OVERLAP,
+    ON_SIZED = ON_SWEEP | ON_LATENCY,
+    ON_TIMED = ON_SIZED | ON_WORKLOAD | ON_OVERLAP,
+    ON_COMPARED = ON_SIZED | ON_WORKLOAD,
+    ON_ALL = ON_TIMED | ON_IDLE
+};
+
+struct option {
+    const char *name; /* without the dashes */
+    const struct choice *choices; /* of a CHOICE */
+    const char *value; /* what --help calls the value */
+    const char *help;
+    size_t offset; /* in struct bench_arguments */
+    double min, max; /* of an INT or REAL */
+    unsigned commands; /* bit per enum bench_command */
+    enum kind kind; /* how the value is read */
+    char letter; /* nccl-tests'; 0: none */
+};
+
+static const char *const command_names[BENCH_COMMAND_COUNT] = {
+    [BENCH_ALLREDUCE] = "allreduce",
+    [BENCH_BROADCAST] = "broadcast",
+    [BENCH_LATENCY] = "latency",
+    [BENCH_WORKLOAD] = "workload",
+    [BENCH_IDLE] = "idle",
+    [BENCH_OVERLAP] = "overlap",
+};
+
+static const struct choice dtype_choices[] = {
+#define DTYPE_CHOICE(symbol, number, name, bytes) { (name), (number) },
+    TUTTI_DTYPE_MAP(DTYPE_CHOICE)
+#undef DTYPE_CHOICE
+            { "half", TUTTI_FLOAT16 },
+    { "float", TUTTI_FLOAT32 },
+    { "double", TUTTI_FLOAT64 },
+    { NULL, 0 },
+};
+
+static const struct choice op_choices[] = {
+#define OP_CHOICE(symbol, number, name) { (name), (number) },
+    TUTTI_REDUCE_MAP(OP_CHOICE)
+#undef OP_CHOICE
+            { "avg", TUTTI_AVERAGE },
+    { "prod", TUTTI_PRODUCT },
+    { NULL, 0 },
+};
+
+static const struct choice collective_choices[] = {
+    { "allreduce", TUTTI_ALLREDUCE },
+    { "broadcast", TUTTI_BROADCAST },
+    { NULL, 0 },
+};
+
+static const struct choice compare_choices[] = {
+    { "mpi", BENCH_COMPARE_MPI },
+    { "mpi-tuned", BENCH_COMPARE_MPI_TUNED },
+    { NULL, 0 },
+};
+
+static const struct choice memory_choices[] = {
+    { "private", BENCH_PRIVATE },
+    { "arena", BENCH_ARENA },
+    { NULL, 0 },
+};
+
+static const struct choice compute_choices[] = {
+    { "device", BENCH_DEVICE },
+    { "cpu", BENCH_CPU },
+    { NULL, 0 },
+};
+
+static const struct option options[] = {
+#define ROW(kind_of, char_of, name_of, commands_of, help_of, ...) \
+    { .kind = (kind_of), \
+        .letter = (char_of), \
+        .name = (name_of), \
+        .commands = (commands_of), \
+        .help = (help_of), \
+        __VA_ARGS__ },
+#define AT(field) .offset = offsetof(struct bench_arguments, field)
+#define SIZE(letter, name, field, commands, value_name, help) \
+    ROW(KIND_SIZE, letter, name, commands, help, AT(field), .value = (value_name))
+#define BYTES(letter, name, commands, value_name, help) \
+    ROW(KIND_BYTES, letter, name, commands, help, .value = (value_name))
+#define INT(letter, name, field, low, high, commands, value_name, help) \
+    ROW(KIND_INT, letter, name, commands, help, AT(field), .value = (value_name), \
+            .min = (low), .max = (high))
+#define REAL(letter, name, field, low, high, commands, value_name, help) \
+    ROW(KIND_REAL, letter, name, commands, help, AT(field), .value = (value_name), \
+            .min = (low), .max = (high))
+#define CHOICE(letter, name, field, list, commands, value_name, help) \
+    ROW(KIND_CHOICE, letter, name, commands, help, AT(field), .value = (value_name), \
+            .choices = (list))
+#define TEXT(letter, name, field, commands, value_name, help) \
+    ROW(KIND_TEXT, letter, name, commands, help, AT(field), .value = (value_name))
+#define FLAG(letter, name, field, commands, help) \
+    ROW(KIND_FLAG, letter, name, commands, help, AT(field))
+#include "bench/core/arguments.def"
+#undef FLAG
+#undef TEXT
+#undef CHOICE
+#undef REAL
+#undef INT
+#undef BYTES
+#undef SIZE
+#undef AT
+#undef ROW
+};
+
+enum {
+    OPTION_COUNT = sizeof options / sizeof options[0]
+};
+
+/* Writes the error; returns false for its caller to return. */
+__attribute__((format(printf, 2, 3))) static bool complain(
+        struct bench_arguments *arguments, const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    (void)vsnprintf(arguments->error, sizeof arguments->error, format, values);
+    va_end(values);
+    return false;
+}
+
+static const char *choice_name(const struct choice *choices, int value)
+{
+    for (; choices->name != NULL; choices++) {
+        if (choices->value == value) {
+            return choices->name;
+        }
+    }
+    return NULL;
+}
+
+const char *bench_command_name(enum bench_command command)
+{
+    return command_names[command];
+}
+
+const char *bench_compare_name(enum bench_compare compare)
+{
+    return choice_name(compare_choices, (int)compare);
+}
+
+const char *bench_memory_name(enum bench_memory memory)
+{
+    return choice_name(memory_choices, (int)memory);
+}
+
+const char *bench_dtype_name(tutti_dtype dtype)
+{
+    return choice_name(dtype_choices, (int)dtype);
+}
+
+const char *bench_redop_name(tutti_collective collective, tutti_reduce_op op)
+{
+    return collective == TUTTI_ALLREDUCE ? choice_name(op_choices, (int)op) : "none";
+}
+
+/* "a, b or c" would need to know the last: "a, b, c". Longer lists are cut. */
+static void list_choices(const struct choice *choices, char *text, size_t capacity)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (; choices->name != NULL && used < capacity; choices++) {
+        int length = snprintf(text + used, capacity - used, "%s%s",
+                used == 0 ? "" : ", ", choices->name);
+
+        used += length < 0 ? capacity : (size_t)length;
+    }
+}
+
+static void *field_of(struct bench_arguments *arguments, const struct option *option)
+{
+    return (char *)arguments + option->offset;
+}
+
+static bool store_choice(struct bench_arguments *arguments, const struct option *option,
+        const char *text)
+{
+    char list[256];
+
+    for (const struct choice *c = option->choices; c->name != NULL; c++) {
+        if (strcmp(c->name, text) == 0) {
+            *(int *)field_of(arguments, option) = c->value;
+            return true;
+        }
+    }
+    list_choices(option->choices, list, sizeof list);
+    return complain(arguments, "--%s: '%s' is not one of %s", option->name, text, list);
+}
+
+static bool store_number(struct bench_arguments *arguments, const struct option *option,
+        const char *text)
+{
+    char *end = NULL;
+    double real;
+    long whole = 0;
+
+    errno = 0;
+    if (option->kind == KIND_INT) {
+        whole = strtol(text, &end, 10);
+        real = (double)whole;
+    } else {
+        real = strtod(text, &end);
+    }
+    if (end == text || *end != '\0' || errno != 0) {
+        return complain(arguments, "--%s: '%s' is not a number", option->name, text);
+    }
+    /* written so that NaN is refused too */
+    if (!(real >= option->min && real <= option->max)) {
+        return complain(arguments, "--%s: %s is outside %.10g..%.10g", option->name,
+                text, option->min, option->max);
+    }
+    if (option->kind == KIND_INT) {
+        *(int *)field_of(arguments, option) = (int)whole;
+    } else {
+        *(double *)field_of(arguments, option) = real;
+    }
+    return true;
+}
+
+static bool store_size(struct bench_arguments *arguments, const struct option *option,
+        const char *text)
+{
+    uint64_t bytes;
+
+    if (!bench_size_parse(text, &bytes)) {
+        return complain(arguments,
+                "--%s: '%s' is not a size: digits, then perhaps k, m or g",
+                option->name, text);
+    }
+    if (option->kind == KIND_BYTES) {
+        arguments->min_bytes = bytes;
+        arguments->max_bytes = bytes;
+    } else {
+        *(uint64_t *)field_of(arguments, option) = bytes;
+    }
+    return true;
+}
+
+static bool store(struct bench_arguments *arguments, const struct option *option,
+        const char *text)
+{
+    switch (option->kind) {
+    case KIND_SIZE:
+    case KIND_BYTES:
+        return store_size(arguments, option, text);
+    case KIND_INT:
+    case KIND_REAL:
+        return store_number(arguments, option, text);
+    case KIND_CHOICE:
+        return store_choice(arguments, option, text);
+    case KIND_TEXT:
+        *(const char **)field_of(arguments, option) = text;
+        return true;
+    case KIND_FLAG:
+        *(bool *)field_of(arguments, option) = true;
+        return true;
+    }
+    return false;
+}
+
+static const struct option *find_letter(char letter)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (options[i].letter != '\0' && options[i].letter == letter) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct option *find_name(const char *name, size_t length)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (strlen(options[i].name) == length &&
+                strncmp(options[i].name, name, length) == 0) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+/* The option that an argument names; *value is set when it is in the same argument. */
+static const struct option *find_option(const char *argument, const char **value)
+{
+    const char *equals = strchr(argument, '=');
+    const char *name = argument + 2;
+
+    if (argument[1] != '-') {
+        *value = argument[2] == '\0' ? NULL : argument + 2;
+        return find_letter(argument[1]);
+    }
+    *value = equals == NULL ? NULL : equals + 1;
+    return find_name(name, equals == NULL ? strlen(name) : (size_t)(equals - name));
+}
+
+/* The arguments that are left to read. */
+struct cursor {
+    char **at;
+    char **end;
+};
+
+static bool parse_option(struct bench_arguments *arguments, struct cursor *cursor)
+{
+    const char *argument = *cursor->at++;
+    const char *command = bench_command_name((enum bench_command)arguments->command);
+    const char *value;
+    const struct option *option = find_option(argument, &value);
+
+    if (option == NULL) {
+        return complain(arguments, "unknown option '%s'; see --help", argument);
+    }
+    if ((option->commands & 1U << arguments->command) == 0) {
+        return complain(arguments, "'%s' is not an option of %s; see --help", argument,
+                command);
+    }
+    if (option->kind == KIND_FLAG && value != NULL) {
+        return complain(arguments, "'%s': --%s takes no value", argument, option->name);
+    }
+    if (option->kind != KIND_FLAG && value == NULL) {
+        if (cursor->at == cursor->end) {
+            return complain(arguments, "'%s' needs a value", argument);
+        }
+        value = *cursor->at++;
+    }
+    return store(arguments, option, value);
+}
+
+static bool parse_command(struct bench_arguments *arguments, struct cursor *cursor)
+{
+    if (cursor->at == cursor->end) {
+        return complain(arguments,
+                "no command given: allreduce, broadcast, latency, "
+                "workload, idle or overlap; see --help");
+    }
+    for (int i = 0; i < BENCH_COMMAND_COUNT; i++) {
+        if (strcmp(command_names[i], *cursor->at) == 0) {
+            arguments->command = i;
+            cursor->at++;
+            return true;
+        }
+    }
+    return complain(arguments,
+            "unknown command '%s': allreduce, broadcast, latency, workload, idle or "
+            "overlap; see --help",
+            *cursor->at);
+}
+
+static bool check_workload(struct bench_arguments *arguments)
+{
+    const char *name = arguments->name;
+
+    if (name == NULL) {
+        return complain(arguments,
+                "workload needs a name: resnet50, bert-base, "
+                "bert-large, gpt2, small1000 or all");
+    }
+    if (arguments->command == BENCH_WORKLOAD && strcmp(name, "all") == 0) {
+        return true;
+    }
+    for (size_t i = 0; bench_workload_names[i] != NULL; i++) {
+        if (strcmp(bench_workload_names[i], name) == 0) {
+            return true;
+        }
+    }
+    return complain(arguments,
+            "unknown workload '%s': resnet50, bert-base, bert-large, gpt2 or small1000",
+            name);
+}
+
+/* The largest size of a tensor: products with counts and factors stay below 2^64. */
+#define SIZE_LIMIT (UINT64_C(1) << 48)
+
+static bool check_sizes(struct bench_arguments *arguments)
+{
+    size_t element = bench_dtype_bytes((tutti_dtype)arguments->dtype);
+
+    if (arguments->max_bytes < arguments->min_bytes) {
+        return complain(arguments,
+                "--max-bytes %" PRIu64 " is below --min-bytes %" PRIu64,
+                arguments->max_bytes, arguments->min_bytes);
+    }
+    if (arguments->max_bytes > SIZE_LIMIT) {
+        return complain(arguments, "--max-bytes %" PRIu64 " is above 2^48",
+                arguments->max_bytes);
+    }
+    if (arguments->min_bytes < element) {
+        return complain(arguments, "%" PRIu64 " bytes hold no %s", arguments->min_bytes,
+                bench_dtype_name((tutti_dtype)arguments->dtype));
+    }
+    return true;
+}
+
+static bool check_operation(struct bench_arguments *arguments)
+{
+    struct bench_operation operation = {
+        .collective = (tutti_collective)arguments->collective,
+        .dtype = (tutti_dtype)arguments->dtype,
+        .op = (tutti_reduce_op)arguments->op,
+    };
+    const char *dtype = bench_dtype_name(operation.dtype);
+
+    if (!bench_operation_is_valid(&operation)) {
+        return complain(arguments, "%s of %s does not exist",
+                bench_redop_name(operation.collective, operation.op), dtype);
+    }
+    if (arguments->compare == BENCH_COMPARE_NONE) {
+        return true;
+    }
+    if (arguments->rounds < 5) {
+        return complain(arguments, "--compare needs --rounds of at least 5, not %d",
+                arguments->rounds);
+    }
+    if (operation.collective != TUTTI_ALLREDUCE) {
+        return true;
+    }
+    if (operation.op == TUTTI_AVERAGE || operation.dtype == TUTTI_FLOAT16 ||
+            operation.dtype == TUTTI_BFLOAT16) {
+        return complain(arguments, "--compare: MPI has no %s of %s",
+                bench_redop_name(operation.collective, operation.op), dtype);
+    }
+    return true;
+}
+
+/* Not a size that can be asked for. */
+#define DEFAULT_SIZE UINT64_MAX
+
+/*
+ * Latency is that of 4 bytes, or of one element where that is more. Where only one end
+ * is given, the other gives way.
+ */
+static void set_default_sizes(struct bench_arguments *arguments)
+{
+    size_t element = bench_dtype_bytes((tutti_dtype)arguments->dtype);
+    uint64_t first = 8;
+    uint64_t last = UINT64_C(32) << 20;
+
+    if (arguments->command == BENCH_LATENCY) {
+        first = element > 4 ? element : 4;
+        last = first;
+    }
+    if (arguments->min_bytes == DEFAULT_SIZE) {
+        arguments->min_bytes =
+                first < arguments->max_bytes ? first : arguments->max_bytes;
+    }
+    if (arguments->max_bytes == DEFAULT_SIZE) {
+        arguments->max_bytes =
+                last > arguments->min_bytes ? last : arguments->min_bytes;
+    }
+}
+
+/* Defaults that depend on the command, and checks between options. */
+static bool finish(struct bench_arguments *arguments)
+{
+    set_default_sizes(arguments);
+    if (arguments->command == BENCH_WORKLOAD || arguments->command == BENCH_OVERLAP) {
+        if (!check_workload(arguments)) {
+            return false;
+        }
+    } else if (arguments->command != BENCH_IDLE && !check_sizes(arguments)) {
+        return false;
+    }
+    if (arguments->factor != 0 && arguments->step_bytes != 0) {
+        return complain(arguments, "--factor and --step exclude each other");
+    }
+    if (arguments->factor == 0) {
+        arguments->factor = 2;
+    }
+    return check_operation(arguments);
+}
+
+static void set_defaults(struct bench_arguments *arguments)
+{
+    arguments->name = arguments->command == BENCH_OVERLAP ? "resnet50" : NULL;
+    arguments->min_bytes = DEFAULT_SIZE;
+    arguments->max_bytes = DEFAULT_SIZE;
+    arguments->warmup = -1;
+    arguments->aggregate = 1;
+    arguments->checks = 1;
+    arguments->rounds = 5;
+    arguments->collective =
+            arguments->command == BENCH_BROADCAST ? TUTTI_BROADCAST : TUTTI_ALLREDUCE;
+    arguments->dtype = TUTTI_FLOAT32;
+    arguments->op = TUTTI_SUM;
+    arguments->average = BENCH_MAX;
+    arguments->seconds = 10;
+    arguments->backward_ms = 100;
+}
+
+/* --help and --version anywhere win over everything else. */
+static bool wants_text(struct bench_arguments *arguments, const struct cursor *cursor)
+{
+    for (char **at = cursor->at; at < cursor->end; at++) {
+        arguments->help |= strcmp(*at, "--help") == 0 || strcmp(*at, "-h") == 0;
+        arguments->version |= strcmp(*at, "--version") == 0 || strcmp(*at, "-V") == 0;
+    }
+    return arguments->help || arguments->version;
+}
+
+/* Options and, for workload, its name. */
+static bool parse_argument(struct bench_arguments *arguments, struct cursor *cursor)
+{
+    const char *argument = *cursor->at;
+
+    if (argument[0] == '-' && argument[1] != '\0') {
+        return parse_option(arguments, cursor);
+    }
+    if (arguments->command == BENCH_WORKLOAD && arguments->name == NULL) {
+        arguments->name = argument;
+        cursor->at++;
+        return true;
+    }
+    return complain(arguments, "unexpected argument '%s'; see --help", argument);
+}
+
+bool bench_arguments_parse(struct bench_arguments *arguments, int argc, char **argv)
+{
+    struct cursor cursor = { .at = argv + 1, .end = argv + argc };
+
+    *arguments = (struct bench_arguments){ .command = BENCH_ALLREDUCE };
+    if (wants_text(arguments, &cursor)) {
+        return true;
+    }
+    if (!parse_command(arguments, &cursor)) {
+        return false;
+    }
+    set_defaults(arguments);
+    while (cursor.at < cursor.end) {
+        if (!parse_argument(arguments, &cursor)) {
+            return false;
+        }
+    }
+    return finish(arguments);
+}
+
+static void print_option(FILE *out, const struct option *option)
+{
+    char left[48];
+    char list[256];
+    char letter[5] = "    ";
+
+    if (option->letter != '\0') {
+        (void)snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    }
+    (void)snprintf(left, sizeof left, "%s--%s%s%s", letter, option->name,
+            option->value == NULL ? "" : " ",
+            option->value == NULL ? "" : option->value);
+    (void)fprintf(out, "  %-25s %s\n", left, option->help);
+    if (option->choices != NULL) {
+        list_choices(option->choices, list, sizeof list);
+        (void)fprintf(out, "  %-25s   %s\n", "", list);
+    }
+}
+
+/* The options that exactly these commands take. */
+static void print_options(FILE *out, unsigned commands)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (options[i].commands == commands) {
+            print_option(out, &options[i]);
+        }
+    }
+}
+
+void bench_arguments_help(FILE *out)
+{
+    static const struct {
+        unsigned commands;
+        const char *title;
+    } groups[] = {
+        { ON_ALL, "All commands" },
+        { ON_TIMED, "All but idle" },
+        { ON_COMPARED, "allreduce, broadcast, latency, workload" },
+        { ON_SIZED, "allreduce, broadcast, latency" },
+        { ON_SWEEP, "allreduce, broadcast" },
+        { ON_LATENCY | ON_WORKLOAD, "latency, workload" },
+        { ON_IDLE, "idle" },
+        { ON_OVERLAP, "overlap" },
+    };
+
+    (void)fputs(
+            "usage: tutti-bench COMMAND [options]\n"
+            "\n"
+            "Measures tutti over the ranks of this job; start it with tuttirun or "
+            "mpirun.\n"
+            "\n"
+            "  allreduce       a sweep over sizes, in the columns of nccl-tests\n"
+            "  broadcast       the same for broadcast\n"
+            "  latency         one operation at a time, from submission to completion\n"
+            "  workload NAME   all gradients of a network, submitted in reverse "
+            "order:\n"
+            "                  resnet50, bert-base, bert-large, gpt2, small1000, or "
+            "all\n"
+            "  idle            processor time and context switches while nothing is "
+            "asked\n"
+            "  overlap         communication during a backward pass, layer by layer\n"
+            "\n"
+            "Exit status: 0; 1 when a value is wrong or an operation failed; 2 for "
+            "bad\n"
+            "arguments.\n",
+            out);
+    for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
+        (void)fprintf(out, "\n%s:\n", groups[g].title);
+        print_options(out, groups[g].commands);
+    }
+}

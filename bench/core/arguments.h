@@ -1,0 +1,92 @@
+/*
+ * The command line: one table of options, from which parsing, range checks and --help
+ * come.
+ */
+#ifndef TUTTI_BENCH_CORE_ARGUMENTS_H
+#define TUTTI_BENCH_CORE_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <tutti/tutti.h>
+
+enum bench_command {
+    BENCH_ALLREDUCE,
+    BENCH_BROADCAST,
+    BENCH_LATENCY,
+    BENCH_WORKLOAD,
+    BENCH_IDLE,
+    BENCH_OVERLAP,
+    BENCH_COMMAND_COUNT
+};
+
+enum bench_compare {
+    BENCH_COMPARE_NONE,
+    BENCH_COMPARE_MPI,
+    BENCH_COMPARE_MPI_TUNED
+};
+enum bench_memory {
+    BENCH_PRIVATE,
+    BENCH_ARENA
+};
+enum bench_compute {
+    BENCH_DEVICE,
+    BENCH_CPU
+};
+
+/** Which figure of all ranks' times is reported; nccl-tests' numbers. */
+enum bench_average {
+    BENCH_RANK0,
+    BENCH_MEAN,
+    BENCH_MIN,
+    BENCH_MAX
+};
+
+/** What the user asked for. Choices are ints, so that the table can store them. */
+struct bench_arguments {
+    int command; /* enum bench_command */
+    const char *name; /* workload, overlap: a name, or "all" */
+    uint64_t min_bytes; /* first size */
+    uint64_t max_bytes; /* last size */
+    uint64_t step_bytes; /* 0: multiply by factor */
+    int factor; /* at least 2 */
+    int iterations; /* per round; 0: by size */
+    int warmup; /* untimed iterations of each side; -1: by size */
+    int aggregate; /* operations in flight together in a sweep */
+    int checks; /* checked iterations; 0: none */
+    int rounds; /* timed rounds of each side */
+    int collective; /* tutti_collective */
+    int dtype; /* tutti_dtype */
+    int op; /* tutti_reduce_op */
+    int root; /* of a broadcast */
+    int average; /* enum bench_average */
+    int compare; /* enum bench_compare */
+    int memory; /* enum bench_memory */
+    int compute; /* enum bench_compute */
+    double seconds; /* idle: length of the sleep */
+    double backward_ms; /* overlap: length of the backward pass */
+    bool in_place; /* a sweep leaves the out-of-place side out */
+    bool help, version; /* asked for; nothing else was looked at */
+    const char *json; /* file for JSON lines, or NULL */
+    char error[256]; /* why parsing failed, one line */
+};
+
+/**
+ * Parses argv[1] and on; strings are kept as pointers into argv.
+ * @return false with arguments->error set, which names the argument that is wrong
+ */
+bool bench_arguments_parse(struct bench_arguments *arguments, int argc, char **argv);
+
+void bench_arguments_help(FILE *out);
+
+const char *bench_command_name(enum bench_command command);
+/** "mpi", "mpi-tuned"; NULL for none. */
+const char *bench_compare_name(enum bench_compare compare);
+const char *bench_memory_name(enum bench_memory memory);
+const char *bench_dtype_name(tutti_dtype dtype);
+/** "sum", ...; "none" for a broadcast. */
+const char *bench_redop_name(tutti_collective collective, tutti_reduce_op op);
+
+#endif

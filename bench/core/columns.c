@@ -1,0 +1,62 @@
+/*
+ * Printing of the table.
+ */
+#include "bench/core/columns.h"
+
+#include <inttypes.h>
+
+void bench_columns_head(FILE *out, bool compared)
+{
+    (void)fprintf(out, "#\n#%54s%16s%34s", "", "out-of-place", "in-place");
+    (void)fprintf(out, "%s\n", compared ? "           raw MPI in-place" : "");
+    (void)fprintf(
+            out, "# %11s %13s %9s %8s %5s", "size", "count", "type", "redop", "root");
+    for (int side = 0; side < 2; side++) {
+        (void)fprintf(out, " %10s %7s %7s %6s", "time", "algbw", "busbw", "#wrong");
+    }
+    (void)fprintf(out, "%s\n", compared ? "       time   ratio    (min..max)" : "");
+    (void)fprintf(out, "# %11s %13s %9s %8s %5s", "(B)", "(elements)", "", "", "");
+    for (int side = 0; side < 2; side++) {
+        (void)fprintf(out, " %10s %7s %7s %6s", "(us)", "(GB/s)", "(GB/s)", "");
+    }
+    (void)fprintf(out, "%s\n", compared ? "       (us)  tutti / MPI" : "");
+}
+
+static void put_cells(FILE *out, const struct bench_cells *cells)
+{
+    if (!cells->measured) {
+        (void)fprintf(out, " %10s %7s %7s %6s", "-", "-", "-", "-");
+        return;
+    }
+    (void)fprintf(out, " %10.*f %7.2f %7.2f", cells->time_us < 1e5 ? 2 : 0,
+            cells->time_us, cells->algbw, cells->busbw);
+    if (cells->wrong < 0) {
+        (void)fprintf(out, " %6s", "N/A");
+    } else {
+        (void)fprintf(out, " %6" PRId64, cells->wrong);
+    }
+}
+
+void bench_columns_row(FILE *out, const struct bench_row *row)
+{
+    (void)fprintf(out, "  %11" PRIu64 " %13" PRIu64 " %9s %8s %5d", row->bytes,
+            row->count, row->type, row->redop, row->root);
+    put_cells(out, &row->out_of_place);
+    put_cells(out, &row->in_place);
+    if (row->compared) {
+        (void)fprintf(out, " %10.*f %7.2f    (%.2f..%.2f)", row->mpi_us < 1e5 ? 2 : 0,
+                row->mpi_us, row->ratio, row->ratio_min, row->ratio_max);
+    }
+    (void)fprintf(out, "\n");
+}
+
+void bench_columns_foot(FILE *out, int64_t wrong, double busbw_mean)
+{
+    if (wrong < 0) {
+        (void)fprintf(out, "# Out of bounds values : not checked\n");
+    } else {
+        (void)fprintf(out, "# Out of bounds values : %" PRId64 " %s\n", wrong,
+                wrong == 0 ? "OK" : "FAILED");
+    }
+    (void)fprintf(out, "# Avg bus bandwidth    : %g\n#\n", busbw_mean);
+}

@@ -1,0 +1,105 @@
+/*
+ * tutti-info: the version and features of the library that is loaded, and the effective
+ * configuration: what tutti_init(NULL) in this environment would use.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/tutti.h>
+
+/* One row of the configuration table. */
+struct parameter {
+    const char *name;
+    bool same; /* must be equal on all ranks */
+    const char *help;
+};
+
+enum {
+    FREE,
+    SAME
+};
+
+static const struct parameter parameters[] = {
+#define PARAMETER(name_of, scope, help_of) \
+    { .name = #name_of, .same = (scope) == SAME, .help = (help_of) },
+#define BOOL(name, def, scope, horovod, help) PARAMETER(name, scope, help)
+#define INT(name, def, min, max, scope, horovod, help) PARAMETER(name, scope, help)
+#define SIZE(name, def, min, max, scope, horovod, help) PARAMETER(name, scope, help)
+#define REAL(name, def, min, max, scope, horovod, help) PARAMETER(name, scope, help)
+#define ENUM(name, def, choices, scope, horovod, help) PARAMETER(name, scope, help)
+#define TEXT(name, def, scope, horovod, help) PARAMETER(name, scope, help)
+#include "base/config.def"
+#undef TEXT
+#undef ENUM
+#undef REAL
+#undef SIZE
+#undef INT
+#undef BOOL
+#undef PARAMETER
+};
+
+static void print_library(void)
+{
+    static const char *const features[] = { "mpi", "openmpi", "mpich", "hwloc" };
+
+    (void)printf("tutti %s, features:", tutti_version());
+    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
+        if (tutti_has_feature(features[i])) {
+            (void)printf(" %s", features[i]);
+        }
+    }
+    (void)printf("\n");
+}
+
+static tutti_status print_configuration(void)
+{
+    tutti_config *config;
+    tutti_status status = tutti_config_create(&config);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+        const struct parameter *parameter = &parameters[i];
+        const char *text;
+
+        status = tutti_config_get(config, parameter->name, &text);
+        if (status != TUTTI_OK) {
+            break;
+        }
+        (void)printf("%-18s %-14s %s%s\n", parameter->name, *text == '\0' ? "-" : text,
+                parameter->help, parameter->same ? " [same on all ranks]" : "");
+    }
+    tutti_config_destroy(config);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    tutti_status status;
+
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        (void)puts("usage: tutti-info [--help | --version]\n\n"
+                   "Prints the version and features of tutti and its configuration in "
+                   "this environment\n(TUTTI_* variables).");
+        return EXIT_SUCCESS;
+    }
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        (void)printf("tutti-info %s\n", tutti_version());
+        return EXIT_SUCCESS;
+    }
+    if (argc > 1) {
+        (void)fprintf(
+                stderr, "tutti-info: unexpected argument '%s'; see --help\n", argv[1]);
+        return 2;
+    }
+    print_library();
+    status = print_configuration();
+    if (status != TUTTI_OK) {
+        (void)fprintf(stderr, "tutti-info: %s: %s\n", tutti_status_text(status),
+                tutti_last_error());
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,95 @@
+/*
+ * latency: one operation at a time, from its submission to its completion.
+ */
+#include <inttypes.h>
+
+#include "bench/commands.h"
+#include "bench/core/sizes.h"
+#include "bench/measure.h"
+
+static void print_head(bool compared)
+{
+    (void)printf("# %11s %10s %10s %10s %7s%s\n", "size", "min", "median", "p99",
+            "#wrong",
+            compared ? "    raw MPI     median        p99   tutti / MPI (min..max)"
+                     : "");
+    (void)printf("# %11s %10s %10s %10s %7s%s\n", "(B)", "(us)", "(us)", "(us)", "",
+            compared ? "   min (us)       (us)       (us)" : "");
+}
+
+static void print_row(uint64_t bytes, const struct measurement *result)
+{
+    (void)printf("  %11" PRIu64 " %10.2f %10.2f %10.2f %7" PRId64, bytes,
+            result->tutti.min, result->tutti.typical, result->tutti.p99,
+            result->tutti.wrong);
+    if (result->compared) {
+        (void)printf(" %10.2f %10.2f %10.2f   %.2f (%.2f..%.2f)", result->mpi.min,
+                result->mpi.typical, result->mpi.p99, result->ratio, result->ratio_min,
+                result->ratio_max);
+    }
+    (void)printf("\n");
+    (void)fflush(stdout);
+}
+
+static tutti_status measure_size(
+        struct job *job, const struct bench_workload *tensors, uint64_t bytes)
+{
+    struct effort effort = effort_for(job, bytes);
+    struct measurement result;
+    struct bench_json json;
+    struct work work;
+    tutti_status status = work_open(&work, job, tensors, true);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = measure(&work, &effort, &result);
+    if (status == TUTTI_OK) {
+        job_row_start(job, &json);
+        measure_to_json(&json, &work, &effort, &result);
+        job_row_write(job, &json);
+        if (job->rank == 0) {
+            print_row(bytes, &result);
+        }
+    }
+    work_close(&work);
+    return status;
+}
+
+static tutti_status run_size(struct job *job, uint64_t bytes)
+{
+    size_t element = bench_dtype_bytes((tutti_dtype)job->arguments->dtype);
+    struct bench_workload tensors;
+    tutti_status status = TUTTI_OK;
+
+    if (!bench_workload_init_uniform(&tensors, 1, bytes / element)) {
+        return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating tensors");
+    }
+    if (work_fits(job, &tensors, true)) {
+        status = measure_size(job, &tensors, bytes / element * element);
+    }
+    bench_workload_fini(&tensors);
+    return status;
+}
+
+tutti_status run_latency(struct job *job)
+{
+    const struct bench_arguments *arguments = job->arguments;
+    struct bench_sweep sweep = {
+        .first = arguments->min_bytes,
+        .last = arguments->max_bytes,
+        .factor = (uint64_t)arguments->factor,
+        .step = arguments->step_bytes,
+    };
+    uint64_t bytes = sweep.first;
+    tutti_status status;
+
+    job_print_head(job, "one operation at a time, submission to completion");
+    if (job->rank == 0) {
+        print_head(arguments->compare != BENCH_COMPARE_NONE);
+    }
+    do {
+        status = run_size(job, bytes);
+    } while (status == TUTTI_OK && !job->left_out && bench_sweep_next(&sweep, &bytes));
+    return status;
+}

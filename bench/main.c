@@ -1,0 +1,93 @@
+/*
+ * tutti-bench: reads the command line, starts MPI and tutti, and runs one command.
+ */
+#include <malloc.h>
+#include <mpi.h>
+#include <stdlib.h>
+
+#include "bench/commands.h"
+
+enum {
+    EXIT_BAD_ARGUMENTS = 2
+};
+
+/*
+ * The settings under which the installed MPIs were fastest; those that are already in
+ * the environment win. They must be there before MPI starts, so they hold for the whole
+ * process and for tutti too, which sends its messages through the same MPI.
+ */
+static void tune_mpi(void)
+{
+    static const char *const settings[][2] = {
+        { "OMPI_MCA_btl_vader_single_copy_mechanism", "none" },
+        { "OMPI_MCA_btl_vader_max_send_size", "262144" },
+    };
+
+    /* NOLINTBEGIN(concurrency-mt-unsafe): no other thread exists yet */
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        (void)setenv(settings[i][0], settings[i][1], 0);
+    }
+    /* keep the memory of MPI's temporary buffers instead of mapping it at each call */
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    /* NOLINTEND(concurrency-mt-unsafe) */
+}
+
+static tutti_status run(struct job *job)
+{
+    switch ((enum bench_command)job->arguments->command) {
+    case BENCH_ALLREDUCE:
+    case BENCH_BROADCAST:
+        return run_sweep(job);
+    case BENCH_LATENCY:
+        return run_latency(job);
+    case BENCH_WORKLOAD:
+        return run_workload(job);
+    case BENCH_IDLE:
+        return run_idle(job);
+    case BENCH_OVERLAP:
+        return run_overlap(job);
+    case BENCH_COMMAND_COUNT:
+        break;
+    }
+    return TUTTI_ERR_INVALID;
+}
+
+static int run_job(struct job *job)
+{
+    if (job_open(job) != TUTTI_OK || run(job) != TUTTI_OK ||
+            job_close(job) != TUTTI_OK) {
+        /* this rank may have failed alone: the others must not wait for it */
+        MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+        return EXIT_FAILURE;
+    }
+    return job->wrong == 0 && !job->left_out ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_arguments arguments;
+    struct job job;
+    int status = EXIT_BAD_ARGUMENTS;
+    bool parsed = bench_arguments_parse(&arguments, argc, argv);
+
+    if (parsed && arguments.help) {
+        bench_arguments_help(stdout);
+        return EXIT_SUCCESS;
+    }
+    if (parsed && arguments.version) {
+        (void)printf("tutti-bench %s\n", TUTTI_VERSION_STRING);
+        return EXIT_SUCCESS;
+    }
+    if (parsed && arguments.compare == BENCH_COMPARE_MPI_TUNED) {
+        tune_mpi();
+    }
+    job_start_mpi(&job, &argc, &argv);
+    if (!parsed) {
+        job_complain(&job, "%s", arguments.error);
+    } else if (job_prepare(&job, &arguments)) {
+        status = run_job(&job);
+    }
+    MPI_Finalize();
+    return status;
+}

@@ -1,0 +1,56 @@
+/*
+ * Timing a work in rounds.
+ *
+ * A round of a side is a barrier, one untimed step that lines the ranks up, and
+ * `iterations` timed ones. To compare, the sides take their rounds in turn and
+ * change who goes first, so that a slow spell of the machine hits both; the ratio is
+ * taken within each round and its median reported.
+ */
+#ifndef TUTTI_BENCH_MEASURE_H
+#define TUTTI_BENCH_MEASURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/core/summary.h"
+#include "bench/work.h"
+
+/** How much to measure. */
+struct effort {
+    int iterations; /* timed steps per round */
+    int warmup; /* untimed steps of each side at the start */
+    int operations; /* a step is this many; times are per operation */
+    bool mean; /* a round's figure is the mean, not the median */
+    bool compare; /* with raw MPI */
+};
+
+/** One side, over all rounds, in microseconds per operation. */
+struct side_result {
+    double min; /* smallest sample */
+    double typical; /* median of the rounds' figures */
+    double p99; /* median of the rounds' 99th percentiles */
+    int64_t wrong; /* elements; -1: not checked */
+};
+
+struct measurement {
+    struct side_result tutti, mpi;
+    bool compared; /* mpi and the next are valid */
+    double ratio; /* median over rounds of tutti / MPI */
+    double ratio_min, ratio_max; /* over rounds */
+};
+
+/** The effort for so many bytes per step, as the arguments ask. */
+struct effort effort_for(const struct job *job, uint64_t bytes);
+
+/**
+ * Warms up, times and checks. Collective. Without -n, effort->iterations is lowered when
+ * a round would take seconds.
+ */
+tutti_status measure(
+        struct work *work, struct effort *effort, struct measurement *result);
+
+/** Adds the members of a measurement, of the work and of its bytes to a row. */
+void measure_to_json(struct bench_json *json, const struct work *work,
+        const struct effort *effort, const struct measurement *result);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * A set of tensors with their buffers, and the two ways to do a collective on all of them:
+ * tutti, which gets them all in reverse order and then waits for all, and raw MPI, one
+ * blocking call per tensor in the same order on the same buffers.
+ */
+#ifndef TUTTI_BENCH_WORK_H
+#define TUTTI_BENCH_WORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "bench/core/pattern.h"
+#include "bench/core/workloads.h"
+#include "bench/job.h"
+
+/** One buffer per tensor. */
+struct buffers {
+    unsigned char **tensors; /* NULL: not allocated */
+    void *arena; /* what they are part of; NULL: malloc'ed */
+};
+
+struct work {
+    struct job *job;
+    const struct bench_workload *tensors; /* borrowed */
+    struct bench_operation operation; /* from the arguments */
+    struct bench_pattern pattern; /* this rank's inputs and the results */
+    bool in_place; /* inputs and outputs are the same */
+    struct buffers owned[2]; /* the second only when not in place */
+    unsigned char **inputs; /* of owned[0] */
+    unsigned char **outputs; /* of owned[0] in place, else of owned[1] */
+    tutti_request *requests; /* in the order of submission */
+};
+
+/** Does the collective on all tensors once. */
+typedef tutti_status (*work_step)(struct work *work);
+
+/** False, with a sentence on stderr and job->left_out set, when memory is too small. */
+bool work_fits(struct job *job, const struct bench_workload *tensors, bool in_place);
+/** Allocates and zeroes the buffers. @param[out] work  for work_close() on success */
+tutti_status work_open(struct work *work, struct job *job,
+        const struct bench_workload *tensors, bool in_place);
+void work_close(struct work *work);
+
+/** Zeroes all buffers: what timed steps run on, so that in-place sums stay what they are. */
+void work_clear(struct work *work);
+/** Writes the known inputs, and into other outputs something that is wrong. */
+void work_fill(struct work *work);
+/** Elements of this rank's outputs that are not the result of the known inputs. */
+int64_t work_count_wrong(const struct work *work);
+/** Submits tensors `from` to `to` - 1 counted from the back. */
+tutti_status work_submit(struct work *work, size_t from, size_t to);
+/** Waits for everything that was submitted. */
+tutti_status work_wait(struct work *work);
+
+tutti_status work_step_tutti(struct work *work);
+tutti_status work_step_mpi(struct work *work);
+
+/**
+ * Does `checks` steps on known inputs and counts wrong elements of this rank. Leaves the
+ * buffers zeroed.
+ */
+tutti_status work_check(struct work *work, work_step step, int checks, int64_t *wrong);
+
+/** Adds the members that say what is done: operation, type, bytes, tensors, memory. */
+void work_to_json(struct bench_json *json, const struct work *work);
+
+#endif

@@ -1,0 +1,49 @@
+# Install rules, tutti.pc and the CMake package. All paths inside the installed tree are
+# relative, so that it can be moved.
+
+include(CMakePackageConfigHelpers)
+set(TUTTI_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
+set(TUTTI_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(TARGETS tutti EXPORT tuttiTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+foreach(tool tuttirun tutti-bench tutti-info)
+    if(TARGET ${tool})
+        install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    endif()
+endforeach()
+if(TARGET tutti_static)
+    install(TARGETS tutti_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+install(FILES include/tutti/tutti.h include/tutti/tutti.hpp
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+if(TUTTI_HAVE_MPI)
+    install(FILES include/tutti/mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+endif()
+
+# tutti.pc. An MPI with no pkg-config module is named by its files.
+set(pc_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH TUTTI_PC_PREFIX ${pc_dir} ${CMAKE_INSTALL_PREFIX}/.)
+file(RELATIVE_PATH TUTTI_PC_INCLUDEDIR ${pc_dir} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+string(REGEX REPLACE "/+$" "" TUTTI_PC_PREFIX "${TUTTI_PC_PREFIX}")
+set(TUTTI_PC_REQUIRES "hwloc >= 2.0 ${TUTTI_MPI_MODULE}")
+string(STRIP ${TUTTI_PC_REQUIRES} TUTTI_PC_REQUIRES)
+set(TUTTI_PC_LIBS "${CMAKE_THREAD_LIBS_INIT} -lm")
+if(TUTTI_HAVE_MPI AND NOT TUTTI_MPI_MODULE)
+    list(JOIN MPI_C_LIBRARIES " " mpi_libs)
+    string(APPEND TUTTI_PC_LIBS " ${mpi_libs}")
+endif()
+string(STRIP ${TUTTI_PC_LIBS} TUTTI_PC_LIBS)
+configure_file(cmake/tutti.pc.in ${CMAKE_BINARY_DIR}/tutti.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/tutti.pc DESTINATION ${TUTTI_PC_DIR})
+
+# find_package(tutti). Before 1.0 a minor version may break its callers.
+configure_package_config_file(cmake/tuttiConfig.cmake.in
+    ${CMAKE_BINARY_DIR}/tuttiConfig.cmake INSTALL_DESTINATION ${TUTTI_CMAKE_DIR})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/tuttiConfigVersion.cmake
+    VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
+install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${TUTTI_CMAKE_DIR})
+install(FILES ${CMAKE_BINARY_DIR}/tuttiConfig.cmake
+    ${CMAKE_BINARY_DIR}/tuttiConfigVersion.cmake DESTINATION ${TUTTI_CMAKE_DIR})

@@ -1,0 +1,245 @@
+/*
+ * Lists of strings, and how a shell splits and quotes them.
+ */
+#include "launcher/arguments.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+void arguments_fini(struct arguments *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        mem_free(list->items[i]);
+    }
+    mem_free(list->items);
+    *list = (struct arguments){ .items = NULL };
+}
+
+/* Takes ownership of text, which may be NULL when its allocation failed. */
+static void append_owned(struct arguments *list, char *text)
+{
+    if (text == NULL || list->failed) {
+        goto err_drop;
+    }
+    if (list->count + 2 > list->capacity) {
+        size_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
+        char **items = mem_resize(list->items, capacity, sizeof *items);
+
+        if (items == NULL) {
+            goto err_drop;
+        }
+        list->items = items;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = text;
+    list->items[list->count] = NULL;
+    return;
+
+err_drop:
+    mem_free(text);
+    list->failed = true;
+}
+
+void arguments_add(struct arguments *list, const char *text)
+{
+    append_owned(list, mem_strdup(text));
+}
+
+static char *format_text(const char *format, va_list values)
+        __attribute__((format(printf, 1, 0)));
+
+static char *format_text(const char *format, va_list values)
+{
+    va_list again;
+    char *text = NULL;
+    int len;
+
+    va_copy(again, values);
+    len = vsnprintf(NULL, 0, format, values);
+    if (len >= 0) {
+        text = mem_alloc((size_t)len + 1);
+    }
+    if (text != NULL) {
+        (void)vsnprintf(text, (size_t)len + 1, format, again);
+    }
+    va_end(again);
+    return text;
+}
+
+void arguments_add_format(struct arguments *list, const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    append_owned(list, format_text(format, values));
+    va_end(values);
+}
+
+void arguments_add_all(struct arguments *list, char *const *texts)
+{
+    for (; *texts != NULL; texts++) {
+        arguments_add(list, *texts);
+    }
+}
+
+static bool is_entry_of(const char *entry, const char *name)
+{
+    size_t len = strlen(name);
+
+    return strncmp(entry, name, len) == 0 && (entry[len] == '\0' || entry[len] == '=');
+}
+
+/* Index of the entry of a name; list->count when there is none. */
+static size_t index_of(const struct arguments *list, const char *name)
+{
+    size_t i = 0;
+
+    while (i < list->count && !is_entry_of(list->items[i], name)) {
+        i++;
+    }
+    return i;
+}
+
+bool arguments_has(const struct arguments *list, const char *name)
+{
+    return index_of(list, name) < list->count;
+}
+
+void arguments_set(struct arguments *list, const char *name, const char *value)
+{
+    size_t i = index_of(list, name);
+    char *last;
+
+    if (value == NULL) {
+        arguments_add(list, name);
+    } else {
+        arguments_add_format(list, "%s=%s", name, value);
+    }
+    if (list->failed || i == list->count - 1) {
+        return;
+    }
+    last = list->items[--list->count];
+    list->items[list->count] = NULL;
+    mem_free(list->items[i]);
+    list->items[i] = last;
+}
+
+tutti_status arguments_status(const struct arguments *list)
+{
+    if (list->failed) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a command line");
+    }
+    return TUTTI_OK;
+}
+
+/*
+ * Copies the word at *text to `word` without its quotes and moves *text behind it;
+ * false when a quote is not closed. `word` has room for all of *text.
+ */
+static bool read_word(const char **text, char *word)
+{
+    const char *p = *text;
+    char quote = '\0'; /* the open quote, or 0 */
+
+    for (; *p != '\0' && (quote != '\0' || strchr(" \t\r\n", *p) == NULL); p++) {
+        if (*p == quote) {
+            quote = '\0';
+        } else if (quote == '\0' && (*p == '\'' || *p == '"')) {
+            quote = *p;
+        } else if (*p == '\\' && quote != '\'' && p[1] != '\0') {
+            *word++ = *++p;
+        } else {
+            *word++ = *p;
+        }
+    }
+    *word = '\0';
+    *text = p;
+    return quote == '\0';
+}
+
+tutti_status arguments_split(
+        struct arguments *list, const char *text, const char *origin)
+{
+    struct arguments words = { .items = NULL };
+    char *word = mem_alloc(strlen(text) + 1);
+    const char *p = text + strspn(text, " \t\r\n");
+    tutti_status status = TUTTI_OK;
+
+    if (word == NULL) {
+        list->failed = true;
+        return arguments_status(list);
+    }
+    while (*p != '\0' && status == TUTTI_OK) {
+        if (read_word(&p, word)) {
+            arguments_add(&words, word);
+        } else {
+            status = error_set(
+                    TUTTI_ERR_INVALID, "%s: a quote is not closed: %s", origin, text);
+        }
+        p += strspn(p, " \t\r\n");
+    }
+    if (status == TUTTI_OK && words.count > 0) {
+        arguments_add_all(list, words.items);
+    }
+    list->failed = list->failed || words.failed;
+    arguments_fini(&words);
+    mem_free(word);
+    return status;
+}
+
+static const char plain_characters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+/* Appends one word to `line`, which has room for 9 bytes per character and 3 more. */
+static char *quote_word(char *line, const char *word)
+{
+    const char *p = word;
+
+    if (*word != '\0' && word[strspn(word, plain_characters)] == '\0') {
+        return stpcpy(line, word);
+    }
+    *line++ = '\'';
+    for (; *p != '\0'; p++) {
+        if (*p == '\'') {
+            line = stpcpy(line, "'\\''");
+        } else if (is_control(*p)) {
+            line += snprintf(line, 10, "'$'\\%03o''", (unsigned)(unsigned char)*p);
+        } else {
+            *line++ = *p;
+        }
+    }
+    return stpcpy(line, "'");
+}
+
+char *arguments_quote(const struct arguments *list)
+{
+    size_t capacity = 1;
+    char *line;
+    char *end;
+
+    for (size_t i = 0; i < list->count; i++) {
+        capacity += strlen(list->items[i]) * 9 + 4;
+    }
+    line = mem_alloc(capacity);
+    if (line == NULL) {
+        return NULL;
+    }
+    end = line;
+    *end = '\0';
+    for (size_t i = 0; i < list->count; i++) {
+        if (i > 0) {
+            *end++ = ' ';
+        }
+        end = quote_word(end, list->items[i]);
+    }
+    return line;
+}

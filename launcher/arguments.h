@@ -1,0 +1,56 @@
+/*
+ * A growing list of strings that ends in NULL: a command line or an environment.
+ */
+#ifndef TUTTI_LAUNCHER_ARGUMENTS_H
+#define TUTTI_LAUNCHER_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+/** Zeroed is valid and empty. Adding latches the first failure, so callers check once. */
+struct arguments {
+    char **items; /* owned strings and a final NULL; NULL while nothing was added */
+    size_t count; /* strings                                                      */
+    size_t capacity; /* entries allocated, the final NULL included                   */
+    bool failed; /* out of memory: what follows is dropped                       */
+};
+
+void arguments_fini(struct arguments *list);
+
+/** Appends a copy. */
+void arguments_add(struct arguments *list, const char *text);
+/** Appends a formatted string. */
+void arguments_add_format(struct arguments *list, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
+/** Appends copies of a NULL-terminated array. */
+void arguments_add_all(struct arguments *list, char *const *texts);
+
+/**
+ * Puts "NAME=VALUE", or "NAME" when value is NULL, in place of the entry of that name,
+ * or at the end when there is none.
+ */
+void arguments_set(struct arguments *list, const char *name, const char *value);
+/** True when there is an entry "NAME" or "NAME=VALUE". */
+bool arguments_has(const struct arguments *list, const char *name);
+
+/**
+ * Appends the words of a text, split as a shell does: at white space, with '...',
+ * "..." and backslashes, but nothing is expanded.
+ * @param origin  where the text came from ("--mpi-args"), for the error
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (a quote is not closed; the list is unchanged)
+ */
+TUTTI_MUST_USE tutti_status arguments_split(
+        struct arguments *list, const char *text, const char *origin);
+
+/**
+ * The list as one line that a shell reads back as the same words; control characters
+ * appear as $'\ooo'. Freed with mem_free(); NULL when out of memory.
+ */
+char *arguments_quote(const struct arguments *list);
+
+/** TUTTI_ERR_NO_MEMORY, with its error set, when the list has failed. */
+TUTTI_MUST_USE tutti_status arguments_status(const struct arguments *list);
+
+#endif

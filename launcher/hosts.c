@@ -1,0 +1,314 @@
+/*
+ * Lists of hosts. Parsers of single words return the reason why a word is wrong, or
+ * NULL; their callers know where the word came from and make the error of it.
+ */
+#include "launcher/hosts.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+enum {
+    LINE_LIMIT = 4096, /* bytes of a line in a hostfile         */
+    SHOWN_LIMIT = 100 /* bytes of a wrong text that are shown  */
+};
+
+static const char white_space[] = " \t\r\n\v\f";
+
+void host_list_fini(struct host_list *list)
+{
+    mem_free(list->hosts);
+    *list = (struct host_list){ .hosts = NULL };
+}
+
+static const char *read_slots(const char *text, int *slots)
+{
+    int64_t number;
+
+    if (!text_to_int64(text, &number) || number < 1 || number > HOST_SLOTS_LIMIT) {
+        return "slots are a number from 1 to 65536";
+    }
+    *slots = (int)number;
+    return NULL;
+}
+
+/* "[address%zone]" and what follows it; *rest is set to what follows. */
+static const char *read_address(const char *word, struct host *host, const char **rest)
+{
+    size_t len = strcspn(word + 1, "]");
+    struct in6_addr address;
+    char text[HOST_NAME_LIMIT];
+
+    if (word[1 + len] != ']') {
+        return "']' is missing";
+    }
+    if (len >= HOST_NAME_LIMIT) {
+        return "the address is too long";
+    }
+    (void)snprintf(host->name, sizeof host->name, "%.*s", (int)len, word + 1);
+    (void)snprintf(
+            text, sizeof text, "%.*s", (int)strcspn(host->name, "%"), host->name);
+    if (inet_pton(AF_INET6, text, &address) != 1) {
+        return "not an IPv6 address between the brackets";
+    }
+    *rest = word + 1 + len + 1;
+    return NULL;
+}
+
+static const char *read_name(const char *word, struct host *host, const char **rest)
+{
+    size_t len = strspn(
+            word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
+
+    if (len >= HOST_NAME_LIMIT) {
+        return "the host name is too long";
+    }
+    if (strchr(word, ':') != strrchr(word, ':')) {
+        return "write an IPv6 address in brackets: [::1]:2";
+    }
+    if (len == 0 && (word[0] == '\0' || word[0] == ':')) {
+        return "a host name is missing";
+    }
+    if (word[0] == '-' || (word[len] != '\0' && word[len] != ':')) {
+        return "a host name has letters, digits, '.', '_' and, not first, '-'";
+    }
+    (void)snprintf(host->name, sizeof host->name, "%.*s", (int)len, word);
+    *rest = word + len;
+    return NULL;
+}
+
+/* "name", "name:slots", "[address]" or "[address]:slots"; slots 0 when not given. */
+static const char *read_host(const char *word, struct host *host)
+{
+    const char *rest = NULL;
+    const char *reason = word[0] == '[' ? read_address(word, host, &rest)
+                                        : read_name(word, host, &rest);
+
+    host->slots = 0;
+    if (reason != NULL) {
+        return reason;
+    }
+    if (rest[0] == '\0') {
+        return NULL;
+    }
+    return rest[0] == ':' ? read_slots(rest + 1, &host->slots)
+                          : "behind ']' comes nothing or :slots";
+}
+
+/* Adds a host, or its slots to the host of that name. */
+static const char *add_host(struct host_list *list, const struct host *host)
+{
+    struct host *hosts;
+
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->hosts[i].name, host->name) == 0) {
+            list->hosts[i].slots += host->slots;
+            return list->hosts[i].slots > HOST_SLOTS_LIMIT
+                    ? "with the earlier entries this host has too many slots"
+                    : NULL;
+        }
+    }
+    if (list->count == HOSTS_LIMIT) {
+        return "too many hosts";
+    }
+    hosts = mem_resize(list->hosts, list->count + 1, sizeof *hosts);
+    if (hosts == NULL) {
+        return "out of memory";
+    }
+    list->hosts = hosts;
+    list->hosts[list->count++] = *host;
+    return NULL;
+}
+
+static const char *add_entry(struct host_list *list, const char *word)
+{
+    struct host host;
+    const char *reason = read_host(word, &host);
+
+    if (reason != NULL) {
+        return reason;
+    }
+    if (host.slots == 0) {
+        host.slots = 1;
+    }
+    return add_host(list, &host);
+}
+
+tutti_status host_list_parse(struct host_list *list, const char *text)
+{
+    struct host_list hosts = { .hosts = NULL };
+    char *copy = mem_strdup(text);
+    char *next = copy;
+
+    if (copy == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for the hosts");
+    }
+    while (next != NULL) {
+        const char *word = strsep(&next, ",");
+        const char *reason = add_entry(&hosts, word);
+
+        if (reason != NULL) {
+            (void)error_set(
+                    TUTTI_ERR_INVALID, "-H: '%.*s': %s", SHOWN_LIMIT, word, reason);
+            goto err_free;
+        }
+    }
+    mem_free(copy);
+    *list = hosts;
+    return TUTTI_OK;
+
+err_free:
+    mem_free(copy);
+    host_list_fini(&hosts);
+    return TUTTI_ERR_INVALID;
+}
+
+/* A word behind the host: slots=N or max_slots=N. */
+static const char *read_setting(const char *word, int *slots, int *max_slots)
+{
+    const char *value = strchr(word, '=');
+    size_t len = value == NULL ? 0 : (size_t)(value - word);
+    bool is_slots = len == 5 && strncmp(word, "slots", len) == 0;
+    bool is_max = len == 9 &&
+            (strncmp(word, "max_slots", len) == 0 ||
+                    strncmp(word, "max-slots", len) == 0);
+
+    if (!is_slots && !is_max) {
+        return "behind the host come slots=N and max_slots=N";
+    }
+    if (*(is_slots ? slots : max_slots) != 0) {
+        return "slots are given twice";
+    }
+    return read_slots(value + 1, is_slots ? slots : max_slots);
+}
+
+/* One line, which is cut into its words. */
+static const char *read_line(struct host_list *list, char *line)
+{
+    struct host host = { .slots = 0 };
+    const char *reason = NULL;
+    int max_slots = 0;
+    char *next = line + strspn(line, white_space);
+
+    if (*next == '\0') {
+        return NULL;
+    }
+    reason = read_host(strsep(&next, white_space), &host);
+    while (reason == NULL && next != NULL) {
+        const char *word = strsep(&next, white_space);
+
+        if (*word != '\0') {
+            reason = read_setting(word, &host.slots, &max_slots);
+        }
+    }
+    if (reason != NULL) {
+        return reason;
+    }
+    if (host.slots == 0) {
+        host.slots = 1;
+    }
+    if (max_slots != 0 && max_slots < host.slots) {
+        return "max_slots is less than slots";
+    }
+    return add_host(list, &host);
+}
+
+static tutti_status read_lines(struct host_list *list, FILE *file, const char *path)
+{
+    char line[LINE_LIMIT];
+    char words[LINE_LIMIT];
+
+    for (int number = 1; fgets(line, sizeof line, file) != NULL; number++) {
+        const char *reason = "the line is too long, or has a zero byte";
+
+        if (strchr(line, '\n') != NULL || feof(file) != 0) {
+            line[strcspn(line, "\r\n")] = '\0';
+            (void)snprintf(words, sizeof words, "%.*s", (int)strcspn(line, "#"), line);
+            reason = read_line(list, words);
+        }
+        if (reason != NULL) {
+            return error_set(TUTTI_ERR_INVALID, "%s:%d: '%.*s': %s", path, number,
+                    SHOWN_LIMIT, line, reason);
+        }
+    }
+    if (ferror(file) != 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "hostfile %s", path);
+    }
+    if (list->count == 0) {
+        return error_set(TUTTI_ERR_INVALID, "hostfile %s names no host", path);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status host_list_read(struct host_list *list, const char *path)
+{
+    struct host_list hosts = { .hosts = NULL };
+    FILE *file = fopen(path, "re");
+    tutti_status status;
+
+    if (file == NULL) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "hostfile %s", path);
+    }
+    status = read_lines(&hosts, file, path);
+    (void)fclose(file);
+    if (status != TUTTI_OK) {
+        host_list_fini(&hosts);
+        return status;
+    }
+    *list = hosts;
+    return TUTTI_OK;
+}
+
+int host_list_slots(const struct host_list *list)
+{
+    int slots = 0;
+
+    /* At most HOSTS_LIMIT * HOST_SLOTS_LIMIT = 2^30. */
+    for (size_t i = 0; i < list->count; i++) {
+        slots += list->hosts[i].slots;
+    }
+    return slots;
+}
+
+char *host_list_format(const struct host_list *list)
+{
+    size_t capacity = list->count * (HOST_NAME_LIMIT + 16) + 1;
+    char *text = mem_alloc(capacity);
+    size_t len = 0;
+
+    if (text == NULL) {
+        return NULL;
+    }
+    text[0] = '\0';
+    for (size_t i = 0; i < list->count; i++) {
+        const struct host *host = &list->hosts[i];
+        bool is_address = strchr(host->name, ':') != NULL;
+
+        len += (size_t)snprintf(text + len, capacity - len, "%s%s%s%s:%d",
+                i == 0 ? "" : ",", is_address ? "[" : "", host->name,
+                is_address ? "]" : "", host->slots);
+    }
+    return text;
+}
+
+bool host_list_is_here(const struct host_list *list, const char *own_name)
+{
+    static const char *const loopback[] = { "localhost", "127.0.0.1", "::1" };
+
+    for (size_t i = 0; i < list->count; i++) {
+        const char *name = list->hosts[i].name;
+        bool here = strcmp(name, own_name) == 0;
+
+        for (size_t j = 0; j < sizeof loopback / sizeof loopback[0]; j++) {
+            here = here || strcmp(name, loopback[j]) == 0;
+        }
+        if (!here) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,53 @@
+/*
+ * Lists of hosts and their slots: from -H, and from hostfiles of Open MPI and MPICH.
+ */
+#ifndef TUTTI_LAUNCHER_HOSTS_H
+#define TUTTI_LAUNCHER_HOSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+enum {
+    HOST_NAME_LIMIT = 256, /* bytes of a name with its terminating zero */
+    HOSTS_LIMIT = 16384, /* hosts in a list                           */
+    HOST_SLOTS_LIMIT = 65536 /* slots of one host                       */
+};
+
+struct host {
+    char name[HOST_NAME_LIMIT]; /* without the brackets of an IPv6 address */
+    int slots; /* ranks it takes, 1 to HOST_SLOTS_LIMIT   */
+};
+
+/** Zeroed is valid and empty. */
+struct host_list {
+    struct host *hosts; /* owned; names are distinct, in the order given */
+    size_t count; /* 0: this machine                               */
+};
+
+void host_list_fini(struct host_list *list);
+
+/**
+ * Reads "a:2,b,[::1]:4" into an empty list. Without a number a host has one slot; a
+ * host that is named again gets the slots of both.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (names the entry), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status host_list_parse(struct host_list *list, const char *text);
+
+/**
+ * Reads a hostfile into an empty list. A line is "host", "host:N" or "host slots=N"
+ * with an optional "max_slots=M"; '#' starts a comment.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (names file, line and text, or no host is in
+ *         the file), TUTTI_ERR_SYSTEM (cannot be read), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status host_list_read(struct host_list *list, const char *path);
+
+/** All slots together. */
+int host_list_slots(const struct host_list *list);
+/** "a:2,b:1,[::1]:4"; freed with mem_free(); NULL when out of memory. */
+char *host_list_format(const struct host_list *list);
+/** True when every host is this machine: a loopback name, or `own_name`. */
+bool host_list_is_here(const struct host_list *list, const char *own_name);
+
+#endif

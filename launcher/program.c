@@ -1,0 +1,66 @@
+/*
+ * Finding the file of a program.
+ */
+#include "launcher/program.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static bool is_executable(const char *file)
+{
+    struct stat facts;
+
+    return stat(file, &facts) == 0 && S_ISREG(facts.st_mode) && access(file, X_OK) == 0;
+}
+
+static tutti_status explain(const char *file)
+{
+    struct stat facts;
+
+    if (stat(file, &facts) != 0) {
+        return error_set_errno(TUTTI_ERR_INVALID, "cannot run %s", file);
+    }
+    if (S_ISDIR(facts.st_mode)) {
+        return error_set(TUTTI_ERR_INVALID, "cannot run %s: it is a directory", file);
+    }
+    return error_set(TUTTI_ERR_INVALID, "cannot run %s: it is not executable", file);
+}
+
+static tutti_status refuse_unfound(const char *name)
+{
+    if (is_executable(name)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "cannot run %s: it is not in PATH; did you mean ./%s?", name, name);
+    }
+    return error_set(TUTTI_ERR_INVALID, "cannot run %s: it is not in PATH", name);
+}
+
+tutti_status program_find(
+        const char *name, const char *path, char *file, size_t capacity)
+{
+    if (strlen(name) >= capacity) {
+        return error_set(
+                TUTTI_ERR_INVALID, "cannot run %s: its name is too long", name);
+    }
+    if (strchr(name, '/') != NULL) {
+        (void)snprintf(file, capacity, "%s", name);
+        return is_executable(file) ? TUTTI_OK : explain(file);
+    }
+    while (path != NULL && name[0] != '\0') {
+        size_t len = strcspn(path, ":");
+        /* An empty entry of PATH is the current directory. */
+        int need = snprintf(file, capacity, "%.*s%s%s", (int)len, path,
+                len == 0 ? "./" : "/", name);
+
+        if (need > 0 && (size_t)need < capacity && is_executable(file)) {
+            return TUTTI_OK;
+        }
+        path = path[len] == ':' ? path + len + 1 : NULL;
+    }
+    return refuse_unfound(name);
+}

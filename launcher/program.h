@@ -1,0 +1,21 @@
+/*
+ * Finding the file of a program, as execvp() would.
+ */
+#ifndef TUTTI_LAUNCHER_PROGRAM_H
+#define TUTTI_LAUNCHER_PROGRAM_H
+
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+/**
+ * The file that would be run for a program name.
+ * @param path       the value of PATH; NULL: only names with a '/' are found
+ * @param[out] file  room for `capacity` bytes
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (there is none, it is a directory, it is not
+ *         executable, its path is too long; the error says which)
+ */
+TUTTI_MUST_USE tutti_status program_find(
+        const char *name, const char *path, char *file, size_t capacity);
+
+#endif

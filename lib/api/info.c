@@ -1,0 +1,119 @@
+/*
+ * Queries, statistics, and the end of a context.
+ */
+#include <string.h>
+
+#include "api/call.h"
+#include "base/mem.h"
+#include "core/context.h"
+#include "core/driver.h"
+#include "core/failure.h"
+#include "core/shutdown.h"
+
+int tutti_rank(const tutti *t)
+{
+    return t->rank;
+}
+
+int tutti_size(const tutti *t)
+{
+    return t->size;
+}
+
+int tutti_local_rank(const tutti *t)
+{
+    return t->nodes.local_of[t->rank];
+}
+
+int tutti_local_size(const tutti *t)
+{
+    return t->nodes.local_size[t->nodes.node_of[t->rank]];
+}
+
+int tutti_node(const tutti *t)
+{
+    return t->nodes.node_of[t->rank];
+}
+
+int tutti_node_count(const tutti *t)
+{
+    return t->nodes.count;
+}
+
+bool tutti_has_background(const tutti *t)
+{
+    return t->has_background;
+}
+
+bool tutti_has_feature(const char *feature)
+{
+    static const char *const features[] = { "hwloc", TUTTI_HAVE_MPI ? "mpi" : "",
+        TUTTI_MPI_NAME };
+
+    for (size_t i = 0; feature != NULL && i < sizeof features / sizeof *features; i++) {
+        if (feature[0] != '\0' && strcmp(feature, features[i]) == 0) {
+            return strcmp(feature, "none") != 0;
+        }
+    }
+    return false;
+}
+
+static void read_counters(tutti *t, tutti_stats *stats)
+{
+    const struct engine_counters *counters = &t->counters;
+
+    pthread_mutex_lock(&t->lock);
+    stats->submitted = t->submitted;
+    stats->completed = t->completed;
+    stats->failed = t->failed_works;
+    stats->bytes = t->bytes;
+    pthread_mutex_unlock(&t->lock);
+    stats->batches = counter_get(&counters->batches);
+    stats->announced_by_bit = counter_get(&counters->by_number);
+    stats->announced_by_name = counter_get(&counters->by_name);
+    stats->control_messages = counter_get(&counters->messages);
+    stats->control_bytes = counter_get(&counters->message_bytes);
+    stats->wait_ns = counter_get(&counters->wait_ns);
+    stats->stalls = counter_get(&counters->stalls);
+}
+
+tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)
+{
+    tutti_stats all = { 0 };
+    size_t size;
+    const tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (stats == NULL || stats->size < sizeof stats->size) {
+        return error_set(TUTTI_ERR_INVALID,
+                "tutti_stats_get: set stats->size to sizeof(tutti_stats) first");
+    }
+    size = size_min(stats->size, sizeof all);
+    read_counters(t, &all);
+    all.size = stats->size;
+    memcpy(stats, &all, size);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_abort(tutti *t, const char *text)
+{
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (text == NULL) {
+        return error_set(TUTTI_ERR_INVALID, "tutti_abort: text is NULL");
+    }
+    failure_set(t, t->rank, text);
+    /* Whoever drives now tells the others; if nobody does, this turn. */
+    driver_poke(t);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_finalize(tutti *t)
+{
+    return t == NULL ? TUTTI_OK : context_finalize(t);
+}

@@ -1,0 +1,15 @@
+/*
+ * Built without MPI: only tutti_init_local() makes ranks.
+ */
+#include <tutti/tutti.h>
+
+#include "base/error.h"
+
+tutti_status tutti_init(tutti **t, const tutti_config *config)
+{
+    (void)config;
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+            "%sthis tutti was built without MPI; use tutti_init_local(), or build with "
+            "libopenmpi-dev or libmpich-dev installed",
+            t == NULL ? "t is NULL; " : "");
+}

@@ -1,0 +1,202 @@
+/*
+ * Public calls on process sets.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "base/bitset.h"
+#include "base/mem.h"
+#include "core/context.h"
+#include "core/driver.h"
+
+/* A rank list as the metadata of META_SET_CREATE; every rank in range and once. */
+static tutti_status check_ranks(const tutti *t, const int *ranks, int n)
+{
+    struct bitset seen;
+    tutti_status status = TUTTI_OK;
+
+    if (!bitset_init(&seen, t->size)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a process set");
+    }
+    for (int i = 0; i < n && status == TUTTI_OK; i++) {
+        if (ranks[i] < 0 || ranks[i] >= t->size) {
+            status = error_set(TUTTI_ERR_INVALID,
+                    "process set: entry %d is rank %d, but the world has %d ranks", i,
+                    ranks[i], t->size);
+        } else if (bitset_has(&seen, ranks[i])) {
+            status = error_set(TUTTI_ERR_INVALID,
+                    "process set: rank %d is listed twice (entry %d)", ranks[i], i);
+        } else {
+            bitset_add(&seen, ranks[i]);
+        }
+    }
+    bitset_fini(&seen);
+    return status;
+}
+
+/* Queues an internal operation of the world and waits for it. */
+static tutti_status run_internal(tutti *t, const struct submission *submission)
+{
+    tutti_request request = TUTTI_REQUEST_NULL;
+    tutti_status status = driver_may_wait(t);
+
+    if (status == TUTTI_OK && group_is_open(t)) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "process sets cannot be changed inside a group (rank %d)", t->rank);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    driver_enter(t);
+    status = submit_queue(t, submission, &request);
+    if (status == TUTTI_OK) {
+        status = call_wait(t, &request, TUTTI_FOREVER);
+    }
+    driver_leave(t);
+    return status;
+}
+
+tutti_status tutti_process_set_create(
+        tutti *t, const int *ranks, int n, tutti_process_set *set)
+{
+    tutti_process_set created = 0;
+    int64_t *dims;
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (ranks == NULL || set == NULL || n < 1 || n > t->size) {
+        return error_set(TUTTI_ERR_INVALID,
+                "process set: %d ranks given (1 to %d are possible)%s", n, t->size,
+                ranks == NULL || set == NULL ? ", or a pointer is NULL" : "");
+    }
+    status = check_ranks(t, ranks, n);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    dims = mem_calloc((size_t)n, sizeof *dims);
+    if (dims == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a process set");
+    }
+    for (int i = 0; i < n; i++) {
+        dims[i] = ranks[i];
+    }
+    status = run_internal(t,
+            &(struct submission){ .collective = META_SET_CREATE,
+                    .name = "create",
+                    .set = TUTTI_WORLD,
+                    .meta = { .prescale = 1, .postscale = 1, .ndim = n, .dims = dims },
+                    .output = &created });
+    mem_free(dims);
+    if (status == TUTTI_OK) {
+        *set = created;
+    }
+    return status;
+}
+
+/* Under the lock: no more submissions to the set, if it has nothing in flight. */
+static tutti_status close_set(tutti *t, tutti_process_set id)
+{
+    struct process_set *set = process_sets_find(&t->sets, id);
+
+    if (set == NULL || id == TUTTI_WORLD) {
+        return error_set(TUTTI_ERR_INVALID, "process set %u %s", id,
+                set == NULL ? "does not exist" : "is the world and stays");
+    }
+    if (set->closing || set->in_flight > 0) {
+        return error_set(TUTTI_ERR_DUPLICATE, "process set %u %s on rank %d", id,
+                set->closing ? "is being destroyed already" : "has work in flight",
+                t->rank);
+    }
+    set->closing = true;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_process_set_destroy(tutti *t, tutti_process_set set)
+{
+    char name[32];
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    status = close_set(t, set);
+    pthread_mutex_unlock(&t->lock);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    (void)snprintf(name, sizeof name, "destroy %u", set);
+    status = run_internal(t,
+            &(struct submission){ .collective = META_SET_DESTROY,
+                    .name = name,
+                    .set = TUTTI_WORLD,
+                    .meta = { .prescale = 1, .postscale = 1, .count = set } });
+    if (status != TUTTI_OK) {
+        struct process_set *kept;
+
+        pthread_mutex_lock(&t->lock);
+        kept = process_sets_find(&t->sets, set);
+        if (kept != NULL) {
+            kept->closing = false;
+        }
+        pthread_mutex_unlock(&t->lock);
+    }
+    return status;
+}
+
+static tutti_status no_set(tutti_process_set set)
+{
+    return error_set(TUTTI_ERR_INVALID, "process set %u does not exist", set);
+}
+
+tutti_status tutti_process_set_info(
+        tutti *t, tutti_process_set set, int *size, int *rank)
+{
+    const struct process_set *found;
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    found = process_sets_find(&t->sets, set);
+    if (found == NULL) {
+        status = no_set(set);
+    } else {
+        if (size != NULL) {
+            *size = found->op.size;
+        }
+        if (rank != NULL) {
+            *rank = found->op.rank;
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+tutti_status tutti_process_set_ranks(
+        tutti *t, tutti_process_set set, int *ranks, int capacity)
+{
+    const struct process_set *found;
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    found = process_sets_find(&t->sets, set);
+    if (found == NULL) {
+        status = no_set(set);
+    } else if (ranks == NULL || capacity < found->op.size) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "process set %u has %d ranks, but there is room for %d", set,
+                found->op.size, ranks == NULL ? 0 : capacity);
+    } else {
+        memcpy(ranks, found->world_ranks, (size_t)found->op.size * sizeof *ranks);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}

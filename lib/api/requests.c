@@ -1,0 +1,255 @@
+/*
+ * Waiting for requests and consuming them.
+ */
+#include <inttypes.h>
+
+#include "api/call.h"
+#include "base/clock.h"
+#include "core/context.h"
+#include "core/driver.h"
+
+/* Requests looked up under one lock, and waited for together. */
+#define WAIT_CHUNK 64
+
+/* Some requests, and how many of them, in order, are known to be over. */
+struct wait {
+    const struct work *works[WAIT_CHUNK]; /* NULL: nothing to wait for */
+    tutti_request requests[WAIT_CHUNK];
+    size_t count;
+    size_t over;
+};
+
+static bool wait_is_over(void *what)
+{
+    struct wait *wait = what;
+
+    while (wait->over < wait->count &&
+            (wait->works[wait->over] == NULL ||
+                    work_is_over(
+                            wait->works[wait->over], wait->requests[wait->over]))) {
+        wait->over++;
+    }
+    return wait->over == wait->count;
+}
+
+static tutti_status unknown(tutti_request request)
+{
+    return error_set(TUTTI_ERR_INVALID,
+            "%" PRIu64
+            " is no request that is waited for here; it was consumed, or belongs "
+            "to another context",
+            request);
+}
+
+/* Under the lock: the final status of a request, which is gone then. */
+static tutti_status consume_locked(tutti *t, tutti_request *request)
+{
+    struct work *work = work_find(&t->works, *request);
+    tutti_status status;
+
+    if (work == NULL) {
+        return unknown(*request);
+    }
+    if (atomic_load_explicit(&work->done, memory_order_acquire) == 0) {
+        return error_set(TUTTI_ERR_TIMEOUT, "%s \"%s\" is not finished on rank %d",
+                meta_collective_name(work->request.collective), work->request.name,
+                t->rank);
+    }
+    status = work->status;
+    if (work->error != NULL) {
+        (void)error_raise(work->error);
+    } else if (status != TUTTI_OK) {
+        (void)error_set(status, "%s", tutti_status_text(status));
+    }
+    work_release(&t->works, work);
+    *request = TUTTI_REQUEST_NULL;
+    return status;
+}
+
+static tutti_status consume(tutti *t, tutti_request *request)
+{
+    tutti_status status;
+
+    pthread_mutex_lock(&t->lock);
+    status = consume_locked(t, request);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+/* Looks up works; the first unknown request is reported. */
+static tutti_status wait_prepare(
+        tutti *t, struct wait *wait, const tutti_request *requests, size_t count)
+{
+    tutti_status status = TUTTI_OK;
+
+    wait->count = count;
+    wait->over = 0;
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < count; i++) {
+        wait->requests[i] = requests[i];
+        wait->works[i] = NULL;
+        if (requests[i] == TUTTI_REQUEST_NULL) {
+            continue;
+        }
+        wait->works[i] = work_find(&t->works, requests[i]);
+        if (wait->works[i] == NULL && status == TUTTI_OK) {
+            status = unknown(requests[i]);
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+/* The caller is inside driver_enter(). */
+static void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
+{
+    int64_t begin;
+
+    if (wait_is_over(wait)) {
+        return;
+    }
+    begin = clock_ns();
+    driver_wait(t, wait_is_over, wait, deadline_ns);
+    counter_add(&t->counters.wait_ns, (uint64_t)(clock_ns() - begin));
+}
+
+tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
+{
+    struct wait wait;
+    tutti_status status = wait_prepare(t, &wait, request, 1);
+
+    if (status == TUTTI_OK) {
+        wait_until(t, &wait,
+                timeout_ns == TUTTI_FOREVER ? INT64_MAX
+                                            : clock_deadline(clock_ns(), timeout_ns));
+        status = consume(t, request);
+    }
+    return status;
+}
+
+static tutti_status may_wait_for(tutti *t, const void *requests)
+{
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (requests == NULL) {
+        return error_set(TUTTI_ERR_INVALID, "the pointer to the request is NULL");
+    }
+    status = driver_may_wait(t);
+    if (status == TUTTI_OK && group_is_open(t)) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "waiting inside a group (rank %d); end it first", t->rank);
+    }
+    return status;
+}
+
+tutti_status tutti_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
+{
+    tutti_status status = may_wait_for(t, request);
+
+    if (status != TUTTI_OK || *request == TUTTI_REQUEST_NULL) {
+        return status;
+    }
+    driver_enter(t);
+    status = call_wait(t, request, timeout_ns);
+    driver_leave(t);
+    return status;
+}
+
+tutti_status tutti_test(tutti *t, tutti_request *request)
+{
+    struct wait wait;
+    tutti_status status = may_wait_for(t, request);
+
+    if (status != TUTTI_OK || *request == TUTTI_REQUEST_NULL) {
+        return status;
+    }
+    status = wait_prepare(t, &wait, request, 1);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!wait_is_over(&wait)) {
+        driver_poke(t);
+    }
+    return wait_is_over(&wait) ? consume(t, request) : TUTTI_AGAIN;
+}
+
+/* Consumes what is over; *first keeps the first error, but for time-outs. */
+static bool consume_chunk(tutti *t, size_t count, tutti_request *requests,
+        tutti_status *statuses, tutti_status *first)
+{
+    bool timed_out = false;
+
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < count; i++) {
+        tutti_status status = TUTTI_OK;
+
+        if (requests[i] != TUTTI_REQUEST_NULL) {
+            status = consume_locked(t, &requests[i]);
+        }
+        if (statuses != NULL) {
+            statuses[i] = status;
+        }
+        if (status == TUTTI_ERR_TIMEOUT) {
+            timed_out = true;
+        } else if (status != TUTTI_OK && *first == TUTTI_OK) {
+            *first = status;
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+    return timed_out;
+}
+
+tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *requests,
+        int64_t timeout_ns, tutti_status *statuses)
+{
+    struct wait wait;
+    tutti_status first = TUTTI_OK;
+    bool timed_out = false;
+    int64_t deadline = INT64_MAX;
+    const tutti_status status = may_wait_for(t, n > 0 ? (void *)requests : (void *)t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (timeout_ns != TUTTI_FOREVER) {
+        deadline = clock_deadline(clock_ns(), timeout_ns);
+    }
+    driver_enter(t);
+    for (size_t at = 0; at < n; at += WAIT_CHUNK) {
+        const size_t count = n - at < WAIT_CHUNK ? n - at : WAIT_CHUNK;
+
+        /* Unknown requests count as over here and are reported when consumed. */
+        (void)wait_prepare(t, &wait, requests + at, count);
+        wait_until(t, &wait, deadline);
+        timed_out |= consume_chunk(t, count, requests + at,
+                statuses != NULL ? statuses + at : NULL, &first);
+    }
+    driver_leave(t);
+    return first == TUTTI_OK && timed_out ? TUTTI_ERR_TIMEOUT : first;
+}
+
+tutti_status tutti_cancel(tutti *t, tutti_request request)
+{
+    struct work *work;
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    work = work_find(&t->works, request);
+    if (work == NULL || atomic_load_explicit(&work->done, memory_order_acquire) != 0) {
+        status = unknown(request);
+    } else {
+        atomic_store_explicit(&work->cancel_asked, 1, memory_order_relaxed);
+        t->cancels_pending = true;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (status == TUTTI_OK) {
+        driver_notify(t);
+    }
+    return status;
+}

@@ -1,0 +1,227 @@
+/*
+ * Start-up: configuration and agreement.
+ */
+#include "api/setup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/wire.h"
+#include "topo/machine.h"
+
+/* Bounds of automatic batch sizes, and the longest tensor worth copying to fuse it. */
+#define BATCH_MIN ((size_t)256 << 10)
+#define BATCH_MAX ((size_t)2 << 20)
+#define FUSE_TENSOR_MAX ((size_t)64 << 10)
+/* Bounds of automatic chunks: flat optimum over shared memory (docs/results/). */
+#define CHUNK_MIN ((size_t)64 << 10)
+#define CHUNK_MAX ((size_t)256 << 10)
+
+#define HOST_ID_MAX 256
+#define VALUE_MAX 128
+
+static size_t clamp(size_t value, size_t low, size_t high)
+{
+    return size_min(size_max(value, low), high);
+}
+
+static tutti_status set_limits(struct context_spec *spec)
+{
+    struct machine machine;
+    const tutti_status status = machine_read(&machine);
+    size_t batch;
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    /* Operands and result of a batch shall stay in the cache next to the core. */
+    batch = clamp(machine.l2_bytes / 2, BATCH_MIN, BATCH_MAX);
+    spec->limits.batch_bytes =
+            spec->config.fusion_bytes > 0 ? spec->config.fusion_bytes : batch;
+    spec->limits.tensor_bytes = FUSE_TENSOR_MAX;
+    spec->chunk_bytes = spec->config.chunk_bytes > 0
+            ? spec->config.chunk_bytes
+            : clamp(machine.l2_bytes / 4, CHUNK_MIN, CHUNK_MAX);
+    return TUTTI_OK;
+}
+
+static void log_lines(const struct log *log, const char *lines)
+{
+    while (*lines != '\0') {
+        const size_t len = strcspn(lines, "\n");
+
+        log_warn(log, "%.*s", (int)len, lines);
+        lines += len;
+        lines += *lines == '\n' ? 1 : 0;
+    }
+}
+
+tutti_status setup_begin(
+        struct context_spec *spec, const tutti_config *config, int rank)
+{
+    tutti_config *own = NULL;
+    tutti_status status = TUTTI_OK;
+
+    *spec = (struct context_spec){ .rank = rank };
+    if (config == NULL) {
+        status = tutti_config_create(&own);
+        config = own;
+    }
+    if (status == TUTTI_OK) {
+        status = config_copy(&spec->config, &config->values);
+    }
+    if (status == TUTTI_OK) {
+        spec->log = (struct log){ .callback = config->log,
+            .user = config->log_user,
+            .level = (tutti_log_level)config->values.log_level,
+            .rank = rank };
+        if (rank <= 0) {
+            log_lines(&spec->log, config->warnings);
+        }
+        status = set_limits(spec);
+        if (status != TUTTI_OK) {
+            config_fini(&spec->config);
+        }
+    }
+    tutti_config_destroy(own);
+    return status;
+}
+
+/* ---------------------------------------------------------------- agreement */
+
+/*
+ * A rank's record: version, host identity, its limits, and all values that must be equal,
+ * as text in the order of the table.
+ */
+static void put_facts(struct wire_writer *out, const struct context_spec *spec)
+{
+    char host[HOST_ID_MAX];
+    size_t count = 0;
+    const struct config_row *rows = config_rows(&count);
+
+    machine_identity(host, sizeof host);
+    if (spec->config.host_id[0] != '\0') {
+        (void)snprintf(host, sizeof host, "%s", spec->config.host_id);
+    }
+    wire_put_str(out, TUTTI_VERSION_STRING, strlen(TUTTI_VERSION_STRING));
+    wire_put_str(out, host, strlen(host));
+    wire_put_u64(out, spec->limits.batch_bytes);
+    wire_put_u64(out, spec->limits.tensor_bytes);
+    wire_put_u64(out, spec->chunk_bytes);
+    for (size_t i = 0; i < count; i++) {
+        char value[VALUE_MAX] = "";
+
+        if (rows[i].same &&
+                config_format(&spec->config, &rows[i], value, sizeof value)) {
+            wire_put_str(out, value, strlen(value));
+        }
+    }
+}
+
+/* Reads the next text of a rank's record and compares it with rank 0's. */
+static tutti_status compare_text(
+        struct wire_reader *first, struct wire_reader *in, int rank, const char *what)
+{
+    size_t first_len = 0;
+    size_t len = 0;
+    const char *first_text = wire_get_str(first, HOST_ID_MAX, &first_len);
+    const char *text = wire_get_str(in, HOST_ID_MAX, &len);
+
+    if (!wire_ok(first) || !wire_ok(in)) {
+        return error_set(
+                TUTTI_ERR_PROTOCOL, "malformed start-up record of rank %d", rank);
+    }
+    if (len != first_len || memcmp(text, first_text, len) != 0) {
+        return error_set(TUTTI_ERR_CONFIG,
+                "%s must be equal on all ranks: rank 0 has %.*s, rank %d has %.*s",
+                what, (int)first_len, first_text, rank, (int)len, text);
+    }
+    return TUTTI_OK;
+}
+
+/* Takes a rank's record in: its host, the smaller limits, and the comparison. */
+static tutti_status take_facts(struct context_spec *spec, struct wire_reader first,
+        struct wire_reader in, int rank, char *host)
+{
+    size_t count = 0;
+    const struct config_row *rows = config_rows(&count);
+    tutti_status status =
+            compare_text(&first, &in, rank, "the version of the tutti library");
+    size_t len = 0;
+    const char *text;
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    (void)wire_get_str(&first, HOST_ID_MAX, &len);
+    text = wire_get_str(&in, HOST_ID_MAX - 1, &len);
+    if (wire_ok(&in)) {
+        memcpy(host, text, len);
+        host[len] = '\0';
+    }
+    for (int i = 0; i < 3; i++) {
+        (void)wire_get_u64(&first);
+    }
+    spec->limits.batch_bytes =
+            size_min(spec->limits.batch_bytes, (size_t)wire_get_u64(&in));
+    spec->limits.tensor_bytes =
+            size_min(spec->limits.tensor_bytes, (size_t)wire_get_u64(&in));
+    spec->chunk_bytes = size_min(spec->chunk_bytes, (size_t)wire_get_u64(&in));
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+        if (rows[i].same) {
+            status = compare_text(&first, &in, rank, rows[i].name);
+        }
+    }
+    return status;
+}
+
+static tutti_status take_all(
+        struct context_spec *spec, const uint8_t **blocks, const size_t *lengths)
+{
+    const size_t size = (size_t)spec->control.size;
+    char *texts = mem_calloc(size, HOST_ID_MAX);
+    const char **hosts = mem_calloc(size, sizeof *hosts);
+    tutti_status status = TUTTI_OK;
+
+    if (texts == NULL || hosts == NULL) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranks", size);
+    }
+    for (size_t r = 0; r < size && status == TUTTI_OK; r++) {
+        struct wire_reader first;
+        struct wire_reader in;
+
+        wire_reader_init(&first, blocks[0], lengths[0]);
+        wire_reader_init(&in, blocks[r], lengths[r]);
+        hosts[r] = texts + r * HOST_ID_MAX;
+        status = take_facts(spec, first, in, (int)r, texts + r * HOST_ID_MAX);
+    }
+    if (status == TUTTI_OK) {
+        status = nodes_init(&spec->nodes, hosts, (int)size);
+    }
+    mem_free(hosts);
+    mem_free(texts);
+    return status;
+}
+
+tutti_status setup_agree(struct context_spec *spec)
+{
+    struct wire_writer facts = { 0 };
+    const uint8_t **blocks = NULL;
+    size_t *lengths = NULL;
+    tutti_status status;
+
+    put_facts(&facts, spec);
+    if (facts.failed) {
+        wire_writer_fini(&facts);
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
+    }
+    status =
+            control_allgather(&spec->control, facts.data, facts.len, &blocks, &lengths);
+    wire_writer_fini(&facts);
+    if (status == TUTTI_OK) {
+        status = take_all(spec, blocks, lengths);
+        mem_free(blocks);
+    }
+    return status;
+}

@@ -1,0 +1,29 @@
+/*
+ * What the ways to initialise share: configuration, agreement at start-up, limits.
+ */
+#ifndef TUTTI_API_SETUP_H
+#define TUTTI_API_SETUP_H
+
+#include <tutti/tutti.h>
+
+#include "core/context.h"
+
+/**
+ * Starts a spec from a configuration (NULL: the environment): values, log, and defaults
+ * for limits from this machine's caches. Logs the configuration's warnings when `rank` is
+ * 0 or unknown (-1).
+ * @return TUTTI_OK, TUTTI_ERR_CONFIG, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
+ */
+tutti_status setup_begin(
+        struct context_spec *spec, const tutti_config *config, int rank);
+
+/**
+ * Exchanges facts over spec->control (whose rank and size are set): fills spec->nodes,
+ * makes the limits equal on all ranks, and compares library versions and the values that
+ * must be equal. Collective.
+ * @return TUTTI_OK, TUTTI_ERR_CONFIG (names the parameter, two ranks and their values),
+ *         TUTTI_ERR_NO_MEMORY, TUTTI_ERR_PROTOCOL, errors of the transport
+ */
+tutti_status setup_agree(struct context_spec *spec);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * Time: monotonic nanoseconds.
+ */
+#ifndef TUTTI_BASE_CLOCK_H
+#define TUTTI_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/** Monotonic time in nanoseconds. */
+int64_t clock_ns(void);
+/** Sleeps about this long; the kernel adds its timer slack. */
+void clock_sleep_ns(int64_t ns);
+/** now + relative, saturating at INT64_MAX (TUTTI_FOREVER). */
+int64_t clock_deadline(int64_t now_ns, int64_t relative_ns);
+
+#endif

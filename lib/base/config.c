@@ -1,0 +1,382 @@
+/*
+ * The table of parameters, and the environment. The only file that reads environment
+ * variables.
+ *
+ * The rows are generated from config.def, and everything else walks the rows: a
+ * parameter is known in no other place. Where Horovod's variables mean something else,
+ * horovod_value() translates; two of them have no row and a line of their own.
+ */
+#include "base/config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#define VARIABLE_PREFIX "TUTTI_"
+#define VARIABLE_INTERNAL "TUTTI_INTERNAL_"
+
+enum {
+    CONFIG_NAME_MAX = 64
+};
+
+/* clang-format off */
+#define SAME true
+#define FREE false
+#define ROW_FIELDS(field, kind, def, allowed, scope, alias, text)                      \
+    .name = #field, .type = (kind), .initial = (def), .range = (allowed),              \
+    .same = (scope), .horovod = (alias), .help = (text),                               \
+    .offset = offsetof(struct config, field)
+#define BOOL(name, def, scope, horovod, help)                                          \
+    { ROW_FIELDS(name, CONFIG_BOOL, #def, "true|false", scope, horovod, help) },
+#define NUMBER(name, kind, def, low, high, scope, horovod, help)                       \
+    { ROW_FIELDS(name, kind, def, #low ".." #high, scope, horovod, help),              \
+        .min = (double)(low), .max = (double)(high) },
+#define INT(name, def, min, max, scope, horovod, help)                                 \
+    NUMBER(name, CONFIG_INT, #def, min, max, scope, horovod, help)
+#define SIZE(name, def, min, max, scope, horovod, help)                                \
+    NUMBER(name, CONFIG_SIZE, #def, min, max, scope, horovod, help)
+#define REAL(name, def, min, max, scope, horovod, help)                                \
+    NUMBER(name, CONFIG_REAL, #def, min, max, scope, horovod, help)
+#define ENUM(name, def, choices, scope, horovod, help)                                 \
+    { ROW_FIELDS(name, CONFIG_ENUM, def, choices, scope, horovod, help) },
+#define TEXT(name, def, scope, horovod, help)                                          \
+    { ROW_FIELDS(name, CONFIG_TEXT, def, "text", scope, horovod, help) },
+static const struct config_row rows[CONFIG_COUNT] = {
+#include "base/config.def"
+};
+#undef BOOL
+#undef NUMBER
+#undef INT
+#undef SIZE
+#undef REAL
+#undef ENUM
+#undef TEXT
+#undef ROW_FIELDS
+#undef SAME
+#undef FREE
+/* clang-format on */
+
+const struct config_row *config_rows(size_t *count)
+{
+    *count = CONFIG_COUNT;
+    return rows;
+}
+
+/* Copies a name with '-' as '_'; false when it is too long for a name. */
+static bool name_normalise(const char *name, char *normal)
+{
+    size_t i;
+
+    for (i = 0; name[i] != '\0'; i++) {
+        if (i == CONFIG_NAME_MAX) {
+            return false;
+        }
+        normal[i] = name[i];
+        if (name[i] == '-') {
+            normal[i] = '_';
+        }
+    }
+    normal[i] = '\0';
+    return true;
+}
+
+const struct config_row *config_find(const char *name)
+{
+    char normal[CONFIG_NAME_MAX + 1];
+    size_t i;
+
+    if (!name_normalise(name, normal)) {
+        return NULL;
+    }
+    for (i = 0; i < CONFIG_COUNT; i++) {
+        if (strcmp(rows[i].name, normal) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+const struct config_row *config_nearest(const char *name)
+{
+    const struct config_row *nearest = NULL;
+    char normal[CONFIG_NAME_MAX + 1];
+    size_t least = SIZE_MAX;
+    size_t i;
+
+    if (!name_normalise(name, normal)) {
+        return NULL;
+    }
+    for (i = 0; normal[i] != '\0'; i++) {
+        normal[i] = text_lower(normal[i]);
+    }
+    for (i = 0; i < CONFIG_COUNT; i++) {
+        size_t distance = text_distance(normal, rows[i].name);
+        /* With more than half of the letters wrong it is another word. */
+        size_t limit = size_max(strlen(normal), strlen(rows[i].name)) / 2;
+
+        if (distance < least && distance <= limit) {
+            least = distance;
+            nearest = &rows[i];
+        }
+    }
+    return nearest;
+}
+
+tutti_status config_unknown(const char *name, const char *origin)
+{
+    const struct config_row *nearest = config_nearest(name);
+
+    if (nearest == NULL) {
+        return error_set(TUTTI_ERR_CONFIG, "%s: there is no parameter \"%.*s\"", origin,
+                CONFIG_SHOWN_MAX, name);
+    }
+    return error_set(TUTTI_ERR_CONFIG,
+            "%s: there is no parameter \"%.*s\"; did you mean \"%s\"?", origin,
+            CONFIG_SHOWN_MAX, name, nearest->name);
+}
+
+/* Lines of warnings, kept whole: what does not fit is left out. */
+struct lines {
+    char *text; /* terminated */
+    size_t capacity; /* of text */
+};
+
+__attribute__((format(printf, 2, 3))) static void lines_add(
+        struct lines *lines, const char *format, ...)
+{
+    size_t used = strlen(lines->text);
+    char line[ERROR_TEXT_MAX];
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (len >= 0 && (size_t)len < sizeof line &&
+            used + (size_t)len + 1 < lines->capacity) {
+        (void)snprintf(lines->text + used, lines->capacity - used, "%s\n", line);
+    }
+}
+
+/* "TUTTI_" and the upper-case name. */
+static void variable_of(
+        const struct config_row *row, char variable[CONFIG_NAME_MAX + 8])
+{
+    size_t prefix = strlen(VARIABLE_PREFIX);
+    size_t i;
+
+    (void)snprintf(variable, CONFIG_NAME_MAX + 8, VARIABLE_PREFIX "%s", row->name);
+    for (i = prefix; variable[i] != '\0'; i++) {
+        variable[i] = text_upper(variable[i]);
+    }
+}
+
+static const char *variable_get(const char *name)
+{
+    /* No other thread may change the environment meanwhile: nobody can exclude that. */
+    return getenv(name); /* NOLINT(concurrency-mt-unsafe) */
+}
+
+/* What a value of Horovod's is called here, where the two differ. */
+static const char *horovod_value(const char *variable, const char *text)
+{
+    static const char *const levels[] = { "trace", "debug", "info", "warn", "error",
+        "error" };
+    size_t bytes;
+    int level;
+
+    if (strcmp(variable, "HOROVOD_LOG_LEVEL") == 0 &&
+            text_to_choice(text, "trace|debug|info|warning|error|fatal", &level)) {
+        return levels[level];
+    }
+    /* 0 bytes switch fusion off there; here that is a limit that nothing fits. */
+    if (strcmp(variable, "HOROVOD_FUSION_THRESHOLD") == 0 &&
+            text_to_size(text, &bytes) && bytes == 0) {
+        return "1";
+    }
+    return text;
+}
+
+static tutti_status apply_alias(
+        struct config *config, const struct config_row *row, struct lines *warnings)
+{
+    char variable[CONFIG_NAME_MAX + 8];
+    const char *text = row->horovod != NULL ? variable_get(row->horovod) : NULL;
+    tutti_status status;
+
+    if (text == NULL) {
+        return TUTTI_OK;
+    }
+    status = config_set(
+            config, row->name, horovod_value(row->horovod, text), row->horovod);
+    if (status == TUTTI_OK) {
+        variable_of(row, variable);
+        lines_add(warnings, "%s is read as %s", row->horovod, variable);
+    }
+    return status;
+}
+
+/* Horovod's switch for the warning and the shutdown, which are numbers here. */
+static tutti_status apply_stall_check_disable(
+        struct config *config, struct lines *warnings)
+{
+    static const char variable[] = "HOROVOD_STALL_CHECK_DISABLE";
+    const char *text = variable_get(variable);
+    bool disable;
+    int64_t number;
+
+    if (text == NULL) {
+        return TUTTI_OK;
+    }
+    if (text_to_int64(text, &number)) {
+        disable = number > 0;
+    } else if (!text_to_bool(text, &disable)) {
+        return error_set(TUTTI_ERR_CONFIG,
+                "%s cannot be \"%.*s\": it takes true, false or a number", variable,
+                CONFIG_SHOWN_MAX, text);
+    }
+    if (disable) {
+        config->stall_warning_s = 0;
+        config->stall_fail_s = 0;
+        lines_add(warnings,
+                "%s is read as TUTTI_STALL_WARNING_S=0 and TUTTI_STALL_FAIL_S=0",
+                variable);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status apply_horovod(struct config *config, struct lines *warnings)
+{
+    size_t i;
+
+    for (i = 0; i < CONFIG_COUNT; i++) {
+        tutti_status status = apply_alias(config, &rows[i], warnings);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    if (variable_get("HOROVOD_CYCLE_TIME") != NULL) {
+        lines_add(warnings,
+                "HOROVOD_CYCLE_TIME is ignored: tutti acts on events and has no cycle "
+                "timer");
+    }
+    return apply_stall_check_disable(config, warnings);
+}
+
+static tutti_status apply_variables(struct config *config)
+{
+    size_t i;
+
+    for (i = 0; i < CONFIG_COUNT; i++) {
+        char variable[CONFIG_NAME_MAX + 8];
+        const char *text;
+        tutti_status status;
+
+        variable_of(&rows[i], variable);
+        text = variable_get(variable);
+        status = text == NULL ? TUTTI_OK
+                              : config_set(config, rows[i].name, text, variable);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* True when "NAME=value" sets a parameter. */
+static bool is_known_variable(const char *entry, size_t name_len)
+{
+    size_t i;
+
+    for (i = 0; i < CONFIG_COUNT; i++) {
+        char variable[CONFIG_NAME_MAX + 8];
+
+        variable_of(&rows[i], variable);
+        if (strlen(variable) == name_len && strncmp(entry, variable, name_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Warns of one unknown TUTTI_ variable, or refuses it. */
+static tutti_status report_unknown(
+        const char *entry, size_t name_len, bool strict, struct lines *warnings)
+{
+    char name[CONFIG_SHOWN_MAX + 1];
+    char variable[CONFIG_NAME_MAX + 8];
+    char hint[CONFIG_NAME_MAX + 32] = "";
+    const struct config_row *nearest;
+
+    (void)snprintf(name, sizeof name, "%.*s", (int)size_min(name_len, CONFIG_SHOWN_MAX),
+            entry);
+    nearest = config_nearest(name + strlen(VARIABLE_PREFIX));
+    if (nearest != NULL) {
+        variable_of(nearest, variable);
+        (void)snprintf(hint, sizeof hint, "; did you mean %s?", variable);
+    }
+    if (strict) {
+        return error_set(TUTTI_ERR_CONFIG, "%s names no parameter%s", name, hint);
+    }
+    lines_add(warnings, "%s names no parameter%s", name, hint);
+    return TUTTI_OK;
+}
+
+static tutti_status check_unknown(const struct config *config, struct lines *warnings)
+{
+    char *const *entry;
+
+    for (entry = environ; entry != NULL && *entry != NULL; entry++) {
+        size_t name_len = strcspn(*entry, "=");
+        tutti_status status;
+
+        if (!has_prefix(*entry, VARIABLE_PREFIX) ||
+                has_prefix(*entry, VARIABLE_INTERNAL) ||
+                is_known_variable(*entry, name_len)) {
+            continue;
+        }
+        status = report_unknown(*entry, name_len, config->strict, warnings);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+tutti_status config_from_environment(
+        struct config *config, char *warnings, size_t capacity)
+{
+    struct lines lines = { .capacity = capacity };
+    struct config next;
+    tutti_status status = config_copy(&next, config);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    lines.text = warnings;
+    status = apply_horovod(&next, &lines);
+    if (status == TUTTI_OK) {
+        status = apply_variables(&next);
+    }
+    if (status == TUTTI_OK) {
+        status = check_unknown(&next, &lines);
+    }
+    if (status != TUTTI_OK) {
+        config_fini(&next);
+        return status;
+    }
+    config_fini(config);
+    *config = next;
+    return TUTTI_OK;
+}

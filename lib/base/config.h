@@ -1,0 +1,136 @@
+/*
+ * Configuration: one table (config.def) and everything that is generated from it.
+ */
+#ifndef TUTTI_BASE_CONFIG_H
+#define TUTTI_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/error.h"
+
+/** The parameters, with the names of config.def. TEXT values are owned copies. */
+struct config {
+#define BOOL(name, def, scope, horovod, help) bool name;
+#define INT(name, def, min, max, scope, horovod, help) int name;
+#define SIZE(name, def, min, max, scope, horovod, help) size_t name;
+#define REAL(name, def, min, max, scope, horovod, help) double name;
+#define ENUM(name, def, choices, scope, horovod, help) int name;
+#define TEXT(name, def, scope, horovod, help) char *name;
+#include "base/config.def"
+#undef BOOL
+#undef INT
+#undef SIZE
+#undef REAL
+#undef ENUM
+#undef TEXT
+};
+
+/** A byte for each parameter: they count them. */
+struct config_bytes {
+#define BOOL(name, ...) char name;
+#define INT(name, ...) char name;
+#define SIZE(name, ...) char name;
+#define REAL(name, ...) char name;
+#define ENUM(name, ...) char name;
+#define TEXT(name, ...) char name;
+#include "base/config.def"
+#undef BOOL
+#undef INT
+#undef SIZE
+#undef REAL
+#undef ENUM
+#undef TEXT
+};
+
+/** Number of parameters. */
+#define CONFIG_COUNT sizeof(struct config_bytes)
+
+/** Longest value of a TEXT parameter in bytes, without the terminating zero. */
+#define CONFIG_TEXT_MAX 255
+/** Characters of a wrong name or value that an error shows. */
+#define CONFIG_SHOWN_MAX 200
+
+/** Indices of the choices of `backend` and `algorithm`, in the order of config.def. */
+enum config_backend {
+    CONFIG_BACKEND_AUTO,
+    CONFIG_BACKEND_MPI,
+    CONFIG_BACKEND_VENDOR
+};
+enum config_algorithm {
+    CONFIG_ALGORITHM_AUTO,
+    CONFIG_ALGORITHM_GATHER,
+    CONFIG_ALGORITHM_DIRECT
+};
+
+enum config_type {
+    CONFIG_BOOL,
+    CONFIG_INT,
+    CONFIG_SIZE,
+    CONFIG_REAL,
+    CONFIG_ENUM,
+    CONFIG_TEXT
+};
+
+/** One row of the table, for --help, docs, tuttirun and tests. */
+struct config_row {
+    const char *name; /* "stall_warning_s" */
+    const char *initial; /* default, as text */
+    const char *range; /* "0..86400", "error|warn|...", "true|false" or "text" */
+    const char *horovod; /* alias, or NULL */
+    const char *help; /* one sentence */
+    size_t offset; /* of the value in struct config */
+    double min, max; /* numbers only */
+    enum config_type type;
+    bool same; /* must be equal on all ranks */
+};
+
+/** All rows; *count is set. */
+const struct config_row *config_rows(size_t *count);
+/** The row of a name ('-' counts as '_'), or NULL. */
+const struct config_row *config_find(const char *name);
+/** The row whose name is nearest, for "did you mean", or NULL. */
+const struct config_row *config_nearest(const char *name);
+
+/** The error for a name that config_find() does not know; returns TUTTI_ERR_CONFIG. */
+tutti_status config_unknown(const char *name, const char *origin);
+
+/** Fills in the defaults. @return TUTTI_OK or TUTTI_ERR_NO_MEMORY */
+tutti_status config_init(struct config *config);
+void config_fini(struct config *config);
+/** Deep copy into uninitialised storage. @return TUTTI_OK or TUTTI_ERR_NO_MEMORY */
+tutti_status config_copy(struct config *to, const struct config *from);
+
+/**
+ * Sets a value from text. `origin` ("TUTTI_FUSION_BYTES", "--fusion-bytes") is named in
+ * the error. On failure nothing changes and the thread's last error is set.
+ */
+tutti_status config_set(
+        struct config *config, const char *name, const char *text, const char *origin);
+/** Writes a value as text; false when it does not fit. */
+bool config_format(const struct config *config, const struct config_row *row,
+        char *text, size_t capacity);
+
+/**
+ * Applies the environment: HOROVOD_* aliases first, TUTTI_* second. On failure nothing
+ * changes. Unknown TUTTI_ names are errors under strict and otherwise appended, one line
+ * each, to `warnings`, as are the aliases used. TUTTI_INTERNAL_* names are left to their
+ * users.
+ * @return TUTTI_OK, TUTTI_ERR_CONFIG, TUTTI_ERR_NO_MEMORY
+ */
+tutti_status config_from_environment(
+        struct config *config, char *warnings, size_t capacity);
+
+/** The public object behind tutti_config. */
+struct tutti_config {
+    struct config values; /* effective values */
+    char warnings[ERROR_TEXT_MAX]; /* logged once the context has a log */
+    tutti_log_callback log; /* NULL: stderr */
+    void *log_user; /* for log */
+    char text[CONFIG_COUNT][CONFIG_TEXT_MAX + 1]; /* values as text, row by row */
+};
+
+#endif

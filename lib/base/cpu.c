@@ -1,0 +1,272 @@
+/*
+ * Cores and load, from the kernel's own accounts.
+ *
+ * How many cores: the affinity mask, cut to the CPU bandwidth of the cgroup (v2: the
+ * least cpu.max on the way from the process's cgroup up to the root).
+ *
+ * How many threads want one: a process that is bound to its share of the machine looks
+ * at its own threads only, since the others have shares of their own. A process that
+ * is not bound competes with the whole machine, whose runnable threads are the fourth
+ * field of /proc/loadavg. The one costs microseconds for each thread, the other less
+ * than one, hence the interval between samples.
+ */
+#include "base/cpu.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum {
+    SAMPLE_INTERVAL_NS = 500000,
+    SAMPLE_COST_SHARE = 32, /* a sample takes at most this part of the time */
+    FILE_TEXT_MAX = 4096,
+    AFFINITY_BYTES_MAX = 1 << 17
+};
+
+/* Reads the beginning of a file; -1 when it cannot be read. */
+static ssize_t file_read(const char *path, char *text, size_t capacity)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len;
+
+    if (fd < 0) {
+        return -1;
+    }
+    len = read(fd, text, capacity - 1);
+    (void)close(fd);
+    if (len >= 0) {
+        text[len] = '\0';
+    }
+    return len;
+}
+
+/* Number of cores in the affinity mask; 0 when the kernel does not tell. */
+static int affinity_count(void)
+{
+    size_t size = sizeof(cpu_set_t);
+
+    /* The kernel wants room for all the cores it was built for, however many. */
+    for (; size <= AFFINITY_BYTES_MAX; size *= 2) {
+        cpu_set_t *set = mem_alloc(size);
+        int count = -1;
+
+        if (set == NULL) {
+            return 0;
+        }
+        if (sched_getaffinity(0, size, set) == 0) {
+            count = CPU_COUNT_S(size, set);
+        } else if (errno != EINVAL) {
+            count = 0;
+        }
+        mem_free(set);
+        if (count >= 0) {
+            return count;
+        }
+    }
+    return 0;
+}
+
+long cpu_max_parse(const char *text)
+{
+    char *end;
+    long quota = strtol(text, &end, 10);
+    long period;
+
+    if (end == text) {
+        return LONG_MAX;
+    }
+    period = strtol(end, NULL, 10);
+    return quota > 0 && period > 0 ? quota / period : LONG_MAX;
+}
+
+/* Lowers *cores to the limit in a cpu.max; without such a file there is none. */
+static void quota_apply(const char *path, long *cores)
+{
+    char text[FILE_TEXT_MAX];
+
+    if (file_read(path, text, sizeof text) > 0 && cpu_max_parse(text) < *cores) {
+        *cores = cpu_max_parse(text);
+    }
+}
+
+static long quota_limit(long cores)
+{
+    static const char root[] = "/sys/fs/cgroup";
+    char text[FILE_TEXT_MAX];
+    char path[sizeof root + FILE_TEXT_MAX + sizeof "/cpu.max"];
+    char *group, *slash;
+
+    if (file_read("/proc/self/cgroup", text, sizeof text) < 0) {
+        return cores;
+    }
+    /* The line of cgroup v2 is "0::/path"; it comes last when v1 is mounted too. */
+    group = strstr(text, "0::/");
+    if (group == NULL || (group != text && group[-1] != '\n')) {
+        return cores;
+    }
+    group += strlen("0::");
+    group[strcspn(group, "\n")] = '\0';
+    slash = group + strlen(group);
+    do {
+        *slash = '\0';
+        (void)snprintf(path, sizeof path, "%s%s/cpu.max", root, group);
+        quota_apply(path, &cores);
+        slash = strrchr(group, '/');
+    } while (slash != NULL);
+    return cores;
+}
+
+int cpu_allowed_count(void)
+{
+    long cores = quota_limit(affinity_count());
+
+    return cores < 1 ? 1 : (int)cores;
+}
+
+bool cpu_is_bound(void)
+{
+    int count = affinity_count();
+
+    return count > 0 && count < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Runnable threads of the machine, the caller included; -1 when unknown. */
+static long runnable_in_machine(int loadavg_fd)
+{
+    char text[128];
+    ssize_t len = pread(loadavg_fd, text, sizeof text - 1, 0);
+    char *field = text;
+    char *end;
+    long runnable;
+    int i;
+
+    if (len <= 0) {
+        return -1;
+    }
+    text[len] = '\0';
+    /* "0.20 0.18 0.12 3/80 11206": three averages, then runnable/existing */
+    for (i = 0; i < 3; i++) {
+        field = strchr(field, ' ');
+        if (field == NULL) {
+            return -1;
+        }
+        field++;
+    }
+    runnable = strtol(field, &end, 10);
+    return end != field && *end == '/' ? runnable : -1;
+}
+
+/* True when a thread of this process is in state R. */
+static bool task_is_runnable(int tasks_fd, const char *id)
+{
+    char path[64];
+    char text[512];
+    const char *state;
+    ssize_t len;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%.32s/stat", id);
+    fd = openat(tasks_fd, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    len = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    if (len <= 0) {
+        return false;
+    }
+    text[len] = '\0';
+    /* "11206 (name) R ...": the name may itself contain brackets and spaces */
+    state = strrchr(text, ')');
+    return state != NULL && state[1] == ' ' && state[2] == 'R';
+}
+
+/* Runnable threads among the `len` bytes of entries of /proc/self/task. */
+static long runnable_entries(int tasks_fd, const char *entries, ssize_t len)
+{
+    long runnable = 0;
+    ssize_t at = 0;
+
+    while (at < len) {
+        const struct dirent64 *entry = (const void *)(entries + at);
+
+        at += entry->d_reclen;
+        if (entry->d_name[0] != '.' && task_is_runnable(tasks_fd, entry->d_name)) {
+            runnable++;
+        }
+    }
+    return runnable;
+}
+
+/*
+ * Runnable threads of this process, the caller included; when that is `enough`, perhaps
+ * not all; -1 when unknown. Reads the directory by system call: opendir() would
+ * allocate.
+ */
+static long runnable_in_process(long enough)
+{
+    _Alignas(struct dirent64) char entries[FILE_TEXT_MAX];
+    int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long runnable = 0;
+    ssize_t len;
+
+    if (fd < 0) {
+        return -1;
+    }
+    do {
+        len = getdents64(fd, entries, sizeof entries);
+        runnable += runnable_entries(fd, entries, len);
+    } while (len > 0 && runnable < enough);
+    (void)close(fd);
+    return runnable;
+}
+
+void cpu_load_init(struct cpu_load *load)
+{
+    *load = (struct cpu_load){
+        .allowed = cpu_allowed_count(),
+        .bound = cpu_is_bound(),
+        .loadavg_fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC),
+    };
+}
+
+void cpu_load_fini(struct cpu_load *load)
+{
+    if (load->loadavg_fd >= 0) {
+        (void)close(load->loadavg_fd);
+    }
+    *load = (struct cpu_load){ .loadavg_fd = -1 };
+}
+
+bool cpu_load_has_free(struct cpu_load *load, int64_t now_ns)
+{
+    int64_t start_ns, cost_ns;
+    long runnable;
+
+    if (load->sampled_ns != 0 && now_ns - load->sampled_ns < load->interval_ns) {
+        return load->has_free;
+    }
+    start_ns = clock_ns();
+    /* With as many others as cores the answer is no, however many more there are. */
+    runnable = load->bound ? runnable_in_process(load->allowed + 1L)
+                           : runnable_in_machine(load->loadavg_fd);
+    /* The caller is one of the runnable; knowing nothing, leave the core to others. */
+    load->has_free = runnable >= 0 && load->allowed - (runnable - 1) >= 1;
+    load->sampled_ns = now_ns;
+    /* A process of many threads takes long to look at. */
+    cost_ns = clock_ns() - start_ns;
+    load->interval_ns = SAMPLE_INTERVAL_NS;
+    if (cost_ns * SAMPLE_COST_SHARE > SAMPLE_INTERVAL_NS) {
+        load->interval_ns = cost_ns * SAMPLE_COST_SHARE;
+    }
+    return load->has_free;
+}

@@ -1,0 +1,49 @@
+/*
+ * Cores and load: how many cores this process may use, and whether one of them is idle.
+ * Facts from sched_getaffinity, the cgroup's cpu.max and /proc.
+ */
+#ifndef TUTTI_BASE_CPU_H
+#define TUTTI_BASE_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Cores this process may use: affinity, limited by cgroup cpu.max; at least 1. */
+int cpu_allowed_count(void);
+/** Whole cores in the text of a cpu.max, "150000 100000"; LONG_MAX: no limit in it. */
+long cpu_max_parse(const char *text);
+/** True when the affinity mask is smaller than the set of online cores. */
+bool cpu_is_bound(void);
+
+/** Remembers a sample of the load, so that asking often is cheap. */
+struct cpu_load {
+    int allowed; /* cpu_allowed_count() at init */
+    bool bound; /* cpu_is_bound() at init */
+    int loadavg_fd; /* /proc/loadavg kept open; -1: not readable */
+    int64_t sampled_ns; /* time of the last sample; 0: none */
+    int64_t interval_ns; /* until the next sample: 500 us, or more when it is dear */
+    bool has_free; /* its result */
+};
+
+void cpu_load_init(struct cpu_load *load);
+void cpu_load_fini(struct cpu_load *load);
+
+/**
+ * True when the calling thread may spin without taking a core from a runnable thread:
+ * allowed cores minus runnable threads (of this process when it is bound, of the
+ * machine otherwise), the caller not counted, is at least 1. Samples at most every
+ * 500 us and for at most 3 % of the time.
+ */
+bool cpu_load_has_free(struct cpu_load *load, int64_t now_ns);
+
+/** One pause of a spin loop. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

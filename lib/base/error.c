@@ -1,0 +1,75 @@
+/*
+ * Errors: formatting into the thread's last error and into records.
+ */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Per thread, so that callers on different threads never see each other's text. */
+static _Thread_local char last_error[ERROR_TEXT_MAX];
+
+/* Through a copy: the arguments may point into the last error itself. */
+__attribute__((format(printf, 1, 0))) static void last_error_format(
+        const char *format, va_list args, const char *suffix)
+{
+    char text[ERROR_TEXT_MAX];
+    size_t len;
+
+    if (vsnprintf(text, sizeof text, format, args) < 0) {
+        text[0] = '\0';
+    }
+    if (suffix != NULL) {
+        len = strlen(text);
+        (void)snprintf(text + len, sizeof text - len, ": %s", suffix);
+    }
+    memcpy(last_error, text, sizeof last_error);
+}
+
+void error_note(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    last_error_format(format, args, NULL);
+    va_end(args);
+}
+
+void error_note_errno(const char *format, ...)
+{
+    char buffer[128];
+    const char *reason = strerror_r(errno, buffer, sizeof buffer);
+    va_list args;
+
+    va_start(args, format);
+    last_error_format(format, args, reason);
+    va_end(args);
+}
+
+void error_fill(
+        struct error *error, tutti_status status, int rank, const char *format, ...)
+{
+    char text[ERROR_TEXT_MAX];
+    va_list args;
+
+    va_start(args, format);
+    if (vsnprintf(text, sizeof text, format, args) < 0) {
+        text[0] = '\0';
+    }
+    va_end(args);
+    error->status = status;
+    error->rank = rank;
+    (void)snprintf(error->text, sizeof error->text, "%s", text);
+}
+
+tutti_status error_raise(const struct error *error)
+{
+    return error_set(error->status, "%s", error->text);
+}
+
+const char *tutti_last_error(void)
+{
+    return last_error;
+}

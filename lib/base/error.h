@@ -1,0 +1,40 @@
+/*
+ * Errors: the thread-local text behind tutti_last_error(), and the record that carries
+ * a failure from the thread or rank that found it to the thread that reads it.
+ */
+#ifndef TUTTI_BASE_ERROR_H
+#define TUTTI_BASE_ERROR_H
+
+#include <tutti/tutti.h>
+
+/** Longest error text in bytes, with the terminating zero. */
+#define ERROR_TEXT_MAX 1024
+
+/** A failure as data: stored in a work or context, and sent between ranks. */
+struct error {
+    tutti_status status; /* TUTTI_OK: no error */
+    int rank; /* world rank that found the cause; -1: unknown */
+    char text[ERROR_TEXT_MAX]; /* in words, "" when there is no error */
+};
+
+/** Sets the calling thread's last error. Never fails. */
+void error_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** As error_note(), with ": " and the text of errno appended. */
+void error_note_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * error_set(status, format, ...) notes an error and is that status. Macros, so that static
+ * analysis sees that the value is the status given, and so an error.
+ */
+#define error_set(status, ...) (error_note(__VA_ARGS__), (status))
+#define error_set_errno(status, ...) (error_note_errno(__VA_ARGS__), (status))
+
+/** Fills a record. Never fails; long texts are cut. */
+void error_fill(struct error *error, tutti_status status, int rank, const char *format,
+        ...) __attribute__((format(printf, 4, 5)));
+
+/** Makes a record the calling thread's last error and returns its status. */
+tutti_status error_raise(const struct error *error);
+
+#endif

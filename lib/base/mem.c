@@ -1,0 +1,103 @@
+/*
+ * Allocation: malloc behind two counters, one that counts calls and one that tests arm
+ * to make a chosen call fail.
+ */
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MEM_ALIGNMENT = 64
+};
+
+/* The only mutable state of the library outside contexts; both are plain counters. */
+static _Atomic uint64_t alloc_count;
+static _Atomic uint64_t calls_until_failure; /* 0: off */
+
+/* Counts a call; true when a test wants it to fail. */
+static bool alloc_must_fail(void)
+{
+    uint64_t left;
+
+    atomic_fetch_add_explicit(&alloc_count, 1, memory_order_relaxed);
+    left = atomic_load_explicit(&calls_until_failure, memory_order_relaxed);
+    while (left != 0) {
+        if (atomic_compare_exchange_weak_explicit(&calls_until_failure, &left, left - 1,
+                    memory_order_relaxed, memory_order_relaxed)) {
+            return left == 1;
+        }
+    }
+    return false;
+}
+
+void *mem_alloc(size_t size)
+{
+    if (alloc_must_fail()) {
+        return NULL;
+    }
+    return malloc(size_max(size, 1));
+}
+
+void *mem_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (alloc_must_fail() || !size_mul(count, size, &bytes)) {
+        return NULL;
+    }
+    return calloc(1, size_max(bytes, 1));
+}
+
+void *mem_resize(void *block, size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (alloc_must_fail() || !size_mul(count, size, &bytes)) {
+        return NULL;
+    }
+    return realloc(block, size_max(bytes, 1));
+}
+
+void *mem_alloc_aligned(size_t size)
+{
+    void *block;
+    size_t bytes;
+
+    if (alloc_must_fail() || size > SIZE_MAX - MEM_ALIGNMENT) {
+        return NULL;
+    }
+    bytes = size_align(size_max(size, 1), MEM_ALIGNMENT);
+    block = aligned_alloc(MEM_ALIGNMENT, bytes);
+    if (block != NULL) {
+        memset(block, 0, bytes);
+    }
+    return block;
+}
+
+char *mem_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = mem_alloc(bytes);
+
+    if (copy != NULL) {
+        memcpy(copy, text, bytes);
+    }
+    return copy;
+}
+
+void mem_free(void *block)
+{
+    free(block);
+}
+
+uint64_t mem_alloc_count(void)
+{
+    return atomic_load_explicit(&alloc_count, memory_order_relaxed);
+}
+
+void mem_fail_at(uint64_t n)
+{
+    atomic_store_explicit(&calls_until_failure, n, memory_order_relaxed);
+}

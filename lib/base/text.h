@@ -1,0 +1,37 @@
+/*
+ * Numbers and words from text, strictly: all of the text must be the value, and nothing
+ * is read as something near it. Independent of the locale.
+ */
+#ifndef TUTTI_BASE_TEXT_H
+#define TUTTI_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** 1 0 true false yes no on off, in any case; false when it is something else. */
+bool text_to_bool(const char *text, bool *value);
+/** Decimal digits with an optional '-'; false when malformed or out of range. */
+bool text_to_int64(const char *text, int64_t *value);
+/** Decimal digits, then nothing or k m g KiB MiB GiB in any case (powers of 1024). */
+bool text_to_size(const char *text, size_t *value);
+/** A finite decimal number such as 0.5 or 1e-3. */
+bool text_to_real(const char *text, double *value);
+/** One ASCII letter in lower or upper case; other characters as they are. */
+char text_lower(char letter);
+char text_upper(char letter);
+/** Index of a word among "one|two|three", in any case. */
+bool text_to_choice(const char *text, const char *choices, int *index);
+
+/** Writes a real so that text_to_real() gives it back; false when it does not fit. */
+bool text_from_real(double value, char *text, size_t capacity);
+/** Writes the index-th of "one|two|three"; false when it does not fit. */
+bool text_from_choice(const char *choices, int index, char *text, size_t capacity);
+
+/**
+ * How many characters must be inserted, removed or replaced to turn one word into the
+ * other; SIZE_MAX when a word has more than 64 characters.
+ */
+size_t text_distance(const char *a, const char *b);
+
+#endif

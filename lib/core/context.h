@@ -1,0 +1,158 @@
+/*
+ * The context: one rank's membership of a job. Everything hangs off it.
+ *
+ * Who may touch what
+ *   fixed          set before the context is handed out, then read by anyone
+ *   lock           guarded by `lock`; held for a few dozen instructions, never while
+ *                  calling a transport, a backend or a callback
+ *   engine         touched only by the thread that drives the engine (core/driver.h)
+ *   atomic         as its comment says
+ */
+#ifndef TUTTI_CORE_CONTEXT_H
+#define TUTTI_CORE_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/config.h"
+#include "base/cpu.h"
+#include "base/doorbell.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "control/control.h"
+#include "core/dispatcher.h"
+#include "core/group.h"
+#include "core/planner.h"
+#include "core/process_set.h"
+#include "core/work.h"
+#include "topo/nodes.h"
+
+/** Counted by the engine, read by anyone. */
+struct engine_counters {
+    _Atomic uint64_t batches;
+    _Atomic uint64_t by_number;
+    _Atomic uint64_t by_name;
+    _Atomic uint64_t messages;
+    _Atomic uint64_t message_bytes;
+    _Atomic uint64_t stalls;
+    _Atomic uint64_t wait_ns; /* counted by the waiting threads */
+};
+
+static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
+{
+    (void)atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
+}
+
+static inline uint64_t counter_get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/** A message for a set this rank has not created yet. */
+struct early_message {
+    struct early_message *next;
+    tutti_process_set set;
+    int from;
+    size_t len;
+    uint8_t bytes[];
+};
+
+struct tutti {
+    /* fixed */
+    int rank, size;
+    struct config config;
+    struct log log;
+    struct nodes nodes;
+    struct control control;
+    struct planner_limits limits;
+    bool any_thread; /* any thread may drive; else only `owner`              */
+    pthread_t owner; /* the thread that created the context                  */
+    bool has_background; /* `background` runs                                    */
+    pthread_t background;
+    void (*release)(void *user, bool failed); /* called last; may be NULL            */
+    void *release_user;
+
+    /* lock */
+    pthread_mutex_t lock;
+    struct work_table works;
+    struct work *queue_first, *queue_last; /* submitted, not yet seen by the engine */
+    bool cancels_pending; /* some work has cancel_asked                           */
+    bool closing; /* finalize was called: nothing more is accepted        */
+    struct process_sets sets; /* written by the engine under the lock               */
+    struct groups groups; /* open groups of threads                               */
+    struct map allocations; /* of tutti_alloc()                                     */
+    struct map handles; /* registered tensors by handle                         */
+    uint64_t next_handle;
+    struct error failure; /* first cause; status OK while the context lives       */
+    uint64_t submitted, completed, failed_works, bytes; /* statistics               */
+
+    /* atomic */
+    _Atomic uint32_t driving; /* 1: some thread drives the engine                 */
+    _Atomic uint32_t waiters; /* threads inside a waiting call                    */
+    _Atomic uint32_t stopping; /* 1: the background thread shall end               */
+    _Atomic uint32_t failed; /* 1: `failure` is set                              */
+    _Atomic uint32_t failure_told; /* 1: the others know of the failure */
+    _Atomic uint64_t in_flight; /* works that are not final                         */
+    _Atomic uintptr_t calling_back; /* thread inside a callback, 0: none            */
+    struct engine_counters counters;
+
+    struct doorbell *bell; /* the driving thread sleeps here; fixed            */
+    struct doorbell own_bell; /* it, unless the transport's ranks share theirs    */
+    struct doorbell done_bell; /* waiting threads that do not drive sleep here     */
+    struct doorbell park_bell; /* the background thread, when it has nothing to do */
+
+    /* engine */
+    int64_t now_ns; /* taken once a turn                                */
+    int64_t next_tick_ns; /* when negotiators look for stalls                 */
+    int64_t tick_limit_ns; /* look at least so often while driven; fixed       */
+    struct dispatcher dispatcher;
+    struct planner planner;
+    struct planner_item *items; /* scratch of the planner; owned                    */
+    struct work **ready; /* scratch: the works of `items`; owned             */
+    struct batch **batches; /* scratch: of one turn; owned                      */
+    size_t item_capacity, ready_capacity, batch_capacity;
+    struct wire_writer envelope; /* scratch: a control message                      */
+    struct early_message *early; /* oldest first; owned                             */
+    struct cpu_load load; /* of the thread that drives                        */
+    tutti_status delivery; /* of the messages of the current poll              */
+};
+
+/** What it takes to make a context; what is moved in belongs to it from then on. */
+struct context_spec {
+    struct config config; /* moved                                              */
+    struct log log;
+    int rank, size;
+    struct nodes nodes; /* moved                                              */
+    struct control control; /* moved                                              */
+    struct planner_limits limits;
+    size_t chunk_bytes;
+    struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */
+    bool any_thread; /* the transports may be called from any thread       */
+    const struct op_backend *backends[DISPATCHER_BACKENDS_MAX]; /* best first       */
+    void *natives[DISPATCHER_BACKENDS_MAX];
+    int backend_count;
+    /* Called last, also when starting fails; in a failed job messages may be under way. */
+    void (*release)(void *user, bool failed);
+    void *release_user;
+};
+
+/**
+ * Makes a context and starts its background thread. Takes over what spec moves, in any
+ * case.
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM (no thread), errors of open()
+ */
+tutti_status context_create(struct tutti **created, struct context_spec *spec);
+/** Frees a spec that was not given to context_create(). */
+void context_spec_fini(struct context_spec *spec);
+/** Stops threads and frees everything; no collective. */
+void context_destroy(struct tutti *t);
+
+/** TUTTI_OK, or the status of a failed context with the thread's last error set. */
+tutti_status context_check(struct tutti *t);
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * The dispatcher: launches agreed batches on backends, in the order of each set's log,
+ * with a window of batches in flight, and steps them until they are final. Engine only.
+ */
+#ifndef TUTTI_CORE_DISPATCHER_H
+#define TUTTI_CORE_DISPATCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+#include "ops/op.h"
+
+struct tutti;
+struct work;
+struct process_set;
+
+/** A backend that is open on all ranks. */
+struct dispatcher_backend {
+    const struct op_backend *ops;
+    struct op_env env; /* what it was opened with, and keeps using */
+    void *state;
+};
+
+/** Most backends of one context. */
+#define DISPATCHER_BACKENDS_MAX 4
+
+/** Fusion buffers that are kept for the next batches. */
+#define DISPATCHER_BUFFERS_MAX 8
+
+struct fusion_buffer {
+    void *memory; /* owned */
+    size_t bytes;
+};
+
+/** Works that are launched together. */
+struct batch {
+    struct process_set *set;
+    struct work **works; /* owned; work_count of them, in order of the log     */
+    size_t work_count, work_capacity;
+    struct op_run *runs; /* owned; as many; what the backend sees              */
+    struct op_batch op;
+    const struct dispatcher_backend *backend;
+    void *buffer; /* fusion buffer, when the works were packed; owned   */
+    size_t buffer_bytes; /* its size                                           */
+    void *task; /* owned; task_bytes of the largest backend           */
+    struct batch *next;
+};
+
+/** Zeroed is valid. */
+struct dispatcher {
+    struct dispatcher_backend backends[DISPATCHER_BACKENDS_MAX]; /* best first       */
+    int backend_count;
+    size_t task_bytes; /* largest of the backends                            */
+    struct batch *running; /* over next                                          */
+    struct batch *spare; /* over next                                          */
+    struct batch *cancelled; /* over next; kept until the backends are closed      */
+    struct fusion_buffer buffers[DISPATCHER_BUFFERS_MAX]; /* not in use              */
+    int buffer_count;
+    size_t waiting; /* batches not yet launched                           */
+};
+
+/** An empty batch of a set; NULL when out of memory. */
+struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set);
+/** Adds a work to it; false when out of memory. */
+bool dispatcher_batch_add(struct batch *batch, struct work *work);
+/** Queues it behind the earlier ones of its set. */
+void dispatcher_submit(struct tutti *t, struct batch *batch);
+/** Launches and steps. Sets *moved when anything happened. */
+tutti_status dispatcher_run(struct tutti *t, bool *moved);
+/**
+ * Gives up everything, after the context failed. False while another rank still works on
+ * this rank's memory: call again before the works that are RUNNING end.
+ */
+bool dispatcher_cancel_all(struct tutti *t);
+/** True when there is nothing launched and nothing waiting. */
+bool dispatcher_is_idle(const struct dispatcher *dispatcher);
+void dispatcher_fini(struct dispatcher *dispatcher);
+
+#endif

@@ -1,0 +1,377 @@
+/*
+ * Driving the engine, and sleeping.
+ */
+#include "core/driver.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "core/context.h"
+#include "core/engine.h"
+
+/* A nap of a driver that must poll. */
+#define NAP_MIN_NS 50000
+#define NAP_MAX_NS 1000000
+/* Yielding is tried so long before sleeping: covers a turn of every other thread. */
+#define YIELD_NS 200000
+/* Pauses of the processor per look at the clock while spinning. */
+#define SPIN_PAUSES 16
+
+/* How long a driver has found nothing to do, and what it knows meanwhile. */
+struct idleness {
+    struct cpu_load *load; /* of this thread                                       */
+    int64_t since_ns; /* 0: it just did something                             */
+    int64_t tick_ns; /* when the engine wants to look for stalls             */
+};
+
+/* One turn, and what it found. The calling thread drives. */
+static void turn(struct tutti *t, struct idleness *idle)
+{
+    bool moved = false;
+
+    engine_turn(t, &moved);
+    idle->tick_ns = t->next_tick_ns;
+    if (moved) {
+        idle->since_ns = 0;
+    } else if (idle->since_ns == 0) {
+        idle->since_ns = clock_ns();
+    }
+}
+
+/* Below MPI_THREAD_MULTIPLE only one thread may touch MPI. */
+static bool may_drive(const struct tutti *t)
+{
+    return t->any_thread || pthread_equal(pthread_self(), t->owner) != 0;
+}
+
+static bool try_drive(struct tutti *t)
+{
+    uint32_t nobody = 0;
+
+    if (!may_drive(t)) {
+        return false;
+    }
+    /* What the last driver did is visible; pairs with stop_driving(). */
+    return atomic_compare_exchange_strong_explicit(
+            &t->driving, &nobody, 1, memory_order_seq_cst, memory_order_relaxed);
+}
+
+/*
+ * A failure that another thread set while this one drove must not stay untold: that thread
+ * could not drive. Sequentially consistent against failure_set() and the try_drive() after
+ * it: either that one drives, or this one sees the failure.
+ */
+static void stop_driving(struct tutti *t)
+{
+    bool moved = false;
+
+    atomic_store_explicit(&t->driving, 0, memory_order_seq_cst);
+    while (atomic_load_explicit(&t->failed, memory_order_seq_cst) != 0 &&
+            atomic_load_explicit(&t->failure_told, memory_order_relaxed) == 0 &&
+            try_drive(t)) {
+        engine_turn(t, &moved);
+        atomic_store_explicit(&t->driving, 0, memory_order_seq_cst);
+    }
+}
+
+static bool has_work(struct tutti *t)
+{
+    return atomic_load_explicit(&t->in_flight, memory_order_seq_cst) > 0;
+}
+
+static int64_t nap_length(int64_t waited_ns)
+{
+    const int64_t nap = waited_ns / 16;
+
+    if (nap < NAP_MIN_NS) {
+        return NAP_MIN_NS;
+    }
+    return nap < NAP_MAX_NS ? nap : NAP_MAX_NS;
+}
+
+/*
+ * One step of doing nothing, up to the deadline. `seen` is the state of the bell before
+ * the turn that found nothing to do, so a ring since then ends the sleep at once.
+ */
+static void be_idle(
+        struct tutti *t, struct idleness *idle, uint32_t seen, int64_t until)
+{
+    const int64_t now = clock_ns();
+    const int64_t spin_ns = (int64_t)t->config.spin_us * 1000;
+    const int64_t waited = now - idle->since_ns;
+    int64_t sleep;
+
+    if (idle->since_ns == 0) {
+        return;
+    }
+    if (waited < spin_ns && cpu_load_has_free(idle->load, now)) {
+        for (int i = 0; i < SPIN_PAUSES; i++) {
+            cpu_relax();
+        }
+        return;
+    }
+    if (waited < spin_ns + YIELD_NS) {
+        (void)sched_yield();
+        return;
+    }
+    sleep = until == INT64_MAX ? INT64_MAX : until - now;
+    if (!t->control.ops->wakes) {
+        const int64_t nap = nap_length(waited);
+
+        sleep = nap < sleep ? nap : sleep;
+    } else if (idle->tick_ns - now < sleep) {
+        sleep = idle->tick_ns - now;
+    }
+    if (sleep > 0) {
+        doorbell_sleep(t->bell, seen, sleep);
+    }
+}
+
+/* Drives until over; true when it is, false at the deadline. */
+static bool drive(struct tutti *t, driver_over over, void *what, int64_t deadline)
+{
+    struct idleness idle = { .load = &t->load };
+
+    for (;;) {
+        const uint32_t seen = doorbell_listen(t->bell);
+
+        turn(t, &idle);
+        if (over(what)) {
+            return true;
+        }
+        be_idle(t, &idle, seen, deadline);
+        if (deadline != INT64_MAX && clock_ns() >= deadline) {
+            return false;
+        }
+    }
+}
+
+/* Messages of this rank must not stay behind when nobody drives any more. */
+static void flush_messages(struct tutti *t)
+{
+    struct idleness idle = { .load = &t->load };
+
+    while (!engine_is_flushed(t) &&
+            atomic_load_explicit(&t->failed, memory_order_relaxed) == 0) {
+        const uint32_t seen = doorbell_listen(t->bell);
+
+        turn(t, &idle);
+        be_idle(t, &idle, seen, INT64_MAX);
+    }
+}
+
+void driver_enter(struct tutti *t)
+{
+    (void)atomic_fetch_add_explicit(&t->waiters, 1, memory_order_seq_cst);
+}
+
+void driver_leave(struct tutti *t)
+{
+    /*
+     * Sequentially consistent against driver_notify(): either the submitter sees no
+     * waiter and wakes the background thread, or this thread sees its operation.
+     */
+    const uint32_t before =
+            atomic_fetch_sub_explicit(&t->waiters, 1, memory_order_seq_cst);
+
+    if (before == 1 && t->has_background && has_work(t)) {
+        doorbell_ring(&t->park_bell);
+    }
+}
+
+static void drive_and_leave(
+        struct tutti *t, driver_over over, void *what, int64_t deadline_ns)
+{
+    if (drive(t, over, what, deadline_ns)) {
+        flush_messages(t);
+    }
+    stop_driving(t);
+    /* Another waiter takes over. */
+    doorbell_ring(&t->done_bell);
+}
+
+/* Sleeps until an operation ends, a driver leaves, or the deadline. */
+static void sleep_beside(struct tutti *t, uint32_t seen, int64_t deadline_ns)
+{
+    int64_t left = INT64_MAX;
+
+    if (deadline_ns != INT64_MAX) {
+        left = deadline_ns - clock_ns();
+    }
+    if (left > 0) {
+        doorbell_sleep(&t->done_bell, seen, left);
+    }
+}
+
+void driver_wait(struct tutti *t, driver_over over, void *what, int64_t deadline_ns)
+{
+    while (!over(what)) {
+        const uint32_t seen = doorbell_listen(&t->done_bell);
+
+        if (try_drive(t)) {
+            drive_and_leave(t, over, what, deadline_ns);
+            return;
+        }
+        if (over(what)) {
+            return;
+        }
+        sleep_beside(t, seen, deadline_ns);
+        if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns) {
+            return;
+        }
+    }
+}
+
+void driver_poke(struct tutti *t)
+{
+    bool moved = false;
+
+    if (try_drive(t)) {
+        engine_turn(t, &moved);
+        stop_driving(t);
+        doorbell_ring(&t->done_bell);
+    }
+}
+
+void driver_notify(struct tutti *t)
+{
+    doorbell_ring(t->bell);
+    if (t->has_background &&
+            atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0) {
+        doorbell_ring(&t->park_bell);
+    }
+}
+
+tutti_status driver_may_wait(struct tutti *t)
+{
+    if (atomic_load_explicit(&t->calling_back, memory_order_relaxed) ==
+            (uintptr_t)pthread_self()) {
+        return error_set(TUTTI_ERR_THREAD,
+                "a callback may not wait (rank %d); submit with another callback "
+                "instead",
+                t->rank);
+    }
+    if (!may_drive(t)) {
+        return error_set(TUTTI_ERR_THREAD,
+                "MPI was initialised below MPI_THREAD_MULTIPLE: only the thread of "
+                "rank %d "
+                "that called tutti_init may wait; others may submit",
+                t->rank);
+    }
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------ background thread */
+
+/*
+ * A nap of the background thread is not disturbed by submissions: a burst of them is
+ * better taken in together. Where the transport rings, sleeping on the bell is as good.
+ */
+static void background_idle(struct tutti *t, struct idleness *idle, uint32_t seen)
+{
+    const int64_t now = clock_ns();
+
+    if (idle->since_ns == 0) {
+        return;
+    }
+    if (t->control.ops->wakes ||
+            (now - idle->since_ns < (int64_t)t->config.spin_us * 1000 &&
+                    cpu_load_has_free(idle->load, now))) {
+        be_idle(t, idle, seen, INT64_MAX);
+        return;
+    }
+    clock_sleep_ns(nap_length(now - idle->since_ns));
+}
+
+static bool background_is_needed(struct tutti *t)
+{
+    return atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0 && has_work(t);
+}
+
+/* Drives while it is needed; returns when it is not, or another thread drives. */
+static void background_drive(struct tutti *t, struct cpu_load *load)
+{
+    struct idleness idle = { .load = load };
+
+    if (!cpu_load_has_free(load, clock_ns())) {
+        /* The application computes on this core: let it submit some more first. */
+        clock_sleep_ns(NAP_MIN_NS);
+    }
+    while (background_is_needed(t) &&
+            atomic_load_explicit(&t->stopping, memory_order_relaxed) == 0) {
+        const uint32_t seen = doorbell_listen(t->bell);
+
+        if (!try_drive(t)) {
+            /* A thread inside tutti_test(): it is out again in a moment. */
+            (void)sched_yield();
+            continue;
+        }
+        turn(t, &idle);
+        stop_driving(t);
+        if (atomic_load_explicit(&t->waiters, memory_order_seq_cst) > 0) {
+            /* A waiter that found the engine taken sleeps: its turn. */
+            doorbell_ring(&t->done_bell);
+            return;
+        }
+        background_idle(t, &idle, seen);
+    }
+}
+
+static bool is_stopping(struct tutti *t)
+{
+    return atomic_load_explicit(&t->stopping, memory_order_acquire) != 0;
+}
+
+static void *background_main(void *arg)
+{
+    struct tutti *t = arg;
+    struct cpu_load load;
+
+    cpu_load_init(&load);
+    while (!is_stopping(t)) {
+        const uint32_t seen = doorbell_listen(&t->park_bell);
+
+        if (background_is_needed(t)) {
+            background_drive(t, &load);
+        } else if (!is_stopping(t)) {
+            doorbell_sleep(&t->park_bell, seen, INT64_MAX);
+        }
+    }
+    cpu_load_fini(&load);
+    return NULL;
+}
+
+tutti_status driver_start_background(struct tutti *t)
+{
+    sigset_t all;
+    sigset_t before;
+    int error;
+
+    /* The application's signals are for the application's threads. */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&t->background, NULL, background_main, t);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        errno = error;
+        return error_set_errno(TUTTI_ERR_SYSTEM,
+                "cannot start the background thread of rank %d", t->rank);
+    }
+    t->has_background = true;
+    return TUTTI_OK;
+}
+
+void driver_stop_background(struct tutti *t)
+{
+    if (!t->has_background) {
+        return;
+    }
+    atomic_store_explicit(&t->stopping, 1, memory_order_release);
+    doorbell_ring(&t->park_bell);
+    doorbell_ring(t->bell);
+    (void)pthread_join(t->background, NULL);
+    t->has_background = false;
+}

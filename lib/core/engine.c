@@ -1,0 +1,379 @@
+/*
+ * The turn of the engine.
+ */
+#include "core/engine.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/completion.h"
+#include "core/context.h"
+#include "core/failure.h"
+#include "core/ready.h"
+
+/* ----------------------------------------------------------------- intake */
+
+static struct work *queue_take_all(struct tutti *t, bool *cancels)
+{
+    struct work *works;
+
+    pthread_mutex_lock(&t->lock);
+    works = t->queue_first;
+    t->queue_first = NULL;
+    t->queue_last = NULL;
+    *cancels = t->cancels_pending;
+    t->cancels_pending = false;
+    pthread_mutex_unlock(&t->lock);
+    return works;
+}
+
+/*
+ * A member of a group that was cancelled before is announced all the same, with its
+ * cancellation: the others of the group must fail with it, on all ranks.
+ */
+static tutti_status announce(struct tutti *t, struct work *work)
+{
+    struct negotiator *negotiator = &work->set->negotiator;
+    const bool cancelled =
+            atomic_exchange_explicit(&work->cancel_asked, 0, memory_order_relaxed) != 0;
+    tutti_status status;
+
+    work_advance(work, WORK_ANNOUNCED);
+    if (cancelled && work->request.meta.group == 0) {
+        completion_fail(
+                t, work, TUTTI_ERR_CANCELLED, "cancelled before it was announced");
+        return TUTTI_OK;
+    }
+    if (work->set->finalized) {
+        completion_fail(t, work, TUTTI_ERR_FINALIZED, "the process set is finalized");
+        return TUTTI_OK;
+    }
+    work->set->dirty = true;
+    negotiator->now_ns = t->now_ns;
+    status = negotiator_submit(negotiator, &work->request);
+    return status == TUTTI_OK && cancelled
+            ? negotiator_cancel(negotiator, &work->request)
+            : status;
+}
+
+/* Cancellations of works that are with the negotiator. */
+static tutti_status announce_cancels(struct tutti *t)
+{
+    tutti_status status = TUTTI_OK;
+    uint32_t position = 0;
+    struct work *work;
+
+    pthread_mutex_lock(&t->lock);
+    while (status == TUTTI_OK && (work = work_next(&t->works, &position)) != NULL) {
+        if (work->state != WORK_ANNOUNCED ||
+                atomic_exchange_explicit(
+                        &work->cancel_asked, 0, memory_order_relaxed) == 0) {
+            continue;
+        }
+        work->set->dirty = true;
+        status = negotiator_cancel(&work->set->negotiator, &work->request);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+static tutti_status take_in(struct tutti *t, bool *moved)
+{
+    bool cancels = false;
+    struct work *works = queue_take_all(t, &cancels);
+    struct work *next;
+    tutti_status status = TUTTI_OK;
+
+    *moved = *moved || works != NULL;
+    for (struct work *work = works; work != NULL; work = next) {
+        next = work->next;
+        if (status == TUTTI_OK) {
+            status = announce(t, work);
+        } else {
+            /* The context is failing; the drain takes it from here. */
+            work_advance(work, WORK_ANNOUNCED);
+        }
+    }
+    return status == TUTTI_OK && cancels ? announce_cancels(t) : status;
+}
+
+/* --------------------------------------------------------------- messages */
+
+static int member_of(const struct process_set *set, int world_rank)
+{
+    /* The usual case, and the only one in the world. */
+    if (world_rank < set->op.size && set->world_ranks[world_rank] == world_rank) {
+        return world_rank;
+    }
+    for (int i = 0; i < set->op.size; i++) {
+        if (set->world_ranks[i] == world_rank) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static tutti_status receive(struct tutti *t, struct process_set *set, int from,
+        const void *bytes, size_t len)
+{
+    const int member = member_of(set, from);
+
+    if (set->op.rank < 0 || member < 0) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "rank %d sent a message of process set %u, of which it or rank %d is "
+                "no "
+                "member",
+                from, set->id, t->rank);
+    }
+    set->dirty = true;
+    set->negotiator.now_ns = t->now_ns;
+    return negotiator_receive(&set->negotiator, member, bytes, len);
+}
+
+/* A peer may be ahead of us in the world's log and use a set we have yet to create. */
+static tutti_status keep_early(
+        struct tutti *t, tutti_process_set id, int from, const void *bytes, size_t len)
+{
+    struct early_message *message = mem_alloc(sizeof *message + len);
+    struct early_message **last = &t->early;
+
+    if (message == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an early message");
+    }
+    message->next = NULL;
+    message->set = id;
+    message->from = from;
+    message->len = len;
+    memcpy(message->bytes, bytes, len);
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = message;
+    return TUTTI_OK;
+}
+
+static tutti_status replay_early(struct tutti *t)
+{
+    struct early_message **at = &t->early;
+    tutti_status status = TUTTI_OK;
+
+    while (*at != NULL && status == TUTTI_OK) {
+        struct early_message *message = *at;
+        struct process_set *set = process_sets_find(&t->sets, message->set);
+
+        if (set == NULL) {
+            at = &message->next;
+            continue;
+        }
+        *at = message->next;
+        status = receive(t, set, message->from, message->bytes, message->len);
+        mem_free(message);
+    }
+    return status;
+}
+
+static tutti_status route(struct tutti *t, int from, struct wire_reader *in)
+{
+    const uint64_t id = wire_get_varint(in);
+    const size_t len = wire_left(in);
+    const uint8_t *bytes = wire_get_bytes(in, len);
+    struct process_set *set;
+
+    if (!wire_ok(in) || id > UINT32_MAX) {
+        return error_set(TUTTI_ERR_PROTOCOL, "malformed message from rank %d", from);
+    }
+    set = process_sets_find(&t->sets, (tutti_process_set)id);
+    if (set != NULL) {
+        return receive(t, set, from, bytes, len);
+    }
+    if (id >= t->sets.next_id) {
+        return keep_early(t, (tutti_process_set)id, from, bytes, len);
+    }
+    /* The set is gone: what it still says (a retired number) concerns nobody. */
+    return TUTTI_OK;
+}
+
+static void deliver(void *user, int from, const void *bytes, size_t len)
+{
+    struct tutti *t = user;
+    struct wire_reader in;
+    uint8_t kind;
+
+    if (t->delivery != TUTTI_OK ||
+            atomic_load_explicit(&t->failed, memory_order_relaxed) != 0) {
+        return;
+    }
+    wire_reader_init(&in, bytes, len);
+    kind = wire_get_u8(&in);
+    if (kind == ENVELOPE_SET) {
+        t->delivery = route(t, from, &in);
+    } else if (kind == ENVELOPE_ABORT) {
+        failure_received(t, from, (const uint8_t *)bytes + 1, len - 1);
+    } else {
+        t->delivery = error_set(TUTTI_ERR_PROTOCOL,
+                "message of unknown kind %u from rank %d", kind, from);
+    }
+}
+
+static tutti_status poll_messages(struct tutti *t, bool *moved)
+{
+    tutti_status status;
+
+    t->delivery = TUTTI_OK;
+    status = t->control.ops->poll(t->control.state, deliver, t);
+    if (status == TUTTI_AGAIN) {
+        return TUTTI_OK;
+    }
+    *moved = true;
+    return status == TUTTI_OK ? t->delivery : status;
+}
+
+/* ------------------------------------------------------------ negotiation */
+
+static tutti_status send_action(
+        struct tutti *t, struct process_set *set, const struct action *action)
+{
+    struct wire_writer *envelope = &t->envelope;
+
+    wire_writer_reset(envelope);
+    wire_put_u8(envelope, ENVELOPE_SET);
+    wire_put_varint(envelope, set->id);
+    wire_put_bytes(envelope, set->negotiator.arena.data + action->offset, action->len);
+    if (envelope->failed) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+    }
+    counter_add(&t->counters.messages, 1);
+    counter_add(&t->counters.message_bytes, envelope->len);
+    return t->control.ops->send(t->control.state, set->world_ranks[action->to],
+            envelope->data, envelope->len);
+}
+
+static tutti_status run_actions(struct tutti *t, struct process_set *set)
+{
+    const struct negotiator *negotiator = &set->negotiator;
+    tutti_status status = TUTTI_OK;
+
+    for (size_t i = 0; i < negotiator->action_count && status == TUTTI_OK; i++) {
+        const struct action *action = &negotiator->actions[i];
+
+        if (action->kind == ACTION_SEND) {
+            status = send_action(t, set, action);
+        } else {
+            counter_add(&t->counters.stalls, 1);
+            log_warn(&t->log, "%.*s", (int)action->len,
+                    (const char *)negotiator->arena.data + action->offset);
+        }
+    }
+    return status;
+}
+
+static void count_announcements(struct tutti *t, struct negotiator *negotiator)
+{
+    counter_add(&t->counters.by_number, negotiator->by_number_count);
+    counter_add(&t->counters.by_name, negotiator->by_name_count);
+    negotiator->by_number_count = 0;
+    negotiator->by_name_count = 0;
+}
+
+static tutti_status settle_set(struct tutti *t, struct process_set *set)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    tutti_status status;
+
+    set->dirty = false;
+    status = negotiator_flush(negotiator);
+    if (status == TUTTI_OK) {
+        status = run_actions(t, set);
+    }
+    count_announcements(t, negotiator);
+    if (status == TUTTI_OK && negotiator->outcome_count > 0) {
+        status = ready_take(t, set);
+    }
+    negotiator_clear(negotiator);
+    return status;
+}
+
+/*
+ * Settling the world may create or remove sets, and early messages may make new ones
+ * dirty: look again until nothing is.
+ */
+static tutti_status settle(struct tutti *t)
+{
+    tutti_status status = TUTTI_OK;
+    size_t s = 0;
+
+    while (s < t->sets.count && status == TUTTI_OK) {
+        const size_t count = t->sets.count;
+
+        if (!t->sets.sets[s]->dirty) {
+            s++;
+            continue;
+        }
+        status = settle_set(t, t->sets.sets[s]);
+        if (t->early != NULL && status == TUTTI_OK) {
+            status = replay_early(t);
+        }
+        s = t->sets.count == count ? s : 0;
+    }
+    return status;
+}
+
+static tutti_status tick(struct tutti *t)
+{
+    tutti_status status = TUTTI_OK;
+    int64_t next = INT64_MAX;
+
+    if (t->now_ns < t->next_tick_ns) {
+        return TUTTI_OK;
+    }
+    for (size_t s = 0; s < t->sets.count && status == TUTTI_OK; s++) {
+        struct process_set *set = t->sets.sets[s];
+        int64_t due;
+
+        if (set->op.rank < 0) {
+            continue;
+        }
+        set->negotiator.now_ns = t->now_ns;
+        if (t->now_ns >= negotiator_next_tick(&set->negotiator)) {
+            set->dirty = true;
+            status = negotiator_tick(&set->negotiator);
+        }
+        due = negotiator_next_tick(&set->negotiator);
+        next = due < next ? due : next;
+    }
+    /* A round that begins meanwhile is due later than this. */
+    t->next_tick_ns =
+            next < t->now_ns + t->tick_limit_ns ? next : t->now_ns + t->tick_limit_ns;
+    return status;
+}
+
+void engine_turn(struct tutti *t, bool *moved)
+{
+    tutti_status status;
+
+    t->now_ns = clock_ns();
+    status = take_in(t, moved);
+    if (status == TUTTI_OK) {
+        status = poll_messages(t, moved);
+    }
+    if (status == TUTTI_OK &&
+            atomic_load_explicit(&t->failed, memory_order_relaxed) == 0) {
+        status = tick(t);
+        if (status == TUTTI_OK) {
+            status = settle(t);
+        }
+        if (status == TUTTI_OK) {
+            status = dispatcher_run(t, moved);
+        }
+    }
+    if (status != TUTTI_OK) {
+        failure_set_last(t);
+    }
+    failure_enforce(t);
+}
+
+bool engine_is_flushed(const struct tutti *t)
+{
+    return t->control.ops->flushed(t->control.state);
+}

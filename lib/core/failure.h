@@ -1,0 +1,27 @@
+/*
+ * The failed state of a context: entered once, with the first cause; everything pending
+ * and everything later ends with it.
+ */
+#ifndef TUTTI_CORE_FAILURE_H
+#define TUTTI_CORE_FAILURE_H
+
+#include "base/error.h"
+
+struct tutti;
+
+/**
+ * Marks the context failed. Any thread. Only the first cause counts.
+ * @param rank  world rank that found the cause
+ */
+void failure_set(struct tutti *t, int rank, const char *text);
+/** As failure_set(), with the calling thread's last error, found by this rank. */
+void failure_set_last(struct tutti *t);
+/**
+ * Engine: tells the other ranks (unless one of them told us), gives up what is launched
+ * and ends all works. Does nothing while the context lives, and cheap afterwards.
+ */
+void failure_enforce(struct tutti *t);
+/** Engine: another rank says the job has failed. */
+void failure_received(struct tutti *t, int from, const void *bytes, size_t len);
+
+#endif

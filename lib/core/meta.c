@@ -1,0 +1,233 @@
+/*
+ * Metadata: comparison, copies, wire form, and differences in words.
+ */
+#include "core/meta.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+/* Far above any shape; a set of ranks may be as long as the world. */
+#define META_DIMS_LIMIT (1 << 20)
+
+static bool dims_equal(const struct meta *a, const struct meta *b)
+{
+    return a->ndim == b->ndim &&
+            (a->ndim == 0 ||
+                    memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0);
+}
+
+/* Scale factors are compared by value; NaN is refused at submission. */
+static bool scales_equal(const struct meta *a, const struct meta *b)
+{
+    return !(a->prescale < b->prescale) && !(a->prescale > b->prescale) &&
+            !(a->postscale < b->postscale) && !(a->postscale > b->postscale);
+}
+
+bool meta_equal(const struct meta *a, const struct meta *b)
+{
+    return a->count == b->count && a->dtype == b->dtype && a->op == b->op &&
+            a->root == b->root && scales_equal(a, b) && a->group == b->group &&
+            a->group_size == b->group_size && dims_equal(a, b);
+}
+
+bool meta_copy(struct meta *to, const struct meta *from)
+{
+    int64_t *dims = NULL;
+
+    if (from->ndim > 0) {
+        dims = mem_calloc((size_t)from->ndim, sizeof *dims);
+        if (dims == NULL) {
+            return false;
+        }
+        memcpy(dims, from->dims, (size_t)from->ndim * sizeof *dims);
+    }
+    *to = *from;
+    to->dims = dims;
+    return true;
+}
+
+void meta_fini(struct meta *meta)
+{
+    /* Only copies are finished, and their dims came from mem_calloc(). */
+    union {
+        const int64_t *borrowed;
+        void *owned;
+    } dims = { .borrowed = meta->dims };
+
+    mem_free(dims.owned);
+    *meta = (struct meta){ 0 };
+}
+
+void meta_put(struct wire_writer *out, const struct meta *meta)
+{
+    wire_put_svarint(out, meta->count);
+    wire_put_u8(out, (uint8_t)meta->dtype);
+    wire_put_u8(out, (uint8_t)meta->op);
+    wire_put_varint(out, (uint64_t)meta->root);
+    wire_put_f64(out, meta->prescale);
+    wire_put_f64(out, meta->postscale);
+    wire_put_u64(out, meta->group);
+    wire_put_varint(out, meta->group_size);
+    wire_put_varint(out, (uint64_t)meta->ndim);
+    for (int i = 0; i < meta->ndim; i++) {
+        wire_put_svarint(out, meta->dims[i]);
+    }
+}
+
+static tutti_status malformed_meta(void)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "malformed metadata");
+}
+
+static tutti_status get_dims(
+        struct wire_reader *in, struct meta *meta, int64_t **dims, size_t *capacity)
+{
+    const uint64_t ndim = wire_get_varint(in);
+
+    /* Each dimension takes at least a byte, so this also bounds the allocation. */
+    if (ndim > META_DIMS_LIMIT || ndim > wire_left(in)) {
+        return malformed_meta();
+    }
+    if (ndim > *capacity) {
+        int64_t *grown = mem_resize(*dims, (size_t)ndim, sizeof *grown);
+
+        if (grown == NULL) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a shape");
+        }
+        *dims = grown;
+        *capacity = (size_t)ndim;
+    }
+    for (uint64_t i = 0; i < ndim; i++) {
+        (*dims)[i] = wire_get_svarint(in);
+    }
+    meta->ndim = (int)ndim;
+    meta->dims = ndim > 0 ? *dims : NULL;
+    return wire_ok(in) ? TUTTI_OK : malformed_meta();
+}
+
+tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
+        size_t *dims_capacity)
+{
+    uint8_t dtype;
+    uint8_t op;
+    uint64_t root;
+    uint64_t group_size;
+
+    *meta = (struct meta){ .count = wire_get_svarint(in) };
+    dtype = wire_get_u8(in);
+    op = wire_get_u8(in);
+    root = wire_get_varint(in);
+    meta->prescale = wire_get_f64(in);
+    meta->postscale = wire_get_f64(in);
+    meta->group = wire_get_u64(in);
+    group_size = wire_get_varint(in);
+    if (!wire_ok(in) || !dtype_is_valid(dtype) || !reduce_op_is_valid(op) ||
+            root > INT32_MAX || group_size > UINT32_MAX || isnan(meta->prescale) ||
+            isnan(meta->postscale)) {
+        return malformed_meta();
+    }
+    meta->group_size = (uint32_t)group_size;
+    meta->dtype = (tutti_dtype)dtype;
+    meta->op = (tutti_reduce_op)op;
+    meta->root = (int)root;
+    return get_dims(in, meta, dims, dims_capacity);
+}
+
+bool meta_collective_is_valid(int collective)
+{
+    return collective_is_valid(collective) ||
+            (collective >= META_SET_CREATE && collective <= META_FINALIZE);
+}
+
+const char *meta_collective_name(int collective)
+{
+    switch (collective) {
+    case META_SET_CREATE:
+        return "process set creation";
+    case META_SET_DESTROY:
+        return "process set removal";
+    case META_FINALIZE:
+        return "finalize";
+    default:
+        return tutti_collective_name((tutti_collective)collective);
+    }
+}
+
+static void format_dims(const struct meta *meta, char *text, size_t capacity)
+{
+    size_t used = 0;
+
+    if (meta->ndim == 0) {
+        (void)snprintf(text, capacity, "none");
+        return;
+    }
+    for (int i = 0; i < meta->ndim && used < capacity; i++) {
+        const int n = snprintf(text + used, capacity - used, "%s%" PRId64,
+                i == 0 ? "[" : ", ", meta->dims[i]);
+
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (used + 1 < capacity) {
+        (void)snprintf(text + used, capacity - used, "]");
+    }
+}
+
+static void format_scales(const struct meta *meta, char *text, size_t capacity)
+{
+    (void)snprintf(text, capacity, "prescale %.17g, postscale %.17g", meta->prescale,
+            meta->postscale);
+}
+
+static void format_group(const struct meta *meta, char *text, size_t capacity)
+{
+    if (meta->group == 0) {
+        (void)snprintf(text, capacity, "none");
+        return;
+    }
+    (void)snprintf(text, capacity, "one of %" PRIu32 " members (%016" PRIx64 ")",
+            meta->group_size, meta->group);
+}
+
+const char *meta_difference(const struct meta *a, const struct meta *b, char *text_a,
+        char *text_b, size_t capacity)
+{
+    if (a->dtype != b->dtype) {
+        (void)snprintf(text_a, capacity, "%s", tutti_dtype_name(a->dtype));
+        (void)snprintf(text_b, capacity, "%s", tutti_dtype_name(b->dtype));
+        return "dtype";
+    }
+    if (!dims_equal(a, b)) {
+        format_dims(a, text_a, capacity);
+        format_dims(b, text_b, capacity);
+        return "shape";
+    }
+    if (a->count != b->count) {
+        (void)snprintf(text_a, capacity, "%" PRId64, a->count);
+        (void)snprintf(text_b, capacity, "%" PRId64, b->count);
+        return "count";
+    }
+    if (a->op != b->op) {
+        (void)snprintf(text_a, capacity, "%s", tutti_reduce_name(a->op));
+        (void)snprintf(text_b, capacity, "%s", tutti_reduce_name(b->op));
+        return "reduction";
+    }
+    if (a->root != b->root) {
+        (void)snprintf(text_a, capacity, "%d", a->root);
+        (void)snprintf(text_b, capacity, "%d", b->root);
+        return "root";
+    }
+    if (!scales_equal(a, b)) {
+        format_scales(a, text_a, capacity);
+        format_scales(b, text_b, capacity);
+        return "scale factors";
+    }
+    format_group(a, text_a, capacity);
+    format_group(b, text_b, capacity);
+    return "group";
+}

@@ -1,0 +1,385 @@
+/*
+ * The negotiator: life cycle, events, and the actions they lead to.
+ */
+#include "core/negotiator.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "core/negotiator_parts.h"
+
+tutti_status negotiator_init(
+        struct negotiator *negotiator, const struct negotiator_config *config)
+{
+    *negotiator = (struct negotiator){ .config = *config, .next_number = 1 };
+    if (!tree_init(&negotiator->tree, config->size, config->rank, config->node_of,
+                config->fanout)) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for the coordination of %d ranks", config->size);
+    }
+    negotiator->config.node_of = NULL;
+    return TUTTI_OK;
+}
+
+void negotiator_fini(struct negotiator *negotiator)
+{
+    negotiator_clear(negotiator);
+    coordinator_fini(negotiator);
+    entries_fini(negotiator);
+    tree_fini(&negotiator->tree);
+    wire_writer_fini(&negotiator->up);
+    wire_writer_fini(&negotiator->down);
+    wire_writer_fini(&negotiator->arena);
+    mem_free(negotiator->actions);
+    mem_free(negotiator->outcomes);
+    mem_free(negotiator->dims);
+    *negotiator = (struct negotiator){ 0 };
+}
+
+struct wire_writer *message_open(struct negotiator *negotiator)
+{
+    struct wire_writer *out;
+
+    if (!is_coordinator(negotiator)) {
+        out = &negotiator->up;
+        if (out->len == 0) {
+            wire_put_u8(out, KIND_ANNOUNCE);
+        }
+        return out;
+    }
+    out = &negotiator->down;
+    if (out->len == 0) {
+        wire_put_u8(out, KIND_LOG);
+        wire_put_u64(out, negotiator->appended);
+    }
+    return out;
+}
+
+void run_close(struct negotiator *negotiator)
+{
+    struct wire_writer *out;
+
+    if (negotiator->run_count == 0) {
+        return;
+    }
+    out = message_open(negotiator);
+    wire_put_u8(out, negotiator->run_tag);
+    if (!is_coordinator(negotiator)) {
+        wire_put_varint(out, (uint64_t)negotiator->run_rank);
+    }
+    wire_put_varint(out, negotiator->run_first);
+    wire_put_varint(out, negotiator->run_count);
+    if (is_coordinator(negotiator)) {
+        negotiator->appended += negotiator->run_count;
+    }
+    negotiator->run_count = 0;
+}
+
+void run_put(struct negotiator *negotiator, uint8_t tag, int rank, uint64_t number)
+{
+    if (negotiator->run_count > 0 && negotiator->run_tag == tag &&
+            negotiator->run_rank == rank &&
+            negotiator->run_first + negotiator->run_count == number) {
+        negotiator->run_count++;
+        return;
+    }
+    run_close(negotiator);
+    negotiator->run_tag = tag;
+    negotiator->run_rank = rank;
+    negotiator->run_first = number;
+    negotiator->run_count = 1;
+}
+
+tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, int to,
+        const void *bytes, size_t len)
+{
+    if (negotiator->action_count == negotiator->action_capacity) {
+        const size_t capacity = 2 * negotiator->action_capacity + 8;
+        struct action *grown = mem_resize(negotiator->actions, capacity, sizeof *grown);
+
+        if (grown == NULL) {
+            return error_set(
+                    TUTTI_ERR_NO_MEMORY, "no memory for %zu messages", capacity);
+        }
+        negotiator->actions = grown;
+        negotiator->action_capacity = capacity;
+    }
+    negotiator->actions[negotiator->action_count] = (struct action){
+        .kind = kind, .to = to, .offset = negotiator->arena.len, .len = len
+    };
+    wire_put_bytes(&negotiator->arena, bytes, len);
+    if (negotiator->arena.failed) {
+        return error_set(
+                TUTTI_ERR_NO_MEMORY, "no memory for a message of %zu bytes", len);
+    }
+    negotiator->action_count++;
+    return TUTTI_OK;
+}
+
+tutti_status outcome_add(
+        struct negotiator *negotiator, struct entry *entry, struct error *error)
+{
+    if (negotiator->outcome_count == negotiator->outcome_capacity) {
+        const size_t capacity = 2 * negotiator->outcome_capacity + 16;
+        struct outcome *grown =
+                mem_resize(negotiator->outcomes, capacity, sizeof *grown);
+
+        if (grown == NULL) {
+            mem_free(error);
+            return error_set(
+                    TUTTI_ERR_NO_MEMORY, "no memory for %zu results", capacity);
+        }
+        negotiator->outcomes = grown;
+        negotiator->outcome_capacity = capacity;
+    }
+    negotiator->outcomes[negotiator->outcome_count++] = (struct outcome){
+        .cookie = entry->local.cookie, .turn = negotiator->turn, .error = error
+    };
+    return TUTTI_OK;
+}
+
+bool name_get(struct wire_reader *in, struct name_ref *ref)
+{
+    ref->collective = wire_get_u8(in);
+    ref->name = wire_get_str(in, TUTTI_NAME_MAX, &ref->name_len);
+    if (!wire_ok(in) || !meta_collective_is_valid(ref->collective)) {
+        return false;
+    }
+    ref->hash = request_hash(ref->collective, ref->name, ref->name_len);
+    return true;
+}
+
+void name_put(
+        struct wire_writer *out, int collective, const char *name, size_t name_len)
+{
+    wire_put_u8(out, (uint8_t)collective);
+    wire_put_str(out, name, name_len);
+}
+
+tutti_status negotiator_submit(
+        struct negotiator *negotiator, const struct request *request)
+{
+    struct entry *entry = entry_get(negotiator, request->hash, request->collective,
+            request->name, request->name_len);
+
+    if (entry == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
+                (int)request->name_len, request->name);
+    }
+    if (entry->pending) {
+        return error_set(TUTTI_ERR_INTERNAL, "\"%s\" was submitted twice", entry->name);
+    }
+    entry_activate(negotiator, entry);
+    entry->pending = true;
+    entry->local = *request;
+    entry->by_number = entry->number != 0 && !entry->retired &&
+            meta_equal(&entry->meta, &request->meta);
+    if (entry->by_number) {
+        negotiator->by_number_count++;
+        observe(negotiator, TRANSITION_SUBMIT_BY_NUMBER);
+    } else {
+        negotiator->by_name_count++;
+        observe(negotiator, TRANSITION_SUBMIT_BY_NAME);
+    }
+    return announce_own(negotiator, entry);
+}
+
+tutti_status negotiator_cancel(
+        struct negotiator *negotiator, const struct request *request)
+{
+    const struct name_ref ref = { .hash = request->hash,
+        .collective = request->collective,
+        .name = request->name,
+        .name_len = request->name_len };
+    const struct entry *entry =
+            entry_find(negotiator, ref.hash, ref.collective, ref.name, ref.name_len);
+    struct wire_writer *out;
+
+    if (entry == NULL || !entry->pending || entry->local.cookie != request->cookie) {
+        /* Its outcome is there already and was not taken yet. */
+        return TUTTI_OK;
+    }
+    if (is_coordinator(negotiator)) {
+        return coordinator_cancel(negotiator, &ref, 0, negotiator->log_length);
+    }
+    run_close(negotiator);
+    out = message_open(negotiator);
+    wire_put_u8(out, ITEM_CANCEL);
+    wire_put_varint(out, (uint64_t)negotiator->config.rank);
+    name_put(out, ref.collective, ref.name, ref.name_len);
+    wire_put_varint(out, negotiator->log_length);
+    return TUTTI_OK;
+}
+
+/* Only the parent sends the log down, and only children (or those below) speak up. */
+static bool is_child_message(const struct negotiator *negotiator, int from, int kind)
+{
+    return (kind == KIND_ANNOUNCE || kind == KIND_PING) &&
+            tree_child_index(&negotiator->tree, from) >= 0;
+}
+
+static bool is_parent_message(const struct negotiator *negotiator, int from, int kind)
+{
+    return (kind == KIND_LOG || kind == KIND_PONG || kind == KIND_PROBE) &&
+            negotiator->tree.parents[negotiator->config.rank] == from;
+}
+
+tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len)
+{
+    const struct tree *tree = &negotiator->tree;
+    const int skipped = has_bug(negotiator, BUG_SKIP_FORWARD) ? 1 : 0;
+    tutti_status status = TUTTI_OK;
+
+    for (int c = skipped; c < tree->child_count && status == TUTTI_OK; c++) {
+        status = action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
+        observe(negotiator, TRANSITION_FORWARDED);
+    }
+    return status;
+}
+
+tutti_status negotiator_receive(
+        struct negotiator *negotiator, int from, const void *bytes, size_t len)
+{
+    struct wire_reader in;
+    tutti_status status;
+    int kind;
+
+    wire_reader_init(&in, bytes, len);
+    kind = wire_get_u8(&in);
+    if (!is_child_message(negotiator, from, kind) &&
+            !is_parent_message(negotiator, from, kind)) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "unexpected message of kind %d from rank %d", kind, from);
+    }
+    if (kind == KIND_ANNOUNCE) {
+        return announce_receive(negotiator, from, &in);
+    }
+    if (kind != KIND_LOG) {
+        return stall_receive(negotiator, from, kind, &in);
+    }
+    status = forward_down(negotiator, bytes, len);
+    return status == TUTTI_OK ? turnlog_apply(negotiator, &in) : status;
+}
+
+bool negotiator_is_dirty(const struct negotiator *negotiator)
+{
+    return negotiator->run_count > 0 || negotiator->up.len > 0 ||
+            negotiator->down.len > 0;
+}
+
+/* The coordinator reads its own turn exactly as the other members do. */
+static tutti_status flush_turn(struct negotiator *negotiator)
+{
+    struct wire_writer *down = &negotiator->down;
+    struct wire_reader in;
+    tutti_status status = forward_down(negotiator, down->data, down->len);
+
+    if (status == TUTTI_OK) {
+        wire_reader_init(&in, down->data, down->len);
+        (void)wire_get_u8(&in);
+        status = turnlog_apply(negotiator, &in);
+    }
+    wire_writer_reset(down);
+    return status;
+}
+
+tutti_status negotiator_flush(struct negotiator *negotiator)
+{
+    struct wire_writer *up = &negotiator->up;
+    tutti_status status = TUTTI_OK;
+
+    run_close(negotiator);
+    if (up->failed || negotiator->down.failed) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+    }
+    if (negotiator->down.len > 0) {
+        return flush_turn(negotiator);
+    }
+    if (up->len > 0) {
+        status = action_add(negotiator, ACTION_SEND,
+                negotiator->tree.parents[negotiator->config.rank], up->data, up->len);
+        wire_writer_reset(up);
+    }
+    return status;
+}
+
+void negotiator_clear(struct negotiator *negotiator)
+{
+    for (size_t i = 0; i < negotiator->outcome_count; i++) {
+        mem_free(negotiator->outcomes[i].error);
+    }
+    negotiator->outcome_count = 0;
+    negotiator->action_count = 0;
+    wire_writer_reset(&negotiator->arena);
+}
+
+static bool collected_is_valid(
+        const struct negotiator *negotiator, const struct entry *entry)
+{
+    const int arrived = entry->who.words != NULL ? bitset_count(&entry->who) : 0;
+    int named = 0;
+
+    for (const struct variant *v = entry->variants; v != NULL; v = v->next) {
+        named += bitset_count(&v->ranks);
+    }
+    return arrived == entry->arrived && named == entry->named &&
+            (entry->decided || arrived + named < negotiator->config.size);
+}
+
+static bool round_is_valid(
+        const struct negotiator *negotiator, const struct entry *entry)
+{
+    if (entry->since_ns == 0 ||
+            (entry->by_number && (!entry->pending || entry->number == 0))) {
+        return false;
+    }
+    if (is_coordinator(negotiator)) {
+        return collected_is_valid(negotiator, entry);
+    }
+    return !entry->decided && !entry->retired && entry->variants == NULL;
+}
+
+static bool active_is_valid(const struct negotiator *negotiator)
+{
+    size_t count = 0;
+    int64_t previous = 0;
+
+    for (const struct entry *e = negotiator->active.first; e != NULL; e = e->next) {
+        if (!round_is_valid(negotiator, e) || e->since_ns < previous) {
+            return false;
+        }
+        previous = e->since_ns;
+        count++;
+    }
+    return count == negotiator->active.count;
+}
+
+static bool idle_is_valid(const struct negotiator *negotiator)
+{
+    size_t count = 0;
+
+    for (const struct entry *e = negotiator->idle.first; e != NULL; e = e->next) {
+        if (e->since_ns != 0 || e->pending || e->number != 0 || e->variants != NULL) {
+            return false;
+        }
+        count++;
+    }
+    return count == negotiator->idle.count;
+}
+
+bool negotiator_is_valid(const struct negotiator *negotiator)
+{
+    size_t position = 0;
+    size_t numbered = 0;
+    const struct entry *entry;
+
+    while ((entry = map_next(&negotiator->names, &position)) != NULL) {
+        numbered += entry->number != 0 ? 1 : 0;
+        if (entry->number != 0 && entry_by_number(negotiator, entry->number) != entry) {
+            return false;
+        }
+    }
+    return numbered == negotiator->numbers.count && active_is_valid(negotiator) &&
+            idle_is_valid(negotiator) &&
+            (!is_coordinator(negotiator) || numbered == negotiator->numbered.count);
+}

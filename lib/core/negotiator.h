@@ -1,0 +1,250 @@
+/*
+ * The negotiator: agreement, within one process set, on which tensors are ready on all of
+ * its ranks. A pure state machine: events in, actions out; no clock, no I/O, no locks.
+ * The library, the simulator and the scale model run this same object file.
+ *
+ * How it works
+ *
+ *   Announcing. A rank that submits a tensor announces it to its parent in the set's tree
+ *   (core/tree.h): by name and metadata the first times, by an agreed number once the
+ *   coordinator has given it one. A node of the tree passes names on at once; a number it
+ *   passes on when all its subtree has announced it (an AND over the tree).
+ *
+ *   Logging. When all members have announced a tensor, the coordinator (set rank 0)
+ *   appends an entry to the set's log and sends it down the tree. All members apply the
+ *   same entries in the same order. An entry says: ready; failed (with the reason); or
+ *   forget these numbers. One message down is a turn: what was complete at one moment.
+ *
+ *   The invariant everything rests on: an entry about a tensor is only appended when every
+ *   member has announced that tensor. So every rank an entry passes through has work in
+ *   flight and is awake to read it, and a rank with nothing submitted owes nobody anything.
+ *
+ *   Numbers are never reused. When the coordinator retires one (FORGET), announcements of
+ *   it that are under way are dropped wherever they meet a rank that knows, and every rank
+ *   that had announced it announces again by name when it reads the entry.
+ *
+ *   Groups. A complete member waits at the coordinator for the others of its group, then
+ *   all are logged together. When a member fails, the entry "group failed" ends what each
+ *   rank has submitted as part of that group, announced or not; it obeys the invariant
+ *   because everybody has announced the failed member. (A rank submits all of a group in
+ *   one step: it reads no log in between.) What is still held or under way of the group
+ *   is void: numbers because they are retired with it, names because they say how much of
+ *   the log their sender had read.
+ *
+ *   Dissent. If any rank announces a numbered tensor by name (other metadata this time),
+ *   the nodes above it stop waiting for their subtree and pass on who announced what
+ *   ("split"), until the round is over. The coordinator then compares metadata and names
+ *   the ranks on both sides.
+ *
+ *   Stalls. A rank whose tensor has waited too long asks its parent whether that one has
+ *   submitted it, and the coordinator asks everybody to pass on what is held (stall.c).
+ *
+ * Usage: feed events (submit, cancel, receive, tick); then flush() once; then execute
+ * actions and outcomes; then clear(). Outcomes appear only in flush() and receive().
+ */
+#ifndef TUTTI_CORE_NEGOTIATOR_H
+#define TUTTI_CORE_NEGOTIATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bitset.h"
+#include "base/error.h"
+#include "base/map.h"
+#include "base/wire.h"
+#include "core/meta.h"
+#include "core/tree.h"
+
+/** One submission of this rank. Everything is borrowed until its outcome. */
+struct request {
+    int collective; /* tutti_collective or meta_collective                     */
+    const char *name; /* name_len bytes, not necessarily terminated              */
+    size_t name_len;
+    uint64_t hash; /* request_hash() of the two above                         */
+    struct meta meta;
+    void *cookie; /* handed back in the outcome; not NULL                    */
+};
+
+uint64_t request_hash(int collective, const char *name, size_t name_len);
+
+/** A submission is decided; in the order of the log. */
+struct outcome {
+    void *cookie; /* of the request                                         */
+    uint64_t turn; /* index in the log where its turn began, equal on all
+                            members: tensors of one turn are planned together      */
+    struct error *error; /* NULL: ready on all ranks; else owned by the negotiator */
+};
+
+enum action_kind {
+    ACTION_SEND, /* send the bytes to member `to`                                  */
+    ACTION_STALL /* log the text (bytes, not terminated) as a warning              */
+};
+
+/** Something to do. The bytes are in `arena` of the negotiator. */
+struct action {
+    enum action_kind kind;
+    int to; /* SEND: set rank                                               */
+    size_t offset; /* of the bytes                                                 */
+    size_t len;
+};
+
+/** Parameters; equal on all members but for `rank` and the stall times. */
+struct negotiator_config {
+    int size;
+    int rank;
+    const int *node_of; /* [size]; borrowed during init                        */
+    const int *world_ranks; /* [size] for messages; borrowed for life              */
+    int fanout; /* of the tree                                         */
+    int number_capacity; /* tensors with a number at once; 0: none              */
+    int64_t stall_ns; /* 0: no stall reports                                 */
+    int64_t stall_fail_ns; /* 0: a stall never fails the context                  */
+};
+
+/** Ranks that gave the same metadata in a round; coordinator only. */
+struct variant {
+    struct meta meta; /* owned copy                                            */
+    struct bitset ranks; /* set ranks                                             */
+    struct variant *next;
+};
+
+/** One name at one rank: what is known about it, and its current round. */
+struct entry {
+    /* identity */
+    uint64_t hash;
+    int collective;
+    char *name; /* owned, name_len bytes                                           */
+    size_t name_len;
+
+    /* knowledge that outlives a round */
+    uint64_t number; /* agreed number; 0: none                                   */
+    struct meta meta; /* that the number stands for; owned                        */
+    uint64_t uses; /* rounds that ended well; coordinator only                 */
+    uint64_t decided_at; /* length of the log when the last round ended; coordinator */
+    bool retired; /* coordinator: the number is forgotten in this turn        */
+
+    /* this round */
+    bool pending; /* this rank submitted it and has no outcome yet    */
+    bool by_number; /* it was announced so                              */
+    struct request local; /* valid while pending                              */
+    bool split; /* pass everything on, wait for nobody; coordinator:
+                                  everybody was asked to (probe)                   */
+    struct bitset who; /* by number: children + self (inner), set ranks
+                                  (coordinator); allocated at first use            */
+    int arrived; /* members in `who`, at the coordinator             */
+    int named; /* members in variants                              */
+    struct variant *variants; /* coordinator only                                 */
+    int cancelled_by; /* set rank that cancelled it, or -1; coordinator   */
+    bool decided; /* coordinator: in the turn being built             */
+    struct entry *group_next; /* coordinator: complete, waiting for its group     */
+    int64_t since_ns; /* first announcement seen here; 0: round not begun */
+    int64_t reported_ns; /* last stall report; 0: none                       */
+
+    /* membership of `active` (in a round) or `idle` (not), and of `numbered` */
+    struct entry *next, *prev;
+    struct entry *newer, *older;
+};
+
+/** A group some of whose members are complete; coordinator only. */
+struct group {
+    uint64_t hash; /* meta.group                                            */
+    uint32_t ready; /* members waiting for the others                        */
+    struct entry *first; /* them, over group_next, in order of completion         */
+    struct entry *last;
+    struct group *next_spare;
+};
+
+/** A group that failed: what was announced of it before that is void. */
+struct failed_group {
+    uint64_t hash;
+    uint64_t failed_at; /* length of the log then */
+};
+
+/** A list of entries, oldest first. */
+struct entry_list {
+    struct entry *first, *last;
+    size_t count;
+};
+
+struct negotiator {
+    struct negotiator_config config;
+    struct tree tree;
+    int64_t now_ns; /* time of the current events, set by the caller          */
+
+    struct map names; /* (collective, name) -> entry; owns the entries          */
+    struct map numbers; /* number -> entry                                        */
+    struct entry_list active; /* in a round                                      */
+    struct entry_list idle; /* no number, not in a round; oldest is dropped    */
+    struct entry_list numbered; /* coordinator: by last use                        */
+    struct map groups; /* coordinator: hash -> incomplete group; owned    */
+    struct group *spare_groups; /* for the next ones; owned                        */
+    struct failed_group *failed_groups; /* coordinator: the last ones, a ring; owned */
+    size_t failed_group_count; /* so far                                          */
+    uint64_t next_number; /* coordinator                                     */
+    size_t assigned_in_turn; /* coordinator: numbers in the turn being built    */
+    uint64_t log_length; /* entries applied here                            */
+    uint64_t turn; /* length when the last turn began                 */
+    uint64_t turns; /* turns applied here                              */
+    uint64_t appended; /* coordinator: entries in the log so far          */
+    uint64_t forgotten_at; /* largest decided_at of dropped entries           */
+    uint64_t group_failed_at; /* coordinator: length when the last group failed  */
+
+    struct wire_writer up; /* announcements for the parent, being built         */
+    struct wire_writer down; /* coordinator: the turn being built                 */
+    uint64_t run_first, run_count; /* numbers not yet written to `up` or `down`    */
+    uint8_t run_tag; /* protocol.h                                        */
+    int run_rank;
+
+    int64_t ticked_ns; /* last look for stalls; 0: none                     */
+    int64_t pinged_ns; /* the parent was asked for a sign of life; 0: not   */
+
+    struct action *actions; /* owned                                             */
+    size_t action_count, action_capacity;
+    struct wire_writer arena; /* bytes of the actions                              */
+    struct outcome *outcomes; /* owned                                             */
+    size_t outcome_count, outcome_capacity;
+
+    int64_t *dims; /* scratch for decoding                              */
+    size_t dims_capacity;
+
+    uint64_t by_number_count; /* statistics: announcements of this rank            */
+    uint64_t by_name_count;
+    struct observer *observer; /* simulator only, else NULL; see observer.h        */
+};
+
+/**
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY. On error there is nothing to release.
+ */
+tutti_status negotiator_init(
+        struct negotiator *negotiator, const struct negotiator_config *config);
+void negotiator_fini(struct negotiator *negotiator);
+
+/*
+ * Events. Any error (TUTTI_ERR_NO_MEMORY, TUTTI_ERR_PROTOCOL; the thread's last error
+ * says what) leaves the negotiator unusable: the context has failed.
+ */
+
+/** This rank submits a tensor; its previous submission of the name has its outcome. */
+tutti_status negotiator_submit(
+        struct negotiator *negotiator, const struct request *request);
+/** This rank asks to withdraw a submission that has no outcome yet. */
+tutti_status negotiator_cancel(
+        struct negotiator *negotiator, const struct request *request);
+/** A message of another member arrived. */
+tutti_status negotiator_receive(
+        struct negotiator *negotiator, int from, const void *bytes, size_t len);
+/** Looks for stalls; call when now_ns >= negotiator_next_tick(). */
+tutti_status negotiator_tick(struct negotiator *negotiator);
+/** When tick has something to do; INT64_MAX: never. */
+int64_t negotiator_next_tick(const struct negotiator *negotiator);
+/** Ends a step: closes the messages being built, and applies the coordinator's turn. */
+tutti_status negotiator_flush(struct negotiator *negotiator);
+/** True when flush() would produce something. */
+bool negotiator_is_dirty(const struct negotiator *negotiator);
+/** Forgets executed actions and outcomes; keeps their memory. */
+void negotiator_clear(struct negotiator *negotiator);
+
+/** Checks every invariant; for tests and debug builds. */
+bool negotiator_is_valid(const struct negotiator *negotiator);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * Fusion: first fit over the open batches of a turn.
+ */
+#include "core/planner.h"
+
+#include "base/mem.h"
+
+/*
+ * How many batches a tensor looks back over; bounds the work per tensor. Members of a
+ * group stand together in the log and look back over all of it.
+ */
+#define PLANNER_LOOKBACK 16
+
+struct planner_batch {
+    const struct planner_item *first; /* its key                      */
+    size_t bytes; /* of its members               */
+    bool open; /* others may join              */
+};
+
+void planner_fini(struct planner *planner)
+{
+    mem_free(planner->batches);
+    *planner = (struct planner){ 0 };
+}
+
+static bool doubles_equal(double a, double b)
+{
+    return !(a < b) && !(a > b);
+}
+
+/* Strict: whatever changes the arithmetic or the route is part of the key. */
+static bool keys_equal(const struct planner_item *a, const struct planner_item *b)
+{
+    return a->collective == b->collective && a->meta.dtype == b->meta.dtype &&
+            a->meta.op == b->meta.op && a->meta.root == b->meta.root &&
+            a->meta.group == b->meta.group &&
+            doubles_equal(a->meta.prescale, b->meta.prescale) &&
+            doubles_equal(a->meta.postscale, b->meta.postscale);
+}
+
+static bool fits(const struct planner_limits *limits, const struct planner_batch *batch,
+        const struct planner_item *item)
+{
+    if (!batch->open || !keys_equal(batch->first, item)) {
+        return false;
+    }
+    return item->meta.group != 0 || batch->bytes + item->bytes <= limits->batch_bytes;
+}
+
+static bool may_fuse(
+        const struct planner_limits *limits, const struct planner_item *item)
+{
+    if (item->meta.group != 0) {
+        return true;
+    }
+    return limits->batch_bytes > 1 && item->bytes <= limits->tensor_bytes &&
+            item->bytes <= limits->batch_bytes;
+}
+
+static size_t find_batch(const struct planner *planner,
+        const struct planner_limits *limits, const struct planner_item *item)
+{
+    const bool grouped = item->meta.group != 0;
+
+    for (size_t b = planner->count; b > 0; b--) {
+        const struct planner_batch *batch = &planner->batches[b - 1];
+
+        if (fits(limits, batch, item)) {
+            return b - 1;
+        }
+        if (grouped ? batch->first->meta.group != item->meta.group
+                    : planner->count - b + 1 == PLANNER_LOOKBACK) {
+            break;
+        }
+    }
+    return planner->count;
+}
+
+static bool open_batch(
+        struct planner *planner, const struct planner_item *first, bool fusible)
+{
+    const size_t capacity = 2 * planner->capacity + 16;
+
+    if (planner->count == planner->capacity) {
+        struct planner_batch *grown =
+                mem_resize(planner->batches, capacity, sizeof *grown);
+
+        if (grown == NULL) {
+            return false;
+        }
+        planner->batches = grown;
+        planner->capacity = capacity;
+    }
+    planner->batches[planner->count++] =
+            (struct planner_batch){ .first = first, .open = fusible };
+    return true;
+}
+
+bool planner_plan(struct planner *planner, const struct planner_limits *limits,
+        struct planner_item *items, size_t count, size_t *batch_count)
+{
+    planner->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct planner_item *item = &items[i];
+        const bool fusible = may_fuse(limits, item);
+
+        item->batch = fusible ? find_batch(planner, limits, item) : planner->count;
+        if (item->batch == planner->count && !open_batch(planner, item, fusible)) {
+            return false;
+        }
+        planner->batches[item->batch].bytes += item->bytes;
+    }
+    *batch_count = planner->count;
+    return true;
+}

@@ -1,0 +1,51 @@
+/*
+ * The planner: tensors that became ready in one turn of the log -> batches. Pure, and
+ * equal on all ranks, because the turn and the parameters are.
+ *
+ * Fusing a tensor saves a launch (alpha) and costs copying it in and out of a fusion
+ * buffer (2 n / copy bandwidth), so only tensors up to `tensor_bytes` are fused; a batch
+ * stays within `batch_bytes`, so that the buffer stays in the cache. A tensor looks past
+ * tensors of other keys for a batch of its own key that has room (look-ahead).
+ */
+#ifndef TUTTI_CORE_PLANNER_H
+#define TUTTI_CORE_PLANNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/meta.h"
+
+/** Limits; equal on all ranks. */
+struct planner_limits {
+    size_t batch_bytes; /* a fused batch is at most this long; below 2: no fusion  */
+    size_t tensor_bytes; /* longer tensors are launched alone                       */
+};
+
+/** One ready tensor. */
+struct planner_item {
+    int collective; /* ALLREDUCE or BROADCAST                                   */
+    struct meta meta; /* dims are not looked at                                   */
+    size_t bytes; /* count times the size of an element; more than 0          */
+    size_t batch; /* out: index of its batch                                  */
+};
+
+/** Kept between turns only to avoid allocation; zeroed is valid. */
+struct planner {
+    struct planner_batch *batches; /* of the current turn; owned */
+    size_t count, capacity;
+};
+
+void planner_fini(struct planner *planner);
+
+/**
+ * Assigns a batch to each item, in the order of the items; batches are numbered from 0 in
+ * the order of their first item, which is the order to launch them in. Members of one
+ * group with equal keys share a batch whatever its size.
+ * @param[out] batch_count  number of batches
+ * @return false when out of memory
+ */
+bool planner_plan(struct planner *planner, const struct planner_limits *limits,
+        struct planner_item *items, size_t count, size_t *batch_count);
+
+#endif

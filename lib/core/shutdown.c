@@ -1,0 +1,121 @@
+/*
+ * Finalize.
+ *
+ * Every member of a set announces META_FINALIZE to it, behind all it has announced before.
+ * When that is logged, whatever was not logged earlier was not submitted by all members and
+ * never will be. The world comes last, so that no rank leaves while another one still
+ * works in a smaller set.
+ */
+#include "core/shutdown.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/context.h"
+#include "core/driver.h"
+#include "core/engine.h"
+#include "core/submit.h"
+
+/* How long a failed context tries to tell the others before it goes. */
+#define FAREWELL_NS 1000000000
+
+static bool nothing_in_flight(void *what)
+{
+    const struct tutti *t = what;
+
+    return atomic_load_explicit(&t->in_flight, memory_order_acquire) == 0;
+}
+
+struct finalizing {
+    const struct work *work;
+    tutti_request request;
+};
+
+static bool is_agreed(void *what)
+{
+    const struct finalizing *finalizing = what;
+
+    return work_is_over(finalizing->work, finalizing->request);
+}
+
+static tutti_status finalize_set(struct tutti *t, tutti_process_set set)
+{
+    const struct submission submission = { .collective = META_FINALIZE,
+        .name = "finalize",
+        .set = set,
+        .meta = { .prescale = 1, .postscale = 1 } };
+    struct finalizing finalizing = { 0 };
+    tutti_status status = submit_queue(t, &submission, &finalizing.request);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    finalizing.work = work_find(&t->works, finalizing.request);
+    pthread_mutex_unlock(&t->lock);
+    driver_wait(t, is_agreed, &finalizing, INT64_MAX);
+    return context_check(t);
+}
+
+/* The ids of the sets this rank is in, the world last; NULL when out of memory. */
+static tutti_process_set *own_sets(struct tutti *t, size_t *count)
+{
+    tutti_process_set *ids;
+
+    pthread_mutex_lock(&t->lock);
+    ids = mem_calloc(t->sets.count + 1, sizeof *ids);
+    *count = 0;
+    for (size_t s = t->sets.count; s > 0 && ids != NULL; s--) {
+        if (t->sets.sets[s - 1]->op.rank >= 0) {
+            ids[(*count)++] = t->sets.sets[s - 1]->id;
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+    return ids;
+}
+
+static tutti_status leave_in_order(struct tutti *t)
+{
+    size_t count = 0;
+    tutti_process_set *ids = own_sets(t, &count);
+    tutti_status status = TUTTI_OK;
+
+    if (ids == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to finalize");
+    }
+    for (size_t s = 0; s < count && status == TUTTI_OK; s++) {
+        status = finalize_set(t, ids[s]);
+    }
+    mem_free(ids);
+    if (status == TUTTI_OK) {
+        driver_wait(t, nothing_in_flight, t, INT64_MAX);
+        status = context_check(t);
+    }
+    return status;
+}
+
+static bool farewell_is_said(void *what)
+{
+    return engine_is_flushed(what);
+}
+
+tutti_status context_finalize(struct tutti *t)
+{
+    tutti_status status;
+
+    pthread_mutex_lock(&t->lock);
+    t->closing = true;
+    pthread_mutex_unlock(&t->lock);
+    driver_enter(t);
+    status = context_check(t);
+    if (status == TUTTI_OK) {
+        status = leave_in_order(t);
+    }
+    if (status != TUTTI_OK) {
+        driver_wait(t, nothing_in_flight, t, INT64_MAX);
+        driver_stop_background(t);
+        driver_wait(t, farewell_is_said, t, clock_ns() + FAREWELL_NS);
+    }
+    driver_leave(t);
+    context_destroy(t);
+    return status;
+}

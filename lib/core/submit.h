@@ -1,0 +1,47 @@
+/*
+ * Submission: from a public call to a queued work. Any thread.
+ */
+#ifndef TUTTI_CORE_SUBMIT_H
+#define TUTTI_CORE_SUBMIT_H
+
+#include <tutti/tutti.h>
+
+#include "core/meta.h"
+
+struct tutti;
+struct work;
+
+/** What a public call asks for, before it is checked. */
+struct submission {
+    int collective; /* tutti_collective or meta_collective                  */
+    const char *name;
+    tutti_process_set set;
+    struct meta meta; /* dims borrowed during the call (internal: until done) */
+    const void *input;
+    void *output;
+    tutti_callback callback;
+    void *user;
+    int priority;
+};
+
+/** Options as the caller knew them, over the defaults. Refuses a size of 0. */
+tutti_status submit_options(const tutti_options *given, tutti_options *options);
+
+/**
+ * Checks everything that needs no lock: name, type, count, reduction, scales, shape.
+ */
+tutti_status submit_check(const struct submission *submission);
+
+/**
+ * Queues a checked submission, or puts it into the thread's open group. On failure
+ * nothing has changed, but that an open group remembers the refusal.
+ * @param[out] request  set unless there is a callback
+ */
+tutti_status submit_queue(
+        struct tutti *t, const struct submission *submission, tutti_request *request);
+
+/** Queues a registered tensor. */
+tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
+        const struct submission *buffers, tutti_request *request);
+
+#endif

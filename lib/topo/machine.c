@@ -1,0 +1,302 @@
+/*
+ * Facts about this machine, from hwloc, whose own environment variables (HWLOC_XMLFILE,
+ * HWLOC_SYNTHETIC) let tests put any other machine in its place.
+ */
+#include "topo/machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hwloc.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+enum {
+    L2_BYTES_UNKNOWN = 1 << 20,
+    HOST_NAME_TEXT_MAX = 65, /* HOST_NAME_MAX of Linux and the terminating zero */
+    CORES_TEXT_MAX = 256
+};
+
+/* A loaded topology and what this process may use of it. */
+struct topology {
+    hwloc_topology_t handle;
+    hwloc_cpuset_t allowed; /* hardware threads; owned */
+};
+
+static void topology_close(struct topology *topology)
+{
+    hwloc_bitmap_free(topology->allowed);
+    hwloc_topology_destroy(topology->handle);
+}
+
+static tutti_status topology_open(struct topology *topology)
+{
+    struct topology opened = { .allowed = NULL };
+
+    if (hwloc_topology_init(&opened.handle) != 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "hwloc_topology_init");
+    }
+    if (hwloc_topology_load(opened.handle) != 0) {
+        (void)error_set_errno(TUTTI_ERR_SYSTEM, "hwloc_topology_load");
+        goto err_close;
+    }
+    opened.allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(opened.handle));
+    if (opened.allowed == NULL) {
+        (void)error_set(TUTTI_ERR_SYSTEM, "hwloc_bitmap_dup: out of memory");
+        goto err_close;
+    }
+    *topology = opened;
+    return TUTTI_OK;
+
+err_close:
+    topology_close(&opened);
+    return TUTTI_ERR_SYSTEM;
+}
+
+/* Narrows the allowed set to the binding of this process, where that can be known. */
+static void topology_apply_binding(struct topology *topology)
+{
+    hwloc_bitmap_t bound = hwloc_bitmap_alloc();
+
+    if (bound == NULL) {
+        return;
+    }
+    if (hwloc_get_cpubind(topology->handle, bound, HWLOC_CPUBIND_PROCESS) == 0 &&
+            hwloc_bitmap_intersects(bound, topology->allowed) != 0) {
+        (void)hwloc_bitmap_and(topology->allowed, topology->allowed, bound);
+    }
+    hwloc_bitmap_free(bound);
+}
+
+/* What counts as a core: hardware threads where the machine tells of no cores. */
+static hwloc_obj_type_t core_type(const struct topology *topology)
+{
+    return hwloc_get_nbobjs_by_type(topology->handle, HWLOC_OBJ_CORE) > 0
+            ? HWLOC_OBJ_CORE
+            : HWLOC_OBJ_PU;
+}
+
+/* The next core after `core` (NULL: the first) with an allowed hardware thread. */
+static hwloc_obj_t next_core(const struct topology *topology, hwloc_obj_t core)
+{
+    do {
+        core = hwloc_get_next_obj_by_type(topology->handle, core_type(topology), core);
+    } while (core != NULL && !hwloc_bitmap_intersects(core->cpuset, topology->allowed));
+    return core;
+}
+
+static int count_cores(const struct topology *topology)
+{
+    hwloc_obj_t core = next_core(topology, NULL);
+    int count = 0;
+
+    while (core != NULL) {
+        count++;
+        core = next_core(topology, core);
+    }
+    return count;
+}
+
+/* A core's part of its level 2 cache, which some machines share; 0: unknown. */
+static size_t core_l2_bytes(const struct topology *topology, hwloc_obj_t core)
+{
+    hwloc_obj_t cache =
+            hwloc_get_ancestor_obj_by_type(topology->handle, HWLOC_OBJ_L2CACHE, core);
+    int sharers;
+
+    if (cache == NULL) {
+        return 0;
+    }
+    sharers = hwloc_get_nbobjs_inside_cpuset_by_type(
+            topology->handle, cache->cpuset, core_type(topology));
+    return (size_t)cache->attr->cache.size / (sharers > 1 ? (size_t)sharers : 1);
+}
+
+/* The smallest over the allowed cores, which need not be alike. */
+static size_t least_l2_bytes(const struct topology *topology)
+{
+    hwloc_obj_t core;
+    size_t least = SIZE_MAX;
+
+    for (core = next_core(topology, NULL); core != NULL;
+            core = next_core(topology, core)) {
+        size_t bytes = core_l2_bytes(topology, core);
+
+        if (bytes > 0) {
+            least = size_min(least, bytes);
+        }
+    }
+    return least == SIZE_MAX ? L2_BYTES_UNKNOWN : least;
+}
+
+static size_t largest_l3_bytes(const struct topology *topology)
+{
+    hwloc_obj_t cache = NULL;
+    size_t largest = 0;
+
+    for (;;) {
+        cache = hwloc_get_next_obj_by_type(topology->handle, HWLOC_OBJ_L3CACHE, cache);
+        if (cache == NULL) {
+            return largest;
+        }
+        if (hwloc_bitmap_intersects(cache->cpuset, topology->allowed)) {
+            largest = size_max(largest, (size_t)cache->attr->cache.size);
+        }
+    }
+}
+
+tutti_status machine_read(struct machine *machine)
+{
+    struct topology topology = { .allowed = NULL };
+    tutti_status status = topology_open(&topology);
+    int cores;
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    topology_apply_binding(&topology);
+    cores = count_cores(&topology);
+    *machine = (struct machine){
+        .cores = cores > 0 ? cores : 1,
+        .l2_bytes = least_l2_bytes(&topology),
+        .l3_bytes = largest_l3_bytes(&topology),
+    };
+    topology_close(&topology);
+    return TUTTI_OK;
+}
+
+/* Reads the machine's boot id without its line end; "" when there is none. */
+static void boot_id_read(char *text, size_t capacity)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t len = -1;
+
+    if (fd >= 0) {
+        len = read(fd, text, capacity - 1);
+        (void)close(fd);
+    }
+    text[len > 0 ? len : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
+void machine_identity(char *text, size_t capacity)
+{
+    char boot_id[48];
+    char host[HOST_NAME_TEXT_MAX];
+
+    boot_id_read(boot_id, sizeof boot_id);
+    if (gethostname(host, sizeof host) != 0) {
+        host[0] = '\0';
+    }
+    host[sizeof host - 1] = '\0';
+    (void)snprintf(text, capacity, "%s %s", boot_id, host);
+}
+
+/* One share of the allowed cores. */
+struct share {
+    hwloc_cpuset_t threads; /* hardware threads of the share; owned */
+    hwloc_bitmap_t cores; /* logical indices of the share's cores; owned */
+    hwloc_bitmap_t all; /* those of all allowed cores; owned */
+};
+
+static void share_fini(struct share *share)
+{
+    hwloc_bitmap_free(share->threads);
+    hwloc_bitmap_free(share->cores);
+    hwloc_bitmap_free(share->all);
+}
+
+/*
+ * Cores k of n belong to share i of s when floor(i*n/s) <= k < floor((i+1)*n/s): shares
+ * are contiguous and differ by at most one core. False when out of memory.
+ */
+static bool share_init(
+        struct share *share, const struct topology *topology, int index, int count)
+{
+    int64_t cores = count_cores(topology);
+    int64_t first = index * cores / count;
+    int64_t end = (index + 1) * cores / count;
+    hwloc_obj_t core = NULL;
+    bool ok;
+    int64_t k;
+
+    *share = (struct share){ .threads = hwloc_bitmap_alloc(),
+        .cores = hwloc_bitmap_alloc(),
+        .all = hwloc_bitmap_alloc() };
+    ok = share->threads != NULL && share->cores != NULL && share->all != NULL;
+    for (k = 0; ok && k < cores; k++) {
+        core = next_core(topology, core);
+        ok = hwloc_bitmap_set(share->all, core->logical_index) == 0;
+        if (ok && k >= first && k < end) {
+            ok = hwloc_bitmap_set(share->cores, core->logical_index) == 0 &&
+                    hwloc_bitmap_or(share->threads, share->threads, core->cpuset) == 0;
+        }
+    }
+    if (ok) {
+        ok = hwloc_bitmap_and(share->threads, share->threads, topology->allowed) == 0;
+    }
+    if (!ok) {
+        share_fini(share);
+    }
+    return ok;
+}
+
+static void share_describe(const struct share *share, char *text, size_t capacity)
+{
+    char mine[CORES_TEXT_MAX];
+    char all[CORES_TEXT_MAX];
+
+    (void)hwloc_bitmap_list_snprintf(mine, sizeof mine, share->cores);
+    (void)hwloc_bitmap_list_snprintf(all, sizeof all, share->all);
+    (void)snprintf(text, capacity, "cores %s of %s", mine, all);
+}
+
+static tutti_status bind_share(const struct topology *topology, int index, int count,
+        char *text, size_t capacity)
+{
+    tutti_status status = TUTTI_OK;
+    struct share share;
+
+    if (!share_init(&share, topology, index, count)) {
+        return error_set(TUTTI_ERR_SYSTEM, "hwloc_bitmap_set: out of memory");
+    }
+    if (hwloc_set_cpubind(topology->handle, share.threads, HWLOC_CPUBIND_PROCESS) !=
+            0) {
+        status = error_set_errno(TUTTI_ERR_SYSTEM,
+                "binding to share %d of %d of the cores", index, count);
+    } else if (text != NULL) {
+        share_describe(&share, text, capacity);
+    }
+    share_fini(&share);
+    return status;
+}
+
+tutti_status machine_bind_share(int index, int count, char *text, size_t capacity)
+{
+    struct topology topology = { .allowed = NULL };
+    tutti_status status;
+    int cores;
+
+    if (index < 0 || index >= count) {
+        return error_set(TUTTI_ERR_INVALID,
+                "there is no share %d of %d: the index is 0 to count - 1", index,
+                count);
+    }
+    status = topology_open(&topology);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    topology_apply_binding(&topology);
+    cores = count_cores(&topology);
+    if (count <= cores) {
+        status = bind_share(&topology, index, count, text, capacity);
+    } else if (text != NULL) {
+        (void)snprintf(text, capacity, "not bound: %d shares, %d cores", count, cores);
+    }
+    topology_close(&topology);
+    return status;
+}

@@ -1,0 +1,34 @@
+/*
+ * Facts about this machine, from hwloc: caches, cores, identity.
+ */
+#ifndef TUTTI_TOPO_MACHINE_H
+#define TUTTI_TOPO_MACHINE_H
+
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+struct machine {
+    int cores; /* cores (not hyper-threads) this process may use, at least 1 */
+    size_t l2_bytes; /* private cache of one core; 1 MiB when unknown */
+    size_t l3_bytes; /* largest shared cache within the allowed set; 0: none */
+};
+
+/** Reads the topology. @return TUTTI_OK, TUTTI_ERR_SYSTEM (hwloc failed) */
+tutti_status machine_read(struct machine *machine);
+
+/**
+ * Text equal for processes of one machine (and network namespace's host name): boot id
+ * and host name. @param[out] text at least 128 bytes
+ */
+void machine_identity(char *text, size_t capacity);
+
+/**
+ * Restricts the calling process to its fair share of the cores it may use: share
+ * `index` of `count`. With more shares than cores nothing is bound. For tuttirun.
+ * @param[out] text  what was done, e.g. "cores 0-3 of 0-7", for --verbose; may be NULL
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_INVALID (index outside count)
+ */
+tutti_status machine_bind_share(int index, int count, char *text, size_t capacity);
+
+#endif

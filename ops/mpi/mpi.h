@@ -1,0 +1,27 @@
+/*
+ * The MPI data plane: host memory over any MPI.
+ *
+ * op_env.native points to the MPI_Comm over all world ranks that the data travels on;
+ * it stays the caller's and must outlive the state. Errors must return on it
+ * (MPI_ERRORS_RETURN). The thread rules are those of op.h; MPI must have been
+ * initialised so that the calling thread may call it.
+ */
+#ifndef TUTTI_OPS_MPI_MPI_H
+#define TUTTI_OPS_MPI_MPI_H
+
+#include "ops/op.h"
+
+/**
+ * Tutti's own algorithms over non-blocking point-to-point messages: every type, every
+ * reduction, every set; bits independent of size, chunking and algorithm.
+ */
+extern const struct op_backend op_mpi;
+
+/**
+ * The MPI library's MPI_Iallreduce and MPI_Ibcast, for comparison and for networks that
+ * offload them: only the world set (index 0) and only what MPI reduces with the meaning
+ * that tutti.h promises. The order of the summation, hence the bits, is MPI's.
+ */
+extern const struct op_backend op_mpi_vendor;
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * What the algorithms of the MPI backend share: its state, a batch in flight, and the
+ * messages between two ranks of a set.
+ *
+ * Messages. Many batches of many sets are in flight between the same two ranks on one
+ * communicator. A message is told apart by its tag,
+ *
+ *     (set index * OP_INFLIGHT_MAX + sequence % OP_INFLIGHT_MAX) * TASK_PHASES + phase,
+ *
+ * and, among those of one tag and pair, by MPI's order: the n-th send from a rank meets
+ * the n-th receive posted for it. So an algorithm posts its receives of a phase from
+ * one peer in the order in which that peer posts its sends. A tag is used again by the
+ * batch OP_INFLIGHT_MAX later. That is safe though ranks finish at different times: a
+ * rank starts the later batch when the earlier is final on it, so on each side all
+ * messages of the earlier come first, and MPI keeps the order.
+ *
+ * Requests of a task stand in one array, receives first, so that one MPI_Testsome sees
+ * them all; requests not posted are MPI_REQUEST_NULL.
+ */
+#ifndef TUTTI_OPS_MPI_TASK_H
+#define TUTTI_OPS_MPI_TASK_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ops/mpi/scratch.h"
+#include "ops/op.h"
+#include "ops/reduce/reduce.h"
+
+/** Directions of messages within a batch: operands (or the data) and results. */
+enum task_phase {
+    TASK_OPERANDS,
+    TASK_RESULTS,
+    TASK_PHASES
+};
+
+/** Longest message in bytes: MPI counts are int. */
+#define TASK_MESSAGE_MAX ((size_t)1 << 30)
+/** How long transfers that have begun may go on when they are given up. */
+#define TASK_CANCEL_NS INT64_C(1000000000)
+/** Slices, and so the kernels' pieces, begin on multiples of this many bytes. */
+#define TASK_ALIGNMENT 64
+
+struct mpi_state {
+    MPI_Comm comm; /* borrowed */
+    size_t message_bytes; /* of the chunked algorithms; multiple of ALIGNMENT */
+    size_t gather_bytes; /* largest allreduce that exchanges whole operands */
+    struct scratch_pool pool; /* for tasks */
+};
+
+/* Chunked, direct: see allreduce_direct.c. */
+struct direct {
+    size_t chunk_elements; /* per chunk, all slices */
+    size_t slice_elements; /* per rank and chunk */
+    size_t chunk_count;
+    size_t issued; /* chunks below: operands posted */
+    size_t reduced; /* ... own slice reduced, its sends posted */
+    size_t opened; /* ... receives of the results posted */
+    size_t finished; /* ... complete */
+    int depth; /* chunks in flight */
+    int *pending; /* [4][depth] requests outstanding */
+    const void **operands; /* [set size] for the kernel */
+    uint8_t *slices; /* [depth][peers] operands received */
+};
+
+/* Whole operands: see allreduce_gather.c. */
+struct gather {
+    int pending; /* requests outstanding */
+    const void **operands; /* [set size], some of them in the scratch */
+};
+
+/* Pipelined tree: see broadcast_tree.c. */
+struct broadcast {
+    size_t bytes; /* of the batch */
+    size_t message_bytes; /* of a chunk */
+    size_t chunk_count;
+    size_t issued; /* chunks below: receive posted */
+    size_t forwarded; /* ... here, sends to the children posted */
+    size_t finished; /* ... complete */
+    int parent; /* set rank; -1 at the root */
+    int *children; /* [child_count] set ranks, the farthest subtree first */
+    int child_count;
+    int child_max; /* room for send requests per chunk */
+    int depth; /* chunks in flight */
+    int *pending; /* [2][depth] receives, sends outstanding */
+};
+
+struct mpi_task {
+    const struct op_batch *batch;
+    const struct mpi_algorithm *algorithm;
+    MPI_Comm comm;
+    int tag; /* of phase 0 */
+    size_t element_bytes;
+    struct reduce_spec spec; /* ALLREDUCE */
+    struct scratch *scratch; /* holds all arrays of the task */
+    MPI_Request *requests; /* [request_count] receives, then sends */
+    int receive_count;
+    int request_count;
+    int *done; /* [request_count] filled by task_poll() */
+    MPI_Status *statuses; /* [request_count] likewise */
+    int64_t cancelled_ns; /* when it was given up; 0: it was not */
+    union {
+        struct direct direct;
+        struct gather gather;
+        struct broadcast broadcast;
+    };
+};
+
+struct mpi_algorithm {
+    const char *name;
+    /* Takes scratch and posts the first messages; on failure the caller cancels. */
+    tutti_status (*start)(struct mpi_state *state, struct mpi_task *task);
+    /* As op_backend.step. */
+    tutti_status (*step)(struct mpi_task *task, bool *moved);
+};
+
+extern const struct mpi_algorithm allreduce_gather;
+extern const struct mpi_algorithm allreduce_direct;
+extern const struct mpi_algorithm broadcast_tree;
+
+/**
+ * Takes scratch for the requests of a task and `extra` bytes more, aligned to
+ * TASK_ALIGNMENT; all requests are MPI_REQUEST_NULL.
+ * @return the extra bytes; NULL (error set): out of memory
+ */
+uint8_t *task_prepare(struct mpi_state *state, struct mpi_task *task, int receive_count,
+        int send_count, size_t extra);
+
+/** Posts request `index`, a message of the set's rank `peer`; bytes <= 1 GiB. */
+TUTTI_MUST_USE tutti_status task_receive(struct mpi_task *task, int index,
+        enum task_phase phase, int peer, void *buffer, size_t bytes);
+/** Posts request `index`, a message to the set's rank `peer`. */
+TUTTI_MUST_USE tutti_status task_send(struct mpi_task *task, int index,
+        enum task_phase phase, int peer, const void *buffer, size_t bytes);
+
+/** Lets MPI work; task->done[0 .. *count) are the requests that completed. */
+TUTTI_MUST_USE tutti_status task_poll(struct mpi_task *task, int *count);
+
+/** Sets the last error to `what` and MPI's text. @return TUTTI_ERR_MPI */
+tutti_status task_error(int code, const char *what);
+
+/** Set rank of peer i, 0 to size - 2: the ranks after this one, in a circle. */
+static inline int task_peer(const struct mpi_task *task, int i)
+{
+    return (task->batch->set->rank + 1 + i) % task->batch->set->size;
+}
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * The one interface between the core and the data plane: a backend runs batches.
+ *
+ * The core agrees with all ranks of a process set on a batch, gives it to a backend with
+ * start(), and calls step() until it is final. Batches of a set are started in the same
+ * order on all its ranks; several may be in flight; they may finish in any order.
+ * All slots of one context are called by one thread at a time and none may block.
+ */
+#ifndef TUTTI_OPS_OP_H
+#define TUTTI_OPS_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/config.h"
+#include "base/log.h"
+
+/** The process set of a batch; facts equal on all its ranks, but for `rank`. */
+struct op_set {
+    uint32_t id; /* never used for another set, not even a later one       */
+    uint32_t index; /* small, unique among the live sets; below OP_SETS_MAX   */
+    int rank; /* this rank within the set                               */
+    int size; /* ranks in the set                                       */
+    const int *world_ranks; /* [size] world rank of each; borrowed                    */
+};
+
+/** Most live process sets of one context. */
+#define OP_SETS_MAX 1024
+
+/**
+ * Most batches of a set in flight on a rank, and the span of their sequence numbers: a
+ * batch starts when the one OP_INFLIGHT_MAX before it is final on this rank.
+ */
+#define OP_INFLIGHT_MAX 64
+
+/** A piece of memory of a batch: one tensor, or the fusion buffer. */
+struct op_run {
+    const void *input; /* count elements; equals output when in place            */
+    void *output; /* count elements                                         */
+    size_t count; /* elements; equal on all ranks                           */
+};
+
+/** What to do. Lives until the task is final or cancelled. */
+struct op_batch {
+    const struct op_set *set;
+    uint64_t sequence; /* 0, 1, 2 ... within the set; equal on all ranks     */
+    tutti_collective collective; /* ALLREDUCE or BROADCAST                           */
+    tutti_dtype dtype;
+    tutti_reduce_op op; /* ALLREDUCE                                          */
+    double prescale; /* ALLREDUCE                                          */
+    double postscale; /* ALLREDUCE                                          */
+    int root; /* BROADCAST: rank within the set                     */
+    const struct op_run *runs; /* run_count pieces, in the same order on all ranks   */
+    size_t run_count; /* 1 unless the backend has OP_TAKES_RUNS             */
+    size_t count; /* elements of all runs together; at least 1          */
+};
+
+enum {
+    OP_TAKES_RUNS = 1 << 0 /* reads and writes scattered runs: the core packs nothing */
+};
+
+/** What a backend gets to work with; borrowed until close(). */
+struct op_env {
+    const struct config *config;
+    const struct log *log;
+    int world_rank;
+    int world_size;
+    size_t chunk_bytes; /* piece to move and reduce at a time, from config or cache  */
+    void *native; /* what the backend needs from its transport; see each one   */
+    void (*wake)(void *user, int world_rank); /* makes a rank's engine look again    */
+    void *wake_user;
+};
+
+struct op_backend {
+    const char *name;
+    unsigned capabilities; /* OP_* */
+    size_t task_bytes; /* zeroed storage the core gives each batch in flight */
+
+    /*
+     * Opens the backend on this rank. Errors make the backend unusable on every rank.
+     */
+    tutti_status (*open)(const struct op_env *env, void **state);
+    void (*close)(void *state);
+
+    /*
+     * True when it can run such a batch on such a set. May look only at facts that are
+     * equal on all ranks of the set (so not at pointers).
+     */
+    bool (*accepts)(const void *state, const struct op_batch *batch);
+
+    /*
+     * Begins. On failure nothing was begun. Errors: TUTTI_ERR_NO_MEMORY, TUTTI_ERR_MPI.
+     */
+    tutti_status (*start)(void *state, void *task, const struct op_batch *batch);
+
+    /*
+     * Moves on. TUTTI_OK: finished, no rank will touch this rank's memory again.
+     * TUTTI_AGAIN: not finished. *moved is set when something happened, and never cleared.
+     * Errors end the task and fail the context.
+     */
+    tutti_status (*step)(void *state, void *task, bool *moved);
+
+    /*
+     * Gives up a started task, after the context failed; every task of the rank is given
+     * up. True: nobody reads or writes the caller's memory for it any more (scratch may be
+     * in use until close()). False: somebody may just be doing so; call again.
+     */
+    bool (*cancel)(void *state, void *task);
+};
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * Element kernels: reductions over the canonical tree.
+ *
+ * The tree is over the index of the operand: a range of operands splits at the largest
+ * power of two below its length. Each element is reduced by itself, so chunking, fusion
+ * and SIMD width do not change a bit.
+ *
+ * float16 and bfloat16 are reduced in float32 and rounded once, to nearest even. Scale
+ * factors apply in float32 to these and to float32, in float64 to float64. AVERAGE is
+ * (sum / n) * postscale in the same precision. NaN and infinity propagate; which of
+ * several NaN is not specified. NaN wins in MIN and MAX, and -0 is below +0.
+ *
+ * Integer sums and products wrap. Integer AVERAGE is the sum in 64 bits, which wraps
+ * too, divided by the number of operands, truncated toward zero. MIN and MAX of bool are
+ * AND and OR; any byte but 0 is true and the result is 0 or 1.
+ */
+#ifndef TUTTI_OPS_REDUCE_REDUCE_H
+#define TUTTI_OPS_REDUCE_REDUCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+/** What is reduced, and how. AVERAGE divides by the number of operands. */
+struct reduce_spec {
+    tutti_dtype dtype;
+    tutti_reduce_op op;
+    double prescale; /* each operand is multiplied by it first; 1 for integers   */
+    double postscale; /* the result is multiplied by it before rounding; likewise */
+};
+
+/** True when (dtype, op) can be reduced at all; the scales are not looked at. */
+bool reduce_is_supported(tutti_dtype dtype, tutti_reduce_op op);
+
+/** Most operands of one call. */
+#define REDUCE_OPERANDS_MAX (1 << 20)
+
+/**
+ * outputs[j][i] = reduction over k of inputs[k][i], for all j. Pure; any thread.
+ * An output may be the same pointer as an input; other overlap is not allowed. Pointers
+ * need only the alignment of one byte.
+ * @param inputs   n pointers to count elements, n >= 1
+ * @param outputs  m pointers to count elements, m >= 1; all get the same bits
+ */
+void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int n,
+        void *const *outputs, int m, size_t count);
+
+#endif

@@ -1,0 +1,89 @@
+# Shared by the scripts here, which source it: where things are, messages, builds, and test
+# runs that are counted.
+
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+passed=0 failed=0 skipped=0
+
+say() {
+    echo "== $*"
+}
+
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+# build_preset PRESET [cmake arguments]
+build_preset() {
+    say "building $1 in $(binary_dir "$1")"
+    (cd "$root" && cmake --preset "$@" && cmake --build --preset "$1")
+}
+
+# Where a preset of CMakePresets.json builds.
+binary_dir() {
+    if [[ $1 == release ]]; then
+        echo build
+    else
+        echo "build/$1"
+    fi
+}
+
+count_lines() {
+    grep -cE -- "$1" "$2" || true
+}
+
+# Adds the results of one run of ctest, a JUnit file, to the counts; fails when there are
+# none. A test that did not run is skipped when it said so, and failed otherwise.
+count_results() {
+    local all run skip
+    [[ -f $1 ]] || return 1
+    all=$(count_lines '<testcase ' "$1")
+    run=$(count_lines '<testcase .*status="run"' "$1")
+    skip=$(count_lines '<skipped message="SKIP_|<testcase .*status="disabled"' "$1")
+    passed=$((passed + run))
+    skipped=$((skipped + skip))
+    failed=$((failed + all - run - skip))
+    ((all > 0))
+}
+
+# test_preset PRESET [cmake arguments]: builds and runs the tests of a preset and counts
+# them; what cannot be built or run at all counts as one failure.
+test_preset() {
+    local results
+    if ! build_preset "$@"; then
+        say "FAILED: build of $1"
+        failed=$((failed + 1))
+        return
+    fi
+    say "testing $1"
+    results=$root/$(binary_dir "$1")/results.xml
+    rm -f "$results"
+    (cd "$root" && ctest --preset "$1" -j "$(nproc)" --output-junit "$results") || true
+    if ! count_results "$results"; then
+        say "FAILED: ctest of $1"
+        failed=$((failed + 1))
+    fi
+    return 0
+}
+
+# check NAME COMMAND...: runs a command and counts it as a test.
+check() {
+    local name=$1
+    shift
+    say "$name"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        say "FAILED: $name"
+        failed=$((failed + 1))
+    fi
+}
+
+# The closing line of a test run, and its exit status.
+finish() {
+    echo
+    echo "$passed passed, $failed failed, $skipped skipped"
+    ((failed == 0 && passed > 0))
+}

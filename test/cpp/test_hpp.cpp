@@ -1,0 +1,503 @@
+/*
+ * tutti.hpp does what it says: on ranks that are threads, each test joins a job of its
+ * own, and every rank notes what it finds; the main thread asserts.
+ */
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csetjmp>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+#include <tutti/tutti.hpp>
+
+namespace
+{
+
+constexpr int ranks_count = 3;
+
+using rank_body = std::function<void(tuttipp::context &)>;
+
+/** What one rank thread came to: "" or what went wrong. */
+std::string run_rank(tuttipp::context mine, const rank_body &body)
+{
+    try {
+        body(mine);
+        mine.finalize();
+    } catch (const std::exception &failure) {
+        (void)tutti_abort(mine.get(), failure.what());
+        return failure.what();
+    }
+    return "";
+}
+
+/** Runs the body on `ranks` ranks, a thread each, and asserts that none complained. */
+void on_ranks(int ranks, const rank_body &body)
+{
+    std::vector<tuttipp::context> contexts = tuttipp::context::local(ranks);
+    std::vector<std::string> complaints(contexts.size());
+    std::vector<std::thread> threads;
+
+    for (std::size_t i = 0; i < contexts.size(); i++) {
+        threads.emplace_back(
+                [&, i] { complaints[i] = run_rank(std::move(contexts[i]), body); });
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    for (const std::string &complaint : complaints) {
+        assert_string_equal(complaint.c_str(), "");
+    }
+}
+
+/** For use on ranks: cmocka's assertions belong to the main thread. */
+void expect(bool truth, const char *what)
+{
+    if (!truth) {
+        throw std::runtime_error(what);
+    }
+}
+
+/** The status a call fails with; TUTTI_OK when it does not. */
+template <class Call> tutti_status status_of(Call &&call)
+{
+    try {
+        call();
+    } catch (const tuttipp::error &failure) {
+        return failure.status();
+    }
+    return TUTTI_OK;
+}
+
+struct my_half {
+    std::uint16_t bits;
+};
+
+} // namespace
+
+template <> struct tuttipp::dtype_of<my_half> {
+    static constexpr tutti_dtype value = TUTTI_FLOAT16;
+};
+
+namespace
+{
+
+static_assert(tuttipp::dtype_of_v<bool> == TUTTI_BOOL);
+static_assert(tuttipp::dtype_of_v<signed char> == TUTTI_INT8);
+static_assert(tuttipp::dtype_of_v<std::uint8_t> == TUTTI_UINT8);
+static_assert(tuttipp::dtype_of_v<std::int16_t> == TUTTI_INT16);
+static_assert(tuttipp::dtype_of_v<std::uint16_t> == TUTTI_UINT16);
+static_assert(tuttipp::dtype_of_v<std::int32_t> == TUTTI_INT32);
+static_assert(tuttipp::dtype_of_v<std::uint32_t> == TUTTI_UINT32);
+static_assert(tuttipp::dtype_of_v<long long> == TUTTI_INT64);
+static_assert(tuttipp::dtype_of_v<unsigned long> == TUTTI_UINT64);
+static_assert(tuttipp::dtype_of_v<const float> == TUTTI_FLOAT32);
+static_assert(tuttipp::dtype_of_v<double> == TUTTI_FLOAT64);
+static_assert(tuttipp::dtype_of_v<my_half> == TUTTI_FLOAT16);
+
+static_assert(!std::is_copy_constructible_v<tuttipp::context>);
+static_assert(!std::is_copy_constructible_v<tuttipp::request>);
+static_assert(!std::is_copy_constructible_v<tuttipp::process_set>);
+static_assert(!std::is_copy_constructible_v<tuttipp::tensor>);
+static_assert(!std::is_copy_constructible_v<tuttipp::array<float>>);
+static_assert(!std::is_copy_constructible_v<tuttipp::config>);
+static_assert(std::is_nothrow_move_constructible_v<tuttipp::context>);
+static_assert(std::is_nothrow_move_assignable_v<tuttipp::request>);
+
+void test_error_carries_status_and_text(void **)
+{
+    tuttipp::config settings;
+    tutti_status status = TUTTI_OK;
+    std::string text;
+
+    try {
+        settings.set("stall_warnin_s", "3");
+    } catch (const tuttipp::error &failure) {
+        status = failure.status();
+        text = failure.what();
+    }
+
+    assert_int_equal(status, TUTTI_ERR_CONFIG);
+    assert_non_null(std::strstr(text.c_str(), "stall_warnin_s"));
+}
+
+void test_error_without_text_says_its_status(void **)
+{
+    tuttipp::error failure(TUTTI_ERR_NO_MEMORY, "");
+
+    assert_string_equal(failure.what(), tutti_status_text(TUTTI_ERR_NO_MEMORY));
+}
+
+void test_config_keeps_what_is_set(void **)
+{
+    tuttipp::config settings;
+
+    settings.set("stall_warning_s", "3").set("stall_warning_s", "7");
+    tuttipp::config moved = std::move(settings);
+
+    assert_string_equal(moved.get("stall_warning_s").c_str(), "7");
+}
+
+void test_local_refuses_no_ranks(void **)
+{
+    assert_int_equal(
+            status_of([] { (void)tuttipp::context::local(0); }), TUTTI_ERR_INVALID);
+}
+
+void test_allreduce_sums_containers_in_place(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<double> values = { 1.0 * c.rank(), 10.0, -1.0 * c.rank() };
+        std::int32_t numbers[2] = { c.rank(), 7 };
+
+        c.allreduce("values", values, TUTTI_SUM);
+        c.allreduce("numbers", numbers, TUTTI_MAX);
+
+        expect(values == std::vector<double>{ 3.0, 30.0, -3.0 }, "wrong sums");
+        expect(numbers[0] == ranks_count - 1 && numbers[1] == 7, "wrong maxima");
+    });
+}
+
+void test_allreduce_of_pointers_leaves_the_input(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        const float input[2] = { 1.0F, static_cast<float>(c.rank()) };
+        float output[2] = { 0.0F, 0.0F };
+
+        c.allreduce("values", input, output, 2, TUTTI_SUM,
+                tuttipp::options().postscale(2.0));
+
+        expect(output[0] == 6.0F && output[1] == 6.0F, "wrong sums");
+        expect(input[0] == 1.0F && input[1] == static_cast<float>(c.rank()),
+                "the input changed");
+    });
+}
+
+void test_requests_finish_in_any_order(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::array<float, 4> first = { 1, 2, 3, 4 };
+        std::array<std::int64_t, 1> second = { c.rank() };
+        std::vector<tuttipp::request> requests;
+
+        requests.push_back(c.allreduce_async("first", first, TUTTI_AVERAGE));
+        requests.push_back(c.allreduce_async("second", second, TUTTI_SUM));
+        expect(static_cast<bool>(requests[1]), "a request in flight is empty");
+        requests[1].wait();
+        expect(!requests[1] && second[0] == 3, "wrong sum");
+        tuttipp::wait_all(requests);
+
+        expect(!requests[0] && first[3] == 4.0F, "wrong average");
+    });
+}
+
+void test_test_and_wait_for_become_true(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> values(10, 1.0F);
+        tuttipp::request tested = c.allreduce_async("tested", values, TUTTI_SUM);
+
+        while (!tested.test()) {
+            std::this_thread::yield();
+        }
+        tuttipp::request timed = c.barrier_async("timed");
+        while (!timed.wait_for(std::chrono::milliseconds(1))) {
+        }
+
+        expect(values[9] == ranks_count && tested.test(), "wrong sum");
+    });
+}
+
+void test_destroyed_request_waits_for_its_buffer(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> values(1000, 2.0F);
+
+        {
+            tuttipp::request dropped = c.allreduce_async("values", values, TUTTI_SUM);
+        }
+
+        expect(values[999] == 2.0F * ranks_count, "the operation was not finished");
+    });
+}
+
+void test_assigned_request_waits_for_the_old_one(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> values(1000, 2.0F);
+        tuttipp::request request = c.allreduce_async("values", values, TUTTI_SUM);
+
+        request = c.barrier_async("next");
+        expect(values[999] == 2.0F * ranks_count, "the operation was not finished");
+        request.wait();
+    });
+}
+
+void test_broadcast_and_barrier(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<std::int16_t> values(5, static_cast<std::int16_t>(c.rank()));
+        bool flags[2] = { c.rank() == 1, c.rank() == 0 };
+        my_half half = { static_cast<std::uint16_t>(c.rank() + 100) };
+
+        c.broadcast("values", values, 2);
+        tuttipp::request flagged = c.broadcast_async("flags", flags, 1);
+        c.broadcast("half", &half, 1, 1);
+        flagged.wait();
+        c.barrier("end");
+
+        expect(values[4] == 2 && flags[0] && !flags[1], "wrong values");
+        expect(half.bits == 101, "wrong half");
+    });
+}
+
+void note_status(void *user, tutti_status status, const char *)
+{
+    static_cast<std::atomic<int> *>(user)->store(status == TUTTI_OK ? 1 : -1);
+}
+
+void test_callback_leaves_an_empty_request(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::atomic<int> called = { 0 };
+        std::vector<float> values(3, 1.0F);
+        tuttipp::request request = c.allreduce_async("values", values, TUTTI_SUM,
+                tuttipp::options().callback(note_status, &called));
+
+        expect(!request, "a request was returned");
+        while (called.load() == 0) {
+            std::this_thread::yield();
+        }
+        expect(called.load() == 1 && values[2] == ranks_count, "wrong sum");
+    });
+}
+
+void test_mismatch_throws_on_every_rank_and_the_job_goes_on(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> values(c.rank() == 1 ? 3 : 4, 1.0F);
+        std::vector<float> good(1, 1.0F);
+
+        expect(status_of([&] { c.allreduce("values", values, TUTTI_SUM); }) ==
+                        TUTTI_ERR_MISMATCH,
+                "no mismatch");
+        c.allreduce("good", good, TUTTI_SUM);
+
+        expect(good[0] == ranks_count, "wrong sum");
+    });
+}
+
+void test_wait_all_finishes_all_and_throws_the_first_failure(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> good(1, 1.0F);
+        std::vector<float> bad(c.rank() == 0 ? 2 : 1, 1.0F);
+        std::array<tuttipp::request, 2> requests;
+
+        requests[0] = c.allreduce_async("bad", bad, TUTTI_SUM);
+        requests[1] = c.allreduce_async("good", good, TUTTI_SUM);
+
+        expect(status_of([&] { tuttipp::wait_all(requests); }) == TUTTI_ERR_MISMATCH,
+                "no failure");
+        expect(!requests[0] && !requests[1] && good[0] == ranks_count,
+                "not all finished");
+    });
+}
+
+void test_shape_is_compared(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> values(6, 1.0F);
+        std::int64_t rows = c.rank() == 2 ? 3 : 2;
+        tuttipp::options with;
+
+        with.shape({ rows, 6 / rows });
+        expect(status_of([&] { c.allreduce("values", values, TUTTI_SUM, with); }) ==
+                        TUTTI_ERR_MISMATCH,
+                "no mismatch");
+    });
+}
+
+void test_array_is_zeroed_and_reduced(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        tuttipp::array<float> values(c, 100);
+        tuttipp::array<float> moved(c, 0);
+
+        expect(values[0] == 0.0F && values.size() == 100, "not zeroed");
+        for (float &value : values) {
+            value = 1.0F;
+        }
+        c.allreduce("values", values, TUTTI_SUM);
+        moved = std::move(values);
+
+        expect(moved[99] == ranks_count && moved.size() == 100, "wrong sum");
+    });
+}
+
+void test_process_set_reduces_among_its_members(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        tuttipp::process_set pair(c, { 2, 0 });
+        std::vector<int> value = { c.rank() + 1 };
+
+        expect(pair.size() == 2 && pair.ranks() == std::vector<int>{ 2, 0 },
+                "wrong members");
+        expect(pair.is_member() == (c.rank() != 1), "wrong membership");
+        if (pair.is_member()) {
+            c.allreduce("value", value, TUTTI_SUM, tuttipp::options().set(pair));
+            expect(pair.rank() == (c.rank() == 2 ? 0 : 1) && value[0] == 4,
+                    "wrong sum");
+        }
+        pair.destroy();
+        expect(pair.get() == TUTTI_WORLD, "the handle is still there");
+    });
+}
+
+void test_committed_group_is_submitted(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> first(3, 1.0F);
+        std::vector<float> second(5, 2.0F);
+        std::vector<tuttipp::request> requests;
+        tuttipp::group together(c);
+
+        requests.push_back(c.allreduce_async("first", first, TUTTI_SUM));
+        requests.push_back(c.allreduce_async("second", second, TUTTI_SUM));
+        together.commit();
+        tuttipp::wait_all(requests);
+
+        expect(first[2] == ranks_count && second[4] == 2.0F * ranks_count,
+                "wrong sums");
+    });
+}
+
+void test_abandoned_group_submits_nothing(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> values(3, 1.0F);
+
+        try {
+            tuttipp::group together(c);
+            tuttipp::request request = c.allreduce_async("values", values, TUTTI_SUM);
+
+            throw std::runtime_error("leave the scope");
+        } catch (const std::runtime_error &) {
+        }
+        expect(values[0] == 1.0F && c.stats().submitted == 0, "it was submitted");
+        /* the name is free and the group is closed */
+        c.allreduce("values", values, TUTTI_SUM);
+        expect(values[0] == ranks_count, "wrong sum");
+    });
+}
+
+void test_registered_tensors_are_submitted(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<double> values(4, 1.0);
+        std::vector<float> copied(2, static_cast<float>(c.rank()));
+        auto sum = tuttipp::tensor::allreduce<double>(
+                c, "sum", 4, TUTTI_SUM, tuttipp::options().prescale(0.5));
+        auto copy = tuttipp::tensor::broadcast<float>(c, "copy", 2, 1);
+
+        for (int i = 0; i < 3; i++) {
+            sum.submit(values.data(), values.data()).wait();
+        }
+        copy.submit<float>(nullptr, copied.data()).wait();
+
+        expect(values[3] == 1.5 * 1.5 * 1.5 && copied[1] == 1.0F, "wrong values");
+        expect(status_of([&] { sum.submit(copied.data(), copied.data()).wait(); }) ==
+                        TUTTI_ERR_INVALID,
+                "another element type was taken");
+    });
+}
+
+/** Rank 1 throws out of its context's scope; what each rank catches is returned. */
+std::string leave_with_exception(tuttipp::context joined)
+{
+    std::vector<float> values(3, 1.0F);
+
+    try {
+        tuttipp::context own = std::move(joined);
+
+        if (own.rank() == 1) {
+            throw std::runtime_error("only here");
+        }
+        own.allreduce("values", values, TUTTI_SUM);
+    } catch (const std::runtime_error &failure) {
+        return failure.what();
+    }
+    return "nothing was thrown";
+}
+
+void test_exception_on_one_rank_fails_the_others(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::string text = leave_with_exception(std::move(c));
+
+        expect(text == "only here" ||
+                        text.find("on rank 1: an exception") < text.size(),
+                text.c_str());
+    });
+}
+
+void test_adopted_context_is_finalized(void **)
+{
+    tutti *handle = nullptr;
+
+    assert_int_equal(tutti_init_local(1, &handle, nullptr), TUTTI_OK);
+    tuttipp::context adopted = tuttipp::context::adopt(handle);
+    tuttipp::context moved = std::move(adopted);
+
+    /* NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move) */
+    assert_null(adopted.get());
+    assert_int_equal(moved.size(), 1);
+    assert_int_equal(moved.rank(), 0);
+    moved = tuttipp::context();
+    assert_null(moved.get());
+}
+
+} // namespace
+
+int main()
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_error_carries_status_and_text),
+        cmocka_unit_test(test_error_without_text_says_its_status),
+        cmocka_unit_test(test_config_keeps_what_is_set),
+        cmocka_unit_test(test_local_refuses_no_ranks),
+        cmocka_unit_test(test_allreduce_sums_containers_in_place),
+        cmocka_unit_test(test_allreduce_of_pointers_leaves_the_input),
+        cmocka_unit_test(test_requests_finish_in_any_order),
+        cmocka_unit_test(test_test_and_wait_for_become_true),
+        cmocka_unit_test(test_destroyed_request_waits_for_its_buffer),
+        cmocka_unit_test(test_assigned_request_waits_for_the_old_one),
+        cmocka_unit_test(test_broadcast_and_barrier),
+        cmocka_unit_test(test_callback_leaves_an_empty_request),
+        cmocka_unit_test(test_mismatch_throws_on_every_rank_and_the_job_goes_on),
+        cmocka_unit_test(test_wait_all_finishes_all_and_throws_the_first_failure),
+        cmocka_unit_test(test_shape_is_compared),
+        cmocka_unit_test(test_array_is_zeroed_and_reduced),
+        cmocka_unit_test(test_process_set_reduces_among_its_members),
+        cmocka_unit_test(test_committed_group_is_submitted),
+        cmocka_unit_test(test_abandoned_group_submits_nothing),
+        cmocka_unit_test(test_registered_tensors_are_submitted),
+        cmocka_unit_test(test_exception_on_one_rank_fails_the_others),
+        cmocka_unit_test(test_adopted_context_is_finalized),
+    };
+
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,147 @@
+/*
+ * Once every name has its number and every buffer its size, a training step allocates
+ * nothing. Linked with the rooms, for the count of their allocations.
+ *
+ * How much fits into one turn of the engine depends on timing, so a buffer may grow once
+ * more after any number of steps: the measurement is repeated until a long stretch of
+ * steps is free of allocations, but not for ever.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+/* cmocka.h needs the above */
+#include <cmocka.h>
+
+#include <tutti/tutti.h>
+
+#include "base/mem.h"
+
+enum {
+    RANKS_MAX = 5,
+    TENSORS = 200,
+    ELEMENTS = 512,
+    WARM_UP_STEPS = 50,
+    STEPS = 100,
+    TRIES = 10
+};
+
+struct shared {
+    pthread_barrier_t barrier;
+    uint64_t
+            allocations; /* during the last stretch; written by rank 0 between meetings */
+};
+
+/** A rank: a thread with a context. */
+struct trainer {
+    tutti *t;
+    struct shared *shared;
+    float gradients[TENSORS][ELEMENTS];
+    tutti_request requests[TENSORS];
+    bool failed;
+    pthread_t thread;
+};
+
+static void train(struct trainer *trainer, int steps)
+{
+    char name[32];
+
+    for (int step = 0; step < steps; step++) {
+        for (int i = 0; i < TENSORS; i++) {
+            /* Ranks go through the layers in different orders. */
+            const int k = (i + 7 * tutti_rank(trainer->t)) % TENSORS;
+
+            (void)snprintf(name, sizeof name, "layer %d", k);
+            trainer->failed =
+                    tutti_allreduce_async(trainer->t, name, trainer->gradients[k],
+                            trainer->gradients[k], 1 + 5 * k % ELEMENTS, TUTTI_FLOAT32,
+                            TUTTI_AVERAGE, NULL, &trainer->requests[k]) != TUTTI_OK ||
+                    trainer->failed;
+        }
+        trainer->failed = tutti_wait_all(trainer->t, TENSORS, trainer->requests,
+                                  TUTTI_FOREVER, NULL) != TUTTI_OK ||
+                trainer->failed;
+    }
+}
+
+static void *trainer_main(void *argument)
+{
+    struct trainer *trainer = argument;
+    struct shared *shared = trainer->shared;
+    uint64_t left = UINT64_MAX;
+
+    train(trainer, WARM_UP_STEPS);
+    for (int i = 0; i < TRIES && left > 0; i++) {
+        uint64_t before;
+
+        (void)pthread_barrier_wait(&shared->barrier);
+        before = mem_alloc_count();
+        (void)pthread_barrier_wait(&shared->barrier);
+        train(trainer, STEPS);
+        (void)pthread_barrier_wait(&shared->barrier);
+        if (tutti_rank(trainer->t) == 0) {
+            shared->allocations = mem_alloc_count() - before;
+        }
+        (void)pthread_barrier_wait(&shared->barrier);
+        left = shared->allocations;
+    }
+    trainer->failed = tutti_finalize(trainer->t) != TUTTI_OK || trainer->failed;
+    return NULL;
+}
+
+static void run_ranks(int n)
+{
+    struct trainer *trainers = calloc((size_t)n, sizeof *trainers);
+    tutti *contexts[RANKS_MAX];
+    struct shared shared;
+
+    assert_non_null(trainers);
+    assert_int_equal(pthread_barrier_init(&shared.barrier, NULL, (unsigned)n), 0);
+    assert_int_equal(tutti_init_local(n, contexts, NULL), TUTTI_OK);
+    for (int r = 0; r < n; r++) {
+        trainers[r].t = contexts[r];
+        trainers[r].shared = &shared;
+        assert_int_equal(
+                pthread_create(&trainers[r].thread, NULL, trainer_main, &trainers[r]),
+                0);
+    }
+    for (int r = 0; r < n; r++) {
+        assert_int_equal(pthread_join(trainers[r].thread, NULL), 0);
+    }
+    for (int r = 0; r < n; r++) {
+        assert_false(trainers[r].failed);
+    }
+    assert_int_equal(shared.allocations, 0);
+    (void)pthread_barrier_destroy(&shared.barrier);
+    free(trainers);
+}
+
+static void test_one_rank_allocates_nothing(void **state)
+{
+    (void)state;
+    run_ranks(1);
+}
+
+static void test_two_ranks_allocate_nothing(void **state)
+{
+    (void)state;
+    run_ranks(2);
+}
+
+static void test_five_ranks_allocate_nothing(void **state)
+{
+    (void)state;
+    run_ranks(RANKS_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_rank_allocates_nothing),
+        cmocka_unit_test(test_two_ranks_allocate_nothing),
+        cmocka_unit_test(test_five_ranks_allocate_nothing),
+    };
+
+    return cmocka_run_group_tests_name("steady_state", tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/*
+ * The suites' job where every rank is a process of MPI.
+ */
+#include "process_job.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tutti/mpi.h>
+
+enum {
+    HANG_SECONDS = 110,
+    YIELDS = 100
+};
+
+static void nap(void)
+{
+    const struct timespec time = { .tv_nsec = 200000 };
+
+    (void)nanosleep(&time, NULL);
+}
+
+/* Civil: a rank that is late for a test shall leave the core to the others. */
+static void meet(struct job *job, int rank)
+{
+    const MPI_Comm *comm = job->user;
+    MPI_Request request;
+    int done = 0;
+
+    (void)rank;
+    (void)MPI_Ibarrier(*comm, &request);
+    (void)MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    while (done == 0) {
+        nap();
+        (void)MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
+}
+
+static tutti_status open_context(
+        struct job *job, int rank, const tutti_config *config, tutti **t)
+{
+    const MPI_Comm *comm = job->user;
+
+    (void)rank;
+    return tutti_init_mpi(t, *comm, config);
+}
+
+/* A signal handler has no argument: who hangs is found here. */
+static struct checks *watched;
+
+static void hang(int number)
+{
+    (void)number;
+    checks_report_hang(&watched, 1);
+    /* The others' watchdogs shall speak before the launcher ends them. */
+    (void)sleep(2);
+    _Exit(3);
+}
+
+void process_job_init(struct job *job, struct checks *c, MPI_Comm *comm)
+{
+    *job = (struct job){
+        .processes = true, .user = comm, .open = open_context, .meet = meet
+    };
+    (void)pthread_mutex_init(&job->log.lock, NULL);
+    (void)MPI_Comm_size(*comm, &job->size);
+    *c = (struct checks){ .job = job, .size = job->size };
+    (void)MPI_Comm_rank(*comm, &c->rank);
+    watched = c;
+    (void)signal(SIGALRM, hang);
+    (void)alarm(HANG_SECONDS);
+}
+
+int process_job_end(struct job *job, struct checks *c)
+{
+    const MPI_Comm *comm = job->user;
+    int mine[2] = { c->made, c->failed };
+    int all[2] = { 0, 0 };
+
+    meet(job, c->rank);
+    (void)MPI_Reduce(mine, all, 2, MPI_INT, MPI_SUM, 0, *comm);
+    if (c->rank == 0) {
+        printf("%d processes: %d checks, %d failed\n", c->size, all[0], all[1]);
+    }
+    (void)alarm(0);
+    (void)pthread_mutex_destroy(&job->log.lock);
+    return mine[1] == 0 && mine[0] > 0 ? 0 : 1;
+}

@@ -1,0 +1,19 @@
+/*
+ * The oracle: what must be true of outcomes, independent of the negotiator.
+ */
+#ifndef TUTTI_SIM_ORACLE_H
+#define TUTTI_SIM_ORACLE_H
+
+#include "world.h"
+
+/** Checks and books all outcomes that a negotiator holds. */
+void oracle_take(struct world *world, struct sim_member *member);
+/** Checks a run in which nothing moves any more. */
+void oracle_finish(struct world *world);
+/** Checks what an error says about a mismatch. */
+void oracle_check_text(
+        struct world *world, const struct sim_item *item, const char *text);
+/** True when a submission is certain to end. */
+bool oracle_awaits(const struct world *world, const struct slot *slot);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * What each member of a set submits in a call, given its role.
+ */
+#include <string.h>
+
+#include "core/negotiator.h"
+#include "scenario.h"
+
+enum role scenario_role(const struct sim_call *call, int member)
+{
+    return call->roles != NULL ? (enum role)call->roles[member] : ROLE_NORMAL;
+}
+
+bool scenario_submits(
+        const struct scenario *scenario, const struct sim_item *item, enum role role)
+{
+    const struct sim_call *call = &scenario->calls[item->call];
+    const bool target = item == &scenario->items[call->target];
+
+    if (role == ROLE_ABSENT) {
+        return false;
+    }
+    if (role == ROLE_NORMAL) {
+        return !item->extra;
+    }
+    return !target ||
+            (call->deviation != DEVIATION_GROUP_LESS &&
+                    call->deviation != DEVIATION_GROUP_APART);
+}
+
+/* The sum of the hashes of the members, so that their order does not matter. */
+static void set_group(const struct scenario *scenario, const struct sim_call *call,
+        enum role role, struct meta *meta)
+{
+    if (!call->grouped) {
+        return;
+    }
+    for (int i = call->first; i < call->first + call->count; i++) {
+        const struct sim_name *name = &scenario->names[scenario->items[i].name];
+
+        if (scenario_submits(scenario, &scenario->items[i], role)) {
+            meta->group +=
+                    request_hash(name->collective, name->text, strlen(name->text));
+            meta->group_size++;
+        }
+    }
+}
+
+/* Changes one thing; `by` is 1 or 2, for two different odd values. */
+static void deviate_value(const struct scenario *scenario, const struct sim_call *call,
+        int by, struct meta *meta, int64_t dims[SIM_DIMS])
+{
+    if (call->deviation == DEVIATION_DTYPE) {
+        meta->dtype = (tutti_dtype)(((int)meta->dtype + by) % 12);
+    } else if (call->deviation == DEVIATION_COUNT) {
+        meta->count += by;
+    } else if (call->deviation == DEVIATION_SHAPE) {
+        dims[0] = meta->count + by;
+        meta->ndim = 1;
+    } else if (call->deviation == DEVIATION_OP) {
+        meta->op = (tutti_reduce_op)(((int)meta->op + by) % 5);
+    } else if (call->deviation == DEVIATION_ROOT) {
+        meta->root = (meta->root + by) % scenario->sets[call->set].size;
+    } else if (call->deviation == DEVIATION_SCALE) {
+        meta->prescale = 0.25;
+    }
+}
+
+struct meta scenario_meta(const struct scenario *scenario, const struct sim_item *item,
+        enum role role, int64_t dims[SIM_DIMS])
+{
+    const struct sim_call *call = &scenario->calls[item->call];
+    struct meta meta = item->meta;
+
+    memcpy(dims, item->dims, sizeof item->dims);
+    if (item == &scenario->items[call->target] && role != ROLE_NORMAL) {
+        deviate_value(scenario, call, role == ROLE_ODD ? 1 : 2, &meta, dims);
+    }
+    set_group(scenario, call, role, &meta);
+    meta.dims = meta.ndim > 0 ? dims : NULL;
+    return meta;
+}
+
+/*
+ * A tensor submitted apart from its group may meet the others' group, which then fails,
+ * before its own rank submits what is left of the group.
+ */
+bool scenario_may_hang(const struct sim_call *call, enum role role)
+{
+    return call->stray || call->deviation == DEVIATION_ABSENT ||
+            (call->deviation == DEVIATION_GROUP_APART && role != ROLE_NORMAL);
+}
+
+const char *scenario_mode_name(enum sim_mode mode)
+{
+    static const char *const names[MODE_COUNT] = { [MODE_LEGAL] = "legal",
+        [MODE_ILLEGAL] = "illegal",
+        [MODE_ABSENT] = "absent",
+        [MODE_KILL] = "kill",
+        [MODE_INJECT] = "inject" };
+
+    return names[mode];
+}

@@ -1,0 +1,21 @@
+/*
+ * One run: a seed, a scenario, a schedule, and a verdict.
+ */
+#ifndef TUTTI_SIM_RUN_H
+#define TUTTI_SIM_RUN_H
+
+#include "world.h"
+
+struct run_result {
+    enum check check; /* CHECK_NONE: nothing was found */
+    char finding[1400];
+    int64_t events;
+    int ranks;
+    enum sim_mode mode;
+};
+
+/** @param observer  of the negotiators; may be NULL */
+void run_seed(uint64_t seed, struct observer *observer, bool verbose,
+        struct run_result *result);
+
+#endif

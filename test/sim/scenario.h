@@ -1,0 +1,138 @@
+/*
+ * What the virtual ranks do: a random SPMD program over overlapping process sets, and how
+ * some ranks deviate from it.
+ *
+ * A program is a list of waves; a wave is a list of calls; a call submits one tensor or a
+ * group of them in one process set. Every member makes the calls of a wave in an order of
+ * its own, and may wait for everything before it goes on to the next wave. All ranks go
+ * through the waves in the same order, so a program without deviations terminates.
+ */
+#ifndef TUTTI_SIM_SCENARIO_H
+#define TUTTI_SIM_SCENARIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/meta.h"
+#include "core/planner.h"
+#include "rng.h"
+
+enum {
+    SIM_SETS_MAX = 6,
+    SIM_GROUP_MAX = 4, /* tensors of a call, without one that a deviation adds */
+    SIM_DIMS = 2
+};
+
+/** What is special about a run. */
+enum sim_mode {
+    MODE_LEGAL,
+    MODE_ILLEGAL, /* some ranks give something else than the others             */
+    MODE_ABSENT, /* some ranks leave out calls                                 */
+    MODE_KILL, /* a rank vanishes                                            */
+    MODE_INJECT, /* a message is repeated or damaged                           */
+    MODE_COUNT
+};
+
+/** How the ranks with an odd role differ from the others in a call. */
+enum deviation {
+    DEVIATION_NONE,
+    DEVIATION_DTYPE,
+    DEVIATION_COUNT,
+    DEVIATION_SHAPE,
+    DEVIATION_OP,
+    DEVIATION_ROOT,
+    DEVIATION_SCALE,
+    DEVIATION_GROUP_LESS, /* they leave the target out of the group               */
+    DEVIATION_GROUP_APART, /* they submit the target by itself, in a call of its own */
+    DEVIATION_GROUP_MORE, /* they add the target, which nobody else submits       */
+    DEVIATION_ABSENT /* they do not make the call                            */
+};
+
+/** What a member does in a call. */
+enum role {
+    ROLE_NORMAL,
+    ROLE_ODD,
+    ROLE_ODDER,
+    ROLE_ABSENT
+};
+
+/** A process set. */
+struct sim_set {
+    int size;
+    int *ranks; /* [size] world rank of each member; owned                      */
+    int *nodes; /* [size] node of each member; owned                            */
+    int *member_of; /* [world] member, or -1; owned                                 */
+};
+
+/** A name within a set. */
+struct sim_name {
+    int set;
+    int collective;
+    char text[32];
+    struct meta meta; /* what the next call gives; dims are in `dims`         */
+    int64_t dims[SIM_DIMS];
+    bool dead; /* something of it may hang: not used again             */
+};
+
+/** One tensor of a call. */
+struct sim_item {
+    int name;
+    int call;
+    struct meta meta;
+    int64_t dims[SIM_DIMS];
+    bool extra; /* only submitted by odd members */
+};
+
+struct sim_call {
+    int set;
+    int wave;
+    int first, count; /* its items                                                  */
+    bool grouped;
+    enum deviation deviation;
+    int target; /* the item that the deviation is about                       */
+    bool stray; /* submitted by some because of a deviation: may never end    */
+    uint8_t *roles; /* [set size], or NULL: all normal; owned                     */
+    bool cancelled; /* during the run: some member asked for it                   */
+};
+
+struct scenario {
+    uint64_t seed;
+    enum sim_mode mode;
+    int ranks;
+    int fanout;
+    int number_capacity;
+    int64_t stall_ns, stall_fail_ns;
+    struct planner_limits limits;
+
+    struct sim_set sets[SIM_SETS_MAX]; /* the first is the world */
+    int set_count;
+    struct sim_name *names;
+    int name_count;
+    struct sim_item *items;
+    int item_count;
+    struct sim_call *calls;
+    int call_count;
+    int *wave_first; /* [wave_count + 1] first call of each wave */
+    int wave_count;
+
+    /* How the scheduler chooses: relative weights, and chances in percent. */
+    int step_weight, deliver_weight, turn_weight;
+    int tick_chance, cancel_chance, wait_chance, slow_chance;
+};
+
+/** The scenario of a seed. */
+struct scenario *scenario_create(uint64_t seed);
+void scenario_destroy(struct scenario *scenario);
+
+enum role scenario_role(const struct sim_call *call, int member);
+/** True when a member in this role submits the item. */
+bool scenario_submits(
+        const struct scenario *scenario, const struct sim_item *item, enum role role);
+/** The metadata that a member in this role gives; `dims` is its storage. */
+struct meta scenario_meta(const struct scenario *scenario, const struct sim_item *item,
+        enum role role, int64_t dims[SIM_DIMS]);
+/** True when what a member in this role submits in the call can wait for ever. */
+bool scenario_may_hang(const struct sim_call *call, enum role role);
+const char *scenario_mode_name(enum sim_mode mode);
+
+#endif

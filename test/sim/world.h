@@ -1,0 +1,155 @@
+/*
+ * The simulated world: virtual ranks with one negotiator per process set they are in, the
+ * network between them, and what the oracle knows about all of it.
+ *
+ * A rank with nothing in flight in any of its sets sleeps: nothing is delivered to it,
+ * until it submits again.
+ */
+#ifndef TUTTI_SIM_WORLD_H
+#define TUTTI_SIM_WORLD_H
+
+#include "core/negotiator.h"
+#include "core/observer.h"
+#include "core/planner.h"
+#include "network.h"
+#include "rng.h"
+#include "scenario.h"
+
+/** What was found wrong. */
+enum check {
+    CHECK_NONE,
+    CHECK_STATUS, /* an event returned an unexpected error                     */
+    CHECK_VALID, /* negotiator_is_valid() says no                             */
+    CHECK_LOG, /* members have different logs                               */
+    CHECK_AGREEMENT, /* ready, although a member gave something else or nothing   */
+    CHECK_VERDICT, /* a submission ended as it must not, or ended twice         */
+    CHECK_GROUP, /* a group was torn apart                                    */
+    CHECK_BATCHES, /* members plan different batches, or beyond the limits      */
+    CHECK_TEXT, /* an error does not name the ranks and values               */
+    CHECK_DEADLOCK, /* nothing moves, and work is left that should have ended    */
+    CHECK_STALL, /* a stall report is wrong or missing                        */
+    CHECK_BOUNDS, /* tables are not as small as they should be                 */
+    CHECK_INJECTION, /* a repeated message went unnoticed                         */
+    CHECK_COUNT
+};
+
+/** A name at a member: its submission, when it has one in flight. */
+struct slot {
+    int name, member;
+    bool pending;
+    int item;
+    enum role role;
+    struct request request; /* given to the negotiator                            */
+    int64_t dims[SIM_DIMS]; /* of the request                                     */
+};
+
+/** A member of a set: a rank's negotiator. */
+struct sim_member {
+    struct negotiator negotiator;
+    int set, member, rank;
+    bool dirty; /* had an event since its last turn          */
+    int applied; /* entries of the oracle's log seen so far   */
+};
+
+struct sim_rank {
+    bool dead;
+    int wave;
+    int *order; /* its calls of this wave, in its order; owned             */
+    int order_count;
+    int next; /* in order                                                */
+    bool waits; /* at the end of this wave                                 */
+    int pending; /* submissions in flight                                   */
+    int awaited; /* of these, those that are certain to end                 */
+    int64_t skew_ns; /* of its clock                                            */
+    struct sim_member *members[SIM_SETS_MAX]; /* by set; NULL: not in it         */
+};
+
+/** What the first member to see it said about a decision. */
+struct log_entry {
+    int item;
+    tutti_status status;
+    uint64_t turn;
+    size_t batch;
+};
+
+struct set_log {
+    struct log_entry *entries; /* owned */
+    int count;
+    int open_call; /* group being logged, while open_left > 0 */
+    int open_left;
+};
+
+/** How an item ended, at whichever member it ended first. */
+struct item_fate {
+    bool ended;
+    tutti_status status;
+    int count; /* members it ended at */
+};
+
+struct world {
+    const struct scenario *scenario;
+    struct rng rng;
+    int64_t now_ns;
+    struct network network;
+    struct sim_rank *ranks; /* [scenario->ranks]                        */
+    struct sim_member **members; /* [set][member]                            */
+    struct slot **slots; /* [name][member]                           */
+    struct item_fate *fates; /* [item]                                   */
+    struct set_log logs[SIM_SETS_MAX];
+    struct planner planner;
+    struct planner_item *planned; /* scratch of the oracle; owned             */
+    size_t *batches; /* [outcomes of a drain]; owned             */
+    size_t planned_capacity;
+
+    bool tainted; /* by an injected message: anything may happen, but no crash */
+    bool killed; /* a rank is dead: others may wait for ever                  */
+    int64_t events;
+    int ticks_left; /* so that ranks that wait for a dead one come to rest       */
+    int64_t meddle_at; /* event at which a rank dies or a message is damaged       */
+    bool stop;
+    enum check check; /* first finding                                            */
+    char finding[1400];
+    bool verbose;
+    void (*on_stall)(struct world *world, struct sim_member *member, const char *text,
+            size_t len);
+    uint8_t *claimed; /* [name * ranks + member] by stall reports; while they count */
+};
+
+struct world *world_create(
+        const struct scenario *scenario, struct observer *observer, bool verbose);
+void world_destroy(struct world *world);
+
+/** Records the first finding and stops the run. */
+void world_fail(struct world *world, enum check check, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+/** One line about what happens, when verbose. */
+void world_log(const struct world *world, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
+
+static inline bool rank_is_awake(const struct sim_rank *rank)
+{
+    return !rank->dead && rank->pending > 0;
+}
+
+/* Events: each ends with a check of the negotiator that it touched. */
+
+/** A rank's application goes on by one call; false when it cannot. */
+bool world_step(struct world *world, int rank);
+/** The engine of a rank flushes, sends and takes outcomes; false when it need not. */
+bool world_turn(struct world *world, int rank);
+/** A message arrives; it is freed. */
+void world_deliver(struct world *world, struct message *message);
+/** The engine of a rank looks at its clock; true when it had to. */
+bool world_tick(struct world *world, int rank);
+/** A rank asks to cancel one of its submissions. */
+void world_cancel(struct world *world, struct slot *slot);
+/** A rank vanishes. */
+void world_kill(struct world *world, int rank);
+/** True when the program of a rank has ended. */
+bool world_is_done(const struct world *world, int rank);
+/** Writes what everybody waits for to stderr. */
+void world_dump(const struct world *world);
+
+const char *check_name(enum check check);
+
+#endif

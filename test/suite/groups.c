@@ -1,0 +1,209 @@
+/*
+ * Groups: all or nothing, launched as one batch, and failing as one.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "test/suite/suite.h"
+
+enum {
+    MEMBERS = 10
+};
+
+/** A group's tensors, of 1000 elements each. */
+struct members {
+    int32_t values[MEMBERS][1000];
+    tutti_request requests[MEMBERS];
+};
+
+static uint64_t batches(tutti *t, struct checks *c)
+{
+    tutti_stats stats = { .size = sizeof stats };
+
+    EXPECT_OK(c, tutti_stats_get(t, &stats));
+    return stats.batches;
+}
+
+static tutti_status add(tutti *t, struct members *m, int i, int64_t count)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof name, "member %d", i);
+    return tutti_allreduce_async(t, name, m->values[i], m->values[i], count,
+            TUTTI_INT32, TUTTI_SUM, NULL, &m->requests[i]);
+}
+
+static void fill(struct checks *c, struct members *m)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        m->requests[i] = TUTTI_REQUEST_NULL;
+        for (int k = 0; k < 1000; k++) {
+            m->values[i][k] = (c->rank + 1) * (1000 * i + k);
+        }
+    }
+}
+
+static bool is_sum(struct checks *c, const struct members *m, int i)
+{
+    for (int k = 0; k < 1000; k++) {
+        if (m->values[i][k] != c->size * (c->size + 1) / 2 * (1000 * i + k)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Members in any order; one launch for all, each time, although each of them alone fills
+ * a batch.
+ */
+static void one_batch(struct checks *c, struct members *m)
+{
+    static const struct setting settings[] = { { "fusion_bytes", "4k" }, { 0 } };
+    tutti *t = job_open(c, settings);
+
+    checks_step(c, "one batch");
+    for (int round = 0; round < 5; round++) {
+        const uint64_t before = batches(t, c);
+
+        fill(c, m);
+        EXPECT_OK(c, tutti_group_begin(t));
+        for (int i = 0; i < MEMBERS; i++) {
+            EXPECT_OK(c, add(t, m, (i + c->rank + round) % MEMBERS, 1000));
+        }
+        EXPECT_OK(c, tutti_group_end(t));
+        EXPECT_OK(c, tutti_wait_all(t, MEMBERS, m->requests, TUTTI_FOREVER, NULL));
+        for (int i = 0; i < MEMBERS; i++) {
+            EXPECT(c, is_sum(c, m, i));
+        }
+        EXPECT(c, batches(t, c) == before + 1);
+    }
+    EXPECT_OK(c, tutti_finalize(t));
+}
+
+/* One refused member withdraws all; their names are free. */
+static void all_or_nothing(tutti *t, struct checks *c, struct members *m)
+{
+    tutti_stats before = { .size = sizeof before };
+    tutti_stats after = { .size = sizeof after };
+    tutti_request first;
+
+    checks_step(c, "all or nothing");
+    fill(c, m);
+    EXPECT_OK(c, tutti_stats_get(t, &before));
+    EXPECT_OK(c, tutti_group_begin(t));
+    EXPECT_OK(c, add(t, m, 0, 1000));
+    EXPECT_OK(c, add(t, m, 1, 1000));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, add(t, m, 2, -5));
+    EXPECT_OK(c, add(t, m, 3, 1000));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_group_end(t));
+    EXPECT(c, strstr(tutti_last_error(), "member 2") != NULL);
+    first = m->requests[0];
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait(t, &first, TUTTI_FOREVER));
+    EXPECT_OK(c, tutti_stats_get(t, &after));
+    EXPECT(c, before.submitted == after.submitted && before.failed == after.failed);
+    fill(c, m);
+    for (int i = 0; i < 4; i++) {
+        EXPECT_OK(c, add(t, m, i, 1000));
+        EXPECT_OK(c, tutti_wait(t, &m->requests[i], TUTTI_FOREVER));
+        EXPECT(c, is_sum(c, m, i));
+    }
+}
+
+static void misuse(tutti *t, struct checks *c, struct members *m)
+{
+    const int only[] = { 0 };
+    tutti_process_set set = 0;
+    tutti_request nothing = TUTTI_REQUEST_NULL;
+
+    checks_step(c, "misuse");
+    fill(c, m);
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_group_end(t));
+    EXPECT_OK(c, tutti_group_begin(t));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_group_begin(t));
+    EXPECT_OK(c, add(t, m, 0, 1000));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait(t, &m->requests[0], 0));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_test(t, &m->requests[0]));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait_all(t, 1, &nothing, 0, NULL));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_barrier(t, "blocking", NULL));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, only, 1, &set));
+    /* None of these was a member: the group still goes. */
+    EXPECT_OK(c, tutti_group_end(t));
+    EXPECT_OK(c, tutti_wait(t, &m->requests[0], TUTTI_FOREVER));
+    EXPECT(c, is_sum(c, m, 0));
+    EXPECT_OK(c, tutti_group_begin(t));
+    EXPECT_OK(c, tutti_group_end(t));
+}
+
+/* A duplicate within the group, and a member of another set. */
+static void two_sets(tutti *t, struct checks *c, struct members *m)
+{
+    tutti_options options;
+    int ranks[64];
+    tutti_process_set set = 0;
+
+    checks_step(c, "two sets");
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    EXPECT_OK(c, tutti_process_set_create(t, ranks, c->size, &set));
+    tutti_options_default(&options);
+    options.process_set = set;
+    EXPECT_OK(c, tutti_group_begin(t));
+    EXPECT_OK(c, add(t, m, 0, 1000));
+    EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE, add(t, m, 0, 1000));
+    EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE, tutti_group_end(t));
+    EXPECT_OK(c, tutti_group_begin(t));
+    EXPECT_OK(c, add(t, m, 0, 1000));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID,
+            tutti_barrier_async(t, "other", &options, &m->requests[1]));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_group_end(t));
+    EXPECT_OK(c, tutti_barrier(t, "other", &options));
+    EXPECT_OK(c, tutti_process_set_destroy(t, set));
+}
+
+/* The last rank's group has one member more: nobody's members are done. */
+static void different_members(tutti *t, struct checks *c, struct members *m)
+{
+    const int count = c->rank == c->size - 1 ? 4 : 3;
+    tutti_status statuses[4] = { 0 };
+    tutti_request alone = TUTTI_REQUEST_NULL;
+
+    checks_step(c, "different members");
+    for (int round = 0; round < 3; round++) {
+        fill(c, m);
+        EXPECT_OK(c, tutti_group_begin(t));
+        for (int i = 0; i < count; i++) {
+            EXPECT_OK(c, add(t, m, i, 1000));
+        }
+        EXPECT_OK(c, tutti_group_end(t));
+        EXPECT_STATUS(c, TUTTI_ERR_MISMATCH,
+                tutti_wait_all(t, (size_t)count, m->requests, TUTTI_FOREVER, statuses));
+        for (int i = 0; i < count; i++) {
+            EXPECT_STATUS(c, TUTTI_ERR_MISMATCH, statuses[i]);
+            EXPECT(c, m->values[i][1] == (c->rank + 1) * (1000 * i + 1));
+        }
+        /* And the names can be used again, by all and one by one. */
+        for (int i = 0; i < 4; i++) {
+            fill(c, m);
+            EXPECT_OK(c, add(t, m, i, 1000));
+            alone = m->requests[i];
+            EXPECT_OK(c, tutti_wait(t, &alone, TUTTI_FOREVER));
+            EXPECT(c, is_sum(c, m, i));
+        }
+    }
+}
+
+void suite_groups(tutti *t, struct checks *c)
+{
+    struct members members;
+
+    one_batch(c, &members);
+    all_or_nothing(t, c, &members);
+    misuse(t, c, &members);
+    two_sets(t, c, &members);
+    if (c->size > 1) {
+        different_members(t, c, &members);
+    }
+}

@@ -1,0 +1,137 @@
+/*
+ * Ranks on several nodes, and deep trees: numbering and results.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "test/suite/buffer.h"
+#include "test/suite/pattern.h"
+#include "test/suite/suite.h"
+
+/** Which node a rank is on, so that nodes' ranks need not be neighbours. */
+typedef int (*node_choice)(int rank, int size);
+
+static int alternating(int rank, int size)
+{
+    (void)size;
+    return rank % 2;
+}
+
+static int backwards_thirds(int rank, int size)
+{
+    return (size - 1 - rank) / 3;
+}
+
+static int all_apart(int rank, int size)
+{
+    return size - rank;
+}
+
+/* Nodes are numbered by their lowest rank, ranks of a node in order. */
+static void check_numbering(tutti *t, struct checks *c, node_choice choose)
+{
+    int node = -1;
+    int nodes = 0;
+    int local = 0;
+    int locals = 0;
+
+    for (int r = 0; r < c->size; r++) {
+        bool first = true;
+
+        for (int before = 0; before < r; before++) {
+            first = first && choose(before, c->size) != choose(r, c->size);
+        }
+        if (choose(r, c->size) == choose(c->rank, c->size)) {
+            node = first ? nodes : node;
+            local += r < c->rank ? 1 : 0;
+            locals++;
+        }
+        nodes += first ? 1 : 0;
+    }
+    EXPECT(c, tutti_node(t) == node);
+    EXPECT(c, tutti_node_count(t) == nodes);
+    EXPECT(c, tutti_local_rank(t) == local);
+    EXPECT(c, tutti_local_size(t) == locals);
+}
+
+/* Names, then numbers, then a name again after a failure, all over the tree. */
+static void traffic(tutti *t, struct checks *c)
+{
+    enum {
+        TENSORS = 20,
+        COUNT = 300
+    };
+    struct buffer data[TENSORS];
+    struct buffer expected;
+    tutti_request requests[TENSORS];
+    char name[32];
+
+    buffer_init(&expected, COUNT * sizeof(float));
+    for (int wave = 0; wave < 5; wave++) {
+        for (int k = 0; k < TENSORS; k++) {
+            const int i = (k * 7 + c->rank * 3 + wave) % TENSORS;
+            const struct pattern pattern = { TUTTI_FLOAT32, TUTTI_SUM,
+                (uint32_t)(wave * TENSORS + i) };
+            /* In wave 3 the last rank asks one tensor for something else. */
+            const bool odd = wave == 3 && i == 5 && c->rank == c->size - 1;
+
+            (void)snprintf(name, sizeof name, "across %d", i);
+            buffer_init(&data[i], COUNT * sizeof(float));
+            pattern_fill(&pattern, c->rank, data[i].data, COUNT);
+            EXPECT_OK(c,
+                    tutti_allreduce_async(t, name, data[i].data, data[i].data, COUNT,
+                            TUTTI_FLOAT32, odd ? TUTTI_MAX : TUTTI_SUM, NULL,
+                            &requests[i]));
+        }
+        for (int i = 0; i < TENSORS; i++) {
+            const bool fails = wave == 3 && i == 5 && c->size > 1;
+            const struct pattern pattern = { TUTTI_FLOAT32, TUTTI_SUM,
+                (uint32_t)(wave * TENSORS + i) };
+
+            EXPECT_STATUS(c, fails ? TUTTI_ERR_MISMATCH : TUTTI_OK,
+                    tutti_wait(t, &requests[i], TUTTI_FOREVER));
+            if (!fails && c->size > 1) {
+                pattern_expect(&pattern, c->size, (struct scales){ 1, 1 },
+                        expected.data, COUNT);
+                EXPECT(c, memcmp(data[i].data, expected.data, expected.bytes) == 0);
+            }
+            EXPECT(c, buffer_is_intact(&data[i]));
+            buffer_fini(&data[i]);
+        }
+    }
+    buffer_fini(&expected);
+}
+
+static void on_nodes(struct checks *c, const char *step, node_choice choose)
+{
+    char host[32];
+    const struct setting settings[] = { { "host_id", host }, { "tree_fanout", "2" },
+        { 0 } };
+    tutti *t;
+
+    checks_step(c, step);
+    (void)snprintf(host, sizeof host, "node-%d", choose(c->rank, c->size));
+    t = job_open(c, settings);
+    check_numbering(t, c, choose);
+    traffic(t, c);
+    EXPECT_OK(c, tutti_finalize(t));
+}
+
+void suite_nodes(tutti *t, struct checks *c)
+{
+    static const struct setting deep[] = { { "tree_fanout", "2" }, { 0 } };
+    tutti *tree;
+
+    (void)t;
+    checks_step(c, "a deep tree");
+    tree = job_open(c, deep);
+    EXPECT(c, tutti_node_count(tree) == 1 && tutti_local_rank(tree) == c->rank);
+    traffic(tree, c);
+    EXPECT_OK(c, tutti_finalize(tree));
+    if (c->job->processes) {
+        on_nodes(c, "alternating nodes", alternating);
+        on_nodes(c, "nodes of three, backwards", backwards_thirds);
+        on_nodes(c, "every rank on a node", all_apart);
+    }
+}

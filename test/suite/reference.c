@@ -1,0 +1,196 @@
+/*
+ * What an allreduce must give.
+ *
+ * Sums, products and quotients of float32 are computed in float64 and rounded: that is the
+ * same as float32 arithmetic, because float64 has more than twice its digits.
+ */
+#include "test/suite/reference.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "test/unit/ops/half_reference.h"
+
+/** A value on its way up the tree: real for floats, bits (two's complement) for others. */
+struct number {
+    double real;
+    uint64_t bits;
+};
+
+bool dtype_is_signed_integer(tutti_dtype dtype)
+{
+    return dtype == TUTTI_INT8 || dtype == TUTTI_INT16 || dtype == TUTTI_INT32 ||
+            dtype == TUTTI_INT64;
+}
+
+bool dtype_is_real(tutti_dtype dtype)
+{
+    return dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16 ||
+            dtype == TUTTI_FLOAT32 || dtype == TUTTI_FLOAT64;
+}
+
+bool reference_accepts(tutti_dtype dtype, tutti_reduce_op op)
+{
+    if (dtype == TUTTI_BOOL) {
+        return op == TUTTI_MIN || op == TUTTI_MAX;
+    }
+    return dtype != TUTTI_FLOAT8_E4M3 && dtype != TUTTI_FLOAT8_E5M2;
+}
+
+static double rounded(tutti_dtype dtype, double value)
+{
+    return dtype == TUTTI_FLOAT64 ? value : (double)(float)value;
+}
+
+static struct number load(tutti_dtype dtype, const void *element)
+{
+    const size_t bytes = tutti_dtype_size(dtype);
+    struct number number = { 0 };
+    float single;
+
+    memcpy(&number.bits, element, bytes); /* little-endian */
+    if (dtype == TUTTI_FLOAT16) {
+        number.real = small_float_decode(&float16_format, (uint16_t)number.bits);
+    } else if (dtype == TUTTI_BFLOAT16) {
+        number.real = small_float_decode(&bfloat16_format, (uint16_t)number.bits);
+    } else if (dtype == TUTTI_FLOAT32) {
+        memcpy(&single, element, sizeof single);
+        number.real = (double)single;
+    } else if (dtype == TUTTI_FLOAT64) {
+        memcpy(&number.real, element, sizeof number.real);
+    } else if (dtype_is_signed_integer(dtype) &&
+            (number.bits >> (8 * bytes - 1)) != 0) {
+        number.bits |= ~(UINT64_MAX >> (64 - 8 * bytes));
+    }
+    return number;
+}
+
+static void store(tutti_dtype dtype, struct number number, void *element)
+{
+    float single;
+
+    if (dtype == TUTTI_FLOAT16) {
+        number.bits = small_float_encode(&float16_format, number.real);
+    } else if (dtype == TUTTI_BFLOAT16) {
+        number.bits = small_float_encode(&bfloat16_format, number.real);
+    } else if (dtype == TUTTI_FLOAT32) {
+        single = (float)number.real;
+        memcpy(&number.bits, &single, sizeof single);
+    } else if (dtype == TUTTI_FLOAT64) {
+        memcpy(&number.bits, &number.real, sizeof number.real);
+    }
+    memcpy(element, &number.bits, tutti_dtype_size(dtype));
+}
+
+void reference_store_real(tutti_dtype dtype, double value, void *element)
+{
+    store(dtype, (struct number){ .real = value }, element);
+}
+
+int reference_digits(tutti_dtype dtype)
+{
+    if (dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16) {
+        return dtype == TUTTI_FLOAT16 ? 11 : 8;
+    }
+    return dtype == TUTTI_FLOAT32 ? 24 : 53;
+}
+
+static bool is_less(tutti_dtype dtype, struct number a, struct number b)
+{
+    if (dtype_is_real(dtype)) {
+        return a.real < b.real;
+    }
+    return dtype_is_signed_integer(dtype) ? (int64_t)a.bits < (int64_t)b.bits
+                                          : a.bits < b.bits;
+}
+
+static struct number combine(
+        const struct reduction *r, struct number a, struct number b)
+{
+    if (r->op == TUTTI_SUM || r->op == TUTTI_AVERAGE) {
+        return (struct number){ .real = rounded(r->dtype, a.real + b.real),
+            .bits = a.bits + b.bits };
+    }
+    if (r->op == TUTTI_PRODUCT) {
+        return (struct number){ .real = rounded(r->dtype, a.real * b.real),
+            .bits = a.bits * b.bits };
+    }
+    if (isnan(a.real)) {
+        return a;
+    }
+    if (isnan(b.real)) {
+        return b;
+    }
+    return is_less(r->dtype, a, b) == (r->op == TUTTI_MIN) ? a : b;
+}
+
+static struct number scale(tutti_dtype dtype, struct number number, double factor)
+{
+    if (dtype_is_real(dtype)) {
+        number.real = rounded(dtype, number.real * rounded(dtype, factor));
+    }
+    return number;
+}
+
+static struct number divide(tutti_dtype dtype, struct number number, int n)
+{
+    number.real = rounded(dtype, number.real / n);
+    if (dtype_is_signed_integer(dtype)) {
+        number.bits = (uint64_t)((int64_t)number.bits / n);
+    } else {
+        number.bits /= (uint64_t)n;
+    }
+    return number;
+}
+
+/* Inputs first to first + n - 1. */
+static struct number reduce_range(
+        const struct reduction *r, size_t element, int first, int n)
+{
+    int split = 1;
+
+    if (n == 1) {
+        const char *input = r->inputs[first];
+        const size_t offset = element * tutti_dtype_size(r->dtype);
+
+        return scale(r->dtype, load(r->dtype, input + offset), r->prescale);
+    }
+    while (2 * split < n) {
+        split *= 2;
+    }
+    return combine(r, reduce_range(r, element, first, split),
+            reduce_range(r, element, first + split, n - split));
+}
+
+void reference_reduce(const struct reduction *r, void *output, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct number number = reduce_range(r, i, 0, r->n);
+
+        if (r->op == TUTTI_AVERAGE) {
+            number = divide(r->dtype, number, r->n);
+        }
+        number = scale(r->dtype, number, r->postscale);
+        store(r->dtype, number, (char *)output + i * tutti_dtype_size(r->dtype));
+    }
+}
+
+bool reference_equal(tutti_dtype dtype, const void *a, const void *b, size_t count)
+{
+    const size_t bytes = tutti_dtype_size(dtype);
+
+    if (memcmp(a, b, count * bytes) == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *x = (const char *)a + i * bytes;
+        const char *y = (const char *)b + i * bytes;
+
+        if (memcmp(x, y, bytes) != 0 &&
+                !(isnan(load(dtype, x).real) && isnan(load(dtype, y).real))) {
+            return false;
+        }
+    }
+    return true;
+}

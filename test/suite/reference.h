@@ -1,0 +1,42 @@
+/*
+ * What an allreduce must give, slowly and by its definition: one element at a time, a
+ * recursion over the canonical tree, every result rounded where the types say so.
+ */
+#ifndef TUTTI_TEST_SUITE_REFERENCE_H
+#define TUTTI_TEST_SUITE_REFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+/** A reduction over n inputs. */
+struct reduction {
+    tutti_dtype dtype;
+    tutti_reduce_op op;
+    double prescale;
+    double postscale;
+    int n;
+    const void *const *inputs; /* [n] */
+};
+
+/** Writes count elements; a NaN comes without payload. */
+void reference_reduce(const struct reduction *reduction, void *output, size_t count);
+
+/** True when two arrays have equal bits, or a NaN each where there is one. */
+bool reference_equal(tutti_dtype dtype, const void *a, const void *b, size_t count);
+
+/** True when the type can be reduced so. */
+bool reference_accepts(tutti_dtype dtype, tutti_reduce_op op);
+
+/** Writes a value of a float type, rounded to nearest even. */
+void reference_store_real(tutti_dtype dtype, double value, void *element);
+
+/** Binary digits of a float type's fraction, the leading one included. */
+int reference_digits(tutti_dtype dtype);
+
+bool dtype_is_signed_integer(tutti_dtype dtype);
+/** float16, bfloat16, float32, float64. */
+bool dtype_is_real(tutti_dtype dtype);
+
+#endif

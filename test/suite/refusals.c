@@ -1,0 +1,330 @@
+/*
+ * Calls that are refused: each says why and changes nothing, so that the same name can be
+ * used right after.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "test/suite/suite.h"
+
+/** A call that must be refused; what is not given is as in a good one. */
+struct bad_call {
+    const char *what;
+    tutti_status want;
+    int64_t count; /* default 4                                       */
+    tutti_dtype dtype; /* default float32, as TUTTI_UINT8 is not used     */
+    tutti_reduce_op op;
+    double prescale; /* 0: 1                                            */
+    double postscale; /* likewise                                        */
+    tutti_process_set set;
+    int ndim;
+    int64_t dims[2];
+    bool no_input;
+    bool no_output;
+    bool no_dims; /* ndim without dims                               */
+    int shift; /* output = input + shift bytes; 0: in place       */
+};
+
+#define AS_BYTES ((int64_t)1 << 62)
+
+static const struct bad_call bad_calls[] = {
+    { .what = "negative count", .want = TUTTI_ERR_INVALID, .count = -1 },
+    { .what = "count whose bytes overflow",
+            .want = TUTTI_ERR_INVALID,
+            .count = AS_BYTES },
+    { .what = "largest count", .want = TUTTI_ERR_INVALID, .count = INT64_MAX },
+    { .what = "unknown dtype", .want = TUTTI_ERR_INVALID, .dtype = (tutti_dtype)15 },
+    { .what = "dtype below all", .want = TUTTI_ERR_INVALID, .dtype = (tutti_dtype)-1 },
+    { .what = "unknown reduction",
+            .want = TUTTI_ERR_INVALID,
+            .op = (tutti_reduce_op)5 },
+    { .what = "reduction below all",
+            .want = TUTTI_ERR_INVALID,
+            .op = (tutti_reduce_op)-1 },
+    { .what = "input NULL", .want = TUTTI_ERR_INVALID, .no_input = true },
+    { .what = "output NULL", .want = TUTTI_ERR_INVALID, .no_output = true },
+    { .what = "output overlaps input by a byte",
+            .want = TUTTI_ERR_INVALID,
+            .shift = 15 },
+    { .what = "output one byte behind input", .want = TUTTI_ERR_INVALID, .shift = 1 },
+    { .what = "output before input", .want = TUTTI_ERR_INVALID, .shift = -4 },
+    { .what = "shape of another count",
+            .want = TUTTI_ERR_INVALID,
+            .ndim = 2,
+            .dims = { 2, 3 } },
+    { .what = "negative dimension",
+            .want = TUTTI_ERR_INVALID,
+            .ndim = 2,
+            .dims = { -2, -2 } },
+    { .what = "shape that overflows",
+            .want = TUTTI_ERR_INVALID,
+            .ndim = 2,
+            .dims = { INT64_MAX, 3 } },
+    { .what = "17 dimensions", .want = TUTTI_ERR_INVALID, .ndim = 17 },
+    { .what = "-1 dimensions", .want = TUTTI_ERR_INVALID, .ndim = -1 },
+    { .what = "dims NULL", .want = TUTTI_ERR_INVALID, .ndim = 1, .no_dims = true },
+    { .what = "prescale NaN", .want = TUTTI_ERR_INVALID, .prescale = (double)NAN },
+    { .what = "postscale infinite",
+            .want = TUTTI_ERR_INVALID,
+            .postscale = (double)INFINITY },
+    { .what = "prescale of integers",
+            .want = TUTTI_ERR_UNSUPPORTED,
+            .dtype = TUTTI_INT32,
+            .prescale = 0.5 },
+    { .what = "postscale of integers",
+            .want = TUTTI_ERR_UNSUPPORTED,
+            .dtype = TUTTI_INT64,
+            .postscale = 2 },
+    { .what = "scaling of bool",
+            .want = TUTTI_ERR_UNSUPPORTED,
+            .dtype = TUTTI_BOOL,
+            .op = TUTTI_MAX,
+            .prescale = 2 },
+    { .what = "sum of bool", .want = TUTTI_ERR_UNSUPPORTED, .dtype = TUTTI_BOOL },
+    { .what = "average of bool",
+            .want = TUTTI_ERR_UNSUPPORTED,
+            .dtype = TUTTI_BOOL,
+            .op = TUTTI_AVERAGE },
+    { .what = "product of bool",
+            .want = TUTTI_ERR_UNSUPPORTED,
+            .dtype = TUTTI_BOOL,
+            .op = TUTTI_PRODUCT },
+    { .what = "sum of float8_e4m3",
+            .want = TUTTI_ERR_UNSUPPORTED,
+            .dtype = TUTTI_FLOAT8_E4M3 },
+    { .what = "maximum of float8_e5m2",
+            .want = TUTTI_ERR_UNSUPPORTED,
+            .dtype = TUTTI_FLOAT8_E5M2,
+            .op = TUTTI_MAX },
+    { .what = "unknown process set", .want = TUTTI_ERR_INVALID, .set = 123456 },
+};
+
+/* A refusal has words, and a fitting status. */
+static void check_refused(
+        struct checks *c, const char *what, tutti_status want, tutti_status got)
+{
+    if (!EXPECT_STATUS(c, want, got)) {
+        (void)fprintf(stderr, "(of: %s)\n", what);
+    }
+    EXPECT(c, tutti_last_error()[0] != '\0');
+    if (c->list && c->rank == 0) {
+        printf("%-34s %-22s %s\n", what, tutti_status_name(got), tutti_last_error());
+    }
+}
+
+static tutti_status call(tutti *t, const struct bad_call *bad)
+{
+    char memory[64] = { 0 };
+    tutti_options options;
+    tutti_request request = 77;
+    tutti_status status;
+
+    tutti_options_default(&options);
+    options.process_set = bad->set;
+    options.ndim = bad->ndim;
+    options.dims = bad->no_dims ? NULL : bad->dims;
+    options.prescale = bad->prescale < 0 || bad->prescale > 0 || isnan(bad->prescale)
+            ? bad->prescale
+            : 1;
+    options.postscale = bad->postscale < 0 || bad->postscale > 0 ? bad->postscale : 1;
+    status = tutti_allreduce_async(t, "refused", bad->no_input ? NULL : memory + 16,
+            bad->no_output ? NULL : memory + 16 + bad->shift,
+            bad->count != 0 ? bad->count : 4,
+            bad->dtype != TUTTI_UINT8 ? bad->dtype : TUTTI_FLOAT32, bad->op, &options,
+            &request);
+    return request == 77 ? status : TUTTI_ERR_INTERNAL;
+}
+
+static void bad_arguments(tutti *t, struct checks *c)
+{
+    checks_step(c, "arguments");
+    for (size_t i = 0; i < sizeof bad_calls / sizeof *bad_calls; i++) {
+        check_refused(c, bad_calls[i].what, bad_calls[i].want, call(t, &bad_calls[i]));
+    }
+}
+
+static tutti_status named(tutti *t, const char *name)
+{
+    float value = 1;
+    tutti_request request = TUTTI_REQUEST_NULL;
+
+    return tutti_allreduce_async(
+            t, name, &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL, &request);
+}
+
+static void bad_names(tutti *t, struct checks *c)
+{
+    char name[TUTTI_NAME_MAX + 2];
+    float value = 1;
+
+    checks_step(c, "names");
+    check_refused(c, "name NULL", TUTTI_ERR_INVALID, named(t, NULL));
+    check_refused(c, "name empty", TUTTI_ERR_INVALID, named(t, ""));
+    check_refused(c, "name with a newline", TUTTI_ERR_INVALID, named(t, "a\nb"));
+    check_refused(c, "name with DEL", TUTTI_ERR_INVALID, named(t, "\x7f"));
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    check_refused(c, "name of 256 bytes", TUTTI_ERR_INVALID, named(t, name));
+    name[TUTTI_NAME_MAX] = '\0';
+    EXPECT_OK(c,
+            tutti_allreduce(
+                    t, name, &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+    EXPECT_OK(c,
+            tutti_allreduce(t, "größe / 大きさ", &value, &value, 1, TUTTI_FLOAT32,
+                    TUTTI_SUM, NULL));
+}
+
+static void bad_options(tutti *t, struct checks *c)
+{
+    tutti_options options = { 0 };
+    tutti_request request = TUTTI_REQUEST_NULL;
+    float value = 1;
+
+    checks_step(c, "options and pointers");
+    check_refused(c, "options of size 0", TUTTI_ERR_INVALID,
+            tutti_allreduce(t, "refused", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM,
+                    &options));
+    options.size = 8;
+    check_refused(c, "options of size 8", TUTTI_ERR_INVALID,
+            tutti_barrier(t, "refused", &options));
+    check_refused(c, "request NULL, no callback", TUTTI_ERR_INVALID,
+            tutti_barrier_async(t, "refused", NULL, NULL));
+    check_refused(c, "context NULL", TUTTI_ERR_INVALID,
+            tutti_barrier_async(NULL, "refused", NULL, &request));
+    check_refused(c, "context NULL, blocking", TUTTI_ERR_INVALID,
+            tutti_allreduce(NULL, "refused", &value, &value, 1, TUTTI_FLOAT32,
+                    TUTTI_SUM, NULL));
+    check_refused(c, "broadcast from root -1", TUTTI_ERR_INVALID,
+            tutti_broadcast(t, "refused", &value, 1, TUTTI_FLOAT32, -1, NULL));
+    check_refused(c, "broadcast from root = size", TUTTI_ERR_INVALID,
+            tutti_broadcast(t, "refused", &value, 1, TUTTI_FLOAT32, c->size, NULL));
+    check_refused(c, "broadcast of NULL", TUTTI_ERR_INVALID,
+            tutti_broadcast(t, "refused", NULL, 1, TUTTI_FLOAT32, 0, NULL));
+    check_refused(
+            c, "tutti_abort without text", TUTTI_ERR_INVALID, tutti_abort(t, NULL));
+    check_refused(c, "statistics of size 0", TUTTI_ERR_INVALID,
+            tutti_stats_get(t, &(tutti_stats){ 0 }));
+    check_refused(
+            c, "statistics into NULL", TUTTI_ERR_INVALID, tutti_stats_get(t, NULL));
+}
+
+/* Options and statistics of an older, shorter struct, and of a longer one to come. */
+static void other_sizes(tutti *t, struct checks *c)
+{
+    struct {
+        tutti_options known;
+        char later[64];
+    } longer = { 0 };
+    struct {
+        tutti_stats known;
+        uint64_t later;
+    } stats = { .later = 77 };
+
+    checks_step(c, "sizes of structs");
+    tutti_options_default(&longer.known);
+    longer.known.size = sizeof longer;
+    EXPECT_OK(c, tutti_barrier(t, "longer options", &longer.known));
+    stats.known.size = sizeof stats;
+    EXPECT_OK(c, tutti_stats_get(t, &stats.known));
+    EXPECT(c, stats.later == 77 && stats.known.size == sizeof stats);
+    stats.known = (tutti_stats){ .size = offsetof(tutti_stats, failed), .failed = 55 };
+    EXPECT_OK(c, tutti_stats_get(t, &stats.known));
+    EXPECT(c, stats.known.completed > 0 && stats.known.failed == 55);
+}
+
+static void duplicate_name(tutti *t, struct checks *c)
+{
+    const bool late = c->rank == c->size - 1 && c->size > 1;
+    tutti_request requests[3] = { 0 };
+    float values[3] = { 1, 1, 1 };
+
+    checks_step(c, "duplicate");
+    if (!late) {
+        EXPECT_OK(c,
+                tutti_allreduce_async(t, "twice", &values[0], &values[0], 1,
+                        TUTTI_FLOAT32, TUTTI_SUM, NULL, &requests[0]));
+    }
+    if (!late && c->size > 1) {
+        /* In flight for certain: the last rank has not submitted. */
+        check_refused(c, "name in flight", TUTTI_ERR_DUPLICATE,
+                tutti_allreduce_async(t, "twice", &values[1], &values[1], 1,
+                        TUTTI_FLOAT32, TUTTI_SUM, NULL, &requests[1]));
+        EXPECT(c, requests[1] == TUTTI_REQUEST_NULL);
+        EXPECT_OK(c,
+                tutti_broadcast_async(t, "twice", &values[1], 1, TUTTI_FLOAT32, 0, NULL,
+                        &requests[1]));
+        EXPECT_OK(c, tutti_barrier_async(t, "twice", NULL, &requests[2]));
+    }
+    job_meet(c);
+    if (late) {
+        EXPECT_OK(c, tutti_barrier_async(t, "twice", NULL, &requests[2]));
+        EXPECT_OK(c,
+                tutti_broadcast_async(t, "twice", &values[1], 1, TUTTI_FLOAT32, 0, NULL,
+                        &requests[1]));
+        EXPECT_OK(c,
+                tutti_allreduce_async(t, "twice", &values[0], &values[0], 1,
+                        TUTTI_FLOAT32, TUTTI_SUM, NULL, &requests[0]));
+    }
+    EXPECT_OK(c, tutti_wait_all(t, 3, requests, TUTTI_FOREVER, NULL));
+    EXPECT(c, values[0] == (float)c->size);
+}
+
+static void bad_configuration(struct checks *c)
+{
+    tutti_config *config = NULL;
+    tutti *t = NULL;
+    const char *text = NULL;
+
+    checks_step(c, "configuration");
+    EXPECT_OK(c, tutti_config_create(&config));
+    check_refused(c, "unknown parameter", TUTTI_ERR_CONFIG,
+            tutti_config_set(config, "fusion_byte", "1"));
+    check_refused(c, "value that is no number", TUTTI_ERR_CONFIG,
+            tutti_config_set(config, "inflight", "many"));
+    check_refused(c, "value outside its range", TUTTI_ERR_CONFIG,
+            tutti_config_set(config, "inflight", "65"));
+    check_refused(c, "unknown choice", TUTTI_ERR_CONFIG,
+            tutti_config_set(config, "backend", "magic"));
+    check_refused(c, "value NULL", TUTTI_ERR_INVALID,
+            tutti_config_set(config, "inflight", NULL));
+    check_refused(c, "reading an unknown parameter", TUTTI_ERR_CONFIG,
+            tutti_config_get(config, "speed", &text));
+    EXPECT_OK(c, tutti_config_set(config, "inflight", "3"));
+    EXPECT_OK(c, tutti_config_get(config, "inflight", &text));
+    EXPECT(c, strcmp(text, "3") == 0);
+    tutti_config_destroy(config);
+    check_refused(c, "tutti_init_local of no ranks", TUTTI_ERR_INVALID,
+            tutti_init_local(0, &t, NULL));
+    check_refused(c, "tutti_init_local into NULL", TUTTI_ERR_INVALID,
+            tutti_init_local(2, NULL, NULL));
+    check_refused(c, "tutti_init into NULL",
+            tutti_has_feature("mpi") ? TUTTI_ERR_INVALID : TUTTI_ERR_UNSUPPORTED,
+            tutti_init(NULL, NULL));
+    EXPECT(c, t == NULL);
+}
+
+void suite_refusals(tutti *t, struct checks *c)
+{
+    tutti_stats before = { .size = sizeof before };
+    tutti_stats after = { .size = sizeof after };
+    float values[4] = { 1, 2, 3, 4 };
+
+    EXPECT_OK(c, tutti_stats_get(t, &before));
+    bad_arguments(t, c);
+    bad_options(t, c);
+    EXPECT_OK(c, tutti_stats_get(t, &after));
+    EXPECT(c, before.submitted == after.submitted && before.failed == after.failed);
+    /* The name that was refused so often works. */
+    EXPECT_OK(c,
+            tutti_allreduce(
+                    t, "refused", values, values, 4, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+    EXPECT(c, values[3] == (float)(4 * c->size));
+    EXPECT_OK(c, tutti_broadcast(t, "refused", values, 1, TUTTI_FLOAT32, 0, NULL));
+    EXPECT_OK(c, tutti_barrier(t, "refused", NULL));
+    bad_names(t, c);
+    other_sizes(t, c);
+    duplicate_name(t, c);
+    bad_configuration(c);
+}

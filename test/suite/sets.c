@@ -1,0 +1,254 @@
+/*
+ * Process sets: created from lists in any order, overlapping and disjoint, many at once,
+ * with traffic on all of them in a different order on each rank; removed and made again.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/suite/buffer.h"
+#include "test/suite/pattern.h"
+#include "test/suite/suite.h"
+
+enum {
+    SETS = 20,
+    RANKS_MAX = 64,
+    TENSORS = 3,
+    COUNT = 700
+};
+
+/** A set as this rank must see it. */
+struct known_set {
+    tutti_process_set id;
+    int ranks[RANKS_MAX];
+    int size;
+    int index; /* of this rank; -1: no member */
+};
+
+/* Some ranks in some order: of every k-th set all, of the others about half. */
+static void choose_members(struct known_set *set, int k, int world)
+{
+    int start = (int)(pattern_mix(11, (uint64_t)k) % (uint64_t)world);
+
+    set->size = 0;
+    for (int i = 0; i < world; i++) {
+        const int rank = (k % 2 == 0 ? start + i : start + world - i) % world;
+        const bool chosen = pattern_mix((uint64_t)k, (uint64_t)rank) % 2 == 0;
+
+        if (k % 5 == 0 || chosen || (i == 0 && set->size == 0)) {
+            set->ranks[set->size++] = rank;
+        }
+    }
+}
+
+static void make(tutti *t, struct checks *c, struct known_set *set, int k)
+{
+    int ranks[RANKS_MAX];
+    int size = 0;
+    int rank = -2;
+
+    choose_members(set, k, c->size);
+    set->index = -1;
+    for (int i = 0; i < set->size; i++) {
+        set->index = set->ranks[i] == c->rank ? i : set->index;
+    }
+    EXPECT_OK(c, tutti_process_set_create(t, set->ranks, set->size, &set->id));
+    EXPECT_OK(c, tutti_process_set_info(t, set->id, &size, &rank));
+    EXPECT(c, size == set->size && rank == set->index);
+    EXPECT_OK(c, tutti_process_set_ranks(t, set->id, ranks, RANKS_MAX));
+    EXPECT(c, memcmp(ranks, set->ranks, (size_t)size * sizeof *ranks) == 0);
+    EXPECT_STATUS(
+            c, TUTTI_ERR_INVALID, tutti_process_set_ranks(t, set->id, ranks, size - 1));
+}
+
+/** A tensor of a set. */
+struct part {
+    const struct known_set *set;
+    struct pattern pattern;
+    int root; /* -1: an allreduce */
+    struct buffer data;
+    tutti_request request;
+};
+
+/* Sums are of world ranks' inputs in the order of the set; roots count in the set. */
+static void part_begin(tutti *t, struct checks *c, struct part *p, int tensor)
+{
+    tutti_options options;
+    char name[32];
+
+    tutti_options_default(&options);
+    options.process_set = p->set->id;
+    (void)snprintf(name, sizeof name, "part %d", tensor);
+    buffer_init(&p->data, COUNT * sizeof(float));
+    pattern_fill(&p->pattern, c->rank, p->data.data, COUNT);
+    if (p->root < 0) {
+        EXPECT_OK(c,
+                tutti_allreduce_async(t, name, p->data.data, p->data.data, COUNT,
+                        TUTTI_FLOAT32, p->pattern.op, &options, &p->request));
+    } else {
+        EXPECT_OK(c,
+                tutti_broadcast_async(t, name, p->data.data, COUNT, TUTTI_FLOAT32,
+                        p->root, &options, &p->request));
+    }
+}
+
+static void part_end(tutti *t, struct checks *c, struct part *p)
+{
+    struct buffer expected;
+
+    EXPECT_OK(c, tutti_wait(t, &p->request, TUTTI_FOREVER));
+    buffer_init(&expected, p->data.bytes);
+    if (p->root < 0) {
+        pattern_expect_of(&p->pattern, p->set->ranks, p->set->size,
+                (struct scales){ 1, 1 }, expected.data, COUNT);
+    } else {
+        pattern_fill(&p->pattern, p->set->ranks[p->root], expected.data, COUNT);
+    }
+    EXPECT(c, memcmp(p->data.data, expected.data, expected.bytes) == 0);
+    EXPECT(c, buffer_is_intact(&p->data));
+    buffer_fini(&expected);
+    buffer_fini(&p->data);
+}
+
+/* All tensors of all sets at once, in an order of the rank's own. */
+static void traffic(tutti *t, struct checks *c, const struct known_set *sets, int wave)
+{
+    struct part *parts = must_alloc((size_t)SETS * TENSORS, sizeof *parts);
+
+    for (int i = 0; i < SETS * TENSORS; i++) {
+        const int k = (i * 7 + c->rank * 13 + wave) % (SETS * TENSORS);
+        const struct known_set *set = &sets[k / TENSORS];
+        struct part *part = &parts[k];
+
+        if (set->index < 0) {
+            continue;
+        }
+        part->set = set;
+        part->pattern = (struct pattern){ TUTTI_FLOAT32,
+            k % TENSORS == 1 ? TUTTI_AVERAGE : TUTTI_SUM, (uint32_t)(100 * wave + k) };
+        part->root = k % TENSORS == 2 ? k % set->size : -1;
+        part_begin(t, c, part, k % TENSORS);
+    }
+    for (int i = 0; i < SETS * TENSORS; i++) {
+        if (parts[i].set != NULL) {
+            part_end(t, c, &parts[i]);
+        }
+    }
+    free(parts);
+}
+
+static void many_sets(tutti *t, struct checks *c)
+{
+    struct known_set sets[SETS] = { 0 };
+
+    checks_step(c, "create");
+    for (int k = 0; k < SETS; k++) {
+        make(t, c, &sets[k], k);
+    }
+    checks_step(c, "traffic");
+    for (int wave = 0; wave < 4; wave++) {
+        traffic(t, c, sets, wave);
+    }
+    checks_step(c, "destroy and create again");
+    for (int k = 0; k < SETS; k += 2) {
+        const tutti_process_set old = sets[k].id;
+
+        EXPECT_OK(c, tutti_process_set_destroy(t, old));
+        EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_info(t, old, NULL, NULL));
+        make(t, c, &sets[k], k + 1);
+        EXPECT(c, sets[k].id != old);
+    }
+    for (int wave = 0; wave < 4; wave++) {
+        traffic(t, c, sets, wave);
+    }
+    checks_step(c, "destroy");
+    for (int k = 0; k < SETS; k++) {
+        EXPECT_OK(c, tutti_process_set_destroy(t, sets[k].id));
+    }
+}
+
+static void refused_creations(tutti *t, struct checks *c)
+{
+    const int twice[] = { 0, 0 };
+    const int outside[] = { c->size };
+    const int negative[] = { -1 };
+    const int good[] = { 0 };
+    tutti_process_set set = 77;
+    int size = 0;
+    int rank = -2;
+
+    checks_step(c, "refused");
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, good, 0, &set));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, NULL, 1, &set));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, good, 1, NULL));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, twice, 2, &set));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, outside, 1, &set));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, negative, 1, &set));
+    EXPECT(c, set == 77);
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_destroy(t, TUTTI_WORLD));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_destroy(t, 987654));
+    EXPECT_OK(c, tutti_process_set_info(t, TUTTI_WORLD, &size, &rank));
+    EXPECT(c, size == c->size && rank == c->rank);
+}
+
+/* Lists that differ, also in their order only, fail everywhere alike. */
+static void different_lists(tutti *t, struct checks *c)
+{
+    const int forward[] = { 0, 1 };
+    const int backward[] = { 1, 0 };
+    const bool last = c->rank == c->size - 1;
+    tutti_process_set set = 77;
+
+    checks_step(c, "different lists");
+    EXPECT_STATUS(c, TUTTI_ERR_MISMATCH,
+            tutti_process_set_create(t, last ? backward : forward, 2, &set));
+    EXPECT(c, strstr(tutti_last_error(), "[0, 1]") != NULL);
+    EXPECT(c, strstr(tutti_last_error(), "[1, 0]") != NULL);
+    job_same_text(c, t, "message", tutti_last_error());
+    EXPECT(c, set == 77);
+    EXPECT_OK(c, tutti_process_set_create(t, backward, 2, &set));
+    EXPECT_OK(c, tutti_process_set_destroy(t, set));
+}
+
+/* A non-member is refused; work in flight keeps a set alive. */
+static void members_only(tutti *t, struct checks *c)
+{
+    int ranks[RANKS_MAX];
+    tutti_process_set set = 0;
+    tutti_options options;
+    tutti_request request = TUTTI_REQUEST_NULL;
+    const bool last = c->rank == c->size - 1;
+
+    checks_step(c, "members only");
+    for (int i = 0; i < c->size - 1; i++) {
+        ranks[i] = i;
+    }
+    EXPECT_OK(c, tutti_process_set_create(t, ranks, c->size - 1, &set));
+    tutti_options_default(&options);
+    options.process_set = set;
+    if (last) {
+        EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_barrier(t, "members", &options));
+        EXPECT(c, strstr(tutti_last_error(), "no member") != NULL);
+    } else if (c->size > 2 && c->rank > 0) {
+        EXPECT_OK(c, tutti_barrier_async(t, "members", &options, &request));
+        EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE, tutti_process_set_destroy(t, set));
+    }
+    job_meet(c);
+    if (c->rank == 0) {
+        EXPECT_OK(c, tutti_barrier_async(t, "members", &options, &request));
+    }
+    EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
+    EXPECT_OK(c, tutti_process_set_destroy(t, set));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_barrier(t, "members", &options));
+}
+
+void suite_sets(tutti *t, struct checks *c)
+{
+    many_sets(t, c);
+    refused_creations(t, c);
+    if (c->size > 1) {
+        different_lists(t, c);
+        members_only(t, c);
+    }
+}

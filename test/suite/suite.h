@@ -1,0 +1,51 @@
+/*
+ * The behavioural tests of the public API: topics that all ranks of a job run together,
+ * whether the ranks are threads of one process or processes.
+ *
+ * A topic gets the context that all topics share, and opens further ones where it breaks
+ * them or configures them. It leaves the shared context working, with nothing in flight.
+ */
+#ifndef TUTTI_TEST_SUITE_SUITE_H
+#define TUTTI_TEST_SUITE_SUITE_H
+
+#include <stdbool.h>
+
+#include "test/suite/checks.h"
+#include "test/suite/job.h"
+
+typedef void (*suite_topic)(tutti *t, struct checks *c);
+
+void suite_values(tutti *t, struct checks *c);
+void suite_moves(tutti *t, struct checks *c);
+void suite_fusion(tutti *t, struct checks *c);
+void suite_threads(tutti *t, struct checks *c);
+void suite_requests(tutti *t, struct checks *c);
+void suite_refusals(tutti *t, struct checks *c);
+void suite_mismatches(tutti *t, struct checks *c);
+void suite_sets(tutti *t, struct checks *c);
+void suite_groups(tutti *t, struct checks *c);
+void suite_registered(tutti *t, struct checks *c);
+void suite_cancel(tutti *t, struct checks *c);
+void suite_stall(tutti *t, struct checks *c);
+void suite_failure(tutti *t, struct checks *c);
+void suite_abort(tutti *t, struct checks *c);
+void suite_finalize(tutti *t, struct checks *c);
+void suite_config(tutti *t, struct checks *c);
+void suite_memory(tutti *t, struct checks *c);
+void suite_nodes(tutti *t, struct checks *c);
+
+/** What the command line asks for. */
+struct suite_selection {
+    bool list; /* --list: print the messages that are provoked      */
+    const char *without; /* --without: a topic that is left out; NULL: none   */
+    int count; /* topics named; 0: all                              */
+    char **names; /* them                                              */
+};
+
+/** Parses [--list] [--without topic] [topic...]; false, having said so, for an unknown topic. */
+bool suite_select(int argc, char **argv, struct suite_selection *selection);
+
+/** Runs the selected topics on this rank: opens and finalizes the shared context. */
+void suite_run(const struct suite_selection *selection, struct checks *c);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * Sets of ranks and their text.
+ */
+#include <string.h>
+
+#include "base/bitset.h"
+#include "base/mem.h"
+#include "test/unit/unit.h"
+
+/* A set of `bits` with these members; ended by -1. */
+static struct bitset set_of(int bits, const int *members)
+{
+    struct bitset set;
+
+    assert_true(bitset_init(&set, bits));
+    for (; *members >= 0; members++) {
+        bitset_add(&set, *members);
+    }
+    return set;
+}
+
+static void test_members_across_word_boundaries(void **state)
+{
+    struct bitset set = set_of(130, (const int[]){ 0, 63, 64, 128, 129, -1 });
+
+    (void)state;
+    assert_int_equal(bitset_count(&set), 5);
+    assert_true(bitset_has(&set, 63));
+    assert_true(bitset_has(&set, 64));
+    assert_false(bitset_has(&set, 65));
+
+    bitset_remove(&set, 64);
+    bitset_remove(&set, 65);
+    assert_false(bitset_has(&set, 64));
+    assert_true(bitset_has(&set, 63));
+    assert_int_equal(bitset_count(&set), 4);
+
+    bitset_clear(&set);
+    assert_int_equal(bitset_count(&set), 0);
+    bitset_fini(&set);
+}
+
+static void test_a_copy_has_the_same_members(void **state)
+{
+    struct bitset from = set_of(70, (const int[]){ 1, 69, -1 });
+    struct bitset to = set_of(70, (const int[]){ 2, -1 });
+
+    (void)state;
+    bitset_copy(&to, &from);
+
+    assert_int_equal(bitset_count(&to), 2);
+    assert_true(bitset_has(&to, 69));
+    assert_false(bitset_has(&to, 2));
+    bitset_fini(&from);
+    bitset_fini(&to);
+}
+
+static void test_a_merge_adds_members_unless_they_overlap(void **state)
+{
+    struct bitset to = set_of(70, (const int[]){ 1, 69, -1 });
+    struct bitset other = set_of(70, (const int[]){ 2, 68, -1 });
+    struct bitset overlapping = set_of(70, (const int[]){ 3, 69, -1 });
+
+    (void)state;
+    assert_true(bitset_merge(&to, &other));
+    assert_int_equal(bitset_count(&to), 4);
+
+    assert_false(bitset_merge(&to, &overlapping));
+    assert_int_equal(bitset_count(&to), 4);
+    assert_false(bitset_has(&to, 3));
+    bitset_fini(&to);
+    bitset_fini(&other);
+    bitset_fini(&overlapping);
+}
+
+static void assert_format(const struct bitset *set, const int *translate,
+        size_t capacity, const char *text)
+{
+    char buffer[64];
+
+    assert_true(capacity < sizeof buffer);
+    memset(buffer, '#', sizeof buffer);
+    assert_ptr_equal(bitset_format(set, translate, buffer, capacity), buffer);
+    assert_string_equal(buffer, text);
+    assert_int_equal(buffer[capacity], '#');
+}
+
+static void test_ranges_are_written_short(void **state)
+{
+    struct bitset set = set_of(70, (const int[]){ 0, 2, 3, 4, 5, 9, 68, 69, -1 });
+    struct bitset all = set_of(3, (const int[]){ 0, 1, 2, -1 });
+    struct bitset none = set_of(8, (const int[]){ -1 });
+
+    (void)state;
+    assert_format(&set, NULL, 63, "0, 2-5, 9, 68-69");
+    assert_format(&all, NULL, 63, "0-2");
+    assert_format(&none, NULL, 63, "");
+    bitset_fini(&set);
+    bitset_fini(&all);
+    bitset_fini(&none);
+}
+
+static void test_members_are_translated(void **state)
+{
+    static const int world[] = { 4, 5, 6, 2, 3, 9 };
+    struct bitset set = set_of(6, (const int[]){ 0, 1, 2, 3, 4, 5, -1 });
+
+    (void)state;
+    assert_format(&set, world, 63, "4-6, 2-3, 9");
+    bitset_remove(&set, 1);
+    assert_format(&set, world, 63, "4, 6, 2-3, 9");
+    bitset_fini(&set);
+}
+
+static void test_long_text_is_cut_between_items(void **state)
+{
+    struct bitset set = set_of(70, (const int[]){ 0, 2, 3, 4, 5, 9, 68, 69, -1 });
+
+    (void)state;
+    assert_format(&set, NULL, 17, "0, 2-5, 9, 68-69");
+    assert_format(&set, NULL, 16, "0, 2-5, 9, ...");
+    assert_format(&set, NULL, 14, "0, 2-5, ...");
+    assert_format(&set, NULL, 11, "0, ...");
+    assert_format(&set, NULL, 6, "...");
+    assert_format(&set, NULL, 1, "");
+    bitset_fini(&set);
+}
+
+static void test_an_empty_set_needs_no_memory(void **state)
+{
+    struct bitset set;
+    struct bitset other;
+    char text[8];
+
+    (void)state;
+    mem_fail_at(1);
+    assert_true(bitset_init(&set, 0));
+    assert_true(bitset_init(&other, 0));
+    mem_fail_at(0);
+
+    bitset_clear(&set);
+    bitset_copy(&set, &other);
+    assert_int_equal(bitset_count(&set), 0);
+    assert_string_equal(bitset_format(&set, NULL, text, sizeof text), "");
+    bitset_fini(&set);
+    bitset_fini(&other);
+}
+
+static void test_init_reports_lack_of_memory(void **state)
+{
+    struct bitset set;
+
+    (void)state;
+    mem_fail_at(1);
+    assert_false(bitset_init(&set, 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_members_across_word_boundaries),
+        cmocka_unit_test(test_a_copy_has_the_same_members),
+        cmocka_unit_test(test_a_merge_adds_members_unless_they_overlap),
+        cmocka_unit_test(test_ranges_are_written_short),
+        cmocka_unit_test(test_members_are_translated),
+        cmocka_unit_test(test_long_text_is_cut_between_items),
+        cmocka_unit_test(test_an_empty_set_needs_no_memory),
+        cmocka_unit_test(test_init_reports_lack_of_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,616 @@
+/*
+ * Configuration: the table, values from text, the environment, and the public object.
+ * Every test starts with an environment without TUTTI_ and HOROVOD_ variables.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/mem.h"
+#include "test/unit/unit.h"
+
+/* A configuration that tests change, and the warnings about the environment. */
+struct fixture {
+    struct config config;
+    char warnings[ERROR_TEXT_MAX];
+};
+
+static void clear_environment(const char *prefix)
+{
+    char name[128];
+    char **entry = environ;
+
+    while (*entry != NULL) {
+        size_t len = strcspn(*entry, "=");
+
+        if (strncmp(*entry, prefix, strlen(prefix)) != 0 || len >= sizeof name) {
+            entry++;
+            continue;
+        }
+        memcpy(name, *entry, len);
+        name[len] = '\0';
+        assert_int_equal(unsetenv(name), 0);
+        entry = environ;
+    }
+}
+
+static int setup(void **state)
+{
+    static struct fixture fixture;
+
+    clear_environment("TUTTI_");
+    clear_environment("HOROVOD_");
+    assert_int_equal(config_init(&fixture.config), TUTTI_OK);
+    fixture.warnings[0] = '\0';
+    *state = &fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    mem_fail_at(0);
+    config_fini(&fixture->config);
+    clear_environment("TUTTI_");
+    clear_environment("HOROVOD_");
+    return 0;
+}
+
+static void set_variable(const char *name, const char *value)
+{
+    assert_int_equal(setenv(name, value, 1), 0);
+}
+
+static tutti_status read_environment(struct fixture *fixture)
+{
+    return config_from_environment(
+            &fixture->config, fixture->warnings, sizeof fixture->warnings);
+}
+
+static void assert_error_has(const char *part)
+{
+    if (strstr(tutti_last_error(), part) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", tutti_last_error(), part);
+    }
+}
+
+static void test_the_defaults_are_those_of_the_table(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct config *config = &fixture->config;
+
+    assert_int_equal(config->log_level, TUTTI_LOG_WARN);
+    assert_false(config->strict);
+    assert_true(config->background_thread);
+    assert_int_equal(config->inflight, 4);
+    assert_int_equal(config->gather_bytes, 16384);
+    assert_true(config->stall_warning_s == 60);
+    assert_int_equal(config->backend, CONFIG_BACKEND_AUTO);
+    assert_string_equal(config->host_id, "");
+}
+
+static void test_the_rows_describe_themselves(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct config_row *rows;
+    size_t count, i;
+    char text[CONFIG_TEXT_MAX + 1];
+
+    rows = config_rows(&count);
+    assert_int_equal(count, CONFIG_COUNT);
+    for (i = 0; i < count; i++) {
+        assert_ptr_equal(config_find(rows[i].name), &rows[i]);
+        assert_true(strlen(rows[i].help) > 0);
+        assert_true(strlen(rows[i].range) > 0);
+        assert_true(config_format(&fixture->config, &rows[i], text, sizeof text));
+        assert_string_equal(text, rows[i].initial);
+    }
+    assert_true(config_find("fusion_bytes")->same);
+    assert_false(config_find("log_level")->same);
+    assert_string_equal(
+            config_find("fusion_bytes")->horovod, "HOROVOD_FUSION_THRESHOLD");
+    assert_string_equal(config_find("inflight")->range, "1..64");
+}
+
+static void test_dashes_count_as_underscores(void **state)
+{
+    (void)state;
+    assert_ptr_equal(config_find("stall-warning-s"), config_find("stall_warning_s"));
+    assert_non_null(config_find("stall-warning-s"));
+    assert_null(config_find("stall warning s"));
+    assert_null(config_find(""));
+}
+
+static void test_the_nearest_name_is_suggested(void **state)
+{
+    char long_name[200];
+
+    (void)state;
+    memset(long_name, 'x', sizeof long_name);
+    long_name[sizeof long_name - 1] = '\0';
+    assert_string_equal(config_nearest("fusion_byte")->name, "fusion_bytes");
+    assert_string_equal(config_nearest("FUSION-BYTES")->name, "fusion_bytes");
+    assert_string_equal(config_nearest("fusion")->name, "fusion_bytes");
+    assert_string_equal(config_nearest("loglevel")->name, "log_level");
+    assert_null(config_nearest("zebra"));
+    assert_null(config_nearest(""));
+    assert_null(config_nearest(long_name));
+    assert_null(config_find(long_name));
+}
+
+/* One value as text, and what it is when it is formatted again. */
+struct value_case {
+    const char *name;
+    const char *text;
+    const char *formatted;
+};
+
+static void test_values_are_parsed_by_their_type(void **state)
+{
+    static const struct value_case cases[] = {
+        { "strict", "YES", "true" },
+        { "strict", "0", "false" },
+        { "inflight", "64", "64" },
+        { "spin_us", "0", "0" },
+        { "fusion_bytes", "64m", "67108864" },
+        { "fusion-bytes", "1024GiB", "1099511627776" },
+        { "stall_warning_s", "0.25", "0.25" },
+        { "backend", "vendor", "vendor" },
+        { "log_level", "Trace", "trace" },
+        { "host_id", "node 7", "node 7" },
+        { "host_id", "", "" },
+    };
+    struct fixture *fixture = *state;
+    char text[CONFIG_TEXT_MAX + 1];
+    size_t i;
+
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(
+                config_set(&fixture->config, cases[i].name, cases[i].text, "test"),
+                TUTTI_OK);
+        assert_true(config_format(
+                &fixture->config, config_find(cases[i].name), text, sizeof text));
+        assert_string_equal(text, cases[i].formatted);
+    }
+}
+
+static void test_bad_values_are_refused_and_change_nothing(void **state)
+{
+    static const struct value_case cases[] = {
+        { "strict", "maybe", "true or false" },
+        { "strict", "", "true or false" },
+        { "inflight", "0", "1..64" },
+        { "inflight", "65", "1..64" },
+        { "inflight", "4294967297", "1..64" },
+        { "inflight", "4x", "1..64" },
+        { "inflight", "", "1..64" },
+        { "inflight", "99999999999999999999", "1..64" },
+        { "fusion_bytes", "-1", "0..1099511627776" },
+        { "fusion_bytes", "1025g", "0..1099511627776" },
+        { "fusion_bytes", "64mb", "0..1099511627776" },
+        { "fusion_bytes", "18446744073709551616", "0..1099511627776" },
+        { "stall_warning_s", "nan", "0..86400" },
+        { "stall_warning_s", "inf", "0..86400" },
+        { "stall_warning_s", "-1", "0..86400" },
+        { "stall_warning_s", "86400.5", "0..86400" },
+        { "backend", "nccl", "auto|mpi|vendor" },
+        { "backend", "", "auto|mpi|vendor" },
+        { "host_id", "a\nb", "255" },
+    };
+    struct fixture *fixture = *state;
+    char before[CONFIG_TEXT_MAX + 1];
+    char after[CONFIG_TEXT_MAX + 1];
+    size_t i;
+
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct config_row *row = config_find(cases[i].name);
+
+        assert_true(config_format(&fixture->config, row, before, sizeof before));
+        assert_int_equal(
+                config_set(&fixture->config, cases[i].name, cases[i].text, "--origin"),
+                TUTTI_ERR_CONFIG);
+        assert_true(config_format(&fixture->config, row, after, sizeof after));
+        assert_string_equal(before, after);
+        assert_error_has("--origin");
+        assert_error_has(cases[i].name);
+        assert_error_has(cases[i].text);
+        assert_error_has(cases[i].formatted);
+    }
+}
+
+static void test_a_bad_value_is_explained(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_int_equal(config_set(&fixture->config, "inflight", "99", "TUTTI_INFLIGHT"),
+            TUTTI_ERR_CONFIG);
+    assert_string_equal(tutti_last_error(),
+            "TUTTI_INFLIGHT: inflight cannot be \"99\": it takes a whole number in "
+            "1..64");
+}
+
+static void test_texts_have_a_longest_length(void **state)
+{
+    struct fixture *fixture = *state;
+    char text[CONFIG_TEXT_MAX + 2];
+
+    memset(text, 'h', sizeof text);
+    text[CONFIG_TEXT_MAX + 1] = '\0';
+    assert_int_equal(
+            config_set(&fixture->config, "host_id", text, "test"), TUTTI_ERR_CONFIG);
+    text[CONFIG_TEXT_MAX] = '\0';
+    assert_int_equal(config_set(&fixture->config, "host_id", text, "test"), TUTTI_OK);
+    assert_string_equal(fixture->config.host_id, text);
+}
+
+static void test_an_unknown_name_is_refused_with_a_suggestion(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_int_equal(config_set(&fixture->config, "fusion_byte", "1", "--fusion-byte"),
+            TUTTI_ERR_CONFIG);
+    assert_string_equal(tutti_last_error(),
+            "--fusion-byte: there is no parameter \"fusion_byte\"; did you mean "
+            "\"fusion_bytes\"?");
+
+    assert_int_equal(
+            config_set(&fixture->config, "zebra", "1", "--zebra"), TUTTI_ERR_CONFIG);
+    assert_string_equal(tutti_last_error(), "--zebra: there is no parameter \"zebra\"");
+}
+
+static void test_formatting_reports_lack_of_room(void **state)
+{
+    const struct fixture *fixture = *state;
+    char text[8];
+
+    assert_true(config_format(&fixture->config, config_find("strict"), text, 6));
+    assert_false(config_format(&fixture->config, config_find("strict"), text, 5));
+    assert_false(config_format(&fixture->config, config_find("gather_bytes"), text, 4));
+    assert_false(config_format(&fixture->config, config_find("backend"), text, 4));
+    assert_false(
+            config_format(&fixture->config, config_find("stall_warning_s"), text, 2));
+}
+
+static void test_a_copy_is_independent(void **state)
+{
+    struct fixture *fixture = *state;
+    struct config copy;
+
+    assert_int_equal(config_set(&fixture->config, "host_id", "a", "test"), TUTTI_OK);
+    assert_int_equal(config_copy(&copy, &fixture->config), TUTTI_OK);
+    assert_int_equal(config_set(&fixture->config, "host_id", "b", "test"), TUTTI_OK);
+
+    assert_string_equal(copy.host_id, "a");
+    assert_int_equal(copy.inflight, fixture->config.inflight);
+    config_fini(&copy);
+}
+
+static void test_variables_set_parameters(void **state)
+{
+    struct fixture *fixture = *state;
+
+    set_variable("TUTTI_FUSION_BYTES", "2m");
+    set_variable("TUTTI_HOST_ID", "here");
+    set_variable("TUTTI_BACKGROUND_THREAD", "off");
+    set_variable("TUTTI_INTERNAL_ANYTHING", "x");
+
+    assert_int_equal(read_environment(fixture), TUTTI_OK);
+    assert_int_equal(fixture->config.fusion_bytes, 2097152);
+    assert_string_equal(fixture->config.host_id, "here");
+    assert_false(fixture->config.background_thread);
+    assert_string_equal(fixture->warnings, "");
+}
+
+static void test_a_bad_variable_fails_and_changes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+
+    set_variable("TUTTI_FUSION_BYTES", "2m");
+    set_variable("TUTTI_STALL_FAIL_S", "soon");
+
+    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
+    assert_string_equal(tutti_last_error(),
+            "TUTTI_STALL_FAIL_S: stall_fail_s cannot be \"soon\": it takes a number in "
+            "0..86400");
+    assert_int_equal(fixture->config.fusion_bytes, 0);
+}
+
+static void test_an_empty_variable_is_an_error(void **state)
+{
+    set_variable("TUTTI_SPIN_US", "");
+    assert_int_equal(read_environment(*state), TUTTI_ERR_CONFIG);
+    assert_error_has("TUTTI_SPIN_US");
+}
+
+static void test_an_unknown_variable_is_a_warning(void **state)
+{
+    struct fixture *fixture = *state;
+
+    set_variable("TUTTI_FUSION_BYTE", "2m");
+    set_variable("TUTTI_fusion_bytes", "2m");
+    assert_int_equal(read_environment(fixture), TUTTI_OK);
+
+    assert_non_null(strstr(fixture->warnings,
+            "TUTTI_FUSION_BYTE names no parameter; did you mean "
+            "TUTTI_FUSION_BYTES?\n"));
+    assert_non_null(strstr(fixture->warnings, "TUTTI_fusion_bytes names no parameter"));
+    assert_int_equal(fixture->config.fusion_bytes, 0);
+}
+
+static void test_an_unknown_variable_is_an_error_when_strict(void **state)
+{
+    set_variable("TUTTI_ZEBRA", "1");
+    set_variable("TUTTI_STRICT", "1");
+    assert_int_equal(read_environment(*state), TUTTI_ERR_CONFIG);
+    assert_string_equal(tutti_last_error(), "TUTTI_ZEBRA names no parameter");
+}
+
+static void test_horovods_variables_are_read_and_said(void **state)
+{
+    struct fixture *fixture = *state;
+
+    set_variable("HOROVOD_FUSION_THRESHOLD", "134217728");
+    set_variable("HOROVOD_CACHE_CAPACITY", "2048");
+    set_variable("HOROVOD_STALL_CHECK_TIME_SECONDS", "30");
+    set_variable("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "600");
+    set_variable("HOROVOD_TIMELINE", "/somewhere");
+
+    assert_int_equal(read_environment(fixture), TUTTI_OK);
+    assert_int_equal(fixture->config.fusion_bytes, 134217728);
+    assert_int_equal(fixture->config.cache_capacity, 2048);
+    assert_true(fixture->config.stall_warning_s == 30);
+    assert_true(fixture->config.stall_fail_s == 600);
+    assert_string_equal(fixture->warnings,
+            "HOROVOD_FUSION_THRESHOLD is read as TUTTI_FUSION_BYTES\n"
+            "HOROVOD_CACHE_CAPACITY is read as TUTTI_CACHE_CAPACITY\n"
+            "HOROVOD_STALL_CHECK_TIME_SECONDS is read as TUTTI_STALL_WARNING_S\n"
+            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is read as TUTTI_STALL_FAIL_S\n");
+}
+
+static void test_tuttis_variables_win_over_horovods(void **state)
+{
+    struct fixture *fixture = *state;
+
+    set_variable("HOROVOD_FUSION_THRESHOLD", "1000");
+    set_variable("TUTTI_FUSION_BYTES", "2000");
+    assert_int_equal(read_environment(fixture), TUTTI_OK);
+    assert_int_equal(fixture->config.fusion_bytes, 2000);
+}
+
+static void test_horovods_log_levels_are_translated(void **state)
+{
+    static const struct {
+        const char *text;
+        int level;
+    } cases[] = { { "trace", TUTTI_LOG_TRACE }, { "DEBUG", TUTTI_LOG_DEBUG },
+        { "info", TUTTI_LOG_INFO }, { "Warning", TUTTI_LOG_WARN },
+        { "error", TUTTI_LOG_ERROR }, { "fatal", TUTTI_LOG_ERROR } };
+    struct fixture *fixture = *state;
+    size_t i;
+
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        set_variable("HOROVOD_LOG_LEVEL", cases[i].text);
+        assert_int_equal(read_environment(fixture), TUTTI_OK);
+        assert_int_equal(fixture->config.log_level, cases[i].level);
+    }
+    set_variable("HOROVOD_LOG_LEVEL", "loud");
+    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
+    assert_error_has("HOROVOD_LOG_LEVEL");
+    assert_error_has("loud");
+}
+
+static void test_horovods_zero_threshold_means_no_fusion(void **state)
+{
+    struct fixture *fixture = *state;
+
+    set_variable("HOROVOD_FUSION_THRESHOLD", "0");
+    assert_int_equal(read_environment(fixture), TUTTI_OK);
+    assert_int_equal(fixture->config.fusion_bytes, 1);
+}
+
+static void test_horovods_stall_check_can_be_disabled(void **state)
+{
+    static const char *const yes[] = { "1", "2", "true", "on" };
+    static const char *const no[] = { "0", "-1", "false" };
+    struct fixture *fixture = *state;
+    size_t i;
+
+    set_variable("HOROVOD_STALL_CHECK_TIME_SECONDS", "30");
+    set_variable("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "600");
+    for (i = 0; i < sizeof yes / sizeof *yes; i++) {
+        set_variable("HOROVOD_STALL_CHECK_DISABLE", yes[i]);
+        assert_int_equal(read_environment(fixture), TUTTI_OK);
+        assert_true(fixture->config.stall_warning_s == 0);
+        assert_true(fixture->config.stall_fail_s == 0);
+    }
+    for (i = 0; i < sizeof no / sizeof *no; i++) {
+        set_variable("HOROVOD_STALL_CHECK_DISABLE", no[i]);
+        assert_int_equal(read_environment(fixture), TUTTI_OK);
+        assert_true(fixture->config.stall_warning_s == 30);
+    }
+    set_variable("HOROVOD_STALL_CHECK_DISABLE", "perhaps");
+    assert_int_equal(read_environment(fixture), TUTTI_ERR_CONFIG);
+    assert_error_has("HOROVOD_STALL_CHECK_DISABLE");
+    assert_error_has("perhaps");
+}
+
+static void test_horovods_cycle_time_is_ignored_aloud(void **state)
+{
+    struct fixture *fixture = *state;
+
+    set_variable("HOROVOD_CYCLE_TIME", "0.1");
+    assert_int_equal(read_environment(fixture), TUTTI_OK);
+    assert_string_equal(fixture->warnings,
+            "HOROVOD_CYCLE_TIME is ignored: tutti acts on events and has no cycle "
+            "timer\n");
+}
+
+static void test_warnings_are_kept_whole(void **state)
+{
+    struct fixture *fixture = *state;
+    char warnings[60] = "first\n";
+
+    set_variable("HOROVOD_CACHE_CAPACITY", "2048");
+    set_variable("TUTTI_ZEBRA", "1");
+    assert_int_equal(
+            config_from_environment(&fixture->config, warnings, sizeof warnings),
+            TUTTI_OK);
+    /* The line about Horovod would not fit whole. */
+    assert_string_equal(warnings, "first\nTUTTI_ZEBRA names no parameter\n");
+}
+
+static void test_the_object_reads_the_environment(void **state)
+{
+    tutti_config *config = NULL;
+    const char *text = NULL;
+
+    (void)state;
+    set_variable("TUTTI_SPIN_US", "7");
+    set_variable("HOROVOD_CYCLE_TIME", "1");
+    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
+
+    assert_int_equal(tutti_config_get(config, "spin_us", &text), TUTTI_OK);
+    assert_string_equal(text, "7");
+    assert_non_null(strstr(config->warnings, "HOROVOD_CYCLE_TIME"));
+    tutti_config_destroy(config);
+    tutti_config_destroy(NULL);
+}
+
+static void test_texts_of_the_object_stay_until_it_changes(void **state)
+{
+    tutti_config *config = NULL;
+    const char *spin = NULL;
+    const char *backend = NULL;
+
+    (void)state;
+    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
+    assert_int_equal(tutti_config_set(config, "backend", "mpi"), TUTTI_OK);
+    assert_int_equal(tutti_config_set(config, "spin-us", "9"), TUTTI_OK);
+
+    assert_int_equal(tutti_config_get(config, "spin_us", &spin), TUTTI_OK);
+    assert_int_equal(tutti_config_get(config, "backend", &backend), TUTTI_OK);
+    assert_string_equal(spin, "9");
+    assert_string_equal(backend, "mpi");
+    tutti_config_destroy(config);
+}
+
+static void test_the_object_refuses_what_is_wrong(void **state)
+{
+    tutti_config *config = NULL;
+    const char *text = "untouched";
+
+    (void)state;
+    assert_int_equal(tutti_config_create(NULL), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
+
+    assert_int_equal(tutti_config_set(NULL, "spin_us", "1"), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_config_set(config, NULL, "1"), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_config_set(config, "spin_us", NULL), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_config_set(config, "spin_us", "-1"), TUTTI_ERR_CONFIG);
+    assert_error_has("spin_us");
+    assert_int_equal(tutti_config_set(config, "spin", "1"), TUTTI_ERR_CONFIG);
+    assert_error_has("spin_us");
+    assert_int_equal(tutti_config_get(NULL, "spin_us", &text), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_config_get(config, NULL, &text), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_config_get(config, "spin_us", NULL), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_config_get(config, "spin", &text), TUTTI_ERR_CONFIG);
+    assert_string_equal(text, "untouched");
+    assert_int_equal(tutti_config_set_log(NULL, NULL, NULL), TUTTI_ERR_INVALID);
+
+    assert_int_equal(tutti_config_get(config, "spin_us", &text), TUTTI_OK);
+    assert_string_equal(text, "50");
+    tutti_config_destroy(config);
+}
+
+static void ignore_line(void *user, tutti_log_level level, int rank, const char *line)
+{
+    (void)user;
+    (void)level;
+    (void)rank;
+    (void)line;
+}
+
+static void test_the_object_keeps_the_log_callback(void **state)
+{
+    tutti_config *config = NULL;
+
+    assert_int_equal(tutti_config_create(&config), TUTTI_OK);
+    assert_int_equal(tutti_config_set_log(config, ignore_line, *state), TUTTI_OK);
+    assert_true(config->log == ignore_line);
+    assert_ptr_equal(config->log_user, *state);
+    assert_int_equal(tutti_config_set_log(config, NULL, NULL), TUTTI_OK);
+    assert_true(config->log == NULL);
+    tutti_config_destroy(config);
+}
+
+static void test_creation_survives_lack_of_memory_anywhere(void **state)
+{
+    tutti_config *config = NULL;
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    uint64_t n;
+
+    (void)state;
+    set_variable("TUTTI_HOST_ID", "here");
+    for (n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
+        assert_null(config);
+        mem_fail_at(n);
+        status = tutti_config_create(&config);
+    }
+    mem_fail_at(0);
+    assert_int_equal(status, TUTTI_OK);
+    assert_true(n > 4);
+    assert_string_equal(config->values.host_id, "here");
+    tutti_config_destroy(config);
+}
+
+static void test_setting_a_text_survives_lack_of_memory(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_int_equal(config_set(&fixture->config, "host_id", "a", "test"), TUTTI_OK);
+    mem_fail_at(1);
+    assert_int_equal(
+            config_set(&fixture->config, "host_id", "b", "test"), TUTTI_ERR_NO_MEMORY);
+    assert_string_equal(fixture->config.host_id, "a");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_defaults_are_those_of_the_table),
+        TEST(test_the_rows_describe_themselves),
+        TEST(test_dashes_count_as_underscores),
+        TEST(test_the_nearest_name_is_suggested),
+        TEST(test_values_are_parsed_by_their_type),
+        TEST(test_bad_values_are_refused_and_change_nothing),
+        TEST(test_a_bad_value_is_explained),
+        TEST(test_texts_have_a_longest_length),
+        TEST(test_an_unknown_name_is_refused_with_a_suggestion),
+        TEST(test_formatting_reports_lack_of_room),
+        TEST(test_a_copy_is_independent),
+        TEST(test_variables_set_parameters),
+        TEST(test_a_bad_variable_fails_and_changes_nothing),
+        TEST(test_an_empty_variable_is_an_error),
+        TEST(test_an_unknown_variable_is_a_warning),
+        TEST(test_an_unknown_variable_is_an_error_when_strict),
+        TEST(test_horovods_variables_are_read_and_said),
+        TEST(test_tuttis_variables_win_over_horovods),
+        TEST(test_horovods_log_levels_are_translated),
+        TEST(test_horovods_zero_threshold_means_no_fusion),
+        TEST(test_horovods_stall_check_can_be_disabled),
+        TEST(test_horovods_cycle_time_is_ignored_aloud),
+        TEST(test_warnings_are_kept_whole),
+        TEST(test_the_object_reads_the_environment),
+        TEST(test_texts_of_the_object_stay_until_it_changes),
+        TEST(test_the_object_refuses_what_is_wrong),
+        TEST(test_the_object_keeps_the_log_callback),
+        TEST(test_creation_survives_lack_of_memory_anywhere),
+        TEST(test_setting_a_text_survives_lack_of_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/*
+ * Cores and load, on whatever machine this is: the tests bind themselves to one core,
+ * where the answers are known.
+ */
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "test/unit/unit.h"
+
+static cpu_set_t cores_at_start;
+
+static int remember_cores(void **state)
+{
+    (void)state;
+    return sched_getaffinity(0, sizeof cores_at_start, &cores_at_start);
+}
+
+static int restore_cores(void **state)
+{
+    (void)state;
+    return sched_setaffinity(0, sizeof cores_at_start, &cores_at_start);
+}
+
+static void bind_to_one_core(void)
+{
+    cpu_set_t one;
+    size_t core = 0;
+
+    while (!CPU_ISSET(core, &cores_at_start)) {
+        core++;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+static void test_allowed_cores_are_within_the_affinity(void **state)
+{
+    (void)state;
+    assert_in_range(cpu_allowed_count(), 1, CPU_COUNT(&cores_at_start));
+    assert_int_equal(
+            cpu_is_bound(), CPU_COUNT(&cores_at_start) < sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static void test_bandwidth_is_whole_cores(void **state)
+{
+    (void)state;
+    assert_true(cpu_max_parse("max 100000\n") == LONG_MAX);
+    assert_true(cpu_max_parse("") == LONG_MAX);
+    assert_true(cpu_max_parse("400000") == LONG_MAX);
+    assert_true(cpu_max_parse("400000 0") == LONG_MAX);
+    assert_true(cpu_max_parse("-1 100000") == LONG_MAX);
+    assert_true(cpu_max_parse("400000 100000\n") == 4);
+    assert_true(cpu_max_parse("199999 100000\n") == 1);
+    assert_true(cpu_max_parse("50000 100000\n") == 0);
+}
+
+static void test_a_process_on_one_core_is_bound(void **state)
+{
+    (void)state;
+    bind_to_one_core();
+
+    assert_int_equal(cpu_allowed_count(), 1);
+    assert_int_equal(cpu_is_bound(), sysconf(_SC_NPROCESSORS_ONLN) > 1);
+}
+
+static void test_a_lone_thread_may_spin_on_its_core(void **state)
+{
+    struct cpu_load load;
+
+    (void)state;
+    bind_to_one_core();
+    cpu_load_init(&load);
+    load.bound = true; /* also on a machine of one core */
+
+    assert_true(cpu_load_has_free(&load, 1));
+    cpu_load_fini(&load);
+}
+
+static void *be_busy(void *stop)
+{
+    while (!atomic_load_explicit((_Atomic bool *)stop, memory_order_relaxed)) {
+        cpu_relax();
+    }
+    return NULL;
+}
+
+static void test_a_busy_thread_takes_the_core(void **state)
+{
+    static _Atomic bool stop;
+    struct cpu_load load;
+    pthread_t thread;
+    bool has_free;
+
+    (void)state;
+    bind_to_one_core();
+    cpu_load_init(&load);
+    load.bound = true;
+    assert_int_equal(pthread_create(&thread, NULL, be_busy, &stop), 0);
+    has_free = cpu_load_has_free(&load, 1);
+    atomic_store_explicit(&stop, true, memory_order_relaxed);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+
+    assert_false(has_free);
+    /* The sample is remembered for 500 us or more, and then taken again. */
+    assert_true(load.interval_ns >= 500000);
+    assert_false(cpu_load_has_free(&load, load.interval_ns));
+    assert_true(cpu_load_has_free(&load, load.interval_ns + 1));
+    cpu_load_fini(&load);
+}
+
+static void test_an_unbound_process_asks_the_machine(void **state)
+{
+    struct cpu_load load;
+
+    (void)state;
+    cpu_load_init(&load);
+    load.bound = false;
+
+    /* This thread runs, so that 0 cores are too few; a million are enough. */
+    load.allowed = 0;
+    assert_false(cpu_load_has_free(&load, 1));
+    load.allowed = 1000000;
+    assert_true(cpu_load_has_free(&load, load.interval_ns + 1));
+    cpu_load_fini(&load);
+}
+
+static void test_without_facts_no_core_is_free(void **state)
+{
+    struct cpu_load load = { .allowed = 1000000, .bound = false, .loadavg_fd = -1 };
+
+    (void)state;
+    assert_false(cpu_load_has_free(&load, 1));
+    cpu_load_fini(&load);
+}
+
+static void test_sampling_allocates_nothing(void **state)
+{
+    struct cpu_load load;
+    uint64_t allocations;
+
+    (void)state;
+    cpu_load_init(&load);
+    allocations = mem_alloc_count();
+    load.bound = true;
+    (void)cpu_load_has_free(&load, 1);
+    load.bound = false;
+    (void)cpu_load_has_free(&load, load.interval_ns + 1);
+
+    assert_int_equal(mem_alloc_count(), allocations);
+    cpu_load_fini(&load);
+}
+
+static void test_lack_of_memory_leaves_one_core(void **state)
+{
+    (void)state;
+    mem_fail_at(1);
+    assert_int_equal(cpu_allowed_count(), 1);
+    mem_fail_at(1);
+    assert_false(cpu_is_bound());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_allowed_cores_are_within_the_affinity),
+        cmocka_unit_test(test_bandwidth_is_whole_cores),
+        cmocka_unit_test_teardown(test_a_process_on_one_core_is_bound, restore_cores),
+        cmocka_unit_test_teardown(
+                test_a_lone_thread_may_spin_on_its_core, restore_cores),
+        cmocka_unit_test_teardown(test_a_busy_thread_takes_the_core, restore_cores),
+        cmocka_unit_test(test_an_unbound_process_asks_the_machine),
+        cmocka_unit_test(test_without_facts_no_core_is_free),
+        cmocka_unit_test(test_sampling_allocates_nothing),
+        cmocka_unit_test(test_lack_of_memory_leaves_one_core),
+    };
+
+    return cmocka_run_group_tests(tests, remember_cores, NULL);
+}

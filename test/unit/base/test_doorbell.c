@@ -1,0 +1,214 @@
+/*
+ * The doorbell between threads and between processes. A lost ring shows as a hang,
+ * which the test's time limit ends.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/doorbell.h"
+#include "test/unit/unit.h"
+
+enum {
+    ROUNDS = 20000,
+    RINGERS = 4
+};
+
+/* Two threads that hand a number to and fro; or many that add to it. */
+struct game {
+    struct doorbell bells[2];
+    _Atomic int turn;
+};
+
+static void test_a_ring_before_sleeping_is_not_slept_through(void **state)
+{
+    struct doorbell bell = { .rings = 0 };
+    uint32_t seen = doorbell_listen(&bell);
+
+    (void)state;
+    doorbell_ring(&bell);
+    doorbell_sleep(&bell, seen, INT64_MAX);
+
+    assert_int_equal(doorbell_listen(&bell), seen + 1);
+    assert_int_equal(atomic_load(&bell.sleepers), 0);
+}
+
+static void test_sleep_ends_at_its_timeout(void **state)
+{
+    struct doorbell bell = { .rings = 0 };
+    int64_t start = clock_ns();
+
+    (void)state;
+    doorbell_sleep(&bell, doorbell_listen(&bell), 2000000);
+    assert_true(clock_ns() - start >= 1000000);
+
+    doorbell_sleep(&bell, doorbell_listen(&bell), 0);
+    doorbell_sleep(&bell, doorbell_listen(&bell), -5);
+    assert_int_equal(doorbell_listen(&bell), 0);
+}
+
+static void wait_for_turn(struct game *game, int bell, int turn)
+{
+    for (;;) {
+        uint32_t seen = doorbell_listen(&game->bells[bell]);
+
+        if (atomic_load_explicit(&game->turn, memory_order_relaxed) >= turn) {
+            return;
+        }
+        doorbell_sleep(&game->bells[bell], seen, INT64_MAX);
+    }
+}
+
+static void *sleep_until_turn(void *user)
+{
+    wait_for_turn(user, 0, 1);
+    return NULL;
+}
+
+static void test_a_ring_wakes_all_sleepers(void **state)
+{
+    struct game game = { .turn = 0 };
+    pthread_t threads[3];
+    int i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, sleep_until_turn, &game), 0);
+    }
+    while (atomic_load(&game.bells[0].sleepers) < 3) {
+        (void)sched_yield();
+    }
+    atomic_store_explicit(&game.turn, 1, memory_order_relaxed);
+    doorbell_ring(&game.bells[0]);
+
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+}
+
+/* Plays the odd turns. */
+static void *play_odd(void *user)
+{
+    struct game *game = user;
+    int turn;
+
+    for (turn = 1; turn < ROUNDS; turn += 2) {
+        wait_for_turn(game, 1, turn);
+        atomic_store_explicit(&game->turn, turn + 1, memory_order_relaxed);
+        doorbell_ring(&game->bells[0]);
+    }
+    return NULL;
+}
+
+/* Plays the even turns. */
+static void play_even(struct game *game)
+{
+    int turn;
+
+    for (turn = 0; turn < ROUNDS; turn += 2) {
+        wait_for_turn(game, 0, turn);
+        atomic_store_explicit(&game->turn, turn + 1, memory_order_relaxed);
+        doorbell_ring(&game->bells[1]);
+    }
+    wait_for_turn(game, 0, ROUNDS);
+}
+
+static void test_no_ring_is_lost_between_threads(void **state)
+{
+    struct game game = { .turn = 0 };
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, play_odd, &game), 0);
+    play_even(&game);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&game.turn), ROUNDS);
+}
+
+static void test_no_ring_is_lost_between_processes(void **state)
+{
+    struct game *game = mmap(NULL, sizeof *game, PROT_READ | PROT_WRITE,
+            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status = -1;
+    pid_t child;
+
+    (void)state;
+    assert_true(game != MAP_FAILED);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)play_odd(game);
+        _exit(0);
+    }
+    play_even(game);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(atomic_load(&game->turn), ROUNDS);
+    assert_int_equal(munmap(game, sizeof *game), 0);
+}
+
+static void *ring_often(void *user)
+{
+    struct game *game = user;
+    int i;
+
+    for (i = 0; i < ROUNDS; i++) {
+        atomic_fetch_add_explicit(&game->turn, 1, memory_order_relaxed);
+        doorbell_ring(&game->bells[0]);
+    }
+    return NULL;
+}
+
+static void test_the_last_of_many_rings_is_heard(void **state)
+{
+    struct game game = { .turn = 0 };
+    pthread_t threads[RINGERS];
+    int i;
+
+    (void)state;
+    for (i = 0; i < RINGERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &game), 0);
+    }
+    wait_for_turn(&game, 0, RINGERS * ROUNDS);
+    for (i = 0; i < RINGERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(atomic_load(&game.bells[0].rings), RINGERS * ROUNDS);
+}
+
+static void test_deadlines_saturate(void **state)
+{
+    (void)state;
+    assert_true(clock_deadline(5, 6) == 11);
+    assert_true(clock_deadline(1, INT64_MAX) == INT64_MAX);
+    assert_true(clock_deadline(INT64_MAX, 1) == INT64_MAX);
+}
+
+static void test_time_goes_on_while_sleeping(void **state)
+{
+    int64_t start = clock_ns();
+
+    (void)state;
+    clock_sleep_ns(-1);
+    clock_sleep_ns(2000000);
+    assert_true(clock_ns() - start >= 2000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_ring_before_sleeping_is_not_slept_through),
+        cmocka_unit_test(test_sleep_ends_at_its_timeout),
+        cmocka_unit_test(test_a_ring_wakes_all_sleepers),
+        cmocka_unit_test(test_no_ring_is_lost_between_threads),
+        cmocka_unit_test(test_no_ring_is_lost_between_processes),
+        cmocka_unit_test(test_the_last_of_many_rings_is_heard),
+        cmocka_unit_test(test_deadlines_saturate),
+        cmocka_unit_test(test_time_goes_on_while_sleeping),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/*
+ * Allocation: what the functions return, the counter, and the injected failures.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "test/unit/unit.h"
+
+static void test_no_bytes_give_a_unique_pointer(void **state)
+{
+    void *blocks[] = { mem_alloc(0), mem_alloc(0), mem_calloc(0, 8), mem_calloc(8, 0),
+        mem_alloc_aligned(0), mem_resize(NULL, 0, 4) };
+    size_t i, j;
+
+    (void)state;
+    for (i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        assert_non_null(blocks[i]);
+        for (j = 0; j < i; j++) {
+            assert_ptr_not_equal(blocks[i], blocks[j]);
+        }
+    }
+    for (i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        mem_free(blocks[i]);
+    }
+    mem_free(NULL);
+}
+
+static void test_aligned_memory_is_aligned_and_zeroed(void **state)
+{
+    static const char zeroes[1000];
+    size_t size;
+
+    (void)state;
+    for (size = 1; size <= sizeof zeroes; size += 111) {
+        unsigned char *block = mem_alloc_aligned(size);
+
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % 64, 0);
+        assert_memory_equal(block, zeroes, size);
+        memset(block, 0xff, size);
+        mem_free(block);
+    }
+}
+
+static void test_overflowing_sizes_are_refused(void **state)
+{
+    (void)state;
+    assert_null(mem_calloc(SIZE_MAX / 2, 3));
+    assert_null(mem_resize(NULL, SIZE_MAX / 2, 3));
+    assert_null(mem_alloc_aligned(SIZE_MAX - 1));
+    assert_null(mem_alloc_aligned(SIZE_MAX));
+}
+
+static void test_a_failed_resize_leaves_the_block(void **state)
+{
+    char *block = mem_strdup("text");
+    char *larger;
+
+    (void)state;
+    assert_null(mem_resize(block, SIZE_MAX, 2));
+    mem_fail_at(1);
+    assert_null(mem_resize(block, 100, 1));
+    assert_string_equal(block, "text");
+
+    larger = mem_resize(block, 100, 1);
+    assert_string_equal(larger, "text");
+    mem_free(larger);
+}
+
+/* One call of each kind. */
+static void *allocate(int kind)
+{
+    switch (kind) {
+    case 0:
+        return mem_alloc(8);
+    case 1:
+        return mem_calloc(2, 8);
+    case 2:
+        return mem_resize(NULL, 2, 8);
+    case 3:
+        return mem_alloc_aligned(8);
+    default:
+        return mem_strdup("x");
+    }
+}
+
+static void test_every_kind_is_counted_and_can_fail(void **state)
+{
+    int kind;
+
+    (void)state;
+    for (kind = 0; kind < 5; kind++) {
+        uint64_t before = mem_alloc_count();
+        void *block = allocate(kind);
+
+        assert_non_null(block);
+        assert_int_equal(mem_alloc_count(), before + 1);
+        mem_free(block);
+
+        mem_fail_at(1);
+        assert_null(allocate(kind));
+        assert_int_equal(mem_alloc_count(), before + 2);
+    }
+}
+
+static void test_only_the_nth_allocation_fails(void **state)
+{
+    uint64_t n;
+
+    (void)state;
+    for (n = 1; n <= 5; n++) {
+        uint64_t i;
+
+        mem_fail_at(n);
+        for (i = 1; i <= 6; i++) {
+            void *block = mem_alloc(1);
+
+            assert_true((block == NULL) == (i == n));
+            mem_free(block);
+        }
+    }
+    mem_fail_at(1);
+    mem_fail_at(0);
+    mem_free(allocate(0));
+}
+
+static void test_size_arithmetic(void **state)
+{
+    size_t product = 7;
+
+    (void)state;
+    assert_true(size_mul(6, 7, &product));
+    assert_int_equal(product, 42);
+    assert_false(size_mul(SIZE_MAX, 2, &product));
+    assert_int_equal(product, 42);
+    assert_int_equal(size_align(0, 64), 0);
+    assert_int_equal(size_align(1, 64), 64);
+    assert_int_equal(size_align(64, 64), 64);
+    assert_int_equal(size_min(3, 4), 3);
+    assert_int_equal(size_max(3, 4), 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_bytes_give_a_unique_pointer),
+        cmocka_unit_test(test_aligned_memory_is_aligned_and_zeroed),
+        cmocka_unit_test(test_overflowing_sizes_are_refused),
+        cmocka_unit_test(test_a_failed_resize_leaves_the_block),
+        cmocka_unit_test(test_every_kind_is_counted_and_can_fail),
+        cmocka_unit_test(test_only_the_nth_allocation_fails),
+        cmocka_unit_test(test_size_arithmetic),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

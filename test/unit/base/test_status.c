@@ -1,0 +1,130 @@
+/*
+ * Names and properties of the public enums: numbers that travel between ranks and texts
+ * that users see stay what they are.
+ */
+#include <stdio.h>
+
+#include "base/status.h"
+#include "test/unit/unit.h"
+
+static void test_statuses_have_names_and_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(tutti_status_name(TUTTI_OK), "TUTTI_OK");
+    assert_string_equal(tutti_status_text(TUTTI_OK), "success");
+    assert_string_equal(tutti_status_name(TUTTI_ERR_MISMATCH), "TUTTI_ERR_MISMATCH");
+    assert_string_equal(tutti_status_text(TUTTI_ERR_NO_MEMORY), "out of memory");
+    assert_string_equal(tutti_status_name((tutti_status)99), "unknown status");
+    assert_string_equal(tutti_status_text((tutti_status)-99), "unknown status");
+}
+
+static void test_wire_numbers_are_frozen(void **state)
+{
+    (void)state;
+    assert_int_equal(TUTTI_ERR_INTERNAL, -15);
+    assert_int_equal(TUTTI_ERR_MISMATCH, -4);
+    assert_int_equal(TUTTI_FLOAT8_E5M2, 14);
+    assert_int_equal(TUTTI_FLOAT32, 10);
+    assert_int_equal(TUTTI_PRODUCT, 4);
+    assert_int_equal(TUTTI_BARRIER, 2);
+}
+
+static void test_only_members_are_valid(void **state)
+{
+    int64_t number;
+
+    (void)state;
+    for (number = -40; number <= 40; number++) {
+        assert_int_equal(status_is_valid(number), number >= -15 && number <= 1);
+        assert_int_equal(dtype_is_valid(number), number >= 0 && number <= 14);
+        assert_int_equal(reduce_op_is_valid(number), number >= 0 && number <= 4);
+        assert_int_equal(collective_is_valid(number), number >= 0 && number <= 2);
+    }
+    /* Numbers that become members when cut to an int. */
+    assert_false(status_is_valid(INT64_C(1) << 32));
+    assert_false(dtype_is_valid(INT64_C(1) << 32));
+    assert_false(reduce_op_is_valid(INT64_MIN));
+    assert_false(collective_is_valid(INT64_C(1) << 32));
+}
+
+static void test_dtypes_have_names_and_sizes(void **state)
+{
+    (void)state;
+    assert_string_equal(tutti_dtype_name(TUTTI_BFLOAT16), "bfloat16");
+    assert_string_equal(tutti_dtype_name((tutti_dtype)15), "unknown dtype");
+    assert_int_equal(tutti_dtype_size(TUTTI_UINT8), 1);
+    assert_int_equal(tutti_dtype_size(TUTTI_FLOAT16), 2);
+    assert_int_equal(tutti_dtype_size(TUTTI_INT32), 4);
+    assert_int_equal(tutti_dtype_size(TUTTI_FLOAT64), 8);
+    assert_int_equal(tutti_dtype_size(TUTTI_BOOL), 1);
+    assert_int_equal(tutti_dtype_size((tutti_dtype)-1), 0);
+}
+
+static void test_dtypes_are_float_or_opaque_or_neither(void **state)
+{
+    int dtype;
+
+    (void)state;
+    for (dtype = TUTTI_UINT8; dtype <= TUTTI_FLOAT8_E5M2; dtype++) {
+        assert_int_equal(dtype_is_float((tutti_dtype)dtype),
+                dtype >= TUTTI_FLOAT16 && dtype <= TUTTI_FLOAT64);
+        assert_int_equal(
+                dtype_is_opaque((tutti_dtype)dtype), dtype >= TUTTI_FLOAT8_E4M3);
+    }
+}
+
+static void test_every_member_has_a_name_of_its_own(void **state)
+{
+    int number;
+
+    (void)state;
+    for (number = TUTTI_ERR_INTERNAL; number < TUTTI_AGAIN; number++) {
+        tutti_status status = (tutti_status)number;
+        tutti_status next = (tutti_status)(number + 1);
+
+        assert_string_not_equal(tutti_status_name(status), tutti_status_name(next));
+        assert_string_not_equal(tutti_status_text(status), tutti_status_text(next));
+        assert_string_not_equal(tutti_status_name(status), "unknown status");
+    }
+    for (number = TUTTI_UINT8; number <= TUTTI_FLOAT8_E5M2; number++) {
+        assert_string_not_equal(tutti_dtype_name((tutti_dtype)number),
+                tutti_dtype_name((tutti_dtype)(number + 1)));
+        assert_in_range(tutti_dtype_size((tutti_dtype)number), 1, 8);
+    }
+}
+
+static void test_operations_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(tutti_reduce_name(TUTTI_AVERAGE), "average");
+    assert_string_equal(tutti_reduce_name((tutti_reduce_op)5), "unknown reduction");
+    assert_string_equal(tutti_collective_name(TUTTI_BROADCAST), "broadcast");
+    assert_string_equal(
+            tutti_collective_name((tutti_collective)3), "unknown collective");
+}
+
+static void test_the_version_is_that_of_the_header(void **state)
+{
+    char text[32];
+
+    (void)state;
+    (void)snprintf(text, sizeof text, "%d.%d.%d", TUTTI_VERSION_MAJOR,
+            TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH);
+    assert_string_equal(tutti_version(), text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_statuses_have_names_and_texts),
+        cmocka_unit_test(test_wire_numbers_are_frozen),
+        cmocka_unit_test(test_only_members_are_valid),
+        cmocka_unit_test(test_dtypes_have_names_and_sizes),
+        cmocka_unit_test(test_dtypes_are_float_or_opaque_or_neither),
+        cmocka_unit_test(test_every_member_has_a_name_of_its_own),
+        cmocka_unit_test(test_operations_have_names),
+        cmocka_unit_test(test_the_version_is_that_of_the_header),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,366 @@
+/*
+ * The wire encoding: exact bytes, round trips, and a reader that survives anything.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/wire.h"
+#include "test/unit/unit.h"
+
+static const uint64_t unsigned_samples[] = { 0, 1, 127, 128, 255, 16383, 16384,
+    UINT32_MAX, UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_MAX };
+static const int64_t signed_samples[] = { 0, -1, 1, -64, 64, -65, INT32_MIN, INT32_MAX,
+    INT64_MIN, INT64_MAX };
+
+enum {
+    UNSIGNED_SAMPLES = sizeof unsigned_samples / sizeof *unsigned_samples,
+    SIGNED_SAMPLES = sizeof signed_samples / sizeof *signed_samples
+};
+
+/* xorshift64*: a fixed sequence for a fixed seed */
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static void assert_encoding(
+        const struct wire_writer *out, const void *bytes, size_t len)
+{
+    assert_false(out->failed);
+    assert_int_equal(out->len, len);
+    assert_memory_equal(out->data, bytes, len);
+}
+
+static void test_fixed_fields_are_little_endian(void **state)
+{
+    static const uint8_t expected[] = { 0x01, 0x05, 0x04, 0x03, 0x02, 0x0d, 0x0c, 0x0b,
+        0x0a, 0x09, 0x08, 0x07, 0x06, 0, 0, 0, 0, 0, 0, 0xf8, 0xbf };
+    struct wire_writer out = { .data = NULL };
+
+    (void)state;
+    wire_put_u8(&out, 1);
+    wire_put_u32(&out, 0x02030405);
+    wire_put_u64(&out, UINT64_C(0x060708090a0b0c0d));
+    wire_put_f64(&out, -1.5);
+
+    assert_encoding(&out, expected, sizeof expected);
+    wire_writer_fini(&out);
+}
+
+static void test_varints_have_their_golden_bytes(void **state)
+{
+    static const uint8_t expected[] = { 0x00, 0x7f, 0x80, 0x01, 0xac, 0x02, 0xff, 0xff,
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00, 0x01, 0x02, 0x03 };
+    struct wire_writer out = { .data = NULL };
+
+    (void)state;
+    wire_put_varint(&out, 0);
+    wire_put_varint(&out, 127);
+    wire_put_varint(&out, 128);
+    wire_put_varint(&out, 300);
+    wire_put_varint(&out, UINT64_MAX);
+    wire_put_svarint(&out, 0);
+    wire_put_svarint(&out, -1);
+    wire_put_svarint(&out, 1);
+    wire_put_svarint(&out, -2);
+
+    assert_encoding(&out, expected, sizeof expected);
+    wire_writer_fini(&out);
+}
+
+static void put_everything(struct wire_writer *out)
+{
+    size_t i;
+
+    for (i = 0; i < UNSIGNED_SAMPLES; i++) {
+        wire_put_u8(out, (uint8_t)unsigned_samples[i]);
+        wire_put_u32(out, (uint32_t)unsigned_samples[i]);
+        wire_put_u64(out, unsigned_samples[i]);
+        wire_put_varint(out, unsigned_samples[i]);
+    }
+    for (i = 0; i < SIGNED_SAMPLES; i++) {
+        wire_put_svarint(out, signed_samples[i]);
+        wire_put_f64(out, (double)signed_samples[i] / 3);
+    }
+    wire_put_str(out, "layer/weight", 12);
+    wire_put_str(out, "", 0);
+    wire_put_bytes(out, "tail", 4);
+}
+
+static void test_what_is_put_is_got(void **state)
+{
+    struct wire_writer out = { .data = NULL };
+    struct wire_reader in;
+    const char *text;
+    size_t len, i;
+
+    (void)state;
+    put_everything(&out);
+    wire_reader_init(&in, out.data, out.len);
+
+    for (i = 0; i < UNSIGNED_SAMPLES; i++) {
+        assert_int_equal(wire_get_u8(&in), (uint8_t)unsigned_samples[i]);
+        assert_int_equal(wire_get_u32(&in), (uint32_t)unsigned_samples[i]);
+        assert_true(wire_get_u64(&in) == unsigned_samples[i]);
+        assert_true(wire_get_varint(&in) == unsigned_samples[i]);
+    }
+    for (i = 0; i < SIGNED_SAMPLES; i++) {
+        assert_true(wire_get_svarint(&in) == signed_samples[i]);
+        assert_true(wire_get_f64(&in) == (double)signed_samples[i] / 3);
+    }
+    text = wire_get_str(&in, 12, &len);
+    assert_int_equal(len, 12);
+    assert_memory_equal(text, "layer/weight", 12);
+    assert_non_null(wire_get_str(&in, 0, &len));
+    assert_int_equal(len, 0);
+    assert_memory_equal(wire_get_bytes(&in, 4), "tail", 4);
+    assert_true(wire_ok(&in));
+    assert_int_equal(wire_left(&in), 0);
+    wire_writer_fini(&out);
+}
+
+/* Reads the message of put_everything(); true when all of it was there. */
+static bool get_everything(const void *data, size_t len)
+{
+    struct wire_reader in;
+    size_t text_len, i;
+
+    wire_reader_init(&in, data, len);
+    for (i = 0; i < UNSIGNED_SAMPLES; i++) {
+        (void)wire_get_u8(&in);
+        (void)wire_get_u32(&in);
+        (void)wire_get_u64(&in);
+        (void)wire_get_varint(&in);
+    }
+    for (i = 0; i < SIGNED_SAMPLES; i++) {
+        (void)wire_get_svarint(&in);
+        (void)wire_get_f64(&in);
+    }
+    (void)wire_get_str(&in, 12, &text_len);
+    (void)wire_get_str(&in, 0, &text_len);
+    (void)wire_get_bytes(&in, 4);
+    return wire_ok(&in);
+}
+
+static void test_every_truncation_is_an_error(void **state)
+{
+    struct wire_writer out = { .data = NULL };
+    size_t len;
+
+    (void)state;
+    put_everything(&out);
+
+    for (len = 0; len < out.len; len++) {
+        /* A block of its own, so that a sanitizer sees one byte too far. */
+        uint8_t *cut = malloc(len > 0 ? len : 1);
+
+        assert_non_null(cut);
+        memcpy(cut, out.data, len);
+        assert_false(get_everything(cut, len));
+        free(cut);
+    }
+    assert_true(get_everything(out.data, out.len));
+    wire_writer_fini(&out);
+}
+
+static void test_random_bytes_are_read_within_bounds(void **state)
+{
+    uint64_t seed = 20240229;
+    int round;
+
+    (void)state;
+    for (round = 0; round < 20000; round++) {
+        size_t len = next_random(&seed) % 64;
+        uint8_t *data = malloc(len > 0 ? len : 1);
+        struct wire_reader in;
+        size_t i, text_len;
+
+        assert_non_null(data);
+        for (i = 0; i < len; i++) {
+            data[i] = (uint8_t)next_random(&seed);
+        }
+        wire_reader_init(&in, data, len);
+        while (wire_ok(&in) && wire_left(&in) > 0) {
+            const char *text = wire_get_str(&in, 16, &text_len);
+
+            assert_true(wire_ok(&in) == (text != NULL));
+            assert_true(text_len <= 16);
+            (void)wire_get_svarint(&in);
+        }
+        assert_true(in.pos <= len);
+        free(data);
+    }
+}
+
+static void test_a_varint_has_one_encoding(void **state)
+{
+    uint64_t seed = 1;
+    int round;
+
+    (void)state;
+    /* Any ten bytes that are accepted are what the writer makes of their value. */
+    for (round = 0; round < 100000; round++) {
+        struct wire_writer out = { .data = NULL };
+        uint64_t random[2] = { next_random(&seed), next_random(&seed) };
+        uint64_t more = next_random(&seed);
+        uint8_t bytes[10];
+        struct wire_reader in;
+        uint64_t value;
+        size_t i;
+
+        memcpy(bytes, random, sizeof bytes);
+        for (i = 0; i < sizeof bytes; i++) {
+            bytes[i] = (uint8_t)((bytes[i] & 0x7f) | ((more >> i & 7) != 0 ? 0x80 : 0));
+        }
+        wire_reader_init(&in, bytes, sizeof bytes);
+        value = wire_get_varint(&in);
+        if (wire_ok(&in)) {
+            wire_put_varint(&out, value);
+            assert_encoding(&out, bytes, in.pos);
+        } else {
+            assert_true(value == 0);
+        }
+        wire_writer_fini(&out);
+    }
+}
+
+static void assert_varint_refused(const uint8_t *bytes, size_t len)
+{
+    struct wire_reader in;
+
+    wire_reader_init(&in, bytes, len);
+    assert_true(wire_get_varint(&in) == 0);
+    assert_false(wire_ok(&in));
+}
+
+static void test_overlong_varints_are_refused(void **state)
+{
+    static const uint8_t padded[] = { 0x81, 0x00 };
+    static const uint8_t too_big[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xff, 0x02 };
+    static const uint8_t endless[] = { 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+        0x80, 0x80, 0x01 };
+
+    (void)state;
+    assert_varint_refused(padded, sizeof padded);
+    assert_varint_refused(too_big, sizeof too_big);
+    assert_varint_refused(endless, sizeof endless);
+}
+
+static void test_the_first_error_is_latched(void **state)
+{
+    static const uint8_t bytes[] = { 3, 'a', 'b', 'c', 9 };
+    struct wire_reader in;
+    size_t len;
+
+    (void)state;
+    wire_reader_init(&in, bytes, sizeof bytes);
+
+    assert_null(wire_get_str(&in, 2, &len));
+    assert_int_equal(len, 0);
+    assert_false(wire_ok(&in));
+    assert_int_equal(wire_left(&in), 0);
+    assert_int_equal(wire_get_u8(&in), 0);
+    assert_null(wire_get_bytes(&in, 0));
+    assert_false(wire_ok(&in));
+}
+
+static void test_a_length_beyond_the_message_is_refused(void **state)
+{
+    struct wire_writer out = { .data = NULL };
+    struct wire_reader in;
+    size_t len;
+
+    (void)state;
+    wire_put_varint(&out, UINT64_MAX);
+    wire_reader_init(&in, out.data, out.len);
+
+    assert_null(wire_get_str(&in, SIZE_MAX, &len));
+    assert_false(wire_ok(&in));
+    wire_writer_fini(&out);
+}
+
+static void test_an_empty_message_can_be_read(void **state)
+{
+    struct wire_reader in;
+
+    (void)state;
+    wire_reader_init(&in, NULL, 0);
+
+    assert_non_null(wire_get_bytes(&in, 0));
+    assert_true(wire_ok(&in));
+    assert_int_equal(wire_get_u8(&in), 0);
+    assert_false(wire_ok(&in));
+}
+
+static void test_a_writer_latches_lack_of_memory(void **state)
+{
+    struct wire_writer out = { .data = NULL };
+
+    (void)state;
+    mem_fail_at(1);
+    wire_put_u8(&out, 1);
+    assert_true(out.failed);
+
+    wire_put_u8(&out, 2);
+    assert_int_equal(out.len, 0);
+    assert_false(wire_writer_reserve(&out, 1));
+
+    wire_writer_reset(&out);
+    wire_put_u8(&out, 3);
+    assert_encoding(&out, "\x03", 1);
+    wire_writer_fini(&out);
+}
+
+static void test_an_impossible_reserve_fails(void **state)
+{
+    struct wire_writer out = { .data = NULL };
+
+    (void)state;
+    wire_put_u8(&out, 1);
+
+    assert_false(wire_writer_reserve(&out, SIZE_MAX));
+    assert_true(out.failed);
+    wire_writer_fini(&out);
+}
+
+static void test_reset_keeps_the_memory(void **state)
+{
+    struct wire_writer out = { .data = NULL };
+    uint64_t allocations;
+
+    (void)state;
+    put_everything(&out);
+    wire_writer_reset(&out);
+    allocations = mem_alloc_count();
+    put_everything(&out);
+
+    assert_int_equal(mem_alloc_count(), allocations);
+    assert_true(get_everything(out.data, out.len));
+    wire_writer_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fixed_fields_are_little_endian),
+        cmocka_unit_test(test_varints_have_their_golden_bytes),
+        cmocka_unit_test(test_what_is_put_is_got),
+        cmocka_unit_test(test_every_truncation_is_an_error),
+        cmocka_unit_test(test_random_bytes_are_read_within_bounds),
+        cmocka_unit_test(test_a_varint_has_one_encoding),
+        cmocka_unit_test(test_overlong_varints_are_refused),
+        cmocka_unit_test(test_the_first_error_is_latched),
+        cmocka_unit_test(test_a_length_beyond_the_message_is_refused),
+        cmocka_unit_test(test_an_empty_message_can_be_read),
+        cmocka_unit_test(test_a_writer_latches_lack_of_memory),
+        cmocka_unit_test(test_an_impossible_reserve_fails),
+        cmocka_unit_test(test_reset_keeps_the_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

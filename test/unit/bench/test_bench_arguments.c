@@ -1,0 +1,264 @@
+/*
+ * The command line of tutti-bench.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/arguments.h"
+#include "test/unit/unit.h"
+
+enum {
+    WORDS_MAX = 40
+};
+
+/* Splits a line at its spaces and parses it; strings point into `line`. */
+static bool parse(struct bench_arguments *arguments, char *line)
+{
+    char program[] = "tutti-bench";
+    char *argv[WORDS_MAX + 1] = { program };
+    int argc = 1;
+    char *rest = NULL;
+
+    for (char *word = strtok_r(line, " ", &rest); word != NULL;
+            word = strtok_r(NULL, " ", &rest)) {
+        assert_true(argc < WORDS_MAX);
+        argv[argc++] = word;
+    }
+    return bench_arguments_parse(arguments, argc, argv);
+}
+
+/* The strings of the result are valid until the next call. */
+static struct bench_arguments parse_good(const char *text)
+{
+    static char line[256];
+    struct bench_arguments arguments;
+
+    (void)snprintf(line, sizeof line, "%s", text);
+    if (!parse(&arguments, line)) {
+        fail_msg("%s: %s", text, arguments.error);
+    }
+    return arguments;
+}
+
+/* Every message names the argument that is wrong. */
+static void expect_error(const char *text, const char *named)
+{
+    struct bench_arguments arguments;
+    char line[128];
+
+    (void)snprintf(line, sizeof line, "%s", text);
+    assert_false(parse(&arguments, line));
+    if (strstr(arguments.error, named) == NULL) {
+        fail_msg("%s: \"%s\" does not say \"%s\"", text, arguments.error, named);
+    }
+}
+
+static void test_defaults_of_a_sweep(void **state)
+{
+    struct bench_arguments arguments = parse_good("allreduce");
+
+    (void)state;
+    assert_int_equal(arguments.command, BENCH_ALLREDUCE);
+    assert_int_equal(arguments.min_bytes, 8);
+    assert_int_equal(arguments.max_bytes, 32 << 20);
+    assert_int_equal(arguments.factor, 2);
+    assert_int_equal(arguments.checks, 1);
+    assert_int_equal(arguments.rounds, 5);
+    assert_int_equal(arguments.dtype, TUTTI_FLOAT32);
+    assert_int_equal(arguments.op, TUTTI_SUM);
+    assert_int_equal(arguments.average, BENCH_MAX);
+    assert_int_equal(arguments.collective, TUTTI_ALLREDUCE);
+    assert_int_equal(parse_good("broadcast").collective, TUTTI_BROADCAST);
+}
+
+static void test_letters_of_nccl_tests(void **state)
+{
+    struct bench_arguments arguments =
+            parse_good("allreduce -b 1k -e 4M -i 512 -n 7 -w 3 -m 2 -c 0 -d half -o "
+                       "max -r 1 -a 1");
+
+    (void)state;
+    assert_int_equal(arguments.min_bytes, 1024);
+    assert_int_equal(arguments.max_bytes, 4 << 20);
+    assert_int_equal(arguments.step_bytes, 512);
+    assert_int_equal(arguments.iterations, 7);
+    assert_int_equal(arguments.warmup, 3);
+    assert_int_equal(arguments.aggregate, 2);
+    assert_int_equal(arguments.checks, 0);
+    assert_int_equal(arguments.dtype, TUTTI_FLOAT16);
+    assert_int_equal(arguments.op, TUTTI_MAX);
+    assert_int_equal(arguments.root, 1);
+    assert_int_equal(arguments.average, BENCH_MEAN);
+}
+
+static void test_ways_to_give_a_value(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_good("latency -n7").iterations, 7);
+    assert_int_equal(parse_good("latency --iterations 7").iterations, 7);
+    assert_int_equal(parse_good("latency --iterations=7").iterations, 7);
+    assert_true(parse_good("allreduce --in-place").in_place);
+}
+
+static void test_bytes_is_both_ends(void **state)
+{
+    struct bench_arguments arguments = parse_good("latency --bytes 64k");
+
+    (void)state;
+    assert_int_equal(arguments.min_bytes, 65536);
+    assert_int_equal(arguments.max_bytes, 65536);
+}
+
+static void test_default_sizes_give_way(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_good("latency").max_bytes, 4);
+    assert_int_equal(parse_good("latency -d double").min_bytes, 8);
+    assert_int_equal(parse_good("latency -b 1k").max_bytes, 1024);
+    assert_int_equal(parse_good("latency -e 1k").min_bytes, 4);
+    assert_int_equal(parse_good("allreduce -e 4").min_bytes, 4);
+    assert_int_equal(parse_good("allreduce -b 1g").max_bytes, 1 << 30);
+}
+
+static void test_named_options(void **state)
+{
+    struct bench_arguments arguments = parse_good(
+            "overlap --workload gpt2 --backward-ms 2.5 --compute cpu --memory arena "
+            "--json out.json");
+
+    (void)state;
+    assert_string_equal(arguments.name, "gpt2");
+    assert_true(arguments.backward_ms == 2.5);
+    assert_int_equal(arguments.compute, BENCH_CPU);
+    assert_int_equal(arguments.memory, BENCH_ARENA);
+    assert_string_equal(arguments.json, "out.json");
+    assert_string_equal(parse_good("workload all --compare mpi-tuned").name, "all");
+    assert_true(parse_good("idle --seconds 0.5").seconds == 0.5);
+}
+
+static void test_help_and_version_win(void **state)
+{
+    (void)state;
+    assert_true(parse_good("--help").help);
+    assert_true(parse_good("frob -h --nonsense").help);
+    assert_true(parse_good("latency --version").version);
+}
+
+static void test_bad_arguments_are_named(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *named;
+    } rows[] = {
+        { "", "no command" },
+        { "frob", "'frob'" },
+        { "latency -z", "'-z'" },
+        { "latency --frob", "'--frob'" },
+        { "latency --=3", "'--=3'" },
+        { "latency extra", "'extra'" },
+        { "latency -", "'-'" },
+        { "workload resnet50 gpt2", "'gpt2'" },
+        { "latency --bytes", "'--bytes' needs" },
+        { "latency --bytes 8Q", "'8Q'" },
+        { "latency -n 1x", "'1x'" },
+        { "latency -n 0", "0 is outside 1.." },
+        { "latency -n 99999999999999999999", "not a number" },
+        { "overlap --backward-ms nan", "nan is outside" },
+        { "overlap --compute gpu", "'gpu' is not one of device, cpu" },
+        { "overlap --workload all", "'all'" },
+        { "overlap --compare mpi", "not an option of overlap" },
+        { "idle -b 4", "'-b' is not an option of idle" },
+        { "allreduce --in-place=1", "takes no value" },
+        { "allreduce -f 2 -i 4", "exclude each other" },
+        { "allreduce -b 8 -e 4", "--max-bytes 4 is below --min-bytes 8" },
+        { "allreduce -b 2", "2 bytes hold no float32" },
+        { "allreduce -e 1000000g", "above 2^48" },
+        { "allreduce -d bool", "sum of bool" },
+        { "allreduce -d float8_e4m3", "sum of float8_e4m3" },
+        { "allreduce --compare mpi -o avg", "average of float32" },
+        { "allreduce --compare mpi -d half", "sum of float16" },
+        { "allreduce --compare mpi --rounds 4", "at least 5, not 4" },
+        { "workload", "needs a name" },
+        { "workload frob", "'frob'" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect_error(rows[i].line, rows[i].named);
+    }
+}
+
+static void test_broadcast_can_move_what_cannot_be_summed(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_good("broadcast -d bool --compare mpi").dtype, TUTTI_BOOL);
+}
+
+static void test_names_of_choices(void **state)
+{
+    (void)state;
+    assert_string_equal(bench_dtype_name(TUTTI_FLOAT16), "float16");
+    assert_string_equal(bench_redop_name(TUTTI_ALLREDUCE, TUTTI_AVERAGE), "average");
+    assert_string_equal(bench_redop_name(TUTTI_BROADCAST, TUTTI_SUM), "none");
+    assert_string_equal(bench_compare_name(BENCH_COMPARE_MPI_TUNED), "mpi-tuned");
+    assert_null(bench_compare_name(BENCH_COMPARE_NONE));
+    assert_string_equal(bench_memory_name(BENCH_ARENA), "arena");
+    assert_string_equal(bench_command_name(BENCH_OVERLAP), "overlap");
+}
+
+static void test_help_lists_every_option_once(void **state)
+{
+    static const char *const names[] = {
+#define SIZE(letter, name, ...) "--" name " ",
+#define BYTES(letter, name, ...) "--" name " ",
+#define INT(letter, name, ...) "--" name " ",
+#define REAL(letter, name, ...) "--" name " ",
+#define CHOICE(letter, name, ...) "--" name " ",
+#define TEXT(letter, name, ...) "--" name " ",
+#define FLAG(letter, name, ...) "--" name " ",
+#include "bench/core/arguments.def"
+#undef FLAG
+#undef TEXT
+#undef CHOICE
+#undef REAL
+#undef INT
+#undef BYTES
+#undef SIZE
+    };
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    (void)state;
+    assert_non_null(out);
+    bench_arguments_help(out);
+    assert_int_equal(fclose(out), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *first = strstr(text, names[i]);
+
+        assert_non_null(first);
+        assert_null(strstr(first + 1, names[i]));
+    }
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults_of_a_sweep),
+        cmocka_unit_test(test_letters_of_nccl_tests),
+        cmocka_unit_test(test_ways_to_give_a_value),
+        cmocka_unit_test(test_bytes_is_both_ends),
+        cmocka_unit_test(test_default_sizes_give_way),
+        cmocka_unit_test(test_named_options),
+        cmocka_unit_test(test_help_and_version_win),
+        cmocka_unit_test(test_bad_arguments_are_named),
+        cmocka_unit_test(test_broadcast_can_move_what_cannot_be_summed),
+        cmocka_unit_test(test_names_of_choices),
+        cmocka_unit_test(test_help_lists_every_option_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/*
+ * What the bench writes: JSON lines and the columns.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/columns.h"
+#include "bench/core/jsonline.h"
+#include "test/unit/unit.h"
+
+static void test_json_members_in_order(void **state)
+{
+    struct bench_json json = { .used = 0 };
+
+    (void)state;
+    bench_json_text(&json, "bench", "latency");
+    bench_json_integer(&json, "bytes", INT64_C(5000000000));
+    bench_json_number(&json, "tutti_us", 1.5);
+    bench_json_range(&json, "spread", 0.5, 2);
+    bench_json_null(&json, "mpi_us");
+    bench_json_count(&json, "wrong", -1);
+    bench_json_count(&json, "mpi_wrong", 3);
+    assert_string_equal(bench_json_finish(&json),
+            "{\"bench\":\"latency\",\"bytes\":5000000000,\"tutti_us\":1.5,"
+            "\"spread\":[0.5,2],\"mpi_us\":null,\"wrong\":null,\"mpi_wrong\":3}\n");
+}
+
+static void test_json_of_nothing(void **state)
+{
+    struct bench_json json = { .used = 0 };
+
+    (void)state;
+    assert_string_equal(bench_json_finish(&json), "{}\n");
+}
+
+static void test_json_escapes_text(void **state)
+{
+    struct bench_json json = { .used = 0 };
+
+    (void)state;
+    bench_json_text(&json, "t", "a\"b\\c\nd\x01");
+    assert_string_equal(
+            bench_json_finish(&json), "{\"t\":\"a\\\"b\\\\c\\u000ad\\u0001\"}\n");
+}
+
+static void test_json_has_no_infinite_numbers(void **state)
+{
+    struct bench_json json = { .used = 0 };
+
+    (void)state;
+    bench_json_number(&json, "a", INFINITY);
+    bench_json_range(&json, "b", NAN, 1);
+    assert_string_equal(bench_json_finish(&json), "{\"a\":null,\"b\":[null,1]}\n");
+}
+
+static void test_json_that_does_not_fit_is_not_written(void **state)
+{
+    struct bench_json json = { .used = 0 };
+    char text[BENCH_JSON_MAX];
+
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    bench_json_text(&json, "t", text);
+    assert_null(bench_json_finish(&json));
+}
+
+/* Prints a row; the caller frees the text. */
+static char *row_text(const struct bench_row *row)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    assert_non_null(out);
+    bench_columns_row(out, row);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static struct bench_row example_row(void)
+{
+    return (struct bench_row){
+        .bytes = 1024,
+        .count = 256,
+        .type = "float32",
+        .redop = "sum",
+        .root = -1,
+        .in_place = { .measured = true,
+                .time_us = 12.5,
+                .algbw = 1.25,
+                .busbw = 1.875 },
+    };
+}
+
+static void test_columns_are_those_of_nccl_tests(void **state)
+{
+    static const char *const expected[] = { "1024", "256", "float32", "sum", "-1",
+        "12.50", "1.25", "1.88", "2", "12.50", "1.25", "1.88", "0" };
+    struct bench_row row = example_row();
+    char *rest = NULL;
+    char *text;
+
+    (void)state;
+    row.out_of_place = row.in_place;
+    row.out_of_place.wrong = 2;
+    text = row_text(&row);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        char *column = strtok_r(i == 0 ? text : NULL, " \n", &rest);
+
+        assert_non_null(column);
+        assert_string_equal(column, expected[i]);
+    }
+    assert_null(strtok_r(NULL, " \n", &rest));
+    free(text);
+}
+
+static void test_columns_show_what_was_not_done(void **state)
+{
+    struct bench_row row = example_row();
+    char *text;
+
+    (void)state;
+    row.in_place.wrong = -1;
+    text = row_text(&row);
+    assert_non_null(strstr(text, "-       -       -      -      12.50"));
+    assert_non_null(strstr(text, "N/A\n"));
+    free(text);
+}
+
+static void test_columns_show_the_comparison(void **state)
+{
+    struct bench_row row = example_row();
+    char *text;
+
+    (void)state;
+    row.compared = true;
+    row.mpi_us = 25;
+    row.ratio = 0.5;
+    row.ratio_min = 0.45;
+    row.ratio_max = 0.75;
+    text = row_text(&row);
+    assert_non_null(strstr(text, "25.00    0.50    (0.45..0.75)\n"));
+    free(text);
+}
+
+static void test_foot_says_whether_values_were_right(void **state)
+{
+    static const struct {
+        int64_t wrong;
+        const char *text;
+    } rows[] = {
+        { 0, "Out of bounds values : 0 OK" },
+        { 4, "Out of bounds values : 4 FAILED" },
+        { -1, "Out of bounds values : not checked" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *text = NULL;
+        size_t length = 0;
+        FILE *out = open_memstream(&text, &length);
+
+        assert_non_null(out);
+        bench_columns_foot(out, rows[i].wrong, 1.5);
+        assert_int_equal(fclose(out), 0);
+        assert_non_null(strstr(text, rows[i].text));
+        assert_non_null(strstr(text, "Avg bus bandwidth    : 1.5\n"));
+        free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json_members_in_order),
+        cmocka_unit_test(test_json_of_nothing),
+        cmocka_unit_test(test_json_escapes_text),
+        cmocka_unit_test(test_json_has_no_infinite_numbers),
+        cmocka_unit_test(test_json_that_does_not_fit_is_not_written),
+        cmocka_unit_test(test_columns_are_those_of_nccl_tests),
+        cmocka_unit_test(test_columns_show_what_was_not_done),
+        cmocka_unit_test(test_columns_show_the_comparison),
+        cmocka_unit_test(test_foot_says_whether_values_were_right),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/*
+ * The workloads against the published totals of their networks.
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "bench/core/workloads.h"
+#include "test/unit/unit.h"
+
+static void expect_totals(const char *name, size_t tensors, uint64_t elements)
+{
+    struct bench_workload workload;
+    uint64_t sum = 0;
+
+    assert_true(bench_workload_init(&workload, name));
+    for (size_t i = 0; i < workload.count; i++) {
+        sum += workload.tensors[i].count;
+    }
+
+    assert_string_equal(workload.name, name);
+    assert_int_equal(workload.count, tensors);
+    assert_int_equal(workload.elements, elements);
+    assert_int_equal(sum, elements);
+    bench_workload_fini(&workload);
+}
+
+static void test_totals_are_the_published_ones(void **state)
+{
+    (void)state;
+    expect_totals("resnet50", 161, 25557032);
+    expect_totals("bert-base", 199, 109482240);
+    expect_totals("bert-large", 391, 335141888);
+    expect_totals("gpt2", 148, 124439808);
+    expect_totals("small1000", 1000, 256000);
+}
+
+static uint64_t count_of(const struct bench_workload *workload, const char *name)
+{
+    for (size_t i = 0; i < workload->count; i++) {
+        if (strcmp(workload->tensors[i].name, name) == 0) {
+            return workload->tensors[i].count;
+        }
+    }
+    return 0;
+}
+
+static void test_shapes_of_known_layers(void **state)
+{
+    struct bench_workload workload;
+
+    (void)state;
+    assert_true(bench_workload_init(&workload, "resnet50"));
+    assert_int_equal(count_of(&workload, "resnet50/conv1.weight"), 64 * 3 * 7 * 7);
+    assert_int_equal(
+            count_of(&workload, "resnet50/layer4.0.downsample.0.weight"), 2048 * 1024);
+    assert_int_equal(count_of(&workload, "resnet50/fc.weight"), 1000 * 2048);
+    bench_workload_fini(&workload);
+    assert_true(bench_workload_init(&workload, "bert-large"));
+    assert_int_equal(count_of(&workload, "bert-large/encoder.23.intermediate.weight"),
+            4 * 1024 * 1024);
+    bench_workload_fini(&workload);
+    assert_true(bench_workload_init(&workload, "gpt2"));
+    assert_int_equal(
+            count_of(&workload, "gpt2/h.11.attn.c_attn.weight"), 3 * 768 * 768);
+    bench_workload_fini(&workload);
+}
+
+static void expect_good_names(const struct bench_workload *workload)
+{
+    for (size_t i = 0; i < workload->count; i++) {
+        const char *name = workload->tensors[i].name;
+
+        assert_true(strlen(name) < BENCH_TENSOR_NAME_MAX - 1);
+        for (size_t k = 0; k < i; k++) {
+            assert_string_not_equal(name, workload->tensors[k].name);
+        }
+    }
+}
+
+static void test_names_are_distinct_and_whole(void **state)
+{
+    (void)state;
+    for (size_t i = 0; bench_workload_names[i] != NULL; i++) {
+        struct bench_workload workload;
+
+        assert_true(bench_workload_init(&workload, bench_workload_names[i]));
+        expect_good_names(&workload);
+        bench_workload_fini(&workload);
+    }
+}
+
+static void test_unknown_name_is_refused(void **state)
+{
+    struct bench_workload workload = { .name = "untouched" };
+
+    (void)state;
+    assert_false(bench_workload_init(&workload, "resnet"));
+    assert_string_equal(workload.name, "untouched");
+}
+
+static void test_uniform_tensors(void **state)
+{
+    struct bench_workload workload;
+
+    (void)state;
+    assert_true(bench_workload_init_uniform(&workload, 3, 1000));
+    assert_int_equal(workload.count, 3);
+    assert_int_equal(workload.elements, 3000);
+    assert_string_not_equal(workload.tensors[0].name, workload.tensors[1].name);
+    bench_workload_fini(&workload);
+}
+
+static void test_layers_come_from_the_back(void **state)
+{
+    struct bench_workload workload;
+    size_t done;
+
+    (void)state;
+    assert_true(bench_workload_init(&workload, "resnet50"));
+    /* fc: weight and bias; then bn3 of the last block: two; then its convolution: one */
+    done = bench_workload_next_layer(&workload, 0);
+    assert_int_equal(done, 2);
+    done = bench_workload_next_layer(&workload, done);
+    assert_int_equal(done, 4);
+    done = bench_workload_next_layer(&workload, done);
+    assert_int_equal(done, 5);
+    assert_int_equal(bench_workload_next_layer(&workload, 161), 161);
+    /* 53 convolutions, each with its normalisation, and fc */
+    assert_int_equal(bench_workload_layers(&workload), 107);
+    bench_workload_fini(&workload);
+}
+
+static void test_tensors_without_layer_stand_alone(void **state)
+{
+    struct bench_workload workload;
+
+    (void)state;
+    assert_true(bench_workload_init(&workload, "small1000"));
+    assert_int_equal(bench_workload_layers(&workload), 1000);
+    bench_workload_fini(&workload);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_totals_are_the_published_ones),
+        cmocka_unit_test(test_shapes_of_known_layers),
+        cmocka_unit_test(test_names_are_distinct_and_whole),
+        cmocka_unit_test(test_unknown_name_is_refused),
+        cmocka_unit_test(test_uniform_tensors),
+        cmocka_unit_test(test_layers_come_from_the_back),
+        cmocka_unit_test(test_tensors_without_layer_stand_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,65 @@
+/*
+ * A few negotiators and the messages between them, for tests that play a scene step by
+ * step. Nothing is random; messages arrive in the order in which they were sent.
+ */
+#ifndef TUTTI_TEST_SCENE_H
+#define TUTTI_TEST_SCENE_H
+
+#include "core/negotiator.h"
+
+enum {
+    SCENE_RANKS_MAX = 8,
+    SCENE_ENDS_MAX = 64
+};
+
+struct scene_message {
+    struct scene_message *next;
+    int from, to;
+    size_t len;
+    uint8_t bytes[];
+};
+
+/** A submission that ended. */
+struct scene_end {
+    int rank;
+    const char *name; /* the request's cookie */
+    tutti_status status;
+    uint64_t turn;
+    char text[ERROR_TEXT_MAX];
+};
+
+struct scene {
+    int size;
+    struct negotiator ranks[SCENE_RANKS_MAX];
+    struct scene_message *first, *last; /* under way                           */
+    struct scene_end ends[SCENE_ENDS_MAX]; /* in the order in which they came     */
+    int end_count;
+    char stall[4096]; /* the last report                     */
+    int stall_rank; /* who made it                         */
+    int world_ranks[SCENE_RANKS_MAX];
+};
+
+/** All on one node; rank r is world rank 10 + r. False when out of memory. */
+bool scene_init(struct scene *scene, int size, int fanout, int capacity);
+void scene_fini(struct scene *scene);
+
+/** An allreduce of `count` float32 under a literal name, which must outlive it. */
+struct request scene_request(const char *name, int64_t count);
+/** Submits at one rank; no flush. */
+tutti_status scene_submit(struct scene *scene, int rank, const struct request *request);
+/** Flushes a rank and takes its actions and outcomes. */
+tutti_status scene_flush(struct scene *scene, int rank);
+/** Submits and flushes at one rank. */
+tutti_status scene_say(struct scene *scene, int rank, const struct request *request);
+/** Delivers the oldest message and flushes its receiver. */
+tutti_status scene_deliver(struct scene *scene);
+/** Delivers until nothing is under way. */
+tutti_status scene_run(struct scene *scene);
+/** Submits at all ranks and runs; fails the test unless it ends well everywhere. */
+void scene_all_ready(struct scene *scene, const struct request *request);
+/** Forgets the ends so far. */
+void scene_clear(struct scene *scene);
+/** How often a name ended with a status. */
+int scene_count(const struct scene *scene, const char *name, tutti_status status);
+
+#endif

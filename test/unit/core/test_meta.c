@@ -1,0 +1,302 @@
+/*
+ * Metadata: what makes two submissions different, in memory, on the wire and in words.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "core/meta.h"
+#include "test/unit/unit.h"
+
+static const int64_t shape[] = { 4, -1, INT64_C(5000000000) };
+static const int64_t other_shape[] = { 4, -1, 7 };
+
+static struct meta sample(void)
+{
+    return (struct meta){ .count = INT64_C(3000000000),
+        .dtype = TUTTI_BFLOAT16,
+        .op = TUTTI_AVERAGE,
+        .root = 3,
+        .prescale = 0.1,
+        .postscale = -2,
+        .group = UINT64_C(0xfedcba9876543210),
+        .group_size = 7,
+        .ndim = 3,
+        .dims = shape };
+}
+
+/* Each differs from the sample in one field. */
+static struct meta variation(int which)
+{
+    struct meta meta = sample();
+
+    switch (which) {
+    case 0:
+        meta.dtype = TUTTI_FLOAT16;
+        break;
+    case 1:
+        meta.dims = other_shape;
+        break;
+    case 2:
+        meta.count++;
+        break;
+    case 3:
+        meta.op = TUTTI_MAX;
+        break;
+    case 4:
+        meta.root = 0;
+        break;
+    case 5:
+        meta.prescale = 0.1000001;
+        break;
+    case 6:
+        meta.postscale = 2;
+        break;
+    case 7:
+        meta.group++;
+        break;
+    case 8:
+        meta.ndim = 0;
+        meta.dims = NULL;
+        break;
+    default:
+        meta.group = 0;
+        meta.group_size = 0;
+        break;
+    }
+    return meta;
+}
+
+enum {
+    VARIATIONS = 10
+};
+
+static void test_any_difference_makes_metadata_unequal(void **state)
+{
+    const struct meta a = sample();
+    const struct meta b = sample();
+
+    (void)state;
+    assert_true(meta_equal(&a, &b));
+    for (int i = 0; i < VARIATIONS; i++) {
+        const struct meta c = variation(i);
+
+        assert_false(meta_equal(&a, &c));
+        assert_false(meta_equal(&c, &a));
+    }
+}
+
+static void test_scale_factors_of_both_zeros_are_equal(void **state)
+{
+    struct meta a = sample();
+    struct meta b = sample();
+
+    (void)state;
+    a.prescale = 0.0;
+    b.prescale = -0.0;
+    assert_true(meta_equal(&a, &b));
+}
+
+static void test_a_difference_is_told_in_words(void **state)
+{
+    static const char *const expected[VARIATIONS][3] = {
+        { "dtype", "bfloat16", "float16" },
+        { "shape", "[4, -1, 5000000000]", "[4, -1, 7]" },
+        { "count", "3000000000", "3000000001" },
+        { "reduction", "average", "max" },
+        { "root", "3", "0" },
+        { "scale factors", "prescale 0.10000000000000001, postscale -2",
+                "prescale 0.10000009999999999, postscale -2" },
+        { "scale factors", "prescale 0.10000000000000001, postscale -2",
+                "prescale 0.10000000000000001, postscale 2" },
+        { "group", "one of 7 members (fedcba9876543210)",
+                "one of 7 members (fedcba9876543211)" },
+        { "shape", "[4, -1, 5000000000]", "none" },
+        { "group", "one of 7 members (fedcba9876543210)", "none" },
+    };
+    const struct meta a = sample();
+    char text_a[160];
+    char text_b[160];
+
+    (void)state;
+    for (int i = 0; i < VARIATIONS; i++) {
+        const struct meta b = variation(i);
+
+        assert_string_equal(
+                meta_difference(&a, &b, text_a, text_b, sizeof text_a), expected[i][0]);
+        assert_string_equal(text_a, expected[i][1]);
+        assert_string_equal(text_b, expected[i][2]);
+    }
+}
+
+static void test_a_long_shape_is_cut_to_the_room(void **state)
+{
+    struct meta a = sample();
+    struct meta b = variation(1);
+    char text_a[8];
+    char text_b[8];
+
+    (void)state;
+    (void)meta_difference(&a, &b, text_a, text_b, sizeof text_a);
+    assert_string_equal(text_a, "[4, -1,");
+    assert_string_equal(text_b, "[4, -1,");
+}
+
+static void test_a_copy_owns_its_shape(void **state)
+{
+    int64_t dims[] = { 1, 2 };
+    struct meta from = sample();
+    struct meta to;
+
+    (void)state;
+    from.dims = dims;
+    from.ndim = 2;
+    assert_true(meta_copy(&to, &from));
+    assert_true(meta_equal(&to, &from));
+    dims[0] = 9;
+    assert_int_equal(to.dims[0], 1);
+    meta_fini(&to);
+    assert_null(to.dims);
+    meta_fini(&to);
+}
+
+/* Writes and reads back. */
+static tutti_status round_trip(
+        const struct meta *meta, struct meta *back, int64_t **dims)
+{
+    struct wire_writer out = { .data = NULL };
+    struct wire_reader in;
+    size_t capacity = 0;
+    tutti_status status;
+
+    meta_put(&out, meta);
+    assert_false(out.failed);
+    wire_reader_init(&in, out.data, out.len);
+    status = meta_get(&in, back, dims, &capacity);
+    if (status == TUTTI_OK) {
+        assert_int_equal(wire_left(&in), 0);
+    }
+    wire_writer_fini(&out);
+    return status;
+}
+
+static void test_the_wire_keeps_everything(void **state)
+{
+    (void)state;
+    for (int i = -1; i < VARIATIONS; i++) {
+        const struct meta meta = i < 0 ? sample() : variation(i);
+        struct meta back;
+        int64_t *dims = NULL;
+
+        assert_int_equal(round_trip(&meta, &back, &dims), TUTTI_OK);
+        assert_true(meta_equal(&meta, &back));
+        mem_free(dims);
+    }
+}
+
+static void test_nonsense_from_the_wire_is_refused(void **state)
+{
+    struct meta bad[4] = { sample(), sample(), sample(), sample() };
+    struct meta back;
+    int64_t *dims = NULL;
+
+    (void)state;
+    bad[0].dtype = (tutti_dtype)99;
+    bad[1].op = (tutti_reduce_op)5;
+    bad[2].prescale = NAN;
+    bad[3].root = -1;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(round_trip(&bad[i], &back, &dims), TUTTI_ERR_PROTOCOL);
+    }
+    mem_free(dims);
+}
+
+static void test_truncated_metadata_is_refused(void **state)
+{
+    const struct meta meta = sample();
+    struct wire_writer out = { .data = NULL };
+    struct meta back;
+    int64_t *dims = NULL;
+    size_t capacity = 0;
+
+    (void)state;
+    meta_put(&out, &meta);
+    for (size_t len = 0; len < out.len; len++) {
+        struct wire_reader in;
+
+        wire_reader_init(&in, out.data, len);
+        assert_int_equal(meta_get(&in, &back, &dims, &capacity), TUTTI_ERR_PROTOCOL);
+    }
+    wire_writer_fini(&out);
+    mem_free(dims);
+}
+
+static void test_a_shape_longer_than_the_message_allocates_nothing(void **state)
+{
+    struct meta meta = sample();
+    struct wire_writer out = { .data = NULL };
+    struct wire_reader in;
+    int64_t *dims = NULL;
+    size_t capacity = 0;
+
+    (void)state;
+    meta.ndim = 0;
+    meta_put(&out, &meta);
+    out.len--; /* the number of dimensions, 0 */
+    wire_put_varint(&out, 1 << 19);
+    wire_reader_init(&in, out.data, out.len);
+    assert_int_equal(meta_get(&in, &meta, &dims, &capacity), TUTTI_ERR_PROTOCOL);
+    assert_null(dims);
+    wire_writer_fini(&out);
+}
+
+static void test_no_memory_for_a_shape_is_not_called_malformed(void **state)
+{
+    const struct meta meta = sample();
+    struct wire_writer out = { .data = NULL };
+    struct wire_reader in;
+    struct meta back;
+    int64_t *dims = NULL;
+    size_t capacity = 0;
+
+    (void)state;
+    meta_put(&out, &meta);
+    wire_reader_init(&in, out.data, out.len);
+    mem_fail_at(1);
+    assert_int_equal(meta_get(&in, &back, &dims, &capacity), TUTTI_ERR_NO_MEMORY);
+    mem_fail_at(0);
+    wire_writer_fini(&out);
+}
+
+static void test_internal_collectives_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(meta_collective_name(TUTTI_BROADCAST), "broadcast");
+    assert_string_equal(meta_collective_name(META_FINALIZE), "finalize");
+    assert_string_equal(meta_collective_name(META_SET_CREATE), "process set creation");
+    assert_string_equal(meta_collective_name(META_SET_DESTROY), "process set removal");
+    assert_true(meta_collective_is_valid(TUTTI_BARRIER));
+    assert_true(meta_collective_is_valid(META_SET_CREATE));
+    assert_true(meta_collective_is_valid(META_FINALIZE));
+    assert_false(meta_collective_is_valid(META_FINALIZE + 1));
+    assert_false(meta_collective_is_valid(META_SET_CREATE - 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_difference_makes_metadata_unequal),
+        cmocka_unit_test(test_scale_factors_of_both_zeros_are_equal),
+        cmocka_unit_test(test_a_difference_is_told_in_words),
+        cmocka_unit_test(test_a_long_shape_is_cut_to_the_room),
+        cmocka_unit_test(test_a_copy_owns_its_shape),
+        cmocka_unit_test(test_the_wire_keeps_everything),
+        cmocka_unit_test(test_nonsense_from_the_wire_is_refused),
+        cmocka_unit_test(test_truncated_metadata_is_refused),
+        cmocka_unit_test(test_a_shape_longer_than_the_message_allocates_nothing),
+        cmocka_unit_test(test_no_memory_for_a_shape_is_not_called_malformed),
+        cmocka_unit_test(test_internal_collectives_have_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,861 @@
+/*
+ * The negotiator in small scenes: what is logged, when, and in which words.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "core/negotiator.h"
+#include "core/protocol.h"
+#include "scene.h"
+#include "test/unit/unit.h"
+
+/* Two ranks, or four in a chain of 0 - (1 - 3), 2, with room for `capacity` numbers. */
+static struct scene *begin(int size, int capacity)
+{
+    static struct scene scene;
+
+    assert_true(scene_init(&scene, size, 2, capacity));
+    return &scene;
+}
+
+/* The first end at a rank that has no OK status. */
+static const struct scene_end *first_failure(const struct scene *scene, int rank)
+{
+    for (int i = 0; i < scene->end_count; i++) {
+        if (scene->ends[i].rank == rank && scene->ends[i].status != TUTTI_OK) {
+            return &scene->ends[i];
+        }
+    }
+    fail();
+    return NULL;
+}
+
+/* Lets time pass at one rank and looks for stalls there. */
+static tutti_status tick(struct scene *scene, int rank, int64_t now_ns)
+{
+    tutti_status status;
+
+    scene->ranks[rank].now_ns = now_ns;
+    status = negotiator_tick(&scene->ranks[rank]);
+    return status == TUTTI_OK ? scene_flush(scene, rank) : status;
+}
+
+/* --------------------------------------------------------------- agreement */
+
+static void test_a_tensor_is_ready_when_all_have_submitted_it(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    for (int r = 3; r > 0; r--) {
+        assert_int_equal(scene_say(s, r, &x), TUTTI_OK);
+        assert_int_equal(scene_run(s), TUTTI_OK);
+        assert_int_equal(s->end_count, 0);
+    }
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_OK), 4);
+    scene_fini(s);
+}
+
+static void test_a_set_of_one_agrees_with_itself(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(1, 10);
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        scene_all_ready(s, &x);
+    }
+    assert_null(s->first);
+    scene_fini(s);
+}
+
+static void test_the_third_use_of_a_name_goes_by_number(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        scene_all_ready(s, &x);
+    }
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(s->ranks[r].by_name_count, 2);
+        assert_int_equal(s->ranks[r].by_number_count, 3);
+    }
+    scene_fini(s);
+}
+
+static void test_without_capacity_every_use_goes_by_name(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 0);
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        scene_all_ready(s, &x);
+    }
+    assert_int_equal(s->ranks[1].by_name_count, 5);
+    scene_fini(s);
+}
+
+static void test_internal_collectives_get_no_number(void **state)
+{
+    struct request last = scene_request("finalize", 0);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    last.collective = META_FINALIZE;
+    last.hash = request_hash(last.collective, last.name, last.name_len);
+    for (int i = 0; i < 3; i++) {
+        scene_all_ready(s, &last);
+    }
+    assert_int_equal(s->ranks[1].by_number_count, 0);
+    scene_fini(s);
+}
+
+static void test_collectives_of_one_name_are_apart(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct request b = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    b.collective = TUTTI_BROADCAST;
+    b.hash = request_hash(b.collective, b.name, b.name_len);
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 1, &b), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(s->end_count, 0);
+
+    assert_int_equal(scene_say(s, 0, &b), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(s->end_count, 2);
+    scene_fini(s);
+}
+
+static void test_what_is_complete_at_one_moment_is_one_turn(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request y = scene_request("y", 5);
+    const struct request z = scene_request("z", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    assert_int_equal(scene_submit(s, 1, &x), TUTTI_OK);
+    assert_int_equal(scene_submit(s, 1, &y), TUTTI_OK);
+    assert_int_equal(scene_say(s, 1, &z), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(scene_submit(s, 0, &y), TUTTI_OK);
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 0, &z), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(s->end_count, 6);
+    assert_int_equal(s->ends[0].turn, s->ends[1].turn);
+    assert_true(s->ends[2].turn > s->ends[1].turn);
+    assert_string_equal(s->ends[0].name, "y");
+    assert_string_equal(s->ends[3].name, "y");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(s->ends[i + 3].turn, s->ends[i].turn);
+    }
+    scene_fini(s);
+}
+
+static void test_the_oldest_number_is_retired_when_room_is_short(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request y = scene_request("y", 5);
+    struct scene *s = begin(4, 1);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    assert_int_equal(s->ranks[3].numbers.count, 1);
+    scene_all_ready(s, &y);
+    scene_all_ready(s, &y);
+    scene_all_ready(s, &y);
+    scene_all_ready(s, &x);
+
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(s->ranks[r].numbers.count, 1);
+        assert_int_equal(s->ranks[r].by_number_count, 1);
+    }
+    scene_fini(s);
+}
+
+static void test_a_number_that_is_retired_while_held_is_announced_by_name(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request y = scene_request("y", 5);
+    struct scene *s = begin(4, 1);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &y);
+    /* Rank 1 holds the number of x that rank 3 announces. */
+    assert_int_equal(scene_say(s, 3, &x), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    /* The second use of y takes the only number. */
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(scene_say(s, r, &y), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(scene_count(s, "y", TUTTI_OK), 4);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(scene_say(s, r, &x), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_OK), 4);
+    scene_fini(s);
+}
+
+static void test_metadata_may_change_when_it_changes_everywhere(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request longer = scene_request("x", 6);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &longer);
+    assert_int_equal(s->ranks[2].numbers.count, 0);
+    scene_all_ready(s, &longer);
+    scene_all_ready(s, &longer);
+
+    assert_int_equal(s->ranks[2].by_number_count, 2);
+    scene_fini(s);
+}
+
+static void test_the_steady_state_allocates_nothing(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    uint64_t before;
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        scene_all_ready(s, &x);
+    }
+    before = mem_alloc_count();
+    for (int i = 0; i < 10; i++) {
+        scene_all_ready(s, &x);
+    }
+    assert_int_equal(mem_alloc_count(), before);
+    scene_fini(s);
+}
+
+static void test_names_used_once_are_forgotten_in_the_end(void **state)
+{
+    enum {
+        NAMES = 6000
+    };
+    static char names[NAMES][16];
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    for (int i = 0; i < NAMES; i++) {
+        struct request once;
+
+        (void)snprintf(names[i], sizeof names[i], "n%d", i);
+        once = scene_request(names[i], 1);
+        scene_all_ready(s, &once);
+    }
+    assert_true(s->ranks[0].names.count <= 4096);
+    assert_true(s->ranks[1].names.count <= 4096);
+    scene_fini(s);
+}
+
+/* ---------------------------------------------------------------- mismatch */
+
+static void test_a_mismatch_names_ranks_and_values_everywhere(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request odd = scene_request("x", 6);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(scene_say(s, r, r == 2 ? &odd : &x), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 4);
+    for (int r = 0; r < 4; r++) {
+        const char *text = first_failure(s, r)->text;
+
+        assert_non_null(strstr(text, "allreduce \"x\": count differs: "));
+        assert_non_null(strstr(text, "ranks 10-11, 13 gave 5"));
+        assert_non_null(strstr(text, "rank 12 gave 6"));
+    }
+    scene_all_ready(s, &x);
+    scene_fini(s);
+}
+
+static void test_a_rank_that_departs_from_a_number_is_found_out(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request odd = scene_request("x", 6);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    /* Rank 1 already holds the numbers of itself when the name of rank 3 passes. */
+    assert_int_equal(scene_say(s, 1, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 3, &odd), TUTTI_OK);
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 2, &x), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 4);
+    assert_string_equal(first_failure(s, 3)->text,
+            "allreduce \"x\": count differs: ranks 10-12 gave 5, rank 13 gave 6; give "
+            "the "
+            "same on all ranks or use different names");
+    scene_all_ready(s, &x);
+    assert_int_equal(s->ranks[3].by_number_count, 1);
+    scene_fini(s);
+}
+
+static void test_more_than_two_opinions_are_mentioned(void **state)
+{
+    struct scene *s = begin(3, 10);
+
+    (void)state;
+    for (int r = 0; r < 3; r++) {
+        const struct request x = scene_request("x", 5 + r);
+
+        assert_int_equal(scene_say(s, r, &x), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_string_equal(first_failure(s, 1)->text,
+            "allreduce \"x\": count differs: rank 10 gave 5, rank 11 gave 6, others "
+            "gave "
+            "yet others; give the same on all ranks or use different names");
+    scene_fini(s);
+}
+
+/* ------------------------------------------------------------------ cancel */
+
+static void test_a_cancellation_fails_the_tensor_everywhere(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    assert_int_equal(scene_say(s, 3, &x), TUTTI_OK);
+    assert_int_equal(negotiator_cancel(&s->ranks[3], &x), TUTTI_OK);
+    assert_int_equal(scene_flush(s, 3), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(scene_say(s, r, &x), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_ERR_CANCELLED), 4);
+    assert_string_equal(
+            first_failure(s, 0)->text, "allreduce \"x\" was cancelled by rank 13");
+    scene_all_ready(s, &x);
+    scene_fini(s);
+}
+
+static void test_a_cancellation_counts_before_a_held_number_arrives(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    assert_int_equal(scene_say(s, 3, &x), TUTTI_OK);
+    assert_int_equal(negotiator_cancel(&s->ranks[3], &x), TUTTI_OK);
+    assert_int_equal(scene_flush(s, 3), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(scene_say(s, r, &x), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_ERR_CANCELLED), 4);
+    scene_fini(s);
+}
+
+static void test_a_late_cancellation_does_not_hit_the_next_round(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    assert_int_equal(scene_say(s, 1, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(scene_deliver(s), TUTTI_OK);
+    /* Decided at rank 0, but rank 1 does not know yet. */
+    assert_int_equal(negotiator_cancel(&s->ranks[1], &x), TUTTI_OK);
+    assert_int_equal(scene_flush(s, 1), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_OK), 2);
+    scene_all_ready(s, &x);
+    scene_fini(s);
+}
+
+static void test_cancelling_what_has_an_outcome_does_nothing(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    assert_int_equal(negotiator_cancel(&s->ranks[1], &x), TUTTI_OK);
+    assert_false(negotiator_is_dirty(&s->ranks[1]));
+    scene_fini(s);
+}
+
+/* ------------------------------------------------------------------ groups */
+
+static struct request member_of(const char *name, uint64_t group, uint32_t size)
+{
+    struct request request = scene_request(name, 5);
+
+    request.meta.group = group;
+    request.meta.group_size = size;
+    return request;
+}
+
+static void test_a_group_is_logged_together(void **state)
+{
+    const struct request x = member_of("x", 77, 2);
+    const struct request y = member_of("y", 77, 2);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        scene_clear(s);
+        assert_int_equal(scene_submit(s, 1, &x), TUTTI_OK);
+        assert_int_equal(scene_say(s, 1, &y), TUTTI_OK);
+        assert_int_equal(scene_say(s, 0, &y), TUTTI_OK);
+        assert_int_equal(scene_run(s), TUTTI_OK);
+        assert_int_equal(s->end_count, 0);
+        assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+        assert_int_equal(scene_run(s), TUTTI_OK);
+
+        assert_int_equal(s->end_count, 4);
+        assert_int_equal(s->ends[0].turn, s->ends[1].turn);
+    }
+    assert_int_equal(s->ranks[0].groups.count, 0);
+    scene_fini(s);
+}
+
+static void test_a_group_fails_with_any_of_its_members(void **state)
+{
+    const struct request x = member_of("x", 77, 2);
+    const struct request y = member_of("y", 77, 2);
+    struct request odd = member_of("y", 77, 2);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    odd.meta.dtype = TUTTI_INT8;
+    assert_int_equal(scene_submit(s, 0, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 0, &y), TUTTI_OK);
+    assert_int_equal(scene_submit(s, 1, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 1, &odd), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 2);
+    assert_int_equal(scene_count(s, "y", TUTTI_ERR_MISMATCH), 2);
+    assert_string_equal(s->ends[1].text,
+            "allreduce \"x\" failed with its group: allreduce \"y\": dtype differs: "
+            "rank "
+            "10 gave float32, rank 11 gave int8; give the same on all ranks or use "
+            "different names");
+    scene_fini(s);
+}
+
+static void test_groups_of_different_members_fail_as_a_whole(void **state)
+{
+    const struct request x = member_of("x", 77, 2);
+    const struct request y = member_of("y", 77, 2);
+    const struct request smaller = member_of("x", 88, 1);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    assert_int_equal(scene_submit(s, 1, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 1, &y), TUTTI_OK);
+    assert_int_equal(scene_say(s, 0, &smaller), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 2);
+    assert_int_equal(scene_count(s, "y", TUTTI_ERR_MISMATCH), 1);
+    assert_int_equal(s->ranks[0].active.count, 0);
+    scene_fini(s);
+}
+
+/* The numbers of a group of which some member was never announced are still held. */
+static void test_a_failed_group_takes_back_its_numbers(void **state)
+{
+    const struct request x = member_of("x", 77, 2);
+    const struct request y = member_of("y", 77, 2);
+    const struct request alone = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (int r = 0; r < 4; r++) {
+            assert_int_equal(scene_submit(s, r, &x), TUTTI_OK);
+            assert_int_equal(scene_say(s, r, &y), TUTTI_OK);
+        }
+        assert_int_equal(scene_run(s), TUTTI_OK);
+    }
+    scene_clear(s);
+    assert_int_equal(scene_submit(s, 3, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 3, &y), TUTTI_OK);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(scene_say(s, r, &alone), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 4);
+    assert_int_equal(scene_count(s, "y", TUTTI_ERR_MISMATCH), 1);
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(s->ranks[r].active.count, 0);
+        assert_int_equal(s->ranks[r].numbers.count, 0);
+    }
+    scene_all_ready(s, &alone);
+    scene_fini(s);
+}
+
+/* ------------------------------------------------------------------ stalls */
+
+static void test_the_coordinator_names_who_is_missing(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request y = scene_request("y", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(scene_say(s, r, &x), TUTTI_OK);
+    }
+    assert_int_equal(scene_say(s, 0, &y), TUTTI_OK);
+    assert_int_equal(scene_say(s, 1, &y), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(tick(s, 0, 1000), TUTTI_OK);
+    assert_string_equal(s->stall, "");
+    assert_int_equal(tick(s, 0, 1001), TUTTI_OK);
+
+    assert_string_equal(s->stall,
+            "stalled for 1e-06 s: rank 12 has not submitted allreduce \"y\"; rank 13 "
+            "has "
+            "not submitted allreduce \"x\", allreduce \"y\"");
+    s->stall[0] = '\0';
+    assert_int_equal(tick(s, 0, 2000), TUTTI_OK);
+    assert_string_equal(s->stall, "");
+    assert_int_equal(tick(s, 0, 2001), TUTTI_OK);
+    assert_string_not_equal(s->stall, "");
+    scene_fini(s);
+}
+
+static void test_a_report_waits_until_held_numbers_were_passed_on(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    /* Rank 1 holds its own number: rank 3 is missing. */
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(scene_say(s, r, &x), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(tick(s, 0, 1001), TUTTI_OK);
+    assert_string_equal(s->stall, "");
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(tick(s, 0, 1251), TUTTI_OK);
+
+    assert_string_equal(s->stall,
+            "stalled for 1.25e-06 s: rank 13 has not submitted allreduce \"x\"");
+    assert_int_equal(scene_say(s, 3, &x), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(scene_count(s, "x", TUTTI_OK), 4);
+    scene_fini(s);
+}
+
+static void test_nothing_is_said_of_ranks_below_a_missing_one(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    /* What rank 3 says lies at rank 1, which sleeps. */
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 2, &x), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(scene_say(s, 3, &x), TUTTI_OK);
+    assert_int_equal(tick(s, 0, 1001), TUTTI_OK);
+
+    assert_string_equal(
+            s->stall, "stalled for 1e-06 s: rank 11 has not submitted allreduce \"x\"");
+    scene_fini(s);
+}
+
+static void test_a_sleeping_parent_is_reported_by_its_children(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    assert_int_equal(scene_say(s, 1, &x), TUTTI_OK);
+    assert_int_equal(tick(s, 1, 1001), TUTTI_OK);
+    assert_string_equal(s->stall, "");
+    assert_int_equal(tick(s, 1, 1251), TUTTI_OK);
+
+    assert_int_equal(s->stall_rank, 1);
+    assert_string_equal(s->stall,
+            "stalled for 1.25e-06 s: rank 10 gives no sign of life and so has not "
+            "submitted allreduce \"x\"");
+    scene_fini(s);
+}
+
+static void test_a_parent_that_is_awake_confesses(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    assert_int_equal(scene_say(s, 3, &x), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(tick(s, 3, 1001), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+
+    assert_int_equal(s->stall_rank, 3);
+    assert_string_equal(
+            s->stall, "stalled for 1e-06 s: rank 11 has not submitted allreduce \"x\"");
+    scene_fini(s);
+}
+
+static void test_a_parent_that_waits_too_keeps_its_children_quiet(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    assert_int_equal(scene_say(s, 3, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 1, &x), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(tick(s, 3, 1001), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+    assert_int_equal(tick(s, 3, 1500), TUTTI_OK);
+
+    assert_string_equal(s->stall, "");
+    scene_fini(s);
+}
+
+static void test_long_lists_in_a_report_are_cut(void **state)
+{
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g" };
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        const struct request x = scene_request(names[i], 5);
+
+        assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    }
+    assert_int_equal(tick(s, 0, 1001), TUTTI_OK);
+
+    assert_string_equal(s->stall,
+            "stalled for 1e-06 s: rank 11 has not submitted allreduce \"a\", allreduce "
+            "\"b\", allreduce \"c\", allreduce \"d\", allreduce \"e\" and 2 more");
+    scene_fini(s);
+}
+
+static void test_a_stall_can_fail_the_context(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    s->ranks[0].config.stall_fail_ns = 3000;
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(tick(s, 0, 3000), TUTTI_OK);
+    assert_int_equal(tick(s, 0, 3001), TUTTI_ERR_TIMEOUT);
+    assert_string_equal(tutti_last_error(),
+            "allreduce \"x\" was not submitted by all ranks within stall_fail_s = "
+            "3e-06 s");
+    scene_fini(s);
+}
+
+static void test_the_next_tick_is_when_something_may_be_due(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    assert_true(negotiator_next_tick(&s->ranks[0]) == INT64_MAX);
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(negotiator_next_tick(&s->ranks[0]), 1001);
+    assert_int_equal(tick(s, 0, 1100), TUTTI_OK);
+    assert_int_equal(negotiator_next_tick(&s->ranks[0]), 1350);
+    s->ranks[0].config.stall_ns = 0;
+    assert_true(negotiator_next_tick(&s->ranks[0]) == INT64_MAX);
+    scene_fini(s);
+}
+
+/* ---------------------------------------------------------- broken peers */
+
+static tutti_status receive(
+        struct scene *s, int to, int from, const uint8_t *bytes, size_t len)
+{
+    return negotiator_receive(&s->ranks[to], from, bytes, len);
+}
+
+static void test_messages_from_the_wrong_side_are_refused(void **state)
+{
+    const uint8_t announce[] = { KIND_ANNOUNCE };
+    const uint8_t log[] = { KIND_LOG, 0, 0, 0, 0, 0, 0, 0, 0 };
+    const uint8_t unknown[] = { 77 };
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    assert_int_equal(receive(s, 1, 0, announce, sizeof announce), TUTTI_ERR_PROTOCOL);
+    assert_int_equal(receive(s, 1, 2, announce, sizeof announce), TUTTI_ERR_PROTOCOL);
+    assert_int_equal(receive(s, 1, 3, log, sizeof log), TUTTI_ERR_PROTOCOL);
+    assert_int_equal(receive(s, 1, 0, unknown, sizeof unknown), TUTTI_ERR_PROTOCOL);
+    assert_int_equal(receive(s, 1, 0, NULL, 0), TUTTI_ERR_PROTOCOL);
+    assert_int_equal(receive(s, 1, 99, announce, sizeof announce), TUTTI_ERR_PROTOCOL);
+    scene_fini(s);
+}
+
+static void test_a_rank_may_speak_only_for_those_below_it(void **state)
+{
+    /* Rank 2 claims to pass on a number of rank 3, which is below rank 1. */
+    const uint8_t number[] = { KIND_ANNOUNCE, ITEM_NUMBERS, 3, 1, 1 };
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(4, 10);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    assert_int_equal(receive(s, 0, 2, number, sizeof number), TUTTI_ERR_PROTOCOL);
+    scene_fini(s);
+}
+
+static void test_a_number_never_given_is_refused(void **state)
+{
+    const uint8_t number[] = { KIND_ANNOUNCE, ITEM_NUMBERS, 1, 1, 1 };
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    assert_int_equal(receive(s, 0, 1, number, sizeof number), TUTTI_ERR_PROTOCOL);
+    scene_fini(s);
+}
+
+static void test_a_repeated_announcement_is_refused(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(3, 10);
+
+    (void)state;
+    assert_int_equal(scene_say(s, 1, &x), TUTTI_OK);
+    assert_int_equal(receive(s, 0, 1, s->first->bytes, s->first->len), TUTTI_OK);
+    assert_int_equal(
+            receive(s, 0, 1, s->first->bytes, s->first->len), TUTTI_ERR_PROTOCOL);
+    assert_string_equal(tutti_last_error(), "rank 11 announced \"x\" twice");
+    scene_fini(s);
+}
+
+static void test_a_gap_in_the_log_is_noticed(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    assert_int_equal(scene_say(s, 1, &x), TUTTI_OK);
+    assert_int_equal(scene_say(s, 0, &x), TUTTI_OK);
+    assert_int_equal(scene_deliver(s), TUTTI_OK);
+    s->first->bytes[1] = 1; /* the index */
+    assert_int_equal(scene_deliver(s), TUTTI_ERR_PROTOCOL);
+    scene_fini(s);
+}
+
+static void test_a_decision_about_something_not_submitted_is_refused(void **state)
+{
+    const uint8_t log[] = { KIND_LOG, 2, 0, 0, 0, 0, 0, 0, 0, ENTRY_NUMBERS, 1, 1 };
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &x);
+    assert_int_equal(receive(s, 1, 0, log, sizeof log), TUTTI_ERR_PROTOCOL);
+    scene_fini(s);
+}
+
+static void test_submitting_a_name_in_flight_is_an_internal_error(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    struct scene *s = begin(2, 10);
+
+    (void)state;
+    assert_int_equal(scene_submit(s, 1, &x), TUTTI_OK);
+    assert_int_equal(scene_submit(s, 1, &x), TUTTI_ERR_INTERNAL);
+    scene_fini(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_tensor_is_ready_when_all_have_submitted_it),
+        cmocka_unit_test(test_a_set_of_one_agrees_with_itself),
+        cmocka_unit_test(test_the_third_use_of_a_name_goes_by_number),
+        cmocka_unit_test(test_without_capacity_every_use_goes_by_name),
+        cmocka_unit_test(test_internal_collectives_get_no_number),
+        cmocka_unit_test(test_collectives_of_one_name_are_apart),
+        cmocka_unit_test(test_what_is_complete_at_one_moment_is_one_turn),
+        cmocka_unit_test(test_the_oldest_number_is_retired_when_room_is_short),
+        cmocka_unit_test(test_a_number_that_is_retired_while_held_is_announced_by_name),
+        cmocka_unit_test(test_metadata_may_change_when_it_changes_everywhere),
+        cmocka_unit_test(test_the_steady_state_allocates_nothing),
+        cmocka_unit_test(test_names_used_once_are_forgotten_in_the_end),
+        cmocka_unit_test(test_a_mismatch_names_ranks_and_values_everywhere),
+        cmocka_unit_test(test_a_rank_that_departs_from_a_number_is_found_out),
+        cmocka_unit_test(test_more_than_two_opinions_are_mentioned),
+        cmocka_unit_test(test_a_cancellation_fails_the_tensor_everywhere),
+        cmocka_unit_test(test_a_cancellation_counts_before_a_held_number_arrives),
+        cmocka_unit_test(test_a_late_cancellation_does_not_hit_the_next_round),
+        cmocka_unit_test(test_cancelling_what_has_an_outcome_does_nothing),
+        cmocka_unit_test(test_a_group_is_logged_together),
+        cmocka_unit_test(test_a_group_fails_with_any_of_its_members),
+        cmocka_unit_test(test_groups_of_different_members_fail_as_a_whole),
+        cmocka_unit_test(test_a_failed_group_takes_back_its_numbers),
+        cmocka_unit_test(test_the_coordinator_names_who_is_missing),
+        cmocka_unit_test(test_a_report_waits_until_held_numbers_were_passed_on),
+        cmocka_unit_test(test_nothing_is_said_of_ranks_below_a_missing_one),
+        cmocka_unit_test(test_a_sleeping_parent_is_reported_by_its_children),
+        cmocka_unit_test(test_a_parent_that_is_awake_confesses),
+        cmocka_unit_test(test_a_parent_that_waits_too_keeps_its_children_quiet),
+        cmocka_unit_test(test_long_lists_in_a_report_are_cut),
+        cmocka_unit_test(test_a_stall_can_fail_the_context),
+        cmocka_unit_test(test_the_next_tick_is_when_something_may_be_due),
+        cmocka_unit_test(test_messages_from_the_wrong_side_are_refused),
+        cmocka_unit_test(test_a_rank_may_speak_only_for_those_below_it),
+        cmocka_unit_test(test_a_number_never_given_is_refused),
+        cmocka_unit_test(test_a_repeated_announcement_is_refused),
+        cmocka_unit_test(test_a_gap_in_the_log_is_noticed),
+        cmocka_unit_test(test_a_decision_about_something_not_submitted_is_refused),
+        cmocka_unit_test(test_submitting_a_name_in_flight_is_an_internal_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/*
+ * The planner: which tensors of a turn share a batch.
+ */
+#include "base/mem.h"
+#include "core/planner.h"
+#include "test/unit/unit.h"
+
+static const struct planner_limits limits = { .batch_bytes = 100, .tensor_bytes = 60 };
+
+static struct planner_item item(tutti_dtype dtype, size_t bytes)
+{
+    return (struct planner_item){ .collective = TUTTI_ALLREDUCE,
+        .meta = { .dtype = dtype, .op = TUTTI_SUM, .prescale = 1, .postscale = 1 },
+        .bytes = bytes,
+        .batch = 999 };
+}
+
+static struct planner_item grouped(tutti_dtype dtype, size_t bytes, uint64_t group)
+{
+    struct planner_item result = item(dtype, bytes);
+
+    result.meta.group = group;
+    return result;
+}
+
+/* Plans and compares with the expected batch of each item. */
+static void expect(const struct planner_limits *with, struct planner_item *items,
+        const size_t *batches, size_t count)
+{
+    struct planner planner = { .batches = NULL };
+    size_t batch_count = 0;
+    size_t most = 0;
+
+    assert_true(planner_plan(&planner, with, items, count, &batch_count));
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(items[i].batch, batches[i]);
+        most = batches[i] > most ? batches[i] : most;
+    }
+    assert_int_equal(batch_count, count > 0 ? most + 1 : 0);
+    planner_fini(&planner);
+}
+
+static void test_nothing_ready_makes_no_batches(void **state)
+{
+    struct planner_item none = item(TUTTI_FLOAT32, 4);
+
+    (void)state;
+    expect(&limits, &none, NULL, 0);
+}
+
+static void test_small_tensors_fill_a_batch_to_its_limit(void **state)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 40), item(TUTTI_FLOAT32, 60),
+        item(TUTTI_FLOAT32, 1) };
+
+    (void)state;
+    expect(&limits, items, (const size_t[]){ 0, 0, 1 }, 3);
+}
+
+static void test_large_tensors_are_launched_alone(void **state)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT32, 61),
+        item(TUTTI_FLOAT32, 1000), item(TUTTI_FLOAT32, 10) };
+
+    (void)state;
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 0 }, 4);
+}
+
+static void test_a_tensor_looks_past_batches_of_other_keys(void **state)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT16, 10),
+        item(TUTTI_INT8, 10), item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT16, 10) };
+
+    (void)state;
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 0, 1 }, 5);
+}
+
+static void test_a_smaller_tensor_fits_into_an_earlier_batch(void **state)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 60), item(TUTTI_FLOAT32, 50),
+        item(TUTTI_FLOAT32, 40) };
+
+    (void)state;
+    expect(&limits, items, (const size_t[]){ 0, 1, 1 }, 3);
+}
+
+static void test_every_part_of_the_key_separates(void **state)
+{
+    struct planner_item items[7];
+
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        items[i] = item(TUTTI_FLOAT32, 4);
+    }
+    items[1].collective = TUTTI_BROADCAST;
+    items[2].meta.op = TUTTI_AVERAGE;
+    items[3].meta.root = 1;
+    items[4].meta.prescale = 0.5;
+    items[5].meta.postscale = 0.5;
+    items[6].meta.group = 1;
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 3, 4, 5, 6 }, 7);
+}
+
+static void test_a_group_shares_a_batch_whatever_its_size(void **state)
+{
+    struct planner_item items[] = { grouped(TUTTI_FLOAT32, 500, 1),
+        grouped(TUTTI_FLOAT16, 90, 1), grouped(TUTTI_FLOAT32, 90, 1),
+        grouped(TUTTI_FLOAT32, 90, 2) };
+    const struct planner_limits no_fusion = { .batch_bytes = 0, .tensor_bytes = 60 };
+
+    (void)state;
+    expect(&limits, items, (const size_t[]){ 0, 1, 0, 2 }, 4);
+    expect(&no_fusion, items, (const size_t[]){ 0, 1, 0, 2 }, 4);
+}
+
+static void test_a_group_of_many_keys_is_not_torn(void **state)
+{
+    enum {
+        KEYS = 40
+    };
+    struct planner_item items[2 * KEYS];
+    size_t batches[2 * KEYS];
+
+    (void)state;
+    for (int i = 0; i < 2 * KEYS; i++) {
+        items[i] = grouped(TUTTI_FLOAT32, 4, 7);
+        items[i].meta.root = i % KEYS;
+        batches[i] = (size_t)(i % KEYS);
+    }
+    expect(&limits, items, batches, (size_t)2 * KEYS);
+}
+
+static void test_without_fusion_every_tensor_is_alone(void **state)
+{
+    const struct planner_limits off = { .batch_bytes = 0, .tensor_bytes = 60 };
+    const struct planner_limits one = { .batch_bytes = 1, .tensor_bytes = 60 };
+    struct planner_item items[] = { item(TUTTI_INT8, 1), item(TUTTI_INT8, 1) };
+
+    (void)state;
+    expect(&off, items, (const size_t[]){ 0, 1 }, 2);
+    expect(&one, items, (const size_t[]){ 0, 1 }, 2);
+}
+
+static void test_the_look_back_is_bounded(void **state)
+{
+    enum {
+        OTHERS = 16
+    };
+    struct planner_item items[OTHERS + 2];
+    size_t batches[OTHERS + 2];
+
+    (void)state;
+    for (size_t i = 0; i < OTHERS + 2; i++) {
+        items[i] = item(TUTTI_FLOAT32, 4);
+        items[i].meta.root = i == 0 || i == OTHERS + 1 ? 0 : (int)i;
+        batches[i] = i;
+    }
+    expect(&limits, items, batches, OTHERS + 2);
+    batches[OTHERS] = 0;
+    items[OTHERS].meta.root = 0;
+    expect(&limits, items, batches, OTHERS + 1);
+}
+
+static void test_sizes_near_the_largest_do_not_wrap(void **state)
+{
+    const struct planner_limits huge = { .batch_bytes = SIZE_MAX / 2,
+        .tensor_bytes = SIZE_MAX };
+    struct planner_item items[] = { item(TUTTI_INT8, SIZE_MAX / 2),
+        item(TUTTI_INT8, SIZE_MAX - 1), item(TUTTI_INT8, 1) };
+
+    (void)state;
+    expect(&huge, items, (const size_t[]){ 0, 1, 2 }, 3);
+}
+
+static void test_running_out_of_memory_is_reported(void **state)
+{
+    struct planner planner = { .batches = NULL };
+    struct planner_item one = item(TUTTI_INT8, 1);
+    size_t count;
+
+    (void)state;
+    mem_fail_at(1);
+    assert_false(planner_plan(&planner, &limits, &one, 1, &count));
+    mem_fail_at(0);
+    assert_true(planner_plan(&planner, &limits, &one, 1, &count));
+    assert_int_equal(count, 1);
+    planner_fini(&planner);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_ready_makes_no_batches),
+        cmocka_unit_test(test_small_tensors_fill_a_batch_to_its_limit),
+        cmocka_unit_test(test_large_tensors_are_launched_alone),
+        cmocka_unit_test(test_a_tensor_looks_past_batches_of_other_keys),
+        cmocka_unit_test(test_a_smaller_tensor_fits_into_an_earlier_batch),
+        cmocka_unit_test(test_every_part_of_the_key_separates),
+        cmocka_unit_test(test_a_group_shares_a_batch_whatever_its_size),
+        cmocka_unit_test(test_a_group_of_many_keys_is_not_torn),
+        cmocka_unit_test(test_without_fusion_every_tensor_is_alone),
+        cmocka_unit_test(test_the_look_back_is_bounded),
+        cmocka_unit_test(test_sizes_near_the_largest_do_not_wrap),
+        cmocka_unit_test(test_running_out_of_memory_is_reported),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

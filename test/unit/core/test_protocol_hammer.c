@@ -1,0 +1,270 @@
+/*
+ * What a broken peer or a failing allocator can do to a negotiator: return an error.
+ *
+ * The scenes are played up to some step; then a message that was valid somewhere is
+ * damaged and delivered. Sanitizers watch.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "scene.h"
+#include "test/sim/rng.h"
+#include "test/unit/unit.h"
+
+enum {
+    CORPUS_MAX = 256,
+    ROUNDS = 4000
+};
+
+/* A message as it was sent, and at which step of the scene. */
+struct specimen {
+    int from, to, step;
+    size_t len;
+    uint8_t bytes[600];
+};
+
+struct corpus {
+    struct specimen specimens[CORPUS_MAX];
+    int count;
+};
+
+static const int64_t shape[] = { 5, 1 };
+
+/* The step-th thing that happens in the scene: one rank submits. */
+static tutti_status play_step(struct scene *s, int step)
+{
+    static const char *const names[] = { "x", "y", "longer name" };
+    const int rank = 3 - step % 4;
+    const int round = step / 4;
+    struct request request = scene_request(names[round % 3], 5);
+
+    if (round % 5 == 4 && rank == 3) {
+        request.meta.count = 6;
+    }
+    if (round % 3 == 1) {
+        request.meta.group = 9;
+        request.meta.group_size = 1;
+    }
+    if (round % 3 == 2) {
+        request.meta.ndim = 2;
+        request.meta.dims = shape;
+    }
+    if (round == 8 && rank == 2) {
+        const tutti_status status = scene_say(s, rank, &request);
+
+        return status == TUTTI_OK ? negotiator_cancel(&s->ranks[rank], &request)
+                                  : status;
+    }
+    return scene_say(s, rank, &request);
+}
+
+enum {
+    STEPS = 4 * 12
+};
+
+static void keep(struct corpus *corpus, const struct scene_message *message, int step)
+{
+    struct specimen *specimen = &corpus->specimens[corpus->count];
+
+    if (corpus->count == CORPUS_MAX || message->len > sizeof specimen->bytes) {
+        return;
+    }
+    corpus->count++;
+    *specimen = (struct specimen){
+        .from = message->from, .to = message->to, .step = step, .len = message->len
+    };
+    memcpy(specimen->bytes, message->bytes, message->len);
+}
+
+/* All ranks look for stalls. */
+static tutti_status tick_all(struct scene *s)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int r = 0; r < s->size && status == TUTTI_OK; r++) {
+        s->ranks[r].now_ns += 1500;
+        status = negotiator_tick(&s->ranks[r]);
+        status = status == TUTTI_OK ? scene_flush(s, r) : status;
+    }
+    return status;
+}
+
+/* Delivers everything; with a corpus, keeps it too. */
+static tutti_status deliver_all(struct scene *s, struct corpus *corpus, int step)
+{
+    tutti_status status = TUTTI_OK;
+
+    while (s->first != NULL && status == TUTTI_OK) {
+        if (corpus != NULL) {
+            keep(corpus, s->first, step);
+        }
+        status = scene_deliver(s);
+    }
+    return status;
+}
+
+/* Plays up to a step; with a corpus, keeps every message. */
+static tutti_status play(struct scene *s, int steps, struct corpus *corpus)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int step = 0; step < steps && status == TUTTI_OK; step++) {
+        status = play_step(s, step);
+        if (status == TUTTI_OK && step % 7 == 6) {
+            status = tick_all(s);
+        }
+        if (status == TUTTI_OK) {
+            status = deliver_all(s, corpus, step);
+        }
+    }
+    return status;
+}
+
+static void collect(struct corpus *corpus)
+{
+    static struct scene scene;
+
+    corpus->count = 0;
+    assert_true(scene_init(&scene, 4, 2, 2));
+    assert_int_equal(play(&scene, STEPS, corpus), TUTTI_OK);
+    assert_true(corpus->count > 60);
+    scene_fini(&scene);
+}
+
+/* Cuts, flips, replaces or repeats; returns the new length. */
+static size_t damage(struct rng *rng, uint8_t *bytes, size_t len)
+{
+    const int how = rng_below(rng, 5);
+
+    if (how == 0) {
+        return (size_t)rng_below(rng, (int)len);
+    }
+    for (int i = rng_below(rng, 4); how <= 2 && i >= 0; i--) {
+        const int at = rng_below(rng, (int)len);
+
+        if (how == 1) {
+            bytes[at] ^= (uint8_t)(1 << rng_below(rng, 8));
+        } else {
+            bytes[at] = (uint8_t)rng_next(rng);
+        }
+    }
+    for (size_t i = 1; i < len && how == 3; i++) {
+        bytes[i] = (uint8_t)rng_next(rng);
+    }
+    return len;
+}
+
+/* Delivers a damaged specimen and goes on a little; whatever comes must be an error. */
+static void strike(struct rng *rng, const struct corpus *corpus)
+{
+    static struct scene scene;
+    struct specimen specimen = corpus->specimens[rng_below(rng, corpus->count)];
+    const int before = rng_chance(rng, 70) ? specimen.step : rng_below(rng, STEPS);
+    uint8_t *exact;
+    size_t len;
+    tutti_status status;
+
+    assert_true(scene_init(&scene, 4, 2, 2));
+    assert_int_equal(play(&scene, before, NULL), TUTTI_OK);
+    len = damage(rng, specimen.bytes, specimen.len);
+    /* An allocation of its own, so that reading past its end is noticed. */
+    exact = malloc(len > 0 ? len : 1);
+    assert_non_null(exact);
+    memcpy(exact, specimen.bytes, len);
+    status = negotiator_receive(&scene.ranks[specimen.to], specimen.from, exact, len);
+    free(exact);
+    if (status == TUTTI_OK) {
+        assert_true(negotiator_is_valid(&scene.ranks[specimen.to]));
+        status = scene_flush(&scene, specimen.to);
+    }
+    if (status == TUTTI_OK) {
+        status = scene_run(&scene);
+    }
+    assert_true(status == TUTTI_OK || status == TUTTI_ERR_PROTOCOL);
+    scene_fini(&scene);
+}
+
+static void test_damaged_messages_are_errors_at_worst(void **state)
+{
+    static struct corpus corpus;
+    struct rng rng = rng_seeded(1);
+
+    (void)state;
+    collect(&corpus);
+    for (int i = 0; i < ROUNDS; i++) {
+        strike(&rng, &corpus);
+    }
+}
+
+static void test_noise_is_an_error_at_worst(void **state)
+{
+    struct rng rng = rng_seeded(2);
+
+    (void)state;
+    for (int i = 0; i < ROUNDS; i++) {
+        static struct scene scene;
+        uint8_t bytes[64];
+        const size_t len = (size_t)rng_below(&rng, (int)sizeof bytes);
+        tutti_status status;
+
+        assert_true(scene_init(&scene, 4, 2, 2));
+        for (size_t j = 0; j < len; j++) {
+            bytes[j] = (uint8_t)rng_next(&rng);
+        }
+        bytes[0] = (uint8_t)rng_range(&rng, 1, 5);
+        status = negotiator_receive(
+                &scene.ranks[1], rng_chance(&rng, 50) ? 0 : 3, bytes, len);
+        assert_true(status == TUTTI_OK || status == TUTTI_ERR_PROTOCOL);
+        scene_fini(&scene);
+    }
+}
+
+/* The scene of two ranks alone, from its beginning to its end. */
+static tutti_status play_two(void)
+{
+    static struct scene scene;
+    tutti_status status = TUTTI_OK;
+
+    if (!scene_init(&scene, 2, 2, 2)) {
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    for (int step = 0; step < STEPS && status == TUTTI_OK; step++) {
+        if (3 - step % 4 < 2) {
+            status = play_step(&scene, step);
+        }
+        if (status == TUTTI_OK) {
+            status = scene_run(&scene);
+        }
+    }
+    scene_fini(&scene);
+    return status;
+}
+
+/* Each allocation fails once; LeakSanitizer sees what is left behind. */
+static void test_every_failing_allocation_is_survived(void **state)
+{
+    tutti_status status;
+    uint64_t n = 0;
+
+    (void)state;
+    do {
+        mem_fail_at(++n);
+        status = play_two();
+        assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
+    } while (status != TUTTI_OK);
+    mem_fail_at(0);
+    assert_true(n > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_damaged_messages_are_errors_at_worst),
+        cmocka_unit_test(test_noise_is_an_error_at_worst),
+        cmocka_unit_test(test_every_failing_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

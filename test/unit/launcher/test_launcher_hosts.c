@@ -1,0 +1,280 @@
+/*
+ * Host lists and hostfiles: every form that is accepted, every form that is refused.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "launcher/hosts.h"
+#include "test/unit/unit.h"
+
+enum {
+    PATH_CAPACITY = 32 /* of the path of a temporary hostfile */
+};
+
+/* Parses, and compares with the list's own text form. */
+static void expect_list(const char *text, const char *expected)
+{
+    struct host_list list = { .hosts = NULL };
+    char *formatted;
+
+    assert_int_equal(host_list_parse(&list, text), TUTTI_OK);
+    formatted = host_list_format(&list);
+    assert_string_equal(formatted, expected);
+    mem_free(formatted);
+    host_list_fini(&list);
+}
+
+static void test_list_forms(void **state)
+{
+    (void)state;
+    expect_list("a", "a:1");
+    expect_list("a:2,b:4", "a:2,b:4");
+    expect_list("node-1.cluster_x:65536", "node-1.cluster_x:65536");
+    expect_list("10.0.0.1:3,b", "10.0.0.1:3,b:1");
+    expect_list("[::1]", "[::1]:1");
+    expect_list("[fe80::1%eth0]:2,a", "[fe80::1%eth0]:2,a:1");
+    expect_list("a,b:2,a:3,a", "a:5,b:2");
+}
+
+static void test_list_refuses(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *reason;
+    } cases[] = {
+        { .text = "", .reason = "host name is missing" },
+        { .text = ",a", .reason = "host name is missing" },
+        { .text = "a,", .reason = "host name is missing" },
+        { .text = "a,,b", .reason = "host name is missing" },
+        { .text = ":2", .reason = "host name is missing" },
+        { .text = "a:", .reason = "slots are a number" },
+        { .text = "a:0", .reason = "slots are a number" },
+        { .text = "a:-1", .reason = "slots are a number" },
+        { .text = "a:2x", .reason = "slots are a number" },
+        { .text = "a: 2", .reason = "slots are a number" },
+        { .text = "a:65537", .reason = "slots are a number" },
+        { .text = "a:99999999999999999999", .reason = "slots are a number" },
+        { .text = "a:65536,a", .reason = "too many slots" },
+        { .text = "-oProxy", .reason = "a host name has" },
+        { .text = "a=b", .reason = "a host name has" },
+        { .text = "a b", .reason = "a host name has" },
+        { .text = "user@a", .reason = "a host name has" },
+        { .text = "::1", .reason = "brackets" },
+        { .text = "[::1", .reason = "']' is missing" },
+        { .text = "[a]", .reason = "not an IPv6 address" },
+        { .text = "[]", .reason = "not an IPv6 address" },
+        { .text = "[::1]2", .reason = "behind ']'" },
+        { .text = "[::1]:x", .reason = "slots are a number" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct host_list list = { .hosts = NULL };
+
+        assert_int_equal(host_list_parse(&list, cases[i].text), TUTTI_ERR_INVALID);
+        assert_non_null(strstr(tutti_last_error(), "-H"));
+        assert_non_null(strstr(tutti_last_error(), cases[i].reason));
+        assert_int_equal(list.count, 0);
+    }
+}
+
+static void test_the_wrong_entry_of_a_list_is_named(void **state)
+{
+    struct host_list list = { .hosts = NULL };
+
+    (void)state;
+    assert_int_equal(host_list_parse(&list, "a:2,b:x,c:y"), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "'b:x'"));
+}
+
+static void test_names_longer_than_dns_allows_are_refused(void **state)
+{
+    struct host_list list = { .hosts = NULL };
+    char text[HOST_NAME_LIMIT + 3];
+
+    (void)state;
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(host_list_parse(&list, text), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "too long"));
+    text[0] = '[';
+    text[sizeof text - 2] = ']';
+    assert_int_equal(host_list_parse(&list, text), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "too long"));
+}
+
+static void test_slots_add_up(void **state)
+{
+    struct host_list list = { .hosts = NULL };
+
+    (void)state;
+    assert_int_equal(host_list_slots(&list), 0);
+    assert_int_equal(host_list_parse(&list, "a:2,b:4,a"), TUTTI_OK);
+    assert_int_equal(host_list_slots(&list), 7);
+    host_list_fini(&list);
+}
+
+static void test_loopback_and_own_name_are_here(void **state)
+{
+    static const struct {
+        const char *text;
+        bool here;
+    } cases[] = {
+        { .text = "localhost", .here = true },
+        { .text = "127.0.0.1:2,me,[::1]", .here = true },
+        { .text = "localhost,you", .here = false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct host_list list = { .hosts = NULL };
+
+        assert_int_equal(host_list_parse(&list, cases[i].text), TUTTI_OK);
+        assert_true(host_list_is_here(&list, "me") == cases[i].here);
+        host_list_fini(&list);
+    }
+}
+
+/* Reads a hostfile with these bytes; the path it had is left in `path`. */
+static tutti_status read_bytes(
+        struct host_list *list, const void *bytes, size_t len, char *path)
+{
+    tutti_status status;
+    int fd;
+
+    (void)snprintf(path, PATH_CAPACITY, "hostfile_XXXXXX");
+    fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, len), len);
+    assert_int_equal(close(fd), 0);
+    status = host_list_read(list, path);
+    assert_int_equal(unlink(path), 0);
+    return status;
+}
+
+static void expect_file(const char *text, const char *expected)
+{
+    struct host_list list = { .hosts = NULL };
+    char path[PATH_CAPACITY];
+    char *formatted;
+
+    assert_int_equal(read_bytes(&list, text, strlen(text), path), TUTTI_OK);
+    formatted = host_list_format(&list);
+    assert_string_equal(formatted, expected);
+    mem_free(formatted);
+    host_list_fini(&list);
+}
+
+static void test_hostfile_forms(void **state)
+{
+    (void)state;
+    expect_file("a slots=2\nb slots=4 max_slots=8\n", "a:2,b:4");
+    expect_file("a\nb:3\n", "a:1,b:3");
+    expect_file("# all\n\n   \n a slots=2 # fast\r\n\tb\t max-slots=1", "a:2,b:1");
+    expect_file("a slots=2\nb\na:3\n", "a:5,b:1");
+    expect_file("[fd00::2] slots=2\n[::1]:3\n", "[fd00::2]:2,[::1]:3");
+    expect_file("w-0.job.ns.svc max_slots=4 slots=4\n", "w-0.job.ns.svc:4");
+}
+
+static void test_hostfile_errors_name_file_line_and_text(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *reason;
+    } cases[] = {
+        { .line = "b slots=x", .reason = "slots are a number" },
+        { .line = "b slots=", .reason = "slots are a number" },
+        { .line = "b slots=0", .reason = "slots are a number" },
+        { .line = "b slots", .reason = "behind the host come" },
+        { .line = "b slots = 2", .reason = "behind the host come" },
+        { .line = "b 2", .reason = "behind the host come" },
+        { .line = "b cores=2", .reason = "behind the host come" },
+        { .line = "b slots=2 slots=3", .reason = "given twice" },
+        { .line = "b:2 slots=3", .reason = "given twice" },
+        { .line = "b slots=4 max_slots=2", .reason = "less than slots" },
+        { .line = "b max_slots=-2", .reason = "slots are a number" },
+        { .line = "b:x", .reason = "slots are a number" },
+        { .line = "b,c", .reason = "a host name has" },
+        { .line = "slots=4", .reason = "a host name has" },
+        { .line = "fd00::1 slots=2", .reason = "brackets" },
+        { .line = "[fd00::1 slots=2", .reason = "']' is missing" },
+        { .line = "a slots=65536", .reason = "too many slots" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct host_list list = { .hosts = NULL };
+        char text[128];
+        char path[PATH_CAPACITY];
+        char place[64];
+        int len = snprintf(text, sizeof text, "# x\na slots=2\n%s\nc\n", cases[i].line);
+
+        assert_int_equal(read_bytes(&list, text, (size_t)len, path), TUTTI_ERR_INVALID);
+        (void)snprintf(place, sizeof place, "%s:3: '%s'", path, cases[i].line);
+        assert_non_null(strstr(tutti_last_error(), place));
+        assert_non_null(strstr(tutti_last_error(), cases[i].reason));
+        assert_int_equal(list.count, 0);
+    }
+}
+
+static void test_hostfile_without_hosts_is_refused(void **state)
+{
+    struct host_list list = { .hosts = NULL };
+    char path[PATH_CAPACITY];
+
+    (void)state;
+    assert_int_equal(read_bytes(&list, "", 0, path), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "names no host"));
+    assert_int_equal(read_bytes(&list, "# none\n\n", 8, path), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), path));
+}
+
+static void test_hostfile_with_wild_bytes_is_refused(void **state)
+{
+    struct host_list list = { .hosts = NULL };
+    char path[PATH_CAPACITY];
+    char line[5000];
+
+    (void)state;
+    memset(line, ' ', sizeof line);
+    line[0] = 'a';
+    assert_int_equal(read_bytes(&list, line, sizeof line, path), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), ":1:"));
+    assert_non_null(strstr(tutti_last_error(), "too long"));
+    assert_int_equal(read_bytes(&list, "a\0b\nc\n", 6, path), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "zero byte"));
+    assert_int_equal(read_bytes(&list, "\xff\xfe\n", 3, path), TUTTI_ERR_INVALID);
+}
+
+static void test_hostfile_that_cannot_be_read_is_named(void **state)
+{
+    struct host_list list = { .hosts = NULL };
+
+    (void)state;
+    assert_int_equal(host_list_read(&list, "./not-there"), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "./not-there"));
+    assert_int_equal(host_list_read(&list, "."), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "directory"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_list_forms),
+        cmocka_unit_test(test_list_refuses),
+        cmocka_unit_test(test_the_wrong_entry_of_a_list_is_named),
+        cmocka_unit_test(test_names_longer_than_dns_allows_are_refused),
+        cmocka_unit_test(test_slots_add_up),
+        cmocka_unit_test(test_loopback_and_own_name_are_here),
+        cmocka_unit_test(test_hostfile_forms),
+        cmocka_unit_test(test_hostfile_errors_name_file_line_and_text),
+        cmocka_unit_test(test_hostfile_without_hosts_is_refused),
+        cmocka_unit_test(test_hostfile_with_wild_bytes_is_refused),
+        cmocka_unit_test(test_hostfile_that_cannot_be_read_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

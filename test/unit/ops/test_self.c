@@ -1,0 +1,155 @@
+/*
+ * The backend of sets of one rank.
+ */
+#include "base/mem.h"
+#include "ops/self/self.h"
+#include "test/unit/unit.h"
+
+static const int world_ranks[] = { 0, 1 };
+static const struct op_set alone = { .size = 1, .world_ranks = world_ranks };
+
+/** Starts the batch and steps it to its end; the number of steps. */
+static int run(const struct op_batch *batch)
+{
+    const struct op_env env = { .world_size = 1 };
+    void *task = mem_calloc(1, op_self.task_bytes);
+    void *opened = NULL;
+    tutti_status status;
+    bool moved = false;
+    int steps = 0;
+
+    assert_non_null(task);
+    assert_int_equal(op_self.open(&env, &opened), TUTTI_OK);
+    assert_true(op_self.accepts(opened, batch));
+    assert_int_equal(op_self.start(opened, task, batch), TUTTI_OK);
+    do {
+        status = op_self.step(opened, task, &moved);
+        assert_true(moved);
+        steps++;
+    } while (status == TUTTI_AGAIN);
+    assert_int_equal(status, TUTTI_OK);
+    op_self.close(opened);
+    mem_free(task);
+    return steps;
+}
+
+static struct op_batch allreduce_of(tutti_dtype dtype, tutti_reduce_op op,
+        const struct op_run *runs, size_t run_count)
+{
+    struct op_batch batch = { .set = &alone,
+        .collective = TUTTI_ALLREDUCE,
+        .dtype = dtype,
+        .op = op,
+        .prescale = 1,
+        .postscale = 1,
+        .runs = runs,
+        .run_count = run_count };
+
+    for (size_t i = 0; i < run_count; i++) {
+        batch.count += runs[i].count;
+    }
+    return batch;
+}
+
+static void test_inputs_are_copied_run_by_run(void **state)
+{
+    const int32_t first[] = { 1, 2, 3 };
+    const int32_t last[] = { 4, 5 };
+    int32_t got[2][4] = { { 9, 9, 9, 9 }, { 9, 9, 9, 9 } };
+    const struct op_run runs[] = {
+        { .input = NULL, .output = NULL, .count = 0 },
+        { .input = first, .output = got[0], .count = 3 },
+        { .input = NULL, .output = NULL, .count = 0 },
+        { .input = last, .output = got[1], .count = 2 },
+    };
+    const int32_t want[2][4] = { { 1, 2, 3, 9 }, { 4, 5, 9, 9 } };
+    struct op_batch batch = allreduce_of(TUTTI_INT32, TUTTI_AVERAGE, runs, 4);
+
+    (void)state;
+    (void)run(&batch);
+
+    assert_memory_equal(got, want, sizeof want);
+}
+
+static void test_scale_factors_apply(void **state)
+{
+    float values[] = { 1, -2, 3 };
+    const struct op_run runs[] = { { .input = values, .output = values, .count = 3 } };
+    const float want[] = { 6, -12, 18 };
+    struct op_batch batch = allreduce_of(TUTTI_FLOAT32, TUTTI_SUM, runs, 1);
+
+    (void)state;
+    batch.prescale = 2;
+    batch.postscale = 3;
+    (void)run(&batch);
+
+    assert_memory_equal(values, want, sizeof want);
+}
+
+static void test_large_tensors_take_several_steps(void **state)
+{
+    enum {
+        COUNT = 1 << 20
+    };
+    uint8_t *input = mem_alloc(COUNT);
+    uint8_t *output = mem_calloc(COUNT, 1);
+    const struct op_run runs[] = {
+        { .input = input, .output = output, .count = COUNT }
+    };
+    struct op_batch batch = allreduce_of(TUTTI_UINT8, TUTTI_MAX, runs, 1);
+
+    (void)state;
+    assert_non_null(input);
+    assert_non_null(output);
+    for (int i = 0; i < COUNT; i++) {
+        input[i] = (uint8_t)(i * 7);
+    }
+
+    assert_int_equal(run(&batch), 4); /* of 256 KiB */
+
+    assert_memory_equal(input, output, COUNT);
+    mem_free(input);
+    mem_free(output);
+}
+
+static void test_a_broadcast_leaves_the_buffer_alone(void **state)
+{
+    uint8_t buffer[] = { 1, 2, 3 };
+    const uint8_t want[] = { 1, 2, 3 };
+    const struct op_run runs[] = { { .input = buffer, .output = buffer, .count = 3 } };
+    struct op_batch batch = allreduce_of(TUTTI_FLOAT8_E4M3, TUTTI_SUM, runs, 1);
+
+    (void)state;
+    batch.collective = TUTTI_BROADCAST;
+    (void)run(&batch);
+
+    assert_memory_equal(buffer, want, sizeof want);
+}
+
+static void test_it_accepts_what_it_can_do(void **state)
+{
+    const struct op_set pair = { .size = 2, .world_ranks = world_ranks };
+    struct op_batch batch = allreduce_of(TUTTI_BOOL, TUTTI_MIN, NULL, 0);
+
+    (void)state;
+    assert_true(op_self.accepts(NULL, &batch));
+    batch.op = TUTTI_SUM;
+    assert_false(op_self.accepts(NULL, &batch));
+    batch.collective = TUTTI_BROADCAST;
+    assert_true(op_self.accepts(NULL, &batch));
+    batch.set = &pair;
+    assert_false(op_self.accepts(NULL, &batch));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_inputs_are_copied_run_by_run),
+        cmocka_unit_test(test_scale_factors_apply),
+        cmocka_unit_test(test_large_tensors_take_several_steps),
+        cmocka_unit_test(test_a_broadcast_leaves_the_buffer_alone),
+        cmocka_unit_test(test_it_accepts_what_it_can_do),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,901 @@
+/*
+ * The shared-memory backend: ranks as virtual engines under a seeded schedule in one
+ * thread, and as threads.
+ *
+ * Member m of a set contributes m + 1 times a small integer pattern, so a sum is exact
+ * and shows a member that was missed or counted twice. A virtual engine that had nothing
+ * to do sleeps until it is woken, so a wake-up that is missing shows as a deadlock.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "ops/shm/shm.h"
+#include "test/unit/unit.h"
+
+enum {
+    RANKS_MAX = 7,
+    RUNS_MAX = 5,
+    JOBS_MAX = 400,
+    GUARD = 16 /* elements before and behind each buffer */
+};
+
+static const float guard_value = -54321;
+
+/** The ranks of a process. */
+struct fleet {
+    struct shm_domain *domain;
+    int size;
+    struct op_env env[RANKS_MAX];
+    void *state[RANKS_MAX];
+    _Atomic bool woken[RANKS_MAX];
+    _Atomic int wakes;
+};
+
+/** A process set: world ranks in the set's order. */
+struct club {
+    uint32_t id, index;
+    int size;
+    int ranks[RANKS_MAX];
+};
+
+/** One member's part in a job. */
+struct part {
+    enum {
+        PART_NEW,
+        PART_RUNNING,
+        PART_DONE
+    } state;
+    struct op_set set;
+    struct op_batch batch;
+    struct op_run runs[RUNS_MAX];
+    void *task;
+    float *inputs[RUNS_MAX]; /* with guards; owned                  */
+    float *outputs[RUNS_MAX]; /* likewise; the inputs when in place  */
+};
+
+/** A batch on all members of a club. */
+struct job {
+    const struct club *club;
+    uint64_t sequence;
+    tutti_collective collective;
+    int root;
+    bool in_place;
+    size_t run_count;
+    size_t counts[RUNS_MAX];
+    struct part parts[RANKS_MAX];
+};
+
+static void fleet_wake(void *user, int world_rank)
+{
+    struct fleet *fleet = user;
+
+    atomic_store(&fleet->woken[world_rank], true);
+    atomic_fetch_add(&fleet->wakes, 1);
+}
+
+static void fleet_open(struct fleet *fleet, int size)
+{
+    fleet->domain = shm_domain_create(size);
+    assert_non_null(fleet->domain);
+    fleet->size = size;
+    atomic_init(&fleet->wakes, 0);
+    for (int rank = 0; rank < size; rank++) {
+        atomic_init(&fleet->woken[rank], true);
+        fleet->env[rank] = (struct op_env){ .world_rank = rank,
+            .world_size = size,
+            .chunk_bytes = 8192,
+            .native = fleet->domain,
+            .wake = fleet_wake,
+            .wake_user = fleet };
+        assert_int_equal(op_shm.open(&fleet->env[rank], &fleet->state[rank]), TUTTI_OK);
+    }
+}
+
+static void fleet_close(struct fleet *fleet)
+{
+    for (int rank = 0; rank < fleet->size; rank++) {
+        op_shm.close(fleet->state[rank]);
+    }
+    shm_domain_destroy(fleet->domain);
+}
+
+static struct club club_of_all(int size)
+{
+    struct club club = { .size = size };
+
+    for (int i = 0; i < size; i++) {
+        club.ranks[i] = i;
+    }
+    return club;
+}
+
+static float pattern(const struct job *job, size_t run, size_t element)
+{
+    return (float)(1 + (element + 7 * run + 13 * job->sequence) % 97);
+}
+
+static float *buffer_new(size_t count, float value)
+{
+    float *memory = mem_calloc(count + 2 * (size_t)GUARD, sizeof *memory);
+
+    assert_non_null(memory);
+    for (size_t i = 0; i < count + 2 * (size_t)GUARD; i++) {
+        bool inside = i >= GUARD && i < GUARD + count;
+
+        memory[i] = inside ? value : guard_value;
+    }
+    return memory;
+}
+
+static void part_init(struct job *job, int member)
+{
+    const struct club *club = job->club;
+    struct part *part = &job->parts[member];
+
+    part->state = PART_NEW;
+    part->set = (struct op_set){ .id = club->id,
+        .index = club->index,
+        .rank = member,
+        .size = club->size,
+        .world_ranks = club->ranks };
+    part->batch = (struct op_batch){ .set = &part->set,
+        .sequence = job->sequence,
+        .collective = job->collective,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM,
+        .prescale = 1,
+        .postscale = 1,
+        .root = job->root,
+        .runs = part->runs,
+        .run_count = job->run_count };
+    part->task = mem_calloc(1, op_shm.task_bytes);
+    assert_non_null(part->task);
+    for (size_t run = 0; run < job->run_count; run++) {
+        size_t count = job->counts[run];
+
+        part->inputs[run] = buffer_new(count, 0);
+        part->outputs[run] = job->in_place ? part->inputs[run] : buffer_new(count, -1);
+        for (size_t i = 0; i < count; i++) {
+            part->inputs[run][GUARD + i] = (float)(member + 1) * pattern(job, run, i);
+        }
+        part->runs[run] = (struct op_run){ .input = part->inputs[run] + GUARD,
+            .output = part->outputs[run] + GUARD,
+            .count = count };
+        part->batch.count += count;
+    }
+}
+
+/* Makes the parts of a job whose other fields are filled in. */
+static void job_init(struct job *job)
+{
+    for (int member = 0; member < job->club->size; member++) {
+        part_init(job, member);
+    }
+}
+
+static void part_free(const struct job *job, const struct part *part)
+{
+    for (size_t run = 0; run < job->run_count; run++) {
+        mem_free(part->inputs[run]);
+        if (!job->in_place) {
+            mem_free(part->outputs[run]);
+        }
+    }
+    mem_free(part->task);
+}
+
+static void job_free(const struct job *job)
+{
+    for (int member = 0; member < job->club->size; member++) {
+        part_free(job, &job->parts[member]);
+    }
+}
+
+static tutti_status job_start(struct fleet *fleet, struct job *job, int member)
+{
+    struct part *part = &job->parts[member];
+    void *state = fleet->state[job->club->ranks[member]];
+    tutti_status status;
+
+    assert_true(op_shm.accepts(state, &part->batch));
+    status = op_shm.start(state, part->task, &part->batch);
+    if (status == TUTTI_OK) {
+        part->state = PART_RUNNING;
+    }
+    return status;
+}
+
+static tutti_status job_step(
+        struct fleet *fleet, struct job *job, int member, bool *moved)
+{
+    struct part *part = &job->parts[member];
+    void *state = fleet->state[job->club->ranks[member]];
+    tutti_status status;
+
+    *moved = false; /* steps only ever set it */
+    status = op_shm.step(state, part->task, moved);
+
+    if (status == TUTTI_OK) {
+        assert_true(*moved);
+        part->state = PART_DONE;
+    }
+    return status;
+}
+
+/* Steps a member that cannot go on. */
+static void assert_member_waits(struct fleet *fleet, struct job *job, int member)
+{
+    bool moved = true;
+
+    assert_int_equal(job_step(fleet, job, member, &moved), TUTTI_AGAIN);
+    assert_false(moved);
+}
+
+/* True when a buffer of a run holds the pattern times a factor between its guards. */
+static bool holds(const struct job *job, size_t run, const float *buffer, int factor)
+{
+    size_t count = job->counts[run];
+
+    for (size_t i = 0; i < GUARD; i++) {
+        if (buffer[i] != guard_value || buffer[GUARD + count + i] != guard_value) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (buffer[GUARD + i] != (float)factor * pattern(job, run, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* True when a member's output is what it must be at the end. */
+static bool has_result(const struct job *job, int member)
+{
+    bool is_broadcast = job->collective == TUTTI_BROADCAST;
+    int size = job->club->size;
+    int factor = is_broadcast ? job->root + 1 : size * (size + 1) / 2;
+
+    if (is_broadcast && member == job->root && !job->in_place) {
+        return true; /* the root's output is not written */
+    }
+    for (size_t run = 0; run < job->run_count; run++) {
+        if (!holds(job, run, job->parts[member].outputs[run], factor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* True when a member's inputs are as they were, unless in place. */
+static bool has_inputs(const struct job *job, int member)
+{
+    for (size_t run = 0; run < job->run_count && !job->in_place; run++) {
+        if (!holds(job, run, job->parts[member].inputs[run], member + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void job_check(const struct job *job)
+{
+    for (int member = 0; member < job->club->size; member++) {
+        assert_int_equal(job->parts[member].state, PART_DONE);
+        assert_true(has_result(job, member));
+        assert_true(has_inputs(job, member));
+    }
+}
+
+/** A program: jobs in the order in which every rank starts them. */
+struct program {
+    struct job *jobs; /* [count]; owned */
+    size_t count;
+};
+
+static int member_of(const struct club *club, int rank)
+{
+    for (int member = 0; member < club->size; member++) {
+        if (club->ranks[member] == rank) {
+            return member;
+        }
+    }
+    return -1;
+}
+
+/* The job OP_INFLIGHT_MAX before in the same set is over, as op.h promises. */
+static bool may_start(const struct program *program, size_t index, int member)
+{
+    const struct job *job = &program->jobs[index];
+
+    for (size_t i = 0; i < index; i++) {
+        const struct job *earlier = &program->jobs[i];
+
+        if (earlier->club == job->club &&
+                earlier->sequence + OP_INFLIGHT_MAX == job->sequence) {
+            return earlier->parts[member].state == PART_DONE;
+        }
+    }
+    return true;
+}
+
+/* Starts or steps a rank's part; true when anything happened. */
+static bool engine_advance(struct fleet *fleet, struct job *job, int member)
+{
+    struct part *part = &job->parts[member];
+    bool starts = part->state == PART_NEW;
+    bool moved = false;
+
+    if (starts) {
+        assert_int_equal(job_start(fleet, job, member), TUTTI_OK);
+    }
+    (void)job_step(fleet, job, member, &moved);
+    /* The rank goes on at once: its buffers are final, whatever the others do. */
+    assert_true(part->state != PART_DONE || has_result(job, member));
+    return starts || moved;
+}
+
+/**
+ * One turn of a rank's engine: starts up to `starts` jobs and steps what is running.
+ * @return true when anything happened
+ */
+static bool engine_turn(
+        struct fleet *fleet, struct program *program, int rank, int starts)
+{
+    bool anything = false;
+
+    for (size_t i = 0; i < program->count; i++) {
+        struct job *job = &program->jobs[i];
+        int member = member_of(job->club, rank);
+        bool is_new = member >= 0 && job->parts[member].state == PART_NEW;
+
+        if (member < 0 || job->parts[member].state == PART_DONE) {
+            continue;
+        }
+        if (is_new && (starts == 0 || !may_start(program, i, member))) {
+            break;
+        }
+        starts -= is_new;
+        anything = engine_advance(fleet, job, member) || anything;
+    }
+    return anything;
+}
+
+static bool rank_is_done(const struct program *program, int rank)
+{
+    for (size_t i = 0; i < program->count; i++) {
+        int member = member_of(program->jobs[i].club, rank);
+
+        if (member >= 0 && program->jobs[i].parts[member].state != PART_DONE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* A random rank that is neither done nor asleep, or -1. */
+static int pick_rank(
+        struct fleet *fleet, const struct program *program, uint64_t *random)
+{
+    int first = (int)(next_random(random) % (uint64_t)fleet->size);
+
+    for (int i = 0; i < fleet->size; i++) {
+        int rank = (first + i) % fleet->size;
+
+        if (atomic_load(&fleet->woken[rank]) && !rank_is_done(program, rank)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+/* Runs a program to its end with engines that sleep until they are woken. */
+static void run_scheduled(struct fleet *fleet, struct program *program, uint64_t seed)
+{
+    uint64_t random = seed;
+    int rank = pick_rank(fleet, program, &random);
+
+    while (rank >= 0) {
+        int starts = (int)(next_random(&random) % 4);
+
+        atomic_store(&fleet->woken[rank], false);
+        if (engine_turn(fleet, program, rank, starts) || starts == 0) {
+            atomic_store(&fleet->woken[rank], true);
+        }
+        rank = pick_rank(fleet, program, &random);
+    }
+    for (size_t i = 0; i < program->count; i++) {
+        job_check(&program->jobs[i]);
+    }
+}
+
+static struct program program_new(size_t count)
+{
+    struct program program = { .count = count };
+
+    program.jobs = mem_calloc(count, sizeof *program.jobs);
+    assert_non_null(program.jobs);
+    return program;
+}
+
+static void program_free(struct program *program)
+{
+    for (size_t i = 0; i < program->count; i++) {
+        job_free(&program->jobs[i]);
+    }
+    mem_free(program->jobs);
+}
+
+/* Random jobs on random clubs, each club's numbered from 0. */
+static struct program program_random(
+        const struct club *clubs, size_t club_count, size_t job_count, uint64_t seed)
+{
+    struct program program = program_new(job_count);
+    uint64_t sequences[4] = { 0 };
+    uint64_t random = seed;
+
+    for (size_t i = 0; i < job_count; i++) {
+        struct job *job = &program.jobs[i];
+        size_t club = next_random(&random) % club_count;
+
+        job->club = &clubs[club];
+        job->sequence = sequences[club]++;
+        job->collective =
+                next_random(&random) % 4 == 0 ? TUTTI_BROADCAST : TUTTI_ALLREDUCE;
+        job->root = (int)(next_random(&random) % (uint64_t)job->club->size);
+        job->in_place = next_random(&random) % 2 == 0;
+        job->run_count = 1 + next_random(&random) % RUNS_MAX;
+        for (size_t run = 0; run < job->run_count; run++) {
+            size_t most = next_random(&random) % 2 == 0 ? 20 : 3000;
+
+            job->counts[run] =
+                    run == 0 ? 1 : 0; /* a batch is not empty, a run may be */
+            job->counts[run] += next_random(&random) % most;
+        }
+        job_init(job);
+    }
+    return program;
+}
+
+static void test_sums_are_exact_for_every_size(void **state)
+{
+    static const int sizes[] = { 1, 2, 3, 5, 7 };
+    static const size_t counts[] = { 1, 15, 16, 17, 511, 513, 1025, 9000, 50001 };
+
+    (void)state;
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        struct club all = club_of_all(sizes[s]);
+        struct program program = program_new(sizeof counts / sizeof counts[0]);
+        struct fleet fleet;
+
+        fleet_open(&fleet, sizes[s]);
+        for (size_t i = 0; i < program.count; i++) {
+            program.jobs[i] = (struct job){ .club = &all,
+                .sequence = i,
+                .collective = TUTTI_ALLREDUCE,
+                .in_place = i % 2 == 0,
+                .run_count = 1,
+                .counts = { counts[i] } };
+            job_init(&program.jobs[i]);
+        }
+
+        run_scheduled(&fleet, &program, s);
+
+        program_free(&program);
+        fleet_close(&fleet);
+    }
+}
+
+static void test_overlapping_sets_and_many_batches_in_flight(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 0, .index = 0, .size = 5, .ranks = { 0, 1, 2, 3, 4 } },
+        { .id = 9, .index = 3, .size = 3, .ranks = { 4, 0, 2 } },
+        { .id = 4, .index = OP_SETS_MAX - 1, .size = 2, .ranks = { 2, 3 } },
+    };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct program program = program_random(clubs, 3, JOBS_MAX, seed);
+        struct fleet fleet;
+
+        fleet_open(&fleet, 5);
+
+        run_scheduled(&fleet, &program, seed);
+
+        fleet_close(&fleet);
+        program_free(&program);
+    }
+}
+
+/** What a thread that is a rank needs. */
+struct rank_thread {
+    pthread_t thread;
+    struct fleet *fleet;
+    struct program *program;
+    int rank;
+};
+
+static void *rank_main(void *user)
+{
+    struct rank_thread *self = user;
+
+    while (!rank_is_done(self->program, self->rank)) {
+        if (!engine_turn(self->fleet, self->program, self->rank, 3)) {
+            (void)sched_yield();
+        }
+    }
+    return NULL;
+}
+
+static void test_ranks_run_as_threads(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
+        { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 3 } },
+    };
+    struct program program = program_random(clubs, 2, JOBS_MAX, 77);
+    struct rank_thread threads[4];
+    struct fleet fleet;
+
+    (void)state;
+    fleet_open(&fleet, 4);
+    for (int rank = 0; rank < 4; rank++) {
+        threads[rank] = (struct rank_thread){
+            .fleet = &fleet, .program = &program, .rank = rank
+        };
+        assert_int_equal(
+                pthread_create(&threads[rank].thread, NULL, rank_main, &threads[rank]),
+                0);
+    }
+    for (int rank = 0; rank < 4; rank++) {
+        assert_int_equal(pthread_join(threads[rank].thread, NULL), 0);
+    }
+
+    for (size_t i = 0; i < program.count; i++) {
+        job_check(&program.jobs[i]);
+    }
+    fleet_close(&fleet);
+    program_free(&program);
+}
+
+/* A job of one run, in place, on a club. */
+static void simple_job_init(struct job *job, const struct club *club, uint64_t sequence,
+        tutti_collective collective, size_t count)
+{
+    *job = (struct job){ .club = club,
+        .sequence = sequence,
+        .collective = collective,
+        .in_place = true,
+        .run_count = 1,
+        .counts = { count } };
+    job_init(job);
+}
+
+/* Starts the members that have not, and steps all in turn to the end. */
+static void run_to_end(struct fleet *fleet, struct job *job)
+{
+    int done = 0;
+
+    for (int turn = 0; done < job->club->size; turn++) {
+        int member = turn % job->club->size;
+
+        assert_true(turn < 1000);
+        done = member == 0 ? 0 : done;
+        if (job->parts[member].state != PART_DONE) {
+            (void)engine_advance(fleet, job, member);
+        }
+        done += job->parts[member].state == PART_DONE;
+    }
+    job_check(job);
+}
+
+static void test_nothing_is_touched_before_all_have_arrived(void **state)
+{
+    const struct club all = club_of_all(3);
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 3);
+    simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 9000);
+    for (int member = 0; member < 2; member++) {
+        assert_int_equal(job_start(&fleet, &job, member), TUTTI_OK);
+    }
+
+    for (int turn = 0; turn < 3; turn++) {
+        assert_member_waits(&fleet, &job, 0);
+        assert_member_waits(&fleet, &job, 1);
+    }
+
+    for (size_t i = 0; i < 9000; i++) {
+        assert_true(job.parts[0].outputs[0][GUARD + i] == pattern(&job, 0, i));
+        assert_true(job.parts[1].outputs[0][GUARD + i] == 2 * pattern(&job, 0, i));
+    }
+    run_to_end(&fleet, &job);
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_a_rank_leaves_when_all_have_released_its_memory(void **state)
+{
+    const struct club all = club_of_all(2);
+    bool moved = true;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 2);
+    simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 9000);
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
+
+    while (moved) {
+        assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    }
+    assert_member_waits(&fleet, &job, 0);
+    while (job.parts[1].state != PART_DONE) {
+        (void)job_step(&fleet, &job, 1, &moved);
+    }
+
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_OK);
+    job_check(&job);
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_a_broadcast_holds_only_its_root(void **state)
+{
+    const struct club all = club_of_all(3);
+    bool moved = false;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 3);
+    simple_job_init(&job, &all, 0, TUTTI_BROADCAST, 100);
+
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
+    assert_member_waits(&fleet, &job, 1);
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_OK);
+    assert_member_waits(&fleet, &job, 0);
+    assert_int_equal(job_start(&fleet, &job, 2), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 2, &moved), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_OK);
+
+    job_check(&job);
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_only_the_last_wakes_and_only_who_can_go_on(void **state)
+{
+    const struct club all = club_of_all(3);
+    bool moved = false;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 3);
+    simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 1); /* member 0 has the one slice */
+
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
+    assert_int_equal(atomic_load(&fleet.wakes), 0);
+    atomic_store(&fleet.woken[0], false);
+    assert_int_equal(job_start(&fleet, &job, 2), TUTTI_OK);
+    assert_int_equal(atomic_load(&fleet.wakes), 1);
+    assert_true(atomic_load(&fleet.woken[0]));
+
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_step(&fleet, &job, 2, &moved), TUTTI_AGAIN);
+    assert_int_equal(atomic_load(&fleet.wakes), 1);
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_OK);
+    assert_int_equal(atomic_load(&fleet.wakes), 3);
+
+    run_to_end(&fleet, &job);
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_a_set_is_not_taken_for_a_former_one_of_its_index(void **state)
+{
+    const struct club former = { .id = 1, .index = 3, .size = 2, .ranks = { 0, 1 } };
+    const struct club later = { .id = 2, .index = 3, .size = 2, .ranks = { 0, 1 } };
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 2);
+    for (uint64_t sequence = 0; sequence < 3; sequence++) {
+        simple_job_init(&job, &former, sequence, TUTTI_ALLREDUCE, 2000);
+        run_to_end(&fleet, &job);
+        job_free(&job);
+    }
+
+    simple_job_init(&job, &later, 0, TUTTI_ALLREDUCE, 2000);
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_member_waits(&fleet, &job, 0);
+    run_to_end(&fleet, &job);
+
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_scale_factors_and_averages_apply(void **state)
+{
+    const struct club all = club_of_all(2);
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 2);
+    simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 3000);
+    for (int member = 0; member < 2; member++) {
+        job.parts[member].batch.op = TUTTI_AVERAGE;
+        job.parts[member].batch.prescale = 4;
+        job.parts[member].batch.postscale = 0.5;
+    }
+
+    run_to_end(&fleet, &job); /* (4p + 8p) / 2 * 0.5 is p + 2p, the plain sum */
+
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_a_step_does_a_bounded_piece_of_work(void **state)
+{
+    const struct club all = club_of_all(2);
+    bool moved = true;
+    int steps = -1;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 2);
+    simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 16384);
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
+
+    for (; moved; steps++) {
+        assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    }
+
+    assert_int_equal(
+            steps, 8); /* a slice of 32 KiB; chunks of 8 KiB for two operands */
+    run_to_end(&fleet, &job);
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_a_start_without_memory_has_begun_nothing(void **state)
+{
+    const struct club all = club_of_all(2);
+    struct job job = { .club = &all,
+        .collective = TUTTI_ALLREDUCE,
+        .run_count = 2,
+        .counts = { 10, 20 } };
+    struct fleet fleet;
+
+    (void)state;
+    fleet_open(&fleet, 2);
+    job_init(&job);
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+
+    mem_fail_at(1);
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_ERR_NO_MEMORY);
+    mem_fail_at(0);
+
+    assert_member_waits(&fleet, &job, 0);
+    run_to_end(&fleet, &job);
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_the_steady_state_allocates_nothing(void **state)
+{
+    enum {
+        WARM = OP_INFLIGHT_MAX,
+        ALL = 2 * OP_INFLIGHT_MAX
+    };
+    const struct club all = club_of_all(3);
+    struct program program = program_new(ALL);
+    uint64_t allocations = 0;
+    struct fleet fleet;
+
+    (void)state;
+    fleet_open(&fleet, 3);
+    for (size_t i = 0; i < ALL; i++) {
+        program.jobs[i] = (struct job){ .club = &all,
+            .sequence = i,
+            .collective = TUTTI_ALLREDUCE,
+            .run_count = RUNS_MAX,
+            .counts = { 10, 20, 30, 0, 50 } };
+        job_init(&program.jobs[i]);
+    }
+
+    for (size_t i = 0; i < ALL; i++) {
+        allocations = i == WARM ? mem_alloc_count() : allocations;
+        run_to_end(&fleet, &program.jobs[i]);
+    }
+
+    assert_int_equal(mem_alloc_count(), allocations);
+    program_free(&program);
+    fleet_close(&fleet);
+}
+
+static void test_opening_without_memory_leaves_nothing_behind(void **state)
+{
+    struct op_env env = { .world_size = 2 };
+    struct shm_domain *domain;
+    void *opened = NULL;
+
+    (void)state;
+    for (uint64_t n = 1; n <= 2; n++) {
+        mem_fail_at(n);
+        assert_null(shm_domain_create(2));
+    }
+    mem_fail_at(0);
+    domain = shm_domain_create(2);
+    assert_non_null(domain);
+    env.native = domain;
+    for (uint64_t n = 1; n <= 3; n++) {
+        mem_fail_at(n);
+        assert_int_equal(op_shm.open(&env, &opened), TUTTI_ERR_NO_MEMORY);
+        assert_null(opened);
+    }
+    mem_fail_at(0);
+    shm_domain_destroy(domain);
+}
+
+static void test_it_accepts_what_it_can_do(void **state)
+{
+    struct op_set set = { .size = 2 };
+    struct op_batch batch = {
+        .set = &set, .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_BOOL, .op = TUTTI_MIN
+    };
+
+    (void)state;
+    assert_true(op_shm.accepts(NULL, &batch));
+    batch.op = TUTTI_SUM;
+    assert_false(op_shm.accepts(NULL, &batch));
+    batch.collective = TUTTI_BROADCAST;
+    assert_true(op_shm.accepts(NULL, &batch));
+    batch.collective = TUTTI_BARRIER;
+    assert_false(op_shm.accepts(NULL, &batch));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums_are_exact_for_every_size),
+        cmocka_unit_test(test_overlapping_sets_and_many_batches_in_flight),
+        cmocka_unit_test(test_ranks_run_as_threads),
+        cmocka_unit_test(test_nothing_is_touched_before_all_have_arrived),
+        cmocka_unit_test(test_a_rank_leaves_when_all_have_released_its_memory),
+        cmocka_unit_test(test_a_broadcast_holds_only_its_root),
+        cmocka_unit_test(test_only_the_last_wakes_and_only_who_can_go_on),
+        cmocka_unit_test(test_a_set_is_not_taken_for_a_former_one_of_its_index),
+        cmocka_unit_test(test_scale_factors_and_averages_apply),
+        cmocka_unit_test(test_a_step_does_a_bounded_piece_of_work),
+        cmocka_unit_test(test_a_start_without_memory_has_begun_nothing),
+        cmocka_unit_test(test_the_steady_state_allocates_nothing),
+        cmocka_unit_test(test_opening_without_memory_leaves_nothing_behind),
+        cmocka_unit_test(test_it_accepts_what_it_can_do),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
