@@ -34,10 +34,13 @@ struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set)
     return batch;
 }
 
-bool dispatcher_batch_add(struct batch *batch, struct work *work)
+bool dispatcher_batch_add(
+        struct dispatcher *dispatcher, struct batch *batch, struct work *work)
 {
     if (batch->work_count == batch->work_capacity) {
-        const size_t capacity = 2 * batch->work_capacity + 8;
+        /* To what another batch needed, so that all have grown after a few steps. */
+        const size_t capacity =
+                size_max(2 * batch->work_capacity + 8, dispatcher->works_max);
         struct work **works = mem_resize(batch->works, capacity, sizeof(struct work *));
         struct op_run *runs;
 
@@ -51,6 +54,7 @@ bool dispatcher_batch_add(struct batch *batch, struct work *work)
         }
         batch->runs = runs;
         batch->work_capacity = capacity;
+        dispatcher->works_max = capacity;
     }
     batch->works[batch->work_count++] = work;
     return true;
@@ -89,14 +93,22 @@ static void *buffer_take(struct dispatcher *dispatcher, size_t bytes, size_t *si
     return mem_alloc_aligned(bytes);
 }
 
-static void buffer_give(struct dispatcher *dispatcher, void *memory, size_t bytes)
+/* Keeps the largest ones: they fit the most batches, and those that need them come back. */
+static void buffer_give(struct dispatcher *dispatcher, struct fusion_buffer buffer)
 {
-    if (dispatcher->buffer_count == DISPATCHER_BUFFERS_MAX) {
-        mem_free(memory);
+    if (dispatcher->buffer_count < DISPATCHER_BUFFERS_MAX) {
+        dispatcher->buffers[dispatcher->buffer_count++] = buffer;
         return;
     }
-    dispatcher->buffers[dispatcher->buffer_count++] =
-            (struct fusion_buffer){ .memory = memory, .bytes = bytes };
+    for (int i = 0; i < dispatcher->buffer_count; i++) {
+        if (dispatcher->buffers[i].bytes < buffer.bytes) {
+            const struct fusion_buffer smaller = dispatcher->buffers[i];
+
+            dispatcher->buffers[i] = buffer;
+            buffer = smaller;
+        }
+    }
+    mem_free(buffer.memory);
 }
 
 static void pack(const struct batch *batch)
@@ -215,7 +227,9 @@ static tutti_status launch(struct tutti *t, struct batch *batch)
 static void recycle(struct dispatcher *dispatcher, struct batch *batch)
 {
     if (batch->buffer != NULL) {
-        buffer_give(dispatcher, batch->buffer, batch->buffer_bytes);
+        buffer_give(dispatcher,
+                (struct fusion_buffer){
+                        .memory = batch->buffer, .bytes = batch->buffer_bytes });
         batch->buffer = NULL;
     }
     batch->next = dispatcher->spare;

@@ -53,6 +53,7 @@ struct dispatcher {
     struct dispatcher_backend backends[DISPATCHER_BACKENDS_MAX]; /* best first       */
     int backend_count;
     size_t task_bytes; /* largest of the backends                            */
+    size_t works_max; /* room of the batch with most: what others grow to   */
     struct batch *running; /* over next                                          */
     struct batch *spare; /* over next                                          */
     struct batch *cancelled; /* over next; kept until the backends are closed      */
@@ -64,7 +65,8 @@ struct dispatcher {
 /** An empty batch of a set; NULL when out of memory. */
 struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set);
 /** Adds a work to it; false when out of memory. */
-bool dispatcher_batch_add(struct batch *batch, struct work *work);
+bool dispatcher_batch_add(
+        struct dispatcher *dispatcher, struct batch *batch, struct work *work);
 /** Queues it behind the earlier ones of its set. */
 void dispatcher_submit(struct tutti *t, struct batch *batch);
 /** Launches and steps. Sets *moved when anything happened. */

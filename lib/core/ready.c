@@ -125,7 +125,8 @@ static tutti_status make_batches(
         }
     }
     for (size_t i = 0; i < turn->count; i++) {
-        if (!dispatcher_batch_add(t->batches[t->items[i].batch], t->ready[i])) {
+        if (!dispatcher_batch_add(
+                    &t->dispatcher, t->batches[t->items[i].batch], t->ready[i])) {
             return no_memory();
         }
     }

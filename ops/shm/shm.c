@@ -44,12 +44,15 @@
 #define SLICE_BYTES_MIN ((size_t)2048)
 /* Bytes of one operand that a step works on at least, however many operands there are. */
 #define STEP_BYTES_MIN ((size_t)4096)
+/* Runs that a table of a slot has room for at least. */
+#define TABLE_RUNS_MIN ((size_t)16)
 
 struct shm_state {
     const struct op_env *env; /* borrowed */
     struct shm_domain *domain; /* borrowed */
     const void **inputs; /* [world_size] scratch of a step; owned */
     void **outputs; /* [world_size] likewise */
+    size_t table_runs; /* room of the largest table of a slot: what others grow to */
 };
 
 enum shm_phase {
@@ -195,7 +198,8 @@ static void slot_claim(struct shm_slot *slot, const struct op_set *set)
 }
 
 /** Room for the runs of a batch in a slot of this rank; NULL when out of memory. */
-static struct shm_run *slot_table(struct shm_slot *slot, size_t run_count)
+static struct shm_run *slot_table(
+        struct shm_state *shm, struct shm_slot *slot, size_t run_count)
 {
     struct shm_run *table = slot->table;
 
@@ -203,21 +207,27 @@ static struct shm_run *slot_table(struct shm_slot *slot, size_t run_count)
         return &slot->single;
     }
     if (run_count > slot->capacity) {
-        table = mem_resize(table, run_count, sizeof *table);
+        size_t capacity = size_max(shm->table_runs, TABLE_RUNS_MIN);
+
+        while (capacity < run_count) {
+            capacity *= 2;
+        }
+        table = mem_resize(table, capacity, sizeof *table);
         if (table == NULL) {
             return NULL;
         }
         slot->table = table;
-        slot->capacity = run_count;
+        slot->capacity = capacity;
+        shm->table_runs = capacity;
     }
     return table;
 }
 
 /** Writes where the runs of a batch lie into a slot of this rank. */
-static tutti_status slot_fill(const struct shm_rank *mine, struct shm_slot *slot,
-        const struct op_batch *batch)
+static tutti_status slot_fill(struct shm_state *shm, const struct shm_rank *mine,
+        struct shm_slot *slot, const struct op_batch *batch)
 {
-    struct shm_run *runs = slot_table(slot, batch->run_count);
+    struct shm_run *runs = slot_table(shm, slot, batch->run_count);
 
     if (runs == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY,
@@ -243,7 +253,7 @@ static tutti_status shm_start(
     tutti_status status;
 
     mine->rows = mine->rows > set->index ? mine->rows : set->index + 1;
-    status = slot_fill(mine, slot, batch);
+    status = slot_fill(shm, mine, slot, batch);
     if (status != TUTTI_OK) {
         return status;
     }

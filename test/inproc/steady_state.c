@@ -23,8 +23,8 @@ enum {
     TENSORS = 200,
     ELEMENTS = 512,
     WARM_UP_STEPS = 50,
-    STEPS = 100,
-    TRIES = 10
+    STEPS = 50,
+    TRIES = 100
 };
 
 struct shared {
