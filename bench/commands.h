@@ -7,11 +7,12 @@
 
 #include "bench/job.h"
 
-/** allreduce and broadcast: the columns of nccl-tests. */
+/** One collective: the columns of nccl-tests. */
 tutti_status run_sweep(struct job *job);
 tutti_status run_latency(struct job *job);
 tutti_status run_workload(struct job *job);
 tutti_status run_idle(struct job *job);
 tutti_status run_overlap(struct job *job);
+tutti_status run_steady(struct job *job);
 
 #endif

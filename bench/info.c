@@ -41,7 +41,8 @@ static const struct parameter parameters[] = {
 
 static void print_library(void)
 {
-    static const char *const features[] = { "mpi", "openmpi", "mpich", "hwloc" };
+    static const char *const features[] = { "mpi", "openmpi", "mpich", "hwloc",
+        "avx512", "avx2", "neon" };
 
     (void)printf("tutti %s, features:", tutti_version());
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
@@ -52,12 +53,43 @@ static void print_library(void)
     (void)printf("\n");
 }
 
+/* What the parameter `kernels` comes to on this machine. */
+static tutti_status print_kernels(const tutti_config *config)
+{
+    static const char *const best_first[] = { "avx512", "avx2", "neon", "scalar" };
+    const char *wanted;
+    const tutti_status status = tutti_config_get(config, "kernels", &wanted);
+    size_t i = 0;
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (strcmp(wanted, "auto") != 0) {
+        const bool is_there =
+                strcmp(wanted, "scalar") == 0 || tutti_has_feature(wanted);
+
+        (void)printf("reductions: %s%s\n", wanted,
+                is_there ? "" : ", which is not here: tutti_init will fail");
+        return status;
+    }
+    while (i < 3 && !tutti_has_feature(best_first[i])) {
+        i++;
+    }
+    (void)printf("reductions: %s\n", best_first[i]);
+    return status;
+}
+
 static tutti_status print_configuration(void)
 {
     tutti_config *config;
     tutti_status status = tutti_config_create(&config);
 
     if (status != TUTTI_OK) {
+        return status;
+    }
+    status = print_kernels(config);
+    if (status != TUTTI_OK) {
+        tutti_config_destroy(config);
         return status;
     }
     for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {

@@ -125,7 +125,7 @@ static int allowed_cores(void)
 void job_print_head(const struct job *job, const char *what)
 {
     const struct bench_arguments *arguments = job->arguments;
-    const char *compare = bench_compare_name((enum bench_compare)arguments->compare);
+    char compare[BENCH_COMPARE_TEXT_MAX];
 
     if (job->rank != 0) {
         return;
@@ -138,10 +138,10 @@ void job_print_head(const struct job *job, const char *what)
             job->size, tutti_node_count(job->t), allowed_cores(),
             sysconf(_SC_NPROCESSORS_ONLN), job->load_average);
     (void)printf("# %s\n", what);
-    if (compare != NULL) {
-        (void)printf(
-                "# compared with %s: the same buffers in the same process, in place, "
-                "%d rounds each in turn\n",
+    bench_compare_text(arguments->compare, compare);
+    if (compare[0] != '\0') {
+        (void)printf("# compared with %s: in the same process, in place, %d rounds "
+                     "each in turn\n",
                 compare, arguments->rounds);
     }
     (void)fflush(stdout);

@@ -7,26 +7,38 @@
 #include "bench/core/sizes.h"
 #include "bench/measure.h"
 
-static void print_head(bool compared)
+static void print_head(int compare)
 {
-    (void)printf("# %11s %10s %10s %10s %7s%s\n", "size", "min", "median", "p99",
+    bool mpi = (compare & BENCH_WITH_ANY_MPI) != 0;
+    bool limit = (compare & BENCH_WITH_LIMIT) != 0;
+
+    (void)printf("# %11s %10s %10s %10s %7s%s%s\n", "size", "min", "median", "p99",
             "#wrong",
-            compared ? "    raw MPI     median        p99   tutti / MPI (min..max)"
-                     : "");
-    (void)printf("# %11s %10s %10s %10s %7s%s\n", "(B)", "(us)", "(us)", "(us)", "",
-            compared ? "   min (us)       (us)       (us)" : "");
+            mpi ? "    raw MPI     median        p99   tutti / MPI (min..max)" : "",
+            limit ? "      limit     median        p99   tutti / limit (min..max)"
+                  : "");
+    (void)printf("# %11s %10s %10s %10s %7s%s%s\n", "(B)", "(us)", "(us)", "(us)", "",
+            mpi ? "   min (us)       (us)       (us)                         " : "",
+            limit ? "   min (us)       (us)       (us)" : "");
+}
+
+static void print_compared(const struct side_result *side)
+{
+    if (side->measured) {
+        (void)printf(" %10.2f %10.2f %10.2f   %.2f (%.2f..%.2f)", side->min,
+                side->typical, side->p99, side->ratio.median, side->ratio.min,
+                side->ratio.max);
+    }
 }
 
 static void print_row(uint64_t bytes, const struct measurement *result)
 {
-    (void)printf("  %11" PRIu64 " %10.2f %10.2f %10.2f %7" PRId64, bytes,
-            result->tutti.min, result->tutti.typical, result->tutti.p99,
-            result->tutti.wrong);
-    if (result->compared) {
-        (void)printf(" %10.2f %10.2f %10.2f   %.2f (%.2f..%.2f)", result->mpi.min,
-                result->mpi.typical, result->mpi.p99, result->ratio, result->ratio_min,
-                result->ratio_max);
-    }
+    const struct side_result *own = &result->side[SIDE_TUTTI];
+
+    (void)printf("  %11" PRIu64 " %10.2f %10.2f %10.2f %7" PRId64, bytes, own->min,
+            own->typical, own->p99, own->wrong);
+    print_compared(&result->side[SIDE_MPI]);
+    print_compared(&result->side[SIDE_LIMIT]);
     (void)printf("\n");
     (void)fflush(stdout);
 }
@@ -65,8 +77,10 @@ static tutti_status run_size(struct job *job, uint64_t bytes)
     if (!bench_workload_init_uniform(&tensors, 1, bytes / element)) {
         return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating tensors");
     }
+    bench_workload_pad(
+            &tensors, (tutti_collective)job->arguments->collective, job->size);
     if (work_fits(job, &tensors, true)) {
-        status = measure_size(job, &tensors, bytes / element * element);
+        status = measure_size(job, &tensors, tensors.elements * element);
     }
     bench_workload_fini(&tensors);
     return status;
@@ -86,7 +100,7 @@ tutti_status run_latency(struct job *job)
 
     job_print_head(job, "one operation at a time, submission to completion");
     if (job->rank == 0) {
-        print_head(arguments->compare != BENCH_COMPARE_NONE);
+        print_head(arguments->compare);
     }
     do {
         status = run_size(job, bytes);

@@ -8,7 +8,8 @@
 #include "bench/commands.h"
 
 enum {
-    EXIT_BAD_ARGUMENTS = 2
+    EXIT_BAD_ARGUMENTS = 2,
+    MMAP_THRESHOLD_MAX = 32 << 20 /* glibc refuses more */
 };
 
 /*
@@ -28,7 +29,7 @@ static void tune_mpi(void)
         (void)setenv(settings[i][0], settings[i][1], 0);
     }
     /* keep the memory of MPI's temporary buffers instead of mapping it at each call */
-    (void)mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    (void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_MAX);
     (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
     /* NOLINTEND(concurrency-mt-unsafe) */
 }
@@ -38,6 +39,12 @@ static tutti_status run(struct job *job)
     switch ((enum bench_command)job->arguments->command) {
     case BENCH_ALLREDUCE:
     case BENCH_BROADCAST:
+    case BENCH_REDUCE:
+    case BENCH_REDUCESCATTER:
+    case BENCH_ALLGATHER:
+    case BENCH_ALLTOALL:
+    case BENCH_GATHER:
+    case BENCH_SCATTER:
         return run_sweep(job);
     case BENCH_LATENCY:
         return run_latency(job);
@@ -47,15 +54,33 @@ static tutti_status run(struct job *job)
         return run_idle(job);
     case BENCH_OVERLAP:
         return run_overlap(job);
+    case BENCH_STEADY:
+        return run_steady(job);
     case BENCH_COMMAND_COUNT:
         break;
     }
     return TUTTI_ERR_INVALID;
 }
 
+/* The limit needs memory that all ranks map. */
+static tutti_status run_where_possible(struct job *job)
+{
+    int hosts = tutti_node_count(job->t);
+
+    if ((job->arguments->compare & BENCH_WITH_LIMIT) == 0 || hosts == 1) {
+        return run(job);
+    }
+    job_complain(job,
+            "--compare limit: the %d ranks are on %d hosts, and the limit is that of "
+            "memory which all of them map; start them on one host, or leave it out",
+            job->size, hosts);
+    job->left_out = true;
+    return TUTTI_OK;
+}
+
 static int run_job(struct job *job)
 {
-    if (job_open(job) != TUTTI_OK || run(job) != TUTTI_OK ||
+    if (job_open(job) != TUTTI_OK || run_where_possible(job) != TUTTI_OK ||
             job_close(job) != TUTTI_OK) {
         /* this rank may have failed alone: the others must not wait for it */
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
@@ -79,7 +104,7 @@ int main(int argc, char **argv)
         (void)printf("tutti-bench %s\n", TUTTI_VERSION_STRING);
         return EXIT_SUCCESS;
     }
-    if (parsed && arguments.compare == BENCH_COMPARE_MPI_TUNED) {
+    if (parsed && (arguments.compare & BENCH_WITH_MPI_TUNED) != 0) {
         tune_mpi();
     }
     job_start_mpi(&job, &argc, &argv);

@@ -1,5 +1,5 @@
 /*
- * Rounds of one or two sides.
+ * Rounds of one to three sides.
  */
 #include "bench/measure.h"
 
@@ -14,8 +14,10 @@ enum {
     ITERATIONS_MIN = 5
 };
 
-/* What one side collects, one entry per round. */
+/* A side at work, and what it collects, one entry per round. */
 struct series {
+    enum side side;
+    struct work *work; /* its tensors, borrowed */
     work_step step;
     double *typical; /* owned */
     double *p99; /* owned */
@@ -29,7 +31,7 @@ struct effort effort_for(const struct job *job, uint64_t bytes)
         .iterations = arguments->iterations,
         .warmup = arguments->warmup,
         .operations = 1,
-        .compare = arguments->compare != BENCH_COMPARE_NONE,
+        .compare = arguments->compare,
     };
 
     if (effort.iterations == 0) {
@@ -41,19 +43,19 @@ struct effort effort_for(const struct job *job, uint64_t bytes)
     return effort;
 }
 
-static tutti_status run_round(struct work *work, const struct effort *effort,
-        struct series *series, int round, double *samples)
+static tutti_status run_round(
+        const struct effort *effort, struct series *series, int round, double *samples)
 {
     struct bench_summary summary;
     tutti_status status;
     double figures[3];
 
     job_barrier();
-    status = series->step(work);
+    status = series->step(series->work);
     for (int i = 0; i < effort->iterations && status == TUTTI_OK; i++) {
         double start = bench_now_us();
 
-        status = series->step(work);
+        status = series->step(series->work);
         samples[i] = (bench_now_us() - start) / effort->operations;
     }
     if (status != TUTTI_OK) {
@@ -63,7 +65,7 @@ static tutti_status run_round(struct work *work, const struct effort *effort,
     figures[0] = summary.min;
     figures[1] = effort->mean ? summary.mean : summary.median;
     figures[2] = summary.p99;
-    job_combine(work->job, figures, 3);
+    job_combine(series->work->job, figures, 3);
     if (round == 0 || figures[0] < series->min) {
         series->min = figures[0];
     }
@@ -73,8 +75,8 @@ static tutti_status run_round(struct work *work, const struct effort *effort,
 }
 
 /* Warms up all sides; *step_us becomes the mean step of the slowest, 0 without warm-up. */
-static tutti_status warm_up(struct work *work, const struct effort *effort,
-        const struct series *sides, int count, double *step_us)
+static tutti_status warm_up(const struct effort *effort, const struct series *sides,
+        int count, double *step_us)
 {
     tutti_status status = TUTTI_OK;
     double slowest = 0;
@@ -84,13 +86,13 @@ static tutti_status warm_up(struct work *work, const struct effort *effort,
         double mean;
 
         for (int i = 0; i < effort->warmup && status == TUTTI_OK; i++) {
-            status = sides[side].step(work);
+            status = sides[side].step(sides[side].work);
         }
         mean = effort->warmup > 0 ? (bench_now_us() - start) / effort->warmup : 0;
         slowest = mean > slowest ? mean : slowest;
     }
     if (status == TUTTI_OK) {
-        job_combine(work->job, &slowest, 1);
+        job_combine(sides[0].work->job, &slowest, 1);
         *step_us = slowest;
     }
     return status;
@@ -108,9 +110,9 @@ static int affordable(
     return most > ITERATIONS_MIN ? (int)most : ITERATIONS_MIN;
 }
 
-static tutti_status run_rounds(
-        struct work *work, struct effort *effort, struct series *sides, int count)
+static tutti_status run_rounds(struct effort *effort, struct series *sides, int count)
 {
+    const struct work *work = sides[0].work;
     int rounds = work->job->arguments->rounds;
     double *samples = calloc((size_t)effort->iterations, sizeof *samples);
     double step_us = 0;
@@ -119,14 +121,14 @@ static tutti_status run_rounds(
     if (samples == NULL) {
         return job_failed(work->job, TUTTI_ERR_NO_MEMORY, "allocating samples");
     }
-    status = warm_up(work, effort, sides, count, &step_us);
+    status = warm_up(effort, sides, count, &step_us);
     effort->iterations = affordable(work->job, effort, step_us);
     for (int round = 0; round < rounds && status == TUTTI_OK; round++) {
         job_progress(work->job, work->tensors->name, round, rounds);
         for (int turn = 0; turn < count && status == TUTTI_OK; turn++) {
             struct series *side = &sides[(round + turn) % count];
 
-            status = run_round(work, effort, side, round, samples);
+            status = run_round(effort, side, round, samples);
         }
     }
     job_progress(work->job, "", rounds, rounds);
@@ -134,66 +136,62 @@ static tutti_status run_rounds(
     return status;
 }
 
-static tutti_status check_side(
-        struct work *work, const struct series *series, int64_t *wrong)
+static tutti_status check_side(const struct series *series, int64_t *wrong)
 {
-    int checks = work->job->arguments->checks;
-    tutti_status status = work_check(work, series->step, checks, wrong);
+    struct job *job = series->work->job;
+    int checks = job->arguments->checks;
+    tutti_status status = work_check(series->work, series->step, checks, wrong);
 
     if (status == TUTTI_OK) {
-        *wrong = checks == 0 ? -1 : job_count_wrong(work->job, *wrong);
+        *wrong = checks == 0 ? -1 : job_count_wrong(job, *wrong);
     }
     return status;
 }
 
 /* Fills in everything but the counts of wrong elements; sorts all series. */
-static void conclude(struct series *sides, bool compared, double *ratios, size_t rounds,
-        struct measurement *result)
+static void conclude(const struct series *sides, int count, double *ratios,
+        size_t rounds, struct measurement *result)
 {
-    struct bench_summary summary;
-
-    if (compared) {
-        for (size_t i = 0; i < rounds; i++) {
-            ratios[i] = sides[0].typical[i] / sides[1].typical[i];
+    /* the ratios first: they need the rounds in their order */
+    for (int i = 0; i < count; i++) {
+        for (size_t round = 0; round < rounds; round++) {
+            ratios[round] = sides[0].typical[round] / sides[i].typical[round];
         }
-        summary = bench_summarise(ratios, rounds);
-        result->compared = true;
-        result->ratio = summary.median;
-        result->ratio_min = summary.min;
-        result->ratio_max = summary.max;
-        result->mpi.typical = bench_summarise(sides[1].typical, rounds).median;
-        result->mpi.p99 = bench_summarise(sides[1].p99, rounds).median;
-        result->mpi.min = sides[1].min;
+        result->side[sides[i].side].ratio = bench_summarise(ratios, rounds);
     }
-    result->tutti.typical = bench_summarise(sides[0].typical, rounds).median;
-    result->tutti.p99 = bench_summarise(sides[0].p99, rounds).median;
-    result->tutti.min = sides[0].min;
+    for (int i = 0; i < count; i++) {
+        struct side_result *side = &result->side[sides[i].side];
+
+        side->measured = true;
+        side->typical = bench_summarise(sides[i].typical, rounds).median;
+        side->p99 = bench_summarise(sides[i].p99, rounds).median;
+        side->min = sides[i].min;
+    }
 }
 
-tutti_status measure(
-        struct work *work, struct effort *effort, struct measurement *result)
+/* Times and checks the sides; the first is tutti's. */
+static tutti_status measure_sides(struct effort *effort, struct series *sides,
+        int count, struct measurement *result)
 {
-    size_t rounds = (size_t)work->job->arguments->rounds;
-    double *storage = calloc(5 * rounds, sizeof *storage);
-    struct series sides[2] = { { .step = work_step_tutti }, { .step = work_step_mpi } };
-    int count = effort->compare ? 2 : 1;
-    struct measurement made = { .mpi = { .wrong = -1 } };
+    struct job *job = sides[0].work->job;
+    size_t rounds = (size_t)job->arguments->rounds;
+    double *storage = calloc((2 * SIDE_COUNT + 1) * rounds, sizeof *storage);
+    struct measurement made = { .side[SIDE_TUTTI].measured = true };
     tutti_status status;
 
     if (storage == NULL) {
-        return job_failed(work->job, TUTTI_ERR_NO_MEMORY, "allocating rounds");
+        return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating rounds");
     }
-    for (size_t side = 0; side < 2; side++) {
-        sides[side].typical = storage + 2 * side * rounds;
-        sides[side].p99 = sides[side].typical + rounds;
+    for (int i = 0; i < count; i++) {
+        sides[i].typical = storage + (size_t)(2 * i + 1) * rounds;
+        sides[i].p99 = sides[i].typical + rounds;
     }
-    status = run_rounds(work, effort, sides, count);
+    status = run_rounds(effort, sides, count);
     if (status == TUTTI_OK) {
-        conclude(sides, effort->compare, storage + 4 * rounds, rounds, &made);
-        status = check_side(work, &sides[0], &made.tutti.wrong);
+        conclude(sides, count, storage, rounds, &made);
     }
-    if (status == TUTTI_OK && effort->compare) {
-        status = check_side(work, &sides[1], &made.mpi.wrong);
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        status = check_side(&sides[i], &made.side[sides[i].side].wrong);
     }
     if (status == TUTTI_OK) {
         *result = made;
@@ -202,37 +200,86 @@ tutti_status measure(
     return status;
 }
 
-static void comparison_to_json(
-        struct bench_json *json, const char *with, const struct measurement *result)
+tutti_status measure(
+        struct work *work, struct effort *effort, struct measurement *result)
 {
-    if (!result->compared) {
-        bench_json_null(json, "compare");
+    struct series sides[SIDE_COUNT] = {
+        { .side = SIDE_TUTTI, .work = work, .step = work_step_tutti },
+    };
+    struct work mapped;
+    int count = 1;
+    tutti_status status;
+
+    if ((effort->compare & BENCH_WITH_ANY_MPI) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_MPI, .work = work, .step = work_step_mpi
+        };
+    }
+    if ((effort->compare & BENCH_WITH_LIMIT) == 0) {
+        return measure_sides(effort, sides, count, result);
+    }
+    status = work_open_mapped(&mapped, work->job, work->tensors);
+    if (status == TUTTI_OK) {
+        sides[count++] = (struct series){
+            .side = SIDE_LIMIT, .work = &mapped, .step = work_step_limit
+        };
+        status = measure_sides(effort, sides, count, result);
+        work_close(&mapped);
+    }
+    return status;
+}
+
+static void mpi_to_json(struct bench_json *json, const struct side_result *mpi)
+{
+    if (!mpi->measured) {
         bench_json_null(json, "mpi_us");
         bench_json_null(json, "ratio");
         bench_json_null(json, "spread");
         return;
     }
-    bench_json_text(json, "compare", with);
-    bench_json_number(json, "mpi_us", result->mpi.typical);
-    bench_json_number(json, "mpi_min_us", result->mpi.min);
-    bench_json_number(json, "mpi_p99_us", result->mpi.p99);
-    bench_json_number(json, "ratio", result->ratio);
-    bench_json_range(json, "spread", result->ratio_min, result->ratio_max);
-    bench_json_count(json, "mpi_wrong", result->mpi.wrong);
+    bench_json_number(json, "mpi_us", mpi->typical);
+    bench_json_number(json, "mpi_min_us", mpi->min);
+    bench_json_number(json, "mpi_p99_us", mpi->p99);
+    bench_json_number(json, "ratio", mpi->ratio.median);
+    bench_json_range(json, "spread", mpi->ratio.min, mpi->ratio.max);
+    bench_json_count(json, "mpi_wrong", mpi->wrong);
+}
+
+static void limit_to_json(struct bench_json *json, const struct side_result *limit)
+{
+    if (!limit->measured) {
+        bench_json_null(json, "limit_us");
+        bench_json_null(json, "vs_limit");
+        bench_json_null(json, "vs_limit_spread");
+        return;
+    }
+    bench_json_number(json, "limit_us", limit->typical);
+    bench_json_number(json, "limit_min_us", limit->min);
+    bench_json_number(json, "vs_limit", limit->ratio.median);
+    bench_json_range(json, "vs_limit_spread", limit->ratio.min, limit->ratio.max);
+    bench_json_count(json, "limit_wrong", limit->wrong);
 }
 
 void measure_to_json(struct bench_json *json, const struct work *work,
         const struct effort *effort, const struct measurement *result)
 {
     const struct bench_arguments *arguments = work->job->arguments;
+    const struct side_result *own = &result->side[SIDE_TUTTI];
+    char compare[BENCH_COMPARE_TEXT_MAX];
 
     work_to_json(json, work);
     bench_json_integer(json, "rounds", arguments->rounds);
     bench_json_integer(json, "iterations", effort->iterations);
-    bench_json_number(json, "tutti_us", result->tutti.typical);
-    bench_json_number(json, "tutti_min_us", result->tutti.min);
-    bench_json_number(json, "tutti_p99_us", result->tutti.p99);
-    bench_json_count(json, "wrong", result->tutti.wrong);
-    comparison_to_json(
-            json, bench_compare_name((enum bench_compare)arguments->compare), result);
+    bench_json_number(json, "tutti_us", own->typical);
+    bench_json_number(json, "tutti_min_us", own->min);
+    bench_json_number(json, "tutti_p99_us", own->p99);
+    bench_json_count(json, "wrong", own->wrong);
+    bench_compare_text(effort->compare, compare);
+    if (compare[0] == '\0') {
+        bench_json_null(json, "compare");
+    } else {
+        bench_json_text(json, "compare", compare);
+    }
+    mpi_to_json(json, &result->side[SIDE_MPI]);
+    limit_to_json(json, &result->side[SIDE_LIMIT]);
 }

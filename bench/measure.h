@@ -21,22 +21,29 @@ struct effort {
     int warmup; /* untimed steps of each side at the start */
     int operations; /* a step is this many; times are per operation */
     bool mean; /* a round's figure is the mean, not the median */
-    bool compare; /* with raw MPI */
+    int compare; /* enum bench_compare, or-ed: what is measured beside tutti */
+};
+
+/** Who takes rounds. */
+enum side {
+    SIDE_TUTTI,
+    SIDE_MPI,
+    SIDE_LIMIT,
+    SIDE_COUNT
 };
 
 /** One side, over all rounds, in microseconds per operation. */
 struct side_result {
+    bool measured; /* false: everything else is 0 */
     double min; /* smallest sample */
     double typical; /* median of the rounds' figures */
     double p99; /* median of the rounds' 99th percentiles */
     int64_t wrong; /* elements; -1: not checked */
+    struct bench_summary ratio; /* tutti's time / this side's, over the rounds */
 };
 
 struct measurement {
-    struct side_result tutti, mpi;
-    bool compared; /* mpi and the next are valid */
-    double ratio; /* median over rounds of tutti / MPI */
-    double ratio_min, ratio_max; /* over rounds */
+    struct side_result side[SIDE_COUNT]; /* tutti's is always there */
 };
 
 /** The effort for so many bytes per step, as the arguments ask. */

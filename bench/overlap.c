@@ -7,6 +7,10 @@
  * a fixed amount of arithmetic. Exposed communication is what the step takes beyond the
  * pass alone: beyond T, or beyond the same arithmetic measured by itself. Both are
  * compared with the same tensors submitted at once beside nothing else.
+ *
+ * Arithmetic takes longer or shorter from one moment to the next, by more than is to be
+ * measured. So the phases follow each other within an iteration, and it is within an
+ * iteration that they are subtracted and divided; only then are medians taken.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -36,17 +40,21 @@ struct overlap {
     double proof; /* results of the arithmetic, never used */
 };
 
-/* Per round, all owned by one block. */
-struct rounds {
-    double *phase[PHASE_COUNT]; /* time of a step */
-    double *slowed; /* arithmetic inside the step */
-    double *exposed; /* step - pass alone */
-    double *exposed_ratio; /* exposed / unoverlapped */
-    double *slowdown; /* slowed / arithmetic alone */
+/* What is known of a round: medians over its iterations. */
+enum figure {
+    FIGURE_STEP,
+    FIGURE_UNOVERLAPPED,
+    FIGURE_ALONE, /* cpu only */
+    FIGURE_EXPOSED, /* step - pass alone */
+    FIGURE_EXPOSED_RATIO, /* exposed / unoverlapped */
+    FIGURE_SLOWDOWN, /* arithmetic in the step / alone; cpu only */
+    FIGURE_COUNT
 };
 
-enum {
-    SERIES = PHASE_COUNT + 4
+/* A block of series, one after the other. */
+struct table {
+    double *values; /* FIGURE_COUNT times `length`; owned */
+    size_t length; /* rounds, or iterations of a round */
 };
 
 static void sleep_until_us(double when_us)
@@ -114,61 +122,74 @@ static tutti_status step(struct overlap *overlap, enum phase phase)
     return TUTTI_OK;
 }
 
-/* Steps of one phase: medians of their time and of the arithmetic in them. */
-static tutti_status run_phase(
-        struct overlap *overlap, enum phase phase, int iterations, double figures[2])
+static double *series(const struct table *table, enum figure figure)
 {
-    double *samples = calloc(2 * (size_t)iterations, sizeof *samples);
-    struct job *job = overlap->work.job;
-    tutti_status status = TUTTI_OK;
+    return table->values + (size_t)figure * table->length;
+}
 
-    if (samples == NULL) {
-        return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating samples");
-    }
-    for (int i = 0; i < iterations && status == TUTTI_OK; i++) {
-        double start;
+/* Times one phase: the step, and the arithmetic in it. */
+static tutti_status run_phase(
+        struct overlap *overlap, enum phase phase, double times[2])
+{
+    double start;
+    tutti_status status;
 
-        job_barrier();
-        start = bench_now_us();
-        status = step(overlap, phase);
-        samples[i] = bench_now_us() - start;
-        samples[iterations + i] = overlap->arithmetic_us;
-    }
+    job_barrier();
+    start = bench_now_us();
+    status = step(overlap, phase);
+    times[0] = bench_now_us() - start;
+    times[1] = overlap->arithmetic_us;
     if (status == TUTTI_OK) {
-        figures[0] = bench_summarise(samples, (size_t)iterations).median;
-        figures[1] = bench_summarise(samples + iterations, (size_t)iterations).median;
-        job_combine(job, figures, 2);
+        job_combine(overlap->work.job, times, 2);
     }
-    free(samples);
     return status;
 }
 
-static tutti_status run_round(
-        struct overlap *overlap, struct rounds *rounds, int round, int iterations)
+/* All phases once, in an order that changes; fills entry `at` of every series. */
+static tutti_status run_iteration(
+        struct overlap *overlap, const struct table *iterations, size_t at, int first)
 {
     int phases = overlap->on_cpu ? PHASE_COUNT : PHASE_ALONE;
-    double alone = overlap->pass_us;
+    double times[PHASE_COUNT][2] = { [PHASE_ALONE] = { overlap->pass_us, 0 } };
+    double exposed;
 
     for (int turn = 0; turn < phases; turn++) {
-        enum phase phase = (enum phase)((round + turn) % phases);
-        double figures[2];
-        tutti_status status = run_phase(overlap, phase, iterations, figures);
+        int phase = (first + turn) % phases;
+        tutti_status status = run_phase(overlap, (enum phase)phase, times[phase]);
 
         if (status != TUTTI_OK) {
             return status;
         }
-        rounds->phase[phase][round] = figures[0];
-        if (phase == PHASE_OVERLAPPED) {
-            rounds->slowed[round] = figures[1];
+    }
+    exposed = times[PHASE_OVERLAPPED][0] - times[PHASE_ALONE][0];
+    series(iterations, FIGURE_STEP)[at] = times[PHASE_OVERLAPPED][0];
+    series(iterations, FIGURE_UNOVERLAPPED)[at] = times[PHASE_UNOVERLAPPED][0];
+    series(iterations, FIGURE_ALONE)[at] = times[PHASE_ALONE][0];
+    series(iterations, FIGURE_EXPOSED)[at] = exposed;
+    series(iterations, FIGURE_EXPOSED_RATIO)[at] =
+            exposed / times[PHASE_UNOVERLAPPED][0];
+    series(iterations, FIGURE_SLOWDOWN)[at] =
+            times[PHASE_OVERLAPPED][1] / times[PHASE_ALONE][0];
+    return TUTTI_OK;
+}
+
+/* Fills entry `round` of every series of `rounds`. */
+static tutti_status run_round(struct overlap *overlap, const struct table *rounds,
+        size_t round, const struct table *iterations)
+{
+    for (size_t i = 0; i < iterations->length; i++) {
+        tutti_status status =
+                run_iteration(overlap, iterations, i, (int)((round + i) % PHASE_COUNT));
+
+        if (status != TUTTI_OK) {
+            return status;
         }
     }
-    if (overlap->on_cpu) {
-        alone = rounds->phase[PHASE_ALONE][round];
+    for (int figure = 0; figure < FIGURE_COUNT; figure++) {
+        series(rounds, (enum figure)figure)[round] = bench_summarise(
+                series(iterations, (enum figure)figure), iterations->length)
+                                                             .median;
     }
-    rounds->exposed[round] = rounds->phase[PHASE_OVERLAPPED][round] - alone;
-    rounds->exposed_ratio[round] =
-            rounds->exposed[round] / rounds->phase[PHASE_UNOVERLAPPED][round];
-    rounds->slowdown[round] = rounds->slowed[round] / alone;
     return TUTTI_OK;
 }
 
@@ -196,28 +217,26 @@ static tutti_status check(struct overlap *overlap, int64_t *wrong)
 struct figures {
     double step, unoverlapped, exposed;
     struct bench_summary exposed_ratio;
-    double arithmetic; /* alone; cpu only */
-    double slowdown; /* cpu only */
+    struct bench_summary arithmetic; /* alone; cpu only */
+    struct bench_summary slowdown; /* cpu only */
     int64_t wrong; /* -1: not checked */
 };
 
-static double median(double *series, const struct job *job)
+/* Sorts the series. */
+static struct bench_summary over_rounds(const struct table *rounds, enum figure figure)
 {
-    return bench_summarise(series, (size_t)job->arguments->rounds).median;
+    return bench_summarise(series(rounds, figure), rounds->length);
 }
 
-/* Sorts the series. */
-static struct figures conclude(
-        const struct job *job, const struct rounds *rounds, int64_t wrong)
+static struct figures conclude(const struct table *rounds, int64_t wrong)
 {
     return (struct figures){
-        .step = median(rounds->phase[PHASE_OVERLAPPED], job),
-        .unoverlapped = median(rounds->phase[PHASE_UNOVERLAPPED], job),
-        .exposed = median(rounds->exposed, job),
-        .exposed_ratio =
-                bench_summarise(rounds->exposed_ratio, (size_t)job->arguments->rounds),
-        .arithmetic = median(rounds->phase[PHASE_ALONE], job),
-        .slowdown = median(rounds->slowdown, job),
+        .step = over_rounds(rounds, FIGURE_STEP).median,
+        .unoverlapped = over_rounds(rounds, FIGURE_UNOVERLAPPED).median,
+        .exposed = over_rounds(rounds, FIGURE_EXPOSED).median,
+        .exposed_ratio = over_rounds(rounds, FIGURE_EXPOSED_RATIO),
+        .arithmetic = over_rounds(rounds, FIGURE_ALONE),
+        .slowdown = over_rounds(rounds, FIGURE_SLOWDOWN),
         .wrong = wrong,
     };
 }
@@ -232,13 +251,16 @@ static void print_figures(const struct overlap *overlap, const struct figures *f
             figures->exposed_ratio.median, figures->exposed_ratio.min,
             figures->exposed_ratio.max);
     if (overlap->on_cpu) {
-        (void)printf("  %-28s %11.3f ms   %.3f times as long in the step\n",
-                "arithmetic, alone", figures->arithmetic / 1e3, figures->slowdown);
+        (void)printf("  %-28s %11.3f ms   %.3f times as long in the step "
+                     "(%.3f..%.3f)\n",
+                "arithmetic, alone", figures->arithmetic.median / 1e3,
+                figures->slowdown.median, figures->slowdown.min, figures->slowdown.max);
     }
     (void)printf("  %-28s %11lld\n", "#wrong", (long long)figures->wrong);
 }
 
-static void report(const struct overlap *overlap, const struct figures *figures)
+static void report(
+        const struct overlap *overlap, size_t iterations, const struct figures *figures)
 {
     const struct job *job = overlap->work.job;
     struct bench_json json;
@@ -252,6 +274,7 @@ static void report(const struct overlap *overlap, const struct figures *figures)
     bench_json_number(&json, "backward_ms", job->arguments->backward_ms);
     work_to_json(&json, &overlap->work);
     bench_json_integer(&json, "rounds", job->arguments->rounds);
+    bench_json_integer(&json, "iterations", (int64_t)iterations);
     bench_json_number(&json, "tutti_us", figures->step);
     bench_json_null(&json, "mpi_us");
     bench_json_null(&json, "ratio");
@@ -263,17 +286,21 @@ static void report(const struct overlap *overlap, const struct figures *figures)
     bench_json_range(&json, "exposed_spread", figures->exposed_ratio.min,
             figures->exposed_ratio.max);
     if (overlap->on_cpu) {
-        bench_json_number(&json, "arithmetic_us", figures->arithmetic);
-        bench_json_number(&json, "slowdown", figures->slowdown);
+        bench_json_number(&json, "arithmetic_us", figures->arithmetic.median);
+        bench_json_range(&json, "arithmetic_spread", figures->arithmetic.min,
+                figures->arithmetic.max);
+        bench_json_number(&json, "slowdown", figures->slowdown.median);
+        bench_json_range(
+                &json, "slowdown_spread", figures->slowdown.min, figures->slowdown.max);
     }
     job_row_write(job, &json);
 }
 
-static tutti_status measure_rounds(struct overlap *overlap, struct rounds *rounds)
+static tutti_status measure_rounds(struct overlap *overlap, const struct table *rounds,
+        const struct table *iterations)
 {
     struct job *job = overlap->work.job;
     const struct bench_arguments *arguments = job->arguments;
-    int iterations = arguments->iterations == 0 ? 5 : arguments->iterations;
     int warmup = arguments->warmup < 0 ? 5 : arguments->warmup;
     tutti_status status = TUTTI_OK;
     int64_t wrong;
@@ -283,40 +310,43 @@ static tutti_status measure_rounds(struct overlap *overlap, struct rounds *round
     }
     for (int round = 0; round < arguments->rounds && status == TUTTI_OK; round++) {
         job_progress(job, overlap->work.tensors->name, round, arguments->rounds);
-        status = run_round(overlap, rounds, round, iterations);
+        status = run_round(overlap, rounds, (size_t)round, iterations);
     }
     job_progress(job, "", arguments->rounds, arguments->rounds);
     if (status == TUTTI_OK) {
         status = check(overlap, &wrong);
     }
     if (status == TUTTI_OK) {
-        struct figures figures = conclude(job, rounds, wrong);
+        struct figures figures = conclude(rounds, wrong);
 
-        report(overlap, &figures);
+        report(overlap, iterations->length, &figures);
     }
     return status;
+}
+
+static bool table_init(struct table *table, int length)
+{
+    table->length = (size_t)length;
+    table->values = calloc(FIGURE_COUNT * table->length, sizeof *table->values);
+    return table->values != NULL;
 }
 
 static tutti_status run_rounds(struct overlap *overlap)
 {
     struct job *job = overlap->work.job;
-    size_t count = (size_t)job->arguments->rounds;
-    double *block = calloc(SERIES * count, sizeof *block);
-    struct rounds rounds;
+    int per_round = job->arguments->iterations;
+    struct table rounds = { .values = NULL };
+    struct table iterations = { .values = NULL };
     tutti_status status;
 
-    if (block == NULL) {
-        return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating rounds");
+    if (!table_init(&rounds, job->arguments->rounds) ||
+            !table_init(&iterations, per_round == 0 ? 5 : per_round)) {
+        status = job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating rounds");
+    } else {
+        status = measure_rounds(overlap, &rounds, &iterations);
     }
-    for (size_t phase = 0; phase < PHASE_COUNT; phase++) {
-        rounds.phase[phase] = block + phase * count;
-    }
-    rounds.slowed = block + PHASE_COUNT * count;
-    rounds.exposed = rounds.slowed + count;
-    rounds.exposed_ratio = rounds.exposed + count;
-    rounds.slowdown = rounds.exposed_ratio + count;
-    status = measure_rounds(overlap, &rounds);
-    free(block);
+    free(rounds.values);
+    free(iterations.values);
     return status;
 }
 

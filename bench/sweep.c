@@ -1,5 +1,5 @@
 /*
- * allreduce, broadcast: one row per size.
+ * A collective: one row per size.
  *
  * nccl-tests launches an iteration without waiting for the one before. Here an operation
  * owns its buffer until it is done, so every iteration is waited for; -m puts several
@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "bench/commands.h"
+#include "bench/core/collective.h"
 #include "bench/core/columns.h"
 #include "bench/core/sizes.h"
 #include "bench/measure.h"
@@ -33,6 +34,17 @@ static struct bench_cells cells_of(
     };
 }
 
+static struct bench_compared compared_of(const struct side_result *side)
+{
+    return (struct bench_compared){
+        .measured = side->measured,
+        .time_us = side->typical,
+        .ratio = side->ratio.median,
+        .ratio_min = side->ratio.min,
+        .ratio_max = side->ratio.max,
+    };
+}
+
 static void count_cells(struct totals *totals, const struct bench_cells *cells)
 {
     if (cells->measured) {
@@ -53,10 +65,10 @@ static tutti_status measure_out_of_place(struct job *job,
     if (status != TUTTI_OK) {
         return status;
     }
-    effort.compare = false;
+    effort.compare = 0;
     status = measure(&work, &effort, &result);
     if (status == TUTTI_OK) {
-        row->out_of_place = cells_of(&work, row->bytes, &result.tutti);
+        row->out_of_place = cells_of(&work, row->bytes, &result.side[SIDE_TUTTI]);
     }
     work_close(&work);
     return status;
@@ -76,12 +88,9 @@ static tutti_status measure_in_place(struct job *job,
     }
     status = measure(&work, &effort, &result);
     if (status == TUTTI_OK) {
-        row->in_place = cells_of(&work, row->bytes, &result.tutti);
-        row->compared = result.compared;
-        row->mpi_us = result.mpi.typical;
-        row->ratio = result.ratio;
-        row->ratio_min = result.ratio_min;
-        row->ratio_max = result.ratio_max;
+        row->in_place = cells_of(&work, row->bytes, &result.side[SIDE_TUTTI]);
+        row->mpi = compared_of(&result.side[SIDE_MPI]);
+        row->limit = compared_of(&result.side[SIDE_LIMIT]);
         job_row_start(job, &json);
         measure_to_json(&json, &work, &effort, &result);
         bench_json_number(&json, "algbw", row->in_place.algbw);
@@ -105,7 +114,7 @@ static struct effort sweep_effort(const struct job *job)
         .warmup = arguments->warmup < 0 ? 5 : arguments->warmup,
         .operations = arguments->aggregate,
         .mean = true,
-        .compare = arguments->compare != BENCH_COMPARE_NONE,
+        .compare = arguments->compare,
     };
 }
 
@@ -138,14 +147,15 @@ static tutti_status run_size(struct job *job, uint64_t bytes, struct totals *tot
     const struct bench_arguments *arguments = job->arguments;
     tutti_collective collective = (tutti_collective)arguments->collective;
     tutti_dtype dtype = (tutti_dtype)arguments->dtype;
-    bool out_of_place = !arguments->in_place && collective == TUTTI_ALLREDUCE;
-    uint64_t count = bytes / bench_dtype_bytes(dtype);
+    bool out_of_place = !arguments->in_place && collective != TUTTI_BROADCAST;
+    uint64_t count =
+            bench_padded_count(collective, bytes / bench_dtype_bytes(dtype), job->size);
     struct bench_row row = {
         .bytes = count * bench_dtype_bytes(dtype),
         .count = count,
         .type = bench_dtype_name(dtype),
         .redop = bench_redop_name(collective, (tutti_reduce_op)arguments->op),
-        .root = collective == TUTTI_BROADCAST ? arguments->root : -1,
+        .root = bench_has_root(collective) ? arguments->root : -1,
     };
     struct bench_workload tensors;
     tutti_status status = TUTTI_OK;
@@ -179,7 +189,8 @@ tutti_status run_sweep(struct job *job)
     job_print_head(
             job, "time per operation: mean of a round's iterations, each waited for");
     if (job->rank == 0) {
-        bench_columns_head(stdout, arguments->compare != BENCH_COMPARE_NONE);
+        bench_columns_head(stdout, (arguments->compare & BENCH_WITH_ANY_MPI) != 0,
+                (arguments->compare & BENCH_WITH_LIMIT) != 0);
     }
     do {
         status = run_size(job, bytes, &totals);

@@ -1,11 +1,13 @@
 /*
- * Buffers, submission and checking. The raw MPI side is in work_mpi.c.
+ * Buffers, submission and checking. The other sides are in work_mpi.c and work_limit.c.
  */
 #include "bench/work.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "bench/core/collective.h"
 
 /* Bytes of a tensor, and what it takes up: cache lines, and never nothing. */
 static size_t tensor_bytes(const struct work *work, size_t index)
@@ -23,8 +25,9 @@ bool work_fits(struct job *job, const struct bench_workload *tensors, bool in_pl
     uint64_t element = bench_dtype_bytes((tutti_dtype)job->arguments->dtype);
     /* neither overflows: sizes are at most 2^48 and tensors few */
     uint64_t bytes = tensors->elements * element + 128 * tensors->count;
+    bool once = in_place && (job->arguments->compare & BENCH_WITH_LIMIT) == 0;
 
-    if (job_memory_suffices(job, in_place ? bytes : 2 * bytes)) {
+    if (job_memory_suffices(job, once ? bytes : 2 * bytes)) {
         return true;
     }
     job_complain(job,
@@ -48,20 +51,32 @@ static tutti_status allocate_private(const struct work *work, struct buffers *bu
     return TUTTI_OK;
 }
 
-/* One arena with all tensors side by side. */
-static tutti_status allocate_arena(const struct work *work, struct buffers *buffers)
+size_t work_bytes(const struct work *work)
 {
-    size_t offset = 0;
     size_t total = 0;
-    tutti_status status;
 
     for (size_t i = 0; i < work->tensors->count; i++) {
         total += padded(tensor_bytes(work, i));
     }
-    status = tutti_alloc(work->job->t, total, TUTTI_HOST, &buffers->arena);
-    for (size_t i = 0; i < work->tensors->count && status == TUTTI_OK; i++) {
-        buffers->tensors[i] = (unsigned char *)buffers->arena + offset;
-        offset += padded(tensor_bytes(work, i));
+    return total;
+}
+
+static void lay_side_by_side(
+        const struct work *work, struct buffers *buffers, unsigned char *memory)
+{
+    for (size_t i = 0; i < work->tensors->count; i++) {
+        buffers->tensors[i] = memory;
+        memory += padded(tensor_bytes(work, i));
+    }
+}
+
+static tutti_status allocate_arena(const struct work *work, struct buffers *buffers)
+{
+    tutti_status status =
+            tutti_alloc(work->job->t, work_bytes(work), TUTTI_HOST, &buffers->arena);
+
+    if (status == TUTTI_OK) {
+        lay_side_by_side(work, buffers, buffers->arena);
     }
     return status;
 }
@@ -83,7 +98,8 @@ static tutti_status allocate(const struct work *work, struct buffers *buffers)
 
 static void release(const struct work *work, struct buffers *buffers)
 {
-    if (buffers->tensors != NULL && work->job->arguments->memory == BENCH_PRIVATE) {
+    if (buffers->tensors != NULL && work->segment == NULL &&
+            work->job->arguments->memory == BENCH_PRIVATE) {
         for (size_t i = 0; i < work->tensors->count; i++) {
             free(buffers->tensors[i]);
         }
@@ -93,11 +109,10 @@ static void release(const struct work *work, struct buffers *buffers)
     free(buffers->tensors);
 }
 
-tutti_status work_open(struct work *work, struct job *job,
+static void describe(struct work *work, struct job *job,
         const struct bench_workload *tensors, bool in_place)
 {
     const struct bench_arguments *arguments = job->arguments;
-    tutti_status status;
 
     *work = (struct work){
         .job = job,
@@ -109,6 +124,22 @@ tutti_status work_open(struct work *work, struct job *job,
                 .root = arguments->root },
     };
     bench_pattern_init(&work->pattern, &work->operation, job->rank, job->size);
+}
+
+/* The buffers are there: what points to them. */
+static void use_buffers(struct work *work)
+{
+    work->inputs = work->owned[0].tensors;
+    work->outputs = work->owned[work->in_place ? 0 : 1].tensors;
+    work_clear(work);
+}
+
+tutti_status work_open(struct work *work, struct job *job,
+        const struct bench_workload *tensors, bool in_place)
+{
+    tutti_status status;
+
+    describe(work, job, tensors, in_place);
     work->requests = calloc(tensors->count, sizeof *work->requests);
     status = work->requests == NULL
             ? job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating requests")
@@ -120,9 +151,31 @@ tutti_status work_open(struct work *work, struct job *job,
         work_close(work);
         return status;
     }
-    work->inputs = work->owned[0].tensors;
-    work->outputs = work->owned[in_place ? 0 : 1].tensors;
-    work_clear(work);
+    use_buffers(work);
+    return TUTTI_OK;
+}
+
+tutti_status work_open_mapped(
+        struct work *work, struct job *job, const struct bench_workload *tensors)
+{
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+
+    describe(work, job, tensors, true);
+    work->segment = calloc(1, sizeof *work->segment);
+    work->slices = calloc((size_t)job->size, sizeof *work->slices);
+    work->owned[0].tensors = calloc(tensors->count, sizeof *work->owned[0].tensors);
+    if (work->segment == NULL || work->slices == NULL ||
+            work->owned[0].tensors == NULL) {
+        (void)job_failed(job, status, "allocating buffers");
+    } else {
+        status = segment_open(work->segment, job, work_bytes(work));
+    }
+    if (status != TUTTI_OK) {
+        work_close(work);
+        return status;
+    }
+    lay_side_by_side(work, &work->owned[0], segment_part(work->segment, job->rank));
+    use_buffers(work);
     return TUTTI_OK;
 }
 
@@ -131,6 +184,11 @@ void work_close(struct work *work)
     release(work, &work->owned[0]);
     release(work, &work->owned[1]);
     free(work->requests);
+    if (work->segment != NULL) {
+        segment_close(work->segment);
+    }
+    free(work->segment);
+    free(work->slices);
     *work = (struct work){ .in_place = false };
 }
 
@@ -142,20 +200,71 @@ void work_clear(struct work *work)
     }
 }
 
+/* Bytes in front of this rank's part. */
+static size_t part_offset(const struct work *work, size_t index)
+{
+    return (size_t)work->job->rank * (size_t)work_part(work, index) *
+            work->pattern.element_bytes;
+}
+
+uint64_t work_part(const struct work *work, size_t index)
+{
+    return work->tensors->tensors[index].count / (uint64_t)work->job->size;
+}
+
+unsigned char *work_input(const struct work *work, size_t index)
+{
+    return work->inputs[index] +
+            (bench_input_is_part(work->operation.collective) ? part_offset(work, index)
+                                                             : 0);
+}
+
+unsigned char *work_output(const struct work *work, size_t index)
+{
+    return work->outputs[index] +
+            (bench_output_is_part(work->operation.collective) ? part_offset(work, index)
+                                                              : 0);
+}
+
 static tutti_status submit_one(struct work *work, size_t index, tutti_request *request)
 {
-    const struct bench_operation *operation = &work->operation;
-    const struct bench_tensor *tensor = &work->tensors->tensors[index];
+    const struct bench_operation *how = &work->operation;
+    const char *name = work->tensors->tensors[index].name;
+    int64_t count = (int64_t)work->tensors->tensors[index].count;
+    int64_t part = (int64_t)work_part(work, index);
+    const void *input = work_input(work, index);
+    void *output = work_output(work, index);
     tutti *t = work->job->t;
-    int64_t count = (int64_t)tensor->count;
 
-    if (operation->collective == TUTTI_ALLREDUCE) {
-        return tutti_allreduce_async(t, tensor->name, work->inputs[index],
-                work->outputs[index], count, operation->dtype, operation->op, NULL,
-                request);
+    switch (how->collective) {
+    case TUTTI_ALLREDUCE:
+        return tutti_allreduce_async(
+                t, name, input, output, count, how->dtype, how->op, NULL, request);
+    case TUTTI_BROADCAST:
+        return tutti_broadcast_async(
+                t, name, output, count, how->dtype, how->root, NULL, request);
+    case TUTTI_REDUCE:
+        return tutti_reduce_async(t, name, input, output, count, how->dtype, how->op,
+                how->root, NULL, request);
+    case TUTTI_REDUCESCATTER:
+        return tutti_reducescatter_async(t, name, input, output, count, 1, NULL,
+                how->dtype, how->op, NULL, request);
+    case TUTTI_ALLGATHER:
+        return tutti_allgather_async(
+                t, name, input, output, part, 1, NULL, how->dtype, NULL, request);
+    case TUTTI_ALLTOALL:
+        return tutti_alltoall_async(t, name, input, output, count, 1, NULL, NULL,
+                how->dtype, NULL, request);
+    case TUTTI_GATHER:
+        return tutti_gather_async(t, name, input, output, part, 1, NULL, how->dtype,
+                how->root, NULL, request);
+    case TUTTI_SCATTER:
+        return tutti_scatter_async(t, name, input, output, part, 1, NULL, how->dtype,
+                how->root, NULL, request);
+    case TUTTI_BARRIER: /* has no tensors */
+        break;
     }
-    return tutti_broadcast_async(t, tensor->name, work->outputs[index], count,
-            operation->dtype, operation->root, NULL, request);
+    return TUTTI_ERR_INVALID;
 }
 
 tutti_status work_submit(struct work *work, size_t from, size_t to)
@@ -183,6 +292,7 @@ tutti_status work_step_tutti(struct work *work)
 {
     tutti_status status = work_submit(work, 0, work->tensors->count);
 
+    work->result_in_front = false;
     return status == TUTTI_OK ? work_wait(work) : status;
 }
 
@@ -197,13 +307,51 @@ void work_fill(struct work *work)
     }
 }
 
-int64_t work_count_wrong(const struct work *work)
+/* Of an output that was reduced or comes from the root. */
+static uint64_t count_wrong(const struct work *work, size_t index)
 {
+    uint64_t part = work_part(work, index);
+
+    if (!bench_output_is_part(work->operation.collective)) {
+        return bench_pattern_count_wrong(&work->pattern, work->outputs[index],
+                work->tensors->tensors[index].count, index);
+    }
+    return bench_pattern_count_wrong(&work->pattern,
+            work->result_in_front ? work->outputs[index] : work_output(work, index),
+            part, index + (uint64_t)work->job->rank * part);
+}
+
+/* Of an output with a part from every rank: of its whole input, or the part for us. */
+static uint64_t count_wrong_parts(const struct work *work, size_t index)
+{
+    uint64_t part = work_part(work, index);
+    struct bench_pattern pattern = work->pattern;
     uint64_t wrong = 0;
 
-    for (size_t i = 0; i < work->tensors->count; i++) {
-        wrong += bench_pattern_count_wrong(
-                &work->pattern, work->outputs[i], work->tensors->tensors[i].count, i);
+    for (int source = 0; source < work->job->size; source++) {
+        uint64_t at = (uint64_t)source * part;
+        uint64_t from = work->operation.collective == TUTTI_ALLTOALL
+                ? (uint64_t)work->job->rank * part
+                : at;
+
+        bench_pattern_expect_input_of(
+                &pattern, &work->operation, source, work->job->size);
+        wrong += bench_pattern_count_wrong(&pattern,
+                work->outputs[index] + at * pattern.element_bytes, part, index + from);
+    }
+    return wrong;
+}
+
+int64_t work_count_wrong(const struct work *work)
+{
+    tutti_collective collective = work->operation.collective;
+    bool elsewhere = (collective == TUTTI_REDUCE || collective == TUTTI_GATHER) &&
+            work->job->rank != work->operation.root;
+    bool from_all = bench_has_parts(collective) && !bench_output_is_part(collective);
+    uint64_t wrong = 0;
+
+    for (size_t i = 0; i < work->tensors->count && !elsewhere; i++) {
+        wrong += from_all ? count_wrong_parts(work, i) : count_wrong(work, i);
     }
     return (int64_t)wrong;
 }
@@ -234,8 +382,7 @@ void work_to_json(struct bench_json *json, const struct work *work)
     const struct bench_arguments *arguments = work->job->arguments;
     const struct bench_operation *operation = &work->operation;
 
-    bench_json_text(json, "op",
-            operation->collective == TUTTI_ALLREDUCE ? "allreduce" : "broadcast");
+    bench_json_text(json, "op", bench_collective_name(operation->collective));
     bench_json_text(
             json, "redop", bench_redop_name(operation->collective, operation->op));
     bench_json_text(json, "dtype", bench_dtype_name(operation->dtype));

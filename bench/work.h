@@ -1,7 +1,8 @@
 /*
- * A set of tensors with their buffers, and the two ways to do a collective on all of them:
- * tutti, which gets them all in reverse order and then waits for all, and raw MPI, one
- * blocking call per tensor in the same order on the same buffers.
+ * A set of tensors with their buffers, and the ways to do a collective on all of them:
+ * tutti, which gets them all in reverse order and then waits for all; raw MPI, one
+ * blocking call per tensor in the same order on the same buffers; and for allreduce the
+ * limit, which is one call of the reduction kernel on buffers that all ranks map.
  */
 #ifndef TUTTI_BENCH_WORK_H
 #define TUTTI_BENCH_WORK_H
@@ -15,11 +16,12 @@
 #include "bench/core/pattern.h"
 #include "bench/core/workloads.h"
 #include "bench/job.h"
+#include "bench/segment.h"
 
 /** One buffer per tensor. */
 struct buffers {
     unsigned char **tensors; /* NULL: not allocated */
-    void *arena; /* what they are part of; NULL: malloc'ed */
+    void *arena; /* of tutti_alloc(), what they are part of; NULL: other memory */
 };
 
 struct work {
@@ -28,10 +30,13 @@ struct work {
     struct bench_operation operation; /* from the arguments */
     struct bench_pattern pattern; /* this rank's inputs and the results */
     bool in_place; /* inputs and outputs are the same */
+    bool result_in_front; /* the last step put this rank's part in front of the others */
     struct buffers owned[2]; /* the second only when not in place */
     unsigned char **inputs; /* of owned[0] */
     unsigned char **outputs; /* of owned[0] in place, else of owned[1] */
     tutti_request *requests; /* in the order of submission */
+    struct segment *segment; /* owned; what owned[0] is part of; NULL: other memory */
+    void **slices; /* with a segment: this rank's slice of the part of each rank */
 };
 
 /** Does the collective on all tensors once. */
@@ -42,7 +47,19 @@ bool work_fits(struct job *job, const struct bench_workload *tensors, bool in_pl
 /** Allocates and zeroes the buffers. @param[out] work  for work_close() on success */
 tutti_status work_open(struct work *work, struct job *job,
         const struct bench_workload *tensors, bool in_place);
+/** The same, in place, in memory that all ranks map: for work_step_limit(). Collective. */
+tutti_status work_open_mapped(
+        struct work *work, struct job *job, const struct bench_workload *tensors);
 void work_close(struct work *work);
+
+/** What all tensors take up side by side, each in whole cache lines. */
+size_t work_bytes(const struct work *work);
+/** Elements of a rank's part of a tensor, where it has parts. */
+uint64_t work_part(const struct work *work, size_t index);
+/** Where the input begins: at this rank's part when it is one. */
+unsigned char *work_input(const struct work *work, size_t index);
+/** Where the output begins: at this rank's part when it is one. */
+unsigned char *work_output(const struct work *work, size_t index);
 
 /** Zeroes all buffers: what timed steps run on, so that in-place sums stay what they are. */
 void work_clear(struct work *work);
@@ -57,6 +74,11 @@ tutti_status work_wait(struct work *work);
 
 tutti_status work_step_tutti(struct work *work);
 tutti_status work_step_mpi(struct work *work);
+/**
+ * Every rank reduces its slice of all tensors from the buffers of all ranks into the
+ * buffers of all ranks, between two meetings of the ranks and with no other protocol.
+ */
+tutti_status work_step_limit(struct work *work);
 
 /**
  * Does `checks` steps on known inputs and counts wrong elements of this rank. Leaves the

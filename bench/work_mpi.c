@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <mpi.h>
 
+#include "bench/core/collective.h"
 #include "bench/work.h"
 
 /* The type of the elements; MPI_BYTE where MPI has none, which can only be moved. */
@@ -59,6 +60,60 @@ static MPI_Op reduction(const struct bench_operation *operation)
     return MPI_SUM;
 }
 
+static void reduce(const struct work *work, size_t index, MPI_Datatype type, MPI_Op op)
+{
+    const struct bench_operation *how = &work->operation;
+    int count = (int)work->tensors->tensors[index].count;
+    int part = (int)work_part(work, index);
+    void *buffer = work->outputs[index];
+
+    if (how->collective == TUTTI_ALLREDUCE) {
+        MPI_Allreduce(MPI_IN_PLACE, buffer, count, type, op, MPI_COMM_WORLD);
+    } else if (how->collective == TUTTI_REDUCESCATTER) {
+        MPI_Reduce_scatter_block(MPI_IN_PLACE, buffer, part, type, op, MPI_COMM_WORLD);
+    } else if (work->job->rank == how->root) {
+        MPI_Reduce(MPI_IN_PLACE, buffer, count, type, op, how->root, MPI_COMM_WORLD);
+    } else {
+        MPI_Reduce(buffer, NULL, count, type, op, how->root, MPI_COMM_WORLD);
+    }
+}
+
+/* An element is `unit` of the type. */
+static void move(const struct work *work, size_t index, MPI_Datatype type, int unit)
+{
+    int root = work->operation.root;
+    bool is_root = work->job->rank == root;
+    int count = (int)work->tensors->tensors[index].count * unit;
+    int part = (int)work_part(work, index) * unit;
+    void *input = work_input(work, index);
+    void *output = work_output(work, index);
+
+    switch (work->operation.collective) {
+    case TUTTI_BROADCAST:
+        MPI_Bcast(output, count, type, root, MPI_COMM_WORLD);
+        break;
+    case TUTTI_ALLGATHER:
+        MPI_Allgather(MPI_IN_PLACE, 0, type, output, part, type, MPI_COMM_WORLD);
+        break;
+    case TUTTI_ALLTOALL:
+        MPI_Alltoall(MPI_IN_PLACE, 0, type, output, part, type, MPI_COMM_WORLD);
+        break;
+    case TUTTI_GATHER:
+        MPI_Gather(is_root ? MPI_IN_PLACE : input, part, type, is_root ? output : NULL,
+                part, type, root, MPI_COMM_WORLD);
+        break;
+    case TUTTI_SCATTER:
+        MPI_Scatter(is_root ? input : NULL, part, type, is_root ? MPI_IN_PLACE : output,
+                part, type, root, MPI_COMM_WORLD);
+        break;
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE:
+    case TUTTI_REDUCESCATTER:
+    case TUTTI_BARRIER: /* not moved */
+        break;
+    }
+}
+
 tutti_status work_step_mpi(struct work *work)
 {
     const struct bench_operation *operation = &work->operation;
@@ -74,13 +129,13 @@ tutti_status work_step_mpi(struct work *work)
                     (unsigned long long)count);
             return TUTTI_ERR_UNSUPPORTED;
         }
-        if (operation->collective == TUTTI_ALLREDUCE) {
-            MPI_Allreduce(MPI_IN_PLACE, work->outputs[i], (int)count, type, op,
-                    MPI_COMM_WORLD);
+        if (bench_reduces(operation->collective)) {
+            reduce(work, i, type, op);
         } else {
-            MPI_Bcast(work->outputs[i], (int)(count * unit), type, operation->root,
-                    MPI_COMM_WORLD);
+            move(work, i, type, (int)unit);
         }
     }
+    /* MPI in place has no other place for it */
+    work->result_in_front = operation->collective == TUTTI_REDUCESCATTER;
     return TUTTI_OK;
 }

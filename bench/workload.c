@@ -6,28 +6,39 @@
 #include "bench/commands.h"
 #include "bench/measure.h"
 
-static void print_head(bool compared)
+static void print_head(int compare)
 {
-    (void)printf("# %-12s %8s %10s %11s %11s %7s%s\n", "workload", "tensors", "MB",
+    bool mpi = (compare & BENCH_WITH_ANY_MPI) != 0;
+    bool limit = (compare & BENCH_WITH_LIMIT) != 0;
+
+    (void)printf("# %-12s %8s %10s %11s %11s %7s%s%s\n", "workload", "tensors", "MB",
             "min", "median", "#wrong",
-            compared ? "     raw MPI   tutti / MPI (min..max)" : "");
-    (void)printf("# %-12s %8s %10s %11s %11s %7s%s\n", "", "", "", "(ms)", "(ms)", "",
-            compared ? "        (ms)" : "");
+            mpi ? "     raw MPI   tutti / MPI (min..max)" : "",
+            limit ? "       limit   tutti / limit (min..max)" : "");
+    (void)printf("# %-12s %8s %10s %11s %11s %7s%s%s\n", "", "", "", "(ms)", "(ms)", "",
+            mpi ? "        (ms)                         " : "",
+            limit ? "        (ms)" : "");
+}
+
+static void print_compared(const struct side_result *side)
+{
+    if (side->measured) {
+        (void)printf(" %11.3f   %.2f (%.2f..%.2f)", side->typical / 1e3,
+                side->ratio.median, side->ratio.min, side->ratio.max);
+    }
 }
 
 static void print_row(const struct work *work, const struct measurement *result)
 {
     const struct bench_workload *tensors = work->tensors;
+    const struct side_result *own = &result->side[SIDE_TUTTI];
 
     (void)printf("  %-12s %8zu %10.2f %11.3f %11.3f %7lld", tensors->name,
             tensors->count,
             (double)tensors->elements * (double)work->pattern.element_bytes / 1e6,
-            result->tutti.min / 1e3, result->tutti.typical / 1e3,
-            (long long)result->tutti.wrong);
-    if (result->compared) {
-        (void)printf(" %11.3f   %.2f (%.2f..%.2f)", result->mpi.typical / 1e3,
-                result->ratio, result->ratio_min, result->ratio_max);
-    }
+            own->min / 1e3, own->typical / 1e3, (long long)own->wrong);
+    print_compared(&result->side[SIDE_MPI]);
+    print_compared(&result->side[SIDE_LIMIT]);
     (void)printf("\n");
     (void)fflush(stdout);
 }
@@ -67,6 +78,8 @@ static tutti_status run_name(struct job *job, const char *name)
     if (!bench_workload_init(&tensors, name)) {
         return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating tensors");
     }
+    bench_workload_pad(
+            &tensors, (tutti_collective)job->arguments->collective, job->size);
     if (work_fits(job, &tensors, true)) {
         status = measure_workload(job, &tensors);
     }
@@ -83,7 +96,7 @@ tutti_status run_workload(struct job *job)
             "all tensors submitted in reverse order, then waited for; time per "
             "step");
     if (job->rank == 0) {
-        print_head(arguments->compare != BENCH_COMPARE_NONE);
+        print_head(arguments->compare);
     }
     if (strcmp(arguments->name, "all") != 0) {
         return run_name(job, arguments->name);

@@ -18,7 +18,12 @@
 #include "base/config.h"
 #include "base/log.h"
 
-/** The process set of a batch; facts equal on all its ranks, but for `rank`. */
+/**
+ * The process set of a batch; facts equal on all its ranks, but for `rank`. While ranks have
+ * joined (tutti_join), batches run on the others alone: a set of the same id and index with
+ * fewer ranks. Sequence numbers are common to all of them, and a rank that is left out skips
+ * some.
+ */
 struct op_set {
     uint32_t id; /* never used for another set, not even a later one       */
     uint32_t index; /* small, unique among the live sets; below OP_SETS_MAX   */
@@ -36,31 +41,72 @@ struct op_set {
  */
 #define OP_INFLIGHT_MAX 64
 
-/** A piece of memory of a batch: one tensor, or the fusion buffer. */
+/** A range of bytes of a run's input or output. */
+struct op_part {
+    size_t offset;
+    size_t bytes;
+};
+
+/**
+ * A piece of memory of a batch: one tensor, or the fusion buffer.
+ *
+ * ALLREDUCE, BROADCAST and REDUCE: count elements of input and output; the output of a
+ * REDUCE is NULL but on the root.
+ *
+ * REDUCESCATTER: count elements of input. sends[r] is the part of it that member r gets
+ * reduced, equal on all ranks, without gaps; the output has sends[rank].bytes. It may be
+ * that part of the input.
+ *
+ * ALLGATHER, ALLTOALL, GATHER, SCATTER: sends[r] is the part of the input that goes to
+ * member r, recvs[r] the place in the output of what comes from member r, itself included.
+ * Parts of 0 bytes move nothing. ALLGATHER: sends[r] is the whole input for all r. GATHER:
+ * the whole input for the root, nothing for the others. SCATTER: recvs[r] is empty for all
+ * but the root. Input and output may overlap only in this rank's own part, which is then the
+ * same memory in both. count is not used.
+ */
 struct op_run {
-    const void *input; /* count elements; equals output when in place            */
-    void *output; /* count elements                                         */
+    const void *input;
+    void *output;
     size_t count; /* elements; equal on all ranks                           */
+    const struct op_part *sends; /* [set size], or NULL                     */
+    struct op_part *recvs; /* [set size], or NULL; see op_batch.sizes_known */
 };
 
 /** What to do. Lives until the task is final or cancelled. */
 struct op_batch {
     const struct op_set *set;
     uint64_t sequence; /* 0, 1, 2 ... within the set; equal on all ranks     */
-    tutti_collective collective; /* ALLREDUCE or BROADCAST                           */
-    tutti_dtype dtype;
-    tutti_reduce_op op; /* ALLREDUCE                                          */
-    double prescale; /* ALLREDUCE                                          */
-    double postscale; /* ALLREDUCE                                          */
-    int root; /* BROADCAST: rank within the set                     */
+    tutti_collective collective; /* any but BARRIER                                  */
+    tutti_dtype dtype; /* TUTTI_UINT8 for all that does not reduce           */
+    tutti_reduce_op op; /* of reductions                                      */
+    double prescale; /* of reductions                                      */
+    double postscale; /* of reductions                                      */
+    int root; /* BROADCAST, REDUCE, GATHER, SCATTER: rank in the set */
     const struct op_run *runs; /* run_count pieces, in the same order on all ranks   */
-    size_t run_count; /* 1 unless the backend has OP_TAKES_RUNS             */
-    size_t count; /* elements of all runs together; at least 1          */
+    size_t run_count; /* 1 unless the backend takes runs of this collective */
+    size_t count; /* elements of all runs together; at least 1, but 0 where
+                     runs have recvs                                     */
+
+    /*
+     * Where runs have recvs. True on all ranks: recvs are filled. False on all ranks: a
+     * rank knows only what it sends; the backend tells the receivers, fills recvs[].bytes
+     * of a run on every rank that can receive, and then calls place(), which fills
+     * recvs[].offset and, when it was NULL, the run's output, on each rank for each run,
+     * once. Then the data may arrive. On ranks that receive nothing in this collective (all
+     * but the root of a GATHER) recvs are filled with 0 already and place() is not called.
+     * Errors of place() (TUTTI_ERR_NO_MEMORY) are to be returned from step().
+     */
+    bool sizes_known;
+    tutti_status (*place)(const struct op_batch *batch, size_t run);
+    void *owner; /* of the core, for place() */
 };
 
-enum {
-    OP_TAKES_RUNS = 1 << 0 /* reads and writes scattered runs: the core packs nothing */
-};
+/** True for collectives whose runs have recvs: they move bytes from each rank to each. */
+static inline bool op_is_exchange(tutti_collective collective)
+{
+    return collective == TUTTI_ALLGATHER || collective == TUTTI_ALLTOALL ||
+            collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
+}
 
 /** What a backend gets to work with; borrowed until close(). */
 struct op_env {
@@ -76,7 +122,8 @@ struct op_env {
 
 struct op_backend {
     const char *name;
-    unsigned capabilities; /* OP_* */
+    unsigned takes_runs; /* 1 << collective: reads and writes scattered runs of it, so
+                            that the core packs nothing */
     size_t task_bytes; /* zeroed storage the core gives each batch in flight */
 
     /*

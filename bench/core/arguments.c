@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/core/collective.h"
 #include "bench/core/pattern.h"
 #include "bench/core/sizes.h"
 #include "bench/core/workloads.h"
@@ -25,25 +26,28 @@ enum kind {
     KIND_INT,
     KIND_REAL,
     KIND_CHOICE,
+    KIND_CHOICES,
     KIND_TEXT,
     KIND_FLAG
 };
 
 enum {
-    ON_SWEEP = 1 << BENCH_ALLREDUCE | 1 << BENCH_BROADCAST,
+    ON_SWEEP = (1 << BENCH_LATENCY) - 1, /* the commands before it */
     ON_LATENCY = 1 << BENCH_LATENCY,
     ON_WORKLOAD = 1 << BENCH_WORKLOAD,
     ON_IDLE = 1 << BENCH_IDLE,
     ON_OVERLAP = 1 << BENCH_OVERLAP,
+    ON_STEADY = 1 << BENCH_STEADY,
     ON_SIZED = ON_SWEEP | ON_LATENCY,
     ON_TIMED = ON_SIZED | ON_WORKLOAD | ON_OVERLAP,
     ON_COMPARED = ON_SIZED | ON_WORKLOAD,
-    ON_ALL = ON_TIMED | ON_IDLE
+    ON_STEPS = ON_TIMED | ON_STEADY,
+    ON_ALL = ON_STEPS | ON_IDLE
 };
 
 struct option {
     const char *name; /* without the dashes */
-    const struct choice *choices; /* of a CHOICE */
+    const struct choice *choices; /* of a CHOICE or CHOICES */
     const char *value; /* what --help calls the value */
     const char *help;
     size_t offset; /* in struct bench_arguments */
@@ -56,10 +60,17 @@ struct option {
 static const char *const command_names[BENCH_COMMAND_COUNT] = {
     [BENCH_ALLREDUCE] = "allreduce",
     [BENCH_BROADCAST] = "broadcast",
+    [BENCH_REDUCE] = "reduce",
+    [BENCH_REDUCESCATTER] = "reducescatter",
+    [BENCH_ALLGATHER] = "allgather",
+    [BENCH_ALLTOALL] = "alltoall",
+    [BENCH_GATHER] = "gather",
+    [BENCH_SCATTER] = "scatter",
     [BENCH_LATENCY] = "latency",
     [BENCH_WORKLOAD] = "workload",
     [BENCH_IDLE] = "idle",
     [BENCH_OVERLAP] = "overlap",
+    [BENCH_STEADY] = "steady",
 };
 
 static const struct choice dtype_choices[] = {
@@ -81,15 +92,23 @@ static const struct choice op_choices[] = {
     { NULL, 0 },
 };
 
+/* The first BENCH_LATENCY of them are the sweeps, in the order of their commands. */
 static const struct choice collective_choices[] = {
     { "allreduce", TUTTI_ALLREDUCE },
     { "broadcast", TUTTI_BROADCAST },
+    { "reduce", TUTTI_REDUCE },
+    { "reducescatter", TUTTI_REDUCESCATTER },
+    { "allgather", TUTTI_ALLGATHER },
+    { "alltoall", TUTTI_ALLTOALL },
+    { "gather", TUTTI_GATHER },
+    { "scatter", TUTTI_SCATTER },
     { NULL, 0 },
 };
 
 static const struct choice compare_choices[] = {
-    { "mpi", BENCH_COMPARE_MPI },
-    { "mpi-tuned", BENCH_COMPARE_MPI_TUNED },
+    { "mpi", BENCH_WITH_MPI },
+    { "mpi-tuned", BENCH_WITH_MPI_TUNED },
+    { "limit", BENCH_WITH_LIMIT },
     { NULL, 0 },
 };
 
@@ -127,6 +146,9 @@ static const struct option options[] = {
 #define CHOICE(letter, name, field, list, commands, value_name, help) \
     ROW(KIND_CHOICE, letter, name, commands, help, AT(field), .value = (value_name), \
             .choices = (list))
+#define CHOICES(letter, name, field, list, commands, value_name, help) \
+    ROW(KIND_CHOICES, letter, name, commands, help, AT(field), .value = (value_name), \
+            .choices = (list))
 #define TEXT(letter, name, field, commands, value_name, help) \
     ROW(KIND_TEXT, letter, name, commands, help, AT(field), .value = (value_name))
 #define FLAG(letter, name, field, commands, help) \
@@ -134,6 +156,7 @@ static const struct option options[] = {
 #include "bench/core/arguments.def"
 #undef FLAG
 #undef TEXT
+#undef CHOICES
 #undef CHOICE
 #undef REAL
 #undef INT
@@ -174,9 +197,17 @@ const char *bench_command_name(enum bench_command command)
     return command_names[command];
 }
 
-const char *bench_compare_name(enum bench_compare compare)
+void bench_compare_text(int compare, char text[BENCH_COMPARE_TEXT_MAX])
 {
-    return choice_name(compare_choices, (int)compare);
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (const struct choice *c = compare_choices; c->name != NULL; c++) {
+        if ((compare & c->value) != 0) {
+            used += (size_t)snprintf(text + used, BENCH_COMPARE_TEXT_MAX - used, "%s%s",
+                    used == 0 ? "" : ",", c->name);
+        }
+    }
 }
 
 const char *bench_memory_name(enum bench_memory memory)
@@ -189,9 +220,14 @@ const char *bench_dtype_name(tutti_dtype dtype)
     return choice_name(dtype_choices, (int)dtype);
 }
 
+const char *bench_collective_name(tutti_collective collective)
+{
+    return choice_name(collective_choices, (int)collective);
+}
+
 const char *bench_redop_name(tutti_collective collective, tutti_reduce_op op)
 {
-    return collective == TUTTI_ALLREDUCE ? choice_name(op_choices, (int)op) : "none";
+    return bench_reduces(collective) ? choice_name(op_choices, (int)op) : "none";
 }
 
 /* "a, b or c" would need to know the last: "a, b, c". Longer lists are cut. */
@@ -213,19 +249,54 @@ static void *field_of(struct bench_arguments *arguments, const struct option *op
     return (char *)arguments + option->offset;
 }
 
-static bool store_choice(struct bench_arguments *arguments, const struct option *option,
-        const char *text)
+/* The choice of this name and length; NULL, and complains, when there is none. */
+static const struct choice *find_choice(struct bench_arguments *arguments,
+        const struct option *option, const char *name, size_t length)
 {
     char list[256];
 
     for (const struct choice *c = option->choices; c->name != NULL; c++) {
-        if (strcmp(c->name, text) == 0) {
-            *(int *)field_of(arguments, option) = c->value;
-            return true;
+        if (strlen(c->name) == length && strncmp(c->name, name, length) == 0) {
+            return c;
         }
     }
     list_choices(option->choices, list, sizeof list);
-    return complain(arguments, "--%s: '%s' is not one of %s", option->name, text, list);
+    (void)complain(arguments, "--%s: '%.*s' is not one of %s", option->name,
+            (int)length, name, list);
+    return NULL;
+}
+
+static bool store_choice(struct bench_arguments *arguments, const struct option *option,
+        const char *text)
+{
+    const struct choice *choice = find_choice(arguments, option, text, strlen(text));
+
+    if (choice != NULL) {
+        *(int *)field_of(arguments, option) = choice->value;
+    }
+    return choice != NULL;
+}
+
+static bool store_choices(struct bench_arguments *arguments,
+        const struct option *option, const char *text)
+{
+    int values = 0;
+
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        const struct choice *choice = find_choice(arguments, option, at, length);
+
+        if (choice == NULL) {
+            return false;
+        }
+        values |= choice->value;
+        at += length;
+        if (*at == '\0') {
+            break;
+        }
+    }
+    *(int *)field_of(arguments, option) = values;
+    return true;
 }
 
 static bool store_number(struct bench_arguments *arguments, const struct option *option,
@@ -289,6 +360,8 @@ static bool store(struct bench_arguments *arguments, const struct option *option
         return store_number(arguments, option, text);
     case KIND_CHOICE:
         return store_choice(arguments, option, text);
+    case KIND_CHOICES:
+        return store_choices(arguments, option, text);
     case KIND_TEXT:
         *(const char **)field_of(arguments, option) = text;
         return true;
@@ -370,8 +443,8 @@ static bool parse_command(struct bench_arguments *arguments, struct cursor *curs
 {
     if (cursor->at == cursor->end) {
         return complain(arguments,
-                "no command given: allreduce, broadcast, latency, "
-                "workload, idle or overlap; see --help");
+                "no command given: a collective, latency, workload, idle, overlap or "
+                "steady; see --help");
     }
     for (int i = 0; i < BENCH_COMMAND_COUNT; i++) {
         if (strcmp(command_names[i], *cursor->at) == 0) {
@@ -381,8 +454,8 @@ static bool parse_command(struct bench_arguments *arguments, struct cursor *curs
         }
     }
     return complain(arguments,
-            "unknown command '%s': allreduce, broadcast, latency, workload, idle or "
-            "overlap; see --help",
+            "unknown command '%s': a collective, latency, workload, idle, overlap or "
+            "steady; see --help",
             *cursor->at);
 }
 
@@ -431,6 +504,50 @@ static bool check_sizes(struct bench_arguments *arguments)
     return true;
 }
 
+/* What raw MPI can do. */
+static bool check_mpi(struct bench_arguments *arguments)
+{
+    tutti_collective collective = (tutti_collective)arguments->collective;
+
+    if ((arguments->compare & BENCH_WITH_ANY_MPI) == BENCH_WITH_ANY_MPI) {
+        return complain(arguments,
+                "--compare: mpi and mpi-tuned are of two jobs, because MPI's settings "
+                "hold for a whole process");
+    }
+    if (collective == TUTTI_REDUCE && arguments->root != 0) {
+        return complain(arguments,
+                "--compare: --root %d: a reduce is compared with root 0 only, because "
+                "MPICH 4.0 crashes when it reduces in place to another",
+                arguments->root);
+    }
+    if (bench_reduces(collective) &&
+            (arguments->op == TUTTI_AVERAGE || arguments->dtype == TUTTI_FLOAT16 ||
+                    arguments->dtype == TUTTI_BFLOAT16)) {
+        return complain(arguments, "--compare: MPI has no %s of %s",
+                bench_redop_name(collective, (tutti_reduce_op)arguments->op),
+                bench_dtype_name((tutti_dtype)arguments->dtype));
+    }
+    return true;
+}
+
+static bool check_compare(struct bench_arguments *arguments)
+{
+    if (arguments->compare == 0) {
+        return true;
+    }
+    if (arguments->rounds < 5) {
+        return complain(arguments, "--compare needs --rounds of at least 5, not %d",
+                arguments->rounds);
+    }
+    if ((arguments->compare & BENCH_WITH_LIMIT) != 0 &&
+            arguments->collective != TUTTI_ALLREDUCE) {
+        return complain(arguments,
+                "--compare: the limit is that of an allreduce, not of %s; leave it out",
+                bench_collective_name((tutti_collective)arguments->collective));
+    }
+    return (arguments->compare & BENCH_WITH_ANY_MPI) == 0 || check_mpi(arguments);
+}
+
 static bool check_operation(struct bench_arguments *arguments)
 {
     struct bench_operation operation = {
@@ -444,22 +561,7 @@ static bool check_operation(struct bench_arguments *arguments)
         return complain(arguments, "%s of %s does not exist",
                 bench_redop_name(operation.collective, operation.op), dtype);
     }
-    if (arguments->compare == BENCH_COMPARE_NONE) {
-        return true;
-    }
-    if (arguments->rounds < 5) {
-        return complain(arguments, "--compare needs --rounds of at least 5, not %d",
-                arguments->rounds);
-    }
-    if (operation.collective != TUTTI_ALLREDUCE) {
-        return true;
-    }
-    if (operation.op == TUTTI_AVERAGE || operation.dtype == TUTTI_FLOAT16 ||
-            operation.dtype == TUTTI_BFLOAT16) {
-        return complain(arguments, "--compare: MPI has no %s of %s",
-                bench_redop_name(operation.collective, operation.op), dtype);
-    }
-    return true;
+    return check_compare(arguments);
 }
 
 /* Not a size that can be asked for. */
@@ -493,7 +595,7 @@ static void set_default_sizes(struct bench_arguments *arguments)
 static bool finish(struct bench_arguments *arguments)
 {
     set_default_sizes(arguments);
-    if (arguments->command == BENCH_WORKLOAD || arguments->command == BENCH_OVERLAP) {
+    if ((1 << arguments->command & (ON_WORKLOAD | ON_OVERLAP | ON_STEADY)) != 0) {
         if (!check_workload(arguments)) {
             return false;
         }
@@ -509,17 +611,27 @@ static bool finish(struct bench_arguments *arguments)
     return check_operation(arguments);
 }
 
+/* NULL: must be given, or is not needed. */
+static const char *default_workload(enum bench_command command)
+{
+    if (command == BENCH_STEADY) {
+        return "small1000";
+    }
+    return command == BENCH_OVERLAP ? "resnet50" : NULL;
+}
+
 static void set_defaults(struct bench_arguments *arguments)
 {
-    arguments->name = arguments->command == BENCH_OVERLAP ? "resnet50" : NULL;
+    arguments->name = default_workload((enum bench_command)arguments->command);
     arguments->min_bytes = DEFAULT_SIZE;
     arguments->max_bytes = DEFAULT_SIZE;
     arguments->warmup = -1;
     arguments->aggregate = 1;
     arguments->checks = 1;
     arguments->rounds = 5;
-    arguments->collective =
-            arguments->command == BENCH_BROADCAST ? TUTTI_BROADCAST : TUTTI_ALLREDUCE;
+    arguments->collective = arguments->command < BENCH_LATENCY
+            ? collective_choices[arguments->command].value
+            : TUTTI_ALLREDUCE;
     arguments->dtype = TUTTI_FLOAT32;
     arguments->op = TUTTI_SUM;
     arguments->average = BENCH_MAX;
@@ -609,12 +721,14 @@ void bench_arguments_help(FILE *out)
         const char *title;
     } groups[] = {
         { ON_ALL, "All commands" },
-        { ON_TIMED, "All but idle" },
-        { ON_COMPARED, "allreduce, broadcast, latency, workload" },
-        { ON_SIZED, "allreduce, broadcast, latency" },
-        { ON_SWEEP, "allreduce, broadcast" },
+        { ON_STEPS, "All but idle" },
+        { ON_TIMED, "All but idle and steady" },
+        { ON_COMPARED, "Sweeps, latency, workload" },
+        { ON_SIZED, "Sweeps, latency" },
+        { ON_SWEEP, "Sweeps" },
         { ON_LATENCY | ON_WORKLOAD, "latency, workload" },
         { ON_IDLE, "idle" },
+        { ON_OVERLAP | ON_STEADY, "overlap, steady" },
         { ON_OVERLAP, "overlap" },
     };
 
@@ -625,7 +739,8 @@ void bench_arguments_help(FILE *out)
             "mpirun.\n"
             "\n"
             "  allreduce       a sweep over sizes, in the columns of nccl-tests\n"
-            "  broadcast       the same for broadcast\n"
+            "  broadcast, reduce, reducescatter, allgather, alltoall, gather, scatter\n"
+            "                  the same sweep for each\n"
             "  latency         one operation at a time, from submission to completion\n"
             "  workload NAME   all gradients of a network, submitted in reverse "
             "order:\n"
@@ -634,6 +749,8 @@ void bench_arguments_help(FILE *out)
             "  idle            processor time and context switches while nothing is "
             "asked\n"
             "  overlap         communication during a backward pass, layer by layer\n"
+            "  steady          allocations, page faults and context switches of a "
+            "step\n"
             "\n"
             "Exit status: 0; 1 when a value is wrong or an operation failed; 2 for "
             "bad\n"

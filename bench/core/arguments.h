@@ -15,17 +15,26 @@
 enum bench_command {
     BENCH_ALLREDUCE,
     BENCH_BROADCAST,
+    BENCH_REDUCE,
+    BENCH_REDUCESCATTER,
+    BENCH_ALLGATHER,
+    BENCH_ALLTOALL,
+    BENCH_GATHER,
+    BENCH_SCATTER,
     BENCH_LATENCY,
     BENCH_WORKLOAD,
     BENCH_IDLE,
     BENCH_OVERLAP,
+    BENCH_STEADY,
     BENCH_COMMAND_COUNT
 };
 
+/** What tutti is compared with: a bit each. Of the two MPIs a process has one. */
 enum bench_compare {
-    BENCH_COMPARE_NONE,
-    BENCH_COMPARE_MPI,
-    BENCH_COMPARE_MPI_TUNED
+    BENCH_WITH_MPI = 1,
+    BENCH_WITH_MPI_TUNED = 2,
+    BENCH_WITH_LIMIT = 4,
+    BENCH_WITH_ANY_MPI = BENCH_WITH_MPI | BENCH_WITH_MPI_TUNED
 };
 enum bench_memory {
     BENCH_PRIVATE,
@@ -47,12 +56,12 @@ enum bench_average {
 /** What the user asked for. Choices are ints, so that the table can store them. */
 struct bench_arguments {
     int command; /* enum bench_command */
-    const char *name; /* workload, overlap: a name, or "all" */
+    const char *name; /* workload, overlap, steady: a name, or "all" */
     uint64_t min_bytes; /* first size */
     uint64_t max_bytes; /* last size */
     uint64_t step_bytes; /* 0: multiply by factor */
     int factor; /* at least 2 */
-    int iterations; /* per round; 0: by size */
+    int iterations; /* per round; 0: by size or command */
     int warmup; /* untimed iterations of each side; -1: by size */
     int aggregate; /* operations in flight together in a sweep */
     int checks; /* checked iterations; 0: none */
@@ -60,9 +69,9 @@ struct bench_arguments {
     int collective; /* tutti_collective */
     int dtype; /* tutti_dtype */
     int op; /* tutti_reduce_op */
-    int root; /* of a broadcast */
+    int root; /* where there is one */
     int average; /* enum bench_average */
-    int compare; /* enum bench_compare */
+    int compare; /* enum bench_compare, or-ed; 0: nothing */
     int memory; /* enum bench_memory */
     int compute; /* enum bench_compute */
     double seconds; /* idle: length of the sleep */
@@ -82,11 +91,14 @@ bool bench_arguments_parse(struct bench_arguments *arguments, int argc, char **a
 void bench_arguments_help(FILE *out);
 
 const char *bench_command_name(enum bench_command command);
-/** "mpi", "mpi-tuned"; NULL for none. */
-const char *bench_compare_name(enum bench_compare compare);
+#define BENCH_COMPARE_TEXT_MAX 32
+
+/** As it was asked for, such as "mpi,limit"; "" for nothing. */
+void bench_compare_text(int compare, char text[BENCH_COMPARE_TEXT_MAX]);
 const char *bench_memory_name(enum bench_memory memory);
 const char *bench_dtype_name(tutti_dtype dtype);
-/** "sum", ...; "none" for a broadcast. */
+const char *bench_collective_name(tutti_collective collective);
+/** "sum", ...; "none" where nothing is reduced. */
 const char *bench_redop_name(tutti_collective collective, tutti_reduce_op op);
 
 #endif

@@ -5,21 +5,30 @@
 
 #include <inttypes.h>
 
-void bench_columns_head(FILE *out, bool compared)
+/* One line of the head: a piece for each comparison that is made. */
+static void put_compared_head(FILE *out, const char *mpi, const char *limit)
+{
+    (void)fprintf(out, "%s%s\n", mpi, limit);
+}
+
+void bench_columns_head(FILE *out, bool with_mpi, bool with_limit)
 {
     (void)fprintf(out, "#\n#%54s%16s%34s", "", "out-of-place", "in-place");
-    (void)fprintf(out, "%s\n", compared ? "           raw MPI in-place" : "");
+    put_compared_head(out, with_mpi ? "           raw MPI in-place          " : "",
+            with_limit ? "      limit in-place" : "");
     (void)fprintf(
             out, "# %11s %13s %9s %8s %5s", "size", "count", "type", "redop", "root");
     for (int side = 0; side < 2; side++) {
         (void)fprintf(out, " %10s %7s %7s %6s", "time", "algbw", "busbw", "#wrong");
     }
-    (void)fprintf(out, "%s\n", compared ? "       time   ratio    (min..max)" : "");
+    put_compared_head(out, with_mpi ? "       time   ratio    (min..max)" : "",
+            with_limit ? "       time   ratio    (min..max)" : "");
     (void)fprintf(out, "# %11s %13s %9s %8s %5s", "(B)", "(elements)", "", "", "");
     for (int side = 0; side < 2; side++) {
         (void)fprintf(out, " %10s %7s %7s %6s", "(us)", "(GB/s)", "(GB/s)", "");
     }
-    (void)fprintf(out, "%s\n", compared ? "       (us)  tutti / MPI" : "");
+    put_compared_head(out, with_mpi ? "       (us)  tutti / MPI         " : "",
+            with_limit ? "       (us)  tutti / limit" : "");
 }
 
 static void put_cells(FILE *out, const struct bench_cells *cells)
@@ -37,16 +46,22 @@ static void put_cells(FILE *out, const struct bench_cells *cells)
     }
 }
 
+static void put_compared(FILE *out, const struct bench_compared *with)
+{
+    if (with->measured) {
+        (void)fprintf(out, " %10.*f %7.2f    (%.2f..%.2f)", with->time_us < 1e5 ? 2 : 0,
+                with->time_us, with->ratio, with->ratio_min, with->ratio_max);
+    }
+}
+
 void bench_columns_row(FILE *out, const struct bench_row *row)
 {
     (void)fprintf(out, "  %11" PRIu64 " %13" PRIu64 " %9s %8s %5d", row->bytes,
             row->count, row->type, row->redop, row->root);
     put_cells(out, &row->out_of_place);
     put_cells(out, &row->in_place);
-    if (row->compared) {
-        (void)fprintf(out, " %10.*f %7.2f    (%.2f..%.2f)", row->mpi_us < 1e5 ? 2 : 0,
-                row->mpi_us, row->ratio, row->ratio_min, row->ratio_max);
-    }
+    put_compared(out, &row->mpi);
+    put_compared(out, &row->limit);
     (void)fprintf(out, "\n");
 }
 

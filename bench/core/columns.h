@@ -1,6 +1,6 @@
 /*
  * The table of nccl-tests: one row per size, out-of-place and in-place side by side, and
- * here a third part for the comparison with raw MPI.
+ * here a part for each of the comparisons: with raw MPI and with the limit.
  */
 #ifndef TUTTI_BENCH_CORE_COLUMNS_H
 #define TUTTI_BENCH_CORE_COLUMNS_H
@@ -18,20 +18,25 @@ struct bench_cells {
     int64_t wrong; /* elements; -1: not checked */
 };
 
+/** What tutti is compared with, in place. */
+struct bench_compared {
+    bool measured; /* false: there are no such columns */
+    double time_us; /* per operation */
+    double ratio; /* tutti's time / this one, median of the rounds */
+    double ratio_min, ratio_max; /* over the rounds */
+};
+
 struct bench_row {
     uint64_t bytes;
     uint64_t count;
     const char *type;
-    const char *redop; /* "none" for broadcast */
+    const char *redop; /* "none" where nothing is reduced */
     int root; /* -1: the collective has none */
     struct bench_cells out_of_place, in_place;
-    bool compared; /* the next four are valid */
-    double mpi_us; /* raw MPI, in place */
-    double ratio; /* tutti / MPI, median of the rounds */
-    double ratio_min, ratio_max;
+    struct bench_compared mpi, limit;
 };
 
-void bench_columns_head(FILE *out, bool compared);
+void bench_columns_head(FILE *out, bool with_mpi, bool with_limit);
 void bench_columns_row(FILE *out, const struct bench_row *row);
 /** The footer: elements that were wrong, and the mean of all bus bandwidths. */
 void bench_columns_foot(FILE *out, int64_t wrong, double busbw_mean);

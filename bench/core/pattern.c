@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "bench/core/collective.h"
+
 size_t bench_dtype_bytes(tutti_dtype dtype)
 {
     static const unsigned char bytes[] = {
@@ -18,7 +20,7 @@ size_t bench_dtype_bytes(tutti_dtype dtype)
 
 bool bench_operation_is_valid(const struct bench_operation *operation)
 {
-    if (operation->collective != TUTTI_ALLREDUCE) {
+    if (!bench_reduces(operation->collective)) {
         return true;
     }
     if (operation->dtype == TUTTI_FLOAT8_E4M3 ||
@@ -107,7 +109,7 @@ static unsigned value_of(
 {
     unsigned max = exact_max(operation->dtype);
 
-    if (operation->collective != TUTTI_ALLREDUCE) {
+    if (!bench_reduces(operation->collective)) {
         return scramble(rank, position) % ((max < 60 ? max : 60) + 1);
     }
     switch (operation->op) {
@@ -140,15 +142,11 @@ static double combine(tutti_reduce_op op, double left, double right)
     return 0;
 }
 
-static double expected_at(
+static double reduced_at(
         const struct bench_operation *operation, int ranks, unsigned position)
 {
-    double result;
+    double result = value_of(operation, 0, ranks, position);
 
-    if (operation->collective != TUTTI_ALLREDUCE) {
-        return value_of(operation, operation->root, ranks, position);
-    }
-    result = value_of(operation, 0, ranks, position);
     for (int rank = 1; rank < ranks; rank++) {
         result = combine(
                 operation->op, result, value_of(operation, rank, ranks, position));
@@ -227,8 +225,22 @@ void bench_pattern_init(struct bench_pattern *pattern,
 
         encode(pattern->input + offset, operation->dtype,
                 value_of(operation, rank, ranks, i));
-        encode(pattern->expected + offset, operation->dtype,
-                expected_at(operation, ranks, i));
+        if (bench_reduces(operation->collective)) {
+            encode(pattern->expected + offset, operation->dtype,
+                    reduced_at(operation, ranks, i));
+        }
+    }
+    if (!bench_reduces(operation->collective)) {
+        bench_pattern_expect_input_of(pattern, operation, operation->root, ranks);
+    }
+}
+
+void bench_pattern_expect_input_of(struct bench_pattern *pattern,
+        const struct bench_operation *operation, int source, int ranks)
+{
+    for (unsigned i = 0; i < BENCH_PATTERN_PERIOD; i++) {
+        encode(pattern->expected + i * pattern->element_bytes, operation->dtype,
+                value_of(operation, source, ranks, i));
     }
 }
 

@@ -20,16 +20,16 @@
 
 /** Which collective the pattern is for. */
 struct bench_operation {
-    tutti_collective collective; /* allreduce or broadcast */
+    tutti_collective collective;
     tutti_dtype dtype;
-    tutti_reduce_op op; /* allreduce only */
-    int root; /* broadcast only */
+    tutti_reduce_op op; /* of a reduction */
+    int root; /* where there is one */
 };
 
 struct bench_pattern {
     size_t element_bytes;
     unsigned char input[BENCH_PATTERN_PERIOD * BENCH_ELEMENT_MAX]; /* this rank's */
-    unsigned char expected[BENCH_PATTERN_PERIOD * BENCH_ELEMENT_MAX]; /* every rank's */
+    unsigned char expected[BENCH_PATTERN_PERIOD * BENCH_ELEMENT_MAX]; /* see init */
 };
 
 /** Bytes per element; what tutti_dtype_size() says, without the library. */
@@ -37,9 +37,15 @@ size_t bench_dtype_bytes(tutti_dtype dtype);
 /** True when tutti can do the operation: no sum of bool, nothing of float8. */
 bool bench_operation_is_valid(const struct bench_operation *operation);
 
-/** Computes both periods for rank `rank` of `ranks`. */
+/**
+ * Computes both periods for rank `rank` of `ranks`. Expected is what was reduced, or what
+ * comes from the root (rank 0 where there is none).
+ */
 void bench_pattern_init(struct bench_pattern *pattern,
         const struct bench_operation *operation, int rank, int ranks);
+/** Expects the input of rank `source` instead, for what comes from several ranks. */
+void bench_pattern_expect_input_of(struct bench_pattern *pattern,
+        const struct bench_operation *operation, int source, int ranks);
 /** Writes the input; element i gets the period's element (i + phase). */
 void bench_pattern_fill(const struct bench_pattern *pattern, void *buffer,
         uint64_t count, uint64_t phase);

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "bench/core/collective.h"
+
 static int compare_doubles(const void *left, const void *right)
 {
     double a = *(const double *)left;
@@ -40,5 +42,10 @@ double bench_algorithm_bandwidth(uint64_t bytes, double time_us)
 
 double bench_bus_factor(tutti_collective collective, int ranks)
 {
-    return collective == TUTTI_ALLREDUCE ? 2.0 * (ranks - 1) / ranks : 1.0;
+    const double others = (double)(ranks - 1) / ranks;
+
+    if (collective == TUTTI_ALLREDUCE) {
+        return 2 * others;
+    }
+    return bench_has_parts(collective) ? others : 1;
 }

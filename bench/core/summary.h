@@ -23,7 +23,10 @@ struct bench_summary bench_summarise(double *samples, size_t count);
 
 /** Bytes per nanosecond = 1e9 bytes per second; 0 when the time is 0. */
 double bench_algorithm_bandwidth(uint64_t bytes, double time_us);
-/** What a link carries per algorithm bandwidth: 2(n-1)/n for allreduce, else 1. */
+/**
+ * What a link carries per algorithm bandwidth: 2(n-1)/n for allreduce, (n-1)/n where ranks
+ * have parts of the tensor, of which one stays at home; else 1.
+ */
 double bench_bus_factor(tutti_collective collective, int ranks);
 
 #endif

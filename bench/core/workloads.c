@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/core/collective.h"
+
 /* Room for the name of a block and of a layer, which are parts of a tensor's. */
 enum {
     BLOCK_NAME_MAX = 24,
@@ -251,6 +253,18 @@ bool bench_workload_init_uniform(
         append(&list, elements, "%zu of %" PRIu64, i, elements);
     }
     return finish(&list, workload);
+}
+
+void bench_workload_pad(
+        struct bench_workload *workload, tutti_collective collective, int ranks)
+{
+    workload->elements = 0;
+    for (size_t i = 0; i < workload->count; i++) {
+        struct bench_tensor *tensor = &workload->tensors[i];
+
+        tensor->count = bench_padded_count(collective, tensor->count, ranks);
+        workload->elements += tensor->count;
+    }
 }
 
 void bench_workload_fini(struct bench_workload *workload)

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tutti/tutti.h>
+
 #define BENCH_TENSOR_NAME_MAX 64
 
 struct bench_tensor {
@@ -37,6 +39,9 @@ bool bench_workload_init(struct bench_workload *workload, const char *name);
 /** One tensor of this many elements, or several alike: what a sweep reduces. */
 bool bench_workload_init_uniform(
         struct bench_workload *workload, size_t tensors, uint64_t elements);
+/** Changes every tensor to bench_padded_count() elements. */
+void bench_workload_pad(
+        struct bench_workload *workload, tutti_collective collective, int ranks);
 void bench_workload_fini(struct bench_workload *workload);
 
 /**

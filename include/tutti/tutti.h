@@ -62,7 +62,10 @@ extern "C" {
 /** The version of the library that is loaded, e.g. "0.1.0"; never freed. */
 const char *tutti_version(void);
 
-/** True when the loaded library has a feature: "mpi", "openmpi", "mpich", "hwloc". */
+/**
+ * True when the loaded library has a feature: "mpi", "openmpi", "mpich", "hwloc"; or when
+ * it can reduce with vector instructions of this processor: "avx512", "avx2", "neon".
+ */
 bool tutti_has_feature(const char *feature);
 
 /* ------------------------------------------------------------------- status */
@@ -135,7 +138,7 @@ const char *tutti_last_error(void);
 /**
  * Element types. float16 is IEEE binary16, bfloat16 the upper half of a float32;
  * both are summed in float32 and rounded once, to nearest even. A bool is one byte,
- * 0 or 1. The float8 types can be moved (broadcast) but not reduced.
+ * 0 or 1. The float8 types can be moved but not reduced.
  */
 typedef enum tutti_dtype {
 #define TUTTI_DTYPE_ENUM(symbol, number, name, bytes) symbol = (number),
@@ -177,13 +180,19 @@ typedef enum tutti_reduce_op {
 const char *tutti_reduce_name(tutti_reduce_op op);
 
 /*
- * X(symbol, number, name). Numbers travel between ranks: append only. Members beyond
- * BARRIER are reserved: their calls arrive with their backends.
+ * X(symbol, number, name). Numbers travel between ranks: append only. Send and receive
+ * between two ranks are not offered: see docs/collectives.md.
  */
 #define TUTTI_COLLECTIVE_MAP(X) \
     X(TUTTI_ALLREDUCE, 0, "allreduce") \
     X(TUTTI_BROADCAST, 1, "broadcast") \
-    X(TUTTI_BARRIER, 2, "barrier")
+    X(TUTTI_BARRIER, 2, "barrier") \
+    X(TUTTI_ALLGATHER, 3, "allgather") \
+    X(TUTTI_REDUCESCATTER, 4, "reducescatter") \
+    X(TUTTI_ALLTOALL, 5, "alltoall") \
+    X(TUTTI_REDUCE, 6, "reduce") \
+    X(TUTTI_GATHER, 7, "gather") \
+    X(TUTTI_SCATTER, 8, "scatter")
 
 /** Collective operations; part of a tensor's name scope. */
 typedef enum tutti_collective {
@@ -372,6 +381,21 @@ TUTTI_MUST_USE tutti_status tutti_process_set_create(
         tutti *t, const int *ranks, int n, tutti_process_set *set);
 
 /**
+ * Splits the world: ranks of one color form a set, numbered by key and, where keys are
+ * equal, by world rank. Collective over the world. One set per color is made, in
+ * ascending order of color, and every rank learns the handle of its own.
+ * @param color     0 or more, or TUTTI_UNDEFINED: in no set
+ * @param key       any
+ * @param[out] set  the set of this rank's color; TUTTI_WORLD for TUTTI_UNDEFINED
+ * @return as tutti_process_set_create(); TUTTI_ERR_INVALID for another negative color
+ */
+TUTTI_MUST_USE tutti_status tutti_process_set_split(
+        tutti *t, int color, int key, tutti_process_set *set);
+
+/** The color of a rank that is to be in no set. */
+#define TUTTI_UNDEFINED (-1)
+
+/**
  * Removes a set; its handle is never used again. Collective over the world; the set
  * must have nothing in flight on this rank.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (unknown set, or the world),
@@ -476,6 +500,22 @@ TUTTI_MUST_USE tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *re
         int64_t timeout_ns, tutti_status *statuses);
 
 /**
+ * Waits for an operation that owns its output (its output was NULL) and takes the
+ * output. tutti_wait(), tutti_test() and tutti_wait_all() return TUTTI_OK for such a
+ * request without consuming it: it stays valid until the output is taken here, or until
+ * tutti_finalize().
+ * @param request      set to TUTTI_REQUEST_NULL when consumed
+ * @param[out] output  the rows of all ranks, in order of rank; to be freed with
+ *                     tutti_free(); never NULL on success
+ * @param[out] rows_of NULL, or room for one number per rank of the set: the rows that
+ *                     came from it
+ * @param timeout_ns   as for tutti_wait()
+ * @return as tutti_wait(); TUTTI_ERR_INVALID also when the request owns no output
+ */
+TUTTI_MUST_USE tutti_status tutti_request_take_output(tutti *t, tutti_request *request,
+        void **output, int64_t *rows_of, int64_t timeout_ns);
+
+/**
  * Tries to withdraw an operation. Before the tensor was announced to other ranks it
  * ends at once with TUTTI_ERR_CANCELLED on this rank only. Later the operation ends on
  * all ranks with TUTTI_ERR_CANCELLED once all of them have submitted it, unless it
@@ -500,7 +540,7 @@ TUTTI_MUST_USE tutti_status tutti_cancel(tutti *t, tutti_request request);
  * @param[out] request  to be waited for; NULL only with a callback
  * @return TUTTI_OK: submitted; TUTTI_ERR_INVALID, TUTTI_ERR_UNSUPPORTED (bool or
  *         float8 with this reduction), TUTTI_ERR_DUPLICATE, TUTTI_ERR_NO_MEMORY,
- *         TUTTI_ERR_CONTEXT_FAILED, TUTTI_ERR_FINALIZED, TUTTI_ERR_THREAD
+ *         TUTTI_ERR_CONTEXT_FAILED, TUTTI_ERR_FINALIZED
  */
 TUTTI_MUST_USE tutti_status tutti_allreduce_async(tutti *t, const char *name,
         const void *input, void *output, int64_t count, tutti_dtype dtype,
@@ -526,6 +566,155 @@ TUTTI_MUST_USE tutti_status tutti_broadcast(tutti *t, const char *name, void *bu
         int64_t count, tutti_dtype dtype, int root, const tutti_options *options);
 
 /**
+ * Reduces count elements over the ranks of a set; the root alone gets the result.
+ * @param output  count elements on the root, lent; may equal input. Elsewhere ignored
+ * @param root    rank within the set
+ * @return as tutti_allreduce_async()
+ */
+TUTTI_MUST_USE tutti_status tutti_reduce_async(tutti *t, const char *name,
+        const void *input, void *output, int64_t count, tutti_dtype dtype,
+        tutti_reduce_op op, int root, const tutti_options *options,
+        tutti_request *request);
+
+/** tutti_reduce_async() and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_reduce(tutti *t, const char *name, const void *input,
+        void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op, int root,
+        const tutti_options *options);
+
+/*
+ * The following work on rows: a tensor of `rows` rows along its first dimension, each of
+ * row_count elements, without gaps. A shape in the options is that of this rank's input
+ * (of the output for scatter); its first dimension is compared only where it must be
+ * equal on all ranks.
+ */
+
+/**
+ * Reduces rows over the ranks of a set and spreads the result: each rank gets its part of
+ * the rows.
+ * @param input   rows * row_count elements, lent
+ * @param output  the elements of this rank's part, lent; it may be that part of the input
+ *                (in place) but must not overlap the input otherwise
+ * @param rows    equal on all ranks
+ * @param rows_of NULL: as tutti_part() says. Else one number per rank of the set, equal on
+ *                all ranks, with the sum `rows`; copied
+ * @return as tutti_allreduce_async()
+ */
+TUTTI_MUST_USE tutti_status tutti_reducescatter_async(tutti *t, const char *name,
+        const void *input, void *output, int64_t rows, int64_t row_count,
+        const int64_t *rows_of, tutti_dtype dtype, tutti_reduce_op op,
+        const tutti_options *options, tutti_request *request);
+
+/** tutti_reducescatter_async() and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_reducescatter(tutti *t, const char *name,
+        const void *input, void *output, int64_t rows, int64_t row_count,
+        const int64_t *rows_of, tutti_dtype dtype, tutti_reduce_op op,
+        const tutti_options *options);
+
+/**
+ * The part of rows that falls to one of several: the first rows % parts get one more.
+ * @param[out] first  NULL, or where the part begins
+ * @return its rows; 0 when index is outside 0 to parts - 1 or rows is negative
+ */
+int64_t tutti_part(int64_t rows, int parts, int index, int64_t *first);
+
+/**
+ * Gathers the rows of all ranks, in order of rank, on every rank.
+ * @param input   this rank's rows, lent
+ * @param output  the rows of all ranks, lent. In place: input is this rank's part of it;
+ *                otherwise they must not overlap. NULL: see below
+ * @param rows    rows of this rank; 0 is allowed
+ * @param rows_of NULL, or one number per rank of the set, equal on all ranks; copied
+ * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when ranks chose different forms
+ *
+ * Three forms, and all ranks choose the same one:
+ *   output, no rows_of    every rank has the same number of rows
+ *   rows_of               rank r has rows_of[r] rows; output may be NULL
+ *   neither               every rank has as many rows as it likes; nothing about them is
+ *                         agreed on beforehand, the sizes travel with the data
+ * Without an output the request owns it: see tutti_request_take_output().
+ */
+TUTTI_MUST_USE tutti_status tutti_allgather_async(tutti *t, const char *name,
+        const void *input, void *output, int64_t rows, int64_t row_count,
+        const int64_t *rows_of, tutti_dtype dtype, const tutti_options *options,
+        tutti_request *request);
+
+/** tutti_allgather_async() with an output and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_allgather(tutti *t, const char *name,
+        const void *input, void *output, int64_t rows, int64_t row_count,
+        const int64_t *rows_of, tutti_dtype dtype, const tutti_options *options);
+
+/**
+ * Sends rows to every rank and receives rows from every rank, both in order of rank.
+ * @param input     rows rows, lent: first those for rank 0, then those for rank 1, ...
+ * @param output    the rows received, lent; may equal input when all parts are equal, must
+ *                  not overlap it otherwise. NULL: the request owns it
+ * @param rows      rows of the input
+ * @param send_rows NULL: rows / size for each rank, which must divide, and rows is equal
+ *                  on all ranks. Else one number per rank of the set with the sum `rows`;
+ *                  copied
+ * @param recv_rows one number per rank: the rows that come from it; copied. Needed with
+ *                  send_rows and an output, NULL otherwise
+ * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when ranks chose different forms
+ *         or one expects other rows than another sends
+ *
+ * With send_rows and without an output nothing about sizes is agreed on beforehand: they
+ * travel with the data, so that they may change from step to step at no cost.
+ */
+TUTTI_MUST_USE tutti_status tutti_alltoall_async(tutti *t, const char *name,
+        const void *input, void *output, int64_t rows, int64_t row_count,
+        const int64_t *send_rows, const int64_t *recv_rows, tutti_dtype dtype,
+        const tutti_options *options, tutti_request *request);
+
+/** tutti_alltoall_async() with an output and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_alltoall(tutti *t, const char *name,
+        const void *input, void *output, int64_t rows, int64_t row_count,
+        const int64_t *send_rows, const int64_t *recv_rows, tutti_dtype dtype,
+        const tutti_options *options);
+
+/**
+ * Gathers the rows of all ranks, in order of rank, on the root.
+ * @param input   this rank's rows, lent
+ * @param output  on the root the rows of all ranks, lent; in place: input is the root's
+ *                part of it. NULL on the root: the request owns it. Elsewhere ignored
+ * @param rows    rows of this rank
+ * @param rows_of on the root with an output: one number per rank of the set, or NULL when
+ *                all have as many as the root; copied. Otherwise ignored
+ * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when the root expects other rows
+ *         than a rank sends
+ */
+TUTTI_MUST_USE tutti_status tutti_gather_async(tutti *t, const char *name,
+        const void *input, void *output, int64_t rows, int64_t row_count,
+        const int64_t *rows_of, tutti_dtype dtype, int root,
+        const tutti_options *options, tutti_request *request);
+
+/** tutti_gather_async() with an output and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_gather(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
+        tutti_dtype dtype, int root, const tutti_options *options);
+
+/**
+ * Spreads rows of the root: rank r gets its part of them.
+ * @param input   on the root the rows for all ranks in order of rank, lent. Elsewhere
+ *                ignored
+ * @param output  this rank's part, lent; on the root it may be that part of the input. NULL:
+ *                the request owns it, and rows is ignored but on the root without rows_of
+ * @param rows    rows of this rank
+ * @param rows_of on the root: one number per rank of the set, or NULL when all get as many
+ *                as the root; copied. Elsewhere ignored
+ * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when a rank expects other rows
+ *         than the root sends
+ */
+TUTTI_MUST_USE tutti_status tutti_scatter_async(tutti *t, const char *name,
+        const void *input, void *output, int64_t rows, int64_t row_count,
+        const int64_t *rows_of, tutti_dtype dtype, int root,
+        const tutti_options *options, tutti_request *request);
+
+/** tutti_scatter_async() with an output and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_scatter(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
+        tutti_dtype dtype, int root, const tutti_options *options);
+
+/**
  * Finishes when every rank of the set has submitted it. Barriers of different names
  * may be in flight together.
  * @param options  only process_set, callback and user are used
@@ -538,6 +727,28 @@ TUTTI_MUST_USE tutti_status tutti_barrier_async(tutti *t, const char *name,
 TUTTI_MUST_USE tutti_status tutti_barrier(
         tutti *t, const char *name, const tutti_options *options);
 
+/**
+ * Says that this rank has no more data for now (its share of an uneven data set is used
+ * up), and finishes when every rank of the set has said so. Until then the reductions of
+ * the others (allreduce, reduce, reducescatter) go on without this rank: it is skipped, and
+ * an average is divided by the number of those that contribute. All other collectives fail
+ * on those that submit them with TUTTI_ERR_UNSUPPORTED, and so does a reduce to a root that
+ * has joined. What this rank submitted before still counts. Until the join is finished this
+ * rank may submit nothing else to the set; afterwards everything starts anew. Not inside
+ * a group.
+ * @param options      only process_set, callback and user are used
+ * @param[out] last    NULL, or the rank within the set that joined last, equal on all
+ *                     ranks (it has seen most data); valid once the join is finished
+ * @return as tutti_allreduce_async(); TUTTI_ERR_DUPLICATE when this rank has joined;
+ *         TUTTI_ERR_FINALIZED when a rank finalizes instead of joining
+ */
+TUTTI_MUST_USE tutti_status tutti_join_async(
+        tutti *t, const tutti_options *options, int *last, tutti_request *request);
+
+/** tutti_join_async() and tutti_wait() in one; statuses of both. */
+TUTTI_MUST_USE tutti_status tutti_join(
+        tutti *t, const tutti_options *options, int *last);
+
 /* -------------------------------------------------------- registered names */
 
 /** A name with its metadata, registered once; a handle of one context. */
@@ -547,12 +758,16 @@ typedef uint64_t tutti_tensor;
 typedef struct tutti_tensor_desc {
     size_t size; /**< sizeof(tutti_tensor_desc)                      */
     const char *name; /**< copied                                         */
-    tutti_collective collective; /**< allreduce, broadcast or barrier                */
-    int64_t count; /**< elements                                       */
+    tutti_collective collective; /**< which operation                                */
+    int64_t count; /**< elements; rows where it works on rows          */
     tutti_dtype dtype; /**< element type                                   */
-    tutti_reduce_op op; /**< allreduce only                                 */
-    int root; /**< broadcast only: rank within the set            */
+    tutti_reduce_op op; /**< of a reduction                                 */
+    int root; /**< where there is one: rank within the set        */
     const tutti_options *options; /**< NULL: defaults; callback and user are ignored */
+    int64_t row_count; /**< elements of a row, where it works on rows      */
+    const int64_t *rows_of; /**< rows_of, or send_rows of alltoall; copied      */
+    const int64_t *recv_rows; /**< of alltoall; copied                            */
+    bool owns_output; /**< the output of submit is NULL: see take_output  */
 } tutti_tensor_desc;
 
 /**

@@ -2,12 +2,22 @@
  * The public collectives and groups.
  */
 #include "api/call.h"
+#include "core/check.h"
 #include "core/context.h"
 #include "core/driver.h"
 
 tutti_status call_check_context(const tutti *t)
 {
-    return t != NULL ? TUTTI_OK : error_set(TUTTI_ERR_INVALID, "the context is NULL");
+    if (t == NULL) {
+        return error_set(TUTTI_ERR_INVALID, "the context is NULL");
+    }
+    if (forkmark_is_child(&t->forkmark)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "rank %d forked, and this is the child: only the parent may use the "
+                "context; call exec or _exit here",
+                t->rank);
+    }
+    return TUTTI_OK;
 }
 
 tutti_status call_submit(
@@ -18,7 +28,7 @@ tutti_status call_submit(
     if (status != TUTTI_OK) {
         return status;
     }
-    status = submit_check(submission);
+    status = check_call(submission);
     if (status == TUTTI_OK && request == NULL && submission->callback == NULL) {
         status = error_set(TUTTI_ERR_INVALID,
                 "\"%s\": request is NULL and there is no callback", submission->name);
@@ -59,9 +69,20 @@ tutti_status call_blocking(tutti *t, const struct submission *submission)
     return status;
 }
 
-static tutti_status with_options(
+/*
+ * What every call below does with what it was asked for: adds the options, and submits it
+ * or runs it to its end.
+ */
+struct request_or_wait {
+    tutti_request *request; /* not used by a blocking call */
+    bool blocks;
+};
+
+/* Scales mean nothing where nothing is reduced, and must not make ranks differ. */
+static tutti_status add_options(
         const tutti_options *given, struct submission *submission)
 {
+    const bool scales = meta_reduces(submission->collective);
     tutti_options options;
     const tutti_status status = submit_options(given, &options);
 
@@ -69,109 +90,315 @@ static tutti_status with_options(
         return status;
     }
     submission->set = options.process_set;
-    submission->meta.ndim = options.ndim;
-    submission->meta.dims = options.ndim > 0 ? options.dims : NULL;
-    submission->meta.prescale = options.prescale;
-    submission->meta.postscale = options.postscale;
+    if (submission->collective != TUTTI_BARRIER &&
+            submission->collective != META_JOIN) {
+        submission->meta.ndim = options.ndim;
+        submission->meta.dims = options.ndim > 0 ? options.dims : NULL;
+    }
+    submission->meta.prescale = scales ? options.prescale : 1;
+    submission->meta.postscale = scales ? options.postscale : 1;
     submission->priority = options.priority;
     submission->callback = options.callback;
     submission->user = options.user;
     return TUTTI_OK;
 }
 
-tutti_status tutti_allreduce_async(tutti *t, const char *name, const void *input,
-        void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op,
-        const tutti_options *options, tutti_request *request)
+static tutti_status run(tutti *t, struct submission *submission,
+        const tutti_options *options, struct request_or_wait how)
 {
-    struct submission s = { .collective = TUTTI_ALLREDUCE,
+    const tutti_status status = add_options(options, submission);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!how.blocks) {
+        return call_submit(t, submission, how.request);
+    }
+    return call_blocking(t, submission);
+}
+
+static const struct request_or_wait blocking = { .blocks = true };
+
+static struct request_or_wait into(tutti_request *request)
+{
+    return (struct request_or_wait){ .request = request };
+}
+
+/*
+ * As many arguments as their counterparts in MPI, and options.
+ * NOLINTBEGIN(readability-function-size)
+ */
+
+/* -------------------------------------------------------------- whole tensors */
+
+static struct submission allreduce_of(const char *name, const void *input, void *output,
+        int64_t count, tutti_dtype dtype, tutti_reduce_op op)
+{
+    return (struct submission){ .collective = TUTTI_ALLREDUCE,
         .name = name,
         .meta = { .count = count, .dtype = dtype, .op = op },
         .input = input,
         .output = output };
-    const tutti_status status = with_options(options, &s);
+}
 
-    return status == TUTTI_OK ? call_submit(t, &s, request) : status;
+tutti_status tutti_allreduce_async(tutti *t, const char *name, const void *input,
+        void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op,
+        const tutti_options *options, tutti_request *request)
+{
+    struct submission s = allreduce_of(name, input, output, count, dtype, op);
+
+    return run(t, &s, options, into(request));
 }
 
 tutti_status tutti_allreduce(tutti *t, const char *name, const void *input,
         void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op,
         const tutti_options *options)
 {
-    struct submission s = { .collective = TUTTI_ALLREDUCE,
-        .name = name,
-        .meta = { .count = count, .dtype = dtype, .op = op },
-        .input = input,
-        .output = output };
-    const tutti_status status = with_options(options, &s);
+    struct submission s = allreduce_of(name, input, output, count, dtype, op);
 
-    return status == TUTTI_OK ? call_blocking(t, &s) : status;
+    return run(t, &s, options, blocking);
 }
 
-/* Scales mean nothing for a broadcast and must not make ranks differ. */
-static tutti_status describe_broadcast(struct submission *s, const char *name,
-        void *buffer, const struct meta *meta, const tutti_options *options)
+static struct submission broadcast_of(
+        const char *name, void *buffer, int64_t count, tutti_dtype dtype, int root)
 {
-    tutti_status status;
-
-    *s = (struct submission){ .collective = TUTTI_BROADCAST,
+    return (struct submission){ .collective = TUTTI_BROADCAST,
         .name = name,
-        .meta = *meta,
+        .meta = { .count = count, .dtype = dtype, .root = root },
         .input = buffer,
         .output = buffer };
-    status = with_options(options, s);
-    s->meta.prescale = 1;
-    s->meta.postscale = 1;
-    return status;
 }
 
 tutti_status tutti_broadcast_async(tutti *t, const char *name, void *buffer,
         int64_t count, tutti_dtype dtype, int root, const tutti_options *options,
         tutti_request *request)
 {
-    const struct meta meta = { .count = count, .dtype = dtype, .root = root };
-    struct submission s;
-    const tutti_status status = describe_broadcast(&s, name, buffer, &meta, options);
+    struct submission s = broadcast_of(name, buffer, count, dtype, root);
 
-    return status == TUTTI_OK ? call_submit(t, &s, request) : status;
+    return run(t, &s, options, into(request));
 }
 
 tutti_status tutti_broadcast(tutti *t, const char *name, void *buffer, int64_t count,
         tutti_dtype dtype, int root, const tutti_options *options)
 {
-    const struct meta meta = { .count = count, .dtype = dtype, .root = root };
-    struct submission s;
-    const tutti_status status = describe_broadcast(&s, name, buffer, &meta, options);
+    struct submission s = broadcast_of(name, buffer, count, dtype, root);
 
-    return status == TUTTI_OK ? call_blocking(t, &s) : status;
+    return run(t, &s, options, blocking);
 }
 
-static tutti_status describe_barrier(
-        struct submission *s, const char *name, const tutti_options *options)
+static struct submission reduce_of(const char *name, const void *input, void *output,
+        int64_t count, tutti_dtype dtype, tutti_reduce_op op, int root)
 {
-    tutti_status status;
-
-    *s = (struct submission){ .collective = TUTTI_BARRIER, .name = name };
-    status = with_options(options, s);
-    s->meta = (struct meta){ .prescale = 1, .postscale = 1 };
-    return status;
+    return (struct submission){ .collective = TUTTI_REDUCE,
+        .name = name,
+        .meta = { .count = count, .dtype = dtype, .op = op, .root = root },
+        .input = input,
+        .output = output };
 }
+
+tutti_status tutti_reduce_async(tutti *t, const char *name, const void *input,
+        void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op, int root,
+        const tutti_options *options, tutti_request *request)
+{
+    struct submission s = reduce_of(name, input, output, count, dtype, op, root);
+
+    return run(t, &s, options, into(request));
+}
+
+tutti_status tutti_reduce(tutti *t, const char *name, const void *input, void *output,
+        int64_t count, tutti_dtype dtype, tutti_reduce_op op, int root,
+        const tutti_options *options)
+{
+    struct submission s = reduce_of(name, input, output, count, dtype, op, root);
+
+    return run(t, &s, options, blocking);
+}
+
+/* ----------------------------------------------------------------------- rows */
+
+static struct submission reducescatter_of(const char *name, const void *input,
+        void *output, int64_t row_count, tutti_dtype dtype, tutti_reduce_op op,
+        const struct rows *rows)
+{
+    return (struct submission){ .collective = TUTTI_REDUCESCATTER,
+        .name = name,
+        .meta = { .row_count = row_count, .dtype = dtype, .op = op },
+        .rows = *rows,
+        .input = input,
+        .output = output };
+}
+
+tutti_status tutti_reducescatter_async(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
+        tutti_dtype dtype, tutti_reduce_op op, const tutti_options *options,
+        tutti_request *request)
+{
+    struct submission s = reducescatter_of(name, input, output, row_count, dtype, op,
+            &(struct rows){ .rows = rows, .rows_of = rows_of });
+
+    return run(t, &s, options, into(request));
+}
+
+tutti_status tutti_reducescatter(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
+        tutti_dtype dtype, tutti_reduce_op op, const tutti_options *options)
+{
+    struct submission s = reducescatter_of(name, input, output, row_count, dtype, op,
+            &(struct rows){ .rows = rows, .rows_of = rows_of });
+
+    return run(t, &s, options, blocking);
+}
+
+/* An exchange: what is moved, and from and to where. */
+static struct submission exchange_of(tutti_collective collective, const char *name,
+        const void *input, void *output, int64_t row_count, tutti_dtype dtype, int root,
+        const struct rows *rows)
+{
+    return (struct submission){ .collective = (int)collective,
+        .name = name,
+        .meta = { .row_count = row_count, .dtype = dtype, .root = root },
+        .rows = *rows,
+        .input = input,
+        .output = output };
+}
+
+tutti_status tutti_allgather_async(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
+        tutti_dtype dtype, const tutti_options *options, tutti_request *request)
+{
+    struct submission s = exchange_of(TUTTI_ALLGATHER, name, input, output, row_count,
+            dtype, 0,
+            &(struct rows){
+                    .rows = rows, .rows_of = rows_of, .owns_output = output == NULL });
+
+    return run(t, &s, options, into(request));
+}
+
+tutti_status tutti_allgather(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
+        tutti_dtype dtype, const tutti_options *options)
+{
+    struct submission s = exchange_of(TUTTI_ALLGATHER, name, input, output, row_count,
+            dtype, 0, &(struct rows){ .rows = rows, .rows_of = rows_of });
+
+    return run(t, &s, options, blocking);
+}
+
+tutti_status tutti_alltoall_async(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *send_rows,
+        const int64_t *recv_rows, tutti_dtype dtype, const tutti_options *options,
+        tutti_request *request)
+{
+    struct submission s =
+            exchange_of(TUTTI_ALLTOALL, name, input, output, row_count, dtype, 0,
+                    &(struct rows){ .rows = rows,
+                            .rows_of = send_rows,
+                            .recv_rows = recv_rows,
+                            .owns_output = output == NULL });
+
+    return run(t, &s, options, into(request));
+}
+
+tutti_status tutti_alltoall(tutti *t, const char *name, const void *input, void *output,
+        int64_t rows, int64_t row_count, const int64_t *send_rows,
+        const int64_t *recv_rows, tutti_dtype dtype, const tutti_options *options)
+{
+    struct submission s = exchange_of(TUTTI_ALLTOALL, name, input, output, row_count,
+            dtype, 0,
+            &(struct rows){
+                    .rows = rows, .rows_of = send_rows, .recv_rows = recv_rows });
+
+    return run(t, &s, options, blocking);
+}
+
+tutti_status tutti_gather_async(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
+        tutti_dtype dtype, int root, const tutti_options *options,
+        tutti_request *request)
+{
+    struct submission s = exchange_of(TUTTI_GATHER, name, input, output, row_count,
+            dtype, root,
+            &(struct rows){
+                    .rows = rows, .rows_of = rows_of, .owns_output = output == NULL });
+
+    return run(t, &s, options, into(request));
+}
+
+tutti_status tutti_gather(tutti *t, const char *name, const void *input, void *output,
+        int64_t rows, int64_t row_count, const int64_t *rows_of, tutti_dtype dtype,
+        int root, const tutti_options *options)
+{
+    struct submission s = exchange_of(TUTTI_GATHER, name, input, output, row_count,
+            dtype, root, &(struct rows){ .rows = rows, .rows_of = rows_of });
+
+    return run(t, &s, options, blocking);
+}
+
+tutti_status tutti_scatter_async(tutti *t, const char *name, const void *input,
+        void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
+        tutti_dtype dtype, int root, const tutti_options *options,
+        tutti_request *request)
+{
+    struct submission s = exchange_of(TUTTI_SCATTER, name, input, output, row_count,
+            dtype, root,
+            &(struct rows){
+                    .rows = rows, .rows_of = rows_of, .owns_output = output == NULL });
+
+    return run(t, &s, options, into(request));
+}
+
+tutti_status tutti_scatter(tutti *t, const char *name, const void *input, void *output,
+        int64_t rows, int64_t row_count, const int64_t *rows_of, tutti_dtype dtype,
+        int root, const tutti_options *options)
+{
+    struct submission s = exchange_of(TUTTI_SCATTER, name, input, output, row_count,
+            dtype, root, &(struct rows){ .rows = rows, .rows_of = rows_of });
+
+    return run(t, &s, options, blocking);
+}
+
+/* NOLINTEND(readability-function-size) */
+
+/* ----------------------------------------------------------- without a tensor */
 
 tutti_status tutti_barrier_async(tutti *t, const char *name,
         const tutti_options *options, tutti_request *request)
 {
-    struct submission s;
-    const tutti_status status = describe_barrier(&s, name, options);
+    struct submission s = { .collective = TUTTI_BARRIER, .name = name };
 
-    return status == TUTTI_OK ? call_submit(t, &s, request) : status;
+    return run(t, &s, options, into(request));
 }
 
 tutti_status tutti_barrier(tutti *t, const char *name, const tutti_options *options)
 {
-    struct submission s;
-    const tutti_status status = describe_barrier(&s, name, options);
+    struct submission s = { .collective = TUTTI_BARRIER, .name = name };
 
-    return status == TUTTI_OK ? call_blocking(t, &s) : status;
+    return run(t, &s, options, blocking);
 }
+
+static struct submission join_of(int *last)
+{
+    return (struct submission){
+        .collective = META_JOIN, .name = "join", .output = last
+    };
+}
+
+tutti_status tutti_join_async(
+        tutti *t, const tutti_options *options, int *last, tutti_request *request)
+{
+    struct submission s = join_of(last);
+
+    return run(t, &s, options, into(request));
+}
+
+tutti_status tutti_join(tutti *t, const tutti_options *options, int *last)
+{
+    struct submission s = join_of(last);
+
+    return run(t, &s, options, blocking);
+}
+
+/* --------------------------------------------------------------------- groups */
 
 tutti_status tutti_group_begin(tutti *t)
 {

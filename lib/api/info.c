@@ -5,10 +5,12 @@
 
 #include "api/call.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "core/context.h"
 #include "core/driver.h"
 #include "core/failure.h"
 #include "core/shutdown.h"
+#include "ops/reduce/reduce.h"
 
 int tutti_rank(const tutti *t)
 {
@@ -45,6 +47,14 @@ bool tutti_has_background(const tutti *t)
     return t->has_background;
 }
 
+static bool has_vectors(const char *name)
+{
+    int which;
+
+    return text_to_choice(name, config_find("kernels")->range, &which) &&
+            which > CONFIG_KERNELS_SCALAR && reduce_has((enum config_kernels)which);
+}
+
 bool tutti_has_feature(const char *feature)
 {
     static const char *const features[] = { "hwloc", TUTTI_HAVE_MPI ? "mpi" : "",
@@ -55,7 +65,7 @@ bool tutti_has_feature(const char *feature)
             return strcmp(feature, "none") != 0;
         }
     }
-    return false;
+    return feature != NULL && has_vectors(feature);
 }
 
 static void read_counters(tutti *t, tutti_stats *stats)
@@ -115,5 +125,7 @@ tutti_status tutti_abort(tutti *t, const char *text)
 
 tutti_status tutti_finalize(tutti *t)
 {
-    return t == NULL ? TUTTI_OK : context_finalize(t);
+    const tutti_status status = t != NULL ? call_check_context(t) : TUTTI_OK;
+
+    return t == NULL || status != TUTTI_OK ? status : context_finalize(t);
 }

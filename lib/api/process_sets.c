@@ -2,6 +2,7 @@
  * Public calls on process sets.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/call.h"
@@ -95,6 +96,94 @@ tutti_status tutti_process_set_create(
     }
     return status;
 }
+
+/* ------------------------------------------------------------------- splitting */
+
+/** What a rank gives to a split. */
+struct membership {
+    int64_t color;
+    int64_t key;
+    int64_t rank;
+};
+
+static int compare_memberships(const void *a, const void *b)
+{
+    const struct membership *first = a;
+    const struct membership *second = b;
+
+    if (first->color != second->color) {
+        return first->color < second->color ? -1 : 1;
+    }
+    if (first->key != second->key) {
+        return first->key < second->key ? -1 : 1;
+    }
+    return first->rank < second->rank ? -1 : 1;
+}
+
+/* Creates the sets of all colors, one by one: every rank in the same order. */
+static tutti_status create_colors(tutti *t, const struct membership *all, int *ranks,
+        int64_t color, tutti_process_set *own)
+{
+    tutti_status status = TUTTI_OK;
+    int next;
+
+    for (int first = 0; first < t->size && status == TUTTI_OK; first = next) {
+        tutti_process_set set = TUTTI_WORLD;
+
+        for (next = first; next < t->size && all[next].color == all[first].color;
+                next++) {
+            ranks[next - first] = (int)all[next].rank;
+        }
+        if (all[first].color == TUTTI_UNDEFINED) {
+            continue;
+        }
+        status = tutti_process_set_create(t, ranks, next - first, &set);
+        if (status == TUTTI_OK && all[first].color == color) {
+            *own = set;
+        }
+    }
+    return status;
+}
+
+tutti_status tutti_process_set_split(
+        tutti *t, int color, int key, tutti_process_set *set)
+{
+    struct membership mine;
+    struct membership *all;
+    int *ranks;
+    tutti_process_set own = TUTTI_WORLD;
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (set == NULL || (color < 0 && color != TUTTI_UNDEFINED)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "process set: color is %d (0 or more, or TUTTI_UNDEFINED)%s", color,
+                set == NULL ? ", or set is NULL" : "");
+    }
+    all = mem_calloc((size_t)t->size, sizeof *all);
+    ranks = mem_calloc((size_t)t->size, sizeof *ranks);
+    if (all == NULL || ranks == NULL) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to split the world");
+    } else {
+        mine = (struct membership){ .color = color, .key = key, .rank = t->rank };
+        status = tutti_allgather(t, "tutti_process_set_split", &mine, all, 1,
+                sizeof mine / sizeof mine.color, NULL, TUTTI_INT64, NULL);
+    }
+    if (status == TUTTI_OK) {
+        qsort(all, (size_t)t->size, sizeof *all, compare_memberships);
+        status = create_colors(t, all, ranks, color, &own);
+    }
+    mem_free(all);
+    mem_free(ranks);
+    if (status == TUTTI_OK) {
+        *set = own;
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------- removal */
 
 /* Under the lock: no more submissions to the set, if it has nothing in flight. */
 static tutti_status close_set(tutti *t, tutti_process_set id)

@@ -6,15 +6,38 @@
 
 #include "api/call.h"
 #include "base/status.h"
+#include "core/check.h"
 #include "core/context.h"
 
 /* The first published size of tutti_tensor_desc. */
 #define DESC_SIZE_MIN sizeof(tutti_tensor_desc)
 
-/* A submission with the description's metadata; buffers stand in for the real ones. */
+/* What a description stands for, as far as its collective uses it. */
+static void copy_desc(const tutti_tensor_desc *desc, struct submission *s)
+{
+    const bool has_rows = rows_apply((int)desc->collective);
+
+    s->meta.dtype = desc->dtype;
+    if (has_rows) {
+        s->meta.row_count = desc->row_count;
+        s->rows = (struct rows){ .rows = desc->count,
+            .rows_of = desc->rows_of,
+            .recv_rows = desc->collective == TUTTI_ALLTOALL ? desc->recv_rows : NULL,
+            .owns_output = desc->owns_output && op_is_exchange(desc->collective) };
+    } else {
+        s->meta.count = desc->count;
+    }
+    if (meta_reduces((int)desc->collective)) {
+        s->meta.op = desc->op;
+    }
+    if (desc->collective == TUTTI_BROADCAST || desc->collective == TUTTI_REDUCE ||
+            desc->collective == TUTTI_GATHER || desc->collective == TUTTI_SCATTER) {
+        s->meta.root = desc->root;
+    }
+}
+
 static tutti_status describe(const tutti_tensor_desc *desc, struct submission *s)
 {
-    static char nowhere;
     tutti_options options;
     tutti_status status;
 
@@ -35,24 +58,18 @@ static tutti_status describe(const tutti_tensor_desc *desc, struct submission *s
         .name = desc->name,
         .set = options.process_set,
         .meta = { .prescale = 1, .postscale = 1 },
-        .input = &nowhere,
-        .output = &nowhere,
         .priority = options.priority };
     if (desc->collective == TUTTI_BARRIER) {
-        return submit_check(s);
+        return check_call(s);
     }
-    s->meta.count = desc->count;
-    s->meta.dtype = desc->dtype;
+    copy_desc(desc, s);
     s->meta.ndim = options.ndim;
     s->meta.dims = options.ndim > 0 ? options.dims : NULL;
-    if (desc->collective == TUTTI_ALLREDUCE) {
-        s->meta.op = desc->op;
+    if (meta_reduces(s->collective)) {
         s->meta.prescale = options.prescale;
         s->meta.postscale = options.postscale;
-    } else {
-        s->meta.root = desc->root;
     }
-    return submit_check(s);
+    return check_call(s);
 }
 
 static tutti_status register_locked(
@@ -68,6 +85,13 @@ static tutti_status register_locked(
                 "it",
                 s->name, t->rank, s->set, s->meta.root);
     }
+    if (rows_apply(s->collective)) {
+        const tutti_status status = rows_check(s, &set->op);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
     tensor = tensors_get(&set->tensors, s->collective, s->name, strlen(s->name));
     if (tensor == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
@@ -82,7 +106,7 @@ static tutti_status register_locked(
     if (!map_insert(&t->handles, hash_u64(0, tensor->handle), tensor)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
     }
-    if (!tensors_register(&set->tensors, tensor, &s->meta)) {
+    if (!tensors_register(&set->tensors, tensor, &s->meta, &s->rows, set->op.size)) {
         (void)map_remove(&t->handles, hash_u64(0, tensor->handle), tensor);
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
     }

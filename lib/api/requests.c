@@ -41,7 +41,16 @@ static tutti_status unknown(tutti_request request)
             request);
 }
 
-/* Under the lock: the final status of a request, which is gone then. */
+/* Its output is there and was not taken yet. */
+static bool holds_output(const struct work *work)
+{
+    return work->owns_output && work->status == TUTTI_OK;
+}
+
+/*
+ * Under the lock: the final status of a request, which is gone then, unless its output is
+ * still to be taken.
+ */
 static tutti_status consume_locked(tutti *t, tutti_request *request)
 {
     struct work *work = work_find(&t->works, *request);
@@ -61,8 +70,10 @@ static tutti_status consume_locked(tutti *t, tutti_request *request)
     } else if (status != TUTTI_OK) {
         (void)error_set(status, "%s", tutti_status_text(status));
     }
-    work_release(&t->works, work);
-    *request = TUTTI_REQUEST_NULL;
+    if (!holds_output(work)) {
+        work_release(&t->works, work);
+        *request = TUTTI_REQUEST_NULL;
+    }
     return status;
 }
 
@@ -142,6 +153,86 @@ static tutti_status may_wait_for(tutti *t, const void *requests)
         status = error_set(TUTTI_ERR_INVALID,
                 "waiting inside a group (rank %d); end it first", t->rank);
     }
+    return status;
+}
+
+/* Rows that came from each member. */
+static void copy_rows(const struct work *work, int64_t *rows_of)
+{
+    const struct meta *meta = &work->request.meta;
+    const size_t row_bytes = (size_t)meta->row_count * tutti_dtype_size(meta->dtype);
+    const int size = work->set->op.size;
+
+    for (int i = 0; i < size; i++) {
+        rows_of[i] = (int64_t)(work->parts[size + i].bytes / row_bytes);
+    }
+}
+
+/* Under the lock: as consume_locked(), but hands the output over. */
+static tutti_status take_locked(
+        tutti *t, tutti_request *request, void **output, int64_t *rows_of)
+{
+    struct work *work = work_find(&t->works, *request);
+
+    if (work != NULL && !work->owns_output) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s \"%s\" of rank %d has an output of the caller; there is nothing to "
+                "take",
+                meta_collective_name(work->request.collective), work->request.name,
+                t->rank);
+    }
+    if (work == NULL || !holds_output(work) ||
+            atomic_load_explicit(&work->done, memory_order_acquire) == 0) {
+        return consume_locked(t, request);
+    }
+    *output = work->output;
+    if (rows_of != NULL) {
+        copy_rows(work, rows_of);
+    }
+    work->owns_output = false;
+    return consume_locked(t, request);
+}
+
+/* Nothing is waited for when the request cannot have an output. */
+static bool may_hold_output(tutti *t, tutti_request request)
+{
+    const struct work *work;
+    bool may;
+
+    pthread_mutex_lock(&t->lock);
+    work = work_find(&t->works, request);
+    may = work != NULL && work->owns_output;
+    pthread_mutex_unlock(&t->lock);
+    return may;
+}
+
+tutti_status tutti_request_take_output(tutti *t, tutti_request *request, void **output,
+        int64_t *rows_of, int64_t timeout_ns)
+{
+    struct wait wait;
+    tutti_status status = may_wait_for(t, request);
+
+    if (status == TUTTI_OK && output == NULL) {
+        status = error_set(
+                TUTTI_ERR_INVALID, "tutti_request_take_output: output is NULL");
+    }
+    if (status == TUTTI_OK && *request == TUTTI_REQUEST_NULL) {
+        status = unknown(*request);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    driver_enter(t);
+    if (may_hold_output(t, *request)) {
+        (void)wait_prepare(t, &wait, request, 1);
+        wait_until(t, &wait,
+                timeout_ns == TUTTI_FOREVER ? INT64_MAX
+                                            : clock_deadline(clock_ns(), timeout_ns));
+    }
+    pthread_mutex_lock(&t->lock);
+    status = take_locked(t, request, output, rows_of);
+    pthread_mutex_unlock(&t->lock);
+    driver_leave(t);
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/wire.h"
+#include "ops/reduce/reduce.h"
 #include "topo/machine.h"
 
 /* Bounds of automatic batch sizes, and the longest tensor worth copying to fuse it. */
@@ -19,7 +20,7 @@
 #define CHUNK_MAX ((size_t)256 << 10)
 
 #define HOST_ID_MAX 256
-#define VALUE_MAX 128
+#define VALUE_MAX (CONFIG_TEXT_MAX + 1)
 
 static size_t clamp(size_t value, size_t low, size_t high)
 {
@@ -79,7 +80,10 @@ tutti_status setup_begin(
         if (rank <= 0) {
             log_lines(&spec->log, config->warnings);
         }
-        status = set_limits(spec);
+        status = reduce_use((enum config_kernels)config->values.kernels);
+        if (status == TUTTI_OK) {
+            status = set_limits(spec);
+        }
         if (status != TUTTI_OK) {
             config_fini(&spec->config);
         }

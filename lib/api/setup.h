@@ -10,7 +10,7 @@
 
 /**
  * Starts a spec from a configuration (NULL: the environment): values, log, and defaults
- * for limits from this machine's caches. Logs the configuration's warnings when `rank` is
+ * for limits from this machine's caches, and chooses the process's kernels. Logs the configuration's warnings when `rank` is
  * 0 or unknown (-1).
  * @return TUTTI_OK, TUTTI_ERR_CONFIG, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
  */

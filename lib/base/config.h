@@ -54,7 +54,7 @@ struct config_bytes {
 /** Characters of a wrong name or value that an error shows. */
 #define CONFIG_SHOWN_MAX 200
 
-/** Indices of the choices of `backend` and `algorithm`, in the order of config.def. */
+/** Indices of the choices of the parameters so named, in the order of config.def. */
 enum config_backend {
     CONFIG_BACKEND_AUTO,
     CONFIG_BACKEND_MPI,
@@ -64,6 +64,13 @@ enum config_algorithm {
     CONFIG_ALGORITHM_AUTO,
     CONFIG_ALGORITHM_GATHER,
     CONFIG_ALGORITHM_DIRECT
+};
+enum config_kernels {
+    CONFIG_KERNELS_AUTO,
+    CONFIG_KERNELS_SCALAR,
+    CONFIG_KERNELS_AVX2,
+    CONFIG_KERNELS_AVX512,
+    CONFIG_KERNELS_NEON
 };
 
 enum config_type {

@@ -76,6 +76,9 @@ static tutti_status number_arrived(
         return coordinator_number(negotiator, entry, tag, rank);
     }
     entry_activate(negotiator, entry);
+    if (partings_below(negotiator)) {
+        announce_split(negotiator, entry);
+    }
     bit = rank == tree->rank ? tree->child_count : tree_child_index(tree, rank);
     if (!entry->split && (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
         /* Somebody below has split: its parts cannot be held. */
@@ -94,11 +97,15 @@ static tutti_status number_arrived(
 static tutti_status name_arrived(struct negotiator *negotiator,
         const struct name_ref *ref, int rank, const struct meta *meta, uint64_t seen)
 {
+    struct parting *parting = parting_of(negotiator, ref->collective);
     struct wire_writer *out;
     struct entry *entry;
 
     if (is_coordinator(negotiator)) {
         return coordinator_name(negotiator, ref, rank, meta, seen);
+    }
+    if (parting != NULL) {
+        parting_pass(negotiator, parting, seen);
     }
     entry = entry_find(
             negotiator, ref->hash, ref->collective, ref->name, ref->name_len);
@@ -185,7 +192,7 @@ static tutti_status receive_name(
         return status;
     }
     seen = wire_get_varint(in);
-    if (!wire_ok(in)) {
+    if (!wire_ok(in) || meta.root >= negotiator->config.size) {
         return malformed(negotiator, from);
     }
     if ((int)rank != negotiator->config.rank) {

@@ -22,6 +22,9 @@ static struct work *publish(struct tutti *t, struct work *works)
         next = work->next;
         tensors_let_go(&work->set->tensors, work->tensor);
         work->set->in_flight--;
+        if (work->request.collective == META_JOIN) {
+            work->set->joined = false;
+        }
         if (work->status == TUTTI_OK) {
             t->completed++;
             t->bytes += work->bytes;

@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "core/driver.h"
 #include "core/engine.h"
+#include "core/output.h"
+#include "core/set_list.h"
 
 /* Without stall times, how often a driven engine asks its negotiators. */
 #define TICK_LIMIT_NS 1000000000
@@ -87,6 +89,26 @@ static tutti_status create_world(struct tutti *t)
     return status;
 }
 
+/* The same on all ranks, because the parameter is. */
+static tutti_status create_listed_sets(struct tutti *t)
+{
+    struct set_list list;
+    struct process_set *set = NULL;
+    size_t first = 0;
+    tutti_status status = set_list_parse(&list, t->config.process_sets, t->size);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < list.count && status == TUTTI_OK; i++) {
+        status = process_sets_add(
+                t, list.ranks + first, (int)(list.ends[i] - first), &set);
+        first = list.ends[i];
+    }
+    set_list_fini(&list);
+    return status;
+}
+
 void context_spec_fini(struct context_spec *spec)
 {
     if (spec->control.ops != NULL) {
@@ -113,10 +135,14 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     (void)pthread_mutex_init(&t->lock, NULL);
     t->owner = pthread_self();
     cpu_load_init(&t->load);
+    forkmark_init(&t->forkmark);
     move_in(t, spec);
     status = open_backends(t, spec);
     if (status == TUTTI_OK) {
         status = create_world(t);
+    }
+    if (status == TUTTI_OK) {
+        status = create_listed_sets(t);
     }
     if (status == TUTTI_OK && t->config.background_thread && t->any_thread) {
         status = driver_start_background(t);
@@ -127,17 +153,6 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     }
     *created = t;
     return TUTTI_OK;
-}
-
-static void free_allocations(struct tutti *t)
-{
-    size_t position = 0;
-    void *memory;
-
-    while ((memory = map_next(&t->allocations, &position)) != NULL) {
-        mem_free(memory);
-    }
-    map_fini(&t->allocations);
 }
 
 static void free_open_groups(struct groups *groups)
@@ -179,11 +194,12 @@ void context_destroy(struct tutti *t)
     wire_writer_fini(&t->envelope);
     free_early(t);
     free_open_groups(&t->groups);
-    free_allocations(t);
+    output_fini(t);
     map_fini(&t->handles);
     nodes_fini(&t->nodes);
     config_fini(&t->config);
     cpu_load_fini(&t->load);
+    forkmark_fini(&t->forkmark);
     (void)pthread_mutex_destroy(&t->lock);
     if (t->release != NULL) {
         t->release(t->release_user,

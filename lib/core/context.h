@@ -22,6 +22,7 @@
 #include "base/cpu.h"
 #include "base/doorbell.h"
 #include "base/error.h"
+#include "base/forkmark.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "control/control.h"
@@ -29,6 +30,7 @@
 #include "core/group.h"
 #include "core/planner.h"
 #include "core/process_set.h"
+#include "core/ready.h"
 #include "core/work.h"
 #include "topo/nodes.h"
 
@@ -71,6 +73,7 @@ struct tutti {
     struct control control;
     struct planner_limits limits;
     bool any_thread; /* any thread may drive; else only `owner`              */
+    struct forkmark forkmark; /* a forked child may not use the context             */
     pthread_t owner; /* the thread that created the context                  */
     bool has_background; /* `background` runs                                    */
     pthread_t background;
@@ -85,7 +88,7 @@ struct tutti {
     bool closing; /* finalize was called: nothing more is accepted        */
     struct process_sets sets; /* written by the engine under the lock               */
     struct groups groups; /* open groups of threads                               */
-    struct map allocations; /* of tutti_alloc()                                     */
+    struct map allocations; /* see core/output.h                                    */
     struct map handles; /* registered tensors by handle                         */
     uint64_t next_handle;
     struct error failure; /* first cause; status OK while the context lives       */
@@ -113,7 +116,7 @@ struct tutti {
     struct dispatcher dispatcher;
     struct planner planner;
     struct planner_item *items; /* scratch of the planner; owned                    */
-    struct work **ready; /* scratch: the works of `items`; owned             */
+    struct ready_work *ready; /* scratch: the works of `items`; owned             */
     struct batch **batches; /* scratch: of one turn; owned                      */
     size_t item_capacity, ready_capacity, batch_capacity;
     struct wire_writer envelope; /* scratch: a control message                      */

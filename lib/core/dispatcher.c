@@ -5,9 +5,12 @@
 
 #include <string.h>
 
+#include "base/bitset.h"
 #include "base/mem.h"
 #include "core/completion.h"
 #include "core/context.h"
+#include "core/fusion.h"
+#include "core/output.h"
 
 struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set)
 {
@@ -27,8 +30,11 @@ struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set)
             return NULL;
         }
     }
+    batch->context = t;
     batch->set = set;
     batch->work_count = 0;
+    batch->skipped = false;
+    batch->set_ranks = NULL;
     batch->backend = NULL;
     batch->next = NULL;
     return batch;
@@ -60,6 +66,55 @@ bool dispatcher_batch_add(
     return true;
 }
 
+bool dispatcher_batch_without(struct batch *batch, const struct bitset *absent)
+{
+    const struct op_set *set = &batch->set->op;
+    int *ranks = batch->ranks;
+    int count = 0;
+
+    if (absent == NULL || batch->set_ranks != NULL) {
+        return true;
+    }
+    if (batch->rank_capacity < set->size) {
+        ranks = mem_resize(batch->ranks, 2 * (size_t)set->size, sizeof *ranks);
+        if (ranks == NULL) {
+            return false;
+        }
+        batch->ranks = ranks;
+        batch->rank_capacity = set->size;
+    }
+    batch->others = *set;
+    for (int i = 0; i < set->size; i++) {
+        if (bitset_has(absent, i)) {
+            continue;
+        }
+        if (i == set->rank) {
+            batch->others.rank = count;
+        }
+        ranks[set->size + count] = set->world_ranks[i];
+        ranks[count++] = i;
+    }
+    batch->others.size = count;
+    batch->others.world_ranks = ranks + set->size;
+    batch->set_ranks = ranks;
+    return true;
+}
+
+struct op_part *batch_parts(struct batch *batch, size_t count)
+{
+    struct op_part *grown;
+
+    if (count <= batch->part_capacity) {
+        return batch->parts;
+    }
+    grown = mem_resize(batch->parts, count, sizeof *grown);
+    if (grown != NULL) {
+        batch->parts = grown;
+        batch->part_capacity = count;
+    }
+    return grown;
+}
+
 void dispatcher_submit(struct tutti *t, struct batch *batch)
 {
     struct process_set *set = batch->set;
@@ -74,94 +129,86 @@ void dispatcher_submit(struct tutti *t, struct batch *batch)
     t->dispatcher.waiting++;
 }
 
-/* ------------------------------------------------------- fusion buffers */
-
-static void *buffer_take(struct dispatcher *dispatcher, size_t bytes, size_t *size)
-{
-    for (int i = 0; i < dispatcher->buffer_count; i++) {
-        struct fusion_buffer *spare = &dispatcher->buffers[i];
-
-        if (spare->bytes >= bytes) {
-            void *memory = spare->memory;
-
-            *size = spare->bytes;
-            *spare = dispatcher->buffers[--dispatcher->buffer_count];
-            return memory;
-        }
-    }
-    *size = bytes;
-    return mem_alloc_aligned(bytes);
-}
-
-/* Keeps the largest ones: they fit the most batches, and those that need them come back. */
-static void buffer_give(struct dispatcher *dispatcher, struct fusion_buffer buffer)
-{
-    if (dispatcher->buffer_count < DISPATCHER_BUFFERS_MAX) {
-        dispatcher->buffers[dispatcher->buffer_count++] = buffer;
-        return;
-    }
-    for (int i = 0; i < dispatcher->buffer_count; i++) {
-        if (dispatcher->buffers[i].bytes < buffer.bytes) {
-            const struct fusion_buffer smaller = dispatcher->buffers[i];
-
-            dispatcher->buffers[i] = buffer;
-            buffer = smaller;
-        }
-    }
-    mem_free(buffer.memory);
-}
-
-static void pack(const struct batch *batch)
-{
-    char *to = batch->buffer;
-
-    if (batch->op.collective == TUTTI_BROADCAST &&
-            batch->set->op.rank != batch->op.root) {
-        return;
-    }
-    for (size_t i = 0; i < batch->work_count; i++) {
-        memcpy(to, batch->works[i]->input, batch->works[i]->bytes);
-        to += batch->works[i]->bytes;
-    }
-}
-
-static void unpack(const struct batch *batch)
-{
-    const char *from = batch->buffer;
-
-    if (batch->op.collective == TUTTI_BROADCAST &&
-            batch->set->op.rank == batch->op.root) {
-        return;
-    }
-    for (size_t i = 0; i < batch->work_count; i++) {
-        memcpy(batch->works[i]->output, from, batch->works[i]->bytes);
-        from += batch->works[i]->bytes;
-    }
-}
-
 /* --------------------------------------------------------------- launching */
+
+/* A backend has learned what comes from whom: puts it one behind the other. */
+static tutti_status place(const struct op_batch *op, size_t run)
+{
+    struct batch *batch = op->owner;
+    struct work *work = batch->works[run];
+    const size_t bytes = rows_place(batch->runs[run].recvs, op->set->size);
+
+    if (work->owns_output && !output_give(batch->context, work, bytes)) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for the %zu bytes of output of %s \"%s\"", bytes,
+                tutti_collective_name(op->collective), work->request.name);
+    }
+    batch->runs[run].output = work->output;
+    return TUTTI_OK;
+}
+
+/* The root, as an index into the members of the batch. */
+static int root_of(const struct batch *batch, int root)
+{
+    int member = 0;
+
+    if (batch->set_ranks == NULL) {
+        return root;
+    }
+    while (member + 1 < batch->others.size && batch->set_ranks[member] != root) {
+        member++;
+    }
+    return member;
+}
+
+/* The sizes of an exchange are on all ranks what they are here: known, or not. */
+static bool sizes_are_known(const struct request *request)
+{
+    return request->collective != TUTTI_GATHER &&
+            request->collective != TUTTI_SCATTER && request->meta.form != META_UNKNOWN;
+}
+
+static struct op_run run_of(const struct batch *batch, const struct work *work)
+{
+    const int size = batch->set->op.size;
+    struct op_run run = { .input = work->input, .output = work->output };
+
+    if (!rows_apply(work->request.collective)) {
+        run.count = work->bytes / tutti_dtype_size(batch->op.dtype);
+    } else if (work->request.collective == TUTTI_REDUCESCATTER) {
+        run.count = work->bytes / tutti_dtype_size(batch->op.dtype);
+        run.sends = work->parts;
+    } else {
+        run.sends = work->parts;
+        run.recvs = work->parts + size;
+    }
+    if (batch->op.collective == TUTTI_REDUCE && batch->op.set->rank != batch->op.root) {
+        run.output = NULL;
+    }
+    return run;
+}
 
 static void describe(struct batch *batch)
 {
-    const struct work *first = batch->works[0];
-    const struct meta *meta = &first->request.meta;
+    const struct request *first = &batch->works[0]->request;
+    const struct meta *meta = &first->meta;
 
-    batch->op = (struct op_batch){ .set = &batch->set->op,
+    batch->op = (struct op_batch){ .set = batch->set_ranks != NULL ? &batch->others
+                                                                   : &batch->set->op,
         .sequence = batch->set->sequence++,
-        .collective = (tutti_collective)first->request.collective,
-        .dtype = meta->dtype,
+        .collective = (tutti_collective)first->collective,
+        .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
         .op = meta->op,
         .prescale = meta->prescale,
         .postscale = meta->postscale,
-        .root = meta->root,
-        .runs = batch->runs };
+        .root = root_of(batch, meta->root),
+        .runs = batch->runs,
+        .sizes_known = sizes_are_known(first),
+        .place = place,
+        .owner = batch };
     for (size_t i = 0; i < batch->work_count; i++) {
-        struct work *work = batch->works[i];
-
-        work_advance(work, WORK_RUNNING);
-        batch->runs[i] = (struct op_run){ .input = work->input,
-            .output = work->output,
-            .count = (size_t)work->request.meta.count };
+        work_advance(batch->works[i], WORK_RUNNING);
+        batch->runs[i] = run_of(batch, batch->works[i]);
         batch->op.count += batch->runs[i].count;
     }
 }
@@ -171,52 +218,57 @@ static const struct dispatcher_backend *choose(
 {
     for (int b = 0; b < dispatcher->backend_count; b++) {
         const struct dispatcher_backend *backend = &dispatcher->backends[b];
-        const bool takes_runs = (backend->ops->capabilities & OP_TAKES_RUNS) != 0;
+        const bool takes_runs =
+                (backend->ops->takes_runs & 1u << batch->op.collective) != 0;
 
         batch->op.run_count = takes_runs ? batch->work_count : 1;
-        if (backend->ops->accepts(backend->state, &batch->op)) {
+        if ((takes_runs || !op_is_exchange(batch->op.collective)) &&
+                backend->ops->accepts(backend->state, &batch->op)) {
             return backend;
         }
     }
     return NULL;
 }
 
-static tutti_status use_buffer(struct dispatcher *dispatcher, struct batch *batch)
+/* Outputs that requests own, where their size is known. */
+static tutti_status give_outputs(const struct batch *batch)
 {
-    const size_t bytes = batch->op.count * tutti_dtype_size(batch->op.dtype);
+    tutti_status status = TUTTI_OK;
 
-    batch->buffer = buffer_take(dispatcher, bytes, &batch->buffer_bytes);
-    if (batch->buffer == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "no memory for a fusion buffer of %zu bytes", bytes);
+    for (size_t i = 0; i < batch->work_count && status == TUTTI_OK; i++) {
+        if (batch->works[i]->owns_output && batch->op.sizes_known) {
+            status = place(&batch->op, i);
+        }
     }
-    pack(batch);
-    batch->runs[0] = (struct op_run){
-        .input = batch->buffer, .output = batch->buffer, .count = batch->op.count
-    };
-    return TUTTI_OK;
+    return status;
+}
+
+static tutti_status begin(struct tutti *t, struct batch *batch)
+{
+    tutti_status status = give_outputs(batch);
+
+    if (status == TUTTI_OK && fusion_is_needed(batch)) {
+        status = fusion_pack(&t->dispatcher, batch);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    memset(batch->task, 0, batch->backend->ops->task_bytes);
+    return batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
 }
 
 static tutti_status launch(struct tutti *t, struct batch *batch)
 {
-    struct dispatcher *dispatcher = &t->dispatcher;
-    tutti_status status = TUTTI_OK;
+    tutti_status status;
 
     describe(batch);
-    batch->backend = choose(dispatcher, batch);
+    batch->backend = choose(&t->dispatcher, batch);
     if (batch->backend == NULL) {
         return error_set(TUTTI_ERR_INTERNAL, "no backend takes a %s of %s on %d ranks",
                 tutti_collective_name(batch->op.collective),
                 tutti_dtype_name(batch->op.dtype), batch->op.set->size);
     }
-    if (batch->op.run_count < batch->work_count) {
-        status = use_buffer(dispatcher, batch);
-    }
-    if (status == TUTTI_OK) {
-        memset(batch->task, 0, batch->backend->ops->task_bytes);
-        status = batch->backend->ops->start(
-                batch->backend->state, batch->task, &batch->op);
-    }
+    status = begin(t, batch);
     if (status != TUTTI_OK) {
         /* Nothing was begun, so there is nothing to cancel. */
         batch->backend = NULL;
@@ -226,12 +278,7 @@ static tutti_status launch(struct tutti *t, struct batch *batch)
 
 static void recycle(struct dispatcher *dispatcher, struct batch *batch)
 {
-    if (batch->buffer != NULL) {
-        buffer_give(dispatcher,
-                (struct fusion_buffer){
-                        .memory = batch->buffer, .bytes = batch->buffer_bytes });
-        batch->buffer = NULL;
-    }
+    fusion_release(dispatcher, batch);
     batch->next = dispatcher->spare;
     dispatcher->spare = batch;
 }
@@ -241,7 +288,7 @@ static void finish(struct tutti *t, struct batch *batch)
     struct work *works = NULL;
 
     if (batch->buffer != NULL) {
-        unpack(batch);
+        fusion_unpack(batch);
     }
     for (size_t i = batch->work_count; i > 0; i--) {
         completion_set(batch->works[i - 1], TUTTI_OK, NULL);
@@ -270,6 +317,26 @@ static bool window_is_open(const struct tutti *t, const struct process_set *set)
     return true;
 }
 
+/*
+ * A reducescatter whose rows all fall to members that have joined: the others know it, and
+ * backends take no empty batches of reductions.
+ */
+static bool moves_nothing(const struct batch *batch)
+{
+    if (batch->set_ranks == NULL ||
+            batch->works[0]->request.collective != TUTTI_REDUCESCATTER) {
+        return false;
+    }
+    for (size_t i = 0; i < batch->work_count; i++) {
+        for (int m = 0; m < batch->others.size; m++) {
+            if (batch->works[i]->parts[batch->set_ranks[m]].bytes > 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static tutti_status launch_waiting(
         struct tutti *t, struct process_set *set, bool *moved)
 {
@@ -285,7 +352,18 @@ static tutti_status launch_waiting(
             set->last_waiting = NULL;
         }
         dispatcher->waiting--;
+        *moved = true;
+        if (batch->skipped) {
+            set->sequence++;
+            recycle(dispatcher, batch);
+            continue;
+        }
         set->running++;
+        if (moves_nothing(batch)) {
+            set->sequence++;
+            finish(t, batch);
+            continue;
+        }
         batch->next = NULL;
         while (*last != NULL) {
             last = &(*last)->next;
@@ -293,7 +371,6 @@ static tutti_status launch_waiting(
         *last = batch;
         status = launch(t, batch);
         counter_add(&t->counters.batches, 1);
-        *moved = true;
     }
     return status;
 }
@@ -386,6 +463,8 @@ static void free_batches(struct batch *batch)
 
         mem_free(batch->works);
         mem_free(batch->runs);
+        mem_free(batch->parts);
+        mem_free(batch->ranks);
         mem_free(batch->buffer);
         mem_free(batch->task);
         mem_free(batch);

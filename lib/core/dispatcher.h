@@ -15,6 +15,7 @@
 struct tutti;
 struct work;
 struct process_set;
+struct bitset;
 
 /** A backend that is open on all ranks. */
 struct dispatcher_backend {
@@ -39,12 +40,23 @@ struct batch {
     struct process_set *set;
     struct work **works; /* owned; work_count of them, in order of the log     */
     size_t work_count, work_capacity;
+    bool skipped; /* this rank has joined: it only counts the batch      */
     struct op_run *runs; /* owned; as many; what the backend sees              */
+    struct op_part *parts; /* owned; of a packed reducescatter                   */
+    size_t part_capacity;
     struct op_batch op;
+
+    /* When members of the set have joined, the others: */
+    struct op_set others; /* as a set of their own; set_ranks != NULL            */
+    int *set_ranks; /* its members by their place in `set`; else NULL      */
+    int *ranks; /* owned; backs set_ranks and others.world_ranks       */
+    int rank_capacity;
+
     const struct dispatcher_backend *backend;
     void *buffer; /* fusion buffer, when the works were packed; owned   */
     size_t buffer_bytes; /* its size                                           */
     void *task; /* owned; task_bytes of the largest backend           */
+    struct tutti *context;
     struct batch *next;
 };
 
@@ -67,6 +79,10 @@ struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set);
 /** Adds a work to it; false when out of memory. */
 bool dispatcher_batch_add(
         struct dispatcher *dispatcher, struct batch *batch, struct work *work);
+/** Leaves out members of the set; NULL: none. False when out of memory. */
+bool dispatcher_batch_without(struct batch *batch, const struct bitset *absent);
+/** Room for parts in a batch; NULL when out of memory. */
+struct op_part *batch_parts(struct batch *batch, size_t count);
 /** Queues it behind the earlier ones of its set. */
 void dispatcher_submit(struct tutti *t, struct batch *batch);
 /** Launches and steps. Sets *moved when anything happened. */

@@ -15,6 +15,12 @@
 /* A nap of a driver that must poll. */
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
+/*
+ * One of the background thread while the application keeps all cores busy. Moving data
+ * then takes from the computation what it saves later, and each look costs two switches
+ * of context on top; whoever waits in the end moves the rest at full speed.
+ */
+#define NAP_BUSY_NS 2000000
 /* Yielding is tried so long before sleeping: covers a turn of every other thread. */
 #define YIELD_NS 200000
 /* Pauses of the processor per look at the clock while spinning. */
@@ -277,9 +283,15 @@ static void background_idle(struct tutti *t, struct idleness *idle, uint32_t see
     if (idle->since_ns == 0) {
         return;
     }
-    if (t->control.ops->wakes ||
-            (now - idle->since_ns < (int64_t)t->config.spin_us * 1000 &&
-                    cpu_load_has_free(idle->load, now))) {
+    if (t->control.ops->wakes) {
+        be_idle(t, idle, seen, INT64_MAX);
+        return;
+    }
+    if (!cpu_load_has_free(idle->load, now)) {
+        clock_sleep_ns(NAP_BUSY_NS);
+        return;
+    }
+    if (now - idle->since_ns < (int64_t)t->config.spin_us * 1000) {
         be_idle(t, idle, seen, INT64_MAX);
         return;
     }
@@ -298,7 +310,7 @@ static void background_drive(struct tutti *t, struct cpu_load *load)
 
     if (!cpu_load_has_free(load, clock_ns())) {
         /* The application computes on this core: let it submit some more first. */
-        clock_sleep_ns(NAP_MIN_NS);
+        clock_sleep_ns(NAP_BUSY_NS);
     }
     while (background_is_needed(t) &&
             atomic_load_explicit(&t->stopping, memory_order_relaxed) == 0) {

@@ -45,7 +45,7 @@ static tutti_status announce(struct tutti *t, struct work *work)
                 t, work, TUTTI_ERR_CANCELLED, "cancelled before it was announced");
         return TUTTI_OK;
     }
-    if (work->set->finalized) {
+    if (work->set->finalized && work->request.collective != META_FINALIZE) {
         completion_fail(t, work, TUTTI_ERR_FINALIZED, "the process set is finalized");
         return TUTTI_OK;
     }

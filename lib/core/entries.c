@@ -167,9 +167,19 @@ static void variants_free(struct entry *entry)
     }
 }
 
-static void entry_free(struct entry *entry)
+static void claims_free(struct entry *entry, int size)
+{
+    for (int m = 0; m < size && entry->claims != NULL; m++) {
+        claim_fini(&entry->claims[m]);
+    }
+    mem_free(entry->claims);
+    claim_fini(&entry->announced);
+}
+
+static void entry_free(struct entry *entry, int size)
 {
     variants_free(entry);
+    claims_free(entry, size);
     meta_fini(&entry->meta);
     bitset_fini(&entry->who);
     mem_free(entry->name);
@@ -190,11 +200,19 @@ struct entry *entry_get(struct negotiator *negotiator, uint64_t hash, int collec
     }
     entry->decided_at = negotiator->forgotten_at;
     if (!map_insert(&negotiator->names, hash, entry)) {
-        entry_free(entry);
+        entry_free(entry, negotiator->config.size);
         return NULL;
     }
     list_append(&negotiator->idle, entry);
     return entry;
+}
+
+static void start_clock(struct negotiator *negotiator, struct entry *entry)
+{
+    /* 0 means "no round", so a clock that stands at 0 counts as 1. */
+    entry->since_ns = negotiator->now_ns != 0 ? negotiator->now_ns : 1;
+    entry->reported_ns = 0;
+    list_append(&negotiator->active, entry);
 }
 
 void entry_activate(struct negotiator *negotiator, struct entry *entry)
@@ -205,9 +223,13 @@ void entry_activate(struct negotiator *negotiator, struct entry *entry)
     if (entry->number == 0) {
         list_remove(&negotiator->idle, entry);
     }
-    /* 0 means "no round", so a clock that stands at 0 counts as 1. */
-    entry->since_ns = negotiator->now_ns != 0 ? negotiator->now_ns : 1;
-    list_append(&negotiator->active, entry);
+    start_clock(negotiator, entry);
+}
+
+void entry_restart(struct negotiator *negotiator, struct entry *entry)
+{
+    list_remove(&negotiator->active, entry);
+    start_clock(negotiator, entry);
 }
 
 static void drop_oldest_idle(struct negotiator *negotiator)
@@ -219,7 +241,7 @@ static void drop_oldest_idle(struct negotiator *negotiator)
     }
     list_remove(&negotiator->idle, oldest);
     (void)map_remove(&negotiator->names, oldest->hash, oldest);
-    entry_free(oldest);
+    entry_free(oldest, negotiator->config.size);
 }
 
 void entry_end_round(struct negotiator *negotiator, struct entry *entry)
@@ -300,7 +322,7 @@ void entries_fini(struct negotiator *negotiator)
     struct entry *entry;
 
     while ((entry = map_next(&negotiator->names, &position)) != NULL) {
-        entry_free(entry);
+        entry_free(entry, negotiator->config.size);
     }
     map_fini(&negotiator->names);
     map_fini(&negotiator->numbers);

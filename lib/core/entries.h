@@ -19,6 +19,8 @@ struct entry *entry_get(struct negotiator *negotiator, uint64_t hash, int collec
 
 /** Begins a round if none is running. */
 void entry_activate(struct negotiator *negotiator, struct entry *entry);
+/** The round's clock begins anew: it is waited for while others are at work. */
+void entry_restart(struct negotiator *negotiator, struct entry *entry);
 /** Ends the round: everything of it is reset; idle names beyond the limit are dropped. */
 void entry_end_round(struct negotiator *negotiator, struct entry *entry);
 

@@ -15,11 +15,20 @@
 /* Far above any shape; a set of ranks may be as long as the world. */
 #define META_DIMS_LIMIT (1 << 20)
 
-static bool dims_equal(const struct meta *a, const struct meta *b)
+static bool numbers_equal(const int64_t *a, const int64_t *b, int count)
 {
-    return a->ndim == b->ndim &&
-            (a->ndim == 0 ||
-                    memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0);
+    return count == 0 || memcmp(a, b, (size_t)count * sizeof *a) == 0;
+}
+
+static bool shapes_equal(const struct meta *a, const struct meta *b)
+{
+    return a->ndim == b->ndim && numbers_equal(a->dims, b->dims, a->ndim);
+}
+
+static bool parts_equal(const struct meta *a, const struct meta *b)
+{
+    return a->part_count == b->part_count &&
+            numbers_equal(meta_parts(a), meta_parts(b), a->part_count);
 }
 
 /* Scale factors are compared by value; NaN is refused at submission. */
@@ -31,21 +40,29 @@ static bool scales_equal(const struct meta *a, const struct meta *b)
 
 bool meta_equal(const struct meta *a, const struct meta *b)
 {
-    return a->count == b->count && a->dtype == b->dtype && a->op == b->op &&
-            a->root == b->root && scales_equal(a, b) && a->group == b->group &&
-            a->group_size == b->group_size && dims_equal(a, b);
+    return a->count == b->count && a->row_count == b->row_count && a->form == b->form &&
+            a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
+            scales_equal(a, b) && a->group == b->group &&
+            a->group_size == b->group_size && shapes_equal(a, b) && parts_equal(a, b);
+}
+
+bool meta_claims_equal(const struct meta *a, const struct meta *b)
+{
+    return a->claim_count == b->claim_count &&
+            numbers_equal(meta_claims(a), meta_claims(b), a->claim_count);
 }
 
 bool meta_copy(struct meta *to, const struct meta *from)
 {
+    const size_t length = meta_dims_length(from);
     int64_t *dims = NULL;
 
-    if (from->ndim > 0) {
-        dims = mem_calloc((size_t)from->ndim, sizeof *dims);
+    if (length > 0) {
+        dims = mem_calloc(length, sizeof *dims);
         if (dims == NULL) {
             return false;
         }
-        memcpy(dims, from->dims, (size_t)from->ndim * sizeof *dims);
+        memcpy(dims, from->dims, length * sizeof *dims);
     }
     *to = *from;
     to->dims = dims;
@@ -67,6 +84,8 @@ void meta_fini(struct meta *meta)
 void meta_put(struct wire_writer *out, const struct meta *meta)
 {
     wire_put_svarint(out, meta->count);
+    wire_put_svarint(out, meta->row_count);
+    wire_put_u8(out, (uint8_t)meta->form);
     wire_put_u8(out, (uint8_t)meta->dtype);
     wire_put_u8(out, (uint8_t)meta->op);
     wire_put_varint(out, (uint64_t)meta->root);
@@ -75,7 +94,9 @@ void meta_put(struct wire_writer *out, const struct meta *meta)
     wire_put_u64(out, meta->group);
     wire_put_varint(out, meta->group_size);
     wire_put_varint(out, (uint64_t)meta->ndim);
-    for (int i = 0; i < meta->ndim; i++) {
+    wire_put_varint(out, (uint64_t)meta->part_count);
+    wire_put_varint(out, (uint64_t)meta->claim_count);
+    for (size_t i = 0; i < meta_dims_length(meta); i++) {
         wire_put_svarint(out, meta->dims[i]);
     }
 }
@@ -89,37 +110,50 @@ static tutti_status get_dims(
         struct wire_reader *in, struct meta *meta, int64_t **dims, size_t *capacity)
 {
     const uint64_t ndim = wire_get_varint(in);
+    const uint64_t part_count = wire_get_varint(in);
+    const uint64_t claim_count = wire_get_varint(in);
+    uint64_t length;
 
-    /* Each dimension takes at least a byte, so this also bounds the allocation. */
-    if (ndim > META_DIMS_LIMIT || ndim > wire_left(in)) {
+    if (ndim > META_DIMS_LIMIT || part_count > META_DIMS_LIMIT ||
+            claim_count > META_DIMS_LIMIT) {
         return malformed_meta();
     }
-    if (ndim > *capacity) {
-        int64_t *grown = mem_resize(*dims, (size_t)ndim, sizeof *grown);
+    /* Each number takes at least a byte, so this also bounds the allocation. */
+    length = ndim + part_count + claim_count;
+    if (length > wire_left(in)) {
+        return malformed_meta();
+    }
+    if (length > *capacity) {
+        int64_t *grown = mem_resize(*dims, (size_t)length, sizeof *grown);
 
         if (grown == NULL) {
             return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a shape");
         }
         *dims = grown;
-        *capacity = (size_t)ndim;
+        *capacity = (size_t)length;
     }
-    for (uint64_t i = 0; i < ndim; i++) {
+    for (uint64_t i = 0; i < length; i++) {
         (*dims)[i] = wire_get_svarint(in);
     }
     meta->ndim = (int)ndim;
-    meta->dims = ndim > 0 ? *dims : NULL;
+    meta->part_count = (int)part_count;
+    meta->claim_count = (int)claim_count;
+    meta->dims = length > 0 ? *dims : NULL;
     return wire_ok(in) ? TUTTI_OK : malformed_meta();
 }
 
 tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
         size_t *dims_capacity)
 {
+    uint8_t form;
     uint8_t dtype;
     uint8_t op;
     uint64_t root;
     uint64_t group_size;
 
     *meta = (struct meta){ .count = wire_get_svarint(in) };
+    meta->row_count = wire_get_svarint(in);
+    form = wire_get_u8(in);
     dtype = wire_get_u8(in);
     op = wire_get_u8(in);
     root = wire_get_varint(in);
@@ -127,12 +161,13 @@ tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
     meta->postscale = wire_get_f64(in);
     meta->group = wire_get_u64(in);
     group_size = wire_get_varint(in);
-    if (!wire_ok(in) || !dtype_is_valid(dtype) || !reduce_op_is_valid(op) ||
-            root > INT32_MAX || group_size > UINT32_MAX || isnan(meta->prescale) ||
-            isnan(meta->postscale)) {
+    if (!wire_ok(in) || form >= META_FORM_COUNT || !dtype_is_valid(dtype) ||
+            !reduce_op_is_valid(op) || root > INT32_MAX || group_size > UINT32_MAX ||
+            isnan(meta->prescale) || isnan(meta->postscale)) {
         return malformed_meta();
     }
     meta->group_size = (uint32_t)group_size;
+    meta->form = (enum meta_form)form;
     meta->dtype = (tutti_dtype)dtype;
     meta->op = (tutti_reduce_op)op;
     meta->root = (int)root;
@@ -142,7 +177,7 @@ tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
 bool meta_collective_is_valid(int collective)
 {
     return collective_is_valid(collective) ||
-            (collective >= META_SET_CREATE && collective <= META_FINALIZE);
+            (collective >= META_SET_CREATE && collective <= META_JOIN);
 }
 
 const char *meta_collective_name(int collective)
@@ -154,22 +189,28 @@ const char *meta_collective_name(int collective)
         return "process set removal";
     case META_FINALIZE:
         return "finalize";
+    case META_JOIN:
+        return "join";
     default:
         return tutti_collective_name((tutti_collective)collective);
     }
 }
 
-static void format_dims(const struct meta *meta, char *text, size_t capacity)
+static void format_numbers(
+        const int64_t *numbers, int count, char *text, size_t capacity)
 {
     size_t used = 0;
 
-    if (meta->ndim == 0) {
+    if (count == 0) {
         (void)snprintf(text, capacity, "none");
         return;
     }
-    for (int i = 0; i < meta->ndim && used < capacity; i++) {
-        const int n = snprintf(text + used, capacity - used, "%s%" PRId64,
-                i == 0 ? "[" : ", ", meta->dims[i]);
+    for (int i = 0; i < count && used < capacity; i++) {
+        /* -1: a dimension in which ranks may differ. */
+        const int n = numbers[i] < 0
+                ? snprintf(text + used, capacity - used, "%s*", i == 0 ? "[" : ", ")
+                : snprintf(text + used, capacity - used, "%s%" PRId64,
+                          i == 0 ? "[" : ", ", numbers[i]);
 
         used += n > 0 ? (size_t)n : 0;
     }
@@ -194,40 +235,67 @@ static void format_group(const struct meta *meta, char *text, size_t capacity)
             meta->group_size, meta->group);
 }
 
+/* What the caller did to choose a form. */
+static const char *form_text(enum meta_form form)
+{
+    static const char *const texts[META_FORM_COUNT] = {
+        [META_EQUAL] = "equal parts",
+        [META_LISTED] = "listed rows",
+        [META_UNKNOWN] = "rows that others do not know (no output)",
+    };
+
+    return texts[form];
+}
+
 const char *meta_difference(const struct meta *a, const struct meta *b, char *text_a,
         char *text_b, size_t capacity)
 {
     if (a->dtype != b->dtype) {
         (void)snprintf(text_a, capacity, "%s", tutti_dtype_name(a->dtype));
         (void)snprintf(text_b, capacity, "%s", tutti_dtype_name(b->dtype));
-        return "dtype";
+        return "dtype differs";
     }
-    if (!dims_equal(a, b)) {
-        format_dims(a, text_a, capacity);
-        format_dims(b, text_b, capacity);
-        return "shape";
+    if (a->form != b->form) {
+        (void)snprintf(text_a, capacity, "%s", form_text(a->form));
+        (void)snprintf(text_b, capacity, "%s", form_text(b->form));
+        return "form differs";
+    }
+    if (!shapes_equal(a, b)) {
+        format_numbers(a->dims, a->ndim, text_a, capacity);
+        format_numbers(b->dims, b->ndim, text_b, capacity);
+        return "shape differs";
+    }
+    if (a->row_count != b->row_count) {
+        (void)snprintf(text_a, capacity, "%" PRId64, a->row_count);
+        (void)snprintf(text_b, capacity, "%" PRId64, b->row_count);
+        return "row_count differs";
     }
     if (a->count != b->count) {
         (void)snprintf(text_a, capacity, "%" PRId64, a->count);
         (void)snprintf(text_b, capacity, "%" PRId64, b->count);
-        return "count";
+        return a->row_count > 0 ? "rows differ" : "count differs";
+    }
+    if (!parts_equal(a, b)) {
+        format_numbers(meta_parts(a), a->part_count, text_a, capacity);
+        format_numbers(meta_parts(b), b->part_count, text_b, capacity);
+        return "rows_of differs";
     }
     if (a->op != b->op) {
         (void)snprintf(text_a, capacity, "%s", tutti_reduce_name(a->op));
         (void)snprintf(text_b, capacity, "%s", tutti_reduce_name(b->op));
-        return "reduction";
+        return "reduction differs";
     }
     if (a->root != b->root) {
         (void)snprintf(text_a, capacity, "%d", a->root);
         (void)snprintf(text_b, capacity, "%d", b->root);
-        return "root";
+        return "root differs";
     }
     if (!scales_equal(a, b)) {
         format_scales(a, text_a, capacity);
         format_scales(b, text_b, capacity);
-        return "scale factors";
+        return "scale factors differ";
     }
     format_group(a, text_a, capacity);
     format_group(b, text_b, capacity);
-    return "group";
+    return "group differs";
 }

@@ -18,13 +18,20 @@ tutti_status negotiator_init(
                 "no memory for the coordination of %d ranks", config->size);
     }
     negotiator->config.node_of = NULL;
+    if (is_coordinator(negotiator) && !absent_init(negotiator)) {
+        tree_fini(&negotiator->tree);
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for the coordination of %d ranks", config->size);
+    }
     return TUTTI_OK;
 }
 
 void negotiator_fini(struct negotiator *negotiator)
 {
     negotiator_clear(negotiator);
-    coordinator_fini(negotiator);
+    groups_fini(negotiator);
+    partings_fini(negotiator);
+    absent_fini(negotiator);
     entries_fini(negotiator);
     tree_fini(&negotiator->tree);
     wire_writer_fini(&negotiator->up);
@@ -116,25 +123,62 @@ tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, in
     return TUTTI_OK;
 }
 
+/* Room for one more outcome. */
+static tutti_status outcomes_grow(struct negotiator *negotiator)
+{
+    const size_t capacity = 2 * negotiator->outcome_capacity + 16;
+    struct outcome *grown;
+
+    if (negotiator->outcome_count < negotiator->outcome_capacity) {
+        return TUTTI_OK;
+    }
+    grown = mem_resize(negotiator->outcomes, capacity, sizeof *grown);
+    if (grown == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu results", capacity);
+    }
+    negotiator->outcomes = grown;
+    negotiator->outcome_capacity = capacity;
+    return TUTTI_OK;
+}
+
 tutti_status outcome_add(
         struct negotiator *negotiator, struct entry *entry, struct error *error)
 {
-    if (negotiator->outcome_count == negotiator->outcome_capacity) {
-        const size_t capacity = 2 * negotiator->outcome_capacity + 16;
-        struct outcome *grown =
-                mem_resize(negotiator->outcomes, capacity, sizeof *grown);
+    const tutti_status status = outcomes_grow(negotiator);
+    const bool all = error != NULL || has_bug(negotiator, BUG_ABSENT_CONTRIBUTES);
 
-        if (grown == NULL) {
-            mem_free(error);
-            return error_set(
-                    TUTTI_ERR_NO_MEMORY, "no memory for %zu results", capacity);
-        }
-        negotiator->outcomes = grown;
-        negotiator->outcome_capacity = capacity;
+    if (status != TUTTI_OK) {
+        mem_free(error);
+        return status;
     }
-    negotiator->outcomes[negotiator->outcome_count++] = (struct outcome){
-        .cookie = entry->local.cookie, .turn = negotiator->turn, .error = error
-    };
+    negotiator->outcomes[negotiator->outcome_count++] =
+            (struct outcome){ .cookie = entry->local.cookie,
+                .turn = negotiator->turn,
+                .error = error,
+                .absent = all ? NULL : negotiator->absent,
+                .collective = entry->collective,
+                .last = -1 };
+    return TUTTI_OK;
+}
+
+tutti_status outcome_add_absent(
+        struct negotiator *negotiator, int collective, const struct meta *meta)
+{
+    const tutti_status status = outcomes_grow(negotiator);
+    struct meta copy;
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!meta_copy(&copy, meta)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a result");
+    }
+    negotiator->outcomes[negotiator->outcome_count++] =
+            (struct outcome){ .turn = negotiator->turn,
+                .absent = negotiator->absent,
+                .collective = collective,
+                .meta = copy,
+                .last = -1 };
     return TUTTI_OK;
 }
 
@@ -161,6 +205,7 @@ tutti_status negotiator_submit(
 {
     struct entry *entry = entry_get(negotiator, request->hash, request->collective,
             request->name, request->name_len);
+    struct parting *parting = parting_of(negotiator, request->collective);
 
     if (entry == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
@@ -173,13 +218,21 @@ tutti_status negotiator_submit(
     entry->pending = true;
     entry->local = *request;
     entry->by_number = entry->number != 0 && !entry->retired &&
-            meta_equal(&entry->meta, &request->meta);
+            meta_equal(&entry->meta, &request->meta) &&
+            (claim_equals(&entry->announced, &request->meta) ||
+                    has_bug(negotiator, BUG_CLAIMS_STALE));
+    if (parting != NULL) {
+        parting->own = entry;
+    }
     if (entry->by_number) {
         negotiator->by_number_count++;
         observe(negotiator, TRANSITION_SUBMIT_BY_NUMBER);
     } else {
         negotiator->by_name_count++;
         observe(negotiator, TRANSITION_SUBMIT_BY_NAME);
+        if (!claim_keep(&entry->announced, &request->meta)) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", entry->name);
+        }
     }
     return announce_own(negotiator, entry);
 }
@@ -197,6 +250,10 @@ tutti_status negotiator_cancel(
 
     if (entry == NULL || !entry->pending || entry->local.cookie != request->cookie) {
         /* Its outcome is there already and was not taken yet. */
+        return TUTTI_OK;
+    }
+    if (request->collective == META_JOIN) {
+        /* Others have gone on without this rank. */
         return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
@@ -280,6 +337,7 @@ static tutti_status flush_turn(struct negotiator *negotiator)
         status = turnlog_apply(negotiator, &in);
     }
     wire_writer_reset(down);
+    bitset_clear(&negotiator->absent_logged);
     return status;
 }
 
@@ -307,7 +365,9 @@ void negotiator_clear(struct negotiator *negotiator)
 {
     for (size_t i = 0; i < negotiator->outcome_count; i++) {
         mem_free(negotiator->outcomes[i].error);
+        meta_fini(&negotiator->outcomes[i].meta);
     }
+    absences_clear(negotiator);
     negotiator->outcome_count = 0;
     negotiator->action_count = 0;
     wire_writer_reset(&negotiator->arena);

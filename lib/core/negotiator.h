@@ -16,8 +16,9 @@
  *   forget these numbers. One message down is a turn: what was complete at one moment.
  *
  *   The invariant everything rests on: an entry about a tensor is only appended when every
- *   member has announced that tensor. So every rank an entry passes through has work in
- *   flight and is awake to read it, and a rank with nothing submitted owes nobody anything.
+ *   member has announced that tensor, or has joined or leaves and waits for the others to
+ *   do so. So every rank an entry passes through has work in flight and is awake to read
+ *   it, and a rank with nothing submitted owes nobody anything.
  *
  *   Numbers are never reused. When the coordinator retires one (FORGET), announcements of
  *   it that are under way are dropped wherever they meet a rank that knows, and every rank
@@ -36,6 +37,14 @@
  *   ("split"), until the round is over. The coordinator then compares metadata and names
  *   the ranks on both sides.
  *
+ *   Parting. A member that has joined (META_JOIN) submits nothing until all have; one
+ *   that leaves (META_FINALIZE) nothing any more. The coordinator no longer waits for it:
+ *   reductions go on without those that have joined, all else fails (parting.c). The
+ *   entry says who is absent, and they read it too (absent.c).
+ *
+ *   Claims. What ranks say about each other's parts goes up with the name only, and is
+ *   kept by the coordinator: a number stands for the claims made last (claims.h).
+ *
  *   Stalls. A rank whose tensor has waited too long asks its parent whether that one has
  *   submitted it, and the coordinator asks everybody to pass on what is held (stall.c).
  *
@@ -53,6 +62,7 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "base/wire.h"
+#include "core/claims.h"
 #include "core/meta.h"
 #include "core/tree.h"
 
@@ -68,12 +78,20 @@ struct request {
 
 uint64_t request_hash(int collective, const char *name, size_t name_len);
 
-/** A submission is decided; in the order of the log. */
+/**
+ * A submission is decided; in the order of the log. Or a tensor is ready without this
+ * rank, which has joined: then the cookie is NULL, and `meta` says what the others gave.
+ */
 struct outcome {
     void *cookie; /* of the request                                         */
     uint64_t turn; /* index in the log where its turn began, equal on all
                             members: tensors of one turn are planned together      */
     struct error *error; /* NULL: ready on all ranks; else owned by the negotiator */
+    const struct bitset *absent; /* set ranks that have joined and do not take part;
+                                         NULL: nobody; valid until clear()  */
+    int collective;
+    struct meta meta; /* where the cookie is NULL, owned; else zero             */
+    int last; /* META_JOIN: the set rank that joined last; else -1      */
 };
 
 enum action_kind {
@@ -108,6 +126,29 @@ struct variant {
     struct variant *next;
 };
 
+/** Announcements by which a member parts: it submits nothing more to the set. */
+enum parting_kind {
+    PARTING_JOIN, /* until all members have joined                          */
+    PARTING_FINALIZE, /* for good                                               */
+    PARTING_COUNT
+};
+
+/** The members that have parted in one way. */
+struct parting {
+    struct bitset members; /* coordinator: they, until all have             */
+    int count; /* of them                                       */
+    int last; /* coordinator: the one that was heard last      */
+    struct entry *own; /* this rank's announcement, until its outcome   */
+    bool below; /* somebody of the subtree has parted            */
+    uint64_t ended_at; /* length of the log when the last round ended   */
+};
+
+/** A set of members that outcomes refer to. */
+struct absence {
+    struct bitset members;
+    struct absence *next;
+};
+
 /** One name at one rank: what is known about it, and its current round. */
 struct entry {
     /* identity */
@@ -122,6 +163,9 @@ struct entry {
     uint64_t uses; /* rounds that ended well; coordinator only                 */
     uint64_t decided_at; /* length of the log when the last round ended; coordinator */
     bool retired; /* coordinator: the number is forgotten in this turn        */
+    struct claim announced; /* what this rank claimed last                         */
+    struct claim *claims; /* coordinator: [size] what each rank claimed last, or NULL */
+    bool claims_match; /* coordinator: they were compared since they changed    */
 
     /* this round */
     bool pending; /* this rank submitted it and has no outcome yet    */
@@ -188,6 +232,16 @@ struct negotiator {
     uint64_t appended; /* coordinator: entries in the log so far          */
     uint64_t forgotten_at; /* largest decided_at of dropped entries           */
     uint64_t group_failed_at; /* coordinator: length when the last group failed  */
+    uint64_t retired_at; /* coordinator: length behind the last FORGET      */
+    bool forgot; /* a number was retired in the turn being applied  */
+    bool went_on; /* in that turn something was ready without somebody */
+
+    struct parting partings[PARTING_COUNT];
+    struct bitset absent_logged; /* coordinator: the last in the turn being built */
+    struct bitset scratch; /* coordinator: some members                   */
+    const struct bitset *absent; /* from the entries being applied; NULL: nobody  */
+    struct absence *absences; /* that outcomes refer to                      */
+    struct absence *spare_absences; /* for the next ones                           */
 
     struct wire_writer up; /* announcements for the parent, being built         */
     struct wire_writer down; /* coordinator: the turn being built                 */
@@ -227,7 +281,7 @@ void negotiator_fini(struct negotiator *negotiator);
 /** This rank submits a tensor; its previous submission of the name has its outcome. */
 tutti_status negotiator_submit(
         struct negotiator *negotiator, const struct request *request);
-/** This rank asks to withdraw a submission that has no outcome yet. */
+/** This rank asks to withdraw a submission that has no outcome yet; a join stays. */
 tutti_status negotiator_cancel(
         struct negotiator *negotiator, const struct request *request);
 /** A message of another member arrived. */

@@ -1,6 +1,7 @@
 /*
  * What the files of the negotiator call in each other. Internal to
- * lib/core/negotiator.c, announce.c, coordinator.c, turnlog.c and stall.c.
+ * lib/core/negotiator.c, announce.c, coordinator.c, decide.c, append.c, turnlog.c,
+ * parting.c, absent.c and stall.c.
  */
 #ifndef TUTTI_CORE_NEGOTIATOR_PARTS_H
 #define TUTTI_CORE_NEGOTIATOR_PARTS_H
@@ -29,6 +30,12 @@ static inline int world_rank(const struct negotiator *negotiator, int member)
     return negotiator->config.world_ranks[member];
 }
 
+/** The metadata of a complete round whose members agree. */
+static inline const struct meta *round_meta(const struct entry *entry)
+{
+    return entry->variants != NULL ? &entry->variants->meta : &entry->meta;
+}
+
 /* negotiator.c */
 
 /** The message being built, with its header: announcements, or the coordinator's turn. */
@@ -45,6 +52,9 @@ tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size
 /** Adds an outcome for the pending request of an entry; error (may be NULL) is taken. */
 tutti_status outcome_add(
         struct negotiator *negotiator, struct entry *entry, struct error *error);
+/** Adds an outcome for a tensor that is ready without this rank. */
+tutti_status outcome_add_absent(
+        struct negotiator *negotiator, int collective, const struct meta *meta);
 /** Reads collective and name. */
 bool name_get(struct wire_reader *in, struct name_ref *ref);
 /** Writes them. */
@@ -59,7 +69,7 @@ tutti_status announce_receive(
 /** An inner node stops holding numbers of this entry back. */
 void announce_split(struct negotiator *negotiator, struct entry *entry);
 
-/* coordinator.c: collecting and deciding */
+/* coordinator.c: collecting */
 
 tutti_status coordinator_number(
         struct negotiator *negotiator, struct entry *entry, uint8_t tag, int rank);
@@ -69,11 +79,65 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
         const struct name_ref *ref, int rank, uint64_t log_length);
 /** True when the announcement of a member has arrived here. */
 bool coordinator_heard(const struct entry *entry, int rank);
-/** Forgets the complete members of a group; their announcements are not touched. */
-void coordinator_drop_group(struct negotiator *negotiator, uint64_t hash);
 /** Forgets the announcements by name that belong to a group. */
 void coordinator_drop_variants(struct entry *entry, uint64_t hash);
-void coordinator_fini(struct negotiator *negotiator);
+
+/* decide.c */
+
+/** Decides a round if all members have announced the tensor, or have parted. */
+tutti_status decide_if_complete(struct negotiator *negotiator, struct entry *entry);
+/** A member has parted: decides what waited for it alone. */
+tutti_status decide_what_waits(struct negotiator *negotiator);
+
+/* append.c: writing the log */
+
+/** The tensor is ready; if it belongs to a group, when all of that is. */
+tutti_status append_ready(struct negotiator *negotiator, struct entry *entry);
+/** The tensor fails, and so do all groups that some rank submitted it in. */
+tutti_status append_failure(struct negotiator *negotiator, struct entry *entry,
+        tutti_status reason, int rank, const char *text);
+/** True when a group failed after somebody had read `seen` entries of the log. */
+bool group_is_void(const struct negotiator *negotiator, uint64_t hash, uint64_t seen);
+/** Forgets the complete members of a group; their announcements are not touched. */
+void group_drop(struct negotiator *negotiator, uint64_t hash);
+void groups_fini(struct negotiator *negotiator);
+
+/* parting.c: members that submit nothing more */
+
+/** The parting that a collective announces, or NULL. */
+struct parting *parting_of(struct negotiator *negotiator, int collective);
+/** Coordinator: true between a member's announcement and the end of the round. */
+bool member_has_joined(const struct negotiator *negotiator, int member);
+bool member_leaves(const struct negotiator *negotiator, int member);
+/** True when somebody in this subtree has parted: no number may be held. */
+bool partings_below(const struct negotiator *negotiator);
+/** True when this rank has parted and has no outcome yet. */
+bool parting_is_own(const struct negotiator *negotiator);
+/** An announcement passes an inner node: what it holds goes ahead. */
+void parting_pass(
+        struct negotiator *negotiator, struct parting *parting, uint64_t seen);
+/** An announcement reached the coordinator; *counts: it is the member's first. */
+tutti_status parting_collect(struct negotiator *negotiator, struct parting *parting,
+        int member, uint64_t seen, bool *counts);
+/** This rank's own again, behind what it announces again in this turn. */
+tutti_status partings_announce_again(struct negotiator *negotiator);
+/** The round is over. */
+void parting_end(struct negotiator *negotiator, struct parting *parting);
+void partings_fini(struct negotiator *negotiator);
+
+/* absent.c: who takes no part in what is ready */
+
+/** The coordinator's sets; false when out of memory. */
+bool absent_init(struct negotiator *negotiator);
+/** Coordinator: says in the log who is absent from an entry that comes next. */
+void absent_append(struct negotiator *negotiator, const struct entry *entry);
+/** Reads that. */
+tutti_status absent_apply(struct negotiator *negotiator, struct wire_reader *in);
+/** True when this rank is absent from the entries being applied. */
+bool is_absent(const struct negotiator *negotiator);
+/** Outcomes refer to none any more. */
+void absences_clear(struct negotiator *negotiator);
+void absent_fini(struct negotiator *negotiator);
 
 /* turnlog.c: the way down */
 

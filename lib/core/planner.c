@@ -28,14 +28,21 @@ static bool doubles_equal(double a, double b)
     return !(a < b) && !(a > b);
 }
 
+/* What only bytes are moved of may differ in everything about elements. */
+static bool arithmetic_equal(const struct meta *a, const struct meta *b)
+{
+    return a->dtype == b->dtype && a->op == b->op &&
+            doubles_equal(a->prescale, b->prescale) &&
+            doubles_equal(a->postscale, b->postscale);
+}
+
 /* Strict: whatever changes the arithmetic or the route is part of the key. */
 static bool keys_equal(const struct planner_item *a, const struct planner_item *b)
 {
-    return a->collective == b->collective && a->meta.dtype == b->meta.dtype &&
-            a->meta.op == b->meta.op && a->meta.root == b->meta.root &&
-            a->meta.group == b->meta.group &&
-            doubles_equal(a->meta.prescale, b->meta.prescale) &&
-            doubles_equal(a->meta.postscale, b->meta.postscale);
+    return a->collective == b->collective && a->meta.root == b->meta.root &&
+            a->meta.group == b->meta.group && a->absent == b->absent &&
+            (a->meta.form == META_UNKNOWN) == (b->meta.form == META_UNKNOWN) &&
+            (!meta_reduces(a->collective) || arithmetic_equal(&a->meta, &b->meta));
 }
 
 static bool fits(const struct planner_limits *limits, const struct planner_batch *batch,

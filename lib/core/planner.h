@@ -5,7 +5,8 @@
  * Fusing a tensor saves a launch (alpha) and costs copying it in and out of a fusion
  * buffer (2 n / copy bandwidth), so only tensors up to `tensor_bytes` are fused; a batch
  * stays within `batch_bytes`, so that the buffer stays in the cache. A tensor looks past
- * tensors of other keys for a batch of its own key that has room (look-ahead).
+ * tensors of other keys for a batch of its own key that has room (look-ahead). Tensors
+ * whose size is not known on all ranks are launched alone, but for members of a group.
  */
 #ifndef TUTTI_CORE_PLANNER_H
 #define TUTTI_CORE_PLANNER_H
@@ -24,9 +25,10 @@ struct planner_limits {
 
 /** One ready tensor. */
 struct planner_item {
-    int collective; /* ALLREDUCE or BROADCAST                                   */
+    int collective; /* any but BARRIER                                          */
     struct meta meta; /* dims are not looked at                                   */
-    size_t bytes; /* count times the size of an element; more than 0          */
+    size_t bytes; /* equal on all ranks; SIZE_MAX: not known on all of them    */
+    uint64_t absent; /* stands for the ranks that have joined; 0: none            */
     size_t batch; /* out: index of its batch                                  */
 };
 

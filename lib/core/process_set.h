@@ -27,6 +27,7 @@ struct process_set {
     struct tensors tensors;
     size_t in_flight; /* works of this rank that are not final                   */
     bool closing; /* being removed, or the rank is finalizing                */
+    bool joined; /* this rank has joined, and the join is not finished      */
 
     /* engine only; members only */
     struct negotiator negotiator;

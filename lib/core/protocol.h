@@ -5,14 +5,19 @@
  *   up     KIND_ANNOUNCE, items until the end:
  *            ITEM_NUMBERS_SUBTREE  rank first count    all of rank's subtree announced
  *            ITEM_NUMBERS          rank first count    only `rank` announced
- *            ITEM_NAME             rank collective(u8) name meta log-length
+ *            ITEM_NAME             rank collective(u8) name meta log-length (meta with
+ *                                  the rank's claims)
  *            ITEM_CANCEL           rank collective(u8) name log-length
  *   down   KIND_LOG, index of the first entry (u64), entries until the end:
  *            ENTRY_NUMBERS         first count         ready, one by one
  *            ENTRY_NAME            collective(u8) name meta number(0: none)    ready
+ *                                  (meta without claims; META_JOIN: root joined last)
  *            ENTRY_FAILED          collective(u8) name status(signed) rank+1 text
  *            ENTRY_FORGET          first count
  *            ENTRY_GROUP_FAILED    group(u64) status(signed) rank+1 text
+ *            ENTRY_ABSENT          count, set ranks: they have joined and take no part in
+ *                                  what is ready from here to the next ENTRY_ABSENT or
+ *                                  the end of the message; at its start nobody is absent
  *   up     KIND_PING, hashes(u64) until the end: did you submit these, that have stalled?
  *   down   KIND_PONG, hashes(u64) until the end: I am awake, and did not submit these
  *          KIND_PROBE, numbers until the end: pass on whatever is held of these
@@ -39,7 +44,8 @@ enum protocol_tag {
     ENTRY_NAME = 17,
     ENTRY_FAILED = 18,
     ENTRY_FORGET = 19,
-    ENTRY_GROUP_FAILED = 20
+    ENTRY_GROUP_FAILED = 20,
+    ENTRY_ABSENT = 21
 };
 
 #endif

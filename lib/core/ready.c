@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "core/completion.h"
 #include "core/context.h"
+#include "core/output.h"
 
 /* The works of one turn that need a backend. */
 struct turn {
@@ -77,41 +78,137 @@ static void finalize_set(struct tutti *t, struct process_set *set, struct work *
     completion_drain(t, set, WORK_ANNOUNCED, &error);
 }
 
-static tutti_status take_ready(
-        struct tutti *t, struct process_set *set, struct work *work, struct turn *turn)
+/* All members have joined: everything starts anew. */
+static void finish_join(struct tutti *t, struct work *work, int last)
 {
-    const struct request *request = &work->request;
+    if (work->output != NULL) {
+        *(int *)work->output = last;
+    }
+    completion_finish_one(t, work, TUTTI_OK, NULL);
+}
 
-    if (request->collective == META_SET_CREATE) {
-        return create_set(t, work);
-    }
-    if (request->collective == META_SET_DESTROY) {
+/* True for the collectives that are no tensors, which are done with here. */
+static bool take_internal(struct tutti *t, struct process_set *set,
+        const struct outcome *outcome, tutti_status *status)
+{
+    struct work *work = outcome->cookie;
+
+    switch (work->request.collective) {
+    case META_SET_CREATE:
+        *status = create_set(t, work);
+        return true;
+    case META_SET_DESTROY:
         destroy_set(t, work);
-        return TUTTI_OK;
-    }
-    if (request->collective == META_FINALIZE) {
+        return true;
+    case META_FINALIZE:
         finalize_set(t, set, work);
-        return TUTTI_OK;
+        return true;
+    case META_JOIN:
+        finish_join(t, work, outcome->last);
+        return true;
+    default:
+        return false;
     }
-    if (request->collective == TUTTI_BARRIER || work->bytes == 0) {
-        completion_finish_one(t, work, TUTTI_OK, NULL);
-        return TUTTI_OK;
+}
+
+/* Nothing is to be moved, and every rank knows it. */
+static bool is_nothing(int collective, const struct meta *meta)
+{
+    if (rows_apply(collective)) {
+        return rows_are_none(collective, meta);
     }
-    work_advance(work, WORK_AGREED);
+    return collective == TUTTI_BARRIER || meta->count == 0;
+}
+
+static tutti_status finish_nothing(struct tutti *t, struct work *work)
+{
+    if (work->owns_output && !output_give(t, work, 0)) {
+        return no_memory();
+    }
+    completion_finish_one(t, work, TUTTI_OK, NULL);
+    return TUTTI_OK;
+}
+
+static size_t agreed_bytes(
+        const struct process_set *set, int collective, const struct meta *meta)
+{
+    if (rows_apply(collective)) {
+        return rows_agreed_bytes(collective, meta, set->op.size);
+    }
+    return (size_t)meta->count * tutti_dtype_size(meta->dtype);
+}
+
+static uint64_t absent_key(const struct bitset *absent)
+{
+    uint64_t key = 0;
+
+    for (int i = 0; absent != NULL && i < absent->bits; i++) {
+        if (bitset_has(absent, i)) {
+            key = hash_u64(key, (uint64_t)i + 1);
+        }
+    }
+    return key;
+}
+
+/* A tensor for the planner; without a work when this rank has joined. */
+static tutti_status add_item(struct tutti *t, const struct process_set *set,
+        const struct outcome *outcome, struct turn *turn)
+{
+    struct work *work = outcome->cookie;
+    const int collective =
+            work != NULL ? work->request.collective : outcome->collective;
+    const struct meta *meta = work != NULL ? &work->request.meta : &outcome->meta;
+
+    if (is_nothing(collective, meta)) {
+        return work != NULL ? finish_nothing(t, work) : TUTTI_OK;
+    }
     if (!grow(&t->items, &t->item_capacity, turn->count + 1, sizeof *t->items) ||
             !grow(&t->ready, &t->ready_capacity, turn->count + 1, sizeof *t->ready)) {
         return no_memory();
     }
-    t->items[turn->count] = (struct planner_item){
-        .collective = request->collective, .meta = request->meta, .bytes = work->bytes
-    };
-    t->ready[turn->count++] = work;
+    if (work != NULL) {
+        work_advance(work, WORK_AGREED);
+    }
+    t->items[turn->count] = (struct planner_item){ .collective = collective,
+        .meta = *meta,
+        .bytes = agreed_bytes(set, collective, meta),
+        .absent = absent_key(outcome->absent) };
+    t->ready[turn->count++] =
+            (struct ready_work){ .work = work, .absent = outcome->absent };
+    return TUTTI_OK;
+}
+
+static tutti_status take_ready(struct tutti *t, struct process_set *set,
+        const struct outcome *outcome, struct turn *turn)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (outcome->cookie != NULL && take_internal(t, set, outcome, &status)) {
+        return status;
+    }
+    return add_item(t, set, outcome, turn);
+}
+
+static tutti_status fill_batches(struct tutti *t, const struct turn *turn)
+{
+    for (size_t i = 0; i < turn->count; i++) {
+        struct batch *batch = t->batches[t->items[i].batch];
+        const struct ready_work *ready = &t->ready[i];
+
+        if (ready->work == NULL) {
+            batch->skipped = true;
+        } else if (!dispatcher_batch_add(&t->dispatcher, batch, ready->work) ||
+                !dispatcher_batch_without(batch, ready->absent)) {
+            return no_memory();
+        }
+    }
     return TUTTI_OK;
 }
 
 static tutti_status make_batches(
         struct tutti *t, struct process_set *set, const struct turn *turn)
 {
+    tutti_status status;
     size_t count = 0;
 
     if (!planner_plan(&t->planner, &t->limits, t->items, turn->count, &count) ||
@@ -124,16 +221,11 @@ static tutti_status make_batches(
             return no_memory();
         }
     }
-    for (size_t i = 0; i < turn->count; i++) {
-        if (!dispatcher_batch_add(
-                    &t->dispatcher, t->batches[t->items[i].batch], t->ready[i])) {
-            return no_memory();
-        }
-    }
-    for (size_t b = 0; b < count; b++) {
+    status = fill_batches(t, turn);
+    for (size_t b = 0; b < count && status == TUTTI_OK; b++) {
         dispatcher_submit(t, t->batches[b]);
     }
-    return TUTTI_OK;
+    return status;
 }
 
 /* Takes the outcomes from `first` on that belong to one turn; returns the next one. */
@@ -152,7 +244,7 @@ static size_t take_turn(
 
         outcome->error = NULL;
         if (error == NULL) {
-            *status = take_ready(t, set, outcome->cookie, &turn);
+            *status = take_ready(t, set, outcome, &turn);
         } else {
             completion_finish_one(t, outcome->cookie, error->status, error);
         }

@@ -10,6 +10,14 @@
 
 struct tutti;
 struct process_set;
+struct work;
+struct bitset;
+
+/** A tensor of the turn that is being taken. */
+struct ready_work {
+    struct work *work; /* NULL: this rank has joined and only counts the batch   */
+    const struct bitset *absent; /* members that have joined; NULL: none           */
+};
 
 /** Takes the outcomes of the set's negotiator. Errors fail the context. */
 tutti_status ready_take(struct tutti *t, struct process_set *set);

@@ -61,9 +61,15 @@ static bool is_known(const struct negotiator *negotiator, const struct entry *en
                     has_bug(negotiator, BUG_REPORT_UNASKED));
 }
 
+/* Nobody waits for it any more. */
+static bool has_parted(const struct negotiator *negotiator, int rank)
+{
+    return member_has_joined(negotiator, rank) || member_leaves(negotiator, rank);
+}
+
 /*
  * True when a rank has certainly not submitted: it would have been heard, because all
- * ranks above it have submitted and so are awake. A rank that has not may sleep on what
+ * ranks above it have submitted or parted and so are awake. A rank that has not may sleep on what
  * those below it say.
  */
 static bool is_missing_from(
@@ -71,12 +77,12 @@ static bool is_missing_from(
 {
     const int *parents = negotiator->tree.parents;
 
-    if (coordinator_heard(entry, rank)) {
+    if (coordinator_heard(entry, rank) || has_parted(negotiator, rank)) {
         return false;
     }
     while (rank > 0 && parents[rank] > 0) {
         rank = parents[rank];
-        if (!coordinator_heard(entry, rank)) {
+        if (!coordinator_heard(entry, rank) && !has_parted(negotiator, rank)) {
             return false;
         }
     }
@@ -292,7 +298,7 @@ static tutti_status ping_parent(struct negotiator *negotiator)
 
 /*
  * A child waits. What is held of its tensors is passed on, and what this rank has not
- * submitted is confessed; the coordinator reports that itself.
+ * submitted is confessed, unless it has parted; the coordinator reports that itself.
  */
 static tutti_status receive_ping(
         struct negotiator *negotiator, int from, struct wire_reader *in)
@@ -308,7 +314,8 @@ static tutti_status receive_ping(
         if (entry != NULL && entry->since_ns != 0 && entry->number != 0) {
             announce_split(negotiator, entry);
         }
-        if (!is_coordinator(negotiator) && (entry == NULL || !entry->pending)) {
+        if (!is_coordinator(negotiator) && !parting_is_own(negotiator) &&
+                (entry == NULL || !entry->pending)) {
             wire_put_u64(&out, hash);
         }
     }

@@ -1,14 +1,13 @@
 /*
- * Checking and queueing submissions.
+ * Queueing submissions.
  */
 #include "core/submit.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/status.h"
+#include "core/check.h"
 #include "core/context.h"
 #include "core/driver.h"
 
@@ -43,158 +42,6 @@ tutti_status submit_options(const tutti_options *given, tutti_options *options)
     return TUTTI_OK;
 }
 
-/* ------------------------------------------------------------------ checks */
-
-static tutti_status check_name(const char *name)
-{
-    size_t len;
-
-    if (name == NULL) {
-        return error_set(TUTTI_ERR_INVALID, "the name is NULL");
-    }
-    len = strnlen(name, TUTTI_NAME_MAX + 1);
-    if (len == 0) {
-        return error_set(TUTTI_ERR_INVALID, "the name is empty");
-    }
-    if (len > TUTTI_NAME_MAX) {
-        return error_set(TUTTI_ERR_INVALID,
-                "the name \"%.40s...\" is longer than %d bytes", name, TUTTI_NAME_MAX);
-    }
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f) {
-            return error_set(TUTTI_ERR_INVALID,
-                    "the name \"%.*s...\" has a control character at byte %zu", (int)i,
-                    name, i);
-        }
-    }
-    return TUTTI_OK;
-}
-
-static bool is_one(double factor)
-{
-    return !(factor < 1) && !(factor > 1);
-}
-
-static tutti_status check_scales(const struct submission *s)
-{
-    const struct meta *meta = &s->meta;
-
-    if (!isfinite(meta->prescale) || !isfinite(meta->postscale)) {
-        return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": prescale %g and postscale %g must be finite", s->name,
-                meta->prescale, meta->postscale);
-    }
-    if (!dtype_is_float(meta->dtype) &&
-            (!is_one(meta->prescale) || !is_one(meta->postscale))) {
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                "\"%s\": %s cannot be scaled (prescale %g, postscale %g); use 1",
-                s->name, tutti_dtype_name(meta->dtype), meta->prescale,
-                meta->postscale);
-    }
-    return TUTTI_OK;
-}
-
-static tutti_status check_reduction(const struct submission *s)
-{
-    const struct meta *meta = &s->meta;
-    const bool is_logic = meta->op == TUTTI_MIN || meta->op == TUTTI_MAX;
-
-    if (!reduce_op_is_valid(meta->op)) {
-        return error_set(TUTTI_ERR_INVALID, "\"%s\": %d is no reduction", s->name,
-                (int)meta->op);
-    }
-    if (dtype_is_opaque(meta->dtype)) {
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                "\"%s\": %s can be moved but not reduced; convert to float16 or "
-                "float32",
-                s->name, tutti_dtype_name(meta->dtype));
-    }
-    if (meta->dtype == TUTTI_BOOL && !is_logic) {
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                "\"%s\": %s of bool is not defined; use min (AND) or max (OR)", s->name,
-                tutti_reduce_name(meta->op));
-    }
-    return check_scales(s);
-}
-
-static tutti_status check_shape(const struct submission *s)
-{
-    const struct meta *meta = &s->meta;
-    int64_t product = 1;
-
-    if (meta->ndim < 0 || meta->ndim > TUTTI_DIMS_MAX ||
-            (meta->ndim > 0 && meta->dims == NULL)) {
-        return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": a shape of %d dimensions (0 to %d are possible)%s", s->name,
-                meta->ndim, TUTTI_DIMS_MAX, meta->dims == NULL ? " without dims" : "");
-    }
-    for (int i = 0; i < meta->ndim; i++) {
-        if (meta->dims[i] < 0 ||
-                __builtin_mul_overflow(product, meta->dims[i], &product)) {
-            return error_set(TUTTI_ERR_INVALID,
-                    "\"%s\": dimension %d of the shape is %" PRId64, s->name, i,
-                    meta->dims[i]);
-        }
-    }
-    if (meta->ndim > 0 && product != meta->count) {
-        return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": the shape has %" PRId64 " elements but count is %" PRId64,
-                s->name, product, meta->count);
-    }
-    return TUTTI_OK;
-}
-
-static tutti_status check_buffers(const struct submission *s)
-{
-    const struct meta *meta = &s->meta;
-    size_t bytes;
-    uintptr_t from;
-    uintptr_t to;
-
-    if (meta->count < 0) {
-        return error_set(
-                TUTTI_ERR_INVALID, "\"%s\": count is %" PRId64, s->name, meta->count);
-    }
-    if (!size_mul((size_t)meta->count, tutti_dtype_size(meta->dtype), &bytes) ||
-            bytes > PTRDIFF_MAX) {
-        return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": %" PRId64 " elements of %s do not fit into memory", s->name,
-                meta->count, tutti_dtype_name(meta->dtype));
-    }
-    if (bytes > 0 && (s->input == NULL || s->output == NULL)) {
-        return error_set(TUTTI_ERR_INVALID, "\"%s\": the %s buffer is NULL", s->name,
-                s->input == NULL ? "input" : "output");
-    }
-    from = (uintptr_t)s->input;
-    to = (uintptr_t)s->output;
-    if (from != to && from < to + bytes && to < from + bytes) {
-        return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": input and output overlap without being equal", s->name);
-    }
-    return TUTTI_OK;
-}
-
-tutti_status submit_check(const struct submission *s)
-{
-    tutti_status status = check_name(s->name);
-
-    if (status != TUTTI_OK || s->collective == TUTTI_BARRIER) {
-        return status;
-    }
-    if (!dtype_is_valid(s->meta.dtype)) {
-        return error_set(TUTTI_ERR_INVALID, "\"%s\": %d is no dtype", s->name,
-                (int)s->meta.dtype);
-    }
-    status = check_buffers(s);
-    if (status == TUTTI_OK) {
-        status = check_shape(s);
-    }
-    if (status == TUTTI_OK && s->collective == TUTTI_ALLREDUCE) {
-        status = check_reduction(s);
-    }
-    return status;
-}
-
 /* ---------------------------------------------------------------- queueing */
 
 /* Below, the context's lock is held. */
@@ -225,13 +72,13 @@ static tutti_status find_set(
                 "\"%s\": rank %d is no member of process set %u", s->name, t->rank,
                 s->set);
     }
-    if (s->meta.root < 0 || s->meta.root >= set->op.size) {
+    if (set->joined && s->collective != META_FINALIZE && s->collective != META_JOIN) {
         return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": root %d is outside process set %u of %d ranks", s->name,
-                s->meta.root, s->set, set->op.size);
+                "\"%s\": rank %d has joined process set %u; wait for the join first",
+                s->name, t->rank, s->set);
     }
     *found = set;
-    return TUTTI_OK;
+    return check_in_set(s, &set->op);
 }
 
 static tutti_status check_group(const struct tutti *t, const struct open_group *group,
@@ -250,7 +97,50 @@ static tutti_status check_group(const struct tutti *t, const struct open_group *
     return TUTTI_OK;
 }
 
-static void fill(struct work *work, const struct submission *s)
+/* The numbers behind the metadata: the shape, and what a collective on rows adds. */
+static bool fill_numbers(struct work *work, const struct submission *s)
+{
+    const struct op_set *set = &work->set->op;
+    struct meta *meta = &work->request.meta;
+    const size_t ndim = (size_t)s->meta.ndim;
+    const size_t more = rows_apply(s->collective) ? rows_numbers(s, set) : 0;
+    int64_t *numbers = work_numbers(work, ndim + more);
+
+    if (numbers == NULL) {
+        return false;
+    }
+    if (ndim > 0) {
+        memcpy(numbers, s->meta.dims, ndim * sizeof *numbers);
+    }
+    meta->dims = numbers;
+    if (rows_apply(s->collective)) {
+        rows_describe(s, set, meta, numbers, numbers + ndim);
+    }
+    return true;
+}
+
+static tutti_status no_memory(const struct submission *s)
+{
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
+}
+
+/* Where the parts lie that a collective on rows moves. */
+static tutti_status fill_parts(struct work *work, const struct submission *s)
+{
+    const struct op_set *set = &work->set->op;
+    struct rows_layout layout;
+
+    if (!work_parts(work, 2 * (size_t)set->size)) {
+        return no_memory(s);
+    }
+    layout.sends = work->parts;
+    layout.recvs = work->parts + set->size;
+    rows_lay_out(s, set, &layout);
+    work->bytes = layout.input_bytes;
+    return rows_check_buffers(s, set, &layout);
+}
+
+static tutti_status fill(struct work *work, const struct submission *s)
 {
     const struct tensor *tensor = work->tensor;
 
@@ -260,18 +150,23 @@ static void fill(struct work *work, const struct submission *s)
         .hash = tensor->hash,
         .meta = s->meta,
         .cookie = work };
-    if (s->collective < META_SET_CREATE && s->meta.ndim > 0) {
-        memcpy(work->dims, s->meta.dims, (size_t)s->meta.ndim * sizeof work->dims[0]);
-        work->request.meta.dims = work->dims;
-    }
     work->input = s->input;
     work->output = s->output;
+    work->owns_output = rows_own_output(s, &work->set->op);
     work->callback = s->callback;
     work->user = s->user;
     work->priority = s->priority;
-    if (s->collective < META_SET_CREATE) {
-        work->bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
+    if (s->collective >= META_SET_CREATE) {
+        return TUTTI_OK;
     }
+    if (!fill_numbers(work, s)) {
+        return no_memory(s);
+    }
+    if (rows_apply(s->collective)) {
+        return fill_parts(work, s);
+    }
+    work->bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
+    return TUTTI_OK;
 }
 
 static void queue_push(struct tutti *t, struct work *work)
@@ -284,17 +179,26 @@ static void queue_push(struct tutti *t, struct work *work)
     t->queue_last = work;
 }
 
+static tutti_status in_flight_already(
+        const struct tutti *t, const struct tensor *tensor)
+{
+    if (tensor->collective == META_JOIN) {
+        return error_set(TUTTI_ERR_DUPLICATE,
+                "rank %d has joined already; wait for that join", t->rank);
+    }
+    return error_set(TUTTI_ERR_DUPLICATE,
+            "%s \"%s\" is in flight already on rank %d; wait for it, or use another "
+            "name",
+            meta_collective_name(tensor->collective), tensor->name, t->rank);
+}
+
 static tutti_status take_work(struct tutti *t, struct process_set *set,
         struct tensor *tensor, struct work **taken)
 {
     struct work *work;
 
     if (tensor->work != NULL) {
-        return error_set(TUTTI_ERR_DUPLICATE,
-                "%s \"%s\" is in flight already on rank %d; wait for it, or use "
-                "another "
-                "name",
-                meta_collective_name(tensor->collective), tensor->name, t->rank);
+        return in_flight_already(t, tensor);
     }
     work = work_take(&t->works);
     if (work == NULL) {
@@ -323,7 +227,14 @@ static tutti_status queue_tensor(struct tutti *t, struct process_set *set,
     if (status != TUTTI_OK) {
         return status;
     }
-    fill(work, s);
+    status = fill(work, s);
+    if (status != TUTTI_OK) {
+        tensors_let_go(&set->tensors, tensor);
+        set->in_flight--;
+        work_release(&t->works, work);
+        return status;
+    }
+    set->joined = set->joined || s->collective == META_JOIN;
     if (group != NULL) {
         group_add(group, work);
     } else {
@@ -344,6 +255,10 @@ static tutti_status queue_locked(
     struct tensor *tensor;
     tutti_status status = s->collective == META_FINALIZE ? TUTTI_OK : check_open(t);
 
+    if (s->collective == META_JOIN && group_of_thread(&t->groups) != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "a join inside a group (rank %d); end the group first", t->rank);
+    }
     if (status == TUTTI_OK) {
         status = find_set(t, s, &set);
     }
@@ -396,13 +311,14 @@ static tutti_status registered_locked(struct tutti *t, tutti_tensor handle,
     s.name = tensor->name;
     s.set = tensor->set->id;
     s.meta = tensor->meta;
+    s.rows = tensor->rows;
     if (s.collective == TUTTI_BROADCAST) {
         s.input = s.output;
     }
-    status = s.collective == TUTTI_BARRIER ? TUTTI_OK : check_buffers(&s);
-    if (status == TUTTI_OK) {
-        status = check_open(t);
+    if (s.rows.owns_output) {
+        s.output = NULL;
     }
+    status = check_open(t);
     if (status == TUTTI_OK) {
         status = find_set(t, &s, &set);
     }

@@ -7,6 +7,7 @@
 #include <tutti/tutti.h>
 
 #include "core/meta.h"
+#include "core/rows.h"
 
 struct tutti;
 struct work;
@@ -16,7 +17,10 @@ struct submission {
     int collective; /* tutti_collective or meta_collective                  */
     const char *name;
     tutti_process_set set;
-    struct meta meta; /* dims borrowed during the call (internal: until done) */
+    struct meta meta; /* dims: the shape, borrowed during the call (internal
+                           collectives: until done); what rows_describe() fills is
+                           not looked at                                        */
+    struct rows rows; /* of collectives on rows; lists borrowed during the call */
     const void *input;
     void *output;
     tutti_callback callback;
@@ -28,12 +32,7 @@ struct submission {
 tutti_status submit_options(const tutti_options *given, tutti_options *options);
 
 /**
- * Checks everything that needs no lock: name, type, count, reduction, scales, shape.
- */
-tutti_status submit_check(const struct submission *submission);
-
-/**
- * Queues a checked submission, or puts it into the thread's open group. On failure
+ * Queues a submission that check_call() has passed, or puts it into the thread's open group. On failure
  * nothing has changed, but that an open group remembers the refusal.
  * @param[out] request  set unless there is a callback
  */

@@ -50,6 +50,7 @@ static void tensor_free(struct tensor *tensor)
 {
     if (tensor->registered) {
         meta_fini(&tensor->meta);
+        mem_free(tensor->lists);
     }
     mem_free(tensor->name);
     mem_free(tensor);
@@ -133,10 +134,39 @@ void tensors_let_go(struct tensors *tensors, struct tensor *tensor)
     }
 }
 
-bool tensors_register(
-        struct tensors *tensors, struct tensor *tensor, const struct meta *meta)
+/* Copies of both lists; NULL stays NULL. */
+static bool copy_rows(struct tensor *tensor, const struct rows *rows, int size)
+{
+    const size_t bytes = (size_t)size * sizeof *tensor->lists;
+
+    tensor->rows = *rows;
+    tensor->lists = NULL;
+    if (rows->rows_of == NULL && rows->recv_rows == NULL) {
+        return true;
+    }
+    tensor->lists = mem_calloc(2 * (size_t)size, sizeof *tensor->lists);
+    if (tensor->lists == NULL) {
+        return false;
+    }
+    if (rows->rows_of != NULL) {
+        memcpy(tensor->lists, rows->rows_of, bytes);
+        tensor->rows.rows_of = tensor->lists;
+    }
+    if (rows->recv_rows != NULL) {
+        memcpy(tensor->lists + size, rows->recv_rows, bytes);
+        tensor->rows.recv_rows = tensor->lists + size;
+    }
+    return true;
+}
+
+bool tensors_register(struct tensors *tensors, struct tensor *tensor,
+        const struct meta *meta, const struct rows *rows, int size)
 {
     if (!meta_copy(&tensor->meta, meta)) {
+        return false;
+    }
+    if (!copy_rows(tensor, rows, size)) {
+        meta_fini(&tensor->meta);
         return false;
     }
     if (is_idle(tensor)) {
@@ -149,6 +179,8 @@ bool tensors_register(
 void tensors_unregister(struct tensors *tensors, struct tensor *tensor)
 {
     meta_fini(&tensor->meta);
+    mem_free(tensor->lists);
+    tensor->lists = NULL;
     tensor->registered = false;
     idle_append(tensors, tensor);
 }

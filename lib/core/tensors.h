@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "core/meta.h"
+#include "core/rows.h"
 
 struct work;
 struct process_set;
@@ -22,8 +23,10 @@ struct tensor {
     char *name; /* owned, terminated                                     */
     size_t name_len;
     struct work *work; /* in flight, or NULL                                    */
-    bool registered; /* kept until unregistered; `meta` is valid              */
-    struct meta meta; /* owned copy                                            */
+    bool registered; /* kept until unregistered; `meta` and `rows` are valid  */
+    struct meta meta; /* owned copy: scalars and the shape                     */
+    struct rows rows; /* with lists of their own                               */
+    int64_t *lists; /* owned; backs the lists of `rows`                      */
     uint64_t handle; /* of the registration                                   */
     struct process_set *set; /* of the registration                               */
     struct tensor *next, *prev; /* in the list of idle ones                       */
@@ -46,9 +49,9 @@ struct tensor *tensors_get(
 void tensors_hold(struct tensors *tensors, struct tensor *tensor, struct work *work);
 /** It no longer has; it may be dropped when neither registered nor used soon. */
 void tensors_let_go(struct tensors *tensors, struct tensor *tensor);
-/** Registers; false when out of memory. */
-bool tensors_register(
-        struct tensors *tensors, struct tensor *tensor, const struct meta *meta);
+/** Registers, for a set of `size` ranks; false when out of memory. */
+bool tensors_register(struct tensors *tensors, struct tensor *tensor,
+        const struct meta *meta, const struct rows *rows, int size);
 /** Takes the registration away; the tensor is not in flight. */
 void tensors_unregister(struct tensors *tensors, struct tensor *tensor);
 

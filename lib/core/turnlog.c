@@ -16,16 +16,36 @@ static tutti_status corrupt(const char *what)
     return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: %s", what);
 }
 
+/* True when this rank has announced what the number stands for, be it with new claims. */
+static bool is_announced(const struct negotiator *negotiator, const struct entry *entry)
+{
+    if (!entry->pending) {
+        return false;
+    }
+    if (entry->by_number) {
+        return true;
+    }
+    observe(negotiator, TRANSITION_APPLY_CLAIMS);
+    return meta_equal(&entry->meta, &entry->local.meta);
+}
+
 static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
 {
     struct entry *entry = entry_by_number(negotiator, number);
     tutti_status status;
 
-    if (entry == NULL || !entry->pending || !entry->by_number) {
+    if (entry == NULL ||
+            !(is_absent(negotiator) ? !entry->pending
+                                    : is_announced(negotiator, entry))) {
         return corrupt("a tensor is ready that this rank did not announce");
     }
-    observe(negotiator, TRANSITION_APPLY_NUMBER);
-    status = outcome_add(negotiator, entry, NULL);
+    if (entry->pending) {
+        observe(negotiator, TRANSITION_APPLY_NUMBER);
+        status = outcome_add(negotiator, entry, NULL);
+    } else {
+        observe(negotiator, TRANSITION_APPLY_ABSENT_NUMBER);
+        status = outcome_add_absent(negotiator, entry->collective, &entry->meta);
+    }
     entry_end_round(negotiator, entry);
     return status;
 }
@@ -43,6 +63,7 @@ static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
         return corrupt("a number is retired that was never given");
     }
     entry->retired = false;
+    negotiator->forgot = true;
     entry_clear_number(negotiator, entry);
     if (entry->since_ns == 0) {
         observe(negotiator, TRANSITION_FORGET_IDLE);
@@ -100,6 +121,71 @@ static uint64_t number_to_use(struct negotiator *negotiator, uint64_t number)
     return number;
 }
 
+/* The entry of a name that is ready; a rank that is absent may never have seen it. */
+static tutti_status named_entry(
+        struct negotiator *negotiator, const struct name_ref *ref, struct entry **entry)
+{
+    const bool absent = is_absent(negotiator);
+    struct entry *found = entry_find(
+            negotiator, ref->hash, ref->collective, ref->name, ref->name_len);
+
+    if (absent && found == NULL) {
+        found = entry_get(
+                negotiator, ref->hash, ref->collective, ref->name, ref->name_len);
+        if (found == NULL) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
+                    (int)ref->name_len, ref->name);
+        }
+    }
+    if (found == NULL || found->pending == absent || found->by_number) {
+        return corrupt("a name is ready that this rank did not announce");
+    }
+    *entry = found;
+    return TUTTI_OK;
+}
+
+/* Hands out what is ready; a join tells who was last. */
+static tutti_status name_is_ready(
+        struct negotiator *negotiator, struct entry *entry, const struct meta *meta)
+{
+    tutti_status status;
+
+    if (!entry->pending) {
+        observe(negotiator, TRANSITION_APPLY_ABSENT_NAME);
+        return outcome_add_absent(negotiator, entry->collective, meta);
+    }
+    observe(negotiator, TRANSITION_APPLY_NAME);
+    status = outcome_add(negotiator, entry, NULL);
+    if (status == TUTTI_OK && entry->collective == META_JOIN) {
+        negotiator->outcomes[negotiator->outcome_count - 1].last = meta->root;
+    }
+    return status;
+}
+
+static tutti_status remember_number(struct negotiator *negotiator, struct entry *entry,
+        uint64_t number, const struct meta *meta)
+{
+    if (number == 0 || (!entry->pending && has_bug(negotiator, BUG_ABSENT_FORGETS))) {
+        return TUTTI_OK;
+    }
+    observe(negotiator, TRANSITION_APPLY_ASSIGN);
+    if (!entry_set_number(negotiator, entry, number, meta)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", entry->name);
+    }
+    return TUTTI_OK;
+}
+
+/* The round of an entry is over; if all members have parted, so is that. */
+static void end_round(struct negotiator *negotiator, struct entry *entry)
+{
+    struct parting *parting = parting_of(negotiator, entry->collective);
+
+    if (parting != NULL) {
+        parting_end(negotiator, parting);
+    }
+    entry_end_round(negotiator, entry);
+}
+
 static tutti_status apply_name(struct negotiator *negotiator, struct wire_reader *in)
 {
     struct name_ref ref;
@@ -116,24 +202,23 @@ static tutti_status apply_name(struct negotiator *negotiator, struct wire_reader
         return status;
     }
     number = number_to_use(negotiator, wire_get_varint(in));
-    entry = entry_find(negotiator, ref.hash, ref.collective, ref.name, ref.name_len);
-    if (!wire_ok(in) || entry == NULL || !entry->pending || entry->by_number) {
-        return corrupt("a name is ready that this rank did not announce");
+    if (!wire_ok(in) || meta.root >= negotiator->config.size) {
+        return corrupt("malformed name");
+    }
+    status = named_entry(negotiator, &ref, &entry);
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (number != 0 &&
             (entry->number != 0 || entry_by_number(negotiator, number) != NULL)) {
         return corrupt("a number is given twice");
     }
-    observe(negotiator, TRANSITION_APPLY_NAME);
     negotiator->log_length++;
-    status = outcome_add(negotiator, entry, NULL);
-    if (number != 0 && status == TUTTI_OK) {
-        observe(negotiator, TRANSITION_APPLY_ASSIGN);
-        if (!entry_set_number(negotiator, entry, number, &meta)) {
-            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", entry->name);
-        }
+    status = name_is_ready(negotiator, entry, &meta);
+    if (status == TUTTI_OK) {
+        status = remember_number(negotiator, entry, number, &meta);
     }
-    entry_end_round(negotiator, entry);
+    end_round(negotiator, entry);
     return status;
 }
 
@@ -187,14 +272,14 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
     negotiator->log_length++;
     entry = entry_find(negotiator, ref.hash, ref.collective, ref.name, ref.name_len);
     if (entry == NULL || !entry->pending) {
-        /* Its group failed in this turn, just before. */
+        /* Its group failed in this turn, just before; or this rank has parted. */
         observe(negotiator, TRANSITION_APPLY_FAILED_ABSENT);
     } else {
         observe(negotiator, TRANSITION_APPLY_FAILED);
         status = fail_entry(negotiator, entry, &failure, "");
     }
     if (entry != NULL) {
-        entry_end_round(negotiator, entry);
+        end_round(negotiator, entry);
     }
     return status;
 }
@@ -266,7 +351,7 @@ static tutti_status apply_group_failed(
         return corrupt("malformed failure of a group");
     }
     negotiator->log_length++;
-    coordinator_drop_group(negotiator, group);
+    group_drop(negotiator, group);
     for (struct entry *e = negotiator->active.first; e != NULL && status == TUTTI_OK;
             e = next) {
         next = e->next;
@@ -291,7 +376,22 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
     if (tag == ENTRY_GROUP_FAILED) {
         return apply_group_failed(negotiator, in);
     }
+    if (tag == ENTRY_ABSENT) {
+        negotiator->log_length++;
+        return absent_apply(negotiator, in);
+    }
     return corrupt("unknown entry");
+}
+
+/* Others have more to do than those that have joined: that is no stall. */
+static void joins_restart(struct negotiator *negotiator)
+{
+    for (struct entry *e = negotiator->active.first; e != NULL; e = e->next) {
+        if (e->collective == META_JOIN) {
+            entry_restart(negotiator, e);
+            return;
+        }
+    }
 }
 
 tutti_status turnlog_apply(struct negotiator *negotiator, struct wire_reader *in)
@@ -303,10 +403,19 @@ tutti_status turnlog_apply(struct negotiator *negotiator, struct wire_reader *in
         return corrupt("entries are missing");
     }
     negotiator->turn = index;
+    negotiator->forgot = false;
+    negotiator->went_on = false;
     while (wire_left(in) > 0 && status == TUTTI_OK) {
         status = apply_entry(negotiator, in);
     }
+    negotiator->absent = NULL;
     negotiator->assigned_in_turn = 0;
     negotiator->turns++;
+    if (negotiator->went_on) {
+        joins_restart(negotiator);
+    }
+    if (status == TUTTI_OK && negotiator->forgot && !is_coordinator(negotiator)) {
+        status = partings_announce_again(negotiator);
+    }
     return status;
 }

@@ -67,6 +67,7 @@ struct work *work_take(struct work_table *table)
     work->request = (struct request){ 0 };
     work->input = NULL;
     work->output = NULL;
+    work->owns_output = false;
     work->bytes = 0;
     work->priority = 0;
     work->callback = NULL;
@@ -92,11 +93,45 @@ void work_release(struct work_table *table, struct work *work)
     table->free = work;
 }
 
+int64_t *work_numbers(struct work *work, size_t count)
+{
+    const size_t capacity = size_max(count, TUTTI_DIMS_MAX);
+    int64_t *grown;
+
+    if (count <= work->number_capacity && work->numbers != NULL) {
+        return work->numbers;
+    }
+    grown = mem_resize(work->numbers, capacity, sizeof *grown);
+    if (grown != NULL) {
+        work->numbers = grown;
+        work->number_capacity = capacity;
+    }
+    return grown;
+}
+
+bool work_parts(struct work *work, size_t count)
+{
+    struct op_part *grown;
+
+    if (count <= work->part_capacity) {
+        return true;
+    }
+    grown = mem_resize(work->parts, count, sizeof *grown);
+    if (grown == NULL) {
+        return false;
+    }
+    work->parts = grown;
+    work->part_capacity = count;
+    return true;
+}
+
 void work_table_fini(struct work_table *table)
 {
     for (uint32_t s = 0; s < table->slab_count; s++) {
         for (uint32_t i = 0; i < SLAB_WORKS; i++) {
             mem_free(table->slabs[s][i].error);
+            mem_free(table->slabs[s][i].numbers);
+            mem_free(table->slabs[s][i].parts);
         }
         mem_free(table->slabs[s]);
     }

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "core/negotiator.h"
+#include "ops/op.h"
 
 enum work_state {
     WORK_FREE, /* in the pool                                                  */
@@ -41,10 +42,15 @@ struct work {
     struct process_set *set;
     struct tensor *tensor; /* its name; holds it in flight                    */
     struct request request; /* what is negotiated; name borrowed from tensor   */
-    int64_t dims[TUTTI_DIMS_MAX]; /* backs request.meta.dims                        */
+    int64_t *numbers; /* owned; backs request.meta.dims                  */
+    size_t number_capacity;
+    struct op_part *parts; /* owned; of collectives on rows: [set size] of the
+                                input, then [set size] of the output            */
+    size_t part_capacity;
     const void *input; /* caller's, lent                                  */
-    void *output; /* caller's, lent                                  */
-    size_t bytes; /* payload                                         */
+    void *output; /* caller's, lent; or owned until it is taken      */
+    bool owns_output; /* the output is allocated here (core/output.h)    */
+    size_t bytes; /* payload: of the input                           */
     int priority;
     tutti_callback callback; /* NULL: there is a request to wait for            */
     void *user;
@@ -69,6 +75,11 @@ void work_release(struct work_table *table, struct work *work);
 void work_table_fini(struct work_table *table);
 /** Walks works that are not free: start with *position = 0; NULL at the end. */
 struct work *work_next(const struct work_table *table, uint32_t *position);
+
+/** Room for `count` numbers in a work; NULL when out of memory. */
+int64_t *work_numbers(struct work *work, size_t count);
+/** Makes room for `count` parts; false when out of memory. */
+bool work_parts(struct work *work, size_t count);
 
 /** The public handle. */
 tutti_request work_handle(const struct work *work);

@@ -14,6 +14,7 @@
 /**
  * Tutti's own algorithms over non-blocking point-to-point messages: every type, every
  * reduction, every set; bits independent of size, chunking and algorithm.
+ * Exchanges take runs, the others one run of memory.
  */
 extern const struct op_backend op_mpi;
 

@@ -1,9 +1,10 @@
 /*
  * The MPI backend: opening, the choice of algorithm, and giving up.
  *
- *     allreduce_gather.c   small: whole operands to everybody, one hop
- *     allreduce_direct.c   large: direct reduce-scatter and allgather, chunked
+ *     reduction_gather.c   small: whole operands to those who want the result, one hop
+ *     reduction_direct.c   large: direct reduce-scatter and allgather, chunked
  *     broadcast_tree.c     binomial tree or chain, chunked
+ *     exchange.c           allgather, alltoall, gather, scatter: parts, one hop
  *     task.h               how messages of different batches are kept apart
  *
  * The choice looks only at the batch's size and kind and at configuration that is equal
@@ -85,10 +86,22 @@ static void mpi_close(void *state)
 static bool mpi_accepts(const void *state, const struct op_batch *batch)
 {
     (void)state;
-    return batch->run_count == 1 &&
-            (batch->collective == TUTTI_BROADCAST ||
-                    (batch->collective == TUTTI_ALLREDUCE &&
-                            reduce_is_supported(batch->dtype, batch->op)));
+    switch (batch->collective) {
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE:
+    case TUTTI_REDUCESCATTER:
+        return batch->run_count == 1 && reduce_is_supported(batch->dtype, batch->op);
+    case TUTTI_BROADCAST:
+        return batch->run_count == 1;
+    case TUTTI_ALLGATHER:
+    case TUTTI_ALLTOALL:
+    case TUTTI_GATHER:
+    case TUTTI_SCATTER:
+        return true;
+    case TUTTI_BARRIER:
+        break;
+    }
+    return false;
 }
 
 static const struct mpi_algorithm *choose(
@@ -97,9 +110,12 @@ static const struct mpi_algorithm *choose(
     if (batch->collective == TUTTI_BROADCAST) {
         return &broadcast_tree;
     }
+    if (op_is_exchange(batch->collective)) {
+        return &exchange_direct;
+    }
     return batch->count <= state->gather_bytes / tutti_dtype_size(batch->dtype)
-            ? &allreduce_gather
-            : &allreduce_direct;
+            ? &reduction_gather
+            : &reduction_direct;
 }
 
 /* Scratch that MPI may still use is left to it for good. */
@@ -159,7 +175,8 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
     size_t bytes;
     tutti_status status;
 
-    assert(batch->set->index < OP_SETS_MAX && batch->count > 0);
+    assert(batch->set->index < OP_SETS_MAX &&
+            (batch->count > 0 || op_is_exchange(batch->collective)));
     if (!size_mul(batch->count, tutti_dtype_size(batch->dtype), &bytes)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "%zu elements are more than memory holds",
                 batch->count);
@@ -197,7 +214,8 @@ static tutti_status mpi_step(void *state, void *storage, bool *moved)
 
 const struct op_backend op_mpi = {
     .name = "mpi",
-    .capabilities = 0,
+    .takes_runs = 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL | 1u << TUTTI_GATHER |
+            1u << TUTTI_SCATTER,
     .task_bytes = sizeof(struct mpi_task),
     .open = mpi_open,
     .close = mpi_close,

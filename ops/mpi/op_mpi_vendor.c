@@ -124,6 +124,7 @@ static void vendor_close(void *state)
     mem_free(state);
 }
 
+/* While ranks have joined, batches of index 0 run without them: that is not the world. */
 static bool is_world(const struct op_set *set, int world_size)
 {
     if (set->index != 0 || set->size != world_size) {
@@ -370,7 +371,7 @@ static bool vendor_cancel(void *state, void *storage)
 
 const struct op_backend op_mpi_vendor = {
     .name = "vendor",
-    .capabilities = 0,
+    .takes_runs = 0,
     .task_bytes = sizeof(struct vendor_task),
     .open = vendor_open,
     .close = vendor_close,

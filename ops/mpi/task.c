@@ -29,8 +29,9 @@ uint8_t *task_prepare(struct mpi_state *state, struct mpi_task *task, int receiv
 
     task->scratch = scratch_take(&state->pool, requests + statuses + done + extra);
     if (task->scratch == NULL) {
-        (void)error_set(TUTTI_ERR_NO_MEMORY, "no memory to run a batch of %zu %s",
-                task->batch->count, tutti_dtype_name(task->batch->dtype));
+        (void)error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory to run a batch: %s of %zu tensors",
+                tutti_collective_name(task->batch->collective), task->batch->run_count);
         return NULL;
     }
     at = task->scratch->bytes;

@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ops/exchange.h"
+#include "ops/mpi/cut.h"
 #include "ops/mpi/scratch.h"
 #include "ops/op.h"
 #include "ops/reduce/reduce.h"
@@ -46,13 +48,12 @@ enum task_phase {
 struct mpi_state {
     MPI_Comm comm; /* borrowed */
     size_t message_bytes; /* of the chunked algorithms; multiple of ALIGNMENT */
-    size_t gather_bytes; /* largest allreduce that exchanges whole operands */
+    size_t gather_bytes; /* largest reduction that exchanges whole operands */
     struct scratch_pool pool; /* for tasks */
 };
 
-/* Chunked, direct: see allreduce_direct.c. */
+/* Chunked, direct: see reduction_direct.c. */
 struct direct {
-    size_t chunk_elements; /* per chunk, all slices */
     size_t slice_elements; /* per rank and chunk */
     size_t chunk_count;
     size_t issued; /* chunks below: operands posted */
@@ -65,7 +66,7 @@ struct direct {
     uint8_t *slices; /* [depth][peers] operands received */
 };
 
-/* Whole operands: see allreduce_gather.c. */
+/* Whole operands: see reduction_gather.c. */
 struct gather {
     int pending; /* requests outstanding */
     const void **operands; /* [set size], some of them in the scratch */
@@ -87,13 +88,44 @@ struct broadcast {
     int *pending; /* [2][depth] receives, sends outstanding */
 };
 
+/* The messages to or from one peer after the other. */
+struct exchange_lane {
+    int peer; /* set rank; -1: none any more */
+    int busy; /* messages under way */
+    struct cut cut; /* what is not yet posted */
+};
+
+/* The lanes of one direction. */
+struct exchange_side {
+    int next; /* peers, in circle order, that a lane has taken */
+    int first_request; /* of [lanes][depth] */
+    struct exchange_lane *lanes; /* [lanes] */
+    struct cut_piece *pieces; /* [lanes][depth] what is under way */
+    uint8_t *packs; /* [lanes][depth][CUT_PACK_BYTES], or NULL */
+};
+
+/* Parts, straight to their receivers: see exchange.c. */
+struct exchange {
+    bool placed; /* recvs are complete, if there are any */
+    int lane_count;
+    int depth; /* messages under way per lane */
+    int pending; /* requests outstanding */
+    int unknown; /* ranks whose sizes have not yet come */
+    int size_peers; /* requests for sizes per direction: peers, or 0 */
+    uint64_t *sizes_in; /* [set size][run_count] from each rank */
+    struct exchange_side sends;
+    struct exchange_side recvs;
+    struct exchange_cursor own; /* what is not yet copied of the own parts */
+    size_t own_bytes; /* to copy per step */
+};
+
 struct mpi_task {
     const struct op_batch *batch;
     const struct mpi_algorithm *algorithm;
     MPI_Comm comm;
     int tag; /* of phase 0 */
     size_t element_bytes;
-    struct reduce_spec spec; /* ALLREDUCE */
+    struct reduce_spec spec; /* of reductions */
     struct scratch *scratch; /* holds all arrays of the task */
     MPI_Request *requests; /* [request_count] receives, then sends */
     int receive_count;
@@ -105,6 +137,7 @@ struct mpi_task {
         struct direct direct;
         struct gather gather;
         struct broadcast broadcast;
+        struct exchange exchange;
     };
 };
 
@@ -116,9 +149,10 @@ struct mpi_algorithm {
     tutti_status (*step)(struct mpi_task *task, bool *moved);
 };
 
-extern const struct mpi_algorithm allreduce_gather;
-extern const struct mpi_algorithm allreduce_direct;
+extern const struct mpi_algorithm reduction_gather;
+extern const struct mpi_algorithm reduction_direct;
 extern const struct mpi_algorithm broadcast_tree;
+extern const struct mpi_algorithm exchange_direct;
 
 /**
  * Takes scratch for the requests of a task and `extra` bytes more, aligned to

@@ -1,203 +1,124 @@
 /*
- * Reductions over the canonical tree.
- *
- * The elements are cut in blocks that stay in the first-level cache. For each block the
- * operands are visited in order, and a stack holds partial results of ranges of
- * operands, like the ones of a binary counter: after k operands, one entry for each bit
- * set in k, the largest range first.
- *
- *   operands    stack (a-b: result of operands a to b)
- *   0           0
- *   0 1         0-1
- *   0 1 2       0-1  2
- *   0 1 2 3     0-3
- *   0 .. 6      0-3  4-5  6     end: 4-5 with 6, then 0-3 with 4-6
- *
- * Joining what is left from the top down gives the tree in which every range splits at
- * the largest power of two below its length, without recursion, and with as many
- * partial results as the tree is deep.
- *
- * A leaf that needs no conversion is read where it lies, and the last join writes where
- * the result belongs: the float32 sum of two operands is a single pass.
+ * Which kernels reduce: a set of vector kernels what fills vectors, and the portable
+ * ones the rest, or everything.
  */
 #include "ops/reduce/reduce.h"
 
 #include <assert.h>
-#include <limits.h>
-#include <stdint.h>
-#include <string.h>
+#include <stdatomic.h>
 
-#include "base/mem.h"
+#include "base/error.h"
 #include "base/status.h"
-#include "ops/reduce/kernels.h"
+#include "base/text.h"
+#include "ops/reduce/scalar.h"
+#include "ops/reduce/vector.h"
 
-/* Entries of the stack: 1 + log2(REDUCE_OPERANDS_MAX). */
-#define LEVELS_MAX 21
-/* Partial results of a block, all levels together: half of a small first-level cache. */
-#define SCRATCH_BYTES ((size_t)16384)
-/* Largest block, in accumulators. */
-#define BLOCK_BYTES ((size_t)4096)
+/* For CONFIG_KERNELS_SCALAR. */
+static const struct vector_set no_vectors = { .which = CONFIG_KERNELS_SCALAR };
 
-/** What is constant during one call. */
-struct reduction {
-    struct reduce_kernels kernels; /* load, divide and store NULL where not needed */
-    reduce_combine combine; /* the one of the reduction */
-    double prescale, postscale; /* 1 where not wanted */
-    int n; /* operands */
-    size_t block_bytes; /* of a partial result */
-    char *scratch; /* a partial result for each level of the stack */
-};
+/*
+ * The set in use; NULL: not chosen yet. It says nothing about a job or a context, but
+ * about the processor: asking that takes microseconds in a virtual machine.
+ */
+static _Atomic(const struct vector_set *) set_in_use;
 
-static const struct reduce_kernels *kernels_find(tutti_dtype dtype, tutti_reduce_op op)
+/** The set, or NULL when the build or the processor does not have it. */
+static const struct vector_set *find_set(enum config_kernels which)
 {
-    const struct reduce_kernels *kernels = kernels_float(dtype);
+    const struct vector_set *sets[VECTOR_SETS_MAX];
+    size_t i = 0;
 
-    if (!reduce_op_is_valid((int64_t)op)) {
-        return NULL;
+    vector_sets(sets);
+    while (sets[i] != NULL && which != CONFIG_KERNELS_AUTO && which != sets[i]->which) {
+        i++;
     }
-    if (kernels == NULL) {
-        kernels = kernels_integer(dtype, op);
+    if (sets[i] == NULL &&
+            (which == CONFIG_KERNELS_AUTO || which == CONFIG_KERNELS_SCALAR)) {
+        return &no_vectors;
     }
-    return kernels != NULL && kernels->combine[op] != NULL ? kernels : NULL;
+    return sets[i];
+}
+
+/* Threads may both choose at first, the same. Nothing is published but constants. */
+static const struct vector_set *current_set(void)
+{
+    const struct vector_set *set =
+            atomic_load_explicit(&set_in_use, memory_order_relaxed);
+
+    if (set == NULL) {
+        set = find_set(CONFIG_KERNELS_AUTO);
+        atomic_store_explicit(&set_in_use, set, memory_order_relaxed);
+    }
+    return set;
+}
+
+bool reduce_has(enum config_kernels which)
+{
+    return find_set(which) != NULL;
+}
+
+tutti_status reduce_use(enum config_kernels which)
+{
+    const struct vector_set *set = find_set(which);
+    char name[16] = "";
+
+    if (set == NULL) {
+        (void)text_from_choice(
+                config_find("kernels")->range, (int)which, name, sizeof name);
+        return error_set(TUTTI_ERR_CONFIG,
+                "kernels cannot be %s: this processor does not have these "
+                "instructions, "
+                "or this build of tutti has no kernels for them; auto picks the best "
+                "that there are",
+                name);
+    }
+    atomic_store_explicit(&set_in_use, set, memory_order_relaxed);
+    return TUTTI_OK;
+}
+
+enum config_kernels reduce_in_use(void)
+{
+    return current_set()->which;
 }
 
 bool reduce_is_supported(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return kernels_find(dtype, op) != NULL;
+    return scalar_is_supported(dtype, op);
 }
 
-/** Entries the stack needs for n operands: 1 + the logarithm of n. */
-static size_t level_count(int n)
+static bool is_copy(const struct reduce_spec *spec, int n)
 {
-    return sizeof(unsigned) * CHAR_BIT - (size_t)__builtin_clz((unsigned)n);
+    return n == 1 && spec->prescale == 1 && spec->postscale == 1 &&
+            spec->dtype != TUTTI_BOOL;
 }
 
-static struct reduction reduction_of(const struct reduce_spec *spec, int n)
+/** @return the number of elements that vector kernels have reduced */
+static size_t reduce_vectors(const struct reduce_spec *spec, const void *const *inputs,
+        int n, void *const *outputs, int m, size_t count)
 {
-    struct reduction r = {
-        .kernels = *kernels_find(spec->dtype, spec->op),
-        .prescale = spec->prescale,
-        .postscale = spec->postscale,
+    const vector_kernel kernel = current_set()->kernels[spec->dtype][spec->op];
+    const struct vector_pass pass = {
+        .inputs = inputs,
+        .outputs = outputs,
         .n = n,
+        .m = m,
+        .count = count,
+        .prescale = dtype_is_float(spec->dtype) ? spec->prescale : 1,
+        .postscale = dtype_is_float(spec->dtype) ? spec->postscale : 1,
+        .divisor = spec->op == TUTTI_AVERAGE ? n : 1,
     };
 
-    r.combine = r.kernels.combine[spec->op];
-    r.block_bytes = size_min(BLOCK_BYTES, SCRATCH_BYTES / level_count(n)) & ~(size_t)63;
-    if (r.kernels.scale == NULL) {
-        r.prescale = 1;
-        r.postscale = 1;
-    }
-    if (n == 1 || spec->op != TUTTI_AVERAGE) {
-        r.kernels.divide = NULL;
-    }
-    /* One operand as it is: a copy. Only bool has a value to make proper. */
-    if (n == 1 && r.prescale == 1 && r.postscale == 1 && spec->dtype != TUTTI_BOOL) {
-        r.kernels.load = NULL;
-        r.kernels.store = NULL;
-    }
-    return r;
-}
-
-static char *level_buffer(const struct reduction *r, int level)
-{
-    return r->scratch + (size_t)level * r->block_bytes;
-}
-
-/** An operand as accumulators: where it lies, or converted in the buffer. */
-static const void *load_operand(
-        const struct reduction *r, const void *operand, void *buffer, size_t count)
-{
-    if (r->kernels.load != NULL) {
-        r->kernels.load(buffer, operand, count);
-        operand = buffer;
-    }
-    if (r->prescale != 1) {
-        r->kernels.scale(buffer, operand, r->prescale, count);
-        operand = buffer;
-    }
-    return operand;
-}
-
-/**
- * Joins the operands of a block.
- * @param target  where the last join writes
- * @return the result: target, or with one operand wherever that is
- */
-static const void *join_operands(const struct reduction *r, const void *const *inputs,
-        size_t offset, void *target, size_t count)
-{
-    const void *stack[LEVELS_MAX] = { NULL };
-    int depth = 0;
-
-    for (int k = 0; k < r->n; k++) {
-        bool last = k == r->n - 1;
-        const char *operand = (const char *)inputs[k] + offset;
-
-        stack[depth] = load_operand(r, operand, level_buffer(r, depth), count);
-        depth++;
-        /* Join ranges of equal length: the carries of counting. The last joins all. */
-        for (int joins = last ? depth - 1 : __builtin_ctz(~(unsigned)k); joins > 0;
-                joins--) {
-            void *out = last && joins == 1 ? target : level_buffer(r, depth - 2);
-
-            r->combine(out, stack[depth - 2], stack[depth - 1], count);
-            depth--;
-            stack[depth - 1] = out;
-        }
-    }
-    return stack[0];
-}
-
-/** Reduces one block to the first output. All inputs are read before it is written. */
-static void reduce_block(const struct reduction *r, const void *const *inputs,
-        size_t offset, void *output, size_t count)
-{
-    void *target = r->kernels.store == NULL ? output : level_buffer(r, 0);
-    const void *result = join_operands(r, inputs, offset, target, count);
-
-    if (r->kernels.divide != NULL) {
-        r->kernels.divide(target, result, r->n, count);
-        result = target;
-    }
-    if (r->postscale != 1) {
-        r->kernels.scale(target, result, r->postscale, count);
-        result = target;
-    }
-    if (r->kernels.store != NULL) {
-        r->kernels.store(output, result, count);
-    } else if (result != output) {
-        memcpy(output, result, count * r->kernels.element_bytes);
-    }
-}
-
-/** Copies a block of the first output to the others, while it is in the cache. */
-static void copy_block(void *const *outputs, int m, size_t offset, size_t bytes)
-{
-    const char *from = (const char *)outputs[0] + offset;
-
-    for (int j = 1; j < m; j++) {
-        char *to = (char *)outputs[j] + offset;
-
-        if (to != from) {
-            memcpy(to, from, bytes);
-        }
-    }
+    return kernel != NULL && !is_copy(spec, n) ? kernel(&pass) : 0;
 }
 
 void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int n,
         void *const *outputs, int m, size_t count)
 {
-    _Alignas(64) char scratch[SCRATCH_BYTES];
-    struct reduction r = reduction_of(spec, n);
-    size_t block = r.block_bytes / r.kernels.accumulator_bytes;
+    size_t first;
 
     assert(n >= 1 && n <= REDUCE_OPERANDS_MAX && m >= 1);
-    r.scratch = scratch;
-    for (size_t first = 0; first < count; first += block) {
-        size_t some = size_min(block, count - first);
-        size_t offset = first * r.kernels.element_bytes;
-
-        reduce_block(&r, inputs, offset, (char *)outputs[0] + offset, some);
-        copy_block(outputs, m, offset, some * r.kernels.element_bytes);
+    first = reduce_vectors(spec, inputs, n, outputs, m, count);
+    if (first < count) {
+        scalar_tree(spec, inputs, n, outputs, m, first, count);
     }
 }

@@ -22,6 +22,8 @@
 
 #include <tutti/tutti.h>
 
+#include "base/config.h"
+
 /** What is reduced, and how. AVERAGE divides by the number of operands. */
 struct reduce_spec {
     tutti_dtype dtype;
@@ -45,5 +47,18 @@ bool reduce_is_supported(tutti_dtype dtype, tutti_reduce_op op);
  */
 void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int n,
         void *const *outputs, int m, size_t count);
+
+/**
+ * Chooses the instructions for all calls of this process from now on; results do not
+ * depend on it. CONFIG_KERNELS_AUTO, which is where a process starts, means the widest
+ * vectors that the processor has. Any thread.
+ * @return TUTTI_OK, or TUTTI_ERR_CONFIG when the processor does not have them, or this
+ *         build has no kernels for them; then the choice stays as it was
+ */
+tutti_status reduce_use(enum config_kernels which);
+/** The instructions that are used; never CONFIG_KERNELS_AUTO. Any thread. */
+enum config_kernels reduce_in_use(void);
+/** True when reduce_use() would accept them. Any thread. */
+bool reduce_has(enum config_kernels which);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * Batches of one rank: an allreduce is the reduction of a single operand, which copies,
- * scales and rounds like any other; a broadcast has nobody to send to.
+ * Batches of one rank: a reduction is that of a single operand, which copies, scales and
+ * rounds like any other; an exchange copies the own part; a broadcast has nobody to send
+ * to.
  */
 #include "ops/self/self.h"
 
+#include "ops/exchange.h"
 #include "ops/reduce/reduce.h"
 #include "ops/runs.h"
 
@@ -12,7 +14,11 @@
 
 struct self_task {
     const struct op_batch *batch;
-    struct runs_cursor rest; /* what is not yet reduced */
+    bool placed; /* recvs of an exchange are filled */
+    union {
+        struct runs_cursor reduce; /* what is not yet reduced */
+        struct exchange_cursor copy; /* what is not yet copied */
+    };
 };
 
 static tutti_status self_open(const struct op_env *env, void **state)
@@ -33,26 +39,37 @@ static bool self_accepts(const void *state, const struct op_batch *batch)
     if (batch->set->size != 1) {
         return false;
     }
-    if (batch->collective == TUTTI_ALLREDUCE) {
+    switch (batch->collective) {
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE:
+    case TUTTI_REDUCESCATTER:
         return reduce_is_supported(batch->dtype, batch->op);
+    case TUTTI_BROADCAST:
+    case TUTTI_ALLGATHER:
+    case TUTTI_ALLTOALL:
+    case TUTTI_GATHER:
+    case TUTTI_SCATTER:
+        return true;
+    case TUTTI_BARRIER:
+        break;
     }
-    return batch->collective == TUTTI_BROADCAST;
+    return false;
 }
 
 static tutti_status self_start(void *state, void *task, const struct op_batch *batch)
 {
     struct self_task *self = task;
-    size_t count = batch->collective == TUTTI_ALLREDUCE ? batch->count : 0;
 
     (void)state;
-    self->batch = batch;
-    self->rest = runs_range(batch, 0, count);
+    *self = (struct self_task){ .batch = batch, .placed = batch->sizes_known };
+    if (!op_is_exchange(batch->collective) && batch->collective != TUTTI_BROADCAST) {
+        self->reduce = runs_range(batch, 0, runs_total(batch));
+    }
     return TUTTI_OK;
 }
 
-static tutti_status self_step(void *state, void *task, bool *moved)
+static tutti_status reduce_some(struct self_task *self)
 {
-    struct self_task *self = task;
     const struct op_batch *batch = self->batch;
     const struct reduce_spec spec = { .dtype = batch->dtype,
         .op = batch->op,
@@ -61,19 +78,48 @@ static tutti_status self_step(void *state, void *task, bool *moved)
     size_t bytes = tutti_dtype_size(batch->dtype);
     size_t budget = STEP_BYTES / bytes;
 
-    (void)state;
-    *moved = true;
-    while (self->rest.left > 0 && budget > 0) {
-        size_t piece = runs_piece(&self->rest, batch, budget);
-        const struct op_run *run = &batch->runs[self->rest.run];
-        const void *input = (const char *)run->input + self->rest.offset * bytes;
-        void *output = (char *)run->output + self->rest.offset * bytes;
+    while (self->reduce.left > 0 && budget > 0) {
+        size_t piece = runs_piece(&self->reduce, batch, budget);
+        const struct op_run *run = &batch->runs[self->reduce.run];
+        size_t offset = self->reduce.offset * bytes;
+        const void *input =
+                (const char *)run->input + runs_begin(batch, self->reduce.run) + offset;
+        void *output = (char *)run->output + offset;
 
         reduce_tree(&spec, &input, 1, &output, 1, piece);
-        runs_advance(&self->rest, batch, piece);
+        runs_advance(&self->reduce, batch, piece);
         budget -= piece;
     }
-    return self->rest.left == 0 ? TUTTI_OK : TUTTI_AGAIN;
+    return self->reduce.left == 0 ? TUTTI_OK : TUTTI_AGAIN;
+}
+
+static tutti_status exchange_some(struct self_task *self)
+{
+    const struct op_batch *batch = self->batch;
+
+    if (!self->placed) {
+        tutti_status status;
+
+        for (size_t run = 0; run < batch->run_count; run++) {
+            batch->runs[run].recvs[0].bytes = batch->runs[run].sends[0].bytes;
+        }
+        status = exchange_place(batch);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        self->placed = true;
+    }
+    return exchange_copy_own(batch, &self->copy, STEP_BYTES) ? TUTTI_OK : TUTTI_AGAIN;
+}
+
+static tutti_status self_step(void *state, void *task, bool *moved)
+{
+    struct self_task *self = task;
+
+    (void)state;
+    *moved = true;
+    return op_is_exchange(self->batch->collective) ? exchange_some(self)
+                                                   : reduce_some(self);
 }
 
 static bool self_cancel(void *state, void *task)
@@ -85,7 +131,9 @@ static bool self_cancel(void *state, void *task)
 
 const struct op_backend op_self = {
     .name = "self",
-    .capabilities = OP_TAKES_RUNS,
+    .takes_runs = 1u << TUTTI_ALLREDUCE | 1u << TUTTI_BROADCAST | 1u << TUTTI_REDUCE |
+            1u << TUTTI_REDUCESCATTER | 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL |
+            1u << TUTTI_GATHER | 1u << TUTTI_SCATTER,
     .task_bytes = sizeof(struct self_task),
     .open = self_open,
     .close = self_close,

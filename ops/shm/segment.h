@@ -10,8 +10,9 @@
  * value can be taken for a new one. A rank uses a slot again when it has left the batch
  * OP_INFLIGHT_MAX before (op.h). It left that batch when all members had released it,
  * so nobody reads its runs any more; those who still wait for the release find a larger
- * number, which will do. A rank that left early, having copied a broadcast, has runs
- * that nobody reads.
+ * number, which will do. A rank that left early, having copied from others, has runs
+ * that nobody reads. A rank that was left out of batches (op.h) uses some slots later
+ * again, or never; all of the above compares numbers of those who took part.
  *
  * Indices of process sets are used again, their ids are not: a slot says for which id it
  * counts. The members of the former set had all left its batches by then.
@@ -38,17 +39,18 @@ enum shm_stage {
 /** Where a run of a batch lies. */
 struct shm_run {
     uint64_t input; /* offset from the owner's base */
-    uint64_t output; /* likewise */
+    uint64_t output; /* likewise; unused where recvs say where */
+    uint64_t sends; /* of its table of parts, if it has one */
 };
 
 /** A rank's part in a batch: one cache line. Written by the owner only. */
 struct shm_slot {
     _Atomic uint64_t reached[SHM_STAGES]; /* sequence + 1 of newest batch; 0: none */
     _Atomic uint32_t set; /* id of the process set that they count for */
+    uint32_t capacity; /* runs that table has room for; owner only */
     uint64_t runs; /* offset of the table of runs; valid once arrived */
     struct shm_run single; /* the table of a batch of one run */
     struct shm_run *table; /* the one of a batch of many; owner only */
-    size_t capacity; /* of table; owner only */
 };
 
 struct shm_segment {

@@ -1,5 +1,6 @@
 /*
- * Batches between ranks that can address each other's memory.
+ * Batches between ranks that can address each other's memory: who waits for whom. The
+ * work in between is done in shm_reduce.c and shm_copy.c.
  *
  * Allreduce, two ranks, each tensor in two slices:
  *
@@ -9,16 +10,20 @@
  *           writes slice 0 of both outputs      writes slice 1 of both outputs
  *   release, and leave when all have            likewise
  *
- * A slice begins when all members have arrived and a rank leaves when all have released,
- * so every input is complete when it is read and every output when its owner goes on.
- * It is safe in place: slice i of any input is read by one rank only, before that rank
- * writes slice i of the outputs.
+ * Work begins when those have arrived whose memory it touches, and a rank leaves when
+ * those have released that touch its memory, so every input is complete when it is read
+ * and every output when its owner goes on:
  *
- * Broadcast: the root arrives, the others copy from it and release, the root leaves when
- * all have. Nobody waits for a rank that only copies, so it leaves at once.
+ *                          work waits for arrival of   leaving waits for release by
+ *   allreduce, reduce,     all                         all
+ *   reducescatter,
+ *   allgather, alltoall
+ *   broadcast, scatter     the root                    all, at the root; nobody elsewhere
+ *   gather                 all, at the root            the root; at the root nobody
  *
- * Small batches have fewer slices than the set has ranks; a rank without one releases
- * the batch when it arrives. The ranks take turns at the slices.
+ * Reductions are safe in place: slice i of any input is read by one rank only, before
+ * that rank writes slice i of the outputs. A rank without work does not wait for arrivals
+ * and releases the batch when it arrives.
  *
  * Nothing blocks. Whoever completes what others wait for wakes those, and only then: the
  * earlier arrivals wake nobody. To know that one is the last takes sequential
@@ -31,43 +36,14 @@
  */
 #include "ops/shm/shm.h"
 
-#include <string.h>
-
 #include "base/error.h"
 #include "base/mem.h"
 #include "ops/reduce/reduce.h"
-#include "ops/runs.h"
-#include "ops/shm/segment.h"
+#include "ops/shm/shm_task.h"
 
-#define CACHE_LINE ((size_t)64)
-/* Below this one rank is as fast as several, and less ringing. Measured with two. */
-#define SLICE_BYTES_MIN ((size_t)2048)
-/* Bytes of one operand that a step works on at least, however many operands there are. */
-#define STEP_BYTES_MIN ((size_t)4096)
-/* Runs that a table of a slot has room for at least. */
+/* Runs that a table of a slot has room for, at least and at most. */
 #define TABLE_RUNS_MIN ((size_t)16)
-
-struct shm_state {
-    const struct op_env *env; /* borrowed */
-    struct shm_domain *domain; /* borrowed */
-    const void **inputs; /* [world_size] scratch of a step; owned */
-    void **outputs; /* [world_size] likewise */
-    size_t table_runs; /* room of the largest table of a slot: what others grow to */
-};
-
-enum shm_phase {
-    SHM_GATHERING,
-    SHM_WORKING,
-    SHM_LEAVING
-};
-
-struct shm_task {
-    const struct op_batch *batch;
-    enum shm_phase phase;
-    bool waits[SHM_STAGES]; /* this rank waits until all awaited reached the stage */
-    int seen[SHM_STAGES]; /* members, from the first awaited, that reached it */
-    struct runs_cursor rest; /* what this rank has yet to reduce or copy */
-};
+#define TABLE_RUNS_MAX ((size_t)1 << 31)
 
 /** A range of members of a set. */
 struct members {
@@ -75,65 +51,51 @@ struct members {
     int count;
 };
 
+/** True when only the root's memory is read. */
+static bool is_from_root(const struct op_batch *batch)
+{
+    return batch->collective == TUTTI_BROADCAST || batch->collective == TUTTI_SCATTER;
+}
+
 /** The members whose reaching a stage matters to others. */
 static struct members awaited_members(
         const struct op_batch *batch, enum shm_stage stage)
 {
-    if (batch->collective == TUTTI_BROADCAST && stage == SHM_ARRIVED) {
+    if ((stage == SHM_ARRIVED && is_from_root(batch)) ||
+            (stage == SHM_RELEASED && batch->collective == TUTTI_GATHER)) {
         return (struct members){ .first = batch->root, .count = 1 };
     }
     return (struct members){ .first = 0, .count = batch->set->size };
 }
 
-/** A range of the elements of a batch. */
-struct slice {
-    size_t first;
-    size_t count;
-};
-
-/** The elements that a member reduces. */
-static struct slice slice_of(const struct op_batch *batch, int member)
+/** True when a member works with the memory of others. */
+static bool member_works(const struct op_batch *batch, int member)
 {
-    size_t bytes = tutti_dtype_size(batch->dtype);
-    size_t size = (size_t)batch->set->size;
-    size_t turn = (size_t)((batch->sequence + (uint64_t)member) % size);
-    size_t share = batch->count / size + (batch->count % size != 0);
-    size_t length =
-            size_max(size_align(share, CACHE_LINE / bytes), SLICE_BYTES_MIN / bytes);
-    size_t first = size_min(batch->count, turn * length);
-
-    return (struct slice){ .first = first,
-        .count = size_min(length, batch->count - first) };
-}
-
-/** The elements that a member reduces or copies. */
-static struct slice work_of(const struct op_batch *batch, int member)
-{
-    if (batch->collective == TUTTI_BROADCAST) {
-        return (struct slice){ .count = member == batch->root ? 0 : batch->count };
+    if (is_from_root(batch)) {
+        return member != batch->root;
     }
-    return slice_of(batch, member);
+    if (batch->collective == TUTTI_GATHER) {
+        return member == batch->root;
+    }
+    return op_is_exchange(batch->collective) || shm_reduce_has_share(batch, member);
 }
 
 /** True when a member waits until the awaited members have reached a stage. */
 static bool member_waits(const struct op_batch *batch, int member, enum shm_stage stage)
 {
     if (stage == SHM_ARRIVED) {
-        return work_of(batch, member).count > 0;
+        return member_works(batch, member);
     }
-    return batch->collective == TUTTI_ALLREDUCE || member == batch->root;
-}
-
-static const struct shm_rank *member_rank(
-        const struct shm_state *shm, const struct op_batch *batch, int member)
-{
-    return &shm->domain->rank[batch->set->world_ranks[member]];
+    if (is_from_root(batch)) {
+        return member == batch->root;
+    }
+    return batch->collective != TUTTI_GATHER || member != batch->root;
 }
 
 static bool member_reached(const struct shm_state *shm, const struct op_batch *batch,
         int member, enum shm_stage stage)
 {
-    const struct shm_slot *slot = shm_slot_of(member_rank(shm, batch, member), batch);
+    const struct shm_slot *slot = shm_slot_of(shm_member(shm, batch, member), batch);
 
     /* Pairs with the release in slot_claim(): counts of a former set are gone. */
     if (atomic_load_explicit(&slot->set, memory_order_acquire) != batch->set->id) {
@@ -169,8 +131,12 @@ static void reach(struct shm_state *shm, struct shm_task *task, enum shm_stage s
 {
     const struct op_batch *batch = task->batch;
     const struct op_set *set = batch->set;
-    struct shm_slot *slot = shm_slot_of(member_rank(shm, batch, set->rank), batch);
+    const struct members awaited = awaited_members(batch, stage);
+    struct shm_slot *slot = shm_slot_of(shm_member(shm, batch, set->rank), batch);
 
+    if (set->rank < awaited.first || set->rank >= awaited.first + awaited.count) {
+        return;
+    }
     /* Pairs with the load in member_reached(). */
     atomic_store_explicit(
             &slot->reached[stage], batch->sequence + 1, memory_order_seq_cst);
@@ -209,15 +175,18 @@ static struct shm_run *slot_table(
     if (run_count > slot->capacity) {
         size_t capacity = size_max(shm->table_runs, TABLE_RUNS_MIN);
 
-        while (capacity < run_count) {
+        while (capacity < run_count && capacity < TABLE_RUNS_MAX) {
             capacity *= 2;
+        }
+        if (capacity < run_count) {
+            return NULL;
         }
         table = mem_resize(table, capacity, sizeof *table);
         if (table == NULL) {
             return NULL;
         }
         slot->table = table;
-        slot->capacity = capacity;
+        slot->capacity = (uint32_t)capacity;
         shm->table_runs = capacity;
     }
     return table;
@@ -236,9 +205,24 @@ static tutti_status slot_fill(struct shm_state *shm, const struct shm_rank *mine
     for (size_t i = 0; i < batch->run_count; i++) {
         runs[i].input = shm_offset(mine, batch->runs[i].input);
         runs[i].output = shm_offset(mine, batch->runs[i].output);
+        runs[i].sends = shm_offset(mine, batch->runs[i].sends);
     }
     slot->runs = shm_offset(mine, runs);
     return TUTTI_OK;
+}
+
+/** What a rank has to do of a batch. */
+static void work_init(struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+
+    if (op_is_exchange(batch->collective)) {
+        task->exchange = (struct shm_exchange){ .placed = batch->sizes_known };
+    } else if (batch->collective != TUTTI_BROADCAST) {
+        task->rest = shm_reduce_share(batch);
+    } else if (batch->set->rank != batch->root) {
+        task->rest = runs_range(batch, 0, batch->count);
+    }
 }
 
 static tutti_status shm_start(
@@ -249,7 +233,6 @@ static tutti_status shm_start(
     const struct op_set *set = batch->set;
     struct shm_rank *mine = &shm->domain->rank[set->world_ranks[set->rank]];
     struct shm_slot *slot = shm_slot_of(mine, batch);
-    struct slice work = work_of(batch, set->rank);
     tutti_status status;
 
     mine->rows = mine->rows > set->index ? mine->rows : set->index + 1;
@@ -257,85 +240,29 @@ static tutti_status shm_start(
     if (status != TUTTI_OK) {
         return status;
     }
-    *task = (struct shm_task){
-        .batch = batch,
-        .rest = runs_range(batch, work.first, work.count),
-        .waits[SHM_ARRIVED] = member_waits(batch, set->rank, SHM_ARRIVED),
-        .waits[SHM_RELEASED] = member_waits(batch, set->rank, SHM_RELEASED),
-    };
+    *task = (struct shm_task){ .batch = batch };
+    work_init(task);
     slot_claim(slot, set);
-    if (batch->collective == TUTTI_ALLREDUCE || set->rank == batch->root) {
-        reach(shm, task, SHM_ARRIVED);
-    }
+    reach(shm, task, SHM_ARRIVED);
     return TUTTI_OK;
 }
 
-/** The table of runs that a member has published. */
-static const struct shm_run *member_runs(
-        const struct shm_state *shm, const struct op_batch *batch, int member)
+/** True when this rank has work left, be it with its own memory alone. */
+static bool has_work(const struct shm_task *task)
 {
-    const struct shm_rank *rank = member_rank(shm, batch, member);
-
-    return shm_address(rank, shm_slot_of(rank, batch)->runs);
-}
-
-/** Reduces the elements at the cursor from all inputs to all outputs. */
-static void reduce_piece(
-        struct shm_state *shm, const struct shm_task *task, size_t piece)
-{
-    const struct op_batch *batch = task->batch;
-    const struct reduce_spec spec = { .dtype = batch->dtype,
-        .op = batch->op,
-        .prescale = batch->prescale,
-        .postscale = batch->postscale };
-    size_t offset = task->rest.offset * tutti_dtype_size(batch->dtype);
-    int size = batch->set->size;
-
-    for (int member = 0; member < size; member++) {
-        const struct shm_rank *rank = member_rank(shm, batch, member);
-        const struct shm_run *run = &member_runs(shm, batch, member)[task->rest.run];
-
-        shm->inputs[member] = shm_address(rank, run->input + offset);
-        shm->outputs[member] = shm_address(rank, run->output + offset);
+    if (op_is_exchange(task->batch->collective)) {
+        return task->exchange.visited < task->batch->set->size;
     }
-    reduce_tree(&spec, shm->inputs, size, shm->outputs, size, piece);
+    return task->rest.left > 0;
 }
 
-/** Copies the elements at the cursor from the root. */
-static void copy_piece(
-        const struct shm_state *shm, const struct shm_task *task, size_t piece)
+static tutti_status work(struct shm_state *shm, struct shm_task *task)
 {
-    const struct op_batch *batch = task->batch;
-    size_t bytes = tutti_dtype_size(batch->dtype);
-    size_t offset = task->rest.offset * bytes;
-    size_t run = task->rest.run;
-    const struct shm_rank *root = member_rank(shm, batch, batch->root);
-    const void *from =
-            shm_address(root, member_runs(shm, batch, batch->root)[run].input + offset);
-
-    memcpy((char *)batch->runs[run].output + offset, from, piece * bytes);
-}
-
-/** Works on the rest of this rank's share, for about a chunk of memory. */
-static void work(struct shm_state *shm, struct shm_task *task)
-{
-    const struct op_batch *batch = task->batch;
-    bool copies = batch->collective == TUTTI_BROADCAST;
-    size_t operands = copies ? 1 : (size_t)batch->set->size;
-    size_t step_bytes = size_max(shm->env->chunk_bytes / operands, STEP_BYTES_MIN);
-    size_t budget = step_bytes / tutti_dtype_size(batch->dtype);
-
-    while (task->rest.left > 0 && budget > 0) {
-        size_t piece = runs_piece(&task->rest, batch, budget);
-
-        if (copies) {
-            copy_piece(shm, task, piece);
-        } else {
-            reduce_piece(shm, task, piece);
-        }
-        runs_advance(&task->rest, batch, piece);
-        budget -= piece;
+    if (op_is_exchange(task->batch->collective)) {
+        return shm_exchange_work(shm, task);
     }
+    return task->batch->collective == TUTTI_BROADCAST ? shm_broadcast_work(shm, task)
+                                                      : shm_reduce_work(shm, task);
 }
 
 /** True when this rank need not wait for a stage, or no longer. */
@@ -351,7 +278,7 @@ static bool may_pass(
 static bool member_is_gone(const struct shm_state *shm, const struct op_batch *batch)
 {
     for (int member = 0; member < batch->set->size; member++) {
-        const struct shm_rank *rank = member_rank(shm, batch, member);
+        const struct shm_rank *rank = shm_member(shm, batch, member);
 
         /* Pairs with the store in shm_cancel(). */
         if (atomic_load_explicit(&rank->segment->gone, memory_order_seq_cst) != 0) {
@@ -365,17 +292,20 @@ static bool member_is_gone(const struct shm_state *shm, const struct op_batch *b
  * Works, unless a member gave up. Sequentially consistent against shm_cancel(): either
  * this rank sees that the other is gone, or the other sees that this one is working.
  */
-static void work_unless_gone(struct shm_state *shm, struct shm_task *task, bool *moved)
+static tutti_status work_unless_gone(
+        struct shm_state *shm, struct shm_task *task, bool *moved)
 {
     const struct op_set *set = task->batch->set;
     struct shm_segment *mine = shm->domain->rank[set->world_ranks[set->rank]].segment;
+    tutti_status status = TUTTI_AGAIN;
 
     atomic_store_explicit(&mine->working, 1, memory_order_seq_cst);
     if (!member_is_gone(shm, task->batch)) {
-        work(shm, task);
+        status = work(shm, task);
         *moved = true;
     }
     atomic_store_explicit(&mine->working, 0, memory_order_release);
+    return status;
 }
 
 static tutti_status shm_step(void *state, void *task_memory, bool *moved)
@@ -390,10 +320,15 @@ static tutti_status shm_step(void *state, void *task_memory, bool *moved)
         task->phase = SHM_WORKING;
     }
     if (task->phase == SHM_WORKING) {
-        work_unless_gone(shm, task, moved);
-        if (task->rest.left > 0) {
-            return TUTTI_AGAIN;
+        tutti_status status = TUTTI_OK;
+
+        if (has_work(task)) {
+            status = work_unless_gone(shm, task, moved);
         }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        *moved = true;
         reach(shm, task, SHM_RELEASED);
         task->phase = SHM_LEAVING;
     }
@@ -428,10 +363,21 @@ static bool shm_accepts(const void *state, const struct op_batch *batch)
     if (batch->set->index >= OP_SETS_MAX) {
         return false;
     }
-    if (batch->collective == TUTTI_ALLREDUCE) {
+    switch (batch->collective) {
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE:
+    case TUTTI_REDUCESCATTER:
         return reduce_is_supported(batch->dtype, batch->op);
+    case TUTTI_BROADCAST:
+    case TUTTI_ALLGATHER:
+    case TUTTI_ALLTOALL:
+    case TUTTI_GATHER:
+    case TUTTI_SCATTER:
+        return true;
+    case TUTTI_BARRIER:
+        break;
     }
-    return batch->collective == TUTTI_BROADCAST;
+    return false;
 }
 
 static void shm_close(void *state)
@@ -470,7 +416,9 @@ err_memory:
 
 const struct op_backend op_shm = {
     .name = "shm",
-    .capabilities = OP_TAKES_RUNS,
+    .takes_runs = 1u << TUTTI_ALLREDUCE | 1u << TUTTI_BROADCAST | 1u << TUTTI_REDUCE |
+            1u << TUTTI_REDUCESCATTER | 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL |
+            1u << TUTTI_GATHER | 1u << TUTTI_SCATTER,
     .task_bytes = sizeof(struct shm_task),
     .open = shm_open,
     .close = shm_close,

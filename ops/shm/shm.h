@@ -1,6 +1,7 @@
 /*
  * The data plane between ranks that can address each other's memory: each rank reduces a
- * slice of everybody's tensors where they lie and writes it to everybody.
+ * share of everybody's tensors where they lie and writes it where it is wanted, or copies
+ * what comes to it.
  *
  * This is the form within one process, for tutti_init_local(): a domain owns the control
  * words of all its ranks.

@@ -1,6 +1,7 @@
 /*
  * Once every name has its number and every buffer its size, a training step allocates
- * nothing. Linked with the rooms, for the count of their allocations.
+ * nothing, whatever collectives it uses; but for outputs that requests own. Linked with the
+ * rooms, for the count of their allocations.
  *
  * How much fits into one turn of the engine depends on timing, so a buffer may grow once
  * more after any number of steps: the measurement is repeated until a long stretch of
@@ -22,6 +23,9 @@ enum {
     RANKS_MAX = 5,
     TENSORS = 200,
     ELEMENTS = 512,
+    ROWS = 3, /* per rank, or more by its number where parts are unequal */
+    PARTS_MAX = RANKS_MAX * (ROWS + RANKS_MAX),
+    EXCHANGES = 9,
     WARM_UP_STEPS = 50,
     STEPS = 50,
     TRIES = 100
@@ -38,10 +42,64 @@ struct trainer {
     tutti *t;
     struct shared *shared;
     float gradients[TENSORS][ELEMENTS];
-    tutti_request requests[TENSORS];
+    int32_t input[EXCHANGES][PARTS_MAX];
+    int32_t output[EXCHANGES][PARTS_MAX];
+    tutti_request requests[TENSORS + EXCHANGES];
     bool failed;
     pthread_t thread;
 };
+
+/* Rank r gives, and gets of each, ROWS + r rows. */
+static void begin_unequal(struct trainer *r, tutti_status *status)
+{
+    const int n = tutti_size(r->t);
+    const int me = tutti_rank(r->t);
+    int64_t rows_of[RANKS_MAX];
+    int64_t own[RANKS_MAX];
+    int64_t sum = 0;
+
+    for (int i = 0; i < n; i++) {
+        rows_of[i] = ROWS + i;
+        own[i] = ROWS + me;
+        sum += rows_of[i];
+    }
+    status[0] = tutti_allgather_async(r->t, "listed", r->input[0], r->output[0],
+            ROWS + me, 1, rows_of, TUTTI_INT32, NULL, &r->requests[TENSORS]);
+    status[1] = tutti_alltoall_async(r->t, "listed", r->input[1], r->output[1], sum, 1,
+            rows_of, own, TUTTI_INT32, NULL, &r->requests[TENSORS + 1]);
+    status[2] = tutti_gather_async(r->t, "listed", r->input[2], r->output[2], ROWS + me,
+            1, rows_of, TUTTI_INT32, n - 1, NULL, &r->requests[TENSORS + 2]);
+    status[3] = tutti_scatter_async(r->t, "listed", r->input[3], r->output[3],
+            ROWS + me, 1, rows_of, TUTTI_INT32, n - 1, NULL, &r->requests[TENSORS + 3]);
+    status[4] = tutti_reducescatter_async(r->t, "listed", r->input[4], r->output[4],
+            sum, 1, rows_of, TUTTI_INT32, TUTTI_SUM, NULL, &r->requests[TENSORS + 4]);
+}
+
+static void begin_equal(struct trainer *r, tutti_status *status)
+{
+    const int n = tutti_size(r->t);
+
+    status[5] = tutti_allgather_async(r->t, "equal", r->input[5], r->output[5], ROWS, 1,
+            NULL, TUTTI_INT32, NULL, &r->requests[TENSORS + 5]);
+    status[6] = tutti_alltoall_async(r->t, "equal", r->input[6], r->output[6],
+            (int64_t)n * ROWS, 1, NULL, NULL, TUTTI_INT32, NULL,
+            &r->requests[TENSORS + 6]);
+    status[7] = tutti_reduce_async(r->t, "equal", r->input[7], r->output[7], ROWS,
+            TUTTI_INT32, TUTTI_MAX, 0, NULL, &r->requests[TENSORS + 7]);
+    status[8] = tutti_broadcast_async(r->t, "equal", r->output[8], ROWS, TUTTI_INT32, 0,
+            NULL, &r->requests[TENSORS + 8]);
+}
+
+static void begin_exchanges(struct trainer *trainer)
+{
+    tutti_status status[EXCHANGES];
+
+    begin_unequal(trainer, status);
+    begin_equal(trainer, status);
+    for (int i = 0; i < EXCHANGES; i++) {
+        trainer->failed = trainer->failed || status[i] != TUTTI_OK;
+    }
+}
 
 static void train(struct trainer *trainer, int steps)
 {
@@ -59,8 +117,9 @@ static void train(struct trainer *trainer, int steps)
                             TUTTI_AVERAGE, NULL, &trainer->requests[k]) != TUTTI_OK ||
                     trainer->failed;
         }
-        trainer->failed = tutti_wait_all(trainer->t, TENSORS, trainer->requests,
-                                  TUTTI_FOREVER, NULL) != TUTTI_OK ||
+        begin_exchanges(trainer);
+        trainer->failed = tutti_wait_all(trainer->t, TENSORS + EXCHANGES,
+                                  trainer->requests, TUTTI_FOREVER, NULL) != TUTTI_OK ||
                 trainer->failed;
     }
 }

@@ -16,7 +16,6 @@
 #define UNTOUCHED_VALUE 0x5a
 /* Elements checked at a time. */
 #define BLOCK 2048
-#define RANKS_MAX 64
 /* A test that takes longer hangs. */
 #define DEADLINE_NS ((int64_t)100 * 1000000000)
 
@@ -28,7 +27,7 @@ void bench_open(struct bench *bench, const struct setup *setup)
     CHECK(MPI_Comm_set_errhandler(bench->comm, MPI_ERRORS_RETURN) == MPI_SUCCESS);
     (void)MPI_Comm_rank(bench->comm, &bench->rank);
     (void)MPI_Comm_size(bench->comm, &bench->size);
-    CHECK(bench->size <= RANKS_MAX);
+    CHECK(bench->size <= BENCH_RANKS_MAX);
     CHECK(config_init(&bench->config) == TUTTI_OK);
     bench->config.algorithm = (int)setup->algorithm;
     bench->config.gather_bytes = setup->gather_bytes;
@@ -153,6 +152,42 @@ static void guards_check(const struct flight *flight, const uint8_t *block)
     }
 }
 
+/* Where a part of a REDUCESCATTER ends: even parts, random ones, or all for one rank. */
+static size_t part_end(const struct order *order, int part)
+{
+    const size_t size = (size_t)order->set->size;
+    uint64_t random = mix(order->sequence * 64 + (uint64_t)part + 1);
+
+    switch (order->sequence % 3) {
+    case 0:
+        return order->count * (size_t)(part + 1) / size;
+    case 1:
+        return (size_t)(random % (order->count + 1));
+    default:
+        return part < (int)(order->sequence % size) ? 0 : order->count;
+    }
+}
+
+static void make_parts(struct flight *flight, const struct order *order)
+{
+    const size_t bytes = tutti_dtype_size(order->dtype);
+    size_t begin = 0;
+
+    for (int r = 0; r < order->set->size; r++) {
+        size_t end = size_max(begin, part_end(order, r));
+
+        end = r == order->set->size - 1 ? order->count : end;
+        flight->parts[r] = (struct op_part){ .offset = begin * bytes,
+            .bytes = (end - begin) * bytes };
+        begin = end;
+    }
+    flight->run.sends = flight->parts;
+    if (order->in_place) {
+        flight->run.output =
+                flight->input + GUARD_BYTES + flight->parts[order->set->rank].offset;
+    }
+}
+
 void flight_make(
         struct flight *flight, const struct bench *bench, const struct order *order)
 {
@@ -182,6 +217,11 @@ void flight_make(
         .run_count = 1,
         .count = order->count,
     };
+    if (order->collective == TUTTI_REDUCESCATTER) {
+        make_parts(flight, order);
+    } else if (order->collective == TUTTI_REDUCE && order->root != order->set->rank) {
+        flight->run.output = NULL;
+    }
     fill(flight, order->set->rank, 0, order->count, flight->input + GUARD_BYTES);
 }
 
@@ -207,13 +247,13 @@ bool flight_step(struct flight *flight, const struct bench *bench, bool *moved)
 static void expect(
         const struct flight *flight, size_t begin, size_t count, uint8_t *expected)
 {
-    static uint8_t inputs[RANKS_MAX][sizeof(uint64_t) * BLOCK];
+    static uint8_t inputs[BENCH_RANKS_MAX][sizeof(uint64_t) * BLOCK];
     const struct op_batch *batch = &flight->batch;
     const struct reduce_spec spec = { .dtype = batch->dtype,
         .op = batch->op,
         .prescale = batch->prescale,
         .postscale = batch->postscale };
-    const void *operands[RANKS_MAX];
+    const void *operands[BENCH_RANKS_MAX];
     void *output = expected;
 
     if (batch->collective == TUTTI_BROADCAST) {
@@ -241,6 +281,52 @@ static void compare(const struct flight *flight, const char *what,
     }
 }
 
+/* Result elements: where they lie in the output, and of which inputs they are. */
+struct result {
+    size_t begin;
+    size_t count;
+    size_t source;
+};
+
+static struct result result_of(const struct flight *flight)
+{
+    const struct op_batch *batch = &flight->batch;
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    const struct op_part *part = &flight->parts[batch->set->rank];
+
+    if (batch->collective == TUTTI_REDUCE && batch->set->rank != batch->root) {
+        return (struct result){ 0 };
+    }
+    if (batch->collective == TUTTI_REDUCESCATTER) {
+        return (struct result){
+            .begin = flight->output == flight->input ? part->offset / bytes : 0,
+            .count = part->bytes / bytes,
+            .source = part->offset / bytes
+        };
+    }
+    return (struct result){ .count = batch->count };
+}
+
+/* What elements [begin, begin + count) of the output's memory must be. */
+static void expect_memory(
+        const struct flight *flight, size_t begin, size_t count, uint8_t *expected)
+{
+    const struct result result = result_of(flight);
+    const size_t bytes = tutti_dtype_size(flight->batch.dtype);
+    const size_t first = size_max(begin, result.begin);
+    const size_t end = size_min(begin + count, result.begin + result.count);
+
+    if (flight->output == flight->input) {
+        fill(flight, flight->batch.set->rank, begin, count, expected);
+    } else {
+        memset(expected, UNTOUCHED_VALUE, count * bytes);
+    }
+    if (first < end) {
+        expect(flight, first - result.begin + result.source, end - first,
+                expected + (first - begin) * bytes);
+    }
+}
+
 void flight_check(const struct flight *flight)
 {
     static uint8_t expected[sizeof(uint64_t) * BLOCK];
@@ -252,7 +338,7 @@ void flight_check(const struct flight *flight)
         size_t count = size_min(BLOCK, flight->batch.count - at);
         size_t offset = GUARD_BYTES + at * bytes;
 
-        expect(flight, at, count, expected);
+        expect_memory(flight, at, count, expected);
         compare(flight, "output", flight->output + offset, expected, count * bytes);
         if (flight->output != flight->input) {
             fill(flight, flight->batch.set->rank, at, count, expected);

@@ -15,6 +15,9 @@
 #include "ops/op.h"
 #include "ops/reduce/reduce.h"
 
+/** Most ranks of a test. */
+#define BENCH_RANKS_MAX 64
+
 /** What a backend is opened with. */
 struct setup {
     const struct op_backend *backend;
@@ -43,6 +46,7 @@ void bench_close(struct bench *bench);
 struct flight {
     struct op_batch batch;
     struct op_run run;
+    struct op_part parts[BENCH_RANKS_MAX]; /* of a REDUCESCATTER */
     uint8_t *input; /* with guards; owned */
     uint8_t *output; /* with guards; equals input when in place */
     void *task; /* owned */

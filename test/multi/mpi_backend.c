@@ -50,18 +50,26 @@ static void run_reductions(const struct bench *bench, struct order *order)
     }
 }
 
-static void test_every_type_and_reduction_gives_the_canonical_bits(void)
+static void check_all_reductions(tutti_collective collective)
 {
     struct bench bench;
-    struct order order = { .collective = TUTTI_ALLREDUCE };
+    struct order order = { .collective = collective };
 
     bench_open(&bench, &small_chunks);
     order.set = &bench.world;
+    order.root = bench.size / 2;
     for (int dtype = TUTTI_UINT8; dtype <= TUTTI_FLOAT8_E5M2; dtype++) {
         order.dtype = (tutti_dtype)dtype;
         run_reductions(&bench, &order);
     }
     bench_close(&bench);
+}
+
+static void test_every_type_and_reduction_gives_the_canonical_bits(void)
+{
+    check_all_reductions(TUTTI_ALLREDUCE);
+    check_all_reductions(TUTTI_REDUCE);
+    check_all_reductions(TUTTI_REDUCESCATTER);
 }
 
 static void test_the_bits_do_not_depend_on_algorithm_and_chunk(void)
@@ -86,9 +94,32 @@ static void test_the_bits_do_not_depend_on_algorithm_and_chunk(void)
             bench_open(&bench, &setup);
             order.set = &bench.world;
             run_counts(&bench, &order);
+            order.collective = TUTTI_REDUCE;
+            run_counts(&bench, &order);
+            order.collective = TUTTI_REDUCESCATTER;
+            run_counts(&bench, &order);
             bench_close(&bench);
         }
     }
+}
+
+/* Every root, every shape of parts. */
+static void test_roots_and_uneven_parts(void)
+{
+    struct bench bench;
+    struct order order = {
+        .dtype = TUTTI_BFLOAT16, .op = TUTTI_SUM, .prescale = 1, .postscale = 1
+    };
+
+    bench_open(&bench, &small_chunks);
+    order.set = &bench.world;
+    for (order.root = 0; order.root < bench.size; order.root++) {
+        order.collective = TUTTI_REDUCE;
+        run_counts(&bench, &order);
+        order.collective = TUTTI_REDUCESCATTER;
+        run_counts(&bench, &order);
+    }
+    bench_close(&bench);
 }
 
 /* The sum of rank + 1 + i over n ranks is n (n + 1) / 2 + n i: known without a tree. */
@@ -175,9 +206,11 @@ static void test_broadcast_from_every_root(void)
 static struct order mixed_order(const struct op_set *set, int i)
 {
     static const tutti_dtype dtypes[] = { TUTTI_FLOAT32, TUTTI_INT8, TUTTI_BFLOAT16 };
+    static const tutti_collective collectives[] = { TUTTI_ALLREDUCE, TUTTI_BROADCAST,
+        TUTTI_REDUCE, TUTTI_REDUCESCATTER };
     struct order order = { .set = set,
         .sequence = (uint64_t)i,
-        .collective = i % 4 == 3 ? TUTTI_BROADCAST : TUTTI_ALLREDUCE,
+        .collective = collectives[i % 11 % 4],
         .dtype = dtypes[i % 3],
         .op = i % 2 == 0 ? TUTTI_SUM : TUTTI_MAX,
         .prescale = 1,
@@ -286,6 +319,10 @@ static void test_a_set_of_one_rank(void)
     run_counts(&bench, &order);
     order.collective = TUTTI_BROADCAST;
     run_counts(&bench, &order);
+    order.collective = TUTTI_REDUCE;
+    run_counts(&bench, &order);
+    order.collective = TUTTI_REDUCESCATTER;
+    run_counts(&bench, &order);
     bench_close(&bench);
 }
 
@@ -353,6 +390,14 @@ static void test_vendor_takes_only_what_it_does_as_promised(void)
     other.index = 1;
     batch.set = &other;
     CHECK(!bench.backend->accepts(bench.state, &batch));
+    other.index = 0;
+    other.size--; /* the world while a rank has joined */
+    CHECK(!bench.backend->accepts(bench.state, &batch));
+    batch.set = &bench.world;
+    for (int i = TUTTI_BARRIER; i <= TUTTI_SCATTER; i++) {
+        batch.collective = (tutti_collective)i;
+        CHECK(!bench.backend->accepts(bench.state, &batch));
+    }
     bench_close(&bench);
 }
 
@@ -403,6 +448,7 @@ static struct order vendor_order(const struct bench *bench, int i)
     struct order order = mixed_order(&bench->world, i);
     bool is_float;
 
+    order.collective = i % 4 == 3 ? TUTTI_BROADCAST : TUTTI_ALLREDUCE;
     order.dtype = dtypes[i % 3];
     is_float = dtype_is_float(order.dtype);
     order.op = TUTTI_SUM;
@@ -472,6 +518,7 @@ int main(int argc, char **argv)
     test_the_sum_is_the_sum();
     test_every_type_and_reduction_gives_the_canonical_bits();
     test_the_bits_do_not_depend_on_algorithm_and_chunk();
+    test_roots_and_uneven_parts();
     test_large_batches();
     test_broadcast_from_every_root();
     test_many_batches_in_flight();

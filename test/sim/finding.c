@@ -15,6 +15,7 @@ const char *check_name(enum check check)
         [CHECK_LOG] = "same log",
         [CHECK_AGREEMENT] = "agreement",
         [CHECK_VERDICT] = "verdict",
+        [CHECK_ABSENT] = "absence",
         [CHECK_GROUP] = "group",
         [CHECK_BATCHES] = "batches",
         [CHECK_TEXT] = "error text",

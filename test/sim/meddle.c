@@ -27,9 +27,18 @@ static struct message *copy_of(const struct message *message, size_t len)
     return copy;
 }
 
+/* The first name is that of a join or a finalize, which may legally come twice. */
+static bool is_parting(const struct message *message)
+{
+    /* The tag stands at 1; then the rank, of up to two bytes, and the collective. */
+    const size_t at = (message->bytes[2] & 0x80) != 0 ? 4 : 3;
+
+    return message->bytes[at] == META_JOIN || message->bytes[at] == META_FINALIZE;
+}
+
 /*
  * A repetition that must be noticed at once: a turn, or a name at the coordinator (unless
- * it belongs to a group that was cancelled).
+ * it belongs to a group that was cancelled, or failed because somebody parted).
  */
 static bool must_be_noticed(const struct world *world, const struct message *message)
 {
@@ -37,7 +46,8 @@ static bool must_be_noticed(const struct world *world, const struct message *mes
 
     return message->bytes[0] == KIND_LOG ||
             (message->bytes[0] == KIND_ANNOUNCE && member == 0 &&
-                    message->bytes[1] == ITEM_NAME &&
+                    message->bytes[1] == ITEM_NAME && !is_parting(message) &&
+                    !world->scenario->sets[message->set].joins &&
                     world->scenario->cancel_chance == 0);
 }
 
@@ -115,7 +125,7 @@ static void cancel_something(struct world *world)
         const int member = s->sets[s->names[n].set].member_of[rank];
 
         if (member >= 0 && world->slots[n][member].pending &&
-                s->names[n].collective <= TUTTI_BARRIER) {
+                s->names[n].collective < META_SET_CREATE) {
             world_cancel(world, &world->slots[n][member]);
             return;
         }

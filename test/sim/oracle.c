@@ -20,19 +20,32 @@ static const char *text_of(const struct world *world, int item)
 
 bool oracle_awaits(const struct world *world, const struct slot *slot)
 {
-    return !scenario_may_hang(call_of(world, slot->item), slot->role);
+    /* When all leave, nothing is waited for any more. */
+    return world->scenario->finalizes ||
+            !scenario_may_hang(call_of(world, slot->item), slot->role);
+}
+
+bool oracle_allows_waiting(const struct world *world, const struct slot *slot)
+{
+    const struct sim_call *call = call_of(world, slot->item);
+
+    return call->waves == NULL && !scenario_may_hang(call, slot->role);
 }
 
 /* ----------------------------------------------------------------- batches */
 
+static bool arithmetic_is_equal(const struct meta *a, const struct meta *b)
+{
+    return a->dtype == b->dtype && a->op == b->op && !(a->prescale < b->prescale) &&
+            !(a->prescale > b->prescale) && !(a->postscale < b->postscale) &&
+            !(a->postscale > b->postscale);
+}
+
 static bool keys_are_equal(const struct planner_item *a, const struct planner_item *b)
 {
-    return a->collective == b->collective && a->meta.dtype == b->meta.dtype &&
-            a->meta.op == b->meta.op && a->meta.root == b->meta.root &&
-            !(a->meta.prescale < b->meta.prescale) &&
-            !(a->meta.prescale > b->meta.prescale) &&
-            !(a->meta.postscale < b->meta.postscale) &&
-            !(a->meta.postscale > b->meta.postscale) && a->meta.group == b->meta.group;
+    return a->collective == b->collective && a->absent == b->absent &&
+            a->meta.root == b->meta.root && a->meta.group == b->meta.group &&
+            (!meta_reduces(a->collective) || arithmetic_is_equal(&a->meta, &b->meta));
 }
 
 /* The i-th item against all before it, by the letter of planner.h. */
@@ -62,9 +75,27 @@ static bool batch_is_allowed(const struct world *world, size_t i)
 
 static bool is_planned(const struct outcome *outcome)
 {
+    return outcome->error == NULL && outcome->collective < META_SET_CREATE &&
+            outcome->collective != TUTTI_BARRIER;
+}
+
+/* A number for the set of absent members; 0: none. */
+static uint64_t absent_number(const struct bitset *absent)
+{
+    uint64_t number = 0;
+
+    for (int m = 0; absent != NULL && m < absent->bits; m++) {
+        number = bitset_has(absent, m) ? hash_u64(number, (uint64_t)m + 1) : number;
+    }
+    return number;
+}
+
+/* What the rank gave, or what the others gave without it. */
+static const struct meta *meta_of(const struct outcome *outcome)
+{
     const struct slot *slot = outcome->cookie;
 
-    return outcome->error == NULL && slot->request.collective <= TUTTI_BROADCAST;
+    return slot != NULL ? &slot->request.meta : &outcome->meta;
 }
 
 /* Plans the outcomes [first, end), which are one turn. */
@@ -76,14 +107,14 @@ static void plan_turn(
     size_t batches;
 
     for (size_t i = first; i < end; i++) {
-        const struct slot *slot = outcomes[i].cookie;
+        const struct meta *meta = meta_of(&outcomes[i]);
 
         if (is_planned(&outcomes[i])) {
             world->planned[count++] =
-                    (struct planner_item){ .collective = slot->request.collective,
-                        .meta = slot->request.meta,
-                        .bytes = (size_t)slot->request.meta.count *
-                                tutti_dtype_size(slot->request.meta.dtype) };
+                    (struct planner_item){ .collective = outcomes[i].collective,
+                        .meta = *meta,
+                        .bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype),
+                        .absent = absent_number(outcomes[i].absent) };
         }
     }
     if (!planner_plan(&world->planner, &world->scenario->limits, world->planned, count,
@@ -105,26 +136,92 @@ static void plan_turn(
 
 /* ---------------------------------------------------------------- verdicts */
 
-static bool verdict_is_allowed(const struct sim_call *call, tutti_status status)
+/*
+ * What is left of such groups waits until those that do not submit it leave, or somebody
+ * cancels another tensor of the name.
+ */
+static bool groups_differ(const struct sim_call *call)
 {
-    const bool cancelled = call->cancelled && status == TUTTI_ERR_CANCELLED;
+    return call->stray || call->deviation == DEVIATION_GROUP_LESS ||
+            call->deviation == DEVIATION_GROUP_APART ||
+            call->deviation == DEVIATION_GROUP_MORE;
+}
 
+/* How a call ends that some members do not make because they have parted. */
+static bool parted_verdict_is_allowed(
+        const struct world *world, const struct sim_call *call, tutti_status status)
+{
+    const struct scenario *s = world->scenario;
+
+    if (scenario_has_role(s, call, ROLE_LEFT)) {
+        return status == TUTTI_ERR_FINALIZED;
+    }
+    if (scenario_is_reducible(s, call)) {
+        return status == TUTTI_OK;
+    }
+    return status == TUTTI_ERR_UNSUPPORTED ||
+            (s->leaves_joined && status == TUTTI_ERR_FINALIZED);
+}
+
+static bool verdict_is_allowed(
+        const struct world *world, const struct sim_call *call, tutti_status status)
+{
+    const struct scenario *s = world->scenario;
+    const bool late = s->finalizes && status == TUTTI_ERR_FINALIZED;
+
+    if (groups_differ(call)) {
+        return status == TUTTI_ERR_MISMATCH || late ||
+                (s->cancel_chance > 0 && status == TUTTI_ERR_CANCELLED);
+    }
+    if (call->cancelled && status == TUTTI_ERR_CANCELLED) {
+        return call->deviation == DEVIATION_NONE ||
+                call->deviation == DEVIATION_ABSENT || call->grouped;
+    }
     if (call->deviation == DEVIATION_ABSENT) {
-        return false;
+        return late;
     }
-    if (call->deviation != DEVIATION_NONE || call->stray) {
-        return status == TUTTI_ERR_MISMATCH || (call->grouped && cancelled);
+    if (call->deviation != DEVIATION_NONE) {
+        return status == TUTTI_ERR_MISMATCH;
     }
-    return status == TUTTI_OK || cancelled;
+    if (scenario_has_role(s, call, ROLE_LEFT) ||
+            scenario_has_role(s, call, ROLE_JOINED)) {
+        return parted_verdict_is_allowed(world, call, status);
+    }
+    return status == TUTTI_OK;
+}
+
+/* Those who take no part are exactly those who had joined. */
+static void check_absent(
+        struct world *world, const struct slot *slot, const struct bitset *absent)
+{
+    const struct sim_call *call = call_of(world, slot->item);
+
+    for (int m = 0; m < world->scenario->sets[call->set].size; m++) {
+        const bool joined = scenario_role(call, m) == ROLE_JOINED;
+
+        if (joined != (absent != NULL && bitset_has(absent, m))) {
+            world_fail(world, CHECK_ABSENT,
+                    "\"%s\" at member %d: member %d %s, but is %s",
+                    text_of(world, slot->item), slot->member, m,
+                    joined ? "has joined" : "has not joined",
+                    joined ? "not absent" : "absent");
+        }
+    }
 }
 
 static void check_agreement(struct world *world, const struct slot *slot)
 {
     const int set = world->scenario->names[slot->name].set;
+    const struct sim_call *call = call_of(world, slot->item);
 
     for (int m = 0; m < world->scenario->sets[set].size; m++) {
         const struct slot *other = &world->slots[slot->name][m];
 
+        if (scenario_role(call, m) == ROLE_JOINED &&
+                (!other->pending || other->item != slot->item)) {
+            /* It may not know yet how an earlier one ended. */
+            continue;
+        }
         if (!other->pending || other->item != slot->item ||
                 other->role != ROLE_NORMAL) {
             world_fail(world, CHECK_AGREEMENT,
@@ -135,66 +232,66 @@ static void check_agreement(struct world *world, const struct slot *slot)
     }
 }
 
-/* Members of a group must follow each other within one turn. */
-static void check_group(
-        struct world *world, struct set_log *log, const struct log_entry *entry)
-{
-    const struct sim_call *call = call_of(world, entry->item);
-    const int index = world->scenario->items[entry->item].call;
-
-    if (log->open_left > 0) {
-        if (log->open_call != index ||
-                log->entries[log->count - 1].turn != entry->turn) {
-            world_fail(world, CHECK_GROUP, "\"%s\" stands within the group of call %d",
-                    text_of(world, entry->item), log->open_call);
-        }
-        log->open_left--;
-    } else if (call->grouped && entry->status == TUTTI_OK) {
-        log->open_call = index;
-        log->open_left = call->count - 1;
-    }
-}
-
-/* Compares with what the first member saw, or is the first. */
-static void check_log(struct world *world, struct sim_member *member,
-        const struct slot *slot, const struct log_entry *entry)
+/* Compares with what others saw, or is the first. The item is known only to some. */
+static void check_log(
+        struct world *world, struct sim_member *member, const struct log_entry *entry)
 {
     struct set_log *log = &world->logs[member->set];
-    const struct log_entry *first;
+    struct log_entry *first;
 
     if (member->applied == log->count) {
-        check_group(world, log, entry);
         log->entries = sim_grow(log->entries, log->count, sizeof *log->entries);
         log->entries[log->count++] = *entry;
         member->applied++;
-        if (entry->status == TUTTI_OK) {
-            check_agreement(world, slot);
-        }
         return;
     }
     first = &log->entries[member->applied++];
-    if (first->item != entry->item || first->status != entry->status) {
+    if (first->item < 0) {
+        first->item = entry->item;
+    }
+    if ((entry->item >= 0 && first->item != entry->item) ||
+            first->status != entry->status || first->collective != entry->collective ||
+            first->count != entry->count || first->dtype != entry->dtype ||
+            first->last != entry->last) {
         world_fail(world, CHECK_LOG,
-                "entry %d of set %d: \"%s\" %s elsewhere, \"%s\" %s at member %d",
-                member->applied - 1, member->set, text_of(world, first->item),
-                tutti_status_name(first->status), text_of(world, entry->item),
-                tutti_status_name(entry->status), member->member);
+                "entry %d of set %d: item %d (%s) %s, last %d elsewhere; item %d (%s) "
+                "%s, last %d at member %d",
+                member->applied - 1, member->set, first->item,
+                meta_collective_name(first->collective),
+                tutti_status_name(first->status), first->last, entry->item,
+                meta_collective_name(entry->collective),
+                tutti_status_name(entry->status), entry->last, member->member);
     } else if (first->turn != entry->turn || first->batch != entry->batch) {
         world_fail(world, CHECK_BATCHES, "entry %d of set %d: other turn or batch",
                 member->applied - 1, member->set);
     }
 }
 
+/* True when all members see the call end in the same place of the log. */
+static bool is_seen_by_all(
+        const struct world *world, const struct sim_call *call, tutti_status status)
+{
+    const struct scenario *s = world->scenario;
+
+    /* What fails with a group differs between ranks, as the groups did. */
+    return status == TUTTI_OK ||
+            (!call->grouped && !call->stray &&
+                    !scenario_has_role(s, call, ROLE_ABSENT) &&
+                    !scenario_has_role(s, call, ROLE_JOINED) &&
+                    !scenario_has_role(s, call, ROLE_LEFT));
+}
+
 static void check_fate(
         struct world *world, const struct slot *slot, tutti_status status)
 {
+    const struct sim_call *call = call_of(world, slot->item);
     struct item_fate *fate = &world->fates[slot->item];
 
-    if (!verdict_is_allowed(call_of(world, slot->item), status)) {
+    if (!verdict_is_allowed(world, call, status)) {
         world_fail(world, CHECK_VERDICT, "\"%s\" (item %d) at member %d ended with %s",
                 text_of(world, slot->item), slot->item, slot->member,
                 tutti_status_name(status));
-    } else if (fate->ended && fate->status != status) {
+    } else if (fate->ended && fate->status != status && !groups_differ(call)) {
         world_fail(world, CHECK_VERDICT, "\"%s\" (item %d) ended with %s and with %s",
                 text_of(world, slot->item), slot->item, tutti_status_name(fate->status),
                 tutti_status_name(status));
@@ -203,21 +300,95 @@ static void check_fate(
     fate->status = status;
 }
 
+static void check_text(
+        struct world *world, const struct slot *slot, const struct error *error)
+{
+    const struct sim_item *item = &world->scenario->items[slot->item];
+
+    if (error->status == TUTTI_ERR_MISMATCH) {
+        oracle_check_text(world, item, error->text);
+    } else if (error->status == TUTTI_ERR_FINALIZED ||
+            error->status == TUTTI_ERR_UNSUPPORTED) {
+        oracle_check_parted(world, item, error);
+    }
+}
+
+static void check_outcome(struct world *world, struct sim_member *member,
+        const struct outcome *outcome, size_t batch)
+{
+    const struct slot *slot = outcome->cookie;
+    const tutti_status status =
+            outcome->error != NULL ? outcome->error->status : TUTTI_OK;
+    const struct log_entry entry = { .item = slot->item,
+        .collective = slot->request.collective,
+        .count = status == TUTTI_OK ? slot->request.meta.count : 0,
+        .dtype = status == TUTTI_OK ? slot->request.meta.dtype : TUTTI_FLOAT32,
+        .last = outcome->last,
+        .status = status,
+        .turn = outcome->turn,
+        .batch = batch };
+    const bool join = slot->request.collective == META_JOIN && status == TUTTI_OK;
+
+    check_fate(world, slot, status);
+    if (join != (outcome->last >= 0) ||
+            outcome->last >= world->scenario->sets[member->set].size) {
+        world_fail(world, CHECK_ABSENT, "member %d is said to have joined last",
+                outcome->last);
+    }
+    if (status != TUTTI_OK) {
+        check_text(world, slot, outcome->error);
+    } else {
+        check_absent(world, slot, outcome->absent);
+        if (!world->fates[slot->item].agreed) {
+            world->fates[slot->item].agreed = true;
+            check_agreement(world, slot);
+        }
+    }
+    if (is_seen_by_all(world, call_of(world, slot->item), status)) {
+        check_log(world, member, &entry);
+    }
+}
+
+/* Something is ready without this member. */
+static void book_absent(struct world *world, struct sim_member *member,
+        const struct outcome *outcome, size_t batch)
+{
+    const struct log_entry entry = { .item = -1,
+        .collective = outcome->collective,
+        .count = outcome->meta.count,
+        .dtype = outcome->meta.dtype,
+        .last = outcome->last,
+        .turn = outcome->turn,
+        .batch = batch };
+
+    world_log(world, "rank %d: %s of %lld in set %d is ready without it", member->rank,
+            meta_collective_name(outcome->collective), (long long)outcome->meta.count,
+            member->set);
+    if (world->tainted) {
+        return;
+    }
+    if (outcome->absent == NULL || !bitset_has(outcome->absent, member->member)) {
+        world_fail(world, CHECK_ABSENT, "member %d of set %d is not absent",
+                member->member, member->set);
+    }
+    check_log(world, member, &entry);
+}
+
 static void book(struct world *world, struct sim_member *member,
         const struct outcome *outcome, size_t batch)
 {
     struct slot *slot = outcome->cookie;
     struct sim_rank *rank = &world->ranks[member->rank];
-    const tutti_status status =
-            outcome->error != NULL ? outcome->error->status : TUTTI_OK;
-    const struct log_entry entry = {
-        .item = slot->item, .status = status, .turn = outcome->turn, .batch = batch
-    };
-    const struct sim_call *call = call_of(world, slot->item);
 
+    if (slot == NULL) {
+        book_absent(world, member, outcome, batch);
+        return;
+    }
     world_log(world, "rank %d: item %d \"%s\" in set %d ends with %s%s%s", member->rank,
             slot->item, text_of(world, slot->item), member->set,
-            tutti_status_name(status), outcome->error != NULL ? ": " : "",
+            tutti_status_name(
+                    outcome->error != NULL ? outcome->error->status : TUTTI_OK),
+            outcome->error != NULL ? ": " : "",
             outcome->error != NULL ? outcome->error->text : "");
     if (!slot->pending) {
         world_fail(world, CHECK_VERDICT, "\"%s\" ended twice at member %d",
@@ -225,19 +396,11 @@ static void book(struct world *world, struct sim_member *member,
         return;
     }
     if (!world->tainted) {
-        check_fate(world, slot, status);
-        /* What fails with a group differs between ranks, as the groups did. */
-        if (status == TUTTI_OK || (!call->grouped && !call->stray)) {
-            check_log(world, member, slot, &entry);
-        }
-        if (status == TUTTI_ERR_MISMATCH) {
-            oracle_check_text(
-                    world, &world->scenario->items[slot->item], outcome->error->text);
-        }
+        check_outcome(world, member, outcome, batch);
     }
     slot->pending = false;
     rank->pending--;
-    rank->awaited -= oracle_awaits(world, slot) ? 1 : 0;
+    rank->awaited -= oracle_allows_waiting(world, slot) ? 1 : 0;
 }
 
 void oracle_take(struct world *world, struct sim_member *member)
@@ -325,14 +488,43 @@ static void finish_member(struct world *world, const struct sim_member *member)
     }
 }
 
+/* Members of a group must follow each other within one turn. */
+static void check_groups(struct world *world, int set)
+{
+    const struct set_log *log = &world->logs[set];
+    int open = 0;
+
+    for (int i = 0; i < log->count; i++) {
+        const struct log_entry *entry = &log->entries[i];
+        const struct sim_call *call =
+                entry->item >= 0 ? call_of(world, entry->item) : NULL;
+
+        if (open > 0 &&
+                (call != call_of(world, entry[-1].item) ||
+                        entry[-1].turn != entry->turn)) {
+            world_fail(world, CHECK_GROUP, "entry %d of set %d stands within a group",
+                    i, set);
+        }
+        if (open > 0) {
+            open--;
+        } else if (call != NULL && call->grouped && entry->status == TUTTI_OK) {
+            open = call->count - 1;
+        }
+        if (call == NULL) {
+            world_fail(world, CHECK_LOG, "entry %d of set %d concerns nobody", i, set);
+        }
+    }
+    if (open > 0) {
+        world_fail(world, CHECK_GROUP, "a group of set %d is incomplete", set);
+    }
+}
+
 static void finish_set(struct world *world, int set)
 {
     const struct sim_member *members = world->members[set];
     const bool leftovers = set_has_leftovers(world, set);
 
-    if (world->logs[set].open_left > 0) {
-        world_fail(world, CHECK_GROUP, "a group of set %d is incomplete", set);
-    }
+    check_groups(world, set);
     for (int m = 0; m < world->scenario->sets[set].size; m++) {
         finish_member(world, &members[m]);
         if (!leftovers) {

@@ -13,6 +13,11 @@ void oracle_finish(struct world *world);
 /** Checks what an error says about a mismatch. */
 void oracle_check_text(
         struct world *world, const struct sim_item *item, const char *text);
+/** Checks that an error names those that parted. */
+void oracle_check_parted(
+        struct world *world, const struct sim_item *item, const struct error *error);
+/** True when the rank may wait for a submission in the middle of its program. */
+bool oracle_allows_waiting(const struct world *world, const struct slot *slot);
 /** True when a submission is certain to end. */
 bool oracle_awaits(const struct world *world, const struct slot *slot);
 

@@ -19,17 +19,18 @@ static const char *difference_name(enum deviation deviation)
 {
     switch (deviation) {
     case DEVIATION_DTYPE:
-        return "dtype";
+        return "dtype differs";
     case DEVIATION_COUNT:
-        return "count";
+        return "count differs";
     case DEVIATION_SHAPE:
-        return "shape";
+        return "shape differs";
     case DEVIATION_OP:
-        return "reduction";
+        return "reduction differs";
     case DEVIATION_ROOT:
-        return "root";
+        return "root differs";
     case DEVIATION_SCALE:
-        return "scale factors";
+        return "scale factors differ";
+    case DEVIATION_CLAIM:
     case DEVIATION_GROUP_LESS:
     case DEVIATION_GROUP_APART:
     case DEVIATION_GROUP_MORE:
@@ -37,7 +38,7 @@ static const char *difference_name(enum deviation deviation)
     case DEVIATION_ABSENT:
         break;
     }
-    return "group";
+    return "group differs";
 }
 
 /* The value that a member in some role gave, in words. */
@@ -68,10 +69,11 @@ static void expected_value(const struct world *world, const struct sim_item *ite
     }
 }
 
-/* "rank 3" or "ranks 0, 4-6, ..." up to " gave "; returns what follows, or NULL. */
-static const char *read_ranks(const char *text, int ranks, struct side *side)
+/* "rank 3" or "ranks 0, 4-6, ..." up to a verb; returns what follows, or NULL. */
+static const char *read_ranks(
+        const char *text, int ranks, const char *verb, struct side *side)
 {
-    const char *end = strstr(text, " gave ");
+    const char *end = strstr(text, verb);
     char *next;
 
     if (end == NULL || strncmp(text, "rank", 4) != 0) {
@@ -95,7 +97,7 @@ static const char *read_ranks(const char *text, int ranks, struct side *side)
         side->some = (int)first;
         text = next + (strncmp(next, ", ", 2) == 0 ? 2 : 0);
     }
-    return end + strlen(" gave ");
+    return end + strlen(verb);
 }
 
 /* Up to one of two ends; returns where that stands, or NULL. */
@@ -120,6 +122,8 @@ static bool side_is_true(const struct world *world, const struct sim_item *item,
 {
     const struct sim_call *call = &world->scenario->calls[item->call];
     const struct sim_set *set = &world->scenario->sets[call->set];
+    /* Where groups differ, some may have left without announcing the target. */
+    const bool partial = call->deviation >= DEVIATION_GROUP_LESS;
     char value[200];
 
     if (set->member_of[side->some] < 0) {
@@ -130,7 +134,7 @@ static bool side_is_true(const struct world *world, const struct sim_item *item,
         const bool listed = side->ranks[set->ranks[m]];
         const bool in_role = scenario_role(call, m) == *role;
 
-        if (listed != in_role && !(side->cut && in_role)) {
+        if (listed != in_role && !(in_role && (side->cut || partial))) {
             return false;
         }
     }
@@ -151,19 +155,96 @@ static bool text_is_true(const struct world *world, const struct sim_item *item,
     const char *at;
     enum role roles[2];
 
-    (void)snprintf(
-            intro, sizeof intro, ": %s differs: ", difference_name(call->deviation));
+    (void)snprintf(intro, sizeof intro, ": %s: ", difference_name(call->deviation));
     at = strstr(text, intro);
     if (at == NULL) {
         return false;
     }
-    at = read_ranks(at + strlen(intro), ranks, &sides[0]);
+    at = read_ranks(at + strlen(intro), ranks, " gave ", &sides[0]);
     at = at != NULL ? read_value(at, ", rank ", ", ranks ", &sides[0]) : NULL;
-    at = at != NULL ? read_ranks(at + 2, ranks, &sides[1]) : NULL;
+    at = at != NULL ? read_ranks(at + 2, ranks, " gave ", &sides[1]) : NULL;
     at = at != NULL ? read_value(at, "; give the same", ", others gave", &sides[1])
                     : NULL;
     return at != NULL && side_is_true(world, item, &sides[0], &roles[0]) &&
             side_is_true(world, item, &sides[1], &roles[1]) && roles[0] != roles[1];
+}
+
+/* "rank 3 sends 5 rows to rank 1, which expects 4": true, and a contradiction. */
+static bool claim_is_true(
+        const struct world *world, const struct sim_item *item, const char *text)
+{
+    const struct scenario *s = world->scenario;
+    const struct sim_call *call = &s->calls[item->call];
+    const struct sim_item *target = &s->items[call->target];
+    const char *at = strstr(text, "\": rank ");
+    int ranks[2];
+    long long sent;
+    long long expected;
+    int from;
+    int to;
+
+    if (at == NULL ||
+            sscanf(at, "\": rank %d sends %lld rows to rank %d, which expects %lld;",
+                    &ranks[0], &sent, &ranks[1], &expected) != 4 ||
+            ranks[0] < 0 || ranks[0] >= s->ranks || ranks[1] < 0 ||
+            ranks[1] >= s->ranks) {
+        return false;
+    }
+    from = s->sets[call->set].member_of[ranks[0]];
+    to = s->sets[call->set].member_of[ranks[1]];
+    return from >= 0 && to >= 0 && sent != expected &&
+            sent == scenario_sent(s, target, from, to) &&
+            expected == scenario_expected(s, target, from, to);
+}
+
+static bool is_named(const struct world *world, const struct sim_call *call,
+        const struct side *side, int member)
+{
+    return side->cut || side->ranks[world->scenario->sets[call->set].ranks[member]];
+}
+
+/*
+ * Those that leave are named, and those that have joined where nobody leaves; beside
+ * those that leave, others may do so who had joined before.
+ */
+static bool parted_are_named(const struct world *world, const struct sim_call *call,
+        tutti_status status, const struct side *side)
+{
+    const struct scenario *s = world->scenario;
+    const bool left = status == TUTTI_ERR_FINALIZED;
+
+    for (int m = 0; m < s->sets[call->set].size; m++) {
+        const enum role role = scenario_role(call, m);
+        const bool listed = side->ranks[s->sets[call->set].ranks[m]];
+        const bool must =
+                left ? role == ROLE_LEFT || role == ROLE_ABSENT : role == ROLE_JOINED;
+
+        if ((must && !is_named(world, call, side, m)) ||
+                (listed && !must && !(left && role == ROLE_JOINED))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void oracle_check_parted(
+        struct world *world, const struct sim_item *item, const struct error *error)
+{
+    const struct sim_call *call = &world->scenario->calls[item->call];
+    struct side side = { .ranks = sim_alloc(
+                                 (size_t)world->scenario->ranks, sizeof(bool)) };
+    const char *at = strstr(error->text, "\": rank");
+
+    /* A member of a group fails because of another one; its text speaks of that. */
+    if (!call->stray &&
+            (call->deviation < DEVIATION_GROUP_LESS ||
+                    call->deviation == DEVIATION_ABSENT) &&
+            (at == NULL ||
+                    read_ranks(at + 3, world->scenario->ranks, " ha", &side) == NULL ||
+                    !parted_are_named(world, call, error->status, &side))) {
+        world_fail(world, CHECK_TEXT, "item %d: %s", item->call, error->text);
+    }
+    free(side.ranks);
 }
 
 void oracle_check_text(
@@ -172,7 +253,15 @@ void oracle_check_text(
     const size_t ranks = (size_t)world->scenario->ranks;
     struct side sides[2] = { { .ranks = NULL }, { .ranks = NULL } };
 
-    if (world->scenario->calls[item->call].stray) {
+    const struct sim_call *call = &world->scenario->calls[item->call];
+
+    if (call->stray) {
+        return;
+    }
+    if (call->deviation == DEVIATION_CLAIM) {
+        if (!claim_is_true(world, item, text)) {
+            world_fail(world, CHECK_TEXT, "item %d: %s", item->call, text);
+        }
         return;
     }
     sides[0].ranks = sim_alloc(ranks, sizeof(bool));

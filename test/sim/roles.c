@@ -17,7 +17,7 @@ bool scenario_submits(
     const struct sim_call *call = &scenario->calls[item->call];
     const bool target = item == &scenario->items[call->target];
 
-    if (role == ROLE_ABSENT) {
+    if (role >= ROLE_ABSENT) {
         return false;
     }
     if (role == ROLE_NORMAL) {
@@ -79,6 +79,34 @@ struct meta scenario_meta(const struct scenario *scenario, const struct sim_item
     set_group(scenario, call, role, &meta);
     meta.dims = meta.ndim > 0 ? dims : NULL;
     return meta;
+}
+
+bool scenario_has_role(
+        const struct scenario *scenario, const struct sim_call *call, enum role role)
+{
+    for (int m = 0; m < scenario->sets[call->set].size; m++) {
+        if (scenario_role(call, m) == role) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool scenario_is_reducible(const struct scenario *scenario, const struct sim_call *call)
+{
+    for (int i = call->first; i < call->first + call->count; i++) {
+        const int collective = scenario->names[scenario->items[i].name].collective;
+        const int root = scenario->items[i].meta.root;
+
+        if (collective == TUTTI_REDUCE && scenario_role(call, root) == ROLE_JOINED) {
+            return false;
+        }
+        if (collective != TUTTI_ALLREDUCE && collective != TUTTI_REDUCE &&
+                collective != TUTTI_REDUCESCATTER) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /*

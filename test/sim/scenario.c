@@ -7,10 +7,10 @@
 
 #include "core/negotiator.h"
 #include "grow.h"
+#include "partings.h"
 
 enum {
-    TEMPLATES_MAX = 5,
-    WAVES_MAX = 16
+    TEMPLATES_MAX = 5
 };
 
 /* A call that is repeated in most waves. */
@@ -27,6 +27,7 @@ struct generator {
     struct template templates[SIM_SETS_MAX][TEMPLATES_MAX];
     int template_counts[SIM_SETS_MAX];
     int deviations_left;
+    struct parting_plan plans[SIM_SETS_MAX];
 };
 
 /* -------------------------------------------------------------------- sets */
@@ -111,8 +112,15 @@ static void random_meta(struct generator *gen, struct sim_name *name)
         name->dims[0] = meta->count;
         name->dims[1] = 1;
     }
-    if (name->collective == TUTTI_BROADCAST) {
+    if (name->collective == TUTTI_BROADCAST || name->collective == TUTTI_GATHER ||
+            name->collective == TUTTI_SCATTER || name->collective == TUTTI_REDUCE) {
         meta->root = rng_below(rng, size);
+    }
+    if (name->collective == TUTTI_ALLTOALL) {
+        meta->form = META_LISTED;
+    }
+    if (name->collective != TUTTI_ALLREDUCE && name->collective != TUTTI_REDUCE &&
+            name->collective != TUTTI_REDUCESCATTER) {
         return;
     }
     meta->op = (tutti_reduce_op)rng_below(rng, 5);
@@ -149,8 +157,12 @@ static int add_name(struct generator *gen, int set, int collective)
 
 static int add_tensor(struct generator *gen, int set)
 {
-    return add_name(
-            gen, set, rng_chance(&gen->rng, 80) ? TUTTI_ALLREDUCE : TUTTI_BROADCAST);
+    static const int others[] = { TUTTI_BROADCAST, TUTTI_BROADCAST, TUTTI_REDUCE,
+        TUTTI_REDUCESCATTER, TUTTI_ALLTOALL, TUTTI_GATHER, TUTTI_SCATTER };
+
+    return add_name(gen, set,
+            rng_chance(&gen->rng, 65) ? TUTTI_ALLREDUCE
+                                      : others[rng_below(&gen->rng, 7)]);
 }
 
 static void make_templates(struct generator *gen, int set)
@@ -183,6 +195,7 @@ static void add_item(struct generator *gen, int call, int name, bool extra)
     item->call = call;
     item->meta = s->names[name].meta;
     memcpy(item->dims, s->names[name].dims, sizeof item->dims);
+    item->phase = s->names[name].phase;
     item->extra = extra;
     s->calls[call].count++;
 }
@@ -199,6 +212,8 @@ static int add_call(struct generator *gen, int wave, const struct template *temp
     s->calls[index].first = s->item_count;
     s->calls[index].grouped = template->grouped;
     s->calls[index].target = s->item_count;
+    s->calls[index].roles = parting_roles(
+            &gen->plans[s->calls[index].set], wave, &s->sets[s->calls[index].set]);
     for (int i = 0; i < template->count; i++) {
         add_item(gen, index, template->names[i], false);
     }
@@ -233,6 +248,9 @@ static enum deviation value_deviation(
     default:
         break;
     }
+    if (name->collective >= TUTTI_ALLTOALL && name->collective != TUTTI_REDUCE) {
+        return rng_chance(&gen->rng, 75) ? DEVIATION_CLAIM : DEVIATION_ROOT;
+    }
     if (name->collective == TUTTI_BROADCAST) {
         return DEVIATION_ROOT;
     }
@@ -245,7 +263,9 @@ static enum deviation choose_deviation(
     if (gen->scenario->mode == MODE_ABSENT) {
         return DEVIATION_ABSENT;
     }
-    if (!call->grouped || rng_chance(&gen->rng, 30)) {
+    /* Groups that differ may leave something behind, which the next join would end. */
+    if (!call->grouped || gen->scenario->sets[call->set].joins ||
+            rng_chance(&gen->rng, 30)) {
         return value_deviation(gen, call);
     }
     if (call->count > 1 && rng_chance(&gen->rng, 70)) {
@@ -290,6 +310,7 @@ static void add_stray(struct generator *gen, int original)
     const int size = s->sets[s->names[name].set].size;
 
     s->calls[stray].stray = true;
+    free(s->calls[stray].roles);
     s->calls[stray].roles = sim_alloc((size_t)size, sizeof *s->calls[stray].roles);
     for (int m = 0; m < size; m++) {
         s->calls[stray].roles[m] =
@@ -304,7 +325,8 @@ static void deviate(struct generator *gen, int index)
     const int size = s->sets[call->set].size;
 
     if (gen->deviations_left == 0 || size < 2 || !rng_chance(&gen->rng, 20) ||
-            s->names[s->items[call->first].name].collective > TUTTI_BROADCAST) {
+            s->names[s->items[call->first].name].collective == TUTTI_BARRIER ||
+            call->roles != NULL) {
         return;
     }
     gen->deviations_left--;
@@ -345,6 +367,9 @@ static void make_wave_of_set(struct generator *gen, int wave, int set)
         if (rng_chance(&gen->rng, 8)) {
             s->names[template->names[0]].meta.count++;
         }
+        if (rng_chance(&gen->rng, 25)) {
+            s->names[template->names[0]].phase++;
+        }
         deviate(gen, add_call(gen, wave, template));
     }
     for (int i = 0; i < one_offs; i++) {
@@ -364,30 +389,58 @@ static void make_wave(struct generator *gen, int wave)
 
     s->wave_first[wave] = s->call_count;
     for (int set = 0; set < s->set_count; set++) {
-        if (rng_chance(&gen->rng, 75)) {
+        if (rng_chance(&gen->rng, 75) && !gen->plans[set].silent[wave]) {
             make_wave_of_set(gen, wave, set);
         }
+    }
+}
+
+/* The joins of a set, and its finalize: calls that each member makes in its own time. */
+static void add_partings(struct generator *gen, int set)
+{
+    struct scenario *s = gen->scenario;
+    const struct parting_plan *plan = &gen->plans[set];
+    const struct template join = { .names = { add_name(gen, set, META_JOIN) },
+        .count = 1 };
+
+    s->sets[set].join = join.names[0];
+    for (int e = 0; e < plan->epoch_count; e++) {
+        const int call = add_call(gen, plan->epochs[e].last, &join);
+
+        s->calls[call].waves = plan->epochs[e].joins;
+    }
+    if (s->finalizes) {
+        const struct template last = { .names = { add_name(gen, set, META_FINALIZE) },
+            .count = 1 };
+        const int call = add_call(gen, s->wave_count - 1, &last);
+
+        free(s->calls[call].roles);
+        s->calls[call].roles = NULL;
+        s->calls[call].waves = plan->leaves;
+    } else {
+        free(plan->leaves);
     }
 }
 
 static void make_waves(struct generator *gen)
 {
     struct scenario *s = gen->scenario;
-    const int waves = rng_range(&gen->rng, 1, s->ranks > 64 ? 3 : WAVES_MAX);
+    const int waves = rng_range(&gen->rng, 1, s->ranks > 64 ? 3 : SIM_WAVES_MAX);
 
-    s->wave_first = sim_alloc(WAVES_MAX + 2, sizeof *s->wave_first);
+    s->wave_first = sim_alloc(SIM_WAVES_MAX + 2, sizeof *s->wave_first);
     s->wave_count = waves + 1;
+    for (int set = 0; set < s->set_count; set++) {
+        parting_plan_make(&gen->plans[set], s, &s->sets[set], &gen->rng);
+    }
     for (int w = 0; w < waves; w++) {
         make_wave(gen, w);
     }
     s->wave_first[waves] = s->call_count;
-    for (int set = 0; set < s->set_count; set++) {
-        const struct template last = { .names = { add_name(gen, set, META_FINALIZE) },
-            .count = 1 };
-
-        (void)add_call(gen, waves, &last);
-    }
+    s->partings_first = s->call_count;
     s->wave_first[waves + 1] = s->call_count;
+    for (int set = 0; set < s->set_count; set++) {
+        add_partings(gen, set);
+    }
 }
 
 /* -------------------------------------------------------------- parameters */
@@ -426,6 +479,8 @@ static void choose_parameters(struct generator *gen)
     s->cancel_chance = rng_chance(rng, 35) ? rng_range(rng, 1, 4) : 0;
     s->wait_chance = rng_range(rng, 0, 100);
     s->slow_chance = rng_chance(rng, 40) ? rng_range(rng, 50, 99) : 0;
+    s->finalizes = s->mode != MODE_ABSENT || rng_chance(rng, 35);
+    s->leaves_joined = rng_chance(rng, 30);
     gen->deviations_left = s->mode == MODE_ILLEGAL || s->mode == MODE_ABSENT
             ? rng_range(rng, 1, 3)
             : 0;
@@ -457,6 +512,7 @@ void scenario_destroy(struct scenario *scenario)
     }
     for (int i = 0; i < scenario->call_count; i++) {
         free(scenario->calls[i].roles);
+        free(scenario->calls[i].waves);
     }
     free(scenario->names);
     free(scenario->items);

@@ -19,6 +19,7 @@
 
 enum {
     SIM_SETS_MAX = 6,
+    SIM_WAVES_MAX = 16,
     SIM_GROUP_MAX = 4, /* tensors of a call, without one that a deviation adds */
     SIM_DIMS = 2
 };
@@ -42,18 +43,21 @@ enum deviation {
     DEVIATION_OP,
     DEVIATION_ROOT,
     DEVIATION_SCALE,
+    DEVIATION_CLAIM, /* what they claim contradicts what others claim           */
     DEVIATION_GROUP_LESS, /* they leave the target out of the group               */
     DEVIATION_GROUP_APART, /* they submit the target by itself, in a call of its own */
     DEVIATION_GROUP_MORE, /* they add the target, which nobody else submits       */
     DEVIATION_ABSENT /* they do not make the call                            */
 };
 
-/** What a member does in a call. */
+/** What a member does in a call; from ROLE_ABSENT on it does not make it. */
 enum role {
     ROLE_NORMAL,
     ROLE_ODD,
     ROLE_ODDER,
-    ROLE_ABSENT
+    ROLE_ABSENT,
+    ROLE_JOINED, /* and waits for the others to join                             */
+    ROLE_LEFT /* has called finalize                                          */
 };
 
 /** A process set. */
@@ -62,6 +66,8 @@ struct sim_set {
     int *ranks; /* [size] world rank of each member; owned                      */
     int *nodes; /* [size] node of each member; owned                            */
     int *member_of; /* [world] member, or -1; owned                                 */
+    int join; /* its name for joins                                           */
+    bool joins; /* some members join early                                      */
 };
 
 /** A name within a set. */
@@ -71,6 +77,7 @@ struct sim_name {
     char text[32];
     struct meta meta; /* what the next call gives; dims are in `dims`         */
     int64_t dims[SIM_DIMS];
+    int phase; /* what the next call claims                             */
     bool dead; /* something of it may hang: not used again             */
 };
 
@@ -80,6 +87,7 @@ struct sim_item {
     int call;
     struct meta meta;
     int64_t dims[SIM_DIMS];
+    int phase; /* chooses its claims            */
     bool extra; /* only submitted by odd members */
 };
 
@@ -92,6 +100,8 @@ struct sim_call {
     int target; /* the item that the deviation is about                       */
     bool stray; /* submitted by some because of a deviation: may never end    */
     uint8_t *roles; /* [set size], or NULL: all normal; owned                     */
+    int *waves; /* [set size] when each member makes it, or NULL: all in
+                            `wave`; owned                                             */
     bool cancelled; /* during the run: some member asked for it                   */
 };
 
@@ -114,6 +124,9 @@ struct scenario {
     int call_count;
     int *wave_first; /* [wave_count + 1] first call of each wave */
     int wave_count;
+    int partings_first; /* first call that has waves of its own; they come last */
+    bool finalizes; /* each member calls finalize in the end, or earlier */
+    bool leaves_joined; /* a member may call finalize before its join is over */
 
     /* How the scheduler chooses: relative weights, and chances in percent. */
     int step_weight, deliver_weight, turn_weight;
@@ -131,6 +144,22 @@ bool scenario_submits(
 /** The metadata that a member in this role gives; `dims` is its storage. */
 struct meta scenario_meta(const struct scenario *scenario, const struct sim_item *item,
         enum role role, int64_t dims[SIM_DIMS]);
+/** Numbers that a member's request has room for. */
+size_t scenario_numbers(const struct scenario *scenario, const struct sim_name *name);
+/** Adds what a member claims to the metadata, behind its shape. */
+void scenario_claim(const struct scenario *scenario, const struct sim_item *item,
+        int member, struct meta *meta, int64_t *numbers);
+/** The rows that a member sends to another, and those that the other expects; or -1. */
+int64_t scenario_sent(
+        const struct scenario *scenario, const struct sim_item *item, int from, int to);
+int64_t scenario_expected(
+        const struct scenario *scenario, const struct sim_item *item, int from, int to);
+/** True when some member has this role in the call. */
+bool scenario_has_role(
+        const struct scenario *scenario, const struct sim_call *call, enum role role);
+/** True when the call ends well without those that have joined. */
+bool scenario_is_reducible(
+        const struct scenario *scenario, const struct sim_call *call);
 /** True when what a member in this role submits in the call can wait for ever. */
 bool scenario_may_hang(const struct sim_call *call, enum role role);
 const char *scenario_mode_name(enum sim_mode mode);

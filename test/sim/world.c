@@ -42,6 +42,8 @@ static void create_slots(struct world *world)
 
         world->slots[n] = sim_alloc((size_t)size, sizeof *world->slots[n]);
         for (int m = 0; m < size; m++) {
+            world->slots[n][m].numbers =
+                    sim_alloc(scenario_numbers(s, &s->names[n]), sizeof(int64_t));
             world->slots[n][m].name = n;
             world->slots[n][m].member = m;
         }
@@ -57,11 +59,14 @@ static void begin_wave(struct world *world, int rank)
     r->next = 0;
     r->order_count = 0;
     r->waits = r->wave + 1 == s->wave_count || rng_chance(&world->rng, s->wait_chance);
-    for (int c = s->wave_first[r->wave]; c < s->wave_first[r->wave + 1]; c++) {
+    for (int c = s->wave_first[r->wave]; c < s->call_count; c++) {
         const struct sim_call *call = &s->calls[c];
         const int member = s->sets[call->set].member_of[rank];
+        const int wave =
+                member >= 0 && call->waves != NULL ? call->waves[member] : call->wave;
 
-        if (member >= 0 && scenario_role(call, member) != ROLE_ABSENT) {
+        if (member >= 0 && wave == r->wave &&
+                scenario_role(call, member) < ROLE_ABSENT) {
             r->order[r->order_count++] = c;
         }
     }
@@ -110,6 +115,9 @@ void world_destroy(struct world *world)
         free(world->logs[set].entries);
     }
     for (int n = 0; n < s->name_count; n++) {
+        for (int m = 0; m < s->sets[s->names[n].set].size; m++) {
+            free(world->slots[n][m].numbers);
+        }
         free(world->slots[n]);
     }
     for (int r = 0; r < s->ranks; r++) {
@@ -167,15 +175,28 @@ static void submit_item(
         .name = name->text,
         .name_len = len,
         .hash = request_hash(name->collective, name->text, len),
-        .meta = scenario_meta(s, it, role, slot->dims),
+        .meta = scenario_meta(s, it, role, slot->numbers),
         .cookie = slot };
+    scenario_claim(s, it, slot->member, &slot->request.meta, slot->numbers);
     world->ranks[member->rank].pending++;
-    world->ranks[member->rank].awaited += oracle_awaits(world, slot) ? 1 : 0;
+    world->ranks[member->rank].awaited += oracle_allows_waiting(world, slot) ? 1 : 0;
     world_log(world, "rank %d submits %s \"%s\" in set %d, item %d", member->rank,
             meta_collective_name(name->collective), name->text, member->set, item);
     touch(world, member);
     check_event(world, member, negotiator_submit(&member->negotiator, &slot->request),
             "submit");
+}
+
+/* A rank that has joined submits nothing to the set; it may finalize. */
+static bool join_blocks(
+        const struct world *world, const struct sim_call *call, int member)
+{
+    const struct scenario *s = world->scenario;
+    const bool finalize =
+            s->names[s->items[call->first].name].collective == META_FINALIZE;
+
+    return world->slots[s->sets[call->set].join][member].pending &&
+            !(finalize && s->leaves_joined);
 }
 
 /* True when something that the member would submit is still in flight. */
@@ -227,7 +248,9 @@ bool world_step(struct world *world, int rank)
     if (r->next < r->order_count) {
         const struct sim_call *call = &s->calls[r->order[r->next]];
 
-        if (call_is_blocked(world, call, s->sets[call->set].member_of[rank])) {
+        const int member = s->sets[call->set].member_of[rank];
+
+        if (call_is_blocked(world, call, member) || join_blocks(world, call, member)) {
             return false;
         }
         r->next++;

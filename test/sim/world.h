@@ -23,6 +23,7 @@ enum check {
     CHECK_LOG, /* members have different logs                               */
     CHECK_AGREEMENT, /* ready, although a member gave something else or nothing   */
     CHECK_VERDICT, /* a submission ended as it must not, or ended twice         */
+    CHECK_ABSENT, /* the wrong members are absent, or were last                 */
     CHECK_GROUP, /* a group was torn apart                                    */
     CHECK_BATCHES, /* members plan different batches, or beyond the limits      */
     CHECK_TEXT, /* an error does not name the ranks and values               */
@@ -40,7 +41,7 @@ struct slot {
     int item;
     enum role role;
     struct request request; /* given to the negotiator                            */
-    int64_t dims[SIM_DIMS]; /* of the request                                     */
+    int64_t *numbers; /* shape and claims of the request; owned              */
 };
 
 /** A member of a set: a rank's negotiator. */
@@ -59,14 +60,18 @@ struct sim_rank {
     int next; /* in order                                                */
     bool waits; /* at the end of this wave                                 */
     int pending; /* submissions in flight                                   */
-    int awaited; /* of these, those that are certain to end                 */
+    int awaited; /* of these, those that it may wait for                    */
     int64_t skew_ns; /* of its clock                                            */
     struct sim_member *members[SIM_SETS_MAX]; /* by set; NULL: not in it         */
 };
 
-/** What the first member to see it said about a decision. */
+/** What the first member to see it said about a decision that all must see. */
 struct log_entry {
-    int item;
+    int item; /* -1: only members that are absent have seen it              */
+    int collective;
+    int64_t count;
+    tutti_dtype dtype;
+    int last; /* of a join                                                */
     tutti_status status;
     uint64_t turn;
     size_t batch;
@@ -75,15 +80,13 @@ struct log_entry {
 struct set_log {
     struct log_entry *entries; /* owned */
     int count;
-    int open_call; /* group being logged, while open_left > 0 */
-    int open_left;
 };
 
 /** How an item ended, at whichever member it ended first. */
 struct item_fate {
     bool ended;
+    bool agreed; /* ready, and what all gave was checked */
     tutti_status status;
-    int count; /* members it ended at */
 };
 
 struct world {

@@ -81,6 +81,8 @@ static void after_announcement(tutti *t, struct checks *c, int by)
         EXPECT_OK(c, begin_sum(t, "cancelled", &value, &request));
     }
     EXPECT_STATUS(c, TUTTI_ERR_CANCELLED, tutti_wait(t, &request, TUTTI_FOREVER));
+    checks_list(c, by == 0 ? 0 : -1, "cancelled after its announcement",
+            TUTTI_ERR_CANCELLED, tutti_last_error());
     job_same_text(c, t, "message", tutti_last_error());
     EXPECT(c, value == 5);
 }

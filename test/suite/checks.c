@@ -52,6 +52,37 @@ bool checks_expect_status(struct checks *c, tutti_status want, tutti_status got,
     return got == want;
 }
 
+void checks_list(const struct checks *c, int by, const char *input, tutti_status status,
+        const char *message)
+{
+    char text[1024];
+    size_t n = 0;
+
+    if (!c->list || c->rank != by) {
+        return;
+    }
+    /* A row of Markdown: a bar within a cell is escaped. */
+    for (const char *from = message; *from != '\0' && n + 2 < sizeof text; from++) {
+        if (*from == '|') {
+            text[n++] = '\\';
+        }
+        text[n++] = *from;
+    }
+    text[n] = '\0';
+    printf("| %s | %s | `%s` | %s |\n", or_empty(c->topic), input,
+            tutti_status_name(status), text);
+}
+
+void checks_refused(
+        struct checks *c, const char *input, tutti_status want, tutti_status got)
+{
+    if (!EXPECT_STATUS(c, want, got)) {
+        (void)fprintf(stderr, "(of: %s)\n", input);
+    }
+    EXPECT(c, tutti_last_error()[0] != '\0');
+    checks_list(c, 0, input, got, tutti_last_error());
+}
+
 static void put(const char *text)
 {
     /* Nothing can be done about a broken stderr. */

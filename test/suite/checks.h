@@ -46,6 +46,17 @@ bool checks_expect_status(struct checks *c, tutti_status want, tutti_status got,
 /** The call succeeds. */
 #define EXPECT_OK(c, call) EXPECT_STATUS(c, TUTTI_OK, call)
 
+/**
+ * With --list: rank `by` prints a row of the list of messages (docs/reference/errors.md).
+ * @param input  what provoked it
+ */
+void checks_list(const struct checks *c, int by, const char *input, tutti_status status,
+        const char *message);
+
+/** Checks that a call of all ranks was refused with words, and lists these. */
+void checks_refused(
+        struct checks *c, const char *input, tutti_status want, tutti_status got);
+
 /** Prints what each of n ranks does; async-signal-safe. */
 void checks_report_hang(struct checks *const *ranks, int n);
 

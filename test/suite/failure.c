@@ -48,6 +48,8 @@ static void later_calls(tutti *t, struct checks *c, int culprit)
             tutti_allreduce(
                     t, "later", &value, &value, 1, TUTTI_INT32, TUTTI_SUM, NULL));
     check_cause(c, tutti_last_error(), culprit);
+    checks_list(c, culprit == 0 ? 0 : -1, "after tutti_abort()",
+            TUTTI_ERR_CONTEXT_FAILED, tutti_last_error());
     EXPECT_STATUS(c, TUTTI_ERR_CONTEXT_FAILED,
             tutti_barrier_async(t, "later", NULL, &request));
     EXPECT(c, request == TUTTI_REQUEST_NULL);

@@ -72,29 +72,13 @@ static void verify(struct checks *c, struct gradient *g)
     buffer_fini(&g->data);
 }
 
-/* A permutation that differs between ranks and waves. */
-static void shuffle(int *order, int rank, int wave)
-{
-    for (int i = 0; i < TENSORS; i++) {
-        order[i] = i;
-    }
-    for (int i = TENSORS - 1; i > 0; i--) {
-        const int k = (int)(pattern_mix((uint64_t)(100 * rank + wave), (uint64_t)i) %
-                (uint64_t)(i + 1));
-        const int other = order[k];
-
-        order[k] = order[i];
-        order[i] = other;
-    }
-}
-
 static void run_wave(tutti *t, struct checks *c, int wave)
 {
     struct gradient *gradients = must_alloc(TENSORS, sizeof *gradients);
     tutti_request *requests = must_alloc(TENSORS, sizeof *requests);
     int order[TENSORS];
 
-    shuffle(order, c->rank, wave);
+    pattern_shuffle(order, TENSORS, (uint64_t)(100 * c->rank + wave));
     for (int i = 0; i < TENSORS; i++) {
         choose(&gradients[order[i]], order[i], wave);
         submit(t, c, &gradients[order[i]], order[i]);

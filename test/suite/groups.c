@@ -111,6 +111,45 @@ static void all_or_nothing(tutti *t, struct checks *c, struct members *m)
     }
 }
 
+/*
+ * A member whose name is in flight already, behind members that are good: none of them is
+ * submitted.
+ */
+static void duplicate_member(tutti *t, struct checks *c, struct members *m)
+{
+    const bool late = c->rank == c->size - 1;
+    tutti_stats before = { .size = sizeof before };
+    tutti_stats after = { .size = sizeof after };
+    tutti_request pending = TUTTI_REQUEST_NULL;
+
+    checks_step(c, "duplicate member");
+    fill(c, m);
+    if (!late) {
+        EXPECT_OK(c, add(t, m, 2, 1000));
+        pending = m->requests[2];
+        EXPECT_OK(c, tutti_stats_get(t, &before));
+        EXPECT_OK(c, tutti_group_begin(t));
+        EXPECT_OK(c, add(t, m, 0, 1000));
+        EXPECT_OK(c, add(t, m, 1, 1000));
+        EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE, add(t, m, 2, 1000));
+        EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE, tutti_group_end(t));
+        EXPECT_OK(c, tutti_stats_get(t, &after));
+        EXPECT(c, before.submitted == after.submitted);
+        m->requests[2] = pending;
+    }
+    job_meet(c);
+    if (late) {
+        EXPECT_OK(c, add(t, m, 2, 1000));
+    }
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(c, add(t, m, i, 1000));
+    }
+    EXPECT_OK(c, tutti_wait_all(t, 3, m->requests, TUTTI_FOREVER, NULL));
+    for (int i = 0; i < 3; i++) {
+        EXPECT(c, is_sum(c, m, i));
+    }
+}
+
 static void misuse(tutti *t, struct checks *c, struct members *m)
 {
     const int only[] = { 0 };
@@ -119,15 +158,21 @@ static void misuse(tutti *t, struct checks *c, struct members *m)
 
     checks_step(c, "misuse");
     fill(c, m);
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_group_end(t));
+    checks_refused(
+            c, "group_end without a group", TUTTI_ERR_INVALID, tutti_group_end(t));
     EXPECT_OK(c, tutti_group_begin(t));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_group_begin(t));
+    checks_refused(c, "group within a group", TUTTI_ERR_INVALID, tutti_group_begin(t));
     EXPECT_OK(c, add(t, m, 0, 1000));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait(t, &m->requests[0], 0));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_test(t, &m->requests[0]));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait_all(t, 1, &nothing, 0, NULL));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_barrier(t, "blocking", NULL));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, only, 1, &set));
+    checks_refused(c, "wait within a group", TUTTI_ERR_INVALID,
+            tutti_wait(t, &m->requests[0], 0));
+    checks_refused(c, "test within a group", TUTTI_ERR_INVALID,
+            tutti_test(t, &m->requests[0]));
+    checks_refused(c, "wait_all within a group", TUTTI_ERR_INVALID,
+            tutti_wait_all(t, 1, &nothing, 0, NULL));
+    checks_refused(c, "blocking call within a group", TUTTI_ERR_INVALID,
+            tutti_barrier(t, "blocking", NULL));
+    checks_refused(c, "process set within a group", TUTTI_ERR_INVALID,
+            tutti_process_set_create(t, only, 1, &set));
     /* None of these was a member: the group still goes. */
     EXPECT_OK(c, tutti_group_end(t));
     EXPECT_OK(c, tutti_wait(t, &m->requests[0], TUTTI_FOREVER));
@@ -204,6 +249,7 @@ void suite_groups(tutti *t, struct checks *c)
     misuse(t, c, &members);
     two_sets(t, c, &members);
     if (c->size > 1) {
+        duplicate_member(t, c, &members);
         different_members(t, c, &members);
     }
 }

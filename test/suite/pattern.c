@@ -144,3 +144,17 @@ void pattern_expect(const struct pattern *pattern, int n, struct scales scales,
     pattern_expect_of(pattern, ranks, n, scales, data, count);
     free(ranks);
 }
+
+void pattern_shuffle(int *order, int n, uint64_t seed)
+{
+    for (int i = 0; i < n; i++) {
+        order[i] = i;
+    }
+    for (int i = n - 1; i > 0; i--) {
+        const int k = (int)(pattern_mix(seed, (uint64_t)i) % (uint64_t)(i + 1));
+        const int other = order[k];
+
+        order[k] = order[i];
+        order[i] = other;
+    }
+}

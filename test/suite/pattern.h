@@ -41,4 +41,7 @@ void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
 /** A well mixed number for anything that shall look random and be repeatable. */
 uint64_t pattern_mix(uint64_t a, uint64_t b);
 
+/** A permutation of 0 to n - 1. */
+void pattern_shuffle(int *order, int n, uint64_t seed);
+
 #endif

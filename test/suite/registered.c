@@ -45,8 +45,9 @@ static void by_id_and_by_name(tutti *t, struct checks *c)
         EXPECT(c, sums[0] == c->size * (c->size + 1) / 2 && sums[1] == i * c->size);
     }
     EXPECT_OK(c, tutti_tensor_unregister(t, tensor));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_unregister(t, tensor));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID,
+    checks_refused(c, "unregistered twice", TUTTI_ERR_INVALID,
+            tutti_tensor_unregister(t, tensor));
+    checks_refused(c, "submitted after it was unregistered", TUTTI_ERR_INVALID,
             tutti_submit(t, tensor, NULL, NULL, NULL, NULL, &(tutti_request){ 0 }));
 }
 
@@ -105,26 +106,34 @@ static void misuse(tutti *t, struct checks *c)
 
     checks_step(c, "misuse");
     EXPECT_OK(c, tutti_tensor_register(t, &desc, &tensor));
-    EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE, tutti_tensor_register(t, &desc, &second));
+    checks_refused(c, "registered twice", TUTTI_ERR_DUPLICATE,
+            tutti_tensor_register(t, &desc, &second));
     desc.name = "";
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_register(t, &desc, &second));
+    checks_refused(c, "registered without a name", TUTTI_ERR_INVALID,
+            tutti_tensor_register(t, &desc, &second));
     desc = sum_of("misused too", -1);
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_register(t, &desc, &second));
+    checks_refused(c, "registered with -1 elements", TUTTI_ERR_INVALID,
+            tutti_tensor_register(t, &desc, &second));
     desc = sum_of("misused too", 1);
     desc.size = 0;
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_register(t, &desc, &second));
+    checks_refused(c, "description of size 0", TUTTI_ERR_INVALID,
+            tutti_tensor_register(t, &desc, &second));
     desc = sum_of("misused too", 1);
     desc.collective = (tutti_collective)9;
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_register(t, &desc, &second));
+    checks_refused(c, "unknown collective", TUTTI_ERR_INVALID,
+            tutti_tensor_register(t, &desc, &second));
     desc = sum_of("misused too", 1);
     desc.dtype = TUTTI_BOOL;
-    EXPECT_STATUS(c, TUTTI_ERR_UNSUPPORTED, tutti_tensor_register(t, &desc, &second));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_register(t, NULL, &second));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_register(t, &desc, NULL));
+    checks_refused(c, "registered sum of bool", TUTTI_ERR_UNSUPPORTED,
+            tutti_tensor_register(t, &desc, &second));
+    checks_refused(c, "description NULL", TUTTI_ERR_INVALID,
+            tutti_tensor_register(t, NULL, &second));
+    checks_refused(
+            c, "handle NULL", TUTTI_ERR_INVALID, tutti_tensor_register(t, &desc, NULL));
     EXPECT(c, second == 77);
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID,
+    checks_refused(c, "registered tensor from NULL", TUTTI_ERR_INVALID,
             tutti_submit(t, tensor, NULL, &value, NULL, NULL, &request));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID,
+    checks_refused(c, "registered, request NULL and no callback", TUTTI_ERR_INVALID,
             tutti_submit(t, tensor, &value, &value, NULL, NULL, NULL));
     EXPECT_OK(c, tutti_submit(t, tensor, &value, &value, NULL, NULL, &request));
     EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));

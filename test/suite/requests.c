@@ -45,9 +45,11 @@ static void unknown_handles(tutti *t, struct checks *c)
         EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait(t, &request, TUTTI_FOREVER));
         EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_test(t, &request));
         EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_cancel(t, request));
+        checks_list(c, i == 1 ? 0 : -1, "cancelling an unknown request",
+                TUTTI_ERR_INVALID, tutti_last_error());
         EXPECT(c, request == made_up[i]);
     }
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait(t, NULL, 0));
+    checks_refused(c, "waiting for NULL", TUTTI_ERR_INVALID, tutti_wait(t, NULL, 0));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_test(t, NULL));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait_all(t, 1, NULL, 0, NULL));
     EXPECT_OK(c, tutti_wait_all(t, 0, NULL, 0, NULL));

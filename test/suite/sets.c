@@ -179,15 +179,23 @@ static void refused_creations(tutti *t, struct checks *c)
     int rank = -2;
 
     checks_step(c, "refused");
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, good, 0, &set));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, NULL, 1, &set));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, good, 1, NULL));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, twice, 2, &set));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, outside, 1, &set));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_create(t, negative, 1, &set));
+    checks_refused(c, "process set of 0 ranks", TUTTI_ERR_INVALID,
+            tutti_process_set_create(t, good, 0, &set));
+    checks_refused(c, "process set of ranks NULL", TUTTI_ERR_INVALID,
+            tutti_process_set_create(t, NULL, 1, &set));
+    checks_refused(c, "process set into NULL", TUTTI_ERR_INVALID,
+            tutti_process_set_create(t, good, 1, NULL));
+    checks_refused(c, "process set with a rank twice", TUTTI_ERR_INVALID,
+            tutti_process_set_create(t, twice, 2, &set));
+    checks_refused(c, "process set with a rank that is not there", TUTTI_ERR_INVALID,
+            tutti_process_set_create(t, outside, 1, &set));
+    checks_refused(c, "process set with rank -1", TUTTI_ERR_INVALID,
+            tutti_process_set_create(t, negative, 1, &set));
     EXPECT(c, set == 77);
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_destroy(t, TUTTI_WORLD));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_destroy(t, 987654));
+    checks_refused(c, "removal of the world", TUTTI_ERR_INVALID,
+            tutti_process_set_destroy(t, TUTTI_WORLD));
+    checks_refused(c, "removal of an unknown set", TUTTI_ERR_INVALID,
+            tutti_process_set_destroy(t, 987654));
     EXPECT_OK(c, tutti_process_set_info(t, TUTTI_WORLD, &size, &rank));
     EXPECT(c, size == c->size && rank == c->rank);
 }

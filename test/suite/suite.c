@@ -14,6 +14,16 @@ struct topic {
 
 static const struct topic topics[] = {
     { "values", suite_values },
+    { "collectives", suite_collectives },
+    { "rows", suite_rows },
+    { "claims", suite_claims },
+    { "join", suite_join },
+    { "many_sets", suite_many_sets },
+    { "ends", suite_ends },
+    { "leaving", suite_leaving },
+    { "programs", suite_programs },
+    { "bad_rows", suite_bad_rows },
+    { "row_mismatches", suite_row_mismatches },
     { "moves", suite_moves },
     { "fusion", suite_fusion },
     { "threads", suite_threads },

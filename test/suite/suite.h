@@ -16,6 +16,16 @@
 typedef void (*suite_topic)(tutti *t, struct checks *c);
 
 void suite_values(tutti *t, struct checks *c);
+void suite_collectives(tutti *t, struct checks *c);
+void suite_rows(tutti *t, struct checks *c);
+void suite_claims(tutti *t, struct checks *c);
+void suite_join(tutti *t, struct checks *c);
+void suite_many_sets(tutti *t, struct checks *c);
+void suite_ends(tutti *t, struct checks *c);
+void suite_leaving(tutti *t, struct checks *c);
+void suite_programs(tutti *t, struct checks *c);
+void suite_bad_rows(tutti *t, struct checks *c);
+void suite_row_mismatches(tutti *t, struct checks *c);
 void suite_moves(tutti *t, struct checks *c);
 void suite_fusion(tutti *t, struct checks *c);
 void suite_threads(tutti *t, struct checks *c);

@@ -86,6 +86,7 @@ static void test_the_defaults_are_those_of_the_table(void **state)
     assert_true(config->background_thread);
     assert_int_equal(config->inflight, 4);
     assert_int_equal(config->gather_bytes, 16384);
+    assert_int_equal(config->kernels, CONFIG_KERNELS_AUTO);
     assert_true(config->stall_warning_s == 60);
     assert_int_equal(config->backend, CONFIG_BACKEND_AUTO);
     assert_string_equal(config->host_id, "");

@@ -38,7 +38,7 @@ static void test_only_members_are_valid(void **state)
         assert_int_equal(status_is_valid(number), number >= -15 && number <= 1);
         assert_int_equal(dtype_is_valid(number), number >= 0 && number <= 14);
         assert_int_equal(reduce_op_is_valid(number), number >= 0 && number <= 4);
-        assert_int_equal(collective_is_valid(number), number >= 0 && number <= 2);
+        assert_int_equal(collective_is_valid(number), number >= 0 && number <= 8);
     }
     /* Numbers that become members when cut to an int. */
     assert_false(status_is_valid(INT64_C(1) << 32));
@@ -100,7 +100,7 @@ static void test_operations_have_names(void **state)
     assert_string_equal(tutti_reduce_name((tutti_reduce_op)5), "unknown reduction");
     assert_string_equal(tutti_collective_name(TUTTI_BROADCAST), "broadcast");
     assert_string_equal(
-            tutti_collective_name((tutti_collective)3), "unknown collective");
+            tutti_collective_name((tutti_collective)9), "unknown collective");
 }
 
 static void test_the_version_is_that_of_the_header(void **state)

@@ -73,6 +73,37 @@ static void test_defaults_of_a_sweep(void **state)
     assert_int_equal(parse_good("broadcast").collective, TUTTI_BROADCAST);
 }
 
+static void test_every_collective_is_a_sweep_and_a_choice(void **state)
+{
+    static const struct {
+        const char *name;
+        tutti_collective collective;
+    } rows[] = {
+        { "allreduce", TUTTI_ALLREDUCE },
+        { "broadcast", TUTTI_BROADCAST },
+        { "reduce", TUTTI_REDUCE },
+        { "reducescatter", TUTTI_REDUCESCATTER },
+        { "allgather", TUTTI_ALLGATHER },
+        { "alltoall", TUTTI_ALLTOALL },
+        { "gather", TUTTI_GATHER },
+        { "scatter", TUTTI_SCATTER },
+    };
+    char line[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bench_arguments sweep = parse_good(rows[i].name);
+
+        assert_int_equal(sweep.collective, rows[i].collective);
+        assert_int_equal(sweep.max_bytes, 32 << 20);
+        assert_string_equal(
+                bench_command_name((enum bench_command)sweep.command), rows[i].name);
+        assert_string_equal(bench_collective_name(rows[i].collective), rows[i].name);
+        (void)snprintf(line, sizeof line, "latency --collective %s", rows[i].name);
+        assert_int_equal(parse_good(line).collective, rows[i].collective);
+    }
+}
+
 static void test_letters_of_nccl_tests(void **state)
 {
     struct bench_arguments arguments =
@@ -136,6 +167,8 @@ static void test_named_options(void **state)
     assert_string_equal(arguments.json, "out.json");
     assert_string_equal(parse_good("workload all --compare mpi-tuned").name, "all");
     assert_true(parse_good("idle --seconds 0.5").seconds == 0.5);
+    assert_string_equal(parse_good("steady -n 7").name, "small1000");
+    assert_int_equal(parse_good("steady --memory arena").memory, BENCH_ARENA);
 }
 
 static void test_help_and_version_win(void **state)
@@ -180,6 +213,21 @@ static void test_bad_arguments_are_named(void **state)
         { "allreduce --compare mpi -o avg", "average of float32" },
         { "allreduce --compare mpi -d half", "sum of float16" },
         { "allreduce --compare mpi --rounds 4", "at least 5, not 4" },
+        { "allreduce --compare mpi,nccl",
+                "'nccl' is not one of mpi, mpi-tuned, limit" },
+        { "allreduce --compare mpi,", "'' is not one of" },
+        { "allreduce --compare mpi,mpi-tuned", "two jobs" },
+        { "allreduce --compare limit,mpi -d half", "sum of float16" },
+        { "allreduce --compare limit --rounds 4", "at least 5, not 4" },
+        { "broadcast --compare mpi,limit", "not of broadcast" },
+        { "latency --collective gather --compare limit", "not of gather" },
+        { "steady -e 4", "'-e' is not an option of steady" },
+        { "steady --compare mpi", "not an option of steady" },
+        { "steady --workload all", "'all'" },
+        { "reduce -d bool", "sum of bool" },
+        { "reduce --compare mpi -r 1", "--root 1" },
+        { "reducescatter --compare mpi -d half", "sum of float16" },
+        { "latency --collective barrier", "'barrier' is not one of allreduce" },
         { "workload", "needs a name" },
         { "workload frob", "'frob'" },
     };
@@ -194,16 +242,38 @@ static void test_broadcast_can_move_what_cannot_be_summed(void **state)
 {
     (void)state;
     assert_int_equal(parse_good("broadcast -d bool --compare mpi").dtype, TUTTI_BOOL);
+    assert_int_equal(parse_good("alltoall -d float8_e4m3 --compare mpi").dtype,
+            TUTTI_FLOAT8_E4M3);
+}
+
+static void test_comparisons_are_a_list(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_good("allreduce").compare, 0);
+    assert_int_equal(parse_good("latency --compare mpi").compare, BENCH_WITH_MPI);
+    assert_int_equal(parse_good("workload gpt2 --compare limit,mpi").compare,
+            BENCH_WITH_MPI | BENCH_WITH_LIMIT);
+    assert_int_equal(parse_good("allreduce --compare=mpi-tuned,limit").compare,
+            BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT);
+    /* only MPI cannot do it */
+    assert_int_equal(
+            parse_good("allreduce -d half -o avg --compare limit").op, TUTTI_AVERAGE);
 }
 
 static void test_names_of_choices(void **state)
 {
+    char text[BENCH_COMPARE_TEXT_MAX];
+
     (void)state;
     assert_string_equal(bench_dtype_name(TUTTI_FLOAT16), "float16");
     assert_string_equal(bench_redop_name(TUTTI_ALLREDUCE, TUTTI_AVERAGE), "average");
     assert_string_equal(bench_redop_name(TUTTI_BROADCAST, TUTTI_SUM), "none");
-    assert_string_equal(bench_compare_name(BENCH_COMPARE_MPI_TUNED), "mpi-tuned");
-    assert_null(bench_compare_name(BENCH_COMPARE_NONE));
+    assert_string_equal(bench_redop_name(TUTTI_REDUCE, TUTTI_MAX), "max");
+    assert_string_equal(bench_redop_name(TUTTI_ALLTOALL, TUTTI_SUM), "none");
+    bench_compare_text(BENCH_WITH_LIMIT | BENCH_WITH_MPI_TUNED, text);
+    assert_string_equal(text, "mpi-tuned,limit");
+    bench_compare_text(0, text);
+    assert_string_equal(text, "");
     assert_string_equal(bench_memory_name(BENCH_ARENA), "arena");
     assert_string_equal(bench_command_name(BENCH_OVERLAP), "overlap");
 }
@@ -216,11 +286,13 @@ static void test_help_lists_every_option_once(void **state)
 #define INT(letter, name, ...) "--" name " ",
 #define REAL(letter, name, ...) "--" name " ",
 #define CHOICE(letter, name, ...) "--" name " ",
+#define CHOICES(letter, name, ...) "--" name " ",
 #define TEXT(letter, name, ...) "--" name " ",
 #define FLAG(letter, name, ...) "--" name " ",
 #include "bench/core/arguments.def"
 #undef FLAG
 #undef TEXT
+#undef CHOICES
 #undef CHOICE
 #undef REAL
 #undef INT
@@ -248,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_of_a_sweep),
+        cmocka_unit_test(test_every_collective_is_a_sweep_and_a_choice),
         cmocka_unit_test(test_letters_of_nccl_tests),
         cmocka_unit_test(test_ways_to_give_a_value),
         cmocka_unit_test(test_bytes_is_both_ends),
@@ -256,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_help_and_version_win),
         cmocka_unit_test(test_bad_arguments_are_named),
         cmocka_unit_test(test_broadcast_can_move_what_cannot_be_summed),
+        cmocka_unit_test(test_comparisons_are_a_list),
         cmocka_unit_test(test_names_of_choices),
         cmocka_unit_test(test_help_lists_every_option_once),
     };

@@ -137,13 +137,21 @@ static void test_columns_show_the_comparison(void **state)
     char *text;
 
     (void)state;
-    row.compared = true;
-    row.mpi_us = 25;
-    row.ratio = 0.5;
-    row.ratio_min = 0.45;
-    row.ratio_max = 0.75;
+    row.limit = (struct bench_compared){
+        .measured = true, .time_us = 10, .ratio = 1.25, .ratio_min = 1.5, .ratio_max = 2
+    };
     text = row_text(&row);
-    assert_non_null(strstr(text, "25.00    0.50    (0.45..0.75)\n"));
+    assert_non_null(strstr(text, " 0      10.00    1.25    (1.50..2.00)\n"));
+    free(text);
+    row.mpi = (struct bench_compared){ .measured = true,
+        .time_us = 25,
+        .ratio = 0.5,
+        .ratio_min = 0.45,
+        .ratio_max = 0.75 };
+    text = row_text(&row);
+    assert_non_null(strstr(text,
+            " 0      25.00    0.50    (0.45..0.75)      10.00    1.25    "
+            "(1.50..2.00)\n"));
     free(text);
 }
 

@@ -150,6 +150,41 @@ static void test_broadcast_expects_the_roots_input(void **state)
     assert_memory_not_equal(other.input, other.expected, PERIOD);
 }
 
+static void test_all_reductions_expect_the_same(void **state)
+{
+    static const tutti_collective others[] = { TUTTI_REDUCE, TUTTI_REDUCESCATTER };
+    struct bench_operation operation = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .op = TUTTI_PRODUCT
+    };
+    struct bench_pattern all;
+    struct bench_pattern other;
+
+    (void)state;
+    bench_pattern_init(&all, &operation, 1, 3);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        operation.collective = others[i];
+        bench_pattern_init(&other, &operation, 1, 3);
+        assert_memory_equal(&all, &other, sizeof all);
+    }
+}
+
+static void test_any_ranks_input_can_be_expected(void **state)
+{
+    struct bench_operation operation = { .collective = TUTTI_ALLGATHER,
+        .dtype = TUTTI_INT16 };
+    struct bench_pattern mine;
+
+    (void)state;
+    bench_pattern_init(&mine, &operation, 0, 4);
+    for (int source = 0; source < 4; source++) {
+        struct bench_pattern theirs;
+
+        bench_pattern_init(&theirs, &operation, source, 4);
+        bench_pattern_expect_input_of(&mine, &operation, source, 4);
+        assert_memory_equal(mine.expected, theirs.input, 2 * PERIOD);
+    }
+}
+
 static void test_invalid_operations(void **state)
 {
     struct bench_operation sum = { .collective = TUTTI_ALLREDUCE, .op = TUTTI_SUM };
@@ -158,6 +193,8 @@ static void test_invalid_operations(void **state)
     sum.dtype = TUTTI_BOOL;
     assert_false(bench_operation_is_valid(&sum));
     sum.dtype = TUTTI_FLOAT8_E5M2;
+    assert_false(bench_operation_is_valid(&sum));
+    sum.collective = TUTTI_REDUCESCATTER;
     assert_false(bench_operation_is_valid(&sum));
     sum.collective = TUTTI_BROADCAST;
     assert_true(bench_operation_is_valid(&sum));
@@ -231,6 +268,8 @@ int main(void)
         cmocka_unit_test(test_expected_is_the_exact_reduction_of_the_inputs),
         cmocka_unit_test(test_inputs_differ_between_ranks),
         cmocka_unit_test(test_broadcast_expects_the_roots_input),
+        cmocka_unit_test(test_all_reductions_expect_the_same),
+        cmocka_unit_test(test_any_ranks_input_can_be_expected),
         cmocka_unit_test(test_invalid_operations),
         cmocka_unit_test(test_fill_is_right_for_any_length_and_phase),
         cmocka_unit_test(test_every_wrong_element_is_counted),

@@ -130,6 +130,12 @@ static void test_bandwidths(void **state)
     assert_true(bench_algorithm_bandwidth(2000, 0) == 0);
     assert_true(bench_bus_factor(TUTTI_ALLREDUCE, 4) == 1.5);
     assert_true(bench_bus_factor(TUTTI_BROADCAST, 4) == 1);
+    assert_true(bench_bus_factor(TUTTI_REDUCE, 4) == 1);
+    assert_true(bench_bus_factor(TUTTI_REDUCESCATTER, 4) == 0.75);
+    assert_true(bench_bus_factor(TUTTI_ALLGATHER, 4) == 0.75);
+    assert_true(bench_bus_factor(TUTTI_ALLTOALL, 4) == 0.75);
+    assert_true(bench_bus_factor(TUTTI_GATHER, 4) == 0.75);
+    assert_true(bench_bus_factor(TUTTI_SCATTER, 4) == 0.75);
 }
 
 static void test_arithmetic_stays_finite_and_converges(void **state)

@@ -140,6 +140,25 @@ static void test_tensors_without_layer_stand_alone(void **state)
     bench_workload_fini(&workload);
 }
 
+static void test_padding_makes_equal_parts(void **state)
+{
+    struct bench_workload workload;
+    uint64_t sum = 0;
+
+    (void)state;
+    assert_true(bench_workload_init(&workload, "resnet50"));
+    bench_workload_pad(&workload, TUTTI_ALLREDUCE, 7);
+    assert_int_equal(workload.elements, 25557032);
+    bench_workload_pad(&workload, TUTTI_REDUCESCATTER, 7);
+    for (size_t i = 0; i < workload.count; i++) {
+        assert_int_equal(workload.tensors[i].count % 7, 0);
+        sum += workload.tensors[i].count;
+    }
+    assert_int_equal(workload.elements, sum);
+    assert_in_range(sum, 25557032, 25557032 + 6 * workload.count);
+    bench_workload_fini(&workload);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_names_are_distinct_and_whole),
         cmocka_unit_test(test_unknown_name_is_refused),
         cmocka_unit_test(test_uniform_tensors),
+        cmocka_unit_test(test_padding_makes_equal_parts),
         cmocka_unit_test(test_layers_come_from_the_back),
         cmocka_unit_test(test_tensors_without_layer_stand_alone),
     };

@@ -71,6 +71,17 @@ struct request scene_request(const char *name, int64_t count)
         .cookie = cookie.any };
 }
 
+struct request scene_parting(int collective)
+{
+    struct request request =
+            scene_request(collective == META_JOIN ? "join" : "finalize", 0);
+
+    request.collective = collective;
+    request.hash = request_hash(collective, request.name, request.name_len);
+    request.meta = (struct meta){ .prescale = 1, .postscale = 1 };
+    return request;
+}
+
 tutti_status scene_submit(struct scene *scene, int rank, const struct request *request)
 {
     return negotiator_submit(&scene->ranks[rank], request);
@@ -101,9 +112,14 @@ static void take_outcomes(struct scene *scene, int rank)
     for (size_t i = 0; i < n->outcome_count; i++) {
         struct scene_end *end = &scene->ends[scene->end_count++ % SCENE_ENDS_MAX];
 
-        *end = (struct scene_end){
-            .rank = rank, .name = n->outcomes[i].cookie, .turn = n->outcomes[i].turn
-        };
+        *end = (struct scene_end){ .rank = rank,
+            .name = n->outcomes[i].cookie != NULL ? n->outcomes[i].cookie : "without",
+            .turn = n->outcomes[i].turn,
+            .count = n->outcomes[i].meta.count,
+            .last = n->outcomes[i].last };
+        for (int m = 0; m < scene->size && n->outcomes[i].absent != NULL; m++) {
+            end->absent |= bitset_has(n->outcomes[i].absent, m) ? 1U << m : 0;
+        }
         if (n->outcomes[i].error != NULL) {
             end->status = n->outcomes[i].error->status;
             memcpy(end->text, n->outcomes[i].error->text, sizeof end->text);

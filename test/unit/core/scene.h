@@ -22,7 +22,10 @@ struct scene_message {
 /** A submission that ended. */
 struct scene_end {
     int rank;
-    const char *name; /* the request's cookie */
+    const char *name; /* the request's cookie, or "without" this rank */
+    unsigned absent; /* set ranks, as bits                          */
+    int last; /* of a join                                   */
+    int64_t count; /* where it is without this rank               */
     tutti_status status;
     uint64_t turn;
     char text[ERROR_TEXT_MAX];
@@ -45,6 +48,8 @@ void scene_fini(struct scene *scene);
 
 /** An allreduce of `count` float32 under a literal name, which must outlive it. */
 struct request scene_request(const char *name, int64_t count);
+/** A join or a finalize. */
+struct request scene_parting(int collective);
 /** Submits at one rank; no flush. */
 tutti_status scene_submit(struct scene *scene, int rank, const struct request *request);
 /** Flushes a rank and takes its actions and outcomes. */

@@ -10,6 +10,7 @@
 
 static const int64_t shape[] = { 4, -1, INT64_C(5000000000) };
 static const int64_t other_shape[] = { 4, -1, 7 };
+static const int64_t with_parts[] = { 4, -1, INT64_C(5000000000), 8, 9 };
 
 static struct meta sample(void)
 {
@@ -59,16 +60,26 @@ static struct meta variation(int which)
         meta.ndim = 0;
         meta.dims = NULL;
         break;
-    default:
+    case 9:
         meta.group = 0;
         meta.group_size = 0;
+        break;
+    case 10:
+        meta.form = META_LISTED;
+        break;
+    case 11:
+        meta.row_count = 6;
+        break;
+    default:
+        meta.part_count = 2;
+        meta.dims = with_parts;
         break;
     }
     return meta;
 }
 
 enum {
-    VARIATIONS = 10
+    VARIATIONS = 13
 };
 
 static void test_any_difference_makes_metadata_unequal(void **state)
@@ -100,19 +111,22 @@ static void test_scale_factors_of_both_zeros_are_equal(void **state)
 static void test_a_difference_is_told_in_words(void **state)
 {
     static const char *const expected[VARIATIONS][3] = {
-        { "dtype", "bfloat16", "float16" },
-        { "shape", "[4, -1, 5000000000]", "[4, -1, 7]" },
-        { "count", "3000000000", "3000000001" },
-        { "reduction", "average", "max" },
-        { "root", "3", "0" },
-        { "scale factors", "prescale 0.10000000000000001, postscale -2",
+        { "dtype differs", "bfloat16", "float16" },
+        { "shape differs", "[4, *, 5000000000]", "[4, *, 7]" },
+        { "count differs", "3000000000", "3000000001" },
+        { "reduction differs", "average", "max" },
+        { "root differs", "3", "0" },
+        { "scale factors differ", "prescale 0.10000000000000001, postscale -2",
                 "prescale 0.10000009999999999, postscale -2" },
-        { "scale factors", "prescale 0.10000000000000001, postscale -2",
+        { "scale factors differ", "prescale 0.10000000000000001, postscale -2",
                 "prescale 0.10000000000000001, postscale 2" },
-        { "group", "one of 7 members (fedcba9876543210)",
+        { "group differs", "one of 7 members (fedcba9876543210)",
                 "one of 7 members (fedcba9876543211)" },
-        { "shape", "[4, -1, 5000000000]", "none" },
-        { "group", "one of 7 members (fedcba9876543210)", "none" },
+        { "shape differs", "[4, *, 5000000000]", "none" },
+        { "group differs", "one of 7 members (fedcba9876543210)", "none" },
+        { "form differs", "equal parts", "listed rows" },
+        { "row_count differs", "0", "6" },
+        { "rows_of differs", "none", "[8, 9]" },
     };
     const struct meta a = sample();
     char text_a[160];
@@ -138,8 +152,8 @@ static void test_a_long_shape_is_cut_to_the_room(void **state)
 
     (void)state;
     (void)meta_difference(&a, &b, text_a, text_b, sizeof text_a);
-    assert_string_equal(text_a, "[4, -1,");
-    assert_string_equal(text_b, "[4, -1,");
+    assert_string_equal(text_a, "[4, *, ");
+    assert_string_equal(text_b, "[4, *, ");
 }
 
 static void test_a_copy_owns_its_shape(void **state)
@@ -194,6 +208,24 @@ static void test_the_wire_keeps_everything(void **state)
     }
 }
 
+static void test_claims_travel_and_are_compared_apart(void **state)
+{
+    struct meta a = sample();
+    struct meta b = sample();
+    struct meta back;
+    int64_t *dims = NULL;
+
+    (void)state;
+    a.claim_count = 2;
+    a.dims = with_parts;
+    assert_true(meta_equal(&a, &b));
+    assert_false(meta_claims_equal(&a, &b));
+    assert_int_equal(round_trip(&a, &back, &dims), TUTTI_OK);
+    assert_true(meta_claims_equal(&a, &back));
+    assert_int_equal(meta_claims(&back)[1], 9);
+    mem_free(dims);
+}
+
 static void test_nonsense_from_the_wire_is_refused(void **state)
 {
     struct meta bad[4] = { sample(), sample(), sample(), sample() };
@@ -242,8 +274,10 @@ static void test_a_shape_longer_than_the_message_allocates_nothing(void **state)
     (void)state;
     meta.ndim = 0;
     meta_put(&out, &meta);
-    out.len--; /* the number of dimensions, 0 */
+    out.len -= 3; /* the numbers of dimensions, parts and claims, 0 */
     wire_put_varint(&out, 1 << 19);
+    wire_put_u8(&out, 0);
+    wire_put_u8(&out, 0);
     wire_reader_init(&in, out.data, out.len);
     assert_int_equal(meta_get(&in, &meta, &dims, &capacity), TUTTI_ERR_PROTOCOL);
     assert_null(dims);
@@ -273,12 +307,14 @@ static void test_internal_collectives_have_names(void **state)
     (void)state;
     assert_string_equal(meta_collective_name(TUTTI_BROADCAST), "broadcast");
     assert_string_equal(meta_collective_name(META_FINALIZE), "finalize");
+    assert_string_equal(meta_collective_name(META_JOIN), "join");
     assert_string_equal(meta_collective_name(META_SET_CREATE), "process set creation");
     assert_string_equal(meta_collective_name(META_SET_DESTROY), "process set removal");
     assert_true(meta_collective_is_valid(TUTTI_BARRIER));
     assert_true(meta_collective_is_valid(META_SET_CREATE));
     assert_true(meta_collective_is_valid(META_FINALIZE));
-    assert_false(meta_collective_is_valid(META_FINALIZE + 1));
+    assert_true(meta_collective_is_valid(META_JOIN));
+    assert_false(meta_collective_is_valid(META_JOIN + 1));
     assert_false(meta_collective_is_valid(META_SET_CREATE - 1));
 }
 
@@ -291,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_a_long_shape_is_cut_to_the_room),
         cmocka_unit_test(test_a_copy_owns_its_shape),
         cmocka_unit_test(test_the_wire_keeps_everything),
+        cmocka_unit_test(test_claims_travel_and_are_compared_apart),
         cmocka_unit_test(test_nonsense_from_the_wire_is_refused),
         cmocka_unit_test(test_truncated_metadata_is_refused),
         cmocka_unit_test(test_a_shape_longer_than_the_message_allocates_nothing),

@@ -187,6 +187,63 @@ static void test_running_out_of_memory_is_reported(void **state)
     planner_fini(&planner);
 }
 
+static struct planner_item moved(int collective, tutti_dtype dtype, size_t bytes)
+{
+    struct planner_item result = item(dtype, bytes);
+
+    result.collective = collective;
+    return result;
+}
+
+static void test_moves_of_different_types_share_a_batch(void **state)
+{
+    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_FLOAT32, 8),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, 8), moved(TUTTI_BROADCAST, TUTTI_INT8, 8),
+        moved(TUTTI_BROADCAST, TUTTI_FLOAT64, 8),
+        moved(TUTTI_REDUCESCATTER, TUTTI_FLOAT32, 8),
+        moved(TUTTI_REDUCESCATTER, TUTTI_FLOAT64, 8) };
+
+    (void)state;
+    items[1].meta.op = TUTTI_MAX;
+    expect(&limits, items, (const size_t[]){ 0, 0, 1, 1, 2, 3 }, 6);
+}
+
+static void test_unknown_sizes_are_launched_alone(void **state)
+{
+    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, 8), moved(TUTTI_ALLGATHER, TUTTI_INT8, 8) };
+
+    (void)state;
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 2 }, 4);
+}
+
+static void test_unknown_sizes_of_a_group_share_a_batch(void **state)
+{
+    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, 8) };
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        items[i].meta.group = 7;
+        items[i].meta.form = i < 2 ? META_UNKNOWN : META_EQUAL;
+    }
+    expect(&limits, items, (const size_t[]){ 0, 0, 1 }, 3);
+}
+
+static void test_other_contributors_make_another_batch(void **state)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 4), item(TUTTI_FLOAT32, 4),
+        item(TUTTI_FLOAT32, 4), item(TUTTI_FLOAT32, 4) };
+
+    (void)state;
+    items[1].absent = 1;
+    items[2].absent = 1;
+    items[3].absent = 2;
+    expect(&limits, items, (const size_t[]){ 0, 1, 1, 2 }, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +259,10 @@ int main(void)
         cmocka_unit_test(test_the_look_back_is_bounded),
         cmocka_unit_test(test_sizes_near_the_largest_do_not_wrap),
         cmocka_unit_test(test_running_out_of_memory_is_reported),
+        cmocka_unit_test(test_moves_of_different_types_share_a_batch),
+        cmocka_unit_test(test_unknown_sizes_are_launched_alone),
+        cmocka_unit_test(test_unknown_sizes_of_a_group_share_a_batch),
+        cmocka_unit_test(test_other_contributors_make_another_batch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

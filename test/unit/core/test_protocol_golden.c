@@ -10,9 +10,14 @@
 #include "scene.h"
 #include "test/unit/unit.h"
 
-/* Metadata of 5 float32 to be summed: count, dtype, op, root, scales, group, shape. */
-#define META_SUM_5 "0a0a0000 000000000000f03f 000000000000f03f"
-#define NO_GROUP " 0000000000000000 00 00"
+/*
+ * Metadata of 5 float32 to be summed: count, count per row, form, dtype, op, root, scales,
+ * group and its size; no dimensions, parts or claims.
+ */
+#define META_SUM_5 "0a0000 0a0000 000000000000f03f 000000000000f03f"
+/* The same of nothing, with a root. */
+#define META_NONE(root) "000000 0000" root " 000000000000f03f 000000000000f03f"
+#define NO_GROUP " 0000000000000000 00 00 00 00"
 /* allreduce "x" */
 #define NAME_X "000178"
 
@@ -82,8 +87,9 @@ static void test_announcement_by_name(void **state)
     say(s, 2, &b);
     /* the count is 300: zigzag 600; the group least significant byte first */
     expect(s, 2, 0,
-            "01 03 02 01 03 78797a d804 09 00 02 000000000000f03f 000000000000f03f"
-            " 8877665544332211 02 02 06 c801 00");
+            "01 03 02 01 03 78797a d804 00 00 09 00 02 000000000000f03f "
+            "000000000000f03f"
+            " 8877665544332211 02 02 00 00 06 c801 00");
     scene_fini(s);
 }
 
@@ -118,7 +124,7 @@ static void test_announcement_by_number(void **state)
     assert_int_equal(scene_deliver(s), TUTTI_OK);
     expect(s, 1, 0,
             "01 02 01 01 01 03 03" NAME_X
-            "0c0a0000 000000000000f03f 000000000000f03f" NO_GROUP "05");
+            "0c0000 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "05");
     scene_fini(s);
 }
 
@@ -219,6 +225,60 @@ static void tick(struct scene *scene, int rank, int64_t now_ns)
     assert_int_equal(scene_flush(scene, rank), TUTTI_OK);
 }
 
+static void test_joining(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request join = scene_parting(META_JOIN);
+    struct scene *s = begin(10);
+
+    (void)state;
+    say(s, 3, &join);
+    /* announce; name, rank 3, collective 67 "join", empty metadata, 0 entries read */
+    expect(s, 3, 1, "01 03 03 43046a6f696e " META_NONE("00") NO_GROUP "00");
+    run(s);
+    say(s, 1, &x);
+    say(s, 2, &x);
+    run(s);
+    say(s, 0, &x);
+    /* log from 0; absent is one, rank 3; name */
+    expect(s, 0, 1, "02 0000000000000000 15 01 03 11" NAME_X META_SUM_5 NO_GROUP "00");
+    run(s);
+    say(s, 0, &join);
+    say(s, 1, &join);
+    run(s);
+    say(s, 2, &join);
+    assert_int_equal(scene_deliver(s), TUTTI_OK);
+    /* the join, with rank 2 as its root: it was last */
+    expect(s, 0, 1,
+            "02 0200000000000000 11 43046a6f696e " META_NONE("02") NO_GROUP "00");
+    scene_fini(s);
+}
+
+static void test_claims(void **state)
+{
+    static const int64_t rows[] = { 7 };
+    struct request x = scene_request("x", 5);
+    struct scene *s = begin(10);
+
+    (void)state;
+    x.collective = TUTTI_GATHER;
+    x.hash = request_hash(TUTTI_GATHER, "x", 1);
+    x.meta.claim_count = 1;
+    x.meta.dims = rows;
+    say(s, 3, &x);
+    /* one claim of 7: zigzag 14 */
+    expect(s, 3, 1,
+            "01 03 03 07 0178" META_SUM_5 " 0000000000000000 00 00 00 01 0e 00");
+    run(s);
+    say(s, 1, &x);
+    say(s, 2, &x);
+    run(s);
+    say(s, 0, &x);
+    /* not in the log */
+    expect(s, 0, 1, "02 0000000000000000 11 07 0178" META_SUM_5 NO_GROUP "00");
+    scene_fini(s);
+}
+
 static void test_signs_of_life(void **state)
 {
     const struct request x = scene_request("x", 5);
@@ -254,6 +314,8 @@ int main(void)
         cmocka_unit_test(test_log_of_what_is_ready),
         cmocka_unit_test(test_log_of_a_retired_number),
         cmocka_unit_test(test_log_of_failures),
+        cmocka_unit_test(test_joining),
+        cmocka_unit_test(test_claims),
         cmocka_unit_test(test_signs_of_life),
     };
 

@@ -14,8 +14,11 @@
 #include "test/unit/unit.h"
 
 enum {
-    CORPUS_MAX = 256,
-    ROUNDS = 4000
+    CORPUS_MAX = 512,
+    ROUNDS = 4000,
+    ROUNDS_OF_NAMES = 12, /* of the scene; then come gathers and joins */
+    LATE_ROUNDS = 10,
+    STEPS = 4 * (ROUNDS_OF_NAMES + LATE_ROUNDS)
 };
 
 /* A message as it was sent, and at which step of the scene. */
@@ -32,6 +35,43 @@ struct corpus {
 
 static const int64_t shape[] = { 5, 1 };
 
+/* A gather to rank 0, which lists what it expects, with claims that change. */
+static tutti_status play_gather(struct scene *s, int rank, int round)
+{
+    static int64_t claims[SCENE_RANKS_MAX][1 + SCENE_RANKS_MAX];
+    int64_t *numbers = claims[rank];
+    struct request request = scene_request("g", 5);
+
+    numbers[0] = 1 + (round == 3 ? rank : 0);
+    for (int m = 0; m < s->size; m++) {
+        numbers[1 + m] = 1 + (round == 3 ? m : 0);
+    }
+    request.collective = TUTTI_GATHER;
+    request.hash = request_hash(TUTTI_GATHER, "g", 1);
+    request.meta.claim_count = rank == 0 ? 1 + s->size : 1;
+    request.meta.dims = numbers;
+    return scene_say(s, rank, &request);
+}
+
+/* Four gathers; then rank 1 joins and the others go on a little before they do. */
+static tutti_status play_late_step(struct scene *s, int rank, int round)
+{
+    const struct request join = scene_parting(META_JOIN);
+    const struct request z = scene_request("z", 5);
+    const struct request finalize = scene_parting(META_FINALIZE);
+
+    if (round < 4) {
+        return play_gather(s, rank, round);
+    }
+    if (round == LATE_ROUNDS - 1) {
+        return scene_say(s, rank, &finalize);
+    }
+    if (rank == 1) {
+        return round == 4 ? scene_say(s, rank, &join) : TUTTI_OK;
+    }
+    return scene_say(s, rank, round == LATE_ROUNDS - 2 ? &join : &z);
+}
+
 /* The step-th thing that happens in the scene: one rank submits. */
 static tutti_status play_step(struct scene *s, int step)
 {
@@ -39,6 +79,10 @@ static tutti_status play_step(struct scene *s, int step)
     const int rank = 3 - step % 4;
     const int round = step / 4;
     struct request request = scene_request(names[round % 3], 5);
+
+    if (round >= ROUNDS_OF_NAMES) {
+        return play_late_step(s, rank, round - ROUNDS_OF_NAMES);
+    }
 
     if (round % 5 == 4 && rank == 3) {
         request.meta.count = 6;
@@ -59,10 +103,6 @@ static tutti_status play_step(struct scene *s, int step)
     }
     return scene_say(s, rank, &request);
 }
-
-enum {
-    STEPS = 4 * 12
-};
 
 static void keep(struct corpus *corpus, const struct scene_message *message, int step)
 {

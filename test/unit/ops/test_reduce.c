@@ -1,6 +1,6 @@
 /*
  * Reductions, bit by bit against the slow reference, and the rules of their numerics one
- * by one.
+ * by one; with all kernels that this processor has.
  */
 #include <math.h>
 #include <string.h>
@@ -496,22 +496,29 @@ static void test_only_what_has_a_meaning_is_supported(void **state)
 
 static void test_a_million_operands_fit_the_stack(void **state)
 {
-    const uint32_t one = 1;
+    uint32_t ones[37], sums[37]; /* vectors and a rest */
     const struct reduce_spec spec = {
         .dtype = TUTTI_UINT32, .op = TUTTI_SUM, .prescale = 1, .postscale = 1
     };
+    /* One less: as many partial results at once as there can be. */
+    const int n = REDUCE_OPERANDS_MAX - 1;
     const void **inputs = mem_calloc(REDUCE_OPERANDS_MAX, sizeof *inputs);
-    uint32_t sum = 0;
 
     (void)state;
     assert_non_null(inputs);
+    for (size_t i = 0; i < 37; i++) {
+        ones[i] = 1;
+    }
     for (int k = 0; k < REDUCE_OPERANDS_MAX; k++) {
-        inputs[k] = &one;
+        inputs[k] = ones;
     }
 
-    reduce_tree(&spec, inputs, REDUCE_OPERANDS_MAX, &(void *){ &sum }, 1, 1);
-
-    assert_int_equal(sum, REDUCE_OPERANDS_MAX);
+    for (int more = 0; more < 2; more++) {
+        reduce_tree(&spec, inputs, n + more, &(void *){ sums }, 1, 37);
+        for (size_t i = 0; i < 37; i++) {
+            assert_int_equal(sums[i], n + more);
+        }
+    }
     mem_free(inputs);
 }
 
@@ -537,5 +544,13 @@ int main(void)
         cmocka_unit_test(test_a_million_operands_fit_the_stack),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+
+    for (int which = CONFIG_KERNELS_SCALAR; which <= CONFIG_KERNELS_NEON; which++) {
+        if (reduce_has((enum config_kernels)which)) {
+            failed += reduce_use((enum config_kernels)which) != TUTTI_OK;
+            failed += cmocka_run_group_tests(tests, NULL, NULL);
+        }
+    }
+    return failed;
 }

@@ -3,13 +3,14 @@
  */
 #include "base/mem.h"
 #include "ops/self/self.h"
+#include "test/trade.h"
 #include "test/unit/unit.h"
 
 static const int world_ranks[] = { 0, 1 };
 static const struct op_set alone = { .size = 1, .world_ranks = world_ranks };
 
-/** Starts the batch and steps it to its end; the number of steps. */
-static int run(const struct op_batch *batch)
+/** Starts the batch and steps it to its end, which has a status; the number of steps. */
+static int run_to(tutti_status end, const struct op_batch *batch)
 {
     const struct op_env env = { .world_size = 1 };
     void *task = mem_calloc(1, op_self.task_bytes);
@@ -27,10 +28,15 @@ static int run(const struct op_batch *batch)
         assert_true(moved);
         steps++;
     } while (status == TUTTI_AGAIN);
-    assert_int_equal(status, TUTTI_OK);
+    assert_int_equal(status, end);
     op_self.close(opened);
     mem_free(task);
     return steps;
+}
+
+static int run(const struct op_batch *batch)
+{
+    return run_to(TUTTI_OK, batch);
 }
 
 static struct op_batch allreduce_of(tutti_dtype dtype, tutti_reduce_op op,
@@ -126,6 +132,63 @@ static void test_a_broadcast_leaves_the_buffer_alone(void **state)
     assert_memory_equal(buffer, want, sizeof want);
 }
 
+static void test_a_reduce_and_a_reducescatter_are_allreduces(void **state)
+{
+    const int32_t input[] = { 1, 2, 3 };
+    struct op_part all = { .offset = 0, .bytes = sizeof input };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int32_t got[4] = { 9, 9, 9, 9 };
+        const int32_t want[4] = { 1, 2, 3, 9 };
+        const struct op_run runs[] = {
+            { .input = input, .output = got, .count = 3, .sends = &all }
+        };
+        struct op_batch batch = allreduce_of(TUTTI_INT32, TUTTI_SUM, runs, 1);
+
+        batch.collective = i == 0 ? TUTTI_REDUCE : TUTTI_REDUCESCATTER;
+        (void)run(&batch);
+        assert_memory_equal(got, want, sizeof want);
+    }
+}
+
+static void test_exchanges_move_the_own_parts(void **state)
+{
+    static const tutti_collective exchanges[] = { TUTTI_ALLGATHER, TUTTI_ALLTOALL,
+        TUTTI_GATHER, TUTTI_SCATTER };
+
+    (void)state;
+    for (uint64_t i = 0; i < 48; i++) {
+        const struct trade_order order = { .set = &alone,
+            .sequence = i,
+            .collective = exchanges[i % 4],
+            .run_count = 1 + i % 5,
+            .most = 700000,
+            .sizes_known = i % 3 != 0,
+            .in_place = i % 6 == 1 };
+        struct trade trade;
+
+        trade_make(&trade, &order, op_self.task_bytes);
+        (void)run(&trade.batch);
+        assert_null(trade_error(&trade));
+        trade_free(&trade);
+    }
+}
+
+static void test_a_failure_to_place_ends_the_batch(void **state)
+{
+    const struct trade_order order = {
+        .set = &alone, .collective = TUTTI_ALLGATHER, .run_count = 2, .most = 10
+    };
+    struct trade trade;
+
+    (void)state;
+    trade_make(&trade, &order, op_self.task_bytes);
+    trade.fail_place_at = 2;
+    (void)run_to(TUTTI_ERR_NO_MEMORY, &trade.batch);
+    trade_free(&trade);
+}
+
 static void test_it_accepts_what_it_can_do(void **state)
 {
     const struct op_set pair = { .size = 2, .world_ranks = world_ranks };
@@ -148,6 +211,9 @@ int main(void)
         cmocka_unit_test(test_scale_factors_apply),
         cmocka_unit_test(test_large_tensors_take_several_steps),
         cmocka_unit_test(test_a_broadcast_leaves_the_buffer_alone),
+        cmocka_unit_test(test_a_reduce_and_a_reducescatter_are_allreduces),
+        cmocka_unit_test(test_exchanges_move_the_own_parts),
+        cmocka_unit_test(test_a_failure_to_place_ends_the_batch),
         cmocka_unit_test(test_it_accepts_what_it_can_do),
     };
 

@@ -1,17 +1,28 @@
 /*
- * Large allreduce: a direct reduce-scatter and an allgather, in chunks.
+ * Large reductions: a direct reduce-scatter, and what is wanted of an allgather, in
+ * chunks.
  *
- * The batch is cut into chunks and each chunk into one slice per rank. For each chunk:
+ * Each rank reduces a share of the batch. A share is cut into slices, and the c-th slices
+ * of all shares are chunk c. For each chunk:
  *
  *     operands   slice j of my input goes to rank j, as it is
- *     reduce     when slice `me` of all ranks is here: one reduce_tree over them,
- *                straight into my output, so that fp16 is rounded once
- *     results    my reduced slice goes to all ranks
+ *     reduce     when slice `me` of all ranks is here: one reduce_tree over them, so that
+ *                fp16 is rounded once
+ *     results    my reduced slice goes to all ranks that want it
  *
- * 2 (n-1)/n of the batch leave and enter each rank, the minimum, and every step is one
- * hop whatever n is. Up to `depth` chunks are in flight, so the messages of some
- * overlap the reduction of another; the operands received lie in scratch small enough
- * to stay in cache between arrival and reduction.
+ *                     shares                          results go to
+ *     allreduce       equal                           all ranks
+ *     reduce          equal; of two ranks all to      the root
+ *                     the root, which gets as many
+ *                     bytes and in one hop
+ *     reducescatter   what the caller says, so that   nobody
+ *                     short ones have no slices in
+ *                     the last chunks
+ *
+ * Of an allreduce 2 (n-1)/n of the batch leave and enter each rank, the minimum, and
+ * every step is one hop whatever n is. Up to `depth` chunks are in flight, so the
+ * messages of some overlap the reduction of another; the operands received lie in
+ * scratch small enough to stay in cache between arrival and reduction.
  *
  * In place: the result of slice j is received over input slice j, which the send to
  * rank j reads. Its owner cannot answer before it has my operand, but MPI forbids a
@@ -43,10 +54,10 @@ enum group {
     GROUP_COUNT
 };
 
-/* A range of elements of the batch. */
+/* A share or a slice: where it lies in an input, and how long it is. In bytes. */
 struct span {
-    size_t begin;
-    size_t count;
+    size_t offset;
+    size_t bytes;
 };
 
 static int peer_count(const struct mpi_task *task)
@@ -54,16 +65,45 @@ static int peer_count(const struct mpi_task *task)
     return task->batch->set->size - 1;
 }
 
-/* The slice that set rank `owner` reduces; may be empty in the last chunk. */
+/* What set rank `owner` reduces; may be empty. */
+static struct span share_of(const struct mpi_task *task, int owner)
+{
+    const struct op_batch *batch = task->batch;
+    const size_t end = batch->count * task->element_bytes;
+    const size_t size = (size_t)batch->set->size;
+    size_t length;
+    size_t begin;
+
+    if (batch->collective == TUTTI_REDUCESCATTER) {
+        const struct op_part *part = &batch->runs[0].sends[owner];
+
+        return (struct span){ .offset = part->offset, .bytes = part->bytes };
+    }
+    if (batch->collective == TUTTI_REDUCE && size <= 2) {
+        return (struct span){ .offset = 0, .bytes = owner == batch->root ? end : 0 };
+    }
+    length = (batch->count - 1) / size + 1;
+    length = size_align(length * task->element_bytes, TASK_ALIGNMENT);
+    begin = size_min((size_t)owner * length, end);
+    return (struct span){ .offset = begin, .bytes = size_min(length, end - begin) };
+}
+
+/* The slice of a share that belongs to a chunk; may be empty in the last chunks. */
 static struct span slice_of(const struct mpi_task *task, size_t chunk, int owner)
 {
-    const struct direct *d = &task->direct;
-    size_t first = chunk * d->chunk_elements;
-    size_t length = size_min(d->chunk_elements, task->batch->count - first);
-    size_t skip = size_min((size_t)owner * d->slice_elements, length);
+    const struct span share = share_of(task, owner);
+    const size_t slice = task->direct.slice_elements * task->element_bytes;
+    const size_t skip = size_min(chunk * slice, share.bytes);
 
-    return (struct span){ .begin = first + skip,
-        .count = size_min(d->slice_elements, length - skip) };
+    return (struct span){ .offset = share.offset + skip,
+        .bytes = size_min(slice, share.bytes - skip) };
+}
+
+/* True when a rank gets the results of the others. */
+static bool wants_results(const struct op_batch *batch, int rank)
+{
+    return batch->collective == TUTTI_ALLREDUCE ||
+            (batch->collective == TUTTI_REDUCE && rank == batch->root);
 }
 
 static int slot_of(const struct mpi_task *task, size_t chunk)
@@ -97,6 +137,40 @@ static uint8_t *operand_of(const struct mpi_task *task, size_t chunk, int peer_i
                     task->direct.slice_elements * task->element_bytes, TASK_ALIGNMENT);
 }
 
+/*
+ * Where this rank's slice is reduced to: its output, or, when only the root of a REDUCE
+ * has one, over the operand of the first peer.
+ */
+static uint8_t *result_of(const struct mpi_task *task, size_t chunk, struct span mine)
+{
+    const struct op_batch *batch = task->batch;
+    uint8_t *output = batch->runs[0].output;
+
+    if (batch->collective == TUTTI_REDUCESCATTER) {
+        return output + chunk * task->direct.slice_elements * task->element_bytes;
+    }
+    return wants_results(batch, batch->set->rank) ? output + mine.offset
+                                                  : operand_of(task, chunk, 0);
+}
+
+/* True when a message of a group goes to, or comes from, a peer at all. */
+static bool group_has(const struct mpi_task *task, enum group group, int peer)
+{
+    const struct op_batch *batch = task->batch;
+
+    switch (group) {
+    case RECEIVE_RESULTS:
+        return wants_results(batch, batch->set->rank);
+    case SEND_RESULTS:
+        return wants_results(batch, peer);
+    case RECEIVE_OPERANDS:
+    case SEND_OPERANDS:
+    case GROUP_COUNT:
+        break;
+    }
+    return true;
+}
+
 /* Posts one message of a chunk, unless it is empty. */
 static tutti_status post(struct mpi_task *task, enum group group, size_t chunk, int i)
 {
@@ -105,27 +179,25 @@ static tutti_status post(struct mpi_task *task, enum group group, size_t chunk, 
     int peer = task_peer(task, i);
     bool mine = group == RECEIVE_OPERANDS || group == SEND_RESULTS;
     struct span span = slice_of(task, chunk, mine ? me : peer);
-    size_t offset = span.begin * task->element_bytes;
-    size_t bytes = span.count * task->element_bytes;
     int index = request_of(task, group, chunk, i);
 
-    if (span.count == 0) {
+    if (span.bytes == 0 || !group_has(task, group, peer)) {
         return TUTTI_OK;
     }
     (*pending_of(task, group, chunk))++;
     switch (group) {
     case RECEIVE_OPERANDS:
-        return task_receive(
-                task, index, TASK_OPERANDS, peer, operand_of(task, chunk, i), bytes);
+        return task_receive(task, index, TASK_OPERANDS, peer,
+                operand_of(task, chunk, i), span.bytes);
     case RECEIVE_RESULTS:
         return task_receive(task, index, TASK_RESULTS, peer,
-                (uint8_t *)run->output + offset, bytes);
+                (uint8_t *)run->output + span.offset, span.bytes);
     case SEND_OPERANDS:
         return task_send(task, index, TASK_OPERANDS, peer,
-                (const uint8_t *)run->input + offset, bytes);
+                (const uint8_t *)run->input + span.offset, span.bytes);
     case SEND_RESULTS:
-        return task_send(task, index, TASK_RESULTS, peer,
-                (const uint8_t *)run->output + offset, bytes);
+        return task_send(task, index, TASK_RESULTS, peer, result_of(task, chunk, span),
+                span.bytes);
     case GROUP_COUNT:
         break;
     }
@@ -150,9 +222,10 @@ static tutti_status issue(struct mpi_task *task)
 
     while (status == TUTTI_OK && d->issued < d->chunk_count &&
             d->issued - d->finished < (size_t)d->depth) {
-        status = post_group(task, RECEIVE_OPERANDS, d->issued);
+        /* Sends first: posting a receive may move its whole message there and then. */
+        status = post_group(task, SEND_OPERANDS, d->issued);
         if (status == TUTTI_OK) {
-            status = post_group(task, SEND_OPERANDS, d->issued);
+            status = post_group(task, RECEIVE_OPERANDS, d->issued);
         }
         d->issued++;
     }
@@ -161,20 +234,21 @@ static tutti_status issue(struct mpi_task *task)
 
 static void reduce_slice(const struct mpi_task *task, size_t chunk)
 {
-    const struct op_run *run = &task->batch->runs[0];
     const struct op_set *set = task->batch->set;
     struct span span = slice_of(task, chunk, set->rank);
-    size_t offset = span.begin * task->element_bytes;
-    void *output = (uint8_t *)run->output + offset;
+    void *result;
 
-    if (span.count == 0) {
+    if (span.bytes == 0) {
         return;
     }
-    task->direct.operands[set->rank] = (const uint8_t *)run->input + offset;
+    task->direct.operands[set->rank] =
+            (const uint8_t *)task->batch->runs[0].input + span.offset;
     for (int i = 0; i < peer_count(task); i++) {
         task->direct.operands[task_peer(task, i)] = operand_of(task, chunk, i);
     }
-    reduce_tree(&task->spec, task->direct.operands, set->size, &output, 1, span.count);
+    result = result_of(task, chunk, span);
+    reduce_tree(&task->spec, task->direct.operands, set->size, &result, 1,
+            span.bytes / task->element_bytes);
 }
 
 /* Reduces at most one chunk whose operands are here, and sends the result. */
@@ -192,7 +266,7 @@ static tutti_status reduce_next(struct mpi_task *task, bool *moved)
     return post_group(task, SEND_RESULTS, d->reduced - 1);
 }
 
-/* Receives results over the operands whose sends are complete. */
+/* Receives results, if wanted, over the operands whose sends are complete. */
 static tutti_status open_results(struct mpi_task *task)
 {
     struct direct *d = &task->direct;
@@ -252,22 +326,31 @@ static size_t slice_bytes_max(const struct mpi_state *state, size_t size)
     return size_min(state->message_bytes, size_max(affordable, SLICE_BYTES_MIN));
 }
 
-/* Cuts the batch into equal chunks of equal slices. */
+/* Elements of the largest share; at least 1. */
+static size_t largest_share(const struct mpi_task *task)
+{
+    size_t largest = 0;
+
+    for (int r = 0; r < task->batch->set->size; r++) {
+        largest = size_max(largest, share_of(task, r).bytes);
+    }
+    return largest / task->element_bytes;
+}
+
+/* Cuts the shares into equal slices, as many as the largest needs. */
 static void lay_out(const struct mpi_state *state, struct mpi_task *task)
 {
     struct direct *d = &task->direct;
     size_t size = (size_t)task->batch->set->size;
-    size_t unit = TASK_ALIGNMENT / task->element_bytes;
-    size_t longest = slice_bytes_max(state, size) / task->element_bytes * size;
-    size_t count = task->batch->count;
-    size_t chunks = (count - 1) / longest + 1;
-    size_t slice = (count - 1) / (chunks * size) + 1;
+    size_t longest = slice_bytes_max(state, size) / task->element_bytes;
+    size_t share = largest_share(task);
+    size_t chunks = (share - 1) / longest + 1;
     size_t depth;
 
-    d->slice_elements = size_align(slice, unit);
-    d->chunk_elements = d->slice_elements * size;
-    d->chunk_count = (count - 1) / d->chunk_elements + 1;
-    depth = SCRATCH_BUDGET / (d->chunk_elements * task->element_bytes);
+    d->slice_elements =
+            size_align((share - 1) / chunks + 1, TASK_ALIGNMENT / task->element_bytes);
+    d->chunk_count = (share - 1) / d->slice_elements + 1;
+    depth = SCRATCH_BUDGET / (d->slice_elements * size * task->element_bytes);
     depth = size_min(size_max(depth, DEPTH_MIN), DEPTH_MAX);
     d->depth = (int)size_min(depth, d->chunk_count);
 }
@@ -301,7 +384,7 @@ static tutti_status direct_start(struct mpi_state *state, struct mpi_task *task)
     return issue(task);
 }
 
-const struct mpi_algorithm allreduce_direct = {
+const struct mpi_algorithm reduction_direct = {
     .name = "direct",
     .start = direct_start,
     .step = direct_step,

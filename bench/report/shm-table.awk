@@ -1,0 +1,77 @@
+# A row of the table of script/bench-shm: awk -f jsonrow.awk -f shm-table.awk -v bars=BARS
+# FILE TUNED, of a job beside MPI and the limit and of one beside tuned MPI. With -v head=1
+# the head of the table.
+
+function time_text(us) {
+    if (us == "") {
+        return "-"
+    }
+    return us + 0 >= 10000 ? sprintf("%.2f ms", us / 1000) : sprintf("%.2f us", us)
+}
+
+# "0.35 (0.31..0.40)"
+function ratio_text(ratio, spread,    ends) {
+    if (ratio == "") {
+        return "-"
+    }
+    split(substr(spread, 2, length(spread) - 2), ends, ",")
+    return sprintf("%.2f (%.2f..%.2f)", ratio, ends[1], ends[2])
+}
+
+function put(ranks, memory, what, own, mpi, mpi_ratio, limit, limit_ratio, tuned,
+        tuned_ratio, load, verdict) {
+    printf "%5s %-8s %-20s %11s %11s %-20s %11s %-22s %11s %-20s %5s  %s\n", ranks, memory,
+        what, own, mpi, mpi_ratio, limit, limit_ratio, tuned, tuned_ratio, load, verdict
+}
+
+# Compares a figure with its bar; adds a sentence to the verdict.
+function judge(name, figure, bar) {
+    figure += 0
+    verdict = verdict (verdict == "" ? "" : "; ") \
+        sprintf("%s %.2f %s %s", name, figure, figure <= bar + 0 ? "<=" : "ABOVE", bar)
+}
+
+BEGIN {
+    if (head) {
+        put("ranks", "memory", "what", "tutti", "raw MPI", "tutti / MPI", "limit",
+            "tutti / limit", "tuned MPI", "tutti / tuned", "load", "bars")
+    }
+}
+
+FILENAME != last { files++; last = FILENAME }
+files == 1 { row = $0 }
+files == 2 { tuned = $0 }
+
+END {
+    if (row == "") {
+        exit
+    }
+    what = member(row, "workload")
+    if (what == "") {
+        what = member(row, "bench") " " member(row, "bytes") " B"
+    }
+    count = split(bars, list, " ")
+    for (i = 1; i <= count; i++) {
+        split(list[i], bar, "=")
+        if (bar[1] == "us") {
+            judge("us", member(row, "tutti_us"), bar[2])
+        } else if (bar[1] == "mpi") {
+            judge("MPI", member(row, "ratio"), bar[2])
+        } else if (bar[1] == "limit") {
+            judge("limit", member(row, "vs_limit"), bar[2])
+        }
+    }
+    # no row may be slower than tuned MPI, but for latencies, whose bars say by how much
+    if (member(row, "bench") != "latency") {
+        judge("tuned", member(tuned, "ratio"), 1)
+    }
+    put(member(row, "ranks"), member(row, "memory"), what,
+        time_text(member(row, "tutti_us")),
+        time_text(member(row, "mpi_us")),
+        ratio_text(member(row, "ratio"), member(row, "spread")),
+        time_text(member(row, "limit_us")),
+        ratio_text(member(row, "vs_limit"), member(row, "vs_limit_spread")),
+        time_text(member(tuned, "mpi_us")),
+        ratio_text(member(tuned, "ratio"), member(tuned, "spread")),
+        sprintf("%.2f", member(row, "load_average")), verdict)
+}

@@ -1,0 +1,141 @@
+/*
+ * Claims: how many there must be, keeping them, and comparing them crosswise.
+ */
+#include "core/claims.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+bool claims_are_expected(int collective, const struct meta *meta)
+{
+    return collective == TUTTI_GATHER || collective == TUTTI_SCATTER ||
+            (collective == TUTTI_ALLTOALL && meta->form == META_LISTED);
+}
+
+bool claims_count_is_valid(
+        int collective, const struct meta *meta, int member, int size)
+{
+    const int count = meta->claim_count;
+
+    if (!claims_are_expected(collective, meta)) {
+        return count == 0;
+    }
+    if (collective == TUTTI_ALLTOALL) {
+        return count == 2 * size;
+    }
+    if (meta->root >= size) {
+        return false;
+    }
+    if (member != meta->root) {
+        return count == 1;
+    }
+    return count == 1 + size || (count == 1 && collective == TUTTI_GATHER);
+}
+
+bool claim_keep(struct claim *claim, const struct meta *meta)
+{
+    const size_t count = (size_t)meta->claim_count;
+
+    if (meta->claim_count > claim->capacity) {
+        int64_t *grown = mem_resize(claim->numbers, count, sizeof *grown);
+
+        if (grown == NULL) {
+            return false;
+        }
+        claim->numbers = grown;
+        claim->capacity = meta->claim_count;
+    }
+    if (count > 0) {
+        memcpy(claim->numbers, meta_claims(meta), count * sizeof *claim->numbers);
+    }
+    claim->count = meta->claim_count;
+    return true;
+}
+
+bool claim_equals(const struct claim *claim, const struct meta *meta)
+{
+    return claim->count == meta->claim_count &&
+            (claim->count == 0 ||
+                    memcmp(claim->numbers, meta_claims(meta),
+                            (size_t)claim->count * sizeof *claim->numbers) == 0);
+}
+
+void claim_fini(struct claim *claim)
+{
+    mem_free(claim->numbers);
+    *claim = (struct claim){ .numbers = NULL };
+}
+
+/* The rows that `from` says it sends to `to`; every sender knows. */
+static int64_t rows_sent(const struct exchange *exchange, int from, int to)
+{
+    const int64_t *numbers = exchange->claims[from].numbers;
+
+    if (exchange->collective == TUTTI_ALLTOALL) {
+        return numbers[to];
+    }
+    return exchange->collective == TUTTI_SCATTER ? numbers[1 + to] : numbers[0];
+}
+
+/* The rows that `to` says it expects of `from`; -1: whatever comes. */
+static int64_t rows_expected(const struct exchange *exchange, int from, int to)
+{
+    const struct claim *claim = &exchange->claims[to];
+
+    if (exchange->collective == TUTTI_ALLTOALL) {
+        return claim->numbers[exchange->size + from];
+    }
+    if (exchange->collective == TUTTI_SCATTER) {
+        return claim->numbers[0];
+    }
+    return claim->count > 1 ? claim->numbers[1 + from] : -1;
+}
+
+static bool pair_matches(
+        const struct exchange *exchange, int from, int to, char *text, size_t capacity)
+{
+    const int64_t sent = rows_sent(exchange, from, to);
+    const int64_t expected = rows_expected(exchange, from, to);
+
+    if (expected == -1 || sent == expected) {
+        return true;
+    }
+    (void)snprintf(text, capacity,
+            "%s \"%s\": rank %d sends %" PRId64
+            " rows to rank %d, which expects %" PRId64
+            "; give the same number at both ranks",
+            meta_collective_name(exchange->collective), exchange->name,
+            exchange->world_ranks[from], sent, exchange->world_ranks[to], expected);
+    return false;
+}
+
+/* From one member to all, or from all to one. */
+static bool row_matches(
+        const struct exchange *exchange, int member, char *text, size_t capacity)
+{
+    const bool scatters = exchange->collective == TUTTI_SCATTER;
+
+    for (int m = 0; m < exchange->size; m++) {
+        if (!pair_matches(exchange, scatters ? member : m, scatters ? m : member, text,
+                    capacity)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool claims_match(const struct exchange *exchange, char *text, size_t capacity)
+{
+    if (exchange->collective != TUTTI_ALLTOALL) {
+        return row_matches(exchange, exchange->root, text, capacity);
+    }
+    for (int m = 0; m < exchange->size; m++) {
+        if (!row_matches(exchange, m, text, capacity)) {
+            return false;
+        }
+    }
+    return true;
+}

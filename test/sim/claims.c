@@ -1,0 +1,94 @@
+/*
+ * What the members of a set claim in an exchange of rows.
+ */
+#include "scenario.h"
+
+static const struct sim_call *call_of(
+        const struct scenario *scenario, const struct sim_item *item)
+{
+    return &scenario->calls[item->call];
+}
+
+static int size_of(const struct scenario *scenario, const struct sim_item *item)
+{
+    return scenario->sets[call_of(scenario, item)->set].size;
+}
+
+static int collective_of(const struct scenario *scenario, const struct sim_item *item)
+{
+    return scenario->names[item->name].collective;
+}
+
+/* With the phase about a third of the pairs changes. */
+static int64_t rows(const struct sim_item *item, int from, int to)
+{
+    return (from * 7 + to * 3 + item->name) % 11 +
+            ((from + to) % 3 == item->phase % 3 ? item->phase : 0);
+}
+
+static bool is_odd(
+        const struct scenario *scenario, const struct sim_item *item, int member)
+{
+    const struct sim_call *call = call_of(scenario, item);
+
+    return call->deviation == DEVIATION_CLAIM &&
+            item == &scenario->items[call->target] &&
+            scenario_role(call, member) == ROLE_ODD;
+}
+
+int64_t scenario_sent(
+        const struct scenario *scenario, const struct sim_item *item, int from, int to)
+{
+    const int collective = collective_of(scenario, item);
+    const bool wrong = is_odd(scenario, item, from) && collective != TUTTI_SCATTER &&
+            (collective == TUTTI_GATHER || to == (from + 1) % size_of(scenario, item));
+
+    return rows(item, from, to) + (wrong ? 1 : 0);
+}
+
+int64_t scenario_expected(
+        const struct scenario *scenario, const struct sim_item *item, int from, int to)
+{
+    if (collective_of(scenario, item) != TUTTI_SCATTER) {
+        return rows(item, from, to);
+    }
+    if (is_odd(scenario, item, to)) {
+        return rows(item, from, to) + 1;
+    }
+    return to % 4 == 1 ? -1 : rows(item, from, to);
+}
+
+size_t scenario_numbers(const struct scenario *scenario, const struct sim_name *name)
+{
+    return SIM_DIMS + 2 * (size_t)scenario->sets[name->set].size + 1;
+}
+
+void scenario_claim(const struct scenario *scenario, const struct sim_item *item,
+        int member, struct meta *meta, int64_t *numbers)
+{
+    const int collective = collective_of(scenario, item);
+    const int size = size_of(scenario, item);
+    int64_t *claims = numbers + meta->ndim;
+    int count = 0;
+
+    if (collective == TUTTI_ALLTOALL) {
+        for (int to = 0; to < size; to++) {
+            claims[count++] = scenario_sent(scenario, item, member, to);
+        }
+        for (int from = 0; from < size; from++) {
+            claims[count++] = scenario_expected(scenario, item, from, member);
+        }
+    } else if (collective == TUTTI_GATHER) {
+        claims[count++] = scenario_sent(scenario, item, member, meta->root);
+        for (int m = 0; m < size && member == meta->root; m++) {
+            claims[count++] = scenario_expected(scenario, item, m, member);
+        }
+    } else if (collective == TUTTI_SCATTER) {
+        claims[count++] = scenario_expected(scenario, item, meta->root, member);
+        for (int m = 0; m < size && member == meta->root; m++) {
+            claims[count++] = scenario_sent(scenario, item, member, m);
+        }
+    }
+    meta->claim_count = count;
+    meta->dims = meta->ndim + count > 0 ? numbers : NULL;
+}

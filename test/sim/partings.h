@@ -1,0 +1,32 @@
+/*
+ * When the members of a set join, and when they leave.
+ *
+ * An epoch is a run of waves in which members join, each when it has done its share of
+ * the calls; in the wave behind it the others join, and nothing else happens in the set.
+ */
+#ifndef TUTTI_SIM_PARTINGS_H
+#define TUTTI_SIM_PARTINGS_H
+
+#include "rng.h"
+#include "scenario.h"
+
+struct epoch {
+    int first, last; /* the last is the one without calls                       */
+    int *joins; /* [set size] wave in which each member joins; goes to the call */
+};
+
+struct parting_plan {
+    struct epoch epochs[SIM_WAVES_MAX];
+    int epoch_count;
+    int *leaves; /* [set size] wave in which each member leaves; the same     */
+    bool silent[SIM_WAVES_MAX + 1];
+    bool someone_leaves; /* before the end */
+};
+
+void parting_plan_make(struct parting_plan *plan, const struct scenario *scenario,
+        struct sim_set *set, struct rng *rng);
+/** The roles of those that have parted before a wave, or that part in it; NULL: nobody. */
+uint8_t *parting_roles(
+        const struct parting_plan *plan, int wave, const struct sim_set *set);
+
+#endif

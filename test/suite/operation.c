@@ -1,0 +1,322 @@
+/*
+ * Any collective as data.
+ */
+#include "test/suite/operation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/suite/reference.h"
+
+bool operation_reduces(const struct operation *o)
+{
+    return o->collective == TUTTI_ALLREDUCE || o->collective == TUTTI_REDUCE ||
+            o->collective == TUTTI_REDUCESCATTER;
+}
+
+bool operation_has_rows(const struct operation *o)
+{
+    return o->collective != TUTTI_ALLREDUCE && o->collective != TUTTI_REDUCE &&
+            o->collective != TUTTI_BROADCAST;
+}
+
+void operation_describe(const struct operation *o, char *text, size_t capacity)
+{
+    (void)snprintf(text, capacity, "%s of %lld %s by %s%s%s, form %d, salt %u",
+            operation_reduces(o) ? tutti_reduce_name(o->pattern.op) : "copy",
+            (long long)o->count, tutti_dtype_name(o->pattern.dtype),
+            tutti_collective_name(o->collective), o->in_place ? ", in place" : "",
+            o->owns_output ? ", owned" : "", (int)o->form, o->pattern.salt);
+}
+
+/* ------------------------------------------------------------------- sizes */
+
+static size_t row_bytes(const struct operation *o)
+{
+    return (size_t)o->row_count * tutti_dtype_size(o->pattern.dtype);
+}
+
+int64_t operation_part_rows(const struct operation *o, int size, int from, int to)
+{
+    const bool has_sender =
+            o->collective != TUTTI_SCATTER && o->collective != TUTTI_REDUCESCATTER;
+    const bool has_receiver =
+            o->collective != TUTTI_ALLGATHER && o->collective != TUTTI_GATHER;
+    const uint64_t pair =
+            (has_sender ? (uint64_t)from << 16 : 0) | (has_receiver ? (uint64_t)to : 0);
+
+    if (o->form == FORM_EQUAL) {
+        return o->collective == TUTTI_REDUCESCATTER
+                ? tutti_part(o->count, size, to, NULL)
+                : o->count;
+    }
+    return (int64_t)(pattern_mix(o->pattern.salt, pair) % (uint64_t)(o->count + 1));
+}
+
+/* Rows in front of the part for, or from, a member. */
+static int64_t rows_before_to(const struct operation *o, int size, int from, int to)
+{
+    int64_t rows = 0;
+
+    for (int i = 0; i < to; i++) {
+        rows += operation_part_rows(o, size, from, i);
+    }
+    return rows;
+}
+
+static int64_t rows_before_from(const struct operation *o, int size, int from, int to)
+{
+    int64_t rows = 0;
+
+    for (int i = 0; i < from; i++) {
+        rows += operation_part_rows(o, size, i, to);
+    }
+    return rows;
+}
+
+/* What the call is told as `rows`. */
+static int64_t own_rows(const struct operation *o, int size, int index)
+{
+    switch ((int)o->collective) {
+    case TUTTI_ALLGATHER:
+    case TUTTI_GATHER:
+        return operation_part_rows(o, size, index, o->root);
+    case TUTTI_SCATTER:
+        return operation_part_rows(o, size, o->root, index);
+    default:
+        return rows_before_to(o, size, index, size);
+    }
+}
+
+static size_t whole_bytes(const struct operation *o)
+{
+    return (size_t)o->count * tutti_dtype_size(o->pattern.dtype);
+}
+
+size_t operation_input_bytes(const struct operation *o, int size, int index)
+{
+    switch ((int)o->collective) {
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE:
+    case TUTTI_BROADCAST:
+        return whole_bytes(o);
+    case TUTTI_ALLGATHER:
+    case TUTTI_GATHER:
+        return (size_t)own_rows(o, size, index) * row_bytes(o);
+    case TUTTI_SCATTER:
+        return index == o->root
+                ? (size_t)rows_before_to(o, size, index, size) * row_bytes(o)
+                : 0;
+    default:
+        return (size_t)rows_before_to(o, size, index, size) * row_bytes(o);
+    }
+}
+
+size_t operation_output_bytes(const struct operation *o, int size, int index)
+{
+    switch ((int)o->collective) {
+    case TUTTI_ALLREDUCE:
+    case TUTTI_BROADCAST:
+        return whole_bytes(o);
+    case TUTTI_REDUCE:
+        return index == o->root ? whole_bytes(o) : 0;
+    case TUTTI_REDUCESCATTER:
+    case TUTTI_SCATTER:
+        return (size_t)operation_part_rows(o, size, o->root, index) * row_bytes(o);
+    case TUTTI_GATHER:
+        return index == o->root
+                ? (size_t)rows_before_from(o, size, size, index) * row_bytes(o)
+                : 0;
+    default:
+        return (size_t)rows_before_from(o, size, size, index) * row_bytes(o);
+    }
+}
+
+/* ---------------------------------------------------------------- contents */
+
+void operation_fill(
+        const struct operation *o, int world_rank, void *input, size_t bytes)
+{
+    pattern_fill(
+            &o->pattern, world_rank, input, bytes / tutti_dtype_size(o->pattern.dtype));
+}
+
+/* Over those that take part, in their order. */
+static void reduce_inputs(const struct operation *o, const struct crew *crew,
+        const void *const *inputs, void *output)
+{
+    const size_t bytes = operation_output_bytes(o, crew->size, crew->index);
+    const size_t offset = o->collective == TUTTI_REDUCESCATTER
+            ? (size_t)rows_before_to(o, crew->size, 0, crew->index) * row_bytes(o)
+            : 0;
+    const void **present = must_alloc((size_t)crew->size, sizeof *present);
+    struct reduction reduction = { .dtype = o->pattern.dtype,
+        .op = o->pattern.op,
+        .prescale = o->scales.pre,
+        .postscale = o->scales.post,
+        .inputs = present };
+
+    for (int i = 0; i < crew->size; i++) {
+        if (crew->absent == NULL || !crew->absent[i]) {
+            present[reduction.n++] = (const char *)inputs[i] + offset;
+        }
+    }
+    reference_reduce(&reduction, output, bytes / tutti_dtype_size(o->pattern.dtype));
+    free(present);
+}
+
+/* The part of every sender, in their order. */
+static void exchange_inputs(const struct operation *o, const struct crew *crew,
+        const void *const *inputs, char *output)
+{
+    const int n = crew->size;
+    const int first = o->collective == TUTTI_SCATTER ? o->root : 0;
+    const int last = o->collective == TUTTI_SCATTER ? o->root : n - 1;
+
+    if (o->collective == TUTTI_GATHER && crew->index != o->root) {
+        return;
+    }
+    for (int from = first; from <= last; from++) {
+        const bool is_cut =
+                o->collective == TUTTI_SCATTER || o->collective == TUTTI_ALLTOALL;
+        const size_t offset = is_cut
+                ? (size_t)rows_before_to(o, n, from, crew->index) * row_bytes(o)
+                : 0;
+        const size_t bytes =
+                (size_t)operation_part_rows(o, n, from, crew->index) * row_bytes(o);
+
+        if (bytes > 0) {
+            memcpy(output, (const char *)inputs[from] + offset, bytes);
+        }
+        output += bytes;
+    }
+}
+
+void operation_expect(const struct operation *o, const struct crew *crew,
+        const void *const *inputs, void *output)
+{
+    if (operation_reduces(o)) {
+        reduce_inputs(o, crew, inputs, output);
+    } else if (o->collective == TUTTI_BROADCAST) {
+        memcpy(output, inputs[o->root], whole_bytes(o));
+    } else {
+        exchange_inputs(o, crew, inputs, output);
+    }
+}
+
+void operation_expect_filled(
+        const struct operation *o, const struct crew *crew, void *output)
+{
+    void **inputs = must_alloc((size_t)crew->size, sizeof *inputs);
+
+    for (int i = 0; i < crew->size; i++) {
+        const size_t bytes = operation_input_bytes(o, crew->size, i);
+
+        inputs[i] = must_alloc(bytes, 1);
+        operation_fill(o, crew->world[i], inputs[i], bytes);
+    }
+    operation_expect(o, crew, (const void *const *)inputs, output);
+    for (int i = 0; i < crew->size; i++) {
+        free(inputs[i]);
+    }
+    free(inputs);
+}
+
+struct crew crew_of_world(const struct checks *c, int *ranks)
+{
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    return (struct crew){
+        .set = TUTTI_WORLD, .world = ranks, .size = c->size, .index = c->rank
+    };
+}
+
+/* ------------------------------------------------------------------- table */
+
+static const tutti_collective collectives[] = { TUTTI_ALLREDUCE, TUTTI_BROADCAST,
+    TUTTI_ALLGATHER, TUTTI_REDUCESCATTER, TUTTI_ALLTOALL, TUTTI_REDUCE, TUTTI_GATHER,
+    TUTTI_SCATTER };
+
+/* Everything that is left open, from a number; legal whatever comes. */
+static struct operation choose(
+        tutti_collective collective, struct pattern pattern, int size, uint64_t number)
+{
+    static const int64_t counts[] = { 0, 1, 2, 7, 33, 150 };
+    struct operation o = { .collective = collective,
+        .pattern = pattern,
+        .scales = { 1, 1 },
+        .root = (int)(number % (uint64_t)size),
+        .count = counts[number / 64 % 6],
+        .row_count = 1,
+        .in_place = number / 512 % 2 == 0,
+        .is_shaped = number / 1024 % 3 == 0 };
+
+    if (operation_has_rows(&o)) {
+        o.row_count = 1 + (int64_t)(number / 4096 % 3) * 2;
+        o.form = (enum operation_form)(number / 32768 % 3);
+        o.owns_output = o.form == FORM_UNKNOWN || number / 262144 % 4 == 0;
+    }
+    if (o.collective == TUTTI_REDUCESCATTER) {
+        o.owns_output = false;
+    }
+    if (o.owns_output || (o.collective == TUTTI_ALLTOALL && o.form != FORM_EQUAL)) {
+        o.in_place = false;
+    }
+    return o;
+}
+
+struct operation operation_random(int size, uint64_t number)
+{
+    const uint64_t more = pattern_mix(number, 1);
+    struct operation o = { .collective = collectives[number % 8] };
+    struct pattern pattern = { .salt = (uint32_t)(more >> 32) };
+
+    do {
+        pattern.dtype = (tutti_dtype)(number / 8 % (TUTTI_FLOAT8_E5M2 + 1));
+        pattern.op = (tutti_reduce_op)(number / 128 % (TUTTI_PRODUCT + 1));
+        number = pattern_mix(number, 2);
+    } while (operation_reduces(&o) && !reference_accepts(pattern.dtype, pattern.op));
+    o = choose(o.collective, pattern, size, more);
+    if (operation_reduces(&o) && dtype_is_real(pattern.dtype) && more % 4 == 0) {
+        o.scales = (struct scales){ 0.5, 3 };
+    }
+    return o;
+}
+
+/* All reductions of a type, or the one way to move it; returns the new count. */
+static size_t add_kinds(struct operation *table, size_t n, struct pattern pattern,
+        tutti_collective collective, int size)
+{
+    const uint32_t seed = pattern.salt;
+    const bool reduces =
+            operation_reduces(&(struct operation){ .collective = collective });
+
+    for (int op = TUTTI_SUM; op <= (reduces ? TUTTI_PRODUCT : TUTTI_SUM); op++) {
+        pattern.op = (tutti_reduce_op)op;
+        pattern.salt = seed + (uint32_t)n;
+        if (reduces && !reference_accepts(pattern.dtype, pattern.op)) {
+            continue;
+        }
+        if (table != NULL) {
+            table[n] = choose(collective, pattern, size, pattern_mix(seed, n));
+        }
+        n++;
+    }
+    return n;
+}
+
+size_t operation_table(struct operation *table, int size, uint32_t seed)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < sizeof collectives / sizeof *collectives; k++) {
+        for (int d = TUTTI_UINT8; d <= TUTTI_FLOAT8_E5M2; d++) {
+            const struct pattern pattern = { .dtype = (tutti_dtype)d, .salt = seed };
+
+            n = add_kinds(table, n, pattern, collectives[k], size);
+        }
+    }
+    return n;
+}

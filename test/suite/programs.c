@@ -1,0 +1,45 @@
+/*
+ * Random programs (program.h) on contexts of three kinds. Here every rank makes the inputs
+ * of the others itself; test/multi/random_programs.c has them from MPI.
+ */
+#include <stdlib.h>
+
+#include "test/suite/program.h"
+#include "test/suite/suite.h"
+
+enum {
+    PROGRAMS = 24
+};
+
+static void run_one(tutti *t, struct checks *c, uint64_t seed)
+{
+    struct program *program = must_alloc(1, sizeof *program);
+    char **arenas = must_alloc((size_t)c->size, sizeof *arenas);
+
+    program_make(program, seed, c->size);
+    for (int r = 0; r < c->size; r++) {
+        arenas[r] = must_alloc(program_fill(program, r, NULL), 1);
+        (void)program_fill(program, r, arenas[r]);
+    }
+    program_run(t, c, program, (const char *const *)arenas);
+    for (int r = 0; r < c->size; r++) {
+        free(arenas[r]);
+    }
+    free(arenas);
+    free(program);
+}
+
+void suite_programs(tutti *t, struct checks *c)
+{
+    static const struct setting tight[] = { { "fusion_bytes", "600" },
+        { "inflight", "2" }, { "cache_capacity", "8" }, { "tree_fanout", "2" }, { 0 } };
+    static const struct setting quiet[] = { { "background_thread", "false" }, { 0 } };
+    tutti *contexts[3] = { t, job_open(c, tight), job_open(c, quiet) };
+
+    checks_step(c, "random programs");
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        run_one(contexts[seed % 3], c, 100 * (uint64_t)c->size + seed);
+    }
+    EXPECT_OK(c, tutti_finalize(contexts[1]));
+    EXPECT_OK(c, tutti_finalize(contexts[2]));
+}

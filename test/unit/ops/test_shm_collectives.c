@@ -1,0 +1,779 @@
+/*
+ * The collectives of the shared-memory backend but allreduce and broadcast (test_shm.c):
+ * under a seeded schedule in which engines sleep until they are woken, and as threads.
+ *
+ * Reductions are of all types, with inputs that differ by rank, and compared bit for bit
+ * with reduce_tree(); of exchanges trade.h says what is right.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shm/shm.h"
+#include "test/trade.h"
+#include "test/unit/unit.h"
+
+enum {
+    RANKS_MAX = 7,
+    RUNS_MAX = 4,
+    JOBS_MAX = 240,
+    GUARD = 16 /* bytes before and behind each buffer */
+};
+
+#define GUARD_VALUE 0xa5
+#define UNTOUCHED_VALUE 0x5a
+
+/** The ranks of a process. */
+struct fleet {
+    struct shm_domain *domain;
+    int size;
+    struct op_env env[RANKS_MAX];
+    void *state[RANKS_MAX];
+    _Atomic bool woken[RANKS_MAX];
+};
+
+/** A process set, or what of it takes part: world ranks in the set's order. */
+struct club {
+    uint32_t id, index;
+    int size;
+    int ranks[RANKS_MAX];
+};
+
+/** A member's memory of a REDUCE or REDUCESCATTER. */
+struct reduction {
+    struct op_batch batch;
+    struct op_run runs[RUNS_MAX];
+    struct op_part parts[RUNS_MAX][RANKS_MAX];
+    uint8_t *inputs[RUNS_MAX]; /* with guards; owned */
+    uint8_t *outputs[RUNS_MAX]; /* likewise; the inputs when in place */
+    void *task; /* owned */
+};
+
+enum part_state {
+    PART_NEW,
+    PART_RUNNING,
+    PART_DONE
+};
+
+struct job {
+    const struct club *club;
+    uint64_t sequence;
+    tutti_collective collective;
+    tutti_dtype dtype;
+    tutti_reduce_op op;
+    int root;
+    bool in_place;
+    bool sizes_known;
+    size_t run_count;
+    size_t counts[RUNS_MAX]; /* of a reduction */
+    size_t most; /* of an exchange */
+    struct op_set sets[RANKS_MAX];
+    enum part_state states[RANKS_MAX];
+    struct trade trades[RANKS_MAX];
+    struct reduction reductions[RANKS_MAX];
+};
+
+static void fleet_wake(void *user, int world_rank)
+{
+    struct fleet *fleet = user;
+
+    atomic_store(&fleet->woken[world_rank], true);
+}
+
+static void fleet_open(struct fleet *fleet, int size)
+{
+    fleet->domain = shm_domain_create(size);
+    assert_non_null(fleet->domain);
+    fleet->size = size;
+    for (int rank = 0; rank < size; rank++) {
+        atomic_init(&fleet->woken[rank], true);
+        fleet->env[rank] = (struct op_env){ .world_rank = rank,
+            .world_size = size,
+            .chunk_bytes = 8192,
+            .native = fleet->domain,
+            .wake = fleet_wake,
+            .wake_user = fleet };
+        assert_int_equal(op_shm.open(&fleet->env[rank], &fleet->state[rank]), TUTTI_OK);
+    }
+}
+
+static void fleet_close(struct fleet *fleet)
+{
+    for (int rank = 0; rank < fleet->size; rank++) {
+        op_shm.close(fleet->state[rank]);
+    }
+    shm_domain_destroy(fleet->domain);
+}
+
+static struct club club_of_all(int size)
+{
+    struct club club = { .size = size };
+
+    for (int i = 0; i < size; i++) {
+        club.ranks[i] = i;
+    }
+    return club;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* -------------------------------------------------------------- reductions */
+
+/* Finite numbers of any type: small exponents, random fractions. */
+static void fill_input(const struct job *job, size_t run, int member, uint8_t *to)
+{
+    size_t bytes = tutti_dtype_size(job->dtype);
+    uint64_t random = (job->sequence * 16 + run) * 16 + (uint64_t)member;
+
+    for (size_t i = 0; i < job->counts[run]; i++) {
+        uint64_t bits = next_random(&random);
+        float single = (float)(bits % 2001) / 7 - 100;
+        double value = (double)(bits % 2000001) / 7 - 100;
+        uint32_t bits32;
+
+        memcpy(&bits32, &single, sizeof bits32);
+        if (job->dtype == TUTTI_FLOAT16) {
+            bits = 0x3000 + bits % 0x1000;
+        } else if (job->dtype == TUTTI_BFLOAT16) {
+            bits = bits32 >> 16;
+        } else if (job->dtype == TUTTI_FLOAT32) {
+            bits = bits32;
+        } else if (job->dtype == TUTTI_FLOAT64) {
+            memcpy(&bits, &value, sizeof bits);
+        } else if (job->dtype == TUTTI_BOOL) {
+            bits &= 1;
+        }
+        memcpy(to + i * bytes, &bits, bytes);
+    }
+}
+
+static uint8_t *buffer_new(size_t bytes)
+{
+    uint8_t *memory = mem_alloc(bytes + (size_t)2 * GUARD);
+
+    assert_non_null(memory);
+    memset(memory, GUARD_VALUE, bytes + (size_t)2 * GUARD);
+    memset(memory + GUARD, UNTOUCHED_VALUE, bytes);
+    return memory;
+}
+
+/* Uneven parts, some of them empty; the same on all members. */
+static void make_parts(const struct job *job, size_t run, struct op_part *parts)
+{
+    size_t bytes = tutti_dtype_size(job->dtype);
+    uint64_t random = job->sequence * 8 + run;
+    size_t begin = 0;
+
+    for (int r = 0; r < job->club->size; r++) {
+        size_t rest = job->counts[run] - begin;
+        size_t length = next_random(&random) % 3 == 0
+                ? 0
+                : (size_t)(next_random(&random) % (rest + 1));
+
+        length = r == job->club->size - 1 ? rest : length;
+        parts[r] = (struct op_part){ .offset = begin * bytes, .bytes = length * bytes };
+        begin += length;
+    }
+}
+
+static void reduction_run_make(struct job *job, int member, size_t run)
+{
+    struct reduction *reduction = &job->reductions[member];
+    size_t bytes = job->counts[run] * tutti_dtype_size(job->dtype);
+    uint8_t *input = buffer_new(bytes);
+    uint8_t *output = job->in_place ? input : buffer_new(bytes);
+
+    fill_input(job, run, member, input + GUARD);
+    make_parts(job, run, reduction->parts[run]);
+    reduction->inputs[run] = input;
+    reduction->outputs[run] = output;
+    reduction->runs[run] = (struct op_run){
+        .input = input + GUARD, .output = output + GUARD, .count = job->counts[run]
+    };
+    reduction->batch.count += job->counts[run];
+    if (job->collective == TUTTI_REDUCESCATTER) {
+        reduction->runs[run].sends = reduction->parts[run];
+        if (job->in_place) {
+            reduction->runs[run].output =
+                    input + GUARD + reduction->parts[run][member].offset;
+        }
+    } else if (member != job->root) {
+        reduction->runs[run].output = NULL;
+    }
+}
+
+static void reduction_make(struct job *job, int member)
+{
+    struct reduction *reduction = &job->reductions[member];
+
+    reduction->batch = (struct op_batch){ .set = &job->sets[member],
+        .sequence = job->sequence,
+        .collective = job->collective,
+        .dtype = job->dtype,
+        .op = job->op,
+        .prescale = 1,
+        .postscale = 1,
+        .root = job->root,
+        .runs = reduction->runs,
+        .run_count = job->run_count };
+    reduction->task = mem_calloc(1, op_shm.task_bytes);
+    assert_non_null(reduction->task);
+    for (size_t run = 0; run < job->run_count; run++) {
+        reduction_run_make(job, member, run);
+    }
+}
+
+/* The whole run, reduced. */
+static uint8_t *reduced_new(const struct job *job, size_t run)
+{
+    const struct reduce_spec spec = {
+        .dtype = job->dtype, .op = job->op, .prescale = 1, .postscale = 1
+    };
+    size_t bytes = job->counts[run] * tutti_dtype_size(job->dtype);
+    uint8_t *inputs[RANKS_MAX];
+    const void *operands[RANKS_MAX];
+    uint8_t *reduced = buffer_new(bytes);
+    void *output = reduced + GUARD;
+
+    for (int member = 0; member < job->club->size; member++) {
+        inputs[member] = buffer_new(bytes);
+        fill_input(job, run, member, inputs[member] + GUARD);
+        operands[member] = inputs[member] + GUARD;
+    }
+    reduce_tree(&spec, operands, job->club->size, &output, 1, job->counts[run]);
+    for (int member = 0; member < job->club->size; member++) {
+        mem_free(inputs[member]);
+    }
+    return reduced;
+}
+
+static void reduction_run_check_and_free(const struct job *job, int member, size_t run)
+{
+    const struct reduction *reduction = &job->reductions[member];
+    size_t bytes = job->counts[run] * tutti_dtype_size(job->dtype);
+    uint8_t *reduced = reduced_new(job, run);
+    uint8_t *expected = buffer_new(bytes);
+    struct op_part part = { .bytes = member == job->root ? bytes : 0 };
+    size_t at = 0;
+
+    if (job->collective == TUTTI_REDUCESCATTER) {
+        part = reduction->parts[run][member];
+        at = job->in_place ? part.offset : 0;
+    }
+    if (job->in_place) {
+        fill_input(job, run, member, expected + GUARD);
+    }
+    memcpy(expected + GUARD + at, reduced + GUARD + part.offset, part.bytes);
+    assert_memory_equal(reduction->outputs[run], expected, bytes + (size_t)2 * GUARD);
+    if (!job->in_place) {
+        fill_input(job, run, member, expected + GUARD);
+        assert_memory_equal(
+                reduction->inputs[run], expected, bytes + (size_t)2 * GUARD);
+        mem_free(reduction->outputs[run]);
+    }
+    mem_free(reduction->inputs[run]);
+    mem_free(expected);
+    mem_free(reduced);
+}
+
+/* -------------------------------------------------------------------- jobs */
+
+static void job_make(struct job *job)
+{
+    for (int member = 0; member < job->club->size; member++) {
+        struct op_set *set = &job->sets[member];
+
+        *set = (struct op_set){ .id = job->club->id,
+            .index = job->club->index,
+            .rank = member,
+            .size = job->club->size,
+            .world_ranks = job->club->ranks };
+        job->states[member] = PART_NEW;
+        if (op_is_exchange(job->collective)) {
+            const struct trade_order order = { .set = set,
+                .sequence = job->sequence,
+                .collective = job->collective,
+                .root = job->root,
+                .run_count = job->run_count,
+                .most = job->most,
+                .sizes_known = job->sizes_known,
+                .in_place = job->in_place && job->sizes_known };
+
+            trade_make(&job->trades[member], &order, op_shm.task_bytes);
+        } else {
+            reduction_make(job, member);
+        }
+    }
+}
+
+/* A member left: what it has must be right, and nobody may touch it from now on. */
+static void member_leaves(struct job *job, int member)
+{
+    job->states[member] = PART_DONE;
+    if (op_is_exchange(job->collective)) {
+        const char *error = trade_error(&job->trades[member]);
+
+        if (error != NULL) {
+            fail_msg("member %d, batch %d, collective %d: %s", member,
+                    (int)job->sequence, (int)job->collective, error);
+        }
+        trade_free(&job->trades[member]);
+        return;
+    }
+    for (size_t run = 0; run < job->run_count; run++) {
+        reduction_run_check_and_free(job, member, run);
+    }
+    mem_free(job->reductions[member].task);
+}
+
+static void assert_all_left(const struct job *job)
+{
+    for (int member = 0; member < job->club->size; member++) {
+        assert_int_equal(job->states[member], PART_DONE);
+    }
+}
+
+static tutti_status job_start(struct fleet *fleet, struct job *job, int member)
+{
+    void *state = fleet->state[job->club->ranks[member]];
+    bool trades = op_is_exchange(job->collective);
+    const struct op_batch *batch =
+            trades ? &job->trades[member].batch : &job->reductions[member].batch;
+    void *task = trades ? job->trades[member].task : job->reductions[member].task;
+
+    assert_true(op_shm.accepts(state, batch));
+    job->states[member] = PART_RUNNING;
+    return op_shm.start(state, task, batch);
+}
+
+static tutti_status job_step(
+        struct fleet *fleet, struct job *job, int member, bool *moved)
+{
+    void *state = fleet->state[job->club->ranks[member]];
+    void *task = op_is_exchange(job->collective) ? job->trades[member].task
+                                                 : job->reductions[member].task;
+    tutti_status status = op_shm.step(state, task, moved);
+
+    if (status == TUTTI_OK) {
+        assert_true(*moved);
+        member_leaves(job, member);
+    }
+    return status;
+}
+
+/** A program: jobs in the order in which every rank starts them. */
+struct program {
+    struct job *jobs; /* [count]; owned */
+    size_t count;
+};
+
+static int member_of(const struct club *club, int rank)
+{
+    for (int member = 0; member < club->size; member++) {
+        if (club->ranks[member] == rank) {
+            return member;
+        }
+    }
+    return -1;
+}
+
+/* No batch OP_INFLIGHT_MAX or more before it in the set is in flight, as op.h promises. */
+static bool may_start(const struct program *program, size_t index, int rank)
+{
+    const struct job *job = &program->jobs[index];
+
+    for (size_t i = 0; i < index; i++) {
+        const struct job *earlier = &program->jobs[i];
+        int member = member_of(earlier->club, rank);
+
+        if (member >= 0 && earlier->club->id == job->club->id &&
+                earlier->sequence + OP_INFLIGHT_MAX <= job->sequence &&
+                earlier->states[member] != PART_DONE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/**
+ * One turn of a rank's engine: starts up to `starts` jobs and steps what is running.
+ * @return true when anything happened
+ */
+static bool engine_turn(
+        struct fleet *fleet, struct program *program, int rank, int starts)
+{
+    bool anything = false;
+
+    for (size_t i = 0; i < program->count; i++) {
+        struct job *job = &program->jobs[i];
+        int member = member_of(job->club, rank);
+        bool moved = false;
+
+        if (member < 0 || job->states[member] == PART_DONE) {
+            continue;
+        }
+        if (job->states[member] == PART_NEW) {
+            if (starts == 0 || !may_start(program, i, rank)) {
+                break;
+            }
+            starts--;
+            anything = true;
+            assert_int_equal(job_start(fleet, job, member), TUTTI_OK);
+        }
+        assert_in_range(job_step(fleet, job, member, &moved), TUTTI_OK, TUTTI_AGAIN);
+        anything = anything || moved;
+    }
+    return anything;
+}
+
+static bool rank_is_done(const struct program *program, int rank)
+{
+    for (size_t i = 0; i < program->count; i++) {
+        int member = member_of(program->jobs[i].club, rank);
+
+        if (member >= 0 && program->jobs[i].states[member] != PART_DONE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A random rank that is neither done nor asleep, or -1. */
+static int pick_rank(
+        struct fleet *fleet, const struct program *program, uint64_t *random)
+{
+    int first = (int)(next_random(random) % (uint64_t)fleet->size);
+
+    for (int i = 0; i < fleet->size; i++) {
+        int rank = (first + i) % fleet->size;
+
+        if (atomic_load(&fleet->woken[rank]) && !rank_is_done(program, rank)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+static void program_end(struct program *program)
+{
+    for (size_t i = 0; i < program->count; i++) {
+        assert_all_left(&program->jobs[i]);
+    }
+    mem_free(program->jobs);
+}
+
+/* Runs a program to its end with engines that sleep until they are woken. */
+static void run_scheduled(struct fleet *fleet, struct program *program, uint64_t seed)
+{
+    uint64_t random = seed;
+    int rank = pick_rank(fleet, program, &random);
+
+    while (rank >= 0) {
+        int starts = (int)(next_random(&random) % 4);
+
+        atomic_store(&fleet->woken[rank], false);
+        if (engine_turn(fleet, program, rank, starts) || starts == 0) {
+            atomic_store(&fleet->woken[rank], true);
+        }
+        rank = pick_rank(fleet, program, &random);
+    }
+    program_end(program);
+}
+
+static void job_randomise(struct job *job, uint64_t *random)
+{
+    static const tutti_collective collectives[] = { TUTTI_REDUCE, TUTTI_REDUCESCATTER,
+        TUTTI_ALLGATHER, TUTTI_ALLTOALL, TUTTI_GATHER, TUTTI_SCATTER };
+
+    job->collective = collectives[next_random(random) % 6];
+    do {
+        job->dtype = (tutti_dtype)(next_random(random) % (TUTTI_BOOL + 1));
+        job->op = (tutti_reduce_op)(next_random(random) % (TUTTI_PRODUCT + 1));
+    } while (!reduce_is_supported(job->dtype, job->op));
+    job->root = (int)(next_random(random) % (uint64_t)job->club->size);
+    job->in_place = next_random(random) % 2 == 0;
+    job->sizes_known = next_random(random) % 2 == 0;
+    job->run_count = 1 + next_random(random) % RUNS_MAX;
+    job->most = next_random(random) % 2 == 0 ? 50 : 20000;
+    for (size_t run = 0; run < job->run_count; run++) {
+        job->counts[run] = next_random(random) % (job->most == 50 ? 20 : 3000);
+    }
+    job->counts[0]++; /* a batch is not empty, a run may be */
+}
+
+/*
+ * Random jobs on random clubs. Clubs of one id are one set with and without ranks that
+ * have joined: their jobs are numbered together.
+ */
+static struct program program_random(
+        const struct club *clubs, size_t club_count, size_t job_count, uint64_t seed)
+{
+    struct program program = { .count = job_count };
+    uint64_t sequences[16] = { 0 };
+    uint64_t random = seed;
+
+    program.jobs = mem_calloc(job_count, sizeof *program.jobs);
+    assert_non_null(program.jobs);
+    for (size_t i = 0; i < job_count; i++) {
+        struct job *job = &program.jobs[i];
+
+        job->club = &clubs[next_random(&random) % club_count];
+        job->sequence = sequences[job->club->id]++;
+        job_randomise(job, &random);
+        job_make(job);
+    }
+    return program;
+}
+
+static void test_sets_of_every_size(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= RANKS_MAX; size++) {
+        struct club all = club_of_all(size);
+        struct program program = program_random(&all, 1, JOBS_MAX, (uint64_t)size);
+        struct fleet fleet;
+
+        fleet_open(&fleet, size);
+        run_scheduled(&fleet, &program, (uint64_t)size);
+        fleet_close(&fleet);
+    }
+}
+
+static void test_overlapping_sets(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 0, .index = 0, .size = 5, .ranks = { 0, 1, 2, 3, 4 } },
+        { .id = 9, .index = 3, .size = 3, .ranks = { 4, 0, 2 } },
+        { .id = 4, .index = OP_SETS_MAX - 1, .size = 2, .ranks = { 2, 3 } },
+    };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct program program = program_random(clubs, 3, JOBS_MAX, seed);
+        struct fleet fleet;
+
+        fleet_open(&fleet, 5);
+        run_scheduled(&fleet, &program, seed);
+        fleet_close(&fleet);
+    }
+}
+
+/* A rank misses batches 5 to 100 of a set and then takes part again, and once more. */
+static void test_a_rank_may_be_left_out(void **state)
+{
+    const struct club all = { .id = 3, .index = 2, .size = 3, .ranks = { 0, 1, 2 } };
+    const struct club fewer = { .id = 3, .index = 2, .size = 2, .ranks = { 0, 2 } };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct program program = { .count = 280 };
+        uint64_t random = seed;
+        struct fleet fleet;
+
+        program.jobs = mem_calloc(program.count, sizeof *program.jobs);
+        assert_non_null(program.jobs);
+        for (size_t i = 0; i < program.count; i++) {
+            struct job *job = &program.jobs[i];
+            bool left_out = (i >= 5 && i <= 100) || (i >= 130 && i < 260);
+
+            job->club = left_out ? &fewer : &all;
+            job->sequence = i;
+            job_randomise(job, &random);
+            job_make(job);
+        }
+        fleet_open(&fleet, 3);
+        run_scheduled(&fleet, &program, seed);
+        fleet_close(&fleet);
+    }
+}
+
+/** What a thread that is a rank needs. */
+struct rank_thread {
+    pthread_t thread;
+    struct fleet *fleet;
+    struct program *program;
+    int rank;
+};
+
+static void *rank_main(void *user)
+{
+    struct rank_thread *self = user;
+
+    while (!rank_is_done(self->program, self->rank)) {
+        if (!engine_turn(self->fleet, self->program, self->rank, 3)) {
+            (void)sched_yield();
+        }
+    }
+    return NULL;
+}
+
+static void test_ranks_run_as_threads(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
+        { .id = 1, .index = 1, .size = 3, .ranks = { 3, 1, 0 } },
+        { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 3 } },
+    };
+    struct program program = program_random(clubs, 3, JOBS_MAX, 77);
+    struct rank_thread threads[4];
+    struct fleet fleet;
+
+    (void)state;
+    fleet_open(&fleet, 4);
+    for (int rank = 0; rank < 4; rank++) {
+        threads[rank] = (struct rank_thread){
+            .fleet = &fleet, .program = &program, .rank = rank
+        };
+        assert_int_equal(
+                pthread_create(&threads[rank].thread, NULL, rank_main, &threads[rank]),
+                0);
+    }
+    for (int rank = 0; rank < 4; rank++) {
+        assert_int_equal(pthread_join(threads[rank].thread, NULL), 0);
+    }
+    program_end(&program);
+    fleet_close(&fleet);
+}
+
+/* One job of few bytes on three ranks. */
+static void small_job_make(
+        struct job *job, const struct club *club, tutti_collective collective)
+{
+    *job = (struct job){ .club = club,
+        .collective = collective,
+        .run_count = 2,
+        .most = 50,
+        .counts = { 20, 30 } };
+    job_make(job);
+}
+
+/* Steps the members in turn to the end. */
+static void finish(struct fleet *fleet, struct job *job)
+{
+    for (int turn = 0; turn < 30; turn++) {
+        int member = turn % job->club->size;
+        bool moved = false;
+
+        if (job->states[member] == PART_NEW) {
+            assert_int_equal(job_start(fleet, job, member), TUTTI_OK);
+        } else if (job->states[member] == PART_RUNNING) {
+            (void)job_step(fleet, job, member, &moved);
+        }
+    }
+    assert_all_left(job);
+}
+
+static void test_a_gather_holds_the_senders_until_the_root_has_copied(void **state)
+{
+    const struct club all = club_of_all(3);
+    bool moved = false;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 3);
+    small_job_make(&job, &all, TUTTI_GATHER);
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_start(&fleet, &job, 2), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_AGAIN);
+    assert_int_equal(
+            job_step(&fleet, &job, 0, &moved), TUTTI_OK); /* waits for nobody */
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_OK);
+    finish(&fleet, &job);
+    fleet_close(&fleet);
+}
+
+static void test_a_scatter_holds_only_its_root(void **state)
+{
+    const struct club all = club_of_all(3);
+    bool moved = false;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 3);
+    small_job_make(&job, &all, TUTTI_SCATTER);
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    finish(&fleet, &job);
+    fleet_close(&fleet);
+}
+
+static void test_an_alltoall_holds_all_until_all_have_copied(void **state)
+{
+    const struct club all = club_of_all(3);
+    bool moved = false;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 3);
+    small_job_make(&job, &all, TUTTI_ALLTOALL);
+    for (int member = 0; member < 3; member++) {
+        assert_int_equal(job_start(&fleet, &job, member), TUTTI_OK);
+    }
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    assert_int_equal(job_step(&fleet, &job, 2, &moved), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_OK);
+    finish(&fleet, &job);
+    fleet_close(&fleet);
+}
+
+static void test_a_failure_to_place_ends_the_batch(void **state)
+{
+    const struct club all = club_of_all(2);
+    bool moved = false;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 2);
+    small_job_make(&job, &all, TUTTI_ALLGATHER);
+    job.trades[1].fail_place_at = 2;
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
+    assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_ERR_NO_MEMORY);
+    assert_true(op_shm.cancel(fleet.state[1], job.trades[1].task));
+    moved = false;
+    assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
+    assert_false(moved); /* the memory of the other may be gone */
+    assert_true(op_shm.cancel(fleet.state[0], job.trades[0].task));
+    trade_free(&job.trades[0]);
+    trade_free(&job.trades[1]);
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sets_of_every_size),
+        cmocka_unit_test(test_overlapping_sets),
+        cmocka_unit_test(test_a_rank_may_be_left_out),
+        cmocka_unit_test(test_ranks_run_as_threads),
+        cmocka_unit_test(test_a_gather_holds_the_senders_until_the_root_has_copied),
+        cmocka_unit_test(test_a_scatter_holds_only_its_root),
+        cmocka_unit_test(test_an_alltoall_holds_all_until_all_have_copied),
+        cmocka_unit_test(test_a_failure_to_place_ends_the_batch),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
