@@ -68,17 +68,21 @@ test_preset() {
     return 0
 }
 
-# check NAME COMMAND...: runs a command and counts it as a test.
+# check NAME COMMAND...: runs a command and counts it as a test; exit status 77 stands for
+# skipped, and the command says why.
 check() {
-    local name=$1
+    local name=$1 status=0
     shift
     say "$name"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
+    "$@" || status=$?
+    case $status in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)) ;;
+    *)
         say "FAILED: $name"
         failed=$((failed + 1))
-    fi
+        ;;
+    esac
 }
 
 # The closing line of a test run, and its exit status.

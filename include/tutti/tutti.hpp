@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -259,6 +260,127 @@ class options
     std::vector<std::int64_t> dims_;
 };
 
+/* --------------------------------------------------------------------- rows */
+
+/**
+ * Rows of a tensor, built by chaining; the arguments rows, row_count and rows_of of C.
+ *
+ *   rows(3, columns)                      three rows
+ *   rows(3, columns).of({ 3, 0, 5 })      and how many each rank of the set has
+ */
+class rows
+{
+  public:
+    /** `count` rows of `row_count` elements; which ones says the call. */
+    explicit rows(std::size_t count, std::size_t row_count = 1) noexcept
+        : count_(detail::to_count(count)), row_count_(detail::to_count(row_count))
+    {
+    }
+
+    /** One number per rank of the set: rows_of, or send_rows of an alltoall. */
+    rows &of(std::vector<std::int64_t> numbers)
+    {
+        of_ = std::move(numbers);
+        return *this;
+    }
+
+    /** One number per rank of the set: recv_rows of an alltoall. */
+    rows &from(std::vector<std::int64_t> numbers)
+    {
+        from_ = std::move(numbers);
+        return *this;
+    }
+
+    /**
+     * For a tensor: its output is to be taken from the request. The other calls see that
+     * they were given none.
+     */
+    rows &into_request() noexcept
+    {
+        into_request_ = true;
+        return *this;
+    }
+
+    std::int64_t count() const noexcept
+    {
+        return count_;
+    }
+
+    std::int64_t row_count() const noexcept
+    {
+        return row_count_;
+    }
+
+    /** What of() gave, borrowed; NULL: nothing. */
+    const std::int64_t *of() const noexcept
+    {
+        return of_.empty() ? nullptr : of_.data();
+    }
+
+    /** What from() gave, borrowed; NULL: nothing. */
+    const std::int64_t *from() const noexcept
+    {
+        return from_.empty() ? nullptr : from_.data();
+    }
+
+    bool is_into_request() const noexcept
+    {
+        return into_request_;
+    }
+
+  private:
+    std::int64_t count_;
+    std::int64_t row_count_;
+    bool into_request_ = false;
+    std::vector<std::int64_t> of_;
+    std::vector<std::int64_t> from_;
+};
+
+/** A part of rows: where it begins, and how many it has. */
+struct slice {
+    std::int64_t first;
+    std::int64_t rows;
+};
+
+/** The part of rows that falls to one of several; tutti_part(). */
+inline slice part(std::int64_t rows, int parts, int index) noexcept
+{
+    slice found = { 0, 0 };
+
+    found.rows = tutti_part(rows, parts, index, &found.first);
+    return found;
+}
+
+namespace detail
+{
+
+/** This rank's place in the set of an operation. */
+struct place {
+    int size = 0;
+    int rank = -1;
+};
+
+inline place place_in_set(tutti *t, const tutti_options &with)
+{
+    place found;
+
+    check(tutti_process_set_info(t, with.process_set, &found.size, &found.rank));
+    return found;
+}
+
+/** Containers know their size: one that does not fit is refused before C sees it. */
+inline void expect_elements(const char *name, std::size_t have, std::int64_t need)
+{
+    if (to_count(have) != need) {
+        throw error(TUTTI_ERR_INVALID,
+                std::string("\"") + name + "\": a container of " +
+                        std::to_string(have) + " elements where " +
+                        std::to_string(need) + " belong");
+    }
+}
+
+} // namespace detail
+
 /* ----------------------------------------------------------------- requests */
 
 /**
@@ -355,6 +477,15 @@ class request
         }
     }
 
+    /**
+     * Waits and takes the output that the operation owns, to be freed with tutti_free();
+     * throws when it failed. tutti_request_take_output().
+     */
+    void take_output(void **output, std::int64_t *rows_of)
+    {
+        check(tutti_request_take_output(t_, &id_, output, rows_of, TUTTI_FOREVER));
+    }
+
     /** Gives the C request away; this one becomes empty. */
     tutti_request release() noexcept
     {
@@ -399,6 +530,106 @@ template <class Container> void wait_all(Container &requests)
 {
     wait_all(std::begin(requests), std::end(requests));
 }
+
+template <class T> class array;
+
+/** What an operation without an output brought. */
+template <class T> struct received {
+    array<T> values; /* the rows, in order of rank */
+    std::vector<std::int64_t> rows_of; /* how many came from each rank of the set */
+};
+
+/**
+ * An operation in flight that owns its output, because nobody knew how large it would be.
+ * Move-only. The destructor waits as that of request does, and drops the output.
+ */
+template <class T> class rows_request
+{
+  public:
+    /** Takes over an operation of a set of `peers` ranks; `owns`: here it has an output. */
+    rows_request(request &&operation, tutti *t, int peers, std::int64_t row_count,
+            bool owns) noexcept
+        : request_(std::move(operation)), t_(t), peers_(peers), row_count_(row_count),
+          owns_(owns)
+    {
+    }
+
+    ~rows_request()
+    {
+        settle();
+    }
+
+    rows_request(rows_request &&other) noexcept = default;
+
+    rows_request &operator=(rows_request &&other) noexcept
+    {
+        if (this != &other) {
+            settle();
+            request_ = std::move(other.request_);
+            t_ = other.t_;
+            peers_ = other.peers_;
+            row_count_ = other.row_count_;
+            owns_ = other.owns_;
+        }
+        return *this;
+    }
+
+    rows_request(const rows_request &) = delete;
+    rows_request &operator=(const rows_request &) = delete;
+
+    /** True while there is something to take. */
+    explicit operator bool() const noexcept
+    {
+        return static_cast<bool>(request_);
+    }
+
+    /** As those of request; the output stays to be taken. */
+    void wait()
+    {
+        request_.wait();
+    }
+
+    bool wait_for(std::chrono::nanoseconds timeout)
+    {
+        return request_.wait_for(timeout);
+    }
+
+    bool test()
+    {
+        return request_.test();
+    }
+
+    void cancel()
+    {
+        request_.cancel();
+    }
+
+    /**
+     * Waits and takes the output; throws when the operation failed, and when there is
+     * nothing to take. Where the operation has no output (a gather elsewhere than on its
+     * root) nothing is received. tutti_request_take_output().
+     */
+    received<T> take();
+
+  private:
+    void settle() noexcept
+    {
+        tutti_request id = owns_ ? request_.release() : TUTTI_REQUEST_NULL;
+        void *output = nullptr;
+
+        if (id != TUTTI_REQUEST_NULL &&
+                tutti_request_take_output(t_, &id, &output, nullptr, TUTTI_FOREVER) ==
+                        TUTTI_OK) {
+            (void)tutti_free(t_, output);
+        }
+    }
+
+    request request_;
+    tutti *t_;
+    int peers_;
+    std::int64_t row_count_;
+    bool owns_;
+};
 
 /* ------------------------------------------------------------------ context */
 
@@ -623,6 +854,336 @@ class context
         broadcast(name, std::data(data), std::size(data), root, with);
     }
 
+    /** Submits a reduce of count elements to the root; tutti_reduce_async(). */
+    template <class T>
+    [[nodiscard]] request reduce_async(const char *name, const T *input, T *output,
+            std::size_t count, tutti_reduce_op op, int root,
+            const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_reduce_async(t_, name, input, output, detail::to_count(count),
+                dtype_of_v<T>, op, root, &c, &id));
+        return request(t_, id);
+    }
+
+    /** Reduces count elements to the root; tutti_reduce(). */
+    template <class T>
+    void reduce(const char *name, const T *input, T *output, std::size_t count,
+            tutti_reduce_op op, int root, const options &with = options())
+    {
+        tutti_options c = with.get();
+
+        check(tutti_reduce(t_, name, input, output, detail::to_count(count),
+                dtype_of_v<T>, op, root, &c));
+    }
+
+    /** As above, in place on a container: elsewhere than on the root it is only read. */
+    template <class C, class = detail::if_container<C>>
+    [[nodiscard]] request reduce_async(const char *name, C &data, tutti_reduce_op op,
+            int root, const options &with = options())
+    {
+        return reduce_async(name, std::data(data), std::data(data), std::size(data), op,
+                root, with);
+    }
+
+    /** As above, waiting. */
+    template <class C, class = detail::if_container<C>>
+    void reduce(const char *name, C &data, tutti_reduce_op op, int root,
+            const options &with = options())
+    {
+        reduce(name, std::data(data), std::data(data), std::size(data), op, root, with);
+    }
+
+    /** Submits a reducescatter of rows; tutti_reducescatter_async(). */
+    template <class T>
+    [[nodiscard]] request reducescatter_async(const char *name, const T *input,
+            T *output, const rows &parts, tutti_reduce_op op,
+            const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_reducescatter_async(t_, name, input, output, parts.count(),
+                parts.row_count(), parts.of(), dtype_of_v<T>, op, &c, &id));
+        return request(t_, id);
+    }
+
+    /** Reduces rows and spreads the result; tutti_reducescatter(). */
+    template <class T>
+    void reducescatter(const char *name, const T *input, T *output, const rows &parts,
+            tutti_reduce_op op, const options &with = options())
+    {
+        tutti_options c = with.get();
+
+        check(tutti_reducescatter(t_, name, input, output, parts.count(),
+                parts.row_count(), parts.of(), dtype_of_v<T>, op, &c));
+    }
+
+    /** As above, on containers, whose elements are the rows; parts as part() says. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    [[nodiscard]] request reducescatter_async(const char *name, In &input, Out &output,
+            tutti_reduce_op op, const options &with = options())
+    {
+        expect_reducescatter(name, std::size(input), std::size(output), with);
+        return reducescatter_async(name, std::data(input), std::data(output),
+                rows(std::size(input)), op, with);
+    }
+
+    /** As above, waiting. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    void reducescatter(const char *name, In &input, Out &output, tutti_reduce_op op,
+            const options &with = options())
+    {
+        expect_reducescatter(name, std::size(input), std::size(output), with);
+        reducescatter(name, std::data(input), std::data(output), rows(std::size(input)),
+                op, with);
+    }
+
+    /** Submits an allgather of rows; tutti_allgather_async(). */
+    template <class T>
+    [[nodiscard]] request allgather_async(const char *name, const T *input, T *output,
+            const rows &mine, const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_allgather_async(t_, name, input, output, mine.count(),
+                mine.row_count(), mine.of(), dtype_of_v<T>, &c, &id));
+        return request(t_, id);
+    }
+
+    /** Gathers the rows of all ranks on all; tutti_allgather(). */
+    template <class T>
+    void allgather(const char *name, const T *input, T *output, const rows &mine,
+            const options &with = options())
+    {
+        tutti_options c = with.get();
+
+        check(tutti_allgather(t_, name, input, output, mine.count(), mine.row_count(),
+                mine.of(), dtype_of_v<T>, &c));
+    }
+
+    /** As above, on containers, of equal sizes on all ranks. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    [[nodiscard]] request allgather_async(
+            const char *name, In &input, Out &output, const options &with = options())
+    {
+        expect_allgather(name, std::size(input), std::size(output), with);
+        return allgather_async(name, std::data(input), std::data(output),
+                rows(std::size(input)), with);
+    }
+
+    /** As above, waiting. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    void allgather(
+            const char *name, In &input, Out &output, const options &with = options())
+    {
+        expect_allgather(name, std::size(input), std::size(output), with);
+        allgather(name, std::data(input), std::data(output), rows(std::size(input)),
+                with);
+    }
+
+    /** As above, without an output: rank by rank as many rows as it likes, to be taken. */
+    template <class T>
+    [[nodiscard]] rows_request<T> allgather_async(const char *name, const T *input,
+            const rows &mine, const options &with = options())
+    {
+        tutti_options c = with.get();
+        const detail::place here = detail::place_in_set(t_, c);
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_allgather_async(t_, name, input, nullptr, mine.count(),
+                mine.row_count(), mine.of(), dtype_of_v<T>, &c, &id));
+        return rows_request<T>(request(t_, id), t_, here.size, mine.row_count(), true);
+    }
+
+    /** Submits an alltoall of rows; tutti_alltoall_async(). */
+    template <class T>
+    [[nodiscard]] request alltoall_async(const char *name, const T *input, T *output,
+            const rows &sent, const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_alltoall_async(t_, name, input, output, sent.count(),
+                sent.row_count(), sent.of(), sent.from(), dtype_of_v<T>, &c, &id));
+        return request(t_, id);
+    }
+
+    /** Sends rows to every rank and receives rows from every rank; tutti_alltoall(). */
+    template <class T>
+    void alltoall(const char *name, const T *input, T *output, const rows &sent,
+            const options &with = options())
+    {
+        tutti_options c = with.get();
+
+        check(tutti_alltoall(t_, name, input, output, sent.count(), sent.row_count(),
+                sent.of(), sent.from(), dtype_of_v<T>, &c));
+    }
+
+    /** As above, on containers, with an equal part for each rank. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    [[nodiscard]] request alltoall_async(
+            const char *name, In &input, Out &output, const options &with = options())
+    {
+        expect_alltoall(name, std::size(input), std::size(output), with);
+        return alltoall_async(name, std::data(input), std::data(output),
+                rows(std::size(input)), with);
+    }
+
+    /** As above, waiting. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    void alltoall(
+            const char *name, In &input, Out &output, const options &with = options())
+    {
+        expect_alltoall(name, std::size(input), std::size(output), with);
+        alltoall(name, std::data(input), std::data(output), rows(std::size(input)),
+                with);
+    }
+
+    /** As above, without an output: what the others send, to be taken. */
+    template <class T>
+    [[nodiscard]] rows_request<T> alltoall_async(const char *name, const T *input,
+            const rows &mine, const options &with = options())
+    {
+        tutti_options c = with.get();
+        const detail::place here = detail::place_in_set(t_, c);
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_alltoall_async(t_, name, input, nullptr, mine.count(),
+                mine.row_count(), mine.of(), nullptr, dtype_of_v<T>, &c, &id));
+        return rows_request<T>(request(t_, id), t_, here.size, mine.row_count(), true);
+    }
+
+    /** Submits a gather of rows to the root; tutti_gather_async(). */
+    template <class T>
+    [[nodiscard]] request gather_async(const char *name, const T *input, T *output,
+            const rows &mine, int root, const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_gather_async(t_, name, input, output, mine.count(),
+                mine.row_count(), mine.of(), dtype_of_v<T>, root, &c, &id));
+        return request(t_, id);
+    }
+
+    /** Gathers the rows of all ranks on the root; tutti_gather(). */
+    template <class T>
+    void gather(const char *name, const T *input, T *output, const rows &mine, int root,
+            const options &with = options())
+    {
+        tutti_options c = with.get();
+
+        check(tutti_gather(t_, name, input, output, mine.count(), mine.row_count(),
+                mine.of(), dtype_of_v<T>, root, &c));
+    }
+
+    /** As above, on containers, of equal sizes on all ranks; the output counts on the root. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    [[nodiscard]] request gather_async(const char *name, In &input, Out &output,
+            int root, const options &with = options())
+    {
+        expect_gather(name, std::size(input), std::size(output), root, with);
+        return gather_async(name, std::data(input), std::data(output),
+                rows(std::size(input)), root, with);
+    }
+
+    /** As above, waiting. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    void gather(const char *name, In &input, Out &output, int root,
+            const options &with = options())
+    {
+        expect_gather(name, std::size(input), std::size(output), root, with);
+        gather(name, std::data(input), std::data(output), rows(std::size(input)), root,
+                with);
+    }
+
+    /** As above, without an output: as many rows as a rank likes, to be taken on the root. */
+    template <class T>
+    [[nodiscard]] rows_request<T> gather_async(const char *name, const T *input,
+            const rows &mine, int root, const options &with = options())
+    {
+        tutti_options c = with.get();
+        const detail::place here = detail::place_in_set(t_, c);
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_gather_async(t_, name, input, nullptr, mine.count(),
+                mine.row_count(), mine.of(), dtype_of_v<T>, root, &c, &id));
+        return rows_request<T>(
+                request(t_, id), t_, here.size, mine.row_count(), here.rank == root);
+    }
+
+    /** Submits a scatter of rows of the root; tutti_scatter_async(). */
+    template <class T>
+    [[nodiscard]] request scatter_async(const char *name, const T *input, T *output,
+            const rows &mine, int root, const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_scatter_async(t_, name, input, output, mine.count(),
+                mine.row_count(), mine.of(), dtype_of_v<T>, root, &c, &id));
+        return request(t_, id);
+    }
+
+    /** Spreads rows of the root; tutti_scatter(). */
+    template <class T>
+    void scatter(const char *name, const T *input, T *output, const rows &mine,
+            int root, const options &with = options())
+    {
+        tutti_options c = with.get();
+
+        check(tutti_scatter(t_, name, input, output, mine.count(), mine.row_count(),
+                mine.of(), dtype_of_v<T>, root, &c));
+    }
+
+    /** As above, on containers, with an equal part for each rank; the input counts on the root. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    [[nodiscard]] request scatter_async(const char *name, In &input, Out &output,
+            int root, const options &with = options())
+    {
+        expect_scatter(name, std::size(input), std::size(output), root, with);
+        return scatter_async(name, std::data(input), std::data(output),
+                rows(std::size(output)), root, with);
+    }
+
+    /** As above, waiting. */
+    template <class In, class Out, class = detail::if_container<In>,
+            class = detail::if_container<Out>>
+    void scatter(const char *name, In &input, Out &output, int root,
+            const options &with = options())
+    {
+        expect_scatter(name, std::size(input), std::size(output), root, with);
+        scatter(name, std::data(input), std::data(output), rows(std::size(output)),
+                root, with);
+    }
+
+    /** As above, without an output: what the root sends, to be taken. */
+    template <class T>
+    [[nodiscard]] rows_request<T> scatter_async(const char *name, const T *input,
+            const rows &mine, int root, const options &with = options())
+    {
+        tutti_options c = with.get();
+        const detail::place here = detail::place_in_set(t_, c);
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_scatter_async(t_, name, input, nullptr, mine.count(),
+                mine.row_count(), mine.of(), dtype_of_v<T>, root, &c, &id));
+        return rows_request<T>(request(t_, id), t_, here.size, mine.row_count(), true);
+    }
+
     /** Submits a barrier; tutti_barrier_async(). */
     [[nodiscard]] request barrier_async(
             const char *name, const options &with = options())
@@ -642,7 +1203,77 @@ class context
         check(tutti_barrier(t_, name, &c));
     }
 
+    /**
+     * Says that this rank has no more data for now; tutti_join_async(), whose name means
+     * something else here.
+     * @param last  NULL, or lent until the request is finished
+     */
+    [[nodiscard]] request out_of_data_async(
+            int *last = nullptr, const options &with = options())
+    {
+        tutti_options c = with.get();
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        check(tutti_join_async(t_, &c, last, &id));
+        return request(t_, id);
+    }
+
+    /** As above, waiting until all ranks are; returns which was last. tutti_join(). */
+    int out_of_data(const options &with = options())
+    {
+        tutti_options c = with.get();
+        int last = -1;
+
+        check(tutti_join(t_, &c, &last));
+        return last;
+    }
+
   private:
+    /* Containers whose elements are rows must be of the sizes that go with each other. */
+
+    detail::place place_of(const options &with) const
+    {
+        return detail::place_in_set(t_, with.get());
+    }
+
+    void expect_reducescatter(const char *name, std::size_t input, std::size_t output,
+            const options &with) const
+    {
+        const detail::place here = place_of(with);
+
+        detail::expect_elements(
+                name, output, part(detail::to_count(input), here.size, here.rank).rows);
+    }
+
+    void expect_allgather(const char *name, std::size_t input, std::size_t output,
+            const options &with) const
+    {
+        detail::expect_elements(
+                name, output, place_of(with).size * detail::to_count(input));
+    }
+
+    void expect_alltoall(const char *name, std::size_t input, std::size_t output,
+            const options &) const
+    {
+        detail::expect_elements(name, output, detail::to_count(input));
+    }
+
+    void expect_gather(const char *name, std::size_t input, std::size_t output,
+            int root, const options &with) const
+    {
+        if (place_of(with).rank == root) {
+            expect_allgather(name, input, output, with);
+        }
+    }
+
+    void expect_scatter(const char *name, std::size_t input, std::size_t output,
+            int root, const options &with) const
+    {
+        if (place_of(with).rank == root) {
+            expect_allgather(name, output, input, with);
+        }
+    }
+
     static std::vector<context> make_local(int n, const tutti_config *settings)
     {
         std::vector<tutti *> handles(n > 0 ? static_cast<std::size_t>(n) : 1);
@@ -695,6 +1326,12 @@ template <class T> class array
         if (data_ != nullptr) {
             (void)tutti_free(t_, data_);
         }
+    }
+
+    /** Takes over count elements of memory of tutti_alloc(); NULL is allowed. */
+    static array adopt(tutti *t, void *memory, std::size_t count) noexcept
+    {
+        return array(t, static_cast<T *>(memory), count);
     }
 
     array(array &&other) noexcept
@@ -760,10 +1397,33 @@ template <class T> class array
     }
 
   private:
+    array(tutti *t, T *data, std::size_t count) noexcept
+        : t_(t), data_(data), count_(count)
+    {
+    }
+
     tutti *t_ = nullptr;
     T *data_ = nullptr;
     std::size_t count_ = 0;
 };
+
+template <class T> received<T> rows_request<T>::take()
+{
+    std::vector<std::int64_t> rows_of(owns_ ? static_cast<std::size_t>(peers_) : 0);
+    void *output = nullptr;
+    std::int64_t sum = 0;
+
+    if (!owns_) {
+        request_.wait();
+        return { array<T>::adopt(t_, nullptr, 0), std::move(rows_of) };
+    }
+    request_.take_output(&output, rows_of.data());
+    for (std::int64_t number : rows_of) {
+        sum += number;
+    }
+    return { array<T>::adopt(t_, output, static_cast<std::size_t>(sum * row_count_)),
+        std::move(rows_of) };
+}
 
 /* ------------------------------------------------------------- process sets */
 
@@ -781,6 +1441,22 @@ class process_set
     {
         check(tutti_process_set_create(
                 t_, ranks.data(), static_cast<int>(ranks.size()), &set_));
+    }
+
+    /**
+     * Collective: the ranks of one color form a set, in order of key; nothing for
+     * TUTTI_UNDEFINED. tutti_process_set_split().
+     */
+    static std::optional<process_set> split(
+            const context &world, int color, int key = 0)
+    {
+        tutti_process_set set = TUTTI_WORLD;
+
+        check(tutti_process_set_split(world.get(), color, key, &set));
+        if (color == TUTTI_UNDEFINED) {
+            return std::nullopt;
+        }
+        return process_set(world.get(), set);
     }
 
     process_set(process_set &&other) noexcept
@@ -847,6 +1523,10 @@ class process_set
     }
 
   private:
+    process_set(tutti *t, tutti_process_set set) noexcept : t_(t), set_(set)
+    {
+    }
+
     tutti *t_;
     tutti_process_set set_ = TUTTI_WORLD;
 };
@@ -932,6 +1612,71 @@ class tensor
         return tensor(owner, desc, with);
     }
 
+    /** A reduce of count elements of T to a rank of the set. */
+    template <class T>
+    static tensor reduce(const context &owner, const char *name, std::size_t count,
+            tutti_reduce_op op, int root, const options &with = options())
+    {
+        tutti_tensor_desc desc = describe(name, TUTTI_REDUCE, count, dtype_of_v<T>);
+
+        desc.op = op;
+        desc.root = root;
+        return tensor(owner, desc, with);
+    }
+
+    /** A reducescatter of rows of T. */
+    template <class T>
+    static tensor reducescatter(const context &owner, const char *name,
+            const rows &parts, tutti_reduce_op op, const options &with = options())
+    {
+        tutti_tensor_desc desc =
+                describe_rows(name, TUTTI_REDUCESCATTER, parts, dtype_of_v<T>);
+
+        desc.op = op;
+        return tensor(owner, desc, with);
+    }
+
+    /** An allgather of rows of T. */
+    template <class T>
+    static tensor allgather(const context &owner, const char *name, const rows &mine,
+            const options &with = options())
+    {
+        return tensor(
+                owner, describe_rows(name, TUTTI_ALLGATHER, mine, dtype_of_v<T>), with);
+    }
+
+    /** An alltoall of rows of T. */
+    template <class T>
+    static tensor alltoall(const context &owner, const char *name, const rows &sent,
+            const options &with = options())
+    {
+        return tensor(
+                owner, describe_rows(name, TUTTI_ALLTOALL, sent, dtype_of_v<T>), with);
+    }
+
+    /** A gather of rows of T to a rank of the set. */
+    template <class T>
+    static tensor gather(const context &owner, const char *name, const rows &mine,
+            int root, const options &with = options())
+    {
+        tutti_tensor_desc desc = describe_rows(name, TUTTI_GATHER, mine, dtype_of_v<T>);
+
+        desc.root = root;
+        return tensor(owner, desc, with);
+    }
+
+    /** A scatter of rows of T from a rank of the set. */
+    template <class T>
+    static tensor scatter(const context &owner, const char *name, const rows &mine,
+            int root, const options &with = options())
+    {
+        tutti_tensor_desc desc =
+                describe_rows(name, TUTTI_SCATTER, mine, dtype_of_v<T>);
+
+        desc.root = root;
+        return tensor(owner, desc, with);
+    }
+
     ~tensor()
     {
         if (t_ != nullptr) {
@@ -941,7 +1686,7 @@ class tensor
 
     tensor(tensor &&other) noexcept
         : t_(std::exchange(other.t_, nullptr)), tensor_(other.tensor_),
-          dtype_(other.dtype_)
+          dtype_(other.dtype_), output_(other.output_)
     {
     }
 
@@ -950,6 +1695,7 @@ class tensor
         std::swap(t_, other.t_);
         std::swap(tensor_, other.tensor_);
         std::swap(dtype_, other.dtype_);
+        std::swap(output_, other.output_);
         return *this;
     }
 
@@ -964,13 +1710,20 @@ class tensor
     {
         tutti_request id = TUTTI_REQUEST_NULL;
 
-        if (dtype_of_v<T> != dtype_) {
-            throw error(TUTTI_ERR_INVALID,
-                    std::string("registered with ") + tutti_dtype_name(dtype_) +
-                            ", submitted with " + tutti_dtype_name(dtype_of_v<T>));
-        }
+        expect_dtype(dtype_of_v<T>);
         check(tutti_submit(t_, tensor_, input, output, nullptr, nullptr, &id));
         return request(t_, id);
+    }
+
+    /** Submits one of rows that go into_request(). */
+    template <class T> [[nodiscard]] rows_request<T> submit(const T *input)
+    {
+        tutti_request id = TUTTI_REQUEST_NULL;
+
+        expect_dtype(dtype_of_v<T>);
+        check(tutti_submit(t_, tensor_, input, nullptr, nullptr, nullptr, &id));
+        return rows_request<T>(
+                request(t_, id), t_, output_.peers, output_.row_count, output_.owned);
     }
 
     /** The C handle; stays owned. */
@@ -993,6 +1746,28 @@ class tensor
         return desc;
     }
 
+    static tutti_tensor_desc describe_rows(const char *name,
+            tutti_collective collective, const rows &mine, tutti_dtype dtype) noexcept
+    {
+        tutti_tensor_desc desc = describe(name, collective, 0, dtype);
+
+        desc.count = mine.count();
+        desc.row_count = mine.row_count();
+        desc.rows_of = mine.of();
+        desc.recv_rows = mine.from();
+        desc.owns_output = mine.is_into_request();
+        return desc;
+    }
+
+    void expect_dtype(tutti_dtype dtype) const
+    {
+        if (dtype != dtype_) {
+            throw error(TUTTI_ERR_INVALID,
+                    std::string("registered with ") + tutti_dtype_name(dtype_) +
+                            ", submitted with " + tutti_dtype_name(dtype));
+        }
+    }
+
     tensor(const context &owner, const tutti_tensor_desc &desc, const options &with)
         : t_(owner.get()), dtype_(desc.dtype)
     {
@@ -1001,11 +1776,25 @@ class tensor
 
         complete.options = &c;
         check(tutti_tensor_register(t_, &complete, &tensor_));
+        if (desc.owns_output) {
+            const detail::place here = detail::place_in_set(t_, c);
+
+            output_ = { here.size, desc.row_count,
+                desc.collective != TUTTI_GATHER || here.rank == desc.root };
+        }
     }
+
+    /* What a request of rows that go into it has to know. */
+    struct requested {
+        int peers = 0;
+        std::int64_t row_count = 0;
+        bool owned = false; /* by requests on this rank */
+    };
 
     tutti *t_;
     tutti_tensor tensor_ = 0;
     tutti_dtype dtype_;
+    requested output_;
 };
 
 } // namespace tuttipp

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -110,6 +111,7 @@ static_assert(tuttipp::dtype_of_v<my_half> == TUTTI_FLOAT16);
 
 static_assert(!std::is_copy_constructible_v<tuttipp::context>);
 static_assert(!std::is_copy_constructible_v<tuttipp::request>);
+static_assert(!std::is_copy_constructible_v<tuttipp::rows_request<int>>);
 static_assert(!std::is_copy_constructible_v<tuttipp::process_set>);
 static_assert(!std::is_copy_constructible_v<tuttipp::tensor>);
 static_assert(!std::is_copy_constructible_v<tuttipp::array<float>>);
@@ -261,6 +263,292 @@ void test_broadcast_and_barrier(void **)
 
         expect(values[4] == 2 && flags[0] && !flags[1], "wrong values");
         expect(half.bits == 101, "wrong half");
+    });
+}
+
+void test_reduce_gives_the_root_the_result(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<std::int32_t> values = { c.rank() + 1, 10 };
+        const float input[2] = { 1.0F, static_cast<float>(c.rank()) };
+        float output[2] = { 0.0F, 0.0F };
+
+        c.reduce("values", values, TUTTI_SUM, 1);
+        c.reduce("pointers", input, output, 2, TUTTI_MAX, 2);
+        expect(values ==
+                        (c.rank() == 1 ? std::vector<std::int32_t>{ 6, 30 }
+                                       : std::vector<std::int32_t>{ c.rank() + 1, 10 }),
+                "wrong sum");
+        expect(output[1] == (c.rank() == 2 ? 2.0F : 0.0F), "wrong maximum");
+
+        c.reduce_async("values", values, TUTTI_SUM, 0).wait();
+        expect(values[0] == (c.rank() == 0 ? 10 : c.rank() == 1 ? 6 : 3), "wrong sum");
+    });
+}
+
+void test_reducescatter_spreads_parts(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        const std::vector<int> input = { 1, 2, 3, 4, c.rank() };
+        const tuttipp::slice mine = tuttipp::part(5, c.size(), c.rank());
+        std::vector<int> output(static_cast<std::size_t>(mine.rows));
+        std::vector<double> rows(8, 1.0 + c.rank());
+        const int expected[5] = { 3, 6, 9, 12, 3 };
+
+        c.reducescatter("values", input, output, TUTTI_SUM);
+        for (std::size_t i = 0; i < output.size(); i++) {
+            expect(output[i] == expected[static_cast<std::size_t>(mine.first) + i],
+                    "wrong sum");
+        }
+        /* ranks 0, 1 and 2 get 0, 3 and 1 rows of two, in place */
+        double *part = rows.data() + (c.rank() == 2 ? 6 : 0);
+        c.reducescatter("rows", rows.data(), part, tuttipp::rows(4, 2).of({ 0, 3, 1 }),
+                TUTTI_SUM);
+        expect(rows[0] == (c.rank() == 1 ? 6.0 : 1.0 + c.rank()) &&
+                        rows[7] == (c.rank() == 2 ? 6.0 : 1.0 + c.rank()),
+                "wrong rows");
+    });
+}
+
+void test_allgather_in_its_three_forms(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::array<int, 2> pair = { c.rank(), -c.rank() };
+        std::vector<int> pairs(6);
+        std::vector<int> listed(3, c.rank());
+        std::vector<int> all(3);
+        const std::vector<int> own(static_cast<std::size_t>(c.rank()), c.rank());
+
+        c.allgather("equal", pair, pairs);
+        expect(pairs == std::vector<int>{ 0, 0, 1, -1, 2, -2 }, "wrong pairs");
+
+        /* rank r has r rows of one */
+        c.allgather("listed", listed.data(), all.data(),
+                tuttipp::rows(own.size()).of({ 0, 1, 2 }));
+        expect(all == std::vector<int>{ 1, 2, 2 }, "wrong lists");
+
+        tuttipp::rows_request<int> request =
+                c.allgather_async("free", own.data(), tuttipp::rows(own.size()));
+        request.wait();
+        expect(static_cast<bool>(request) && request.test(), "nothing to take");
+        tuttipp::received<int> found = request.take();
+        expect(!request && found.rows_of == std::vector<std::int64_t>{ 0, 1, 2 },
+                "wrong numbers of rows");
+        expect(std::vector<int>(found.values.begin(), found.values.end()) ==
+                        std::vector<int>{ 1, 2, 2 },
+                "wrong rows");
+    });
+}
+
+void test_alltoall_exchanges_parts(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        const int base = 10 * c.rank();
+        std::vector<int> sent = { base, base + 1, base + 2 };
+        std::vector<int> came(3);
+        std::vector<std::int16_t> rows(6, static_cast<std::int16_t>(c.rank()));
+
+        c.alltoall("equal", sent, came);
+        expect(came == std::vector<int>{ c.rank(), 10 + c.rank(), 20 + c.rank() },
+                "wrong parts");
+
+        /* rank r gets r rows of each rank */
+        const auto mine = static_cast<std::size_t>(c.rank());
+        std::vector<int> listed(3 * mine);
+        c.alltoall("listed", sent.data(), listed.data(),
+                tuttipp::rows(3)
+                        .of({ 0, 1, 2 })
+                        .from({ c.rank(), c.rank(), c.rank() }));
+        expect(mine == 0 || listed[mine] == (mine == 1 ? 10 : 11), "wrong rows");
+
+        tuttipp::received<std::int16_t> found =
+                c.alltoall_async(
+                         "free", rows.data(), tuttipp::rows(3, 2).of({ 0, 1, 2 }))
+                        .take();
+        expect(found.values.size() == 6 * mine &&
+                        found.rows_of == std::vector<std::int64_t>(3, c.rank()),
+                "wrong numbers of rows");
+        expect(mine == 0 || found.values[6 * mine - 1] == 2, "wrong rows");
+    });
+}
+
+void test_gather_and_scatter(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<int> own = { c.rank(), 7 };
+        std::vector<int> all(c.rank() == 2 ? 6 : 0);
+        std::vector<int> back(2);
+
+        c.gather("gather", own, all, 2);
+        expect(c.rank() != 2 || all == std::vector<int>{ 0, 7, 1, 7, 2, 7 },
+                "wrong rows");
+        c.scatter("scatter", all, back, 2);
+        expect(back == own, "the way back leads elsewhere");
+
+        /* uneven: rank r has r rows */
+        const auto mine = static_cast<std::size_t>(c.rank());
+        tuttipp::received<int> found =
+                c.gather_async("free", own.data(), tuttipp::rows(mine), 0).take();
+        expect(c.rank() == 0 ? found.values.size() == 3 && found.values[2] == 7
+                             : found.values.size() == 0 && found.rows_of.empty(),
+                "wrong rows at the root");
+        tuttipp::received<int> part =
+                c.scatter_async("free", all.data(), tuttipp::rows(6).of({ 1, 0, 5 }), 2)
+                        .take();
+        expect(part.values.size() ==
+                        (c.rank() == 0                  ? 1U
+                                        : c.rank() == 1 ? 0U
+                                                        : 5U),
+                "wrong numbers of rows");
+        expect(c.rank() != 2 || part.values[4] == 7, "wrong rows");
+    });
+}
+
+void test_containers_of_the_wrong_size_are_refused(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<int> two(2);
+        std::vector<int> three(3);
+
+        expect(status_of([&] { c.allgather("x", two, three); }) == TUTTI_ERR_INVALID,
+                "a small output was taken");
+        expect(status_of([&] { c.reducescatter("x", three, two, TUTTI_SUM); }) ==
+                        TUTTI_ERR_INVALID,
+                "a large output was taken");
+        expect(status_of([&] { c.alltoall("x", three, two); }) == TUTTI_ERR_INVALID,
+                "another output was taken");
+        expect(c.stats().submitted == 0, "it was submitted");
+    });
+}
+
+void test_containers_are_measured_on_the_root(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<int> two(2);
+        std::vector<int> three(3);
+
+        const bool is_root = c.rank() == 1;
+
+        expect(!is_root || status_of([&] {
+            c.gather("x", two, three, 1);
+        }) == TUTTI_ERR_INVALID,
+                "a small output was taken");
+        expect(!is_root || status_of([&] {
+            c.scatter("x", two, three, 1);
+        }) == TUTTI_ERR_INVALID,
+                "a small input was taken");
+        expect(c.stats().submitted == 0, "it was submitted");
+    });
+}
+
+void test_output_that_nobody_takes_is_dropped(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        const std::vector<int> own(5, c.rank());
+
+        {
+            tuttipp::rows_request<int> dropped =
+                    c.allgather_async("free", own.data(), tuttipp::rows(5));
+        }
+        expect(c.stats().completed == 1, "the operation was not finished");
+        tuttipp::rows_request<int> first =
+                c.allgather_async("free", own.data(), tuttipp::rows(5));
+        first = c.allgather_async("next", own.data(), tuttipp::rows(5));
+        tuttipp::rows_request<int> moved = std::move(first);
+        expect(moved.take().values[14] == 2, "wrong rows");
+        expect(status_of([&] { (void)moved.take(); }) == TUTTI_ERR_INVALID,
+                "it was taken twice");
+    });
+}
+
+void test_ranks_out_of_data_are_skipped(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> value = { static_cast<float>(c.rank()) };
+        int last = -1;
+
+        if (c.rank() != 0) {
+            c.allreduce("value", value, TUTTI_AVERAGE);
+            expect(value[0] == 1.5F, "wrong average");
+        }
+        last = c.out_of_data();
+        expect(last >= 0 && last < c.size(), "nobody was last");
+
+        tuttipp::request again = c.out_of_data_async(&last);
+        again.wait();
+        c.allreduce("value", value, TUTTI_SUM);
+        expect(value[0] == 3.0F && last >= 0, "the job does not go on");
+    });
+}
+
+void test_split_makes_a_set_for_each_color(void **)
+{
+    on_ranks(4, [](tuttipp::context &c) {
+        const int color = c.rank() == 3 ? TUTTI_UNDEFINED : c.rank() % 2;
+        std::optional<tuttipp::process_set> mine =
+                tuttipp::process_set::split(c, color, -c.rank());
+        std::vector<int> value = { 1 << c.rank() };
+
+        expect(mine.has_value() == (c.rank() != 3), "wrong membership");
+        if (mine) {
+            c.allreduce("value", value, TUTTI_SUM, tuttipp::options().set(*mine));
+            expect(mine->ranks() ==
+                            (color == 0 ? std::vector<int>{ 2, 0 }
+                                        : std::vector<int>{ 1 }),
+                    "wrong members");
+            expect(value[0] == (color == 0 ? 5 : 2), "wrong sum");
+        }
+    });
+}
+
+void test_every_operation_can_be_registered(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        const std::vector<int> input = { c.rank(), c.rank() + 10, c.rank() + 20 };
+        std::vector<int> output(9, -1);
+        auto reduce = tuttipp::tensor::reduce<int>(c, "reduce", 3, TUTTI_SUM, 1);
+        auto spread = tuttipp::tensor::reducescatter<int>(
+                c, "spread", tuttipp::rows(3), TUTTI_SUM);
+        auto all = tuttipp::tensor::allgather<int>(c, "all", tuttipp::rows(1, 3));
+        auto swap = tuttipp::tensor::alltoall<int>(
+                c, "swap", tuttipp::rows(3).of({ 1, 1, 1 }).from({ 1, 1, 1 }));
+        auto gather = tuttipp::tensor::gather<int>(c, "gather", tuttipp::rows(3), 2);
+        auto scatter = tuttipp::tensor::scatter<int>(c, "scatter", tuttipp::rows(1), 0);
+
+        reduce.submit(input.data(), output.data()).wait();
+        expect(output[2] == (c.rank() == 1 ? 63 : -1), "wrong sum");
+        spread.submit(input.data(), output.data()).wait();
+        expect(output[0] == 3 + 30 * c.rank(), "wrong part of the sum");
+        all.submit(input.data(), output.data()).wait();
+        expect(output[8] == 22, "wrong rows");
+        swap.submit(input.data(), output.data()).wait();
+        expect(output[2] == 2 + 10 * c.rank(), "wrong exchange");
+        gather.submit(input.data(), output.data()).wait();
+        expect(c.rank() != 2 || output[3] == 1, "wrong gathered rows");
+        scatter.submit(input.data(), output.data()).wait();
+        expect(output[0] == 10 * c.rank(), "wrong scattered row");
+    });
+}
+
+void test_registered_rows_go_into_the_request(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        const std::vector<float> own(4, 1.0F + static_cast<float>(c.rank()));
+        const tuttipp::rows mine =
+                tuttipp::rows(static_cast<std::size_t>(c.rank()), 2).into_request();
+        auto all = tuttipp::tensor::allgather<float>(c, "all", mine);
+        auto root = tuttipp::tensor::gather<float>(c, "root", mine, 1);
+
+        for (int i = 0; i < 3; i++) {
+            tuttipp::received<float> found = all.submit(own.data()).take();
+            tuttipp::received<float> gathered = root.submit(own.data()).take();
+
+            expect(found.values.size() == 6 && found.values[1] == 2.0F &&
+                            found.values[2] == 3.0F,
+                    "wrong rows");
+            expect(gathered.values.size() == (c.rank() == 1 ? 6U : 0U),
+                    "wrong rows at the root");
+        }
     });
 }
 
@@ -486,6 +774,18 @@ int main()
         cmocka_unit_test(test_destroyed_request_waits_for_its_buffer),
         cmocka_unit_test(test_assigned_request_waits_for_the_old_one),
         cmocka_unit_test(test_broadcast_and_barrier),
+        cmocka_unit_test(test_reduce_gives_the_root_the_result),
+        cmocka_unit_test(test_reducescatter_spreads_parts),
+        cmocka_unit_test(test_allgather_in_its_three_forms),
+        cmocka_unit_test(test_alltoall_exchanges_parts),
+        cmocka_unit_test(test_gather_and_scatter),
+        cmocka_unit_test(test_containers_of_the_wrong_size_are_refused),
+        cmocka_unit_test(test_containers_are_measured_on_the_root),
+        cmocka_unit_test(test_output_that_nobody_takes_is_dropped),
+        cmocka_unit_test(test_ranks_out_of_data_are_skipped),
+        cmocka_unit_test(test_split_makes_a_set_for_each_color),
+        cmocka_unit_test(test_every_operation_can_be_registered),
+        cmocka_unit_test(test_registered_rows_go_into_the_request),
         cmocka_unit_test(test_callback_leaves_an_empty_request),
         cmocka_unit_test(test_mismatch_throws_on_every_rank_and_the_job_goes_on),
         cmocka_unit_test(test_wait_all_finishes_all_and_throws_the_first_failure),
