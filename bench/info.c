@@ -41,7 +41,7 @@ static const struct parameter parameters[] = {
 
 static void print_library(void)
 {
-    static const char *const features[] = { "mpi", "openmpi", "mpich", "hwloc",
+    static const char *const features[] = { "mpi", "openmpi", "mpich", "shm", "hwloc",
         "avx512", "avx2", "neon" };
 
     (void)printf("tutti %s, features:", tutti_version());

@@ -156,6 +156,12 @@ struct op_backend {
      * in use until close()). False: somebody may just be doing so; call again.
      */
     bool (*cancel)(void *state, void *task);
+
+    /*
+     * Looks whether the others still live; called now and then while something is waited
+     * for. May be NULL. Errors fail the context.
+     */
+    tutti_status (*watch)(void *state);
 };
 
 #endif

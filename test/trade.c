@@ -87,13 +87,41 @@ static void lay_recvs(const struct trade_order *order, const struct op_part *sen
     }
 }
 
-static uint8_t *block_new(size_t bytes)
+static uint8_t *painted(uint8_t *block, size_t bytes)
 {
-    uint8_t *block = mem_alloc(bytes);
-
     assert(block != NULL);
     memset(block, GAP_VALUE, bytes);
     return block;
+}
+
+static uint8_t *block_new(size_t bytes)
+{
+    return painted(mem_alloc(bytes), bytes);
+}
+
+/* Whose memory a run is of; NULL: the heap's. */
+static const struct trade_store *store_of(const struct trade_order *order, size_t run)
+{
+    return (run + (size_t)order->set->rank) % 2 == 0 ? order->store : NULL;
+}
+
+static uint8_t *run_block_new(const struct trade_order *order, size_t run, size_t bytes)
+{
+    const struct trade_store *store = store_of(order, run);
+
+    return store != NULL ? painted(store->alloc(store->user, bytes), bytes)
+                         : block_new(bytes);
+}
+
+static void run_block_free(const struct trade_order *order, size_t run, uint8_t *block)
+{
+    const struct trade_store *store = store_of(order, run);
+
+    if (store != NULL) {
+        store->free(store->user, block);
+    } else {
+        mem_free(block);
+    }
 }
 
 /* As a run's memory looks before the batch, or after it. */
@@ -132,7 +160,7 @@ static tutti_status trade_place(const struct op_batch *batch, size_t run)
     assert(memory->output == NULL);
     memory->output_bytes = GAP_BYTES;
     lay_recvs(&trade->order, memory->sends, memory->recvs, &memory->output_bytes);
-    memory->output = block_new(memory->output_bytes);
+    memory->output = run_block_new(&trade->order, run, memory->output_bytes);
     trade->runs[run].output = memory->output;
     return TUTTI_OK;
 }
@@ -156,7 +184,7 @@ static void run_make(struct trade *trade, size_t run)
     if (order->sizes_known) {
         lay_recvs(order, memory->sends, memory->recvs, &memory->input_bytes);
     }
-    memory->input = block_new(memory->input_bytes);
+    memory->input = run_block_new(order, run, memory->input_bytes);
     paint_sends(trade, run, memory->input);
     trade->runs[run] = (struct op_run){ .input = memory->input,
         .output = order->sizes_known ? memory->input : NULL,
@@ -233,8 +261,8 @@ const char *trade_error(const struct trade *trade)
 void trade_free(struct trade *trade)
 {
     for (size_t run = 0; run < trade->order.run_count; run++) {
-        mem_free(trade->memory[run].input);
-        mem_free(trade->memory[run].output);
+        run_block_free(&trade->order, run, trade->memory[run].input);
+        run_block_free(&trade->order, run, trade->memory[run].output);
     }
     mem_free(trade->task);
 }

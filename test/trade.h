@@ -17,7 +17,14 @@ enum {
     TRADE_RUNS_MAX = 12
 };
 
-/** What is to be moved; equal on all members but for set->rank. */
+/** Memory that other members can address. */
+struct trade_store {
+    void *(*alloc)(void *user, size_t bytes);
+    void (*free)(void *user, void *memory);
+    void *user;
+};
+
+/** What is to be moved; equal on all members but for set->rank and store. */
 struct trade_order {
     const struct op_set *set;
     uint64_t sequence;
@@ -27,6 +34,7 @@ struct trade_order {
     size_t most; /* bytes of the largest parts */
     bool sizes_known;
     bool in_place; /* the own part is where it belongs; only if sizes_known */
+    const struct trade_store *store; /* of every second run; NULL: of none */
 };
 
 /** Memory of a run: parts between gaps that nobody may write. */

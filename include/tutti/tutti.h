@@ -63,8 +63,9 @@ extern "C" {
 const char *tutti_version(void);
 
 /**
- * True when the loaded library has a feature: "mpi", "openmpi", "mpich", "hwloc"; or when
- * it can reduce with vector instructions of this processor: "avx512", "avx2", "neon".
+ * True when the loaded library has a feature: "mpi", "openmpi", "mpich", "hwloc", "shm"
+ * (shared memory between the processes of a node); or when it can reduce with vector
+ * instructions of this processor: "avx512", "avx2", "neon".
  */
 bool tutti_has_feature(const char *feature);
 
@@ -345,7 +346,8 @@ typedef enum tutti_memory_kind {
 
 /**
  * Allocates memory that tutti can reduce with the fewest copies. A local call. Freed
- * by tutti_free() or tutti_finalize().
+ * by tutti_free() or tutti_finalize(). Where ranks of a node share memory, the children of
+ * fork() do not have it; nor the outputs that requests own.
  * @param bytes     0 is allowed and gives a unique pointer
  * @param[out] mem  the memory
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_INVALID

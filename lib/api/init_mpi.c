@@ -3,33 +3,68 @@
  */
 #include <tutti/mpi.h>
 
+#include "api/neighbours.h"
 #include "api/setup.h"
 #include "base/mem.h"
 #include "control/mpi.h"
 #include "ops/mpi/mpi.h"
 #include "ops/self/self.h"
+#include "ops/shm/shm.h"
 
-static void leave_job(void *user, bool failed)
+/** What a context of an MPI job stands on; lives as long as it. */
+struct mpi_ground {
+    struct mpi_job job;
+    struct shm_domain *domain; /* the memory shared with this node; NULL: none */
+    int rank;
+};
+
+static void leave(void *user, bool failed)
 {
-    struct mpi_job *job = user;
+    struct mpi_ground *ground = user;
 
+    shm_domain_destroy(ground->domain);
     if (failed) {
-        control_mpi_job_abandon(job);
+        control_mpi_job_abandon(&ground->job);
     } else {
-        control_mpi_job_fini(job);
+        control_mpi_job_fini(&ground->job);
     }
-    mem_free(job);
+    mem_free(ground);
 }
 
-static void choose_backends(struct context_spec *spec, struct mpi_job *job)
+static void *shared_alloc(void *user, size_t bytes)
 {
-    spec->backends[spec->backend_count++] = &op_self;
-    if (spec->config.backend == CONFIG_BACKEND_VENDOR) {
-        spec->natives[spec->backend_count] = &job->data;
-        spec->backends[spec->backend_count++] = &op_mpi_vendor;
+    const struct mpi_ground *ground = user;
+
+    return shm_domain_alloc(ground->domain, ground->rank, bytes);
+}
+
+static void shared_free(void *user, void *memory)
+{
+    const struct mpi_ground *ground = user;
+
+    shm_domain_free(ground->domain, ground->rank, memory);
+}
+
+static void add_backend(
+        struct context_spec *spec, const struct op_backend *backend, void *native)
+{
+    spec->natives[spec->backend_count] = native;
+    spec->backends[spec->backend_count++] = backend;
+}
+
+static void choose_backends(struct context_spec *spec, struct mpi_ground *ground)
+{
+    add_backend(spec, &op_self, NULL);
+    if (ground->domain != NULL) {
+        add_backend(spec, &op_shm, ground->domain);
+        spec->memory = (struct memory){
+            .alloc = shared_alloc, .give_back = shared_free, .user = ground
+        };
     }
-    spec->natives[spec->backend_count] = &job->data;
-    spec->backends[spec->backend_count++] = &op_mpi;
+    if (spec->config.backend == CONFIG_BACKEND_VENDOR) {
+        add_backend(spec, &op_mpi_vendor, &ground->job.data);
+    }
+    add_backend(spec, &op_mpi, &ground->job.data);
 }
 
 static void say_thread_level(const struct context_spec *spec)
@@ -44,50 +79,55 @@ static void say_thread_level(const struct context_spec *spec)
 }
 
 /* The job is joined; the spec takes it over in any case. */
-static tutti_status start(tutti **t, struct context_spec *spec, struct mpi_job *job)
+static tutti_status start(
+        tutti **t, struct context_spec *spec, struct mpi_ground *ground)
 {
     tutti_status status;
 
-    spec->release = leave_job;
-    spec->release_user = job;
-    status = control_mpi_open(job, &spec->control);
+    spec->release = leave;
+    spec->release_user = ground;
+    status = control_mpi_open(&ground->job, &spec->control);
     if (status == TUTTI_OK) {
         spec->rank = spec->control.rank;
         spec->size = spec->control.size;
         spec->log.rank = spec->rank;
-        spec->any_thread = job->thread_level == MPI_THREAD_MULTIPLE;
+        spec->any_thread = ground->job.thread_level == MPI_THREAD_MULTIPLE;
+        ground->rank = spec->rank;
         status = setup_agree(spec);
+    }
+    if (status == TUTTI_OK) {
+        status = neighbours_meet(spec, &ground->domain);
     }
     if (status != TUTTI_OK) {
         context_spec_fini(spec);
         return status;
     }
-    choose_backends(spec, job);
+    choose_backends(spec, ground);
     say_thread_level(spec);
     return context_create(t, spec);
 }
 
 static tutti_status join(tutti **t, MPI_Comm comm, const tutti_config *config)
 {
-    struct mpi_job *job;
+    struct mpi_ground *ground;
     struct context_spec spec;
     tutti_status status = setup_begin(&spec, config, -1);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    job = mem_calloc(1, sizeof *job);
-    if (job == NULL) {
+    ground = mem_calloc(1, sizeof *ground);
+    if (ground == NULL) {
         context_spec_fini(&spec);
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to initialise");
     }
-    status = control_mpi_job_init(job, comm);
+    status = control_mpi_job_init(&ground->job, comm);
     if (status != TUTTI_OK) {
-        mem_free(job);
+        mem_free(ground);
         context_spec_fini(&spec);
         return status;
     }
-    return start(t, &spec, job);
+    return start(t, &spec, ground);
 }
 
 tutti_status tutti_init(tutti **t, const tutti_config *config)

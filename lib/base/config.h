@@ -57,6 +57,7 @@ struct config_bytes {
 /** Indices of the choices of the parameters so named, in the order of config.def. */
 enum config_backend {
     CONFIG_BACKEND_AUTO,
+    CONFIG_BACKEND_SHM,
     CONFIG_BACKEND_MPI,
     CONFIG_BACKEND_VENDOR
 };

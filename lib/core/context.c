@@ -22,6 +22,18 @@ static void wake_rank(void *user, int world_rank)
     t->control.ops->wake(t->control.state, world_rank);
 }
 
+static void *heap_alloc(void *user, size_t bytes)
+{
+    (void)user;
+    return mem_alloc_aligned(bytes);
+}
+
+static void heap_free(void *user, void *memory)
+{
+    (void)user;
+    mem_free(memory);
+}
+
 static void move_in(struct tutti *t, struct context_spec *spec)
 {
     const double warn = spec->config.stall_warning_s;
@@ -35,6 +47,10 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->nodes = spec->nodes;
     t->control = spec->control;
     t->limits = spec->limits;
+    t->memory = spec->memory.alloc != NULL
+            ? spec->memory
+            : (struct memory){ .alloc = heap_alloc, .give_back = heap_free };
+    t->dispatcher.memory = &t->memory;
     t->bell = spec->bell != NULL ? spec->bell : &t->own_bell;
     t->any_thread = spec->any_thread;
     t->release = spec->release;

@@ -28,6 +28,7 @@
 #include "control/control.h"
 #include "core/dispatcher.h"
 #include "core/group.h"
+#include "core/memory.h"
 #include "core/planner.h"
 #include "core/process_set.h"
 #include "core/ready.h"
@@ -72,6 +73,7 @@ struct tutti {
     struct nodes nodes;
     struct control control;
     struct planner_limits limits;
+    struct memory memory; /* for outputs and fusion buffers                      */
     bool any_thread; /* any thread may drive; else only `owner`              */
     struct forkmark forkmark; /* a forked child may not use the context             */
     pthread_t owner; /* the thread that created the context                  */
@@ -112,6 +114,7 @@ struct tutti {
     /* engine */
     int64_t now_ns; /* taken once a turn                                */
     int64_t next_tick_ns; /* when negotiators look for stalls                 */
+    int64_t next_watch_ns; /* when backends look whether peers live           */
     int64_t tick_limit_ns; /* look at least so often while driven; fixed       */
     struct dispatcher dispatcher;
     struct planner planner;
@@ -134,6 +137,7 @@ struct context_spec {
     struct control control; /* moved                                              */
     struct planner_limits limits;
     size_t chunk_bytes;
+    struct memory memory;
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */
     bool any_thread; /* the transports may be called from any thread       */
     const struct op_backend *backends[DISPATCHER_BACKENDS_MAX]; /* best first       */

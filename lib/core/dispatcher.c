@@ -323,18 +323,18 @@ static bool window_is_open(const struct tutti *t, const struct process_set *set)
  */
 static bool moves_nothing(const struct batch *batch)
 {
+    size_t bytes = 0;
+
     if (batch->set_ranks == NULL ||
             batch->works[0]->request.collective != TUTTI_REDUCESCATTER) {
         return false;
     }
     for (size_t i = 0; i < batch->work_count; i++) {
         for (int m = 0; m < batch->others.size; m++) {
-            if (batch->works[i]->parts[batch->set_ranks[m]].bytes > 0) {
-                return false;
-            }
+            bytes += batch->works[i]->parts[batch->set_ranks[m]].bytes;
         }
     }
-    return true;
+    return bytes == 0;
 }
 
 static tutti_status launch_waiting(
@@ -451,12 +451,26 @@ bool dispatcher_cancel_all(struct tutti *t)
     return dispatcher->running == NULL;
 }
 
+tutti_status dispatcher_watch(const struct dispatcher *dispatcher)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int b = 0; b < dispatcher->backend_count && status == TUTTI_OK; b++) {
+        const struct dispatcher_backend *backend = &dispatcher->backends[b];
+
+        if (backend->ops->watch != NULL) {
+            status = backend->ops->watch(backend->state);
+        }
+    }
+    return status;
+}
+
 bool dispatcher_is_idle(const struct dispatcher *dispatcher)
 {
     return dispatcher->running == NULL && dispatcher->waiting == 0;
 }
 
-static void free_batches(struct batch *batch)
+static void free_batches(const struct dispatcher *dispatcher, struct batch *batch)
 {
     while (batch != NULL) {
         struct batch *next = batch->next;
@@ -465,7 +479,9 @@ static void free_batches(struct batch *batch)
         mem_free(batch->runs);
         mem_free(batch->parts);
         mem_free(batch->ranks);
-        mem_free(batch->buffer);
+        if (batch->buffer != NULL) {
+            dispatcher->memory->give_back(dispatcher->memory->user, batch->buffer);
+        }
         mem_free(batch->task);
         mem_free(batch);
         batch = next;
@@ -479,11 +495,12 @@ void dispatcher_fini(struct dispatcher *dispatcher)
 
         backend->ops->close(backend->state);
     }
-    free_batches(dispatcher->running);
-    free_batches(dispatcher->spare);
-    free_batches(dispatcher->cancelled);
+    free_batches(dispatcher, dispatcher->running);
+    free_batches(dispatcher, dispatcher->spare);
+    free_batches(dispatcher, dispatcher->cancelled);
     for (int i = 0; i < dispatcher->buffer_count; i++) {
-        mem_free(dispatcher->buffers[i].memory);
+        dispatcher->memory->give_back(
+                dispatcher->memory->user, dispatcher->buffers[i].memory);
     }
     *dispatcher = (struct dispatcher){ 0 };
 }

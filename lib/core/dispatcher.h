@@ -12,6 +12,7 @@
 
 #include "ops/op.h"
 
+struct memory;
 struct tutti;
 struct work;
 struct process_set;
@@ -62,6 +63,8 @@ struct batch {
 
 /** Zeroed is valid. */
 struct dispatcher {
+    const struct memory
+            *memory; /* for fusion buffers; fixed                          */
     struct dispatcher_backend backends[DISPATCHER_BACKENDS_MAX]; /* best first       */
     int backend_count;
     size_t task_bytes; /* largest of the backends                            */
@@ -92,6 +95,8 @@ tutti_status dispatcher_run(struct tutti *t, bool *moved);
  * this rank's memory: call again before the works that are RUNNING end.
  */
 bool dispatcher_cancel_all(struct tutti *t);
+/** Lets backends look whether the other ranks still live. */
+tutti_status dispatcher_watch(const struct dispatcher *dispatcher);
 /** True when there is nothing launched and nothing waiting. */
 bool dispatcher_is_idle(const struct dispatcher *dispatcher);
 void dispatcher_fini(struct dispatcher *dispatcher);

@@ -18,9 +18,11 @@
 /*
  * One of the background thread while the application keeps all cores busy. Moving data
  * then takes from the computation what it saves later, and each look costs two switches
- * of context on top; whoever waits in the end moves the rest at full speed.
+ * of context on top; whoever waits in the end moves the rest at full speed. Within a node
+ * there is nothing else to gain; between nodes the network works meanwhile.
  */
 #define NAP_BUSY_NS 2000000
+#define NAP_BUSY_NODE_NS 20000000
 /* Yielding is tried so long before sleeping: covers a turn of every other thread. */
 #define YIELD_NS 200000
 /* Pauses of the processor per look at the clock while spinning. */
@@ -272,6 +274,11 @@ tutti_status driver_may_wait(struct tutti *t)
 
 /* ------------------------------------------------------ background thread */
 
+static int64_t busy_nap(const struct tutti *t)
+{
+    return t->nodes.count > 1 ? NAP_BUSY_NS : NAP_BUSY_NODE_NS;
+}
+
 /*
  * A nap of the background thread is not disturbed by submissions: a burst of them is
  * better taken in together. Where the transport rings, sleeping on the bell is as good.
@@ -288,7 +295,7 @@ static void background_idle(struct tutti *t, struct idleness *idle, uint32_t see
         return;
     }
     if (!cpu_load_has_free(idle->load, now)) {
-        clock_sleep_ns(NAP_BUSY_NS);
+        clock_sleep_ns(busy_nap(t));
         return;
     }
     if (now - idle->since_ns < (int64_t)t->config.spin_us * 1000) {
@@ -310,7 +317,7 @@ static void background_drive(struct tutti *t, struct cpu_load *load)
 
     if (!cpu_load_has_free(load, clock_ns())) {
         /* The application computes on this core: let it submit some more first. */
-        clock_sleep_ns(NAP_BUSY_NS);
+        clock_sleep_ns(busy_nap(t));
     }
     while (background_is_needed(t) &&
             atomic_load_explicit(&t->stopping, memory_order_relaxed) == 0) {

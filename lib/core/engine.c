@@ -12,6 +12,9 @@
 #include "core/failure.h"
 #include "core/ready.h"
 
+/* A rank that found nothing to do for so long looks whether the others still live. */
+#define WATCH_NS 50000000
+
 /* ----------------------------------------------------------------- intake */
 
 static struct work *queue_take_all(struct tutti *t, bool *cancels)
@@ -348,6 +351,15 @@ static tutti_status tick(struct tutti *t)
     return status;
 }
 
+static tutti_status watch(struct tutti *t, bool moved)
+{
+    if (!moved && t->now_ns < t->next_watch_ns) {
+        return TUTTI_OK;
+    }
+    t->next_watch_ns = t->now_ns + WATCH_NS;
+    return moved ? TUTTI_OK : dispatcher_watch(&t->dispatcher);
+}
+
 void engine_turn(struct tutti *t, bool *moved)
 {
     tutti_status status;
@@ -365,6 +377,9 @@ void engine_turn(struct tutti *t, bool *moved)
         }
         if (status == TUTTI_OK) {
             status = dispatcher_run(t, moved);
+        }
+        if (status == TUTTI_OK) {
+            status = watch(t, *moved);
         }
     }
     if (status != TUTTI_OK) {

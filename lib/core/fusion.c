@@ -32,7 +32,7 @@ static void *buffer_take(struct dispatcher *dispatcher, size_t bytes, size_t *si
         }
     }
     *size = bytes;
-    return mem_alloc_aligned(bytes);
+    return dispatcher->memory->alloc(dispatcher->memory->user, bytes);
 }
 
 /* Keeps the largest ones: they fit the most batches, and those that need them come back. */
@@ -50,7 +50,7 @@ static void buffer_give(struct dispatcher *dispatcher, struct fusion_buffer buff
             buffer = smaller;
         }
     }
-    mem_free(buffer.memory);
+    dispatcher->memory->give_back(dispatcher->memory->user, buffer.memory);
 }
 
 void fusion_release(struct dispatcher *dispatcher, struct batch *batch)

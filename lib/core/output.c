@@ -18,7 +18,9 @@ static uint64_t address_hash(const void *memory)
 
 void *output_alloc(struct tutti *t, size_t bytes)
 {
-    void *memory = bytes <= PTRDIFF_MAX ? mem_alloc_aligned(size_max(bytes, 1)) : NULL;
+    void *memory = bytes <= PTRDIFF_MAX
+            ? t->memory.alloc(t->memory.user, size_max(bytes, 1))
+            : NULL;
     bool kept;
 
     if (memory == NULL) {
@@ -28,7 +30,7 @@ void *output_alloc(struct tutti *t, size_t bytes)
     kept = map_insert(&t->allocations, address_hash(memory), memory);
     pthread_mutex_unlock(&t->lock);
     if (!kept) {
-        mem_free(memory);
+        t->memory.give_back(t->memory.user, memory);
         return NULL;
     }
     return memory;
@@ -44,7 +46,7 @@ bool output_free(struct tutti *t, void *memory)
         (void)map_remove(&t->allocations, address_hash(memory), found);
     }
     pthread_mutex_unlock(&t->lock);
-    mem_free(found);
+    t->memory.give_back(t->memory.user, found);
     return found != NULL;
 }
 
@@ -54,7 +56,7 @@ void output_fini(struct tutti *t)
     void *memory;
 
     while ((memory = map_next(&t->allocations, &position)) != NULL) {
-        mem_free(memory);
+        t->memory.give_back(t->memory.user, memory);
     }
     map_fini(&t->allocations);
 }

@@ -63,7 +63,7 @@ static tutti_status self_start(void *state, void *task, const struct op_batch *b
     (void)state;
     *self = (struct self_task){ .batch = batch, .placed = batch->sizes_known };
     if (!op_is_exchange(batch->collective) && batch->collective != TUTTI_BROADCAST) {
-        self->reduce = runs_range(batch, 0, runs_total(batch));
+        self->reduce = runs_range(batch, 0, 0, runs_total(batch, 0));
     }
     return TUTTI_OK;
 }
@@ -82,8 +82,8 @@ static tutti_status reduce_some(struct self_task *self)
         size_t piece = runs_piece(&self->reduce, batch, budget);
         const struct op_run *run = &batch->runs[self->reduce.run];
         size_t offset = self->reduce.offset * bytes;
-        const void *input =
-                (const char *)run->input + runs_begin(batch, self->reduce.run) + offset;
+        const void *input = (const char *)run->input +
+                runs_begin(batch, 0, self->reduce.run) + offset;
         void *output = (char *)run->output + offset;
 
         reduce_tree(&spec, &input, 1, &output, 1, piece);

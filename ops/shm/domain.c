@@ -1,11 +1,28 @@
 /*
- * The segments of the ranks of one process.
+ * The segments of the ranks of one process, or of the processes of a node.
  */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "ops/shm/segment.h"
 #include "ops/shm/shm.h"
+#include "ops/shm/shm_task.h"
+
+/* Where the arena begins: behind the segment, where a huge page can. */
+#define ARENA_OFFSET \
+    ((sizeof(struct shm_segment) + ((size_t)2 << 20) - 1) & ~(((size_t)2 << 20) - 1))
+/* The reservation of a rank that shares it with nobody. */
+#define APART_BYTES (ARENA_OFFSET + ((size_t)256 << 20))
+
+/* ------------------------------------------------------------ one process */
 
 /*
  * A zeroed segment of which only the touched pages exist: no reservation of swap, and no
@@ -23,43 +40,123 @@ static struct shm_segment *segment_map(void)
     return memory;
 }
 
-static void segment_unmap(const struct shm_rank *rank)
+/* A segment that lies in no reservation: its slots own memory of the heap. */
+static void segment_unmap(struct shm_segment *segment)
 {
-    for (uint32_t row = 0; row < rank->rows; row++) {
+    const uint32_t rows = atomic_load_explicit(&segment->rows, memory_order_relaxed);
+
+    for (uint32_t row = 0; row < rows; row++) {
         for (int slot = 0; slot < OP_INFLIGHT_MAX; slot++) {
-            mem_free(rank->segment->slots[row][slot].table);
+            mem_free(segment->slots[row][slot].table);
+            mem_free(segment->slots[row][slot].block);
         }
     }
-    (void)munmap(rank->segment, sizeof *rank->segment);
+    (void)munmap(segment, sizeof *segment);
 }
 
-struct shm_domain *shm_domain_create(int ranks)
+static struct shm_domain *domain_new(int ranks)
 {
     struct shm_domain *domain = mem_calloc(1, sizeof *domain);
 
     if (domain == NULL) {
         return NULL;
     }
+    domain->ranks = ranks;
     domain->rank = mem_calloc((size_t)ranks, sizeof *domain->rank);
     if (domain->rank == NULL) {
-        goto err_free;
+        mem_free(domain);
+        return NULL;
     }
-    for (domain->ranks = 0; domain->ranks < ranks; domain->ranks++) {
-        struct shm_segment *segment = segment_map();
-
-        if (segment == NULL) {
-            goto err_destroy;
-        }
-        domain->rank[domain->ranks].segment = segment;
+    for (int i = 0; i < ranks; i++) {
+        domain->rank[i].pidfd = -1;
     }
     return domain;
+}
 
-err_destroy:
-    shm_domain_destroy(domain);
-    return NULL;
+struct shm_domain *shm_domain_create(int ranks)
+{
+    struct shm_domain *domain = domain_new(ranks);
+
+    for (int i = 0; domain != NULL && i < ranks; i++) {
+        domain->rank[i].segment = segment_map();
+        domain->rank[i].bytes = UINT64_MAX;
+        if (domain->rank[i].segment == NULL) {
+            shm_domain_destroy(domain);
+            return NULL;
+        }
+    }
+    return domain;
+}
+
+/* ------------------------------------------------------------ reservations */
+
+/** Makes the reservation of a rank of this process, with its arena behind the segment. */
+static tutti_status rank_reserve(
+        struct shm_rank *rank, size_t bytes, enum reservation_kind kind)
+{
+    struct arena *arena = mem_calloc(1, sizeof *arena);
+    tutti_status status;
+
+    if (arena == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an arena");
+    }
+    status = reservation_create(&rank->reservation, bytes, kind);
+    if (status != TUTTI_OK) {
+        goto err_free;
+    }
+    if (!reservation_commit(
+                &rank->reservation, 0, offsetof(struct shm_segment, slots[1]))) {
+        status = error_set_errno(
+                TUTTI_ERR_NO_MEMORY, "no shared memory for control words");
+        goto err_unmap;
+    }
+    if (!arena_init(arena, &rank->reservation, ARENA_OFFSET)) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for an arena");
+        goto err_unmap;
+    }
+    (void)madvise(rank->reservation.base, ARENA_OFFSET, MADV_NOHUGEPAGE);
+    rank->arena = arena;
+    rank->segment = rank->reservation.base;
+    rank->base = (uintptr_t)rank->reservation.base;
+    rank->bytes = bytes;
+    atomic_store_explicit(&rank->segment->rows, 1, memory_order_release);
+    return TUTTI_OK;
+
+err_unmap:
+    reservation_unmap(&rank->reservation);
 err_free:
-    mem_free(domain);
-    return NULL;
+    mem_free(arena);
+    return status;
+}
+
+struct shm_domain *shm_domain_create_apart(int ranks)
+{
+    struct shm_domain *domain = domain_new(ranks);
+
+    for (int i = 0; domain != NULL && i < ranks; i++) {
+        if (rank_reserve(&domain->rank[i], APART_BYTES, RESERVATION_MEMFD) !=
+                TUTTI_OK) {
+            shm_domain_destroy(domain);
+            return NULL;
+        }
+    }
+    return domain;
+}
+
+static void rank_release(struct shm_rank *rank)
+{
+    if (rank->arena != NULL) {
+        arena_fini(rank->arena);
+        mem_free(rank->arena);
+    }
+    if (rank->pidfd >= 0) {
+        (void)close(rank->pidfd);
+    }
+    if (rank->reservation.base != NULL) {
+        reservation_unmap(&rank->reservation);
+    } else if (rank->segment != NULL) {
+        segment_unmap(rank->segment);
+    }
 }
 
 void shm_domain_destroy(struct shm_domain *domain)
@@ -68,8 +165,122 @@ void shm_domain_destroy(struct shm_domain *domain)
         return;
     }
     for (int i = 0; i < domain->ranks; i++) {
-        segment_unmap(&domain->rank[i]);
+        rank_release(&domain->rank[i]);
     }
     mem_free(domain->rank);
     mem_free(domain);
+}
+
+/* --------------------------------------------------------------- processes */
+
+tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me,
+        size_t bytes, enum reservation_kind kind)
+{
+    struct shm_domain *domain = domain_new(ranks);
+    struct shm_segment *segment;
+    tutti_status status;
+
+    if (domain == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", ranks);
+    }
+    status = rank_reserve(&domain->rank[me], bytes, kind);
+    if (status != TUTTI_OK) {
+        shm_domain_destroy(domain);
+        return status;
+    }
+    segment = domain->rank[me].segment;
+    if (getrandom(segment->nonce, sizeof segment->nonce, 0) !=
+            (ssize_t)sizeof segment->nonce) {
+        shm_domain_destroy(domain);
+        return error_set_errno(TUTTI_ERR_SYSTEM, "getrandom");
+    }
+    *opened = domain;
+    return TUTTI_OK;
+}
+
+struct shm_card shm_domain_card(const struct shm_domain *domain, int me)
+{
+    const struct shm_rank *mine = &domain->rank[me];
+    struct shm_card card = { .bytes = mine->reservation.bytes,
+        .kind = (uint32_t)mine->reservation.kind };
+
+    memcpy(card.nonce, mine->segment->nonce, sizeof card.nonce);
+    return card;
+}
+
+int shm_domain_fd(const struct shm_domain *domain, int me)
+{
+    return domain->rank[me].reservation.fd;
+}
+
+tutti_status shm_domain_admit(struct shm_domain *domain, int rank, int fd, pid_t pid,
+        const struct shm_card *card)
+{
+    struct shm_rank *peer = &domain->rank[rank];
+    struct reservation reservation = { .fd = -1 };
+    const struct shm_segment *segment;
+    tutti_status status;
+
+    status = reservation_map(
+            &reservation, fd, card->bytes, (enum reservation_kind)card->kind);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    segment = reservation.base;
+    if (memcmp(segment->nonce, card->nonce, sizeof card->nonce) != 0) {
+        reservation_unmap(&reservation);
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "the memory that rank %d passed is not its own", rank);
+    }
+    peer->reservation = reservation;
+    peer->segment = reservation.base;
+    peer->base = (uintptr_t)reservation.base;
+    peer->bytes = reservation.bytes;
+    peer->pid = pid;
+    if (pid > 0) {
+        peer->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    }
+    return TUTTI_OK;
+}
+
+bool shm_rank_has_died(const struct shm_rank *rank)
+{
+    struct pollfd ended = { .fd = rank->pidfd, .events = POLLIN };
+
+    if (rank->pid <= 0 || rank->segment == NULL) {
+        return false;
+    }
+    if (rank->pidfd >= 0 ? poll(&ended, 1, 0) != 1
+                         : kill(rank->pid, 0) == 0 || errno != ESRCH) {
+        return false;
+    }
+    /* Pairs with the store in shm_close(); the process ended after all its stores. */
+    return atomic_load_explicit(&rank->segment->closed, memory_order_acquire) == 0;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+void *shm_alloc(const struct shm_rank *mine, size_t bytes)
+{
+    return mine->arena != NULL ? arena_alloc(mine->arena, bytes)
+                               : mem_alloc_aligned(bytes);
+}
+
+void shm_free(const struct shm_rank *mine, void *memory)
+{
+    if (mine->arena != NULL) {
+        arena_free(mine->arena, memory);
+    } else {
+        mem_free(memory);
+    }
+}
+
+void *shm_domain_alloc(struct shm_domain *domain, int rank, size_t bytes)
+{
+    return shm_alloc(&domain->rank[rank], bytes);
+}
+
+void shm_domain_free(struct shm_domain *domain, int rank, void *memory)
+{
+    shm_free(&domain->rank[rank], memory);
 }

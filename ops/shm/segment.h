@@ -2,77 +2,114 @@
  * The control words through which ranks that share memory follow each other.
  *
  * Each rank owns a segment that the others read. For each process set it has a row of
- * slots, and a batch uses the slot of its sequence number. A row is one page, and pages
- * that are never touched take no memory.
+ * slots, and a batch uses the slot of its sequence number. Rows that are never used take
+ * no memory.
  *
- * A slot counts: it holds the sequence number of the newest batch for which its owner
- * has reached each stage, so waiting is comparing, nothing is ever set back, and no old
- * value can be taken for a new one. A rank uses a slot again when it has left the batch
- * OP_INFLIGHT_MAX before (op.h). It left that batch when all members had released it,
- * so nobody reads its runs any more; those who still wait for the release find a larger
- * number, which will do. A rank that left early, having copied from others, has runs
- * that nobody reads. A rank that was left out of batches (op.h) uses some slots later
- * again, or never; all of the above compares numbers of those who took part.
+ * A slot counts: for each stage it holds a mark, which is the sequence number of the
+ * newest batch for which its owner has reached the stage, followed by the number of rounds
+ * of it. So waiting is comparing, nothing is ever set back, and no old value can be taken
+ * for a new one. A rank uses a slot again when it has left the batch OP_INFLIGHT_MAX
+ * before (op.h). It left that batch when all members had released it, so nobody reads its
+ * runs any more; those who still wait for the release find a larger number, which will
+ * do. A rank that left early, having copied from others, has runs that nobody reads, and
+ * one that left early because all operands were in the slots waits, before it uses the
+ * slot again, until as many have read its own as there were others. A rank that was left
+ * out of batches (op.h) uses some slots later again, or never; all of the above compares
+ * numbers of those who took part.
  *
  * Indices of process sets are used again, their ids are not: a slot says for which id it
  * counts. The members of the former set had all left its batches by then.
  *
- * Addresses in a segment are offsets from the base of its owner, which is 0 for ranks of
- * one process.
+ * Addresses in a segment are offsets from the base of its owner. Ranks of one process can
+ * address everything: their base is 0.
  */
 #ifndef TUTTI_OPS_SHM_SEGMENT_H
 #define TUTTI_OPS_SHM_SEGMENT_H
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "ops/op.h"
+#include "ops/shm/arena.h"
+#include "ops/shm/reservation.h"
 
 /** How far a rank is with a batch. */
 enum shm_stage {
-    SHM_ARRIVED, /* its runs may be read and written by the others */
-    SHM_RELEASED, /* it does not touch the runs of the others any more */
+    SHM_ARRIVED, /* its table is filled; its runs may be read and written */
+    SHM_STAGED, /* rounds for which its staging memory may be used */
+    SHM_WORKED, /* rounds of its share of the work that are done */
+    SHM_RELEASED, /* it does not touch the memory of the others any more */
     SHM_STAGES
 };
 
+/** Bytes of operands that fit into a slot. */
+#define SHM_INLINE_BYTES 128
+
+/** Stands for the offset of memory that the others cannot address. */
+#define SHM_PRIVATE UINT64_MAX
+
 /** Where a run of a batch lies. */
 struct shm_run {
-    uint64_t input; /* offset from the owner's base */
+    uint64_t input; /* offset from the owner's base, or SHM_PRIVATE */
     uint64_t output; /* likewise; unused where recvs say where */
-    uint64_t sends; /* of its table of parts, if it has one */
+    uint64_t sends; /* offset of a copy of its table of parts, if it has one */
 };
 
-/** A rank's part in a batch: one cache line. Written by the owner only. */
+/** A rank's part in a batch. Written by the owner only, but for `read`. */
 struct shm_slot {
-    _Atomic uint64_t reached[SHM_STAGES]; /* sequence + 1 of newest batch; 0: none */
+    _Alignas(64) _Atomic uint64_t
+            reached[SHM_STAGES]; /* marks of the newest batch; 0: none */
     _Atomic uint32_t set; /* id of the process set that they count for */
-    uint32_t capacity; /* runs that table has room for; owner only */
+    _Atomic uint32_t read; /* how often others have read operands in it, ever */
     uint64_t runs; /* offset of the table of runs; valid once arrived */
+    uint64_t staging; /* offset of the staging memory, 0: none; likewise */
+    uint64_t operands; /* offset of the operands of a small batch; likewise */
+
+    uint8_t payload[SHM_INLINE_BYTES]; /* those operands, if there is room */
+
     struct shm_run single; /* the table of a batch of one run */
-    struct shm_run *table; /* the one of a batch of many; owner only */
+    /* Owner only: */
+    void *table; /* the one of a batch of more; owned */
+    size_t table_bytes; /* its size */
+    void *block; /* for operands that do not fit; owned */
+    uint32_t block_bytes; /* its size */
+    uint32_t due; /* what `read` will be in the end */
 };
 
 struct shm_segment {
-    struct shm_slot slots[OP_SETS_MAX][OP_INFLIGHT_MAX]; /* by set index, sequence */
+    uint8_t nonce[16]; /* proves to others whose segment they have mapped */
     _Alignas(64) _Atomic uint32_t working; /* 1: touches the runs of others just now */
     _Atomic uint32_t gone; /* 1: gave up; nobody may touch its runs */
+    _Atomic uint32_t closed; /* 1: closed in order; its process may end */
+    _Atomic uint32_t rows; /* rows of slots that are backed by memory */
+    _Alignas(4096) struct shm_slot slots[OP_SETS_MAX][OP_INFLIGHT_MAX]; /* by set index,
+                                                                            sequence */
 };
 
-static_assert(sizeof(struct shm_slot) == 64, "a slot is a cache line");
-static_assert(sizeof(struct shm_slot[OP_INFLIGHT_MAX]) == 4096, "a row is a page");
+static_assert(sizeof(struct shm_slot) == 256, "a slot is four cache lines");
+static_assert(sizeof(struct shm_slot[OP_INFLIGHT_MAX]) % 4096 == 0, "a row is pages");
 
 /** A rank as seen from this process. */
 struct shm_rank {
-    struct shm_segment *segment; /* zeroed at first */
+    struct shm_segment *segment; /* NULL: on another node */
     uintptr_t base; /* what its offsets count from */
-    uint32_t rows; /* 1 + largest set index it used; owner only */
+    uint64_t bytes; /* offsets are below it */
+    struct arena *arena; /* owner only; NULL: the heap will do; owned */
+    struct reservation reservation; /* unused between ranks of one process */
+    pid_t pid; /* 0: not known */
+    int pidfd; /* readable when the process has ended; -1: none; owned */
 };
 
 struct shm_domain {
     int ranks;
     struct shm_rank *rank; /* [ranks]; owned, with their segments and tables */
 };
+
+/** True when the process of a rank has ended before it closed the backend. */
+bool shm_rank_has_died(const struct shm_rank *rank);
 
 /** The slot of a rank for a batch. */
 static inline struct shm_slot *shm_slot_of(
@@ -81,10 +118,21 @@ static inline struct shm_slot *shm_slot_of(
     return &rank->segment->slots[batch->set->index][batch->sequence % OP_INFLIGHT_MAX];
 }
 
+/** More rounds than a batch has. */
+#define SHM_ROUNDS_MAX (((uint64_t)1 << 24) - 1)
+
+/** What a slot holds when a stage of a batch was reached for so many rounds. */
+static inline uint64_t shm_mark(const struct op_batch *batch, uint64_t rounds)
+{
+    return (batch->sequence + 1) << 24 | rounds;
+}
+
 /** The offset of an address of this rank. */
 static inline uint64_t shm_offset(const struct shm_rank *rank, const void *address)
 {
-    return (uint64_t)((uintptr_t)address - rank->base);
+    const uint64_t offset = (uint64_t)((uintptr_t)address - rank->base);
+
+    return offset < rank->bytes ? offset : SHM_PRIVATE;
 }
 
 /** The address, here, of an offset of a rank. */

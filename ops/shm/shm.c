@@ -1,6 +1,7 @@
 /*
- * Batches between ranks that can address each other's memory: who waits for whom. The
- * work in between is done in shm_reduce.c and shm_copy.c.
+ * Batches between ranks that can address each other's memory: the steps of a batch. The
+ * work is done in shm_reduce.c and shm_copy.c; small allreduces take a shorter way
+ * (shm_once.c).
  *
  * Allreduce, two ranks, each tensor in two slices:
  *
@@ -25,10 +26,13 @@
  * that rank writes slice i of the outputs. A rank without work does not wait for arrivals
  * and releases the batch when it arrives.
  *
+ * Memory that the others cannot address is staged in rounds (shm_task.h) in between.
+ *
  * Nothing blocks. Whoever completes what others wait for wakes those, and only then: the
  * earlier arrivals wake nobody. To know that one is the last takes sequential
  * consistency: each rank publishes its own stage and then looks at the others', and of
- * the ranks that do so at the same time at least one must see all.
+ * the ranks that do so at the same time at least one must see all. Rounds wake whom they
+ * may concern every time.
  *
  * Giving up: a rank whose context failed hands its memory back to the application, so it
  * says that it is gone and waits until no other rank is at work. A rank at work checks
@@ -41,228 +45,18 @@
 #include "ops/reduce/reduce.h"
 #include "ops/shm/shm_task.h"
 
-/* Runs that a table of a slot has room for, at least and at most. */
-#define TABLE_RUNS_MIN ((size_t)16)
-#define TABLE_RUNS_MAX ((size_t)1 << 31)
-
-/** A range of members of a set. */
-struct members {
-    int first;
-    int count;
-};
-
-/** True when only the root's memory is read. */
-static bool is_from_root(const struct op_batch *batch)
-{
-    return batch->collective == TUTTI_BROADCAST || batch->collective == TUTTI_SCATTER;
-}
-
-/** The members whose reaching a stage matters to others. */
-static struct members awaited_members(
-        const struct op_batch *batch, enum shm_stage stage)
-{
-    if ((stage == SHM_ARRIVED && is_from_root(batch)) ||
-            (stage == SHM_RELEASED && batch->collective == TUTTI_GATHER)) {
-        return (struct members){ .first = batch->root, .count = 1 };
-    }
-    return (struct members){ .first = 0, .count = batch->set->size };
-}
-
-/** True when a member works with the memory of others. */
-static bool member_works(const struct op_batch *batch, int member)
-{
-    if (is_from_root(batch)) {
-        return member != batch->root;
-    }
-    if (batch->collective == TUTTI_GATHER) {
-        return member == batch->root;
-    }
-    return op_is_exchange(batch->collective) || shm_reduce_has_share(batch, member);
-}
-
-/** True when a member waits until the awaited members have reached a stage. */
-static bool member_waits(const struct op_batch *batch, int member, enum shm_stage stage)
-{
-    if (stage == SHM_ARRIVED) {
-        return member_works(batch, member);
-    }
-    if (is_from_root(batch)) {
-        return member == batch->root;
-    }
-    return batch->collective != TUTTI_GATHER || member != batch->root;
-}
-
-static bool member_reached(const struct shm_state *shm, const struct op_batch *batch,
-        int member, enum shm_stage stage)
-{
-    const struct shm_slot *slot = shm_slot_of(shm_member(shm, batch, member), batch);
-
-    /* Pairs with the release in slot_claim(): counts of a former set are gone. */
-    if (atomic_load_explicit(&slot->set, memory_order_acquire) != batch->set->id) {
-        return false;
-    }
-    /*
-     * Pairs with the store in reach(), whose data it makes visible; sequentially
-     * consistent so that the last one knows it, see the top.
-     */
-    return atomic_load_explicit(&slot->reached[stage], memory_order_seq_cst) >
-            batch->sequence;
-}
-
-/** True when all awaited members have reached a stage; looks at each only once. */
-static bool all_reached(
-        const struct shm_state *shm, struct shm_task *task, enum shm_stage stage)
-{
-    struct members awaited = awaited_members(task->batch, stage);
-
-    while (task->seen[stage] < awaited.count) {
-        int member = awaited.first + task->seen[stage];
-
-        if (!member_reached(shm, task->batch, member, stage)) {
-            return false;
-        }
-        task->seen[stage]++;
-    }
-    return true;
-}
-
-/** Publishes that this rank has reached a stage, and wakes who can go on by that. */
-static void reach(struct shm_state *shm, struct shm_task *task, enum shm_stage stage)
-{
-    const struct op_batch *batch = task->batch;
-    const struct op_set *set = batch->set;
-    const struct members awaited = awaited_members(batch, stage);
-    struct shm_slot *slot = shm_slot_of(shm_member(shm, batch, set->rank), batch);
-
-    if (set->rank < awaited.first || set->rank >= awaited.first + awaited.count) {
-        return;
-    }
-    /* Pairs with the load in member_reached(). */
-    atomic_store_explicit(
-            &slot->reached[stage], batch->sequence + 1, memory_order_seq_cst);
-    if (!all_reached(shm, task, stage)) {
-        return;
-    }
-    for (int member = 0; member < set->size; member++) {
-        if (member != set->rank && member_waits(batch, member, stage)) {
-            shm->env->wake(shm->env->wake_user, set->world_ranks[member]);
-        }
-    }
-}
-
-/** Makes a slot of this rank count for a set. */
-static void slot_claim(struct shm_slot *slot, const struct op_set *set)
-{
-    if (atomic_load_explicit(&slot->set, memory_order_relaxed) == set->id) {
-        return;
-    }
-    for (int stage = 0; stage < SHM_STAGES; stage++) {
-        atomic_store_explicit(&slot->reached[stage], 0, memory_order_relaxed);
-    }
-    /* Pairs with the acquire in member_reached(). */
-    atomic_store_explicit(&slot->set, set->id, memory_order_release);
-}
-
-/** Room for the runs of a batch in a slot of this rank; NULL when out of memory. */
-static struct shm_run *slot_table(
-        struct shm_state *shm, struct shm_slot *slot, size_t run_count)
-{
-    struct shm_run *table = slot->table;
-
-    if (run_count == 1) {
-        return &slot->single;
-    }
-    if (run_count > slot->capacity) {
-        size_t capacity = size_max(shm->table_runs, TABLE_RUNS_MIN);
-
-        while (capacity < run_count && capacity < TABLE_RUNS_MAX) {
-            capacity *= 2;
-        }
-        if (capacity < run_count) {
-            return NULL;
-        }
-        table = mem_resize(table, capacity, sizeof *table);
-        if (table == NULL) {
-            return NULL;
-        }
-        slot->table = table;
-        slot->capacity = (uint32_t)capacity;
-        shm->table_runs = capacity;
-    }
-    return table;
-}
-
-/** Writes where the runs of a batch lie into a slot of this rank. */
-static tutti_status slot_fill(struct shm_state *shm, const struct shm_rank *mine,
-        struct shm_slot *slot, const struct op_batch *batch)
-{
-    struct shm_run *runs = slot_table(shm, slot, batch->run_count);
-
-    if (runs == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "out of memory for a batch of %zu tensors", batch->run_count);
-    }
-    for (size_t i = 0; i < batch->run_count; i++) {
-        runs[i].input = shm_offset(mine, batch->runs[i].input);
-        runs[i].output = shm_offset(mine, batch->runs[i].output);
-        runs[i].sends = shm_offset(mine, batch->runs[i].sends);
-    }
-    slot->runs = shm_offset(mine, runs);
-    return TUTTI_OK;
-}
-
-/** What a rank has to do of a batch. */
-static void work_init(struct shm_task *task)
-{
-    const struct op_batch *batch = task->batch;
-
-    if (op_is_exchange(batch->collective)) {
-        task->exchange = (struct shm_exchange){ .placed = batch->sizes_known };
-    } else if (batch->collective != TUTTI_BROADCAST) {
-        task->rest = shm_reduce_share(batch);
-    } else if (batch->set->rank != batch->root) {
-        task->rest = runs_range(batch, 0, batch->count);
-    }
-}
-
 static tutti_status shm_start(
         void *state, void *task_memory, const struct op_batch *batch)
 {
     struct shm_state *shm = state;
     struct shm_task *task = task_memory;
-    const struct op_set *set = batch->set;
-    struct shm_rank *mine = &shm->domain->rank[set->world_ranks[set->rank]];
-    struct shm_slot *slot = shm_slot_of(mine, batch);
-    tutti_status status;
 
-    mine->rows = mine->rows > set->index ? mine->rows : set->index + 1;
-    status = slot_fill(shm, mine, slot, batch);
-    if (status != TUTTI_OK) {
-        return status;
+    if (!shm_row_claim(shm_member(shm, batch, batch->set->rank), batch->set->index)) {
+        return error_set_errno(
+                TUTTI_ERR_NO_MEMORY, "no shared memory for another process set");
     }
     *task = (struct shm_task){ .batch = batch };
-    work_init(task);
-    slot_claim(slot, set);
-    reach(shm, task, SHM_ARRIVED);
-    return TUTTI_OK;
-}
-
-/** True when this rank has work left, be it with its own memory alone. */
-static bool has_work(const struct shm_task *task)
-{
-    if (op_is_exchange(task->batch->collective)) {
-        return task->exchange.visited < task->batch->set->size;
-    }
-    return task->rest.left > 0;
-}
-
-static tutti_status work(struct shm_state *shm, struct shm_task *task)
-{
-    if (op_is_exchange(task->batch->collective)) {
-        return shm_exchange_work(shm, task);
-    }
-    return task->batch->collective == TUTTI_BROADCAST ? shm_broadcast_work(shm, task)
-                                                      : shm_reduce_work(shm, task);
+    return shm_arrive(shm, task);
 }
 
 /** True when this rank need not wait for a stage, or no longer. */
@@ -271,8 +65,8 @@ static bool may_pass(
 {
     const struct op_batch *batch = task->batch;
 
-    return !member_waits(batch, batch->set->rank, stage) ||
-            all_reached(shm, task, stage);
+    return !shm_member_waits(batch, batch->set->rank, stage) ||
+            shm_all_reached(shm, task, stage);
 }
 
 static bool member_is_gone(const struct shm_state *shm, const struct op_batch *batch)
@@ -288,6 +82,34 @@ static bool member_is_gone(const struct shm_state *shm, const struct op_batch *b
     return false;
 }
 
+static bool is_worked(const struct shm_task *task)
+{
+    return task->placed && task->stage.done == task->stage.all &&
+            task->work.done == task->work.all && task->take.done == task->take.all;
+}
+
+/** Does what can be done. @return TUTTI_OK: all is; TUTTI_AGAIN; or what went wrong */
+static tutti_status work(struct shm_state *shm, struct shm_task *task, bool *moved)
+{
+    if (!task->placed) {
+        const bool waits = shm_member_works(task->batch, task->batch->set->rank);
+        tutti_status status;
+
+        if (waits && !shm_all_reached(shm, task, SHM_ARRIVED)) {
+            return TUTTI_AGAIN;
+        }
+        status = shm_exchange_place(shm, task);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        *moved = true;
+    }
+    if (shm_work_some(shm, task)) {
+        *moved = true;
+    }
+    return is_worked(task) ? TUTTI_OK : TUTTI_AGAIN;
+}
+
 /*
  * Works, unless a member gave up. Sequentially consistent against shm_cancel(): either
  * this rank sees that the other is gone, or the other sees that this one is working.
@@ -301,10 +123,46 @@ static tutti_status work_unless_gone(
 
     atomic_store_explicit(&mine->working, 1, memory_order_seq_cst);
     if (!member_is_gone(shm, task->batch)) {
-        status = work(shm, task);
-        *moved = true;
+        status = work(shm, task, moved);
     }
     atomic_store_explicit(&mine->working, 0, memory_order_release);
+    return status;
+}
+
+static tutti_status step_once(struct shm_state *shm, struct shm_task *task, bool *moved)
+{
+    if (!shm_all_reached(shm, task, SHM_ARRIVED)) {
+        return TUTTI_AGAIN;
+    }
+    shm_once_work(shm, task);
+    *moved = true;
+    return TUTTI_OK;
+}
+
+/** True when nothing can have changed since the last step; one look at most. */
+static bool is_waiting(const struct shm_state *shm, struct shm_task *task)
+{
+    return task->stage.done == task->stage.all &&
+            shm_member_works(task->batch, task->batch->set->rank) &&
+            !shm_all_reached(shm, task, SHM_ARRIVED);
+}
+
+static tutti_status step_working(
+        struct shm_state *shm, struct shm_task *task, bool *moved)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (!is_worked(task)) {
+        if (is_waiting(shm, task)) {
+            return TUTTI_AGAIN;
+        }
+        status = work_unless_gone(shm, task, moved);
+    }
+    if (status == TUTTI_OK) {
+        *moved = true;
+        shm_reach(shm, task, SHM_RELEASED);
+        task->phase = SHM_LEAVING;
+    }
     return status;
 }
 
@@ -312,31 +170,35 @@ static tutti_status shm_step(void *state, void *task_memory, bool *moved)
 {
     struct shm_state *shm = state;
     struct shm_task *task = task_memory;
+    tutti_status status = TUTTI_OK;
 
-    if (task->phase == SHM_GATHERING) {
-        if (!may_pass(shm, task, SHM_ARRIVED)) {
-            return TUTTI_AGAIN;
-        }
-        task->phase = SHM_WORKING;
-    }
-    if (task->phase == SHM_WORKING) {
-        tutti_status status = TUTTI_OK;
-
-        if (has_work(task)) {
-            status = work_unless_gone(shm, task, moved);
-        }
-        if (status != TUTTI_OK) {
-            return status;
+    if (task->phase == SHM_CLAIMING) {
+        status = shm_arrive(shm, task);
+        if (status != TUTTI_OK || task->phase == SHM_CLAIMING) {
+            return status == TUTTI_OK ? TUTTI_AGAIN : status;
         }
         *moved = true;
-        reach(shm, task, SHM_RELEASED);
-        task->phase = SHM_LEAVING;
     }
-    if (!may_pass(shm, task, SHM_RELEASED)) {
-        return TUTTI_AGAIN;
+    if (task->phase == SHM_ONCE) {
+        return step_once(shm, task, moved);
     }
+    if (task->phase == SHM_WORKING) {
+        status = step_working(shm, task, moved);
+    }
+    if (status != TUTTI_OK || !may_pass(shm, task, SHM_RELEASED)) {
+        return status == TUTTI_OK ? TUTTI_AGAIN : status;
+    }
+    shm_ring_give(shm, task);
     *moved = true;
     return TUTTI_OK;
+}
+
+/** True when a rank may be touching memory of others; a dead one does not. */
+static bool is_working(const struct shm_rank *rank)
+{
+    return rank->segment != NULL &&
+            atomic_load_explicit(&rank->segment->working, memory_order_seq_cst) != 0 &&
+            !shm_rank_has_died(rank);
 }
 
 static bool shm_cancel(void *state, void *task)
@@ -349,18 +211,40 @@ static bool shm_cancel(void *state, void *task)
     atomic_store_explicit(
             &domain->rank[shm->env->world_rank].segment->gone, 1, memory_order_seq_cst);
     for (int rank = 0; rank < domain->ranks; rank++) {
-        if (rank != shm->env->world_rank) {
-            working |= atomic_load_explicit(&domain->rank[rank].segment->working,
-                               memory_order_seq_cst) != 0;
-        }
+        working |= rank != shm->env->world_rank && is_working(&domain->rank[rank]);
     }
     return !working;
 }
 
+static tutti_status shm_watch(void *state)
+{
+    const struct shm_state *shm = state;
+    const struct shm_domain *domain = shm->domain;
+
+    for (int rank = 0; rank < domain->ranks; rank++) {
+        if (rank != shm->env->world_rank && shm_rank_has_died(&domain->rank[rank])) {
+            return error_set(TUTTI_ERR_SYSTEM,
+                    "rank %d (process %ld on this node) has died", rank,
+                    (long)domain->rank[rank].pid);
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* Only facts that are equal on all members: whether a peer is mapped is. */
+static bool all_are_mapped(const struct shm_state *shm, const struct op_batch *batch)
+{
+    for (int member = 0; member < batch->set->size; member++) {
+        if (shm_member(shm, batch, member)->segment == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool shm_accepts(const void *state, const struct op_batch *batch)
 {
-    (void)state;
-    if (batch->set->index >= OP_SETS_MAX) {
+    if (batch->set->index >= OP_SETS_MAX || !all_are_mapped(state, batch)) {
         return false;
     }
     switch (batch->collective) {
@@ -383,10 +267,30 @@ static bool shm_accepts(const void *state, const struct op_batch *batch)
 static void shm_close(void *state)
 {
     struct shm_state *shm = state;
+    const struct shm_rank *mine = &shm->domain->rank[shm->env->world_rank];
 
+    while (shm->rings != NULL) {
+        struct shm_ring *next = shm->rings->next;
+
+        shm_free(mine, shm->rings);
+        shm->rings = next;
+    }
+    /* Pairs with the load in shm_rank_has_died(): this process may end from now on. */
+    atomic_store_explicit(&mine->segment->closed, 1, memory_order_release);
     mem_free(shm->inputs);
     mem_free(shm->outputs);
     mem_free(shm);
+}
+
+/** Ranks that this one shares memory with, itself included. */
+static size_t shm_mapped_ranks(const struct shm_domain *domain)
+{
+    size_t count = 0;
+
+    for (int rank = 0; rank < domain->ranks; rank++) {
+        count += domain->rank[rank].segment != NULL;
+    }
+    return count;
 }
 
 static tutti_status shm_open(const struct op_env *env, void **state)
@@ -399,16 +303,20 @@ static tutti_status shm_open(const struct op_env *env, void **state)
     }
     shm->env = env;
     shm->domain = env->native;
+    shm->ring_bytes = SHM_RING_ROUNDS *
+            size_max(env->chunk_bytes, shm_mapped_ranks(shm->domain) * 4096);
     shm->inputs = mem_calloc(size, sizeof *shm->inputs);
     shm->outputs = mem_calloc(size, sizeof *shm->outputs);
     if (shm->inputs == NULL || shm->outputs == NULL) {
-        goto err_close;
+        goto err_free;
     }
     *state = shm;
     return TUTTI_OK;
 
-err_close:
-    shm_close(shm);
+err_free:
+    mem_free(shm->inputs);
+    mem_free(shm->outputs);
+    mem_free(shm);
 err_memory:
     return error_set(
             TUTTI_ERR_NO_MEMORY, "out of memory for the shared-memory backend");
@@ -426,4 +334,5 @@ const struct op_backend op_shm = {
     .start = shm_start,
     .step = shm_step,
     .cancel = shm_cancel,
+    .watch = shm_watch,
 };

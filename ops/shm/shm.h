@@ -1,26 +1,70 @@
 /*
  * The data plane between ranks that can address each other's memory: each rank reduces a
  * share of everybody's tensors where they lie and writes it where it is wanted, or copies
- * what comes to it.
+ * what comes to it. Memory that the others cannot address is staged in pieces that stay in
+ * the cache.
  *
- * This is the form within one process, for tutti_init_local(): a domain owns the control
- * words of all its ranks.
+ * A domain holds the control words of the ranks. There are two forms: the ranks of one
+ * process (tutti_init_local()) address all of each other's memory; processes of a node
+ * address each other's reservations.
  */
 #ifndef TUTTI_OPS_SHM_SHM_H
 #define TUTTI_OPS_SHM_SHM_H
 
-#include "ops/op.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
-/** The ranks of a process and their segments. Opaque. */
+#include "ops/op.h"
+#include "ops/shm/reservation.h"
+
+/** The ranks of a process or of a node, and their segments. Opaque. */
 struct shm_domain;
 
 /**
- * Makes a domain for the world ranks 0 to ranks - 1.
+ * Makes a domain for the world ranks 0 to ranks - 1, all in this process.
  * @return NULL when out of memory
  */
 struct shm_domain *shm_domain_create(int ranks);
+/**
+ * As shm_domain_create(), but each rank has a reservation, and other memory is treated as
+ * if it were in another process: for tests.
+ */
+struct shm_domain *shm_domain_create_apart(int ranks);
 /** Releases it, after every rank has closed the backend; NULL is allowed. */
 void shm_domain_destroy(struct shm_domain *domain);
+
+/* ------------------------------------------------------- between processes */
+
+/** What a rank must show and know to be let in. */
+struct shm_card {
+    uint8_t nonce[16]; /* in the first bytes of its reservation */
+    uint64_t bytes; /* of its reservation */
+    uint32_t kind; /* enum reservation_kind */
+};
+
+/**
+ * Makes a domain in which only the calling rank is, with a reservation of its own.
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
+ */
+tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me,
+        size_t bytes, enum reservation_kind kind);
+struct shm_card shm_domain_card(const struct shm_domain *domain, int me);
+/** The descriptor of the own reservation, to be passed to the others. */
+int shm_domain_fd(const struct shm_domain *domain, int me);
+/**
+ * Lets another rank in.
+ * @param fd   of its reservation; stays the caller's
+ * @param pid  of its process as seen here; 0: not known, so its death is not noticed
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_PROTOCOL (not what the card says)
+ */
+tutti_status shm_domain_admit(struct shm_domain *domain, int rank, int fd, pid_t pid,
+        const struct shm_card *card);
+
+/** Zeroed memory of a rank's reservation, or NULL. Any thread. */
+void *shm_domain_alloc(struct shm_domain *domain, int rank, size_t bytes);
+/** Frees it; NULL is allowed. Any thread. */
+void shm_domain_free(struct shm_domain *domain, int rank, void *memory);
 
 /**
  * The backend; op_env.native is the domain, the same on all ranks. Reads and writes the

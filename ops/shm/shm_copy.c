@@ -1,44 +1,165 @@
 /*
  * The work of what only moves bytes: a member copies what comes to it straight from the
- * senders' inputs to its own output.
+ * senders' inputs, or from where they have staged them, to its own output.
  *
  * For a broadcast that is all of the root's runs. Of an exchange each sender has
  * published the table of its parts, which says where what comes from it lies and, to a
- * receiver that does not know, how long it is. A member begins with its own part and goes
- * on in a circle, so that not all read the same memory at once.
+ * receiver that does not know, how long it is. What goes to one receiver is a stream: the
+ * parts for it of all runs, one behind the other. In a round a member copies a piece of
+ * each of the streams that come to it; it begins with its own and goes on in a circle, so
+ * that not all read the same memory at once.
  */
 #include <string.h>
 
 #include "base/mem.h"
 #include "ops/shm/shm_task.h"
 
-/* Bytes that a step copies at least. */
-#define STEP_BYTES_MIN ((size_t)4096)
+#define CACHE_LINE ((size_t)64)
+/* Bytes of a stream that a round moves at least. */
+#define PIECE_BYTES_MIN ((size_t)4096)
 
-static size_t step_bytes(const struct shm_state *shm)
+static size_t piece_bytes(const struct shm_state *shm, int streams)
 {
-    return size_max(shm->env->chunk_bytes, STEP_BYTES_MIN);
+    return size_max(shm->env->chunk_bytes / (size_t)streams, PIECE_BYTES_MIN) &
+            ~(CACHE_LINE - 1);
 }
 
-tutti_status shm_broadcast_work(struct shm_state *shm, struct shm_task *task)
+/* ----------------------------------------------------------------- broadcast */
+
+void shm_broadcast_init(const struct shm_state *shm, struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    uint64_t rounds;
+
+    task->places = 1;
+    task->piece = piece_bytes(shm, 1);
+    rounds = shm_rounds_of(task, batch->count * tutti_dtype_size(batch->dtype));
+    if (batch->set->rank != batch->root) {
+        task->rest = runs_range(batch, 0, 0, batch->count);
+        task->work.all = rounds;
+        return;
+    }
+    for (size_t run = 0; run < batch->run_count && batch->set->size > 1; run++) {
+        if (batch->runs[run].count > 0 &&
+                !shm_is_shared(shm, batch, batch->runs[run].input)) {
+            task->stage.all = rounds;
+        }
+    }
+}
+
+void shm_broadcast_stage(const struct shm_state *shm, const struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    const size_t first = (size_t)task->stage.done * (task->piece / bytes);
+    struct runs_cursor at = runs_range(
+            batch, 0, first, size_min(task->piece / bytes, batch->count - first));
+    char *to = shm_place(task, task->staging, task->stage.done, 0);
+    size_t count;
+
+    for (; (count = runs_piece(&at, batch, at.left)) > 0;
+            runs_advance(&at, batch, count)) {
+        const char *input = batch->runs[at.run].input;
+
+        if (!shm_is_shared(shm, batch, input)) {
+            memcpy(to, input + at.offset * bytes, count * bytes);
+        }
+        to += count * bytes;
+    }
+}
+
+void shm_broadcast_work(const struct shm_state *shm, struct shm_task *task)
 {
     const struct op_batch *batch = task->batch;
     const struct shm_rank *root = shm_member(shm, batch, batch->root);
     const struct shm_run *runs = shm_member_runs(shm, batch, batch->root);
     const size_t bytes = tutti_dtype_size(batch->dtype);
-    size_t budget = step_bytes(shm) / bytes;
+    size_t done = 0;
 
-    while (task->rest.left > 0 && budget > 0) {
-        size_t piece = runs_piece(&task->rest, batch, budget);
-        size_t offset = task->rest.offset * bytes;
-        size_t run = task->rest.run;
+    while (task->rest.left > 0 && done < task->piece) {
+        const size_t count =
+                runs_piece(&task->rest, batch, (task->piece - done) / bytes);
+        const size_t offset = task->rest.offset * bytes;
+        const size_t run = task->rest.run;
+        const char *from = runs[run].input != SHM_PRIVATE
+                ? shm_address(root, runs[run].input + offset)
+                : shm_member_place(shm, task, batch->root, task->work.done, 0) + done;
 
-        memcpy((char *)batch->runs[run].output + offset,
-                shm_address(root, runs[run].input + offset), piece * bytes);
-        runs_advance(&task->rest, batch, piece);
-        budget -= piece;
+        memcpy((char *)batch->runs[run].output + offset, from, count * bytes);
+        runs_advance(&task->rest, batch, count);
+        done += count * bytes;
     }
-    return task->rest.left == 0 ? TUTTI_OK : TUTTI_AGAIN;
+}
+
+/* ----------------------------------------------------------------- exchanges */
+
+/** True when all receivers get the same, so that it is staged once. */
+static bool is_one_stream(const struct op_batch *batch)
+{
+    return batch->collective == TUTTI_ALLGATHER || batch->collective == TUTTI_GATHER;
+}
+
+/** The place of the stream to a receiver. */
+static int place_of(const struct op_batch *batch, int to)
+{
+    return is_one_stream(batch) ? 0 : to;
+}
+
+/** Bytes that this rank sends to a member. */
+static size_t bytes_to(const struct op_batch *batch, int to)
+{
+    size_t bytes = 0;
+
+    for (size_t run = 0; run < batch->run_count; run++) {
+        bytes += batch->runs[run].sends[to].bytes;
+    }
+    return bytes;
+}
+
+static size_t bytes_from(const struct op_batch *batch, int from)
+{
+    size_t bytes = 0;
+
+    for (size_t run = 0; run < batch->run_count; run++) {
+        bytes += batch->runs[run].recvs[from].bytes;
+    }
+    return bytes;
+}
+
+/** The rounds of what comes here, once that is known. */
+static void count_rounds(struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+
+    task->placed = true;
+    for (int from = 0; from < batch->set->size; from++) {
+        const uint64_t rounds = shm_rounds_of(task, bytes_from(batch, from));
+
+        task->work.all = rounds > task->work.all ? rounds : task->work.all;
+    }
+}
+
+void shm_exchange_init(const struct shm_state *shm, struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    const int me = batch->set->rank;
+    bool is_private = false;
+
+    task->places = is_one_stream(batch) ? 1 : batch->set->size;
+    task->piece = piece_bytes(shm, task->places);
+    if (batch->sizes_known) {
+        count_rounds(task);
+    }
+    for (size_t run = 0; run < batch->run_count; run++) {
+        is_private |= !shm_is_shared(shm, batch, batch->runs[run].input);
+    }
+    for (int to = 0; to < batch->set->size && is_private; to++) {
+        if (to != me && exchange_flows(batch, me, to)) {
+            const uint64_t rounds = shm_rounds_of(task, bytes_to(batch, to));
+
+            task->stage.all = rounds > task->stage.all ? rounds : task->stage.all;
+        }
+    }
 }
 
 /** The part of a run of another member that comes here. */
@@ -53,10 +174,13 @@ static const struct op_part *part_from(
 }
 
 /** Fills recvs from the senders' tables and lays out the outputs. */
-static tutti_status learn_sizes(
-        const struct shm_state *shm, const struct op_batch *batch)
+tutti_status shm_exchange_place(const struct shm_state *shm, struct shm_task *task)
 {
+    const struct op_batch *batch = task->batch;
+    tutti_status status;
+
     if (!exchange_receives(batch)) {
+        task->placed = true;
         return TUTTI_OK;
     }
     for (int from = 0; from < batch->set->size; from++) {
@@ -67,51 +191,119 @@ static tutti_status learn_sizes(
                     flows ? part_from(shm, batch, from, run)->bytes : 0;
         }
     }
-    return exchange_place(batch);
+    status = exchange_place(batch);
+    if (status == TUTTI_OK) {
+        count_rounds(task);
+    }
+    return status;
 }
 
-/** Copies at most `budget` bytes of one run from a member. @return bytes; 0: no more */
-static size_t copy_from(
-        const struct shm_state *shm, struct shm_task *task, int from, size_t budget)
+/** Copies a piece of the stream to a member that is in private memory. */
+static void stage_for(const struct shm_state *shm, const struct shm_task *task, int to)
 {
     const struct op_batch *batch = task->batch;
-    struct exchange_cursor *at = &task->exchange.at;
-    size_t bytes = exchange_piece(batch, from, at, budget);
+    char *place = shm_place(task, task->staging, task->stage.done, place_of(batch, to));
+    size_t skip = (size_t)task->stage.done * task->piece;
+    size_t room = task->piece;
 
-    if (bytes > 0) {
-        const struct shm_run *run = &shm_member_runs(shm, batch, from)[at->run];
-        const struct op_part *part = part_from(shm, batch, from, at->run);
+    for (size_t run = 0; run < batch->run_count && room > 0; run++) {
+        const struct op_part *part = &batch->runs[run].sends[to];
+        const char *input = batch->runs[run].input;
+        size_t bytes;
 
-        exchange_copy(batch, from, at,
-                shm_address(shm_member(shm, batch, from), run->input + part->offset),
-                bytes);
+        if (skip >= part->bytes) {
+            skip -= part->bytes;
+            continue;
+        }
+        bytes = size_min(part->bytes - skip, room);
+        if (!shm_is_shared(shm, batch, input)) {
+            memcpy(place, input + part->offset + skip, bytes);
+        }
+        skip = 0;
+        place += bytes;
+        room -= bytes;
     }
-    return bytes;
 }
 
-tutti_status shm_exchange_work(struct shm_state *shm, struct shm_task *task)
+void shm_exchange_stage(const struct shm_state *shm, const struct shm_task *task)
 {
-    struct shm_exchange *exchange = &task->exchange;
+    const struct op_batch *batch = task->batch;
+    const int me = batch->set->rank;
+    bool is_staged = false;
+
+    for (int to = 0; to < batch->set->size; to++) {
+        if (to != me && exchange_flows(batch, me, to) && !is_staged) {
+            stage_for(shm, task, to);
+            is_staged = is_one_stream(batch);
+        }
+    }
+}
+
+/** The byte of the stream from a member where a round begins. */
+static struct exchange_cursor cursor_at(
+        const struct op_batch *batch, int from, size_t first)
+{
+    struct exchange_cursor at = { .offset = first };
+
+    while (at.run < batch->run_count &&
+            at.offset >= batch->runs[at.run].recvs[from].bytes) {
+        at.offset -= batch->runs[at.run].recvs[from].bytes;
+        at.run++;
+    }
+    return at;
+}
+
+/** Where the byte at a cursor lies, which is byte `done` of a round. */
+static const char *byte_from(const struct shm_state *shm, const struct shm_task *task,
+        int from, const struct exchange_cursor *at, size_t done)
+{
+    const struct op_batch *batch = task->batch;
+    const int me = batch->set->rank;
+    const struct shm_run *run;
+
+    if (from == me) {
+        const struct op_run *own = &batch->runs[at->run];
+
+        return (const char *)own->input + own->sends[me].offset + at->offset;
+    }
+    run = &shm_member_runs(shm, batch, from)[at->run];
+    if (run->input == SHM_PRIVATE) {
+        return shm_member_place(shm, task, from, task->work.done, place_of(batch, me)) +
+                done;
+    }
+    return (const char *)shm_address(shm_member(shm, batch, from), run->input) +
+            part_from(shm, batch, from, at->run)->offset + at->offset;
+}
+
+/** Copies a piece of the stream from a member. */
+static void copy_from(
+        const struct shm_state *shm, const struct shm_task *task, int from)
+{
+    const struct op_batch *batch = task->batch;
+    struct exchange_cursor at =
+            cursor_at(batch, from, (size_t)task->work.done * task->piece);
+    size_t done = 0;
+    size_t bytes;
+
+    while (done < task->piece &&
+            (bytes = exchange_piece(batch, from, &at, task->piece - done)) > 0) {
+        const char *source = byte_from(shm, task, from, &at, done);
+        const struct op_run *run = &batch->runs[at.run];
+        char *to = (char *)run->output + run->recvs[from].offset + at.offset;
+
+        if (to != source) {
+            memcpy(to, source, bytes);
+        }
+        at.offset += bytes;
+        done += bytes;
+    }
+}
+
+void shm_exchange_work(const struct shm_state *shm, struct shm_task *task)
+{
     const struct op_set *set = task->batch->set;
-    size_t budget = step_bytes(shm);
 
-    if (!exchange->placed) {
-        tutti_status status = learn_sizes(shm, task->batch);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        exchange->placed = true;
+    for (int i = 0; i < set->size; i++) {
+        copy_from(shm, task, (set->rank + i) % set->size);
     }
-    while (exchange->visited < set->size && budget > 0) {
-        int from = (set->rank + exchange->visited) % set->size;
-        size_t bytes = copy_from(shm, task, from, budget);
-
-        budget -= bytes;
-        if (bytes == 0) {
-            exchange->visited++;
-            exchange->at = (struct exchange_cursor){ 0 };
-        }
-    }
-    return exchange->visited == set->size ? TUTTI_OK : TUTTI_AGAIN;
 }

@@ -7,7 +7,13 @@
  *     reducescatter   this member's parts, to its own output
  *
  * Small batches have fewer slices than the set has ranks; the ranks take turns at them.
+ *
+ * A place of the staging memory belongs to the member whose slice it is of. It reads there
+ * the operand of the memory's owner and, where that has a private output, leaves the
+ * result for it.
  */
+#include <string.h>
+
 #include "base/mem.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shm/shm_task.h"
@@ -15,10 +21,10 @@
 #define CACHE_LINE ((size_t)64)
 /* Below this one rank is as fast as several, and less ringing. Measured with two. */
 #define SLICE_BYTES_MIN ((size_t)2048)
-/* Bytes of one operand that a step works on at least, however many operands there are. */
-#define STEP_BYTES_MIN ((size_t)4096)
+/* Bytes of one operand that a round works on at least, however many operands there are. */
+#define PIECE_BYTES_MIN ((size_t)4096)
 
-/** A range of the elements of a batch. */
+/** A range of the elements of a batch, or of a member's parts. */
 struct slice {
     size_t first;
     size_t count;
@@ -39,87 +45,214 @@ static struct slice slice_of(const struct op_batch *batch, int member)
         .count = size_min(length, batch->count - first) };
 }
 
+/** What a member has to reduce. */
+static struct slice share_of(const struct op_batch *batch, int member)
+{
+    if (batch->collective == TUTTI_REDUCESCATTER) {
+        return (struct slice){ .first = 0, .count = runs_total(batch, member) };
+    }
+    return slice_of(batch, member);
+}
+
 bool shm_reduce_has_share(const struct op_batch *batch, int member)
 {
-    if (batch->collective != TUTTI_REDUCESCATTER) {
-        return slice_of(batch, member).count > 0;
-    }
-    for (size_t run = 0; run < batch->run_count; run++) {
-        if (batch->runs[run].sends[member].bytes > 0) {
-            return true;
-        }
-    }
-    return false;
+    return share_of(batch, member).count > 0;
 }
 
-struct runs_cursor shm_reduce_share(const struct op_batch *batch)
-{
-    struct slice slice = { .first = 0, .count = 0 };
-
-    if (batch->collective == TUTTI_REDUCESCATTER) {
-        slice.count = runs_total(batch);
-    } else {
-        slice = slice_of(batch, batch->set->rank);
-    }
-    return runs_range(batch, slice.first, slice.count);
-}
-
-/** Points shm->outputs to where the elements at the cursor go. @return how many */
-static int find_outputs(struct shm_state *shm, const struct shm_task *task)
+/** The elements of a round of a member's share. */
+static struct runs_cursor piece_of(
+        const struct shm_task *task, int member, uint64_t round)
 {
     const struct op_batch *batch = task->batch;
-    size_t offset = task->rest.offset * tutti_dtype_size(batch->dtype);
-    int first = batch->collective == TUTTI_REDUCE ? batch->root : 0;
-    int count = batch->collective == TUTTI_REDUCE ? 1 : batch->set->size;
+    const struct slice share = share_of(batch, member);
+    const size_t length = task->piece / tutti_dtype_size(batch->dtype);
+    const size_t skipped = size_min(share.count, (size_t)round * length);
 
-    if (batch->collective == TUTTI_REDUCESCATTER) {
-        shm->outputs[0] = (char *)batch->runs[task->rest.run].output + offset;
-        return 1;
-    }
-    for (int i = 0; i < count; i++) {
-        const struct shm_run *runs = shm_member_runs(shm, batch, first + i);
+    return runs_range(batch, member, share.first + skipped,
+            size_min(length, share.count - skipped));
+}
 
-        shm->outputs[i] = shm_address(shm_member(shm, batch, first + i),
-                runs[task->rest.run].output + offset);
+/** True when other members write this rank's output. */
+static bool is_output_written(const struct op_batch *batch)
+{
+    return batch->collective == TUTTI_ALLREDUCE ||
+            (batch->collective == TUTTI_REDUCE && batch->set->rank == batch->root);
+}
+
+void shm_reduce_init(const struct shm_state *shm, struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    const int me = batch->set->rank;
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    const struct slice share = share_of(batch, me);
+    uint64_t most = 0;
+    bool is_private = false;
+
+    task->places = batch->set->size;
+    task->piece = size_max(shm->env->chunk_bytes / (size_t)batch->set->size,
+                          PIECE_BYTES_MIN) &
+            ~(CACHE_LINE - 1);
+    task->rest = runs_range(batch, me, share.first, share.count);
+    task->work.all = shm_rounds_of(task, share.count * bytes);
+    for (int member = 0; member < batch->set->size; member++) {
+        const uint64_t rounds =
+                shm_rounds_of(task, share_of(batch, member).count * bytes);
+
+        most = member != me && rounds > most ? rounds : most;
     }
-    return count;
+    for (size_t run = 0; run < batch->run_count; run++) {
+        const struct op_run *at = &batch->runs[run];
+
+        is_private |= at->count > 0 && !shm_is_shared(shm, batch, at->input);
+        if (at->count > 0 && is_output_written(batch) &&
+                !shm_is_shared(shm, batch, at->output)) {
+            task->take.all = most;
+        }
+    }
+    task->stage.all = is_private || task->take.all > 0 ? most : 0;
+}
+
+/** The operand of a member at a cursor, `done` bytes after the start of the round. */
+static const void *operand_of(const struct shm_state *shm, const struct shm_task *task,
+        int member, size_t done)
+{
+    const struct op_batch *batch = task->batch;
+    const size_t run = task->rest.run;
+    const size_t offset = runs_begin(batch, task->rest.member, run) +
+            task->rest.offset * tutti_dtype_size(batch->dtype);
+    const struct shm_run *runs;
+
+    if (member == batch->set->rank) {
+        return (const char *)batch->runs[run].input + offset;
+    }
+    runs = shm_member_runs(shm, batch, member);
+    if (runs[run].input != SHM_PRIVATE) {
+        return shm_address(shm_member(shm, batch, member), runs[run].input + offset);
+    }
+    return shm_member_place(shm, task, member, task->work.done, task->rest.member) +
+            done;
+}
+
+/** Where a member wants the elements at the cursor. */
+static void *result_of(const struct shm_state *shm, const struct shm_task *task,
+        int member, size_t done)
+{
+    const struct op_batch *batch = task->batch;
+    const size_t run = task->rest.run;
+    const size_t offset = task->rest.offset * tutti_dtype_size(batch->dtype);
+    const struct shm_run *runs;
+
+    if (member == batch->set->rank) {
+        return (char *)batch->runs[run].output + offset;
+    }
+    runs = shm_member_runs(shm, batch, member);
+    if (runs[run].output != SHM_PRIVATE) {
+        return shm_address(shm_member(shm, batch, member), runs[run].output + offset);
+    }
+    return shm_member_place(shm, task, member, task->work.done, task->rest.member) +
+            done;
 }
 
 /** Reduces the elements at the cursor from all inputs to where they go. */
-static void reduce_piece(
-        struct shm_state *shm, const struct shm_task *task, size_t piece)
+static void reduce_some(
+        struct shm_state *shm, const struct shm_task *task, size_t done, size_t count)
 {
     const struct op_batch *batch = task->batch;
     const struct reduce_spec spec = { .dtype = batch->dtype,
         .op = batch->op,
         .prescale = batch->prescale,
         .postscale = batch->postscale };
-    size_t run = task->rest.run;
-    size_t offset =
-            runs_begin(batch, run) + task->rest.offset * tutti_dtype_size(batch->dtype);
-    int size = batch->set->size;
-    int outputs = find_outputs(shm, task);
+    const int size = batch->set->size;
+    int outputs = 0;
 
     for (int member = 0; member < size; member++) {
-        shm->inputs[member] = shm_address(shm_member(shm, batch, member),
-                shm_member_runs(shm, batch, member)[run].input + offset);
+        shm->inputs[member] = operand_of(shm, task, member, done);
     }
-    reduce_tree(&spec, shm->inputs, size, shm->outputs, outputs, piece);
+    if (batch->collective == TUTTI_ALLREDUCE) {
+        for (int member = 0; member < size; member++) {
+            shm->outputs[outputs++] = result_of(shm, task, member, done);
+        }
+    } else {
+        shm->outputs[outputs++] = result_of(shm, task,
+                batch->collective == TUTTI_REDUCE ? batch->root : batch->set->rank,
+                done);
+    }
+    reduce_tree(&spec, shm->inputs, size, shm->outputs, outputs, count);
 }
 
-tutti_status shm_reduce_work(struct shm_state *shm, struct shm_task *task)
+void shm_reduce_work(struct shm_state *shm, struct shm_task *task)
 {
     const struct op_batch *batch = task->batch;
-    size_t operands = (size_t)batch->set->size;
-    size_t step_bytes = size_max(shm->env->chunk_bytes / operands, STEP_BYTES_MIN);
-    size_t budget = step_bytes / tutti_dtype_size(batch->dtype);
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    size_t done = 0;
 
-    while (task->rest.left > 0 && budget > 0) {
-        size_t piece = runs_piece(&task->rest, batch, budget);
+    while (task->rest.left > 0 && done < task->piece) {
+        const size_t count =
+                runs_piece(&task->rest, batch, (task->piece - done) / bytes);
 
-        reduce_piece(shm, task, piece);
-        runs_advance(&task->rest, batch, piece);
-        budget -= piece;
+        reduce_some(shm, task, done, count);
+        runs_advance(&task->rest, batch, count);
+        done += count * bytes;
     }
-    return task->rest.left == 0 ? TUTTI_OK : TUTTI_AGAIN;
+}
+
+/** Copies what is private of a member's piece of the round into its place. */
+static void stage_for(
+        const struct shm_state *shm, const struct shm_task *task, int member)
+{
+    const struct op_batch *batch = task->batch;
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    struct runs_cursor at = piece_of(task, member, task->stage.done);
+    char *to = shm_place(task, task->staging, task->stage.done, member);
+    size_t count;
+
+    for (; (count = runs_piece(&at, batch, at.left)) > 0;
+            runs_advance(&at, batch, count)) {
+        const char *input = batch->runs[at.run].input;
+
+        if (!shm_is_shared(shm, batch, input)) {
+            memcpy(to, input + runs_begin(batch, member, at.run) + at.offset * bytes,
+                    count * bytes);
+        }
+        to += count * bytes;
+    }
+}
+
+void shm_reduce_stage(const struct shm_state *shm, const struct shm_task *task)
+{
+    for (int member = 0; member < task->batch->set->size; member++) {
+        if (member != task->batch->set->rank) {
+            stage_for(shm, task, member);
+        }
+    }
+}
+
+/** Copies the results that a member left in its place to where they are private. */
+static void take_from(
+        const struct shm_state *shm, const struct shm_task *task, int member)
+{
+    const struct op_batch *batch = task->batch;
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    struct runs_cursor at = piece_of(task, member, task->take.done);
+    const char *from = shm_place(task, task->staging, task->take.done, member);
+    size_t count;
+
+    for (; (count = runs_piece(&at, batch, at.left)) > 0;
+            runs_advance(&at, batch, count)) {
+        char *output = batch->runs[at.run].output;
+
+        if (!shm_is_shared(shm, batch, output)) {
+            memcpy(output + at.offset * bytes, from, count * bytes);
+        }
+        from += count * bytes;
+    }
+}
+
+void shm_reduce_take(const struct shm_state *shm, const struct shm_task *task)
+{
+    for (int member = 0; member < task->batch->set->size; member++) {
+        if (member != task->batch->set->rank) {
+            take_from(shm, task, member);
+        }
+    }
 }

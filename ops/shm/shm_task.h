@@ -1,6 +1,23 @@
 /*
  * What the files of the shared-memory backend share: its state, a batch in flight, and
  * the way to the memory of the other members.
+ *
+ * The work of a batch is cut in rounds. In a round a member does one piece of its share,
+ * the same length on all members, so that what it needs of the others' private memory
+ * fits into their staging memory:
+ *
+ *            stage k            work k                       take k
+ *   who      has private        has a share of the work      has private memory that
+ *            memory                                          others write
+ *   what     copies what        reads inputs, or what was    copies the results out
+ *            others will read   staged of them; writes
+ *            into its own       outputs, or to where it
+ *            staging memory     was staged
+ *   after    the place is free  all have staged k            all have worked k
+ *
+ * A rank's staging memory is a ring of rounds, each with a place for each member's piece.
+ * It is in the cache, so private memory costs a copy there and back, but no more traffic
+ * to memory; and of its own share a rank copies nothing.
  */
 #ifndef TUTTI_OPS_SHM_SHM_TASK_H
 #define TUTTI_OPS_SHM_SHM_TASK_H
@@ -10,35 +27,46 @@
 #include "ops/runs.h"
 #include "ops/shm/segment.h"
 
+/** Rounds that a rank can have staged. */
+#define SHM_RING_ROUNDS 4
+
+/** Staging memory that no batch uses. */
+struct shm_ring {
+    struct shm_ring *next;
+};
+
 struct shm_state {
     const struct op_env *env; /* borrowed */
     struct shm_domain *domain; /* borrowed */
     const void **inputs; /* [world_size] scratch of a step; owned */
     void **outputs; /* [world_size] likewise */
-    size_t table_runs; /* room of the largest table of a slot: what others grow to */
+    size_t table_bytes; /* of the largest table of a slot: what others grow to */
+    struct shm_ring *rings; /* spare; owned */
+    size_t ring_bytes; /* of each ring */
 };
 
 enum shm_phase {
-    SHM_GATHERING,
+    SHM_CLAIMING, /* the slot is still read by others */
+    SHM_ONCE, /* waits for the operands of the others */
     SHM_WORKING,
     SHM_LEAVING
 };
 
-/** What a rank has yet to copy of an exchange. */
-struct shm_exchange {
-    bool placed; /* recvs are filled */
-    int visited; /* members from which all is here; this rank is the first */
-    struct exchange_cursor at; /* in what comes from the next */
+/** Rounds: how many there are, and how many are done. */
+struct shm_rounds {
+    uint64_t all, done;
 };
 
 struct shm_task {
     const struct op_batch *batch;
     enum shm_phase phase;
     int seen[SHM_STAGES]; /* members, from the first awaited, that reached it */
-    union {
-        struct runs_cursor rest; /* to reduce, or to copy of a broadcast */
-        struct shm_exchange exchange;
-    };
+    bool placed; /* recvs of an exchange are filled */
+    struct shm_rounds stage, work, take;
+    size_t piece; /* bytes of a member's piece of a round */
+    int places; /* pieces of a round in staging memory */
+    char *staging; /* this rank's ring; NULL: it has none */
+    struct runs_cursor rest; /* to reduce, or to copy of a broadcast */
 };
 
 static inline const struct shm_rank *shm_member(
@@ -56,17 +84,110 @@ static inline const struct shm_run *shm_member_runs(
     return shm_address(rank, shm_slot_of(rank, batch)->runs);
 }
 
-/** True when a member has a share in the work of a reduction. */
-bool shm_reduce_has_share(const struct op_batch *batch, int member);
-/** This rank's share. */
-struct runs_cursor shm_reduce_share(const struct op_batch *batch);
+/** Where a piece lies, or will, in a ring. */
+static inline char *shm_place(
+        const struct shm_task *task, char *ring, uint64_t round, int place)
+{
+    const size_t slot = (size_t)(round % SHM_RING_ROUNDS);
+
+    return ring + (slot * (size_t)task->places + (size_t)place) * task->piece;
+}
+
+/** Where a piece lies, or will, in the ring of a member that has arrived and has one. */
+static inline char *shm_member_place(const struct shm_state *shm,
+        const struct shm_task *task, int member, uint64_t round, int place)
+{
+    const struct shm_rank *rank = shm_member(shm, task->batch, member);
+
+    return shm_place(task, shm_address(rank, shm_slot_of(rank, task->batch)->staging),
+            round, place);
+}
+
+/** Rounds that it takes to move so many bytes. */
+static inline uint64_t shm_rounds_of(const struct shm_task *task, size_t bytes)
+{
+    return bytes / task->piece + (bytes % task->piece != 0);
+}
+
+/** True when an address is in memory that the others can address. */
+static inline bool shm_is_shared(
+        const struct shm_state *shm, const struct op_batch *batch, const void *address)
+{
+    return shm_offset(shm_member(shm, batch, batch->set->rank), address) != SHM_PRIVATE;
+}
+
+static inline bool shm_reduces(const struct op_batch *batch)
+{
+    return batch->collective == TUTTI_ALLREDUCE || batch->collective == TUTTI_REDUCE ||
+            batch->collective == TUTTI_REDUCESCATTER;
+}
 
 /*
- * Each works for about a chunk of memory. @return TUTTI_OK: no work is left;
- * TUTTI_AGAIN; or what went wrong
+ * For each kind of collective: *_init() sets the pieces and counts the rounds of this
+ * rank; the others do a round. For exchanges the rounds of work are counted only by
+ * shm_exchange_place(), once all have arrived.
  */
-tutti_status shm_reduce_work(struct shm_state *shm, struct shm_task *task);
-tutti_status shm_broadcast_work(struct shm_state *shm, struct shm_task *task);
-tutti_status shm_exchange_work(struct shm_state *shm, struct shm_task *task);
+void shm_reduce_init(const struct shm_state *shm, struct shm_task *task);
+void shm_reduce_stage(const struct shm_state *shm, const struct shm_task *task);
+void shm_reduce_work(struct shm_state *shm, struct shm_task *task);
+void shm_reduce_take(const struct shm_state *shm, const struct shm_task *task);
+/** True when a member has a share in the work of a reduction. */
+bool shm_reduce_has_share(const struct op_batch *batch, int member);
+
+void shm_broadcast_init(const struct shm_state *shm, struct shm_task *task);
+void shm_broadcast_stage(const struct shm_state *shm, const struct shm_task *task);
+void shm_broadcast_work(const struct shm_state *shm, struct shm_task *task);
+
+void shm_exchange_init(const struct shm_state *shm, struct shm_task *task);
+tutti_status shm_exchange_place(const struct shm_state *shm, struct shm_task *task);
+void shm_exchange_stage(const struct shm_state *shm, const struct shm_task *task);
+void shm_exchange_work(const struct shm_state *shm, struct shm_task *task);
+
+/** A range of members of a set. */
+struct shm_members {
+    int first;
+    int count;
+};
+
+/* Who waits for whom (shm_follow.c). */
+
+/** The members whose reaching a stage matters to others. */
+struct shm_members shm_awaited(const struct op_batch *batch, enum shm_stage stage);
+/** True when a member works with the memory of others. */
+bool shm_member_works(const struct op_batch *batch, int member);
+/** True when a member waits until the awaited members have reached a stage. */
+bool shm_member_waits(const struct op_batch *batch, int member, enum shm_stage stage);
+/** True when a member has reached a stage, for so many rounds. */
+bool shm_member_reached(const struct shm_state *shm, const struct op_batch *batch,
+        int member, enum shm_stage stage, uint64_t rounds);
+/** True when all awaited members have reached a stage; looks at each only once. */
+bool shm_all_reached(
+        const struct shm_state *shm, struct shm_task *task, enum shm_stage stage);
+/** Publishes that this rank has reached a stage, and wakes who can go on by that. */
+void shm_reach(struct shm_state *shm, struct shm_task *task, enum shm_stage stage);
+void shm_wake(const struct shm_state *shm, const struct op_batch *batch, int member);
+
+/* Arriving (shm_arrive.c). */
+
+/** Backs a row of slots of this rank, and those before it. @return false: no memory */
+bool shm_row_claim(const struct shm_rank *mine, uint32_t index);
+/** Takes part in the batch as soon as the slot is free. */
+tutti_status shm_arrive(struct shm_state *shm, struct shm_task *task);
+/** Gives the staging memory of a task back, if it has some. */
+void shm_ring_give(struct shm_state *shm, struct shm_task *task);
+
+/** Does one round of each that can be done. @return false when there was none */
+bool shm_work_some(struct shm_state *shm, struct shm_task *task);
+
+/* Small batches (shm_once.c): the operands themselves are published. */
+bool shm_once_applies(const struct op_batch *batch);
+/** Puts this rank's operands into its slot. @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
+tutti_status shm_once_give(const struct shm_state *shm, const struct shm_task *task);
+/** Reduces what all have given. */
+void shm_once_work(struct shm_state *shm, const struct shm_task *task);
+
+/* Memory that the others can address (domain.c): zeroed; NULL when out of memory. */
+void *shm_alloc(const struct shm_rank *mine, size_t bytes);
+void shm_free(const struct shm_rank *mine, void *memory);
 
 #endif

@@ -24,15 +24,48 @@ void *must_alloc(size_t count, size_t size)
     return memory;
 }
 
+/* Whose memory this thread mixes in, and how many buffers it has made. */
+static _Thread_local tutti *lender_of_thread;
+static _Thread_local unsigned made;
+
+void buffer_mix(tutti *t)
+{
+    lender_of_thread = t;
+}
+
+/* Other buffers are on each rank the library's, and on none always. */
+static tutti *choose_lender(void)
+{
+    tutti *t = lender_of_thread;
+
+    made++;
+    return t != NULL && (made + made / 3 + (unsigned)tutti_rank(t)) % 2 == 0 ? t : NULL;
+}
+
+static unsigned char *memory_new(tutti *lender, size_t bytes)
+{
+    void *memory = NULL;
+
+    if (lender == NULL) {
+        return must_alloc(bytes, 1);
+    }
+    if (tutti_alloc(lender, bytes, TUTTI_HOST, &memory) != TUTTI_OK) {
+        (void)fprintf(stderr, "no memory for a test: %s\n", tutti_last_error());
+        abort();
+    }
+    return memory;
+}
+
 void buffer_init(struct buffer *buffer, size_t bytes)
 {
-    unsigned char *memory = must_alloc(bytes + 2 * GUARD_BYTES, 1);
+    tutti *lender = choose_lender();
+    unsigned char *memory = memory_new(lender, bytes + 2 * GUARD_BYTES);
 
     memset(memory, GUARD, GUARD_BYTES);
     memset(memory + GUARD_BYTES, RUBBISH, bytes);
     memset(memory + GUARD_BYTES + bytes, GUARD, GUARD_BYTES);
     *buffer = (struct buffer){
-        .data = memory + GUARD_BYTES, .bytes = bytes, .memory = memory
+        .data = memory + GUARD_BYTES, .bytes = bytes, .memory = memory, .lender = lender
     };
 }
 
@@ -54,6 +87,10 @@ bool buffer_is_intact(const struct buffer *buffer)
 
 void buffer_fini(struct buffer *buffer)
 {
-    free(buffer->memory);
+    if (buffer->lender != NULL) {
+        (void)tutti_free(buffer->lender, buffer->memory);
+    } else {
+        free(buffer->memory);
+    }
     *buffer = (struct buffer){ 0 };
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "test/suite/buffer.h"
+
 struct topic {
     const char *name;
     suite_topic run;
@@ -133,12 +135,14 @@ void suite_run(const struct suite_selection *selection, struct checks *c)
 
     c->list = selection->list;
     t = job_open(c, NULL);
+    buffer_mix(t);
     for (size_t i = 0; i < TOPIC_COUNT && t != NULL; i++) {
         if (is_selected(selection, topics[i].name)) {
             run_topic(&topics[i], t, c);
         }
     }
     atomic_store_explicit(&c->topic, "end", memory_order_relaxed);
+    buffer_mix(NULL);
     checks_step(c, "finalize");
     EXPECT_OK(c, tutti_finalize(t));
 }

@@ -196,8 +196,8 @@ static void test_bad_values_are_refused_and_change_nothing(void **state)
         { "stall_warning_s", "inf", "0..86400" },
         { "stall_warning_s", "-1", "0..86400" },
         { "stall_warning_s", "86400.5", "0..86400" },
-        { "backend", "nccl", "auto|mpi|vendor" },
-        { "backend", "", "auto|mpi|vendor" },
+        { "backend", "nccl", "auto|shm|mpi|vendor" },
+        { "backend", "", "auto|shm|mpi|vendor" },
         { "host_id", "a\nb", "255" },
     };
     struct fixture *fixture = *state;

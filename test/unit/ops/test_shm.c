@@ -5,6 +5,10 @@
  * Member m of a set contributes m + 1 times a small integer pattern, so a sum is exact
  * and shows a member that was missed or counted twice. A virtual engine that had nothing
  * to do sleeps until it is woken, so a wake-up that is missing shows as a deadlock.
+ *
+ * Most tests run twice: with ranks that address all of each other's memory, and apart,
+ * with ranks that address each other's reservations. Then each input and output is at
+ * random in the reservation of its rank or in private memory.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -22,6 +26,12 @@ enum {
 };
 
 static const float guard_value = -54321;
+
+/* Set by the groups of tests. */
+static bool are_apart;
+
+/* The reservations that buffers come from; NULL: all are private. */
+static struct shm_domain *reservations;
 
 /** The ranks of a process. */
 struct fleet {
@@ -77,8 +87,9 @@ static void fleet_wake(void *user, int world_rank)
 
 static void fleet_open(struct fleet *fleet, int size)
 {
-    fleet->domain = shm_domain_create(size);
+    fleet->domain = are_apart ? shm_domain_create_apart(size) : shm_domain_create(size);
     assert_non_null(fleet->domain);
+    reservations = are_apart ? fleet->domain : NULL;
     fleet->size = size;
     atomic_init(&fleet->wakes, 0);
     for (int rank = 0; rank < size; rank++) {
@@ -99,6 +110,16 @@ static void fleet_close(struct fleet *fleet)
         op_shm.close(fleet->state[rank]);
     }
     shm_domain_destroy(fleet->domain);
+    reservations = NULL;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
 }
 
 static struct club club_of_all(int size)
@@ -116,9 +137,23 @@ static float pattern(const struct job *job, size_t run, size_t element)
     return (float)(1 + (element + 7 * run + 13 * job->sequence) % 97);
 }
 
-static float *buffer_new(size_t count, float value)
+/* Where a buffer lies: any mixture, but the same whenever it is asked. */
+static bool is_reserved(const struct job *job, int member, size_t run, bool is_output)
 {
-    float *memory = mem_calloc(count + 2 * (size_t)GUARD, sizeof *memory);
+    uint64_t seed = job->sequence * 64 + (uint64_t)member * 16 + run * 2 + is_output;
+
+    return reservations != NULL && next_random(&seed) % 2 == 0;
+}
+
+static float *buffer_new(
+        const struct job *job, int member, size_t run, bool is_output, float value)
+{
+    size_t count = job->counts[run];
+    size_t bytes = (count + 2 * (size_t)GUARD) * sizeof(float);
+    int rank = job->club->ranks[member];
+    float *memory = is_reserved(job, member, run, is_output)
+            ? shm_domain_alloc(reservations, rank, bytes)
+            : mem_alloc(bytes);
 
     assert_non_null(memory);
     for (size_t i = 0; i < count + 2 * (size_t)GUARD; i++) {
@@ -127,6 +162,16 @@ static float *buffer_new(size_t count, float value)
         memory[i] = inside ? value : guard_value;
     }
     return memory;
+}
+
+static void buffer_free(
+        const struct job *job, int member, size_t run, bool is_output, float *memory)
+{
+    if (is_reserved(job, member, run, is_output)) {
+        shm_domain_free(reservations, job->club->ranks[member], memory);
+    } else {
+        mem_free(memory);
+    }
 }
 
 static void part_init(struct job *job, int member)
@@ -155,8 +200,9 @@ static void part_init(struct job *job, int member)
     for (size_t run = 0; run < job->run_count; run++) {
         size_t count = job->counts[run];
 
-        part->inputs[run] = buffer_new(count, 0);
-        part->outputs[run] = job->in_place ? part->inputs[run] : buffer_new(count, -1);
+        part->inputs[run] = buffer_new(job, member, run, false, 0);
+        part->outputs[run] = job->in_place ? part->inputs[run]
+                                           : buffer_new(job, member, run, true, -1);
         for (size_t i = 0; i < count; i++) {
             part->inputs[run][GUARD + i] = (float)(member + 1) * pattern(job, run, i);
         }
@@ -175,12 +221,14 @@ static void job_init(struct job *job)
     }
 }
 
-static void part_free(const struct job *job, const struct part *part)
+static void part_free(const struct job *job, int member)
 {
+    const struct part *part = &job->parts[member];
+
     for (size_t run = 0; run < job->run_count; run++) {
-        mem_free(part->inputs[run]);
+        buffer_free(job, member, run, false, part->inputs[run]);
         if (!job->in_place) {
-            mem_free(part->outputs[run]);
+            buffer_free(job, member, run, true, part->outputs[run]);
         }
     }
     mem_free(part->task);
@@ -189,7 +237,7 @@ static void part_free(const struct job *job, const struct part *part)
 static void job_free(const struct job *job)
 {
     for (int member = 0; member < job->club->size; member++) {
-        part_free(job, &job->parts[member]);
+        part_free(job, member);
     }
 }
 
@@ -375,15 +423,6 @@ static bool rank_is_done(const struct program *program, int rank)
     return true;
 }
 
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 /* A random rank that is neither done nor asleep, or -1. */
 static int pick_rank(
         struct fleet *fleet, const struct program *program, uint64_t *random)
@@ -507,15 +546,16 @@ static void test_overlapping_sets_and_many_batches_in_flight(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        struct program program = program_random(clubs, 3, JOBS_MAX, seed);
+        struct program program;
         struct fleet fleet;
 
         fleet_open(&fleet, 5);
+        program = program_random(clubs, 3, JOBS_MAX, seed);
 
         run_scheduled(&fleet, &program, seed);
 
-        fleet_close(&fleet);
         program_free(&program);
+        fleet_close(&fleet);
     }
 }
 
@@ -545,12 +585,13 @@ static void test_ranks_run_as_threads(void **state)
         { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
         { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 3 } },
     };
-    struct program program = program_random(clubs, 2, JOBS_MAX, 77);
     struct rank_thread threads[4];
+    struct program program;
     struct fleet fleet;
 
     (void)state;
     fleet_open(&fleet, 4);
+    program = program_random(clubs, 2, JOBS_MAX, 77);
     for (int rank = 0; rank < 4; rank++) {
         threads[rank] = (struct rank_thread){
             .fleet = &fleet, .program = &program, .rank = rank
@@ -566,8 +607,8 @@ static void test_ranks_run_as_threads(void **state)
     for (size_t i = 0; i < program.count; i++) {
         job_check(&program.jobs[i]);
     }
-    fleet_close(&fleet);
     program_free(&program);
+    fleet_close(&fleet);
 }
 
 /* A job of one run, in place, on a club. */
@@ -690,24 +731,82 @@ static void test_only_the_last_wakes_and_only_who_can_go_on(void **state)
 
     (void)state;
     fleet_open(&fleet, 3);
-    simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 1); /* member 0 has the one slice */
+    /* Members 0 and 1 have a slice. */
+    simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 600);
 
     assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
     assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
     assert_int_equal(atomic_load(&fleet.wakes), 0);
     atomic_store(&fleet.woken[0], false);
     assert_int_equal(job_start(&fleet, &job, 2), TUTTI_OK);
-    assert_int_equal(atomic_load(&fleet.wakes), 1);
+    assert_int_equal(atomic_load(&fleet.wakes), 2);
     assert_true(atomic_load(&fleet.woken[0]));
 
     assert_int_equal(job_step(&fleet, &job, 1, &moved), TUTTI_AGAIN);
     assert_int_equal(job_step(&fleet, &job, 2, &moved), TUTTI_AGAIN);
-    assert_int_equal(atomic_load(&fleet.wakes), 1);
+    assert_int_equal(atomic_load(&fleet.wakes), 2);
     assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_OK);
-    assert_int_equal(atomic_load(&fleet.wakes), 3);
+    assert_int_equal(atomic_load(&fleet.wakes), 4);
 
     run_to_end(&fleet, &job);
     job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_a_small_sum_takes_one_synchronisation(void **state)
+{
+    const struct club all = club_of_all(3);
+    bool moved = false;
+    struct fleet fleet;
+    struct job job;
+
+    (void)state;
+    fleet_open(&fleet, 3);
+    simple_job_init(&job, &all, 0, TUTTI_ALLREDUCE, 100);
+
+    assert_int_equal(job_start(&fleet, &job, 0), TUTTI_OK);
+    assert_int_equal(job_start(&fleet, &job, 1), TUTTI_OK);
+    assert_member_waits(&fleet, &job, 0);
+    assert_int_equal(atomic_load(&fleet.wakes), 0);
+    assert_int_equal(job_start(&fleet, &job, 2), TUTTI_OK);
+    assert_int_equal(atomic_load(&fleet.wakes), 2);
+    for (int member = 0; member < 3; member++) {
+        assert_int_equal(job_step(&fleet, &job, member, &moved), TUTTI_OK);
+    }
+
+    job_check(&job);
+    job_free(&job);
+    fleet_close(&fleet);
+}
+
+static void test_operands_stay_until_all_have_read_them(void **state)
+{
+    const struct club all = club_of_all(2);
+    bool moved = false;
+    struct program program = program_new(OP_INFLIGHT_MAX + 1);
+    struct fleet fleet;
+
+    (void)state;
+    fleet_open(&fleet, 2);
+    for (size_t i = 0; i < program.count; i++) {
+        simple_job_init(&program.jobs[i], &all, i, TUTTI_ALLREDUCE, 10 + 300 * (i % 2));
+    }
+    for (size_t i = 0; i < OP_INFLIGHT_MAX; i++) {
+        assert_int_equal(job_start(&fleet, &program.jobs[i], 0), TUTTI_OK);
+        assert_int_equal(job_start(&fleet, &program.jobs[i], 1), TUTTI_OK);
+        assert_int_equal(job_step(&fleet, &program.jobs[i], 0, &moved), TUTTI_OK);
+    }
+
+    /* Rank 0 goes on in the slot of job 0, whose sum rank 1 has yet to make. */
+    assert_int_equal(job_start(&fleet, &program.jobs[OP_INFLIGHT_MAX], 0), TUTTI_OK);
+    assert_member_waits(&fleet, &program.jobs[OP_INFLIGHT_MAX], 0);
+
+    for (size_t i = 0; i < OP_INFLIGHT_MAX; i++) {
+        assert_int_equal(job_step(&fleet, &program.jobs[i], 1, &moved), TUTTI_OK);
+        job_check(&program.jobs[i]);
+    }
+    run_to_end(&fleet, &program.jobs[OP_INFLIGHT_MAX]);
+    program_free(&program);
     fleet_close(&fleet);
 }
 
@@ -787,7 +886,7 @@ static void test_a_start_without_memory_has_begun_nothing(void **state)
     struct job job = { .club = &all,
         .collective = TUTTI_ALLREDUCE,
         .run_count = 2,
-        .counts = { 10, 20 } };
+        .counts = { 1000, 5000 } };
     struct fleet fleet;
 
     (void)state;
@@ -823,7 +922,7 @@ static void test_the_steady_state_allocates_nothing(void **state)
             .sequence = i,
             .collective = TUTTI_ALLREDUCE,
             .run_count = RUNS_MAX,
-            .counts = { 10, 20, 30, 0, 50 } };
+            .counts = { 1000, 2000, 300, 0, 50 + i % 2 } };
         job_init(&program.jobs[i]);
     }
 
@@ -863,39 +962,64 @@ static void test_opening_without_memory_leaves_nothing_behind(void **state)
 
 static void test_it_accepts_what_it_can_do(void **state)
 {
-    struct op_set set = { .size = 2 };
+    const int ranks[] = { 0, 1 };
+    struct op_set set = { .size = 2, .world_ranks = ranks };
+    struct fleet fleet;
     struct op_batch batch = {
         .set = &set, .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_BOOL, .op = TUTTI_MIN
     };
 
     (void)state;
-    assert_true(op_shm.accepts(NULL, &batch));
+    fleet_open(&fleet, 2);
+    assert_true(op_shm.accepts(fleet.state[0], &batch));
     batch.op = TUTTI_SUM;
-    assert_false(op_shm.accepts(NULL, &batch));
+    assert_false(op_shm.accepts(fleet.state[0], &batch));
     batch.collective = TUTTI_BROADCAST;
-    assert_true(op_shm.accepts(NULL, &batch));
+    assert_true(op_shm.accepts(fleet.state[0], &batch));
     batch.collective = TUTTI_BARRIER;
-    assert_false(op_shm.accepts(NULL, &batch));
+    assert_false(op_shm.accepts(fleet.state[0], &batch));
+    fleet_close(&fleet);
+}
+
+static int ranks_address_everything(void **state)
+{
+    (void)state;
+    are_apart = false;
+    return 0;
+}
+
+static int ranks_are_apart(void **state)
+{
+    (void)state;
+    are_apart = true;
+    return 0;
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest both[] = {
         cmocka_unit_test(test_sums_are_exact_for_every_size),
         cmocka_unit_test(test_overlapping_sets_and_many_batches_in_flight),
         cmocka_unit_test(test_ranks_run_as_threads),
+        cmocka_unit_test(test_a_small_sum_takes_one_synchronisation),
+        cmocka_unit_test(test_operands_stay_until_all_have_read_them),
+        cmocka_unit_test(test_a_set_is_not_taken_for_a_former_one_of_its_index),
+        cmocka_unit_test(test_scale_factors_and_averages_apply),
+        cmocka_unit_test(test_the_steady_state_allocates_nothing),
+        cmocka_unit_test(test_it_accepts_what_it_can_do),
+    };
+    const struct CMUnitTest addressing_everything[] = {
         cmocka_unit_test(test_nothing_is_touched_before_all_have_arrived),
         cmocka_unit_test(test_a_rank_leaves_when_all_have_released_its_memory),
         cmocka_unit_test(test_a_broadcast_holds_only_its_root),
         cmocka_unit_test(test_only_the_last_wakes_and_only_who_can_go_on),
-        cmocka_unit_test(test_a_set_is_not_taken_for_a_former_one_of_its_index),
-        cmocka_unit_test(test_scale_factors_and_averages_apply),
         cmocka_unit_test(test_a_step_does_a_bounded_piece_of_work),
         cmocka_unit_test(test_a_start_without_memory_has_begun_nothing),
-        cmocka_unit_test(test_the_steady_state_allocates_nothing),
         cmocka_unit_test(test_opening_without_memory_leaves_nothing_behind),
-        cmocka_unit_test(test_it_accepts_what_it_can_do),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(both, ranks_address_everything, NULL) +
+            cmocka_run_group_tests(
+                    addressing_everything, ranks_address_everything, NULL) +
+            cmocka_run_group_tests(both, ranks_are_apart, NULL);
 }

@@ -4,6 +4,9 @@
  *
  * Reductions are of all types, with inputs that differ by rank, and compared bit for bit
  * with reduce_tree(); of exchanges trade.h says what is right.
+ *
+ * Most tests run twice: with ranks that address all of each other's memory, and apart,
+ * with ranks that address each other's reservations, in which every second run lies.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -25,6 +28,9 @@ enum {
 
 #define GUARD_VALUE 0xa5
 #define UNTOUCHED_VALUE 0x5a
+
+/* Set by the groups of tests. */
+static bool are_apart;
 
 /** The ranks of a process. */
 struct fleet {
@@ -76,6 +82,25 @@ struct job {
     struct reduction reductions[RANKS_MAX];
 };
 
+/* The reservations of the ranks of a fleet that are apart. */
+static struct shm_domain *reservations;
+static const int rank_numbers[RANKS_MAX] = { 0, 1, 2, 3, 4, 5, 6 };
+static struct trade_store stores[RANKS_MAX];
+
+static void *reserved_alloc(void *user, size_t bytes)
+{
+    const int *rank = user;
+
+    return shm_domain_alloc(reservations, *rank, bytes);
+}
+
+static void reserved_free(void *user, void *memory)
+{
+    const int *rank = user;
+
+    shm_domain_free(reservations, *rank, memory);
+}
+
 static void fleet_wake(void *user, int world_rank)
 {
     struct fleet *fleet = user;
@@ -85,11 +110,15 @@ static void fleet_wake(void *user, int world_rank)
 
 static void fleet_open(struct fleet *fleet, int size)
 {
-    fleet->domain = shm_domain_create(size);
+    fleet->domain = are_apart ? shm_domain_create_apart(size) : shm_domain_create(size);
     assert_non_null(fleet->domain);
+    reservations = fleet->domain;
     fleet->size = size;
     for (int rank = 0; rank < size; rank++) {
         atomic_init(&fleet->woken[rank], true);
+        stores[rank] = (struct trade_store){ .alloc = reserved_alloc,
+            .free = reserved_free,
+            .user = (void *)(uintptr_t)&rank_numbers[rank] };
         fleet->env[rank] = (struct op_env){ .world_rank = rank,
             .world_size = size,
             .chunk_bytes = 8192,
@@ -157,14 +186,47 @@ static void fill_input(const struct job *job, size_t run, int member, uint8_t *t
     }
 }
 
-static uint8_t *buffer_new(size_t bytes)
+static uint8_t *painted(uint8_t *memory, size_t bytes)
 {
-    uint8_t *memory = mem_alloc(bytes + (size_t)2 * GUARD);
-
     assert_non_null(memory);
     memset(memory, GUARD_VALUE, bytes + (size_t)2 * GUARD);
     memset(memory + GUARD, UNTOUCHED_VALUE, bytes);
     return memory;
+}
+
+static uint8_t *buffer_new(size_t bytes)
+{
+    return painted(mem_alloc(bytes + (size_t)2 * GUARD), bytes);
+}
+
+/* Where a buffer of a reduction lies: any mixture, the same whenever it is asked. */
+static bool is_reserved(const struct job *job, int member, size_t run, bool is_output)
+{
+    uint64_t seed = job->sequence * 64 + (uint64_t)member * 16 + run * 2 + is_output;
+
+    return are_apart && next_random(&seed) % 2 == 0;
+}
+
+static uint8_t *place_new(const struct job *job, int member, size_t run, bool is_output)
+{
+    size_t bytes = job->counts[run] * tutti_dtype_size(job->dtype);
+
+    if (!is_reserved(job, member, run, is_output)) {
+        return buffer_new(bytes);
+    }
+    return painted(shm_domain_alloc(reservations, job->club->ranks[member],
+                           bytes + (size_t)2 * GUARD),
+            bytes);
+}
+
+static void place_free(
+        const struct job *job, int member, size_t run, bool is_output, uint8_t *memory)
+{
+    if (is_reserved(job, member, run, is_output)) {
+        shm_domain_free(reservations, job->club->ranks[member], memory);
+    } else {
+        mem_free(memory);
+    }
 }
 
 /* Uneven parts, some of them empty; the same on all members. */
@@ -189,9 +251,8 @@ static void make_parts(const struct job *job, size_t run, struct op_part *parts)
 static void reduction_run_make(struct job *job, int member, size_t run)
 {
     struct reduction *reduction = &job->reductions[member];
-    size_t bytes = job->counts[run] * tutti_dtype_size(job->dtype);
-    uint8_t *input = buffer_new(bytes);
-    uint8_t *output = job->in_place ? input : buffer_new(bytes);
+    uint8_t *input = place_new(job, member, run, false);
+    uint8_t *output = job->in_place ? input : place_new(job, member, run, true);
 
     fill_input(job, run, member, input + GUARD);
     make_parts(job, run, reduction->parts[run]);
@@ -279,9 +340,9 @@ static void reduction_run_check_and_free(const struct job *job, int member, size
         fill_input(job, run, member, expected + GUARD);
         assert_memory_equal(
                 reduction->inputs[run], expected, bytes + (size_t)2 * GUARD);
-        mem_free(reduction->outputs[run]);
+        place_free(job, member, run, true, reduction->outputs[run]);
     }
-    mem_free(reduction->inputs[run]);
+    place_free(job, member, run, false, reduction->inputs[run]);
     mem_free(expected);
     mem_free(reduced);
 }
@@ -307,7 +368,8 @@ static void job_make(struct job *job)
                 .run_count = job->run_count,
                 .most = job->most,
                 .sizes_known = job->sizes_known,
-                .in_place = job->in_place && job->sizes_known };
+                .in_place = job->in_place && job->sizes_known,
+                .store = are_apart ? &stores[job->club->ranks[member]] : NULL };
 
             trade_make(&job->trades[member], &order, op_shm.task_bytes);
         } else {
@@ -540,10 +602,11 @@ static void test_sets_of_every_size(void **state)
     (void)state;
     for (int size = 1; size <= RANKS_MAX; size++) {
         struct club all = club_of_all(size);
-        struct program program = program_random(&all, 1, JOBS_MAX, (uint64_t)size);
+        struct program program;
         struct fleet fleet;
 
         fleet_open(&fleet, size);
+        program = program_random(&all, 1, JOBS_MAX, (uint64_t)size);
         run_scheduled(&fleet, &program, (uint64_t)size);
         fleet_close(&fleet);
     }
@@ -559,10 +622,11 @@ static void test_overlapping_sets(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
-        struct program program = program_random(clubs, 3, JOBS_MAX, seed);
+        struct program program;
         struct fleet fleet;
 
         fleet_open(&fleet, 5);
+        program = program_random(clubs, 3, JOBS_MAX, seed);
         run_scheduled(&fleet, &program, seed);
         fleet_close(&fleet);
     }
@@ -580,6 +644,7 @@ static void test_a_rank_may_be_left_out(void **state)
         uint64_t random = seed;
         struct fleet fleet;
 
+        fleet_open(&fleet, 3);
         program.jobs = mem_calloc(program.count, sizeof *program.jobs);
         assert_non_null(program.jobs);
         for (size_t i = 0; i < program.count; i++) {
@@ -591,7 +656,6 @@ static void test_a_rank_may_be_left_out(void **state)
             job_randomise(job, &random);
             job_make(job);
         }
-        fleet_open(&fleet, 3);
         run_scheduled(&fleet, &program, seed);
         fleet_close(&fleet);
     }
@@ -624,12 +688,13 @@ static void test_ranks_run_as_threads(void **state)
         { .id = 1, .index = 1, .size = 3, .ranks = { 3, 1, 0 } },
         { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 3 } },
     };
-    struct program program = program_random(clubs, 3, JOBS_MAX, 77);
     struct rank_thread threads[4];
+    struct program program;
     struct fleet fleet;
 
     (void)state;
     fleet_open(&fleet, 4);
+    program = program_random(clubs, 3, JOBS_MAX, 77);
     for (int rank = 0; rank < 4; rank++) {
         threads[rank] = (struct rank_thread){
             .fleet = &fleet, .program = &program, .rank = rank
@@ -762,18 +827,37 @@ static void test_a_failure_to_place_ends_the_batch(void **state)
     fleet_close(&fleet);
 }
 
+static int ranks_address_everything(void **state)
+{
+    (void)state;
+    are_apart = false;
+    return 0;
+}
+
+static int ranks_are_apart(void **state)
+{
+    (void)state;
+    are_apart = true;
+    return 0;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest both[] = {
         cmocka_unit_test(test_sets_of_every_size),
         cmocka_unit_test(test_overlapping_sets),
         cmocka_unit_test(test_a_rank_may_be_left_out),
         cmocka_unit_test(test_ranks_run_as_threads),
+    };
+    const struct CMUnitTest addressing_everything[] = {
         cmocka_unit_test(test_a_gather_holds_the_senders_until_the_root_has_copied),
         cmocka_unit_test(test_a_scatter_holds_only_its_root),
         cmocka_unit_test(test_an_alltoall_holds_all_until_all_have_copied),
         cmocka_unit_test(test_a_failure_to_place_ends_the_batch),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(both, ranks_address_everything, NULL) +
+            cmocka_run_group_tests(
+                    addressing_everything, ranks_address_everything, NULL) +
+            cmocka_run_group_tests(both, ranks_are_apart, NULL);
 }

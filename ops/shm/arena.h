@@ -1,0 +1,42 @@
+/*
+ * Allocates in a rank's own reservation, so that the others can address what it gives.
+ *
+ * Blocks never move. Their pages are committed before they are handed out: a full cgroup
+ * or /dev/shm is an error of the allocation and not a signal in the middle of a sum. Some
+ * of what is freed stays committed for the next allocation.
+ *
+ * The lists of blocks are private memory, where no peer can damage them.
+ */
+#ifndef TUTTI_OPS_SHM_ARENA_H
+#define TUTTI_OPS_SHM_ARENA_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "ops/shm/reservation.h"
+
+struct arena_block;
+
+struct arena {
+    const struct reservation *reservation; /* borrowed */
+    pthread_mutex_t lock; /* guards what follows */
+    struct arena_block *blocks; /* all, free or not, by offset; owned */
+    struct map used; /* those in use by address */
+    uint64_t *committed; /* a bit for each granule; owned */
+    size_t spare_bytes; /* committed, but in no block in use, about */
+};
+
+/** Manages a reservation from an offset on. @return false when out of memory */
+bool arena_init(
+        struct arena *arena, const struct reservation *reservation, size_t first);
+void arena_fini(struct arena *arena);
+
+/** Zeroed memory on a boundary of 64 bytes, or NULL. Any thread. */
+void *arena_alloc(struct arena *arena, size_t bytes);
+/** Frees what arena_alloc() gave; NULL is allowed. Any thread. */
+void arena_free(struct arena *arena, void *memory);
+
+#endif

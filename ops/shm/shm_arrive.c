@@ -1,0 +1,195 @@
+/*
+ * Arriving: what a rank publishes of a batch, and the shared memory that it needs for it.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "ops/shm/shm_task.h"
+
+/* Bytes of a table of a slot at least. */
+#define TABLE_BYTES_MIN ((size_t)512)
+
+/** True when nobody reads operands in a slot of this rank any more. */
+static bool is_claimable(const struct shm_slot *slot)
+{
+    /* Pairs with the counting in shm_once_work(). */
+    return atomic_load_explicit(&slot->read, memory_order_acquire) == slot->due;
+}
+
+/** Makes a slot of this rank count for a set. */
+static void slot_claim(struct shm_slot *slot, const struct op_set *set)
+{
+    if (atomic_load_explicit(&slot->set, memory_order_relaxed) == set->id) {
+        return;
+    }
+    for (int stage = 0; stage < SHM_STAGES; stage++) {
+        atomic_store_explicit(&slot->reached[stage], 0, memory_order_relaxed);
+    }
+    /* Pairs with the acquire in shm_member_reached(). */
+    atomic_store_explicit(&slot->set, set->id, memory_order_release);
+}
+
+bool shm_row_claim(const struct shm_rank *mine, uint32_t index)
+{
+    struct shm_segment *segment = mine->segment;
+    const uint32_t rows = atomic_load_explicit(&segment->rows, memory_order_relaxed);
+
+    if (index < rows) {
+        return true;
+    }
+    if (mine->reservation.base != NULL &&
+            !reservation_commit(&mine->reservation,
+                    offsetof(struct shm_segment, slots) +
+                            rows * sizeof segment->slots[0],
+                    (index + 1 - rows) * sizeof segment->slots[0])) {
+        return false;
+    }
+    /* Pairs with the acquire in shm_member_reached(). */
+    atomic_store_explicit(&segment->rows, index + 1, memory_order_release);
+    return true;
+}
+
+/** Room for the table of a batch in a slot of this rank; NULL when out of memory. */
+static void *slot_table(struct shm_state *shm, const struct shm_rank *mine,
+        struct shm_slot *slot, size_t bytes)
+{
+    size_t capacity = size_max(shm->table_bytes, TABLE_BYTES_MIN);
+    void *table;
+
+    if (bytes <= sizeof slot->single) {
+        return &slot->single;
+    }
+    if (bytes <= slot->table_bytes) {
+        return slot->table;
+    }
+    while (capacity < bytes && capacity <= SIZE_MAX / 2) {
+        capacity *= 2;
+    }
+    table = shm_alloc(mine, capacity);
+    if (table != NULL) {
+        shm_free(mine, slot->table);
+        slot->table = table;
+        slot->table_bytes = capacity;
+        shm->table_bytes = capacity;
+    }
+    return table;
+}
+
+/** Writes where the runs of a batch lie, and a copy of their parts, into a slot. */
+static tutti_status slot_fill(struct shm_state *shm, const struct shm_rank *mine,
+        struct shm_slot *slot, const struct op_batch *batch)
+{
+    const size_t size = (size_t)batch->set->size;
+    const size_t parts = op_is_exchange(batch->collective) ? size : 0;
+    struct shm_run *runs = slot_table(shm, mine, slot,
+            batch->run_count * (sizeof *runs + parts * sizeof(struct op_part)));
+    struct op_part *sends;
+
+    if (runs == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "out of memory for a batch of %zu tensors", batch->run_count);
+    }
+    sends = (struct op_part *)(void *)(runs + batch->run_count);
+    for (size_t i = 0; i < batch->run_count; i++) {
+        runs[i].input = shm_offset(mine, batch->runs[i].input);
+        runs[i].output = shm_offset(mine, batch->runs[i].output);
+        runs[i].sends = shm_offset(mine, sends);
+        if (parts > 0) {
+            memcpy(sends, batch->runs[i].sends, parts * sizeof *sends);
+            sends += parts;
+        }
+    }
+    slot->runs = shm_offset(mine, runs);
+    return TUTTI_OK;
+}
+
+/** Gives a task staging memory. */
+static tutti_status ring_take(
+        struct shm_state *shm, const struct shm_rank *mine, struct shm_task *task)
+{
+    struct shm_ring *ring = shm->rings;
+
+    if (ring != NULL) {
+        shm->rings = ring->next;
+    } else {
+        ring = shm_alloc(mine, shm->ring_bytes);
+    }
+    if (ring == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no shared memory for %zu bytes of staging", shm->ring_bytes);
+    }
+    task->staging = (char *)ring;
+    return TUTTI_OK;
+}
+
+void shm_ring_give(struct shm_state *shm, struct shm_task *task)
+{
+    struct shm_ring *ring = (struct shm_ring *)(void *)task->staging;
+
+    if (ring != NULL) {
+        ring->next = shm->rings;
+        shm->rings = ring;
+        task->staging = NULL;
+    }
+}
+
+/** What a rank has to do of a batch. */
+static void work_init(const struct shm_state *shm, struct shm_task *task)
+{
+    task->placed = true;
+    if (shm_reduces(task->batch)) {
+        shm_reduce_init(shm, task);
+    } else if (task->batch->collective == TUTTI_BROADCAST) {
+        shm_broadcast_init(shm, task);
+    } else {
+        task->placed = false;
+        shm_exchange_init(shm, task);
+    }
+}
+
+/** Prepares the slot and the work; nothing is published. */
+static tutti_status prepare(struct shm_state *shm, struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    const struct shm_rank *mine = shm_member(shm, batch, batch->set->rank);
+    struct shm_slot *slot = shm_slot_of(mine, batch);
+    tutti_status status;
+
+    if (shm_once_applies(batch)) {
+        return shm_once_give(shm, task);
+    }
+    work_init(shm, task);
+    if (task->stage.all >= SHM_ROUNDS_MAX) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "a batch of %zu tensors is too long for pieces of %zu bytes; raise "
+                "chunk_bytes",
+                batch->run_count, task->piece);
+    }
+    status = slot_fill(shm, mine, slot, batch);
+    if (status == TUTTI_OK && task->stage.all > 0) {
+        status = ring_take(shm, mine, task);
+    }
+    slot->staging = task->staging != NULL ? shm_offset(mine, task->staging) : 0;
+    return status;
+}
+
+tutti_status shm_arrive(struct shm_state *shm, struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    struct shm_slot *slot =
+            shm_slot_of(shm_member(shm, batch, batch->set->rank), batch);
+    tutti_status status;
+
+    if (!is_claimable(slot)) {
+        return TUTTI_OK;
+    }
+    status = prepare(shm, task);
+    if (status == TUTTI_OK) {
+        task->phase = shm_once_applies(batch) ? SHM_ONCE : SHM_WORKING;
+        slot_claim(slot, batch->set);
+        shm_reach(shm, task, SHM_ARRIVED);
+    }
+    return status;
+}

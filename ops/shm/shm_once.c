@@ -1,0 +1,119 @@
+/*
+ * Small allreduces: each rank publishes its operands and reduces those of all by itself.
+ *
+ * That takes one synchronisation instead of two, and nobody waits for others to be done
+ * with its memory. The operands lie in the slot, or in a block that belongs to it; a rank
+ * uses them again OP_INFLIGHT_MAX batches later, when counters show that all have read
+ * them.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shm/shm_task.h"
+
+/*
+ * With p ranks each reads p operands instead of about two, so it pays up to a size that
+ * falls with the square of p.
+ */
+#define ONCE_BYTES_MAX ((size_t)8192)
+
+/** Bytes up to which operands are published. */
+static size_t bytes_max(const struct op_set *set)
+{
+    const size_t others = size_max((size_t)set->size - 1, 1);
+
+    return size_max(ONCE_BYTES_MAX / (others * others), SHM_INLINE_BYTES);
+}
+
+bool shm_once_applies(const struct op_batch *batch)
+{
+    return batch->collective == TUTTI_ALLREDUCE &&
+            batch->count <= bytes_max(batch->set) / tutti_dtype_size(batch->dtype);
+}
+
+/** Memory for operands in a slot of this rank; NULL when there is none. */
+static void *room_for(const struct shm_rank *mine, struct shm_slot *slot,
+        const struct op_batch *batch)
+{
+    const size_t bytes = batch->count * tutti_dtype_size(batch->dtype);
+
+    if (bytes <= sizeof slot->payload) {
+        return slot->payload;
+    }
+    if (slot->block_bytes < bytes) {
+        const size_t most = bytes_max(batch->set);
+        void *block = shm_alloc(mine, most);
+
+        if (block == NULL) {
+            return NULL;
+        }
+        shm_free(mine, slot->block);
+        slot->block = block;
+        slot->block_bytes = (uint32_t)most;
+    }
+    return slot->block;
+}
+
+tutti_status shm_once_give(const struct shm_state *shm, const struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    const struct shm_rank *mine = shm_member(shm, batch, batch->set->rank);
+    struct shm_slot *slot = shm_slot_of(mine, batch);
+    char *to = room_for(mine, slot, batch);
+
+    if (to == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no shared memory for %zu small elements",
+                batch->count);
+    }
+    slot->operands = shm_offset(mine, to);
+    slot->due += (uint32_t)batch->set->size - 1;
+    for (size_t run = 0; run < batch->run_count; run++) {
+        const size_t bytes = batch->runs[run].count * tutti_dtype_size(batch->dtype);
+
+        if (bytes > 0) {
+            memcpy(to, batch->runs[run].input, bytes);
+            to += bytes;
+        }
+    }
+    return TUTTI_OK;
+}
+
+/** Reduces the elements of one run, which begin at a byte of the operands. */
+static void reduce_run(struct shm_state *shm, const struct op_batch *batch,
+        const struct op_run *run, size_t first)
+{
+    const struct reduce_spec spec = { .dtype = batch->dtype,
+        .op = batch->op,
+        .prescale = batch->prescale,
+        .postscale = batch->postscale };
+    void *output = run->output;
+
+    for (int member = 0; member < batch->set->size; member++) {
+        const struct shm_rank *rank = shm_member(shm, batch, member);
+
+        shm->inputs[member] =
+                shm_address(rank, shm_slot_of(rank, batch)->operands + first);
+    }
+    reduce_tree(&spec, shm->inputs, batch->set->size, &output, 1, run->count);
+}
+
+void shm_once_work(struct shm_state *shm, const struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    size_t first = 0;
+
+    for (size_t run = 0; run < batch->run_count; run++) {
+        reduce_run(shm, batch, &batch->runs[run], first);
+        first += batch->runs[run].count * tutti_dtype_size(batch->dtype);
+    }
+    for (int member = 0; member < batch->set->size; member++) {
+        if (member != batch->set->rank) {
+            /* Pairs with the load in is_claimable(): what was read may be overwritten. */
+            (void)atomic_fetch_add_explicit(
+                    &shm_slot_of(shm_member(shm, batch, member), batch)->read, 1,
+                    memory_order_release);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+/*
+ * A rank ends while the others wait for it: they get an error that names it within a
+ * second, and nothing of the job is left behind. Under a launcher that lets the others
+ * live, which some only do when the process was not killed.
+ *
+ *   peer_death killed|exited submitted|silent
+ *
+ * submitted, silent: the others wait in a batch that the rank has taken part in, or in one
+ * that it never submits.
+ */
+#include <dirent.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tutti/mpi.h>
+
+enum {
+    COUNT = 8 << 20,
+    ROUNDS = 20,
+    HANG_SECONDS = 60
+};
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void give_up(const char *what)
+{
+    (void)fprintf(stderr, "peer_death: %s: %s\n", what, tutti_last_error());
+    _Exit(1);
+}
+
+static tutti_status sum(tutti *t, float *values)
+{
+    return tutti_allreduce(
+            t, "sum", values, values, COUNT, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+}
+
+/* The victim ends in the middle of a batch, or before it. */
+static void die(tutti *t, float *values, bool submitted, bool killed)
+{
+    const struct timespec moment = { .tv_nsec = 4000000 };
+    tutti_request request;
+
+    if (submitted) {
+        if (tutti_allreduce_async(t, "sum", values, values, COUNT, TUTTI_FLOAT32,
+                    TUTTI_SUM, NULL, &request) != TUTTI_OK) {
+            give_up("submit");
+        }
+        /* The background thread begins, and has not ended. */
+        (void)nanosleep(&moment, NULL);
+    }
+    if (killed) {
+        (void)raise(SIGKILL);
+    }
+    _Exit(0);
+}
+
+static int names_left(const char *directory)
+{
+    DIR *listing = opendir(directory);
+    const struct dirent *entry;
+    int count = 0;
+
+    while (listing != NULL && (entry = readdir(listing)) != NULL) {
+        count += strncmp(entry->d_name, "tutti", 5) == 0;
+    }
+    if (listing != NULL) {
+        (void)closedir(listing);
+    }
+    return count;
+}
+
+static void survive(tutti *t, float *values, int victim)
+{
+    char named[32];
+    const double begin = seconds();
+    tutti_status status = TUTTI_OK;
+
+    while (status == TUTTI_OK) {
+        status = sum(t, values);
+    }
+    (void)snprintf(named, sizeof named, "rank %d (process ", victim);
+    if (status != TUTTI_ERR_CONTEXT_FAILED ||
+            strstr(tutti_last_error(), named) == NULL ||
+            strstr(tutti_last_error(), "has died") == NULL || seconds() - begin > 1) {
+        give_up("the death was not noticed as it should be");
+    }
+    if (names_left("/dev/shm") > 0) {
+        give_up("files are left behind");
+    }
+    (void)printf("rank %d noticed\n", tutti_rank(t));
+    (void)fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    const bool killed = argc == 3 && strcmp(argv[1], "killed") == 0;
+    const bool submitted = argc == 3 && strcmp(argv[2], "submitted") == 0;
+    void *memory = NULL;
+    float *values;
+    tutti *t;
+
+    (void)alarm(HANG_SECONDS);
+    if (tutti_init(&t, NULL) != TUTTI_OK ||
+            tutti_alloc(t, COUNT * sizeof *values, TUTTI_HOST, &memory) != TUTTI_OK) {
+        give_up("init");
+    }
+    values = memory;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (sum(t, values) != TUTTI_OK) {
+            give_up("sum");
+        }
+    }
+    if (tutti_rank(t) == tutti_size(t) - 1) {
+        die(t, values, submitted, killed);
+    }
+    survive(t, values, tutti_size(t) - 1);
+    /* MPI cannot be finalized in order without the dead rank. */
+    _Exit(0);
+}
