@@ -7,7 +7,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "ops/op.h"
@@ -71,7 +70,7 @@ static inline void exchange_copy(const struct op_batch *batch, int from,
     const char *source = (const char *)part + at->offset;
 
     if (to != source) {
-        memcpy(to, source, bytes);
+        mem_copy(to, source, bytes);
     }
     at->offset += bytes;
 }

@@ -9,7 +9,9 @@
 #include <string.h>
 
 enum {
-    MEM_ALIGNMENT = 64
+    MEM_ALIGNMENT = 64,
+    /* What memcpy() copies with vectors whatever the processor; see mem_copy(). */
+    COPY_BYTES = 2048
 };
 
 /* The only mutable state of the library outside contexts; both are plain counters. */
@@ -74,6 +76,19 @@ void *mem_alloc_aligned(size_t size)
         memset(block, 0, bytes);
     }
     return block;
+}
+
+void mem_copy(void *to, const void *from, size_t bytes)
+{
+    size_t done = 0;
+
+    while (bytes - done > COPY_BYTES) {
+        memcpy((char *)to + done, (const char *)from + done, COPY_BYTES);
+        done += COPY_BYTES;
+    }
+    if (bytes > done) {
+        memcpy((char *)to + done, (const char *)from + done, bytes - done);
+    }
 }
 
 char *mem_strdup(const char *text)

@@ -11,8 +11,6 @@
  */
 #include "core/fusion.h"
 
-#include <string.h>
-
 #include "base/mem.h"
 #include "core/context.h"
 
@@ -89,7 +87,7 @@ static void pack_whole(struct batch *batch)
 
     if (gives_input(&batch->op)) {
         for (size_t i = 0; i < batch->work_count; i++) {
-            memcpy(to, batch->works[i]->input, batch->works[i]->bytes);
+            mem_copy(to, batch->works[i]->input, batch->works[i]->bytes);
             to += batch->works[i]->bytes;
         }
     }
@@ -106,7 +104,7 @@ static void unpack_whole(const struct batch *batch)
         return;
     }
     for (size_t i = 0; i < batch->work_count; i++) {
-        memcpy(batch->works[i]->output, from, batch->works[i]->bytes);
+        mem_copy(batch->works[i]->output, from, batch->works[i]->bytes);
         from += batch->works[i]->bytes;
     }
 }
@@ -137,7 +135,7 @@ static tutti_status pack_parts(struct batch *batch)
             const struct work *work = batch->works[i];
             const struct op_part *part = &work->parts[place];
 
-            memcpy(to, (const char *)work->input + part->offset, part->bytes);
+            mem_copy(to, (const char *)work->input + part->offset, part->bytes);
             to += part->bytes;
             sends[m].bytes += part->bytes;
         }
@@ -159,7 +157,7 @@ static void unpack_parts(const struct batch *batch)
     for (size_t i = 0; i < batch->work_count; i++) {
         const size_t bytes = batch->works[i]->parts[place].bytes;
 
-        memcpy(batch->works[i]->output, from, bytes);
+        mem_copy(batch->works[i]->output, from, bytes);
         from += bytes;
     }
 }
@@ -178,7 +176,7 @@ static void copy_inputs(struct batch *batch)
 
     for (size_t i = 0; i < batch->work_count; i++) {
         if (is_in_place_alltoall(batch->works[i])) {
-            memcpy(to, batch->works[i]->input, batch->works[i]->bytes);
+            mem_copy(to, batch->works[i]->input, batch->works[i]->bytes);
             batch->runs[i].input = to;
             to += batch->works[i]->bytes;
         }

@@ -22,8 +22,6 @@
  * the data. Sizes go to all peers before any data does: behind a window of peers that
  * themselves wait for sizes they might never leave.
  */
-#include <string.h>
-
 #include "base/mem.h"
 #include "ops/mpi/task.h"
 
@@ -53,7 +51,7 @@ static void pack(const struct mpi_task *task, int peer, const struct cut_piece *
         const struct op_part part = cut_part(task->batch, CUT_SENDS, peer, run);
 
         if (part.bytes > 0) {
-            memcpy(to, (const uint8_t *)task->batch->runs[run].input + part.offset,
+            mem_copy(to, (const uint8_t *)task->batch->runs[run].input + part.offset,
                     part.bytes);
             to += part.bytes;
         }
@@ -67,7 +65,7 @@ static void unpack(const struct mpi_task *task, int peer, const struct cut_piece
         const struct op_part part = cut_part(task->batch, CUT_RECVS, peer, run);
 
         if (part.bytes > 0) {
-            memcpy((uint8_t *)task->batch->runs[run].output + part.offset, from,
+            mem_copy((uint8_t *)task->batch->runs[run].output + part.offset, from,
                     part.bytes);
             from += part.bytes;
         }

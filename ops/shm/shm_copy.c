@@ -9,8 +9,6 @@
  * each of the streams that come to it; it begins with its own and goes on in a circle, so
  * that not all read the same memory at once.
  */
-#include <string.h>
-
 #include "base/mem.h"
 #include "ops/shm/shm_task.h"
 
@@ -62,7 +60,7 @@ void shm_broadcast_stage(const struct shm_state *shm, const struct shm_task *tas
         const char *input = batch->runs[at.run].input;
 
         if (!shm_is_shared(shm, batch, input)) {
-            memcpy(to, input + at.offset * bytes, count * bytes);
+            mem_copy(to, input + at.offset * bytes, count * bytes);
         }
         to += count * bytes;
     }
@@ -85,7 +83,7 @@ void shm_broadcast_work(const struct shm_state *shm, struct shm_task *task)
                 ? shm_address(root, runs[run].input + offset)
                 : shm_member_place(shm, task, batch->root, task->work.done, 0) + done;
 
-        memcpy((char *)batch->runs[run].output + offset, from, count * bytes);
+        mem_copy((char *)batch->runs[run].output + offset, from, count * bytes);
         runs_advance(&task->rest, batch, count);
         done += count * bytes;
     }
@@ -217,7 +215,7 @@ static void stage_for(const struct shm_state *shm, const struct shm_task *task, 
         }
         bytes = size_min(part->bytes - skip, room);
         if (!shm_is_shared(shm, batch, input)) {
-            memcpy(place, input + part->offset + skip, bytes);
+            mem_copy(place, input + part->offset + skip, bytes);
         }
         skip = 0;
         place += bytes;
@@ -292,7 +290,7 @@ static void copy_from(
         char *to = (char *)run->output + run->recvs[from].offset + at.offset;
 
         if (to != source) {
-            memcpy(to, source, bytes);
+            mem_copy(to, source, bytes);
         }
         at.offset += bytes;
         done += bytes;

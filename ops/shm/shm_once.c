@@ -6,8 +6,6 @@
  * uses them again OP_INFLIGHT_MAX batches later, when counters show that all have read
  * them.
  */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/mem.h"
 #include "ops/reduce/reduce.h"
@@ -73,7 +71,7 @@ tutti_status shm_once_give(const struct shm_state *shm, const struct shm_task *t
         const size_t bytes = batch->runs[run].count * tutti_dtype_size(batch->dtype);
 
         if (bytes > 0) {
-            memcpy(to, batch->runs[run].input, bytes);
+            mem_copy(to, batch->runs[run].input, bytes);
             to += bytes;
         }
     }

@@ -12,8 +12,6 @@
  * the operand of the memory's owner and, where that has a private output, leaves the
  * result for it.
  */
-#include <string.h>
-
 #include "base/mem.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shm/shm_task.h"
@@ -211,7 +209,7 @@ static void stage_for(
         const char *input = batch->runs[at.run].input;
 
         if (!shm_is_shared(shm, batch, input)) {
-            memcpy(to, input + runs_begin(batch, member, at.run) + at.offset * bytes,
+            mem_copy(to, input + runs_begin(batch, member, at.run) + at.offset * bytes,
                     count * bytes);
         }
         to += count * bytes;
@@ -242,7 +240,7 @@ static void take_from(
         char *output = batch->runs[at.run].output;
 
         if (!shm_is_shared(shm, batch, output)) {
-            memcpy(output + at.offset * bytes, from, count * bytes);
+            mem_copy(output + at.offset * bytes, from, count * bytes);
         }
         from += count * bytes;
     }

@@ -140,6 +140,24 @@ static void test_size_arithmetic(void **state)
     assert_int_equal(size_max(3, 4), 4);
 }
 
+static void test_copies_of_any_length_are_exact(void **state)
+{
+    static unsigned char from[9000];
+    static unsigned char to[sizeof from];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (unsigned char)(i * 7 + i / 256);
+    }
+    for (size_t bytes = 0; bytes + 2 <= sizeof from; bytes += bytes < 70 ? 1 : 509) {
+        memset(to, 0xa5, sizeof to);
+        mem_copy(to + 1, from, bytes);
+        assert_int_equal(to[0], 0xa5);
+        assert_memory_equal(to + 1, from, bytes);
+        assert_int_equal(to[bytes + 1], 0xa5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_every_kind_is_counted_and_can_fail),
         cmocka_unit_test(test_only_the_nth_allocation_fails),
         cmocka_unit_test(test_size_arithmetic),
+        cmocka_unit_test(test_copies_of_any_length_are_exact),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
