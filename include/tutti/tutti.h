@@ -655,7 +655,7 @@ TUTTI_MUST_USE tutti_status tutti_allgather(tutti *t, const char *name,
  *                  on all ranks. Else one number per rank of the set with the sum `rows`;
  *                  copied
  * @param recv_rows one number per rank: the rows that come from it; copied. Needed with
- *                  send_rows and an output, NULL otherwise
+ *                  send_rows and an output, allowed with send_rows alone, NULL otherwise
  * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when ranks chose different forms
  *         or one expects other rows than another sends
  *

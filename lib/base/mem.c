@@ -62,6 +62,25 @@ void *mem_resize(void *block, size_t count, size_t size)
     return realloc(block, size_max(bytes, 1));
 }
 
+bool mem_grow(void *array, size_t *capacity, size_t need, size_t element)
+{
+    const size_t wanted = 2 * need + 8;
+    void *block;
+
+    if (need <= *capacity) {
+        return true;
+    }
+    /* A pointer to elements of any type, copied as what it is. */
+    memcpy(&block, array, sizeof block);
+    block = mem_resize(block, wanted, element);
+    if (block == NULL) {
+        return false;
+    }
+    memcpy(array, &block, sizeof block);
+    *capacity = wanted;
+    return true;
+}
+
 void *mem_alloc_aligned(size_t size)
 {
     void *block;

@@ -15,6 +15,13 @@ void *mem_alloc(size_t size);
 void *mem_calloc(size_t count, size_t size);
 /** Resizes to count * size bytes; on failure the old block is unchanged. */
 void *mem_resize(void *block, size_t count, size_t size);
+/**
+ * Makes room in an array that grows: for `need` elements, and more than that, so that
+ * adding one by one is cheap.
+ * @param array  address of the pointer to the elements
+ * @return false when out of memory, nothing changed
+ */
+bool mem_grow(void *array, size_t *capacity, size_t need, size_t element);
 /** Zeroed memory on a boundary of 64 bytes; freed by mem_free(). */
 void *mem_alloc_aligned(size_t size);
 /** A copy of a string, or NULL. */

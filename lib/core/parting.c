@@ -1,6 +1,6 @@
 /*
- * Members that will submit nothing more: for now, because they have joined, or for good,
- * because they have called finalize. Both announce that by name, behind all they have
+ * Members that will submit nothing more: until all have joined, because they have joined,
+ * or ever, because they have called finalize. Both announce that by name, behind all they have
  * submitted before, and wait until all members have: they are awake.
  *
  * What a member submitted before it parted may have been announced by a number that was

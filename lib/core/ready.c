@@ -13,24 +13,6 @@ struct turn {
     size_t count; /* in t->items and t->ready */
 };
 
-static bool grow(void *array_pointer, size_t *capacity, size_t need, size_t element)
-{
-    void **array = array_pointer;
-    const size_t wanted = 2 * need + 64;
-    void *grown;
-
-    if (need <= *capacity) {
-        return true;
-    }
-    grown = mem_resize(*array, wanted, element);
-    if (grown == NULL) {
-        return false;
-    }
-    *array = grown;
-    *capacity = wanted;
-    return true;
-}
-
 static tutti_status no_memory(void)
 {
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the batches of a turn");
@@ -162,8 +144,9 @@ static tutti_status add_item(struct tutti *t, const struct process_set *set,
     if (is_nothing(collective, meta)) {
         return work != NULL ? finish_nothing(t, work) : TUTTI_OK;
     }
-    if (!grow(&t->items, &t->item_capacity, turn->count + 1, sizeof *t->items) ||
-            !grow(&t->ready, &t->ready_capacity, turn->count + 1, sizeof *t->ready)) {
+    if (!mem_grow(&t->items, &t->item_capacity, turn->count + 1, sizeof *t->items) ||
+            !mem_grow(
+                    &t->ready, &t->ready_capacity, turn->count + 1, sizeof *t->ready)) {
         return no_memory();
     }
     if (work != NULL) {
@@ -212,7 +195,7 @@ static tutti_status make_batches(
     size_t count = 0;
 
     if (!planner_plan(&t->planner, &t->limits, t->items, turn->count, &count) ||
-            !grow(&t->batches, &t->batch_capacity, count, sizeof *t->batches)) {
+            !mem_grow(&t->batches, &t->batch_capacity, count, sizeof *t->batches)) {
         return no_memory();
     }
     for (size_t b = 0; b < count; b++) {

@@ -60,24 +60,6 @@ static tutti_status read_rank(struct reader *in, int64_t *rank)
     return TUTTI_OK;
 }
 
-/* Room for one more; false when out of memory. */
-static bool grow(void *array_pointer, size_t *capacity, size_t count, size_t element)
-{
-    void **array = array_pointer;
-    void *grown;
-
-    if (count < *capacity) {
-        return true;
-    }
-    grown = mem_resize(*array, 2 * count + 8, element);
-    if (grown == NULL) {
-        return false;
-    }
-    *array = grown;
-    *capacity = 2 * count + 8;
-    return true;
-}
-
 static tutti_status add_rank(
         struct set_list *list, const struct reader *in, int64_t rank)
 {
@@ -88,7 +70,7 @@ static tutti_status add_rank(
             return malformed(in, "a rank is listed twice");
         }
     }
-    if (!grow(&list->ranks, &list->rank_capacity, list->rank_count,
+    if (!mem_grow(&list->ranks, &list->rank_capacity, list->rank_count + 1,
                 sizeof *list->ranks)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for process sets");
     }
@@ -126,7 +108,7 @@ static tutti_status read_set(struct set_list *list, struct reader *in)
     if (status != TUTTI_OK) {
         return status;
     }
-    if (!grow(&list->ends, &list->capacity, list->count, sizeof *list->ends)) {
+    if (!mem_grow(&list->ends, &list->capacity, list->count + 1, sizeof *list->ends)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for process sets");
     }
     list->ends[list->count++] = list->rank_count;

@@ -158,6 +158,31 @@ static void test_copies_of_any_length_are_exact(void **state)
     }
 }
 
+static void test_an_array_grows_and_keeps_its_elements(void **state)
+{
+    int *numbers = NULL;
+    size_t capacity = 0;
+    uint64_t before;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        assert_true(mem_grow(&numbers, &capacity, (size_t)i + 1, sizeof *numbers));
+        assert_true(capacity > (size_t)i);
+        numbers[i] = i;
+    }
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(numbers[i], i);
+    }
+    before = mem_alloc_count();
+    assert_true(mem_grow(&numbers, &capacity, capacity, sizeof *numbers));
+    assert_int_equal(mem_alloc_count(), before);
+    mem_fail_at(1);
+    assert_false(mem_grow(&numbers, &capacity, capacity + 1, sizeof *numbers));
+    mem_fail_at(0);
+    assert_int_equal(numbers[999], 999);
+    mem_free(numbers);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_only_the_nth_allocation_fails),
         cmocka_unit_test(test_size_arithmetic),
         cmocka_unit_test(test_copies_of_any_length_are_exact),
+        cmocka_unit_test(test_an_array_grows_and_keeps_its_elements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
