@@ -1,25 +1,18 @@
 /*
- * The shared-memory backend: ranks as virtual engines under a seeded schedule in one
- * thread, and as threads.
+ * The shared-memory backend: ranks under a seeded schedule and as threads (fleet.h).
  *
  * Member m of a set contributes m + 1 times a small integer pattern, so a sum is exact
- * and shows a member that was missed or counted twice. A virtual engine that had nothing
- * to do sleeps until it is woken, so a wake-up that is missing shows as a deadlock.
+ * and shows a member that was missed or counted twice.
  *
  * Most tests run twice: with ranks that address all of each other's memory, and apart,
  * with ranks that address each other's reservations. Then each input and output is at
  * random in the reservation of its rank or in private memory.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
 #include "base/mem.h"
-#include "ops/shm/shm.h"
+#include "test/unit/ops/fleet.h"
 #include "test/unit/unit.h"
 
 enum {
-    RANKS_MAX = 7,
     RUNS_MAX = 5,
     JOBS_MAX = 400,
     GUARD = 16 /* elements before and behind each buffer */
@@ -27,36 +20,8 @@ enum {
 
 static const float guard_value = -54321;
 
-/* Set by the groups of tests. */
-static bool are_apart;
-
-/* The reservations that buffers come from; NULL: all are private. */
-static struct shm_domain *reservations;
-
-/** The ranks of a process. */
-struct fleet {
-    struct shm_domain *domain;
-    int size;
-    struct op_env env[RANKS_MAX];
-    void *state[RANKS_MAX];
-    _Atomic bool woken[RANKS_MAX];
-    _Atomic int wakes;
-};
-
-/** A process set: world ranks in the set's order. */
-struct club {
-    uint32_t id, index;
-    int size;
-    int ranks[RANKS_MAX];
-};
-
 /** One member's part in a job. */
 struct part {
-    enum {
-        PART_NEW,
-        PART_RUNNING,
-        PART_DONE
-    } state;
     struct op_set set;
     struct op_batch batch;
     struct op_run runs[RUNS_MAX];
@@ -67,82 +32,27 @@ struct part {
 
 /** A batch on all members of a club. */
 struct job {
-    const struct club *club;
-    uint64_t sequence;
+    struct play play;
     tutti_collective collective;
     int root;
     bool in_place;
     size_t run_count;
     size_t counts[RUNS_MAX];
-    struct part parts[RANKS_MAX];
+    struct part parts[FLEET_RANKS_MAX];
 };
-
-static void fleet_wake(void *user, int world_rank)
-{
-    struct fleet *fleet = user;
-
-    atomic_store(&fleet->woken[world_rank], true);
-    atomic_fetch_add(&fleet->wakes, 1);
-}
-
-static void fleet_open(struct fleet *fleet, int size)
-{
-    fleet->domain = are_apart ? shm_domain_create_apart(size) : shm_domain_create(size);
-    assert_non_null(fleet->domain);
-    reservations = are_apart ? fleet->domain : NULL;
-    fleet->size = size;
-    atomic_init(&fleet->wakes, 0);
-    for (int rank = 0; rank < size; rank++) {
-        atomic_init(&fleet->woken[rank], true);
-        fleet->env[rank] = (struct op_env){ .world_rank = rank,
-            .world_size = size,
-            .chunk_bytes = 8192,
-            .native = fleet->domain,
-            .wake = fleet_wake,
-            .wake_user = fleet };
-        assert_int_equal(op_shm.open(&fleet->env[rank], &fleet->state[rank]), TUTTI_OK);
-    }
-}
-
-static void fleet_close(struct fleet *fleet)
-{
-    for (int rank = 0; rank < fleet->size; rank++) {
-        op_shm.close(fleet->state[rank]);
-    }
-    shm_domain_destroy(fleet->domain);
-    reservations = NULL;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static struct club club_of_all(int size)
-{
-    struct club club = { .size = size };
-
-    for (int i = 0; i < size; i++) {
-        club.ranks[i] = i;
-    }
-    return club;
-}
 
 static float pattern(const struct job *job, size_t run, size_t element)
 {
-    return (float)(1 + (element + 7 * run + 13 * job->sequence) % 97);
+    return (float)(1 + (element + 7 * run + 13 * job->play.sequence) % 97);
 }
 
 /* Where a buffer lies: any mixture, but the same whenever it is asked. */
 static bool is_reserved(const struct job *job, int member, size_t run, bool is_output)
 {
-    uint64_t seed = job->sequence * 64 + (uint64_t)member * 16 + run * 2 + is_output;
+    uint64_t seed =
+            job->play.sequence * 64 + (uint64_t)member * 16 + run * 2 + is_output;
 
-    return reservations != NULL && next_random(&seed) % 2 == 0;
+    return fleet_reservations() != NULL && next_random(&seed) % 2 == 0;
 }
 
 static float *buffer_new(
@@ -150,9 +60,9 @@ static float *buffer_new(
 {
     size_t count = job->counts[run];
     size_t bytes = (count + 2 * (size_t)GUARD) * sizeof(float);
-    int rank = job->club->ranks[member];
+    int rank = job->play.club->ranks[member];
     float *memory = is_reserved(job, member, run, is_output)
-            ? shm_domain_alloc(reservations, rank, bytes)
+            ? shm_domain_alloc(fleet_reservations(), rank, bytes)
             : mem_alloc(bytes);
 
     assert_non_null(memory);
@@ -168,7 +78,7 @@ static void buffer_free(
         const struct job *job, int member, size_t run, bool is_output, float *memory)
 {
     if (is_reserved(job, member, run, is_output)) {
-        shm_domain_free(reservations, job->club->ranks[member], memory);
+        shm_domain_free(fleet_reservations(), job->play.club->ranks[member], memory);
     } else {
         mem_free(memory);
     }
@@ -176,17 +86,17 @@ static void buffer_free(
 
 static void part_init(struct job *job, int member)
 {
-    const struct club *club = job->club;
+    const struct club *club = job->play.club;
     struct part *part = &job->parts[member];
 
-    part->state = PART_NEW;
+    job->play.states[member] = PART_NEW;
     part->set = (struct op_set){ .id = club->id,
         .index = club->index,
         .rank = member,
         .size = club->size,
         .world_ranks = club->ranks };
     part->batch = (struct op_batch){ .set = &part->set,
-        .sequence = job->sequence,
+        .sequence = job->play.sequence,
         .collective = job->collective,
         .dtype = TUTTI_FLOAT32,
         .op = TUTTI_SUM,
@@ -216,7 +126,7 @@ static void part_init(struct job *job, int member)
 /* Makes the parts of a job whose other fields are filled in. */
 static void job_init(struct job *job)
 {
-    for (int member = 0; member < job->club->size; member++) {
+    for (int member = 0; member < job->play.club->size; member++) {
         part_init(job, member);
     }
 }
@@ -236,30 +146,31 @@ static void part_free(const struct job *job, int member)
 
 static void job_free(const struct job *job)
 {
-    for (int member = 0; member < job->club->size; member++) {
+    for (int member = 0; member < job->play.club->size; member++) {
         part_free(job, member);
     }
 }
 
-static tutti_status job_start(struct fleet *fleet, struct job *job, int member)
+static tutti_status job_start(struct fleet *fleet, void *user, int member)
 {
+    struct job *job = user;
     struct part *part = &job->parts[member];
-    void *state = fleet->state[job->club->ranks[member]];
+    void *state = fleet->state[job->play.club->ranks[member]];
     tutti_status status;
 
     assert_true(op_shm.accepts(state, &part->batch));
     status = op_shm.start(state, part->task, &part->batch);
     if (status == TUTTI_OK) {
-        part->state = PART_RUNNING;
+        job->play.states[member] = PART_RUNNING;
     }
     return status;
 }
 
-static tutti_status job_step(
-        struct fleet *fleet, struct job *job, int member, bool *moved)
+static tutti_status job_step(struct fleet *fleet, void *user, int member, bool *moved)
 {
+    struct job *job = user;
     struct part *part = &job->parts[member];
-    void *state = fleet->state[job->club->ranks[member]];
+    void *state = fleet->state[job->play.club->ranks[member]];
     tutti_status status;
 
     *moved = false; /* steps only ever set it */
@@ -267,7 +178,7 @@ static tutti_status job_step(
 
     if (status == TUTTI_OK) {
         assert_true(*moved);
-        part->state = PART_DONE;
+        job->play.states[member] = PART_DONE;
     }
     return status;
 }
@@ -303,7 +214,7 @@ static bool holds(const struct job *job, size_t run, const float *buffer, int fa
 static bool has_result(const struct job *job, int member)
 {
     bool is_broadcast = job->collective == TUTTI_BROADCAST;
-    int size = job->club->size;
+    int size = job->play.club->size;
     int factor = is_broadcast ? job->root + 1 : size * (size + 1) / 2;
 
     if (is_broadcast && member == job->root && !job->in_place) {
@@ -330,150 +241,45 @@ static bool has_inputs(const struct job *job, int member)
 
 static void job_check(const struct job *job)
 {
-    for (int member = 0; member < job->club->size; member++) {
-        assert_int_equal(job->parts[member].state, PART_DONE);
+    for (int member = 0; member < job->play.club->size; member++) {
+        assert_int_equal(job->play.states[member], PART_DONE);
         assert_true(has_result(job, member));
         assert_true(has_inputs(job, member));
     }
 }
 
-/** A program: jobs in the order in which every rank starts them. */
-struct program {
-    struct job *jobs; /* [count]; owned */
-    size_t count;
-};
-
-static int member_of(const struct club *club, int rank)
+/* The rank goes on at once when its part is over: its buffers are final then. */
+static tutti_status job_step_checked(
+        struct fleet *fleet, void *user, int member, bool *moved)
 {
-    for (int member = 0; member < club->size; member++) {
-        if (club->ranks[member] == rank) {
-            return member;
-        }
-    }
-    return -1;
-}
+    const struct job *job = user;
+    const tutti_status status = job_step(fleet, user, member, moved);
 
-/* The job OP_INFLIGHT_MAX before in the same set is over, as op.h promises. */
-static bool may_start(const struct program *program, size_t index, int member)
-{
-    const struct job *job = &program->jobs[index];
-
-    for (size_t i = 0; i < index; i++) {
-        const struct job *earlier = &program->jobs[i];
-
-        if (earlier->club == job->club &&
-                earlier->sequence + OP_INFLIGHT_MAX == job->sequence) {
-            return earlier->parts[member].state == PART_DONE;
-        }
-    }
-    return true;
-}
-
-/* Starts or steps a rank's part; true when anything happened. */
-static bool engine_advance(struct fleet *fleet, struct job *job, int member)
-{
-    struct part *part = &job->parts[member];
-    bool starts = part->state == PART_NEW;
-    bool moved = false;
-
-    if (starts) {
-        assert_int_equal(job_start(fleet, job, member), TUTTI_OK);
-    }
-    (void)job_step(fleet, job, member, &moved);
-    /* The rank goes on at once: its buffers are final, whatever the others do. */
-    assert_true(part->state != PART_DONE || has_result(job, member));
-    return starts || moved;
-}
-
-/**
- * One turn of a rank's engine: starts up to `starts` jobs and steps what is running.
- * @return true when anything happened
- */
-static bool engine_turn(
-        struct fleet *fleet, struct program *program, int rank, int starts)
-{
-    bool anything = false;
-
-    for (size_t i = 0; i < program->count; i++) {
-        struct job *job = &program->jobs[i];
-        int member = member_of(job->club, rank);
-        bool is_new = member >= 0 && job->parts[member].state == PART_NEW;
-
-        if (member < 0 || job->parts[member].state == PART_DONE) {
-            continue;
-        }
-        if (is_new && (starts == 0 || !may_start(program, i, member))) {
-            break;
-        }
-        starts -= is_new;
-        anything = engine_advance(fleet, job, member) || anything;
-    }
-    return anything;
-}
-
-static bool rank_is_done(const struct program *program, int rank)
-{
-    for (size_t i = 0; i < program->count; i++) {
-        int member = member_of(program->jobs[i].club, rank);
-
-        if (member >= 0 && program->jobs[i].parts[member].state != PART_DONE) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A random rank that is neither done nor asleep, or -1. */
-static int pick_rank(
-        struct fleet *fleet, const struct program *program, uint64_t *random)
-{
-    int first = (int)(next_random(random) % (uint64_t)fleet->size);
-
-    for (int i = 0; i < fleet->size; i++) {
-        int rank = (first + i) % fleet->size;
-
-        if (atomic_load(&fleet->woken[rank]) && !rank_is_done(program, rank)) {
-            return rank;
-        }
-    }
-    return -1;
-}
-
-/* Runs a program to its end with engines that sleep until they are woken. */
-static void run_scheduled(struct fleet *fleet, struct program *program, uint64_t seed)
-{
-    uint64_t random = seed;
-    int rank = pick_rank(fleet, program, &random);
-
-    while (rank >= 0) {
-        int starts = (int)(next_random(&random) % 4);
-
-        atomic_store(&fleet->woken[rank], false);
-        if (engine_turn(fleet, program, rank, starts) || starts == 0) {
-            atomic_store(&fleet->woken[rank], true);
-        }
-        rank = pick_rank(fleet, program, &random);
-    }
-    for (size_t i = 0; i < program->count; i++) {
-        job_check(&program->jobs[i]);
-    }
+    assert_true(job->play.states[member] != PART_DONE || has_result(job, member));
+    return status;
 }
 
 static struct program program_new(size_t count)
 {
-    struct program program = { .count = count };
+    struct program program = { .count = count,
+        .job_size = sizeof(struct job),
+        .start = job_start,
+        .step = job_step_checked };
 
-    program.jobs = mem_calloc(count, sizeof *program.jobs);
+    program.jobs = mem_calloc(count, sizeof(struct job));
     assert_non_null(program.jobs);
     return program;
 }
 
-static void program_free(struct program *program)
+static void program_check_and_free(const struct program *program)
 {
+    struct job *jobs = program->jobs;
+
     for (size_t i = 0; i < program->count; i++) {
-        job_free(&program->jobs[i]);
+        job_check(&jobs[i]);
+        job_free(&jobs[i]);
     }
-    mem_free(program->jobs);
+    mem_free(jobs);
 }
 
 /* Random jobs on random clubs, each club's numbered from 0. */
@@ -481,18 +287,19 @@ static struct program program_random(
         const struct club *clubs, size_t club_count, size_t job_count, uint64_t seed)
 {
     struct program program = program_new(job_count);
+    struct job *jobs = program.jobs;
     uint64_t sequences[4] = { 0 };
     uint64_t random = seed;
 
     for (size_t i = 0; i < job_count; i++) {
-        struct job *job = &program.jobs[i];
+        struct job *job = &jobs[i];
         size_t club = next_random(&random) % club_count;
 
-        job->club = &clubs[club];
-        job->sequence = sequences[club]++;
+        job->play.club = &clubs[club];
+        job->play.sequence = sequences[club]++;
         job->collective =
                 next_random(&random) % 4 == 0 ? TUTTI_BROADCAST : TUTTI_ALLREDUCE;
-        job->root = (int)(next_random(&random) % (uint64_t)job->club->size);
+        job->root = (int)(next_random(&random) % (uint64_t)job->play.club->size);
         job->in_place = next_random(&random) % 2 == 0;
         job->run_count = 1 + next_random(&random) % RUNS_MAX;
         for (size_t run = 0; run < job->run_count; run++) {
@@ -516,22 +323,22 @@ static void test_sums_are_exact_for_every_size(void **state)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         struct club all = club_of_all(sizes[s]);
         struct program program = program_new(sizeof counts / sizeof counts[0]);
+        struct job *jobs = program.jobs;
         struct fleet fleet;
 
         fleet_open(&fleet, sizes[s]);
         for (size_t i = 0; i < program.count; i++) {
-            program.jobs[i] = (struct job){ .club = &all,
-                .sequence = i,
+            jobs[i] = (struct job){ .play = { .club = &all, .sequence = i },
                 .collective = TUTTI_ALLREDUCE,
                 .in_place = i % 2 == 0,
                 .run_count = 1,
                 .counts = { counts[i] } };
-            job_init(&program.jobs[i]);
+            job_init(&jobs[i]);
         }
 
-        run_scheduled(&fleet, &program, s);
+        fleet_run_scheduled(&fleet, &program, s);
 
-        program_free(&program);
+        program_check_and_free(&program);
         fleet_close(&fleet);
     }
 }
@@ -552,31 +359,11 @@ static void test_overlapping_sets_and_many_batches_in_flight(void **state)
         fleet_open(&fleet, 5);
         program = program_random(clubs, 3, JOBS_MAX, seed);
 
-        run_scheduled(&fleet, &program, seed);
+        fleet_run_scheduled(&fleet, &program, seed);
 
-        program_free(&program);
+        program_check_and_free(&program);
         fleet_close(&fleet);
     }
-}
-
-/** What a thread that is a rank needs. */
-struct rank_thread {
-    pthread_t thread;
-    struct fleet *fleet;
-    struct program *program;
-    int rank;
-};
-
-static void *rank_main(void *user)
-{
-    struct rank_thread *self = user;
-
-    while (!rank_is_done(self->program, self->rank)) {
-        if (!engine_turn(self->fleet, self->program, self->rank, 3)) {
-            (void)sched_yield();
-        }
-    }
-    return NULL;
 }
 
 static void test_ranks_run_as_threads(void **state)
@@ -585,29 +372,14 @@ static void test_ranks_run_as_threads(void **state)
         { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
         { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 3 } },
     };
-    struct rank_thread threads[4];
     struct program program;
     struct fleet fleet;
 
     (void)state;
     fleet_open(&fleet, 4);
     program = program_random(clubs, 2, JOBS_MAX, 77);
-    for (int rank = 0; rank < 4; rank++) {
-        threads[rank] = (struct rank_thread){
-            .fleet = &fleet, .program = &program, .rank = rank
-        };
-        assert_int_equal(
-                pthread_create(&threads[rank].thread, NULL, rank_main, &threads[rank]),
-                0);
-    }
-    for (int rank = 0; rank < 4; rank++) {
-        assert_int_equal(pthread_join(threads[rank].thread, NULL), 0);
-    }
-
-    for (size_t i = 0; i < program.count; i++) {
-        job_check(&program.jobs[i]);
-    }
-    program_free(&program);
+    fleet_run_threads(&fleet, &program);
+    program_check_and_free(&program);
     fleet_close(&fleet);
 }
 
@@ -615,8 +387,7 @@ static void test_ranks_run_as_threads(void **state)
 static void simple_job_init(struct job *job, const struct club *club, uint64_t sequence,
         tutti_collective collective, size_t count)
 {
-    *job = (struct job){ .club = club,
-        .sequence = sequence,
+    *job = (struct job){ .play = { .club = club, .sequence = sequence },
         .collective = collective,
         .in_place = true,
         .run_count = 1,
@@ -629,15 +400,19 @@ static void run_to_end(struct fleet *fleet, struct job *job)
 {
     int done = 0;
 
-    for (int turn = 0; done < job->club->size; turn++) {
-        int member = turn % job->club->size;
+    for (int turn = 0; done < job->play.club->size; turn++) {
+        int member = turn % job->play.club->size;
+        bool moved = false;
 
         assert_true(turn < 1000);
         done = member == 0 ? 0 : done;
-        if (job->parts[member].state != PART_DONE) {
-            (void)engine_advance(fleet, job, member);
+        if (job->play.states[member] == PART_NEW) {
+            assert_int_equal(job_start(fleet, job, member), TUTTI_OK);
         }
-        done += job->parts[member].state == PART_DONE;
+        if (job->play.states[member] != PART_DONE) {
+            (void)job_step_checked(fleet, job, member, &moved);
+        }
+        done += job->play.states[member] == PART_DONE;
     }
     job_check(job);
 }
@@ -686,7 +461,7 @@ static void test_a_rank_leaves_when_all_have_released_its_memory(void **state)
         assert_int_equal(job_step(&fleet, &job, 0, &moved), TUTTI_AGAIN);
     }
     assert_member_waits(&fleet, &job, 0);
-    while (job.parts[1].state != PART_DONE) {
+    while (job.play.states[1] != PART_DONE) {
         (void)job_step(&fleet, &job, 1, &moved);
     }
 
@@ -784,29 +559,30 @@ static void test_operands_stay_until_all_have_read_them(void **state)
     const struct club all = club_of_all(2);
     bool moved = false;
     struct program program = program_new(OP_INFLIGHT_MAX + 1);
+    struct job *jobs = program.jobs;
     struct fleet fleet;
 
     (void)state;
     fleet_open(&fleet, 2);
     for (size_t i = 0; i < program.count; i++) {
-        simple_job_init(&program.jobs[i], &all, i, TUTTI_ALLREDUCE, 10 + 300 * (i % 2));
+        simple_job_init(&jobs[i], &all, i, TUTTI_ALLREDUCE, 10 + 300 * (i % 2));
     }
     for (size_t i = 0; i < OP_INFLIGHT_MAX; i++) {
-        assert_int_equal(job_start(&fleet, &program.jobs[i], 0), TUTTI_OK);
-        assert_int_equal(job_start(&fleet, &program.jobs[i], 1), TUTTI_OK);
-        assert_int_equal(job_step(&fleet, &program.jobs[i], 0, &moved), TUTTI_OK);
+        assert_int_equal(job_start(&fleet, &jobs[i], 0), TUTTI_OK);
+        assert_int_equal(job_start(&fleet, &jobs[i], 1), TUTTI_OK);
+        assert_int_equal(job_step(&fleet, &jobs[i], 0, &moved), TUTTI_OK);
     }
 
     /* Rank 0 goes on in the slot of job 0, whose sum rank 1 has yet to make. */
-    assert_int_equal(job_start(&fleet, &program.jobs[OP_INFLIGHT_MAX], 0), TUTTI_OK);
-    assert_member_waits(&fleet, &program.jobs[OP_INFLIGHT_MAX], 0);
+    assert_int_equal(job_start(&fleet, &jobs[OP_INFLIGHT_MAX], 0), TUTTI_OK);
+    assert_member_waits(&fleet, &jobs[OP_INFLIGHT_MAX], 0);
 
     for (size_t i = 0; i < OP_INFLIGHT_MAX; i++) {
-        assert_int_equal(job_step(&fleet, &program.jobs[i], 1, &moved), TUTTI_OK);
-        job_check(&program.jobs[i]);
+        assert_int_equal(job_step(&fleet, &jobs[i], 1, &moved), TUTTI_OK);
+        job_check(&jobs[i]);
     }
-    run_to_end(&fleet, &program.jobs[OP_INFLIGHT_MAX]);
-    program_free(&program);
+    run_to_end(&fleet, &jobs[OP_INFLIGHT_MAX]);
+    program_check_and_free(&program);
     fleet_close(&fleet);
 }
 
@@ -883,7 +659,7 @@ static void test_a_step_does_a_bounded_piece_of_work(void **state)
 static void test_a_start_without_memory_has_begun_nothing(void **state)
 {
     const struct club all = club_of_all(2);
-    struct job job = { .club = &all,
+    struct job job = { .play = { .club = &all },
         .collective = TUTTI_ALLREDUCE,
         .run_count = 2,
         .counts = { 1000, 5000 } };
@@ -912,27 +688,27 @@ static void test_the_steady_state_allocates_nothing(void **state)
     };
     const struct club all = club_of_all(3);
     struct program program = program_new(ALL);
+    struct job *jobs = program.jobs;
     uint64_t allocations = 0;
     struct fleet fleet;
 
     (void)state;
     fleet_open(&fleet, 3);
     for (size_t i = 0; i < ALL; i++) {
-        program.jobs[i] = (struct job){ .club = &all,
-            .sequence = i,
+        jobs[i] = (struct job){ .play = { .club = &all, .sequence = i },
             .collective = TUTTI_ALLREDUCE,
             .run_count = RUNS_MAX,
             .counts = { 1000, 2000, 300, 0, 50 + i % 2 } };
-        job_init(&program.jobs[i]);
+        job_init(&jobs[i]);
     }
 
     for (size_t i = 0; i < ALL; i++) {
         allocations = i == WARM ? mem_alloc_count() : allocations;
-        run_to_end(&fleet, &program.jobs[i]);
+        run_to_end(&fleet, &jobs[i]);
     }
 
     assert_int_equal(mem_alloc_count(), allocations);
-    program_free(&program);
+    program_check_and_free(&program);
     fleet_close(&fleet);
 }
 
@@ -981,20 +757,6 @@ static void test_it_accepts_what_it_can_do(void **state)
     fleet_close(&fleet);
 }
 
-static int ranks_address_everything(void **state)
-{
-    (void)state;
-    are_apart = false;
-    return 0;
-}
-
-static int ranks_are_apart(void **state)
-{
-    (void)state;
-    are_apart = true;
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest both[] = {
@@ -1018,8 +780,8 @@ int main(void)
         cmocka_unit_test(test_opening_without_memory_leaves_nothing_behind),
     };
 
-    return cmocka_run_group_tests(both, ranks_address_everything, NULL) +
+    return cmocka_run_group_tests(both, fleet_addresses_everything, NULL) +
             cmocka_run_group_tests(
-                    addressing_everything, ranks_address_everything, NULL) +
-            cmocka_run_group_tests(both, ranks_are_apart, NULL);
+                    addressing_everything, fleet_addresses_everything, NULL) +
+            cmocka_run_group_tests(both, fleet_is_apart, NULL);
 }

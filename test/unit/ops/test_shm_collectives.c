@@ -1,6 +1,6 @@
 /*
  * The collectives of the shared-memory backend but allreduce and broadcast (test_shm.c):
- * under a seeded schedule in which engines sleep until they are woken, and as threads.
+ * under a seeded schedule and as threads (fleet.h).
  *
  * Reductions are of all types, with inputs that differ by rank, and compared bit for bit
  * with reduce_tree(); of exchanges trade.h says what is right.
@@ -8,19 +8,15 @@
  * Most tests run twice: with ranks that address all of each other's memory, and apart,
  * with ranks that address each other's reservations, in which every second run lies.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "ops/reduce/reduce.h"
-#include "ops/shm/shm.h"
 #include "test/trade.h"
+#include "test/unit/ops/fleet.h"
 #include "test/unit/unit.h"
 
 enum {
-    RANKS_MAX = 7,
     RUNS_MAX = 4,
     JOBS_MAX = 240,
     GUARD = 16 /* bytes before and behind each buffer */
@@ -29,44 +25,18 @@ enum {
 #define GUARD_VALUE 0xa5
 #define UNTOUCHED_VALUE 0x5a
 
-/* Set by the groups of tests. */
-static bool are_apart;
-
-/** The ranks of a process. */
-struct fleet {
-    struct shm_domain *domain;
-    int size;
-    struct op_env env[RANKS_MAX];
-    void *state[RANKS_MAX];
-    _Atomic bool woken[RANKS_MAX];
-};
-
-/** A process set, or what of it takes part: world ranks in the set's order. */
-struct club {
-    uint32_t id, index;
-    int size;
-    int ranks[RANKS_MAX];
-};
-
 /** A member's memory of a REDUCE or REDUCESCATTER. */
 struct reduction {
     struct op_batch batch;
     struct op_run runs[RUNS_MAX];
-    struct op_part parts[RUNS_MAX][RANKS_MAX];
+    struct op_part parts[RUNS_MAX][FLEET_RANKS_MAX];
     uint8_t *inputs[RUNS_MAX]; /* with guards; owned */
     uint8_t *outputs[RUNS_MAX]; /* likewise; the inputs when in place */
     void *task; /* owned */
 };
 
-enum part_state {
-    PART_NEW,
-    PART_RUNNING,
-    PART_DONE
-};
-
 struct job {
-    const struct club *club;
-    uint64_t sequence;
+    struct play play;
     tutti_collective collective;
     tutti_dtype dtype;
     tutti_reduce_op op;
@@ -76,84 +46,38 @@ struct job {
     size_t run_count;
     size_t counts[RUNS_MAX]; /* of a reduction */
     size_t most; /* of an exchange */
-    struct op_set sets[RANKS_MAX];
-    enum part_state states[RANKS_MAX];
-    struct trade trades[RANKS_MAX];
-    struct reduction reductions[RANKS_MAX];
+    struct op_set sets[FLEET_RANKS_MAX];
+    struct trade trades[FLEET_RANKS_MAX];
+    struct reduction reductions[FLEET_RANKS_MAX];
 };
 
-/* The reservations of the ranks of a fleet that are apart. */
-static struct shm_domain *reservations;
-static const int rank_numbers[RANKS_MAX] = { 0, 1, 2, 3, 4, 5, 6 };
-static struct trade_store stores[RANKS_MAX];
+static const int rank_numbers[FLEET_RANKS_MAX] = { 0, 1, 2, 3, 4, 5, 6 };
+static struct trade_store stores[FLEET_RANKS_MAX];
 
 static void *reserved_alloc(void *user, size_t bytes)
 {
     const int *rank = user;
 
-    return shm_domain_alloc(reservations, *rank, bytes);
+    return shm_domain_alloc(fleet_reservations(), *rank, bytes);
 }
 
 static void reserved_free(void *user, void *memory)
 {
     const int *rank = user;
 
-    shm_domain_free(reservations, *rank, memory);
+    shm_domain_free(fleet_reservations(), *rank, memory);
 }
 
-static void fleet_wake(void *user, int world_rank)
+/* Where the parts of a member's exchanges lie; NULL: in private memory. */
+static const struct trade_store *store_of(int rank)
 {
-    struct fleet *fleet = user;
-
-    atomic_store(&fleet->woken[world_rank], true);
-}
-
-static void fleet_open(struct fleet *fleet, int size)
-{
-    fleet->domain = are_apart ? shm_domain_create_apart(size) : shm_domain_create(size);
-    assert_non_null(fleet->domain);
-    reservations = fleet->domain;
-    fleet->size = size;
-    for (int rank = 0; rank < size; rank++) {
-        atomic_init(&fleet->woken[rank], true);
-        stores[rank] = (struct trade_store){ .alloc = reserved_alloc,
-            .free = reserved_free,
-            .user = (void *)(uintptr_t)&rank_numbers[rank] };
-        fleet->env[rank] = (struct op_env){ .world_rank = rank,
-            .world_size = size,
-            .chunk_bytes = 8192,
-            .native = fleet->domain,
-            .wake = fleet_wake,
-            .wake_user = fleet };
-        assert_int_equal(op_shm.open(&fleet->env[rank], &fleet->state[rank]), TUTTI_OK);
+    if (fleet_reservations() == NULL) {
+        return NULL;
     }
-}
-
-static void fleet_close(struct fleet *fleet)
-{
-    for (int rank = 0; rank < fleet->size; rank++) {
-        op_shm.close(fleet->state[rank]);
-    }
-    shm_domain_destroy(fleet->domain);
-}
-
-static struct club club_of_all(int size)
-{
-    struct club club = { .size = size };
-
-    for (int i = 0; i < size; i++) {
-        club.ranks[i] = i;
-    }
-    return club;
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    stores[rank] = (struct trade_store){ .alloc = reserved_alloc,
+        .free = reserved_free,
+        .user = (void *)(uintptr_t)&rank_numbers[rank] };
+    return &stores[rank];
 }
 
 /* -------------------------------------------------------------- reductions */
@@ -162,7 +86,7 @@ static uint64_t next_random(uint64_t *state)
 static void fill_input(const struct job *job, size_t run, int member, uint8_t *to)
 {
     size_t bytes = tutti_dtype_size(job->dtype);
-    uint64_t random = (job->sequence * 16 + run) * 16 + (uint64_t)member;
+    uint64_t random = (job->play.sequence * 16 + run) * 16 + (uint64_t)member;
 
     for (size_t i = 0; i < job->counts[run]; i++) {
         uint64_t bits = next_random(&random);
@@ -202,9 +126,10 @@ static uint8_t *buffer_new(size_t bytes)
 /* Where a buffer of a reduction lies: any mixture, the same whenever it is asked. */
 static bool is_reserved(const struct job *job, int member, size_t run, bool is_output)
 {
-    uint64_t seed = job->sequence * 64 + (uint64_t)member * 16 + run * 2 + is_output;
+    uint64_t seed =
+            job->play.sequence * 64 + (uint64_t)member * 16 + run * 2 + is_output;
 
-    return are_apart && next_random(&seed) % 2 == 0;
+    return fleet_reservations() != NULL && next_random(&seed) % 2 == 0;
 }
 
 static uint8_t *place_new(const struct job *job, int member, size_t run, bool is_output)
@@ -214,7 +139,7 @@ static uint8_t *place_new(const struct job *job, int member, size_t run, bool is
     if (!is_reserved(job, member, run, is_output)) {
         return buffer_new(bytes);
     }
-    return painted(shm_domain_alloc(reservations, job->club->ranks[member],
+    return painted(shm_domain_alloc(fleet_reservations(), job->play.club->ranks[member],
                            bytes + (size_t)2 * GUARD),
             bytes);
 }
@@ -223,7 +148,7 @@ static void place_free(
         const struct job *job, int member, size_t run, bool is_output, uint8_t *memory)
 {
     if (is_reserved(job, member, run, is_output)) {
-        shm_domain_free(reservations, job->club->ranks[member], memory);
+        shm_domain_free(fleet_reservations(), job->play.club->ranks[member], memory);
     } else {
         mem_free(memory);
     }
@@ -233,16 +158,16 @@ static void place_free(
 static void make_parts(const struct job *job, size_t run, struct op_part *parts)
 {
     size_t bytes = tutti_dtype_size(job->dtype);
-    uint64_t random = job->sequence * 8 + run;
+    uint64_t random = job->play.sequence * 8 + run;
     size_t begin = 0;
 
-    for (int r = 0; r < job->club->size; r++) {
+    for (int r = 0; r < job->play.club->size; r++) {
         size_t rest = job->counts[run] - begin;
         size_t length = next_random(&random) % 3 == 0
                 ? 0
                 : (size_t)(next_random(&random) % (rest + 1));
 
-        length = r == job->club->size - 1 ? rest : length;
+        length = r == job->play.club->size - 1 ? rest : length;
         parts[r] = (struct op_part){ .offset = begin * bytes, .bytes = length * bytes };
         begin += length;
     }
@@ -278,7 +203,7 @@ static void reduction_make(struct job *job, int member)
     struct reduction *reduction = &job->reductions[member];
 
     reduction->batch = (struct op_batch){ .set = &job->sets[member],
-        .sequence = job->sequence,
+        .sequence = job->play.sequence,
         .collective = job->collective,
         .dtype = job->dtype,
         .op = job->op,
@@ -301,18 +226,18 @@ static uint8_t *reduced_new(const struct job *job, size_t run)
         .dtype = job->dtype, .op = job->op, .prescale = 1, .postscale = 1
     };
     size_t bytes = job->counts[run] * tutti_dtype_size(job->dtype);
-    uint8_t *inputs[RANKS_MAX];
-    const void *operands[RANKS_MAX];
+    uint8_t *inputs[FLEET_RANKS_MAX];
+    const void *operands[FLEET_RANKS_MAX];
     uint8_t *reduced = buffer_new(bytes);
     void *output = reduced + GUARD;
 
-    for (int member = 0; member < job->club->size; member++) {
+    for (int member = 0; member < job->play.club->size; member++) {
         inputs[member] = buffer_new(bytes);
         fill_input(job, run, member, inputs[member] + GUARD);
         operands[member] = inputs[member] + GUARD;
     }
-    reduce_tree(&spec, operands, job->club->size, &output, 1, job->counts[run]);
-    for (int member = 0; member < job->club->size; member++) {
+    reduce_tree(&spec, operands, job->play.club->size, &output, 1, job->counts[run]);
+    for (int member = 0; member < job->play.club->size; member++) {
         mem_free(inputs[member]);
     }
     return reduced;
@@ -351,25 +276,25 @@ static void reduction_run_check_and_free(const struct job *job, int member, size
 
 static void job_make(struct job *job)
 {
-    for (int member = 0; member < job->club->size; member++) {
+    for (int member = 0; member < job->play.club->size; member++) {
         struct op_set *set = &job->sets[member];
 
-        *set = (struct op_set){ .id = job->club->id,
-            .index = job->club->index,
+        *set = (struct op_set){ .id = job->play.club->id,
+            .index = job->play.club->index,
             .rank = member,
-            .size = job->club->size,
-            .world_ranks = job->club->ranks };
-        job->states[member] = PART_NEW;
+            .size = job->play.club->size,
+            .world_ranks = job->play.club->ranks };
+        job->play.states[member] = PART_NEW;
         if (op_is_exchange(job->collective)) {
             const struct trade_order order = { .set = set,
-                .sequence = job->sequence,
+                .sequence = job->play.sequence,
                 .collective = job->collective,
                 .root = job->root,
                 .run_count = job->run_count,
                 .most = job->most,
                 .sizes_known = job->sizes_known,
                 .in_place = job->in_place && job->sizes_known,
-                .store = are_apart ? &stores[job->club->ranks[member]] : NULL };
+                .store = store_of(job->play.club->ranks[member]) };
 
             trade_make(&job->trades[member], &order, op_shm.task_bytes);
         } else {
@@ -381,13 +306,13 @@ static void job_make(struct job *job)
 /* A member left: what it has must be right, and nobody may touch it from now on. */
 static void member_leaves(struct job *job, int member)
 {
-    job->states[member] = PART_DONE;
+    job->play.states[member] = PART_DONE;
     if (op_is_exchange(job->collective)) {
         const char *error = trade_error(&job->trades[member]);
 
         if (error != NULL) {
             fail_msg("member %d, batch %d, collective %d: %s", member,
-                    (int)job->sequence, (int)job->collective, error);
+                    (int)job->play.sequence, (int)job->collective, error);
         }
         trade_free(&job->trades[member]);
         return;
@@ -400,28 +325,29 @@ static void member_leaves(struct job *job, int member)
 
 static void assert_all_left(const struct job *job)
 {
-    for (int member = 0; member < job->club->size; member++) {
-        assert_int_equal(job->states[member], PART_DONE);
+    for (int member = 0; member < job->play.club->size; member++) {
+        assert_int_equal(job->play.states[member], PART_DONE);
     }
 }
 
-static tutti_status job_start(struct fleet *fleet, struct job *job, int member)
+static tutti_status job_start(struct fleet *fleet, void *user, int member)
 {
-    void *state = fleet->state[job->club->ranks[member]];
+    struct job *job = user;
+    void *state = fleet->state[job->play.club->ranks[member]];
     bool trades = op_is_exchange(job->collective);
     const struct op_batch *batch =
             trades ? &job->trades[member].batch : &job->reductions[member].batch;
     void *task = trades ? job->trades[member].task : job->reductions[member].task;
 
     assert_true(op_shm.accepts(state, batch));
-    job->states[member] = PART_RUNNING;
+    job->play.states[member] = PART_RUNNING;
     return op_shm.start(state, task, batch);
 }
 
-static tutti_status job_step(
-        struct fleet *fleet, struct job *job, int member, bool *moved)
+static tutti_status job_step(struct fleet *fleet, void *user, int member, bool *moved)
 {
-    void *state = fleet->state[job->club->ranks[member]];
+    struct job *job = user;
+    void *state = fleet->state[job->play.club->ranks[member]];
     void *task = op_is_exchange(job->collective) ? job->trades[member].task
                                                  : job->reductions[member].task;
     tutti_status status = op_shm.step(state, task, moved);
@@ -433,122 +359,32 @@ static tutti_status job_step(
     return status;
 }
 
-/** A program: jobs in the order in which every rank starts them. */
-struct program {
-    struct job *jobs; /* [count]; owned */
-    size_t count;
-};
-
-static int member_of(const struct club *club, int rank)
+static struct program program_new(size_t count)
 {
-    for (int member = 0; member < club->size; member++) {
-        if (club->ranks[member] == rank) {
-            return member;
-        }
-    }
-    return -1;
+    struct program program = { .count = count,
+        .job_size = sizeof(struct job),
+        .start = job_start,
+        .step = job_step };
+
+    program.jobs = mem_calloc(count, sizeof(struct job));
+    assert_non_null(program.jobs);
+    return program;
 }
 
-/* No batch OP_INFLIGHT_MAX or more before it in the set is in flight, as op.h promises. */
-static bool may_start(const struct program *program, size_t index, int rank)
+static void program_end(const struct program *program)
 {
-    const struct job *job = &program->jobs[index];
-
-    for (size_t i = 0; i < index; i++) {
-        const struct job *earlier = &program->jobs[i];
-        int member = member_of(earlier->club, rank);
-
-        if (member >= 0 && earlier->club->id == job->club->id &&
-                earlier->sequence + OP_INFLIGHT_MAX <= job->sequence &&
-                earlier->states[member] != PART_DONE) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/**
- * One turn of a rank's engine: starts up to `starts` jobs and steps what is running.
- * @return true when anything happened
- */
-static bool engine_turn(
-        struct fleet *fleet, struct program *program, int rank, int starts)
-{
-    bool anything = false;
+    struct job *jobs = program->jobs;
 
     for (size_t i = 0; i < program->count; i++) {
-        struct job *job = &program->jobs[i];
-        int member = member_of(job->club, rank);
-        bool moved = false;
-
-        if (member < 0 || job->states[member] == PART_DONE) {
-            continue;
-        }
-        if (job->states[member] == PART_NEW) {
-            if (starts == 0 || !may_start(program, i, rank)) {
-                break;
-            }
-            starts--;
-            anything = true;
-            assert_int_equal(job_start(fleet, job, member), TUTTI_OK);
-        }
-        assert_in_range(job_step(fleet, job, member, &moved), TUTTI_OK, TUTTI_AGAIN);
-        anything = anything || moved;
+        assert_all_left(&jobs[i]);
     }
-    return anything;
+    mem_free(jobs);
 }
 
-static bool rank_is_done(const struct program *program, int rank)
+static void run_scheduled(
+        struct fleet *fleet, const struct program *program, uint64_t seed)
 {
-    for (size_t i = 0; i < program->count; i++) {
-        int member = member_of(program->jobs[i].club, rank);
-
-        if (member >= 0 && program->jobs[i].states[member] != PART_DONE) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A random rank that is neither done nor asleep, or -1. */
-static int pick_rank(
-        struct fleet *fleet, const struct program *program, uint64_t *random)
-{
-    int first = (int)(next_random(random) % (uint64_t)fleet->size);
-
-    for (int i = 0; i < fleet->size; i++) {
-        int rank = (first + i) % fleet->size;
-
-        if (atomic_load(&fleet->woken[rank]) && !rank_is_done(program, rank)) {
-            return rank;
-        }
-    }
-    return -1;
-}
-
-static void program_end(struct program *program)
-{
-    for (size_t i = 0; i < program->count; i++) {
-        assert_all_left(&program->jobs[i]);
-    }
-    mem_free(program->jobs);
-}
-
-/* Runs a program to its end with engines that sleep until they are woken. */
-static void run_scheduled(struct fleet *fleet, struct program *program, uint64_t seed)
-{
-    uint64_t random = seed;
-    int rank = pick_rank(fleet, program, &random);
-
-    while (rank >= 0) {
-        int starts = (int)(next_random(&random) % 4);
-
-        atomic_store(&fleet->woken[rank], false);
-        if (engine_turn(fleet, program, rank, starts) || starts == 0) {
-            atomic_store(&fleet->woken[rank], true);
-        }
-        rank = pick_rank(fleet, program, &random);
-    }
+    fleet_run_scheduled(fleet, program, seed);
     program_end(program);
 }
 
@@ -562,7 +398,7 @@ static void job_randomise(struct job *job, uint64_t *random)
         job->dtype = (tutti_dtype)(next_random(random) % (TUTTI_BOOL + 1));
         job->op = (tutti_reduce_op)(next_random(random) % (TUTTI_PRODUCT + 1));
     } while (!reduce_is_supported(job->dtype, job->op));
-    job->root = (int)(next_random(random) % (uint64_t)job->club->size);
+    job->root = (int)(next_random(random) % (uint64_t)job->play.club->size);
     job->in_place = next_random(random) % 2 == 0;
     job->sizes_known = next_random(random) % 2 == 0;
     job->run_count = 1 + next_random(random) % RUNS_MAX;
@@ -580,17 +416,16 @@ static void job_randomise(struct job *job, uint64_t *random)
 static struct program program_random(
         const struct club *clubs, size_t club_count, size_t job_count, uint64_t seed)
 {
-    struct program program = { .count = job_count };
+    struct program program = program_new(job_count);
+    struct job *jobs = program.jobs;
     uint64_t sequences[16] = { 0 };
     uint64_t random = seed;
 
-    program.jobs = mem_calloc(job_count, sizeof *program.jobs);
-    assert_non_null(program.jobs);
     for (size_t i = 0; i < job_count; i++) {
-        struct job *job = &program.jobs[i];
+        struct job *job = &jobs[i];
 
-        job->club = &clubs[next_random(&random) % club_count];
-        job->sequence = sequences[job->club->id]++;
+        job->play.club = &clubs[next_random(&random) % club_count];
+        job->play.sequence = sequences[job->play.club->id]++;
         job_randomise(job, &random);
         job_make(job);
     }
@@ -600,7 +435,7 @@ static struct program program_random(
 static void test_sets_of_every_size(void **state)
 {
     (void)state;
-    for (int size = 1; size <= RANKS_MAX; size++) {
+    for (int size = 1; size <= FLEET_RANKS_MAX; size++) {
         struct club all = club_of_all(size);
         struct program program;
         struct fleet fleet;
@@ -640,45 +475,24 @@ static void test_a_rank_may_be_left_out(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
-        struct program program = { .count = 280 };
+        struct program program = program_new(280);
+        struct job *jobs = program.jobs;
         uint64_t random = seed;
         struct fleet fleet;
 
         fleet_open(&fleet, 3);
-        program.jobs = mem_calloc(program.count, sizeof *program.jobs);
-        assert_non_null(program.jobs);
         for (size_t i = 0; i < program.count; i++) {
-            struct job *job = &program.jobs[i];
+            struct job *job = &jobs[i];
             bool left_out = (i >= 5 && i <= 100) || (i >= 130 && i < 260);
 
-            job->club = left_out ? &fewer : &all;
-            job->sequence = i;
+            job->play.club = left_out ? &fewer : &all;
+            job->play.sequence = i;
             job_randomise(job, &random);
             job_make(job);
         }
         run_scheduled(&fleet, &program, seed);
         fleet_close(&fleet);
     }
-}
-
-/** What a thread that is a rank needs. */
-struct rank_thread {
-    pthread_t thread;
-    struct fleet *fleet;
-    struct program *program;
-    int rank;
-};
-
-static void *rank_main(void *user)
-{
-    struct rank_thread *self = user;
-
-    while (!rank_is_done(self->program, self->rank)) {
-        if (!engine_turn(self->fleet, self->program, self->rank, 3)) {
-            (void)sched_yield();
-        }
-    }
-    return NULL;
 }
 
 static void test_ranks_run_as_threads(void **state)
@@ -688,24 +502,13 @@ static void test_ranks_run_as_threads(void **state)
         { .id = 1, .index = 1, .size = 3, .ranks = { 3, 1, 0 } },
         { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 3 } },
     };
-    struct rank_thread threads[4];
     struct program program;
     struct fleet fleet;
 
     (void)state;
     fleet_open(&fleet, 4);
     program = program_random(clubs, 3, JOBS_MAX, 77);
-    for (int rank = 0; rank < 4; rank++) {
-        threads[rank] = (struct rank_thread){
-            .fleet = &fleet, .program = &program, .rank = rank
-        };
-        assert_int_equal(
-                pthread_create(&threads[rank].thread, NULL, rank_main, &threads[rank]),
-                0);
-    }
-    for (int rank = 0; rank < 4; rank++) {
-        assert_int_equal(pthread_join(threads[rank].thread, NULL), 0);
-    }
+    fleet_run_threads(&fleet, &program);
     program_end(&program);
     fleet_close(&fleet);
 }
@@ -714,7 +517,7 @@ static void test_ranks_run_as_threads(void **state)
 static void small_job_make(
         struct job *job, const struct club *club, tutti_collective collective)
 {
-    *job = (struct job){ .club = club,
+    *job = (struct job){ .play = { .club = club },
         .collective = collective,
         .run_count = 2,
         .most = 50,
@@ -726,12 +529,12 @@ static void small_job_make(
 static void finish(struct fleet *fleet, struct job *job)
 {
     for (int turn = 0; turn < 30; turn++) {
-        int member = turn % job->club->size;
+        int member = turn % job->play.club->size;
         bool moved = false;
 
-        if (job->states[member] == PART_NEW) {
+        if (job->play.states[member] == PART_NEW) {
             assert_int_equal(job_start(fleet, job, member), TUTTI_OK);
-        } else if (job->states[member] == PART_RUNNING) {
+        } else if (job->play.states[member] == PART_RUNNING) {
             (void)job_step(fleet, job, member, &moved);
         }
     }
@@ -827,20 +630,6 @@ static void test_a_failure_to_place_ends_the_batch(void **state)
     fleet_close(&fleet);
 }
 
-static int ranks_address_everything(void **state)
-{
-    (void)state;
-    are_apart = false;
-    return 0;
-}
-
-static int ranks_are_apart(void **state)
-{
-    (void)state;
-    are_apart = true;
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest both[] = {
@@ -856,8 +645,8 @@ int main(void)
         cmocka_unit_test(test_a_failure_to_place_ends_the_batch),
     };
 
-    return cmocka_run_group_tests(both, ranks_address_everything, NULL) +
+    return cmocka_run_group_tests(both, fleet_addresses_everything, NULL) +
             cmocka_run_group_tests(
-                    addressing_everything, ranks_address_everything, NULL) +
-            cmocka_run_group_tests(both, ranks_are_apart, NULL);
+                    addressing_everything, fleet_addresses_everything, NULL) +
+            cmocka_run_group_tests(both, fleet_is_apart, NULL);
 }

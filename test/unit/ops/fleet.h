@@ -1,0 +1,79 @@
+/*
+ * Ranks of one process for tests of the shared-memory backend: as virtual engines under a
+ * seeded schedule in one thread, and as threads.
+ *
+ * A virtual engine that had nothing to do sleeps until it is woken, so a wake-up that is
+ * missing shows as a job that does not end.
+ */
+#ifndef TUTTI_TEST_FLEET_H
+#define TUTTI_TEST_FLEET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ops/shm/shm.h"
+
+enum {
+    FLEET_RANKS_MAX = 7
+};
+
+/** The ranks of a process. */
+struct fleet {
+    struct shm_domain *domain;
+    int size;
+    struct op_env env[FLEET_RANKS_MAX];
+    void *state[FLEET_RANKS_MAX];
+    _Atomic bool woken[FLEET_RANKS_MAX];
+    _Atomic int wakes;
+};
+
+/* Set-ups of groups of tests: ranks that address all of each other's memory, or apart. */
+int fleet_addresses_everything(void **state);
+int fleet_is_apart(void **state);
+
+void fleet_open(struct fleet *fleet, int size);
+void fleet_close(struct fleet *fleet);
+/** Where memory that all address comes from, of the open fleet; NULL: all address all. */
+struct shm_domain *fleet_reservations(void);
+
+/** A process set, or what of it takes part: world ranks in the set's order. */
+struct club {
+    uint32_t id, index;
+    int size;
+    int ranks[FLEET_RANKS_MAX];
+};
+
+struct club club_of_all(int size);
+uint64_t next_random(uint64_t *state);
+
+enum part_state {
+    PART_NEW,
+    PART_RUNNING,
+    PART_DONE
+};
+
+/** A batch on all members of a club, as the schedule sees it; a test's job begins with it. */
+struct play {
+    const struct club *club;
+    uint64_t sequence;
+    enum part_state states[FLEET_RANKS_MAX]; /* set by start and step */
+};
+
+/** Jobs in the order in which every rank starts them. */
+struct program {
+    void *jobs; /* [count] of job_size; owned by the test */
+    size_t count;
+    size_t job_size;
+    tutti_status (*start)(struct fleet *fleet, void *job, int member);
+    tutti_status (*step)(struct fleet *fleet, void *job, int member, bool *moved);
+};
+
+/** Runs a program until no rank can go on, with engines that sleep until they are woken. */
+void fleet_run_scheduled(
+        struct fleet *fleet, const struct program *program, uint64_t seed);
+/** Runs a program to its end, with a thread for each rank. */
+void fleet_run_threads(struct fleet *fleet, const struct program *program);
+
+#endif
