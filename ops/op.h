@@ -101,6 +101,13 @@ struct op_batch {
     void *owner; /* of the core, for place() */
 };
 
+/** True for collectives that combine elements. */
+static inline bool op_is_reduction(tutti_collective collective)
+{
+    return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCE ||
+            collective == TUTTI_REDUCESCATTER;
+}
+
 /** True for collectives whose runs have recvs: they move bytes from each rank to each. */
 static inline bool op_is_exchange(tutti_collective collective)
 {

@@ -86,22 +86,13 @@ static void mpi_close(void *state)
 static bool mpi_accepts(const void *state, const struct op_batch *batch)
 {
     (void)state;
-    switch (batch->collective) {
-    case TUTTI_ALLREDUCE:
-    case TUTTI_REDUCE:
-    case TUTTI_REDUCESCATTER:
-        return batch->run_count == 1 && reduce_is_supported(batch->dtype, batch->op);
-    case TUTTI_BROADCAST:
-        return batch->run_count == 1;
-    case TUTTI_ALLGATHER:
-    case TUTTI_ALLTOALL:
-    case TUTTI_GATHER:
-    case TUTTI_SCATTER:
+    if (op_is_exchange(batch->collective)) {
         return true;
-    case TUTTI_BARRIER:
-        break;
     }
-    return false;
+    return batch->run_count == 1 &&
+            (op_is_reduction(batch->collective)
+                            ? reduce_is_supported(batch->dtype, batch->op)
+                            : batch->collective == TUTTI_BROADCAST);
 }
 
 static const struct mpi_algorithm *choose(

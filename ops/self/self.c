@@ -39,21 +39,9 @@ static bool self_accepts(const void *state, const struct op_batch *batch)
     if (batch->set->size != 1) {
         return false;
     }
-    switch (batch->collective) {
-    case TUTTI_ALLREDUCE:
-    case TUTTI_REDUCE:
-    case TUTTI_REDUCESCATTER:
-        return reduce_is_supported(batch->dtype, batch->op);
-    case TUTTI_BROADCAST:
-    case TUTTI_ALLGATHER:
-    case TUTTI_ALLTOALL:
-    case TUTTI_GATHER:
-    case TUTTI_SCATTER:
-        return true;
-    case TUTTI_BARRIER:
-        break;
-    }
-    return false;
+    return op_is_reduction(batch->collective)
+            ? reduce_is_supported(batch->dtype, batch->op)
+            : batch->collective != TUTTI_BARRIER;
 }
 
 static tutti_status self_start(void *state, void *task, const struct op_batch *batch)

@@ -247,21 +247,9 @@ static bool shm_accepts(const void *state, const struct op_batch *batch)
     if (batch->set->index >= OP_SETS_MAX || !all_are_mapped(state, batch)) {
         return false;
     }
-    switch (batch->collective) {
-    case TUTTI_ALLREDUCE:
-    case TUTTI_REDUCE:
-    case TUTTI_REDUCESCATTER:
-        return reduce_is_supported(batch->dtype, batch->op);
-    case TUTTI_BROADCAST:
-    case TUTTI_ALLGATHER:
-    case TUTTI_ALLTOALL:
-    case TUTTI_GATHER:
-    case TUTTI_SCATTER:
-        return true;
-    case TUTTI_BARRIER:
-        break;
-    }
-    return false;
+    return op_is_reduction(batch->collective)
+            ? reduce_is_supported(batch->dtype, batch->op)
+            : batch->collective != TUTTI_BARRIER;
 }
 
 static void shm_close(void *state)

@@ -139,7 +139,7 @@ void shm_ring_give(struct shm_state *shm, struct shm_task *task)
 static void work_init(const struct shm_state *shm, struct shm_task *task)
 {
     task->placed = true;
-    if (shm_reduces(task->batch)) {
+    if (op_is_reduction(task->batch->collective)) {
         shm_reduce_init(shm, task);
     } else if (task->batch->collective == TUTTI_BROADCAST) {
         shm_broadcast_init(shm, task);

@@ -102,7 +102,7 @@ static bool try_stage(struct shm_state *shm, struct shm_task *task)
     if (task->stage.done == task->stage.all || !may_stage(shm, task)) {
         return false;
     }
-    if (shm_reduces(batch)) {
+    if (op_is_reduction(batch->collective)) {
         shm_reduce_stage(shm, task);
     } else if (batch->collective == TUTTI_BROADCAST) {
         shm_broadcast_stage(shm, task);
@@ -126,7 +126,7 @@ static bool try_work(struct shm_state *shm, struct shm_task *task)
     if (task->work.done == task->work.all || !may_work(shm, task)) {
         return false;
     }
-    if (shm_reduces(batch)) {
+    if (op_is_reduction(batch->collective)) {
         shm_reduce_work(shm, task);
     } else if (batch->collective == TUTTI_BROADCAST) {
         shm_broadcast_work(shm, task);

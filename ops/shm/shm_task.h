@@ -116,12 +116,6 @@ static inline bool shm_is_shared(
     return shm_offset(shm_member(shm, batch, batch->set->rank), address) != SHM_PRIVATE;
 }
 
-static inline bool shm_reduces(const struct op_batch *batch)
-{
-    return batch->collective == TUTTI_ALLREDUCE || batch->collective == TUTTI_REDUCE ||
-            batch->collective == TUTTI_REDUCESCATTER;
-}
-
 /*
  * For each kind of collective: *_init() sets the pieces and counts the rounds of this
  * rank; the others do a round. For exchanges the rounds of work are counted only by
