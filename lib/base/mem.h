@@ -31,9 +31,9 @@ void mem_free(void *block);
 
 /**
  * Copies bytes between ranges that do not overlap. For data of any length: on some AMD
- * processors the "rep movsb" that glibc's memcpy() takes for more than a few KiB is ten
- * times slower than vector stores when source and destination lie at certain distances
- * modulo a page (glibc bug 30994).
+ * processors the "rep movs" that glibc's memcpy() takes for more than a few KiB, and
+ * compilers for a known length, is ten times slower than vector stores when source and
+ * destination lie at certain distances modulo a page (glibc bug 30994).
  */
 void mem_copy(void *to, const void *from, size_t bytes);
 
