@@ -70,6 +70,7 @@ struct op_run {
     size_t count; /* elements; equal on all ranks                           */
     const struct op_part *sends; /* [set size], or NULL                     */
     struct op_part *recvs; /* [set size], or NULL; see op_batch.sizes_known */
+    bool scratch; /* the input is the core's own buffer: what is read may be written  */
 };
 
 /** What to do. Lives until the task is final or cancelled. */

@@ -178,6 +178,7 @@ static void copy_inputs(struct batch *batch)
         if (is_in_place_alltoall(batch->works[i])) {
             mem_copy(to, batch->works[i]->input, batch->works[i]->bytes);
             batch->runs[i].input = to;
+            batch->runs[i].scratch = true;
             to += batch->works[i]->bytes;
         }
     }

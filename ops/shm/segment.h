@@ -56,6 +56,7 @@ struct shm_run {
     uint64_t input; /* offset from the owner's base, or SHM_PRIVATE */
     uint64_t output; /* likewise; unused where recvs say where */
     uint64_t sends; /* offset of a copy of its table of parts, if it has one */
+    uint64_t scratch; /* 1: op_run.scratch */
 };
 
 /** A rank's part in a batch. Written by the owner only, but for `read`. */

@@ -96,6 +96,7 @@ static tutti_status slot_fill(struct shm_state *shm, const struct shm_rank *mine
         runs[i].input = shm_offset(mine, batch->runs[i].input);
         runs[i].output = shm_offset(mine, batch->runs[i].output);
         runs[i].sends = shm_offset(mine, sends);
+        runs[i].scratch = batch->runs[i].scratch;
         if (parts > 0) {
             memcpy(sends, batch->runs[i].sends, parts * sizeof *sends);
             sends += parts;

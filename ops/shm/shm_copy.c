@@ -12,14 +12,30 @@
 #include "base/mem.h"
 #include "ops/shm/shm_task.h"
 
-#define CACHE_LINE ((size_t)64)
 /* Bytes of a stream that a round moves at least. */
 #define PIECE_BYTES_MIN ((size_t)4096)
 
 static size_t piece_bytes(const struct shm_state *shm, int streams)
 {
     return size_max(shm->env->chunk_bytes / (size_t)streams, PIECE_BYTES_MIN) &
-            ~(CACHE_LINE - 1);
+            ~(SHM_CACHE_LINE - 1);
+}
+
+/* Bytes that are copied before they are handed back, so that they are still near. */
+#define HAND_BACK_BYTES ((size_t)4096)
+
+/** Copies scratch of another rank that this rank alone reads. */
+static void copy_scratch(char *to, char *scratch, size_t bytes)
+{
+    while (bytes > 0) {
+        const size_t step = size_min(bytes, HAND_BACK_BYTES);
+
+        mem_copy(to, scratch, step);
+        shm_hand_back(scratch, step);
+        to += step;
+        scratch += step;
+        bytes -= step;
+    }
 }
 
 /* ----------------------------------------------------------------- broadcast */
@@ -79,11 +95,16 @@ void shm_broadcast_work(const struct shm_state *shm, struct shm_task *task)
                 runs_piece(&task->rest, batch, (task->piece - done) / bytes);
         const size_t offset = task->rest.offset * bytes;
         const size_t run = task->rest.run;
-        const char *from = runs[run].input != SHM_PRIVATE
+        char *to = (char *)batch->runs[run].output + offset;
+        char *from = runs[run].input != SHM_PRIVATE
                 ? shm_address(root, runs[run].input + offset)
                 : shm_member_place(shm, task, batch->root, task->work.done, 0) + done;
 
-        mem_copy((char *)batch->runs[run].output + offset, from, count * bytes);
+        if (runs[run].input == SHM_PRIVATE && batch->set->size == 2) {
+            copy_scratch(to, from, count * bytes);
+        } else {
+            mem_copy(to, from, count * bytes);
+        }
         runs_advance(&task->rest, batch, count);
         done += count * bytes;
     }
@@ -251,26 +272,42 @@ static struct exchange_cursor cursor_at(
     return at;
 }
 
-/** Where the byte at a cursor lies, which is byte `done` of a round. */
-static const char *byte_from(const struct shm_state *shm, const struct shm_task *task,
-        int from, const struct exchange_cursor *at, size_t done)
+/** Copies the bytes at a cursor of what stays here. */
+static void copy_own(
+        const struct op_batch *batch, const struct exchange_cursor *at, size_t bytes)
+{
+    const int me = batch->set->rank;
+    const struct op_run *run = &batch->runs[at->run];
+    char *to = (char *)run->output + run->recvs[me].offset + at->offset;
+    const char *source = (const char *)run->input + run->sends[me].offset + at->offset;
+
+    if (to != source) {
+        mem_copy(to, source, bytes);
+    }
+}
+
+/** Copies the bytes at a cursor, which are those from `done` of a round on. */
+static void copy_others(const struct shm_state *shm, const struct shm_task *task,
+        int from, const struct exchange_cursor *at, size_t done, size_t bytes)
 {
     const struct op_batch *batch = task->batch;
     const int me = batch->set->rank;
-    const struct shm_run *run;
+    const struct op_run *run = &batch->runs[at->run];
+    const struct shm_run *other = &shm_member_runs(shm, batch, from)[at->run];
+    const bool is_sole_reader =
+            batch->collective != TUTTI_ALLGATHER || batch->set->size == 2;
+    char *to = (char *)run->output + run->recvs[from].offset + at->offset;
+    char *source = other->input == SHM_PRIVATE
+            ? shm_member_place(shm, task, from, task->work.done, place_of(batch, me)) +
+                    done
+            : (char *)shm_address(shm_member(shm, batch, from), other->input) +
+                    part_from(shm, batch, from, at->run)->offset + at->offset;
 
-    if (from == me) {
-        const struct op_run *own = &batch->runs[at->run];
-
-        return (const char *)own->input + own->sends[me].offset + at->offset;
+    if ((other->input == SHM_PRIVATE || other->scratch != 0) && is_sole_reader) {
+        copy_scratch(to, source, bytes);
+    } else {
+        mem_copy(to, source, bytes);
     }
-    run = &shm_member_runs(shm, batch, from)[at->run];
-    if (run->input == SHM_PRIVATE) {
-        return shm_member_place(shm, task, from, task->work.done, place_of(batch, me)) +
-                done;
-    }
-    return (const char *)shm_address(shm_member(shm, batch, from), run->input) +
-            part_from(shm, batch, from, at->run)->offset + at->offset;
 }
 
 /** Copies a piece of the stream from a member. */
@@ -285,12 +322,10 @@ static void copy_from(
 
     while (done < task->piece &&
             (bytes = exchange_piece(batch, from, &at, task->piece - done)) > 0) {
-        const char *source = byte_from(shm, task, from, &at, done);
-        const struct op_run *run = &batch->runs[at.run];
-        char *to = (char *)run->output + run->recvs[from].offset + at.offset;
-
-        if (to != source) {
-            mem_copy(to, source, bytes);
+        if (from == batch->set->rank) {
+            copy_own(batch, &at, bytes);
+        } else {
+            copy_others(shm, task, from, &at, done, bytes);
         }
         at.offset += bytes;
         done += bytes;

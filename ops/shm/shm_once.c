@@ -95,6 +95,13 @@ static void reduce_run(struct shm_state *shm, const struct op_batch *batch,
                 shm_address(rank, shm_slot_of(rank, batch)->operands + first);
     }
     reduce_tree(&spec, shm->inputs, batch->set->size, &output, 1, run->count);
+    if (batch->set->size == 2) {
+        const int other = 1 - batch->set->rank;
+        const struct shm_rank *rank = shm_member(shm, batch, other);
+
+        shm_hand_back(shm_address(rank, shm_slot_of(rank, batch)->operands + first),
+                run->count * tutti_dtype_size(batch->dtype));
+    }
 }
 
 void shm_once_work(struct shm_state *shm, const struct shm_task *task)

@@ -16,7 +16,6 @@
 #include "ops/reduce/reduce.h"
 #include "ops/shm/shm_task.h"
 
-#define CACHE_LINE ((size_t)64)
 /* Below this one rank is as fast as several, and less ringing. Measured with two. */
 #define SLICE_BYTES_MIN ((size_t)2048)
 /* Bytes of one operand that a round works on at least, however many operands there are. */
@@ -35,8 +34,8 @@ static struct slice slice_of(const struct op_batch *batch, int member)
     size_t size = (size_t)batch->set->size;
     size_t turn = (size_t)((batch->sequence + (uint64_t)member) % size);
     size_t share = batch->count / size + (batch->count % size != 0);
-    size_t length =
-            size_max(size_align(share, CACHE_LINE / bytes), SLICE_BYTES_MIN / bytes);
+    size_t length = size_max(
+            size_align(share, SHM_CACHE_LINE / bytes), SLICE_BYTES_MIN / bytes);
     size_t first = size_min(batch->count, turn * length);
 
     return (struct slice){ .first = first,
@@ -89,7 +88,7 @@ void shm_reduce_init(const struct shm_state *shm, struct shm_task *task)
     task->places = batch->set->size;
     task->piece = size_max(shm->env->chunk_bytes / (size_t)batch->set->size,
                           PIECE_BYTES_MIN) &
-            ~(CACHE_LINE - 1);
+            ~(SHM_CACHE_LINE - 1);
     task->rest = runs_range(batch, me, share.first, share.count);
     task->work.all = shm_rounds_of(task, share.count * bytes);
     for (int member = 0; member < batch->set->size; member++) {
@@ -151,6 +150,37 @@ static void *result_of(const struct shm_state *shm, const struct shm_task *task,
             done;
 }
 
+/** True when the result is written over the operand that a member staged. */
+static bool is_staged_over(
+        const struct op_batch *batch, const struct shm_run *run, int member)
+{
+    return run->output == SHM_PRIVATE &&
+            (batch->collective == TUTTI_ALLREDUCE ||
+                    (batch->collective == TUTTI_REDUCE && member == batch->root));
+}
+
+/** Hands staged operands back that were only read. */
+static void hand_back(const struct shm_state *shm, const struct shm_task *task,
+        size_t done, size_t bytes)
+{
+    const struct op_batch *batch = task->batch;
+    const int me = batch->set->rank;
+
+    for (int member = 0; member < batch->set->size; member++) {
+        const struct shm_run *run;
+
+        if (member == me) {
+            continue;
+        }
+        run = &shm_member_runs(shm, batch, member)[task->rest.run];
+        if (run->input == SHM_PRIVATE && !is_staged_over(batch, run, member)) {
+            shm_hand_back(
+                    shm_member_place(shm, task, member, task->work.done, me) + done,
+                    bytes);
+        }
+    }
+}
+
 /** Reduces the elements at the cursor from all inputs to where they go. */
 static void reduce_some(
         struct shm_state *shm, const struct shm_task *task, size_t done, size_t count)
@@ -189,6 +219,7 @@ void shm_reduce_work(struct shm_state *shm, struct shm_task *task)
                 runs_piece(&task->rest, batch, (task->piece - done) / bytes);
 
         reduce_some(shm, task, done, count);
+        hand_back(shm, task, done, count * bytes);
         runs_advance(&task->rest, batch, count);
         done += count * bytes;
     }
