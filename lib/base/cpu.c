@@ -247,20 +247,22 @@ void cpu_load_fini(struct cpu_load *load)
     *load = (struct cpu_load){ .loadavg_fd = -1 };
 }
 
-bool cpu_load_has_free(struct cpu_load *load, int64_t now_ns)
+int cpu_load_idle(struct cpu_load *load, int64_t now_ns)
 {
     int64_t start_ns, cost_ns;
     long runnable;
 
     if (load->sampled_ns != 0 && now_ns - load->sampled_ns < load->interval_ns) {
-        return load->has_free;
+        return load->idle;
     }
     start_ns = clock_ns();
     /* With as many others as cores the answer is no, however many more there are. */
     runnable = load->bound ? runnable_in_process(load->allowed + 1L)
                            : runnable_in_machine(load->loadavg_fd);
-    /* The caller is one of the runnable; knowing nothing, leave the core to others. */
-    load->has_free = runnable >= 0 && load->allowed - (runnable - 1) >= 1;
+    /* Knowing nothing, leave the cores to others. */
+    load->idle = runnable >= 0 && runnable <= load->allowed
+            ? load->allowed - (int)runnable
+            : -1;
     load->sampled_ns = now_ns;
     /* A process of many threads takes long to look at. */
     cost_ns = clock_ns() - start_ns;
@@ -268,5 +270,10 @@ bool cpu_load_has_free(struct cpu_load *load, int64_t now_ns)
     if (cost_ns * SAMPLE_COST_SHARE > SAMPLE_INTERVAL_NS) {
         load->interval_ns = cost_ns * SAMPLE_COST_SHARE;
     }
-    return load->has_free;
+    return load->idle;
+}
+
+bool cpu_load_has_free(struct cpu_load *load, int64_t now_ns)
+{
+    return cpu_load_idle(load, now_ns) >= 0;
 }

@@ -22,17 +22,22 @@ struct cpu_load {
     int loadavg_fd; /* /proc/loadavg kept open; -1: not readable */
     int64_t sampled_ns; /* time of the last sample; 0: none */
     int64_t interval_ns; /* until the next sample: 500 us, or more when it is dear */
-    bool has_free; /* its result */
+    int idle; /* its result */
 };
 
 void cpu_load_init(struct cpu_load *load);
 void cpu_load_fini(struct cpu_load *load);
 
 /**
+ * Cores that nobody uses: allowed cores minus runnable threads (of this process when it is
+ * bound, of the machine otherwise), the caller counted. Below 0: more threads than cores,
+ * or nothing is known. Samples at most every 500 us and for at most 3 % of the time.
+ */
+int cpu_load_idle(struct cpu_load *load, int64_t now_ns);
+
+/**
  * True when the calling thread may spin without taking a core from a runnable thread:
- * allowed cores minus runnable threads (of this process when it is bound, of the
- * machine otherwise), the caller not counted, is at least 1. Samples at most every
- * 500 us and for at most 3 % of the time.
+ * cpu_load_idle() is not below 0.
  */
 bool cpu_load_has_free(struct cpu_load *load, int64_t now_ns);
 

@@ -10,6 +10,7 @@
 #define TUTTI_BASE_DOORBELL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /** Zeroed is valid. */
@@ -22,6 +23,12 @@ struct doorbell {
 uint32_t doorbell_listen(const struct doorbell *bell);
 /** Sleeps unless it was rung since `seen`; at most timeout_ns (INT64_MAX: for ever). */
 void doorbell_sleep(struct doorbell *bell, uint32_t seen, int64_t timeout_ns);
+/** True when a ring would wake somebody, who may just be falling asleep or waking up. */
+static inline bool doorbell_has_sleepers(const struct doorbell *bell)
+{
+    /* A hint: whoever must not be missed is woken by doorbell_ring(), which looks itself. */
+    return atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0;
+}
 /** Wakes all sleepers. Any thread. */
 void doorbell_ring(struct doorbell *bell);
 
