@@ -834,6 +834,8 @@ typedef struct tutti_stats {
     uint64_t control_bytes; /**< their bytes                                      */
     uint64_t wait_ns; /**< time spent by callers inside waiting calls       */
     uint64_t stalls; /**< stall lines logged here                          */
+    uint64_t shared_pieces; /**< pieces of sums made by threads that waited beside
+                               the one that runs the engine; see reduce_threads */
 } tutti_stats;
 
 /**

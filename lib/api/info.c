@@ -85,6 +85,7 @@ static void read_counters(tutti *t, tutti_stats *stats)
     stats->control_bytes = counter_get(&counters->message_bytes);
     stats->wait_ns = counter_get(&counters->wait_ns);
     stats->stalls = counter_get(&counters->stalls);
+    stats->shared_pieces = counter_get(&t->crew.helped);
 }
 
 tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "core/crew.h"
 #include "core/driver.h"
 #include "core/engine.h"
 #include "core/output.h"
@@ -20,6 +21,15 @@ static void wake_rank(void *user, int world_rank)
     struct tutti *t = user;
 
     t->control.ops->wake(t->control.state, world_rank);
+}
+
+/* Called by the driver, from inside a backend. */
+static bool share_work(
+        void *user, void (*piece)(void *arg, size_t index), void *arg, size_t pieces)
+{
+    struct tutti *t = user;
+
+    return crew_share(&t->crew, piece, arg, pieces);
 }
 
 static void *heap_alloc(void *user, size_t bytes)
@@ -77,7 +87,9 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .chunk_bytes = spec->chunk_bytes,
             .native = spec->natives[b],
             .wake = wake_rank,
-            .wake_user = t };
+            .wake_user = t,
+            .share = crew_may_help(&t->crew) ? share_work : NULL,
+            .share_user = t };
         status = backend->ops->open(&backend->env, &backend->state);
         if (status == TUTTI_OK) {
             dispatcher->backend_count++;
@@ -153,6 +165,7 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     cpu_load_init(&t->load);
     forkmark_init(&t->forkmark);
     move_in(t, spec);
+    crew_init(&t->crew, &t->config, &t->done_bell, &t->load);
     status = open_backends(t, spec);
     if (status == TUTTI_OK) {
         status = create_world(t);

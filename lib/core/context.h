@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "control/control.h"
+#include "core/crew.h"
 #include "core/dispatcher.h"
 #include "core/group.h"
 #include "core/memory.h"
@@ -110,6 +111,7 @@ struct tutti {
     struct doorbell own_bell; /* it, unless the transport's ranks share theirs    */
     struct doorbell done_bell; /* waiting threads that do not drive sleep here     */
     struct doorbell park_bell; /* the background thread, when it has nothing to do */
+    struct crew crew; /* threads that wait beside the driver and help it  */
 
     /* engine */
     int64_t now_ns; /* taken once a turn                                */

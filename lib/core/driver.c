@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "core/context.h"
+#include "core/crew.h"
 #include "core/engine.h"
 
 /* A nap of a driver that must poll. */
@@ -201,11 +202,15 @@ static void drive_and_leave(
     doorbell_ring(&t->done_bell);
 }
 
-/* Sleeps until an operation ends, a driver leaves, or the deadline. */
-static void sleep_beside(struct tutti *t, uint32_t seen, int64_t deadline_ns)
+/*
+ * Until an operation ends, a driver leaves, or the deadline: helps the driver while it has
+ * work for others, and sleeps.
+ */
+static void stay_beside(struct tutti *t, uint32_t seen, int64_t deadline_ns)
 {
     int64_t left = INT64_MAX;
 
+    crew_help(&t->crew, seen, deadline_ns);
     if (deadline_ns != INT64_MAX) {
         left = deadline_ns - clock_ns();
     }
@@ -226,7 +231,7 @@ void driver_wait(struct tutti *t, driver_over over, void *what, int64_t deadline
         if (over(what)) {
             return;
         }
-        sleep_beside(t, seen, deadline_ns);
+        stay_beside(t, seen, deadline_ns);
         if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns) {
             return;
         }

@@ -2,9 +2,9 @@
  * Who drives the engine: whoever waits; the background thread when nobody does.
  *
  * One thread at a time drives. A waiting thread that finds the engine free drives it until
- * what it waits for is over; other waiting threads sleep and take over when it leaves. The
- * background thread drives while operations are in flight and no thread waits, and parks
- * otherwise, so that an idle job costs nothing.
+ * what it waits for is over; other waiting threads help it to reduce (core/crew.h) or
+ * sleep, and take over when it leaves. The background thread drives while operations are
+ * in flight and no thread waits, and parks otherwise, so that an idle job costs nothing.
  *
  * A driver with nothing to do spins while a core is free, yields for a moment, and then
  * sleeps: on the doorbell when the transport rings it, else for 1/16 of the time it has

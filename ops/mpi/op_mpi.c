@@ -68,6 +68,7 @@ static tutti_status mpi_open(const struct op_env *env, void **state)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the MPI backend");
     }
     message = size_min(size_max(env->chunk_bytes, TASK_ALIGNMENT), TASK_MESSAGE_MAX);
+    made->env = env;
     made->comm = comm;
     made->message_bytes = message - message % TASK_ALIGNMENT;
     made->gather_bytes = gather_limit(env->config);
@@ -175,6 +176,7 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
     *task = (struct mpi_task){
         .batch = batch,
         .algorithm = choose(owner, batch),
+        .env = owner->env,
         .comm = owner->comm,
         .tag = ((int)batch->set->index * OP_INFLIGHT_MAX + (int)turn) * TASK_PHASES,
         .element_bytes = tutti_dtype_size(batch->dtype),

@@ -247,8 +247,13 @@ static void reduce_slice(const struct mpi_task *task, size_t chunk)
         task->direct.operands[task_peer(task, i)] = operand_of(task, chunk, i);
     }
     result = result_of(task, chunk, span);
-    reduce_tree(&task->spec, task->direct.operands, set->size, &result, 1,
-            span.bytes / task->element_bytes);
+    reduce_shared(task->env,
+            &(struct reduce_job){ .spec = &task->spec,
+                    .inputs = task->direct.operands,
+                    .n = set->size,
+                    .outputs = &result,
+                    .m = 1,
+                    .count = span.bytes / task->element_bytes });
 }
 
 /* Reduces at most one chunk whose operands are here, and sends the result. */

@@ -106,8 +106,13 @@ static tutti_status gather_step(struct mpi_task *task, bool *moved)
     }
     if (mine.bytes > 0) {
         task->gather.operands[set->rank] = (const uint8_t *)run->input + mine.offset;
-        reduce_tree(&task->spec, task->gather.operands, set->size,
-                (void *[]){ run->output }, 1, mine.bytes / task->element_bytes);
+        reduce_shared(task->env,
+                &(struct reduce_job){ .spec = &task->spec,
+                        .inputs = task->gather.operands,
+                        .n = set->size,
+                        .outputs = (void *[]){ run->output },
+                        .m = 1,
+                        .count = mine.bytes / task->element_bytes });
     }
     *moved = true;
     return TUTTI_OK;

@@ -29,7 +29,7 @@
 #include "ops/mpi/cut.h"
 #include "ops/mpi/scratch.h"
 #include "ops/op.h"
-#include "ops/reduce/reduce.h"
+#include "ops/reduce/share.h"
 
 /** Directions of messages within a batch: operands (or the data) and results. */
 enum task_phase {
@@ -46,6 +46,7 @@ enum task_phase {
 #define TASK_ALIGNMENT 64
 
 struct mpi_state {
+    const struct op_env *env; /* borrowed */
     MPI_Comm comm; /* borrowed */
     size_t message_bytes; /* of the chunked algorithms; multiple of ALIGNMENT */
     size_t gather_bytes; /* largest reduction that exchanges whole operands */
@@ -122,6 +123,7 @@ struct exchange {
 struct mpi_task {
     const struct op_batch *batch;
     const struct mpi_algorithm *algorithm;
+    const struct op_env *env;
     MPI_Comm comm;
     int tag; /* of phase 0 */
     size_t element_bytes;

@@ -13,7 +13,7 @@
  * result for it.
  */
 #include "base/mem.h"
-#include "ops/reduce/reduce.h"
+#include "ops/reduce/share.h"
 #include "ops/shm/shm_task.h"
 
 /* Below this one rank is as fast as several, and less ringing. Measured with two. */
@@ -205,7 +205,13 @@ static void reduce_some(
                 batch->collective == TUTTI_REDUCE ? batch->root : batch->set->rank,
                 done);
     }
-    reduce_tree(&spec, shm->inputs, size, shm->outputs, outputs, count);
+    reduce_shared(shm->env,
+            &(struct reduce_job){ .spec = &spec,
+                    .inputs = shm->inputs,
+                    .n = size,
+                    .outputs = shm->outputs,
+                    .m = outputs,
+                    .count = count });
 }
 
 void shm_reduce_work(struct shm_state *shm, struct shm_task *task)

@@ -1,0 +1,72 @@
+/*
+ * Cutting reductions in pieces. Elements are reduced each by itself (reduce.h), so where
+ * they are cut changes no bit.
+ */
+#include "ops/reduce/share.h"
+
+#include "base/mem.h"
+
+/*
+ * A piece reads so much of all operands together, but of each at least so much: some
+ * microseconds, against well under one for handing it over.
+ */
+#define PIECE_BYTES ((size_t)32 << 10)
+#define PIECE_OPERAND_MIN ((size_t)4 << 10)
+/* Two threads should not write to one. */
+#define CACHE_LINE ((size_t)64)
+/* Most operands, and results, of shared work: their addresses are made on the stack. */
+#define PIECE_POINTERS 64
+
+/* A job, and how it is cut. */
+struct shared_job {
+    const struct reduce_job *job;
+    size_t element_bytes;
+    size_t length; /* elements of a piece but the last */
+};
+
+static void reduce_piece(void *arg, size_t index)
+{
+    const struct shared_job *shared = arg;
+    const struct reduce_job *job = shared->job;
+    const size_t first = index * shared->length;
+    const size_t offset = first * shared->element_bytes;
+    const void *inputs[PIECE_POINTERS];
+    void *outputs[PIECE_POINTERS];
+
+    for (int k = 0; k < job->n; k++) {
+        inputs[k] = (const char *)job->inputs[k] + offset;
+    }
+    for (int k = 0; k < job->m; k++) {
+        outputs[k] = (char *)job->outputs[k] + offset;
+    }
+    reduce_tree(job->spec, inputs, job->n, outputs, job->m,
+            size_min(shared->length, job->count - first));
+}
+
+/* True when the job is done. */
+static bool share(const struct op_env *env, const struct reduce_job *job)
+{
+    struct shared_job shared = { .job = job,
+        .element_bytes = tutti_dtype_size(job->spec->dtype) };
+    size_t pieces;
+
+    if (job->n > PIECE_POINTERS || job->m > PIECE_POINTERS) {
+        return false;
+    }
+    shared.length = size_max(size_align(PIECE_BYTES / (size_t)job->n, CACHE_LINE),
+                            PIECE_OPERAND_MIN) /
+            shared.element_bytes;
+    pieces = job->count / shared.length;
+    if (pieces < 2) {
+        return false;
+    }
+    pieces += job->count % shared.length != 0;
+    return env->share(env->share_user, reduce_piece, &shared, pieces);
+}
+
+void reduce_shared(const struct op_env *env, const struct reduce_job *job)
+{
+    if (env->share == NULL || !share(env, job)) {
+        reduce_tree(job->spec, job->inputs, job->n, job->outputs, job->m, job->count);
+    }
+}
