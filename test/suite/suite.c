@@ -16,6 +16,7 @@ struct topic {
 
 static const struct topic topics[] = {
     { "values", suite_values },
+    { "trees", suite_trees },
     { "collectives", suite_collectives },
     { "rows", suite_rows },
     { "claims", suite_claims },

@@ -16,6 +16,7 @@
 typedef void (*suite_topic)(tutti *t, struct checks *c);
 
 void suite_values(tutti *t, struct checks *c);
+void suite_trees(tutti *t, struct checks *c);
 void suite_collectives(tutti *t, struct checks *c);
 void suite_rows(tutti *t, struct checks *c);
 void suite_claims(tutti *t, struct checks *c);
