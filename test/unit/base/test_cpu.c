@@ -79,6 +79,8 @@ static void test_a_lone_thread_may_spin_on_its_core(void **state)
     load.bound = true; /* also on a machine of one core */
 
     assert_true(cpu_load_has_free(&load, 1));
+    /* The caller is on the only one. */
+    assert_int_equal(cpu_load_idle(&load, 1), 0);
     cpu_load_fini(&load);
 }
 
@@ -127,6 +129,7 @@ static void test_an_unbound_process_asks_the_machine(void **state)
     assert_false(cpu_load_has_free(&load, 1));
     load.allowed = 1000000;
     assert_true(cpu_load_has_free(&load, load.interval_ns + 1));
+    assert_in_range(cpu_load_idle(&load, load.interval_ns + 1), 900000, 999999);
     cpu_load_fini(&load);
 }
 
@@ -136,6 +139,7 @@ static void test_without_facts_no_core_is_free(void **state)
 
     (void)state;
     assert_false(cpu_load_has_free(&load, 1));
+    assert_true(cpu_load_idle(&load, 1) < 0);
     cpu_load_fini(&load);
 }
 
