@@ -14,6 +14,10 @@ function(tutti_room)
     list(TRANSFORM ROOM_BELOW PREPEND tutti_)
     target_link_libraries(${target} PUBLIC tutti_flags ${ROOM_BELOW} Threads::Threads
         PRIVATE ${ROOM_LIBS})
+    target_compile_options(${target} PRIVATE ${TUTTI_LTO_OPTIONS})
+    if(TUTTI_LTO_OPTIONS)
+        target_link_options(${target} INTERFACE -fno-lto)
+    endif()
     set_property(TARGET ${target} PROPERTY TUTTI_ROOM_LIBS "${ROOM_LIBS}")
 endfunction()
 
@@ -38,7 +42,7 @@ function(tutti_library)
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(tutti PRIVATE tutti_flags ${libs} Threads::Threads m)
-    target_link_options(tutti PRIVATE -Wl,--version-script=${map})
+    target_link_options(tutti PRIVATE -Wl,--version-script=${map} ${TUTTI_LTO_OPTIONS})
     if(NOT TUTTI_SANITIZE)
         # A sanitizer's run-time library is found only in the program.
         target_link_options(tutti PRIVATE -Wl,-z,defs)
