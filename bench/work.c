@@ -17,7 +17,7 @@ static size_t tensor_bytes(const struct work *work, size_t index)
 
 static size_t padded(size_t bytes)
 {
-    return (bytes + 64) & ~(size_t)63;
+    return (bytes + 63) & ~(size_t)63;
 }
 
 bool work_fits(struct job *job, const struct bench_workload *tensors, bool in_place)

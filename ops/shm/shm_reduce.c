@@ -159,9 +159,109 @@ static bool is_staged_over(
                     (batch->collective == TUTTI_REDUCE && member == batch->root));
 }
 
+/** Elements whose operands, and whose results, are one piece of memory on each member. */
+struct span {
+    size_t run; /* that it began with */
+    size_t done; /* bytes of the round before it */
+    size_t count;
+};
+
+/** The members that want the result. */
+static struct shm_members receivers_of(const struct op_batch *batch)
+{
+    if (batch->collective == TUTTI_ALLREDUCE) {
+        return (struct shm_members){ .first = 0, .count = batch->set->size };
+    }
+    return (struct shm_members){
+        .first = batch->collective == TUTTI_REDUCE ? batch->root : batch->set->rank,
+        .count = 1
+    };
+}
+
+/** The elements at the cursor; their addresses go to shm->inputs and outputs. */
+static struct span span_begin(
+        struct shm_state *shm, const struct shm_task *task, size_t done, size_t count)
+{
+    const struct op_batch *batch = task->batch;
+    const struct shm_members receivers = receivers_of(batch);
+
+    for (int member = 0; member < batch->set->size; member++) {
+        shm->inputs[member] = operand_of(shm, task, member, done);
+    }
+    for (int i = 0; i < receivers.count; i++) {
+        shm->outputs[i] = result_of(shm, task, receivers.first + i, done);
+    }
+    return (struct span){ .run = task->rest.run, .done = done, .count = count };
+}
+
+/** True when the elements at the cursor lie so far from the span's first everywhere. */
+static bool lie_apart_by(const struct shm_state *shm, const struct shm_task *task,
+        size_t done, ptrdiff_t bytes)
+{
+    const struct op_batch *batch = task->batch;
+    const struct shm_members receivers = receivers_of(batch);
+
+    for (int member = 0; member < batch->set->size; member++) {
+        if (operand_of(shm, task, member, done) !=
+                (const char *)shm->inputs[member] + bytes) {
+            return false;
+        }
+    }
+    for (int i = 0; i < receivers.count; i++) {
+        if (result_of(shm, task, receivers.first + i, done) !=
+                (char *)shm->outputs[i] + bytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Makes the next elements part of the span, if they lie behind it on every member, or, as
+ * gradients do that became ready from the last layer to the first, in front of it.
+ */
+static bool span_extend(struct shm_state *shm, const struct shm_task *task,
+        struct span *span, size_t done, size_t count)
+{
+    const struct op_batch *batch = task->batch;
+    const ptrdiff_t bytes = (ptrdiff_t)(count * tutti_dtype_size(batch->dtype));
+
+    if (!lie_apart_by(shm, task, done, (ptrdiff_t)(done - span->done))) {
+        if (!lie_apart_by(shm, task, done, -bytes)) {
+            return false;
+        }
+        for (int member = 0; member < batch->set->size; member++) {
+            shm->inputs[member] = (const char *)shm->inputs[member] - bytes;
+        }
+        for (int i = 0; i < receivers_of(batch).count; i++) {
+            shm->outputs[i] = (char *)shm->outputs[i] - bytes;
+        }
+    }
+    span->count += count;
+    return true;
+}
+
+static void span_reduce(
+        struct shm_state *shm, const struct shm_task *task, const struct span *span)
+{
+    const struct op_batch *batch = task->batch;
+    const struct reduce_spec spec = { .dtype = batch->dtype,
+        .op = batch->op,
+        .prescale = batch->prescale,
+        .postscale = batch->postscale };
+
+    reduce_shared(shm->env,
+            &(struct reduce_job){ .spec = &spec,
+                    .inputs = shm->inputs,
+                    .n = batch->set->size,
+                    .outputs = shm->outputs,
+                    .m = receivers_of(batch).count,
+                    .count = span->count });
+}
+
 /** Hands staged operands back that were only read. */
-static void hand_back(const struct shm_state *shm, const struct shm_task *task,
-        size_t done, size_t bytes)
+static void span_hand_back(const struct shm_state *shm, const struct shm_task *task,
+        const struct span *span)
 {
     const struct op_batch *batch = task->batch;
     const int me = batch->set->rank;
@@ -172,62 +272,40 @@ static void hand_back(const struct shm_state *shm, const struct shm_task *task,
         if (member == me) {
             continue;
         }
-        run = &shm_member_runs(shm, batch, member)[task->rest.run];
+        run = &shm_member_runs(shm, batch, member)[span->run];
         if (run->input == SHM_PRIVATE && !is_staged_over(batch, run, member)) {
-            shm_hand_back(
-                    shm_member_place(shm, task, member, task->work.done, me) + done,
-                    bytes);
+            shm_hand_back(shm_member_place(shm, task, member, task->work.done, me) +
+                            span->done,
+                    span->count * tutti_dtype_size(batch->dtype));
         }
     }
 }
 
-/** Reduces the elements at the cursor from all inputs to where they go. */
-static void reduce_some(
-        struct shm_state *shm, const struct shm_task *task, size_t done, size_t count)
+/** Moves on by a piece. @return the elements of the next one; 0: the round is done */
+static size_t next_piece(struct shm_task *task, size_t *done, size_t count)
 {
-    const struct op_batch *batch = task->batch;
-    const struct reduce_spec spec = { .dtype = batch->dtype,
-        .op = batch->op,
-        .prescale = batch->prescale,
-        .postscale = batch->postscale };
-    const int size = batch->set->size;
-    int outputs = 0;
+    const size_t bytes = tutti_dtype_size(task->batch->dtype);
 
-    for (int member = 0; member < size; member++) {
-        shm->inputs[member] = operand_of(shm, task, member, done);
-    }
-    if (batch->collective == TUTTI_ALLREDUCE) {
-        for (int member = 0; member < size; member++) {
-            shm->outputs[outputs++] = result_of(shm, task, member, done);
-        }
-    } else {
-        shm->outputs[outputs++] = result_of(shm, task,
-                batch->collective == TUTTI_REDUCE ? batch->root : batch->set->rank,
-                done);
-    }
-    reduce_shared(shm->env,
-            &(struct reduce_job){ .spec = &spec,
-                    .inputs = shm->inputs,
-                    .n = size,
-                    .outputs = shm->outputs,
-                    .m = outputs,
-                    .count = count });
+    runs_advance(&task->rest, task->batch, count);
+    *done += count * bytes;
+    return runs_piece(&task->rest, task->batch, (task->piece - *done) / bytes);
 }
 
+/* Tensors that are neighbours on every member are reduced as if they were one. */
 void shm_reduce_work(struct shm_state *shm, struct shm_task *task)
 {
-    const struct op_batch *batch = task->batch;
-    const size_t bytes = tutti_dtype_size(batch->dtype);
     size_t done = 0;
+    size_t count = next_piece(task, &done, 0);
 
-    while (task->rest.left > 0 && done < task->piece) {
-        const size_t count =
-                runs_piece(&task->rest, batch, (task->piece - done) / bytes);
+    while (count > 0) {
+        struct span span = span_begin(shm, task, done, count);
 
-        reduce_some(shm, task, done, count);
-        hand_back(shm, task, done, count * bytes);
-        runs_advance(&task->rest, batch, count);
-        done += count * bytes;
+        count = next_piece(task, &done, count);
+        while (count > 0 && span_extend(shm, task, &span, done, count)) {
+            count = next_piece(task, &done, count);
+        }
+        span_reduce(shm, task, &span);
+        span_hand_back(shm, task, &span);
     }
 }
 

@@ -36,6 +36,11 @@ static void fleet_wake(void *user, int world_rank)
 
 void fleet_open(struct fleet *fleet, int size)
 {
+    fleet_open_pieces(fleet, size, 8192);
+}
+
+void fleet_open_pieces(struct fleet *fleet, int size, size_t chunk_bytes)
+{
     fleet->domain = are_apart ? shm_domain_create_apart(size) : shm_domain_create(size);
     assert_non_null(fleet->domain);
     reservations = are_apart ? fleet->domain : NULL;
@@ -45,7 +50,7 @@ void fleet_open(struct fleet *fleet, int size)
         atomic_init(&fleet->woken[rank], true);
         fleet->env[rank] = (struct op_env){ .world_rank = rank,
             .world_size = size,
-            .chunk_bytes = 8192,
+            .chunk_bytes = chunk_bytes,
             .native = fleet->domain,
             .wake = fleet_wake,
             .wake_user = fleet };

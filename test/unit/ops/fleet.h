@@ -33,7 +33,10 @@ struct fleet {
 int fleet_addresses_everything(void **state);
 int fleet_is_apart(void **state);
 
+/** Pieces are small, so that there are many. */
 void fleet_open(struct fleet *fleet, int size);
+/** With op_env.chunk_bytes. */
+void fleet_open_pieces(struct fleet *fleet, int size, size_t chunk_bytes);
 void fleet_close(struct fleet *fleet);
 /** Where memory that all address comes from, of the open fleet; NULL: all address all. */
 struct shm_domain *fleet_reservations(void);
