@@ -5,6 +5,8 @@
 
 /* Rounds that a rank stages ahead of the last one that it has finished. */
 #define ROUNDS_AHEAD 2
+/* Rounds of a step between ranks that address all of the memory. */
+#define ROUNDS_A_STEP 4
 
 /** A round of a stage is done: says so, the last time that all are. */
 static void publish(struct shm_state *shm, const struct shm_task *task,
@@ -118,6 +120,18 @@ static bool try_stage(struct shm_state *shm, struct shm_task *task)
     return true;
 }
 
+/** Does the next round of work. */
+static void work_once(struct shm_state *shm, struct shm_task *task)
+{
+    if (op_is_reduction(task->batch->collective)) {
+        shm_reduce_work(shm, task);
+    } else if (task->batch->collective == TUTTI_BROADCAST) {
+        shm_broadcast_work(shm, task);
+    } else {
+        shm_exchange_work(shm, task);
+    }
+}
+
 static bool try_work(struct shm_state *shm, struct shm_task *task)
 {
     const struct op_batch *batch = task->batch;
@@ -126,13 +140,7 @@ static bool try_work(struct shm_state *shm, struct shm_task *task)
     if (task->work.done == task->work.all || !may_work(shm, task)) {
         return false;
     }
-    if (op_is_reduction(batch->collective)) {
-        shm_reduce_work(shm, task);
-    } else if (batch->collective == TUTTI_BROADCAST) {
-        shm_broadcast_work(shm, task);
-    } else {
-        shm_exchange_work(shm, task);
-    }
+    work_once(shm, task);
     publish(shm, task, SHM_WORKED, &task->work);
     for (int i = awaited.first; i < awaited.first + awaited.count; i++) {
         if (i != batch->set->rank && member_staging(shm, batch, i) != 0) {
@@ -140,6 +148,35 @@ static bool try_work(struct shm_state *shm, struct shm_task *task)
         }
     }
     return true;
+}
+
+/** True when this rank's work reads nothing that is staged, and nobody waits for rounds. */
+static bool is_unstaged(const struct shm_state *shm, struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    const struct shm_members awaited = shm_awaited(batch, SHM_ARRIVED);
+
+    if (task->stage.all > 0 || !shm_all_reached(shm, task, SHM_ARRIVED)) {
+        return false;
+    }
+    for (int i = awaited.first; i < awaited.first + awaited.count; i++) {
+        if (member_staging(shm, batch, i) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Works without telling anybody of rounds, for as long as a step may take. */
+static bool work_on(struct shm_state *shm, struct shm_task *task)
+{
+    const bool did = task->work.done < task->work.all;
+
+    for (int i = 0; i < ROUNDS_A_STEP && task->work.done < task->work.all; i++) {
+        work_once(shm, task);
+        task->work.done++;
+    }
+    return did;
 }
 
 static bool try_take(struct shm_state *shm, struct shm_task *task)
@@ -162,6 +199,9 @@ bool shm_work_some(struct shm_state *shm, struct shm_task *task)
 {
     bool did = false;
 
+    if (is_unstaged(shm, task)) {
+        return work_on(shm, task);
+    }
     if (task->stage.done < rounds_finished(task) + ROUNDS_AHEAD) {
         did = try_stage(shm, task);
     }
