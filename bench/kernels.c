@@ -40,8 +40,11 @@ struct work {
 
 static void run_reduce(const struct work *work)
 {
-    reduce_tree(&work->spec, work->inputs, work->operands, (void *[]){ work->output },
-            1, work->bytes / tutti_dtype_size(work->spec.dtype));
+    struct reduce_spec spec = work->spec;
+
+    spec.divisor = work->operands;
+    reduce_tree(&spec, work->inputs, work->operands, (void *[]){ work->output }, 1,
+            work->bytes / tutti_dtype_size(work->spec.dtype));
 }
 
 static void run_copy(const struct work *work)

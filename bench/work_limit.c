@@ -24,6 +24,7 @@ tutti_status work_step_limit(struct work *work)
     const struct reduce_spec spec = {
         .dtype = work->operation.dtype,
         .op = work->operation.op,
+        .divisor = segment->ranks,
         .prescale = 1,
         .postscale = 1,
     };

@@ -27,6 +27,8 @@
 struct op_set {
     uint32_t id; /* never used for another set, not even a later one       */
     uint32_t index; /* small, unique among the live sets; below OP_SETS_MAX   */
+    uint32_t bank; /* 0; a part of a batch that is composed of several batches of
+                      its set says which, so that it is told apart; below OP_BANKS */
     int rank; /* this rank within the set                               */
     int size; /* ranks in the set                                       */
     const int *world_ranks; /* [size] world rank of each; borrowed                    */
@@ -34,6 +36,9 @@ struct op_set {
 
 /** Most live process sets of one context. */
 #define OP_SETS_MAX 1024
+
+/** Batches of one set and sequence number that a rank can have in a backend. */
+#define OP_BANKS 3
 
 /**
  * Most batches of a set in flight on a rank, and the span of their sequence numbers: a
@@ -80,6 +85,7 @@ struct op_batch {
     tutti_collective collective; /* any but BARRIER                                  */
     tutti_dtype dtype; /* TUTTI_UINT8 for all that does not reduce           */
     tutti_reduce_op op; /* of reductions                                      */
+    int divisor; /* of AVERAGE, at least 1: the ranks of the whole set    */
     double prescale; /* of reductions                                      */
     double postscale; /* of reductions                                      */
     int root; /* BROADCAST, REDUCE, GATHER, SCATTER: rank in the set */

@@ -199,6 +199,7 @@ static void describe(struct batch *batch)
         .collective = (tutti_collective)first->collective,
         .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
         .op = meta->op,
+        .divisor = batch->set_ranks != NULL ? batch->others.size : batch->set->op.size,
         .prescale = meta->prescale,
         .postscale = meta->postscale,
         .root = root_of(batch, meta->root),

@@ -180,10 +180,7 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
         .comm = owner->comm,
         .tag = ((int)batch->set->index * OP_INFLIGHT_MAX + (int)turn) * TASK_PHASES,
         .element_bytes = tutti_dtype_size(batch->dtype),
-        .spec = { .dtype = batch->dtype,
-                .op = batch->op,
-                .prescale = batch->prescale,
-                .postscale = batch->postscale },
+        .spec = reduce_spec_of(batch),
     };
     status = task->algorithm->start(owner, task);
     if (status != TUTTI_OK) {

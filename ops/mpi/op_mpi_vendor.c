@@ -190,7 +190,7 @@ static double scale_after(const struct op_batch *batch)
     if (batch->collective == TUTTI_BROADCAST) {
         return 1;
     }
-    return batch->op == TUTTI_AVERAGE ? batch->postscale / batch->set->size
+    return batch->op == TUTTI_AVERAGE ? batch->postscale / batch->divisor
                                       : batch->postscale;
 }
 

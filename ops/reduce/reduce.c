@@ -86,10 +86,16 @@ bool reduce_is_supported(tutti_dtype dtype, tutti_reduce_op op)
     return scalar_is_supported(dtype, op);
 }
 
+/** What the result is divided by. */
+static int divisor_of(const struct reduce_spec *spec)
+{
+    return spec->op == TUTTI_AVERAGE ? spec->divisor : 1;
+}
+
 static bool is_copy(const struct reduce_spec *spec, int n)
 {
-    return n == 1 && spec->prescale == 1 && spec->postscale == 1 &&
-            spec->dtype != TUTTI_BOOL;
+    return n == 1 && divisor_of(spec) == 1 && spec->prescale == 1 &&
+            spec->postscale == 1 && spec->dtype != TUTTI_BOOL;
 }
 
 /** @return the number of elements that vector kernels have reduced */
@@ -105,7 +111,7 @@ static size_t reduce_vectors(const struct reduce_spec *spec, const void *const *
         .count = count,
         .prescale = dtype_is_float(spec->dtype) ? spec->prescale : 1,
         .postscale = dtype_is_float(spec->dtype) ? spec->postscale : 1,
-        .divisor = spec->op == TUTTI_AVERAGE ? n : 1,
+        .divisor = divisor_of(spec),
     };
 
     return kernel != NULL && !is_copy(spec, n) ? kernel(&pass) : 0;
@@ -116,7 +122,7 @@ void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int 
 {
     size_t first;
 
-    assert(n >= 1 && n <= REDUCE_OPERANDS_MAX && m >= 1);
+    assert(n >= 1 && n <= REDUCE_OPERANDS_MAX && m >= 1 && divisor_of(spec) >= 1);
     first = reduce_vectors(spec, inputs, n, outputs, m, count);
     if (first < count) {
         scalar_tree(spec, inputs, n, outputs, m, first, count);

@@ -7,11 +7,11 @@
  *
  * float16 and bfloat16 are reduced in float32 and rounded once, to nearest even. Scale
  * factors apply in float32 to these and to float32, in float64 to float64. AVERAGE is
- * (sum / n) * postscale in the same precision. NaN and infinity propagate; which of
+ * (sum / divisor) * postscale in the same precision. NaN and infinity propagate; which of
  * several NaN is not specified. NaN wins in MIN and MAX, and -0 is below +0.
  *
  * Integer sums and products wrap. Integer AVERAGE is the sum in 64 bits, which wraps
- * too, divided by the number of operands, truncated toward zero. MIN and MAX of bool are
+ * too, divided by the divisor, truncated toward zero. MIN and MAX of bool are
  * AND and OR; any byte but 0 is true and the result is 0 or 1.
  */
 #ifndef TUTTI_OPS_REDUCE_REDUCE_H
@@ -23,14 +23,27 @@
 #include <tutti/tutti.h>
 
 #include "base/config.h"
+#include "ops/op.h"
 
-/** What is reduced, and how. AVERAGE divides by the number of operands. */
+/** What is reduced, and how. */
 struct reduce_spec {
     tutti_dtype dtype;
     tutti_reduce_op op;
+    int divisor; /* of AVERAGE, at least 1: the number of operands, or of all of which
+                    the operands are partial sums                                     */
     double prescale; /* each operand is multiplied by it first; 1 for integers   */
     double postscale; /* the result is multiplied by it before rounding; likewise */
 };
+
+/** How the elements of a batch are reduced. */
+static inline struct reduce_spec reduce_spec_of(const struct op_batch *batch)
+{
+    return (struct reduce_spec){ .dtype = batch->dtype,
+        .op = batch->op,
+        .divisor = batch->divisor,
+        .prescale = batch->prescale,
+        .postscale = batch->postscale };
+}
 
 /** True when (dtype, op) can be reduced at all; the scales are not looked at. */
 bool reduce_is_supported(tutti_dtype dtype, tutti_reduce_op op);

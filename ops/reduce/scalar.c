@@ -43,6 +43,7 @@ struct reduction {
     reduce_combine combine; /* the one of the reduction */
     double prescale, postscale; /* 1 where not wanted */
     int n; /* operands */
+    int divisor; /* of the result; 1 where not wanted */
     size_t block_bytes; /* of a partial result */
     char *scratch; /* a partial result for each level of the stack */
 };
@@ -78,6 +79,7 @@ static struct reduction reduction_of(const struct reduce_spec *spec, int n)
         .prescale = spec->prescale,
         .postscale = spec->postscale,
         .n = n,
+        .divisor = spec->op == TUTTI_AVERAGE ? spec->divisor : 1,
     };
 
     r.combine = r.kernels.combine[spec->op];
@@ -86,11 +88,12 @@ static struct reduction reduction_of(const struct reduce_spec *spec, int n)
         r.prescale = 1;
         r.postscale = 1;
     }
-    if (n == 1 || spec->op != TUTTI_AVERAGE) {
+    if (r.divisor == 1) {
         r.kernels.divide = NULL;
     }
     /* One operand as it is: a copy. Only bool has a value to make proper. */
-    if (n == 1 && r.prescale == 1 && r.postscale == 1 && spec->dtype != TUTTI_BOOL) {
+    if (n == 1 && r.divisor == 1 && r.prescale == 1 && r.postscale == 1 &&
+            spec->dtype != TUTTI_BOOL) {
         r.kernels.load = NULL;
         r.kernels.store = NULL;
     }
@@ -155,7 +158,7 @@ static void reduce_block(const struct reduction *r, const void *const *inputs,
     const void *result = join_operands(r, inputs, offset, target, count);
 
     if (r->kernels.divide != NULL) {
-        r->kernels.divide(target, result, r->n, count);
+        r->kernels.divide(target, result, r->divisor, count);
         result = target;
     }
     if (r->postscale != 1) {

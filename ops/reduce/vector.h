@@ -22,7 +22,7 @@ struct vector_pass {
     int n, m;
     size_t count; /* elements */
     double prescale, postscale; /* 1 where not wanted and for integers */
-    int divisor; /* n for AVERAGE, otherwise 1 */
+    int divisor; /* of AVERAGE, otherwise 1 */
 };
 
 /**

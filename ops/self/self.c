@@ -59,10 +59,7 @@ static tutti_status self_start(void *state, void *task, const struct op_batch *b
 static tutti_status reduce_some(struct self_task *self)
 {
     const struct op_batch *batch = self->batch;
-    const struct reduce_spec spec = { .dtype = batch->dtype,
-        .op = batch->op,
-        .prescale = batch->prescale,
-        .postscale = batch->postscale };
+    const struct reduce_spec spec = reduce_spec_of(batch);
     size_t bytes = tutti_dtype_size(batch->dtype);
     size_t budget = STEP_BYTES / bytes;
 

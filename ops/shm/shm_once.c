@@ -82,10 +82,7 @@ tutti_status shm_once_give(const struct shm_state *shm, const struct shm_task *t
 static void reduce_run(struct shm_state *shm, const struct op_batch *batch,
         const struct op_run *run, size_t first)
 {
-    const struct reduce_spec spec = { .dtype = batch->dtype,
-        .op = batch->op,
-        .prescale = batch->prescale,
-        .postscale = batch->postscale };
+    const struct reduce_spec spec = reduce_spec_of(batch);
     void *output = run->output;
 
     for (int member = 0; member < batch->set->size; member++) {

@@ -245,10 +245,7 @@ static void span_reduce(
         struct shm_state *shm, const struct shm_task *task, const struct span *span)
 {
     const struct op_batch *batch = task->batch;
-    const struct reduce_spec spec = { .dtype = batch->dtype,
-        .op = batch->op,
-        .prescale = batch->prescale,
-        .postscale = batch->postscale };
+    const struct reduce_spec spec = reduce_spec_of(batch);
 
     reduce_shared(shm->env,
             &(struct reduce_job){ .spec = &spec,

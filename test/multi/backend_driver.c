@@ -210,6 +210,7 @@ void flight_make(
         .collective = order->collective,
         .dtype = order->dtype,
         .op = order->op,
+        .divisor = order->set->size,
         .prescale = order->prescale,
         .postscale = order->postscale,
         .root = order->root,
@@ -249,10 +250,7 @@ static void expect(
 {
     static uint8_t inputs[BENCH_RANKS_MAX][sizeof(uint64_t) * BLOCK];
     const struct op_batch *batch = &flight->batch;
-    const struct reduce_spec spec = { .dtype = batch->dtype,
-        .op = batch->op,
-        .prescale = batch->prescale,
-        .postscale = batch->postscale };
+    const struct reduce_spec spec = reduce_spec_of(batch);
     const void *operands[BENCH_RANKS_MAX];
     void *output = expected;
 

@@ -174,7 +174,7 @@ void reduce_reference(const struct reduce_spec *spec, const void *const *inputs,
         union value value = reduce_range(&r, 0, n);
 
         if (spec->op == TUTTI_AVERAGE) {
-            value = divide(spec->dtype, value, n);
+            value = divide(spec->dtype, value, spec->divisor);
         }
         value = scale(spec->dtype, value, spec->postscale);
         store(spec->dtype, value, (char *)output + i * bytes);

@@ -207,9 +207,16 @@ static void run_for_kind(struct trial trial, tutti_dtype dtype, tutti_reduce_op 
         return;
     }
     trial.spec = (struct reduce_spec){
-        .dtype = dtype, .op = op, .prescale = 1, .postscale = 1
+        .dtype = dtype, .op = op, .divisor = trial.n, .prescale = 1, .postscale = 1
     };
     run_trial(&trial);
+    if (op == TUTTI_AVERAGE) {
+        /* Operands that are sums of several each, also of a power of two in all. */
+        trial.spec.divisor = trial.n % 2 == 0 ? 4 * trial.n : 8;
+        run_trial(&trial);
+        trial.spec.divisor = 3 * trial.n;
+        run_trial(&trial);
+    }
     if (dtype_is_float(dtype)) {
         trial.spec.prescale = scale[0];
         trial.spec.postscale = scale[1];
@@ -294,9 +301,11 @@ static void test_cutting_an_array_changes_no_bit(void **state)
     enum {
         COUNT = 3000
     };
-    const struct reduce_spec spec = {
-        .dtype = TUTTI_FLOAT32, .op = TUTTI_AVERAGE, .prescale = 0.3, .postscale = 7
-    };
+    const struct reduce_spec spec = { .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_AVERAGE,
+        .divisor = 5,
+        .prescale = 0.3,
+        .postscale = 7 };
     static float inputs[5][COUNT], whole[COUNT], pieces[COUNT];
     const void *from[5];
     uint64_t random = 1;
@@ -351,7 +360,7 @@ static void reduce_one(tutti_dtype dtype, tutti_reduce_op op, int n,
         const void *operands, void *result)
 {
     const struct reduce_spec spec = {
-        .dtype = dtype, .op = op, .prescale = 1, .postscale = 1
+        .dtype = dtype, .op = op, .divisor = n, .prescale = 1, .postscale = 1
     };
     const void *from[8];
 

@@ -100,6 +100,7 @@ static void part_init(struct job *job, int member)
         .collective = job->collective,
         .dtype = TUTTI_FLOAT32,
         .op = TUTTI_SUM,
+        .divisor = club->size,
         .prescale = 1,
         .postscale = 1,
         .root = job->root,

@@ -207,6 +207,7 @@ static void reduction_make(struct job *job, int member)
         .collective = job->collective,
         .dtype = job->dtype,
         .op = job->op,
+        .divisor = job->play.club->size,
         .prescale = 1,
         .postscale = 1,
         .root = job->root,
@@ -222,9 +223,11 @@ static void reduction_make(struct job *job, int member)
 /* The whole run, reduced. */
 static uint8_t *reduced_new(const struct job *job, size_t run)
 {
-    const struct reduce_spec spec = {
-        .dtype = job->dtype, .op = job->op, .prescale = 1, .postscale = 1
-    };
+    const struct reduce_spec spec = { .dtype = job->dtype,
+        .op = job->op,
+        .divisor = job->play.club->size,
+        .prescale = 1,
+        .postscale = 1 };
     size_t bytes = job->counts[run] * tutti_dtype_size(job->dtype);
     uint8_t *inputs[FLEET_RANKS_MAX];
     const void *operands[FLEET_RANKS_MAX];

@@ -150,9 +150,11 @@ static void run_trial(
         struct bench *bench, const struct trial *trial, enum config_kernels which)
 {
     const size_t bytes = trial->count * tutti_dtype_size(trial->spec.dtype);
+    struct reduce_spec spec = trial->spec;
     const void *from[OPERANDS_MAX];
     void *to[OUTPUTS_MAX];
 
+    spec.divisor = trial->n * trial->m; /* of as many operands, or of more */
     for (int k = 0; k < trial->n; k++) {
         unsigned char *data = bench->inputs + (size_t)k * ROOM_BYTES + trial->shift;
 
@@ -168,15 +170,14 @@ static void run_trial(
         to[j] = data + GUARD_BYTES;
     }
     assert_int_equal(reduce_use(CONFIG_KERNELS_SCALAR), TUTTI_OK);
-    reduce_tree(&trial->spec, from, trial->n, &(void *){ bench->expected }, 1,
-            trial->count);
+    reduce_tree(&spec, from, trial->n, &(void *){ bench->expected }, 1, trial->count);
     if (trial->in_place) { /* the last operand, which is read last */
         to[0] = bench->inputs + (size_t)(trial->n - 1) * ROOM_BYTES + trial->shift +
                 GUARD_BYTES;
     }
     assert_int_equal(reduce_use(which), TUTTI_OK);
 
-    reduce_tree(&trial->spec, from, trial->n, to, trial->m, trial->count);
+    reduce_tree(&spec, from, trial->n, to, trial->m, trial->count);
 
     for (int j = 0; j < trial->m; j++) {
         check_equal(trial, to[j], bench->expected);
@@ -316,7 +317,7 @@ static void join_with_all(tutti_dtype dtype, tutti_reduce_op op, uint16_t other,
 {
     static uint16_t all[UINT16_MAX + 1], others[UINT16_MAX + 1];
     const struct reduce_spec spec = {
-        .dtype = dtype, .op = op, .prescale = 1, .postscale = 1
+        .dtype = dtype, .op = op, .divisor = 2, .prescale = 1, .postscale = 1
     };
 
     for (size_t i = 0; i <= UINT16_MAX; i++) {
