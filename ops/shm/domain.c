@@ -40,15 +40,23 @@ static struct shm_segment *segment_map(void)
     return memory;
 }
 
+static void row_free(struct shm_slot *row)
+{
+    for (int slot = 0; slot < OP_INFLIGHT_MAX; slot++) {
+        mem_free(row[slot].table);
+        mem_free(row[slot].block);
+    }
+}
+
 /* A segment that lies in no reservation: its slots own memory of the heap. */
 static void segment_unmap(struct shm_segment *segment)
 {
-    const uint32_t rows = atomic_load_explicit(&segment->rows, memory_order_relaxed);
+    for (int bank = 0; bank < OP_BANKS; bank++) {
+        const uint32_t rows =
+                atomic_load_explicit(&segment->rows[bank], memory_order_relaxed);
 
-    for (uint32_t row = 0; row < rows; row++) {
-        for (int slot = 0; slot < OP_INFLIGHT_MAX; slot++) {
-            mem_free(segment->slots[row][slot].table);
-            mem_free(segment->slots[row][slot].block);
+        for (uint32_t row = 0; row < rows; row++) {
+            row_free(segment->slots[bank][row]);
         }
     }
     (void)munmap(segment, sizeof *segment);
@@ -105,7 +113,7 @@ static tutti_status rank_reserve(
         goto err_free;
     }
     if (!reservation_commit(
-                &rank->reservation, 0, offsetof(struct shm_segment, slots[1]))) {
+                &rank->reservation, 0, offsetof(struct shm_segment, slots[0][1]))) {
         status = error_set_errno(
                 TUTTI_ERR_NO_MEMORY, "no shared memory for control words");
         goto err_unmap;
@@ -119,7 +127,7 @@ static tutti_status rank_reserve(
     rank->segment = rank->reservation.base;
     rank->base = (uintptr_t)rank->reservation.base;
     rank->bytes = bytes;
-    atomic_store_explicit(&rank->segment->rows, 1, memory_order_release);
+    atomic_store_explicit(&rank->segment->rows[0], 1, memory_order_release);
     return TUTTI_OK;
 
 err_unmap:

@@ -3,7 +3,8 @@
  *
  * Each rank owns a segment that the others read. For each process set it has a row of
  * slots, and a batch uses the slot of its sequence number. Rows that are never used take
- * no memory.
+ * no memory. There are several banks of rows, because a batch that is composed of others
+ * (ops/hier) has several of them for one sequence number.
  *
  * A slot counts: for each stage it holds a mark, which is the sequence number of the
  * newest batch for which its owner has reached the stage, followed by the number of rounds
@@ -85,9 +86,10 @@ struct shm_segment {
     _Alignas(64) _Atomic uint32_t working; /* 1: touches the runs of others just now */
     _Atomic uint32_t gone; /* 1: gave up; nobody may touch its runs */
     _Atomic uint32_t closed; /* 1: closed in order; its process may end */
-    _Atomic uint32_t rows; /* rows of slots that are backed by memory */
-    _Alignas(4096) struct shm_slot slots[OP_SETS_MAX][OP_INFLIGHT_MAX]; /* by set index,
-                                                                            sequence */
+    _Atomic uint32_t rows[OP_BANKS]; /* rows of slots that are backed by memory */
+    _Alignas(4096) struct shm_slot
+            slots[OP_BANKS][OP_SETS_MAX][OP_INFLIGHT_MAX]; /* by bank, set index,
+                                                              sequence */
 };
 
 static_assert(sizeof(struct shm_slot) == 256, "a slot is four cache lines");
@@ -116,7 +118,10 @@ bool shm_rank_has_died(const struct shm_rank *rank);
 static inline struct shm_slot *shm_slot_of(
         const struct shm_rank *rank, const struct op_batch *batch)
 {
-    return &rank->segment->slots[batch->set->index][batch->sequence % OP_INFLIGHT_MAX];
+    const struct op_set *set = batch->set;
+
+    return &rank->segment
+                    ->slots[set->bank][set->index][batch->sequence % OP_INFLIGHT_MAX];
 }
 
 /** More rounds than a batch has. */

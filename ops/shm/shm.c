@@ -51,7 +51,7 @@ static tutti_status shm_start(
     struct shm_state *shm = state;
     struct shm_task *task = task_memory;
 
-    if (!shm_row_claim(shm_member(shm, batch, batch->set->rank), batch->set->index)) {
+    if (!shm_row_claim(shm_member(shm, batch, batch->set->rank), batch->set)) {
         return error_set_errno(
                 TUTTI_ERR_NO_MEMORY, "no shared memory for another process set");
     }
@@ -244,7 +244,8 @@ static bool all_are_mapped(const struct shm_state *shm, const struct op_batch *b
 
 static bool shm_accepts(const void *state, const struct op_batch *batch)
 {
-    if (batch->set->index >= OP_SETS_MAX || !all_are_mapped(state, batch)) {
+    if (batch->set->index >= OP_SETS_MAX || batch->set->bank >= OP_BANKS ||
+            !all_are_mapped(state, batch)) {
         return false;
     }
     return op_is_reduction(batch->collective)

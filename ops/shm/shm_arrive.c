@@ -31,23 +31,25 @@ static void slot_claim(struct shm_slot *slot, const struct op_set *set)
     atomic_store_explicit(&slot->set, set->id, memory_order_release);
 }
 
-bool shm_row_claim(const struct shm_rank *mine, uint32_t index)
+bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set)
 {
     struct shm_segment *segment = mine->segment;
-    const uint32_t rows = atomic_load_explicit(&segment->rows, memory_order_relaxed);
+    struct shm_slot(*bank)[OP_INFLIGHT_MAX] = segment->slots[set->bank];
+    const uint32_t rows =
+            atomic_load_explicit(&segment->rows[set->bank], memory_order_relaxed);
 
-    if (index < rows) {
+    if (set->index < rows) {
         return true;
     }
     if (mine->reservation.base != NULL &&
             !reservation_commit(&mine->reservation,
-                    offsetof(struct shm_segment, slots) +
-                            rows * sizeof segment->slots[0],
-                    (index + 1 - rows) * sizeof segment->slots[0])) {
+                    (size_t)((char *)bank[rows] - (char *)segment),
+                    (set->index + 1 - rows) * sizeof bank[0])) {
         return false;
     }
     /* Pairs with the acquire in shm_member_reached(). */
-    atomic_store_explicit(&segment->rows, index + 1, memory_order_release);
+    atomic_store_explicit(
+            &segment->rows[set->bank], set->index + 1, memory_order_release);
     return true;
 }
 

@@ -48,7 +48,8 @@ bool shm_member_reached(const struct shm_state *shm, const struct op_batch *batc
 
     /* Pairs with the release in shm_row_claim(): reading a row makes no memory for it. */
     if (batch->set->index >=
-            atomic_load_explicit(&rank->segment->rows, memory_order_acquire)) {
+            atomic_load_explicit(
+                    &rank->segment->rows[batch->set->bank], memory_order_acquire)) {
         return false;
     }
     /* Pairs with the release in slot_claim(): counts of a former set are gone. */

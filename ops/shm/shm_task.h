@@ -182,8 +182,8 @@ void shm_wake(const struct shm_state *shm, const struct op_batch *batch, int mem
 
 /* Arriving (shm_arrive.c). */
 
-/** Backs a row of slots of this rank, and those before it. @return false: no memory */
-bool shm_row_claim(const struct shm_rank *mine, uint32_t index);
+/** Backs the row of a set, and those before it, in this rank. @return false: no memory */
+bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set);
 /** Takes part in the batch as soon as the slot is free. */
 tutti_status shm_arrive(struct shm_state *shm, struct shm_task *task);
 /** Gives the staging memory of a task back, if it has some. */
