@@ -59,8 +59,8 @@ struct op_part {
  * REDUCE is NULL but on the root.
  *
  * REDUCESCATTER: count elements of input. sends[r] is the part of it that member r gets
- * reduced, equal on all ranks, without gaps; the output has sends[rank].bytes. It may be
- * that part of the input.
+ * reduced, equal on all ranks; what is in no part is not looked at. The output has
+ * sends[rank].bytes. It may be that part of the input.
  *
  * ALLGATHER, ALLTOALL, GATHER, SCATTER: sends[r] is the part of the input that goes to
  * member r, recvs[r] the place in the output of what comes from member r, itself included.

@@ -8,6 +8,8 @@
 
 #include "test/unit/unit.h"
 
+#define PIECE_BYTES ((size_t)8192)
+
 /* Set by the groups of tests. */
 static bool are_apart;
 static struct shm_domain *reservations;
@@ -34,34 +36,56 @@ static void fleet_wake(void *user, int world_rank)
     atomic_fetch_add(&fleet->wakes, 1);
 }
 
-void fleet_open(struct fleet *fleet, int size)
+static void *domain_of(struct fleet *fleet, int rank)
 {
-    fleet_open_pieces(fleet, size, 8192);
+    (void)rank;
+    return fleet->domain;
 }
 
-void fleet_open_pieces(struct fleet *fleet, int size, size_t chunk_bytes)
+static void open_all(struct fleet *fleet, int size, const struct op_backend *backend,
+        void *(*native_of)(struct fleet *fleet, int rank))
 {
     fleet->domain = are_apart ? shm_domain_create_apart(size) : shm_domain_create(size);
     assert_non_null(fleet->domain);
     reservations = are_apart ? fleet->domain : NULL;
     fleet->size = size;
+    fleet->backend = backend;
     atomic_init(&fleet->wakes, 0);
     for (int rank = 0; rank < size; rank++) {
         atomic_init(&fleet->woken[rank], true);
         fleet->env[rank] = (struct op_env){ .world_rank = rank,
             .world_size = size,
-            .chunk_bytes = chunk_bytes,
-            .native = fleet->domain,
+            .chunk_bytes = fleet->chunk_bytes,
+            .native = native_of(fleet, rank),
             .wake = fleet_wake,
             .wake_user = fleet };
-        assert_int_equal(op_shm.open(&fleet->env[rank], &fleet->state[rank]), TUTTI_OK);
+        assert_int_equal(
+                backend->open(&fleet->env[rank], &fleet->state[rank]), TUTTI_OK);
     }
+}
+
+void fleet_open(struct fleet *fleet, int size)
+{
+    fleet_open_pieces(fleet, size, PIECE_BYTES);
+}
+
+void fleet_open_pieces(struct fleet *fleet, int size, size_t chunk_bytes)
+{
+    fleet->chunk_bytes = chunk_bytes;
+    open_all(fleet, size, &op_shm, domain_of);
+}
+
+void fleet_open_on(struct fleet *fleet, int size, const struct op_backend *backend,
+        void *(*native_of)(struct fleet *fleet, int rank))
+{
+    fleet->chunk_bytes = PIECE_BYTES;
+    open_all(fleet, size, backend, native_of);
 }
 
 void fleet_close(struct fleet *fleet)
 {
     for (int rank = 0; rank < fleet->size; rank++) {
-        op_shm.close(fleet->state[rank]);
+        fleet->backend->close(fleet->state[rank]);
     }
     shm_domain_destroy(fleet->domain);
     reservations = NULL;

@@ -23,7 +23,9 @@ enum {
 struct fleet {
     struct shm_domain *domain;
     int size;
+    size_t chunk_bytes;
     struct op_env env[FLEET_RANKS_MAX];
+    const struct op_backend *backend;
     void *state[FLEET_RANKS_MAX];
     _Atomic bool woken[FLEET_RANKS_MAX];
     _Atomic int wakes;
@@ -33,10 +35,16 @@ struct fleet {
 int fleet_addresses_everything(void **state);
 int fleet_is_apart(void **state);
 
-/** Pieces are small, so that there are many. */
+/** Opens op_shm on all ranks. Pieces are small, so that there are many. */
 void fleet_open(struct fleet *fleet, int size);
 /** With op_env.chunk_bytes. */
 void fleet_open_pieces(struct fleet *fleet, int size, size_t chunk_bytes);
+/**
+ * Opens a backend on all ranks.
+ * @param native_of  what a rank gets; fleet->domain is there
+ */
+void fleet_open_on(struct fleet *fleet, int size, const struct op_backend *backend,
+        void *(*native_of)(struct fleet *fleet, int rank));
 void fleet_close(struct fleet *fleet);
 /** Where memory that all address comes from, of the open fleet; NULL: all address all. */
 struct shm_domain *fleet_reservations(void);

@@ -1,0 +1,474 @@
+/*
+ * The composed backend over shared memory inside and across: jobs of every collective
+ * (jobs.h) on groups of all shapes, under a seeded schedule and as threads (fleet.h).
+ *
+ * Results are those of two trees, one over each group and one over the groups. Where the
+ * groups are blocks of a power of two of the ranks that is the one tree over all.
+ *
+ * Most tests run twice: with ranks that address all of each other's memory, and apart.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "ops/hier/hier.h"
+#include "ops/reduce/reduce.h"
+#include "test/unit/ops/jobs.h"
+#include "test/unit/unit.h"
+
+/* The open fleet's: group of each world rank, and what each rank's backend stands on. */
+static int group_of[FLEET_RANKS_MAX];
+static int within[FLEET_RANKS_MAX];
+static struct hier_ground grounds[FLEET_RANKS_MAX];
+static const int rank_numbers[FLEET_RANKS_MAX] = { 0, 1, 2, 3, 4, 5, 6 };
+
+static void *group_alloc(void *user, size_t bytes)
+{
+    const int *rank = user;
+
+    return shm_domain_alloc(fleet_reservations(), *rank, bytes);
+}
+
+static void group_free(void *user, void *memory)
+{
+    const int *rank = user;
+
+    shm_domain_free(fleet_reservations(), *rank, memory);
+}
+
+static void *ground_of(struct fleet *fleet, int rank)
+{
+    struct hier_ground *ground = &grounds[rank];
+
+    *ground = (struct hier_ground){ .inner = &op_shm,
+        .across = &op_shm,
+        .inner_native = fleet->domain,
+        .across_native = fleet->domain,
+        .group_of = group_of };
+    if (fleet_reservations() != NULL) {
+        ground->alloc = group_alloc;
+        ground->give_back = group_free;
+        ground->user = (void *)(uintptr_t)&rank_numbers[rank];
+    }
+    return ground;
+}
+
+/* A fleet with a digit for the group of each rank. */
+static void open_groups(struct fleet *fleet, const char *digits)
+{
+    const int size = (int)strlen(digits);
+
+    for (int rank = 0; rank < size; rank++) {
+        group_of[rank] = digits[rank] - '0';
+    }
+    fleet_open_on(fleet, size, &op_hier, ground_of);
+}
+
+/* -------------------------------------------------------------- what is right */
+
+static bool is_16_bit_float(tutti_dtype dtype)
+{
+    return dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16;
+}
+
+/* Members of the job that are in the group of its member `first`, that one at first. */
+static int group_members(const struct job *job, int first, int *members)
+{
+    const int *ranks = job->play.club->ranks;
+    int count = 0;
+
+    for (int m = 0; m < job->play.club->size; m++) {
+        if (group_of[ranks[m]] == group_of[ranks[first]]) {
+            members[count++] = m;
+        }
+    }
+    return count;
+}
+
+/* One tree over each group, and one over what these give. */
+static void reduce_grouped(
+        const struct job *job, const void *const *operands, void *output, size_t count)
+{
+    const size_t bytes = count * tutti_dtype_size(job->dtype);
+    uint8_t *memory = mem_calloc(FLEET_RANKS_MAX, bytes + 1);
+    struct reduce_spec spec = { .dtype = job->dtype,
+        .op = job->op == TUTTI_AVERAGE ? TUTTI_SUM : job->op,
+        .divisor = 1,
+        .prescale = job->prescale,
+        .postscale = 1 };
+    const void *partials[FLEET_RANKS_MAX];
+    int groups = 0;
+
+    assert_non_null(memory);
+    for (int first = 0; first < job->play.club->size; first++) {
+        const void *own[FLEET_RANKS_MAX];
+        int members[FLEET_RANKS_MAX];
+        const int size = group_members(job, first, members);
+        void *to = memory + (size_t)groups * bytes;
+
+        for (int m = 0; m < size; m++) {
+            own[m] = operands[members[m]];
+        }
+        if (members[0] == first) {
+            reduce_tree(&spec, own, size, &to, 1, count);
+            partials[groups++] = to;
+        }
+    }
+    spec.op = job->op;
+    spec.divisor = job->play.club->size;
+    spec.prescale = 1;
+    spec.postscale = job->postscale;
+    reduce_tree(&spec, partials, groups, &output, 1, count);
+    mem_free(memory);
+}
+
+static bool groups_are_equal(const struct job *job)
+{
+    int members[FLEET_RANKS_MAX];
+    const int size = group_members(job, 0, members);
+
+    for (int m = 1; m < job->play.club->size; m++) {
+        if (group_members(job, m, members) != size) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------------- jobs */
+
+/* Any job that is taken. */
+static void randomise(struct job *job, uint64_t *random)
+{
+    static const double scales[][2] = { { 1, 1 }, { 0.3, 1 }, { 1, 3 }, { -1.7, 0.4 } };
+    const uint64_t more = next_random(random);
+
+    job->backend = &op_hier;
+    job_randomise(job, random);
+    job->sizes_known = true;
+    if (job->op == TUTTI_AVERAGE && !dtype_is_float(job->dtype)) {
+        job->op = TUTTI_SUM;
+    }
+    if (dtype_is_float(job->dtype)) {
+        job->prescale = scales[more / 8 % 4][0];
+        job->postscale = scales[more / 8 % 4][1];
+    }
+    if (more % 8 < 3) {
+        job->collective = TUTTI_ALLREDUCE;
+    } else if (more % 8 == 3) {
+        job->collective = TUTTI_BROADCAST;
+        job->in_place = true;
+        job->run_count = 1;
+    } else if (job->collective == TUTTI_REDUCESCATTER && !groups_are_equal(job)) {
+        job->collective = TUTTI_REDUCE;
+    }
+    job->reduce = reduce_grouped;
+}
+
+static struct program program_random(const struct club *clubs, size_t club_count,
+        size_t job_count, uint64_t seed, bool is_flat)
+{
+    struct program program = program_new(job_count);
+    struct job *jobs = program.jobs;
+    uint64_t sequences[16] = { 0 };
+    uint64_t random = seed;
+
+    for (size_t i = 0; i < job_count; i++) {
+        struct job *job = &jobs[i];
+
+        job->play.club = &clubs[next_random(&random) % club_count];
+        job->play.sequence = sequences[job->play.club->id]++;
+        randomise(job, &random);
+        if (is_flat && !is_16_bit_float(job->dtype)) {
+            job->reduce = job_reduce_flat;
+        }
+        job_make(job);
+    }
+    return program;
+}
+
+static void run_groups(const char *digits, uint64_t seed, bool is_flat)
+{
+    const struct club all = club_of_all((int)strlen(digits));
+    struct program program;
+    struct fleet fleet;
+
+    open_groups(&fleet, digits);
+    program = program_random(&all, 1, JOBS_MAX, seed, is_flat);
+    run_scheduled(&fleet, &program, seed);
+    fleet_close(&fleet);
+}
+
+static void test_blocks_of_a_power_of_two_give_the_bits_of_one_tree(void **state)
+{
+    static const char *const groups[] = { "0011", "001122", "0000111", "00112" };
+
+    (void)state;
+    for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        run_groups(groups[i], i + 1, true);
+    }
+}
+
+static void test_groups_of_any_shape(void **state)
+{
+    static const char *const groups[] = { "011122", "010101", "0111220", "001", "0111",
+        "000111" };
+
+    (void)state;
+    for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        run_groups(groups[i], i + 10, false);
+    }
+}
+
+static void test_overlapping_sets(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 0, .index = 0, .size = 6, .ranks = { 0, 1, 2, 3, 4, 5 } },
+        { .id = 9, .index = 3, .size = 4, .ranks = { 5, 0, 4, 1 } },
+        { .id = 4, .index = OP_SETS_MAX - 1, .size = 3, .ranks = { 2, 3, 0 } },
+    };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct program program;
+        struct fleet fleet;
+
+        open_groups(&fleet, "012021");
+        program = program_random(clubs, 2, JOBS_MAX, seed, false);
+        run_scheduled(&fleet, &program, seed);
+        fleet_close(&fleet);
+        open_groups(&fleet, "000111");
+        program = program_random(clubs, 3, JOBS_MAX, seed, false);
+        run_scheduled(&fleet, &program, seed);
+        fleet_close(&fleet);
+    }
+}
+
+/* Ranks miss batches of a set, which then has other groups, and take part again. */
+static void test_ranks_may_be_left_out(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 3, .index = 2, .size = 6, .ranks = { 0, 1, 2, 3, 4, 5 } },
+        { .id = 3, .index = 2, .size = 4, .ranks = { 0, 2, 3, 5 } },
+        { .id = 3, .index = 2, .size = 5, .ranks = { 0, 1, 2, 4, 5 } },
+    };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct program program = program_new(280);
+        struct job *jobs = program.jobs;
+        uint64_t random = seed;
+        struct fleet fleet;
+
+        open_groups(&fleet, "001011");
+        for (size_t i = 0; i < program.count; i++) {
+            jobs[i].play.club = &clubs[i < 5 ? 0 : i / 90 % 3];
+            jobs[i].play.sequence = i;
+            randomise(&jobs[i], &random);
+            job_make(&jobs[i]);
+        }
+        run_scheduled(&fleet, &program, seed);
+        fleet_close(&fleet);
+    }
+}
+
+static void test_ranks_run_as_threads(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 1, .index = 1, .size = 5, .ranks = { 4, 3, 2, 1, 0 } },
+        { .id = 1, .index = 1, .size = 4, .ranks = { 4, 3, 1, 0 } },
+        { .id = 2, .index = 2, .size = 4, .ranks = { 0, 1, 3, 2 } },
+    };
+    struct program program;
+    struct fleet fleet;
+
+    (void)state;
+    open_groups(&fleet, "00101");
+    program = program_random(clubs, 3, JOBS_MAX, 77, false);
+    fleet_run_threads(&fleet, &program);
+    program_end(&program);
+    fleet_close(&fleet);
+}
+
+/* ------------------------------------------------------------ giving up, memory */
+
+/* A sum of so many float32 that it has a slice for each of two lanes. */
+static void sum_make(struct job *job, const struct club *club)
+{
+    *job = (struct job){ .play = { .club = club },
+        .backend = &op_hier,
+        .collective = TUTTI_ALLREDUCE,
+        .dtype = TUTTI_FLOAT32,
+        .prescale = 1,
+        .postscale = 1,
+        .run_count = 2,
+        .counts = { 2000, 2500 },
+        .reduce = reduce_grouped };
+    job_make(job);
+}
+
+static void sum_free(struct job *job)
+{
+    for (int member = 0; member < job->play.club->size; member++) {
+        struct reduction *memory = &job->reductions[member];
+
+        for (size_t run = 0; run < job->run_count; run++) {
+            mem_free(memory->inputs[run]);
+            mem_free(memory->outputs[run]);
+        }
+        mem_free(memory->task);
+    }
+}
+
+/* Three of four ranks take `turns` steps each and give up. */
+static void give_up_after(int turns)
+{
+    const struct club all = club_of_all(4);
+    struct fleet fleet;
+    struct job job;
+
+    open_groups(&fleet, "0011");
+    sum_make(&job, &all);
+    for (int turn = 0; turn <= turns; turn++) {
+        for (int member = 0; member < 3; member++) {
+            bool moved = false;
+
+            if (turn == 0) {
+                assert_int_equal(job_start(&fleet, &job, member), TUTTI_OK);
+            } else {
+                assert_int_equal(job_step(&fleet, &job, member, &moved), TUTTI_AGAIN);
+            }
+        }
+    }
+    for (int member = 0; member < 3; member++) {
+        assert_true(op_hier.cancel(fleet.state[member], job_task(&job, member)));
+    }
+    fleet_close(&fleet);
+    sum_free(&job);
+}
+
+static void test_a_batch_is_given_up_in_any_stage(void **state)
+{
+    (void)state;
+    give_up_after(0);
+    give_up_after(1);
+    give_up_after(6);
+}
+
+/* Whoever runs out of memory has begun nothing, or leaves the batch to cancel(). */
+static void test_running_out_of_memory(void **state)
+{
+    const struct club all = club_of_all(4);
+    struct fleet fleet;
+    struct job job;
+    bool failed = true;
+
+    (void)state;
+    for (uint64_t n = 1; failed; n++) {
+        void *opened = NULL;
+
+        open_groups(&fleet, "0011");
+        sum_make(&job, &all);
+        mem_fail_at(n);
+        failed = op_hier.open(&fleet.env[0], &opened) != TUTTI_OK;
+        mem_fail_at(0);
+        if (!failed) {
+            op_hier.close(opened);
+        }
+        mem_fail_at(n);
+        if (job_start(&fleet, &job, 0) == TUTTI_OK) {
+            bool moved = false;
+            const tutti_status status = job_step(&fleet, &job, 0, &moved);
+
+            mem_fail_at(0);
+            assert_true(status == TUTTI_AGAIN || status == TUTTI_ERR_NO_MEMORY);
+            assert_true(op_hier.cancel(fleet.state[0], job_task(&job, 0)));
+        } else {
+            mem_fail_at(0);
+            failed = true;
+        }
+        fleet_close(&fleet);
+        sum_free(&job);
+        assert_true(n < 40);
+    }
+}
+
+/* ---------------------------------------------------------------- what it takes */
+
+/* A batch on a club, changed by a test, is taken by its rank 0. */
+static bool is_taken(
+        const struct fleet *fleet, const struct club *club, const struct op_batch *kind)
+{
+    const struct op_set set = { .id = club->id,
+        .index = club->index,
+        .size = club->size,
+        .world_ranks = club->ranks };
+    struct op_batch batch = *kind;
+
+    batch.set = &set;
+    return op_hier.accepts(fleet->state[0], &batch);
+}
+
+static void test_what_does_not_apply_is_declined(void **state)
+{
+    const struct club all = club_of_all(5);
+    const struct club equal = { .size = 4, .ranks = { 0, 1, 2, 3 } };
+    const struct club one_group = { .size = 2, .ranks = { 0, 1 } };
+    const struct club singles = { .size = 3, .ranks = { 0, 2, 4 } };
+    struct op_batch sum = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_INT32, .run_count = 3, .count = 9
+    };
+    struct fleet fleet;
+
+    (void)state;
+    open_groups(&fleet, "00112");
+    assert_true(is_taken(&fleet, &all, &sum));
+    assert_false(is_taken(&fleet, &one_group, &sum));
+    assert_false(is_taken(&fleet, &singles, &sum));
+    sum.op = TUTTI_AVERAGE; /* its sum needs more bits than an element has */
+    assert_false(is_taken(&fleet, &all, &sum));
+    sum.dtype = TUTTI_FLOAT16;
+    assert_true(is_taken(&fleet, &all, &sum));
+    sum.collective = TUTTI_REDUCESCATTER;
+    assert_false(is_taken(&fleet, &all, &sum)); /* groups of 2, 2 and 1 */
+    assert_true(is_taken(&fleet, &equal, &sum));
+    sum.collective = TUTTI_ALLGATHER;
+    assert_false(is_taken(&fleet, &all, &sum));
+    sum.sizes_known = true;
+    assert_true(is_taken(&fleet, &all, &sum));
+    sum.collective = TUTTI_BROADCAST;
+    assert_false(is_taken(&fleet, &all, &sum));
+    sum.run_count = 1;
+    assert_true(is_taken(&fleet, &all, &sum));
+    grounds[0].size_min = 5;
+    assert_true(is_taken(&fleet, &all, &sum));
+    assert_false(is_taken(&fleet, &equal, &sum));
+    memset(within, 0, sizeof within);
+    within[4] = 1;
+    grounds[0].size_min = 0;
+    grounds[0].within = within;
+    assert_false(is_taken(&fleet, &all, &sum));
+    assert_true(is_taken(&fleet, &equal, &sum));
+    fleet_close(&fleet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest both[] = {
+        cmocka_unit_test(test_blocks_of_a_power_of_two_give_the_bits_of_one_tree),
+        cmocka_unit_test(test_groups_of_any_shape),
+        cmocka_unit_test(test_overlapping_sets),
+        cmocka_unit_test(test_ranks_may_be_left_out),
+        cmocka_unit_test(test_ranks_run_as_threads),
+    };
+    const struct CMUnitTest addressing_everything[] = {
+        cmocka_unit_test(test_a_batch_is_given_up_in_any_stage),
+        cmocka_unit_test(test_running_out_of_memory),
+        cmocka_unit_test(test_what_does_not_apply_is_declined),
+    };
+
+    return cmocka_run_group_tests(both, fleet_addresses_everything, NULL) +
+            cmocka_run_group_tests(
+                    addressing_everything, fleet_addresses_everything, NULL) +
+            cmocka_run_group_tests(both, fleet_is_apart, NULL);
+}
