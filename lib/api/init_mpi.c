@@ -7,6 +7,7 @@
 #include "api/setup.h"
 #include "base/mem.h"
 #include "control/mpi.h"
+#include "ops/hier/hier.h"
 #include "ops/mpi/mpi.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
@@ -15,8 +16,14 @@
 struct mpi_ground {
     struct mpi_job job;
     struct shm_domain *domain; /* the memory shared with this node; NULL: none */
+    bool all_share; /* every node with several ranks shares memory; equal on all ranks */
+    struct hier_ground nodes; /* of sets that span nodes */
+    struct hier_ground caches; /* of sets on one node that span caches */
     int rank;
 };
+
+/* A node's ranks are divided by cache from here on. */
+#define CACHES_SIZE_MIN 9
 
 static void leave(void *user, bool failed)
 {
@@ -52,14 +59,79 @@ static void add_backend(
     spec->backends[spec->backend_count++] = backend;
 }
 
+/* -------------------------------------------------------------------- groups */
+
+static bool divides_nodes(
+        const struct context_spec *spec, const struct mpi_ground *ground)
+{
+    return ground->all_share && spec->nodes.count > 1 &&
+            spec->config.hierarchy != CONFIG_HIERARCHY_FLAT;
+}
+
+/* May differ between nodes: it is about sets that are within one. */
+static bool divides_caches(
+        const struct context_spec *spec, const struct mpi_ground *ground)
+{
+    return ground->domain != NULL && spec->caches.count > spec->nodes.count &&
+            (spec->config.hierarchy == CONFIG_HIERARCHY_AUTO ||
+                    spec->config.hierarchy == CONFIG_HIERARCHY_CACHE);
+}
+
+/* A rank that is alone on its node has no domain, and needs none. */
+static void add_nodes(struct context_spec *spec, struct mpi_ground *ground)
+{
+    const bool is_alone = ground->domain == NULL;
+
+    ground->nodes = (struct hier_ground){ .inner = is_alone ? &op_self : &op_shm,
+        .across = &op_mpi,
+        .inner_native = ground->domain,
+        .across_native = &ground->job.data,
+        .group_of = spec->nodes.node_of,
+        .alloc = is_alone ? NULL : shared_alloc,
+        .give_back = is_alone ? NULL : shared_free,
+        .user = ground };
+    add_backend(spec, &op_hier, &ground->nodes);
+    log_debug(&spec->log,
+            "sets that span nodes: shared memory inside the %d nodes, MPI messages "
+            "between them",
+            spec->nodes.count);
+}
+
+static void add_caches(struct context_spec *spec, struct mpi_ground *ground)
+{
+    const bool always = spec->config.hierarchy == CONFIG_HIERARCHY_CACHE;
+
+    ground->caches = (struct hier_ground){ .inner = &op_shm,
+        .across = &op_shm,
+        .inner_native = ground->domain,
+        .across_native = ground->domain,
+        .group_of = spec->caches.node_of,
+        .within = spec->nodes.node_of,
+        .size_min = always ? 0 : CACHES_SIZE_MIN,
+        .alloc = shared_alloc,
+        .give_back = shared_free,
+        .user = ground };
+    add_backend(spec, &op_hier, &ground->caches);
+    log_debug(&spec->log,
+            "sets of %d ranks or more on one node: shared memory inside the %d groups "
+            "of ranks that share a cache, then between them",
+            always ? 3 : CACHES_SIZE_MIN, spec->caches.count);
+}
+
 static void choose_backends(struct context_spec *spec, struct mpi_ground *ground)
 {
     add_backend(spec, &op_self, NULL);
+    if (divides_caches(spec, ground)) {
+        add_caches(spec, ground);
+    }
     if (ground->domain != NULL) {
         add_backend(spec, &op_shm, ground->domain);
         spec->memory = (struct memory){
             .alloc = shared_alloc, .give_back = shared_free, .user = ground
         };
+    }
+    if (divides_nodes(spec, ground)) {
+        add_nodes(spec, ground);
     }
     if (spec->config.backend == CONFIG_BACKEND_VENDOR) {
         add_backend(spec, &op_mpi_vendor, &ground->job.data);
@@ -96,7 +168,7 @@ static tutti_status start(
         status = setup_agree(spec);
     }
     if (status == TUTTI_OK) {
-        status = neighbours_meet(spec, &ground->domain);
+        status = neighbours_meet(spec, &ground->domain, &ground->all_share);
     }
     if (status != TUTTI_OK) {
         context_spec_fini(spec);

@@ -26,6 +26,7 @@ struct meeting {
     struct shm_card *cards; /* theirs; owned */
     int count; /* of them */
     int me; /* this rank's index among them */
+    bool all; /* no rank of any node has trouble */
     char trouble[ERROR_TEXT_MAX]; /* why this rank cannot share memory; "": it can */
 };
 
@@ -201,6 +202,7 @@ static tutti_status take_outcome(
     if (len == 0) {
         return TUTTI_OK;
     }
+    meeting->all = false;
     (void)snprintf(why, sizeof why, "rank %d says: %.*s", rank,
             (int)size_min(len, ERROR_TEXT_MAX - 1), (const char *)bytes);
     if (nodes->node_of[rank] == nodes->node_of[spec->rank] && meeting->domain != NULL) {
@@ -240,6 +242,7 @@ static tutti_status agree(struct meeting *meeting)
     if (status != TUTTI_OK) {
         return status;
     }
+    meeting->all = true;
     say_trouble(spec, blocks, lengths);
     for (int rank = 0; rank < spec->size && status == TUTTI_OK; rank++) {
         status = take_outcome(meeting, rank, blocks[rank], lengths[rank]);
@@ -268,13 +271,15 @@ static tutti_status meet(struct meeting *meeting)
     return status;
 }
 
-tutti_status neighbours_meet(struct context_spec *spec, struct shm_domain **domain)
+tutti_status neighbours_meet(
+        struct context_spec *spec, struct shm_domain **domain, bool *all)
 {
     struct meeting meeting = { .spec = spec };
     char why[64];
     tutti_status status = TUTTI_OK;
 
     *domain = NULL;
+    *all = false;
     if (spec->nodes.count > 1) {
         (void)snprintf(why, sizeof why, "they are on %d nodes", spec->nodes.count);
         status = refuse(spec, why);
@@ -298,5 +303,6 @@ tutti_status neighbours_meet(struct context_spec *spec, struct shm_domain **doma
         meeting.domain = NULL;
     }
     *domain = meeting.domain;
+    *all = meeting.all;
     return status;
 }

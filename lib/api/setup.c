@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "ops/reduce/reduce.h"
-#include "topo/machine.h"
 
 /* Bounds of automatic batch sizes, and the longest tensor worth copying to fuse it. */
 #define BATCH_MIN ((size_t)256 << 10)
@@ -36,6 +35,7 @@ static tutti_status set_limits(struct context_spec *spec)
     if (status != TUTTI_OK) {
         return status;
     }
+    memcpy(spec->cache_id, machine.cache, sizeof spec->cache_id);
     /* Operands and result of a batch shall stay in the cache next to the core. */
     batch = clamp(machine.l2_bytes / 2, BATCH_MIN, BATCH_MAX);
     spec->limits.batch_bytes =
@@ -95,11 +95,13 @@ tutti_status setup_begin(
 /* ---------------------------------------------------------------- agreement */
 
 /*
- * A rank's record: version, host identity, its limits, and all values that must be equal,
- * as text in the order of the table.
+ * A rank's record: version, host and cache identity, its limits, and all values that must
+ * be equal, as text in the order of the table.
  */
 static void put_facts(struct wire_writer *out, const struct context_spec *spec)
 {
+    const char *cache =
+            spec->config.cache_id[0] != '\0' ? spec->config.cache_id : spec->cache_id;
     char host[HOST_ID_MAX];
     size_t count = 0;
     const struct config_row *rows = config_rows(&count);
@@ -110,6 +112,7 @@ static void put_facts(struct wire_writer *out, const struct context_spec *spec)
     }
     wire_put_str(out, TUTTI_VERSION_STRING, strlen(TUTTI_VERSION_STRING));
     wire_put_str(out, host, strlen(host));
+    wire_put_str(out, cache, size_min(strlen(cache), HOST_ID_MAX - 1));
     wire_put_u64(out, spec->limits.batch_bytes);
     wire_put_u64(out, spec->limits.tensor_bytes);
     wire_put_u64(out, spec->chunk_bytes);
@@ -144,26 +147,42 @@ static tutti_status compare_text(
     return TUTTI_OK;
 }
 
-/* Takes a rank's record in: its host, the smaller limits, and the comparison. */
+/** Where a rank says it is. */
+struct place {
+    char host[HOST_ID_MAX];
+    char cache[HOST_ID_MAX]; /* "": in no single one */
+};
+
+/* Reads the next text of a rank's record. */
+static void take_text(struct wire_reader *in, char *text)
+{
+    size_t len = 0;
+    const char *bytes = wire_get_str(in, HOST_ID_MAX - 1, &len);
+
+    if (wire_ok(in)) {
+        memcpy(text, bytes, len);
+        text[len] = '\0';
+    }
+}
+
+/* Takes a rank's record in: its place, the smaller limits, and the comparison. */
 static tutti_status take_facts(struct context_spec *spec, struct wire_reader first,
-        struct wire_reader in, int rank, char *host)
+        struct wire_reader in, int rank, struct place *place)
 {
     size_t count = 0;
     const struct config_row *rows = config_rows(&count);
     tutti_status status =
             compare_text(&first, &in, rank, "the version of the tutti library");
     size_t len = 0;
-    const char *text;
 
     if (status != TUTTI_OK) {
         return status;
     }
-    (void)wire_get_str(&first, HOST_ID_MAX, &len);
-    text = wire_get_str(&in, HOST_ID_MAX - 1, &len);
-    if (wire_ok(&in)) {
-        memcpy(host, text, len);
-        host[len] = '\0';
+    for (int i = 0; i < 2; i++) {
+        (void)wire_get_str(&first, HOST_ID_MAX, &len);
     }
+    take_text(&in, place->host);
+    take_text(&in, place->cache);
     for (int i = 0; i < 3; i++) {
         (void)wire_get_u64(&first);
     }
@@ -180,15 +199,72 @@ static tutti_status take_facts(struct context_spec *spec, struct wire_reader fir
     return status;
 }
 
+/* ---------------------------------------------------------------- placement */
+
+enum {
+    CACHE_NAME_MAX = HOST_ID_MAX + 16
+};
+
+/*
+ * Names each rank's cache; all ranks of a node get the same name when one of them has told
+ * of none.
+ */
+static void name_caches(const struct nodes *nodes, const struct place *places,
+        bool *is_unknown, char *texts, const char **names)
+{
+    for (int r = 0; r < nodes->size; r++) {
+        is_unknown[nodes->node_of[r]] |= places[r].cache[0] == '\0';
+    }
+    for (int r = 0; r < nodes->size; r++) {
+        char *text = texts + (size_t)r * CACHE_NAME_MAX;
+        const int node = nodes->node_of[r];
+
+        (void)snprintf(text, CACHE_NAME_MAX, "%d %s", node,
+                is_unknown[node] ? "" : places[r].cache);
+        names[r] = text;
+    }
+}
+
+static tutti_status find_caches(
+        struct context_spec *spec, const struct place *places, const char **names)
+{
+    const size_t size = (size_t)spec->control.size;
+    char *texts = mem_calloc(size, CACHE_NAME_MAX);
+    bool *is_unknown = mem_calloc(size, sizeof *is_unknown);
+    tutti_status status;
+
+    if (texts == NULL || is_unknown == NULL) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranks", size);
+    } else {
+        name_caches(&spec->nodes, places, is_unknown, texts, names);
+        status = nodes_init(&spec->caches, names, (int)size);
+    }
+    mem_free(is_unknown);
+    mem_free(texts);
+    return status;
+}
+
+static tutti_status find_places(
+        struct context_spec *spec, const struct place *places, const char **names)
+{
+    tutti_status status;
+
+    for (int r = 0; r < spec->control.size; r++) {
+        names[r] = places[r].host;
+    }
+    status = nodes_init(&spec->nodes, names, spec->control.size);
+    return status == TUTTI_OK ? find_caches(spec, places, names) : status;
+}
+
 static tutti_status take_all(
         struct context_spec *spec, const uint8_t **blocks, const size_t *lengths)
 {
     const size_t size = (size_t)spec->control.size;
-    char *texts = mem_calloc(size, HOST_ID_MAX);
-    const char **hosts = mem_calloc(size, sizeof *hosts);
+    struct place *places = mem_calloc(size, sizeof *places);
+    const char **names = mem_calloc(size, sizeof *names);
     tutti_status status = TUTTI_OK;
 
-    if (texts == NULL || hosts == NULL) {
+    if (places == NULL || names == NULL) {
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranks", size);
     }
     for (size_t r = 0; r < size && status == TUTTI_OK; r++) {
@@ -197,14 +273,13 @@ static tutti_status take_all(
 
         wire_reader_init(&first, blocks[0], lengths[0]);
         wire_reader_init(&in, blocks[r], lengths[r]);
-        hosts[r] = texts + r * HOST_ID_MAX;
-        status = take_facts(spec, first, in, (int)r, texts + r * HOST_ID_MAX);
+        status = take_facts(spec, first, in, (int)r, &places[r]);
     }
     if (status == TUTTI_OK) {
-        status = nodes_init(&spec->nodes, hosts, (int)size);
+        status = find_places(spec, places, names);
     }
-    mem_free(hosts);
-    mem_free(texts);
+    mem_free(names);
+    mem_free(places);
     return status;
 }
 

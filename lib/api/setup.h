@@ -18,7 +18,7 @@ tutti_status setup_begin(
         struct context_spec *spec, const tutti_config *config, int rank);
 
 /**
- * Exchanges facts over spec->control (whose rank and size are set): fills spec->nodes,
+ * Exchanges facts over spec->control (whose rank and size are set): fills spec->nodes and caches,
  * makes the limits equal on all ranks, and compares library versions and the values that
  * must be equal. Collective.
  * @return TUTTI_OK, TUTTI_ERR_CONFIG (names the parameter, two ranks and their values),

@@ -61,6 +61,12 @@ enum config_backend {
     CONFIG_BACKEND_MPI,
     CONFIG_BACKEND_VENDOR
 };
+enum config_hierarchy {
+    CONFIG_HIERARCHY_AUTO,
+    CONFIG_HIERARCHY_FLAT,
+    CONFIG_HIERARCHY_NODE,
+    CONFIG_HIERARCHY_CACHE
+};
 enum config_algorithm {
     CONFIG_ALGORITHM_AUTO,
     CONFIG_ALGORITHM_GATHER,

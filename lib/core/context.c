@@ -55,6 +55,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->config = spec->config;
     t->log = spec->log;
     t->nodes = spec->nodes;
+    t->caches = spec->caches;
     t->control = spec->control;
     t->limits = spec->limits;
     t->memory = spec->memory.alloc != NULL
@@ -68,6 +69,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->tick_limit_ns = shorter > 0 ? (int64_t)(shorter * 0.25e9) : TICK_LIMIT_NS;
     spec->config = (struct config){ 0 };
     spec->nodes = (struct nodes){ 0 };
+    spec->caches = (struct nodes){ 0 };
     spec->control = (struct control){ 0 };
 }
 
@@ -143,6 +145,7 @@ void context_spec_fini(struct context_spec *spec)
         spec->control.ops->close(spec->control.state);
     }
     nodes_fini(&spec->nodes);
+    nodes_fini(&spec->caches);
     config_fini(&spec->config);
     if (spec->release != NULL) {
         spec->release(spec->release_user, false);
@@ -226,6 +229,7 @@ void context_destroy(struct tutti *t)
     output_fini(t);
     map_fini(&t->handles);
     nodes_fini(&t->nodes);
+    nodes_fini(&t->caches);
     config_fini(&t->config);
     cpu_load_fini(&t->load);
     forkmark_fini(&t->forkmark);

@@ -34,6 +34,7 @@
 #include "core/process_set.h"
 #include "core/ready.h"
 #include "core/work.h"
+#include "topo/machine.h"
 #include "topo/nodes.h"
 
 /** Counted by the engine, read by anyone. */
@@ -72,6 +73,7 @@ struct tutti {
     struct config config;
     struct log log;
     struct nodes nodes;
+    struct nodes caches; /* likewise, of the ranks that share a cache            */
     struct control control;
     struct planner_limits limits;
     struct memory memory; /* for outputs and fusion buffers                      */
@@ -136,6 +138,10 @@ struct context_spec {
     struct log log;
     int rank, size;
     struct nodes nodes; /* moved                                              */
+    struct nodes
+            caches; /* moved; groups of ranks of a node that share a cache, or all of
+                            a node; empty where nobody asks                     */
+    char cache_id[MACHINE_CACHE_TEXT_MAX]; /* of this rank's cache; "": none  */
     struct control control; /* moved                                              */
     struct planner_limits limits;
     size_t chunk_bytes;

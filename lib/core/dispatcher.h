@@ -26,7 +26,7 @@ struct dispatcher_backend {
 };
 
 /** Most backends of one context. */
-#define DISPATCHER_BACKENDS_MAX 4
+#define DISPATCHER_BACKENDS_MAX 6
 
 /** Fusion buffers that are kept for the next batches. */
 #define DISPATCHER_BUFFERS_MAX 8

@@ -149,6 +149,33 @@ static size_t largest_l3_bytes(const struct topology *topology)
     }
 }
 
+/* The object of a type that holds all allowed hardware threads, or NULL. */
+static hwloc_obj_t holder_of(const struct topology *topology, hwloc_obj_type_t type)
+{
+    hwloc_obj_t object = hwloc_get_next_obj_by_type(topology->handle, type, NULL);
+
+    while (object != NULL &&
+            !hwloc_bitmap_isincluded(topology->allowed, object->cpuset)) {
+        object = hwloc_get_next_obj_by_type(topology->handle, type, object);
+    }
+    return object;
+}
+
+static void name_cache(const struct topology *topology, char *text, size_t capacity)
+{
+    const bool has_caches =
+            hwloc_get_nbobjs_by_type(topology->handle, HWLOC_OBJ_L3CACHE) > 0;
+    const hwloc_obj_t object =
+            holder_of(topology, has_caches ? HWLOC_OBJ_L3CACHE : HWLOC_OBJ_PACKAGE);
+
+    text[0] = '\0';
+    if (object != NULL) {
+        /* Its first thread: logical indices depend on what a process may see. */
+        (void)snprintf(text, capacity, "%s of thread %d", has_caches ? "L3" : "package",
+                hwloc_bitmap_first(object->complete_cpuset));
+    }
+}
+
 tutti_status machine_read(struct machine *machine)
 {
     struct topology topology = { .allowed = NULL };
@@ -165,6 +192,7 @@ tutti_status machine_read(struct machine *machine)
         .l2_bytes = least_l2_bytes(&topology),
         .l3_bytes = largest_l3_bytes(&topology),
     };
+    name_cache(&topology, machine->cache, sizeof machine->cache);
     topology_close(&topology);
     return TUTTI_OK;
 }

@@ -8,10 +8,17 @@
 
 #include <tutti/tutti.h>
 
+enum {
+    MACHINE_CACHE_TEXT_MAX = 32
+};
+
 struct machine {
     int cores; /* cores (not hyper-threads) this process may use, at least 1 */
     size_t l2_bytes; /* private cache of one core; 1 MiB when unknown */
     size_t l3_bytes; /* largest shared cache within the allowed set; 0: none */
+    /* Text equal for processes bound within one last-level cache of this machine, or
+       within one package where no such cache is known; "": bound to no single one. */
+    char cache[MACHINE_CACHE_TEXT_MAX];
 };
 
 /** Reads the topology. @return TUTTI_OK, TUTTI_ERR_SYSTEM (hwloc failed) */

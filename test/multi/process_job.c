@@ -6,10 +6,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <tutti/mpi.h>
+
+#include "test/suite/reference.h"
 
 enum {
     HANG_SECONDS = 110,
@@ -60,6 +63,25 @@ static void hang(int number)
     _Exit(3);
 }
 
+/* Puts this rank into a group if a variable of the test has some. */
+static void take_group(
+        const struct checks *c, const char *variable, const char *parameter)
+{
+    const char *groups = getenv(variable);
+    char id[2] = "";
+
+    if (groups == NULL) {
+        return;
+    }
+    if (strlen(groups) != (size_t)c->size) {
+        (void)fprintf(stderr, "%s does not fit %d ranks\n", variable, c->size);
+        _Exit(2);
+    }
+    id[0] = groups[c->rank];
+    (void)setenv(parameter, id, 1);
+    (void)reference_set_groups(groups);
+}
+
 void process_job_init(struct job *job, struct checks *c, MPI_Comm *comm)
 {
     *job = (struct job){
@@ -69,6 +91,8 @@ void process_job_init(struct job *job, struct checks *c, MPI_Comm *comm)
     (void)MPI_Comm_size(*comm, &job->size);
     *c = (struct checks){ .job = job, .size = job->size };
     (void)MPI_Comm_rank(*comm, &c->rank);
+    take_group(c, "SUITE_NODES", "TUTTI_HOST_ID");
+    take_group(c, "SUITE_CACHES", "TUTTI_CACHE_ID");
     watched = c;
     (void)signal(SIGALRM, hang);
     (void)alarm(HANG_SECONDS);

@@ -12,6 +12,10 @@
  * Prepares the record and the job of this process; MPI is initialised. Contexts are made
  * over `*comm`, which stays the caller's. A program that takes too long says what each
  * rank does and ends.
+ *
+ * The variables SUITE_NODES and SUITE_CACHES have a character for each rank: ranks of equal
+ * ones say that they share a node, or a cache of it, and results are expected to be
+ * reduced accordingly.
  */
 void process_job_init(struct job *job, struct checks *c, MPI_Comm *comm);
 

@@ -3,10 +3,12 @@
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test/suite/buffer.h"
 #include "test/suite/pattern.h"
+#include "test/suite/reference.h"
 #include "test/suite/suite.h"
 
 /** Which node a rank is on, so that nodes' ranks need not be neighbours. */
@@ -103,24 +105,55 @@ static void traffic(tutti *t, struct checks *c)
     buffer_fini(&expected);
 }
 
-static void on_nodes(struct checks *c, const char *step, node_choice choose)
+static void on_nodes(
+        struct checks *c, const char *step, node_choice choose, const char *hierarchy)
 {
+    char *groups = must_alloc((size_t)c->size + 1, 1);
     char host[32];
     const struct setting settings[] = { { "host_id", host }, { "tree_fanout", "2" },
-        { 0 } };
+        { "backend", "auto" }, { "hierarchy", hierarchy }, { 0 } };
     tutti *t;
 
     checks_step(c, step);
     (void)snprintf(host, sizeof host, "node-%d", choose(c->rank, c->size));
+    for (int r = 0; r < c->size; r++) {
+        groups[r] = (char)('a' + choose(r, c->size));
+    }
+    if (strcmp(hierarchy, "node") == 0) {
+        (void)reference_set_groups(groups);
+    }
     t = job_open(c, settings);
     check_numbering(t, c, choose);
     traffic(t, c);
+    EXPECT_OK(c, tutti_finalize(t));
+    (void)reference_set_groups(NULL);
+    free(groups);
+}
+
+/* Each rank logs it, when there is anything to divide. */
+static void says_how_sets_are_divided(struct checks *c)
+{
+    char text[LOG_TEXT_MAX];
+    char host[32];
+    const struct setting settings[] = { { "host_id", host }, { "log_level", "debug" },
+        { "backend", "auto" }, { "hierarchy", "node" }, { 0 } };
+    tutti *t;
+
+    checks_step(c, "a line in the log");
+    job_meet(c);
+    job_clear_log(c);
+    job_meet(c);
+    (void)snprintf(host, sizeof host, "node-%d", alternating(c->rank, c->size));
+    t = job_open(c, settings);
+    EXPECT(c, job_find_line(c, c->rank, "sets that span nodes", text) == (c->size > 2));
     EXPECT_OK(c, tutti_finalize(t));
 }
 
 void suite_nodes(tutti *t, struct checks *c)
 {
-    static const struct setting deep[] = { { "tree_fanout", "2" }, { 0 } };
+    static const struct setting deep[] = { { "host_id", "one" },
+        { "hierarchy", "flat" }, { "tree_fanout", "2" }, { 0 } };
+    const char *groups = reference_set_groups(NULL);
     tutti *tree;
 
     (void)t;
@@ -130,8 +163,12 @@ void suite_nodes(tutti *t, struct checks *c)
     traffic(tree, c);
     EXPECT_OK(c, tutti_finalize(tree));
     if (c->job->processes) {
-        on_nodes(c, "alternating nodes", alternating);
-        on_nodes(c, "nodes of three, backwards", backwards_thirds);
-        on_nodes(c, "every rank on a node", all_apart);
+        on_nodes(c, "alternating nodes", alternating, "flat");
+        on_nodes(c, "alternating nodes, two levels", alternating, "node");
+        on_nodes(c, "nodes of three, backwards", backwards_thirds, "flat");
+        on_nodes(c, "nodes of three, two levels", backwards_thirds, "node");
+        on_nodes(c, "every rank on a node", all_apart, "node");
+        says_how_sets_are_divided(c);
     }
+    (void)reference_set_groups(groups);
 }

@@ -151,18 +151,23 @@ static void reduce_inputs(const struct operation *o, const struct crew *crew,
             ? (size_t)rows_before_to(o, crew->size, 0, crew->index) * row_bytes(o)
             : 0;
     const void **present = must_alloc((size_t)crew->size, sizeof *present);
-    struct reduction reduction = { .dtype = o->pattern.dtype,
+    int *ranks = must_alloc((size_t)crew->size, sizeof *ranks);
+    struct reduction reduction = { .collective = o->collective,
+        .dtype = o->pattern.dtype,
         .op = o->pattern.op,
         .prescale = o->scales.pre,
         .postscale = o->scales.post,
-        .inputs = present };
+        .inputs = present,
+        .ranks = ranks };
 
     for (int i = 0; i < crew->size; i++) {
         if (crew->absent == NULL || !crew->absent[i]) {
+            ranks[reduction.n] = crew->world[i];
             present[reduction.n++] = (const char *)inputs[i] + offset;
         }
     }
     reference_reduce(&reduction, output, bytes / tutti_dtype_size(o->pattern.dtype));
+    free(ranks);
     free(present);
 }
 

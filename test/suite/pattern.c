@@ -119,7 +119,8 @@ void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
         .prescale = scales.pre,
         .postscale = scales.post,
         .n = n,
-        .inputs = inputs };
+        .inputs = inputs,
+        .ranks = ranks };
 
     for (int i = 0; i < n; i++) {
         char *input = memory + (size_t)i * period * bytes;

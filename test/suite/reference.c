@@ -1,16 +1,33 @@
 /*
  * What an allreduce must give.
  *
+ * With groups (hierarchy in docs/numerics.md) the partial result of each is stored as an
+ * element of the type, and these are reduced like inputs.
+ *
  * Sums, products and quotients of float32 are computed in float64 and rounded: that is the
  * same as float32 arithmetic, because float64 has more than twice its digits.
  */
 #include "test/suite/reference.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "test/suite/buffer.h"
 #include "test/unit/ops/half_reference.h"
+
+/* The group of each world rank; NULL: there are none. Of the whole process. */
+static const char *group_of;
+
+const char *reference_set_groups(const char *groups)
+{
+    const char *before = group_of;
+
+    group_of = groups;
+    return before;
+}
 
 /** A value on its way up the tree: real for floats, bits (two's complement) for others. */
 struct number {
@@ -163,16 +180,108 @@ static struct number reduce_range(
             reduce_range(r, element, first + split, n - split));
 }
 
-void reference_reduce(const struct reduction *r, void *output, size_t count)
+/* One level, whose result is divided by `divisor`. */
+static void reduce_level(
+        const struct reduction *r, int divisor, void *output, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct number number = reduce_range(r, i, 0, r->n);
 
         if (r->op == TUTTI_AVERAGE) {
-            number = divide(r->dtype, number, r->n);
+            number = divide(r->dtype, number, divisor);
         }
         number = scale(r->dtype, number, r->postscale);
         store(r->dtype, number, (char *)output + i * tutti_dtype_size(r->dtype));
+    }
+}
+
+/* Counts the inputs of each group. @return the largest count; *smallest, *groups */
+static int count_groups(const struct reduction *r, int counts[UCHAR_MAX + 1],
+        int *smallest, int *groups)
+{
+    int largest = 0;
+
+    for (int i = 0; i < r->n; i++) {
+        counts[(unsigned char)group_of[r->ranks[i]]]++;
+    }
+    *smallest = r->n;
+    for (int g = 0; g <= UCHAR_MAX; g++) {
+        largest = counts[g] > largest ? counts[g] : largest;
+        if (counts[g] > 0) {
+            *smallest = counts[g] < *smallest ? counts[g] : *smallest;
+            (*groups)++;
+        }
+    }
+    return largest;
+}
+
+static bool has_levels(const struct reduction *r)
+{
+    int counts[UCHAR_MAX + 1] = { 0 };
+    int smallest = 0;
+    int groups = 0;
+    int largest = 0;
+
+    if (group_of == NULL || r->ranks == NULL ||
+            (r->op == TUTTI_AVERAGE && !dtype_is_real(r->dtype))) {
+        return false;
+    }
+    largest = count_groups(r, counts, &smallest, &groups);
+    return groups > 1 && largest > 1 &&
+            (r->collective != TUTTI_REDUCESCATTER || smallest == largest);
+}
+
+/* The inputs of the group of input `first`, in order; false unless that is the lowest. */
+static bool group_inputs(
+        const struct reduction *r, int first, const void **inputs, int *count)
+{
+    *count = 0;
+    for (int i = 0; i < r->n; i++) {
+        if (group_of[r->ranks[i]] == group_of[r->ranks[first]]) {
+            inputs[(*count)++] = r->inputs[i];
+            if (i < first) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void reduce_levels(const struct reduction *r, void *output, size_t count)
+{
+    const size_t bytes = count * tutti_dtype_size(r->dtype);
+    const void **inputs = must_alloc(2 * (size_t)r->n, sizeof *inputs);
+    const void **partials = inputs + r->n;
+    char *memory = must_alloc((size_t)r->n, bytes);
+    struct reduction level = *r;
+    int groups = 0;
+
+    level.inputs = inputs;
+    level.op = r->op == TUTTI_AVERAGE ? TUTTI_SUM : r->op;
+    level.postscale = 1;
+    for (int i = 0; i < r->n; i++) {
+        if (group_inputs(r, i, inputs, &level.n)) {
+            char *partial = memory + (size_t)groups * bytes;
+
+            reduce_level(&level, 1, partial, count);
+            partials[groups++] = partial;
+        }
+    }
+    level = *r;
+    level.inputs = partials;
+    level.n = groups;
+    level.prescale = 1;
+    reduce_level(&level, r->n, output, count);
+    free(memory);
+    free(inputs);
+}
+
+void reference_reduce(const struct reduction *r, void *output, size_t count)
+{
+    if (has_levels(r)) {
+        reduce_levels(r, output, count);
+    } else {
+        reduce_level(r, r->n, output, count);
     }
 }
 

@@ -12,13 +12,23 @@
 
 /** A reduction over n inputs. */
 struct reduction {
+    tutti_collective collective; /* a REDUCESCATTER has levels on equal groups only */
     tutti_dtype dtype;
     tutti_reduce_op op;
     double prescale;
     double postscale;
     int n;
     const void *const *inputs; /* [n] */
+    const int *ranks; /* [n] world rank of each input */
 };
+
+/**
+ * From now on reductions have two levels: over the ranks of each group, and over what the
+ * groups gave. Call it before there are threads.
+ * @param groups  a character for each world rank: its group; borrowed; NULL: one level
+ * @return those before
+ */
+const char *reference_set_groups(const char *groups);
 
 /** Writes count elements; a NaN comes without payload. */
 void reference_reduce(const struct reduction *reduction, void *output, size_t count);

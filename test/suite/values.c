@@ -219,12 +219,14 @@ static void one_special(tutti *t, struct checks *c, const struct pattern *patter
     const size_t count = 4 * 64;
     const size_t bytes = count * tutti_dtype_size(pattern->dtype);
     const void **inputs = must_alloc((size_t)c->size, sizeof *inputs);
+    int *ranks = must_alloc((size_t)c->size, sizeof *ranks);
     char *memory = must_alloc((size_t)c->size + 1, bytes);
     char *expected = memory + (size_t)c->size * bytes;
     struct buffer output;
 
     buffer_init(&output, bytes);
     for (int r = 0; r < c->size; r++) {
+        ranks[r] = r;
         inputs[r] = memory + (size_t)r * bytes;
         pattern_fill(pattern, r, memory + (size_t)r * bytes, count);
         put_specials(pattern->dtype, r, c->size, memory + (size_t)r * bytes, count);
@@ -234,7 +236,8 @@ static void one_special(tutti *t, struct checks *c, const struct pattern *patter
                              .prescale = 1,
                              .postscale = 1,
                              .n = c->size,
-                             .inputs = inputs },
+                             .inputs = inputs,
+                             .ranks = ranks },
             expected, count);
     EXPECT_OK(c,
             tutti_allreduce(t, "specials", inputs[c->rank], output.data, (int64_t)count,
@@ -242,6 +245,7 @@ static void one_special(tutti *t, struct checks *c, const struct pattern *patter
     EXPECT(c, reference_equal(pattern->dtype, output.data, expected, count));
     EXPECT(c, buffer_is_intact(&output));
     buffer_fini(&output);
+    free(ranks);
     free(memory);
     free(inputs);
 }

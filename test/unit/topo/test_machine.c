@@ -55,6 +55,28 @@ static void test_a_shared_level_2_cache_is_divided(void **state)
     assert_machine(8, 1048576, 0);
 }
 
+static void assert_cache(const char *expected)
+{
+    struct machine machine;
+
+    assert_int_equal(machine_read(&machine), TUTTI_OK);
+    assert_string_equal(machine.cache, expected);
+}
+
+/* Nothing is bound on a machine that is only pretended: one cache, or none. */
+static void test_a_process_is_in_the_one_cache_that_holds_its_cores(void **state)
+{
+    (void)state;
+    pretend("package:1 l3:1(size=33554432) core:4 pu:2");
+    assert_cache("L3 of thread 0");
+    pretend("package:2 l3:1(size=33554432) core:4 pu:2");
+    assert_cache("");
+    pretend("package:1 l2:4(size=2097152) core:1 pu:2");
+    assert_cache("package of thread 0");
+    pretend("package:2 l2:4(size=2097152) core:1 pu:2");
+    assert_cache("");
+}
+
 static void test_unknown_caches_have_defaults(void **state)
 {
     (void)state;
@@ -235,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_machine_with_caches),
         TEST(test_a_shared_level_2_cache_is_divided),
+        TEST(test_a_process_is_in_the_one_cache_that_holds_its_cores),
         TEST(test_unknown_caches_have_defaults),
         TEST(test_threads_count_where_there_are_no_cores),
         TEST(test_this_machine_can_be_read),
