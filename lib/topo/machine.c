@@ -165,7 +165,7 @@ static void name_cache(const struct topology *topology, char *text, size_t capac
 {
     const bool has_caches =
             hwloc_get_nbobjs_by_type(topology->handle, HWLOC_OBJ_L3CACHE) > 0;
-    const hwloc_obj_t object =
+    hwloc_obj_t object =
             holder_of(topology, has_caches ? HWLOC_OBJ_L3CACHE : HWLOC_OBJ_PACKAGE);
 
     text[0] = '\0';

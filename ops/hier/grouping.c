@@ -42,9 +42,9 @@ void grouping_make(struct grouping *grouping, const struct op_set *set,
 {
     const int size = set->size;
 
-    *grouping = (struct grouping){
-        .members = memory, .number = memory + size, .first = memory + 2 * size
-    };
+    *grouping = (struct grouping){ .members = memory };
+    grouping->number = grouping->members + size;
+    grouping->first = grouping->number + size;
     grouping->first[0] = 0;
     number_groups(grouping, set, group_of, scratch);
     add_up(grouping, size);

@@ -159,7 +159,19 @@ static void reduce_slices(struct hier_task *task)
     leg->batch.count = batch->count;
 }
 
-/** Each run gives, for each group, each lane the part for the member of that lane. */
+/** A run that gives each lane the part for its member of a group. */
+static struct op_run parts_run(
+        const struct hier_task *task, size_t run, int group, struct op_part *sends)
+{
+    for (int m = 0; m < task->inner.set.size; m++) {
+        sends[m] = *part_of(task, run, group, m);
+    }
+    return (struct op_run){ .input = task->batch->runs[run].input,
+        .count = task->batch->runs[run].count,
+        .sends = sends };
+}
+
+/** All runs for the members of the first group, then for those of the next ... */
 static void reduce_parts(struct hier_task *task)
 {
     const struct op_batch *batch = task->batch;
@@ -171,15 +183,11 @@ static void reduce_parts(struct hier_task *task)
     lead_partial(task);
     for (int group = 0; group < task->groups.count; group++) {
         for (size_t run = 0; run < batch->run_count; run++) {
-            for (int m = 0; m < leg->set.size; m++) {
-                sends[m] = *part_of(task, run, group, m);
-            }
-            *made++ = (struct op_run){ .input = batch->runs[run].input,
-                .output = output,
-                .count = batch->runs[run].count,
-                .sends = sends };
+            *made = parts_run(task, run, group, sends);
+            made->output = output;
             output += sends[task->groups.local].bytes;
             sends += leg->set.size;
+            made++;
         }
     }
     leg->batch.run_count = batch->run_count * (size_t)task->groups.count;
