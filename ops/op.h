@@ -85,7 +85,8 @@ struct op_batch {
     tutti_collective collective; /* any but BARRIER                                  */
     tutti_dtype dtype; /* TUTTI_UINT8 for all that does not reduce           */
     tutti_reduce_op op; /* of reductions                                      */
-    int divisor; /* of AVERAGE, at least 1: the ranks of the whole set    */
+    int divisor; /* of AVERAGE, at least 1: the ranks of the batch, or of the
+                    one that it is a part of                              */
     double prescale; /* of reductions                                      */
     double postscale; /* of reductions                                      */
     int root; /* BROADCAST, REDUCE, GATHER, SCATTER: rank in the set */

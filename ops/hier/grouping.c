@@ -42,7 +42,8 @@ void grouping_make(struct grouping *grouping, const struct op_set *set,
 {
     const int size = set->size;
 
-    *grouping = (struct grouping){ .members = memory };
+    *grouping = (struct grouping){ .count = 0 };
+    grouping->members = memory;
     grouping->number = grouping->members + size;
     grouping->first = grouping->number + size;
     grouping->first[0] = 0;

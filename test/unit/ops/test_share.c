@@ -83,9 +83,11 @@ static void bench_fini(struct bench *bench)
 /* Reduces n operands in two ways; false when a byte differs, or is touched beyond. */
 static bool is_right(struct bench *bench, int n, size_t count)
 {
-    const struct reduce_spec spec = {
-        .dtype = TUTTI_FLOAT64, .op = TUTTI_AVERAGE, .prescale = 1, .postscale = 1
-    };
+    const struct reduce_spec spec = { .dtype = TUTTI_FLOAT64,
+        .op = TUTTI_AVERAGE,
+        .divisor = n,
+        .prescale = 1,
+        .postscale = 1 };
     const struct reduce_job job = { .spec = &spec,
         .inputs = bench->inputs,
         .n = n,
