@@ -7,6 +7,7 @@
  *
  * Most tests run twice: with ranks that address all of each other's memory, and apart.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -21,6 +22,86 @@ static int group_of[FLEET_RANKS_MAX];
 static int within[FLEET_RANKS_MAX];
 static struct hier_ground grounds[FLEET_RANKS_MAX];
 static const int rank_numbers[FLEET_RANKS_MAX] = { 0, 1, 2, 3, 4, 5, 6 };
+
+/*
+ * Shared memory under observation: `running` are the batches that were started and neither
+ * finished nor cancelled, and none across moves what its group could move inside.
+ */
+static struct op_backend inside, across;
+static _Atomic int running;
+
+static tutti_status observed_start(
+        void *state, void *task, const struct op_batch *batch)
+{
+    const tutti_status status = op_shm.start(state, task, batch);
+
+    if (status == TUTTI_OK) {
+        (void)atomic_fetch_add(&running, 1);
+    }
+    return status;
+}
+
+/* Parts between members of a group, this rank included, are empty. */
+static void assert_moves_nothing_inside(const struct op_batch *batch)
+{
+    const int *ranks = batch->set->world_ranks;
+
+    for (size_t run = 0; run < batch->run_count; run++) {
+        for (int m = 0; m < batch->set->size; m++) {
+            if (group_of[ranks[m]] == group_of[ranks[batch->set->rank]]) {
+                assert_int_equal(batch->runs[run].sends[m].bytes, 0);
+                assert_int_equal(batch->runs[run].recvs[m].bytes, 0);
+            }
+        }
+    }
+}
+
+static tutti_status observed_start_across(
+        void *state, void *task, const struct op_batch *batch)
+{
+    if (op_is_exchange(batch->collective)) {
+        assert_moves_nothing_inside(batch);
+    } else {
+        for (int m = 0; m < batch->set->size; m++) {
+            for (int other = 0; other < m; other++) {
+                assert_int_not_equal(group_of[batch->set->world_ranks[m]],
+                        group_of[batch->set->world_ranks[other]]);
+            }
+        }
+    }
+    return observed_start(state, task, batch);
+}
+
+static tutti_status observed_step(void *state, void *task, bool *moved)
+{
+    const tutti_status status = op_shm.step(state, task, moved);
+
+    if (status == TUTTI_OK) {
+        (void)atomic_fetch_sub(&running, 1);
+    }
+    return status;
+}
+
+static bool observed_cancel(void *state, void *task)
+{
+    const bool done = op_shm.cancel(state, task);
+
+    if (done) {
+        (void)atomic_fetch_sub(&running, 1);
+    }
+    return done;
+}
+
+static void observe(void)
+{
+    inside = op_shm;
+    inside.start = observed_start;
+    inside.step = observed_step;
+    inside.cancel = observed_cancel;
+    across = inside;
+    across.start = observed_start_across;
+    atomic_store(&running, 0);
+}
 
 static void *group_alloc(void *user, size_t bytes)
 {
@@ -40,8 +121,8 @@ static void *ground_of(struct fleet *fleet, int rank)
 {
     struct hier_ground *ground = &grounds[rank];
 
-    *ground = (struct hier_ground){ .inner = &op_shm,
-        .across = &op_shm,
+    *ground = (struct hier_ground){ .inner = &inside,
+        .across = &across,
         .inner_native = fleet->domain,
         .across_native = fleet->domain,
         .group_of = group_of };
@@ -61,7 +142,14 @@ static void open_groups(struct fleet *fleet, const char *digits)
     for (int rank = 0; rank < size; rank++) {
         group_of[rank] = digits[rank] - '0';
     }
+    observe();
     fleet_open_on(fleet, size, &op_hier, ground_of);
+}
+
+static void close_groups(struct fleet *fleet)
+{
+    assert_int_equal(atomic_load(&running), 0);
+    fleet_close(fleet);
 }
 
 /* -------------------------------------------------------------- what is right */
@@ -196,7 +284,7 @@ static void run_groups(const char *digits, uint64_t seed, bool is_flat)
     open_groups(&fleet, digits);
     program = program_random(&all, 1, JOBS_MAX, seed, is_flat);
     run_scheduled(&fleet, &program, seed);
-    fleet_close(&fleet);
+    close_groups(&fleet);
 }
 
 static void test_blocks_of_a_power_of_two_give_the_bits_of_one_tree(void **state)
@@ -236,11 +324,11 @@ static void test_overlapping_sets(void **state)
         open_groups(&fleet, "012021");
         program = program_random(clubs, 2, JOBS_MAX, seed, false);
         run_scheduled(&fleet, &program, seed);
-        fleet_close(&fleet);
+        close_groups(&fleet);
         open_groups(&fleet, "000111");
         program = program_random(clubs, 3, JOBS_MAX, seed, false);
         run_scheduled(&fleet, &program, seed);
-        fleet_close(&fleet);
+        close_groups(&fleet);
     }
 }
 
@@ -268,7 +356,7 @@ static void test_ranks_may_be_left_out(void **state)
             job_make(&jobs[i]);
         }
         run_scheduled(&fleet, &program, seed);
-        fleet_close(&fleet);
+        close_groups(&fleet);
     }
 }
 
@@ -287,7 +375,7 @@ static void test_ranks_run_as_threads(void **state)
     program = program_random(clubs, 3, JOBS_MAX, 77, false);
     fleet_run_threads(&fleet, &program);
     program_end(&program);
-    fleet_close(&fleet);
+    close_groups(&fleet);
 }
 
 /* ------------------------------------------------------------ giving up, memory */
@@ -343,7 +431,7 @@ static void give_up_after(int turns)
     for (int member = 0; member < 3; member++) {
         assert_true(op_hier.cancel(fleet.state[member], job_task(&job, member)));
     }
-    fleet_close(&fleet);
+    close_groups(&fleet);
     sum_free(&job);
 }
 
@@ -387,7 +475,7 @@ static void test_running_out_of_memory(void **state)
             mem_fail_at(0);
             failed = true;
         }
-        fleet_close(&fleet);
+        close_groups(&fleet);
         sum_free(&job);
         assert_true(n < 40);
     }
@@ -449,7 +537,7 @@ static void test_what_does_not_apply_is_declined(void **state)
     grounds[0].within = within;
     assert_false(is_taken(&fleet, &all, &sum));
     assert_true(is_taken(&fleet, &equal, &sum));
-    fleet_close(&fleet);
+    close_groups(&fleet);
 }
 
 int main(void)
