@@ -1,7 +1,7 @@
 /*
  * backend=shm where there is no shared memory between all ranks: the same error on all of
  * them, which says why and what to do; with backend=auto the job runs, over MPI, and says
- * so once.
+ * so once. If that is so on one node of several, no set is reduced in two levels.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +67,43 @@ static void without_room(struct checks *c)
     EXPECT_OK(c, tutti_finalize(t));
 }
 
+/*
+ * One of two nodes cannot share memory: then no rank reduces in two levels, also those of
+ * the other node, which share it among themselves.
+ */
+static void on_one_of_two_nodes(struct checks *c)
+{
+    const struct setting settings[] = { { "host_id", c->rank < 2 ? "a" : "b" },
+        { "log_level", "debug" }, { NULL, NULL } };
+    const bool is_last = c->rank == c->size - 1;
+    float values[2000];
+    char line[LOG_TEXT_MAX];
+    tutti *t = NULL;
+
+    checks_step(c, "on one of two nodes");
+    for (int i = 0; i < 2000; i++) {
+        values[i] = (float)(c->rank + i);
+    }
+    job_clear_log(c);
+    job_meet(c);
+    if (is_last) {
+        set_free_descriptors(2);
+    }
+    EXPECT_OK(c, job_try_open(c, settings, &t));
+    if (is_last) {
+        set_free_descriptors(-1);
+    }
+    EXPECT_OK(c,
+            tutti_allreduce(
+                    t, "sums", values, values, 2000, TUTTI_FLOAT32, TUTTI_SUM, NULL));
+    for (int i = 0; i < 2000; i++) {
+        EXPECT(c, values[i] == (float)(c->size * (c->size - 1) / 2 + c->size * i));
+    }
+    EXPECT(c, !job_find_line(c, c->rank, "sets that span nodes", line));
+    EXPECT(c, job_find_line(c, c->rank, "cannot share memory", line) == (c->rank == 2));
+    EXPECT_OK(c, tutti_finalize(t));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm world = MPI_COMM_WORLD;
@@ -81,6 +118,9 @@ int main(int argc, char **argv)
     process_job_init(&job, &checks, &world);
     on_two_nodes(&checks);
     without_room(&checks);
+    if (checks.size > 3) {
+        on_one_of_two_nodes(&checks);
+    }
     status = process_job_end(&job, &checks);
     (void)MPI_Finalize();
     return status;
