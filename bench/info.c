@@ -41,8 +41,8 @@ static const struct parameter parameters[] = {
 
 static void print_library(void)
 {
-    static const char *const features[] = { "mpi", "openmpi", "mpich", "shm", "hwloc",
-        "avx512", "avx2", "neon" };
+    static const char *const features[] = { "mpi", "openmpi", "mpich", "shm", "hier",
+        "hwloc", "avx512", "avx2", "neon" };
 
     (void)printf("tutti %s, features:", tutti_version());
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {

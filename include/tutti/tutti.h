@@ -64,8 +64,9 @@ const char *tutti_version(void);
 
 /**
  * True when the loaded library has a feature: "mpi", "openmpi", "mpich", "hwloc", "shm"
- * (shared memory between the processes of a node); or when it can reduce with vector
- * instructions of this processor: "avx512", "avx2", "neon".
+ * (shared memory between the processes of a node), "hier" (it is used in sets that span
+ * nodes, too); or when it can reduce with vector instructions of this processor: "avx512",
+ * "avx2", "neon".
  */
 bool tutti_has_feature(const char *feature);
 

@@ -58,7 +58,7 @@ static bool has_vectors(const char *name)
 bool tutti_has_feature(const char *feature)
 {
     static const char *const features[] = { "hwloc", TUTTI_HAVE_MPI ? "mpi" : "",
-        TUTTI_HAVE_MPI ? "shm" : "", TUTTI_MPI_NAME };
+        TUTTI_HAVE_MPI ? "shm" : "", TUTTI_HAVE_MPI ? "hier" : "", TUTTI_MPI_NAME };
 
     for (size_t i = 0; feature != NULL && i < sizeof features / sizeof *features; i++) {
         if (feature[0] != '\0' && strcmp(feature, features[i]) == 0) {
