@@ -91,6 +91,8 @@ static void reduce_run(struct shm_state *shm, const struct op_batch *batch,
         shm->inputs[member] =
                 shm_address(rank, shm_slot_of(rank, batch)->operands + first);
     }
+    /* The own copy may be handed back just now. */
+    shm->inputs[batch->set->rank] = run->input;
     reduce_tree(&spec, shm->inputs, batch->set->size, &output, 1, run->count);
     if (batch->set->size == 2) {
         const int other = 1 - batch->set->rank;
