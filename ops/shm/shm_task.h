@@ -115,10 +115,11 @@ static inline char *shm_member_place(const struct shm_state *shm,
 static inline void shm_hand_back(char *scratch, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += SHM_CACHE_LINE) {
-        /* Atomic only to be kept: the marks of the rounds order it. */
-        const char same = __atomic_load_n(&scratch[at], __ATOMIC_RELAXED);
+        char *byte = scratch + at;
 
-        __atomic_store_n(&scratch[at], same, __ATOMIC_RELAXED);
+        /* Atomic only to be kept: the marks of the rounds order it. */
+        __atomic_store_n(
+                byte, __atomic_load_n(byte, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     }
 }
 
