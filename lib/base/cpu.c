@@ -9,6 +9,10 @@
  * is not bound competes with the whole machine, whose runnable threads are the fourth
  * field of /proc/loadavg. The one costs microseconds for each thread, the other less
  * than one, hence the interval between samples.
+ *
+ * A thread that spins on a core of its own needs no samples at all: it notices when that
+ * core is taken away. So "free" holds until it is doubted, and only "not free", which
+ * nothing but a look can end, is looked at again and again.
  */
 #include "base/cpu.h"
 
@@ -27,6 +31,7 @@
 
 enum {
     SAMPLE_INTERVAL_NS = 500000,
+    SURE_NS = 100000000,
     SAMPLE_COST_SHARE = 32, /* a sample takes at most this part of the time */
     FILE_TEXT_MAX = 4096,
     AFFINITY_BYTES_MAX = 1 << 17
@@ -250,6 +255,7 @@ void cpu_load_fini(struct cpu_load *load)
 int cpu_load_idle(struct cpu_load *load, int64_t now_ns)
 {
     int64_t start_ns, cost_ns;
+    const bool was_free = load->sampled_ns != 0 && load->idle >= 0;
     long runnable;
 
     if (load->sampled_ns != 0 && now_ns - load->sampled_ns < load->interval_ns) {
@@ -264,6 +270,9 @@ int cpu_load_idle(struct cpu_load *load, int64_t now_ns)
             ? load->allowed - (int)runnable
             : -1;
     load->sampled_ns = now_ns;
+    load->confirmed = was_free && load->idle >= 0;
+    load->doubted = false;
+    load->samples++;
     /* A process of many threads takes long to look at. */
     cost_ns = clock_ns() - start_ns;
     load->interval_ns = SAMPLE_INTERVAL_NS;
@@ -275,5 +284,19 @@ int cpu_load_idle(struct cpu_load *load, int64_t now_ns)
 
 bool cpu_load_has_free(struct cpu_load *load, int64_t now_ns)
 {
+    if (load->sampled_ns != 0 && load->idle >= 0 && !load->doubted) {
+        return true;
+    }
     return cpu_load_idle(load, now_ns) >= 0;
+}
+
+bool cpu_load_is_sure(const struct cpu_load *load, int64_t now_ns)
+{
+    return load->confirmed && !load->doubted && now_ns - load->sampled_ns < SURE_NS;
+}
+
+void cpu_load_doubt(struct cpu_load *load)
+{
+    load->doubts += load->doubted ? 0 : 1;
+    load->doubted = true;
 }

@@ -15,7 +15,7 @@ long cpu_max_parse(const char *text);
 /** True when the affinity mask is smaller than the set of online cores. */
 bool cpu_is_bound(void);
 
-/** Remembers a sample of the load, so that asking often is cheap. */
+/** Remembers a sample of the load, so that asking often is cheap. Of one thread. */
 struct cpu_load {
     int allowed; /* cpu_allowed_count() at init */
     bool bound; /* cpu_is_bound() at init */
@@ -23,6 +23,9 @@ struct cpu_load {
     int64_t sampled_ns; /* time of the last sample; 0: none */
     int64_t interval_ns; /* until the next sample: 500 us, or more when it is dear */
     int idle; /* its result */
+    bool confirmed; /* and that of the sample before it: a core is free */
+    bool doubted; /* something since then speaks against a free core */
+    uint64_t samples, doubts; /* how many so far */
 };
 
 void cpu_load_init(struct cpu_load *load);
@@ -37,9 +40,24 @@ int cpu_load_idle(struct cpu_load *load, int64_t now_ns);
 
 /**
  * True when the calling thread may spin without taking a core from a runnable thread:
- * cpu_load_idle() is not below 0.
+ * cpu_load_idle() was not below 0. That is believed without another look until it is
+ * doubted, so a thread that keeps its core makes no system call here.
  */
 bool cpu_load_has_free(struct cpu_load *load, int64_t now_ns);
+
+/**
+ * True when two samples in a row found a core free, the last one less than 100 ms ago, and
+ * there is no doubt: the caller may spin even where it would otherwise yield. Samples
+ * nothing.
+ */
+bool cpu_load_is_sure(const struct cpu_load *load, int64_t now_ns);
+
+/**
+ * Says that others may want the core: the caller lost it for a while, or waits in vain, or
+ * slept and knows nothing of the meantime. Costs nothing by itself; the next
+ * cpu_load_has_free() looks, if it is time.
+ */
+void cpu_load_doubt(struct cpu_load *load);
 
 /** One pause of a spin loop. */
 static inline void cpu_relax(void)

@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "core/context.h"
 #include "core/crew.h"
 #include "core/engine.h"
@@ -28,11 +29,19 @@
 #define YIELD_NS 200000
 /* Pauses of the processor per look at the clock while spinning. */
 #define SPIN_PAUSES 16
+/*
+ * A spinning thread whose looks at the clock are so far apart has lost its core, and more
+ * than for the moment that a daemon takes. Between them lies a turn that moves nothing.
+ */
+#define LOST_CORE_NS 100000
+/* After a nap, what is known of the load is believed to be true if it is not older. */
+#define NEWS_NS 10000000
 
 /* How long a driver has found nothing to do, and what it knows meanwhile. */
 struct idleness {
     struct cpu_load *load; /* of this thread                                       */
     int64_t since_ns; /* 0: it just did something                             */
+    int64_t looked_ns; /* last look at the clock of a spin; 0: none             */
     int64_t tick_ns; /* when the engine wants to look for stalls             */
 };
 
@@ -45,6 +54,7 @@ static void turn(struct tutti *t, struct idleness *idle)
     idle->tick_ns = t->next_tick_ns;
     if (moved) {
         idle->since_ns = 0;
+        idle->looked_ns = 0;
     } else if (idle->since_ns == 0) {
         idle->since_ns = clock_ns();
     }
@@ -101,6 +111,44 @@ static int64_t nap_length(int64_t waited_ns)
     return nap < NAP_MAX_NS ? nap : NAP_MAX_NS;
 }
 
+static void spin(struct idleness *idle, int64_t now)
+{
+    if (idle->looked_ns != 0 && now - idle->looked_ns > LOST_CORE_NS) {
+        cpu_load_doubt(idle->load);
+    }
+    idle->looked_ns = now;
+    for (int i = 0; i < SPIN_PAUSES; i++) {
+        cpu_relax();
+    }
+}
+
+/*
+ * Before a sleep. One that is needed may be so because those who are waited for have no
+ * core, and it makes a system call anyway: look again after it.
+ */
+static void forget(struct idleness *idle, int64_t now)
+{
+    idle->looked_ns = 0;
+    if (now - idle->load->sampled_ns >= NEWS_NS) {
+        cpu_load_doubt(idle->load);
+    }
+}
+
+/*
+ * True when the thread may go on spinning. Waiting longer than spin_us casts doubt on a
+ * free core, unless that is sure: those who are waited for may lack just this one.
+ */
+static bool may_spin(struct idleness *idle, int64_t now, int64_t spin_ns)
+{
+    const bool is_late = now - idle->since_ns >= spin_ns;
+
+    if (is_late && !cpu_load_is_sure(idle->load, now)) {
+        cpu_load_doubt(idle->load);
+    }
+    return spin_ns > 0 && cpu_load_has_free(idle->load, now) &&
+            (!is_late || cpu_load_is_sure(idle->load, now));
+}
+
 /*
  * One step of doing nothing, up to the deadline. `seen` is the state of the bell before
  * the turn that found nothing to do, so a ring since then ends the sleep at once.
@@ -116,14 +164,13 @@ static void be_idle(
     if (idle->since_ns == 0) {
         return;
     }
-    if (waited < spin_ns && cpu_load_has_free(idle->load, now)) {
-        for (int i = 0; i < SPIN_PAUSES; i++) {
-            cpu_relax();
-        }
-        return;
-    }
     if (waited < spin_ns + YIELD_NS) {
-        (void)sched_yield();
+        if (may_spin(idle, now, spin_ns)) {
+            spin(idle, now);
+        } else {
+            idle->looked_ns = 0;
+            (void)sched_yield();
+        }
         return;
     }
     sleep = until == INT64_MAX ? INT64_MAX : until - now;
@@ -135,6 +182,7 @@ static void be_idle(
         sleep = idle->tick_ns - now;
     }
     if (sleep > 0) {
+        forget(idle, now);
         doorbell_sleep(t->bell, seen, sleep);
     }
 }
@@ -279,6 +327,27 @@ tutti_status driver_may_wait(struct tutti *t)
 
 /* ------------------------------------------------------ background thread */
 
+/* So many wake-ups in a row that moved nothing tell that waiters come by themselves. */
+#define VAIN_MANY 16
+
+struct background {
+    struct cpu_load load; /* of this thread                                       */
+    uint32_t vain; /* wake-ups since it last moved something               */
+    uint32_t rested; /* state of `park_bell` when it last napped instead     */
+};
+
+/* Acquire: pairs with the store in driver_stop_background(). */
+static bool is_stopping(struct tutti *t)
+{
+    return atomic_load_explicit(&t->stopping, memory_order_acquire) != 0;
+}
+
+/* Ended by driver_stop_background(). */
+static void background_nap(struct tutti *t, int64_t nap_ns)
+{
+    futex_wait(&t->stopping, 0, nap_ns);
+}
+
 static int64_t busy_nap(const struct tutti *t)
 {
     return t->nodes.count > 1 ? NAP_BUSY_NS : NAP_BUSY_NODE_NS;
@@ -300,14 +369,17 @@ static void background_idle(struct tutti *t, struct idleness *idle, uint32_t see
         return;
     }
     if (!cpu_load_has_free(idle->load, now)) {
-        clock_sleep_ns(busy_nap(t));
+        background_nap(t, busy_nap(t));
         return;
     }
     if (now - idle->since_ns < (int64_t)t->config.spin_us * 1000) {
         be_idle(t, idle, seen, INT64_MAX);
         return;
     }
-    clock_sleep_ns(nap_length(now - idle->since_ns));
+    /* The application may begin to compute at any time, and short naps would disturb it. */
+    idle->looked_ns = 0;
+    cpu_load_doubt(idle->load);
+    background_nap(t, nap_length(now - idle->since_ns));
 }
 
 static bool background_is_needed(struct tutti *t)
@@ -315,17 +387,27 @@ static bool background_is_needed(struct tutti *t)
     return atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0 && has_work(t);
 }
 
-/* Drives while it is needed; returns when it is not, or another thread drives. */
-static void background_drive(struct tutti *t, struct cpu_load *load)
+/*
+ * Lets the application submit some more first when it computes on this core. Then it is
+ * better not to be woken for every step, either.
+ */
+static void background_start(struct tutti *t, struct background *background)
 {
-    struct idleness idle = { .load = load };
-
-    if (!cpu_load_has_free(load, clock_ns())) {
-        /* The application computes on this core: let it submit some more first. */
-        clock_sleep_ns(busy_nap(t));
+    cpu_load_doubt(&background->load); /* it has slept until now */
+    if (!cpu_load_has_free(&background->load, clock_ns())) {
+        background_nap(t, busy_nap(t));
+        background->vain = VAIN_MANY;
     }
-    while (background_is_needed(t) &&
-            atomic_load_explicit(&t->stopping, memory_order_relaxed) == 0) {
+}
+
+/* Drives while it is needed; returns when it is not, or another thread drives. */
+static void background_drive(struct tutti *t, struct background *background)
+{
+    struct idleness idle = { .load = &background->load };
+
+    background->vain++;
+    background_start(t, background);
+    while (background_is_needed(t) && !is_stopping(t)) {
         const uint32_t seen = doorbell_listen(t->bell);
 
         if (!try_drive(t)) {
@@ -335,6 +417,9 @@ static void background_drive(struct tutti *t, struct cpu_load *load)
         }
         turn(t, &idle);
         stop_driving(t);
+        if (idle.since_ns == 0) {
+            background->vain = 0;
+        }
         if (atomic_load_explicit(&t->waiters, memory_order_seq_cst) > 0) {
             /* A waiter that found the engine taken sleeps: its turn. */
             doorbell_ring(&t->done_bell);
@@ -344,27 +429,38 @@ static void background_drive(struct tutti *t, struct cpu_load *load)
     }
 }
 
-static bool is_stopping(struct tutti *t)
+/*
+ * Nothing to drive. An application that always waits right after it has submitted does not
+ * need this thread, and waking it costs both of them system calls: it then comes by itself
+ * from time to time, and sleeps until it is rung only when nothing was submitted meanwhile.
+ */
+static void background_rest(
+        struct tutti *t, struct background *background, uint32_t seen)
 {
-    return atomic_load_explicit(&t->stopping, memory_order_acquire) != 0;
+    if (background->vain >= VAIN_MANY && seen != background->rested) {
+        background->rested = seen;
+        background_nap(t, busy_nap(t));
+    } else {
+        doorbell_sleep(&t->park_bell, seen, INT64_MAX);
+    }
 }
 
 static void *background_main(void *arg)
 {
     struct tutti *t = arg;
-    struct cpu_load load;
+    struct background background = { .vain = 0 };
 
-    cpu_load_init(&load);
+    cpu_load_init(&background.load);
     while (!is_stopping(t)) {
         const uint32_t seen = doorbell_listen(&t->park_bell);
 
         if (background_is_needed(t)) {
-            background_drive(t, &load);
+            background_drive(t, &background);
         } else if (!is_stopping(t)) {
-            doorbell_sleep(&t->park_bell, seen, INT64_MAX);
+            background_rest(t, &background, seen);
         }
     }
-    cpu_load_fini(&load);
+    cpu_load_fini(&background.load);
     return NULL;
 }
 
@@ -394,6 +490,7 @@ void driver_stop_background(struct tutti *t)
         return;
     }
     atomic_store_explicit(&t->stopping, 1, memory_order_release);
+    futex_wake(&t->stopping, 1);
     doorbell_ring(&t->park_bell);
     doorbell_ring(t->bell);
     (void)pthread_join(t->background, NULL);

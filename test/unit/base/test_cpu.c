@@ -133,6 +133,111 @@ static void test_an_unbound_process_asks_the_machine(void **state)
     cpu_load_fini(&load);
 }
 
+/* On a machine of so many cores one is always free; of none, never. */
+static void pretend_cores(struct cpu_load *load, int cores)
+{
+    load->bound = false;
+    load->allowed = cores;
+}
+
+static void test_a_free_core_is_believed_until_it_is_doubted(void **state)
+{
+    struct cpu_load load;
+    int64_t now = 1;
+
+    (void)state;
+    cpu_load_init(&load);
+    pretend_cores(&load, 1000000);
+    assert_true(cpu_load_has_free(&load, now));
+    assert_int_equal(load.samples, 1);
+    now += 3600 * INT64_C(1000000000);
+    pretend_cores(&load, 0);
+    assert_true(cpu_load_has_free(&load, now));
+    assert_int_equal(load.samples, 1);
+
+    cpu_load_doubt(&load);
+    assert_false(cpu_load_has_free(&load, now));
+    assert_int_equal(load.samples, 2);
+    cpu_load_fini(&load);
+}
+
+static void test_doubt_waits_for_the_interval(void **state)
+{
+    struct cpu_load load;
+
+    (void)state;
+    cpu_load_init(&load);
+    pretend_cores(&load, 1000000);
+    assert_true(cpu_load_has_free(&load, 1));
+    pretend_cores(&load, 0);
+    cpu_load_doubt(&load);
+    cpu_load_doubt(&load);
+    assert_true(cpu_load_has_free(&load, load.interval_ns));
+    assert_int_equal(load.samples, 1);
+    /* It is one and the same doubt until somebody has looked. */
+    assert_int_equal(load.doubts, 1);
+    assert_false(cpu_load_has_free(&load, load.interval_ns + 1));
+    assert_int_equal(load.samples, 2);
+    cpu_load_fini(&load);
+}
+
+static void test_a_core_that_is_not_free_is_looked_for_again(void **state)
+{
+    struct cpu_load load;
+    int64_t now = 1;
+
+    (void)state;
+    cpu_load_init(&load);
+    pretend_cores(&load, 0);
+    for (uint64_t i = 1; i <= 5; i++) {
+        assert_false(cpu_load_has_free(&load, now));
+        assert_int_equal(load.samples, i);
+        now += load.interval_ns;
+    }
+    assert_int_equal(load.doubts, 0);
+    pretend_cores(&load, 1000000);
+    assert_true(cpu_load_has_free(&load, now));
+    cpu_load_fini(&load);
+}
+
+/* Looks again, whatever was known. */
+static void look(struct cpu_load *load, int64_t *now)
+{
+    *now += load->interval_ns;
+    cpu_load_doubt(load);
+    (void)cpu_load_has_free(load, *now);
+}
+
+static void test_two_looks_make_sure_for_a_while(void **state)
+{
+    struct cpu_load load;
+    int64_t now = 1;
+
+    (void)state;
+    cpu_load_init(&load);
+    pretend_cores(&load, 1000000);
+    assert_false(cpu_load_is_sure(&load, now));
+    look(&load, &now);
+    assert_false(cpu_load_is_sure(&load, now));
+    look(&load, &now);
+    assert_true(cpu_load_is_sure(&load, now));
+    assert_true(cpu_load_is_sure(&load, now + 99999999));
+    assert_false(cpu_load_is_sure(&load, now + 100000000));
+    cpu_load_doubt(&load);
+    assert_false(cpu_load_is_sure(&load, now));
+
+    /* One core found after none does not make sure. */
+    pretend_cores(&load, 0);
+    look(&load, &now);
+    assert_false(cpu_load_is_sure(&load, now));
+    pretend_cores(&load, 1000000);
+    look(&load, &now);
+    assert_false(cpu_load_is_sure(&load, now));
+    look(&load, &now);
+    assert_true(cpu_load_is_sure(&load, now));
+    cpu_load_fini(&load);
+}
+
 static void test_without_facts_no_core_is_free(void **state)
 {
     struct cpu_load load = { .allowed = 1000000, .bound = false, .loadavg_fd = -1 };
@@ -179,6 +284,10 @@ int main(void)
                 test_a_lone_thread_may_spin_on_its_core, restore_cores),
         cmocka_unit_test_teardown(test_a_busy_thread_takes_the_core, restore_cores),
         cmocka_unit_test(test_an_unbound_process_asks_the_machine),
+        cmocka_unit_test(test_a_free_core_is_believed_until_it_is_doubted),
+        cmocka_unit_test(test_doubt_waits_for_the_interval),
+        cmocka_unit_test(test_a_core_that_is_not_free_is_looked_for_again),
+        cmocka_unit_test(test_two_looks_make_sure_for_a_while),
         cmocka_unit_test(test_without_facts_no_core_is_free),
         cmocka_unit_test(test_sampling_allocates_nothing),
         cmocka_unit_test(test_lack_of_memory_leaves_one_core),

@@ -1,0 +1,152 @@
+/*
+ * What waiting costs the system in a steady state: no looks at the load, and nobody to wake.
+ *
+ * Ranks that have their cores to themselves do not ask the system for the load: many steps
+ * of two ranks, and no sample. Where others compete, which a rank notices by itself (it
+ * doubts), nothing is asserted but that doubt comes before a sample: the steps are repeated
+ * until a stretch of them was left alone, but not for ever.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+/* cmocka.h needs the above */
+#include <cmocka.h>
+
+#include <tutti/tutti.h>
+
+#include "base/clock.h"
+#include "core/context.h"
+
+#define TRY_NS INT64_C(30000000000)
+#define ALONE_NS 100000000
+
+enum {
+    RANKS = 2,
+    STEPS = 1000,
+    LENGTH_NS = 2000000, /* of a stretch: several times what separates two samples */
+    TRIES = 200
+};
+
+/** A rank: a thread with a context. */
+struct rank {
+    tutti *t;
+    bool failed;
+    bool asked; /* samples without a doubt                                      */
+    int quiet; /* stretches that were left alone                               */
+    pthread_t thread;
+};
+
+static void step(struct rank *rank, int32_t *value)
+{
+    rank->failed = tutti_allreduce(rank->t, "value", value, value, 1, TUTTI_INT32,
+                           TUTTI_MAX, NULL) != TUTTI_OK ||
+            rank->failed;
+}
+
+/* A stretch of steps, and what this rank asked the system meanwhile. */
+static void stretch(struct rank *rank)
+{
+    const struct cpu_load before = rank->t->load;
+    const int64_t start_ns = clock_ns();
+    const bool knows = before.samples > 0 && before.idle >= 0 && !before.doubted;
+    int32_t value = 1;
+
+    for (int i = 0; i < STEPS; i++) {
+        step(rank, &value);
+    }
+    if (!knows || rank->t->load.doubts != before.doubts) {
+        return;
+    }
+    rank->asked = rank->asked || rank->t->load.samples != before.samples;
+    rank->quiet += clock_ns() - start_ns >= LENGTH_NS ? 1 : 0;
+}
+
+static void *rank_main(void *argument)
+{
+    struct rank *rank = argument;
+
+    for (int i = 0; i < TRIES; i++) {
+        stretch(rank);
+    }
+    rank->failed = tutti_finalize(rank->t) != TUTTI_OK || rank->failed;
+    return NULL;
+}
+
+static void test_a_steady_state_asks_nothing(void **state)
+{
+    tutti *contexts[RANKS];
+    struct rank ranks[RANKS] = { { .quiet = 0 } };
+
+    (void)state;
+    assert_int_equal(tutti_init_local(RANKS, contexts, NULL), TUTTI_OK);
+    for (int r = 0; r < RANKS; r++) {
+        ranks[r].t = contexts[r];
+        assert_int_equal(
+                pthread_create(&ranks[r].thread, NULL, rank_main, &ranks[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(pthread_join(ranks[r].thread, NULL), 0);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        assert_false(ranks[r].failed);
+        assert_false(ranks[r].asked);
+        print_message("rank %d: %d of %d stretches were left alone\n", r,
+                ranks[r].quiet, TRIES);
+        if (ranks[r].quiet == 0) {
+            print_message("others compete for the cores: nothing was shown\n");
+            skip();
+        }
+    }
+}
+
+static void submit_and_wait(tutti *t)
+{
+    tutti_request request;
+    int32_t value = 1;
+
+    assert_int_equal(tutti_allreduce_async(t, "value", &value, &value, 1, TUTTI_INT32,
+                             TUTTI_MAX, NULL, &request),
+            TUTTI_OK);
+    assert_int_equal(tutti_wait(t, &request, TUTTI_FOREVER), TUTTI_OK);
+}
+
+/*
+ * The background thread has nothing to do where every submission is waited for at once: it
+ * no longer sleeps where submissions must wake it, over several of its naps. A preempted
+ * rank gives it something to do, so that it starts anew: hence the many tries.
+ */
+static void test_submissions_soon_wake_nobody(void **state)
+{
+    const int64_t limit_ns = clock_ns() + TRY_NS;
+    int64_t since_ns = clock_ns();
+    tutti *t;
+
+    (void)state;
+    assert_int_equal(tutti_init_local(1, &t, NULL), TUTTI_OK);
+    assert_true(t->has_background);
+    while (clock_ns() - since_ns < ALONE_NS && clock_ns() < limit_ns) {
+        if (doorbell_has_sleepers(&t->park_bell)) {
+            since_ns = clock_ns();
+        }
+        submit_and_wait(t);
+    }
+    assert_true(clock_ns() - since_ns >= ALONE_NS);
+
+    /* With nothing to do at all it sleeps for good. */
+    while (!doorbell_has_sleepers(&t->park_bell) && clock_ns() < limit_ns) {
+        clock_sleep_ns(1000000);
+    }
+    assert_true(doorbell_has_sleepers(&t->park_bell));
+    assert_int_equal(tutti_finalize(t), TUTTI_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_steady_state_asks_nothing),
+        cmocka_unit_test(test_submissions_soon_wake_nobody),
+    };
+
+    return cmocka_run_group_tests_name("quiet", tests, NULL, NULL);
+}
