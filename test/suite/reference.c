@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +19,15 @@
 #include "test/suite/buffer.h"
 #include "test/unit/ops/half_reference.h"
 
-/* The group of each world rank; NULL: there are none. Of the whole process. */
-static const char *group_of;
+/*
+ * The group of each world rank; NULL: there are none. Of the whole process; where ranks are
+ * threads, all of them set it to NULL.
+ */
+static const char *_Atomic group_of;
 
 const char *reference_set_groups(const char *groups)
 {
-    const char *before = group_of;
-
-    group_of = groups;
-    return before;
+    return atomic_exchange(&group_of, groups);
 }
 
 /** A value on its way up the tree: real for floats, bits (two's complement) for others. */
