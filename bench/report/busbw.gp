@@ -8,7 +8,7 @@ set logscale x 2
 set format x "%.0b%BB"
 set yrange [0:*]
 set grid
-set key left top
+set key right top
 set datafile missing "?"
 plot data using 1:5 with lines dashtype 2 linewidth 2 title "limit: the kernel alone", \
     data using 1:2 with linespoints title "tutti, arena memory", \

@@ -27,16 +27,20 @@ struct slice {
     size_t count;
 };
 
-/** A member's slice of an allreduce or a reduce. */
+/**
+ * A member's slice of an allreduce or a reduce. It is the same in every batch, so that what
+ * lies in its cache is used again, unless there is too little for all.
+ */
 static struct slice slice_of(const struct op_batch *batch, int member)
 {
-    size_t bytes = tutti_dtype_size(batch->dtype);
-    size_t size = (size_t)batch->set->size;
-    size_t turn = (size_t)((batch->sequence + (uint64_t)member) % size);
-    size_t share = batch->count / size + (batch->count % size != 0);
-    size_t length = size_max(
-            size_align(share, SHM_CACHE_LINE / bytes), SLICE_BYTES_MIN / bytes);
-    size_t first = size_min(batch->count, turn * length);
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    const size_t size = (size_t)batch->set->size;
+    const size_t share = size_align(
+            batch->count / size + (batch->count % size != 0), SHM_CACHE_LINE / bytes);
+    const size_t length = size_max(share, SLICE_BYTES_MIN / bytes);
+    const uint64_t turn = length > share ? batch->sequence : 0;
+    const size_t place = (size_t)((turn + (uint64_t)member) % size);
+    const size_t first = size_min(batch->count, place * length);
 
     return (struct slice){ .first = first,
         .count = size_min(length, batch->count - first) };
