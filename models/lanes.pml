@@ -175,7 +175,7 @@ inline announce() {
 }
 
 #define READ(l) \
-    :: d_step { lpos[AT(l, r)] < loglen[l] -> \
+    :: d_step { (l == 0 || r < 2) && lpos[AT(l, r)] < loglen[l] -> \
         op = lg[l * OPS + lpos[AT(l, r)]]; \
         if \
         :: MEMBERS(op) & BIT(r) -> launch(1, lpos[AT(l, r)]) \
