@@ -150,13 +150,17 @@ static bool try_work(struct shm_state *shm, struct shm_task *task)
     return true;
 }
 
-/** True when this rank's work reads nothing that is staged, and nobody waits for rounds. */
+/**
+ * True when this rank's work reads nothing that is staged, and nobody waits for rounds. As
+ * long as there is work, those it reads from stay; later they may have left the batch.
+ */
 static bool is_unstaged(const struct shm_state *shm, struct shm_task *task)
 {
     const struct op_batch *batch = task->batch;
     const struct shm_members awaited = shm_awaited(batch, SHM_ARRIVED);
 
-    if (task->stage.all > 0 || !shm_all_reached(shm, task, SHM_ARRIVED)) {
+    if (task->stage.all > 0 || task->work.done == task->work.all ||
+            !shm_all_reached(shm, task, SHM_ARRIVED)) {
         return false;
     }
     for (int i = awaited.first; i < awaited.first + awaited.count; i++) {
@@ -168,15 +172,12 @@ static bool is_unstaged(const struct shm_state *shm, struct shm_task *task)
 }
 
 /** Works without telling anybody of rounds, for as long as a step may take. */
-static bool work_on(struct shm_state *shm, struct shm_task *task)
+static void work_on(struct shm_state *shm, struct shm_task *task)
 {
-    const bool did = task->work.done < task->work.all;
-
     for (int i = 0; i < ROUNDS_A_STEP && task->work.done < task->work.all; i++) {
         work_once(shm, task);
         task->work.done++;
     }
-    return did;
 }
 
 static bool try_take(struct shm_state *shm, struct shm_task *task)
@@ -200,7 +201,8 @@ bool shm_work_some(struct shm_state *shm, struct shm_task *task)
     bool did = false;
 
     if (is_unstaged(shm, task)) {
-        return work_on(shm, task);
+        work_on(shm, task);
+        return true;
     }
     if (task->stage.done < rounds_finished(task) + ROUNDS_AHEAD) {
         did = try_stage(shm, task);
