@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MEM_ALIGNMENT = 64
-};
-
 /* The only mutable state of the library outside contexts; both are plain counters. */
 static _Atomic uint64_t alloc_count;
 static _Atomic uint64_t calls_until_failure; /* 0: off */
@@ -84,11 +80,11 @@ void *mem_alloc_aligned(size_t size)
     void *block;
     size_t bytes;
 
-    if (alloc_must_fail() || size > SIZE_MAX - MEM_ALIGNMENT) {
+    if (alloc_must_fail() || size > SIZE_MAX - MEM_CACHE_LINE) {
         return NULL;
     }
-    bytes = size_align(size_max(size, 1), MEM_ALIGNMENT);
-    block = aligned_alloc(MEM_ALIGNMENT, bytes);
+    bytes = size_align(size_max(size, 1), MEM_CACHE_LINE);
+    block = aligned_alloc(MEM_CACHE_LINE, bytes);
     if (block != NULL) {
         memset(block, 0, bytes);
     }

@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** What memory is aligned to, and ranks and threads divide at, so as not to share a line. */
+#define MEM_CACHE_LINE ((size_t)64)
+
 /** Memory, or NULL. size 0 gives a unique pointer. Any thread. Freed by mem_free(). */
 void *mem_alloc(size_t size);
 /** As mem_alloc(), zeroed, count * size bytes; NULL also on overflow. */

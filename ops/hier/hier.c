@@ -15,8 +15,6 @@
 #include "ops/hier/hier_task.h"
 #include "ops/reduce/reduce.h"
 
-#define CACHE_LINE ((size_t)64)
-
 /* -------------------------------------------------------------------- choice */
 
 /** True for a kind of batch that can be composed, on groups of equal sizes at least. */
@@ -138,7 +136,7 @@ static void *carve(char **memory, size_t bytes)
 {
     char *piece = *memory;
 
-    *memory += size_align(bytes, CACHE_LINE);
+    *memory += size_align(bytes, MEM_CACHE_LINE);
     return piece;
 }
 
@@ -146,10 +144,10 @@ static void *carve(char **memory, size_t bytes)
 static size_t leg_bytes(
         const struct hier_side *side, size_t members, size_t runs, size_t parts)
 {
-    return size_align(side->ops->task_bytes, CACHE_LINE) +
-            size_align(members * sizeof(int), CACHE_LINE) +
-            size_align(runs * sizeof(struct op_run), CACHE_LINE) +
-            size_align(parts * sizeof(struct op_part), CACHE_LINE);
+    return size_align(side->ops->task_bytes, MEM_CACHE_LINE) +
+            size_align(members * sizeof(int), MEM_CACHE_LINE) +
+            size_align(runs * sizeof(struct op_run), MEM_CACHE_LINE) +
+            size_align(parts * sizeof(struct op_part), MEM_CACHE_LINE);
 }
 
 static void leg_carve(const struct hier_side *side, struct hier_leg *leg, char **memory,
@@ -184,7 +182,7 @@ static bool desk_take(struct hier_state *hier, struct hier_task *task)
     const struct op_set *set = task->batch->set;
     const size_t members = (size_t)set->size;
     const size_t places =
-            size_align(grouping_entries(set->size) * sizeof(int), CACHE_LINE);
+            size_align(grouping_entries(set->size) * sizeof(int), MEM_CACHE_LINE);
     struct hier_room room;
     char *memory;
 

@@ -23,7 +23,6 @@
 #include "base/mem.h"
 #include "ops/hier/hier_task.h"
 
-#define CACHE_LINE ((size_t)64)
 /* Below this a slice is not worth its messages: fewer lanes carry more. */
 #define SLICE_BYTES_MIN ((size_t)8192)
 
@@ -36,8 +35,8 @@ static struct hier_slice slice_of(const struct hier_task *task, int lane)
     const size_t bytes = tutti_dtype_size(batch->dtype);
     const size_t lanes = (size_t)task->groups.smallest;
     const size_t share = batch->count / lanes + (batch->count % lanes != 0);
-    const size_t length =
-            size_max(size_align(share, CACHE_LINE / bytes), SLICE_BYTES_MIN / bytes);
+    const size_t length = size_max(
+            size_align(share, MEM_CACHE_LINE / bytes), SLICE_BYTES_MIN / bytes);
     size_t first;
 
     if ((size_t)lane >= lanes) {

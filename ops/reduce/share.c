@@ -12,8 +12,6 @@
  */
 #define PIECE_BYTES ((size_t)32 << 10)
 #define PIECE_OPERAND_MIN ((size_t)4 << 10)
-/* Two threads should not write to one. */
-#define CACHE_LINE ((size_t)64)
 /* Most operands, and results, of shared work: their addresses are made on the stack. */
 #define PIECE_POINTERS 64
 
@@ -53,7 +51,7 @@ static bool share(const struct op_env *env, const struct reduce_job *job)
     if (job->n > PIECE_POINTERS || job->m > PIECE_POINTERS) {
         return false;
     }
-    shared.length = size_max(size_align(PIECE_BYTES / (size_t)job->n, CACHE_LINE),
+    shared.length = size_max(size_align(PIECE_BYTES / (size_t)job->n, MEM_CACHE_LINE),
                             PIECE_OPERAND_MIN) /
             shared.element_bytes;
     pieces = job->count / shared.length;

@@ -18,7 +18,7 @@
 static size_t piece_bytes(const struct shm_state *shm, int streams)
 {
     return size_max(shm->env->chunk_bytes / (size_t)streams, PIECE_BYTES_MIN) &
-            ~(SHM_CACHE_LINE - 1);
+            ~(MEM_CACHE_LINE - 1);
 }
 
 /* Bytes that are copied before they are handed back, so that they are still near. */

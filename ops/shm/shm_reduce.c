@@ -36,7 +36,7 @@ static struct slice slice_of(const struct op_batch *batch, int member)
     const size_t bytes = tutti_dtype_size(batch->dtype);
     const size_t size = (size_t)batch->set->size;
     const size_t share = size_align(
-            batch->count / size + (batch->count % size != 0), SHM_CACHE_LINE / bytes);
+            batch->count / size + (batch->count % size != 0), MEM_CACHE_LINE / bytes);
     const size_t length = size_max(share, SLICE_BYTES_MIN / bytes);
     const uint64_t turn = length > share ? batch->sequence : 0;
     const size_t place = (size_t)((turn + (uint64_t)member) % size);
@@ -92,7 +92,7 @@ void shm_reduce_init(const struct shm_state *shm, struct shm_task *task)
     task->places = batch->set->size;
     task->piece = size_max(shm->env->chunk_bytes / (size_t)batch->set->size,
                           PIECE_BYTES_MIN) &
-            ~(SHM_CACHE_LINE - 1);
+            ~(MEM_CACHE_LINE - 1);
     task->rest = runs_range(batch, me, share.first, share.count);
     task->work.all = shm_rounds_of(task, share.count * bytes);
     for (int member = 0; member < batch->set->size; member++) {

@@ -22,12 +22,11 @@
 #ifndef TUTTI_OPS_SHM_SHM_TASK_H
 #define TUTTI_OPS_SHM_SHM_TASK_H
 
+#include "base/mem.h"
 #include "ops/exchange.h"
 #include "ops/op.h"
 #include "ops/runs.h"
 #include "ops/shm/segment.h"
-
-#define SHM_CACHE_LINE ((size_t)64)
 
 /** Rounds that a rank can have staged. */
 #define SHM_RING_ROUNDS 4
@@ -114,7 +113,7 @@ static inline char *shm_member_place(const struct shm_state *shm,
  */
 static inline void shm_hand_back(char *scratch, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += SHM_CACHE_LINE) {
+    for (size_t at = 0; at < bytes; at += MEM_CACHE_LINE) {
         char *byte = scratch + at;
 
         /* Atomic only to be kept: the marks of the rounds order it. */
