@@ -2,8 +2,9 @@
  * The one interface between the core and the data plane: a backend runs batches.
  *
  * The core agrees with all ranks of a process set on a batch, gives it to a backend with
- * start(), and calls step() until it is final. Batches of a set are started in the same
- * order on all its ranks; several may be in flight; they may finish in any order.
+ * start(), and calls step() until it is final. Batches of one lane of a set are started in
+ * the same order on all its ranks, batches of different lanes or sets are not; several may
+ * be in flight; they may finish in any order.
  * All slots of one context are called by one thread at a time and none may block.
  */
 #ifndef TUTTI_OPS_OP_H
@@ -21,8 +22,8 @@
 /**
  * The process set of a batch; facts equal on all its ranks, but for `rank`. While ranks have
  * joined (tutti_join), batches run on the others alone: a set of the same id and index with
- * fewer ranks. Sequence numbers are common to all of them, and a rank that is left out skips
- * some.
+ * fewer ranks. The sequence numbers of a lane are common to all of them, and a rank that is
+ * left out skips some.
  */
 struct op_set {
     uint32_t id; /* never used for another set, not even a later one       */
@@ -37,14 +38,23 @@ struct op_set {
 /** Most live process sets of one context. */
 #define OP_SETS_MAX 1024
 
-/** Batches of one set and sequence number that a rank can have in a backend. */
+/** Batches of one set, lane and sequence number that a rank can have in a backend. */
 #define OP_BANKS 3
 
 /**
- * Most batches of a set in flight on a rank, and the span of their sequence numbers: a
- * batch starts when the one OP_INFLIGHT_MAX before it is final on this rank.
+ * Orders of a set: all ranks start the batches of a lane in one order, and number them by
+ * themselves. Lane 0 follows the log of the set.
  */
-#define OP_INFLIGHT_MAX 64
+#define OP_LANES 8
+
+/**
+ * Most batches of a lane in flight on a rank, and the span of their sequence numbers: a
+ * batch starts when the one OP_INFLIGHT_MAX before it in its lane is final on this rank.
+ */
+#define OP_INFLIGHT_MAX 8
+
+/** So many batches of a set are told apart while they are in flight. */
+#define OP_SLOTS (OP_LANES * OP_INFLIGHT_MAX)
 
 /** A range of bytes of a run's input or output. */
 struct op_part {
@@ -81,7 +91,8 @@ struct op_run {
 /** What to do. Lives until the task is final or cancelled. */
 struct op_batch {
     const struct op_set *set;
-    uint64_t sequence; /* 0, 1, 2 ... within the set; equal on all ranks     */
+    uint64_t sequence; /* 0, 1, 2 ... within the lane; equal on all ranks    */
+    uint32_t lane; /* below OP_LANES; equal on all ranks                 */
     tutti_collective collective; /* any but BARRIER                                  */
     tutti_dtype dtype; /* TUTTI_UINT8 for all that does not reduce           */
     tutti_reduce_op op; /* of reductions                                      */
@@ -108,6 +119,13 @@ struct op_batch {
     tutti_status (*place)(const struct op_batch *batch, size_t run);
     void *owner; /* of the core, for place() */
 };
+
+/** Tells the batches of a set and bank that are in flight apart; below OP_SLOTS. */
+static inline uint32_t op_slot(const struct op_batch *batch)
+{
+    return batch->lane * OP_INFLIGHT_MAX +
+            (uint32_t)(batch->sequence % OP_INFLIGHT_MAX);
+}
 
 /** True for collectives that combine elements. */
 static inline bool op_is_reduction(tutti_collective collective)
@@ -159,7 +177,8 @@ struct op_backend {
 
     /*
      * True when it can run such a batch on such a set. May look only at facts that are
-     * equal on all ranks of the set (so not at pointers).
+     * equal on all ranks of the set (so not at pointers). A backend that runs what it is
+     * given in one order, the same on all ranks, declines lanes other than 0.
      */
     bool (*accepts)(const void *state, const struct op_batch *batch);
 

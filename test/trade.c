@@ -24,7 +24,8 @@ static uint64_t mix(uint64_t x)
 /* Random bits of what goes from one member to another; an allgather has one receiver. */
 static uint64_t random_of(const struct trade_order *order, size_t run, int from, int to)
 {
-    uint64_t key = (order->sequence * OP_SETS_MAX + order->set->index) * 64 + run;
+    uint64_t batch = order->sequence * OP_LANES + order->lane;
+    uint64_t key = (batch * OP_SETS_MAX + order->set->index) * 64 + run;
 
     to = order->collective == TUTTI_ALLGATHER ? 0 : to;
     return mix((key * 64 + (uint64_t)from) * 64 + (uint64_t)to + 1);
@@ -197,6 +198,7 @@ void trade_make(struct trade *trade, const struct trade_order *order, size_t tas
     *trade = (struct trade){ .order = *order,
         .batch = { .set = order->set,
                 .sequence = order->sequence,
+                .lane = order->lane,
                 .collective = order->collective,
                 .dtype = TUTTI_UINT8,
                 .prescale = 1,

@@ -28,6 +28,7 @@ struct trade_store {
 struct trade_order {
     const struct op_set *set;
     uint64_t sequence;
+    uint32_t lane;
     tutti_collective collective;
     int root;
     size_t run_count;

@@ -12,7 +12,13 @@
 #include "core/fusion.h"
 #include "core/output.h"
 
-struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set)
+static struct set_lane *lane_of(const struct batch *batch)
+{
+    return &batch->set->lanes[batch->lane];
+}
+
+struct batch *dispatcher_batch_new(
+        struct tutti *t, struct process_set *set, uint32_t lane)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
     struct batch *batch = dispatcher->spare;
@@ -32,6 +38,7 @@ struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set)
     }
     batch->context = t;
     batch->set = set;
+    batch->lane = lane;
     batch->work_count = 0;
     batch->skipped = false;
     batch->set_ranks = NULL;
@@ -117,15 +124,16 @@ struct op_part *batch_parts(struct batch *batch, size_t count)
 
 void dispatcher_submit(struct tutti *t, struct batch *batch)
 {
-    struct process_set *set = batch->set;
+    struct set_lane *lane = lane_of(batch);
 
     batch->next = NULL;
-    if (set->last_waiting != NULL) {
-        set->last_waiting->next = batch;
+    if (lane->last_waiting != NULL) {
+        lane->last_waiting->next = batch;
     } else {
-        set->first_waiting = batch;
+        lane->first_waiting = batch;
     }
-    set->last_waiting = batch;
+    lane->last_waiting = batch;
+    batch->set->waiting_lanes |= 1u << batch->lane;
     t->dispatcher.waiting++;
 }
 
@@ -195,7 +203,8 @@ static void describe(struct batch *batch)
 
     batch->op = (struct op_batch){ .set = batch->set_ranks != NULL ? &batch->others
                                                                    : &batch->set->op,
-        .sequence = batch->set->sequence++,
+        .sequence = lane_of(batch)->sequence++,
+        .lane = batch->lane,
         .collective = (tutti_collective)first->collective,
         .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
         .op = meta->op,
@@ -296,22 +305,22 @@ static void finish(struct tutti *t, struct batch *batch)
         batch->works[i - 1]->next = works;
         works = batch->works[i - 1];
     }
-    batch->set->running--;
+    lane_of(batch)->running--;
     recycle(&t->dispatcher, batch);
     completion_finish(t, works);
 }
 
 /*
- * Backends tell batches in flight apart by sequence modulo OP_INFLIGHT_MAX, so one that
+ * Backends tell batches of a lane apart by sequence modulo OP_INFLIGHT_MAX, so one that
  * takes long holds up those that far behind it.
  */
-static bool window_is_open(const struct tutti *t, const struct process_set *set)
+static bool window_is_open(const struct tutti *t, const struct set_lane *lane)
 {
-    if (set->running >= t->config.inflight) {
+    if (lane->running >= t->config.inflight) {
         return false;
     }
     for (const struct batch *b = t->dispatcher.running; b != NULL; b = b->next) {
-        if (b->set == set && set->sequence - b->op.sequence >= OP_INFLIGHT_MAX) {
+        if (lane_of(b) == lane && lane->sequence - b->op.sequence >= OP_INFLIGHT_MAX) {
             return false;
         }
     }
@@ -338,40 +347,62 @@ static bool moves_nothing(const struct batch *batch)
     return bytes == 0;
 }
 
-static tutti_status launch_waiting(
-        struct tutti *t, struct process_set *set, bool *moved)
+/* Takes the first batch of a lane that has some waiting. */
+static struct batch *take_waiting(struct dispatcher *dispatcher, struct set_lane *lane)
+{
+    struct batch *batch = lane->first_waiting;
+
+    lane->first_waiting = batch->next;
+    if (lane->first_waiting == NULL) {
+        lane->last_waiting = NULL;
+        batch->set->waiting_lanes &= ~(1u << batch->lane);
+    }
+    dispatcher->waiting--;
+    batch->next = NULL;
+    return batch;
+}
+
+static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *moved)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
     tutti_status status = TUTTI_OK;
 
-    while (set->first_waiting != NULL && status == TUTTI_OK && window_is_open(t, set)) {
-        struct batch *batch = set->first_waiting;
+    while (lane->first_waiting != NULL && status == TUTTI_OK &&
+            window_is_open(t, lane)) {
+        struct batch *batch = take_waiting(dispatcher, lane);
         struct batch **last = &dispatcher->running;
 
-        set->first_waiting = batch->next;
-        if (set->first_waiting == NULL) {
-            set->last_waiting = NULL;
-        }
-        dispatcher->waiting--;
         *moved = true;
         if (batch->skipped) {
-            set->sequence++;
+            lane->sequence++;
             recycle(dispatcher, batch);
             continue;
         }
-        set->running++;
+        lane->running++;
         if (moves_nothing(batch)) {
-            set->sequence++;
+            lane->sequence++;
             finish(t, batch);
             continue;
         }
-        batch->next = NULL;
         while (*last != NULL) {
             last = &(*last)->next;
         }
         *last = batch;
         status = launch(t, batch);
         counter_add(&t->counters.batches, 1);
+    }
+    return status;
+}
+
+/* Mostly one lane is in use, the first. */
+static tutti_status launch_waiting(
+        struct tutti *t, struct process_set *set, bool *moved)
+{
+    const unsigned lanes = set->waiting_lanes;
+    tutti_status status = TUTTI_OK;
+
+    for (int lane = 0; lanes >> lane != 0 && status == TUTTI_OK; lane++) {
+        status = launch_lane(t, &set->lanes[lane], moved);
     }
     return status;
 }
@@ -416,17 +447,14 @@ static void recycle_waiting(struct tutti *t)
     struct dispatcher *dispatcher = &t->dispatcher;
 
     for (size_t s = 0; s < t->sets.count && dispatcher->waiting > 0; s++) {
-        struct process_set *set = t->sets.sets[s];
+        struct set_lane *lanes = t->sets.sets[s]->lanes;
 
-        while (set->first_waiting != NULL) {
-            struct batch *batch = set->first_waiting;
-
-            set->first_waiting = batch->next;
-            recycle(dispatcher, batch);
+        for (int lane = 0; lane < OP_LANES; lane++) {
+            while (lanes[lane].first_waiting != NULL) {
+                recycle(dispatcher, take_waiting(dispatcher, &lanes[lane]));
+            }
         }
-        set->last_waiting = NULL;
     }
-    dispatcher->waiting = 0;
 }
 
 bool dispatcher_cancel_all(struct tutti *t)
@@ -444,7 +472,7 @@ bool dispatcher_cancel_all(struct tutti *t)
             continue;
         }
         *at = batch->next;
-        batch->set->running--;
+        lane_of(batch)->running--;
         /* The backend may still write into the buffer until it is closed. */
         batch->next = dispatcher->cancelled;
         dispatcher->cancelled = batch;

@@ -1,12 +1,14 @@
 /*
- * The dispatcher: launches agreed batches on backends, in the order of each set's log,
- * with a window of batches in flight, and steps them until they are final. Engine only.
+ * The dispatcher: launches agreed batches on backends, in the order of each lane of a set,
+ * with a window of batches in flight for each lane, and steps them until they are final.
+ * Lanes do not wait for each other. Engine only.
  */
 #ifndef TUTTI_CORE_DISPATCHER_H
 #define TUTTI_CORE_DISPATCHER_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tutti/tutti.h>
 
@@ -39,7 +41,8 @@ struct fusion_buffer {
 /** Works that are launched together. */
 struct batch {
     struct process_set *set;
-    struct work **works; /* owned; work_count of them, in order of the log     */
+    uint32_t lane; /* of the set; below OP_LANES                         */
+    struct work **works; /* owned; work_count of them, in order of the lane    */
     size_t work_count, work_capacity;
     bool skipped; /* this rank has joined: it only counts the batch      */
     struct op_run *runs; /* owned; as many; what the backend sees              */
@@ -77,8 +80,9 @@ struct dispatcher {
     size_t waiting; /* batches not yet launched                           */
 };
 
-/** An empty batch of a set; NULL when out of memory. */
-struct batch *dispatcher_batch_new(struct tutti *t, struct process_set *set);
+/** An empty batch of a lane of a set; NULL when out of memory. */
+struct batch *dispatcher_batch_new(
+        struct tutti *t, struct process_set *set, uint32_t lane);
 /** Adds a work to it; false when out of memory. */
 bool dispatcher_batch_add(
         struct dispatcher *dispatcher, struct batch *batch, struct work *work);
@@ -86,7 +90,7 @@ bool dispatcher_batch_add(
 bool dispatcher_batch_without(struct batch *batch, const struct bitset *absent);
 /** Room for parts in a batch; NULL when out of memory. */
 struct op_part *batch_parts(struct batch *batch, size_t count);
-/** Queues it behind the earlier ones of its set. */
+/** Queues it behind the earlier ones of its lane. */
 void dispatcher_submit(struct tutti *t, struct batch *batch);
 /** Launches and steps. Sets *moved when anything happened. */
 tutti_status dispatcher_run(struct tutti *t, bool *moved);

@@ -17,6 +17,13 @@
 
 struct batch;
 
+/** One order of batches of a set: of its log (lane 0), or of a plan. */
+struct set_lane {
+    uint64_t sequence; /* of the next batch                                       */
+    struct batch *first_waiting, *last_waiting; /* agreed, not yet launched         */
+    int running; /* batches launched and not finished                       */
+};
+
 struct process_set {
     /* identity, fixed */
     tutti_process_set id;
@@ -33,9 +40,8 @@ struct process_set {
     struct negotiator negotiator;
     bool dirty; /* the negotiator must be flushed this turn                */
     bool finalized; /* every member has called finalize                        */
-    uint64_t sequence; /* of the next batch                                       */
-    struct batch *first_waiting, *last_waiting; /* agreed, not yet launched         */
-    int running; /* batches launched and not finished                       */
+    struct set_lane lanes[OP_LANES];
+    unsigned waiting_lanes; /* 1 << lane: it has batches waiting                    */
 };
 
 struct tutti;

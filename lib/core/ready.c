@@ -199,7 +199,7 @@ static tutti_status make_batches(
         return no_memory();
     }
     for (size_t b = 0; b < count; b++) {
-        t->batches[b] = dispatcher_batch_new(t, set);
+        t->batches[b] = dispatcher_batch_new(t, set, 0);
         if (t->batches[b] == NULL) {
             return no_memory();
         }

@@ -66,9 +66,10 @@ static void lead(struct hier_task *task, struct hier_leg *leg)
     leg->set = (struct op_set){
         .id = set->id, .index = set->index, .world_ranks = leg->world
     };
-    leg->batch = (struct op_batch){
-        .set = &leg->set, .sequence = task->batch->sequence, .runs = leg->runs
-    };
+    leg->batch = (struct op_batch){ .set = &leg->set,
+        .sequence = task->batch->sequence,
+        .lane = task->batch->lane,
+        .runs = leg->runs };
     leg->wanted = true;
 }
 

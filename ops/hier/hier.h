@@ -43,7 +43,7 @@ struct hier_ground {
  *
  * Batches of the inner backend are in banks 1 and 2 (op_set.bank), those across in bank 0.
  * They are not started in the same order on all ranks, so both backends must tell
- * batches apart by set, bank and sequence alone.
+ * batches apart by set, bank, lane and sequence alone.
  */
 extern const struct op_backend op_hier;
 

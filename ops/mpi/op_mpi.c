@@ -37,7 +37,7 @@ static size_t gather_limit(const struct config *config)
 
 static tutti_status check_tags(MPI_Comm comm)
 {
-    const int largest = OP_SETS_MAX * OP_INFLIGHT_MAX * TASK_PHASES - 1;
+    const int largest = OP_SETS_MAX * OP_SLOTS * TASK_PHASES - 1;
     int *bound = NULL;
     int found = 0;
     int code = MPI_Comm_get_attr(comm, MPI_TAG_UB, (void *)&bound, &found);
@@ -163,11 +163,10 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
 {
     struct mpi_state *owner = state;
     struct mpi_task *task = storage;
-    uint64_t turn = batch->sequence % OP_INFLIGHT_MAX;
     size_t bytes;
     tutti_status status;
 
-    assert(batch->set->index < OP_SETS_MAX &&
+    assert(batch->set->index < OP_SETS_MAX && batch->lane < OP_LANES &&
             (batch->count > 0 || op_is_exchange(batch->collective)));
     if (!size_mul(batch->count, tutti_dtype_size(batch->dtype), &bytes)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "%zu elements are more than memory holds",
@@ -178,7 +177,7 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
         .algorithm = choose(owner, batch),
         .env = owner->env,
         .comm = owner->comm,
-        .tag = ((int)batch->set->index * OP_INFLIGHT_MAX + (int)turn) * TASK_PHASES,
+        .tag = ((int)batch->set->index * OP_SLOTS + (int)op_slot(batch)) * TASK_PHASES,
         .element_bytes = tutti_dtype_size(batch->dtype),
         .spec = reduce_spec_of(batch),
     };

@@ -1,9 +1,9 @@
 /*
  * The MPI library's own collectives behind the interface of a backend.
  *
- * Taken are batches of the world set (index 0: one set, because all ranks must start
- * collectives of a communicator in one order, and only batches of one set have one)
- * whose reduction MPI does with the meaning of tutti.h:
+ * Taken are batches of the world set (index 0) in lane 0 whose reduction MPI does with the
+ * meaning of tutti.h. One set and one lane, because all ranks must start collectives of a
+ * communicator in one order, and only batches of one lane have one:
  *
  *     float32, float64   SUM, AVERAGE, PRODUCT, any scale
  *     integers           PRODUCT; SUM from 32 bits on; MIN, MAX of signed ones
@@ -176,7 +176,8 @@ static bool vendor_accepts(const void *state, const struct op_batch *batch)
 {
     const struct vendor_state *owner = state;
 
-    if (batch->run_count != 1 || !is_world(batch->set, owner->world_size)) {
+    if (batch->run_count != 1 || batch->lane != 0 ||
+            !is_world(batch->set, owner->world_size)) {
         return false;
     }
     return batch->collective == TUTTI_BROADCAST ||

@@ -5,12 +5,12 @@
  * Messages. Many batches of many sets are in flight between the same two ranks on one
  * communicator. A message is told apart by its tag,
  *
- *     (set index * OP_INFLIGHT_MAX + sequence % OP_INFLIGHT_MAX) * TASK_PHASES + phase,
+ *     (set index * OP_SLOTS + op_slot()) * TASK_PHASES + phase,
  *
  * and, among those of one tag and pair, by MPI's order: the n-th send from a rank meets
  * the n-th receive posted for it. So an algorithm posts its receives of a phase from
  * one peer in the order in which that peer posts its sends. A tag is used again by the
- * batch OP_INFLIGHT_MAX later. That is safe though ranks finish at different times: a
+ * batch OP_INFLIGHT_MAX later in its lane. That is safe though ranks finish at different times: a
  * rank starts the later batch when the earlier is final on it, so on each side all
  * messages of the earlier come first, and MPI keeps the order.
  *

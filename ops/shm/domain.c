@@ -42,7 +42,7 @@ static struct shm_segment *segment_map(void)
 
 static void row_free(struct shm_slot *row)
 {
-    for (int slot = 0; slot < OP_INFLIGHT_MAX; slot++) {
+    for (int slot = 0; slot < OP_SLOTS; slot++) {
         mem_free(row[slot].table);
         mem_free(row[slot].block);
     }

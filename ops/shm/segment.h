@@ -2,15 +2,16 @@
  * The control words through which ranks that share memory follow each other.
  *
  * Each rank owns a segment that the others read. For each process set it has a row of
- * slots, and a batch uses the slot of its sequence number. Rows that are never used take
- * no memory. There are several banks of rows, because a batch that is composed of others
- * (ops/hier) has several of them for one sequence number.
+ * slots, and a batch uses the slot of its lane and sequence number (op_slot()): ranks start
+ * the lanes in different orders, so no lane may wait for, or count in, a slot of another.
+ * Rows that are never used take no memory. There are several banks of rows, because a batch
+ * that is composed of others (ops/hier) has several of them for one sequence number.
  *
- * A slot counts: for each stage it holds a mark, which is the sequence number of the
- * newest batch for which its owner has reached the stage, followed by the number of rounds
+ * A slot counts: for each stage it holds a mark, which is the sequence number, in the
+ * lane, of the newest batch for which its owner has reached the stage, followed by the number of rounds
  * of it. So waiting is comparing, nothing is ever set back, and no old value can be taken
  * for a new one. A rank uses a slot again when it has left the batch OP_INFLIGHT_MAX
- * before (op.h). It left that batch when all members had released it, so nobody reads its
+ * before in its lane (op.h). It left that batch when all members had released it, so nobody reads its
  * runs any more; those who still wait for the release find a larger number, which will
  * do. A rank that left early, having copied from others, has runs that nobody reads, and
  * one that left early because all operands were in the slots waits, before it uses the
@@ -88,12 +89,11 @@ struct shm_segment {
     _Atomic uint32_t closed; /* 1: closed in order; its process may end */
     _Atomic uint32_t rows[OP_BANKS]; /* rows of slots that are backed by memory */
     _Alignas(4096) struct shm_slot
-            slots[OP_BANKS][OP_SETS_MAX][OP_INFLIGHT_MAX]; /* by bank, set index,
-                                                              sequence */
+            slots[OP_BANKS][OP_SETS_MAX][OP_SLOTS]; /* by bank, set index, op_slot() */
 };
 
 static_assert(sizeof(struct shm_slot) == 256, "a slot is four cache lines");
-static_assert(sizeof(struct shm_slot[OP_INFLIGHT_MAX]) % 4096 == 0, "a row is pages");
+static_assert(sizeof(struct shm_slot[OP_SLOTS]) % 4096 == 0, "a row is pages");
 
 /** A rank as seen from this process. */
 struct shm_rank {
@@ -120,8 +120,7 @@ static inline struct shm_slot *shm_slot_of(
 {
     const struct op_set *set = batch->set;
 
-    return &rank->segment
-                    ->slots[set->bank][set->index][batch->sequence % OP_INFLIGHT_MAX];
+    return &rank->segment->slots[set->bank][set->index][op_slot(batch)];
 }
 
 /** More rounds than a batch has. */

@@ -245,7 +245,7 @@ static bool all_are_mapped(const struct shm_state *shm, const struct op_batch *b
 static bool shm_accepts(const void *state, const struct op_batch *batch)
 {
     if (batch->set->index >= OP_SETS_MAX || batch->set->bank >= OP_BANKS ||
-            !all_are_mapped(state, batch)) {
+            batch->lane >= OP_LANES || !all_are_mapped(state, batch)) {
         return false;
     }
     return op_is_reduction(batch->collective)

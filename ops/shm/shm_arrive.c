@@ -34,7 +34,7 @@ static void slot_claim(struct shm_slot *slot, const struct op_set *set)
 bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set)
 {
     struct shm_segment *segment = mine->segment;
-    struct shm_slot(*bank)[OP_INFLIGHT_MAX] = segment->slots[set->bank];
+    struct shm_slot(*bank)[OP_SLOTS] = segment->slots[set->bank];
     const uint32_t rows =
             atomic_load_explicit(&segment->rows[set->bank], memory_order_relaxed);
 

@@ -194,8 +194,9 @@ void flight_make(
     size_t bytes = order->count * tutti_dtype_size(order->dtype);
 
     memset(flight, 0, sizeof *flight);
-    flight->salt =
-            (unsigned)((order->sequence * 5 + (uint64_t)order->set->index * 11) % 16);
+    flight->salt = (unsigned)((order->sequence * 5 + (uint64_t)order->set->index * 11 +
+                                      (uint64_t)order->lane * 3) %
+            16);
     flight->small_numbers = order->small_numbers;
     flight->input = guarded_alloc(bytes);
     flight->output = order->in_place ? flight->input : guarded_alloc(bytes);
@@ -207,6 +208,7 @@ void flight_make(
     flight->batch = (struct op_batch){
         .set = order->set,
         .sequence = order->sequence,
+        .lane = order->lane,
         .collective = order->collective,
         .dtype = order->dtype,
         .op = order->op,

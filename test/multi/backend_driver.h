@@ -59,6 +59,7 @@ struct flight {
 struct order {
     const struct op_set *set;
     uint64_t sequence;
+    uint32_t lane;
     tutti_collective collective;
     tutti_dtype dtype;
     tutti_reduce_op op;

@@ -222,11 +222,23 @@ static struct order mixed_order(const struct op_set *set, int i)
     return order;
 }
 
-/* All ranks start in one order, and each steps in an order of its own. */
+/* Batch i of a round, for this rank: all lanes, in an order of its own. */
+static struct order lane_order(const struct bench *bench, int round, int i)
+{
+    const int lane = (i / OP_INFLIGHT_MAX + bench->rank) % OP_LANES;
+    const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
+    struct order order = mixed_order(&bench->world, turn * OP_LANES + lane);
+
+    order.sequence = (uint64_t)turn;
+    order.lane = (uint32_t)lane;
+    return order;
+}
+
+/* All that there can be; each rank starts lanes, and steps, in an order of its own. */
 static void test_many_batches_in_flight(void)
 {
     enum {
-        FLIGHTS = OP_INFLIGHT_MAX,
+        FLIGHTS = OP_SLOTS,
         ROUNDS = 3
     };
     struct bench bench;
@@ -237,7 +249,7 @@ static void test_many_batches_in_flight(void)
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < FLIGHTS; i++) {
             int place = (i + bench.rank * 13) % FLIGHTS;
-            struct order order = mixed_order(&bench.world, round * FLIGHTS + i);
+            struct order order = lane_order(&bench, round, i);
 
             flight_make(&flights[place], &bench, &order);
             flight_start(&flights[place], &bench);
@@ -256,7 +268,7 @@ static void test_many_batches_in_flight(void)
 static void test_overlapping_sets_do_not_disturb_each_other(void)
 {
     enum {
-        PER_SET = 12,
+        PER_SET = OP_INFLIGHT_MAX,
         SETS = 2
     };
     struct bench bench;
@@ -386,6 +398,9 @@ static void test_vendor_takes_only_what_it_does_as_promised(void)
     CHECK(!bench.backend->accepts(bench.state, &batch));
     batch.collective = TUTTI_BROADCAST;
     CHECK(bench.backend->accepts(bench.state, &batch));
+    batch.lane = 1; /* it has one order */
+    CHECK(!bench.backend->accepts(bench.state, &batch));
+    batch.lane = 0;
     other = bench.world;
     other.index = 1;
     batch.set = &other;
@@ -462,23 +477,26 @@ static struct order vendor_order(const struct bench *bench, int i)
 static void test_vendor_runs_many_batches_at_once(void)
 {
     enum {
-        FLIGHTS = 42
+        FLIGHTS = OP_INFLIGHT_MAX,
+        ROUNDS = 5
     };
     const struct setup setup = { .backend = &op_mpi_vendor, .chunk_bytes = 4096 };
     struct flight flights[FLIGHTS];
     struct bench bench;
 
     bench_open(&bench, &setup);
-    for (int i = 0; i < FLIGHTS; i++) {
-        struct order order = vendor_order(&bench, i);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < FLIGHTS; i++) {
+            struct order order = vendor_order(&bench, round * FLIGHTS + i);
 
-        flight_make(&flights[i], &bench, &order);
-        flight_start(&flights[i], &bench);
-    }
-    run_all(&bench, flights, FLIGHTS);
-    for (int i = 0; i < FLIGHTS; i++) {
-        flight_check(&flights[i]);
-        flight_free(&flights[i]);
+            flight_make(&flights[i], &bench, &order);
+            flight_start(&flights[i], &bench);
+        }
+        run_all(&bench, flights, FLIGHTS);
+        for (int i = 0; i < FLIGHTS; i++) {
+            flight_check(&flights[i]);
+            flight_free(&flights[i]);
+        }
     }
     bench_close(&bench);
 }

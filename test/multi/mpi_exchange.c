@@ -104,24 +104,35 @@ static void test_one_at_a_time(void)
     bench_close(&bench);
 }
 
-/* All ranks start in one order, and each steps in an order of its own. */
+/* Batch i of a round, for this rank: all lanes, in an order of its own. */
+static struct trade_order lane_order(const struct bench *bench, int round, int i)
+{
+    const int lane = (i / OP_INFLIGHT_MAX + bench->rank) % OP_LANES;
+    const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
+    struct trade_order order = mixed_order(&bench->world, turn * OP_LANES + lane);
+
+    order.sequence = (uint64_t)turn;
+    order.lane = (uint32_t)lane;
+    return order;
+}
+
+/* All that there can be; each rank starts lanes, and steps, in an order of its own. */
 static void test_many_in_flight(void)
 {
     struct bench bench;
-    struct trade *trades = mem_calloc(OP_INFLIGHT_MAX, sizeof *trades);
+    struct trade *trades = mem_calloc(OP_SLOTS, sizeof *trades);
 
     CHECK(trades != NULL);
     bench_open(&bench, &setup);
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < OP_INFLIGHT_MAX; i++) {
-            int place = (i + bench.rank * 13) % OP_INFLIGHT_MAX;
-            struct trade_order order =
-                    mixed_order(&bench.world, round * OP_INFLIGHT_MAX + i);
+        for (int i = 0; i < OP_SLOTS; i++) {
+            int place = (i + bench.rank * 13) % OP_SLOTS;
+            struct trade_order order = lane_order(&bench, round, i);
 
             trade_make(&trades[place], &order, bench.backend->task_bytes);
             start(&bench, &trades[place]);
         }
-        finish(&bench, trades, OP_INFLIGHT_MAX);
+        finish(&bench, trades, OP_SLOTS);
     }
     bench_close(&bench);
     mem_free(trades);

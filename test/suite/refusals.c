@@ -272,7 +272,7 @@ static void bad_configuration(struct checks *c)
     checks_refused(c, "value that is no number", TUTTI_ERR_CONFIG,
             tutti_config_set(config, "inflight", "many"));
     checks_refused(c, "value outside its range", TUTTI_ERR_CONFIG,
-            tutti_config_set(config, "inflight", "65"));
+            tutti_config_set(config, "inflight", "9"));
     checks_refused(c, "unknown choice", TUTTI_ERR_CONFIG,
             tutti_config_set(config, "backend", "magic"));
     checks_refused(c, "value NULL", TUTTI_ERR_INVALID,

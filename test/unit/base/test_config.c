@@ -112,7 +112,7 @@ static void test_the_rows_describe_themselves(void **state)
     assert_false(config_find("log_level")->same);
     assert_string_equal(
             config_find("fusion_bytes")->horovod, "HOROVOD_FUSION_THRESHOLD");
-    assert_string_equal(config_find("inflight")->range, "1..64");
+    assert_string_equal(config_find("inflight")->range, "1..8");
 }
 
 static void test_dashes_count_as_underscores(void **state)
@@ -153,7 +153,7 @@ static void test_values_are_parsed_by_their_type(void **state)
     static const struct value_case cases[] = {
         { "strict", "YES", "true" },
         { "strict", "0", "false" },
-        { "inflight", "64", "64" },
+        { "inflight", "8", "8" },
         { "spin_us", "0", "0" },
         { "fusion_bytes", "64m", "67108864" },
         { "fusion-bytes", "1024GiB", "1099511627776" },
@@ -182,12 +182,12 @@ static void test_bad_values_are_refused_and_change_nothing(void **state)
     static const struct value_case cases[] = {
         { "strict", "maybe", "true or false" },
         { "strict", "", "true or false" },
-        { "inflight", "0", "1..64" },
-        { "inflight", "65", "1..64" },
-        { "inflight", "4294967297", "1..64" },
-        { "inflight", "4x", "1..64" },
-        { "inflight", "", "1..64" },
-        { "inflight", "99999999999999999999", "1..64" },
+        { "inflight", "0", "1..8" },
+        { "inflight", "9", "1..8" },
+        { "inflight", "4294967297", "1..8" },
+        { "inflight", "4x", "1..8" },
+        { "inflight", "", "1..8" },
+        { "inflight", "99999999999999999999", "1..8" },
         { "fusion_bytes", "-1", "0..1099511627776" },
         { "fusion_bytes", "1025g", "0..1099511627776" },
         { "fusion_bytes", "64mb", "0..1099511627776" },
@@ -229,7 +229,7 @@ static void test_a_bad_value_is_explained(void **state)
             TUTTI_ERR_CONFIG);
     assert_string_equal(tutti_last_error(),
             "TUTTI_INFLIGHT: inflight cannot be \"99\": it takes a whole number in "
-            "1..64");
+            "1..8");
 }
 
 static void test_texts_have_a_longest_length(void **state)

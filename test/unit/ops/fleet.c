@@ -132,7 +132,12 @@ static int member_of(const struct club *club, int rank)
     return -1;
 }
 
-/* No batch OP_INFLIGHT_MAX or more before it in the set is in flight, as op.h promises. */
+uint64_t play_number(const struct play *play)
+{
+    return play->sequence * OP_LANES + play->lane;
+}
+
+/* No batch OP_INFLIGHT_MAX or more before it in the lane is in flight, as op.h promises. */
 static bool may_start(const struct program *program, size_t index, int rank)
 {
     const struct play *play = play_at(program, index);
@@ -142,12 +147,42 @@ static bool may_start(const struct program *program, size_t index, int rank)
         int member = member_of(earlier->club, rank);
 
         if (member >= 0 && earlier->club->id == play->club->id &&
+                earlier->lane == play->lane &&
                 earlier->sequence + OP_INFLIGHT_MAX <= play->sequence &&
                 earlier->states[member] != PART_DONE) {
             return false;
         }
     }
     return true;
+}
+
+/* The jobs of one lane in a turn; what is started comes off *starts. */
+static bool lane_turn(struct fleet *fleet, const struct program *program, uint32_t lane,
+        int rank, int *starts)
+{
+    bool anything = false;
+
+    for (size_t i = 0; i < program->count; i++) {
+        struct play *play = play_at(program, i);
+        int member = member_of(play->club, rank);
+        bool moved = false;
+
+        if (member < 0 || play->states[member] == PART_DONE || play->lane != lane) {
+            continue;
+        }
+        if (play->states[member] == PART_NEW) {
+            if (*starts == 0 || !may_start(program, i, rank)) {
+                break;
+            }
+            --*starts;
+            anything = true;
+            assert_int_equal(program->start(fleet, play, member), TUTTI_OK);
+        }
+        assert_in_range(
+                program->step(fleet, play, member, &moved), TUTTI_OK, TUTTI_AGAIN);
+        anything = anything || moved;
+    }
+    return anything;
 }
 
 /**
@@ -159,25 +194,10 @@ static bool engine_turn(
 {
     bool anything = false;
 
-    for (size_t i = 0; i < program->count; i++) {
-        struct play *play = play_at(program, i);
-        int member = member_of(play->club, rank);
-        bool moved = false;
+    for (uint32_t i = 0; i <= program->last_lane; i++) {
+        const uint32_t lane = rank % 2 == 0 ? i : program->last_lane - i;
 
-        if (member < 0 || play->states[member] == PART_DONE) {
-            continue;
-        }
-        if (play->states[member] == PART_NEW) {
-            if (starts == 0 || !may_start(program, i, rank)) {
-                break;
-            }
-            starts--;
-            anything = true;
-            assert_int_equal(program->start(fleet, play, member), TUTTI_OK);
-        }
-        assert_in_range(
-                program->step(fleet, play, member, &moved), TUTTI_OK, TUTTI_AGAIN);
-        anything = anything || moved;
+        anything = lane_turn(fleet, program, lane, rank, &starts) || anything;
     }
     return anything;
 }

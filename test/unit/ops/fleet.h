@@ -69,17 +69,25 @@ enum part_state {
 struct play {
     const struct club *club;
     uint64_t sequence;
+    uint32_t lane; /* its sequence counts in it */
     enum part_state states[FLEET_RANKS_MAX]; /* set by start and step */
 };
 
-/** Jobs in the order in which every rank starts them. */
+/**
+ * Jobs in the order in which every rank starts those of one lane. Every second rank begins
+ * with the last lane.
+ */
 struct program {
     void *jobs; /* [count] of job_size; owned by the test */
     size_t count;
     size_t job_size;
+    uint32_t last_lane; /* that the jobs use */
     tutti_status (*start)(struct fleet *fleet, void *job, int member);
     tutti_status (*step)(struct fleet *fleet, void *job, int member, bool *moved);
 };
+
+/** A number that is different for each batch of a club. */
+uint64_t play_number(const struct play *play);
 
 /** Runs a program until no rank can go on, with engines that sleep until they are woken. */
 void fleet_run_scheduled(

@@ -48,7 +48,7 @@ static const struct trade_store *store_of(int rank)
 static void fill_input(const struct job *job, size_t run, int member, uint8_t *to)
 {
     size_t bytes = tutti_dtype_size(job->dtype);
-    uint64_t random = (job->play.sequence * 16 + run) * 16 + (uint64_t)member;
+    uint64_t random = (play_number(&job->play) * 16 + run) * 16 + (uint64_t)member;
 
     for (size_t i = 0; i < job->counts[run]; i++) {
         uint64_t bits = next_random(&random);
@@ -89,7 +89,7 @@ static uint8_t *buffer_new(size_t bytes)
 static bool is_reserved(const struct job *job, int member, size_t run, bool is_output)
 {
     uint64_t seed =
-            job->play.sequence * 64 + (uint64_t)member * 16 + run * 2 + is_output;
+            play_number(&job->play) * 64 + (uint64_t)member * 16 + run * 2 + is_output;
 
     return fleet_reservations() != NULL && next_random(&seed) % 2 == 0;
 }
@@ -120,7 +120,7 @@ static void place_free(
 static void make_parts(const struct job *job, size_t run, struct op_part *parts)
 {
     size_t bytes = tutti_dtype_size(job->dtype);
-    uint64_t random = job->play.sequence * 8 + run;
+    uint64_t random = play_number(&job->play) * 8 + run;
     size_t begin = 0;
 
     for (int r = 0; r < job->play.club->size; r++) {
@@ -166,6 +166,7 @@ static void reduction_make(struct job *job, int member)
 
     reduction->batch = (struct op_batch){ .set = &job->sets[member],
         .sequence = job->play.sequence,
+        .lane = job->play.lane,
         .collective = job->collective,
         .dtype = job->dtype,
         .op = job->op,
@@ -271,6 +272,7 @@ void job_make(struct job *job)
         if (op_is_exchange(job->collective)) {
             const struct trade_order order = { .set = set,
                 .sequence = job->play.sequence,
+                .lane = job->play.lane,
                 .collective = job->collective,
                 .root = job->root,
                 .run_count = job->run_count,

@@ -254,18 +254,20 @@ static void randomise(struct job *job, uint64_t *random)
 }
 
 static struct program program_random(const struct club *clubs, size_t club_count,
-        size_t job_count, uint64_t seed, bool is_flat)
+        uint32_t lanes, uint64_t seed, bool is_flat)
 {
-    struct program program = program_new(job_count);
+    struct program program = program_new(JOBS_MAX);
     struct job *jobs = program.jobs;
-    uint64_t sequences[16] = { 0 };
+    uint64_t sequences[16][OP_LANES] = { 0 };
     uint64_t random = seed;
 
-    for (size_t i = 0; i < job_count; i++) {
+    program.last_lane = lanes - 1;
+    for (size_t i = 0; i < program.count; i++) {
         struct job *job = &jobs[i];
 
         job->play.club = &clubs[next_random(&random) % club_count];
-        job->play.sequence = sequences[job->play.club->id]++;
+        job->play.lane = (uint32_t)(next_random(&random) % lanes);
+        job->play.sequence = sequences[job->play.club->id][job->play.lane]++;
         randomise(job, &random);
         if (is_flat && !is_16_bit_float(job->dtype)) {
             job->reduce = job_reduce_flat;
@@ -282,7 +284,7 @@ static void run_groups(const char *digits, uint64_t seed, bool is_flat)
     struct fleet fleet;
 
     open_groups(&fleet, digits);
-    program = program_random(&all, 1, JOBS_MAX, seed, is_flat);
+    program = program_random(&all, 1, 1, seed, is_flat);
     run_scheduled(&fleet, &program, seed);
     close_groups(&fleet);
 }
@@ -322,11 +324,11 @@ static void test_overlapping_sets(void **state)
         struct fleet fleet;
 
         open_groups(&fleet, "012021");
-        program = program_random(clubs, 2, JOBS_MAX, seed, false);
+        program = program_random(clubs, 2, 1, seed, false);
         run_scheduled(&fleet, &program, seed);
         close_groups(&fleet);
         open_groups(&fleet, "000111");
-        program = program_random(clubs, 3, JOBS_MAX, seed, false);
+        program = program_random(clubs, 3, 1, seed, false);
         run_scheduled(&fleet, &program, seed);
         close_groups(&fleet);
     }
@@ -360,6 +362,26 @@ static void test_ranks_may_be_left_out(void **state)
     }
 }
 
+/* Ranks start the lanes of a set in different orders (fleet.h), with different groups. */
+static void test_lanes_do_not_wait_for_each_other(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 1, .index = 1, .size = 4, .ranks = { 3, 2, 1, 0 } },
+        { .id = 2, .index = 2, .size = 3, .ranks = { 0, 1, 2 } },
+    };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct program program;
+        struct fleet fleet;
+
+        open_groups(&fleet, "0011");
+        program = program_random(clubs, 2, 3, seed, false);
+        run_scheduled(&fleet, &program, seed);
+        close_groups(&fleet);
+    }
+}
+
 static void test_ranks_run_as_threads(void **state)
 {
     const struct club clubs[] = {
@@ -372,7 +394,7 @@ static void test_ranks_run_as_threads(void **state)
 
     (void)state;
     open_groups(&fleet, "00101");
-    program = program_random(clubs, 3, JOBS_MAX, 77, false);
+    program = program_random(clubs, 3, OP_LANES, 77, false);
     fleet_run_threads(&fleet, &program);
     program_end(&program);
     close_groups(&fleet);
@@ -547,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_groups_of_any_shape),
         cmocka_unit_test(test_overlapping_sets),
         cmocka_unit_test(test_ranks_may_be_left_out),
+        cmocka_unit_test(test_lanes_do_not_wait_for_each_other),
         cmocka_unit_test(test_ranks_run_as_threads),
     };
     const struct CMUnitTest addressing_everything[] = {

@@ -43,14 +43,14 @@ struct job {
 
 static float pattern(const struct job *job, size_t run, size_t element)
 {
-    return (float)(1 + (element + 7 * run + 13 * job->play.sequence) % 97);
+    return (float)(1 + (element + 7 * run + 13 * play_number(&job->play)) % 97);
 }
 
 /* Where a buffer lies: any mixture, but the same whenever it is asked. */
 static bool is_reserved(const struct job *job, int member, size_t run, bool is_output)
 {
     uint64_t seed =
-            job->play.sequence * 64 + (uint64_t)member * 16 + run * 2 + is_output;
+            play_number(&job->play) * 64 + (uint64_t)member * 16 + run * 2 + is_output;
 
     return fleet_reservations() != NULL && next_random(&seed) % 2 == 0;
 }
@@ -97,6 +97,7 @@ static void part_init(struct job *job, int member)
         .world_ranks = club->ranks };
     part->batch = (struct op_batch){ .set = &part->set,
         .sequence = job->play.sequence,
+        .lane = job->play.lane,
         .collective = job->collective,
         .dtype = TUTTI_FLOAT32,
         .op = TUTTI_SUM,
@@ -283,21 +284,23 @@ static void program_check_and_free(const struct program *program)
     mem_free(jobs);
 }
 
-/* Random jobs on random clubs, each club's numbered from 0. */
+/* Random jobs in random lanes of random clubs, those of each lane numbered from 0. */
 static struct program program_random(
-        const struct club *clubs, size_t club_count, size_t job_count, uint64_t seed)
+        const struct club *clubs, size_t club_count, uint32_t lanes, uint64_t seed)
 {
-    struct program program = program_new(job_count);
+    struct program program = program_new(JOBS_MAX);
     struct job *jobs = program.jobs;
-    uint64_t sequences[4] = { 0 };
+    uint64_t sequences[4][OP_LANES] = { 0 };
     uint64_t random = seed;
 
-    for (size_t i = 0; i < job_count; i++) {
+    program.last_lane = lanes - 1;
+    for (size_t i = 0; i < program.count; i++) {
         struct job *job = &jobs[i];
         size_t club = next_random(&random) % club_count;
 
         job->play.club = &clubs[club];
-        job->play.sequence = sequences[club]++;
+        job->play.lane = (uint32_t)(next_random(&random) % lanes);
+        job->play.sequence = sequences[club][job->play.lane]++;
         job->collective =
                 next_random(&random) % 4 == 0 ? TUTTI_BROADCAST : TUTTI_ALLREDUCE;
         job->root = (int)(next_random(&random) % (uint64_t)job->play.club->size);
@@ -358,7 +361,27 @@ static void test_overlapping_sets_and_many_batches_in_flight(void **state)
         struct fleet fleet;
 
         fleet_open(&fleet, 5);
-        program = program_random(clubs, 3, JOBS_MAX, seed);
+        program = program_random(clubs, 3, 1, seed);
+
+        fleet_run_scheduled(&fleet, &program, seed);
+
+        program_check_and_free(&program);
+        fleet_close(&fleet);
+    }
+}
+
+/* Two ranks start two lanes in opposite orders, several batches of each at once. */
+static void test_lanes_do_not_wait_for_each_other(void **state)
+{
+    const struct club all = club_of_all(2);
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct program program;
+        struct fleet fleet;
+
+        fleet_open(&fleet, 2);
+        program = program_random(&all, 1, 2, seed);
 
         fleet_run_scheduled(&fleet, &program, seed);
 
@@ -378,7 +401,7 @@ static void test_ranks_run_as_threads(void **state)
 
     (void)state;
     fleet_open(&fleet, 4);
-    program = program_random(clubs, 2, JOBS_MAX, 77);
+    program = program_random(clubs, 2, OP_LANES, 77);
     fleet_run_threads(&fleet, &program);
     program_check_and_free(&program);
     fleet_close(&fleet);
@@ -763,6 +786,7 @@ int main(void)
     const struct CMUnitTest both[] = {
         cmocka_unit_test(test_sums_are_exact_for_every_size),
         cmocka_unit_test(test_overlapping_sets_and_many_batches_in_flight),
+        cmocka_unit_test(test_lanes_do_not_wait_for_each_other),
         cmocka_unit_test(test_ranks_run_as_threads),
         cmocka_unit_test(test_a_small_sum_takes_one_synchronisation),
         cmocka_unit_test(test_operands_stay_until_all_have_read_them),

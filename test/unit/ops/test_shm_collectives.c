@@ -14,19 +14,21 @@
  * have joined: their jobs are numbered together.
  */
 static struct program program_random(
-        const struct club *clubs, size_t club_count, size_t job_count, uint64_t seed)
+        const struct club *clubs, size_t club_count, uint32_t lanes, uint64_t seed)
 {
-    struct program program = program_new(job_count);
+    struct program program = program_new(JOBS_MAX);
     struct job *jobs = program.jobs;
-    uint64_t sequences[16] = { 0 };
+    uint64_t sequences[16][OP_LANES] = { 0 };
     uint64_t random = seed;
 
-    for (size_t i = 0; i < job_count; i++) {
+    program.last_lane = lanes - 1;
+    for (size_t i = 0; i < program.count; i++) {
         struct job *job = &jobs[i];
 
         job->backend = &op_shm;
         job->play.club = &clubs[next_random(&random) % club_count];
-        job->play.sequence = sequences[job->play.club->id]++;
+        job->play.lane = (uint32_t)(next_random(&random) % lanes);
+        job->play.sequence = sequences[job->play.club->id][job->play.lane]++;
         job_randomise(job, &random);
         job_make(job);
     }
@@ -42,7 +44,7 @@ static void test_sets_of_every_size(void **state)
         struct fleet fleet;
 
         fleet_open(&fleet, size);
-        program = program_random(&all, 1, JOBS_MAX, (uint64_t)size);
+        program = program_random(&all, 1, 1, (uint64_t)size);
         run_scheduled(&fleet, &program, (uint64_t)size);
         fleet_close(&fleet);
     }
@@ -62,7 +64,28 @@ static void test_overlapping_sets(void **state)
         struct fleet fleet;
 
         fleet_open(&fleet, 5);
-        program = program_random(clubs, 3, JOBS_MAX, seed);
+        program = program_random(clubs, 3, 1, seed);
+        run_scheduled(&fleet, &program, seed);
+        fleet_close(&fleet);
+    }
+}
+
+/* Ranks start the lanes of a set in different orders (fleet.h). */
+static void test_lanes_do_not_wait_for_each_other(void **state)
+{
+    const struct club clubs[] = {
+        { .id = 1, .index = 1, .size = 3, .ranks = { 2, 1, 0 } },
+        { .id = 1, .index = 1, .size = 2, .ranks = { 2, 0 } },
+        { .id = 2, .index = 2, .size = 2, .ranks = { 0, 1 } },
+    };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct program program;
+        struct fleet fleet;
+
+        fleet_open(&fleet, 3);
+        program = program_random(clubs, 3, 3, seed);
         run_scheduled(&fleet, &program, seed);
         fleet_close(&fleet);
     }
@@ -109,7 +132,7 @@ static void test_ranks_run_as_threads(void **state)
 
     (void)state;
     fleet_open(&fleet, 4);
-    program = program_random(clubs, 3, JOBS_MAX, 77);
+    program = program_random(clubs, 3, OP_LANES, 77);
     fleet_run_threads(&fleet, &program);
     program_end(&program);
     fleet_close(&fleet);
@@ -239,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_sets_of_every_size),
         cmocka_unit_test(test_overlapping_sets),
         cmocka_unit_test(test_a_rank_may_be_left_out),
+        cmocka_unit_test(test_lanes_do_not_wait_for_each_other),
         cmocka_unit_test(test_ranks_run_as_threads),
     };
     const struct CMUnitTest addressing_everything[] = {
