@@ -442,17 +442,11 @@ tutti_status dispatcher_run(struct tutti *t, bool *moved)
     return status == TUTTI_OK ? step_running(t, moved) : status;
 }
 
-static void recycle_waiting(struct tutti *t)
+static void recycle_waiting(struct dispatcher *dispatcher, struct process_set *set)
 {
-    struct dispatcher *dispatcher = &t->dispatcher;
-
-    for (size_t s = 0; s < t->sets.count && dispatcher->waiting > 0; s++) {
-        struct set_lane *lanes = t->sets.sets[s]->lanes;
-
-        for (int lane = 0; lane < OP_LANES; lane++) {
-            while (lanes[lane].first_waiting != NULL) {
-                recycle(dispatcher, take_waiting(dispatcher, &lanes[lane]));
-            }
+    for (int lane = 0; lane < OP_LANES; lane++) {
+        while (set->lanes[lane].first_waiting != NULL) {
+            recycle(dispatcher, take_waiting(dispatcher, &set->lanes[lane]));
         }
     }
 }
@@ -462,7 +456,9 @@ bool dispatcher_cancel_all(struct tutti *t)
     struct dispatcher *dispatcher = &t->dispatcher;
     struct batch **at = &dispatcher->running;
 
-    recycle_waiting(t);
+    for (size_t s = 0; s < t->sets.count; s++) {
+        recycle_waiting(dispatcher, t->sets.sets[s]);
+    }
     while (*at != NULL) {
         struct batch *batch = *at;
 

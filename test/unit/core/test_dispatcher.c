@@ -1,0 +1,247 @@
+/*
+ * The dispatcher on a backend that notes what it is given and never finishes: lanes of a
+ * set have windows, orders and numbers of their own.
+ */
+#include "base/mem.h"
+#include "core/context.h"
+#include "core/dispatcher.h"
+#include "test/unit/unit.h"
+
+enum {
+    BATCHES_MAX = 64
+};
+
+/* What the backend was given. */
+struct note {
+    uint32_t set, lane;
+    uint64_t sequence;
+};
+
+struct notes {
+    struct note started[BATCHES_MAX];
+    int count;
+    int cancelled;
+};
+
+static bool take_all(const void *state, const struct op_batch *batch)
+{
+    (void)state;
+    (void)batch;
+    return true;
+}
+
+static tutti_status note_start(void *state, void *task, const struct op_batch *batch)
+{
+    struct notes *notes = state;
+
+    (void)task;
+    notes->started[notes->count++] = (struct note){
+        .set = batch->set->id, .lane = batch->lane, .sequence = batch->sequence
+    };
+    return TUTTI_OK;
+}
+
+static tutti_status never_finish(void *state, void *task, bool *moved)
+{
+    (void)state;
+    (void)task;
+    (void)moved;
+    return TUTTI_AGAIN;
+}
+
+static bool note_cancel(void *state, void *task)
+{
+    struct notes *notes = state;
+
+    (void)task;
+    notes->cancelled++;
+    return true;
+}
+
+static void nothing_to_close(void *state)
+{
+    (void)state;
+}
+
+static const struct op_backend noting = { .name = "noting",
+    .takes_runs = 1u << TUTTI_ALLREDUCE,
+    .task_bytes = 64,
+    .close = nothing_to_close,
+    .accepts = take_all,
+    .start = note_start,
+    .step = never_finish,
+    .cancel = note_cancel };
+
+/* As much of a context as the dispatcher looks at, with two sets. */
+struct scene {
+    struct tutti context;
+    struct process_set sets[2];
+    struct process_set *table[2];
+    struct work works[BATCHES_MAX];
+    size_t work_count;
+    struct notes notes;
+};
+
+static int set_up(void **state)
+{
+    struct scene *scene = mem_calloc(1, sizeof *scene);
+
+    assert_non_null(scene);
+    for (uint32_t i = 0; i < 2; i++) {
+        scene->sets[i].id = i;
+        scene->sets[i].op = (struct op_set){ .id = i, .index = i, .size = 1 };
+        scene->table[i] = &scene->sets[i];
+    }
+    scene->context.sets.sets = scene->table;
+    scene->context.sets.count = 2;
+    scene->context.config.inflight = 2;
+    scene->context.dispatcher.memory = &scene->context.memory;
+    scene->context.dispatcher.backends[0] =
+            (struct dispatcher_backend){ .ops = &noting, .state = &scene->notes };
+    scene->context.dispatcher.backend_count = 1;
+    scene->context.dispatcher.task_bytes = noting.task_bytes;
+    *state = scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_true(dispatcher_cancel_all(&scene->context));
+    dispatcher_fini(&scene->context.dispatcher);
+    mem_free(scene);
+    return 0;
+}
+
+/* A sum of one float, agreed. */
+static void submit(struct scene *scene, int set, uint32_t lane)
+{
+    struct batch *batch =
+            dispatcher_batch_new(&scene->context, &scene->sets[set], lane);
+    struct work *work = &scene->works[scene->work_count++];
+
+    assert_non_null(batch);
+    *work = (struct work){ .state = WORK_AGREED, .bytes = sizeof(float) };
+    work->request.collective = TUTTI_ALLREDUCE;
+    work->request.meta.dtype = TUTTI_FLOAT32;
+    assert_true(dispatcher_batch_add(&scene->context.dispatcher, batch, work));
+    dispatcher_submit(&scene->context, batch);
+}
+
+/* A batch that this rank only counts. */
+static void submit_skipped(struct scene *scene, int set, uint32_t lane)
+{
+    struct batch *batch =
+            dispatcher_batch_new(&scene->context, &scene->sets[set], lane);
+
+    assert_non_null(batch);
+    batch->skipped = true;
+    dispatcher_submit(&scene->context, batch);
+}
+
+static void run(struct scene *scene, bool anything)
+{
+    bool moved = false;
+
+    assert_int_equal(dispatcher_run(&scene->context, &moved), TUTTI_OK);
+    assert_int_equal(moved, anything);
+}
+
+static void assert_started(
+        const struct scene *scene, int i, uint32_t set, uint32_t lane, uint64_t number)
+{
+    assert_true(i < scene->notes.count);
+    assert_int_equal(scene->notes.started[i].set, set);
+    assert_int_equal(scene->notes.started[i].lane, lane);
+    assert_int_equal(scene->notes.started[i].sequence, number);
+}
+
+static void test_each_lane_counts_for_itself(void **state)
+{
+    struct scene *scene = *state;
+
+    submit(scene, 0, 0);
+    run(scene, true);
+    submit(scene, 0, 7);
+    submit(scene, 1, 7);
+    submit(scene, 0, 0);
+    submit(scene, 0, 7);
+    run(scene, true);
+    run(scene, false);
+    assert_int_equal(scene->notes.count, 5);
+    assert_started(scene, 0, 0, 0, 0);
+    assert_started(scene, 1, 0, 0, 1);
+    assert_started(scene, 2, 0, 7, 0);
+    assert_started(scene, 3, 0, 7, 1);
+    assert_started(scene, 4, 1, 7, 0);
+}
+
+static void test_a_full_lane_holds_up_no_other(void **state)
+{
+    struct scene *scene = *state;
+
+    for (int i = 0; i < 4; i++) {
+        submit(scene, 0, 3);
+    }
+    run(scene, true);
+    assert_int_equal(scene->notes.count, 2);
+    submit(scene, 0, 3);
+    run(scene, false);
+    submit(scene, 0, 2);
+    submit(scene, 0, 4);
+    run(scene, true);
+    assert_int_equal(scene->notes.count, 4);
+    assert_int_equal(scene->sets[0].waiting_lanes, 1u << 3);
+    assert_started(scene, 2, 0, 2, 0);
+    assert_started(scene, 3, 0, 4, 0);
+    assert_false(dispatcher_is_idle(&scene->context.dispatcher));
+}
+
+static void test_a_batch_that_is_skipped_counts_in_its_lane(void **state)
+{
+    struct scene *scene = *state;
+
+    submit_skipped(scene, 0, 5);
+    run(scene, true);
+    assert_true(dispatcher_is_idle(&scene->context.dispatcher));
+    submit(scene, 0, 5);
+    submit(scene, 0, 6);
+    run(scene, true);
+    assert_started(scene, 0, 0, 5, 1);
+    assert_started(scene, 1, 0, 6, 0);
+}
+
+static void test_cancelling_leaves_no_lane_behind(void **state)
+{
+    struct scene *scene = *state;
+
+    for (uint32_t lane = 0; lane < OP_LANES; lane++) {
+        for (int i = 0; i < 3; i++) {
+            submit(scene, lane % 2 == 0, lane);
+        }
+    }
+    run(scene, true);
+    assert_int_equal(scene->notes.count, 2 * OP_LANES);
+    assert_true(dispatcher_cancel_all(&scene->context));
+    assert_int_equal(scene->notes.cancelled, 2 * OP_LANES);
+    assert_true(dispatcher_is_idle(&scene->context.dispatcher));
+    run(scene, false);
+    assert_int_equal(scene->notes.count, 2 * OP_LANES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+                test_each_lane_counts_for_itself, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_a_full_lane_holds_up_no_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_a_batch_that_is_skipped_counts_in_its_lane, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_cancelling_leaves_no_lane_behind, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
