@@ -6,6 +6,7 @@
 #include "control/inproc.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
+#include "ops/shm/shm_board.h"
 
 #define LOCAL_RANKS_MAX 1024
 
@@ -82,6 +83,13 @@ static tutti_status one_node(struct nodes *nodes, int n)
     return status;
 }
 
+/* As between processes: backend=mpi and vendor are to agree over messages. */
+static bool shows_words(const struct config *config)
+{
+    return config->backend == CONFIG_BACKEND_AUTO ||
+            config->backend == CONFIG_BACKEND_SHM;
+}
+
 /* Takes over the control end. */
 static tutti_status start_rank(struct tutti **t, const tutti_config *config,
         const struct control *control, struct local_job *job)
@@ -98,6 +106,9 @@ static tutti_status start_rank(struct tutti **t, const tutti_config *config,
     spec.backends[1] = &op_shm;
     spec.natives[1] = job->domain;
     spec.backend_count = 2;
+    if (shows_words(&spec.config)) {
+        spec.board = shm_board(job->domain);
+    }
     spec.release = leave_job;
     spec.release_user = job;
     if (status == TUTTI_OK) {

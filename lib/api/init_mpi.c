@@ -11,6 +11,7 @@
 #include "ops/mpi/mpi.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
+#include "ops/shm/shm_board.h"
 
 /** What a context of an MPI job stands on; lives as long as it. */
 struct mpi_ground {
@@ -129,6 +130,7 @@ static void choose_backends(struct context_spec *spec, struct mpi_ground *ground
         spec->memory = (struct memory){
             .alloc = shared_alloc, .give_back = shared_free, .user = ground
         };
+        spec->board = shm_board(ground->domain);
     }
     if (divides_nodes(spec, ground)) {
         add_nodes(spec, ground);

@@ -61,6 +61,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->memory = spec->memory.alloc != NULL
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free };
+    t->board = spec->board;
     t->dispatcher.memory = &t->memory;
     t->bell = spec->bell != NULL ? spec->bell : &t->own_bell;
     t->any_thread = spec->any_thread;

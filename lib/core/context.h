@@ -34,6 +34,7 @@
 #include "core/process_set.h"
 #include "core/ready.h"
 #include "core/work.h"
+#include "ops/board.h"
 #include "topo/machine.h"
 #include "topo/nodes.h"
 
@@ -77,6 +78,7 @@ struct tutti {
     struct control control;
     struct planner_limits limits;
     struct memory memory; /* for outputs and fusion buffers                      */
+    struct board board; /* words that ranks show each other, if there is one   */
     bool any_thread; /* any thread may drive; else only `owner`              */
     struct forkmark forkmark; /* a forked child may not use the context             */
     pthread_t owner; /* the thread that created the context                  */
@@ -146,6 +148,7 @@ struct context_spec {
     struct planner_limits limits;
     size_t chunk_bytes;
     struct memory memory;
+    struct board board; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */
     bool any_thread; /* the transports may be called from any thread       */
     const struct op_backend *backends[DISPATCHER_BACKENDS_MAX]; /* best first       */

@@ -22,6 +22,9 @@
  * Indices of process sets are used again, their ids are not: a slot says for which id it
  * counts. The members of the former set had all left its batches by then.
  *
+ * The board has rows of its own, of which readers look at the id before and after the word
+ * (shm_board.c): nothing says when the members of a former set have stopped to look.
+ *
  * Addresses in a segment are offsets from the base of its owner. Ranks of one process can
  * address everything: their base is 0.
  */
@@ -82,18 +85,40 @@ struct shm_slot {
     uint32_t due; /* what `read` will be in the end */
 };
 
+/** A cell of the board (ops/board.h). Written by its owner only. */
+struct shm_board_cell {
+    _Atomic uint64_t word; /* shifted left by one; below it the place of its detail */
+    _Atomic uint64_t details[2]; /* of the last two words */
+};
+
+/** The cells of a lane. */
+struct shm_board_line {
+    _Alignas(64) _Atomic uint32_t set; /* id of the process set that they count for */
+    struct shm_board_cell cells[2];
+};
+
+/** The cells of a process set. */
+struct shm_board_row {
+    struct shm_board_line lanes[OP_LANES];
+};
+
 struct shm_segment {
     uint8_t nonce[16]; /* proves to others whose segment they have mapped */
     _Alignas(64) _Atomic uint32_t working; /* 1: touches the runs of others just now */
     _Atomic uint32_t gone; /* 1: gave up; nobody may touch its runs */
     _Atomic uint32_t closed; /* 1: closed in order; its process may end */
     _Atomic uint32_t rows[OP_BANKS]; /* rows of slots that are backed by memory */
+    _Atomic uint32_t board_rows; /* rows of the board that are */
     _Alignas(4096) struct shm_slot
             slots[OP_BANKS][OP_SETS_MAX][OP_SLOTS]; /* by bank, set index, op_slot() */
+    struct shm_board_row board[OP_SETS_MAX]; /* by set index; behind the slots on pages
+                                                of its own */
 };
 
 static_assert(sizeof(struct shm_slot) == 256, "a slot is four cache lines");
 static_assert(sizeof(struct shm_slot[OP_SLOTS]) % 4096 == 0, "a row is pages");
+
+static_assert(sizeof(struct shm_board_line) == 64, "a lane is a cache line");
 
 /** A rank as seen from this process. */
 struct shm_rank {
