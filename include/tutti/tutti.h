@@ -837,6 +837,12 @@ typedef struct tutti_stats {
     uint64_t stalls; /**< stall lines logged here                          */
     uint64_t shared_pieces; /**< pieces of sums made by threads that waited beside
                                the one that runs the engine; see reduce_threads */
+    uint64_t planned; /**< operations agreed on by a plan, without negotiation */
+    uint64_t planned_steps; /**< iterations of a plan that ran in it from the first
+                               tensor to the last */
+    uint64_t slow_steps; /**< iterations of a plan's tensors that were negotiated, in
+                            whole or part */
+    uint64_t poisons; /**< times that a plan was left                        */
 } tutti_stats;
 
 /**
