@@ -65,17 +65,42 @@ bool job_prepare(struct job *job, const struct bench_arguments *arguments)
     return opened != 0;
 }
 
+/* The second context: what the first would be without plans. */
+static tutti_status open_slow(struct job *job)
+{
+    tutti_config *config = NULL;
+    tutti_status status = tutti_config_create(&config);
+
+    if (status == TUTTI_OK) {
+        status = tutti_config_set(config, "plan", "off");
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_init_mpi(&job->slow, MPI_COMM_WORLD, config);
+    }
+    tutti_config_destroy(config);
+    return status == TUTTI_OK ? TUTTI_OK
+                              : job_failed(job, status, "tutti_init_mpi with plan=off");
+}
+
 tutti_status job_open(struct job *job)
 {
     tutti_status status = tutti_init_mpi(&job->t, MPI_COMM_WORLD, NULL);
 
-    return status == TUTTI_OK ? TUTTI_OK : job_failed(job, status, "tutti_init_mpi");
+    if (status != TUTTI_OK) {
+        return job_failed(job, status, "tutti_init_mpi");
+    }
+    return (job->arguments->compare & BENCH_WITH_SLOW) != 0 ? open_slow(job) : TUTTI_OK;
 }
 
 tutti_status job_close(struct job *job)
 {
+    tutti_status slow = tutti_finalize(job->slow);
     tutti_status status = tutti_finalize(job->t);
 
+    if (status == TUTTI_OK) {
+        status = slow;
+    }
+    job->slow = NULL;
     job->t = NULL;
     if (job->json != NULL && fclose(job->json) != 0) {
         complain_about_json(job, errno);
@@ -176,6 +201,31 @@ void job_combine(const struct job *job, double *values, int count)
 void job_sum(double *values, int count)
 {
     MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+tutti_stats job_stats(tutti *t)
+{
+    tutti_stats stats = { .size = sizeof stats };
+
+    if (tutti_stats_get(t, &stats) != TUTTI_OK) {
+        /* a size of ours is never refused; if it were, nothing would count */
+        stats = (tutti_stats){ .size = sizeof stats };
+    }
+    return stats;
+}
+
+void job_combine_planned(struct bench_planned *planned)
+{
+    double sums[] = { planned->completed, planned->planned, planned->planned_steps,
+        planned->slow_steps };
+
+    job_sum(sums, sizeof sums / sizeof sums[0]);
+    MPI_Allreduce(
+            MPI_IN_PLACE, &planned->poisons, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    planned->completed = sums[0];
+    planned->planned = sums[1];
+    planned->planned_steps = sums[2];
+    planned->slow_steps = sums[3];
 }
 
 int64_t job_count_wrong(struct job *job, int64_t wrong)

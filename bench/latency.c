@@ -11,15 +11,18 @@ static void print_head(int compare)
 {
     bool mpi = (compare & BENCH_WITH_ANY_MPI) != 0;
     bool limit = (compare & BENCH_WITH_LIMIT) != 0;
+    bool slow = (compare & BENCH_WITH_SLOW) != 0;
 
-    (void)printf("# %11s %10s %10s %10s %7s%s%s\n", "size", "min", "median", "p99",
-            "#wrong",
+    (void)printf("# %11s %10s %10s %10s %7s %7s%s%s%s\n", "size", "min", "median",
+            "p99", "#wrong", "planned",
             mpi ? "    raw MPI     median        p99   tutti / MPI (min..max)" : "",
-            limit ? "      limit     median        p99   tutti / limit (min..max)"
-                  : "");
-    (void)printf("# %11s %10s %10s %10s %7s%s%s\n", "(B)", "(us)", "(us)", "(us)", "",
+            limit ? "      limit     median        p99   tutti / limit (min..max)" : "",
+            slow ? "       slow     median        p99   tutti / slow (min..max)" : "");
+    (void)printf("# %11s %10s %10s %10s %7s %7s%s%s%s\n", "(B)", "(us)", "(us)", "(us)",
+            "", "",
             mpi ? "   min (us)       (us)       (us)                         " : "",
-            limit ? "   min (us)       (us)       (us)" : "");
+            limit ? "   min (us)       (us)       (us)                           " : "",
+            slow ? "   min (us)       (us)       (us)" : "");
 }
 
 static void print_compared(const struct side_result *side)
@@ -34,11 +37,14 @@ static void print_compared(const struct side_result *side)
 static void print_row(uint64_t bytes, const struct measurement *result)
 {
     const struct side_result *own = &result->side[SIDE_TUTTI];
+    char planned[BENCH_PLANNED_TEXT_MAX];
 
-    (void)printf("  %11" PRIu64 " %10.2f %10.2f %10.2f %7" PRId64, bytes, own->min,
-            own->typical, own->p99, own->wrong);
+    bench_planned_text(&result->planned, planned);
+    (void)printf("  %11" PRIu64 " %10.2f %10.2f %10.2f %7" PRId64 " %7s", bytes,
+            own->min, own->typical, own->p99, own->wrong, planned);
     print_compared(&result->side[SIDE_MPI]);
     print_compared(&result->side[SIDE_LIMIT]);
+    print_compared(&result->side[SIDE_SLOW]);
     (void)printf("\n");
     (void)fflush(stdout);
 }
@@ -79,7 +85,7 @@ static tutti_status run_size(struct job *job, uint64_t bytes)
     }
     bench_workload_pad(
             &tensors, (tutti_collective)job->arguments->collective, job->size);
-    if (work_fits(job, &tensors, true)) {
+    if (work_fits(job, &tensors, 1)) {
         status = measure_size(job, &tensors, tensors.elements * element);
     }
     bench_workload_fini(&tensors);

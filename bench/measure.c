@@ -1,5 +1,5 @@
 /*
- * Rounds of one to three sides.
+ * Rounds of one side or several.
  */
 #include "bench/measure.h"
 
@@ -22,6 +22,14 @@ struct series {
     double *typical; /* owned */
     double *p99; /* owned */
     double min; /* over all rounds so far */
+    struct bench_planned
+            planned; /* in the timed steps of this rank so far; tutti's only */
+};
+
+/* What is measured beside tutti and has buffers of its own. Zeroed is none. */
+struct companions {
+    struct work mapped; /* for the limit */
+    struct work slow; /* for tutti without plans */
 };
 
 struct effort effort_for(const struct job *job, uint64_t bytes)
@@ -31,6 +39,7 @@ struct effort effort_for(const struct job *job, uint64_t bytes)
         .iterations = arguments->iterations,
         .warmup = arguments->warmup,
         .operations = 1,
+        .exact = arguments->iterations != 0,
         .compare = arguments->compare,
     };
 
@@ -43,6 +52,25 @@ struct effort effort_for(const struct job *job, uint64_t bytes)
     return effort;
 }
 
+/* The timed steps of a round. */
+static tutti_status time_steps(
+        const struct effort *effort, struct series *series, double *samples)
+{
+    const tutti_stats before = job_stats(series->work->t);
+    tutti_status status = TUTTI_OK;
+    tutti_stats after;
+
+    for (int i = 0; i < effort->iterations && status == TUTTI_OK; i++) {
+        double start = bench_now_us();
+
+        status = series->step(series->work);
+        samples[i] = (bench_now_us() - start) / effort->operations;
+    }
+    after = job_stats(series->work->t);
+    bench_planned_add(&series->planned, &before, &after);
+    return status;
+}
+
 static tutti_status run_round(
         const struct effort *effort, struct series *series, int round, double *samples)
 {
@@ -52,11 +80,8 @@ static tutti_status run_round(
 
     job_barrier();
     status = series->step(series->work);
-    for (int i = 0; i < effort->iterations && status == TUTTI_OK; i++) {
-        double start = bench_now_us();
-
-        status = series->step(series->work);
-        samples[i] = (bench_now_us() - start) / effort->operations;
+    if (status == TUTTI_OK) {
+        status = time_steps(effort, series, samples);
     }
     if (status != TUTTI_OK) {
         return status;
@@ -99,12 +124,11 @@ static tutti_status warm_up(const struct effort *effort, const struct series *si
 }
 
 /* Fewer iterations where a round would take too long and nobody asked for so many. */
-static int affordable(
-        const struct job *job, const struct effort *effort, double step_us)
+static int affordable(const struct effort *effort, double step_us)
 {
     double most = step_us > 0 ? ROUND_US / step_us : effort->iterations;
 
-    if (job->arguments->iterations != 0 || most >= effort->iterations) {
+    if (effort->exact || most >= effort->iterations) {
         return effort->iterations;
     }
     return most > ITERATIONS_MIN ? (int)most : ITERATIONS_MIN;
@@ -122,7 +146,7 @@ static tutti_status run_rounds(struct effort *effort, struct series *sides, int 
         return job_failed(work->job, TUTTI_ERR_NO_MEMORY, "allocating samples");
     }
     status = warm_up(effort, sides, count, &step_us);
-    effort->iterations = affordable(work->job, effort, step_us);
+    effort->iterations = affordable(effort, step_us);
     for (int round = 0; round < rounds && status == TUTTI_OK; round++) {
         job_progress(work->job, work->tensors->name, round, rounds);
         for (int turn = 0; turn < count && status == TUTTI_OK; turn++) {
@@ -189,6 +213,8 @@ static tutti_status measure_sides(struct effort *effort, struct series *sides,
     status = run_rounds(effort, sides, count);
     if (status == TUTTI_OK) {
         conclude(sides, count, storage, rounds, &made);
+        made.planned = sides[0].planned;
+        job_combine_planned(&made.planned);
     }
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
         status = check_side(&sides[i], &made.side[sides[i].side].wrong);
@@ -200,32 +226,67 @@ static tutti_status measure_sides(struct effort *effort, struct series *sides,
     return status;
 }
 
-tutti_status measure(
-        struct work *work, struct effort *effort, struct measurement *result)
+/* Those that were opened are companions_close()'s, also after a failure. */
+static tutti_status companions_open(
+        struct companions *companions, const struct work *work, int compare)
 {
-    struct series sides[SIDE_COUNT] = {
-        { .side = SIDE_TUTTI, .work = work, .step = work_step_tutti },
-    };
-    struct work mapped;
-    int count = 1;
-    tutti_status status;
+    tutti_status status = TUTTI_OK;
 
-    if ((effort->compare & BENCH_WITH_ANY_MPI) != 0) {
+    *companions = (struct companions){ .mapped.job = NULL };
+    if ((compare & BENCH_WITH_LIMIT) != 0) {
+        status = work_open_mapped(&companions->mapped, work->job, work->tensors);
+    }
+    if (status == TUTTI_OK && (compare & BENCH_WITH_SLOW) != 0) {
+        status = work_open_slow(&companions->slow, work);
+    }
+    return status;
+}
+
+static void companions_close(struct companions *companions)
+{
+    work_close(&companions->mapped);
+    work_close(&companions->slow);
+}
+
+/* Who takes rounds, tutti first; returns how many. */
+static int list_sides(struct series sides[SIDE_COUNT], struct work *work, int compare,
+        struct companions *companions)
+{
+    int count = 0;
+
+    sides[count++] =
+            (struct series){ .side = SIDE_TUTTI, .work = work, .step = work->step };
+    if ((compare & BENCH_WITH_ANY_MPI) != 0) {
         sides[count++] = (struct series){
             .side = SIDE_MPI, .work = work, .step = work_step_mpi
         };
     }
-    if ((effort->compare & BENCH_WITH_LIMIT) == 0) {
-        return measure_sides(effort, sides, count, result);
-    }
-    status = work_open_mapped(&mapped, work->job, work->tensors);
-    if (status == TUTTI_OK) {
+    if ((compare & BENCH_WITH_LIMIT) != 0) {
         sides[count++] = (struct series){
-            .side = SIDE_LIMIT, .work = &mapped, .step = work_step_limit
+            .side = SIDE_LIMIT, .work = &companions->mapped, .step = work_step_limit
         };
-        status = measure_sides(effort, sides, count, result);
-        work_close(&mapped);
     }
+    if ((compare & BENCH_WITH_SLOW) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_SLOW, .work = &companions->slow, .step = work->step
+        };
+    }
+    return count;
+}
+
+tutti_status measure(
+        struct work *work, struct effort *effort, struct measurement *result)
+{
+    struct companions companions;
+    tutti_status status = companions_open(&companions, work, effort->compare);
+
+    if (status == TUTTI_OK) {
+        struct series sides[SIDE_COUNT];
+        int count = list_sides(sides, work, effort->compare, &companions);
+
+        status = measure_sides(effort, sides, count, result);
+    }
+    companions_close(&companions);
     return status;
 }
 
@@ -245,19 +306,28 @@ static void mpi_to_json(struct bench_json *json, const struct side_result *mpi)
     bench_json_count(json, "mpi_wrong", mpi->wrong);
 }
 
-static void limit_to_json(struct bench_json *json, const struct side_result *limit)
+/* Its members are named after it: "limit_us", "vs_limit", ... */
+static void companion_to_json(
+        struct bench_json *json, const char *name, const struct side_result *side)
 {
-    if (!limit->measured) {
-        bench_json_null(json, "limit_us");
-        bench_json_null(json, "vs_limit");
-        bench_json_null(json, "vs_limit_spread");
+    char time[32], ratio[32], spread[32], min[32], wrong[32];
+
+    (void)snprintf(time, sizeof time, "%s_us", name);
+    (void)snprintf(ratio, sizeof ratio, "vs_%s", name);
+    (void)snprintf(spread, sizeof spread, "vs_%s_spread", name);
+    if (!side->measured) {
+        bench_json_null(json, time);
+        bench_json_null(json, ratio);
+        bench_json_null(json, spread);
         return;
     }
-    bench_json_number(json, "limit_us", limit->typical);
-    bench_json_number(json, "limit_min_us", limit->min);
-    bench_json_number(json, "vs_limit", limit->ratio.median);
-    bench_json_range(json, "vs_limit_spread", limit->ratio.min, limit->ratio.max);
-    bench_json_count(json, "limit_wrong", limit->wrong);
+    (void)snprintf(min, sizeof min, "%s_min_us", name);
+    (void)snprintf(wrong, sizeof wrong, "%s_wrong", name);
+    bench_json_number(json, time, side->typical);
+    bench_json_number(json, min, side->min);
+    bench_json_number(json, ratio, side->ratio.median);
+    bench_json_range(json, spread, side->ratio.min, side->ratio.max);
+    bench_json_count(json, wrong, side->wrong);
 }
 
 void measure_to_json(struct bench_json *json, const struct work *work,
@@ -281,5 +351,7 @@ void measure_to_json(struct bench_json *json, const struct work *work,
         bench_json_text(json, "compare", compare);
     }
     mpi_to_json(json, &result->side[SIDE_MPI]);
-    limit_to_json(json, &result->side[SIDE_LIMIT]);
+    companion_to_json(json, "limit", &result->side[SIDE_LIMIT]);
+    companion_to_json(json, "slow", &result->side[SIDE_SLOW]);
+    bench_planned_to_json(json, &result->planned);
 }

@@ -21,6 +21,7 @@ struct effort {
     int warmup; /* untimed steps of each side at the start */
     int operations; /* a step is this many; times are per operation */
     bool mean; /* a round's figure is the mean, not the median */
+    bool exact; /* as many iterations as it says, however long they take */
     int compare; /* enum bench_compare, or-ed: what is measured beside tutti */
 };
 
@@ -29,6 +30,7 @@ enum side {
     SIDE_TUTTI,
     SIDE_MPI,
     SIDE_LIMIT,
+    SIDE_SLOW,
     SIDE_COUNT
 };
 
@@ -44,6 +46,7 @@ struct side_result {
 
 struct measurement {
     struct side_result side[SIDE_COUNT]; /* tutti's is always there */
+    struct bench_planned planned; /* in tutti's timed steps, of all ranks */
 };
 
 /** The effort for so many bytes per step, as the arguments ask. */

@@ -6,7 +6,8 @@
  * "device" the thread sleeps until the layer is due, as beside a GPU; on the "cpu" it does
  * a fixed amount of arithmetic. Exposed communication is what the step takes beyond the
  * pass alone: beyond T, or beyond the same arithmetic measured by itself. Both are
- * compared with the same tensors submitted at once beside nothing else.
+ * compared with the same tensors submitted at once beside nothing else, and, when asked,
+ * with the same step in tutti without plans.
  *
  * Arithmetic takes longer or shorter from one moment to the next, by more than is to be
  * measured. So the phases follow each other within an iteration, and it is within an
@@ -22,16 +23,21 @@
 #include "bench/core/arithmetic.h"
 #include "bench/measure.h"
 
-/* The three things that are timed, in turn. */
+/* The things that are timed, in turn. */
 enum phase {
     PHASE_OVERLAPPED,
     PHASE_UNOVERLAPPED,
-    PHASE_ALONE,
+    PHASE_SLOW, /* overlapped, without plans; when that is compared */
+    PHASE_ALONE, /* cpu only */
     PHASE_COUNT
 };
 
 struct overlap {
     struct work work;
+    struct work slow; /* for PHASE_SLOW; zeroed when there is none */
+    enum phase phases[PHASE_COUNT]; /* those there are */
+    int phase_count;
+    struct bench_planned planned; /* in the overlapped steps of this rank */
     size_t layers;
     bool on_cpu;
     double pass_us; /* device: T */
@@ -48,6 +54,8 @@ enum figure {
     FIGURE_EXPOSED, /* step - pass alone */
     FIGURE_EXPOSED_RATIO, /* exposed / unoverlapped */
     FIGURE_SLOWDOWN, /* arithmetic in the step / alone; cpu only */
+    FIGURE_SLOW, /* the step without plans */
+    FIGURE_VS_SLOW, /* step / the step without plans */
     FIGURE_COUNT
 };
 
@@ -86,9 +94,9 @@ static void compute_layer(struct overlap *overlap, size_t layer, double start_us
     }
 }
 
-static tutti_status step_overlapped(struct overlap *overlap)
+static tutti_status step_overlapped(struct overlap *overlap, struct work *work)
 {
-    const struct bench_workload *tensors = overlap->work.tensors;
+    const struct bench_workload *tensors = work->tensors;
     double start = bench_now_us();
     size_t done = 0;
     tutti_status status = TUTTI_OK;
@@ -97,10 +105,10 @@ static tutti_status step_overlapped(struct overlap *overlap)
         size_t next = bench_workload_next_layer(tensors, done);
 
         compute_layer(overlap, layer, start);
-        status = work_submit(&overlap->work, done, next);
+        status = work_submit(work, done, next);
         done = next;
     }
-    return status == TUTTI_OK ? work_wait(&overlap->work) : status;
+    return status == TUTTI_OK ? work_wait(work) : status;
 }
 
 static tutti_status step(struct overlap *overlap, enum phase phase)
@@ -108,9 +116,11 @@ static tutti_status step(struct overlap *overlap, enum phase phase)
     overlap->arithmetic_us = 0;
     switch (phase) {
     case PHASE_OVERLAPPED:
-        return step_overlapped(overlap);
+        return step_overlapped(overlap, &overlap->work);
     case PHASE_UNOVERLAPPED:
         return work_step_tutti(&overlap->work);
+    case PHASE_SLOW:
+        return step_overlapped(overlap, &overlap->slow);
     case PHASE_ALONE:
         for (size_t layer = 0; layer < overlap->layers; layer++) {
             compute_layer(overlap, layer, 0);
@@ -131,6 +141,7 @@ static double *series(const struct table *table, enum figure figure)
 static tutti_status run_phase(
         struct overlap *overlap, enum phase phase, double times[2])
 {
+    const tutti_stats before = job_stats(overlap->work.t);
     double start;
     tutti_status status;
 
@@ -139,29 +150,23 @@ static tutti_status run_phase(
     status = step(overlap, phase);
     times[0] = bench_now_us() - start;
     times[1] = overlap->arithmetic_us;
+    if (phase == PHASE_OVERLAPPED) {
+        const tutti_stats after = job_stats(overlap->work.t);
+
+        bench_planned_add(&overlap->planned, &before, &after);
+    }
     if (status == TUTTI_OK) {
         job_combine(overlap->work.job, times, 2);
     }
     return status;
 }
 
-/* All phases once, in an order that changes; fills entry `at` of every series. */
-static tutti_status run_iteration(
-        struct overlap *overlap, const struct table *iterations, size_t at, int first)
+/* Fills entry `at` of every series. */
+static void keep_times(
+        const struct table *iterations, size_t at, double times[PHASE_COUNT][2])
 {
-    int phases = overlap->on_cpu ? PHASE_COUNT : PHASE_ALONE;
-    double times[PHASE_COUNT][2] = { [PHASE_ALONE] = { overlap->pass_us, 0 } };
-    double exposed;
+    const double exposed = times[PHASE_OVERLAPPED][0] - times[PHASE_ALONE][0];
 
-    for (int turn = 0; turn < phases; turn++) {
-        int phase = (first + turn) % phases;
-        tutti_status status = run_phase(overlap, (enum phase)phase, times[phase]);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
-    }
-    exposed = times[PHASE_OVERLAPPED][0] - times[PHASE_ALONE][0];
     series(iterations, FIGURE_STEP)[at] = times[PHASE_OVERLAPPED][0];
     series(iterations, FIGURE_UNOVERLAPPED)[at] = times[PHASE_UNOVERLAPPED][0];
     series(iterations, FIGURE_ALONE)[at] = times[PHASE_ALONE][0];
@@ -170,6 +175,27 @@ static tutti_status run_iteration(
             exposed / times[PHASE_UNOVERLAPPED][0];
     series(iterations, FIGURE_SLOWDOWN)[at] =
             times[PHASE_OVERLAPPED][1] / times[PHASE_ALONE][0];
+    series(iterations, FIGURE_SLOW)[at] = times[PHASE_SLOW][0];
+    series(iterations, FIGURE_VS_SLOW)[at] = times[PHASE_SLOW][0] > 0
+            ? times[PHASE_OVERLAPPED][0] / times[PHASE_SLOW][0]
+            : 0;
+}
+
+/* All phases once, in an order that changes; fills entry `at` of every series. */
+static tutti_status run_iteration(
+        struct overlap *overlap, const struct table *iterations, size_t at, int first)
+{
+    double times[PHASE_COUNT][2] = { [PHASE_ALONE] = { overlap->pass_us, 0 } };
+
+    for (int turn = 0; turn < overlap->phase_count; turn++) {
+        enum phase phase = overlap->phases[(first + turn) % overlap->phase_count];
+        tutti_status status = run_phase(overlap, phase, times[phase]);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    keep_times(iterations, at, times);
     return TUTTI_OK;
 }
 
@@ -193,8 +219,9 @@ static tutti_status run_round(struct overlap *overlap, const struct table *round
     return TUTTI_OK;
 }
 
-/* The results of the overlapped step are checked, not those of an easier one. */
-static tutti_status check(struct overlap *overlap, int64_t *wrong)
+/* The results of an overlapped step are checked, not those of an easier one. */
+static tutti_status check(
+        struct overlap *overlap, struct work *work, enum phase phase, int64_t *wrong)
 {
     int checks = overlap->work.job->arguments->checks;
     int64_t total = 0;
@@ -202,12 +229,12 @@ static tutti_status check(struct overlap *overlap, int64_t *wrong)
     for (int i = 0; i < checks; i++) {
         tutti_status status;
 
-        work_fill(&overlap->work);
-        status = step(overlap, PHASE_OVERLAPPED);
+        work_fill(work);
+        status = step(overlap, phase);
         if (status != TUTTI_OK) {
             return status;
         }
-        total += work_count_wrong(&overlap->work);
+        total += work_count_wrong(work);
     }
     *wrong = checks == 0 ? -1 : job_count_wrong(overlap->work.job, total);
     return TUTTI_OK;
@@ -219,7 +246,10 @@ struct figures {
     struct bench_summary exposed_ratio;
     struct bench_summary arithmetic; /* alone; cpu only */
     struct bench_summary slowdown; /* cpu only */
-    int64_t wrong; /* -1: not checked */
+    double slow; /* where it is compared */
+    struct bench_summary vs_slow; /* where it is compared */
+    struct bench_planned planned; /* of all ranks */
+    int64_t wrong, slow_wrong; /* -1: not checked */
 };
 
 /* Sorts the series. */
@@ -228,7 +258,8 @@ static struct bench_summary over_rounds(const struct table *rounds, enum figure 
     return bench_summarise(series(rounds, figure), rounds->length);
 }
 
-static struct figures conclude(const struct table *rounds, int64_t wrong)
+/* All but the counts. */
+static struct figures conclude(const struct table *rounds)
 {
     return (struct figures){
         .step = over_rounds(rounds, FIGURE_STEP).median,
@@ -237,12 +268,21 @@ static struct figures conclude(const struct table *rounds, int64_t wrong)
         .exposed_ratio = over_rounds(rounds, FIGURE_EXPOSED_RATIO),
         .arithmetic = over_rounds(rounds, FIGURE_ALONE),
         .slowdown = over_rounds(rounds, FIGURE_SLOWDOWN),
-        .wrong = wrong,
+        .slow = over_rounds(rounds, FIGURE_SLOW).median,
+        .vs_slow = over_rounds(rounds, FIGURE_VS_SLOW),
     };
+}
+
+static bool compares_slow(const struct overlap *overlap)
+{
+    return overlap->slow.t != NULL;
 }
 
 static void print_figures(const struct overlap *overlap, const struct figures *figures)
 {
+    char planned[BENCH_PLANNED_TEXT_MAX];
+
+    bench_planned_text(&figures->planned, planned);
     (void)printf("  %-28s %11.3f ms\n", "step", figures->step / 1e3);
     (void)printf("  %-28s %11.3f ms\n", "communication, unoverlapped",
             figures->unoverlapped / 1e3);
@@ -256,7 +296,40 @@ static void print_figures(const struct overlap *overlap, const struct figures *f
                 "arithmetic, alone", figures->arithmetic.median / 1e3,
                 figures->slowdown.median, figures->slowdown.min, figures->slowdown.max);
     }
+    if (compares_slow(overlap)) {
+        (void)printf("  %-28s %11.3f ms   tutti / slow %.3f (%.3f..%.3f)\n",
+                "step without plans", figures->slow / 1e3, figures->vs_slow.median,
+                figures->vs_slow.min, figures->vs_slow.max);
+    }
+    (void)printf("  %-28s %11s      left %.0f times\n", "operations planned", planned,
+            figures->planned.poisons);
     (void)printf("  %-28s %11lld\n", "#wrong", (long long)figures->wrong);
+}
+
+static void slow_to_json(struct bench_json *json, const struct overlap *overlap,
+        const struct figures *figures)
+{
+    if (!compares_slow(overlap)) {
+        bench_json_null(json, "slow_us");
+        bench_json_null(json, "vs_slow");
+        bench_json_null(json, "vs_slow_spread");
+        return;
+    }
+    bench_json_number(json, "slow_us", figures->slow);
+    bench_json_number(json, "vs_slow", figures->vs_slow.median);
+    bench_json_range(
+            json, "vs_slow_spread", figures->vs_slow.min, figures->vs_slow.max);
+    bench_json_count(json, "slow_wrong", figures->slow_wrong);
+}
+
+static void arithmetic_to_json(struct bench_json *json, const struct figures *figures)
+{
+    bench_json_number(json, "arithmetic_us", figures->arithmetic.median);
+    bench_json_range(json, "arithmetic_spread", figures->arithmetic.min,
+            figures->arithmetic.max);
+    bench_json_number(json, "slowdown", figures->slowdown.median);
+    bench_json_range(
+            json, "slowdown_spread", figures->slowdown.min, figures->slowdown.max);
 }
 
 static void report(
@@ -286,14 +359,45 @@ static void report(
     bench_json_range(&json, "exposed_spread", figures->exposed_ratio.min,
             figures->exposed_ratio.max);
     if (overlap->on_cpu) {
-        bench_json_number(&json, "arithmetic_us", figures->arithmetic.median);
-        bench_json_range(&json, "arithmetic_spread", figures->arithmetic.min,
-                figures->arithmetic.max);
-        bench_json_number(&json, "slowdown", figures->slowdown.median);
-        bench_json_range(
-                &json, "slowdown_spread", figures->slowdown.min, figures->slowdown.max);
+        arithmetic_to_json(&json, figures);
     }
+    slow_to_json(&json, overlap, figures);
+    bench_planned_to_json(&json, &figures->planned);
     job_row_write(job, &json);
+}
+
+static tutti_status warm_up(struct overlap *overlap)
+{
+    const struct bench_arguments *arguments = overlap->work.job->arguments;
+    int warmup = arguments->warmup < 0 ? 5 : arguments->warmup;
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < warmup && status == TUTTI_OK; i++) {
+        status = step(overlap, i == 0 ? PHASE_OVERLAPPED : PHASE_UNOVERLAPPED);
+    }
+    for (int i = 0; i < warmup && status == TUTTI_OK && compares_slow(overlap); i++) {
+        status = i == 0 ? step(overlap, PHASE_SLOW) : work_step_tutti(&overlap->slow);
+    }
+    return status;
+}
+
+/* Checks the results and reports. */
+static tutti_status finish(struct overlap *overlap, const struct table *rounds,
+        const struct table *iterations)
+{
+    struct figures figures = conclude(rounds);
+    tutti_status status =
+            check(overlap, &overlap->work, PHASE_OVERLAPPED, &figures.wrong);
+
+    if (status == TUTTI_OK && compares_slow(overlap)) {
+        status = check(overlap, &overlap->slow, PHASE_SLOW, &figures.slow_wrong);
+    }
+    if (status == TUTTI_OK) {
+        figures.planned = overlap->planned;
+        job_combine_planned(&figures.planned);
+        report(overlap, iterations->length, &figures);
+    }
+    return status;
 }
 
 static tutti_status measure_rounds(struct overlap *overlap, const struct table *rounds,
@@ -301,27 +405,14 @@ static tutti_status measure_rounds(struct overlap *overlap, const struct table *
 {
     struct job *job = overlap->work.job;
     const struct bench_arguments *arguments = job->arguments;
-    int warmup = arguments->warmup < 0 ? 5 : arguments->warmup;
-    tutti_status status = TUTTI_OK;
-    int64_t wrong;
+    tutti_status status = warm_up(overlap);
 
-    for (int i = 0; i < warmup && status == TUTTI_OK; i++) {
-        status = step(overlap, i == 0 ? PHASE_OVERLAPPED : PHASE_UNOVERLAPPED);
-    }
     for (int round = 0; round < arguments->rounds && status == TUTTI_OK; round++) {
         job_progress(job, overlap->work.tensors->name, round, arguments->rounds);
         status = run_round(overlap, rounds, (size_t)round, iterations);
     }
     job_progress(job, "", arguments->rounds, arguments->rounds);
-    if (status == TUTTI_OK) {
-        status = check(overlap, &wrong);
-    }
-    if (status == TUTTI_OK) {
-        struct figures figures = conclude(rounds, wrong);
-
-        report(overlap, iterations->length, &figures);
-    }
-    return status;
+    return status == TUTTI_OK ? finish(overlap, rounds, iterations) : status;
 }
 
 static bool table_init(struct table *table, int length)
@@ -361,6 +452,34 @@ static uint64_t calibrate(const struct job *job)
     return (uint64_t)(rate * job->arguments->backward_ms) + 1;
 }
 
+static void add_phase(struct overlap *overlap, enum phase phase)
+{
+    overlap->phases[overlap->phase_count++] = phase;
+}
+
+static tutti_status open_works(
+        struct overlap *overlap, struct job *job, const struct bench_workload *tensors)
+{
+    tutti_status status = work_open(&overlap->work, job, tensors, true);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    add_phase(overlap, PHASE_OVERLAPPED);
+    add_phase(overlap, PHASE_UNOVERLAPPED);
+    if (job->slow != NULL) {
+        add_phase(overlap, PHASE_SLOW);
+        status = work_open_slow(&overlap->slow, &overlap->work);
+    }
+    if (overlap->on_cpu) {
+        add_phase(overlap, PHASE_ALONE);
+    }
+    if (status != TUTTI_OK) {
+        work_close(&overlap->work);
+    }
+    return status;
+}
+
 static tutti_status measure_overlap(
         struct job *job, const struct bench_workload *tensors)
 {
@@ -378,13 +497,14 @@ static tutti_status measure_overlap(
             tensors->name, tensors->count, overlap.layers, arguments->backward_ms,
             overlap.on_cpu ? "cpu" : "device");
     job_print_head(job, what);
-    status = work_open(&overlap.work, job, tensors, true);
+    status = open_works(&overlap, job, tensors);
     if (status != TUTTI_OK) {
         return status;
     }
     overlap.units = overlap.on_cpu ? calibrate(job) : 0;
     status = run_rounds(&overlap);
     work_close(&overlap.work);
+    work_close(&overlap.slow);
     return status;
 }
 
@@ -393,10 +513,10 @@ tutti_status run_overlap(struct job *job)
     struct bench_workload tensors;
     tutti_status status = TUTTI_OK;
 
-    if (!bench_workload_init(&tensors, job->arguments->name)) {
+    if (!bench_workload_init(&tensors, job->arguments->gradients)) {
         return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating tensors");
     }
-    if (work_fits(job, &tensors, true)) {
+    if (work_fits(job, &tensors, 1)) {
         status = measure_overlap(job, &tensors);
     }
     bench_workload_fini(&tensors);

@@ -62,10 +62,11 @@ static tutti_status run_steps(struct work *work, int steps)
 }
 
 static void report(const struct work *work, int steps, double step_us,
-        const double sum[ACCOUNT_COUNT])
+        const double sum[ACCOUNT_COUNT], const struct bench_planned *planned)
 {
     const struct job *job = work->job;
     const bool counted = allocations_now().by_tutti >= 0;
+    char share[BENCH_PLANNED_TEXT_MAX];
     struct bench_json json;
 
     job_row_start(job, &json);
@@ -80,6 +81,7 @@ static void report(const struct work *work, int steps, double step_us,
             bench_json_number(&json, accounts[i].key, sum[i]);
         }
     }
+    bench_planned_to_json(&json, planned);
     job_row_write(job, &json);
     if (job->rank != 0) {
         return;
@@ -93,7 +95,9 @@ static void report(const struct work *work, int steps, double step_us,
                     sum[i] / steps);
         }
     }
+    bench_planned_text(planned, share);
     (void)printf("  %-28s %12s %12.3f ms\n", "time", "", step_us / 1e3);
+    (void)printf("  %-28s %12s %12s\n", "operations planned", "", share);
 }
 
 static tutti_status watch(struct work *work)
@@ -105,6 +109,9 @@ static tutti_status watch(struct work *work)
     double after[ACCOUNT_COUNT];
     double took_us;
     tutti_status status = run_steps(work, warmup);
+    struct bench_planned planned = { .completed = 0 };
+    const tutti_stats stats_before = job_stats(work->t);
+    tutti_stats stats_after;
 
     allocations_count();
     read_accounts(before);
@@ -114,6 +121,8 @@ static tutti_status watch(struct work *work)
     }
     took_us += bench_now_us();
     read_accounts(after);
+    stats_after = job_stats(work->t);
+    bench_planned_add(&planned, &stats_before, &stats_after);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -123,7 +132,8 @@ static tutti_status watch(struct work *work)
     took_us /= steps;
     job_sum(after, ACCOUNT_COUNT);
     job_combine(work->job, &took_us, 1);
-    report(work, steps, took_us, after);
+    job_combine_planned(&planned);
+    report(work, steps, took_us, after, &planned);
     return TUTTI_OK;
 }
 
@@ -133,11 +143,11 @@ tutti_status run_steady(struct job *job)
     struct work work;
     tutti_status status = TUTTI_OK;
 
-    if (!bench_workload_init(&tensors, job->arguments->name)) {
+    if (!bench_workload_init(&tensors, job->arguments->gradients)) {
         return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating tensors");
     }
     job_print_head(job, "what steps in the steady state ask of the system");
-    if (work_fits(job, &tensors, true)) {
+    if (work_fits(job, &tensors, 1)) {
         status = work_open(&work, job, &tensors, true);
         if (status == TUTTI_OK) {
             status = watch(&work);

@@ -91,6 +91,7 @@ static tutti_status measure_in_place(struct job *job,
         row->in_place = cells_of(&work, row->bytes, &result.side[SIDE_TUTTI]);
         row->mpi = compared_of(&result.side[SIDE_MPI]);
         row->limit = compared_of(&result.side[SIDE_LIMIT]);
+        row->slow = compared_of(&result.side[SIDE_SLOW]);
         job_row_start(job, &json);
         measure_to_json(&json, &work, &effort, &result);
         bench_json_number(&json, "algbw", row->in_place.algbw);
@@ -114,6 +115,7 @@ static struct effort sweep_effort(const struct job *job)
         .warmup = arguments->warmup < 0 ? 5 : arguments->warmup,
         .operations = arguments->aggregate,
         .mean = true,
+        .exact = arguments->iterations != 0,
         .compare = arguments->compare,
     };
 }
@@ -163,7 +165,7 @@ static tutti_status run_size(struct job *job, uint64_t bytes, struct totals *tot
     if (!bench_workload_init_uniform(&tensors, (size_t)arguments->aggregate, count)) {
         return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating tensors");
     }
-    if (work_fits(job, &tensors, !out_of_place)) {
+    if (work_fits(job, &tensors, out_of_place ? 2 : 1)) {
         status = measure_row(job, &tensors, out_of_place, &row);
         if (status == TUTTI_OK) {
             finish_row(job, &row, totals);
@@ -189,8 +191,7 @@ tutti_status run_sweep(struct job *job)
     job_print_head(
             job, "time per operation: mean of a round's iterations, each waited for");
     if (job->rank == 0) {
-        bench_columns_head(stdout, (arguments->compare & BENCH_WITH_ANY_MPI) != 0,
-                (arguments->compare & BENCH_WITH_LIMIT) != 0);
+        bench_columns_head(stdout, arguments->compare);
     }
     do {
         status = run_size(job, bytes, &totals);

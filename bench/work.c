@@ -20,14 +20,23 @@ static size_t padded(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-bool work_fits(struct job *job, const struct bench_workload *tensors, bool in_place)
+/* Sets of buffers that are there at once: each side has its own, but for MPI. */
+static uint64_t buffer_sets(const struct job *job, int buffers)
+{
+    const int compare = job->arguments->compare;
+    const int contexts = (compare & BENCH_WITH_SLOW) != 0 ? 2 : 1;
+    const int mapped = (compare & BENCH_WITH_LIMIT) != 0 ? 1 : 0;
+
+    return (uint64_t)(buffers * contexts + mapped);
+}
+
+bool work_fits(struct job *job, const struct bench_workload *tensors, int buffers)
 {
     uint64_t element = bench_dtype_bytes((tutti_dtype)job->arguments->dtype);
     /* neither overflows: sizes are at most 2^48 and tensors few */
     uint64_t bytes = tensors->elements * element + 128 * tensors->count;
-    bool once = in_place && (job->arguments->compare & BENCH_WITH_LIMIT) == 0;
 
-    if (job_memory_suffices(job, once ? bytes : 2 * bytes)) {
+    if (job_memory_suffices(job, bytes * buffer_sets(job, buffers))) {
         return true;
     }
     job_complain(job,
@@ -73,7 +82,7 @@ static void lay_side_by_side(
 static tutti_status allocate_arena(const struct work *work, struct buffers *buffers)
 {
     tutti_status status =
-            tutti_alloc(work->job->t, work_bytes(work), TUTTI_HOST, &buffers->arena);
+            tutti_alloc(work->t, work_bytes(work), TUTTI_HOST, &buffers->arena);
 
     if (status == TUTTI_OK) {
         lay_side_by_side(work, buffers, buffers->arena);
@@ -104,8 +113,10 @@ static void release(const struct work *work, struct buffers *buffers)
             free(buffers->tensors[i]);
         }
     }
-    /* fails for foreign memory only */
-    (void)tutti_free(work->job->t, buffers->arena);
+    if (buffers->arena != NULL) {
+        /* fails for foreign memory only */
+        (void)tutti_free(work->t, buffers->arena);
+    }
     free(buffers->tensors);
 }
 
@@ -116,7 +127,9 @@ static void describe(struct work *work, struct job *job,
 
     *work = (struct work){
         .job = job,
+        .t = job->t,
         .tensors = tensors,
+        .step = work_step_tutti,
         .in_place = in_place,
         .operation = { .collective = (tutti_collective)arguments->collective,
                 .dtype = (tutti_dtype)arguments->dtype,
@@ -134,17 +147,16 @@ static void use_buffers(struct work *work)
     work_clear(work);
 }
 
-tutti_status work_open(struct work *work, struct job *job,
-        const struct bench_workload *tensors, bool in_place)
+/* The work is described; its buffers are not there yet. */
+static tutti_status open_buffers(struct work *work)
 {
     tutti_status status;
 
-    describe(work, job, tensors, in_place);
-    work->requests = calloc(tensors->count, sizeof *work->requests);
+    work->requests = calloc(work->tensors->count, sizeof *work->requests);
     status = work->requests == NULL
-            ? job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating requests")
+            ? job_failed(work->job, TUTTI_ERR_NO_MEMORY, "allocating requests")
             : allocate(work, &work->owned[0]);
-    if (status == TUTTI_OK && !in_place) {
+    if (status == TUTTI_OK && (!work->in_place || work->alternates)) {
         status = allocate(work, &work->owned[1]);
     }
     if (status != TUTTI_OK) {
@@ -153,6 +165,31 @@ tutti_status work_open(struct work *work, struct job *job,
     }
     use_buffers(work);
     return TUTTI_OK;
+}
+
+tutti_status work_open(struct work *work, struct job *job,
+        const struct bench_workload *tensors, bool in_place)
+{
+    describe(work, job, tensors, in_place);
+    return open_buffers(work);
+}
+
+tutti_status work_open_alternating(
+        struct work *work, struct job *job, const struct bench_workload *tensors)
+{
+    describe(work, job, tensors, true);
+    work->alternates = true;
+    return open_buffers(work);
+}
+
+tutti_status work_open_slow(struct work *slow, const struct work *work)
+{
+    describe(slow, work->job, work->tensors, work->in_place);
+    slow->t = work->job->slow;
+    slow->step = work->step;
+    slow->program = work->program;
+    slow->alternates = work->alternates;
+    return open_buffers(slow);
 }
 
 tutti_status work_open_mapped(
@@ -192,12 +229,36 @@ void work_close(struct work *work)
     *work = (struct work){ .in_place = false };
 }
 
-void work_clear(struct work *work)
+void work_alternate(struct work *work)
+{
+    const bool second = work->inputs == work->owned[0].tensors;
+
+    work->inputs = work->owned[second ? 1 : 0].tensors;
+    work->outputs = work->inputs;
+}
+
+/* Does something to the buffers, and to the others when there are two sets. */
+static void on_all_buffers(struct work *work, void (*action)(struct work *work))
+{
+    action(work);
+    if (work->alternates) {
+        work_alternate(work);
+        action(work);
+        work_alternate(work);
+    }
+}
+
+static void clear(struct work *work)
 {
     for (size_t i = 0; i < work->tensors->count; i++) {
         memset(work->inputs[i], 0, tensor_bytes(work, i));
         memset(work->outputs[i], 0, tensor_bytes(work, i));
     }
+}
+
+void work_clear(struct work *work)
+{
+    on_all_buffers(work, clear);
 }
 
 /* Bytes in front of this rank's part. */
@@ -226,15 +287,34 @@ unsigned char *work_output(const struct work *work, size_t index)
                                                               : 0);
 }
 
+/* The elements of a tensor that take part in this step. */
+static uint64_t count_now(const struct work *work, size_t index)
+{
+    const struct work_exception *exception = &work->exception;
+
+    return exception->exists && exception->tensor == index
+            ? exception->count
+            : work->tensors->tensors[index].count;
+}
+
+static const char *name_now(const struct work *work, size_t index)
+{
+    const struct work_exception *exception = &work->exception;
+
+    return exception->exists && exception->tensor == index
+            ? exception->name
+            : work->tensors->tensors[index].name;
+}
+
 static tutti_status submit_one(struct work *work, size_t index, tutti_request *request)
 {
     const struct bench_operation *how = &work->operation;
-    const char *name = work->tensors->tensors[index].name;
-    int64_t count = (int64_t)work->tensors->tensors[index].count;
+    const char *name = name_now(work, index);
+    int64_t count = (int64_t)count_now(work, index);
     int64_t part = (int64_t)work_part(work, index);
     const void *input = work_input(work, index);
     void *output = work_output(work, index);
-    tutti *t = work->job->t;
+    tutti *t = work->t;
 
     switch (how->collective) {
     case TUTTI_ALLREDUCE:
@@ -280,10 +360,17 @@ tutti_status work_submit(struct work *work, size_t from, size_t to)
     return TUTTI_OK;
 }
 
+tutti_status work_wait_one(struct work *work, size_t place)
+{
+    tutti_status status = tutti_wait(work->t, &work->requests[place], TUTTI_FOREVER);
+
+    return status == TUTTI_OK ? TUTTI_OK : job_failed(work->job, status, "waiting");
+}
+
 tutti_status work_wait(struct work *work)
 {
     tutti_status status = tutti_wait_all(
-            work->job->t, work->tensors->count, work->requests, TUTTI_FOREVER, NULL);
+            work->t, work->tensors->count, work->requests, TUTTI_FOREVER, NULL);
 
     return status == TUTTI_OK ? TUTTI_OK : job_failed(work->job, status, "waiting");
 }
@@ -296,7 +383,7 @@ tutti_status work_step_tutti(struct work *work)
     return status == TUTTI_OK ? work_wait(work) : status;
 }
 
-void work_fill(struct work *work)
+static void fill(struct work *work)
 {
     for (size_t i = 0; i < work->tensors->count; i++) {
         if (!work->in_place) {
@@ -307,14 +394,19 @@ void work_fill(struct work *work)
     }
 }
 
+void work_fill(struct work *work)
+{
+    on_all_buffers(work, fill);
+}
+
 /* Of an output that was reduced or comes from the root. */
 static uint64_t count_wrong(const struct work *work, size_t index)
 {
     uint64_t part = work_part(work, index);
 
     if (!bench_output_is_part(work->operation.collective)) {
-        return bench_pattern_count_wrong(&work->pattern, work->outputs[index],
-                work->tensors->tensors[index].count, index);
+        return bench_pattern_count_wrong(
+                &work->pattern, work->outputs[index], count_now(work, index), index);
     }
     return bench_pattern_count_wrong(&work->pattern,
             work->result_in_front ? work->outputs[index] : work_output(work, index),

@@ -24,32 +24,57 @@ struct buffers {
     void *arena; /* of tutti_alloc(), what they are part of; NULL: other memory */
 };
 
+struct work;
+
+/** Does the collective on all tensors once. */
+typedef tutti_status (*work_step)(struct work *work);
+
+/** A tensor that a step does otherwise than the workload says. */
+struct work_exception {
+    bool exists;
+    size_t tensor;
+    uint64_t count; /* elements that take part, at most the tensor's; 0: left out */
+    const char *name;
+};
+
 struct work {
     struct job *job;
+    tutti *t; /* borrowed from the job; the context that does it */
     const struct bench_workload *tensors; /* borrowed */
     struct bench_operation operation; /* from the arguments */
     struct bench_pattern pattern; /* this rank's inputs and the results */
+    work_step step; /* how tutti does it; may be changed after opening */
+    const void *program; /* of another step: what it needs; borrowed */
+    uint64_t steps; /* of another step: how many it has done */
+    struct work_exception exception; /* of the last step, and of the next submission */
     bool in_place; /* inputs and outputs are the same */
+    bool alternates; /* in place, in the one or the other of `owned` */
     bool result_in_front; /* the last step put this rank's part in front of the others */
-    struct buffers owned[2]; /* the second only when not in place */
-    unsigned char **inputs; /* of owned[0] */
-    unsigned char **outputs; /* of owned[0] in place, else of owned[1] */
+    struct buffers owned[2]; /* the second only out of place or when it alternates */
+    unsigned char **inputs; /* of owned[0], or by turns */
+    unsigned char **outputs; /* the inputs in place, else of owned[1] */
     tutti_request *requests; /* in the order of submission */
     struct segment *segment; /* owned; what owned[0] is part of; NULL: other memory */
     void **slices; /* with a segment: this rank's slice of the part of each rank */
 };
 
-/** Does the collective on all tensors once. */
-typedef tutti_status (*work_step)(struct work *work);
-
-/** False, with a sentence on stderr and job->left_out set, when memory is too small. */
-bool work_fits(struct job *job, const struct bench_workload *tensors, bool in_place);
+/**
+ * False, with a sentence on stderr and job->left_out set, when memory is too small.
+ * @param buffers  of a tensor: 1 in place, 2 out of place or when they alternate
+ */
+bool work_fits(struct job *job, const struct bench_workload *tensors, int buffers);
 /** Allocates and zeroes the buffers. @param[out] work  for work_close() on success */
 tutti_status work_open(struct work *work, struct job *job,
         const struct bench_workload *tensors, bool in_place);
+/** The same, in place, with two sets of buffers: see work_alternate(). */
+tutti_status work_open_alternating(
+        struct work *work, struct job *job, const struct bench_workload *tensors);
+/** The same work and step, with buffers of its own, on the job's slow context. */
+tutti_status work_open_slow(struct work *slow, const struct work *work);
 /** The same, in place, in memory that all ranks map: for work_step_limit(). Collective. */
 tutti_status work_open_mapped(
         struct work *work, struct job *job, const struct bench_workload *tensors);
+/** Also of one that was never opened, but zeroed. */
 void work_close(struct work *work);
 
 /** What all tensors take up side by side, each in whole cache lines. */
@@ -61,6 +86,8 @@ unsigned char *work_input(const struct work *work, size_t index);
 /** Where the output begins: at this rank's part when it is one. */
 unsigned char *work_output(const struct work *work, size_t index);
 
+/** Goes on with the other set of buffers, as trainers with two sets of gradients do. */
+void work_alternate(struct work *work);
 /** Zeroes all buffers: what timed steps run on, so that in-place sums stay what they are. */
 void work_clear(struct work *work);
 /** Writes the known inputs, and into other outputs something that is wrong. */
@@ -69,6 +96,8 @@ void work_fill(struct work *work);
 int64_t work_count_wrong(const struct work *work);
 /** Submits tensors `from` to `to` - 1 counted from the back. */
 tutti_status work_submit(struct work *work, size_t from, size_t to);
+/** Waits for the tensor that is the place-th from the back, counted from 0. */
+tutti_status work_wait_one(struct work *work, size_t place);
 /** Waits for everything that was submitted. */
 tutti_status work_wait(struct work *work);
 

@@ -1,23 +1,29 @@
 /*
- * workload: the gradients of a network, all submitted in reverse order, then waited for.
+ * workload: the gradients of a network, all submitted in reverse order, then waited
+ * for; the other kinds of steps are in adversarial.c and trainer.c.
  */
+#include "bench/workload.h"
+
 #include <string.h>
 
 #include "bench/commands.h"
-#include "bench/measure.h"
+#include "bench/core/program.h"
 
 static void print_head(int compare)
 {
     bool mpi = (compare & BENCH_WITH_ANY_MPI) != 0;
     bool limit = (compare & BENCH_WITH_LIMIT) != 0;
+    bool slow = (compare & BENCH_WITH_SLOW) != 0;
 
-    (void)printf("# %-12s %8s %10s %11s %11s %7s%s%s\n", "workload", "tensors", "MB",
-            "min", "median", "#wrong",
+    (void)printf("# %-17s %8s %10s %11s %11s %7s %7s %7s%s%s%s\n", "workload",
+            "tensors", "MB", "min", "median", "#wrong", "planned", "poisons",
             mpi ? "     raw MPI   tutti / MPI (min..max)" : "",
-            limit ? "       limit   tutti / limit (min..max)" : "");
-    (void)printf("# %-12s %8s %10s %11s %11s %7s%s%s\n", "", "", "", "(ms)", "(ms)", "",
-            mpi ? "        (ms)                         " : "",
-            limit ? "        (ms)" : "");
+            limit ? "       limit   tutti / limit (min..max)" : "",
+            slow ? "        slow   tutti / slow (min..max)" : "");
+    (void)printf("# %-17s %8s %10s %11s %11s %7s %7s %7s%s%s%s\n", "", "", "", "(ms)",
+            "(ms)", "", "", "", mpi ? "        (ms)                         " : "",
+            limit ? "        (ms)                           " : "",
+            slow ? "        (ms)" : "");
 }
 
 static void print_compared(const struct side_result *side)
@@ -33,44 +39,57 @@ static void print_row(const struct work *work, const struct measurement *result)
     const struct bench_workload *tensors = work->tensors;
     const struct side_result *own = &result->side[SIDE_TUTTI];
 
-    (void)printf("  %-12s %8zu %10.2f %11.3f %11.3f %7lld", tensors->name,
+    char planned[BENCH_PLANNED_TEXT_MAX];
+
+    bench_planned_text(&result->planned, planned);
+    (void)printf("  %-17s %8zu %10.2f %11.3f %11.3f %7lld %7s %7.0f", tensors->name,
             tensors->count,
             (double)tensors->elements * (double)work->pattern.element_bytes / 1e6,
-            own->min / 1e3, own->typical / 1e3, (long long)own->wrong);
+            own->min / 1e3, own->typical / 1e3, (long long)own->wrong, planned,
+            result->planned.poisons);
     print_compared(&result->side[SIDE_MPI]);
     print_compared(&result->side[SIDE_LIMIT]);
+    print_compared(&result->side[SIDE_SLOW]);
     (void)printf("\n");
     (void)fflush(stdout);
 }
 
-static tutti_status measure_workload(
-        struct job *job, const struct bench_workload *tensors)
+tutti_status workload_measure(struct work *work)
 {
-    size_t element = bench_dtype_bytes((tutti_dtype)job->arguments->dtype);
-    struct effort effort = effort_for(job, tensors->elements * element);
+    struct job *job = work->job;
+    const struct bench_workload *tensors = work->tensors;
+    struct effort effort =
+            effort_for(job, tensors->elements * work->pattern.element_bytes);
     struct measurement result;
     struct bench_json json;
-    struct work work;
-    tutti_status status = work_open(&work, job, tensors, true);
+    tutti_status status = measure(work, &effort, &result);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    status = measure(&work, &effort, &result);
     if (status == TUTTI_OK) {
         job_row_start(job, &json);
         bench_json_text(&json, "workload", tensors->name);
-        measure_to_json(&json, &work, &effort, &result);
+        measure_to_json(&json, work, &effort, &result);
         job_row_write(job, &json);
         if (job->rank == 0) {
-            print_row(&work, &result);
+            print_row(work, &result);
         }
     }
-    work_close(&work);
     return status;
 }
 
-static tutti_status run_name(struct job *job, const char *name)
+static tutti_status measure_tensors(
+        struct job *job, const struct bench_workload *tensors)
+{
+    struct work work;
+    tutti_status status = work_open(&work, job, tensors, true);
+
+    if (status == TUTTI_OK) {
+        status = workload_measure(&work);
+        work_close(&work);
+    }
+    return status;
+}
+
+static tutti_status run_network(struct job *job, const char *name)
 {
     struct bench_workload tensors;
     tutti_status status = TUTTI_OK;
@@ -80,30 +99,57 @@ static tutti_status run_name(struct job *job, const char *name)
     }
     bench_workload_pad(
             &tensors, (tutti_collective)job->arguments->collective, job->size);
-    if (work_fits(job, &tensors, true)) {
-        status = measure_workload(job, &tensors);
+    if (work_fits(job, &tensors, 1)) {
+        status = measure_tensors(job, &tensors);
     }
     bench_workload_fini(&tensors);
     return status;
 }
 
-tutti_status run_workload(struct job *job)
+static tutti_status run_networks(struct job *job)
 {
-    const struct bench_arguments *arguments = job->arguments;
     tutti_status status = TUTTI_OK;
 
-    job_print_head(job,
-            "all tensors submitted in reverse order, then waited for; time per "
-            "step");
-    if (job->rank == 0) {
-        print_head(arguments->compare);
-    }
-    if (strcmp(arguments->name, "all") != 0) {
-        return run_name(job, arguments->name);
-    }
     for (size_t i = 0; bench_workload_names[i] != NULL && status == TUTTI_OK; i++) {
-        status = run_name(job, bench_workload_names[i]);
+        status = run_network(job, bench_workload_names[i]);
     }
     job->left_out = false; /* "all" means all that fit */
     return status;
+}
+
+static tutti_status run_adversaries(struct job *job)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < BENCH_ADVERSARIES && status == TUTTI_OK; i++) {
+        status = workload_adversarial(job, (enum bench_adversary)i);
+    }
+    return status;
+}
+
+static void print_heads(const struct job *job, const char *what)
+{
+    job_print_head(job, what);
+    if (job->rank == 0) {
+        print_head(job->arguments->compare);
+    }
+}
+
+tutti_status run_workload(struct job *job)
+{
+    const char *name = job->arguments->name;
+    enum bench_adversary adversary;
+    const bool one = bench_adversary_find(name, &adversary);
+
+    if (strcmp(name, "trainer") == 0) {
+        return workload_trainer(job);
+    }
+    if (one || strcmp(name, "adversarial") == 0) {
+        print_heads(job, "steps that depart from every plan; time per step");
+        return one ? workload_adversarial(job, adversary) : run_adversaries(job);
+    }
+    print_heads(job,
+            "all tensors submitted in reverse order, then waited for; time per "
+            "step");
+    return strcmp(name, "all") == 0 ? run_networks(job) : run_network(job, name);
 }

@@ -12,6 +12,7 @@
 
 #include "bench/core/collective.h"
 #include "bench/core/pattern.h"
+#include "bench/core/program.h"
 #include "bench/core/sizes.h"
 #include "bench/core/workloads.h"
 
@@ -40,7 +41,6 @@ enum {
     ON_STEADY = 1 << BENCH_STEADY,
     ON_SIZED = ON_SWEEP | ON_LATENCY,
     ON_TIMED = ON_SIZED | ON_WORKLOAD | ON_OVERLAP,
-    ON_COMPARED = ON_SIZED | ON_WORKLOAD,
     ON_STEPS = ON_TIMED | ON_STEADY,
     ON_ALL = ON_STEPS | ON_IDLE
 };
@@ -109,6 +109,7 @@ static const struct choice compare_choices[] = {
     { "mpi", BENCH_WITH_MPI },
     { "mpi-tuned", BENCH_WITH_MPI_TUNED },
     { "limit", BENCH_WITH_LIMIT },
+    { "slow", BENCH_WITH_SLOW },
     { NULL, 0 },
 };
 
@@ -459,26 +460,81 @@ static bool parse_command(struct bench_arguments *arguments, struct cursor *curs
             *cursor->at);
 }
 
-static bool check_workload(struct bench_arguments *arguments)
+/* The gradients of a network. */
+static bool is_network(const char *name)
 {
-    const char *name = arguments->name;
-
-    if (name == NULL) {
-        return complain(arguments,
-                "workload needs a name: resnet50, bert-base, "
-                "bert-large, gpt2, small1000 or all");
-    }
-    if (arguments->command == BENCH_WORKLOAD && strcmp(name, "all") == 0) {
-        return true;
-    }
     for (size_t i = 0; bench_workload_names[i] != NULL; i++) {
         if (strcmp(bench_workload_names[i], name) == 0) {
             return true;
         }
     }
-    return complain(arguments,
-            "unknown workload '%s': resnet50, bert-base, bert-large, gpt2 or small1000",
-            name);
+    return false;
+}
+
+static bool is_trainer(const char *name)
+{
+    return strcmp(name, "trainer") == 0;
+}
+
+static bool is_adversarial(const char *name)
+{
+    enum bench_adversary adversary;
+
+    return strcmp(name, "adversarial") == 0 || bench_adversary_find(name, &adversary);
+}
+
+/* What the program of a workload has that others have not. */
+static bool check_program(struct bench_arguments *arguments)
+{
+    const char *name = arguments->name;
+
+    if (!is_trainer(name) &&
+            (arguments->gradients != NULL || arguments->backward_ms > 0)) {
+        return complain(arguments, "--%s: workload %s has none, only trainer does",
+                arguments->gradients != NULL ? "workload" : "backward-ms", name);
+    }
+    if (!is_adversarial(name) && arguments->hold > 0) {
+        return complain(arguments, "--hold: workload %s is always alike", name);
+    }
+    if ((is_trainer(name) || is_adversarial(name)) &&
+            (arguments->collective != TUTTI_ALLREDUCE ||
+                    (arguments->compare & ~BENCH_WITH_SLOW) != 0)) {
+        return complain(arguments,
+                "workload %s: it is made of allreduces and compared with slow only",
+                name);
+    }
+    return true;
+}
+
+static bool check_name(struct bench_arguments *arguments)
+{
+    const char *name = arguments->name;
+
+    if (name == NULL) {
+        return complain(arguments,
+                "workload needs a name: resnet50, bert-base, bert-large, gpt2, "
+                "small1000, all, adversarial or trainer");
+    }
+    if (strcmp(name, "all") != 0 && !is_network(name) && !is_trainer(name) &&
+            !is_adversarial(name)) {
+        return complain(arguments,
+                "unknown workload '%s': resnet50, bert-base, bert-large, gpt2, "
+                "small1000, all, adversarial, adversarial-count, adversarial-set, "
+                "adversarial-wait or trainer",
+                name);
+    }
+    return check_program(arguments);
+}
+
+static bool check_gradients(struct bench_arguments *arguments)
+{
+    if (arguments->gradients != NULL && !is_network(arguments->gradients)) {
+        return complain(arguments,
+                "--workload: unknown workload '%s': resnet50, bert-base, bert-large, "
+                "gpt2 or small1000",
+                arguments->gradients);
+    }
+    return true;
 }
 
 /* The largest size of a tensor: products with counts and factors stay below 2^64. */
@@ -534,6 +590,11 @@ static bool check_compare(struct bench_arguments *arguments)
 {
     if (arguments->compare == 0) {
         return true;
+    }
+    if (arguments->command == BENCH_OVERLAP &&
+            (arguments->compare & ~BENCH_WITH_SLOW) != 0) {
+        return complain(arguments,
+                "--compare: overlap is compared with slow only: MPI's calls block");
     }
     if (arguments->rounds < 5) {
         return complain(arguments, "--compare needs --rounds of at least 5, not %d",
@@ -591,17 +652,33 @@ static void set_default_sizes(struct bench_arguments *arguments)
     }
 }
 
+/* Of options which say, when they are given, that something else was meant. */
+static void set_default_program(struct bench_arguments *arguments)
+{
+    if (arguments->gradients == NULL) {
+        arguments->gradients =
+                arguments->command == BENCH_STEADY ? "small1000" : "resnet50";
+    }
+    if (arguments->backward_ms <= 0) {
+        arguments->backward_ms = arguments->command == BENCH_OVERLAP ? 100 : 20;
+    }
+    if (arguments->hold == 0) {
+        arguments->hold = 1;
+    }
+}
+
 /* Defaults that depend on the command, and checks between options. */
 static bool finish(struct bench_arguments *arguments)
 {
     set_default_sizes(arguments);
-    if ((1 << arguments->command & (ON_WORKLOAD | ON_OVERLAP | ON_STEADY)) != 0) {
-        if (!check_workload(arguments)) {
-            return false;
-        }
-    } else if (arguments->command != BENCH_IDLE && !check_sizes(arguments)) {
+    if (arguments->command == BENCH_WORKLOAD && !check_name(arguments)) {
         return false;
     }
+    if (!check_gradients(arguments) ||
+            ((1 << arguments->command & ON_SIZED) != 0 && !check_sizes(arguments))) {
+        return false;
+    }
+    set_default_program(arguments);
     if (arguments->factor != 0 && arguments->step_bytes != 0) {
         return complain(arguments, "--factor and --step exclude each other");
     }
@@ -611,18 +688,8 @@ static bool finish(struct bench_arguments *arguments)
     return check_operation(arguments);
 }
 
-/* NULL: must be given, or is not needed. */
-static const char *default_workload(enum bench_command command)
-{
-    if (command == BENCH_STEADY) {
-        return "small1000";
-    }
-    return command == BENCH_OVERLAP ? "resnet50" : NULL;
-}
-
 static void set_defaults(struct bench_arguments *arguments)
 {
-    arguments->name = default_workload((enum bench_command)arguments->command);
     arguments->min_bytes = DEFAULT_SIZE;
     arguments->max_bytes = DEFAULT_SIZE;
     arguments->warmup = -1;
@@ -636,7 +703,6 @@ static void set_defaults(struct bench_arguments *arguments)
     arguments->op = TUTTI_SUM;
     arguments->average = BENCH_MAX;
     arguments->seconds = 10;
-    arguments->backward_ms = 100;
 }
 
 /* --help and --version anywhere win over everything else. */
@@ -723,12 +789,13 @@ void bench_arguments_help(FILE *out)
         { ON_ALL, "All commands" },
         { ON_STEPS, "All but idle" },
         { ON_TIMED, "All but idle and steady" },
-        { ON_COMPARED, "Sweeps, latency, workload" },
         { ON_SIZED, "Sweeps, latency" },
         { ON_SWEEP, "Sweeps" },
         { ON_LATENCY | ON_WORKLOAD, "latency, workload" },
         { ON_IDLE, "idle" },
-        { ON_OVERLAP | ON_STEADY, "overlap, steady" },
+        { ON_WORKLOAD | ON_OVERLAP | ON_STEADY, "workload trainer, overlap, steady" },
+        { ON_WORKLOAD | ON_OVERLAP, "workload trainer, overlap" },
+        { ON_WORKLOAD, "workload adversarial" },
         { ON_OVERLAP, "overlap" },
     };
 
@@ -746,6 +813,13 @@ void bench_arguments_help(FILE *out)
             "order:\n"
             "                  resnet50, bert-base, bert-large, gpt2, small1000, or "
             "all\n"
+            "  workload adversarial\n"
+            "                  steps none of which fits a plan of the one before:\n"
+            "                  adversarial-count, adversarial-set, adversarial-wait, "
+            "in turn\n"
+            "  workload trainer\n"
+            "                  a training loop: layers, losses, metrics, evaluation, "
+            "stragglers\n"
             "  idle            processor time and context switches while nothing is "
             "asked\n"
             "  overlap         communication during a backward pass, layer by layer\n"

@@ -34,6 +34,7 @@ enum bench_compare {
     BENCH_WITH_MPI = 1,
     BENCH_WITH_MPI_TUNED = 2,
     BENCH_WITH_LIMIT = 4,
+    BENCH_WITH_SLOW = 8,
     BENCH_WITH_ANY_MPI = BENCH_WITH_MPI | BENCH_WITH_MPI_TUNED
 };
 enum bench_memory {
@@ -56,7 +57,8 @@ enum bench_average {
 /** What the user asked for. Choices are ints, so that the table can store them. */
 struct bench_arguments {
     int command; /* enum bench_command */
-    const char *name; /* workload, overlap, steady: a name, or "all" */
+    const char *name; /* workload: which, or "all" */
+    const char *gradients; /* trainer, overlap, steady: the workload it communicates */
     uint64_t min_bytes; /* first size */
     uint64_t max_bytes; /* last size */
     uint64_t step_bytes; /* 0: multiply by factor */
@@ -75,7 +77,8 @@ struct bench_arguments {
     int memory; /* enum bench_memory */
     int compute; /* enum bench_compute */
     double seconds; /* idle: length of the sleep */
-    double backward_ms; /* overlap: length of the backward pass */
+    double backward_ms; /* trainer, overlap: length of the backward pass */
+    int hold; /* adversarial: steps in a row that are alike */
     bool in_place; /* a sweep leaves the out-of-place side out */
     bool help, version; /* asked for; nothing else was looked at */
     const char *json; /* file for JSON lines, or NULL */

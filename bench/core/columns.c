@@ -5,30 +5,36 @@
 
 #include <inttypes.h>
 
-/* One line of the head: a piece for each comparison that is made. */
-static void put_compared_head(FILE *out, const char *mpi, const char *limit)
+#include "bench/core/arguments.h"
+
+/* The end of a line of the head: a piece for each comparison that is made. */
+static void put_compared_head(
+        FILE *out, int compare, const char *mpi, const char *limit, const char *slow)
 {
-    (void)fprintf(out, "%s%s\n", mpi, limit);
+    (void)fprintf(out, "%s%s%s\n", (compare & BENCH_WITH_ANY_MPI) != 0 ? mpi : "",
+            (compare & BENCH_WITH_LIMIT) != 0 ? limit : "",
+            (compare & BENCH_WITH_SLOW) != 0 ? slow : "");
 }
 
-void bench_columns_head(FILE *out, bool with_mpi, bool with_limit)
+void bench_columns_head(FILE *out, int compare)
 {
     (void)fprintf(out, "#\n#%54s%16s%34s", "", "out-of-place", "in-place");
-    put_compared_head(out, with_mpi ? "           raw MPI in-place          " : "",
-            with_limit ? "      limit in-place" : "");
+    put_compared_head(out, compare, "           raw MPI in-place          ",
+            "             limit in-place          ", "      without plans, in-place");
     (void)fprintf(
             out, "# %11s %13s %9s %8s %5s", "size", "count", "type", "redop", "root");
     for (int side = 0; side < 2; side++) {
         (void)fprintf(out, " %10s %7s %7s %6s", "time", "algbw", "busbw", "#wrong");
     }
-    put_compared_head(out, with_mpi ? "       time   ratio    (min..max)" : "",
-            with_limit ? "       time   ratio    (min..max)" : "");
+    put_compared_head(out, compare, "       time   ratio    (min..max)    ",
+            "       time   ratio    (min..max)    ",
+            "       time   ratio    (min..max)");
     (void)fprintf(out, "# %11s %13s %9s %8s %5s", "(B)", "(elements)", "", "", "");
     for (int side = 0; side < 2; side++) {
         (void)fprintf(out, " %10s %7s %7s %6s", "(us)", "(GB/s)", "(GB/s)", "");
     }
-    put_compared_head(out, with_mpi ? "       (us)  tutti / MPI         " : "",
-            with_limit ? "       (us)  tutti / limit" : "");
+    put_compared_head(out, compare, "       (us)  tutti / MPI             ",
+            "       (us)  tutti / limit           ", "       (us)  tutti / slow");
 }
 
 static void put_cells(FILE *out, const struct bench_cells *cells)
@@ -62,6 +68,7 @@ void bench_columns_row(FILE *out, const struct bench_row *row)
     put_cells(out, &row->in_place);
     put_compared(out, &row->mpi);
     put_compared(out, &row->limit);
+    put_compared(out, &row->slow);
     (void)fprintf(out, "\n");
 }
 

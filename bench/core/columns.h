@@ -1,6 +1,7 @@
 /*
  * The table of nccl-tests: one row per size, out-of-place and in-place side by side, and
- * here a part for each of the comparisons: with raw MPI and with the limit.
+ * here a part for each of the comparisons: with raw MPI, with the limit and with tutti
+ * without plans.
  */
 #ifndef TUTTI_BENCH_CORE_COLUMNS_H
 #define TUTTI_BENCH_CORE_COLUMNS_H
@@ -33,10 +34,11 @@ struct bench_row {
     const char *redop; /* "none" where nothing is reduced */
     int root; /* -1: the collective has none */
     struct bench_cells out_of_place, in_place;
-    struct bench_compared mpi, limit;
+    struct bench_compared mpi, limit, slow;
 };
 
-void bench_columns_head(FILE *out, bool with_mpi, bool with_limit);
+/** @param compare  enum bench_compare, or-ed: which comparisons have columns */
+void bench_columns_head(FILE *out, int compare);
 void bench_columns_row(FILE *out, const struct bench_row *row);
 /** The footer: elements that were wrong, and the mean of all bus bandwidths. */
 void bench_columns_foot(FILE *out, int64_t wrong, double busbw_mean);

@@ -160,15 +160,34 @@ static void test_named_options(void **state)
             "--json out.json");
 
     (void)state;
-    assert_string_equal(arguments.name, "gpt2");
+    assert_string_equal(arguments.gradients, "gpt2");
     assert_true(arguments.backward_ms == 2.5);
     assert_int_equal(arguments.compute, BENCH_CPU);
     assert_int_equal(arguments.memory, BENCH_ARENA);
     assert_string_equal(arguments.json, "out.json");
     assert_string_equal(parse_good("workload all --compare mpi-tuned").name, "all");
     assert_true(parse_good("idle --seconds 0.5").seconds == 0.5);
-    assert_string_equal(parse_good("steady -n 7").name, "small1000");
+    assert_string_equal(parse_good("steady -n 7").gradients, "small1000");
     assert_int_equal(parse_good("steady --memory arena").memory, BENCH_ARENA);
+}
+
+static void test_programs_have_options_of_their_own(void **state)
+{
+    struct bench_arguments arguments =
+            parse_good("workload trainer --workload gpt2 --backward-ms 3");
+
+    (void)state;
+    assert_string_equal(arguments.name, "trainer");
+    assert_string_equal(arguments.gradients, "gpt2");
+    assert_true(arguments.backward_ms == 3);
+    arguments = parse_good("workload adversarial-set --hold 4 --compare slow");
+    assert_string_equal(arguments.name, "adversarial-set");
+    assert_int_equal(arguments.hold, 4);
+    assert_string_equal(parse_good("workload trainer").gradients, "resnet50");
+    assert_true(parse_good("workload trainer").backward_ms == 20);
+    assert_true(parse_good("overlap").backward_ms == 100);
+    assert_string_equal(parse_good("overlap").gradients, "resnet50");
+    assert_int_equal(parse_good("workload adversarial").hold, 1);
 }
 
 static void test_help_and_version_win(void **state)
@@ -201,7 +220,7 @@ static void test_bad_arguments_are_named(void **state)
         { "overlap --backward-ms nan", "nan is outside" },
         { "overlap --compute gpu", "'gpu' is not one of device, cpu" },
         { "overlap --workload all", "'all'" },
-        { "overlap --compare mpi", "not an option of overlap" },
+        { "overlap --compare mpi", "overlap is compared with slow only" },
         { "idle -b 4", "'-b' is not an option of idle" },
         { "allreduce --in-place=1", "takes no value" },
         { "allreduce -f 2 -i 4", "exclude each other" },
@@ -214,7 +233,7 @@ static void test_bad_arguments_are_named(void **state)
         { "allreduce --compare mpi -d half", "sum of float16" },
         { "allreduce --compare mpi --rounds 4", "at least 5, not 4" },
         { "allreduce --compare mpi,nccl",
-                "'nccl' is not one of mpi, mpi-tuned, limit" },
+                "'nccl' is not one of mpi, mpi-tuned, limit, slow" },
         { "allreduce --compare mpi,", "'' is not one of" },
         { "allreduce --compare mpi,mpi-tuned", "two jobs" },
         { "allreduce --compare limit,mpi -d half", "sum of float16" },
@@ -230,6 +249,36 @@ static void test_bad_arguments_are_named(void **state)
         { "latency --collective barrier", "'barrier' is not one of allreduce" },
         { "workload", "needs a name" },
         { "workload frob", "'frob'" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect_error(rows[i].line, rows[i].named);
+    }
+}
+
+static void test_programs_refuse_what_is_not_theirs(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *named;
+    } rows[] = {
+        { "overlap --compare slow,limit", "overlap is compared with slow only" },
+        { "overlap --compare slow --rounds 2", "at least 5, not 2" },
+        { "overlap --workload trainer", "'trainer'" },
+        { "workload trainer --workload small", "'small'" },
+        { "workload trainer --compare mpi", "compared with slow only" },
+        { "workload trainer --collective broadcast", "made of allreduces" },
+        { "workload trainer --hold 2", "trainer is always alike" },
+        { "workload adversarial --compare slow,limit", "compared with slow only" },
+        { "workload adversarial-set --collective reduce", "made of allreduces" },
+        { "workload adversarial-all", "'adversarial-all'" },
+        { "workload adversarial --backward-ms 2",
+                "--backward-ms: workload adversarial" },
+        { "workload gpt2 --workload resnet50", "--workload: workload gpt2" },
+        { "workload gpt2 --hold 2", "gpt2 is always alike" },
+        { "workload all --hold 2", "all is always alike" },
+        { "latency --hold 2", "not an option of latency" },
     };
 
     (void)state;
@@ -255,6 +304,8 @@ static void test_comparisons_are_a_list(void **state)
             BENCH_WITH_MPI | BENCH_WITH_LIMIT);
     assert_int_equal(parse_good("allreduce --compare=mpi-tuned,limit").compare,
             BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT);
+    assert_int_equal(parse_good("broadcast --compare slow").compare, BENCH_WITH_SLOW);
+    assert_int_equal(parse_good("overlap --compare slow").compare, BENCH_WITH_SLOW);
     /* only MPI cannot do it */
     assert_int_equal(
             parse_good("allreduce -d half -o avg --compare limit").op, TUTTI_AVERAGE);
@@ -272,6 +323,8 @@ static void test_names_of_choices(void **state)
     assert_string_equal(bench_redop_name(TUTTI_ALLTOALL, TUTTI_SUM), "none");
     bench_compare_text(BENCH_WITH_LIMIT | BENCH_WITH_MPI_TUNED, text);
     assert_string_equal(text, "mpi-tuned,limit");
+    bench_compare_text(BENCH_WITH_SLOW | BENCH_WITH_MPI, text);
+    assert_string_equal(text, "mpi,slow");
     bench_compare_text(0, text);
     assert_string_equal(text, "");
     assert_string_equal(bench_memory_name(BENCH_ARENA), "arena");
@@ -326,8 +379,10 @@ int main(void)
         cmocka_unit_test(test_bytes_is_both_ends),
         cmocka_unit_test(test_default_sizes_give_way),
         cmocka_unit_test(test_named_options),
+        cmocka_unit_test(test_programs_have_options_of_their_own),
         cmocka_unit_test(test_help_and_version_win),
         cmocka_unit_test(test_bad_arguments_are_named),
+        cmocka_unit_test(test_programs_refuse_what_is_not_theirs),
         cmocka_unit_test(test_broadcast_can_move_what_cannot_be_summed),
         cmocka_unit_test(test_comparisons_are_a_list),
         cmocka_unit_test(test_names_of_choices),

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/core/arguments.h"
 #include "bench/core/columns.h"
 #include "bench/core/jsonline.h"
+#include "bench/core/planned.h"
 #include "test/unit/unit.h"
 
 static void test_json_members_in_order(void **state)
@@ -153,6 +155,83 @@ static void test_columns_show_the_comparison(void **state)
             " 0      25.00    0.50    (0.45..0.75)      10.00    1.25    "
             "(1.50..2.00)\n"));
     free(text);
+    row.limit.measured = false;
+    row.slow = (struct bench_compared){
+        .measured = true, .time_us = 12, .ratio = 1, .ratio_min = 0.5, .ratio_max = 3
+    };
+    text = row_text(&row);
+    assert_non_null(strstr(text, "(0.45..0.75)      12.00    1.00    (0.50..3.00)\n"));
+    free(text);
+}
+
+/* Prints the head; the caller frees the text. */
+static char *head_text(int compare)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    assert_non_null(out);
+    bench_columns_head(out, compare);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void test_head_names_the_comparisons(void **state)
+{
+    char *text = head_text(BENCH_WITH_SLOW);
+
+    (void)state;
+    assert_non_null(strstr(text, "tutti / slow\n"));
+    assert_null(strstr(text, "tutti / MPI"));
+    assert_null(strstr(text, "tutti / limit"));
+    free(text);
+    text = head_text(BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT);
+    assert_non_null(strstr(text, "tutti / MPI"));
+    assert_non_null(strstr(text, "tutti / limit"));
+    assert_null(strstr(text, "tutti / slow"));
+    free(text);
+}
+
+static void test_plans_are_shares_of_what_happened(void **state)
+{
+    const tutti_stats before = { .completed = 100,
+        .planned = 50,
+        .planned_steps = 7,
+        .slow_steps = 2,
+        .poisons = 1 };
+    const tutti_stats after = { .completed = 300,
+        .planned = 200,
+        .planned_steps = 10,
+        .slow_steps = 3,
+        .poisons = 4 };
+    struct bench_planned planned = { .completed = 0 };
+    struct bench_json json = { .used = 0 };
+    char text[BENCH_PLANNED_TEXT_MAX];
+
+    (void)state;
+    bench_planned_add(&planned, &before, &after);
+    bench_planned_add(&planned, &before, &after);
+    assert_true(bench_planned_share(&planned) == 0.75);
+    bench_planned_text(&planned, text);
+    assert_string_equal(text, "0.75");
+    bench_planned_to_json(&json, &planned);
+    assert_string_equal(bench_json_finish(&json),
+            "{\"planned\":0.75,\"planned_steps\":0.75,\"poisons\":6}\n");
+}
+
+static void test_nothing_is_no_share(void **state)
+{
+    const struct bench_planned planned = { .poisons = 2 };
+    struct bench_json json = { .used = 0 };
+    char text[BENCH_PLANNED_TEXT_MAX];
+
+    (void)state;
+    bench_planned_text(&planned, text);
+    assert_string_equal(text, "-");
+    bench_planned_to_json(&json, &planned);
+    assert_string_equal(bench_json_finish(&json),
+            "{\"planned\":null,\"planned_steps\":null,\"poisons\":2}\n");
 }
 
 static void test_foot_says_whether_values_were_right(void **state)
@@ -192,6 +271,9 @@ int main(void)
         cmocka_unit_test(test_columns_are_those_of_nccl_tests),
         cmocka_unit_test(test_columns_show_what_was_not_done),
         cmocka_unit_test(test_columns_show_the_comparison),
+        cmocka_unit_test(test_head_names_the_comparisons),
+        cmocka_unit_test(test_plans_are_shares_of_what_happened),
+        cmocka_unit_test(test_nothing_is_no_share),
         cmocka_unit_test(test_foot_says_whether_values_were_right),
     };
 

@@ -110,6 +110,26 @@ static void test_uniform_tensors(void **state)
     bench_workload_fini(&workload);
 }
 
+static void test_mixed_tensors_are_of_all_sizes(void **state)
+{
+    struct bench_workload workload;
+    uint64_t sizes = 0;
+
+    (void)state;
+    assert_true(bench_workload_init_mixed(&workload, "mixture", 50));
+    assert_string_equal(workload.name, "mixture");
+    assert_int_equal(workload.count, 50);
+    expect_good_names(&workload);
+    for (size_t i = 0; i < workload.count; i++) {
+        /* each a power of two from 32 to 32768, and not its neighbour's */
+        sizes |= workload.tensors[i].count;
+        assert_true(
+                i == 0 || workload.tensors[i].count != workload.tensors[i - 1].count);
+    }
+    assert_int_equal(sizes, 65536 - 32);
+    bench_workload_fini(&workload);
+}
+
 static void test_layers_come_from_the_back(void **state)
 {
     struct bench_workload workload;
@@ -167,6 +187,7 @@ int main(void)
         cmocka_unit_test(test_names_are_distinct_and_whole),
         cmocka_unit_test(test_unknown_name_is_refused),
         cmocka_unit_test(test_uniform_tensors),
+        cmocka_unit_test(test_mixed_tensors_are_of_all_sizes),
         cmocka_unit_test(test_padding_makes_equal_parts),
         cmocka_unit_test(test_layers_come_from_the_back),
         cmocka_unit_test(test_tensors_without_layer_stand_alone),
