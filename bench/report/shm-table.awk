@@ -1,34 +1,11 @@
-# A row of the table of script/bench-shm: awk -f jsonrow.awk -f shm-table.awk -v bars=BARS
-# FILE TUNED, of a job beside MPI and the limit and of one beside tuned MPI. With -v head=1
-# the head of the table.
-
-function time_text(us) {
-    if (us == "") {
-        return "-"
-    }
-    return us + 0 >= 10000 ? sprintf("%.2f ms", us / 1000) : sprintf("%.2f us", us)
-}
-
-# "0.35 (0.31..0.40)"
-function ratio_text(ratio, spread,    ends) {
-    if (ratio == "") {
-        return "-"
-    }
-    split(substr(spread, 2, length(spread) - 2), ends, ",")
-    return sprintf("%.2f (%.2f..%.2f)", ratio, ends[1], ends[2])
-}
+# A row of the table of script/bench-shm: awk -f jsonrow.awk -f tabletext.awk
+# -f shm-table.awk -v bars=BARS FILE TUNED, of a job beside MPI and the limit and of one
+# beside tuned MPI. With -v head=1 the head of the table.
 
 function put(ranks, memory, what, own, mpi, mpi_ratio, limit, limit_ratio, tuned,
         tuned_ratio, load, verdict) {
     printf "%5s %-8s %-20s %11s %11s %-20s %11s %-22s %11s %-20s %5s  %s\n", ranks, memory,
         what, own, mpi, mpi_ratio, limit, limit_ratio, tuned, tuned_ratio, load, verdict
-}
-
-# Compares a figure with its bar; adds a sentence to the verdict.
-function judge(name, figure, bar) {
-    figure += 0
-    verdict = verdict (verdict == "" ? "" : "; ") \
-        sprintf("%s %.2f %s %s", name, figure, figure <= bar + 0 ? "<=" : "ABOVE", bar)
 }
 
 BEGIN {

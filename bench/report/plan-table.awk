@@ -1,0 +1,57 @@
+# A row of the table of script/bench-plan: awk -f jsonrow.awk -f tabletext.awk
+# -f plan-table.awk -v bars=BARS FILE. With -v head=1 the head of the table.
+
+function put(ranks, memory, what, own, mpi, mpi_ratio, slow, slow_ratio, planned, poisons,
+        load, verdict) {
+    printf "%5s %-8s %-18s %11s %11s %-18s %11s %-18s %7s %7s %5s  %s\n", ranks, memory, what,
+        own, mpi, mpi_ratio, slow, slow_ratio, planned, poisons, load, verdict
+}
+
+# The steps of a trainer, elsewhere the operations.
+function planned_text(    share) {
+    share = member(row, "training_planned")
+    if (share == "") {
+        share = member(row, "planned")
+    }
+    return share == "" ? "-" : sprintf("%.3f", share)
+}
+
+BEGIN {
+    if (head) {
+        put("ranks", "memory", "what", "tutti", "raw MPI", "tutti / MPI", "slow",
+            "tutti / slow", "planned", "poisons", "load", "bars")
+    }
+}
+
+{ row = $0 }
+
+END {
+    if (row == "") {
+        exit
+    }
+    bench = member(row, "bench")
+    what = bench == "workload" ? member(row, "workload") \
+        : bench " " (bench == "overlap" ? member(row, "workload") : member(row, "bytes") " B")
+    count = split(bars, list, " ")
+    for (i = 1; i <= count; i++) {
+        split(list[i], bar, "=")
+        if (bar[1] == "us") {
+            judge("us", member(row, "tutti_us"), bar[2])
+        } else if (bar[1] == "mpi") {
+            judge("MPI", member(row, "ratio"), bar[2])
+        } else if (bar[1] == "slow") {
+            judge("slow", member(row, "vs_slow"), bar[2])
+        } else if (bar[1] == "exposed") {
+            judge("exposed", member(row, "exposed_ratio"), bar[2])
+        } else if (bar[1] == "steps") {
+            judge_least("steps", member(row, "training_planned"), bar[2])
+        }
+    }
+    put(member(row, "ranks"), member(row, "memory"), what,
+        time_text(member(row, "tutti_us")), time_text(member(row, "mpi_us")),
+        ratio_text(member(row, "ratio"), member(row, "spread")),
+        time_text(member(row, "slow_us")),
+        ratio_text(member(row, "vs_slow"), member(row, "vs_slow_spread")),
+        planned_text(), member(row, "poisons"), sprintf("%.2f", member(row, "load_average")),
+        verdict)
+}
