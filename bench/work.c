@@ -24,10 +24,10 @@ static size_t padded(size_t bytes)
 static uint64_t buffer_sets(const struct job *job, int buffers)
 {
     const int compare = job->arguments->compare;
-    const int contexts = (compare & BENCH_WITH_SLOW) != 0 ? 2 : 1;
-    const int mapped = (compare & BENCH_WITH_LIMIT) != 0 ? 1 : 0;
+    const uint64_t contexts = (compare & BENCH_WITH_SLOW) != 0 ? 2 : 1;
+    const uint64_t mapped = (compare & BENCH_WITH_LIMIT) != 0 ? 1 : 0;
 
-    return (uint64_t)(buffers * contexts + mapped);
+    return (uint64_t)buffers * contexts + mapped;
 }
 
 bool work_fits(struct job *job, const struct bench_workload *tensors, int buffers)

@@ -67,6 +67,9 @@ tutti_status workload_measure(struct work *work)
     if (status == TUTTI_OK) {
         job_row_start(job, &json);
         bench_json_text(&json, "workload", tensors->name);
+        if (work->step != work_step_tutti) {
+            bench_json_integer(&json, "hold", job->arguments->hold);
+        }
         measure_to_json(&json, work, &effort, &result);
         job_row_write(job, &json);
         if (job->rank == 0) {

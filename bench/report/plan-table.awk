@@ -3,7 +3,7 @@
 
 function put(ranks, memory, what, own, mpi, mpi_ratio, slow, slow_ratio, planned, poisons,
         load, verdict) {
-    printf "%5s %-8s %-18s %11s %11s %-18s %11s %-18s %7s %7s %5s  %s\n", ranks, memory, what,
+    printf "%5s %-8s %-20s %11s %11s %-18s %11s %-18s %7s %7s %5s  %s\n", ranks, memory, what,
         own, mpi, mpi_ratio, slow, slow_ratio, planned, poisons, load, verdict
 }
 
@@ -32,6 +32,9 @@ END {
     bench = member(row, "bench")
     what = bench == "workload" ? member(row, "workload") \
         : bench " " (bench == "overlap" ? member(row, "workload") : member(row, "bytes") " B")
+    if (member(row, "hold") > 1) {
+        what = what " x" member(row, "hold")
+    }
     count = split(bars, list, " ")
     for (i = 1; i <= count; i++) {
         split(list[i], bar, "=")
