@@ -51,6 +51,7 @@ static void set_exception(struct work *work, struct bench_adversity adversity)
         work->exception.count = tensor->count / 2;
     } else if (change == BENCH_LEFT_OUT) {
         work->exception.count = 0;
+        work->exception.name = NULL;
     }
 }
 

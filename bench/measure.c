@@ -268,7 +268,9 @@ static int list_sides(struct series sides[SIDE_COUNT], struct work *work, int co
     }
     if ((compare & BENCH_WITH_SLOW) != 0) {
         sides[count++] = (struct series){
-            .side = SIDE_SLOW, .work = &companions->slow, .step = work->step
+            .side = SIDE_SLOW,
+            .work = &companions->slow,
+            .step = companions->slow.step,
         };
     }
     return count;

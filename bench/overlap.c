@@ -65,6 +65,11 @@ struct table {
     size_t length; /* rounds, or iterations of a round */
 };
 
+static bool compares_slow(const struct overlap *overlap)
+{
+    return (overlap->work.job->arguments->compare & BENCH_WITH_SLOW) != 0;
+}
+
 static void sleep_until_us(double when_us)
 {
     struct timespec when = { .tv_sec = (time_t)(when_us / 1e6) };
@@ -273,11 +278,6 @@ static struct figures conclude(const struct table *rounds)
     };
 }
 
-static bool compares_slow(const struct overlap *overlap)
-{
-    return overlap->slow.t != NULL;
-}
-
 static void print_figures(const struct overlap *overlap, const struct figures *figures)
 {
     char planned[BENCH_PLANNED_TEXT_MAX];
@@ -467,7 +467,7 @@ static tutti_status open_works(
     }
     add_phase(overlap, PHASE_OVERLAPPED);
     add_phase(overlap, PHASE_UNOVERLAPPED);
-    if (job->slow != NULL) {
+    if (compares_slow(overlap)) {
         add_phase(overlap, PHASE_SLOW);
         status = work_open_slow(&overlap->slow, &overlap->work);
     }

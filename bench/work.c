@@ -399,6 +399,19 @@ void work_fill(struct work *work)
     on_all_buffers(work, fill);
 }
 
+/* Of what took no part in the step: in place it must still be the input. */
+static uint64_t count_changed(const struct work *work, size_t index)
+{
+    const uint64_t from = count_now(work, index);
+    struct bench_pattern pattern = work->pattern;
+
+    bench_pattern_expect_input_of(
+            &pattern, &work->operation, work->job->rank, work->job->size);
+    return bench_pattern_count_wrong(&pattern,
+            work->outputs[index] + from * pattern.element_bytes,
+            work->tensors->tensors[index].count - from, index + from);
+}
+
 /* Of an output that was reduced or comes from the root. */
 static uint64_t count_wrong(const struct work *work, size_t index)
 {
@@ -444,6 +457,9 @@ int64_t work_count_wrong(const struct work *work)
 
     for (size_t i = 0; i < work->tensors->count && !elsewhere; i++) {
         wrong += from_all ? count_wrong_parts(work, i) : count_wrong(work, i);
+    }
+    if (work->exception.exists) {
+        wrong += count_changed(work, work->exception.tensor);
     }
     return (int64_t)wrong;
 }

@@ -33,8 +33,8 @@ typedef tutti_status (*work_step)(struct work *work);
 struct work_exception {
     bool exists;
     size_t tensor;
-    uint64_t count; /* elements that take part, at most the tensor's; 0: left out */
-    const char *name;
+    uint64_t count; /* elements that take part, at most the tensor's */
+    const char *name; /* NULL: it is left out, and none take part */
 };
 
 struct work {
