@@ -774,8 +774,10 @@ typedef struct tutti_tensor_desc {
 } tutti_tensor_desc;
 
 /**
- * Registers a name with its metadata, so that submitting it handles no string. Local.
- * @param[out] tensor  the handle
+ * Registers a name with its metadata, so that submitting it handles no string, takes no
+ * lock and allocates nothing. Local. Any thread.
+ * @param[out] tensor  the handle, never 0; valid until it is unregistered, its process set
+ *                     is destroyed, or the context is finalized
  * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_UNSUPPORTED, TUTTI_ERR_DUPLICATE
  *         (registered already in this set and operation), TUTTI_ERR_NO_MEMORY
  */
@@ -783,14 +785,17 @@ TUTTI_MUST_USE tutti_status tutti_tensor_register(
         tutti *t, const tutti_tensor_desc *desc, tutti_tensor *tensor);
 
 /**
- * Forgets a registration. It must not be in flight.
+ * Forgets a registration. It must not be in flight; a request of it that is still to be
+ * waited for stays valid.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (unknown), TUTTI_ERR_DUPLICATE (in flight)
  */
 tutti_status tutti_tensor_unregister(tutti *t, tutti_tensor tensor);
 
 /**
  * Submits a registered tensor. Mixes freely with submission by name: ranks need not
- * agree on who registers.
+ * agree on who registers. Any thread, without waiting for another one, unless a thread has a
+ * group open or the last request of this tensor is still to be consumed: then, and when
+ * the submission is refused, it takes a lock as submission by name does.
  * @param input    as for the operation; ignored by broadcast and barrier
  * @param output   as for the operation; the buffer of a broadcast
  * @param callback NULL, or called at completion instead of returning a request

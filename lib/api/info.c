@@ -72,12 +72,11 @@ static void read_counters(tutti *t, tutti_stats *stats)
 {
     const struct engine_counters *counters = &t->counters;
 
-    pthread_mutex_lock(&t->lock);
-    stats->submitted = t->submitted;
-    stats->completed = t->completed;
-    stats->failed = t->failed_works;
-    stats->bytes = t->bytes;
-    pthread_mutex_unlock(&t->lock);
+    stats->completed = counter_get(&t->completed);
+    stats->failed = counter_get(&t->failed_works);
+    stats->bytes = counter_get(&t->bytes);
+    /* Last, so that it is not less than those that have ended. */
+    stats->submitted = counter_get(&t->intake.count);
     stats->batches = counter_get(&counters->batches);
     stats->announced_by_bit = counter_get(&counters->by_number);
     stats->announced_by_name = counter_get(&counters->by_name);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/registration.h"
 
 /* A rank list as the metadata of META_SET_CREATE; every rank in range and once. */
 static tutti_status check_ranks(const tutti *t, const int *ranks, int n)
@@ -185,6 +186,13 @@ tutti_status tutti_process_set_split(
 
 /* ------------------------------------------------------------------- removal */
 
+/* Under the lock. */
+static void reopen_set(tutti *t, struct process_set *set)
+{
+    set->closing = false;
+    registration_gate(t);
+}
+
 /* Under the lock: no more submissions to the set, if it has nothing in flight. */
 static tutti_status close_set(tutti *t, tutti_process_set id)
 {
@@ -194,12 +202,17 @@ static tutti_status close_set(tutti *t, tutti_process_set id)
         return error_set(TUTTI_ERR_INVALID, "process set %u %s", id,
                 set == NULL ? "does not exist" : "is the world and stays");
     }
-    if (set->closing || set->in_flight > 0) {
-        return error_set(TUTTI_ERR_DUPLICATE, "process set %u %s on rank %d", id,
-                set->closing ? "is being destroyed already" : "has work in flight",
-                t->rank);
+    if (set->closing) {
+        return error_set(TUTTI_ERR_DUPLICATE,
+                "process set %u is being destroyed already on rank %d", id, t->rank);
     }
     set->closing = true;
+    registration_gate(t);
+    if (set->in_flight > 0 || registration_is_busy(t, set)) {
+        reopen_set(t, set);
+        return error_set(TUTTI_ERR_DUPLICATE,
+                "process set %u has work in flight on rank %d", id, t->rank);
+    }
     return TUTTI_OK;
 }
 
@@ -229,7 +242,7 @@ tutti_status tutti_process_set_destroy(tutti *t, tutti_process_set set)
         pthread_mutex_lock(&t->lock);
         kept = process_sets_find(&t->sets, set);
         if (kept != NULL) {
-            kept->closing = false;
+            reopen_set(t, kept);
         }
         pthread_mutex_unlock(&t->lock);
     }

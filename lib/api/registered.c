@@ -1,13 +1,11 @@
 /*
  * Registered tensors.
  */
-#include <inttypes.h>
-#include <string.h>
-
 #include "api/call.h"
 #include "base/status.h"
 #include "core/check.h"
 #include "core/context.h"
+#include "core/registration.h"
 
 /* The first published size of tutti_tensor_desc. */
 #define DESC_SIZE_MIN sizeof(tutti_tensor_desc)
@@ -72,48 +70,6 @@ static tutti_status describe(const tutti_tensor_desc *desc, struct submission *s
     return check_call(s);
 }
 
-static tutti_status register_locked(
-        tutti *t, const struct submission *s, tutti_tensor *handle)
-{
-    struct process_set *set = process_sets_find(&t->sets, s->set);
-    struct tensor *tensor;
-
-    if (set == NULL || set->op.rank < 0 || s->meta.root >= set->op.size ||
-            s->meta.root < 0) {
-        return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": rank %d is no member of process set %u, or root %d is outside "
-                "it",
-                s->name, t->rank, s->set, s->meta.root);
-    }
-    if (rows_apply(s->collective)) {
-        const tutti_status status = rows_check(s, &set->op);
-
-        if (status != TUTTI_OK) {
-            return status;
-        }
-    }
-    tensor = tensors_get(&set->tensors, s->collective, s->name, strlen(s->name));
-    if (tensor == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
-    }
-    if (tensor->registered) {
-        return error_set(TUTTI_ERR_DUPLICATE,
-                "%s \"%s\" is registered already on rank %d",
-                meta_collective_name(s->collective), s->name, t->rank);
-    }
-    tensor->handle = t->next_handle + 1;
-    tensor->set = set;
-    if (!map_insert(&t->handles, hash_u64(0, tensor->handle), tensor)) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
-    }
-    if (!tensors_register(&set->tensors, tensor, &s->meta, &s->rows, set->op.size)) {
-        (void)map_remove(&t->handles, hash_u64(0, tensor->handle), tensor);
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
-    }
-    *handle = ++t->next_handle;
-    return TUTTI_OK;
-}
-
 tutti_status tutti_tensor_register(
         tutti *t, const tutti_tensor_desc *desc, tutti_tensor *tensor)
 {
@@ -131,35 +87,9 @@ tutti_status tutti_tensor_register(
         return status;
     }
     pthread_mutex_lock(&t->lock);
-    status = register_locked(t, &s, tensor);
+    status = registration_add(t, &s, tensor);
     pthread_mutex_unlock(&t->lock);
     return status;
-}
-
-static bool handle_matches(const void *value, const void *key)
-{
-    const struct tensor *tensor = value;
-    const tutti_tensor *handle = key;
-
-    return tensor->handle == *handle;
-}
-
-static tutti_status unregister_locked(tutti *t, tutti_tensor handle)
-{
-    struct tensor *tensor =
-            map_find(&t->handles, hash_u64(0, handle), handle_matches, &handle);
-
-    if (tensor == NULL) {
-        return error_set(
-                TUTTI_ERR_INVALID, "%" PRIu64 " is no registered tensor", handle);
-    }
-    if (tensor->work != NULL) {
-        return error_set(TUTTI_ERR_DUPLICATE, "%s \"%s\" is in flight on rank %d",
-                meta_collective_name(tensor->collective), tensor->name, t->rank);
-    }
-    (void)map_remove(&t->handles, hash_u64(0, handle), tensor);
-    tensors_unregister(&tensor->set->tensors, tensor);
-    return TUTTI_OK;
 }
 
 tutti_status tutti_tensor_unregister(tutti *t, tutti_tensor tensor)
@@ -168,7 +98,7 @@ tutti_status tutti_tensor_unregister(tutti *t, tutti_tensor tensor)
 
     if (status == TUTTI_OK) {
         pthread_mutex_lock(&t->lock);
-        status = unregister_locked(t, tensor);
+        status = registration_remove(t, tensor);
         pthread_mutex_unlock(&t->lock);
     }
     return status;

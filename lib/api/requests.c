@@ -8,7 +8,7 @@
 #include "core/context.h"
 #include "core/driver.h"
 
-/* Requests looked up under one lock, and waited for together. */
+/* Requests that are waited for together. */
 #define WAIT_CHUNK 64
 
 /* Some requests, and how many of them, in order, are known to be over. */
@@ -47,11 +47,52 @@ static bool holds_output(const struct work *work)
     return work->owns_output && work->status == TUTTI_OK;
 }
 
+/* Works of consumed requests that go back into the pool, over next. */
+struct spent {
+    struct work *works;
+};
+
+static void put_back(tutti *t, struct spent *spent)
+{
+    if (spent->works == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&t->lock);
+    while (spent->works != NULL) {
+        struct work *work = spent->works;
+
+        spent->works = work->next;
+        work_put_back(&t->works, work);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
 /*
- * Under the lock: the final status of a request, which is gone then, unless its output is
- * still to be taken.
+ * True when a work is done; else the error says that it is not. The name is read under the
+ * lock: without it the operation could end, and its name be forgotten.
  */
-static tutti_status consume_locked(tutti *t, tutti_request *request)
+static bool check_done(tutti *t, const struct work *work)
+{
+    bool is_done = work_is_done(work);
+
+    if (!is_done) {
+        pthread_mutex_lock(&t->lock);
+        is_done = work_is_done(work);
+        if (!is_done) {
+            (void)error_set(TUTTI_ERR_TIMEOUT, "%s \"%s\" is not finished on rank %d",
+                    meta_collective_name(work->request.collective), work->request.name,
+                    t->rank);
+        }
+        pthread_mutex_unlock(&t->lock);
+    }
+    return is_done;
+}
+
+/*
+ * The final status of a request, which is gone then, unless its output is still to be
+ * taken.
+ */
+static tutti_status consume(tutti *t, tutti_request *request, struct spent *spent)
 {
     struct work *work = work_find(&t->works, *request);
     tutti_status status;
@@ -59,10 +100,11 @@ static tutti_status consume_locked(tutti *t, tutti_request *request)
     if (work == NULL) {
         return unknown(*request);
     }
-    if (atomic_load_explicit(&work->done, memory_order_acquire) == 0) {
-        return error_set(TUTTI_ERR_TIMEOUT, "%s \"%s\" is not finished on rank %d",
-                meta_collective_name(work->request.collective), work->request.name,
-                t->rank);
+    if (!check_done(t, work)) {
+        return TUTTI_ERR_TIMEOUT;
+    }
+    if (!work_claim(work, *request)) {
+        return unknown(*request);
     }
     status = work->status;
     if (work->error != NULL) {
@@ -70,20 +112,24 @@ static tutti_status consume_locked(tutti *t, tutti_request *request)
     } else if (status != TUTTI_OK) {
         (void)error_set(status, "%s", tutti_status_text(status));
     }
-    if (!holds_output(work)) {
-        work_release(&t->works, work);
-        *request = TUTTI_REQUEST_NULL;
+    if (holds_output(work)) {
+        work_unclaim(work);
+        return status;
+    }
+    *request = TUTTI_REQUEST_NULL;
+    if (work_end(work)) {
+        work->next = spent->works;
+        spent->works = work;
     }
     return status;
 }
 
-static tutti_status consume(tutti *t, tutti_request *request)
+static tutti_status consume_one(tutti *t, tutti_request *request)
 {
-    tutti_status status;
+    struct spent spent = { 0 };
+    const tutti_status status = consume(t, request, &spent);
 
-    pthread_mutex_lock(&t->lock);
-    status = consume_locked(t, request);
-    pthread_mutex_unlock(&t->lock);
+    put_back(t, &spent);
     return status;
 }
 
@@ -95,7 +141,6 @@ static tutti_status wait_prepare(
 
     wait->count = count;
     wait->over = 0;
-    pthread_mutex_lock(&t->lock);
     for (size_t i = 0; i < count; i++) {
         wait->requests[i] = requests[i];
         wait->works[i] = NULL;
@@ -107,7 +152,6 @@ static tutti_status wait_prepare(
             status = unknown(requests[i]);
         }
     }
-    pthread_mutex_unlock(&t->lock);
     return status;
 }
 
@@ -133,7 +177,7 @@ tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
         wait_until(t, &wait,
                 timeout_ns == TUTTI_FOREVER ? INT64_MAX
                                             : clock_deadline(clock_ns(), timeout_ns));
-        status = consume(t, request);
+        status = consume_one(t, request);
     }
     return status;
 }
@@ -168,8 +212,8 @@ static void copy_rows(const struct work *work, int64_t *rows_of)
     }
 }
 
-/* Under the lock: as consume_locked(), but hands the output over. */
-static tutti_status take_locked(
+/* As consume_one(), but hands the output over. */
+static tutti_status take_output(
         tutti *t, tutti_request *request, void **output, int64_t *rows_of)
 {
     struct work *work = work_find(&t->works, *request);
@@ -181,29 +225,27 @@ static tutti_status take_locked(
                 meta_collective_name(work->request.collective), work->request.name,
                 t->rank);
     }
-    if (work == NULL || !holds_output(work) ||
-            atomic_load_explicit(&work->done, memory_order_acquire) == 0) {
-        return consume_locked(t, request);
+    if (work == NULL || !work_is_done(work) || !holds_output(work)) {
+        return consume_one(t, request);
+    }
+    if (!work_claim(work, *request)) {
+        return unknown(*request);
     }
     *output = work->output;
     if (rows_of != NULL) {
         copy_rows(work, rows_of);
     }
     work->owns_output = false;
-    return consume_locked(t, request);
+    work_unclaim(work);
+    return consume_one(t, request);
 }
 
 /* Nothing is waited for when the request cannot have an output. */
 static bool may_hold_output(tutti *t, tutti_request request)
 {
-    const struct work *work;
-    bool may;
+    const struct work *work = work_find(&t->works, request);
 
-    pthread_mutex_lock(&t->lock);
-    work = work_find(&t->works, request);
-    may = work != NULL && work->owns_output;
-    pthread_mutex_unlock(&t->lock);
-    return may;
+    return work != NULL && work->owns_output;
 }
 
 tutti_status tutti_request_take_output(tutti *t, tutti_request *request, void **output,
@@ -229,9 +271,7 @@ tutti_status tutti_request_take_output(tutti *t, tutti_request *request, void **
                 timeout_ns == TUTTI_FOREVER ? INT64_MAX
                                             : clock_deadline(clock_ns(), timeout_ns));
     }
-    pthread_mutex_lock(&t->lock);
-    status = take_locked(t, request, output, rows_of);
-    pthread_mutex_unlock(&t->lock);
+    status = take_output(t, request, output, rows_of);
     driver_leave(t);
     return status;
 }
@@ -264,21 +304,21 @@ tutti_status tutti_test(tutti *t, tutti_request *request)
     if (!wait_is_over(&wait)) {
         driver_poke(t);
     }
-    return wait_is_over(&wait) ? consume(t, request) : TUTTI_AGAIN;
+    return wait_is_over(&wait) ? consume_one(t, request) : TUTTI_AGAIN;
 }
 
 /* Consumes what is over; *first keeps the first error, but for time-outs. */
 static bool consume_chunk(tutti *t, size_t count, tutti_request *requests,
         tutti_status *statuses, tutti_status *first)
 {
+    struct spent spent = { 0 };
     bool timed_out = false;
 
-    pthread_mutex_lock(&t->lock);
     for (size_t i = 0; i < count; i++) {
         tutti_status status = TUTTI_OK;
 
         if (requests[i] != TUTTI_REQUEST_NULL) {
-            status = consume_locked(t, &requests[i]);
+            status = consume(t, &requests[i], &spent);
         }
         if (statuses != NULL) {
             statuses[i] = status;
@@ -289,7 +329,7 @@ static bool consume_chunk(tutti *t, size_t count, tutti_request *requests,
             *first = status;
         }
     }
-    pthread_mutex_unlock(&t->lock);
+    put_back(t, &spent);
     return timed_out;
 }
 
@@ -332,11 +372,12 @@ tutti_status tutti_cancel(tutti *t, tutti_request request)
     }
     pthread_mutex_lock(&t->lock);
     work = work_find(&t->works, request);
-    if (work == NULL || atomic_load_explicit(&work->done, memory_order_acquire) != 0) {
+    if (work == NULL || work_is_done(work)) {
         status = unknown(request);
     } else {
-        atomic_store_explicit(&work->cancel_asked, 1, memory_order_relaxed);
-        t->cancels_pending = true;
+        work_ask_cancel(work, request);
+        /* Pairs with the engine's acquire: it finds the work when it looks. */
+        atomic_store_explicit(&t->cancels_pending, 1, memory_order_release);
     }
     pthread_mutex_unlock(&t->lock);
     if (status == TUTTI_OK) {

@@ -228,7 +228,6 @@ void context_destroy(struct tutti *t)
     free_early(t);
     free_open_groups(&t->groups);
     output_fini(t);
-    map_fini(&t->handles);
     nodes_fini(&t->nodes);
     nodes_fini(&t->caches);
     config_fini(&t->config);
@@ -240,6 +239,18 @@ void context_destroy(struct tutti *t)
                 atomic_load_explicit(&t->failed, memory_order_relaxed) != 0);
     }
     mem_free(t);
+}
+
+bool context_has_work(const struct tutti *t)
+{
+    /*
+     * In this order: what ends in between makes the answer late, not wrong. Acquire: pairs
+     * with completion.c. The count is sequentially consistent against that of waiters: see
+     * driver_leave().
+     */
+    const uint64_t ended = atomic_load_explicit(&t->ended, memory_order_acquire);
+
+    return atomic_load_explicit(&t->intake.count, memory_order_seq_cst) != ended;
 }
 
 tutti_status context_check(struct tutti *t)

@@ -4,7 +4,8 @@
  * Who may touch what
  *   fixed          set before the context is handed out, then read by anyone
  *   lock           guarded by `lock`; held for a few dozen instructions, never while
- *                  calling a transport, a backend or a callback
+ *                  calling a transport, a backend or a callback. Operations of registered
+ *                  tensors do without it (core/lease.h)
  *   engine         touched only by the thread that drives the engine (core/driver.h)
  *   atomic         as its comment says
  */
@@ -29,6 +30,7 @@
 #include "core/crew.h"
 #include "core/dispatcher.h"
 #include "core/group.h"
+#include "core/intake.h"
 #include "core/memory.h"
 #include "core/planner.h"
 #include "core/process_set.h"
@@ -90,24 +92,24 @@ struct tutti {
     /* lock */
     pthread_mutex_t lock;
     struct work_table works;
-    struct work *queue_first, *queue_last; /* submitted, not yet seen by the engine */
-    bool cancels_pending; /* some work has cancel_asked                           */
     bool closing; /* finalize was called: nothing more is accepted        */
     struct process_sets sets; /* written by the engine under the lock               */
     struct groups groups; /* open groups of threads                               */
     struct map allocations; /* see core/output.h                                    */
-    struct map handles; /* registered tensors by handle                         */
-    uint64_t next_handle;
     struct error failure; /* first cause; status OK while the context lives       */
-    uint64_t submitted, completed, failed_works, bytes; /* statistics               */
 
     /* atomic */
+    struct intake intake; /* submitted, not yet seen by the engine             */
+    _Alignas(MEM_CACHE_LINE) _Atomic uint64_t ended; /* works that are final; the others
+                                    of those that the intake has counted are in flight */
+    _Atomic uint64_t completed, failed_works,
+            bytes; /* statistics, of the engine       */
+    _Atomic uint32_t cancels_pending; /* 1: some work has cancel_asked              */
     _Atomic uint32_t driving; /* 1: some thread drives the engine                 */
     _Atomic uint32_t waiters; /* threads inside a waiting call                    */
     _Atomic uint32_t stopping; /* 1: the background thread shall end               */
     _Atomic uint32_t failed; /* 1: `failure` is set                              */
     _Atomic uint32_t failure_told; /* 1: the others know of the failure */
-    _Atomic uint64_t in_flight; /* works that are not final                         */
     _Atomic uintptr_t calling_back; /* thread inside a callback, 0: none            */
     struct engine_counters counters;
 
@@ -169,6 +171,9 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec);
 void context_spec_fini(struct context_spec *spec);
 /** Stops threads and frees everything; no collective. */
 void context_destroy(struct tutti *t);
+
+/** True while there are submissions that are not final. */
+bool context_has_work(const struct tutti *t);
 
 /** TUTTI_OK, or the status of a failed context with the thread's last error set. */
 tutti_status context_check(struct tutti *t);

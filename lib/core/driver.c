@@ -96,11 +96,6 @@ static void stop_driving(struct tutti *t)
     }
 }
 
-static bool has_work(struct tutti *t)
-{
-    return atomic_load_explicit(&t->in_flight, memory_order_seq_cst) > 0;
-}
-
 static int64_t nap_length(int64_t waited_ns)
 {
     const int64_t nap = waited_ns / 16;
@@ -234,7 +229,7 @@ void driver_leave(struct tutti *t)
     const uint32_t before =
             atomic_fetch_sub_explicit(&t->waiters, 1, memory_order_seq_cst);
 
-    if (before == 1 && t->has_background && has_work(t)) {
+    if (before == 1 && t->has_background && context_has_work(t)) {
         doorbell_ring(&t->park_bell);
     }
 }
@@ -384,7 +379,8 @@ static void background_idle(struct tutti *t, struct idleness *idle, uint32_t see
 
 static bool background_is_needed(struct tutti *t)
 {
-    return atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0 && has_work(t);
+    return atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0 &&
+            context_has_work(t);
 }
 
 /*

@@ -19,15 +19,14 @@
 
 static struct work *queue_take_all(struct tutti *t, bool *cancels)
 {
-    struct work *works;
+    struct work *works = intake_take(&t->intake);
 
-    pthread_mutex_lock(&t->lock);
-    works = t->queue_first;
-    t->queue_first = NULL;
-    t->queue_last = NULL;
-    *cancels = t->cancels_pending;
-    t->cancels_pending = false;
-    pthread_mutex_unlock(&t->lock);
+    /*
+     * Acquire: pairs with tutti_cancel(). A work that is asked for later than the queue was
+     * taken is in the queue of a later turn, or asked for again in one.
+     */
+    *cancels = atomic_load_explicit(&t->cancels_pending, memory_order_relaxed) != 0 &&
+            atomic_exchange_explicit(&t->cancels_pending, 0, memory_order_acquire) != 0;
     return works;
 }
 
@@ -38,8 +37,7 @@ static struct work *queue_take_all(struct tutti *t, bool *cancels)
 static tutti_status announce(struct tutti *t, struct work *work)
 {
     struct negotiator *negotiator = &work->set->negotiator;
-    const bool cancelled =
-            atomic_exchange_explicit(&work->cancel_asked, 0, memory_order_relaxed) != 0;
+    const bool cancelled = work_take_cancel(work);
     tutti_status status;
 
     work_advance(work, WORK_ANNOUNCED);
@@ -69,9 +67,7 @@ static tutti_status announce_cancels(struct tutti *t)
 
     pthread_mutex_lock(&t->lock);
     while (status == TUTTI_OK && (work = work_next(&t->works, &position)) != NULL) {
-        if (work->state != WORK_ANNOUNCED ||
-                atomic_exchange_explicit(
-                        &work->cancel_asked, 0, memory_order_relaxed) == 0) {
+        if (work_state(work) != WORK_ANNOUNCED || !work_take_cancel(work)) {
             continue;
         }
         work->set->dirty = true;

@@ -12,6 +12,7 @@
 #include "core/completion.h"
 #include "core/context.h"
 #include "core/engine.h"
+#include "core/registration.h"
 
 /* How soon to look again whether what was given up is over. */
 #define RETRY_NS 100000
@@ -23,6 +24,7 @@ void failure_set(struct tutti *t, int rank, const char *text)
         error_fill(&t->failure, TUTTI_ERR_CONTEXT_FAILED, rank,
                 "the context has failed; first cause, on rank %d: %s", rank, text);
         atomic_store_explicit(&t->failed, 1, memory_order_seq_cst);
+        registration_gate(t);
     }
     pthread_mutex_unlock(&t->lock);
     doorbell_ring(t->bell);
@@ -90,6 +92,7 @@ void failure_received(struct tutti *t, int from, const void *bytes, size_t len)
         error_fill(&t->failure, TUTTI_ERR_CONTEXT_FAILED, wire_ok(&in) ? rank : from,
                 "%.*s", (int)text_len, wire_ok(&in) ? text : "");
         atomic_store_explicit(&t->failed, 1, memory_order_seq_cst);
+        registration_gate(t);
     }
     pthread_mutex_unlock(&t->lock);
 }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/submit.h"
 
 struct open_group *group_of_thread(struct groups *groups)
 {
@@ -32,12 +33,11 @@ bool group_is_open(struct tutti *t)
 
 void group_add(struct open_group *group, struct work *work)
 {
-    if (group->last != NULL) {
-        group->last->next = work;
-    } else {
-        group->first = work;
+    work->next = group->newest;
+    group->newest = work;
+    if (group->oldest == NULL) {
+        group->oldest = work;
     }
-    group->last = work;
     group->count++;
     /* A sum, so that the order of submission does not matter. */
     group->hash += work->request.hash;
@@ -99,32 +99,23 @@ static void withdraw(struct tutti *t, struct open_group *group)
 {
     struct work *next;
 
-    for (struct work *work = group->first; work != NULL; work = next) {
+    for (struct work *work = group->newest; work != NULL; work = next) {
         next = work->next;
-        tensors_let_go(&work->set->tensors, work->tensor);
-        work->set->in_flight--;
-        work_release(&t->works, work);
+        submit_withdraw(t, work);
     }
 }
 
 static void queue_members(struct tutti *t, struct open_group *group)
 {
-    if (group->first == NULL) {
+    if (group->newest == NULL) {
         return;
     }
-    for (struct work *work = group->first; work != NULL; work = work->next) {
+    for (struct work *work = group->newest; work != NULL; work = work->next) {
         /* 0 means "no group". */
         work->request.meta.group = group->hash != 0 ? group->hash : 1;
         work->request.meta.group_size = group->count;
-        t->submitted++;
     }
-    (void)atomic_fetch_add_explicit(&t->in_flight, group->count, memory_order_seq_cst);
-    if (t->queue_last != NULL) {
-        t->queue_last->next = group->first;
-    } else {
-        t->queue_first = group->first;
-    }
-    t->queue_last = group->last;
+    intake_push(&t->intake, group->newest, group->oldest, group->count);
 }
 
 static tutti_status end_locked(struct tutti *t, struct open_group *group)

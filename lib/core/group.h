@@ -20,7 +20,7 @@ struct work;
 /** An open group. */
 struct open_group {
     pthread_t thread; /* whose it is                                      */
-    struct work *first, *last; /* members, over next; their names are held         */
+    struct work *newest, *oldest; /* members, over next; their names are held      */
     uint32_t count;
     uint64_t hash; /* of the members, in no order                      */
     struct error error; /* first refusal of a member                        */

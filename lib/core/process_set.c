@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "core/context.h"
+#include "core/registration.h"
 
 /* Names without work or registration that a set remembers at least. */
 #define IDLE_NAMES_MIN 1024
@@ -137,26 +138,13 @@ tutti_status process_sets_add(
     return TUTTI_OK;
 }
 
-static void forget_registrations(struct tutti *t, const struct process_set *set)
-{
-    size_t position = 0;
-    struct tensor *tensor;
-
-    while ((tensor = map_next(&t->handles, &position)) != NULL) {
-        if (tensor->set == set) {
-            (void)map_remove(&t->handles, hash_u64(0, tensor->handle), tensor);
-            position = 0;
-        }
-    }
-}
-
 void process_sets_remove(struct tutti *t, struct process_set *set)
 {
     struct process_sets *sets = &t->sets;
     size_t at = 0;
 
     pthread_mutex_lock(&t->lock);
-    forget_registrations(t, set);
+    registration_forget(t, set);
     while (sets->sets[at] != set) {
         at++;
     }

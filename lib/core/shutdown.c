@@ -14,6 +14,7 @@
 #include "core/context.h"
 #include "core/driver.h"
 #include "core/engine.h"
+#include "core/registration.h"
 #include "core/submit.h"
 
 /* How long a failed context tries to tell the others before it goes. */
@@ -21,9 +22,7 @@
 
 static bool nothing_in_flight(void *what)
 {
-    const struct tutti *t = what;
-
-    return atomic_load_explicit(&t->in_flight, memory_order_acquire) == 0;
+    return !context_has_work(what);
 }
 
 struct finalizing {
@@ -50,9 +49,7 @@ static tutti_status announce_finalize(struct tutti *t, const char *name,
     if (status != TUTTI_OK) {
         return status;
     }
-    pthread_mutex_lock(&t->lock);
     finalizing->work = work_find(&t->works, finalizing->request);
-    pthread_mutex_unlock(&t->lock);
     return TUTTI_OK;
 }
 
@@ -142,6 +139,7 @@ tutti_status context_finalize(struct tutti *t)
 
     pthread_mutex_lock(&t->lock);
     t->closing = true;
+    registration_gate(t);
     pthread_mutex_unlock(&t->lock);
     driver_enter(t);
     status = context_check(t);

@@ -3,13 +3,14 @@
  */
 #include "core/submit.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "core/check.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/lease.h"
+#include "core/registration.h"
 
 /* The first published size of tutti_options: smaller ones cannot be. */
 #define OPTIONS_SIZE_MIN (offsetof(tutti_options, user) + sizeof(void *))
@@ -44,8 +45,7 @@ tutti_status submit_options(const tutti_options *given, tutti_options *options)
 
 /* ---------------------------------------------------------------- queueing */
 
-/* Below, the context's lock is held. */
-
+/* Lock held. */
 static tutti_status check_open(struct tutti *t)
 {
     if (t->failure.status != TUTTI_OK) {
@@ -58,6 +58,7 @@ static tutti_status check_open(struct tutti *t)
     return TUTTI_OK;
 }
 
+/* Lock held. */
 static tutti_status find_set(
         struct tutti *t, const struct submission *s, struct process_set **found)
 {
@@ -84,27 +85,47 @@ static tutti_status find_set(
 static tutti_status check_group(const struct tutti *t, const struct open_group *group,
         const struct submission *s)
 {
-    if (group == NULL || group->first == NULL) {
+    if (group == NULL || group->newest == NULL) {
         return TUTTI_OK;
     }
-    if (group->first->set->id != s->set) {
+    if (group->newest->set->id != s->set) {
         return error_set(TUTTI_ERR_INVALID,
                 "\"%s\": its group uses process set %u, not %u (rank %d); a group "
                 "stays "
                 "within one set",
-                s->name, group->first->set->id, s->set, t->rank);
+                s->name, group->newest->set->id, s->set, t->rank);
     }
     return TUTTI_OK;
 }
 
-/* The numbers behind the metadata: the shape, and what a collective on rows adds. */
+/* The shape, and what a collective on rows adds. */
+static size_t number_count(const struct submission *s, const struct op_set *set)
+{
+    return (size_t)s->meta.ndim +
+            (rows_apply(s->collective) ? rows_numbers(s, set) : 0);
+}
+
+/* Of the input and of the output. */
+static size_t part_count(const struct op_set *set)
+{
+    return 2 * (size_t)set->size;
+}
+
+bool submit_reserve(struct work *work, const struct submission *s)
+{
+    const struct op_set *set = &work->set->op;
+
+    return work_numbers(work, number_count(s, set)) != NULL &&
+            (!rows_apply(s->collective) || work_parts(work, part_count(set)));
+}
+
+/* The numbers behind the metadata. */
 static bool fill_numbers(struct work *work, const struct submission *s)
 {
     const struct op_set *set = &work->set->op;
     struct meta *meta = &work->request.meta;
     const size_t ndim = (size_t)s->meta.ndim;
-    const size_t more = rows_apply(s->collective) ? rows_numbers(s, set) : 0;
-    int64_t *numbers = work_numbers(work, ndim + more);
+    int64_t *numbers = work_numbers(work, number_count(s, set));
 
     if (numbers == NULL) {
         return false;
@@ -130,7 +151,7 @@ static tutti_status fill_parts(struct work *work, const struct submission *s)
     const struct op_set *set = &work->set->op;
     struct rows_layout layout;
 
-    if (!work_parts(work, 2 * (size_t)set->size)) {
+    if (!work_parts(work, part_count(set))) {
         return no_memory(s);
     }
     layout.sends = work->parts;
@@ -153,8 +174,6 @@ static tutti_status fill(struct work *work, const struct submission *s)
     work->input = s->input;
     work->output = s->output;
     work->owns_output = rows_own_output(s, &work->set->op);
-    work->callback = s->callback;
-    work->user = s->user;
     work->priority = s->priority;
     if (s->collective >= META_SET_CREATE) {
         return TUTTI_OK;
@@ -167,16 +186,6 @@ static tutti_status fill(struct work *work, const struct submission *s)
     }
     work->bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
     return TUTTI_OK;
-}
-
-static void queue_push(struct tutti *t, struct work *work)
-{
-    if (t->queue_last != NULL) {
-        t->queue_last->next = work;
-    } else {
-        t->queue_first = work;
-    }
-    t->queue_last = work;
 }
 
 static tutti_status in_flight_already(
@@ -192,27 +201,49 @@ static tutti_status in_flight_already(
             meta_collective_name(tensor->collective), tensor->name, t->rank);
 }
 
+/* Lock held. */
 static tutti_status take_work(struct tutti *t, struct process_set *set,
-        struct tensor *tensor, struct work **taken)
+        struct tensor *tensor, const struct submission *s, struct work **taken)
 {
-    struct work *work;
+    struct work *work = work_take(&t->works);
 
-    if (tensor->work != NULL) {
-        return in_flight_already(t, tensor);
-    }
-    work = work_take(&t->works);
     if (work == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", tensor->name);
+        return no_memory(s);
+    }
+    if (!tensors_hold(&set->tensors, tensor, work)) {
+        work_put_back(&t->works, work);
+        return in_flight_already(t, tensor);
     }
     work->set = set;
     work->tensor = tensor;
-    tensors_hold(&set->tensors, tensor, work);
     set->in_flight++;
+    work_begin(work, s->callback, s->user);
     *taken = work;
     return TUTTI_OK;
 }
 
-/* The tensor is known; the rest cannot be refused but for being in flight. */
+void submit_withdraw(struct tutti *t, struct work *work)
+{
+    tensors_let_go(&work->set->tensors, work->tensor);
+    work->set->in_flight--;
+    if (work_end(work)) {
+        work_put_back(&t->works, work);
+    }
+}
+
+/* Hands a work over. It may be over before this returns. */
+static void push(struct tutti *t, struct work *work, tutti_request *request)
+{
+    if (work->callback == NULL) {
+        *request = work_handle(work);
+    }
+    intake_push(&t->intake, work, work, 1);
+}
+
+/*
+ * Lock held. The tensor is known; the rest cannot be refused but for being in flight, and
+ * for its buffers.
+ */
 static tutti_status queue_tensor(struct tutti *t, struct process_set *set,
         struct tensor *tensor, const struct submission *s, tutti_request *request)
 {
@@ -222,32 +253,32 @@ static tutti_status queue_tensor(struct tutti *t, struct process_set *set,
     tutti_status status = check_group(t, group, s);
 
     if (status == TUTTI_OK) {
-        status = take_work(t, set, tensor, &work);
+        status = take_work(t, set, tensor, s, &work);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     status = fill(work, s);
     if (status != TUTTI_OK) {
-        tensors_let_go(&set->tensors, tensor);
-        set->in_flight--;
-        work_release(&t->works, work);
+        submit_withdraw(t, work);
         return status;
     }
-    set->joined = set->joined || s->collective == META_JOIN;
-    if (group != NULL) {
-        group_add(group, work);
-    } else {
-        queue_push(t, work);
-        t->submitted++;
-        (void)atomic_fetch_add_explicit(&t->in_flight, 1, memory_order_seq_cst);
+    if (s->collective == META_JOIN) {
+        set->joined = true;
+        registration_gate(t);
     }
+    if (group == NULL) {
+        push(t, work, request);
+        return TUTTI_OK;
+    }
+    group_add(group, work);
     if (work->callback == NULL) {
         *request = work_handle(work);
     }
     return TUTTI_OK;
 }
 
+/* Lock held. */
 static tutti_status queue_locked(
         struct tutti *t, const struct submission *s, tutti_request *request)
 {
@@ -286,27 +317,12 @@ tutti_status submit_queue(
     return status;
 }
 
-static bool handle_matches(const void *value, const void *key)
+/* What is submitted in the name of a registered tensor. */
+static struct submission submission_of(
+        const struct tensor *tensor, const struct submission *buffers)
 {
-    const struct tensor *tensor = value;
-    const tutti_tensor *handle = key;
-
-    return tensor->handle == *handle;
-}
-
-static tutti_status registered_locked(struct tutti *t, tutti_tensor handle,
-        const struct submission *buffers, tutti_request *request)
-{
-    struct tensor *tensor =
-            map_find(&t->handles, hash_u64(0, handle), handle_matches, &handle);
     struct submission s = *buffers;
-    struct process_set *set = NULL;
-    tutti_status status;
 
-    if (tensor == NULL) {
-        return error_set(
-                TUTTI_ERR_INVALID, "%" PRIu64 " is no registered tensor", handle);
-    }
     s.collective = tensor->collective;
     s.name = tensor->name;
     s.set = tensor->set->id;
@@ -318,21 +334,68 @@ static tutti_status registered_locked(struct tutti *t, tutti_tensor handle,
     if (s.rows.owns_output) {
         s.output = NULL;
     }
+    return s;
+}
+
+/* The slow way: finds the reason why the lease could not be taken, or does without it. */
+static tutti_status registered_locked(struct tutti *t, tutti_tensor handle,
+        const struct submission *buffers, tutti_request *request)
+{
+    const struct work *own = lease_find(&t->works, handle);
+    struct process_set *set = NULL;
+    struct submission s;
+    tutti_status status;
+
+    if (own == NULL) {
+        return registration_unknown(handle);
+    }
+    s = submission_of(own->tensor, buffers);
     status = check_open(t);
     if (status == TUTTI_OK) {
         status = find_set(t, &s, &set);
     }
-    return status == TUTTI_OK ? queue_tensor(t, set, tensor, &s, request) : status;
+    return status == TUTTI_OK ? queue_tensor(t, set, own->tensor, &s, request) : status;
+}
+
+/* The lease is taken: nobody else touches the work, nor unregisters its tensor. */
+static tutti_status queue_leased(struct tutti *t, struct work *work,
+        const struct submission *buffers, tutti_request *request)
+{
+    const struct submission s = submission_of(work->tensor, buffers);
+    tutti_status status;
+
+    work_begin(work, s.callback, s.user);
+    status = check_in_set(&s, &work->set->op);
+    if (status == TUTTI_OK) {
+        status = fill(work, &s);
+    }
+    if (status == TUTTI_OK) {
+        push(t, work, request);
+    } else {
+        /* It cannot have been unregistered, so it is not for the pool. */
+        (void)!work_end(work);
+    }
+    lease_filled(work);
+    return status;
 }
 
 tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
         const struct submission *buffers, tutti_request *request)
 {
+    struct work *work = NULL;
     tutti_status status;
 
-    pthread_mutex_lock(&t->lock);
-    status = registered_locked(t, tensor, buffers, request);
-    pthread_mutex_unlock(&t->lock);
+    /* Relaxed: a group of this thread is seen, and others are none of its business. */
+    if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
+        work = lease_take(&t->works, tensor);
+    }
+    if (work != NULL) {
+        status = queue_leased(t, work, buffers, request);
+    } else {
+        pthread_mutex_lock(&t->lock);
+        status = registered_locked(t, tensor, buffers, request);
+        pthread_mutex_unlock(&t->lock);
+    }
     if (status == TUTTI_OK) {
         driver_notify(t);
     }

@@ -4,6 +4,8 @@
 #ifndef TUTTI_CORE_SUBMIT_H
 #define TUTTI_CORE_SUBMIT_H
 
+#include <stdbool.h>
+
 #include <tutti/tutti.h>
 
 #include "core/meta.h"
@@ -39,8 +41,17 @@ tutti_status submit_options(const tutti_options *given, tutti_options *options);
 tutti_status submit_queue(
         struct tutti *t, const struct submission *submission, tutti_request *request);
 
-/** Queues a registered tensor. */
+/**
+ * Queues a registered tensor. Takes no lock, allocates nothing and never waits for another
+ * thread, unless a thread has a group open, a request of this tensor is still to be
+ * consumed, or the submission is to be refused.
+ */
 tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
         const struct submission *buffers, tutti_request *request);
+
+/** Room for the numbers and parts of a submission; false when out of memory. */
+bool submit_reserve(struct work *work, const struct submission *submission);
+/** Lock held: takes back a work of the pool that was not queued. */
+void submit_withdraw(struct tutti *t, struct work *work);
 
 #endif

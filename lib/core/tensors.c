@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "core/lease.h"
 #include "core/negotiator.h"
+#include "core/process_set.h"
 
 struct tensor_key {
     int collective;
@@ -26,7 +28,7 @@ static bool tensor_matches(const void *value, const void *key)
 
 static bool is_idle(const struct tensor *tensor)
 {
-    return tensor->work == NULL && !tensor->registered;
+    return tensor->work == NULL && tensor->own == NULL;
 }
 
 static void idle_remove(struct tensors *tensors, struct tensor *tensor)
@@ -48,7 +50,7 @@ static void idle_remove(struct tensors *tensors, struct tensor *tensor)
 
 static void tensor_free(struct tensor *tensor)
 {
-    if (tensor->registered) {
+    if (tensor->own != NULL) {
         meta_fini(&tensor->meta);
         mem_free(tensor->lists);
     }
@@ -118,18 +120,24 @@ struct tensor *tensors_get(
     return tensor;
 }
 
-void tensors_hold(struct tensors *tensors, struct tensor *tensor, struct work *work)
+bool tensors_hold(struct tensors *tensors, struct tensor *tensor, struct work *work)
 {
+    if (tensor->work != NULL || (tensor->own != NULL && !lease_borrow(tensor->own))) {
+        return false;
+    }
     if (is_idle(tensor)) {
         idle_remove(tensors, tensor);
     }
     tensor->work = work;
+    return true;
 }
 
 void tensors_let_go(struct tensors *tensors, struct tensor *tensor)
 {
     tensor->work = NULL;
-    if (is_idle(tensor)) {
+    if (tensor->own != NULL) {
+        lease_restore(tensor->own);
+    } else {
         idle_append(tensors, tensor);
     }
 }
@@ -160,19 +168,24 @@ static bool copy_rows(struct tensor *tensor, const struct rows *rows, int size)
 }
 
 bool tensors_register(struct tensors *tensors, struct tensor *tensor,
-        const struct meta *meta, const struct rows *rows, int size)
+        const struct meta *meta, const struct rows *rows, struct work *own)
 {
     if (!meta_copy(&tensor->meta, meta)) {
         return false;
     }
-    if (!copy_rows(tensor, rows, size)) {
+    if (!copy_rows(tensor, rows, own->set->op.size)) {
         meta_fini(&tensor->meta);
         return false;
     }
     if (is_idle(tensor)) {
         idle_remove(tensors, tensor);
     }
-    tensor->registered = true;
+    if (tensor->work != NULL) {
+        /* Submitted by name before; nobody has the lease yet, so it cannot be refused. */
+        (void)lease_borrow(own);
+    }
+    tensor->own = own;
+    tensor->set = own->set;
     return true;
 }
 
@@ -181,6 +194,6 @@ void tensors_unregister(struct tensors *tensors, struct tensor *tensor)
     meta_fini(&tensor->meta);
     mem_free(tensor->lists);
     tensor->lists = NULL;
-    tensor->registered = false;
+    tensor->own = NULL;
     idle_append(tensors, tensor);
 }

@@ -22,13 +22,14 @@ struct tensor {
     int collective;
     char *name; /* owned, terminated                                     */
     size_t name_len;
-    struct work *work; /* in flight, or NULL                                    */
-    bool registered; /* kept until unregistered; `meta` and `rows` are valid  */
+    struct work *work; /* in flight, of the pool; or NULL                       */
+    struct work *own; /* of the registration, in flight or not: see
+                           core/lease.h. NULL: not registered, and what follows is
+                           not valid                                         */
     struct meta meta; /* owned copy: scalars and the shape                     */
     struct rows rows; /* with lists of their own                               */
     int64_t *lists; /* owned; backs the lists of `rows`                      */
-    uint64_t handle; /* of the registration                                   */
-    struct process_set *set; /* of the registration                               */
+    struct process_set *set;
     struct tensor *next, *prev; /* in the list of idle ones                       */
 };
 
@@ -45,13 +46,13 @@ void tensors_fini(struct tensors *tensors);
 /** Finds or adds a name; NULL when out of memory. */
 struct tensor *tensors_get(
         struct tensors *tensors, int collective, const char *name, size_t name_len);
-/** The tensor now has work in flight. */
-void tensors_hold(struct tensors *tensors, struct tensor *tensor, struct work *work);
-/** It no longer has; it may be dropped when neither registered nor used soon. */
+/** The tensor goes in flight with a work of the pool; false when it is in flight. */
+bool tensors_hold(struct tensors *tensors, struct tensor *tensor, struct work *work);
+/** It no longer is; it may be dropped when neither registered nor used soon. */
 void tensors_let_go(struct tensors *tensors, struct tensor *tensor);
-/** Registers, for a set of `size` ranks; false when out of memory. */
+/** Registers, with a work whose lease is closed; false when out of memory. */
 bool tensors_register(struct tensors *tensors, struct tensor *tensor,
-        const struct meta *meta, const struct rows *rows, int size);
+        const struct meta *meta, const struct rows *rows, struct work *own);
 /** Takes the registration away; the tensor is not in flight. */
 void tensors_unregister(struct tensors *tensors, struct tensor *tensor);
 

@@ -4,9 +4,9 @@
 #include "core/work.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/mem.h"
+#include "core/lease.h"
 
 #define SLAB_WORKS 256u
 
@@ -23,34 +23,62 @@ static const unsigned work_transitions[WORK_STATE_COUNT] = {
 
 void work_advance(struct work *work, enum work_state to)
 {
-    const bool is_legal = (work_transitions[work->state] & (1u << to)) != 0;
+    const bool is_legal = (work_transitions[work_state(work)] & (1u << to)) != 0;
 
     assert(is_legal);
     (void)is_legal;
-    work->state = to;
+    /* Relaxed: whoever hands a work on publishes it by other means. */
+    atomic_store_explicit(&work->state, to, memory_order_relaxed);
+}
+
+/* Slab s holds SLAB_WORKS << s works, those from SLAB_WORKS * (2^s - 1) on. */
+static uint32_t slab_first(uint32_t slab)
+{
+    return SLAB_WORKS * ((1u << slab) - 1);
+}
+
+static uint32_t slab_of(uint32_t index)
+{
+    return 31 - (uint32_t)__builtin_clz(index / SLAB_WORKS + 1);
 }
 
 static bool add_slab(struct work_table *table)
 {
-    struct work **slabs =
-            mem_resize(table->slabs, (size_t)table->slab_count + 1, sizeof *slabs);
+    const uint32_t number =
+            atomic_load_explicit(&table->slab_count, memory_order_relaxed);
+    const uint32_t count = SLAB_WORKS << number;
     struct work *slab;
 
-    if (slabs == NULL) {
+    if (number == WORK_SLABS_MAX) {
         return false;
     }
-    table->slabs = slabs;
-    slab = mem_calloc(SLAB_WORKS, sizeof *slab);
+    slab = mem_alloc_aligned(count * sizeof *slab);
     if (slab == NULL) {
         return false;
     }
-    for (uint32_t i = SLAB_WORKS; i > 0; i--) {
-        slab[i - 1].index = table->slab_count * SLAB_WORKS + i - 1;
+    for (uint32_t i = count; i > 0; i--) {
+        slab[i - 1].index = slab_first(number) + i - 1;
         slab[i - 1].next = table->free;
         table->free = &slab[i - 1];
     }
-    slabs[table->slab_count++] = slab;
+    /* Pairs with the acquire in work_at(): the works are filled in. */
+    atomic_store_explicit(&table->slabs[number], slab, memory_order_release);
+    atomic_store_explicit(&table->slab_count, number + 1, memory_order_relaxed);
     return true;
+}
+
+struct work *work_at(const struct work_table *table, uint64_t index)
+{
+    struct work *slab;
+    uint32_t number;
+
+    if (index >= slab_first(WORK_SLABS_MAX)) {
+        return NULL;
+    }
+    number = slab_of((uint32_t)index);
+    /* Pairs with the release in add_slab(). */
+    slab = atomic_load_explicit(&table->slabs[number], memory_order_acquire);
+    return slab == NULL ? NULL : &slab[(uint32_t)index - slab_first(number)];
 }
 
 struct work *work_take(struct work_table *table)
@@ -62,35 +90,49 @@ struct work *work_take(struct work_table *table)
     }
     work = table->free;
     table->free = work->next;
-    work->set = NULL;
-    work->tensor = NULL;
-    work->request = (struct request){ 0 };
-    work->input = NULL;
-    work->output = NULL;
-    work->owns_output = false;
-    work->bytes = 0;
-    work->priority = 0;
-    work->callback = NULL;
-    work->user = NULL;
-    atomic_store_explicit(&work->cancel_asked, 0, memory_order_relaxed);
-    work->status = TUTTI_OK;
-    work->error = NULL;
-    work->next = NULL;
-    atomic_store_explicit(&work->done, 0, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&work->generation, 1, memory_order_release);
-    work_advance(work, WORK_QUEUED);
     return work;
 }
 
-void work_release(struct work_table *table, struct work *work)
+void work_put_back(struct work_table *table, struct work *work)
 {
+    work->next = table->free;
+    table->free = work;
+}
+
+static uint32_t generation_of(const struct work *work)
+{
+    return atomic_load_explicit(&work->generation, memory_order_relaxed);
+}
+
+void work_begin(struct work *work, tutti_callback callback, void *user)
+{
+    const uint32_t generation = generation_of(work);
+
+    work->callback = callback;
+    work->user = user;
+    work->bytes = 0;
+    work->status = TUTTI_OK;
+    work->next = NULL;
+    atomic_store_explicit(&work->cancel_asked, 0, memory_order_relaxed);
+    atomic_store_explicit(&work->done, 0, memory_order_relaxed);
+    /* Release: a thread that looks for the last operation sees that it is gone. */
+    atomic_store_explicit(&work->generation,
+            generation + (callback == NULL ? WORK_WAITED : WORK_SILENT),
+            memory_order_release);
+    work_advance(work, WORK_QUEUED);
+}
+
+bool work_end(struct work *work)
+{
+    const uint32_t generation = generation_of(work);
+
     work_advance(work, WORK_FREE);
     mem_free(work->error);
     work->error = NULL;
     /* Pairs with work_is_over(): who still looks at it sees that it is gone. */
-    (void)atomic_fetch_add_explicit(&work->generation, 1, memory_order_release);
-    work->next = table->free;
-    table->free = work;
+    atomic_store_explicit(&work->generation, (generation | WORK_PHASE_MASK) + 1,
+            memory_order_release);
+    return lease_return(work);
 }
 
 int64_t *work_numbers(struct work *work, size_t count)
@@ -127,55 +169,89 @@ bool work_parts(struct work *work, size_t count)
 
 void work_table_fini(struct work_table *table)
 {
-    for (uint32_t s = 0; s < table->slab_count; s++) {
-        for (uint32_t i = 0; i < SLAB_WORKS; i++) {
-            mem_free(table->slabs[s][i].error);
-            mem_free(table->slabs[s][i].numbers);
-            mem_free(table->slabs[s][i].parts);
-        }
-        mem_free(table->slabs[s]);
+    uint32_t position = 0;
+    struct work *work;
+
+    while ((work = work_next(table, &position)) != NULL) {
+        mem_free(work->error);
+        mem_free(work->numbers);
+        mem_free(work->parts);
     }
-    mem_free(table->slabs);
-    *table = (struct work_table){ 0 };
+    for (uint32_t s = 0; s < WORK_SLABS_MAX; s++) {
+        mem_free(atomic_load_explicit(&table->slabs[s], memory_order_relaxed));
+        atomic_store_explicit(&table->slabs[s], NULL, memory_order_relaxed);
+    }
+    atomic_store_explicit(&table->slab_count, 0, memory_order_relaxed);
+    table->free = NULL;
 }
 
 struct work *work_next(const struct work_table *table, uint32_t *position)
 {
-    while (*position < table->slab_count * SLAB_WORKS) {
-        const uint32_t index = (*position)++;
-        struct work *work = &table->slabs[index / SLAB_WORKS][index % SLAB_WORKS];
-
-        if (work->state != WORK_FREE) {
-            return work;
-        }
-    }
-    return NULL;
+    return work_at(table, (*position)++);
 }
 
 tutti_request work_handle(const struct work *work)
 {
-    const uint32_t generation =
-            atomic_load_explicit(&work->generation, memory_order_relaxed);
+    return (tutti_request)generation_of(work) << 32 | ((tutti_request)work->index + 1);
+}
 
-    return (tutti_request)generation << 32 | ((tutti_request)work->index + 1);
+static uint32_t request_generation(tutti_request request)
+{
+    return (uint32_t)(request >> 32);
 }
 
 struct work *work_find(const struct work_table *table, tutti_request request)
 {
-    const uint64_t index = (request & UINT32_MAX) - 1;
-    struct work *work;
+    const uint32_t number = (uint32_t)(request & UINT32_MAX);
+    struct work *work = number == 0 ? NULL : work_at(table, number - 1);
 
-    if ((request & UINT32_MAX) == 0 ||
-            index >= (uint64_t)table->slab_count * SLAB_WORKS) {
-        return NULL;
-    }
-    work = &table->slabs[index / SLAB_WORKS][index % SLAB_WORKS];
-    /* A handle is only ever made of an odd generation, so free works match none. */
-    if (work_handle(work) != request || (request >> 32) % 2 == 0 ||
-            work->callback != NULL) {
+    /* Handles are made of works that are waited for, so others match none. */
+    if (work == NULL || generation_of(work) != request_generation(request) ||
+            (request_generation(request) & WORK_PHASE_MASK) != WORK_WAITED) {
         return NULL;
     }
     return work;
+}
+
+bool work_claim(struct work *work, tutti_request request)
+{
+    uint32_t generation = request_generation(request);
+
+    /* Acquire: with work_unclaim(), of a thread that wanted to consume it before. */
+    return atomic_compare_exchange_strong_explicit(&work->generation, &generation,
+            generation | WORK_CONSUMED, memory_order_acquire, memory_order_relaxed);
+}
+
+void work_unclaim(struct work *work)
+{
+    const uint32_t phases = WORK_CONSUMED ^ WORK_WAITED;
+
+    /* Pairs with the acquire in work_claim(). */
+    atomic_store_explicit(
+            &work->generation, generation_of(work) & ~phases, memory_order_release);
+}
+
+void work_ask_cancel(struct work *work, tutti_request request)
+{
+    /*
+     * Another thread may consume the request at this moment, and the work be used again.
+     * The engine then sees that it was the one before that was to be cancelled.
+     */
+    atomic_store_explicit(
+            &work->cancel_asked, request_generation(request), memory_order_relaxed);
+}
+
+bool work_take_cancel(struct work *work)
+{
+    const uint32_t asked =
+            atomic_load_explicit(&work->cancel_asked, memory_order_relaxed);
+
+    /* What comes between these two is announced by `cancels_pending` again. */
+    if (asked == 0) {
+        return false;
+    }
+    return atomic_exchange_explicit(&work->cancel_asked, 0, memory_order_relaxed) ==
+            generation_of(work);
 }
 
 bool work_is_over(const struct work *work, tutti_request request)
@@ -183,9 +259,8 @@ bool work_is_over(const struct work *work, tutti_request request)
     const uint32_t generation =
             atomic_load_explicit(&work->generation, memory_order_acquire);
 
-    if (generation != (uint32_t)(request >> 32)) {
+    if (generation != request_generation(request)) {
         return true;
     }
-    /* Pairs with the release in completion.c: results are visible once done is. */
-    return atomic_load_explicit(&work->done, memory_order_acquire) != 0;
+    return work_is_done(work);
 }

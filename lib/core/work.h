@@ -3,8 +3,9 @@
  *
  *   QUEUED -> ANNOUNCED -> AGREED -> RUNNING -> DONE      (any -> DONE on failure)
  *
- * Works live in slabs that are never freed before the context is, so a pointer stays
- * readable; the generation tells whether it still is the same work.
+ * Works live in slabs that neither move nor go before the context does, so a pointer
+ * stays readable; the generation tells whether it still is the same work. A work belongs
+ * to the pool, or to a registered tensor, which has it for life (core/lease.h).
  */
 #ifndef TUTTI_CORE_WORK_H
 #define TUTTI_CORE_WORK_H
@@ -16,6 +17,7 @@
 #include <tutti/tutti.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "core/negotiator.h"
 #include "ops/op.h"
 
@@ -32,12 +34,24 @@ enum work_state {
 struct tensor;
 struct process_set;
 
+/** The two low bits of a generation. Each use of a work goes through them upwards. */
+enum work_phase {
+    WORK_IDLE, /* not in use                                                   */
+    WORK_WAITED, /* in use, and there is a request for it                        */
+    WORK_SILENT, /* in use, and there is none                                    */
+    WORK_CONSUMED, /* a thread is consuming the request                            */
+    WORK_PHASE_MASK = 3
+};
+
 struct work {
-    uint32_t index; /* in the table, fixed                             */
-    _Atomic uint32_t generation; /* odd while taken; grows at take and release      */
+    _Alignas(MEM_CACHE_LINE) uint32_t index; /* in the table, fixed                 */
+    _Atomic uint32_t generation; /* grows; its low bits are a work_phase            */
+    _Atomic uint64_t lease; /* of the registration: see core/lease.h           */
     _Atomic uint32_t done; /* 1: final; pairs with the waiter's acquire       */
-    enum work_state state; /* written only by work_advance(); engine thread,
-                                    or the submitter while QUEUED                   */
+    _Atomic uint32_t state; /* work_state; written by work_advance() alone: engine,
+                                    the submitter while QUEUED, the consumer after DONE.
+                                    Others may read it: what the engine has not written
+                                    says no more than that the work is not its       */
 
     struct process_set *set;
     struct tensor *tensor; /* its name; holds it in flight                    */
@@ -55,26 +69,54 @@ struct work {
     tutti_callback callback; /* NULL: there is a request to wait for            */
     void *user;
 
-    _Atomic uint32_t cancel_asked; /* 1: tutti_cancel() was called                  */
+    _Atomic uint32_t
+            cancel_asked; /* the generation that tutti_cancel() meant; 0: none */
     tutti_status status; /* final status, valid once done                   */
     struct error *error; /* owned; NULL when status is TUTTI_OK             */
     struct work *next; /* in the queue, a group, or a list of completions */
 };
 
-/** All works of a context. Guarded by the context's lock. Zeroed is valid. */
+/** Slabs double in size, so that so many of them are more works than anybody has. */
+#define WORK_SLABS_MAX 20u
+
+/** All works of a context. Zeroed is valid. */
 struct work_table {
-    struct work **slabs; /* owned */
-    uint32_t slab_count;
-    struct work *free; /* over next */
+    _Atomic(struct work *) slabs[WORK_SLABS_MAX]; /* owned; written under the lock    */
+    _Atomic uint32_t slab_count; /* read by anyone; written under the lock            */
+    struct work *free; /* the pool, over next; under the context's lock   */
 };
 
-/** A free work, zeroed but for identity, in state QUEUED; NULL when out of memory. */
+/**
+ * A work of the pool, idle; NULL when out of memory. Lock held, or the context is new. Goes
+ * to work_begin(), or back.
+ */
 struct work *work_take(struct work_table *table);
-/** Gives it back; its request becomes unknown. */
-void work_release(struct work_table *table, struct work *work);
+/** Gives an idle work to the pool. Lock held. */
+void work_put_back(struct work_table *table, struct work *work);
+/**
+ * Opens a work for a new operation, in state QUEUED. With a callback (may be NULL) there
+ * is no request. Any thread: the one that has taken it or holds its lease.
+ */
+void work_begin(struct work *work, tutti_callback callback, void *user);
+/**
+ * Closes it; its request becomes unknown. The caller consumed or withdraws the operation.
+ * @return true when the work is to be put back into the pool; else its registration has it
+ *         again, and it must not be touched any more
+ */
+TUTTI_MUST_USE bool work_end(struct work *work);
 void work_table_fini(struct work_table *table);
-/** Walks works that are not free: start with *position = 0; NULL at the end. */
+/**
+ * Walks works, those that are not in use included: start with *position = 0; NULL at the
+ * end. Those that are added meanwhile may be missed.
+ */
 struct work *work_next(const struct work_table *table, uint32_t *position);
+/** The work of an index, or NULL. Any thread, no lock. */
+struct work *work_at(const struct work_table *table, uint64_t index);
+
+static inline enum work_state work_state(const struct work *work)
+{
+    return (enum work_state)atomic_load_explicit(&work->state, memory_order_relaxed);
+}
 
 /** Room for `count` numbers in a work; NULL when out of memory. */
 int64_t *work_numbers(struct work *work, size_t count);
@@ -83,8 +125,28 @@ bool work_parts(struct work *work, size_t count);
 
 /** The public handle. */
 tutti_request work_handle(const struct work *work);
-/** The work of a handle, or NULL when it is unknown or consumed. */
+/**
+ * The work of a handle, or NULL when it is unknown or consumed. Any thread, no lock: the
+ * work stays what it is as long as nobody else consumes the request.
+ */
 struct work *work_find(const struct work_table *table, tutti_request request);
+/**
+ * Makes the caller the only one that consumes a request that is done; false when it is
+ * unknown or another thread was faster. Then work_unclaim() or work_end().
+ */
+bool work_claim(struct work *work, tutti_request request);
+/** The request is not consumed after all. */
+void work_unclaim(struct work *work);
+/** Asks the engine to cancel the operation of a request. Lock held. */
+void work_ask_cancel(struct work *work, tutti_request request);
+/** Engine: true, once, when that was asked of the operation that the work is in now. */
+bool work_take_cancel(struct work *work);
+/** True when a work is final. Any thread. */
+static inline bool work_is_done(const struct work *work)
+{
+    /* Pairs with the release in completion.c: results are visible once done is. */
+    return atomic_load_explicit(&work->done, memory_order_acquire) != 0;
+}
 /** True when the handle's work is final or no longer exists. Any thread, no lock. */
 bool work_is_over(const struct work *work, tutti_request request);
 

@@ -45,10 +45,14 @@ static void by_id_and_by_name(tutti *t, struct checks *c)
         EXPECT(c, sums[0] == c->size * (c->size + 1) / 2 && sums[1] == i * c->size);
     }
     EXPECT_OK(c, tutti_tensor_unregister(t, tensor));
-    checks_refused(c, "unregistered twice", TUTTI_ERR_INVALID,
-            tutti_tensor_unregister(t, tensor));
-    checks_refused(c, "submitted after it was unregistered", TUTTI_ERR_INVALID,
+    /* The number of a handle depends on what happened before: it is not listed. */
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_unregister(t, tensor));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID,
             tutti_submit(t, tensor, NULL, NULL, NULL, NULL, &(tutti_request){ 0 }));
+    checks_refused(c, "unregistered a made-up tensor", TUTTI_ERR_INVALID,
+            tutti_tensor_unregister(t, 77));
+    checks_refused(c, "submitted a made-up tensor", TUTTI_ERR_INVALID,
+            tutti_submit(t, 77, NULL, NULL, NULL, NULL, &(tutti_request){ 0 }));
 }
 
 static void count_down(void *user, tutti_status status, const char *message)
