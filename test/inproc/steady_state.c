@@ -1,5 +1,5 @@
 /*
- * Once every name has its number and every buffer its size, a training step allocates
+ * Whether tensors are submitted by name or by id: once every name has its number and every buffer its size, a training step allocates
  * nothing, whatever collectives it uses; but for outputs that requests own. Linked with the
  * rooms, for the count of their allocations.
  *
@@ -41,6 +41,8 @@ struct shared {
 struct trainer {
     tutti *t;
     struct shared *shared;
+    bool by_id; /* submits by id, not by name                               */
+    tutti_tensor ids[TENSORS];
     float gradients[TENSORS][ELEMENTS];
     int32_t input[EXCHANGES][PARTS_MAX];
     int32_t output[EXCHANGES][PARTS_MAX];
@@ -101,21 +103,52 @@ static void begin_exchanges(struct trainer *trainer)
     }
 }
 
-static void train(struct trainer *trainer, int steps)
+static int64_t elements_of(int k)
+{
+    return 1 + 5 * k % ELEMENTS;
+}
+
+static void register_all(struct trainer *trainer)
 {
     char name[32];
 
+    for (int k = 0; k < TENSORS; k++) {
+        const tutti_tensor_desc desc = { .size = sizeof desc,
+            .name = name,
+            .collective = TUTTI_ALLREDUCE,
+            .count = elements_of(k),
+            .dtype = TUTTI_FLOAT32,
+            .op = TUTTI_AVERAGE };
+
+        (void)snprintf(name, sizeof name, "layer %d", k);
+        trainer->failed = tutti_tensor_register(trainer->t, &desc, &trainer->ids[k]) !=
+                        TUTTI_OK ||
+                trainer->failed;
+    }
+}
+
+static tutti_status begin(struct trainer *trainer, int k)
+{
+    float *gradient = trainer->gradients[k];
+    char name[32];
+
+    if (trainer->by_id) {
+        return tutti_submit(trainer->t, trainer->ids[k], gradient, gradient, NULL, NULL,
+                &trainer->requests[k]);
+    }
+    (void)snprintf(name, sizeof name, "layer %d", k);
+    return tutti_allreduce_async(trainer->t, name, gradient, gradient, elements_of(k),
+            TUTTI_FLOAT32, TUTTI_AVERAGE, NULL, &trainer->requests[k]);
+}
+
+static void train(struct trainer *trainer, int steps)
+{
     for (int step = 0; step < steps; step++) {
         for (int i = 0; i < TENSORS; i++) {
             /* Ranks go through the layers in different orders. */
             const int k = (i + 7 * tutti_rank(trainer->t)) % TENSORS;
 
-            (void)snprintf(name, sizeof name, "layer %d", k);
-            trainer->failed =
-                    tutti_allreduce_async(trainer->t, name, trainer->gradients[k],
-                            trainer->gradients[k], 1 + 5 * k % ELEMENTS, TUTTI_FLOAT32,
-                            TUTTI_AVERAGE, NULL, &trainer->requests[k]) != TUTTI_OK ||
-                    trainer->failed;
+            trainer->failed = begin(trainer, k) != TUTTI_OK || trainer->failed;
         }
         begin_exchanges(trainer);
         trainer->failed = tutti_wait_all(trainer->t, TENSORS + EXCHANGES,
@@ -130,6 +163,7 @@ static void *trainer_main(void *argument)
     struct shared *shared = trainer->shared;
     uint64_t left = UINT64_MAX;
 
+    register_all(trainer);
     train(trainer, WARM_UP_STEPS);
     for (int i = 0; i < TRIES && left > 0; i++) {
         uint64_t before;
@@ -149,7 +183,7 @@ static void *trainer_main(void *argument)
     return NULL;
 }
 
-static void run_ranks(int n)
+static void run_ranks(int n, int first_by_id)
 {
     struct trainer *trainers = calloc((size_t)n, sizeof *trainers);
     tutti *contexts[RANKS_MAX];
@@ -161,6 +195,7 @@ static void run_ranks(int n)
     for (int r = 0; r < n; r++) {
         trainers[r].t = contexts[r];
         trainers[r].shared = &shared;
+        trainers[r].by_id = r >= first_by_id;
         assert_int_equal(
                 pthread_create(&trainers[r].thread, NULL, trainer_main, &trainers[r]),
                 0);
@@ -179,19 +214,21 @@ static void run_ranks(int n)
 static void test_one_rank_allocates_nothing(void **state)
 {
     (void)state;
-    run_ranks(1);
+    run_ranks(1, 1);
+    run_ranks(1, 0);
 }
 
 static void test_two_ranks_allocate_nothing(void **state)
 {
     (void)state;
-    run_ranks(2);
+    run_ranks(2, 1);
+    run_ranks(2, 0);
 }
 
 static void test_five_ranks_allocate_nothing(void **state)
 {
     (void)state;
-    run_ranks(RANKS_MAX);
+    run_ranks(RANKS_MAX, 2);
 }
 
 int main(void)

@@ -36,6 +36,7 @@ static const struct topic topics[] = {
     { "sets", suite_sets },
     { "groups", suite_groups },
     { "registered", suite_registered },
+    { "ids", suite_ids },
     { "cancel", suite_cancel },
     { "stall", suite_stall },
     { "failure", suite_failure },

@@ -36,6 +36,7 @@ void suite_mismatches(tutti *t, struct checks *c);
 void suite_sets(tutti *t, struct checks *c);
 void suite_groups(tutti *t, struct checks *c);
 void suite_registered(tutti *t, struct checks *c);
+void suite_ids(tutti *t, struct checks *c);
 void suite_cancel(tutti *t, struct checks *c);
 void suite_stall(tutti *t, struct checks *c);
 void suite_failure(tutti *t, struct checks *c);
