@@ -139,6 +139,53 @@ static void describe(struct work *work, struct job *job,
     bench_pattern_init(&work->pattern, &work->operation, job->rank, job->size);
 }
 
+/* What submit_named() says each time. */
+static tutti_status register_one(struct work *work, size_t index)
+{
+    const struct bench_operation *how = &work->operation;
+    const bool has_rows = bench_has_parts(how->collective);
+    const bool has_part = how->collective == TUTTI_ALLGATHER ||
+            how->collective == TUTTI_GATHER || how->collective == TUTTI_SCATTER;
+    const tutti_tensor_desc desc = { .size = sizeof desc,
+        .name = work->tensors->tensors[index].name,
+        .collective = how->collective,
+        .count = (int64_t)(has_part ? work_part(work, index)
+                                    : work->tensors->tensors[index].count),
+        .dtype = how->dtype,
+        .op = how->op,
+        .root = how->root,
+        .row_count = has_rows ? 1 : 0 };
+
+    return tutti_tensor_register(work->t, &desc, &work->ids[index]);
+}
+
+static tutti_status register_all(struct work *work)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (work->job->arguments->names) {
+        return TUTTI_OK;
+    }
+    work->ids = calloc(work->tensors->count, sizeof *work->ids);
+    if (work->ids == NULL) {
+        return job_failed(work->job, TUTTI_ERR_NO_MEMORY, "allocating ids");
+    }
+    for (size_t i = 0; i < work->tensors->count && status == TUTTI_OK; i++) {
+        status = register_one(work, i);
+    }
+    return status == TUTTI_OK ? TUTTI_OK
+                              : job_failed(work->job, status, "registering tensors");
+}
+
+static void unregister_all(const struct work *work)
+{
+    for (size_t i = 0; work->ids != NULL && i < work->tensors->count; i++) {
+        /* fails for those that were not registered */
+        (void)tutti_tensor_unregister(work->t, work->ids[i]);
+    }
+    free(work->ids);
+}
+
 /* The buffers are there: what points to them. */
 static void use_buffers(struct work *work)
 {
@@ -158,6 +205,9 @@ static tutti_status open_buffers(struct work *work)
             : allocate(work, &work->owned[0]);
     if (status == TUTTI_OK && (!work->in_place || work->alternates)) {
         status = allocate(work, &work->owned[1]);
+    }
+    if (status == TUTTI_OK) {
+        status = register_all(work);
     }
     if (status != TUTTI_OK) {
         work_close(work);
@@ -218,6 +268,7 @@ tutti_status work_open_mapped(
 
 void work_close(struct work *work)
 {
+    unregister_all(work);
     release(work, &work->owned[0]);
     release(work, &work->owned[1]);
     free(work->requests);
@@ -306,7 +357,8 @@ static const char *name_now(const struct work *work, size_t index)
             : work->tensors->tensors[index].name;
 }
 
-static tutti_status submit_one(struct work *work, size_t index, tutti_request *request)
+static tutti_status submit_named(
+        struct work *work, size_t index, tutti_request *request)
 {
     const struct bench_operation *how = &work->operation;
     const char *name = name_now(work, index);
@@ -345,6 +397,17 @@ static tutti_status submit_one(struct work *work, size_t index, tutti_request *r
         break;
     }
     return TUTTI_ERR_INVALID;
+}
+
+static tutti_status submit_one(struct work *work, size_t index, tutti_request *request)
+{
+    const struct work_exception *exception = &work->exception;
+
+    if (work->ids == NULL || (exception->exists && exception->tensor == index)) {
+        return submit_named(work, index, request);
+    }
+    return tutti_submit(work->t, work->ids[index], work_input(work, index),
+            work_output(work, index), NULL, NULL, request);
 }
 
 tutti_status work_submit(struct work *work, size_t from, size_t to)

@@ -54,6 +54,7 @@ struct work {
     unsigned char **inputs; /* of owned[0], or by turns */
     unsigned char **outputs; /* the inputs in place, else of owned[1] */
     tutti_request *requests; /* in the order of submission */
+    tutti_tensor *ids; /* of the tensors; NULL: submitted by name */
     struct segment *segment; /* owned; what owned[0] is part of; NULL: other memory */
     void **slices; /* with a segment: this rank's slice of the part of each rank */
 };

@@ -80,6 +80,7 @@ struct bench_arguments {
     double backward_ms; /* trainer, overlap: length of the backward pass */
     int hold; /* adversarial: steps in a row that are alike */
     bool in_place; /* a sweep leaves the out-of-place side out */
+    bool names; /* operations are submitted by name, not by id */
     bool help, version; /* asked for; nothing else was looked at */
     const char *json; /* file for JSON lines, or NULL */
     char error[256]; /* why parsing failed, one line */
