@@ -96,6 +96,7 @@ static void test_lease_that_is_closed_or_borrowed_is_not_taken(void **state)
     assert_null(lease_take(&works, handle)); /* borrowed still */
     lease_restore(own);
     assert_ptr_equal(lease_take(&works, handle), own);
+    assert_false(lease_borrow(own)); /* taken, though the last operation is done */
     work_table_fini(&works);
 }
 
@@ -375,6 +376,7 @@ static void *want(void *argument)
         work->bytes++;
         rival->won++;
         scene->own[0]->priority++;
+        finish(work);
         assert_false(work_end(work));
         lease_filled(work);
     }
