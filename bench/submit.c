@@ -31,11 +31,11 @@ struct cost {
 /** A thread and what it measured. */
 struct worker {
     tutti *t;
-    bool by_id;
     pthread_barrier_t *start;
     const char (*names)[32]; /* [BURST]                              */
     const tutti_tensor *ids; /* [BURST], of the same names           */
     double submit_ns;
+    bool by_id;
     bool failed;
     pthread_t thread;
 };
@@ -92,9 +92,12 @@ static bool measure(tutti *t, const struct tensors *tensors, int threads, bool b
     struct worker workers[THREADS_MAX];
     pthread_barrier_t start;
     double began;
-    bool failed = pthread_barrier_init(&start, NULL, (unsigned)threads + 1) != 0;
+    bool failed = false;
 
-    for (int i = 0; i < threads && !failed; i++) {
+    if (pthread_barrier_init(&start, NULL, (unsigned)threads + 1) != 0) {
+        return false;
+    }
+    for (int i = 0; i < threads; i++) {
         workers[i] = (struct worker){ .t = t,
             .by_id = by_id,
             .start = &start,
@@ -134,9 +137,9 @@ static double median(double *values)
 
 static bool print_row(tutti *t, const struct tensors *tensors, int threads)
 {
-    double submit[2][ROUNDS];
-    double total[2][ROUNDS];
-    struct cost cost;
+    double submit[2][ROUNDS] = { { 0 } };
+    double total[2][ROUNDS] = { { 0 } };
+    struct cost cost = { 0 };
     bool ok = true;
 
     for (int round = 0; round < ROUNDS && ok; round++) {
@@ -155,26 +158,30 @@ static bool print_row(tutti *t, const struct tensors *tensors, int threads)
     return ok;
 }
 
+static bool register_one(tutti *t, const char *name, tutti_tensor *id)
+{
+    const tutti_tensor_desc desc = { .size = sizeof desc,
+        .name = name,
+        .collective = TUTTI_ALLREDUCE,
+        .count = 1,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM };
+
+    return tutti_tensor_register(t, &desc, id) == TUTTI_OK;
+}
+
 static bool register_all(tutti *t, struct tensors *tensors)
 {
-    for (int thread = 0; thread < THREADS_MAX; thread++) {
-        for (int i = 0; i < BURST; i++) {
-            char *name = tensors->names[thread][i];
-            const tutti_tensor_desc desc = { .size = sizeof desc,
-                .name = name,
-                .collective = TUTTI_ALLREDUCE,
-                .count = 1,
-                .dtype = TUTTI_FLOAT32,
-                .op = TUTTI_SUM };
+    bool ok = true;
 
-            (void)snprintf(name, sizeof tensors->names[thread][i],
-                    "model.layer%d.weight%d", thread, i);
-            if (tutti_tensor_register(t, &desc, &tensors->ids[thread][i]) != TUTTI_OK) {
-                return false;
-            }
-        }
+    for (int i = 0; i < THREADS_MAX * BURST; i++) {
+        char *name = tensors->names[i / BURST][i % BURST];
+
+        (void)snprintf(name, sizeof tensors->names[0][0], "model.layer%d.weight%d",
+                i / BURST, i % BURST);
+        ok = ok && register_one(t, name, &tensors->ids[i / BURST][i % BURST]);
     }
-    return true;
+    return ok;
 }
 
 int main(void)

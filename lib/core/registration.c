@@ -58,6 +58,14 @@ static tutti_status no_memory(const struct submission *s)
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
 }
 
+/* The lease is closed. */
+static void end_lease(struct tutti *t, struct work *own)
+{
+    if (lease_end(own)) {
+        work_put_back(&t->works, own);
+    }
+}
+
 /* A work of its own, with room for everything, so that submitting allocates nothing. */
 static tutti_status give_work(struct tutti *t, struct process_set *set,
         struct tensor *tensor, const struct submission *s, tutti_tensor *handle)
@@ -72,9 +80,7 @@ static tutti_status give_work(struct tutti *t, struct process_set *set,
     *handle = lease_begin(own);
     if (!submit_reserve(own, s) ||
             !tensors_register(&set->tensors, tensor, &s->meta, &s->rows, own)) {
-        if (lease_end(own)) {
-            work_put_back(&t->works, own);
-        }
+        end_lease(t, own);
         return no_memory(s);
     }
     gate(t, own);
@@ -137,9 +143,7 @@ tutti_status registration_remove(struct tutti *t, tutti_tensor handle)
                 meta_collective_name(tensor->collective), tensor->name, t->rank);
     }
     tensors_unregister(&own->set->tensors, tensor);
-    if (lease_end(own)) {
-        work_put_back(&t->works, own);
-    }
+    end_lease(t, own);
     return TUTTI_OK;
 }
 
@@ -151,9 +155,7 @@ void registration_forget(struct tutti *t, const struct process_set *set)
     while ((work = work_next(&t->works, &position)) != NULL) {
         if (lease_is_registered(work) && work->set == set) {
             lease_close(work);
-            if (lease_end(work)) {
-                work_put_back(&t->works, work);
-            }
+            end_lease(t, work);
         }
     }
 }
