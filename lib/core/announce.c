@@ -65,13 +65,30 @@ static tutti_status hold_number(
     return TUTTI_OK;
 }
 
-/* A number of `rank` (with its subtree, by tag) reached this node. */
-static tutti_status number_arrived(
-        struct negotiator *negotiator, struct entry *entry, uint8_t tag, int rank)
+/* True for what was announced by who had not read that the tensor is planned now. */
+static bool is_void(
+        const struct negotiator *negotiator, const struct entry *entry, uint64_t seen)
+{
+    if (has_bug(negotiator, BUG_PLAN_LATE)) {
+        return false;
+    }
+    return entry->planning || seen < entry->void_before;
+}
+
+/*
+ * A number of `rank` (with its subtree, by tag) reached this node. `seen` is the length of
+ * the log that who sent it here had read.
+ */
+static tutti_status number_arrived(struct negotiator *negotiator, struct entry *entry,
+        uint8_t tag, int rank, uint64_t seen)
 {
     const struct tree *tree = &negotiator->tree;
     int bit;
 
+    if (is_void(negotiator, entry, seen)) {
+        observe(negotiator, TRANSITION_PLAN_VOID_NUMBER);
+        return TUTTI_OK;
+    }
     if (is_coordinator(negotiator)) {
         return coordinator_number(negotiator, entry, tag, rank);
     }
@@ -101,14 +118,18 @@ static tutti_status name_arrived(struct negotiator *negotiator,
     struct wire_writer *out;
     struct entry *entry;
 
+    entry = entry_find(
+            negotiator, ref->hash, ref->collective, ref->name, ref->name_len);
+    if (entry != NULL && is_void(negotiator, entry, seen)) {
+        observe(negotiator, TRANSITION_PLAN_VOID_NAME);
+        return TUTTI_OK;
+    }
     if (is_coordinator(negotiator)) {
         return coordinator_name(negotiator, ref, rank, meta, seen);
     }
     if (parting != NULL) {
         parting_pass(negotiator, parting, seen);
     }
-    entry = entry_find(
-            negotiator, ref->hash, ref->collective, ref->name, ref->name_len);
     if (entry != NULL && entry->number != 0 && !has_bug(negotiator, BUG_NO_SPLIT)) {
         observe(negotiator, TRANSITION_SPLIT_BY_NAME);
         entry_activate(negotiator, entry);
@@ -132,7 +153,8 @@ tutti_status announce_own(struct negotiator *negotiator, struct entry *entry)
         .name_len = entry->name_len };
 
     if (entry->by_number) {
-        return number_arrived(negotiator, entry, ITEM_NUMBERS, negotiator->config.rank);
+        return number_arrived(negotiator, entry, ITEM_NUMBERS, negotiator->config.rank,
+                negotiator->log_length);
     }
     return name_arrived(negotiator, &ref, negotiator->config.rank, &entry->local.meta,
             negotiator->log_length);
@@ -144,8 +166,22 @@ static tutti_status malformed(const struct negotiator *negotiator, int from)
             world_rank(negotiator, from));
 }
 
-static tutti_status receive_numbers(
-        struct negotiator *negotiator, int from, struct wire_reader *in, uint8_t tag)
+void announce_read(struct negotiator *negotiator)
+{
+    struct wire_writer *out = &negotiator->up;
+
+    if (is_coordinator(negotiator)) {
+        return;
+    }
+    run_close(negotiator);
+    if (out->len > 0) {
+        wire_put_u8(out, ITEM_READ);
+        wire_put_varint(out, negotiator->log_length);
+    }
+}
+
+static tutti_status receive_numbers(struct negotiator *negotiator, int from,
+        struct wire_reader *in, uint8_t tag, uint64_t seen)
 {
     const uint64_t rank = wire_get_varint(in);
     const uint64_t first = wire_get_varint(in);
@@ -169,7 +205,7 @@ static tutti_status receive_numbers(
             observe(negotiator, TRANSITION_NUMBER_FORGOTTEN);
             continue;
         }
-        status = number_arrived(negotiator, entry, tag, (int)rank);
+        status = number_arrived(negotiator, entry, tag, (int)rank, seen);
     }
     return status;
 }
@@ -233,18 +269,26 @@ static tutti_status receive_cancel(
 tutti_status announce_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
-    tutti_status status = TUTTI_OK;
+    uint64_t seen = wire_get_varint(in);
+    tutti_status status = wire_ok(in) ? TUTTI_OK : malformed(negotiator, from);
 
     while (wire_left(in) > 0 && status == TUTTI_OK) {
         const uint8_t tag = wire_get_u8(in);
 
         if (tag == ITEM_NUMBERS || tag == ITEM_NUMBERS_SUBTREE) {
-            status = receive_numbers(negotiator, from, in, tag);
+            status = receive_numbers(negotiator, from, in, tag, seen);
+        } else if (tag == ITEM_READ) {
+            seen = wire_get_varint(in);
+        } else if (tag == ITEM_MARK) {
+            status = marks_receive_up(negotiator, from, in);
         } else if (tag == ITEM_NAME) {
             status = receive_name(negotiator, from, in);
         } else if (tag == ITEM_CANCEL) {
             status = receive_cancel(negotiator, from, in);
         } else {
+            status = malformed(negotiator, from);
+        }
+        if (status == TUTTI_OK && !wire_ok(in)) {
             status = malformed(negotiator, from);
         }
     }

@@ -84,7 +84,8 @@ static uint64_t number_for(struct negotiator *negotiator, const struct entry *en
         return negotiator->next_number++;
     }
     for (int i = 0; i < RETIRE_TRIES && oldest != NULL; i++, oldest = oldest->newer) {
-        if (oldest->since_ns == 0 && !oldest->retired) {
+        if (oldest->since_ns == 0 && !oldest->retired && oldest->plan == NULL &&
+                !oldest->planning) {
             observe(negotiator, TRANSITION_RETIRE_OLDEST);
             retire(negotiator, oldest);
             return negotiator->next_number++;
@@ -200,9 +201,14 @@ static tutti_status group_member_ready(
         return TUTTI_OK;
     }
     observe(negotiator, TRANSITION_GROUP_COMPLETE);
-    for (struct entry *e = group->first; e != NULL && status == TUTTI_OK;
-            e = e->group_next) {
-        status = append_now(negotiator, e);
+    if (!learn_launch(negotiator, group->first, &status)) {
+        for (struct entry *e = group->first; e != NULL && status == TUTTI_OK;
+                e = e->group_next) {
+            if (e != group->first) {
+                learn_note(negotiator, e);
+            }
+            status = append_now(negotiator, e);
+        }
     }
     group_put(negotiator, group);
     return status;
@@ -212,8 +218,13 @@ tutti_status append_ready(struct negotiator *negotiator, struct entry *entry)
 {
     const struct meta *meta = round_meta(entry);
 
+    tutti_status status = TUTTI_OK;
+
     if (meta->group != 0) {
         return group_member_ready(negotiator, entry, meta);
+    }
+    if (learn_launch(negotiator, entry, &status) || status != TUTTI_OK) {
+        return status;
     }
     return append_now(negotiator, entry);
 }

@@ -219,8 +219,10 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
             negotiator, ref->hash, ref->collective, ref->name, ref->name_len);
     const uint64_t decided_at =
             entry != NULL ? entry->decided_at : negotiator->forgotten_at;
-    const bool stale = (entry != NULL && entry->decided) || decided_at > log_length ||
-            negotiator->group_failed_at > log_length;
+    const bool stale = (entry != NULL &&
+                               (entry->decided || entry->planning ||
+                                       log_length < entry->void_before)) ||
+            decided_at > log_length || negotiator->group_failed_at > log_length;
 
     if (stale && !has_bug(negotiator, BUG_CANCEL_STALE)) {
         observe(negotiator, TRANSITION_CANCEL_STALE);

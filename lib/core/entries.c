@@ -244,6 +244,49 @@ static void drop_oldest_idle(struct negotiator *negotiator)
     entry_free(oldest, negotiator->config.size);
 }
 
+static void clear_submission(struct entry *entry)
+{
+    entry->pending = false;
+    entry->by_number = false;
+    entry->planned = false;
+    entry->contributed = false;
+    entry->cancel = false;
+    entry->local = (struct request){ 0 };
+}
+
+static bool is_unheard(const struct entry *entry)
+{
+    return entry->variants == NULL && !entry->split && entry->cancelled_by < 0 &&
+            (entry->who.words == NULL || bitset_count(&entry->who) == 0);
+}
+
+void entry_end_submission(struct negotiator *negotiator, struct entry *entry)
+{
+    clear_submission(entry);
+    if (is_unheard(entry)) {
+        entry_end_round(negotiator, entry);
+    }
+}
+
+void entry_void_round(struct negotiator *negotiator, struct entry *entry)
+{
+    if (!entry->pending) {
+        entry_end_round(negotiator, entry);
+        return;
+    }
+    variants_free(entry);
+    if (entry->who.words != NULL) {
+        bitset_clear(&entry->who);
+    }
+    entry->by_number = false;
+    entry->split = false;
+    entry->arrived = 0;
+    entry->named = 0;
+    entry->cancelled_by = -1;
+    entry->decided = false;
+    entry->group_next = NULL;
+}
+
 void entry_end_round(struct negotiator *negotiator, struct entry *entry)
 {
     if (entry->since_ns == 0) {
@@ -253,9 +296,7 @@ void entry_end_round(struct negotiator *negotiator, struct entry *entry)
     if (entry->who.words != NULL) {
         bitset_clear(&entry->who);
     }
-    entry->pending = false;
-    entry->by_number = false;
-    entry->local = (struct request){ 0 };
+    clear_submission(entry);
     entry->split = false;
     entry->arrived = 0;
     entry->named = 0;

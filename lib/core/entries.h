@@ -24,6 +24,11 @@ void entry_restart(struct negotiator *negotiator, struct entry *entry);
 /** Ends the round: everything of it is reset; idle names beyond the limit are dropped. */
 void entry_end_round(struct negotiator *negotiator, struct entry *entry);
 
+/** This rank's submission has its outcome; what others announced stays. */
+void entry_end_submission(struct negotiator *negotiator, struct entry *entry);
+/** What was announced is void; a submission of this rank stays, unannounced. */
+void entry_void_round(struct negotiator *negotiator, struct entry *entry);
+
 /** Gives an entry a number for some metadata; false when out of memory. */
 bool entry_set_number(struct negotiator *negotiator, struct entry *entry,
         uint64_t number, const struct meta *meta);

@@ -11,7 +11,8 @@
 tutti_status negotiator_init(
         struct negotiator *negotiator, const struct negotiator_config *config)
 {
-    *negotiator = (struct negotiator){ .config = *config, .next_number = 1 };
+    *negotiator =
+            (struct negotiator){ .config = *config, .next_number = 1, .iterations = 1 };
     if (!tree_init(&negotiator->tree, config->size, config->rank, config->node_of,
                 config->fanout)) {
         return error_set(TUTTI_ERR_NO_MEMORY,
@@ -29,6 +30,7 @@ tutti_status negotiator_init(
 void negotiator_fini(struct negotiator *negotiator)
 {
     negotiator_clear(negotiator);
+    plans_fini(negotiator);
     groups_fini(negotiator);
     partings_fini(negotiator);
     absent_fini(negotiator);
@@ -51,6 +53,7 @@ struct wire_writer *message_open(struct negotiator *negotiator)
         out = &negotiator->up;
         if (out->len == 0) {
             wire_put_u8(out, KIND_ANNOUNCE);
+            wire_put_varint(out, negotiator->log_length);
         }
         return out;
     }
@@ -114,7 +117,9 @@ tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, in
     negotiator->actions[negotiator->action_count] = (struct action){
         .kind = kind, .to = to, .offset = negotiator->arena.len, .len = len
     };
-    wire_put_bytes(&negotiator->arena, bytes, len);
+    if (len > 0) {
+        wire_put_bytes(&negotiator->arena, bytes, len);
+    }
     if (negotiator->arena.failed) {
         return error_set(
                 TUTTI_ERR_NO_MEMORY, "no memory for a message of %zu bytes", len);
@@ -217,36 +222,71 @@ tutti_status negotiator_submit(
     entry_activate(negotiator, entry);
     entry->pending = true;
     entry->local = *request;
-    entry->by_number = entry->number != 0 && !entry->retired &&
-            meta_equal(&entry->meta, &request->meta) &&
-            (claim_equals(&entry->announced, &request->meta) ||
-                    has_bug(negotiator, BUG_CLAIMS_STALE));
+    negotiator->submitted_ns = negotiator->now_ns;
+    if (entry->plan != NULL && entry->plan->state != PLAN_SLOW) {
+        return plan_submit(negotiator, entry);
+    }
     if (parting != NULL) {
         parting->own = entry;
+        return parting_submit(negotiator, parting);
     }
+    return announce_pending(negotiator, entry);
+}
+
+static void ask_to_cancel(struct negotiator *negotiator, const struct entry *entry)
+{
+    struct wire_writer *out;
+
+    run_close(negotiator);
+    out = message_open(negotiator);
+    wire_put_u8(out, ITEM_CANCEL);
+    wire_put_varint(out, (uint64_t)negotiator->config.rank);
+    name_put(out, entry->collective, entry->name, entry->name_len);
+    wire_put_varint(out, negotiator->log_length);
+}
+
+static tutti_status cancel_own(struct negotiator *negotiator, const struct entry *entry)
+{
+    const struct name_ref ref = { .hash = entry->hash,
+        .collective = entry->collective,
+        .name = entry->name,
+        .name_len = entry->name_len };
+
+    if (is_coordinator(negotiator)) {
+        return coordinator_cancel(negotiator, &ref, 0, negotiator->log_length);
+    }
+    ask_to_cancel(negotiator, entry);
+    return TUTTI_OK;
+}
+
+tutti_status announce_pending(struct negotiator *negotiator, struct entry *entry)
+{
+    const struct meta *meta = &entry->local.meta;
+    tutti_status status;
+
+    entry->by_number = entry->number != 0 && !entry->retired &&
+            meta_equal(&entry->meta, meta) &&
+            (claim_equals(&entry->announced, meta) ||
+                    has_bug(negotiator, BUG_CLAIMS_STALE));
     if (entry->by_number) {
         negotiator->by_number_count++;
         observe(negotiator, TRANSITION_SUBMIT_BY_NUMBER);
     } else {
         negotiator->by_name_count++;
         observe(negotiator, TRANSITION_SUBMIT_BY_NAME);
-        if (!claim_keep(&entry->announced, &request->meta)) {
+        if (!claim_keep(&entry->announced, meta)) {
             return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", entry->name);
         }
     }
-    return announce_own(negotiator, entry);
+    status = announce_own(negotiator, entry);
+    return status == TUTTI_OK && entry->cancel ? cancel_own(negotiator, entry) : status;
 }
 
 tutti_status negotiator_cancel(
         struct negotiator *negotiator, const struct request *request)
 {
-    const struct name_ref ref = { .hash = request->hash,
-        .collective = request->collective,
-        .name = request->name,
-        .name_len = request->name_len };
-    const struct entry *entry =
-            entry_find(negotiator, ref.hash, ref.collective, ref.name, ref.name_len);
-    struct wire_writer *out;
+    struct entry *entry = entry_find(negotiator, request->hash, request->collective,
+            request->name, request->name_len);
 
     if (entry == NULL || !entry->pending || entry->local.cookie != request->cookie) {
         /* Its outcome is there already and was not taken yet. */
@@ -256,16 +296,12 @@ tutti_status negotiator_cancel(
         /* Others have gone on without this rank. */
         return TUTTI_OK;
     }
-    if (is_coordinator(negotiator)) {
-        return coordinator_cancel(negotiator, &ref, 0, negotiator->log_length);
+    entry->cancel = true;
+    if (entry->planned) {
+        plan_want_poison(entry->plan, POISON_CANCEL, entry->item);
+        return plan_advance(negotiator, entry->plan);
     }
-    run_close(negotiator);
-    out = message_open(negotiator);
-    wire_put_u8(out, ITEM_CANCEL);
-    wire_put_varint(out, (uint64_t)negotiator->config.rank);
-    name_put(out, ref.collective, ref.name, ref.name_len);
-    wire_put_varint(out, negotiator->log_length);
-    return TUTTI_OK;
+    return cancel_own(negotiator, entry);
 }
 
 /* Only the parent sends the log down, and only children (or those below) speak up. */
@@ -277,7 +313,8 @@ static bool is_child_message(const struct negotiator *negotiator, int from, int 
 
 static bool is_parent_message(const struct negotiator *negotiator, int from, int kind)
 {
-    return (kind == KIND_LOG || kind == KIND_PONG || kind == KIND_PROBE) &&
+    return (kind == KIND_LOG || kind == KIND_PONG || kind == KIND_PROBE ||
+                   kind == KIND_MARKS) &&
             negotiator->tree.parents[negotiator->config.rank] == from;
 }
 
@@ -311,6 +348,9 @@ tutti_status negotiator_receive(
     if (kind == KIND_ANNOUNCE) {
         return announce_receive(negotiator, from, &in);
     }
+    if (kind == KIND_MARKS) {
+        return marks_receive_down(negotiator, from, &in);
+    }
     if (kind != KIND_LOG) {
         return stall_receive(negotiator, from, kind, &in);
     }
@@ -321,7 +361,7 @@ tutti_status negotiator_receive(
 bool negotiator_is_dirty(const struct negotiator *negotiator)
 {
     return negotiator->run_count > 0 || negotiator->up.len > 0 ||
-            negotiator->down.len > 0;
+            negotiator->down.len > 0 || negotiator->marks_dirty;
 }
 
 /* The coordinator reads its own turn exactly as the other members do. */
@@ -344,14 +384,18 @@ static tutti_status flush_turn(struct negotiator *negotiator)
 tutti_status negotiator_flush(struct negotiator *negotiator)
 {
     struct wire_writer *up = &negotiator->up;
-    tutti_status status = TUTTI_OK;
+    tutti_status status = marks_flush(negotiator);
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     run_close(negotiator);
     if (up->failed || negotiator->down.failed) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
     }
     if (negotiator->down.len > 0) {
-        return flush_turn(negotiator);
+        status = flush_turn(negotiator);
+        return status == TUTTI_OK ? marks_flush(negotiator) : status;
     }
     if (up->len > 0) {
         status = action_add(negotiator, ACTION_SEND,
@@ -390,7 +434,9 @@ static bool round_is_valid(
         const struct negotiator *negotiator, const struct entry *entry)
 {
     if (entry->since_ns == 0 ||
-            (entry->by_number && (!entry->pending || entry->number == 0))) {
+            (entry->by_number && (!entry->pending || entry->number == 0)) ||
+            (entry->planned && (!entry->pending || entry->by_number)) ||
+            (entry->contributed && !entry->planned)) {
         return false;
     }
     if (is_coordinator(negotiator)) {
@@ -440,6 +486,6 @@ bool negotiator_is_valid(const struct negotiator *negotiator)
         }
     }
     return numbered == negotiator->numbers.count && active_is_valid(negotiator) &&
-            idle_is_valid(negotiator) &&
+            idle_is_valid(negotiator) && plans_are_valid(negotiator) &&
             (!is_coordinator(negotiator) || numbered == negotiator->numbered.count);
 }

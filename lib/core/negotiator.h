@@ -45,11 +45,15 @@
  *   Claims. What ranks say about each other's parts goes up with the name only, and is
  *   kept by the coordinator: a number stands for the claims made last (claims.h).
  *
+ *   Plans. What is submitted again and again is planned, and then no longer announced:
+ *   ranks contribute to one batch after the other, and fall back to the above when one
+ *   cannot (plan.h).
+ *
  *   Stalls. A rank whose tensor has waited too long asks its parent whether that one has
  *   submitted it, and the coordinator asks everybody to pass on what is held (stall.c).
  *
- * Usage: feed events (submit, cancel, receive, tick); then flush() once; then execute
- * actions and outcomes; then clear(). Outcomes appear only in flush() and receive().
+ * Usage: feed events (submit, cancel, receive, mark, tick); then flush() once; then execute
+ * actions and outcomes; then clear().
  */
 #ifndef TUTTI_CORE_NEGOTIATOR_H
 #define TUTTI_CORE_NEGOTIATOR_H
@@ -64,6 +68,8 @@
 #include "base/wire.h"
 #include "core/claims.h"
 #include "core/meta.h"
+#include "core/plan.h"
+#include "core/planner.h"
 #include "core/tree.h"
 
 /** One submission of this rank. Everything is borrowed until its outcome. */
@@ -92,11 +98,15 @@ struct outcome {
     int collective;
     struct meta meta; /* where the cookie is NULL, owned; else zero             */
     int last; /* META_JOIN: the set rank that joined last; else -1      */
+    uint32_t lane; /* 0: by the log. Else a plan's: tensors with the same lane and
+                      turn are a batch, in this order                          */
 };
 
 enum action_kind {
     ACTION_SEND, /* send the bytes to member `to`                                  */
-    ACTION_STALL /* log the text (bytes, not terminated) as a warning              */
+    ACTION_STALL, /* log the text (bytes, not terminated) as a warning              */
+    ACTION_NOTE, /* log the text (likewise) for who wants to know                   */
+    ACTION_MARK /* show the members `word` and `detail` in a cell of the board      */
 };
 
 /** Something to do. The bytes are in `arena` of the negotiator. */
@@ -105,6 +115,8 @@ struct action {
     int to; /* SEND: set rank                                               */
     size_t offset; /* of the bytes                                                 */
     size_t len;
+    uint32_t cell; /* MARK                                                         */
+    uint64_t word, detail; /* MARK                                                 */
 };
 
 /** Parameters; equal on all members but for `rank` and the stall times. */
@@ -117,6 +129,11 @@ struct negotiator_config {
     int number_capacity; /* tensors with a number at once; 0: none              */
     int64_t stall_ns; /* 0: no stall reports                                 */
     int64_t stall_fail_ns; /* 0: a stall never fails the context                  */
+    int lanes; /* of plans and the log; up to 1: no plans             */
+    int window; /* batches of a plan that a rank may be ahead          */
+    bool board; /* members see the marks of each other; else marks are
+                   messages                                            */
+    struct planner_limits limits; /* of batches of plans                          */
 };
 
 /** Ranks that gave the same metadata in a round; coordinator only. */
@@ -139,6 +156,7 @@ struct parting {
     int count; /* of them                                       */
     int last; /* coordinator: the one that was heard last      */
     struct entry *own; /* this rank's announcement, until its outcome   */
+    bool held; /* it waits until this rank has left all plans   */
     bool below; /* somebody of the subtree has parted            */
     uint64_t ended_at; /* length of the log when the last round ended   */
 };
@@ -166,10 +184,23 @@ struct entry {
     struct claim announced; /* what this rank claimed last                         */
     struct claim *claims; /* coordinator: [size] what each rank claimed last, or NULL */
     bool claims_match; /* coordinator: they were compared since they changed    */
+    struct plan *plan; /* that it belongs to, or NULL; with a number            */
+    uint32_t item, batch; /* its place in that                                     */
+    uint32_t wave; /* tensors of a later one wait for some of an earlier    */
+    uint64_t void_before; /* what was announced by who had read less is void   */
+    bool planning; /* coordinator: a PLAN entry of this turn covers it      */
+    uint64_t iteration; /* coordinator: in which it was launched last; 0: none   */
+    uint64_t iteration_before; /* the one before                                  */
+    uint64_t launched_turn; /* coordinator: the turn in which it was launched    */
+    uint64_t launched_order; /* ... and how many were before it, ever             */
+    bool launched; /* coordinator: in the running iteration of its plan     */
 
     /* this round */
     bool pending; /* this rank submitted it and has no outcome yet    */
     bool by_number; /* it was announced so                              */
+    bool planned; /* it was not announced: it is with its plan        */
+    bool contributed; /* ... which has arrived at its batch               */
+    bool cancel; /* it is to be cancelled                            */
     struct request local; /* valid while pending                              */
     bool split; /* pass everything on, wait for nobody; coordinator:
                                   everybody was asked to (probe)                   */
@@ -236,6 +267,22 @@ struct negotiator {
     bool forgot; /* a number was retired in the turn being applied  */
     bool went_on; /* in that turn something was ready without somebody */
 
+    struct plan_lane lanes[PLAN_LANES_MAX];
+    int plans_on; /* QUEUED or ON here                                */
+    bool marks_dirty; /* marks to be told, by messages                    */
+    int64_t submitted_ns; /* last submission of this rank                     */
+    bool waited; /* set by the caller: somebody waits or polls here  */
+    uint64_t iterations; /* coordinator: of tensors of no plan, so far       */
+    uint64_t launches; /* coordinator: of tensors, so far                  */
+    struct planner planner; /* coordinator: for layouts                         */
+    struct planner_item *layout; /* scratch of it; owned                             */
+    struct entry **candidates; /* scratch of the coordinator; owned                */
+    size_t layout_capacity, candidate_capacity;
+    uint64_t planned; /* statistics: tensors that plans committed          */
+    uint64_t planned_steps; /* iterations of plans, from first to last           */
+    uint64_t slow_steps; /* ... that were negotiated, in whole or part       */
+    uint64_t poisons; /* plans that were left                             */
+
     struct parting partings[PARTING_COUNT];
     struct bitset absent_logged; /* coordinator: the last in the turn being built */
     struct bitset scratch; /* coordinator: some members                   */
@@ -287,7 +334,10 @@ tutti_status negotiator_cancel(
 /** A message of another member arrived. */
 tutti_status negotiator_receive(
         struct negotiator *negotiator, int from, const void *bytes, size_t len);
-/** Looks for stalls; call when now_ns >= negotiator_next_tick(). */
+/** A word that a member shows on the board was read; see plan_awaits(). */
+tutti_status negotiator_mark(struct negotiator *negotiator, uint32_t lane, int member,
+        uint64_t word, uint64_t detail);
+/** Looks at the clock; call when now_ns >= negotiator_next_tick(). */
 tutti_status negotiator_tick(struct negotiator *negotiator);
 /** When tick has something to do; INT64_MAX: never. */
 int64_t negotiator_next_tick(const struct negotiator *negotiator);

@@ -1,7 +1,8 @@
 /*
  * What the files of the negotiator call in each other. Internal to
  * lib/core/negotiator.c, announce.c, coordinator.c, decide.c, append.c, turnlog.c,
- * parting.c, absent.c and stall.c.
+ * parting.c, absent.c, stall.c, and of plans plan.c, plan_enter.c, plan_marks.c,
+ * plan_learn.c and plan_stall.c.
  */
 #ifndef TUTTI_CORE_NEGOTIATOR_PARTS_H
 #define TUTTI_CORE_NEGOTIATOR_PARTS_H
@@ -61,7 +62,13 @@ bool name_get(struct wire_reader *in, struct name_ref *ref);
 void name_put(
         struct wire_writer *out, int collective, const char *name, size_t name_len);
 
+/** Announces this rank's submission, with its cancellation if it has one. */
+tutti_status announce_pending(struct negotiator *negotiator, struct entry *entry);
+
 /* announce.c: the way up */
+
+/** Says to who reads on that this rank has read the log up to here. */
+void announce_read(struct negotiator *negotiator);
 
 tutti_status announce_own(struct negotiator *negotiator, struct entry *entry);
 tutti_status announce_receive(
@@ -119,6 +126,12 @@ void parting_pass(
 /** An announcement reached the coordinator; *counts: it is the member's first. */
 tutti_status parting_collect(struct negotiator *negotiator, struct parting *parting,
         int member, uint64_t seen, bool *counts);
+/** This rank parts: announced when it has left all plans. */
+tutti_status parting_submit(struct negotiator *negotiator, struct parting *parting);
+/** A plan begins: what was announced is void. */
+void partings_hold(struct negotiator *negotiator);
+/** A plan was left: announces what waits for that, if it was the last. */
+tutti_status partings_announce_held(struct negotiator *negotiator);
 /** This rank's own again, behind what it announces again in this turn. */
 tutti_status partings_announce_again(struct negotiator *negotiator);
 /** The round is over. */
@@ -143,6 +156,61 @@ void absent_fini(struct negotiator *negotiator);
 
 /** Applies a turn; `in` stands behind the kind. */
 tutti_status turnlog_apply(struct negotiator *negotiator, struct wire_reader *in);
+
+/* plan.c: a plan at this rank */
+
+/** What this rank has contributed. */
+struct mark plan_own_mark(const struct negotiator *negotiator, const struct plan *plan);
+/** A tensor of a plan that is not SLOW was submitted. */
+tutti_status plan_submit(struct negotiator *negotiator, struct entry *entry);
+/** Counts it, and no more. */
+void plan_count(struct negotiator *negotiator, struct entry *entry);
+/** Commits, contributes, and leaves, as far as that goes; the plan may be gone then. */
+tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan);
+/** The rank contributes a poison at its cursor as soon as it may. */
+void plan_want_poison(struct plan *plan, enum poison poison, uint32_t item);
+/** The same for all plans that are not SLOW, and goes on. */
+tutti_status plans_poison(struct negotiator *negotiator, enum poison poison);
+/** When the next timer fires; INT64_MAX: none runs. */
+int64_t plans_due(const struct negotiator *negotiator);
+/** Fires those that are due. */
+tutti_status plans_tick(struct negotiator *negotiator);
+bool plans_are_valid(const struct negotiator *negotiator);
+
+/* plan_enter.c: plans in the log */
+
+/** Reads a PLAN entry. */
+tutti_status plan_apply(struct negotiator *negotiator, struct wire_reader *in);
+/** A number of a plan is retired: there is no such plan any more. */
+tutti_status plan_forget(struct negotiator *negotiator, struct entry *entry);
+/** The plan of a lane was left: the one that waits for this begins. */
+tutti_status lane_left(struct negotiator *negotiator, struct plan_lane *lane);
+void plans_fini(struct negotiator *negotiator);
+
+/* plan_marks.c: marks as messages */
+
+tutti_status marks_receive_up(
+        struct negotiator *negotiator, int from, struct wire_reader *in);
+tutti_status marks_receive_down(
+        struct negotiator *negotiator, int from, struct wire_reader *in);
+/** Tells what is new; at the coordinator, applies it, too. */
+tutti_status marks_flush(struct negotiator *negotiator);
+
+/* plan_learn.c: what the coordinator makes plans of */
+
+/** A tensor is about to be launched; true: a plan begins instead. */
+bool learn_launch(
+        struct negotiator *negotiator, struct entry *entry, tutti_status *status);
+/** It is launched whatever it is. */
+void learn_note(struct negotiator *negotiator, struct entry *entry);
+/** The coordinator has left a plan, because of a mark. */
+void learn_left(
+        struct negotiator *negotiator, struct plan *plan, const struct mark *mark);
+
+/* plan_stall.c */
+
+/** Reports planned tensors that others have not submitted. */
+tutti_status plans_report(struct negotiator *negotiator);
 
 /* stall.c */
 

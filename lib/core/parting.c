@@ -114,12 +114,48 @@ tutti_status parting_collect(struct negotiator *negotiator, struct parting *part
     return TUTTI_OK;
 }
 
+tutti_status parting_submit(struct negotiator *negotiator, struct parting *parting)
+{
+    const bool joins = parting == &negotiator->partings[PARTING_JOIN];
+    tutti_status status;
+
+    if (negotiator->plans_on == 0 || has_bug(negotiator, BUG_PLAN_JOIN)) {
+        return announce_pending(negotiator, parting->own);
+    }
+    observe(negotiator, TRANSITION_PLAN_HOLDS_PARTING);
+    parting->held = true;
+    status = plans_poison(negotiator, joins ? POISON_JOIN : POISON_FINALIZE);
+    return status == TUTTI_OK ? partings_announce_held(negotiator) : status;
+}
+
+void partings_hold(struct negotiator *negotiator)
+{
+    for (int p = 0; p < PARTING_COUNT; p++) {
+        negotiator->partings[p].held = negotiator->partings[p].own != NULL;
+    }
+}
+
+tutti_status partings_announce_held(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int p = 0; p < PARTING_COUNT && status == TUTTI_OK; p++) {
+        struct parting *parting = &negotiator->partings[p];
+
+        if (parting->held && negotiator->plans_on == 0) {
+            parting->held = false;
+            status = announce_pending(negotiator, parting->own);
+        }
+    }
+    return status;
+}
+
 tutti_status partings_announce_again(struct negotiator *negotiator)
 {
     tutti_status status = TUTTI_OK;
 
     for (int p = 0; p < PARTING_COUNT && status == TUTTI_OK; p++) {
-        if (negotiator->partings[p].own != NULL) {
+        if (negotiator->partings[p].own != NULL && !negotiator->partings[p].held) {
             observe(negotiator, TRANSITION_PARTING_AGAIN);
             status = announce_own(negotiator, negotiator->partings[p].own);
         }
@@ -130,6 +166,7 @@ tutti_status partings_announce_again(struct negotiator *negotiator)
 void parting_end(struct negotiator *negotiator, struct parting *parting)
 {
     parting->own = NULL;
+    parting->held = false;
     parting->below = false;
     parting->ended_at = negotiator->log_length;
     if (parting->members.words != NULL && !has_bug(negotiator, BUG_JOIN_KEPT)) {

@@ -42,9 +42,21 @@ static bool is_stalled(const struct negotiator *negotiator, const struct entry *
             negotiator->now_ns - entry->since_ns >= negotiator->config.stall_ns;
 }
 
+/* Planned, and not left: nobody announces it. */
+static bool is_with_plan(const struct entry *entry)
+{
+    return entry->plan != NULL && entry->plan->state != PLAN_SLOW;
+}
+
+/* Whoever shows marks on a board needs not ask for them (plan_stall.c). */
+static bool is_seen(const struct negotiator *negotiator, const struct entry *entry)
+{
+    return entry->planned && negotiator->config.board;
+}
+
 static bool is_due(const struct negotiator *negotiator, const struct entry *entry)
 {
-    return is_stalled(negotiator, entry) &&
+    return is_stalled(negotiator, entry) && !is_seen(negotiator, entry) &&
             (entry->reported_ns == 0 ||
                     negotiator->now_ns - entry->reported_ns >=
                             negotiator->config.stall_ns);
@@ -56,7 +68,7 @@ static bool is_due(const struct negotiator *negotiator, const struct entry *entr
  */
 static bool is_known(const struct negotiator *negotiator, const struct entry *entry)
 {
-    return is_stalled(negotiator, entry) &&
+    return is_stalled(negotiator, entry) && !is_with_plan(entry) &&
             (entry->number == 0 || entry->split ||
                     has_bug(negotiator, BUG_REPORT_UNASKED));
 }
@@ -204,7 +216,8 @@ static tutti_status probe(struct negotiator *negotiator)
     tutti_status status = TUTTI_OK;
 
     for (struct entry *e = negotiator->active.first; e != NULL; e = e->next) {
-        if (!is_stalled(negotiator, e) || e->number == 0 || e->split) {
+        if (!is_stalled(negotiator, e) || e->number == 0 || e->split ||
+                is_with_plan(e)) {
             continue;
         }
         if (out.len == 0) {
@@ -244,7 +257,8 @@ static tutti_status receive_probe(struct negotiator *negotiator, struct wire_rea
 static bool is_waited_for(
         const struct negotiator *negotiator, const struct entry *entry)
 {
-    return entry->pending && is_stalled(negotiator, entry);
+    return entry->pending && is_stalled(negotiator, entry) &&
+            !is_seen(negotiator, entry);
 }
 
 /* Tells of everything that this rank waits for; the parent is asleep. */
@@ -282,7 +296,7 @@ static tutti_status ping_parent(struct negotiator *negotiator)
             continue;
         }
         wire_put_u64(&out, e->hash);
-        if (e->number != 0 && !e->split) {
+        if (e->number != 0 && !e->split && !e->planned) {
             observe(negotiator, TRANSITION_SPLIT_BY_STALL);
             announce_split(negotiator, e);
         }
@@ -311,11 +325,13 @@ static tutti_status receive_ping(
         const uint64_t hash = wire_get_u64(in);
         struct entry *entry = entry_by_hash(negotiator, hash);
 
-        if (entry != NULL && entry->since_ns != 0 && entry->number != 0) {
+        if (entry != NULL && entry->since_ns != 0 && entry->number != 0 &&
+                !entry->planned) {
             announce_split(negotiator, entry);
         }
-        if (!is_coordinator(negotiator) && !parting_is_own(negotiator) &&
-                (entry == NULL || !entry->pending)) {
+        if (!parting_is_own(negotiator) && (entry == NULL || !entry->pending) &&
+                (!is_coordinator(negotiator) ||
+                        (entry != NULL && is_with_plan(entry)))) {
             wire_put_u64(&out, hash);
         }
     }
@@ -421,8 +437,14 @@ static int64_t tick_interval(const struct negotiator *negotiator)
 
 tutti_status negotiator_tick(struct negotiator *negotiator)
 {
-    tutti_status status = fail_if_too_long(negotiator);
+    tutti_status status = plans_tick(negotiator);
 
+    if (status == TUTTI_OK) {
+        status = fail_if_too_long(negotiator);
+    }
+    if (status == TUTTI_OK && negotiator->config.stall_ns > 0) {
+        status = plans_report(negotiator);
+    }
     negotiator->ticked_ns = negotiator->now_ns;
     if (status != TUTTI_OK || negotiator->config.stall_ns == 0 ||
             negotiator->active.first == NULL || !any_due(negotiator)) {
@@ -441,15 +463,16 @@ tutti_status negotiator_tick(struct negotiator *negotiator)
 int64_t negotiator_next_tick(const struct negotiator *negotiator)
 {
     const int64_t interval = tick_interval(negotiator);
+    const int64_t due = plans_due(negotiator);
     const struct entry *oldest = negotiator->active.first;
     int64_t first;
 
     if (interval == 0 || oldest == NULL) {
-        return INT64_MAX;
+        return due;
     }
     first = oldest->since_ns + 4 * interval;
     if (negotiator->ticked_ns + interval > first) {
-        return negotiator->ticked_ns + interval;
+        first = negotiator->ticked_ns + interval;
     }
-    return first;
+    return due < first ? due : first;
 }

@@ -19,7 +19,7 @@ static tutti_status corrupt(const char *what)
 /* True when this rank has announced what the number stands for, be it with new claims. */
 static bool is_announced(const struct negotiator *negotiator, const struct entry *entry)
 {
-    if (!entry->pending) {
+    if (!entry->pending || entry->planned) {
         return false;
     }
     if (entry->by_number) {
@@ -38,6 +38,9 @@ static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
             !(is_absent(negotiator) ? !entry->pending
                                     : is_announced(negotiator, entry))) {
         return corrupt("a tensor is ready that this rank did not announce");
+    }
+    if (entry->plan != NULL && entry->item == 0) {
+        negotiator->slow_steps++;
     }
     if (entry->pending) {
         observe(negotiator, TRANSITION_APPLY_NUMBER);
@@ -61,6 +64,13 @@ static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
 
     if (entry == NULL) {
         return corrupt("a number is retired that was never given");
+    }
+    if (entry->plan != NULL) {
+        const tutti_status status = plan_forget(negotiator, entry);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
     entry->retired = false;
     negotiator->forgot = true;
@@ -137,7 +147,8 @@ static tutti_status named_entry(
                     (int)ref->name_len, ref->name);
         }
     }
-    if (found == NULL || found->pending == absent || found->by_number) {
+    if (found == NULL || found->pending == absent || found->by_number ||
+            found->planned) {
         return corrupt("a name is ready that this rank did not announce");
     }
     *entry = found;
@@ -375,6 +386,10 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
     }
     if (tag == ENTRY_GROUP_FAILED) {
         return apply_group_failed(negotiator, in);
+    }
+    if (tag == ENTRY_PLAN) {
+        negotiator->log_length++;
+        return plan_apply(negotiator, in);
     }
     if (tag == ENTRY_ABSENT) {
         negotiator->log_length++;

@@ -1,0 +1,140 @@
+/*
+ * Plans: what a process set does again and again, so that nothing is left to agree on but
+ * whether each rank is there (docs/design/plan.md). Part of the negotiator, and as pure.
+ *
+ * A plan is a fixed order of batches of tensors that have numbers. It owns a lane of its
+ * set, and has a cursor and marks of its own; a set has as many plans at once as lanes.
+ * What no plan covers goes through the log beside them (lane 0).
+ *
+ * Each rank contributes to batch 0, 1, 2 ... of an epoch, of which batch k is batch
+ * k mod batch_count of the plan: that it has arrived there, or, once and last, a poison.
+ * So its mark is two things: how many batches it has arrived at, and whether and why it
+ * poisoned the next one. A batch commits when all have arrived; the outcome of an epoch
+ * is the first batch that did not commit and that somebody poisoned.
+ */
+#ifndef TUTTI_CORE_PLAN_H
+#define TUTTI_CORE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct entry;
+
+/** Lanes of a set; lane 0 is the log's. */
+#define PLAN_LANES_MAX 8
+/** Tensors of a plan at most. */
+#define PLAN_ITEMS_MAX ((size_t)1 << 16)
+/** Waves that a plan is split into at most. */
+#define PLAN_WAVES_MAX 32
+
+enum plan_state {
+    PLAN_SLOW, /* left: its tensors are negotiated one by one                 */
+    PLAN_QUEUED, /* to be entered when the plan before it on its lane is left */
+    PLAN_ON
+};
+
+/** Why a rank leaves a plan. Travels; append only. */
+enum poison {
+    POISON_NONE,
+    POISON_TIMER, /* a tensor of the batch did not come, and others wait        */
+    POISON_METADATA, /* a tensor came with other metadata than it is planned with */
+    POISON_JOIN, /* the rank has joined                                        */
+    POISON_FINALIZE, /* the rank has called finalize                              */
+    POISON_CANCEL, /* a tensor is to be cancelled                               */
+    POISON_REPLACED, /* the lane is wanted for another plan                      */
+    POISON_COUNT
+};
+
+/** What a rank, or the ranks of a subtree together, contributed to an epoch. */
+struct mark {
+    uint64_t count; /* batches that all of them have arrived at            */
+    enum poison poison; /* somebody poisoned batch `count`, and why; or NONE   */
+    uint32_t item; /* of the plan, that it was about                      */
+    int member; /* that poisoned it                                    */
+};
+
+struct plan_batch {
+    uint32_t first, count; /* items                                               */
+    uint32_t here; /* of these, submitted and not yet contributed         */
+};
+
+struct plan {
+    uint32_t lane;
+    enum plan_state state;
+    uint64_t epoch; /* of its lane, counted from 1                         */
+    struct entry **items; /* in the order of the batches; owned               */
+    struct plan_batch *batches; /* owned                                      */
+    uint32_t item_count, batch_count;
+
+    /* of the epoch */
+    uint64_t cursor; /* the first batch that this rank has not contributed to */
+    uint64_t decided; /* batches that have committed, as far as is known here  */
+    uint32_t here; /* items submitted here and not yet contributed          */
+    struct mark wanted; /* the poison to contribute at the cursor; NONE: none    */
+    bool poisoned; /* it is contributed                                     */
+    struct mark *marks; /* board: [set size]; else of the children; owned        */
+    struct mark common; /* of all members, as told by the coordinator; no board  */
+    struct mark told; /* the subtree's, as told to the parent; no board        */
+    int seen; /* board: members below have arrived at `decided`        */
+    int64_t submitted_ns; /* last submission of an item                       */
+    int64_t gap_ns; /* longest time between two of an iteration              */
+    int timer_shift; /* the timer is longer by this power of two              */
+
+    /* how it went, at this rank */
+    uint64_t steps; /* iterations that were planned from first to last        */
+
+    /* coordinator, while SLOW */
+    uint32_t launched; /* items launched in the running iteration             */
+    uint64_t launched_hash; /* of the last iteration that was not whole            */
+    uint64_t passes; /* whole iterations to pass over before it is entered    */
+    int failures; /* short epochs in a row                                 */
+    bool moved; /* the order of its tensors is to be made anew            */
+    uint32_t late; /* the item that was waited for                          */
+    uint64_t used_at; /* turn of the log when something of it was last used    */
+};
+
+/** A lane of a set. */
+struct plan_lane {
+    uint64_t epoch; /* PLAN entries that named it                             */
+    struct plan *current; /* NULL: none; owned                                */
+    struct plan *next; /* QUEUED behind it, or NULL; owned                       */
+    bool appended; /* coordinator: a PLAN entry of this turn names it           */
+};
+
+/** The word by which a rank shows its mark to others, and what explains a poison. */
+static inline uint64_t mark_word(uint64_t epoch, const struct mark *mark)
+{
+    return epoch << 44 | (mark->count << 1 & (((uint64_t)1 << 44) - 1)) |
+            (mark->poison != POISON_NONE);
+}
+
+static inline uint64_t mark_detail(const struct mark *mark)
+{
+    return (uint64_t)mark->poison << 32 | mark->item;
+}
+
+/** Where on a board the words of an epoch stand. */
+static inline uint32_t mark_cell(uint32_t lane, uint64_t epoch)
+{
+    return 2 * lane + (uint32_t)(epoch % 2);
+}
+
+/** True when this rank must know of contributions to go on. */
+static inline bool plan_is_watching(const struct plan *plan)
+{
+    return plan->state == PLAN_ON && (plan->cursor > plan->decided || plan->here > 0);
+}
+
+/** True when the mark of a member may still tell something; with a board. */
+static inline bool plan_awaits(const struct plan *plan, int member)
+{
+    const struct mark *mark = &plan->marks[member];
+
+    return mark->count <= plan->decided && mark->poison == POISON_NONE;
+}
+
+/** What a poison is called: "timer". */
+const char *poison_name(enum poison poison);
+
+#endif

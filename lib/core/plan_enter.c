@@ -1,0 +1,276 @@
+/*
+ * Plans begin and end with the log: PLAN entries, written by the coordinator, read by all.
+ *
+ * From there on its tensors count as submitted to the plan, announced or not, and what was
+ * announced of them before is void wherever it is: here, held by a node, or under way.
+ */
+#include "base/mem.h"
+#include "core/negotiator_parts.h"
+
+static tutti_status corrupt(const char *what)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "corrupt plan: %s", what);
+}
+
+/* ------------------------------------------------------------------- storage */
+
+static void plan_free(struct plan *plan)
+{
+    if (plan != NULL) {
+        mem_free(plan->items);
+        mem_free(plan->batches);
+        mem_free(plan->marks);
+        mem_free(plan);
+    }
+}
+
+static struct plan *plan_new(const struct negotiator *negotiator, uint32_t lane,
+        uint32_t items, uint32_t batches)
+{
+    const int marks = negotiator->config.board ? negotiator->config.size
+                                               : negotiator->tree.child_count;
+    struct plan *plan = mem_calloc(1, sizeof *plan);
+
+    if (plan == NULL) {
+        return NULL;
+    }
+    plan->lane = lane;
+    plan->item_count = items;
+    plan->batch_count = batches;
+    plan->items = mem_calloc(items, sizeof(struct entry *));
+    plan->batches = mem_calloc(batches, sizeof *plan->batches);
+    plan->marks = mem_calloc((size_t)marks + 1, sizeof *plan->marks);
+    if (plan->items == NULL || plan->batches == NULL || plan->marks == NULL) {
+        plan_free(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+void plans_fini(struct negotiator *negotiator)
+{
+    for (int l = 0; l < PLAN_LANES_MAX; l++) {
+        plan_free(negotiator->lanes[l].current);
+        plan_free(negotiator->lanes[l].next);
+    }
+    planner_fini(&negotiator->planner);
+    mem_free(negotiator->layout);
+    mem_free(negotiator->candidates);
+}
+
+/* Its tensors are those of no plan any more. */
+static void plan_dissolve(const struct negotiator *negotiator, struct plan *plan)
+{
+    observe(negotiator, TRANSITION_PLAN_DISSOLVED);
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        if (plan->items[i] != NULL && plan->items[i]->plan == plan) {
+            plan->items[i]->plan = NULL;
+            plan->items[i]->launched = false;
+            plan->items[i]->iteration = 0;
+        }
+    }
+    plan_free(plan);
+}
+
+tutti_status plan_forget(struct negotiator *negotiator, struct entry *entry)
+{
+    struct plan_lane *lane = &negotiator->lanes[entry->plan->lane];
+
+    if (entry->plan->state != PLAN_SLOW || lane->current != entry->plan) {
+        return corrupt("a number is retired that is planned");
+    }
+    plan_dissolve(negotiator, lane->current);
+    lane->current = NULL;
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------ entering */
+
+/* What was announced of a tensor is void; a submission of this rank goes to the plan. */
+static void take_over(struct negotiator *negotiator, struct entry *entry)
+{
+    entry->planning = false;
+    entry->launched = false;
+    entry->void_before = negotiator->log_length;
+    if (!has_bug(negotiator, BUG_PLAN_STALE)) {
+        group_drop(negotiator, entry->meta.group);
+        entry_void_round(negotiator, entry);
+    }
+    if (entry->pending) {
+        observe(negotiator, TRANSITION_PLAN_TAKES);
+        plan_count(negotiator, entry);
+    }
+}
+
+static void begin_epoch(struct negotiator *negotiator, struct plan *plan)
+{
+    const size_t marks = negotiator->config.board
+            ? (size_t)negotiator->config.size
+            : (size_t)negotiator->tree.child_count;
+
+    plan->epoch = negotiator->lanes[plan->lane].epoch;
+    plan->cursor = 0;
+    plan->decided = 0;
+    plan->poisoned = false;
+    plan->wanted = (struct mark){ 0 };
+    plan->common = (struct mark){ 0 };
+    plan->told = (struct mark){ 0 };
+    plan->seen = 0;
+    plan->launched = 0;
+    plan->launched_hash = 0;
+    plan->moved = false;
+    plan->used_at = negotiator->turns;
+    for (size_t m = 0; m < marks; m++) {
+        plan->marks[m] = (struct mark){ 0 };
+    }
+    negotiator->plans_on++;
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        take_over(negotiator, plan->items[i]);
+    }
+    if (negotiator->partings[PARTING_JOIN].own != NULL) {
+        plan_want_poison(plan, POISON_JOIN, 0);
+    } else if (parting_is_own(negotiator)) {
+        plan_want_poison(plan, POISON_FINALIZE, 0);
+    }
+}
+
+tutti_status lane_left(struct negotiator *negotiator, struct plan_lane *lane)
+{
+    struct plan *next = lane->next;
+
+    if (next == NULL) {
+        return TUTTI_OK;
+    }
+    observe(negotiator, TRANSITION_PLAN_FOLLOWS);
+    plan_dissolve(negotiator, lane->current);
+    lane->current = next;
+    lane->next = NULL;
+    next->state = PLAN_ON;
+    return plan_advance(negotiator, next);
+}
+
+/* The new plan of a lane, whose last one may still be on. */
+static tutti_status lane_take(
+        struct negotiator *negotiator, struct plan_lane *lane, struct plan *plan)
+{
+    struct plan *last = lane->current;
+
+    if (last != NULL && last->state == PLAN_SLOW) {
+        plan_dissolve(negotiator, last);
+        last = NULL;
+    }
+    for (uint32_t b = 0; b < plan->batch_count; b++) {
+        const struct plan_batch *batch = &plan->batches[b];
+
+        for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+            plan->items[i]->plan = plan;
+            plan->items[i]->item = i;
+            plan->items[i]->batch = b;
+        }
+    }
+    begin_epoch(negotiator, plan);
+    if (last == NULL) {
+        lane->current = plan;
+        plan->state = PLAN_ON;
+        return TUTTI_OK;
+    }
+    observe(negotiator, TRANSITION_PLAN_REPLACES);
+    lane->next = plan;
+    plan->state = PLAN_QUEUED;
+    plan_want_poison(last, POISON_REPLACED, 0);
+    return plan_advance(negotiator, last);
+}
+
+/* ------------------------------------------------------------------- reading */
+
+/* The tensors of a batch, which no other plan has. */
+static tutti_status read_batch(struct negotiator *negotiator, struct wire_reader *in,
+        struct plan *plan, const struct plan_batch *batch)
+{
+    const struct plan *last = negotiator->lanes[plan->lane].current;
+
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+        struct entry *entry = entry_by_number(negotiator, wire_get_varint(in));
+
+        if (!wire_ok(in) || entry == NULL ||
+                (entry->plan != NULL &&
+                        (entry->plan != last || last->state != PLAN_SLOW))) {
+            return corrupt("it has a tensor that cannot be planned");
+        }
+        plan->items[i] = entry;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status read_plan(struct negotiator *negotiator, struct wire_reader *in,
+        uint32_t lane, uint32_t batches)
+{
+    const uint64_t items = wire_get_varint(in);
+    struct plan *plan;
+    uint32_t first = 0;
+    tutti_status status = TUTTI_OK;
+
+    if (!wire_ok(in) || items == 0 || items > PLAN_ITEMS_MAX || batches > items) {
+        return corrupt("malformed");
+    }
+    plan = plan_new(negotiator, lane, (uint32_t)items, batches);
+    if (plan == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan of %u tensors",
+                (uint32_t)items);
+    }
+    for (uint32_t b = 0; b < batches && status == TUTTI_OK; b++) {
+        const uint64_t count = wire_get_varint(in);
+
+        if (!wire_ok(in) || count == 0 || count > items - first) {
+            status = corrupt("malformed");
+            break;
+        }
+        plan->batches[b] =
+                (struct plan_batch){ .first = first, .count = (uint32_t)count };
+        status = read_batch(negotiator, in, plan, &plan->batches[b]);
+        first += (uint32_t)count;
+    }
+    if (status == TUTTI_OK && first != items) {
+        status = corrupt("malformed");
+    }
+    if (status != TUTTI_OK) {
+        plan_free(plan);
+        return status;
+    }
+    observe(negotiator, TRANSITION_PLAN_DEFINED);
+    return lane_take(negotiator, &negotiator->lanes[lane], plan);
+}
+
+tutti_status plan_apply(struct negotiator *negotiator, struct wire_reader *in)
+{
+    const uint64_t number = wire_get_varint(in);
+    const uint64_t batches = wire_get_varint(in);
+    struct plan_lane *lane;
+    tutti_status status = TUTTI_OK;
+
+    if (!wire_ok(in) || number == 0 || number >= (uint64_t)negotiator->config.lanes ||
+            batches > PLAN_ITEMS_MAX) {
+        return corrupt("malformed");
+    }
+    lane = &negotiator->lanes[number];
+    if (lane->next != NULL) {
+        return corrupt("its lane is taken twice");
+    }
+    lane->epoch++;
+    lane->appended = false;
+    if (batches > 0) {
+        status = read_plan(negotiator, in, (uint32_t)number, (uint32_t)batches);
+    } else if (lane->current == NULL || lane->current->state != PLAN_SLOW) {
+        status = corrupt("it is not known, or on");
+    } else {
+        observe(negotiator, TRANSITION_PLAN_AGAIN);
+        lane->current->state = PLAN_ON;
+        begin_epoch(negotiator, lane->current);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    announce_read(negotiator);
+    partings_hold(negotiator);
+    return lane->next == NULL ? plan_advance(negotiator, lane->current) : TUTTI_OK;
+}

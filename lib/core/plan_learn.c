@@ -1,0 +1,507 @@
+/*
+ * What the coordinator makes plans of: tensors that come again and again.
+ *
+ * Of tensors in no plan, a repeated one closes an iteration. Those that were launched once
+ * in it, and in the iteration before, are a plan of their own. So a loss under a new name
+ * in every step belongs to none; a scalar that is averaged in each micro step is a plan,
+ * and the gradients that come every fourth time are another.
+ *
+ * A plan that was left is entered again when all of its tensors were launched and one is
+ * about to be launched once more. If the same ones are missing in two iterations it is made
+ * anew of the others. If it was left because a tensor waited for another one of its batch,
+ * its order is made anew: the order in which its tensors were launched since, and what came
+ * later than that tensor goes into batches of its own (a later wave).
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "core/negotiator_parts.h"
+#include "core/rows.h"
+
+/* Epochs with fewer iterations are failures when a rank could not follow. */
+#define SHORT_STEPS 4
+/* Whole iterations to pass over after that many failures: 0, 1, 3 ... */
+#define FAILURES_MAX 8
+
+static bool may_plan(const struct negotiator *negotiator)
+{
+    return negotiator->config.lanes > 1 && negotiator->config.number_capacity > 0 &&
+            negotiator->partings[PARTING_JOIN].count == 0 &&
+            negotiator->partings[PARTING_FINALIZE].count == 0;
+}
+
+/* Nothing of it is moved; sizes that are unknown may be anything. */
+static bool is_nothing(const struct entry *entry)
+{
+    return rows_apply(entry->collective)
+            ? rows_are_none(entry->collective, &entry->meta)
+            : entry->meta.count == 0;
+}
+
+static bool is_repeatable(const struct entry *entry)
+{
+    return entry->collective < META_SET_CREATE && entry->collective != TUTTI_BARRIER &&
+            entry->claims == NULL;
+}
+
+static bool is_candidate(const struct negotiator *negotiator, const struct entry *entry)
+{
+    return entry->plan == NULL && !entry->planning && !entry->retired &&
+            entry->iteration == negotiator->iterations &&
+            entry->iteration_before + 1 == negotiator->iterations &&
+            is_repeatable(entry) && !is_nothing(entry);
+}
+
+/* -------------------------------------------------------------------- layout */
+
+static bool reserve(struct negotiator *negotiator, size_t count)
+{
+    return mem_grow(&negotiator->candidates, &negotiator->candidate_capacity, count,
+                   sizeof(struct entry *)) &&
+            mem_grow(&negotiator->layout, &negotiator->layout_capacity, count,
+                    sizeof *negotiator->layout);
+}
+
+static size_t bytes_of(const struct negotiator *negotiator, const struct entry *entry)
+{
+    if (rows_apply(entry->collective)) {
+        return rows_agreed_bytes(
+                entry->collective, &entry->meta, negotiator->config.size);
+    }
+    return (size_t)entry->meta.count * tutti_dtype_size(entry->meta.dtype);
+}
+
+/* Batches of the candidates from `first` on, which are of one wave; `base` are before. */
+static bool lay_out_wave(
+        struct negotiator *negotiator, size_t first, size_t count, size_t *batches)
+{
+    struct planner_item *items = negotiator->layout + first;
+    size_t more = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct entry *entry = negotiator->candidates[first + i];
+
+        items[i] = (struct planner_item){ .collective = entry->collective,
+            .meta = entry->meta,
+            .bytes = bytes_of(negotiator, entry) };
+    }
+    if (!planner_plan(&negotiator->planner, &negotiator->config.limits, items, count,
+                &more)) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        items[i].batch += *batches;
+    }
+    *batches += more;
+    return true;
+}
+
+/* Gives each candidate a batch; they are in the order of their waves. */
+static bool lay_out(struct negotiator *negotiator, size_t count, size_t *batches)
+{
+    size_t first = 0;
+
+    *batches = 0;
+    while (first < count) {
+        const uint32_t wave = negotiator->candidates[first]->wave;
+        size_t end = first;
+
+        while (end < count && negotiator->candidates[end]->wave == wave) {
+            end++;
+        }
+        if (!lay_out_wave(negotiator, first, end - first, batches)) {
+            return false;
+        }
+        first = end;
+    }
+    return true;
+}
+
+/* Members of a group among the candidates that share the batch of the i-th. */
+static uint32_t group_mates(const struct negotiator *negotiator, size_t count, size_t i)
+{
+    const struct entry *entry = negotiator->candidates[i];
+    uint32_t mates = 0;
+
+    for (size_t j = 0; j < count; j++) {
+        mates += negotiator->candidates[j]->meta.group == entry->meta.group &&
+                negotiator->layout[j].batch == negotiator->layout[i].batch;
+    }
+    return mates;
+}
+
+/*
+ * A group is launched as a whole or not at all, so all of it must be in one batch; leaves
+ * out those that are not. Returns how many candidates are left.
+ */
+static size_t leave_out_groups(struct negotiator *negotiator, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct entry *entry = negotiator->candidates[i];
+
+        negotiator->candidates[i]->launched = entry->meta.group == 0 ||
+                group_mates(negotiator, count, i) == entry->meta.group_size;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct entry *entry = negotiator->candidates[i];
+
+        if (entry->launched) {
+            negotiator->candidates[kept++] = entry;
+        }
+        entry->launched = false;
+    }
+    return kept;
+}
+
+/* ---------------------------------------------------------------- appending */
+
+static void plan_put(struct negotiator *negotiator, uint32_t lane)
+{
+    struct wire_writer *out;
+
+    run_close(negotiator);
+    out = message_open(negotiator);
+    wire_put_u8(out, ENTRY_PLAN);
+    wire_put_varint(out, lane);
+    negotiator->appended++;
+    /* A parting that was announced by who had not read this is void. */
+    if (!has_bug(negotiator, BUG_PLAN_JOIN_LATE)) {
+        negotiator->retired_at = negotiator->appended;
+    }
+}
+
+static void batches_put(struct negotiator *negotiator, size_t count, size_t batches)
+{
+    struct wire_writer *out = &negotiator->down;
+
+    wire_put_varint(out, batches);
+    wire_put_varint(out, count);
+    for (size_t b = 0; b < batches; b++) {
+        size_t members = 0;
+
+        for (size_t i = 0; i < count; i++) {
+            members += negotiator->layout[i].batch == b;
+        }
+        wire_put_varint(out, members);
+        for (size_t i = 0; i < count; i++) {
+            if (negotiator->layout[i].batch == b) {
+                wire_put_varint(out, negotiator->candidates[i]->number);
+            }
+        }
+    }
+}
+
+/* A new plan, of the candidates. False: there is none, or an error is set. */
+static bool append_new(struct negotiator *negotiator, uint32_t lane, size_t count,
+        tutti_status *status)
+{
+    size_t batches = 0;
+
+    if (!lay_out(negotiator, count, &batches)) {
+        *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
+        return false;
+    }
+    count = leave_out_groups(negotiator, count);
+    if (count == 0 || count > PLAN_ITEMS_MAX) {
+        return false;
+    }
+    if (!lay_out(negotiator, count, &batches)) {
+        *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
+        return false;
+    }
+    plan_put(negotiator, lane);
+    batches_put(negotiator, count, batches);
+    for (size_t i = 0; i < count; i++) {
+        negotiator->candidates[i]->planning = true;
+    }
+    return true;
+}
+
+static void append_again(struct negotiator *negotiator, const struct plan *plan)
+{
+    plan_put(negotiator, plan->lane);
+    wire_put_varint(&negotiator->down, 0);
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        plan->items[i]->planning = true;
+    }
+}
+
+/* ------------------------------------------------- tensors that are in no plan */
+
+/* True when nothing of the plan was used since a turn, and no rank is still entering it. */
+static bool is_replaceable(const struct plan *plan, uint64_t since)
+{
+    return plan->used_at < since && plan->here == 0 &&
+            (plan->state == PLAN_SLOW || plan->decided > 0);
+}
+
+/* A lane for a plan: a free one, or that of the plan used longest ago. 0: none. */
+static uint32_t find_lane(const struct negotiator *negotiator, uint64_t since)
+{
+    uint32_t best = 0;
+
+    for (int l = 1; l < negotiator->config.lanes; l++) {
+        const struct plan_lane *lane = &negotiator->lanes[l];
+        const struct plan *plan = lane->current;
+
+        if (lane->appended) {
+            continue;
+        }
+        if (plan == NULL) {
+            return (uint32_t)l;
+        }
+        if (lane->next == NULL && is_replaceable(plan, since) &&
+                (best == 0 ||
+                        plan->used_at < negotiator->lanes[best].current->used_at)) {
+            best = (uint32_t)l;
+        }
+    }
+    return best;
+}
+
+/* True when a plan of what two iterations had in common begins with this entry. */
+static bool learn_new(
+        struct negotiator *negotiator, struct entry *entry, tutti_status *status)
+{
+    const uint32_t lane = find_lane(negotiator, entry->launched_turn);
+    size_t count = 0;
+
+    if (lane == 0) {
+        observe(negotiator, TRANSITION_PLAN_NO_LANE);
+        return false;
+    }
+    if (!reserve(negotiator, negotiator->numbered.count)) {
+        *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
+        return false;
+    }
+    for (struct entry *e = negotiator->numbered.first; e != NULL; e = e->newer) {
+        if (is_candidate(negotiator, e)) {
+            e->wave = 0;
+            negotiator->candidates[count++] = e;
+        }
+    }
+    if (count == 0 || !append_new(negotiator, lane, count, status)) {
+        return false;
+    }
+    observe(negotiator, TRANSITION_PLAN_LEARNT);
+    negotiator->lanes[lane].appended = true;
+    return entry->planning;
+}
+
+static bool launch_unplanned(
+        struct negotiator *negotiator, struct entry *entry, tutti_status *status)
+{
+    if (!is_repeatable(entry)) {
+        return false;
+    }
+    if (entry->iteration == negotiator->iterations) {
+        const bool begins = learn_new(negotiator, entry, status);
+
+        negotiator->iterations++;
+        if (begins || *status != TUTTI_OK) {
+            return begins;
+        }
+    }
+    learn_note(negotiator, entry);
+    return false;
+}
+
+/* ---------------------------------------------------- tensors of a plan, once left */
+
+static int by_wave(const void *a, const void *b)
+{
+    const struct entry *left = *(struct entry *const *)a;
+    const struct entry *right = *(struct entry *const *)b;
+
+    if (left->wave != right->wave) {
+        return left->wave < right->wave ? -1 : 1;
+    }
+    if (left->launched_order != right->launched_order) {
+        return left->launched_order < right->launched_order ? -1 : 1;
+    }
+    return 0;
+}
+
+/* Tensors of the wave of the one that was waited for which came no earlier. */
+static void split_wave(const struct plan *plan)
+{
+    const struct entry *late = plan->items[plan->late];
+    const uint32_t wave = late->wave;
+    const uint64_t turn = late->launched_turn;
+    bool earlier = false;
+
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        const struct entry *e = plan->items[i];
+
+        earlier = earlier || (e->wave == wave && e->launched_turn < turn);
+        if (e->wave >= PLAN_WAVES_MAX) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < plan->item_count && earlier; i++) {
+        struct entry *e = plan->items[i];
+
+        if (e->wave > wave || (e->wave == wave && e->launched_turn >= turn)) {
+            e->wave++;
+        }
+    }
+}
+
+/* The plan with the tensors that were launched in this iteration, in an order made anew. */
+static bool append_changed(
+        struct negotiator *negotiator, struct plan *plan, tutti_status *status)
+{
+    size_t count = 0;
+
+    if (!reserve(negotiator, plan->item_count)) {
+        *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
+        return false;
+    }
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        if (plan->items[i]->launched && !plan->items[i]->retired) {
+            negotiator->candidates[count++] = plan->items[i];
+        }
+    }
+    qsort(negotiator->candidates, count, sizeof(struct entry *), by_wave);
+    return append_new(negotiator, plan->lane, count, status);
+}
+
+static uint64_t hash_of_launched(const struct plan *plan)
+{
+    uint64_t hash = 0;
+
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        hash = plan->items[i]->launched ? hash_u64(hash, i + 1) : hash;
+    }
+    return hash;
+}
+
+/* A whole iteration of the plan is over. True: it is entered again. */
+static bool close_whole(
+        struct negotiator *negotiator, struct plan *plan, tutti_status *status)
+{
+    plan->launched_hash = 0;
+    if (plan->passes > 0) {
+        observe(negotiator, TRANSITION_PLAN_PASSED_OVER);
+        plan->passes--;
+        return false;
+    }
+    if (!plan->moved) {
+        append_again(negotiator, plan);
+        return true;
+    }
+    observe(negotiator, TRANSITION_PLAN_MOVED);
+    split_wave(plan);
+    return append_changed(negotiator, plan, status);
+}
+
+/* Some tensors of it are missing. True: for the second time, and it goes on without. */
+static bool close_partly(
+        struct negotiator *negotiator, struct plan *plan, tutti_status *status)
+{
+    const uint64_t hash = hash_of_launched(plan);
+
+    if (hash != plan->launched_hash) {
+        plan->launched_hash = hash;
+        return false;
+    }
+    observe(negotiator, TRANSITION_PLAN_SHRINKS);
+    return append_changed(negotiator, plan, status);
+}
+
+static void begin_iteration(struct plan *plan)
+{
+    plan->launched = 0;
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        plan->items[i]->launched = false;
+    }
+}
+
+static bool launch_planned(
+        struct negotiator *negotiator, struct entry *entry, tutti_status *status)
+{
+    struct plan *plan = entry->plan;
+    bool begins = false;
+
+    if (entry->variants != NULL || plan->state != PLAN_SLOW ||
+            negotiator->lanes[plan->lane].appended) {
+        /* With other metadata now: its number is retired, and so is the plan. */
+        return false;
+    }
+    if (entry->launched) {
+        begins = plan->launched == plan->item_count
+                ? close_whole(negotiator, plan, status)
+                : close_partly(negotiator, plan, status);
+        if (begins) {
+            negotiator->lanes[plan->lane].appended = true;
+            begins = entry->planning;
+        } else {
+            begin_iteration(plan);
+        }
+    }
+    if (!begins) {
+        learn_note(negotiator, entry);
+    }
+    return begins;
+}
+
+/* ---------------------------------------------------------------------- all */
+
+void learn_note(struct negotiator *negotiator, struct entry *entry)
+{
+    struct plan *plan = entry->plan;
+
+    entry->launched_turn = negotiator->turns;
+    entry->launched_order = ++negotiator->launches;
+    if (plan != NULL && !entry->launched && !entry->planning) {
+        entry->launched = true;
+        plan->launched++;
+        plan->used_at = negotiator->turns;
+    } else if (plan == NULL && is_repeatable(entry)) {
+        entry->iteration_before = entry->iteration;
+        entry->iteration = negotiator->iterations;
+    }
+}
+
+bool learn_launch(
+        struct negotiator *negotiator, struct entry *entry, tutti_status *status)
+{
+    if (!may_plan(negotiator)) {
+        return false;
+    }
+    return entry->plan != NULL ? launch_planned(negotiator, entry, status)
+                               : launch_unplanned(negotiator, entry, status);
+}
+
+void learn_left(
+        struct negotiator *negotiator, struct plan *plan, const struct mark *mark)
+{
+    const uint64_t committed = plan->decided % plan->batch_count;
+    const bool parted = mark->poison == POISON_JOIN || mark->poison == POISON_FINALIZE;
+
+    begin_iteration(plan);
+    for (uint64_t b = 0; b < committed && !has_bug(negotiator, BUG_PLAN_UNALIGNED);
+            b++) {
+        const struct plan_batch *batch = &plan->batches[b];
+
+        for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+            plan->items[i]->launched = true;
+            plan->items[i]->launched_turn = 0;
+            plan->items[i]->launched_order = i;
+            plan->launched++;
+        }
+    }
+    if (mark->poison == POISON_TIMER) {
+        plan->moved = true;
+        plan->late = mark->item;
+    }
+    if (plan->decided >= (uint64_t)SHORT_STEPS * plan->batch_count || parted) {
+        plan->failures = 0;
+        plan->passes = 0;
+        return;
+    }
+    plan->failures += plan->failures < FAILURES_MAX ? 1 : 0;
+    plan->passes = ((uint64_t)1 << (plan->failures - 1)) - 1;
+}

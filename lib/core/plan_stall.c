@@ -1,0 +1,129 @@
+/*
+ * Stalls of planned tensors: this rank has arrived at a batch, and others have not.
+ *
+ * They have submitted nothing of what they plan from there on, or their timers would have
+ * ended the plan. With a board the lowest member that has arrived reports those that have
+ * not. Without one each node of the tree reports the children of which, or of some rank
+ * below them, it has not heard; and asks its parent as it does in slow mode (stall.c).
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/negotiator_parts.h"
+
+/* Ranks and tensors that a report names. */
+#define RANKS_MAX 16
+
+struct report {
+    char text[2048];
+    size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static void report_add(
+        struct report *report, const char *format, ...)
+{
+    const size_t room = sizeof report->text - report->len;
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(report->text + report->len, room, format, args);
+    va_end(args);
+    if (len > 0) {
+        report->len += (size_t)len < room ? (size_t)len : room - 1;
+    }
+}
+
+/* The first tensor of the batch that this rank waits for, or NULL. */
+static struct entry *waited_for(const struct plan *plan)
+{
+    const struct plan_batch *batch = &plan->batches[plan->decided % plan->batch_count];
+    struct entry *entry = plan->items[batch->first];
+
+    if (plan->state != PLAN_ON || plan->cursor <= plan->decided) {
+        return NULL;
+    }
+    return entry->contributed ? entry : NULL;
+}
+
+static bool is_due(const struct negotiator *negotiator, const struct entry *entry)
+{
+    const int64_t since =
+            entry->reported_ns != 0 ? entry->reported_ns : entry->since_ns;
+
+    return negotiator->now_ns - since >= negotiator->config.stall_ns;
+}
+
+static bool is_first_to_arrive(
+        const struct negotiator *negotiator, const struct plan *plan)
+{
+    for (int m = 0; m < negotiator->config.rank; m++) {
+        if (plan->marks[m].count > plan->decided) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds those that have not arrived; returns how many. */
+static int report_missing(const struct negotiator *negotiator, const struct plan *plan,
+        struct report *report)
+{
+    const bool board = negotiator->config.board;
+    const int marks = board ? negotiator->config.size : negotiator->tree.child_count;
+    int count = 0;
+
+    for (int m = 0; m < marks; m++) {
+        if (plan->marks[m].count > plan->decided) {
+            continue;
+        }
+        if (count < RANKS_MAX) {
+            report_add(report, "%s%d%s", count > 0 ? ", " : "",
+                    world_rank(negotiator, board ? m : negotiator->tree.children[m]),
+                    board ? "" : " (or one below it)");
+        }
+        count++;
+    }
+    if (count > RANKS_MAX) {
+        report_add(report, " and %d more", count - RANKS_MAX);
+    }
+    return count;
+}
+
+static tutti_status report_plan(
+        struct negotiator *negotiator, const struct plan *plan, struct entry *entry)
+{
+    const struct plan_batch *batch = &plan->batches[plan->decided % plan->batch_count];
+    struct report report = { .len = 0 };
+
+    entry->reported_ns = negotiator->now_ns;
+    report_add(&report, "stalled for %.3g s: rank ",
+            (double)(negotiator->now_ns - entry->since_ns) * 1e-9);
+    if (report_missing(negotiator, plan, &report) == 0) {
+        return TUTTI_OK;
+    }
+    report_add(&report, " has not submitted %s \"%s\"",
+            meta_collective_name(entry->collective), entry->name);
+    if (batch->count > 1) {
+        report_add(&report, " or one of %u others of its batch", batch->count - 1);
+    }
+    observe(negotiator, TRANSITION_PLAN_STALL);
+    return action_add(negotiator, ACTION_STALL, -1, report.text, report.len);
+}
+
+tutti_status plans_report(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
+        const struct plan *plan = negotiator->lanes[l].current;
+        struct entry *entry = plan != NULL ? waited_for(plan) : NULL;
+
+        if (entry == NULL || !is_due(negotiator, entry) ||
+                (negotiator->config.board && !is_first_to_arrive(negotiator, plan))) {
+            continue;
+        }
+        status = report_plan(negotiator, plan, entry);
+    }
+    return status;
+}
