@@ -38,6 +38,7 @@ void negotiator_fini(struct negotiator *negotiator)
     tree_fini(&negotiator->tree);
     wire_writer_fini(&negotiator->up);
     wire_writer_fini(&negotiator->down);
+    wire_writer_fini(&negotiator->turn_read);
     wire_writer_fini(&negotiator->arena);
     mem_free(negotiator->actions);
     mem_free(negotiator->outcomes);
@@ -364,43 +365,50 @@ bool negotiator_is_dirty(const struct negotiator *negotiator)
             negotiator->down.len > 0 || negotiator->marks_dirty;
 }
 
-/* The coordinator reads its own turn exactly as the other members do. */
+/*
+ * The coordinator reads its own turn exactly as the other members do. It may leave a plan
+ * by that, and so announce something: that is for the next turn.
+ */
 static tutti_status flush_turn(struct negotiator *negotiator)
 {
-    struct wire_writer *down = &negotiator->down;
+    struct wire_writer *turn = &negotiator->turn_read;
+    const struct wire_writer written = negotiator->down;
     struct wire_reader in;
-    tutti_status status = forward_down(negotiator, down->data, down->len);
+    tutti_status status;
 
+    negotiator->down = *turn;
+    *turn = written;
+    wire_writer_reset(&negotiator->down);
+    bitset_clear(&negotiator->absent_logged);
+    status = forward_down(negotiator, turn->data, turn->len);
     if (status == TUTTI_OK) {
-        wire_reader_init(&in, down->data, down->len);
+        wire_reader_init(&in, turn->data, turn->len);
         (void)wire_get_u8(&in);
         status = turnlog_apply(negotiator, &in);
     }
-    wire_writer_reset(down);
-    bitset_clear(&negotiator->absent_logged);
     return status;
 }
 
 tutti_status negotiator_flush(struct negotiator *negotiator)
 {
     struct wire_writer *up = &negotiator->up;
-    tutti_status status = marks_flush(negotiator);
+    tutti_status status = TUTTI_OK;
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    run_close(negotiator);
-    if (up->failed || negotiator->down.failed) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
-    }
-    if (negotiator->down.len > 0) {
-        status = flush_turn(negotiator);
-        return status == TUTTI_OK ? marks_flush(negotiator) : status;
-    }
-    if (up->len > 0) {
-        status = action_add(negotiator, ACTION_SEND,
-                negotiator->tree.parents[negotiator->config.rank], up->data, up->len);
-        wire_writer_reset(up);
+    while (negotiator_is_dirty(negotiator) && status == TUTTI_OK) {
+        status = marks_flush(negotiator);
+        run_close(negotiator);
+        if (up->failed || negotiator->down.failed) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+        }
+        if (status == TUTTI_OK && negotiator->down.len > 0) {
+            status = flush_turn(negotiator);
+        }
+        if (status == TUTTI_OK && up->len > 0) {
+            status = action_add(negotiator, ACTION_SEND,
+                    negotiator->tree.parents[negotiator->config.rank], up->data,
+                    up->len);
+            wire_writer_reset(up);
+        }
     }
     return status;
 }

@@ -292,6 +292,7 @@ struct negotiator {
 
     struct wire_writer up; /* announcements for the parent, being built         */
     struct wire_writer down; /* coordinator: the turn being built                 */
+    struct wire_writer turn_read; /* coordinator: the turn being read             */
     uint64_t run_first, run_count; /* numbers not yet written to `up` or `down`    */
     uint8_t run_tag; /* protocol.h                                        */
     int run_rank;
