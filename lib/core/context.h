@@ -48,6 +48,10 @@ struct engine_counters {
     _Atomic uint64_t messages;
     _Atomic uint64_t message_bytes;
     _Atomic uint64_t stalls;
+    _Atomic uint64_t planned;
+    _Atomic uint64_t planned_steps;
+    _Atomic uint64_t slow_steps;
+    _Atomic uint64_t poisons;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
 };
 
@@ -121,6 +125,7 @@ struct tutti {
 
     /* engine */
     int64_t now_ns; /* taken once a turn                                */
+    int64_t poked_ns; /* when somebody last asked whether something is done */
     int64_t next_tick_ns; /* when negotiators look for stalls                 */
     int64_t next_watch_ns; /* when backends look whether peers live           */
     int64_t tick_limit_ns; /* look at least so often while driven; fixed       */

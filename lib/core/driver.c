@@ -286,6 +286,7 @@ void driver_poke(struct tutti *t)
     bool moved = false;
 
     if (try_drive(t)) {
+        t->poked_ns = clock_ns();
         engine_turn(t, &moved);
         stop_driving(t);
         doorbell_ring(&t->done_bell);

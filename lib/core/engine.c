@@ -14,6 +14,8 @@
 
 /* A rank that found nothing to do for so long looks whether the others still live. */
 #define WATCH_NS 50000000
+/* A rank whose application asked so lately whether something is done waits for it. */
+#define POKED_NS 10000000
 
 /* ----------------------------------------------------------------- intake */
 
@@ -256,15 +258,39 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
     for (size_t i = 0; i < negotiator->action_count && status == TUTTI_OK; i++) {
         const struct action *action = &negotiator->actions[i];
 
-        if (action->kind == ACTION_SEND) {
+        switch (action->kind) {
+        case ACTION_SEND:
             status = send_action(t, set, action);
-        } else {
+            break;
+        case ACTION_STALL:
             counter_add(&t->counters.stalls, 1);
             log_warn(&t->log, "%.*s", (int)action->len,
                     (const char *)negotiator->arena.data + action->offset);
+            break;
+        case ACTION_NOTE:
+            log_info(&t->log, "process set %u: %.*s", set->id, (int)action->len,
+                    (const char *)negotiator->arena.data + action->offset);
+            break;
+        case ACTION_MARK:
+            t->board.write(t->board.state, &set->op, action->cell, action->word,
+                    action->detail);
+            set->marked = true;
+            break;
         }
     }
     return status;
+}
+
+static void count_plans(struct tutti *t, struct negotiator *negotiator)
+{
+    counter_add(&t->counters.planned, negotiator->planned);
+    counter_add(&t->counters.planned_steps, negotiator->planned_steps);
+    counter_add(&t->counters.slow_steps, negotiator->slow_steps);
+    counter_add(&t->counters.poisons, negotiator->poisons);
+    negotiator->planned = 0;
+    negotiator->planned_steps = 0;
+    negotiator->slow_steps = 0;
+    negotiator->poisons = 0;
 }
 
 static void count_announcements(struct tutti *t, struct negotiator *negotiator)
@@ -273,6 +299,16 @@ static void count_announcements(struct tutti *t, struct negotiator *negotiator)
     counter_add(&t->counters.by_name, negotiator->by_name_count);
     negotiator->by_number_count = 0;
     negotiator->by_name_count = 0;
+}
+
+/* Those who wait for marks of this rank see that they have changed. */
+static void wake_members(struct tutti *t, const struct process_set *set)
+{
+    for (int m = 0; m < set->op.size && t->control.ops->wakes; m++) {
+        if (m != set->op.rank) {
+            t->control.ops->wake(t->control.state, set->world_ranks[m]);
+        }
+    }
 }
 
 static tutti_status settle_set(struct tutti *t, struct process_set *set)
@@ -286,10 +322,15 @@ static tutti_status settle_set(struct tutti *t, struct process_set *set)
         status = run_actions(t, set);
     }
     count_announcements(t, negotiator);
+    count_plans(t, negotiator);
     if (status == TUTTI_OK && negotiator->outcome_count > 0) {
         status = ready_take(t, set);
     }
     negotiator_clear(negotiator);
+    if (set->marked) {
+        set->marked = false;
+        wake_members(t, set);
+    }
     return status;
 }
 
@@ -314,6 +355,94 @@ static tutti_status settle(struct tutti *t)
             status = replay_early(t);
         }
         s = t->sets.count == count ? s : 0;
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------- plans */
+
+/* Reads what members show of a plan whose next batch they may have arrived at. */
+static tutti_status read_marks(
+        struct tutti *t, struct process_set *set, const struct plan *plan)
+{
+    const uint32_t lane = plan->lane;
+    const uint64_t epoch = plan->epoch;
+    const uint64_t decided = plan->decided;
+    tutti_status status = TUTTI_OK;
+
+    for (int m = 0; m < set->op.size && status == TUTTI_OK; m++) {
+        uint64_t detail = 0;
+        uint64_t word;
+
+        if (m == set->op.rank || !plan_awaits(plan, m)) {
+            continue;
+        }
+        word = t->board.read(
+                t->board.state, &set->op, m, mark_cell(lane, epoch), &detail);
+        if (word != plan->marks[m].word) {
+            set->dirty = true;
+            status = negotiator_mark(&set->negotiator, lane, m, word, detail);
+        }
+        plan = set->negotiator.lanes[lane].current;
+        if (plan == NULL || plan->epoch != epoch || plan->decided != decided) {
+            break; /* it moved on: there will be another look */
+        }
+    }
+    return status;
+}
+
+static tutti_status look_at_board(struct tutti *t, struct process_set *set)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    tutti_status status = TUTTI_OK;
+
+    negotiator->now_ns = t->now_ns;
+    for (int l = 1; l < OP_LANES && status == TUTTI_OK; l++) {
+        const struct plan *plan = negotiator->lanes[l].current;
+
+        if (plan != NULL && plan_is_watching(plan)) {
+            status = read_marks(t, set, plan);
+        }
+    }
+    return status;
+}
+
+/* True when a thread of this rank waits for something, or asked not long ago. */
+static bool is_waited(const struct tutti *t)
+{
+    return atomic_load_explicit(&t->waiters, memory_order_relaxed) > 0 ||
+            t->now_ns - t->poked_ns < POKED_NS;
+}
+
+static bool has_plans(const struct process_set *set)
+{
+    return set->op.rank >= 0 && set->negotiator.plans_on > 0;
+}
+
+/*
+ * Plans go on as others arrive; what they committed is taken and what they contribute is
+ * shown in settle(), after which there may be more. Their timers are for tick().
+ */
+static tutti_status follow_plans(struct tutti *t)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (size_t s = 0; s < t->sets.count && status == TUTTI_OK; s++) {
+        struct process_set *set = t->sets.sets[s];
+        int64_t due;
+
+        if (!has_plans(set)) {
+            continue;
+        }
+        set->negotiator.waited = is_waited(t);
+        do {
+            if (set->negotiator.config.board) {
+                status = look_at_board(t, set);
+            }
+        } while (status == TUTTI_OK && set->dirty &&
+                (status = settle_set(t, set)) == TUTTI_OK);
+        due = negotiator_next_tick(&set->negotiator);
+        t->next_tick_ns = due < t->next_tick_ns ? due : t->next_tick_ns;
     }
     return status;
 }
@@ -370,6 +499,9 @@ void engine_turn(struct tutti *t, bool *moved)
         status = tick(t);
         if (status == TUTTI_OK) {
             status = settle(t);
+        }
+        if (status == TUTTI_OK) {
+            status = follow_plans(t);
         }
         if (status == TUTTI_OK) {
             status = dispatcher_run(t, moved);

@@ -52,6 +52,7 @@ struct mark {
     enum poison poison; /* somebody poisoned batch `count`, and why; or NONE   */
     uint32_t item; /* of the plan, that it was about                      */
     int member; /* that poisoned it                                    */
+    uint64_t word; /* board: as it was read                               */
 };
 
 struct plan_batch {
@@ -102,13 +103,21 @@ struct plan_lane {
     bool appended; /* coordinator: a PLAN entry of this turn names it           */
 };
 
-/** The word by which a rank shows its mark to others, and what explains a poison. */
+/*
+ * The word by which a rank shows its mark to others: 19 bits of the epoch, 43 of the count,
+ * and whether there is a poison.
+ */
+#define MARK_EPOCH_MASK ((UINT64_C(1) << 19) - 1)
+#define MARK_COUNT_MASK ((UINT64_C(1) << 43) - 1)
+#define MARK_EPOCH_SHIFT 44
+
 static inline uint64_t mark_word(uint64_t epoch, const struct mark *mark)
 {
-    return epoch << 44 | (mark->count << 1 & (((uint64_t)1 << 44) - 1)) |
-            (mark->poison != POISON_NONE);
+    return (epoch & MARK_EPOCH_MASK) << MARK_EPOCH_SHIFT |
+            (mark->count & MARK_COUNT_MASK) << 1 | (mark->poison != POISON_NONE);
 }
 
+/** What explains a poison. */
 static inline uint64_t mark_detail(const struct mark *mark)
 {
     return (uint64_t)mark->poison << 32 | mark->item;

@@ -196,13 +196,12 @@ tutti_status negotiator_mark(struct negotiator *negotiator, uint32_t lane, int m
 {
     struct plan *plan = negotiator->lanes[lane].current;
     struct mark *mark = &plan->marks[member];
-    const uint64_t mask = ((uint64_t)1 << 20) - 1;
-
-    if ((word >> 44 & mask) != (plan->epoch & mask) &&
+    if (word >> MARK_EPOCH_SHIFT != (plan->epoch & MARK_EPOCH_MASK) &&
             !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
         return TUTTI_OK;
     }
-    mark->count = word >> 1 & (((uint64_t)1 << 43) - 1);
+    mark->word = word;
+    mark->count = word >> 1 & MARK_COUNT_MASK;
     if ((word & 1) != 0) {
         if (detail >> 32 == POISON_NONE || detail >> 32 >= POISON_COUNT ||
                 (uint32_t)detail >= plan->item_count) {

@@ -3,6 +3,7 @@
  */
 #include "core/process_set.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -27,7 +28,13 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .fanout = t->config.tree_fanout,
         .number_capacity = t->config.cache_capacity,
         .stall_ns = seconds_to_ns(t->config.stall_warning_s),
-        .stall_fail_ns = seconds_to_ns(t->config.stall_fail_s) };
+        .stall_fail_ns = seconds_to_ns(t->config.stall_fail_s),
+        .lanes = OP_LANES,
+        .window = OP_INFLIGHT_MAX,
+        .board = board_covers(&t->board, &set->op),
+        .limits = t->limits };
+
+    static_assert(OP_LANES <= PLAN_LANES_MAX, "each lane of a set may have a plan");
     tutti_status status;
 
     if (node_of == NULL) {
@@ -101,12 +108,22 @@ static bool reserve(struct process_sets *sets)
     return true;
 }
 
+/* Where the marks of this rank stand that others see. */
+static tutti_status open_board(struct tutti *t, const struct process_set *set)
+{
+    if (set->op.rank < 0 || !set->negotiator.config.board) {
+        return TUTTI_OK;
+    }
+    return t->board.open(t->board.state, &set->op);
+}
+
 tutti_status process_sets_add(
         struct tutti *t, const int64_t *ranks, int size, struct process_set **added)
 {
     struct process_sets *sets = &t->sets;
     struct process_set *set;
     uint32_t index = 0;
+    tutti_status status;
 
     while (index < OP_SETS_MAX && sets->index_used[index]) {
         index++;
@@ -121,6 +138,13 @@ tutti_status process_sets_add(
         return error_set(
                 TUTTI_ERR_NO_MEMORY, "no memory for a process set of %d", size);
     }
+    set->op.id = sets->next_id;
+    set->op.index = index;
+    status = open_board(t, set);
+    if (status != TUTTI_OK) {
+        set_free(set);
+        return status;
+    }
     pthread_mutex_lock(&t->lock);
     if (!reserve(sets)) {
         pthread_mutex_unlock(&t->lock);
@@ -129,8 +153,6 @@ tutti_status process_sets_add(
                 TUTTI_ERR_NO_MEMORY, "no memory for a process set of %d", size);
     }
     set->id = sets->next_id++;
-    set->op.id = set->id;
-    set->op.index = index;
     sets->index_used[index] = true;
     sets->sets[sets->count++] = set;
     pthread_mutex_unlock(&t->lock);

@@ -39,6 +39,7 @@ struct process_set {
     /* engine only; members only */
     struct negotiator negotiator;
     bool dirty; /* the negotiator must be flushed this turn                */
+    bool marked; /* this rank's marks changed: the members are to be woken  */
     bool finalized; /* every member has called finalize                        */
     struct set_lane lanes[OP_LANES];
     unsigned waiting_lanes; /* 1 << lane: it has batches waiting                    */

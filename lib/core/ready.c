@@ -221,7 +221,7 @@ static size_t take_turn(
     size_t i = first;
 
     while (i < negotiator->outcome_count && negotiator->outcomes[i].turn == this_turn &&
-            *status == TUTTI_OK) {
+            negotiator->outcomes[i].lane == 0 && *status == TUTTI_OK) {
         struct outcome *outcome = &negotiator->outcomes[i++];
         struct error *error = outcome->error;
 
@@ -238,6 +238,34 @@ static size_t take_turn(
     return i;
 }
 
+/* Takes the outcomes from `first` on that are a batch of a plan; returns the next one. */
+static size_t take_planned(
+        struct tutti *t, struct process_set *set, size_t first, tutti_status *status)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    const struct outcome *head = &negotiator->outcomes[first];
+    struct batch *batch = dispatcher_batch_new(t, set, head->lane);
+    size_t i = first;
+
+    if (batch == NULL) {
+        *status = no_memory();
+        return i;
+    }
+    while (i < negotiator->outcome_count &&
+            negotiator->outcomes[i].lane == head->lane &&
+            negotiator->outcomes[i].turn == head->turn) {
+        struct work *work = negotiator->outcomes[i++].cookie;
+
+        work_advance(work, WORK_AGREED);
+        if (!dispatcher_batch_add(&t->dispatcher, batch, work)) {
+            *status = no_memory();
+            return i;
+        }
+    }
+    dispatcher_submit(t, batch);
+    return i;
+}
+
 /*
  * Several turns may have arrived at once here and one by one elsewhere: each is planned by
  * itself, so that all ranks form the same batches.
@@ -248,7 +276,9 @@ tutti_status ready_take(struct tutti *t, struct process_set *set)
     size_t next = 0;
 
     while (next < set->negotiator.outcome_count && status == TUTTI_OK) {
-        next = take_turn(t, set, next, &status);
+        next = set->negotiator.outcomes[next].lane == 0
+                ? take_turn(t, set, next, &status)
+                : take_planned(t, set, next, &status);
     }
     return status;
 }
