@@ -85,11 +85,10 @@ static void read_counters(tutti *t, tutti_stats *stats)
     stats->wait_ns = counter_get(&counters->wait_ns);
     stats->stalls = counter_get(&counters->stalls);
     stats->shared_pieces = counter_get(&t->crew.helped);
-    /* Every set is in slow mode, and no plan is ever made, left or followed. */
-    stats->planned = 0;
-    stats->planned_steps = 0;
-    stats->slow_steps = 0;
-    stats->poisons = 0;
+    stats->planned = counter_get(&counters->planned);
+    stats->planned_steps = counter_get(&counters->planned_steps);
+    stats->slow_steps = counter_get(&counters->slow_steps);
+    stats->poisons = counter_get(&counters->poisons);
 }
 
 tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)

@@ -67,6 +67,10 @@ enum config_hierarchy {
     CONFIG_HIERARCHY_NODE,
     CONFIG_HIERARCHY_CACHE
 };
+enum config_plan {
+    CONFIG_PLAN_AUTO,
+    CONFIG_PLAN_OFF
+};
 enum config_algorithm {
     CONFIG_ALGORITHM_AUTO,
     CONFIG_ALGORITHM_GATHER,

@@ -13,6 +13,7 @@
 
 /* Ranks and tensors that a report names. */
 #define RANKS_MAX 16
+#define NAMES_MAX 5
 
 struct report {
     char text[2048];
@@ -31,6 +32,28 @@ __attribute__((format(printf, 2, 3))) static void report_add(
     va_end(args);
     if (len > 0) {
         report->len += (size_t)len < room ? (size_t)len : room - 1;
+    }
+}
+
+/* Adds what this rank has contributed and waits for: what it may be that they lack. */
+static void report_tensors(const struct plan *plan, struct report *report)
+{
+    int count = 0;
+
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        const struct entry *entry = plan->items[i];
+
+        if (!entry->contributed) {
+            continue;
+        }
+        if (count < NAMES_MAX) {
+            report_add(report, "%s%s \"%s\"", count > 0 ? ", " : "",
+                    meta_collective_name(entry->collective), entry->name);
+        }
+        count++;
+    }
+    if (count > NAMES_MAX) {
+        report_add(report, " and %d more", count - NAMES_MAX);
     }
 }
 
@@ -93,20 +116,18 @@ static int report_missing(const struct negotiator *negotiator, const struct plan
 static tutti_status report_plan(
         struct negotiator *negotiator, const struct plan *plan, struct entry *entry)
 {
-    const struct plan_batch *batch = &plan->batches[plan->decided % plan->batch_count];
     struct report report = { .len = 0 };
+    int missing;
 
     entry->reported_ns = negotiator->now_ns;
     report_add(&report, "stalled for %.3g s: rank ",
             (double)(negotiator->now_ns - entry->since_ns) * 1e-9);
-    if (report_missing(negotiator, plan, &report) == 0) {
+    missing = report_missing(negotiator, plan, &report);
+    if (missing == 0) {
         return TUTTI_OK;
     }
-    report_add(&report, " has not submitted %s \"%s\"",
-            meta_collective_name(entry->collective), entry->name);
-    if (batch->count > 1) {
-        report_add(&report, " or one of %u others of its batch", batch->count - 1);
-    }
+    report_add(&report, "%s not submitted all of ", missing == 1 ? " has" : " have");
+    report_tensors(plan, &report);
     observe(negotiator, TRANSITION_PLAN_STALL);
     return action_add(negotiator, ACTION_STALL, -1, report.text, report.len);
 }

@@ -29,7 +29,7 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .number_capacity = t->config.cache_capacity,
         .stall_ns = seconds_to_ns(t->config.stall_warning_s),
         .stall_fail_ns = seconds_to_ns(t->config.stall_fail_s),
-        .lanes = OP_LANES,
+        .lanes = t->config.plan == CONFIG_PLAN_AUTO ? OP_LANES : 1,
         .window = OP_INFLIGHT_MAX,
         .board = board_covers(&t->board, &set->op),
         .limits = t->limits };
