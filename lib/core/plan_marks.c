@@ -196,11 +196,11 @@ tutti_status negotiator_mark(struct negotiator *negotiator, uint32_t lane, int m
 {
     struct plan *plan = negotiator->lanes[lane].current;
     struct mark *mark = &plan->marks[member];
+    mark->word = word;
     if (word >> MARK_EPOCH_SHIFT != (plan->epoch & MARK_EPOCH_MASK) &&
             !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
         return TUTTI_OK;
     }
-    mark->word = word;
     mark->count = word >> 1 & MARK_COUNT_MASK;
     if ((word & 1) != 0) {
         if (detail >> 32 == POISON_NONE || detail >> 32 >= POISON_COUNT ||
