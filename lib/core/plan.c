@@ -176,7 +176,7 @@ static tutti_status entry_commits(
     if (status == TUTTI_OK) {
         struct outcome *outcome = &negotiator->outcomes[negotiator->outcome_count - 1];
 
-        outcome->turn = plan->decided;
+        outcome->turn = negotiator->lanes[plan->lane].commits;
         outcome->lane = plan->lane;
         outcome->absent = NULL;
         entry_end_submission(negotiator, entry);
@@ -203,6 +203,7 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
         status = entry_commits(negotiator, plan, entry);
     }
     negotiator->planned += batch->count;
+    negotiator->lanes[plan->lane].commits++;
     plan->decided++;
     plan->seen = 0;
     plan->used_at = negotiator->turns;

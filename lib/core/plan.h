@@ -98,6 +98,7 @@ struct plan {
 /** A lane of a set. */
 struct plan_lane {
     uint64_t epoch; /* PLAN entries that named it                             */
+    uint64_t commits; /* batches of its plans that committed, ever            */
     struct plan *current; /* NULL: none; owned                                */
     struct plan *next; /* QUEUED behind it, or NULL; owned                       */
     bool appended; /* coordinator: a PLAN entry of this turn names it           */

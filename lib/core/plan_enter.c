@@ -149,6 +149,14 @@ tutti_status lane_left(struct negotiator *negotiator, struct plan_lane *lane)
     return plan_advance(negotiator, next);
 }
 
+/* The same plan in another order, or most of it: what was learnt of it stays true. */
+static void remember(struct plan *plan, const struct plan *last)
+{
+    plan->gap_ns = last->gap_ns;
+    plan->timer_shift = last->timer_shift;
+    plan->failures = last->failures;
+}
+
 /* The new plan of a lane, whose last one may still be on. */
 static tutti_status lane_take(
         struct negotiator *negotiator, struct plan_lane *lane, struct plan *plan)
@@ -156,6 +164,9 @@ static tutti_status lane_take(
     struct plan *last = lane->current;
 
     if (last != NULL && last->state == PLAN_SLOW) {
+        if (plan->items[0]->plan == last) {
+            remember(plan, last);
+        }
         plan_dissolve(negotiator, last);
         last = NULL;
     }

@@ -87,7 +87,29 @@ static void after_announcement(tutti *t, struct checks *c, int by)
     EXPECT(c, value == 5);
 }
 
-/* The rank that cancels may be early or late; everybody must see the same end. */
+/* Everybody must see the same end. */
+static void race(tutti *t, struct checks *c, tutti_request request, const int32_t *value,
+        bool cancels)
+{
+    int32_t outcome[2];
+    tutti_status status;
+
+    if (cancels) {
+        status = tutti_cancel(t, request);
+        EXPECT(c, status == TUTTI_OK || status == TUTTI_ERR_INVALID);
+    }
+    status = tutti_wait(t, &request, TUTTI_FOREVER);
+    EXPECT(c, status == TUTTI_OK || status == TUTTI_ERR_CANCELLED);
+    outcome[0] = (int32_t)status;
+    outcome[1] = -(int32_t)status;
+    EXPECT_OK(c,
+            tutti_allreduce(t, "outcome", outcome, outcome, 2, TUTTI_INT32, TUTTI_MAX,
+                    NULL));
+    EXPECT(c, outcome[0] == (int32_t)status && outcome[1] == -(int32_t)status);
+    EXPECT(c, *value == (status == TUTTI_OK ? c->size : 1));
+}
+
+/* The rank that cancels may be early or late. */
 static void while_it_runs(tutti *t, struct checks *c)
 {
     char name[32];
@@ -95,24 +117,22 @@ static void while_it_runs(tutti *t, struct checks *c)
     for (int i = 0; i < 40; i++) {
         tutti_request request = TUTTI_REQUEST_NULL;
         int32_t value = 1;
-        int32_t outcome[2];
-        tutti_status status;
 
         (void)snprintf(name, sizeof name, "race %d", i % 4);
         begin_announced(t, c, name, &value, &request);
-        if (c->rank == i % c->size) {
-            status = tutti_cancel(t, request);
-            EXPECT(c, status == TUTTI_OK || status == TUTTI_ERR_INVALID);
-        }
-        status = tutti_wait(t, &request, TUTTI_FOREVER);
-        EXPECT(c, status == TUTTI_OK || status == TUTTI_ERR_CANCELLED);
-        outcome[0] = (int32_t)status;
-        outcome[1] = -(int32_t)status;
-        EXPECT_OK(c,
-                tutti_allreduce(t, "outcome", outcome, outcome, 2, TUTTI_INT32,
-                        TUTTI_MAX, NULL));
-        EXPECT(c, outcome[0] == (int32_t)status && outcome[1] == -(int32_t)status);
-        EXPECT(c, value == (status == TUTTI_OK ? c->size : 1));
+        race(t, c, request, &value, c->rank == i % c->size);
+    }
+}
+
+/* Steps that are alike, so that there is a plan, and now and then somebody cancels. */
+static void while_planned(tutti *t, struct checks *c)
+{
+    for (int i = 0; i < 60; i++) {
+        tutti_request request = TUTTI_REQUEST_NULL;
+        int32_t value = 1;
+
+        EXPECT_OK(c, begin_sum(t, "planned race", &value, &request));
+        race(t, c, request, &value, i % 6 == 5 && c->rank == i % c->size);
     }
 }
 
@@ -180,7 +200,8 @@ static void group_member(tutti *t, struct checks *c, bool is_announced)
     }
 }
 
-void suite_cancel(tutti *t, struct checks *c)
+/* What counts is what was announced when, so nothing is planned. */
+static void unplanned(tutti *t, struct checks *c)
 {
     checks_step(c, "at once");
     at_once(t, c);
@@ -196,4 +217,15 @@ void suite_cancel(tutti *t, struct checks *c)
         checks_step(c, "member of a group");
         group_member(t, c, i % 2 == 0);
     }
+    checks_step(c, "finalize");
+    EXPECT_OK(c, tutti_finalize(t));
+}
+
+void suite_cancel(tutti *t, struct checks *c)
+{
+    static const struct setting settings[] = { { "plan", "off" }, { 0 } };
+
+    checks_step(c, "while planned");
+    while_planned(t, c);
+    unplanned(job_open(c, settings), c);
 }
