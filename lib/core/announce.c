@@ -166,6 +166,14 @@ static tutti_status malformed(const struct negotiator *negotiator, int from)
             world_rank(negotiator, from));
 }
 
+void announce_unread(struct negotiator *negotiator)
+{
+    if (!is_coordinator(negotiator)) {
+        /* A message that begins here says how much was read until now. */
+        run_close(negotiator);
+    }
+}
+
 void announce_read(struct negotiator *negotiator)
 {
     struct wire_writer *out = &negotiator->up;

@@ -67,6 +67,8 @@ tutti_status announce_pending(struct negotiator *negotiator, struct entry *entry
 
 /* announce.c: the way up */
 
+/** This rank is about to read an entry; what it announced, it announced before that. */
+void announce_unread(struct negotiator *negotiator);
 /** Says to who reads on that this rank has read the log up to here. */
 void announce_read(struct negotiator *negotiator);
 
@@ -193,6 +195,8 @@ tutti_status marks_receive_up(
         struct negotiator *negotiator, int from, struct wire_reader *in);
 tutti_status marks_receive_down(
         struct negotiator *negotiator, int from, struct wire_reader *in);
+/** Tells the outcome of a plan that this rank has left, before the plan may be gone. */
+tutti_status marks_tell_outcome(struct negotiator *negotiator, struct plan *plan);
 /** Tells what is new; at the coordinator, applies it, too. */
 tutti_status marks_flush(struct negotiator *negotiator);
 

@@ -297,6 +297,9 @@ static tutti_status leave(
         learn_left(negotiator, plan, mark);
     }
     if (status == TUTTI_OK) {
+        status = marks_tell_outcome(negotiator, plan);
+    }
+    if (status == TUTTI_OK) {
         status = announce_items(negotiator, plan);
     }
     if (status == TUTTI_OK) {

@@ -147,23 +147,46 @@ static void tell_all(
     plan->common = mark;
 }
 
+static tutti_status send_down(struct negotiator *negotiator, struct wire_writer *out)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (out->failed) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+    } else if (out->len > 0) {
+        status = forward_down(negotiator, out->data, out->len);
+    }
+    wire_writer_fini(out);
+    return status;
+}
+
+tutti_status marks_tell_outcome(struct negotiator *negotiator, struct plan *plan)
+{
+    struct wire_writer out = { .data = NULL };
+
+    if (negotiator->config.board) {
+        return TUTTI_OK;
+    }
+    if (!is_coordinator(negotiator)) {
+        tell_parent(negotiator, plan);
+        return TUTTI_OK;
+    }
+    tell_all(negotiator, plan, &out);
+    return send_down(negotiator, &out);
+}
+
 /* The coordinator tells what all have reached, until that allows nothing new. */
 static tutti_status flush_down(struct negotiator *negotiator)
 {
     struct wire_writer out = { .data = NULL };
-    tutti_status status = TUTTI_OK;
+    tutti_status status;
 
     for (int l = 1; l < negotiator->config.lanes; l++) {
         if (negotiator->lanes[l].current != NULL) {
             tell_all(negotiator, negotiator->lanes[l].current, &out);
         }
     }
-    if (out.failed) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
-    } else if (out.len > 0) {
-        status = forward_down(negotiator, out.data, out.len);
-    }
-    wire_writer_fini(&out);
+    status = send_down(negotiator, &out);
     for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
         if (negotiator->lanes[l].current != NULL) {
             status = plan_advance(negotiator, negotiator->lanes[l].current);

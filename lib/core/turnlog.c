@@ -388,6 +388,7 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
         return apply_group_failed(negotiator, in);
     }
     if (tag == ENTRY_PLAN) {
+        announce_unread(negotiator);
         negotiator->log_length++;
         return plan_apply(negotiator, in);
     }
