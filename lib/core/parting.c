@@ -62,6 +62,13 @@ bool parting_is_own(const struct negotiator *negotiator)
             negotiator->partings[PARTING_FINALIZE].own != NULL;
 }
 
+/* Planned here, and nobody below has announced the next round: nothing is held. */
+static bool is_only_planned(const struct entry *entry)
+{
+    return entry->planned &&
+            (entry->who.words == NULL || bitset_count(&entry->who) == 0);
+}
+
 void parting_pass(struct negotiator *negotiator, struct parting *parting, uint64_t seen)
 {
     if (seen < parting->ended_at) {
@@ -74,7 +81,7 @@ void parting_pass(struct negotiator *negotiator, struct parting *parting, uint64
     }
     observe(negotiator, TRANSITION_SPLIT_BY_PARTING);
     for (struct entry *e = negotiator->active.first; e != NULL; e = e->next) {
-        if (e->number != 0) {
+        if (e->number != 0 && !is_only_planned(e)) {
             announce_split(negotiator, e);
         }
     }
