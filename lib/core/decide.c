@@ -214,7 +214,7 @@ tutti_status decide_if_complete(struct negotiator *negotiator, struct entry *ent
     const bool all = all_have_announced(negotiator, entry);
     tutti_status status = TUTTI_OK;
 
-    if (entry->decided || !is_complete(negotiator, entry)) {
+    if (entry->decided || entry->planning || !is_complete(negotiator, entry)) {
         return TUTTI_OK;
     }
     if (round_disagrees(negotiator, entry)) {
