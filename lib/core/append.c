@@ -70,6 +70,15 @@ static void retire(struct negotiator *negotiator, struct entry *entry)
     negotiator->retired_at = negotiator->appended + negotiator->run_count;
 }
 
+/* Outside of a round, and in no plan at any rank. */
+static bool is_retirable(const struct negotiator *negotiator, const struct entry *entry)
+{
+    const struct plan *follower = negotiator->lanes[entry->left_lane].current;
+
+    return entry->since_ns == 0 && !entry->retired && entry->plan == NULL &&
+            !entry->planning && (follower == NULL || plan_is_entered(follower));
+}
+
 /* A new number, if there is room or an idle one can be retired; else 0. */
 static uint64_t number_for(struct negotiator *negotiator, const struct entry *entry)
 {
@@ -84,8 +93,7 @@ static uint64_t number_for(struct negotiator *negotiator, const struct entry *en
         return negotiator->next_number++;
     }
     for (int i = 0; i < RETIRE_TRIES && oldest != NULL; i++, oldest = oldest->newer) {
-        if (oldest->since_ns == 0 && !oldest->retired && oldest->plan == NULL &&
-                !oldest->planning) {
+        if (is_retirable(negotiator, oldest)) {
             observe(negotiator, TRANSITION_RETIRE_OLDEST);
             retire(negotiator, oldest);
             return negotiator->next_number++;

@@ -186,6 +186,7 @@ struct entry {
     bool claims_match; /* coordinator: they were compared since they changed    */
     struct plan *plan; /* that it belongs to, or NULL; with a number            */
     uint32_t item, batch; /* its place in that                                     */
+    uint32_t left_lane; /* coordinator: of a plan of it that others may still be in */
     uint32_t wave; /* tensors of a later one wait for some of an earlier    */
     uint64_t void_before; /* what was announced by who had read less is void   */
     bool planning; /* coordinator: a PLAN entry of this turn covers it      */

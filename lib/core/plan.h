@@ -136,6 +136,12 @@ static inline bool plan_is_watching(const struct plan *plan)
     return plan->state == PLAN_ON && (plan->cursor > plan->decided || plan->here > 0);
 }
 
+/** Coordinator: true when all members have entered the epoch, and so left the one before. */
+static inline bool plan_is_entered(const struct plan *plan)
+{
+    return plan->decided > 0 || plan->launched > 0;
+}
+
 /** True when the mark of a member may still tell something; with a board. */
 static inline bool plan_awaits(const struct plan *plan, int member)
 {

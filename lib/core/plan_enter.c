@@ -142,6 +142,9 @@ tutti_status lane_left(struct negotiator *negotiator, struct plan_lane *lane)
         return TUTTI_OK;
     }
     observe(negotiator, TRANSITION_PLAN_FOLLOWS);
+    for (uint32_t i = 0; i < lane->current->item_count; i++) {
+        lane->current->items[i]->left_lane = next->lane;
+    }
     plan_dissolve(negotiator, lane->current);
     lane->current = next;
     lane->next = NULL;

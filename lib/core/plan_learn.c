@@ -233,8 +233,7 @@ static void append_again(struct negotiator *negotiator, const struct plan *plan)
 /* True when nothing of the plan was used since a turn, and no rank is still entering it. */
 static bool is_replaceable(const struct plan *plan, uint64_t since)
 {
-    return plan->used_at < since && plan->here == 0 &&
-            (plan->state == PLAN_SLOW || plan->decided > 0);
+    return plan->used_at < since && plan->here == 0 && plan_is_entered(plan);
 }
 
 /* A lane for a plan: a free one, or that of the plan used longest ago. 0: none. */
