@@ -119,13 +119,14 @@ static tutti_status report_plan(
     struct report report = { .len = 0 };
     int missing;
 
-    entry->reported_ns = negotiator->now_ns;
     report_add(&report, "stalled for %.3g s: rank ",
             (double)(negotiator->now_ns - entry->since_ns) * 1e-9);
     missing = report_missing(negotiator, plan, &report);
     if (missing == 0) {
+        /* Whom it lacks it may learn from its parent. */
         return TUTTI_OK;
     }
+    entry->reported_ns = negotiator->now_ns;
     report_add(&report, "%s not submitted all of ", missing == 1 ? " has" : " have");
     report_tensors(plan, &report);
     observe(negotiator, TRANSITION_PLAN_STALL);
