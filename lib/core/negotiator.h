@@ -275,6 +275,9 @@ struct negotiator {
     bool waited; /* set by the caller: somebody waits or polls here  */
     uint64_t iterations; /* coordinator: of tensors of no plan, so far       */
     uint64_t launches; /* coordinator: of tensors, so far                  */
+    int failures; /* coordinator: short epochs in a row, of any plan        */
+    uint64_t passes; /* coordinator: iterations to pass over before the next
+                        plan is made                                      */
     struct planner planner; /* coordinator: for layouts                         */
     struct planner_item *layout; /* scratch of it; owned                             */
     struct entry **candidates; /* scratch of the coordinator; owned                */

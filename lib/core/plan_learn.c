@@ -6,6 +6,9 @@
  * in every step belongs to none; a scalar that is averaged in each micro step is a plan,
  * and the gradients that come every fourth time are another.
  *
+ * Epochs that were short because a rank could not follow make the coordinator hesitate:
+ * it passes over 1, 3, 7 ... iterations before it enters that plan again, or makes a new one.
+ *
  * A plan that was left is entered again when all of its tensors were launched and one is
  * about to be launched once more. If the same ones are missing in two iterations it is made
  * anew of the others. If it was left because a tensor waited for another one of its batch,
@@ -267,6 +270,10 @@ static bool learn_new(
     const uint32_t lane = find_lane(negotiator, entry->launched_turn);
     size_t count = 0;
 
+    if (negotiator->passes > 0) {
+        negotiator->passes--;
+        return false;
+    }
     if (lane == 0) {
         observe(negotiator, TRANSITION_PLAN_NO_LANE);
         return false;
@@ -474,6 +481,11 @@ bool learn_launch(
                                : launch_unplanned(negotiator, entry, status);
 }
 
+static uint64_t passes_after(int failures)
+{
+    return ((uint64_t)1 << (failures - 1)) - 1;
+}
+
 void learn_left(
         struct negotiator *negotiator, struct plan *plan, const struct mark *mark)
 {
@@ -499,8 +511,12 @@ void learn_left(
     if (plan->decided >= (uint64_t)SHORT_STEPS * plan->batch_count || parted) {
         plan->failures = 0;
         plan->passes = 0;
+        negotiator->failures = 0;
+        negotiator->passes = 0;
         return;
     }
     plan->failures += plan->failures < FAILURES_MAX ? 1 : 0;
-    plan->passes = ((uint64_t)1 << (plan->failures - 1)) - 1;
+    plan->passes = passes_after(plan->failures);
+    negotiator->failures += negotiator->failures < FAILURES_MAX ? 1 : 0;
+    negotiator->passes = passes_after(negotiator->failures);
 }
