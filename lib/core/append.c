@@ -60,6 +60,7 @@ static void append_failed(struct negotiator *negotiator, struct entry *entry,
     negotiator->appended++;
     entry->decided_at = negotiator->appended;
     entry->decided = true;
+    learn_failed(negotiator, entry);
 }
 
 /* Announcements by this number that arrive from now on are dropped. */

@@ -205,6 +205,8 @@ tutti_status marks_flush(struct negotiator *negotiator);
 /** A tensor is about to be launched; true: a plan begins instead. */
 bool learn_launch(
         struct negotiator *negotiator, struct entry *entry, tutti_status *status);
+/** It failed: that was its turn in the iteration. */
+void learn_failed(struct negotiator *negotiator, struct entry *entry);
 /** It is launched whatever it is. */
 void learn_note(struct negotiator *negotiator, struct entry *entry);
 /** The coordinator has left a plan, because of a mark. */

@@ -471,6 +471,24 @@ void learn_note(struct negotiator *negotiator, struct entry *entry)
     }
 }
 
+void learn_failed(struct negotiator *negotiator, struct entry *entry)
+{
+    struct plan *plan = entry->plan;
+
+    if (!may_plan(negotiator) || !is_repeatable(entry)) {
+        return;
+    }
+    if (plan == NULL) {
+        negotiator->iterations += entry->iteration == negotiator->iterations;
+        learn_note(negotiator, entry);
+    } else if (plan->state == PLAN_SLOW && !negotiator->lanes[plan->lane].appended) {
+        if (entry->launched) {
+            begin_iteration(plan);
+        }
+        learn_note(negotiator, entry);
+    }
+}
+
 bool learn_launch(
         struct negotiator *negotiator, struct entry *entry, tutti_status *status)
 {
