@@ -47,9 +47,15 @@ static bool is_repeatable(const struct entry *entry)
             entry->claims == NULL;
 }
 
+/* It keeps its number, and nobody is known to give other metadata now. */
+static bool is_as_before(const struct entry *entry)
+{
+    return !entry->retired && entry->variants == NULL;
+}
+
 static bool is_candidate(const struct negotiator *negotiator, const struct entry *entry)
 {
-    return entry->plan == NULL && !entry->planning && !entry->retired &&
+    return entry->plan == NULL && !entry->planning && is_as_before(entry) &&
             entry->iteration == negotiator->iterations &&
             entry->iteration_before + 1 == negotiator->iterations &&
             is_repeatable(entry) && !is_nothing(entry);
@@ -222,13 +228,20 @@ static bool append_new(struct negotiator *negotiator, uint32_t lane, size_t coun
     return true;
 }
 
-static void append_again(struct negotiator *negotiator, const struct plan *plan)
+/* The plan as it is; false when it cannot be, because a tensor of it changes now. */
+static bool append_again(struct negotiator *negotiator, const struct plan *plan)
 {
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        if (!is_as_before(plan->items[i])) {
+            return false;
+        }
+    }
     plan_put(negotiator, plan->lane);
     wire_put_varint(&negotiator->down, 0);
     for (uint32_t i = 0; i < plan->item_count; i++) {
         plan->items[i]->planning = true;
     }
+    return true;
 }
 
 /* ------------------------------------------------- tensors that are in no plan */
@@ -366,7 +379,7 @@ static bool append_changed(
         return false;
     }
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        if (plan->items[i]->launched && !plan->items[i]->retired) {
+        if (plan->items[i]->launched && is_as_before(plan->items[i])) {
             negotiator->candidates[count++] = plan->items[i];
         }
     }
@@ -395,8 +408,7 @@ static bool close_whole(
         return false;
     }
     if (!plan->moved) {
-        append_again(negotiator, plan);
-        return true;
+        return append_again(negotiator, plan);
     }
     observe(negotiator, TRANSITION_PLAN_MOVED);
     split_wave(plan);
