@@ -284,7 +284,6 @@ tutti_status plan_apply(struct negotiator *negotiator, struct wire_reader *in)
     if (status != TUTTI_OK) {
         return status;
     }
-    announce_read(negotiator);
     partings_hold(negotiator);
     return lane->next == NULL ? plan_advance(negotiator, lane->current) : TUTTI_OK;
 }

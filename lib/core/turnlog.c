@@ -390,6 +390,7 @@ static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reade
     if (tag == ENTRY_PLAN) {
         announce_unread(negotiator);
         negotiator->log_length++;
+        announce_read(negotiator);
         return plan_apply(negotiator, in);
     }
     if (tag == ENTRY_ABSENT) {
