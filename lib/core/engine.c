@@ -396,11 +396,14 @@ static tutti_status look_at_board(struct tutti *t, struct process_set *set)
     struct negotiator *negotiator = &set->negotiator;
     tutti_status status = TUTTI_OK;
 
+    if (negotiator->active.first == NULL) {
+        return TUTTI_OK; /* this rank waits for nobody */
+    }
     negotiator->now_ns = t->now_ns;
     for (int l = 1; l < OP_LANES && status == TUTTI_OK; l++) {
         const struct plan *plan = negotiator->lanes[l].current;
 
-        if (plan != NULL && plan_is_watching(plan)) {
+        if (plan != NULL && plan->state == PLAN_ON) {
             status = read_marks(t, set, plan);
         }
     }

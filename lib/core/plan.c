@@ -31,6 +31,7 @@ static const char *const poison_names[POISON_COUNT] = {
     [POISON_FINALIZE] = "finalize",
     [POISON_CANCEL] = "cancel",
     [POISON_REPLACED] = "replaced",
+    [POISON_FOLLOWED] = "another rank parts",
 };
 
 const char *poison_name(enum poison poison)
@@ -51,6 +52,7 @@ struct mark plan_own_mark(const struct negotiator *negotiator, const struct plan
 
     mark.count = plan->cursor;
     mark.member = negotiator->config.rank;
+    mark.parts = mark.poison == POISON_JOIN || mark.poison == POISON_FINALIZE;
     return mark;
 }
 
@@ -308,11 +310,28 @@ static tutti_status leave(
     return status == TUTTI_OK ? partings_announce_held(negotiator) : status;
 }
 
+/*
+ * A rank that parts announces that when it has left all plans, and it cannot leave this one
+ * while others have yet to contribute before its poison. They may wait for something off
+ * the plan that is ready only when it has parted. So who has nothing in the plan follows.
+ */
+static void follow_parting(const struct negotiator *negotiator, struct plan *plan)
+{
+    if (plan->here == 0 && !plan->poisoned && plan->common.parts &&
+            !has_bug(negotiator, BUG_PLAN_STAYS)) {
+        observe(negotiator, TRANSITION_PLAN_FOLLOWS_PARTING);
+        plan_want_poison(plan, POISON_FOLLOWED, 0);
+    }
+}
+
 tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan)
 {
     tutti_status status = TUTTI_OK;
     struct mark mark;
 
+    if (plan->state == PLAN_ON) {
+        follow_parting(negotiator, plan);
+    }
     while (status == TUTTI_OK && plan->state == PLAN_ON) {
         if (all_have_arrived(negotiator, plan)) {
             status = commit(negotiator, plan);

@@ -43,6 +43,7 @@ enum poison {
     POISON_FINALIZE, /* the rank has called finalize                              */
     POISON_CANCEL, /* a tensor is to be cancelled                               */
     POISON_REPLACED, /* the lane is wanted for another plan                      */
+    POISON_FOLLOWED, /* another rank parts                                       */
     POISON_COUNT
 };
 
@@ -52,6 +53,7 @@ struct mark {
     enum poison poison; /* somebody poisoned batch `count`, and why; or NONE   */
     uint32_t item; /* of the plan, that it was about                      */
     int member; /* that poisoned it                                    */
+    bool parts; /* somebody poisoned because it parts, be it further on  */
     uint64_t word; /* board: as it was read                               */
 };
 
@@ -75,7 +77,8 @@ struct plan {
     struct mark wanted; /* the poison to contribute at the cursor; NONE: none    */
     bool poisoned; /* it is contributed                                     */
     struct mark *marks; /* board: [set size]; else of the children; owned        */
-    struct mark common; /* of all members, as told by the coordinator; no board  */
+    struct mark common; /* of all members, as told by the coordinator; with a board
+                           only whether somebody parts                          */
     struct mark told; /* the subtree's, as told to the parent; no board        */
     int seen; /* board: members below have arrived at `decided`        */
     int64_t submitted_ns; /* last submission of an item                       */
@@ -130,24 +133,23 @@ static inline uint32_t mark_cell(uint32_t lane, uint64_t epoch)
     return 2 * lane + (uint32_t)(epoch % 2);
 }
 
-/** True when this rank must know of contributions to go on. */
-static inline bool plan_is_watching(const struct plan *plan)
-{
-    return plan->state == PLAN_ON && (plan->cursor > plan->decided || plan->here > 0);
-}
-
 /** Coordinator: true when all members have entered the epoch, and so left the one before. */
 static inline bool plan_is_entered(const struct plan *plan)
 {
     return plan->decided > 0 || plan->launched > 0;
 }
 
-/** True when the mark of a member may still tell something; with a board. */
+/**
+ * True when the mark of a member may tell something; with a board. That is when it may let
+ * a batch commit or end the plan; a rank that has nothing in the plan looks for those that
+ * part, too (plan_advance()).
+ */
 static inline bool plan_awaits(const struct plan *plan, int member)
 {
     const struct mark *mark = &plan->marks[member];
 
-    return mark->count <= plan->decided && mark->poison == POISON_NONE;
+    return mark->poison == POISON_NONE &&
+            (mark->count <= plan->decided || plan->here == 0);
 }
 
 /** What a poison is called: "timer". */

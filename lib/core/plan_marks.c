@@ -6,6 +6,9 @@
  */
 #include "core/negotiator_parts.h"
 
+/* Beside the poison of a mark in a message. */
+#define MARK_PARTS 0x80
+
 static tutti_status malformed(const struct negotiator *negotiator, int from)
 {
     return error_set(TUTTI_ERR_PROTOCOL, "malformed mark from rank %d",
@@ -18,7 +21,7 @@ static void mark_put(
     wire_put_varint(out, plan->lane);
     wire_put_varint(out, plan->epoch);
     wire_put_varint(out, mark->count);
-    wire_put_u8(out, (uint8_t)mark->poison);
+    wire_put_u8(out, (uint8_t)(mark->poison | (mark->parts ? MARK_PARTS : 0)));
     wire_put_varint(out, mark->item);
     wire_put_varint(out, (uint64_t)mark->member);
 }
@@ -30,7 +33,8 @@ static bool mark_get(const struct negotiator *negotiator, struct wire_reader *in
     const uint64_t number = wire_get_varint(in);
     const uint64_t epoch = wire_get_varint(in);
     const uint64_t count = wire_get_varint(in);
-    const uint8_t poison = wire_get_u8(in);
+    const uint8_t reason = wire_get_u8(in);
+    const uint8_t poison = reason & (MARK_PARTS - 1);
     const uint64_t item = wire_get_varint(in);
     const uint64_t member = wire_get_varint(in);
     const struct plan_lane *lane;
@@ -49,7 +53,8 @@ static bool mark_get(const struct negotiator *negotiator, struct wire_reader *in
     *mark = (struct mark){ .count = count,
         .poison = (enum poison)poison,
         .item = (uint32_t)item,
-        .member = (int)member };
+        .member = (int)member,
+        .parts = (reason & MARK_PARTS) != 0 };
     return epoch <= lane->epoch && (*plan == NULL || item < (*plan)->item_count);
 }
 
@@ -58,6 +63,7 @@ static struct mark subtree_mark(
         const struct negotiator *negotiator, const struct plan *plan)
 {
     struct mark least = plan_own_mark(negotiator, plan);
+    bool parts = least.parts;
 
     for (int c = 0; c < negotiator->tree.child_count; c++) {
         const struct mark *mark = &plan->marks[c];
@@ -66,13 +72,16 @@ static struct mark subtree_mark(
                 (mark->count == least.count && least.poison == POISON_NONE)) {
             least = *mark;
         }
+        parts = parts || mark->parts;
     }
+    least.parts = parts;
     return least;
 }
 
 static bool is_news(const struct mark *mark, const struct mark *told)
 {
-    return mark->count != told->count || mark->poison != told->poison;
+    return mark->count != told->count || mark->poison != told->poison ||
+            mark->parts != told->parts;
 }
 
 tutti_status marks_receive_up(
@@ -233,6 +242,8 @@ tutti_status negotiator_mark(struct negotiator *negotiator, uint32_t lane, int m
         mark->poison = (enum poison)(detail >> 32);
         mark->item = (uint32_t)detail;
         mark->member = member;
+        plan->common.parts = plan->common.parts || mark->poison == POISON_JOIN ||
+                mark->poison == POISON_FINALIZE;
     }
     return plan_advance(negotiator, plan);
 }

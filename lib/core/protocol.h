@@ -9,7 +9,8 @@
  *                                  the rank's claims)
  *            ITEM_CANCEL           rank collective(u8) name log-length
  *            ITEM_READ             log-length          that the sender has read now
- *            ITEM_MARK             lane epoch count poison(u8) item rank   of the subtree
+ *            ITEM_MARK             lane epoch count poison(u8; +128:
+ *                                  somebody parts) item rank     of the subtree
  *   down   KIND_LOG, index of the first entry (u64), entries until the end:
  *            ENTRY_NUMBERS         first count         ready, one by one
  *            ENTRY_NAME            collective(u8) name meta number(0: none)    ready
