@@ -435,7 +435,8 @@ static bool collected_is_valid(
         named += bitset_count(&v->ranks);
     }
     return arrived == entry->arrived && named == entry->named &&
-            (entry->decided || arrived + named < negotiator->config.size);
+            (entry->decided || entry->planning ||
+                    arrived + named < negotiator->config.size);
 }
 
 static bool round_is_valid(
