@@ -168,7 +168,7 @@ static tutti_status malformed(const struct negotiator *negotiator, int from)
 
 void announce_unread(struct negotiator *negotiator)
 {
-    if (!is_coordinator(negotiator)) {
+    if (!is_coordinator(negotiator) && !has_bug(negotiator, BUG_PLAN_UNREAD)) {
         /* A message that begins here says how much was read until now. */
         run_close(negotiator);
     }

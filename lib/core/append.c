@@ -77,7 +77,9 @@ static bool is_retirable(const struct negotiator *negotiator, const struct entry
     const struct plan *follower = negotiator->lanes[entry->left_lane].current;
 
     return entry->since_ns == 0 && !entry->retired && entry->plan == NULL &&
-            !entry->planning && (follower == NULL || plan_is_entered(follower));
+            !entry->planning &&
+            (follower == NULL || plan_is_entered(follower) ||
+                    has_bug(negotiator, BUG_PLAN_RETIRED));
 }
 
 /* A new number, if there is room or an idle one can be retired; else 0. */

@@ -98,12 +98,25 @@ static bool is_complete(const struct negotiator *negotiator, const struct plan *
     return batch->here > 0 && batch->here + early >= batch->count;
 }
 
+/* A poison further on does not keep this rank from contributing below it. */
+static bool is_silent(const struct negotiator *negotiator, const struct plan *plan)
+{
+    for (int m = 0; has_bug(negotiator, BUG_PLAN_SILENT) && negotiator->config.board &&
+            m < negotiator->config.size;
+            m++) {
+        if (plan->marks[m].poison != POISON_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Contributes what it can; true when that was anything. */
 static bool contribute(struct negotiator *negotiator, struct plan *plan)
 {
     const uint64_t before = plan->cursor;
 
-    while (!plan->poisoned &&
+    while (!plan->poisoned && !is_silent(negotiator, plan) &&
             plan->cursor < plan->decided + (uint64_t)negotiator->config.window) {
         if (is_complete(negotiator, plan)) {
             arrive(negotiator, plan);
@@ -137,6 +150,10 @@ static bool all_have_arrived(const struct negotiator *negotiator, struct plan *p
 static bool ends_here(const struct negotiator *negotiator, const struct plan *plan,
         const struct mark *mark)
 {
+    if (has_bug(negotiator, BUG_PLAN_FOLLOWS_EARLY) &&
+            mark->poison == POISON_REPLACED) {
+        return mark->member == negotiator->config.rank;
+    }
     if (has_bug(negotiator, BUG_PLAN_FIRST_SEEN)) {
         return mark->poison != POISON_NONE && mark->count >= plan->decided;
     }
@@ -179,7 +196,7 @@ static tutti_status entry_commits(
         struct outcome *outcome = &negotiator->outcomes[negotiator->outcome_count - 1];
 
         outcome->turn = negotiator->lanes[plan->lane].commits;
-        outcome->lane = plan->lane;
+        outcome->lane = has_bug(negotiator, BUG_PLAN_ONE_LANE) ? 1 : plan->lane;
         outcome->absent = NULL;
         entry_end_submission(negotiator, entry);
     }
@@ -398,6 +415,11 @@ void plan_count(struct negotiator *negotiator, struct entry *entry)
 
 tutti_status plan_submit(struct negotiator *negotiator, struct entry *entry)
 {
+    if (has_bug(negotiator, BUG_PLAN_RETRACT) &&
+            entry->plan->wanted.poison == POISON_TIMER) {
+        entry->plan->wanted = (struct mark){ 0 };
+        entry->plan->poisoned = false;
+    }
     plan_count(negotiator, entry);
     return plan_advance(negotiator, entry->plan);
 }

@@ -127,6 +127,11 @@ static void begin_epoch(struct negotiator *negotiator, struct plan *plan)
     for (uint32_t i = 0; i < plan->item_count; i++) {
         take_over(negotiator, plan->items[i]);
     }
+    for (struct entry *e = negotiator->active.first, *next = NULL;
+            e != NULL && has_bug(negotiator, BUG_PLAN_VOID_ALL); e = next) {
+        next = e->next;
+        entry_void_round(negotiator, e);
+    }
     if (negotiator->partings[PARTING_JOIN].own != NULL) {
         plan_want_poison(plan, POISON_JOIN, 0);
     } else if (parting_is_own(negotiator)) {

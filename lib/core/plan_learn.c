@@ -519,7 +519,10 @@ static uint64_t passes_after(int failures)
 void learn_left(
         struct negotiator *negotiator, struct plan *plan, const struct mark *mark)
 {
-    const uint64_t committed = plan->decided % plan->batch_count;
+    const bool whole = plan->decided > 0 && plan->decided % plan->batch_count == 0 &&
+            has_bug(negotiator, BUG_PLAN_BOUNDARY);
+    const uint64_t committed =
+            whole ? plan->batch_count : plan->decided % plan->batch_count;
     const bool parted = mark->poison == POISON_JOIN || mark->poison == POISON_FINALIZE;
 
     begin_iteration(plan);
