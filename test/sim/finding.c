@@ -22,7 +22,8 @@ const char *check_name(enum check check)
         [CHECK_DEADLOCK] = "termination",
         [CHECK_STALL] = "stall report",
         [CHECK_BOUNDS] = "bounds",
-        [CHECK_INJECTION] = "injection" };
+        [CHECK_INJECTION] = "injection",
+        [CHECK_UNPLANNED] = "planned" };
 
     return names[check];
 }
@@ -73,15 +74,59 @@ static void dump_rank(const struct world *world, int rank)
     (void)fprintf(stderr, "\n");
 }
 
+static void dump_plan(const struct sim_member *member, int lane)
+{
+    static const char *const states[] = {
+        [PLAN_SLOW] = "slow", [PLAN_QUEUED] = "queued", [PLAN_ON] = "on"
+    };
+    const struct plan_lane *l = &member->negotiator.lanes[lane];
+    const struct plan *plan = l->current;
+
+    if (plan == NULL) {
+        return;
+    }
+    (void)fprintf(stderr,
+            "plan %d/%d at rank %d: %s, epoch %llu of %llu, %u batches, cursor %llu, "
+            "decided %llu, here %u, %s%s%s:",
+            member->set, lane, member->rank, states[plan->state],
+            (unsigned long long)plan->epoch, (unsigned long long)l->epoch,
+            plan->batch_count, (unsigned long long)plan->cursor,
+            (unsigned long long)plan->decided, plan->here,
+            poison_name(plan->wanted.poison), plan->poisoned ? " contributed" : "",
+            l->next != NULL ? ", one is queued" : "");
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        (void)fprintf(stderr, " %s(%u)", plan->items[i]->name, plan->items[i]->batch);
+    }
+    (void)fprintf(stderr, "\n");
+}
+
+static void dump_plans(const struct world *world)
+{
+    const struct scenario *s = world->scenario;
+
+    for (int set = 0; set < s->set_count; set++) {
+        for (int m = 0; m < s->sets[set].size && m < 32; m++) {
+            for (int lane = 1; lane < s->lanes; lane++) {
+                dump_plan(&world->members[set][m], lane);
+            }
+        }
+    }
+}
+
 void world_dump(const struct world *world)
 {
     const struct scenario *s = world->scenario;
 
     (void)fprintf(stderr,
-            "mode %s, %d ranks, %d sets, fanout %d, %d numbers, %d waves, %lld "
-            "events\n",
-            scenario_mode_name(s->mode), s->ranks, s->set_count, s->fanout,
-            s->number_capacity, s->wave_count, (long long)world->events);
+            "mode %s%s, %d ranks, %d sets, fanout %d, %d numbers, %d lanes, window %d, "
+            "%d waves, %lld events\n",
+            scenario_mode_name(s->mode),
+            s->is_steady             ? ", steady training"
+                    : s->is_training ? ", training"
+                                     : "",
+            s->ranks, s->set_count, s->fanout, s->number_capacity, s->lanes, s->window,
+            s->wave_count, (long long)world->events);
+    dump_plans(world);
     for (int r = 0; r < s->ranks && r < 32; r++) {
         dump_rank(world, r);
     }

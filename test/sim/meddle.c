@@ -38,7 +38,8 @@ static bool is_parting(const struct message *message)
 
 /*
  * A repetition that must be noticed at once: a turn, or a name at the coordinator (unless
- * it belongs to a group that was cancelled, or failed because somebody parted).
+ * it belongs to a group that was cancelled, or failed because somebody parted; or a plan
+ * made it void).
  */
 static bool must_be_noticed(const struct world *world, const struct message *message)
 {
@@ -46,7 +47,8 @@ static bool must_be_noticed(const struct world *world, const struct message *mes
 
     return message->bytes[0] == KIND_LOG ||
             (message->bytes[0] == KIND_ANNOUNCE && member == 0 &&
-                    message->bytes[1] == ITEM_NAME && !is_parting(message) &&
+                    world->scenario->lanes == 1 && message->bytes[1] == ITEM_NAME &&
+                    !is_parting(message) &&
                     !world->scenario->sets[message->set].joins &&
                     world->scenario->cancel_chance == 0);
 }
@@ -137,9 +139,11 @@ void meddle(struct world *world)
     const struct scenario *s = world->scenario;
 
     if (world->meddle_at == 0) {
-        world->meddle_at = rng_range(&world->rng, 1, MEDDLE_WITHIN);
+        world->meddle_at = rng_range(
+                &world->rng, 1, s->is_training ? 10 * MEDDLE_WITHIN : MEDDLE_WITHIN);
     }
-    if (s->cancel_chance > 0 && rng_chance(&world->rng, s->cancel_chance)) {
+    if (s->cancel_chance > 0 && rng_chance(&world->rng, s->cancel_chance) &&
+            (!s->cancel_seldom || rng_chance(&world->rng, 3))) {
         cancel_something(world);
     }
     if (s->mode == MODE_KILL && !world->killed && world->events >= world->meddle_at) {

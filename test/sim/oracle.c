@@ -98,6 +98,37 @@ static const struct meta *meta_of(const struct outcome *outcome)
     return slot != NULL ? &slot->request.meta : &outcome->meta;
 }
 
+/* Describes an outcome to the planner. */
+static struct planner_item item_of(const struct outcome *outcome)
+{
+    const struct meta *meta = meta_of(outcome);
+    /* The rows that are reduced here are of no elements. */
+    const bool has_rows = outcome->collective == TUTTI_REDUCESCATTER;
+
+    return (struct planner_item){ .collective = outcome->collective,
+        .meta = *meta,
+        .bytes = has_rows ? 0 : (size_t)meta->count * tutti_dtype_size(meta->dtype),
+        .absent = absent_number(outcome->absent) };
+}
+
+/* Checks the outcomes [first, end), which are one batch of a plan. */
+static void take_batch(
+        struct world *world, struct sim_member *member, size_t first, size_t end)
+{
+    const struct outcome *outcomes = member->negotiator.outcomes;
+    const uint64_t batch = ++member->batches[outcomes[first].lane];
+
+    for (size_t i = first; i < end; i++) {
+        world->batches[i] = batch;
+        world->planned[i - first] = item_of(&outcomes[i]);
+        if (!world->tainted &&
+                (!is_planned(&outcomes[i]) || !batch_is_allowed(world, i - first))) {
+            world_fail(world, CHECK_BATCHES, "batch %llu of lane %u breaks the rules",
+                    (unsigned long long)outcomes[first].turn, outcomes[first].lane);
+        }
+    }
+}
+
 /* Plans the outcomes [first, end), which are one turn. */
 static void plan_turn(
         struct world *world, const struct sim_member *member, size_t first, size_t end)
@@ -107,14 +138,8 @@ static void plan_turn(
     size_t batches;
 
     for (size_t i = first; i < end; i++) {
-        const struct meta *meta = meta_of(&outcomes[i]);
-
         if (is_planned(&outcomes[i])) {
-            world->planned[count++] =
-                    (struct planner_item){ .collective = outcomes[i].collective,
-                        .meta = *meta,
-                        .bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype),
-                        .absent = absent_number(outcomes[i].absent) };
+            world->planned[count++] = item_of(&outcomes[i]);
         }
     }
     if (!planner_plan(&world->planner, &world->scenario->limits, world->planned, count,
@@ -233,19 +258,20 @@ static void check_agreement(struct world *world, const struct slot *slot)
 }
 
 /* Compares with what others saw, or is the first. The item is known only to some. */
-static void check_log(
-        struct world *world, struct sim_member *member, const struct log_entry *entry)
+static void check_log(struct world *world, struct sim_member *member, uint32_t lane,
+        const struct log_entry *entry)
 {
-    struct set_log *log = &world->logs[member->set];
+    struct set_log *log = &world->logs[member->set][lane];
+    int *applied = &member->applied[lane];
     struct log_entry *first;
 
-    if (member->applied == log->count) {
+    if (*applied == log->count) {
         log->entries = sim_grow(log->entries, log->count, sizeof *log->entries);
         log->entries[log->count++] = *entry;
-        member->applied++;
+        (*applied)++;
         return;
     }
-    first = &log->entries[member->applied++];
+    first = &log->entries[(*applied)++];
     if (first->item < 0) {
         first->item = entry->item;
     }
@@ -254,16 +280,18 @@ static void check_log(
             first->count != entry->count || first->dtype != entry->dtype ||
             first->last != entry->last) {
         world_fail(world, CHECK_LOG,
-                "entry %d of set %d: item %d (%s) %s, last %d elsewhere; item %d (%s) "
-                "%s, last %d at member %d",
-                member->applied - 1, member->set, first->item,
+                "entry %d of lane %u of set %d: item %d (%s) %s, last %d elsewhere; "
+                "item "
+                "%d (%s) %s, last %d at member %d",
+                *applied - 1, lane, member->set, first->item,
                 meta_collective_name(first->collective),
                 tutti_status_name(first->status), first->last, entry->item,
                 meta_collective_name(entry->collective),
                 tutti_status_name(entry->status), entry->last, member->member);
     } else if (first->turn != entry->turn || first->batch != entry->batch) {
-        world_fail(world, CHECK_BATCHES, "entry %d of set %d: other turn or batch",
-                member->applied - 1, member->set);
+        world_fail(world, CHECK_BATCHES,
+                "entry %d of lane %u of set %d: other turn or batch", *applied - 1,
+                lane, member->set);
     }
 }
 
@@ -345,7 +373,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         }
     }
     if (is_seen_by_all(world, call_of(world, slot->item), status)) {
-        check_log(world, member, &entry);
+        check_log(world, member, outcome->lane, &entry);
     }
 }
 
@@ -371,7 +399,7 @@ static void book_absent(struct world *world, struct sim_member *member,
         world_fail(world, CHECK_ABSENT, "member %d of set %d is not absent",
                 member->member, member->set);
     }
-    check_log(world, member, &entry);
+    check_log(world, member, outcome->lane, &entry);
 }
 
 static void book(struct world *world, struct sim_member *member,
@@ -416,11 +444,17 @@ void oracle_take(struct world *world, struct sim_member *member)
         world->batches = sim_alloc(world->planned_capacity, sizeof *world->batches);
     }
     for (size_t i = 0; i < n->outcome_count; i++) {
-        if (i + 1 == n->outcome_count ||
-                n->outcomes[i + 1].turn != n->outcomes[i].turn) {
-            plan_turn(world, member, first, i + 1);
-            first = i + 1;
+        if (i + 1 < n->outcome_count &&
+                n->outcomes[i + 1].turn == n->outcomes[i].turn &&
+                n->outcomes[i + 1].lane == n->outcomes[i].lane) {
+            continue;
         }
+        if (n->outcomes[i].lane > 0) {
+            take_batch(world, member, first, i + 1);
+        } else {
+            plan_turn(world, member, first, i + 1);
+        }
+        first = i + 1;
     }
     for (size_t i = 0; i < n->outcome_count && !world->stop; i++) {
         book(world, member, &n->outcomes[i], world->batches[i]);
@@ -461,9 +495,10 @@ static void check_tables(struct world *world, const struct sim_member *member)
 
     if (n->active.count != 0 || n->groups.count != 0) {
         world_fail(world, CHECK_BOUNDS,
-                "%zu rounds and %zu groups are left at rank %d in set %d: \"%s\"",
+                "%zu rounds and %zu groups are left at rank %d in set %d: \"%s\"%s",
                 n->active.count, n->groups.count, member->rank, member->set,
-                n->active.first != NULL ? n->active.first->name : "");
+                n->active.first != NULL ? n->active.first->name : "",
+                n->active.first != NULL && n->active.first->split ? ", split" : "");
     }
     if (n->numbers.count > (size_t)world->scenario->number_capacity ||
             n->numbers.count != first->numbers.count ||
@@ -480,18 +515,22 @@ static void check_tables(struct world *world, const struct sim_member *member)
 
 static void finish_member(struct world *world, const struct sim_member *member)
 {
-    const struct set_log *log = &world->logs[member->set];
+    for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
+        const struct set_log *log = &world->logs[member->set][lane];
 
-    if (member->applied != log->count) {
-        world_fail(world, CHECK_LOG, "member %d of set %d saw %d of %d entries",
-                member->member, member->set, member->applied, log->count);
+        if (member->applied[lane] != log->count) {
+            world_fail(world, CHECK_LOG,
+                    "member %d of set %d saw %d of %d entries of lane %d",
+                    member->member, member->set, member->applied[lane], log->count,
+                    lane);
+        }
     }
 }
 
 /* Members of a group must follow each other within one turn. */
-static void check_groups(struct world *world, int set)
+static void check_groups(struct world *world, int set, int lane)
 {
-    const struct set_log *log = &world->logs[set];
+    const struct set_log *log = &world->logs[set][lane];
     int open = 0;
 
     for (int i = 0; i < log->count; i++) {
@@ -524,7 +563,14 @@ static void finish_set(struct world *world, int set)
     const struct sim_member *members = world->members[set];
     const bool leftovers = set_has_leftovers(world, set);
 
-    check_groups(world, set);
+    for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
+        check_groups(world, set, lane);
+    }
+    if (world->scenario->is_steady && members[0].negotiator.planned_steps == 0) {
+        world_fail(world, CHECK_UNPLANNED,
+                "nothing is planned in set %d in %d iterations", set,
+                world->scenario->iterations);
+    }
     for (int m = 0; m < world->scenario->sets[set].size; m++) {
         finish_member(world, &members[m]);
         if (!leftovers) {
@@ -535,8 +581,14 @@ static void finish_set(struct world *world, int set)
 
 void oracle_finish(struct world *world)
 {
+    const struct scenario *s = world->scenario;
+
     if (world->tainted || world->killed) {
         return;
+    }
+    if (s->is_steady && s->wait_chance == 100 && world->timers > 0) {
+        world_fail(
+                world, CHECK_UNPLANNED, "plans of a steady program end by the timer");
     }
     for (int set = 0; set < world->scenario->set_count; set++) {
         finish_set(world, set);

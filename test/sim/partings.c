@@ -10,7 +10,8 @@ static void plan_leaving(struct parting_plan *plan, const struct scenario *scena
         const struct sim_set *set, struct rng *rng)
 {
     const int last = scenario->wave_count - 1;
-    const bool some = scenario->finalizes && set->size > 1 && rng_chance(rng, 12);
+    const bool some = scenario->finalizes && set->size > 1 && !scenario->is_steady &&
+            rng_chance(rng, 12);
     const int wave = rng_below(rng, last);
     const int chance = rng_range(rng, 10, 60);
 
@@ -43,9 +44,10 @@ void parting_plan_make(struct parting_plan *plan, const struct scenario *scenari
         struct sim_set *set, struct rng *rng)
 {
     const int waves = scenario->wave_count - 1;
-    const int chance = scenario->mode == MODE_ABSENT || rng_chance(rng, 60)
+    const int usual = scenario->mode == MODE_ABSENT || rng_chance(rng, 60)
             ? 0
             : rng_range(rng, 10, 60);
+    const int chance = scenario->is_training ? scenario->training.joins : usual;
 
     *plan = (struct parting_plan){ .epoch_count = 0 };
     plan_leaving(plan, scenario, set, rng);

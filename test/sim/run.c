@@ -43,6 +43,20 @@ static void finish(struct world *world)
     }
 }
 
+static void count_steps(const struct world *world, struct run_result *result)
+{
+    result->planned_steps = 0;
+    result->slow_steps = 0;
+    result->poisons = 0;
+    for (int set = 0; set < world->scenario->set_count; set++) {
+        const struct negotiator *negotiator = &world->members[set][0].negotiator;
+
+        result->planned_steps += negotiator->planned_steps;
+        result->slow_steps += negotiator->slow_steps;
+        result->poisons += negotiator->poisons;
+    }
+}
+
 void run_seed(uint64_t seed, struct observer *observer, bool verbose,
         struct run_result *result)
 {
@@ -63,6 +77,7 @@ void run_seed(uint64_t seed, struct observer *observer, bool verbose,
     result->events = world->events;
     result->ranks = scenario->ranks;
     result->mode = scenario->mode;
+    count_steps(world, result);
     memcpy(result->finding, world->finding, sizeof result->finding);
     world_destroy(world);
     scenario_destroy(scenario);

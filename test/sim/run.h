@@ -12,6 +12,8 @@ struct run_result {
     int64_t events;
     int ranks;
     enum sim_mode mode;
+    uint64_t planned_steps, slow_steps; /* at the coordinators                  */
+    uint64_t poisons;
 };
 
 /** @param observer  of the negotiators; may be NULL */

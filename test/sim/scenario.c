@@ -6,29 +6,13 @@
 #include <stdio.h>
 
 #include "core/negotiator.h"
+#include "generator.h"
 #include "grow.h"
-#include "partings.h"
 
-enum {
-    TEMPLATES_MAX = 5
-};
-
-/* A call that is repeated in most waves. */
-struct template
-{
-    int names[SIM_GROUP_MAX];
-    int count;
-    bool grouped;
-};
-
-struct generator {
-    struct scenario *scenario;
-    struct rng rng;
-    struct template templates[SIM_SETS_MAX][TEMPLATES_MAX];
-    int template_counts[SIM_SETS_MAX];
-    int deviations_left;
-    struct parting_plan plans[SIM_SETS_MAX];
-};
+/* Waves of a program that does not train. */
+#define WAVES_MAX 16
+/* Larger sets have no board: the simulator would need much memory for who has read what. */
+#define BOARD_MEMBERS_MAX 20
 
 /* -------------------------------------------------------------------- sets */
 
@@ -72,12 +56,14 @@ static void add_set(struct generator *gen, const int *ranks, int size, const int
         set->nodes[m] = nodes[ranks[m]];
         set->member_of[ranks[m]] = m;
     }
+    set->board = size <= BOARD_MEMBERS_MAX && rng_chance(&gen->rng, 50);
 }
 
 static void make_sets(struct generator *gen)
 {
     struct scenario *s = gen->scenario;
-    const int extra = rng_below(&gen->rng, s->ranks > 64 ? 2 : SIM_SETS_MAX);
+    const int most = s->ranks > 64 ? 2 : s->is_training ? 3 : SIM_SETS_MAX;
+    const int extra = rng_below(&gen->rng, most);
     int *nodes = assign_nodes(&gen->rng, s->ranks);
     int *ranks = sim_alloc((size_t)s->ranks, sizeof *ranks);
 
@@ -138,7 +124,7 @@ static int count_names(const struct scenario *s, int set, int collective)
     return count;
 }
 
-static int add_name(struct generator *gen, int set, int collective)
+int generate_name(struct generator *gen, int set, int collective)
 {
     struct scenario *s = gen->scenario;
     const int index = s->name_count;
@@ -155,12 +141,12 @@ static int add_name(struct generator *gen, int set, int collective)
     return index;
 }
 
-static int add_tensor(struct generator *gen, int set)
+int generate_tensor(struct generator *gen, int set)
 {
     static const int others[] = { TUTTI_BROADCAST, TUTTI_BROADCAST, TUTTI_REDUCE,
         TUTTI_REDUCESCATTER, TUTTI_ALLTOALL, TUTTI_GATHER, TUTTI_SCATTER };
 
-    return add_name(gen, set,
+    return generate_name(gen, set,
             rng_chance(&gen->rng, 65) ? TUTTI_ALLREDUCE
                                       : others[rng_below(&gen->rng, 7)]);
 }
@@ -168,7 +154,7 @@ static int add_tensor(struct generator *gen, int set)
 static void make_templates(struct generator *gen, int set)
 {
     struct rng *rng = &gen->rng;
-    const int count = rng_range(rng, 1, TEMPLATES_MAX);
+    const int count = rng_range(rng, 1, 5);
 
     for (int t = 0; t < count; t++) {
         struct template *template = &gen->templates[set][t];
@@ -176,7 +162,7 @@ static void make_templates(struct generator *gen, int set)
         template->grouped = rng_chance(rng, 30);
         template->count = template->grouped ? rng_range(rng, 1, SIM_GROUP_MAX) : 1;
         for (int i = 0; i < template->count; i++) {
-            template->names[i] = add_tensor(gen, set);
+            template->names[i] = generate_tensor(gen, set);
         }
     }
     gen->template_counts[set] = count;
@@ -200,7 +186,7 @@ static void add_item(struct generator *gen, int call, int name, bool extra)
     s->calls[call].count++;
 }
 
-static int add_call(struct generator *gen, int wave, const struct template *template)
+int generate_call(struct generator *gen, int wave, const struct template *template)
 {
     struct scenario *s = gen->scenario;
     const int index = s->call_count;
@@ -220,7 +206,7 @@ static int add_call(struct generator *gen, int wave, const struct template *temp
     return index;
 }
 
-static bool template_is_usable(const struct generator *gen, const struct template *t)
+bool template_is_usable(const struct generator *gen, const struct template *t)
 {
     for (int i = 0; i < t->count; i++) {
         if (gen->scenario->names[t->names[i]].dead) {
@@ -306,7 +292,7 @@ static void add_stray(struct generator *gen, int original)
     struct scenario *s = gen->scenario;
     const int name = s->items[s->calls[original].target].name;
     const struct template alone = { .names = { name }, .count = 1 };
-    const int stray = add_call(gen, s->calls[original].wave, &alone);
+    const int stray = generate_call(gen, s->calls[original].wave, &alone);
     const int size = s->sets[s->names[name].set].size;
 
     s->calls[stray].stray = true;
@@ -318,13 +304,14 @@ static void add_stray(struct generator *gen, int original)
     }
 }
 
-static void deviate(struct generator *gen, int index)
+void generate_deviation(struct generator *gen, int index)
 {
     struct scenario *s = gen->scenario;
     struct sim_call *call = &s->calls[index];
     const int size = s->sets[call->set].size;
 
-    if (gen->deviations_left == 0 || size < 2 || !rng_chance(&gen->rng, 20) ||
+    if (gen->deviations_left == 0 || size < 2 ||
+            !rng_chance(&gen->rng, gen->deviation_chance) ||
             s->names[s->items[call->first].name].collective == TUTTI_BARRIER ||
             call->roles != NULL) {
         return;
@@ -335,7 +322,7 @@ static void deviate(struct generator *gen, int index)
     call->roles = choose_roles(gen, size, call->deviation);
     if (call->deviation == DEVIATION_GROUP_MORE) {
         call->target = s->item_count;
-        add_item(gen, index, add_tensor(gen, call->set), true);
+        add_item(gen, index, generate_tensor(gen, call->set), true);
     }
     if (call->deviation == DEVIATION_ABSENT ||
             call->deviation == DEVIATION_GROUP_APART) {
@@ -370,16 +357,16 @@ static void make_wave_of_set(struct generator *gen, int wave, int set)
         if (rng_chance(&gen->rng, 25)) {
             s->names[template->names[0]].phase++;
         }
-        deviate(gen, add_call(gen, wave, template));
+        generate_deviation(gen, generate_call(gen, wave, template));
     }
     for (int i = 0; i < one_offs; i++) {
         const struct template alone = {
-            .names = { add_name(gen, set,
+            .names = { generate_name(gen, set,
                     rng_chance(&gen->rng, 20) ? TUTTI_BARRIER : TUTTI_ALLREDUCE) },
             .count = 1
         };
 
-        deviate(gen, add_call(gen, wave, &alone));
+        generate_deviation(gen, generate_call(gen, wave, &alone));
     }
 }
 
@@ -400,19 +387,20 @@ static void add_partings(struct generator *gen, int set)
 {
     struct scenario *s = gen->scenario;
     const struct parting_plan *plan = &gen->plans[set];
-    const struct template join = { .names = { add_name(gen, set, META_JOIN) },
+    const struct template join = { .names = { generate_name(gen, set, META_JOIN) },
         .count = 1 };
 
     s->sets[set].join = join.names[0];
     for (int e = 0; e < plan->epoch_count; e++) {
-        const int call = add_call(gen, plan->epochs[e].last, &join);
+        const int call = generate_call(gen, plan->epochs[e].last, &join);
 
         s->calls[call].waves = plan->epochs[e].joins;
     }
     if (s->finalizes) {
-        const struct template last = { .names = { add_name(gen, set, META_FINALIZE) },
-            .count = 1 };
-        const int call = add_call(gen, s->wave_count - 1, &last);
+        const struct template last = {
+            .names = { generate_name(gen, set, META_FINALIZE) }, .count = 1
+        };
+        const int call = generate_call(gen, s->wave_count - 1, &last);
 
         free(s->calls[call].roles);
         s->calls[call].roles = NULL;
@@ -425,14 +413,19 @@ static void add_partings(struct generator *gen, int set)
 static void make_waves(struct generator *gen)
 {
     struct scenario *s = gen->scenario;
-    const int waves = rng_range(&gen->rng, 1, s->ranks > 64 ? 3 : SIM_WAVES_MAX);
+    const int waves = s->is_training
+            ? s->iterations * s->parts
+            : rng_range(&gen->rng, 1, s->ranks > 64 ? 3 : WAVES_MAX);
 
     s->wave_first = sim_alloc(SIM_WAVES_MAX + 2, sizeof *s->wave_first);
     s->wave_count = waves + 1;
     for (int set = 0; set < s->set_count; set++) {
         parting_plan_make(&gen->plans[set], s, &s->sets[set], &gen->rng);
     }
-    for (int w = 0; w < waves; w++) {
+    if (s->is_training) {
+        training_make_waves(gen);
+    }
+    for (int w = 0; w < waves && !s->is_training; w++) {
         make_wave(gen, w);
     }
     s->wave_first[waves] = s->call_count;
@@ -458,6 +451,8 @@ static enum sim_mode choose_mode(struct rng *rng)
 static void choose_parameters(struct generator *gen)
 {
     static const int capacities[] = { 0, 1, 2, 5, 1000 };
+    static const int lanes[] = { 1, 2, 3, SIM_LANES_MAX };
+    static const int windows[] = { 1, 2, 8 };
     struct scenario *s = gen->scenario;
     struct rng *rng = &gen->rng;
 
@@ -484,6 +479,12 @@ static void choose_parameters(struct generator *gen)
     gen->deviations_left = s->mode == MODE_ILLEGAL || s->mode == MODE_ABSENT
             ? rng_range(rng, 1, 3)
             : 0;
+    gen->deviation_chance = 20;
+    s->time_step_ns = 1000;
+    s->lanes = lanes[rng_below(rng, 4)];
+    s->window = windows[rng_below(rng, 3)];
+    s->look_weight = rng_range(rng, 1, 10);
+    training_choose(gen);
 }
 
 struct scenario *scenario_create(uint64_t seed)
@@ -497,7 +498,11 @@ struct scenario *scenario_create(uint64_t seed)
     choose_parameters(&gen);
     make_sets(&gen);
     for (int set = 0; set < s->set_count; set++) {
-        make_templates(&gen, set);
+        if (s->is_training) {
+            training_make_templates(&gen, set);
+        } else {
+            make_templates(&gen, set);
+        }
     }
     make_waves(&gen);
     return s;

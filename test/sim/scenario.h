@@ -19,7 +19,8 @@
 
 enum {
     SIM_SETS_MAX = 6,
-    SIM_WAVES_MAX = 16,
+    SIM_WAVES_MAX = 80,
+    SIM_LANES_MAX = 8,
     SIM_GROUP_MAX = 4, /* tensors of a call, without one that a deviation adds */
     SIM_DIMS = 2
 };
@@ -68,6 +69,17 @@ struct sim_set {
     int *member_of; /* [world] member, or -1; owned                                 */
     int join; /* its name for joins                                           */
     bool joins; /* some members join early                                      */
+    bool board; /* its members see the marks of each other                      */
+};
+
+/** What happens in a training program beside the same in each iteration; in percent. */
+struct sim_training {
+    int one_offs; /* iterations with a name that is used once             */
+    int changes; /* calls from which on something has other metadata     */
+    int joins; /* waves in which members begin to join                 */
+    int left_out; /* calls that are not made this time, by any rank       */
+    int shapes; /* of steps: 1 or 2; not percent                        */
+    bool evaluates; /* some iterations use other names                      */
 };
 
 /** A name within a set. */
@@ -113,6 +125,14 @@ struct scenario {
     int number_capacity;
     int64_t stall_ns, stall_fail_ns;
     struct planner_limits limits;
+    int lanes, window;
+
+    bool is_training; /* the program consists of iterations                      */
+    bool is_steady; /* ... and gives no reason to leave a plan, but one:       */
+    int disturbed_at; /* iteration in which some ranks give other metadata; or -1 */
+    int iterations;
+    int parts; /* waves of an iteration                                   */
+    struct sim_training training;
 
     struct sim_set sets[SIM_SETS_MAX]; /* the first is the world */
     int set_count;
@@ -129,8 +149,11 @@ struct scenario {
     bool leaves_joined; /* a member may call finalize before its join is over */
 
     /* How the scheduler chooses: relative weights, and chances in percent. */
-    int step_weight, deliver_weight, turn_weight;
+    int step_weight, deliver_weight, turn_weight, look_weight;
     int tick_chance, cancel_chance, wait_chance, slow_chance;
+    bool cancel_seldom; /* a hundredth of that chance                             */
+    int block_chance; /* a rank waits, outside of tutti, for another one to go on */
+    int time_step_ns; /* at most, per event                                     */
 };
 
 /** The scenario of a seed. */

@@ -61,7 +61,8 @@ static bool try_tick(struct world *world, int rank)
 static bool happen(struct world *world)
 {
     const struct scenario *s = world->scenario;
-    const int total = s->step_weight + s->deliver_weight + s->turn_weight;
+    const int total =
+            s->step_weight + s->deliver_weight + s->turn_weight + s->look_weight;
     const int choice = rng_below(&world->rng, total);
     bool moved;
 
@@ -69,11 +70,14 @@ static bool happen(struct world *world)
         moved = try_ranks(world, world_step);
     } else if (choice < s->step_weight + s->deliver_weight) {
         moved = try_delivery(world, true);
+    } else if (choice < total - s->turn_weight) {
+        moved = s->lanes > 1 && try_ranks(world, world_look);
     } else {
         moved = try_ranks(world, world_turn);
     }
     return moved || try_ranks(world, world_turn) || try_delivery(world, false) ||
-            try_ranks(world, world_step);
+            try_ranks(world, world_step) ||
+            (s->lanes > 1 && try_ranks(world, world_look_closely));
 }
 
 static bool count_event(struct world *world)
@@ -88,8 +92,9 @@ void schedule_run(struct world *world)
 {
     const struct scenario *s = world->scenario;
 
-    while (!world->stop && happen(world) && count_event(world)) {
-        world->now_ns += rng_below(&world->rng, 1000);
+    while (!world->stop && (happen(world) || world_fire_timer(world)) &&
+            count_event(world)) {
+        world->now_ns += rng_below(&world->rng, s->time_step_ns);
         meddle(world);
         if (world->ticks_left > 0 && rng_chance(&world->rng, s->tick_chance) &&
                 try_ranks(world, try_tick)) {
@@ -101,7 +106,8 @@ void schedule_run(struct world *world)
 void schedule_settle(struct world *world)
 {
     while (!world->stop &&
-            (try_ranks(world, world_turn) || try_delivery(world, false)) &&
+            (try_ranks(world, world_turn) || try_delivery(world, false) ||
+                    try_ranks(world, world_look_closely)) &&
             count_event(world)) {
     }
 }

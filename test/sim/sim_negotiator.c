@@ -64,8 +64,8 @@ static void report(uint64_t seed, const struct run_result *result)
 /* Every jobs-th seed, starting with the job-th; returns the number of failures. */
 static int run_share(const struct options *options, int job)
 {
-    int64_t events = 0;
     uint64_t runs[MODE_COUNT] = { 0 };
+    struct run_result sum = { .events = 0 };
     int failures = 0;
     int most_ranks = 0;
 
@@ -74,7 +74,10 @@ static int run_share(const struct options *options, int job)
         struct run_result result;
 
         run_seed(seed, NULL, options->verbose, &result);
-        events += result.events;
+        sum.events += result.events;
+        sum.planned_steps += result.planned_steps;
+        sum.slow_steps += result.slow_steps;
+        sum.poisons += result.poisons;
         runs[result.mode]++;
         most_ranks = result.ranks > most_ranks ? result.ranks : most_ranks;
         if (result.check != CHECK_NONE && ++failures <= 10) {
@@ -82,11 +85,13 @@ static int run_share(const struct options *options, int job)
         }
     }
     (void)printf("job %d: %" PRId64 " events, at most %d ranks, %d failures;", job,
-            events, most_ranks, failures);
+            sum.events, most_ranks, failures);
     for (int m = 0; m < MODE_COUNT; m++) {
         (void)printf(" %s %" PRIu64, scenario_mode_name((enum sim_mode)m), runs[m]);
     }
-    (void)printf("\n");
+    (void)printf("; iterations of plans: %" PRIu64 " planned, %" PRIu64 " not; %" PRIu64
+                 " poisons\n",
+            sum.planned_steps, sum.slow_steps, sum.poisons);
     return failures;
 }
 

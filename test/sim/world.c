@@ -3,6 +3,7 @@
  */
 #include "world.h"
 
+#include "core/negotiator_parts.h"
 #include "grow.h"
 #include "oracle.h"
 
@@ -20,7 +21,11 @@ static void create_member(
         .fanout = s->fanout,
         .number_capacity = s->number_capacity,
         .stall_ns = s->stall_ns,
-        .stall_fail_ns = s->stall_fail_ns };
+        .stall_fail_ns = s->stall_fail_ns,
+        .lanes = s->lanes,
+        .window = s->window,
+        .board = s->sets[set].board,
+        .limits = s->limits };
 
     m->set = set;
     m->member = member;
@@ -50,16 +55,13 @@ static void create_slots(struct world *world)
     }
 }
 
-/* Chooses the order of a rank's calls in its wave. */
-static void begin_wave(struct world *world, int rank)
+/* Adds those calls from `first` on, and before `end`, that a rank makes in its wave. */
+static void add_calls(struct world *world, int rank, int first, int end)
 {
     const struct scenario *s = world->scenario;
     struct sim_rank *r = &world->ranks[rank];
 
-    r->next = 0;
-    r->order_count = 0;
-    r->waits = r->wave + 1 == s->wave_count || rng_chance(&world->rng, s->wait_chance);
-    for (int c = s->wave_first[r->wave]; c < s->call_count; c++) {
+    for (int c = first; c < end; c++) {
         const struct sim_call *call = &s->calls[c];
         const int member = s->sets[call->set].member_of[rank];
         const int wave =
@@ -70,6 +72,21 @@ static void begin_wave(struct world *world, int rank)
             r->order[r->order_count++] = c;
         }
     }
+}
+
+/* Chooses the order of a rank's calls in its wave. */
+static void begin_wave(struct world *world, int rank)
+{
+    const struct scenario *s = world->scenario;
+    struct sim_rank *r = &world->ranks[rank];
+
+    r->next = 0;
+    r->order_count = 0;
+    r->waits = r->wave + 1 == s->wave_count || rng_chance(&world->rng, s->wait_chance);
+    if (r->wave + 1 < s->wave_count) {
+        add_calls(world, rank, s->wave_first[r->wave], s->wave_first[r->wave + 1]);
+    }
+    add_calls(world, rank, s->partings_first, s->call_count);
     rng_shuffle(&world->rng, r->order, r->order_count);
 }
 
@@ -81,7 +98,7 @@ struct world *world_create(
     world->scenario = scenario;
     world->rng = rng_seeded(scenario->seed + UINT64_C(0x5851f42d4c957f2d));
     world->verbose = verbose;
-    world->ticks_left = 300;
+    world->ticks_left = scenario->is_training ? 2000 : 300;
     network_init(&world->network, scenario->ranks);
     world->ranks = sim_alloc((size_t)scenario->ranks, sizeof *world->ranks);
     world->members = sim_alloc((size_t)scenario->set_count, sizeof *world->members);
@@ -90,6 +107,7 @@ struct world *world_create(
         const int size = scenario->sets[s].size;
 
         world->members[s] = sim_alloc((size_t)size, sizeof *world->members[s]);
+        world->boards[s] = scenario->sets[s].board ? sim_board_create(size) : NULL;
         for (int m = 0; m < size; m++) {
             create_member(world, s, m, observer);
         }
@@ -112,7 +130,10 @@ void world_destroy(struct world *world)
             negotiator_fini(&world->members[set][m].negotiator);
         }
         free(world->members[set]);
-        free(world->logs[set].entries);
+        sim_board_destroy(world->boards[set]);
+        for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
+            free(world->logs[set][lane].entries);
+        }
     }
     for (int n = 0; n < s->name_count; n++) {
         for (int m = 0; m < s->sets[s->names[n].set].size; m++) {
@@ -139,8 +160,13 @@ void world_destroy(struct world *world)
 
 static void touch(struct world *world, struct sim_member *member)
 {
+    struct negotiator *negotiator = &member->negotiator;
+
     member->dirty = true;
-    member->negotiator.now_ns = world->now_ns + world->ranks[member->rank].skew_ns + 1;
+    negotiator->now_ns = world->now_ns + world->ranks[member->rank].skew_ns + 1;
+    if (rng_chance(&world->rng, 5)) {
+        negotiator->waited = !negotiator->waited;
+    }
 }
 
 /* After an event: errors are findings, unless a message was damaged. */
@@ -237,6 +263,21 @@ bool world_is_done(const struct world *world, int rank)
     return world->ranks[rank].wave == world->scenario->wave_count;
 }
 
+/*
+ * Some ranks go on when another one does, of which tutti knows nothing. It is one of a
+ * lower rank, so that they do not wait for each other.
+ */
+static bool is_blocked(const struct world *world, int rank)
+{
+    const struct scenario *s = world->scenario;
+    const int wave = world->ranks[rank].wave;
+    const uint64_t choice = hash_u64(s->seed, (uint64_t)(wave * s->ranks + rank) + 1);
+    const int other = rank > 0 ? (int)(choice / 128 % (uint64_t)rank) : 0;
+
+    return rank > 0 && (int)(choice % 100) < s->block_chance &&
+            !world->ranks[other].dead && world->ranks[other].wave <= wave;
+}
+
 bool world_step(struct world *world, int rank)
 {
     const struct scenario *s = world->scenario;
@@ -257,7 +298,7 @@ bool world_step(struct world *world, int rank)
         make_call(world, call, rank);
         return true;
     }
-    if (r->waits && r->awaited > 0) {
+    if ((r->waits && r->awaited > 0) || is_blocked(world, rank)) {
         return false;
     }
     r->wave++;
@@ -277,10 +318,22 @@ static void take_report(
     }
 }
 
+static void send_action(struct world *world, const struct sim_member *member,
+        const struct action *action, const uint8_t *bytes)
+{
+    const int to = world->scenario->sets[member->set].ranks[action->to];
+    const struct message head = {
+        .from = member->rank, .to = to, .set = member->set, .len = action->len
+    };
+
+    if (!world->ranks[to].dead) {
+        network_send(&world->network, &head, bytes);
+    }
+}
+
 static void run_actions(struct world *world, struct sim_member *member)
 {
     const struct negotiator *n = &member->negotiator;
-    const int *ranks = world->scenario->sets[member->set].ranks;
 
     for (size_t i = 0; i < n->action_count; i++) {
         const struct action *action = &n->actions[i];
@@ -288,13 +341,16 @@ static void run_actions(struct world *world, struct sim_member *member)
 
         if (action->kind == ACTION_STALL) {
             take_report(world, member, (const char *)bytes, action->len);
-        } else if (!world->ranks[ranks[action->to]].dead) {
-            const struct message head = { .from = member->rank,
-                .to = ranks[action->to],
-                .set = member->set,
-                .len = action->len };
-
-            network_send(&world->network, &head, bytes);
+        } else if (action->kind == ACTION_NOTE) {
+            world_log(world, "rank %d, set %d: %.*s", member->rank, member->set,
+                    (int)action->len, (const char *)bytes);
+        } else if (action->kind == ACTION_MARK) {
+            world_log(world, "rank %d, set %d: cell %u shows %llx", member->rank,
+                    member->set, action->cell, (unsigned long long)action->word);
+            sim_board_write(world->boards[member->set], member->member, action->cell,
+                    action->word, action->detail);
+        } else {
+            send_action(world, member, action, bytes);
         }
     }
 }
@@ -367,6 +423,124 @@ bool world_tick(struct world *world, int rank)
     }
     return ticked;
 }
+
+/* ------------------------------------------------------------------ boards */
+
+/*
+ * Reads the word of one member, and tells the negotiator if it is not what that knows.
+ * Words of former epochs are told, too: they are as good as unread.
+ */
+static bool look_at(struct world *world, struct sim_member *member,
+        const struct plan *plan, int other)
+{
+    const struct mark known = plan->marks[other];
+    const uint32_t lane = plan->lane;
+    uint64_t detail;
+    const uint64_t word = sim_board_read(world->boards[member->set], &world->rng,
+            member->member, other, mark_cell(plan->lane, plan->epoch), &detail);
+    const bool current = word >> 44 == mark_word(plan->epoch, &known) >> 44;
+
+    if (word == 0 || (current && word == mark_word(plan->epoch, &known))) {
+        return false;
+    }
+    if (!current && !rng_chance(&world->rng, 10)) {
+        return false;
+    }
+    world_log(world, "rank %d, set %d, lane %u: reads %llx of member %d", member->rank,
+            member->set, lane, (unsigned long long)word, other);
+    touch(world, member);
+    check_event(world, member,
+            negotiator_mark(&member->negotiator, lane, other, word, detail), "mark");
+    return current;
+}
+
+static bool look_at_lane(struct world *world, struct sim_member *member, int lane)
+{
+    const int size = world->scenario->sets[member->set].size;
+    const int start = rng_below(&world->rng, size);
+
+    for (int i = 0; i < size; i++) {
+        const struct plan *plan = member->negotiator.lanes[lane].current;
+        const int other = (start + i) % size;
+
+        if (plan == NULL || !plan_is_watching(plan)) {
+            return false;
+        }
+        if (other != member->member && plan_awaits(plan, other) &&
+                look_at(world, member, plan, other)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool world_look(struct world *world, int rank)
+{
+    const struct sim_rank *r = &world->ranks[rank];
+
+    for (int s = 0; s < world->scenario->set_count && rank_is_awake(r); s++) {
+        for (int lane = 1; lane < world->scenario->lanes && world->boards[s] != NULL &&
+                r->members[s] != NULL && !world->stop;
+                lane++) {
+            if (look_at_lane(world, r->members[s], lane)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void catch_up(struct world *world, const struct sim_member *member)
+{
+    const struct sim_set *set = &world->scenario->sets[member->set];
+
+    for (int other = 0; other < set->size; other++) {
+        for (uint32_t cell = 2; cell < 2 * (uint32_t)world->scenario->lanes; cell++) {
+            sim_board_catch_up(world->boards[member->set], member->member, other, cell);
+        }
+    }
+}
+
+bool world_look_closely(struct world *world, int rank)
+{
+    const struct sim_rank *r = &world->ranks[rank];
+
+    for (int s = 0; s < world->scenario->set_count && rank_is_awake(r); s++) {
+        if (r->members[s] != NULL && world->boards[s] != NULL) {
+            catch_up(world, r->members[s]);
+        }
+    }
+    return world_look(world, rank);
+}
+
+bool world_fire_timer(struct world *world)
+{
+    const struct scenario *s = world->scenario;
+    int64_t first = INT64_MAX;
+    int rank = -1;
+
+    for (int r = 0; r < s->ranks; r++) {
+        for (int set = 0; set < s->set_count && rank_is_awake(&world->ranks[r]);
+                set++) {
+            const struct sim_member *member = world->ranks[r].members[set];
+            const int64_t due =
+                    member != NULL ? plans_due(&member->negotiator) : INT64_MAX;
+
+            if (due < INT64_MAX && due - world->ranks[r].skew_ns < first) {
+                first = due - world->ranks[r].skew_ns;
+                rank = r;
+            }
+        }
+    }
+    if (rank < 0) {
+        return false;
+    }
+    world->timers++;
+    world->now_ns = first > world->now_ns ? first : world->now_ns;
+    return world_tick(world, rank);
+}
+
+/* ------------------------------------------------------------------ meddling */
 
 void world_cancel(struct world *world, struct slot *slot)
 {

@@ -14,6 +14,7 @@
 #include "network.h"
 #include "rng.h"
 #include "scenario.h"
+#include "sim_board.h"
 
 /** What was found wrong. */
 enum check {
@@ -31,6 +32,7 @@ enum check {
     CHECK_STALL, /* a stall report is wrong or missing                        */
     CHECK_BOUNDS, /* tables are not as small as they should be                 */
     CHECK_INJECTION, /* a repeated message went unnoticed                         */
+    CHECK_UNPLANNED, /* a program without surprises is never planned              */
     CHECK_COUNT
 };
 
@@ -49,7 +51,8 @@ struct sim_member {
     struct negotiator negotiator;
     int set, member, rank;
     bool dirty; /* had an event since its last turn          */
-    int applied; /* entries of the oracle's log seen so far   */
+    int applied[SIM_LANES_MAX]; /* entries of the oracle's logs seen so far */
+    uint64_t batches[SIM_LANES_MAX]; /* of plans, launched so far              */
 };
 
 struct sim_rank {
@@ -98,7 +101,8 @@ struct world {
     struct sim_member **members; /* [set][member]                            */
     struct slot **slots; /* [name][member]                           */
     struct item_fate *fates; /* [item]                                   */
-    struct set_log logs[SIM_SETS_MAX];
+    struct set_log logs[SIM_SETS_MAX][SIM_LANES_MAX];
+    struct sim_board *boards[SIM_SETS_MAX]; /* NULL: the set has none; owned         */
     struct planner planner;
     struct planner_item *planned; /* scratch of the oracle; owned             */
     size_t *batches; /* [outcomes of a drain]; owned             */
@@ -107,6 +111,7 @@ struct world {
     bool tainted; /* by an injected message: anything may happen, but no crash */
     bool killed; /* a rank is dead: others may wait for ever                  */
     int64_t events;
+    int timers; /* of plans, that fired because nothing else moved          */
     int ticks_left; /* so that ranks that wait for a dead one come to rest       */
     int64_t meddle_at; /* event at which a rank dies or a message is damaged       */
     bool stop;
@@ -115,6 +120,7 @@ struct world {
     bool verbose;
     void (*on_stall)(struct world *world, struct sim_member *member, const char *text,
             size_t len);
+    bool plan_reported[SIM_SETS_MAX]; /* by stall reports of planned tensors      */
     uint8_t *claimed; /* [name * ranks + member] by stall reports; while they count */
 };
 
@@ -144,6 +150,11 @@ bool world_turn(struct world *world, int rank);
 void world_deliver(struct world *world, struct message *message);
 /** The engine of a rank looks at its clock; true when it had to. */
 bool world_tick(struct world *world, int rank);
+/** A rank looks at what others show it, now or late; false when there was nothing new. */
+bool world_look(struct world *world, int rank);
+bool world_look_closely(struct world *world, int rank);
+/** Time passes until the next timer of a plan fires; false when none runs. */
+bool world_fire_timer(struct world *world);
 /** A rank asks to cancel one of its submissions. */
 void world_cancel(struct world *world, struct slot *slot);
 /** A rank vanishes. */
