@@ -394,7 +394,7 @@ tutti_status negotiator_flush(struct negotiator *negotiator)
     struct wire_writer *up = &negotiator->up;
     tutti_status status = TUTTI_OK;
 
-    while (negotiator_is_dirty(negotiator) && status == TUTTI_OK) {
+    do {
         status = marks_flush(negotiator);
         run_close(negotiator);
         if (up->failed || negotiator->down.failed) {
@@ -409,7 +409,7 @@ tutti_status negotiator_flush(struct negotiator *negotiator)
                     up->len);
             wire_writer_reset(up);
         }
-    }
+    } while (status == TUTTI_OK && negotiator_is_dirty(negotiator));
     return status;
 }
 

@@ -463,7 +463,8 @@ static bool look_at_lane(struct world *world, struct sim_member *member, int lan
         const struct plan *plan = member->negotiator.lanes[lane].current;
         const int other = (start + i) % size;
 
-        if (plan == NULL || !plan_is_watching(plan)) {
+        if (plan == NULL || plan->state != PLAN_ON ||
+                member->negotiator.active.first == NULL) {
             return false;
         }
         if (other != member->member && plan_awaits(plan, other) &&

@@ -88,8 +88,8 @@ static void after_announcement(tutti *t, struct checks *c, int by)
 }
 
 /* Everybody must see the same end. */
-static void race(tutti *t, struct checks *c, tutti_request request, const int32_t *value,
-        bool cancels)
+static void race(tutti *t, struct checks *c, tutti_request request,
+        const int32_t *value, bool cancels)
 {
     int32_t outcome[2];
     tutti_status status;
@@ -104,8 +104,8 @@ static void race(tutti *t, struct checks *c, tutti_request request, const int32_
     outcome[0] = (int32_t)status;
     outcome[1] = -(int32_t)status;
     EXPECT_OK(c,
-            tutti_allreduce(t, "outcome", outcome, outcome, 2, TUTTI_INT32, TUTTI_MAX,
-                    NULL));
+            tutti_allreduce(
+                    t, "outcome", outcome, outcome, 2, TUTTI_INT32, TUTTI_MAX, NULL));
     EXPECT(c, outcome[0] == (int32_t)status && outcome[1] == -(int32_t)status);
     EXPECT(c, *value == (status == TUTTI_OK ? c->size : 1));
 }

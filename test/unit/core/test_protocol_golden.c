@@ -72,8 +72,8 @@ static void test_announcement_by_name(void **state)
 
     (void)state;
     say(s, 3, &x);
-    /* announce; name, rank 3, allreduce "x", metadata, 0 entries read */
-    expect(s, 3, 1, "01 03 03" NAME_X META_SUM_5 NO_GROUP "00");
+    /* announce, 0 entries read; name, rank 3, allreduce "x", metadata, 0 entries read */
+    expect(s, 3, 1, "01 00 03 03" NAME_X META_SUM_5 NO_GROUP "00");
     run(s);
 
     b.collective = TUTTI_BROADCAST;
@@ -87,7 +87,7 @@ static void test_announcement_by_name(void **state)
     say(s, 2, &b);
     /* the count is 300: zigzag 600; the group least significant byte first */
     expect(s, 2, 0,
-            "01 03 02 01 03 78797a d804 00 00 09 00 02 000000000000f03f "
+            "01 00 03 02 01 03 78797a d804 00 00 09 00 02 000000000000f03f "
             "000000000000f03f"
             " 8877665544332211 02 02 00 00 06 c801 00");
     scene_fini(s);
@@ -105,14 +105,14 @@ static void test_announcement_by_number(void **state)
         scene_all_ready(s, &x);
         scene_all_ready(s, &y);
     }
-    /* announce; numbers of the subtree of rank 3, 1 and the next */
+    /* announce, 4 entries read; numbers of the subtree of rank 3, 1 and the next */
     assert_int_equal(scene_submit(s, 3, &x), TUTTI_OK);
     say(s, 3, &y);
-    expect(s, 3, 1, "01 01 03 01 02");
+    expect(s, 3, 1, "01 04 01 03 01 02");
     run(s);
     assert_int_equal(scene_submit(s, 1, &x), TUTTI_OK);
     say(s, 1, &y);
-    expect(s, 1, 0, "01 01 01 01 02");
+    expect(s, 1, 0, "01 04 01 01 01 02");
     run(s);
     say(s, 0, &x);
     say(s, 2, &x);
@@ -123,7 +123,7 @@ static void test_announcement_by_number(void **state)
     say(s, 3, &odd);
     assert_int_equal(scene_deliver(s), TUTTI_OK);
     expect(s, 1, 0,
-            "01 02 01 01 01 03 03" NAME_X
+            "01 05 02 01 01 01 03 03" NAME_X
             "0c0000 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "05");
     scene_fini(s);
 }
@@ -139,8 +139,8 @@ static void test_cancellation(void **state)
     run(s);
     assert_int_equal(negotiator_cancel(&s->ranks[2], &x), TUTTI_OK);
     assert_int_equal(scene_flush(s, 2), TUTTI_OK);
-    /* announce; cancel, rank 2, the name, 1 entry read */
-    expect(s, 2, 0, "01 04 02" NAME_X "01");
+    /* announce, 1 entry read; cancel, rank 2, the name, 1 entry read */
+    expect(s, 2, 0, "01 01 04 02" NAME_X "01");
     scene_fini(s);
 }
 
@@ -234,7 +234,7 @@ static void test_joining(void **state)
     (void)state;
     say(s, 3, &join);
     /* announce; name, rank 3, collective 67 "join", empty metadata, 0 entries read */
-    expect(s, 3, 1, "01 03 03 43046a6f696e " META_NONE("00") NO_GROUP "00");
+    expect(s, 3, 1, "01 00 03 03 43046a6f696e " META_NONE("00") NO_GROUP "00");
     run(s);
     say(s, 1, &x);
     say(s, 2, &x);
@@ -268,7 +268,7 @@ static void test_claims(void **state)
     say(s, 3, &x);
     /* one claim of 7: zigzag 14 */
     expect(s, 3, 1,
-            "01 03 03 07 0178" META_SUM_5 " 0000000000000000 00 00 00 01 0e 00");
+            "01 00 03 03 07 0178" META_SUM_5 " 0000000000000000 00 00 00 01 0e 00");
     run(s);
     say(s, 1, &x);
     say(s, 2, &x);
@@ -297,7 +297,7 @@ static void test_signs_of_life(void **state)
     /* pong: not submitted; the number that was held follows in an announcement */
     expect(s, 1, 3, "04 671ee114192b8de6");
     assert_int_equal(scene_deliver(s), TUTTI_OK);
-    expect(s, 1, 0, "01 01 03 01 01");
+    expect(s, 1, 0, "01 02 01 03 01 01");
     run(s);
     tick(s, 0, 2000);
     /* probe: number 1 */
