@@ -235,23 +235,45 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
 
 /* ------------------------------------------------------------------- leaving */
 
+/* What a rank did to end a plan: words around the tensor, if it is about one. */
+static const struct {
+    const char *what;
+    const char *rest; /* NULL: about no tensor */
+} reasons[POISON_COUNT] = {
+    [POISON_NONE] = { "did nothing", NULL },
+    [POISON_TIMER] = { "did not submit ", " in time" },
+    [POISON_METADATA] = { "submitted ", " with other metadata" },
+    [POISON_JOIN] = { "joins", NULL },
+    [POISON_FINALIZE] = { "finalizes", NULL },
+    [POISON_CANCEL] = { "cancels ", "" },
+    [POISON_REPLACED] = { "makes room for another plan", NULL },
+    [POISON_FOLLOWED] = { "leaves with a rank that parts", NULL },
+};
+
+/*
+ * Where a plan ends is equal at all ranks; who is named may differ, if several poisoned
+ * the same batch.
+ */
 static tutti_status note_poison(
         struct negotiator *negotiator, const struct plan *plan, const struct mark *mark)
 {
     const struct entry *entry = plan->items[mark->item];
-    const bool about = mark->poison == POISON_TIMER ||
-            mark->poison == POISON_METADATA || mark->poison == POISON_CANCEL;
-    char text[TUTTI_NAME_MAX + 200];
+    const unsigned long long steps = plan->decided / plan->batch_count;
+    const unsigned long long batches = plan->decided % plan->batch_count;
+    char about[TUTTI_NAME_MAX + 64] = "";
+    char text[TUTTI_NAME_MAX + 256];
 
+    if (reasons[mark->poison].rest != NULL) {
+        (void)snprintf(about, sizeof about, "%s \"%s\"%s",
+                meta_collective_name(entry->collective), entry->name,
+                reasons[mark->poison].rest);
+    }
     (void)snprintf(text, sizeof text,
-            "plan %u of %u tensors left after %llu of %u batches of its %s iteration "
-            "here: rank %d: %s%s%s%s%s%s",
-            plan->lane, plan->item_count,
-            (unsigned long long)(plan->decided % plan->batch_count), plan->batch_count,
-            plan->decided < plan->batch_count ? "first" : "last",
-            world_rank(negotiator, mark->member), poison_name(mark->poison),
-            about ? ", " : "", about ? meta_collective_name(entry->collective) : "",
-            about ? " \"" : "", about ? entry->name : "", about ? "\"" : "");
+            "plan on lane %u (%u tensors) left after %llu iteration%s and %llu of %u "
+            "batches: rank %d %s%s",
+            plan->lane, plan->item_count, steps, steps == 1 ? "" : "s", batches,
+            plan->batch_count, world_rank(negotiator, mark->member),
+            reasons[mark->poison].what, about);
     return action_add(negotiator, ACTION_NOTE, -1, text, strnlen(text, sizeof text));
 }
 

@@ -141,6 +141,9 @@ tutti_status scene_flush(struct scene *scene, int rank)
         if (action->kind == ACTION_SEND) {
             send_message(scene, rank, action->to, n->arena.data + action->offset,
                     action->len);
+        } else if (action->kind == ACTION_NOTE) {
+            (void)snprintf(scene->notes[rank], sizeof scene->notes[rank], "%.*s",
+                    (int)action->len, (const char *)n->arena.data + action->offset);
         } else {
             scene->stall_rank = rank;
             (void)snprintf(scene->stall, sizeof scene->stall, "%.*s", (int)action->len,

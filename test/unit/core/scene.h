@@ -39,6 +39,7 @@ struct scene {
     int end_count;
     char stall[4096]; /* the last report                     */
     int stall_rank; /* who made it                         */
+    char notes[SCENE_RANKS_MAX][512]; /* the last note of each rank            */
     int world_ranks[SCENE_RANKS_MAX];
 };
 
