@@ -3,7 +3,9 @@
  *
  * Ranks submit named tensors in any order and from any thread; tutti agrees
  * across ranks on what is ready, fuses small tensors, moves and reduces the data
- * and hands back the result.
+ * and hands back the result. Tensors that come again under the same names, as in the
+ * steps of a training, are planned after two iterations and from then on not negotiated,
+ * as long as all ranks submit them again (parameter "plan", docs/tuning.md).
  *
  * Conventions
  *   - Every function that can fail returns a tutti_status; TUTTI_OK is 0. A call
