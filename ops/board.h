@@ -25,12 +25,6 @@
 /** The largest word. */
 #define BOARD_WORD_MAX (UINT64_MAX >> 1)
 
-/** The cell of a lane for an epoch. */
-static inline uint32_t board_cell(uint32_t lane, uint64_t epoch)
-{
-    return lane * 2 + (uint32_t)(epoch % 2);
-}
-
 /** Zeroed: there is none. */
 struct board {
     void *state; /* NULL: there is none; outlives the board */

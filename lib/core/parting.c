@@ -121,12 +121,23 @@ tutti_status parting_collect(struct negotiator *negotiator, struct parting *part
     return TUTTI_OK;
 }
 
+/* This rank has plans to leave first, be it one of the turn that is being built. */
+static bool is_planning(const struct negotiator *negotiator)
+{
+    for (int l = 1; l < negotiator->config.lanes; l++) {
+        if (negotiator->lanes[l].appended) {
+            return true;
+        }
+    }
+    return negotiator->plans_on > 0;
+}
+
 tutti_status parting_submit(struct negotiator *negotiator, struct parting *parting)
 {
     const bool joins = parting == &negotiator->partings[PARTING_JOIN];
     tutti_status status;
 
-    if (negotiator->plans_on == 0 || has_bug(negotiator, BUG_PLAN_JOIN)) {
+    if (!is_planning(negotiator) || has_bug(negotiator, BUG_PLAN_JOIN)) {
         return announce_pending(negotiator, parting->own);
     }
     observe(negotiator, TRANSITION_PLAN_HOLDS_PARTING);
@@ -149,7 +160,7 @@ tutti_status partings_announce_held(struct negotiator *negotiator)
     for (int p = 0; p < PARTING_COUNT && status == TUTTI_OK; p++) {
         struct parting *parting = &negotiator->partings[p];
 
-        if (parting->held && negotiator->plans_on == 0) {
+        if (parting->held && !is_planning(negotiator)) {
             parting->held = false;
             status = announce_pending(negotiator, parting->own);
         }
