@@ -207,6 +207,22 @@ struct entry *entry_get(struct negotiator *negotiator, uint64_t hash, int collec
     return entry;
 }
 
+struct entry *entry_of(struct negotiator *negotiator, const struct request *request)
+{
+    struct entry_memo *memo = request->memo;
+    struct entry *entry;
+
+    if (memo != NULL && memo->freed == negotiator->freed + 1) {
+        return memo->entry;
+    }
+    entry = entry_get(negotiator, request->hash, request->collective, request->name,
+            request->name_len);
+    if (memo != NULL && entry != NULL) {
+        *memo = (struct entry_memo){ .entry = entry, .freed = negotiator->freed + 1 };
+    }
+    return entry;
+}
+
 static void start_clock(struct negotiator *negotiator, struct entry *entry)
 {
     /* 0 means "no round", so a clock that stands at 0 counts as 1. */
@@ -239,6 +255,7 @@ static void drop_oldest_idle(struct negotiator *negotiator)
     if (oldest->decided_at > negotiator->forgotten_at) {
         negotiator->forgotten_at = oldest->decided_at;
     }
+    negotiator->freed++;
     list_remove(&negotiator->idle, oldest);
     (void)map_remove(&negotiator->names, oldest->hash, oldest);
     entry_free(oldest, negotiator->config.size);

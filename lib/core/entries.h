@@ -17,6 +17,9 @@ struct entry *entry_by_hash(const struct negotiator *negotiator, uint64_t hash);
 struct entry *entry_get(struct negotiator *negotiator, uint64_t hash, int collective,
         const char *name, size_t name_len);
 
+/** The same for a submission; remembers it in its memo. */
+struct entry *entry_of(struct negotiator *negotiator, const struct request *request);
+
 /** Begins a round if none is running. */
 void entry_activate(struct negotiator *negotiator, struct entry *entry);
 /** The round's clock begins anew: it is waited for while others are at work. */

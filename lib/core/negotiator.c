@@ -209,8 +209,7 @@ void name_put(
 tutti_status negotiator_submit(
         struct negotiator *negotiator, const struct request *request)
 {
-    struct entry *entry = entry_get(negotiator, request->hash, request->collective,
-            request->name, request->name_len);
+    struct entry *entry = entry_of(negotiator, request);
     struct parting *parting = parting_of(negotiator, request->collective);
 
     if (entry == NULL) {

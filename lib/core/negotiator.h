@@ -72,6 +72,12 @@
 #include "core/planner.h"
 #include "core/tree.h"
 
+/** Where a negotiator found a name last, so that it need not look for it. Zeroed: nowhere. */
+struct entry_memo {
+    struct entry *entry;
+    uint64_t freed; /* 1 + names that it had forgotten by then */
+};
+
 /** One submission of this rank. Everything is borrowed until its outcome. */
 struct request {
     int collective; /* tutti_collective or meta_collective                     */
@@ -80,6 +86,7 @@ struct request {
     uint64_t hash; /* request_hash() of the two above                         */
     struct meta meta;
     void *cookie; /* handed back in the outcome; not NULL                    */
+    struct entry_memo *memo; /* of this name with this negotiator; NULL: none   */
 };
 
 uint64_t request_hash(int collective, const char *name, size_t name_len);
@@ -248,6 +255,7 @@ struct negotiator {
     int64_t now_ns; /* time of the current events, set by the caller          */
 
     struct map names; /* (collective, name) -> entry; owns the entries          */
+    uint64_t freed; /* entries that are gone                              */
     struct map numbers; /* number -> entry                                        */
     struct entry_list active; /* in a round                                      */
     struct entry_list idle; /* no number, not in a round; oldest is dropped    */

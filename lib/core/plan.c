@@ -442,7 +442,14 @@ tutti_status plan_submit(struct negotiator *negotiator, struct entry *entry)
         entry->plan->wanted = (struct mark){ 0 };
         entry->plan->poisoned = false;
     }
+    const struct plan *plan = entry->plan;
+
     plan_count(negotiator, entry);
+    if (plan->batches[entry->batch].here < plan->batches[entry->batch].count &&
+            plan->wanted.poison == POISON_NONE &&
+            !has_bug(negotiator, BUG_PLAN_INCOMPLETE)) {
+        return TUTTI_OK; /* as most often: the batch is not whole yet */
+    }
     return plan_advance(negotiator, entry->plan);
 }
 

@@ -163,12 +163,13 @@ static tutti_status fill_parts(struct work *work, const struct submission *s)
 
 static tutti_status fill(struct work *work, const struct submission *s)
 {
-    const struct tensor *tensor = work->tensor;
+    struct tensor *tensor = work->tensor;
 
     work->request = (struct request){ .collective = s->collective,
         .name = tensor->name,
         .name_len = tensor->name_len,
         .hash = tensor->hash,
+        .memo = &tensor->memo,
         .meta = s->meta,
         .cookie = work };
     work->input = s->input;

@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "core/meta.h"
+#include "core/negotiator.h"
 #include "core/rows.h"
 
 struct work;
@@ -19,6 +20,7 @@ struct process_set;
 /** One (collective, name). */
 struct tensor {
     uint64_t hash; /* request_hash()                                        */
+    struct entry_memo memo; /* engine only: where the negotiator has it       */
     int collective;
     char *name; /* owned, terminated                                     */
     size_t name_len;
