@@ -813,6 +813,53 @@ static void test_submitting_a_name_in_flight_is_an_internal_error(void **state)
     scene_fini(s);
 }
 
+/* Submits at a rank that is alone and takes the outcome, which must be its own. */
+static void alone(struct negotiator *negotiator, const struct request *request)
+{
+    assert_int_equal(negotiator_submit(negotiator, request), TUTTI_OK);
+    assert_int_equal(negotiator_flush(negotiator), TUTTI_OK);
+    assert_int_equal(negotiator->outcome_count, 1);
+    assert_null(negotiator->outcomes[0].error);
+    assert_ptr_equal(negotiator->outcomes[0].cookie, request->cookie);
+    negotiator_clear(negotiator);
+    assert_true(negotiator_is_valid(negotiator));
+}
+
+/* More names than are remembered: the first is forgotten, and so is where it was. */
+static void test_a_memo_of_a_forgotten_name_is_not_believed(void **state)
+{
+    static const int ranks[] = { 0 };
+    const struct negotiator_config config = {
+        .size = 1, .node_of = ranks, .world_ranks = ranks, .fanout = 2
+    };
+    struct negotiator negotiator;
+    struct entry_memo memo = { 0 };
+    struct request first = scene_request("first", 5);
+    char name[32];
+
+    (void)state;
+    first.memo = &memo;
+    assert_int_equal(negotiator_init(&negotiator, &config), TUTTI_OK);
+    alone(&negotiator, &first);
+    assert_non_null(memo.entry);
+    alone(&negotiator, &first);
+    for (int i = 0; i < 5000; i++) {
+        struct request other = first;
+
+        (void)snprintf(name, sizeof name, "other %d", i);
+        other.name = name;
+        other.name_len = strlen(name);
+        other.hash = request_hash(other.collective, name, other.name_len);
+        other.memo = NULL;
+        alone(&negotiator, &other);
+    }
+    assert_int_not_equal(negotiator.freed, 0);
+    alone(&negotiator, &first);
+    assert_int_equal(memo.freed, negotiator.freed + 1);
+    alone(&negotiator, &first);
+    negotiator_fini(&negotiator);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -855,6 +902,7 @@ int main(void)
         cmocka_unit_test(test_a_gap_in_the_log_is_noticed),
         cmocka_unit_test(test_a_decision_about_something_not_submitted_is_refused),
         cmocka_unit_test(test_submitting_a_name_in_flight_is_an_internal_error),
+        cmocka_unit_test(test_a_memo_of_a_forgotten_name_is_not_believed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
