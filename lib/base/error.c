@@ -69,7 +69,7 @@ tutti_status error_raise(const struct error *error)
     return error_set(error->status, "%s", error->text);
 }
 
-const char *tutti_last_error(void)
+const char *error_last(void)
 {
     return last_error;
 }

@@ -30,6 +30,9 @@ void error_note_errno(const char *format, ...) __attribute__((format(printf, 1, 
 #define error_set(status, ...) (error_note(__VA_ARGS__), (status))
 #define error_set_errno(status, ...) (error_note_errno(__VA_ARGS__), (status))
 
+/** What tutti_last_error() returns: this thread's last error, "" when there was none. */
+const char *error_last(void);
+
 /** Fills a record. Never fails; long texts are cut. */
 void error_fill(struct error *error, tutti_status status, int rank, const char *format,
         ...) __attribute__((format(printf, 4, 5)));
