@@ -6,44 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/limits.h"
 #include "base/mem.h"
 #include "base/wire.h"
 #include "ops/reduce/reduce.h"
 
-/* Bounds of automatic batch sizes, and the longest tensor worth copying to fuse it. */
-#define BATCH_MIN ((size_t)256 << 10)
-#define BATCH_MAX ((size_t)2 << 20)
-#define FUSE_TENSOR_MAX ((size_t)64 << 10)
-/* Bounds of automatic chunks: flat optimum over shared memory (docs/results/). */
-#define CHUNK_MIN ((size_t)64 << 10)
-#define CHUNK_MAX ((size_t)256 << 10)
-
 #define HOST_ID_MAX 256
 #define VALUE_MAX (CONFIG_TEXT_MAX + 1)
-
-static size_t clamp(size_t value, size_t low, size_t high)
-{
-    return size_min(size_max(value, low), high);
-}
 
 static tutti_status set_limits(struct context_spec *spec)
 {
     struct machine machine;
     const tutti_status status = machine_read(&machine);
-    size_t batch;
 
     if (status != TUTTI_OK) {
         return status;
     }
     memcpy(spec->cache_id, machine.cache, sizeof spec->cache_id);
-    /* Operands and result of a batch shall stay in the cache next to the core. */
-    batch = clamp(machine.l2_bytes / 2, BATCH_MIN, BATCH_MAX);
-    spec->limits.batch_bytes =
-            spec->config.fusion_bytes > 0 ? spec->config.fusion_bytes : batch;
-    spec->limits.tensor_bytes = FUSE_TENSOR_MAX;
-    spec->chunk_bytes = spec->config.chunk_bytes > 0
-            ? spec->config.chunk_bytes
-            : clamp(machine.l2_bytes / 4, CHUNK_MIN, CHUNK_MAX);
+    limits_choose(&spec->limits, &spec->chunk_bytes, &spec->config, &machine);
     return TUTTI_OK;
 }
 
