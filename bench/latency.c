@@ -12,17 +12,21 @@ static void print_head(int compare)
     bool mpi = (compare & BENCH_WITH_ANY_MPI) != 0;
     bool limit = (compare & BENCH_WITH_LIMIT) != 0;
     bool slow = (compare & BENCH_WITH_SLOW) != 0;
+    bool exchange = (compare & BENCH_WITH_EXCHANGE) != 0;
 
-    (void)printf("# %11s %10s %10s %10s %7s %7s%s%s%s\n", "size", "min", "median",
+    (void)printf("# %11s %10s %10s %10s %7s %7s%s%s%s%s\n", "size", "min", "median",
             "p99", "#wrong", "planned",
             mpi ? "    raw MPI     median        p99   tutti / MPI (min..max)" : "",
             limit ? "      limit     median        p99   tutti / limit (min..max)" : "",
-            slow ? "       slow     median        p99   tutti / slow (min..max)" : "");
-    (void)printf("# %11s %10s %10s %10s %7s %7s%s%s%s\n", "(B)", "(us)", "(us)", "(us)",
-            "", "",
+            slow ? "       slow     median        p99   tutti / slow (min..max)" : "",
+            exchange ? "   exchange     median        p99   tutti / exchange (min..max)"
+                     : "");
+    (void)printf("# %11s %10s %10s %10s %7s %7s%s%s%s%s\n", "(B)", "(us)", "(us)",
+            "(us)", "", "",
             mpi ? "   min (us)       (us)       (us)                         " : "",
             limit ? "   min (us)       (us)       (us)                           " : "",
-            slow ? "   min (us)       (us)       (us)" : "");
+            slow ? "   min (us)       (us)       (us)                          " : "",
+            exchange ? "   min (us)       (us)       (us)" : "");
 }
 
 static void print_compared(const struct side_result *side)
@@ -45,6 +49,7 @@ static void print_row(uint64_t bytes, const struct measurement *result)
     print_compared(&result->side[SIDE_MPI]);
     print_compared(&result->side[SIDE_LIMIT]);
     print_compared(&result->side[SIDE_SLOW]);
+    print_compared(&result->side[SIDE_EXCHANGE]);
     (void)printf("\n");
     (void)fflush(stdout);
 }

@@ -62,20 +62,31 @@ static tutti_status run(struct job *job)
     return TUTTI_ERR_INVALID;
 }
 
-/* The limit needs memory that all ranks map. */
+/* The limit needs memory that all ranks map, the exchange ranks of which none do. */
 static tutti_status run_where_possible(struct job *job)
 {
-    int hosts = tutti_node_count(job->t);
+    const int compare = job->arguments->compare;
+    const int hosts = tutti_node_count(job->t);
 
-    if ((job->arguments->compare & BENCH_WITH_LIMIT) == 0 || hosts == 1) {
-        return run(job);
+    if ((compare & BENCH_WITH_LIMIT) != 0 && hosts > 1) {
+        job_complain(job,
+                "--compare limit: the %d ranks are on %d hosts, and the limit is that "
+                "of memory which all of them map; start them on one host, or leave it "
+                "out",
+                job->size, hosts);
+        job->left_out = true;
+        return TUTTI_OK;
     }
-    job_complain(job,
-            "--compare limit: the %d ranks are on %d hosts, and the limit is that of "
-            "memory which all of them map; start them on one host, or leave it out",
-            job->size, hosts);
-    job->left_out = true;
-    return TUTTI_OK;
+    if ((compare & BENCH_WITH_EXCHANGE) != 0 && hosts < job->size) {
+        job_complain(job,
+                "--compare exchange: the %d ranks are on %d hosts, and the exchange is "
+                "that of messages between all of them; start one on each host, or "
+                "leave it out",
+                job->size, hosts);
+        job->left_out = true;
+        return TUTTI_OK;
+    }
+    return run(job);
 }
 
 static int run_job(struct job *job)

@@ -7,6 +7,7 @@
 
 #include "bench/core/arithmetic.h"
 #include "bench/core/sizes.h"
+#include "bench/exchange.h"
 
 /* A round takes no longer than this, unless it would have fewer iterations than that. */
 enum {
@@ -30,6 +31,7 @@ struct series {
 struct companions {
     struct work mapped; /* for the limit */
     struct work slow; /* for tutti without plans */
+    struct exchange *exchange; /* on tutti's buffers; owned */
 };
 
 struct effort effort_for(const struct job *job, uint64_t bytes)
@@ -228,7 +230,7 @@ static tutti_status measure_sides(struct effort *effort, struct series *sides,
 
 /* Those that were opened are companions_close()'s, also after a failure. */
 static tutti_status companions_open(
-        struct companions *companions, const struct work *work, int compare)
+        struct companions *companions, struct work *work, int compare)
 {
     tutti_status status = TUTTI_OK;
 
@@ -239,6 +241,10 @@ static tutti_status companions_open(
     if (status == TUTTI_OK && (compare & BENCH_WITH_SLOW) != 0) {
         status = work_open_slow(&companions->slow, work);
     }
+    if (status == TUTTI_OK && (compare & BENCH_WITH_EXCHANGE) != 0) {
+        status = exchange_open(&companions->exchange, work);
+        work->exchange = companions->exchange;
+    }
     return status;
 }
 
@@ -246,6 +252,7 @@ static void companions_close(struct companions *companions)
 {
     work_close(&companions->mapped);
     work_close(&companions->slow);
+    exchange_close(companions->exchange);
 }
 
 /* Who takes rounds, tutti first; returns how many. */
@@ -271,6 +278,11 @@ static int list_sides(struct series sides[SIDE_COUNT], struct work *work, int co
             .side = SIDE_SLOW,
             .work = &companions->slow,
             .step = companions->slow.step,
+        };
+    }
+    if ((compare & BENCH_WITH_EXCHANGE) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_EXCHANGE, .work = work, .step = work_step_exchange
         };
     }
     return count;
@@ -355,5 +367,6 @@ void measure_to_json(struct bench_json *json, const struct work *work,
     mpi_to_json(json, &result->side[SIDE_MPI]);
     companion_to_json(json, "limit", &result->side[SIDE_LIMIT]);
     companion_to_json(json, "slow", &result->side[SIDE_SLOW]);
+    companion_to_json(json, "exchange", &result->side[SIDE_EXCHANGE]);
     bench_planned_to_json(json, &result->planned);
 }

@@ -31,6 +31,7 @@ enum side {
     SIDE_MPI,
     SIDE_LIMIT,
     SIDE_SLOW,
+    SIDE_EXCHANGE,
     SIDE_COUNT
 };
 

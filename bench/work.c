@@ -1,5 +1,6 @@
 /*
- * Buffers, submission and checking. The other sides are in work_mpi.c and work_limit.c.
+ * Buffers, submission and checking. The other sides are in work_mpi.c, work_limit.c and
+ * exchange.c.
  */
 #include "bench/work.h"
 

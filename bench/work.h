@@ -2,7 +2,8 @@
  * A set of tensors with their buffers, and the ways to do a collective on all of them:
  * tutti, which gets them all in reverse order and then waits for all; raw MPI, one
  * blocking call per tensor in the same order on the same buffers; and for allreduce the
- * limit, which is one call of the reduction kernel on buffers that all ranks map.
+ * limit, which is one call of the reduction kernel on buffers that all ranks map, and the
+ * exchange, which is tutti's data plane without agreement.
  */
 #ifndef TUTTI_BENCH_WORK_H
 #define TUTTI_BENCH_WORK_H
@@ -56,6 +57,7 @@ struct work {
     tutti_request *requests; /* in the order of submission */
     tutti_tensor *ids; /* of the tensors; NULL: submitted by name */
     struct segment *segment; /* owned; what owned[0] is part of; NULL: other memory */
+    struct exchange *exchange; /* borrowed; its batches; NULL: not compared with */
     void **slices; /* with a segment: this rank's slice of the part of each rank */
 };
 
@@ -109,6 +111,9 @@ tutti_status work_step_mpi(struct work *work);
  * buffers of all ranks, between two meetings of the ranks and with no other protocol.
  */
 tutti_status work_step_limit(struct work *work);
+
+/** The data plane alone moves the batches of a plan; see exchange.h. */
+tutti_status work_step_exchange(struct work *work);
 
 /**
  * Does `checks` steps on known inputs and counts wrong elements of this rank. Leaves the

@@ -14,16 +14,19 @@ static void print_head(int compare)
     bool mpi = (compare & BENCH_WITH_ANY_MPI) != 0;
     bool limit = (compare & BENCH_WITH_LIMIT) != 0;
     bool slow = (compare & BENCH_WITH_SLOW) != 0;
+    bool exchange = (compare & BENCH_WITH_EXCHANGE) != 0;
 
-    (void)printf("# %-17s %8s %10s %11s %11s %7s %7s %7s%s%s%s\n", "workload",
+    (void)printf("# %-17s %8s %10s %11s %11s %7s %7s %7s%s%s%s%s\n", "workload",
             "tensors", "MB", "min", "median", "#wrong", "planned", "poisons",
             mpi ? "     raw MPI   tutti / MPI (min..max)" : "",
             limit ? "       limit   tutti / limit (min..max)" : "",
-            slow ? "        slow   tutti / slow (min..max)" : "");
-    (void)printf("# %-17s %8s %10s %11s %11s %7s %7s %7s%s%s%s\n", "", "", "", "(ms)",
+            slow ? "        slow   tutti / slow (min..max)" : "",
+            exchange ? "    exchange   tutti / exchange (min..max)" : "");
+    (void)printf("# %-17s %8s %10s %11s %11s %7s %7s %7s%s%s%s%s\n", "", "", "", "(ms)",
             "(ms)", "", "", "", mpi ? "        (ms)                         " : "",
             limit ? "        (ms)                           " : "",
-            slow ? "        (ms)" : "");
+            slow ? "        (ms)                          " : "",
+            exchange ? "        (ms)" : "");
 }
 
 static void print_compared(const struct side_result *side)
@@ -50,6 +53,7 @@ static void print_row(const struct work *work, const struct measurement *result)
     print_compared(&result->side[SIDE_MPI]);
     print_compared(&result->side[SIDE_LIMIT]);
     print_compared(&result->side[SIDE_SLOW]);
+    print_compared(&result->side[SIDE_EXCHANGE]);
     (void)printf("\n");
     (void)fflush(stdout);
 }

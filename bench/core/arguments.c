@@ -110,6 +110,7 @@ static const struct choice compare_choices[] = {
     { "mpi-tuned", BENCH_WITH_MPI_TUNED },
     { "limit", BENCH_WITH_LIMIT },
     { "slow", BENCH_WITH_SLOW },
+    { "exchange", BENCH_WITH_EXCHANGE },
     { NULL, 0 },
 };
 
@@ -600,11 +601,20 @@ static bool check_compare(struct bench_arguments *arguments)
         return complain(arguments, "--compare needs --rounds of at least 5, not %d",
                 arguments->rounds);
     }
-    if ((arguments->compare & BENCH_WITH_LIMIT) != 0 &&
+    if ((arguments->compare & (BENCH_WITH_LIMIT | BENCH_WITH_EXCHANGE)) != 0 &&
             arguments->collective != TUTTI_ALLREDUCE) {
         return complain(arguments,
-                "--compare: the limit is that of an allreduce, not of %s; leave it out",
+                "--compare: the %s is that of an allreduce, not of %s; leave it out",
+                (arguments->compare & BENCH_WITH_LIMIT) != 0 ? "limit" : "exchange",
                 bench_collective_name((tutti_collective)arguments->collective));
+    }
+    if ((arguments->compare & BENCH_WITH_EXCHANGE) != 0 &&
+            arguments->command != BENCH_WORKLOAD &&
+            arguments->command != BENCH_LATENCY) {
+        return complain(arguments,
+                "--compare: the exchange is that of workload or latency, not of %s; "
+                "leave it out",
+                bench_command_name((enum bench_command)arguments->command));
     }
     return (arguments->compare & BENCH_WITH_ANY_MPI) == 0 || check_mpi(arguments);
 }

@@ -35,6 +35,7 @@ enum bench_compare {
     BENCH_WITH_MPI_TUNED = 2,
     BENCH_WITH_LIMIT = 4,
     BENCH_WITH_SLOW = 8,
+    BENCH_WITH_EXCHANGE = 16,
     BENCH_WITH_ANY_MPI = BENCH_WITH_MPI | BENCH_WITH_MPI_TUNED
 };
 enum bench_memory {

@@ -233,13 +233,16 @@ static void test_bad_arguments_are_named(void **state)
         { "allreduce --compare mpi -d half", "sum of float16" },
         { "allreduce --compare mpi --rounds 4", "at least 5, not 4" },
         { "allreduce --compare mpi,nccl",
-                "'nccl' is not one of mpi, mpi-tuned, limit, slow" },
+                "'nccl' is not one of mpi, mpi-tuned, limit, slow, exchange" },
         { "allreduce --compare mpi,", "'' is not one of" },
         { "allreduce --compare mpi,mpi-tuned", "two jobs" },
         { "allreduce --compare limit,mpi -d half", "sum of float16" },
         { "allreduce --compare limit --rounds 4", "at least 5, not 4" },
         { "broadcast --compare mpi,limit", "not of broadcast" },
         { "latency --collective gather --compare limit", "not of gather" },
+        { "latency --collective reduce --compare exchange", "not of reduce" },
+        { "allreduce --compare exchange", "workload or latency, not of allreduce" },
+        { "workload trainer --compare exchange", "compared with slow only" },
         { "steady -e 4", "'-e' is not an option of steady" },
         { "steady --compare mpi", "not an option of steady" },
         { "steady --workload all", "'all'" },
@@ -306,6 +309,8 @@ static void test_comparisons_are_a_list(void **state)
             BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT);
     assert_int_equal(parse_good("broadcast --compare slow").compare, BENCH_WITH_SLOW);
     assert_int_equal(parse_good("overlap --compare slow").compare, BENCH_WITH_SLOW);
+    assert_int_equal(parse_good("latency --compare slow,exchange").compare,
+            BENCH_WITH_SLOW | BENCH_WITH_EXCHANGE);
     /* only MPI cannot do it */
     assert_int_equal(
             parse_good("allreduce -d half -o avg --compare limit").op, TUTTI_AVERAGE);
@@ -325,6 +330,10 @@ static void test_names_of_choices(void **state)
     assert_string_equal(text, "mpi-tuned,limit");
     bench_compare_text(BENCH_WITH_SLOW | BENCH_WITH_MPI, text);
     assert_string_equal(text, "mpi,slow");
+    bench_compare_text(BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT | BENCH_WITH_SLOW |
+                    BENCH_WITH_EXCHANGE,
+            text);
+    assert_string_equal(text, "mpi-tuned,limit,slow,exchange");
     bench_compare_text(0, text);
     assert_string_equal(text, "");
     assert_string_equal(bench_memory_name(BENCH_ARENA), "arena");
