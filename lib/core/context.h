@@ -75,6 +75,13 @@ struct early_message {
 };
 
 struct tutti {
+    /* atomic, on cache lines of their own */
+    struct intake intake; /* submitted, not yet seen by the engine             */
+    _Alignas(MEM_CACHE_LINE) _Atomic uint64_t ended; /* works that are final; the others
+                                    of those that the intake has counted are in flight */
+    _Atomic uint64_t completed, failed_works,
+            bytes; /* statistics, of the engine       */
+
     /* fixed */
     int rank, size;
     struct config config;
@@ -85,10 +92,10 @@ struct tutti {
     struct planner_limits limits;
     struct memory memory; /* for outputs and fusion buffers                      */
     struct board board; /* words that ranks show each other, if there is one   */
-    bool any_thread; /* any thread may drive; else only `owner`              */
     struct forkmark forkmark; /* a forked child may not use the context             */
-    pthread_t owner; /* the thread that created the context                  */
+    bool any_thread; /* any thread may drive; else only `owner`              */
     bool has_background; /* `background` runs                                    */
+    pthread_t owner; /* the thread that created the context                  */
     pthread_t background;
     void (*release)(void *user, bool failed); /* called last; may be NULL            */
     void *release_user;
@@ -96,18 +103,13 @@ struct tutti {
     /* lock */
     pthread_mutex_t lock;
     struct work_table works;
-    bool closing; /* finalize was called: nothing more is accepted        */
     struct process_sets sets; /* written by the engine under the lock               */
     struct groups groups; /* open groups of threads                               */
     struct map allocations; /* see core/output.h                                    */
     struct error failure; /* first cause; status OK while the context lives       */
+    bool closing; /* finalize was called: nothing more is accepted        */
 
     /* atomic */
-    struct intake intake; /* submitted, not yet seen by the engine             */
-    _Alignas(MEM_CACHE_LINE) _Atomic uint64_t ended; /* works that are final; the others
-                                    of those that the intake has counted are in flight */
-    _Atomic uint64_t completed, failed_works,
-            bytes; /* statistics, of the engine       */
     _Atomic uint32_t cancels_pending; /* 1: some work has cancel_asked              */
     _Atomic uint32_t driving; /* 1: some thread drives the engine                 */
     _Atomic uint32_t waiters; /* threads inside a waiting call                    */

@@ -422,6 +422,22 @@ static bool has_plans(const struct process_set *set)
     return set->op.rank >= 0 && set->negotiator.plans_on > 0;
 }
 
+static tutti_status follow_plans_of(struct tutti *t, struct process_set *set)
+{
+    tutti_status status = TUTTI_OK;
+
+    do {
+        if (set->negotiator.config.board) {
+            status = look_at_board(t, set);
+        }
+        if (status != TUTTI_OK || !set->dirty) {
+            break;
+        }
+        status = settle_set(t, set);
+    } while (status == TUTTI_OK);
+    return status;
+}
+
 /*
  * Plans go on as others arrive; what they committed is taken and what they contribute is
  * shown in settle(), after which there may be more. Their timers are for tick().
@@ -438,12 +454,7 @@ static tutti_status follow_plans(struct tutti *t)
             continue;
         }
         set->negotiator.waited = is_waited(t);
-        do {
-            if (set->negotiator.config.board) {
-                status = look_at_board(t, set);
-            }
-        } while (status == TUTTI_OK && set->dirty &&
-                (status = settle_set(t, set)) == TUTTI_OK);
+        status = follow_plans_of(t, set);
         due = negotiator_next_tick(&set->negotiator);
         t->next_tick_ns = due < t->next_tick_ns ? due : t->next_tick_ns;
     }

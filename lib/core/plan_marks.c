@@ -204,6 +204,15 @@ static tutti_status flush_down(struct negotiator *negotiator)
     return status;
 }
 
+static void flush_up(struct negotiator *negotiator)
+{
+    for (int l = 1; l < negotiator->config.lanes; l++) {
+        if (negotiator->lanes[l].current != NULL) {
+            tell_parent(negotiator, negotiator->lanes[l].current);
+        }
+    }
+}
+
 tutti_status marks_flush(struct negotiator *negotiator)
 {
     tutti_status status = TUTTI_OK;
@@ -212,12 +221,8 @@ tutti_status marks_flush(struct negotiator *negotiator)
         negotiator->marks_dirty = false;
         if (is_coordinator(negotiator)) {
             status = flush_down(negotiator);
-            continue;
-        }
-        for (int l = 1; l < negotiator->config.lanes; l++) {
-            if (negotiator->lanes[l].current != NULL) {
-                tell_parent(negotiator, negotiator->lanes[l].current);
-            }
+        } else {
+            flush_up(negotiator);
         }
     }
     return status;

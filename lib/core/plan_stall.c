@@ -6,55 +6,25 @@
  * not. Without one each node of the tree reports the children of which, or of some rank
  * below them, it has not heard; and asks its parent as it does in slow mode (stall.c).
  */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/negotiator_parts.h"
+#include "core/stall_report.h"
 
-/* Ranks and tensors that a report names. */
+/* Ranks that a report names. */
 #define RANKS_MAX 16
-#define NAMES_MAX 5
-
-struct report {
-    char text[2048];
-    size_t len;
-};
-
-__attribute__((format(printf, 2, 3))) static void report_add(
-        struct report *report, const char *format, ...)
-{
-    const size_t room = sizeof report->text - report->len;
-    va_list args;
-    int len;
-
-    va_start(args, format);
-    len = vsnprintf(report->text + report->len, room, format, args);
-    va_end(args);
-    if (len > 0) {
-        report->len += (size_t)len < room ? (size_t)len : room - 1;
-    }
-}
 
 /* Adds what this rank has contributed and waits for: what it may be that they lack. */
-static void report_tensors(const struct plan *plan, struct report *report)
+static void report_tensors(const struct plan *plan, struct stall_report *report)
 {
     int count = 0;
 
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        const struct entry *entry = plan->items[i];
-
-        if (!entry->contributed) {
-            continue;
+        if (plan->items[i]->contributed) {
+            stall_report_name(report, plan->items[i], count++);
         }
-        if (count < NAMES_MAX) {
-            report_add(report, "%s%s \"%s\"", count > 0 ? ", " : "",
-                    meta_collective_name(entry->collective), entry->name);
-        }
-        count++;
     }
-    if (count > NAMES_MAX) {
-        report_add(report, " and %d more", count - NAMES_MAX);
-    }
+    stall_report_more(report, count, STALL_NAMES_MAX);
 }
 
 /* The first tensor of the batch that this rank waits for, or NULL. */
@@ -90,10 +60,11 @@ static bool is_first_to_arrive(
 
 /* Adds those that have not arrived; returns how many. */
 static int report_missing(const struct negotiator *negotiator, const struct plan *plan,
-        struct report *report)
+        struct stall_report *report)
 {
     const bool board = negotiator->config.board;
     const int marks = board ? negotiator->config.size : negotiator->tree.child_count;
+    char text[48];
     int count = 0;
 
     for (int m = 0; m < marks; m++) {
@@ -101,33 +72,33 @@ static int report_missing(const struct negotiator *negotiator, const struct plan
             continue;
         }
         if (count < RANKS_MAX) {
-            report_add(report, "%s%d%s", count > 0 ? ", " : "",
+            (void)snprintf(text, sizeof text, "%s%d%s", count > 0 ? ", " : "rank ",
                     world_rank(negotiator, board ? m : negotiator->tree.children[m]),
                     board ? "" : " (or one below it)");
+            stall_report_add(report, text);
         }
         count++;
     }
-    if (count > RANKS_MAX) {
-        report_add(report, " and %d more", count - RANKS_MAX);
-    }
+    stall_report_more(report, count, RANKS_MAX);
     return count;
 }
 
 static tutti_status report_plan(
         struct negotiator *negotiator, const struct plan *plan, struct entry *entry)
 {
-    struct report report = { .len = 0 };
+    struct stall_report report;
     int missing;
 
-    report_add(&report, "stalled for %.3g s: rank ",
-            (double)(negotiator->now_ns - entry->since_ns) * 1e-9);
+    stall_report_begin(&report, negotiator->now_ns - entry->since_ns);
     missing = report_missing(negotiator, plan, &report);
     if (missing == 0) {
         /* Whom it lacks it may learn from its parent. */
         return TUTTI_OK;
     }
     entry->reported_ns = negotiator->now_ns;
-    report_add(&report, "%s not submitted all of ", missing == 1 ? " has" : " have");
+    stall_report_add(&report,
+            missing == 1 ? " has not submitted all of "
+                         : " have not submitted all of ");
     report_tensors(plan, &report);
     observe(negotiator, TRANSITION_PLAN_STALL);
     return action_add(negotiator, ACTION_STALL, -1, report.text, report.len);

@@ -15,26 +15,10 @@
 #include <string.h>
 
 #include "core/negotiator_parts.h"
+#include "core/stall_report.h"
 
-/* Names listed per missing rank, and missing ranks listed per report. */
-#define STALL_NAMES_MAX 5
+/* Missing ranks listed per report. */
 #define STALL_RANKS_MAX 16
-
-/* A report is a text built piece by piece; what does not fit is cut. */
-struct report {
-    char text[4096];
-    size_t len;
-};
-
-static void report_add(struct report *report, const char *text)
-{
-    const size_t room = sizeof report->text - 1 - report->len;
-    const size_t len = strnlen(text, room);
-
-    memcpy(report->text + report->len, text, len);
-    report->len += len;
-    report->text[report->len] = '\0';
-}
 
 static bool is_stalled(const struct negotiator *negotiator, const struct entry *entry)
 {
@@ -101,28 +85,6 @@ static bool is_missing_from(
     return true;
 }
 
-/* A list of tensors within a report, cut after STALL_NAMES_MAX. */
-static void report_name(struct report *report, const struct entry *entry, int position)
-{
-    char text[TUTTI_NAME_MAX + 64];
-
-    if (position < STALL_NAMES_MAX) {
-        (void)snprintf(text, sizeof text, "%s%s \"%s\"", position > 0 ? ", " : "",
-                meta_collective_name(entry->collective), entry->name);
-        report_add(report, text);
-    }
-}
-
-static void report_more(struct report *report, int count)
-{
-    char text[32];
-
-    if (count > STALL_NAMES_MAX) {
-        (void)snprintf(text, sizeof text, " and %d more", count - STALL_NAMES_MAX);
-        report_add(report, text);
-    }
-}
-
 static void mark_reported(struct negotiator *negotiator)
 {
     for (struct entry *e = negotiator->active.first; e != NULL; e = e->next) {
@@ -133,18 +95,14 @@ static void mark_reported(struct negotiator *negotiator)
     }
 }
 
-static void report_begin(const struct negotiator *negotiator, struct report *report)
+static void report_begin(
+        const struct negotiator *negotiator, struct stall_report *report)
 {
-    char text[64];
-
-    report->len = 0;
-    (void)snprintf(text, sizeof text, "stalled for %.3g s: ",
-            (double)(negotiator->now_ns - negotiator->active.first->since_ns) * 1e-9);
-    report_add(report, text);
+    stall_report_begin(report, negotiator->now_ns - negotiator->active.first->since_ns);
 }
 
 static tutti_status report_end(
-        struct negotiator *negotiator, const struct report *report)
+        struct negotiator *negotiator, const struct stall_report *report)
 {
     mark_reported(negotiator);
     return action_add(negotiator, ACTION_STALL, -1, report->text, report->len);
@@ -164,25 +122,25 @@ static bool is_missing(const struct negotiator *negotiator, int rank)
 }
 
 static void report_rank(
-        const struct negotiator *negotiator, int rank, struct report *report)
+        const struct negotiator *negotiator, int rank, struct stall_report *report)
 {
     char text[64];
     int count = 0;
 
     (void)snprintf(text, sizeof text, "rank %d has not submitted ",
             world_rank(negotiator, rank));
-    report_add(report, text);
+    stall_report_add(report, text);
     for (const struct entry *e = negotiator->active.first; e != NULL; e = e->next) {
         if (is_known(negotiator, e) && is_missing_from(negotiator, e, rank)) {
-            report_name(report, e, count++);
+            stall_report_name(report, e, count++);
         }
     }
-    report_more(report, count);
+    stall_report_more(report, count, STALL_NAMES_MAX);
 }
 
 static tutti_status report_missing(struct negotiator *negotiator)
 {
-    struct report report;
+    struct stall_report report;
     char text[64];
     int missing = 0;
 
@@ -192,7 +150,7 @@ static tutti_status report_missing(struct negotiator *negotiator)
             continue;
         }
         if (missing < STALL_RANKS_MAX) {
-            report_add(&report, missing > 0 ? "; " : "");
+            stall_report_add(&report, missing > 0 ? "; " : "");
             report_rank(negotiator, r, &report);
         }
         missing++;
@@ -203,7 +161,7 @@ static tutti_status report_missing(struct negotiator *negotiator)
     if (missing > STALL_RANKS_MAX) {
         (void)snprintf(text, sizeof text, "; and so for %d more ranks",
                 missing - STALL_RANKS_MAX);
-        report_add(&report, text);
+        stall_report_add(&report, text);
     }
     observe(negotiator, TRANSITION_STALL_REPORT);
     return report_end(negotiator, &report);
@@ -265,7 +223,7 @@ static bool is_waited_for(
 static tutti_status report_orphaned(struct negotiator *negotiator)
 {
     const int parent = negotiator->tree.parents[negotiator->config.rank];
-    struct report report;
+    struct stall_report report;
     char text[96];
     int count = 0;
 
@@ -273,13 +231,13 @@ static tutti_status report_orphaned(struct negotiator *negotiator)
     (void)snprintf(text, sizeof text,
             "rank %d gives no sign of life and so has not submitted ",
             world_rank(negotiator, parent));
-    report_add(&report, text);
+    stall_report_add(&report, text);
     for (const struct entry *e = negotiator->active.first; e != NULL; e = e->next) {
         if (is_waited_for(negotiator, e)) {
-            report_name(&report, e, count++);
+            stall_report_name(&report, e, count++);
         }
     }
-    report_more(&report, count);
+    stall_report_more(&report, count, STALL_NAMES_MAX);
     observe(negotiator, TRANSITION_STALL_ORPHAN);
     return report_end(negotiator, &report);
 }
@@ -352,7 +310,7 @@ static tutti_status receive_ping(
 static tutti_status receive_pong(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
-    struct report report;
+    struct stall_report report;
     char text[64];
     int count = 0;
 
@@ -363,15 +321,15 @@ static tutti_status receive_pong(
     report_begin(negotiator, &report);
     (void)snprintf(text, sizeof text, "rank %d has not submitted ",
             world_rank(negotiator, from));
-    report_add(&report, text);
+    stall_report_add(&report, text);
     while (wire_left(in) > 0) {
         const struct entry *entry = entry_by_hash(negotiator, wire_get_u64(in));
 
         if (wire_ok(in) && entry != NULL && is_waited_for(negotiator, entry)) {
-            report_name(&report, entry, count++);
+            stall_report_name(&report, entry, count++);
         }
     }
-    report_more(&report, count);
+    stall_report_more(&report, count, STALL_NAMES_MAX);
     if (!wire_ok(in)) {
         return error_set(TUTTI_ERR_PROTOCOL, "malformed pong from rank %d",
                 world_rank(negotiator, from));
