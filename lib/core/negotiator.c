@@ -297,6 +297,11 @@ tutti_status negotiator_cancel(
         return TUTTI_OK;
     }
     entry->cancel = true;
+    if (entry->contributed) {
+        /* It commits if the others come, or is announced with this when they do not. */
+        observe(negotiator, TRANSITION_PLAN_CANCEL_LATE);
+        return TUTTI_OK;
+    }
     if (entry->planned) {
         plan_want_poison(entry->plan, POISON_CANCEL, entry->item);
         return plan_advance(negotiator, entry->plan);

@@ -111,14 +111,22 @@ static bool is_silent(const struct negotiator *negotiator, const struct plan *pl
     return false;
 }
 
-/* Contributes what it can; true when that was anything. */
+static bool window_has_room(
+        const struct negotiator *negotiator, const struct plan *plan)
+{
+    return plan->cursor < plan->decided + (uint64_t)negotiator->config.window;
+}
+
+/*
+ * Contributes what it can; true when that was anything. A poison needs no room in the
+ * window: others may wait for something that happens only when this rank has parted.
+ */
 static bool contribute(struct negotiator *negotiator, struct plan *plan)
 {
     const uint64_t before = plan->cursor;
 
-    while (!plan->poisoned && !is_silent(negotiator, plan) &&
-            plan->cursor < plan->decided + (uint64_t)negotiator->config.window) {
-        if (is_complete(negotiator, plan)) {
+    while (!plan->poisoned && !is_silent(negotiator, plan)) {
+        if (window_has_room(negotiator, plan) && is_complete(negotiator, plan)) {
             arrive(negotiator, plan);
         } else if (plan->wanted.poison != POISON_NONE) {
             observe(negotiator, TRANSITION_PLAN_POISON);

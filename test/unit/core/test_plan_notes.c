@@ -83,25 +83,90 @@ static void test_other_metadata(void **state)
     scene_fini(s);
 }
 
+static void cancel(struct scene *s, int rank, const struct request *request)
+{
+    assert_int_equal(negotiator_cancel(&s->ranks[rank], request), TUTTI_OK);
+    assert_int_equal(scene_flush(s, rank), TUTTI_OK);
+    assert_int_equal(scene_run(s), TUTTI_OK);
+}
+
 static void test_a_cancellation(void **state)
 {
+    const struct request a = scene_request("a", 5);
+    struct scene *s = begin();
+
+    (void)state;
+    /* It has not arrived at the batch of "a": that of "b" comes first. */
+    say(s, 1, &a);
+    cancel(s, 1, &a);
+    left(s, 0, "11 cancels allreduce \"a\"");
+    left(s, 1, "11 cancels allreduce \"a\"");
+    say(s, 0, &a);
+    assert_int_equal(scene_count(s, "a", TUTTI_ERR_CANCELLED), 2);
+    scene_fini(s);
+}
+
+static void test_a_cancellation_that_is_too_late(void **state)
+{
+    const struct request a = scene_request("a", 5);
     const struct request b = scene_request("b", 5);
     struct scene *s = begin();
 
     (void)state;
-    assert_int_equal(scene_submit(s, 1, &b), TUTTI_OK);
-    assert_int_equal(scene_flush(s, 1), TUTTI_OK);
-    assert_int_equal(negotiator_cancel(&s->ranks[1], &b), TUTTI_OK);
-    assert_int_equal(scene_flush(s, 1), TUTTI_OK);
-    assert_int_equal(scene_run(s), TUTTI_OK);
-    /* It has arrived at the batch of "b", and poisons the one behind that. */
-    assert_string_equal(s->notes[0], "");
+    say(s, 1, &b);
+    cancel(s, 1, &b);
     say(s, 0, &b);
+    assert_int_equal(scene_count(s, "b", TUTTI_OK), 2);
     for (int r = 0; r < s->size; r++) {
-        assert_string_equal(s->notes[r],
-                "plan on lane 1 (2 tensors) left after 2 iterations and 0 of 2 "
-                "batches: rank 11 cancels allreduce \"b\"");
+        assert_string_equal(s->notes[r], "");
+        assert_int_equal(s->ranks[r].poisons, 0);
+        assert_int_equal(s->ranks[r].planned_steps, 2);
     }
+    /* Nothing is left of the wish. */
+    scene_all_ready(s, &a);
+    scene_all_ready(s, &b);
+    assert_int_equal(s->ranks[1].planned_steps, 3);
+    scene_fini(s);
+}
+
+/* Too late for the plan; but that is left before the tensor commits. */
+static void test_a_cancellation_is_announced_with_its_tensor(void **state)
+{
+    const struct request b = scene_request("b", 5);
+    const struct request other = scene_request("a", 6);
+    struct scene *s = begin();
+
+    (void)state;
+    say(s, 1, &b);
+    cancel(s, 1, &b);
+    assert_string_equal(s->notes[1], "");
+    say(s, 0, &other);
+    left(s, 0, "10 submitted allreduce \"a\" with other metadata");
+    left(s, 1, "10 submitted allreduce \"a\" with other metadata");
+    say(s, 0, &b);
+    assert_int_equal(scene_count(s, "b", TUTTI_ERR_CANCELLED), 2);
+    assert_int_equal(scene_count(s, "b", TUTTI_OK), 0);
+    scene_fini(s);
+}
+
+/* A rank that has filled the window says at once that it parts. */
+static void test_a_poison_needs_no_room(void **state)
+{
+    const struct request b = scene_request("b", 5);
+    const struct request join = scene_parting(META_JOIN);
+    struct scene *s = begin();
+
+    (void)state;
+    for (int r = 0; r < s->size; r++) {
+        s->ranks[r].config.window = 1;
+    }
+    say(s, 1, &b);
+    say(s, 1, &join);
+    left(s, 0, "10 leaves with a rank that parts");
+    left(s, 1, "10 leaves with a rank that parts");
+    /* "b" was announced before the join. */
+    say(s, 0, &b);
+    assert_int_equal(scene_count(s, "b", TUTTI_OK), 2);
     scene_fini(s);
 }
 
@@ -135,6 +200,9 @@ int main(void)
         cmocka_unit_test(test_a_tensor_that_did_not_come),
         cmocka_unit_test(test_other_metadata),
         cmocka_unit_test(test_a_cancellation),
+        cmocka_unit_test(test_a_cancellation_that_is_too_late),
+        cmocka_unit_test(test_a_cancellation_is_announced_with_its_tensor),
+        cmocka_unit_test(test_a_poison_needs_no_room),
         cmocka_unit_test(test_a_join),
         cmocka_unit_test(test_a_finalize),
     };
