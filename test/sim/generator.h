@@ -54,5 +54,10 @@ void training_choose(struct generator *gen);
 void training_make_templates(struct generator *gen, int set);
 /** The calls of the waves that its iterations consist of. */
 void training_make_waves(struct generator *gen);
+/**
+ * The calls that some members make before they part, and the others behind that. They have
+ * waves of their own, and so come behind all others.
+ */
+void training_add_late(struct generator *gen, int set);
 
 #endif

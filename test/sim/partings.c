@@ -5,6 +5,9 @@
 
 #include "grow.h"
 
+/* Before that nothing is planned. */
+#define LATE_FIRST 4
+
 /* Some members, but not all, leave in a wave before the last. */
 static void plan_leaving(struct parting_plan *plan, const struct scenario *scenario,
         const struct sim_set *set, struct rng *rng)
@@ -40,6 +43,43 @@ static void add_epoch(struct parting_plan *plan, const struct sim_set *set, int 
     plan->silent[last] = true;
 }
 
+static enum role role_in(const struct parting_plan *plan, int wave, int member)
+{
+    if (plan->someone_leaves && plan->leaves[member] <= wave) {
+        return ROLE_LEFT;
+    }
+    for (int e = 0; e < plan->epoch_count; e++) {
+        const struct epoch *epoch = &plan->epochs[e];
+
+        if (wave >= epoch->first && wave < epoch->last && epoch->joins[member] >= 0 &&
+                epoch->joins[member] <= wave) {
+            return ROLE_JOINED;
+        }
+    }
+    return ROLE_NORMAL;
+}
+
+/* Some part in the wave and nobody does right before or behind it. */
+static bool can_be_late(
+        const struct parting_plan *plan, int wave, const struct sim_set *set)
+{
+    int parting = 0;
+
+    if (plan->silent[wave - 1] || plan->silent[wave] || plan->silent[wave + 1]) {
+        return false;
+    }
+    for (int m = 0; m < set->size; m++) {
+        const enum role role = role_in(plan, wave, m);
+
+        if (role_in(plan, wave - 1, m) != ROLE_NORMAL ||
+                role_in(plan, wave + 1, m) != role) {
+            return false;
+        }
+        parting += role != ROLE_NORMAL ? 1 : 0;
+    }
+    return parting > 0 && parting < set->size;
+}
+
 void parting_plan_make(struct parting_plan *plan, const struct scenario *scenario,
         struct sim_set *set, struct rng *rng)
 {
@@ -60,22 +100,20 @@ void parting_plan_make(struct parting_plan *plan, const struct scenario *scenari
         }
     }
     set->joins = plan->epoch_count > 0 || plan->someone_leaves;
+    for (int w = LATE_FIRST; scenario->training.late && w + 1 < waves; w++) {
+        plan->late[w] = can_be_late(plan, w, set);
+    }
 }
 
-static enum role role_in(const struct parting_plan *plan, int wave, int member)
+int *parting_late_waves(
+        const struct parting_plan *plan, int wave, const struct sim_set *set)
 {
-    if (plan->someone_leaves && plan->leaves[member] <= wave) {
-        return ROLE_LEFT;
-    }
-    for (int e = 0; e < plan->epoch_count; e++) {
-        const struct epoch *epoch = &plan->epochs[e];
+    int *waves = sim_alloc((size_t)set->size, sizeof *waves);
 
-        if (wave >= epoch->first && wave < epoch->last && epoch->joins[member] >= 0 &&
-                epoch->joins[member] <= wave) {
-            return ROLE_JOINED;
-        }
+    for (int m = 0; m < set->size; m++) {
+        waves[m] = role_in(plan, wave, m) == ROLE_NORMAL ? wave + 1 : wave - 1;
     }
-    return ROLE_NORMAL;
+    return waves;
 }
 
 uint8_t *parting_roles(

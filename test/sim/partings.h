@@ -20,11 +20,20 @@ struct parting_plan {
     int epoch_count;
     int *leaves; /* [set size] wave in which each member leaves; the same     */
     bool silent[SIM_WAVES_MAX + 1];
+    bool late[SIM_WAVES_MAX + 1]; /* some part in it, and the others are late */
     bool someone_leaves; /* before the end */
 };
 
+/*
+ * Late are those that do not part with a tensor that the others have submitted before they
+ * part: these in the wave before, those in the wave behind. In between they wait for
+ * something that ends only when the others have parted.
+ */
 void parting_plan_make(struct parting_plan *plan, const struct scenario *scenario,
         struct sim_set *set, struct rng *rng);
+/** [set size] The wave in which each member makes a call with which some are late. */
+int *parting_late_waves(
+        const struct parting_plan *plan, int wave, const struct sim_set *set);
 /** The roles of those that have parted before a wave, or that part in it; NULL: nobody. */
 uint8_t *parting_roles(
         const struct parting_plan *plan, int wave, const struct sim_set *set);

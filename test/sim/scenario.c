@@ -432,6 +432,7 @@ static void make_waves(struct generator *gen)
     s->partings_first = s->call_count;
     s->wave_first[waves + 1] = s->call_count;
     for (int set = 0; set < s->set_count; set++) {
+        training_add_late(gen, set);
         add_partings(gen, set);
     }
 }

@@ -80,6 +80,7 @@ struct sim_training {
     int left_out; /* calls that are not made this time, by any rank       */
     int shapes; /* of steps: 1 or 2; not percent                        */
     bool evaluates; /* some iterations use other names                      */
+    bool late; /* when some part, the others are late with something   */
 };
 
 /** A name within a set. */

@@ -5,6 +5,8 @@
  * An iteration is one wave or two; ranks that wait between these have submitted a part of
  * what is planned, and submit the rest when that is done.
  */
+#include <stdlib.h>
+
 #include "generator.h"
 
 enum {
@@ -38,6 +40,22 @@ static void choose_steady(struct scenario *s, struct rng *rng)
     }
 }
 
+/*
+ * Some submit what is planned and part; the others wait for something else before they
+ * submit the same.
+ */
+static void choose_lateness(struct scenario *s, struct rng *rng)
+{
+    s->lanes = s->lanes > 1 ? s->lanes : 2;
+    s->number_capacity = 1000;
+    s->parts = 1;
+    s->training = (struct sim_training){ .late = true,
+        .one_offs = rng_chance(rng, 50) ? 20 : 0,
+        .joins = rng_range(rng, 5, 25),
+        .shapes = 1 };
+    s->wait_chance = rng_range(rng, 50, 100);
+}
+
 /* How fast time passes: timers fire never but when all wait, seldom, or too early. */
 static int choose_time_step(struct rng *rng)
 {
@@ -67,6 +85,9 @@ void training_choose(struct generator *gen)
         .shapes = rng_chance(rng, 25) ? 2 : 1,
         .evaluates = rng_chance(rng, 25),
     };
+    if (s->mode != MODE_ABSENT && rng_chance(rng, 12)) {
+        choose_lateness(s, rng);
+    }
     s->cancel_chance = s->cancel_chance > 0 && rng_chance(rng, 50) ? 1 : 0;
     s->cancel_seldom = true;
     s->block_chance = rng_chance(rng, 20) ? rng_range(rng, 5, 60) : 0;
@@ -92,7 +113,7 @@ static void choose_use(struct generator *gen, struct template *template)
     template->every = 1;
     template->shape = -1;
     template->until = s->iterations;
-    if (s->is_steady) {
+    if (s->is_steady || s->training.late) {
         return;
     }
     template->every = rng_chance(rng, 10) ? rng_range(rng, 2, 5) : 1;
@@ -109,7 +130,8 @@ void training_make_templates(struct generator *gen, int set)
 {
     const struct scenario *s = gen->scenario;
     struct rng *rng = &gen->rng;
-    const int count = rng_range(rng, 1, TEMPLATES_MAX);
+    const int most = s->training.late ? 3 : TEMPLATES_MAX;
+    const int count = rng_range(rng, 1, most);
 
     for (int t = 0; t < count; t++) {
         struct template *template = &gen->templates[set][t];
@@ -134,6 +156,14 @@ static bool is_evaluation(const struct scenario *s, int iteration)
 {
     return s->training.evaluates && iteration >= s->iterations / 3 &&
             iteration < 2 * s->iterations / 3 && iteration % 7 < 3;
+}
+
+/* The first template around a wave in which some part: training_add_late(). */
+static bool is_late(const struct generator *gen, int set, int wave)
+{
+    const bool *late = gen->plans[set].late;
+
+    return late[wave] || late[wave + 1] || (wave > 0 && late[wave - 1]);
 }
 
 static bool is_made(const struct generator *gen, const struct template *template,
@@ -225,7 +255,8 @@ static int make_call_of(struct generator *gen, int set, int iteration, int part,
 static void make_part(struct generator *gen, int set, int iteration, int part)
 {
     struct scenario *s = gen->scenario;
-    int t = 0;
+    const int wave = iteration * s->parts + part;
+    int t = is_late(gen, set, wave) ? 1 : 0;
 
     if (s->is_steady) {
         gen->deviations_left = iteration == s->disturbed_at ? 1 : 0;
@@ -239,11 +270,10 @@ static void make_part(struct generator *gen, int set, int iteration, int part)
             t += make_call_of(gen, set, iteration, part, t);
         }
     }
-    if (rng_chance(&gen->rng, s->training.one_offs)) {
+    if (gen->plans[set].late[wave] || rng_chance(&gen->rng, s->training.one_offs)) {
         const struct template alone = {
             .names = { generate_name(gen, set, TUTTI_ALLREDUCE) }, .count = 1
         };
-        const int wave = iteration * s->parts + part;
 
         generate_deviation(gen, generate_call(gen, wave, &alone));
     }
@@ -264,5 +294,22 @@ void training_make_waves(struct generator *gen)
                 }
             }
         }
+    }
+}
+
+void training_add_late(struct generator *gen, int set)
+{
+    struct scenario *s = gen->scenario;
+
+    for (int w = 0; w < s->wave_count; w++) {
+        int call;
+
+        if (!gen->plans[set].late[w]) {
+            continue;
+        }
+        call = generate_call(gen, w, &gen->templates[set][0]);
+        free(s->calls[call].roles);
+        s->calls[call].roles = NULL;
+        s->calls[call].waves = parting_late_waves(&gen->plans[set], w, &s->sets[set]);
     }
 }
