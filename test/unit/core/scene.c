@@ -51,6 +51,22 @@ void scene_fini(struct scene *scene)
     scene->size = 0;
 }
 
+void scene_plan(struct scene *scene, int lanes, int window)
+{
+    for (int r = 0; r < scene->size; r++) {
+        scene->ranks[r].config.lanes = lanes;
+        scene->ranks[r].config.window = window;
+    }
+}
+
+void scene_plan_on_board(struct scene *scene, int lanes, int window)
+{
+    scene_plan(scene, lanes, window);
+    for (int r = 0; r < scene->size; r++) {
+        scene->ranks[r].config.board = true;
+    }
+}
+
 struct request scene_request(const char *name, int64_t count)
 {
     const size_t len = strlen(name);
@@ -115,6 +131,7 @@ static void take_outcomes(struct scene *scene, int rank)
         *end = (struct scene_end){ .rank = rank,
             .name = n->outcomes[i].cookie != NULL ? n->outcomes[i].cookie : "without",
             .turn = n->outcomes[i].turn,
+            .lane = n->outcomes[i].lane,
             .count = n->outcomes[i].meta.count,
             .last = n->outcomes[i].last };
         for (int m = 0; m < scene->size && n->outcomes[i].absent != NULL; m++) {
@@ -144,6 +161,9 @@ tutti_status scene_flush(struct scene *scene, int rank)
         } else if (action->kind == ACTION_NOTE) {
             (void)snprintf(scene->notes[rank], sizeof scene->notes[rank], "%.*s",
                     (int)action->len, (const char *)n->arena.data + action->offset);
+        } else if (action->kind == ACTION_MARK) {
+            scene->board[rank][action->cell].word = action->word;
+            scene->board[rank][action->cell].detail = action->detail;
         } else {
             scene->stall_rank = rank;
             (void)snprintf(scene->stall, sizeof scene->stall, "%.*s", (int)action->len,
@@ -179,12 +199,63 @@ tutti_status scene_deliver(struct scene *scene)
     return status;
 }
 
-tutti_status scene_run(struct scene *scene)
+/* Reads a word of another rank; *news when it is not what this one knows. */
+static tutti_status look_at(
+        struct scene *scene, int rank, uint32_t lane, int other, bool *news)
+{
+    struct negotiator *n = &scene->ranks[rank];
+    const struct plan *plan = n->lanes[lane].current;
+    uint32_t cell;
+
+    if (plan == NULL || plan->state != PLAN_ON || other == rank) {
+        return TUTTI_OK;
+    }
+    cell = mark_cell(lane, plan->epoch);
+    if (scene->board[other][cell].word == plan->marks[other].word) {
+        return TUTTI_OK;
+    }
+    *news = true;
+    return negotiator_mark(n, lane, other, scene->board[other][cell].word,
+            scene->board[other][cell].detail);
+}
+
+static tutti_status look(struct scene *scene, int rank, bool *news)
 {
     tutti_status status = TUTTI_OK;
+    bool found = false;
+
+    for (int l = 1; l < scene->ranks[rank].config.lanes; l++) {
+        for (int other = 0; other < scene->size && status == TUTTI_OK; other++) {
+            status = look_at(scene, rank, (uint32_t)l, other, &found);
+        }
+    }
+    *news = *news || found;
+    return status == TUTTI_OK && found ? scene_flush(scene, rank) : status;
+}
+
+tutti_status scene_look(struct scene *scene)
+{
+    tutti_status status = TUTTI_OK;
+    bool news = true;
+
+    while (news && status == TUTTI_OK) {
+        news = false;
+        for (int r = 0; r < scene->size && scene->ranks[r].config.board; r++) {
+            status = status == TUTTI_OK ? look(scene, r, &news) : status;
+        }
+    }
+    return status;
+}
+
+tutti_status scene_run(struct scene *scene)
+{
+    tutti_status status = scene_look(scene);
 
     while (scene->first != NULL && status == TUTTI_OK) {
         status = scene_deliver(scene);
+        if (scene->first == NULL && status == TUTTI_OK) {
+            status = scene_look(scene);
+        }
     }
     return status;
 }
@@ -197,6 +268,19 @@ void scene_all_ready(struct scene *scene, const struct request *request)
     }
     assert_int_equal(scene_run(scene), TUTTI_OK);
     assert_int_equal(scene_count(scene, request->name, TUTTI_OK), scene->size);
+    scene_clear(scene);
+}
+
+void scene_join(struct scene *scene)
+{
+    const struct request join = scene_parting(META_JOIN);
+
+    scene_clear(scene);
+    for (int r = 0; r < scene->size; r++) {
+        assert_int_equal(scene_say(scene, r, &join), TUTTI_OK);
+        assert_int_equal(scene_run(scene), TUTTI_OK);
+    }
+    assert_int_equal(scene_count(scene, "join", TUTTI_OK), scene->size);
     scene_clear(scene);
 }
 

@@ -167,6 +167,8 @@ static void test_a_poison_needs_no_room(void **state)
     /* "b" was announced before the join. */
     say(s, 0, &b);
     assert_int_equal(scene_count(s, "b", TUTTI_OK), 2);
+    say(s, 0, &join);
+    assert_int_equal(scene_count(s, "join", TUTTI_OK), 2);
     scene_fini(s);
 }
 

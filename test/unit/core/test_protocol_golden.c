@@ -305,6 +305,126 @@ static void test_signs_of_life(void **state)
     scene_fini(s);
 }
 
+/* -------------------------------------------------------------------- plans */
+
+/* Names "x" and "y" have the numbers 1 and 2, and are planned when "x" is next ready. */
+static struct scene *begin_plans(void)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request y = scene_request("y", 5);
+    struct scene *s = begin(10);
+
+    scene_plan(s, 2, 8);
+    for (int i = 0; i < 2; i++) {
+        scene_all_ready(s, &x);
+        scene_all_ready(s, &y);
+    }
+    return s;
+}
+
+static void test_log_of_plans(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request y = scene_request("y", 5);
+    struct scene *s = begin_plans();
+
+    (void)state;
+    decide(s, &x);
+    /* log from 4; plan on lane 1, 2 batches, 2 tensors: one, number 1; one, number 2 */
+    expect(s, 0, 1, "02 0400000000000000 16 01 02 02 01 01 01 02");
+    run(s);
+    scene_all_ready(s, &y);
+    /* It is left by the join of all, and its tensors are launched once more. */
+    scene_join(s);
+    scene_all_ready(s, &x);
+    scene_all_ready(s, &y);
+    decide(s, &x);
+    /* log from 8, behind the join; plan on lane 1, no batches: as it is */
+    expect(s, 0, 1, "02 0800000000000000 16 01 00");
+    scene_fini(s);
+}
+
+static void test_marks(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request odd = scene_request("y", 6);
+    const struct request join = scene_parting(META_JOIN);
+    struct scene *s = begin_plans();
+
+    (void)state;
+    scene_all_ready(s, &x);
+    say(s, 3, &odd);
+    /*
+     * announce, 5 entries read; mark of lane 1, epoch 1: 1 batch, then a poison for other
+     * metadata (2), of tensor 1 of the plan, by rank 3. That ends the plan for it: name y
+     */
+    expect(s, 3, 1,
+            "01 05 06 01 01 01 02 01 03 03 03 000179"
+            "0c0000 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "05");
+    run(s);
+    scene_fini(s);
+
+    s = begin_plans();
+    decide(s, &x);
+    run(s);
+    say(s, 3, &join);
+    /* poisoned by a join (3), which parts (+128), of no tensor; then the join itself */
+    expect(s, 3, 1,
+            "01 05 06 01 01 01 83 00 03 03 03 43046a6f696e " META_NONE("00") NO_GROUP
+            "05");
+    scene_fini(s);
+}
+
+static void test_marks_of_all(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request y = scene_request("y", 5);
+    struct scene *s = begin_plans();
+
+    (void)state;
+    scene_all_ready(s, &x);
+    say(s, 3, &y);
+    /* announce, 5 entries read; mark of lane 1, epoch 1: 2 batches, no poison; rank 3 */
+    expect(s, 3, 1, "01 05 06 01 01 02 00 00 03");
+    run(s);
+    say(s, 1, &y);
+    say(s, 2, &y);
+    run(s);
+    say(s, 0, &y);
+    /* marks: lane 1, epoch 1, 2 batches; without a poison the rank is any of them */
+    expect(s, 0, 1, "06 01 01 02 00 00 02");
+    assert_int_equal(scene_deliver(s), TUTTI_OK);
+    assert_int_equal(scene_deliver(s), TUTTI_OK);
+    /* passed on as it is */
+    expect(s, 1, 3, "06 01 01 02 00 00 02");
+    scene_fini(s);
+}
+
+/* What was announced before a plan is told apart from what is announced behind it. */
+static void test_reading_between_announcements(void **state)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request z = scene_request("z", 5);
+    struct scene *s = begin_plans();
+
+    (void)state;
+    for (int r = 3; r > 0; r--) {
+        say(s, r, &x);
+        run(s);
+    }
+    say(s, 0, &x);
+    assert_int_equal(scene_submit(s, 1, &z), TUTTI_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(scene_deliver(s), TUTTI_OK);
+    }
+    /*
+     * announce, 4 entries read; name z, then 5 entries read; what it submitted of the plan
+     * needs the mark of rank 3 before it is told
+     */
+    expect(s, 1, 0, "01 04 03 01 00017a" META_SUM_5 NO_GROUP "04 05 05");
+    scene_fini(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +437,10 @@ int main(void)
         cmocka_unit_test(test_joining),
         cmocka_unit_test(test_claims),
         cmocka_unit_test(test_signs_of_life),
+        cmocka_unit_test(test_log_of_plans),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_marks_of_all),
+        cmocka_unit_test(test_reading_between_announcements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

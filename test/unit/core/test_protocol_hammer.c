@@ -9,15 +9,18 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "core/protocol.h"
 #include "scene.h"
 #include "test/sim/rng.h"
 #include "test/unit/unit.h"
 
 enum {
-    CORPUS_MAX = 512,
+    CORPUS_MAX = 1024,
     ROUNDS = 4000,
+    PLANNED_ROUNDS = 1500,
     ROUNDS_OF_NAMES = 12, /* of the scene; then come gathers and joins */
     LATE_ROUNDS = 10,
+    PLAN_ROUNDS = 24, /* before them, if there are plans */
     STEPS = 4 * (ROUNDS_OF_NAMES + LATE_ROUNDS)
 };
 
@@ -32,6 +35,31 @@ struct corpus {
     struct specimen specimens[CORPUS_MAX];
     int count;
 };
+
+/* How the ranks of a scene agree. */
+enum way {
+    WAY_SLOW,
+    WAY_MESSAGES, /* on plans, by messages */
+    WAY_BOARD /* and over a board      */
+};
+
+static bool begin(struct scene *s, int size, enum way way)
+{
+    if (!scene_init(s, size, 2, way == WAY_SLOW ? 2 : 4)) {
+        return false;
+    }
+    if (way == WAY_MESSAGES) {
+        scene_plan(s, 3, 8);
+    } else if (way == WAY_BOARD) {
+        scene_plan_on_board(s, 3, 8);
+    }
+    return true;
+}
+
+static int steps_of(enum way way)
+{
+    return way == WAY_SLOW ? STEPS : STEPS + 4 * PLAN_ROUNDS;
+}
 
 static const int64_t shape[] = { 5, 1 };
 
@@ -72,14 +100,36 @@ static tutti_status play_late_step(struct scene *s, int rank, int round)
     return scene_say(s, rank, round == LATE_ROUNDS - 2 ? &join : &z);
 }
 
+/*
+ * Two tensors, again and again. The third iteration is planned; in the seventh one the last
+ * rank cancels a tensor of it, and in the tenth it gives other metadata.
+ */
+static tutti_status play_plan_step(struct scene *s, int rank, int round)
+{
+    const bool last = rank == s->size - 1;
+    const bool swapped = last && (round == 12 || round == 13);
+    struct request request = scene_request(round % 2 == swapped ? "p" : "q", 5);
+    tutti_status status;
+
+    request.meta.count += last && round == 18 ? 1 : 0;
+    status = scene_say(s, rank, &request);
+    if (status == TUTTI_OK && last && round == 12) {
+        status = negotiator_cancel(&s->ranks[rank], &request);
+    }
+    return status == TUTTI_OK ? scene_flush(s, rank) : status;
+}
+
 /* The step-th thing that happens in the scene: one rank submits. */
 static tutti_status play_step(struct scene *s, int step)
 {
     static const char *const names[] = { "x", "y", "longer name" };
     const int rank = 3 - step % 4;
-    const int round = step / 4;
-    struct request request = scene_request(names[round % 3], 5);
+    const int round = step / 4 - (s->ranks[0].config.lanes > 1 ? PLAN_ROUNDS : 0);
+    struct request request = scene_request(names[(unsigned)round % 3], 5);
 
+    if (round < 0) {
+        return play_plan_step(s, rank, step / 4);
+    }
     if (round >= ROUNDS_OF_NAMES) {
         return play_late_step(s, rank, round - ROUNDS_OF_NAMES);
     }
@@ -134,13 +184,16 @@ static tutti_status tick_all(struct scene *s)
 /* Delivers everything; with a corpus, keeps it too. */
 static tutti_status deliver_all(struct scene *s, struct corpus *corpus, int step)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = scene_look(s);
 
     while (s->first != NULL && status == TUTTI_OK) {
         if (corpus != NULL) {
             keep(corpus, s->first, step);
         }
         status = scene_deliver(s);
+        if (s->first == NULL && status == TUTTI_OK) {
+            status = scene_look(s);
+        }
     }
     return status;
 }
@@ -162,14 +215,29 @@ static tutti_status play(struct scene *s, int steps, struct corpus *corpus)
     return status;
 }
 
-static void collect(struct corpus *corpus)
+static bool has_kind(const struct corpus *corpus, uint8_t kind)
+{
+    for (int i = 0; i < corpus->count; i++) {
+        if (corpus->specimens[i].bytes[0] == kind) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void collect(struct corpus *corpus, enum way way)
 {
     static struct scene scene;
 
     corpus->count = 0;
-    assert_true(scene_init(&scene, 4, 2, 2));
-    assert_int_equal(play(&scene, STEPS, corpus), TUTTI_OK);
-    assert_true(corpus->count > 60);
+    assert_true(begin(&scene, 4, way));
+    assert_int_equal(play(&scene, steps_of(way), corpus), TUTTI_OK);
+    assert_true(corpus->count > 60 && corpus->count < CORPUS_MAX);
+    assert_int_equal(has_kind(corpus, KIND_MARKS), way == WAY_MESSAGES);
+    for (int r = 0; r < scene.size && way != WAY_SLOW; r++) {
+        assert_true(scene.ranks[r].planned_steps >= 5);
+        assert_true(scene.ranks[r].poisons >= 2);
+    }
     scene_fini(&scene);
 }
 
@@ -197,16 +265,17 @@ static size_t damage(struct rng *rng, uint8_t *bytes, size_t len)
 }
 
 /* Delivers a damaged specimen and goes on a little; whatever comes must be an error. */
-static void strike(struct rng *rng, const struct corpus *corpus)
+static void strike(struct rng *rng, const struct corpus *corpus, enum way way)
 {
     static struct scene scene;
     struct specimen specimen = corpus->specimens[rng_below(rng, corpus->count)];
-    const int before = rng_chance(rng, 70) ? specimen.step : rng_below(rng, STEPS);
+    const int before =
+            rng_chance(rng, 70) ? specimen.step : rng_below(rng, steps_of(way));
     uint8_t *exact;
     size_t len;
     tutti_status status;
 
-    assert_true(scene_init(&scene, 4, 2, 2));
+    assert_true(begin(&scene, 4, way));
     assert_int_equal(play(&scene, before, NULL), TUTTI_OK);
     len = damage(rng, specimen.bytes, specimen.len);
     /* An allocation of its own, so that reading past its end is noticed. */
@@ -226,16 +295,47 @@ static void strike(struct rng *rng, const struct corpus *corpus)
     scene_fini(&scene);
 }
 
-static void test_damaged_messages_are_errors_at_worst(void **state)
+static void strike_often(uint64_t seed, int rounds, enum way way)
 {
     static struct corpus corpus;
-    struct rng rng = rng_seeded(1);
+    struct rng rng = rng_seeded(seed);
 
-    (void)state;
-    collect(&corpus);
-    for (int i = 0; i < ROUNDS; i++) {
-        strike(&rng, &corpus);
+    collect(&corpus, way);
+    for (int i = 0; i < rounds; i++) {
+        strike(&rng, &corpus, way);
     }
+}
+
+static void test_damaged_messages_are_errors_at_worst(void **state)
+{
+    (void)state;
+    strike_often(1, ROUNDS, WAY_SLOW);
+}
+
+static void test_damaged_messages_of_plans(void **state)
+{
+    (void)state;
+    strike_often(3, PLANNED_ROUNDS, WAY_MESSAGES);
+    strike_often(4, PLANNED_ROUNDS, WAY_BOARD);
+}
+
+static void make_noise(struct rng *rng, enum way way, int steps)
+{
+    static struct scene scene;
+    uint8_t bytes[64];
+    const size_t len = (size_t)rng_range(rng, 1, sizeof bytes);
+    tutti_status status;
+
+    assert_true(begin(&scene, 4, way));
+    assert_int_equal(play(&scene, steps, NULL), TUTTI_OK);
+    for (size_t j = 0; j < len; j++) {
+        bytes[j] = (uint8_t)rng_next(rng);
+    }
+    bytes[0] = (uint8_t)rng_range(rng, KIND_ANNOUNCE, KIND_MARKS);
+    status = negotiator_receive(
+            &scene.ranks[1], rng_chance(rng, 50) ? 0 : 3, bytes, len);
+    assert_true(status == TUTTI_OK || status == TUTTI_ERR_PROTOCOL);
+    scene_fini(&scene);
 }
 
 static void test_noise_is_an_error_at_worst(void **state)
@@ -244,33 +344,52 @@ static void test_noise_is_an_error_at_worst(void **state)
 
     (void)state;
     for (int i = 0; i < ROUNDS; i++) {
-        static struct scene scene;
-        uint8_t bytes[64];
-        const size_t len = (size_t)rng_below(&rng, (int)sizeof bytes);
+        make_noise(&rng, WAY_SLOW, 0);
+    }
+    for (int i = 0; i < PLANNED_ROUNDS; i++) {
+        make_noise(&rng, WAY_MESSAGES, rng_below(&rng, 4 * PLAN_ROUNDS));
+    }
+}
+
+/* Words on a board that their owners would not write, while a plan is on. */
+static void test_noise_on_a_board_is_an_error_at_worst(void **state)
+{
+    static struct scene scene;
+    struct rng rng = rng_seeded(5);
+
+    (void)state;
+    for (int i = 0; i < PLANNED_ROUNDS; i++) {
+        const int rank = rng_below(&rng, 4);
+        const struct plan *plan;
+        struct mark mark;
         tutti_status status;
 
-        assert_true(scene_init(&scene, 4, 2, 2));
-        for (size_t j = 0; j < len; j++) {
-            bytes[j] = (uint8_t)rng_next(&rng);
-        }
-        bytes[0] = (uint8_t)rng_range(&rng, 1, 5);
-        status = negotiator_receive(
-                &scene.ranks[1], rng_chance(&rng, 50) ? 0 : 3, bytes, len);
+        assert_true(begin(&scene, 4, WAY_BOARD));
+        assert_int_equal(play(&scene, 20 + rng_below(&rng, 28), NULL), TUTTI_OK);
+        plan = scene.ranks[rank].lanes[1].current;
+        assert_int_equal(plan->state, PLAN_ON);
+        mark = (struct mark){ .count = plan->decided + (uint64_t)rng_below(&rng, 4),
+            .poison = rng_chance(&rng, 50) ? POISON_TIMER : POISON_NONE };
+        status = negotiator_mark(&scene.ranks[rank], 1, (rank + 1) % 4,
+                mark_word(plan->epoch, &mark),
+                (uint64_t)rng_below(&rng, 2 * POISON_COUNT) << 32 |
+                        (uint64_t)rng_below(&rng, 4));
         assert_true(status == TUTTI_OK || status == TUTTI_ERR_PROTOCOL);
+        assert_true(negotiator_is_valid(&scene.ranks[rank]));
         scene_fini(&scene);
     }
 }
 
 /* The scene of two ranks alone, from its beginning to its end. */
-static tutti_status play_two(void)
+static tutti_status play_two(enum way way)
 {
     static struct scene scene;
     tutti_status status = TUTTI_OK;
 
-    if (!scene_init(&scene, 2, 2, 2)) {
+    if (!begin(&scene, 2, way)) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    for (int step = 0; step < STEPS && status == TUTTI_OK; step++) {
+    for (int step = 0; step < steps_of(way) && status == TUTTI_OK; step++) {
         if (3 - step % 4 < 2) {
             status = play_step(&scene, step);
         }
@@ -283,26 +402,35 @@ static tutti_status play_two(void)
 }
 
 /* Each allocation fails once; LeakSanitizer sees what is left behind. */
-static void test_every_failing_allocation_is_survived(void **state)
+static void fail_each_allocation(enum way way)
 {
     tutti_status status;
     uint64_t n = 0;
 
-    (void)state;
     do {
         mem_fail_at(++n);
-        status = play_two();
+        status = play_two(way);
         assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
     } while (status != TUTTI_OK);
     mem_fail_at(0);
     assert_true(n > 50);
 }
 
+static void test_every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    fail_each_allocation(WAY_SLOW);
+    fail_each_allocation(WAY_MESSAGES);
+    fail_each_allocation(WAY_BOARD);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_messages_are_errors_at_worst),
+        cmocka_unit_test(test_damaged_messages_of_plans),
         cmocka_unit_test(test_noise_is_an_error_at_worst),
+        cmocka_unit_test(test_noise_on_a_board_is_an_error_at_worst),
         cmocka_unit_test(test_every_failing_allocation_is_survived),
     };
 
