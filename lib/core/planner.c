@@ -103,19 +103,32 @@ static bool open_batch(
     return true;
 }
 
+void planner_begin(struct planner *planner)
+{
+    planner->count = 0;
+}
+
+bool planner_add(struct planner *planner, const struct planner_limits *limits,
+        struct planner_item *item)
+{
+    const bool fusible = may_fuse(limits, item);
+
+    item->batch = fusible ? find_batch(planner, limits, item) : planner->count;
+    if (item->batch == planner->count && !open_batch(planner, item, fusible)) {
+        return false;
+    }
+    planner->batches[item->batch].bytes += item->bytes;
+    return true;
+}
+
 bool planner_plan(struct planner *planner, const struct planner_limits *limits,
         struct planner_item *items, size_t count, size_t *batch_count)
 {
-    planner->count = 0;
+    planner_begin(planner);
     for (size_t i = 0; i < count; i++) {
-        struct planner_item *item = &items[i];
-        const bool fusible = may_fuse(limits, item);
-
-        item->batch = fusible ? find_batch(planner, limits, item) : planner->count;
-        if (item->batch == planner->count && !open_batch(planner, item, fusible)) {
+        if (!planner_add(planner, limits, &items[i])) {
             return false;
         }
-        planner->batches[item->batch].bytes += item->bytes;
     }
     *batch_count = planner->count;
     return true;

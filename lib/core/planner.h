@@ -40,6 +40,17 @@ struct planner {
 
 void planner_fini(struct planner *planner);
 
+/** Forgets all batches; items are added one by one. */
+void planner_begin(struct planner *planner);
+
+/**
+ * Assigns a batch to one item more; planner->count is how many there are then.
+ * @param item  stays where it is until the last one is added
+ * @return false when out of memory
+ */
+bool planner_add(struct planner *planner, const struct planner_limits *limits,
+        struct planner_item *item);
+
 /**
  * Assigns a batch to each item, in the order of the items; batches are numbered from 0 in
  * the order of their first item, which is the order to launch them in. Members of one
