@@ -3,9 +3,11 @@
  */
 #include "core/dispatcher.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/bitset.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "core/completion.h"
 #include "core/context.h"
@@ -40,6 +42,8 @@ struct batch *dispatcher_batch_new(
     batch->set = set;
     batch->lane = lane;
     batch->work_count = 0;
+    batch->priority = INT_MIN;
+    batch->timed_ns = 0;
     batch->skipped = false;
     batch->set_ranks = NULL;
     batch->backend = NULL;
@@ -70,6 +74,9 @@ bool dispatcher_batch_add(
         dispatcher->works_max = capacity;
     }
     batch->works[batch->work_count++] = work;
+    if (work->request.priority > batch->priority) {
+        batch->priority = work->request.priority;
+    }
     return true;
 }
 
@@ -267,11 +274,32 @@ static tutti_status begin(struct tutti *t, struct batch *batch)
     return batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
 }
 
+/*
+ * What a batch takes matters to the coordinator, which lays out plans; it is learnt from
+ * those of the log that had nothing beside them. In a plan nobody looks at the clock.
+ */
+static bool may_be_timed(const struct batch *batch)
+{
+    return batch->lane == 0 && batch->set->op.rank == 0 && batch->op.count > 0;
+}
+
+static void note_time(const struct batch *batch)
+{
+    const size_t bytes = batch->op.count * tutti_dtype_size(batch->op.dtype);
+
+    if (batch->timed_ns != 0) {
+        negotiator_sample(&batch->set->negotiator, bytes, clock_ns() - batch->timed_ns);
+    }
+}
+
 static tutti_status launch(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
 
     describe(batch);
+    if (t->dispatcher.running == batch && batch->next == NULL && may_be_timed(batch)) {
+        batch->timed_ns = clock_ns();
+    }
     batch->backend = choose(&t->dispatcher, batch);
     if (batch->backend == NULL) {
         return error_set(TUTTI_ERR_INTERNAL, "no backend takes a %s of %s on %d ranks",
@@ -300,6 +328,7 @@ static void finish(struct tutti *t, struct batch *batch)
     if (batch->buffer != NULL) {
         fusion_unpack(batch);
     }
+    note_time(batch);
     for (size_t i = batch->work_count; i > 0; i--) {
         completion_set(batch->works[i - 1], TUTTI_OK, NULL);
         batch->works[i - 1]->next = works;
@@ -362,6 +391,22 @@ static struct batch *take_waiting(struct dispatcher *dispatcher, struct set_lane
     return batch;
 }
 
+/* Behind the others, but with `priority` before those that are less urgent. */
+static void add_running(
+        const struct tutti *t, struct dispatcher *dispatcher, struct batch *batch)
+{
+    struct batch **at = &dispatcher->running;
+
+    for (struct batch *b = *at; b != NULL; b = b->next) {
+        b->timed_ns = 0;
+    }
+    while (*at != NULL && !(t->config.priority && (*at)->priority < batch->priority)) {
+        at = &(*at)->next;
+    }
+    batch->next = *at;
+    *at = batch;
+}
+
 static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *moved)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
@@ -370,7 +415,6 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
     while (lane->first_waiting != NULL && status == TUTTI_OK &&
             window_is_open(t, lane)) {
         struct batch *batch = take_waiting(dispatcher, lane);
-        struct batch **last = &dispatcher->running;
 
         *moved = true;
         if (batch->skipped) {
@@ -384,10 +428,7 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
             finish(t, batch);
             continue;
         }
-        while (*last != NULL) {
-            last = &(*last)->next;
-        }
-        *last = batch;
+        add_running(t, dispatcher, batch);
         status = launch(t, batch);
         counter_add(&t->counters.batches, 1);
     }
@@ -407,16 +448,25 @@ static tutti_status launch_waiting(
     return status;
 }
 
+/*
+ * With `priority` a less urgent batch moves only when nothing more urgent can, because it
+ * waits for other ranks. That holds nothing up for good: each batch ends after a number of
+ * moves that is bounded.
+ */
 static tutti_status step_running(struct tutti *t, bool *moved)
 {
     struct batch **at = &t->dispatcher.running;
+    int urgency = INT_MIN; /* of what moved last and goes on: of the most urgent */
 
-    while (*at != NULL) {
+    while (*at != NULL && (*at)->priority >= urgency) {
         struct batch *batch = *at;
+        bool went_on = false;
         const tutti_status status =
-                batch->backend->ops->step(batch->backend->state, batch->task, moved);
+                batch->backend->ops->step(batch->backend->state, batch->task, &went_on);
 
+        *moved = *moved || went_on;
         if (status == TUTTI_AGAIN) {
+            urgency = t->config.priority && went_on ? batch->priority : urgency;
             at = &batch->next;
             continue;
         }

@@ -44,6 +44,8 @@ struct batch {
     uint32_t lane; /* of the set; below OP_LANES                         */
     struct work **works; /* owned; work_count of them, in order of the lane    */
     size_t work_count, work_capacity;
+    int priority; /* the largest of its works                             */
+    int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
     bool skipped; /* this rank has joined: it only counts the batch      */
     struct op_run *runs; /* owned; as many; what the backend sees              */
     struct op_part *parts; /* owned; of a packed reducescatter                   */

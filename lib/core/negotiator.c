@@ -8,6 +8,16 @@
 #include "base/mem.h"
 #include "core/negotiator_parts.h"
 
+static bool spans_nodes(const struct negotiator_config *config)
+{
+    for (int m = 1; m < config->size; m++) {
+        if (config->node_of[m] != config->node_of[0]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 tutti_status negotiator_init(
         struct negotiator *negotiator, const struct negotiator_config *config)
 {
@@ -18,6 +28,7 @@ tutti_status negotiator_init(
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for the coordination of %d ranks", config->size);
     }
+    cost_init(&negotiator->cost, &config->cost, spans_nodes(config));
     negotiator->config.node_of = NULL;
     if (is_coordinator(negotiator) && !absent_init(negotiator)) {
         tree_fini(&negotiator->tree);
@@ -44,6 +55,11 @@ void negotiator_fini(struct negotiator *negotiator)
     mem_free(negotiator->outcomes);
     mem_free(negotiator->dims);
     *negotiator = (struct negotiator){ 0 };
+}
+
+void negotiator_sample(struct negotiator *negotiator, size_t bytes, int64_t ns)
+{
+    cost_sample(&negotiator->cost, bytes, ns);
 }
 
 struct wire_writer *message_open(struct negotiator *negotiator)

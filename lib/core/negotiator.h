@@ -67,9 +67,10 @@
 #include "base/map.h"
 #include "base/wire.h"
 #include "core/claims.h"
+#include "core/cost.h"
+#include "core/layout.h"
 #include "core/meta.h"
 #include "core/plan.h"
-#include "core/planner.h"
 #include "core/tree.h"
 
 /** Where a negotiator found a name last, so that it need not look for it. Zeroed: nowhere. */
@@ -87,6 +88,7 @@ struct request {
     struct meta meta;
     void *cookie; /* handed back in the outcome; not NULL                    */
     struct entry_memo *memo; /* of this name with this negotiator; NULL: none   */
+    int priority; /* of this rank; not agreed on                            */
 };
 
 uint64_t request_hash(int collective, const char *name, size_t name_len);
@@ -141,6 +143,8 @@ struct negotiator_config {
     bool board; /* members see the marks of each other; else marks are
                    messages                                            */
     struct planner_limits limits; /* of batches of plans                          */
+    struct cost cost; /* coordinator: of batches; see cost_init()                */
+    bool priority; /* coordinator: layouts of plans look at priorities         */
 };
 
 /** Ranks that gave the same metadata in a round; coordinator only. */
@@ -196,12 +200,16 @@ struct entry {
     uint32_t left_lane; /* coordinator: of a plan of it that others may still be in */
     uint32_t wave; /* tensors of a later one wait for some of an earlier    */
     uint64_t void_before; /* what was announced by who had read less is void   */
-    bool planning; /* coordinator: a PLAN entry of this turn covers it      */
     uint64_t iteration; /* coordinator: in which it was launched last; 0: none   */
     uint64_t iteration_before; /* the one before                                  */
     uint64_t launched_turn; /* coordinator: the turn in which it was launched    */
     uint64_t launched_order; /* ... and how many were before it, ever             */
+    int64_t ready_ns, seen_ns; /* coordinator: when all had announced it, and when
+                          somebody first had, since the iteration began; averages */
+    uint32_t timings; /* ... over so many iterations, up to 2                */
+    int priority; /* coordinator: that this rank gave it last              */
     bool launched; /* coordinator: in the running iteration of its plan     */
+    bool planning; /* coordinator: a PLAN entry of this turn covers it      */
 
     /* this round */
     bool pending; /* this rank submitted it and has no outcome yet    */
@@ -286,10 +294,13 @@ struct negotiator {
     int failures; /* coordinator: short epochs in a row, of any plan        */
     uint64_t passes; /* coordinator: iterations to pass over before the next
                         plan is made                                      */
-    struct planner planner; /* coordinator: for layouts                         */
-    struct planner_item *layout; /* scratch of it; owned                             */
-    struct entry **candidates; /* scratch of the coordinator; owned                */
-    size_t layout_capacity, candidate_capacity;
+    uint64_t timed_iteration; /* coordinator: that began at `began_ns`            */
+    int64_t began_ns;
+    struct cost_model cost; /* coordinator: of batches, for layouts             */
+    struct layout layout; /* likewise                                         */
+    struct layout_item *items; /* scratch of the coordinator; owned                */
+    struct entry **candidates; /* of these; owned                                  */
+    size_t item_capacity, candidate_capacity;
     uint64_t planned; /* statistics: tensors that plans committed          */
     uint64_t planned_steps; /* iterations of plans, from first to last           */
     uint64_t slow_steps; /* ... that were negotiated, in whole or part       */
@@ -350,6 +361,8 @@ tutti_status negotiator_receive(
 /** A word that a member shows on the board was read; see plan_awaits(). */
 tutti_status negotiator_mark(struct negotiator *negotiator, uint32_t lane, int member,
         uint64_t word, uint64_t detail);
+/** Coordinator: a batch of the log took so long, with no other one beside it. */
+void negotiator_sample(struct negotiator *negotiator, size_t bytes, int64_t ns);
 /** Looks at the clock; call when now_ns >= negotiator_next_tick(). */
 tutti_status negotiator_tick(struct negotiator *negotiator);
 /** When tick has something to do; INT64_MAX: never. */

@@ -90,6 +90,7 @@ struct plan {
 
     /* coordinator, while SLOW */
     uint32_t launched; /* items launched in the running iteration             */
+    int64_t began_ns; /* when its first one was; 0: none was, -1: not known   */
     uint64_t launched_hash; /* of the last iteration that was not whole            */
     uint64_t passes; /* whole iterations to pass over before it is entered    */
     int failures; /* short epochs in a row                                 */

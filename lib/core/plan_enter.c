@@ -53,8 +53,8 @@ void plans_fini(struct negotiator *negotiator)
         plan_free(negotiator->lanes[l].current);
         plan_free(negotiator->lanes[l].next);
     }
-    planner_fini(&negotiator->planner);
-    mem_free(negotiator->layout);
+    layout_fini(&negotiator->layout);
+    mem_free(negotiator->items);
     mem_free(negotiator->candidates);
 }
 

@@ -67,8 +67,8 @@ static bool reserve(struct negotiator *negotiator, size_t count)
 {
     return mem_grow(&negotiator->candidates, &negotiator->candidate_capacity, count,
                    sizeof(struct entry *)) &&
-            mem_grow(&negotiator->layout, &negotiator->layout_capacity, count,
-                    sizeof *negotiator->layout);
+            mem_grow(&negotiator->items, &negotiator->item_capacity, count,
+                    sizeof *negotiator->items);
 }
 
 static size_t bytes_of(const struct negotiator *negotiator, const struct entry *entry)
@@ -84,22 +84,26 @@ static size_t bytes_of(const struct negotiator *negotiator, const struct entry *
 static bool lay_out_wave(
         struct negotiator *negotiator, size_t first, size_t count, size_t *batches)
 {
-    struct planner_item *items = negotiator->layout + first;
+    const struct cost cost = cost_estimate(&negotiator->cost);
+    struct layout_item *items = negotiator->items + first;
     size_t more = 0;
 
     for (size_t i = 0; i < count; i++) {
         const struct entry *entry = negotiator->candidates[first + i];
 
-        items[i] = (struct planner_item){ .collective = entry->collective,
-            .meta = entry->meta,
-            .bytes = bytes_of(negotiator, entry) };
+        items[i] = (struct layout_item){ .planned = { .collective = entry->collective,
+                                                 .meta = entry->meta,
+                                                 .bytes = bytes_of(negotiator, entry) },
+            .ready_ns = entry->ready_ns,
+            .seen_ns = entry->seen_ns,
+            .priority = negotiator->config.priority ? entry->priority : 0 };
     }
-    if (!planner_plan(&negotiator->planner, &negotiator->config.limits, items, count,
-                &more)) {
+    if (!layout_plan(&negotiator->layout, &negotiator->config.limits, &cost, items,
+                count, &more)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        items[i].batch += *batches;
+        items[i].planned.batch += *batches;
     }
     *batches += more;
     return true;
@@ -134,7 +138,8 @@ static uint32_t group_mates(const struct negotiator *negotiator, size_t count, s
 
     for (size_t j = 0; j < count; j++) {
         mates += negotiator->candidates[j]->meta.group == entry->meta.group &&
-                negotiator->layout[j].batch == negotiator->layout[i].batch;
+                negotiator->items[j].planned.batch ==
+                        negotiator->items[i].planned.batch;
     }
     return mates;
 }
@@ -181,6 +186,22 @@ static void plan_put(struct negotiator *negotiator, uint32_t lane)
     }
 }
 
+static void batch_put(struct negotiator *negotiator, size_t count, size_t batch)
+{
+    struct wire_writer *out = &negotiator->down;
+    size_t members = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        members += negotiator->items[i].planned.batch == batch;
+    }
+    wire_put_varint(out, members);
+    for (size_t i = 0; i < count; i++) {
+        if (negotiator->items[i].planned.batch == batch) {
+            wire_put_varint(out, negotiator->candidates[i]->number);
+        }
+    }
+}
+
 static void batches_put(struct negotiator *negotiator, size_t count, size_t batches)
 {
     struct wire_writer *out = &negotiator->down;
@@ -188,17 +209,7 @@ static void batches_put(struct negotiator *negotiator, size_t count, size_t batc
     wire_put_varint(out, batches);
     wire_put_varint(out, count);
     for (size_t b = 0; b < batches; b++) {
-        size_t members = 0;
-
-        for (size_t i = 0; i < count; i++) {
-            members += negotiator->layout[i].batch == b;
-        }
-        wire_put_varint(out, members);
-        for (size_t i = 0; i < count; i++) {
-            if (negotiator->layout[i].batch == b) {
-                wire_put_varint(out, negotiator->candidates[i]->number);
-            }
-        }
+        batch_put(negotiator, count, b);
     }
 }
 
@@ -432,6 +443,7 @@ static bool close_partly(
 static void begin_iteration(struct plan *plan)
 {
     plan->launched = 0;
+    plan->began_ns = 0;
     for (uint32_t i = 0; i < plan->item_count; i++) {
         plan->items[i]->launched = false;
     }
@@ -467,9 +479,49 @@ static bool launch_planned(
 
 /* ---------------------------------------------------------------------- all */
 
+/*
+ * Notes when it was ready. What a first iteration does only once counts for nothing.
+ * Members of a group are ready at once, and whatever they were before they must stay so.
+ */
+static void note_time(
+        const struct negotiator *negotiator, struct entry *entry, int64_t began_ns)
+{
+    const int64_t ready_ns = negotiator->now_ns - began_ns;
+    const int64_t seen_ns = entry->since_ns - began_ns;
+    const bool counts_alone = entry->timings < 2 || entry->meta.group != 0;
+
+    entry->ready_ns = counts_alone ? ready_ns : (entry->ready_ns + ready_ns) / 2;
+    entry->seen_ns = counts_alone ? seen_ns : (entry->seen_ns + seen_ns) / 2;
+    entry->timings += entry->timings < 2 ? 1 : 0;
+}
+
+static void time_planned(
+        const struct negotiator *negotiator, struct plan *plan, struct entry *entry)
+{
+    if (plan->began_ns == 0) {
+        plan->began_ns = negotiator->now_ns;
+    }
+    if (plan->began_ns > 0) {
+        note_time(negotiator, entry, plan->began_ns);
+    }
+}
+
+static void time_unplanned(struct negotiator *negotiator, struct entry *entry)
+{
+    if (negotiator->timed_iteration != negotiator->iterations) {
+        negotiator->timed_iteration = negotiator->iterations;
+        negotiator->began_ns = negotiator->now_ns;
+    }
+    note_time(negotiator, entry, negotiator->began_ns);
+}
+
 void learn_note(struct negotiator *negotiator, struct entry *entry)
 {
     struct plan *plan = entry->plan;
+
+    if (entry->pending) {
+        entry->priority = entry->local.priority;
+    }
 
     entry->launched_turn = negotiator->turns;
     entry->launched_order = ++negotiator->launches;
@@ -477,9 +529,11 @@ void learn_note(struct negotiator *negotiator, struct entry *entry)
         entry->launched = true;
         plan->launched++;
         plan->used_at = negotiator->turns;
+        time_planned(negotiator, plan, entry);
     } else if (plan == NULL && is_repeatable(entry)) {
         entry->iteration_before = entry->iteration;
         entry->iteration = negotiator->iterations;
+        time_unplanned(negotiator, entry);
     }
 }
 
@@ -526,6 +580,7 @@ void learn_left(
     const bool parted = mark->poison == POISON_JOIN || mark->poison == POISON_FINALIZE;
 
     begin_iteration(plan);
+    plan->began_ns = -1;
     for (uint64_t b = 0; b < committed && !has_bug(negotiator, BUG_PLAN_UNALIGNED);
             b++) {
         const struct plan_batch *batch = &plan->batches[b];

@@ -41,7 +41,11 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .lanes = lanes_of(t),
         .window = OP_INFLIGHT_MAX,
         .board = board_covers(&t->board, &set->op),
-        .limits = t->limits };
+        .limits = t->limits,
+        .cost = { .alpha_ns = 1e3 * t->config.plan_alpha_us,
+                /* A MB are 1e6 bytes. */
+                .beta_ns = 1e-6 * t->config.plan_beta_ns_per_mb },
+        .priority = t->config.priority };
 
     static_assert(OP_LANES <= PLAN_LANES_MAX, "each lane of a set may have a plan");
     tutti_status status;

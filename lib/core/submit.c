@@ -171,11 +171,11 @@ static tutti_status fill(struct work *work, const struct submission *s)
         .hash = tensor->hash,
         .memo = &tensor->memo,
         .meta = s->meta,
-        .cookie = work };
+        .cookie = work,
+        .priority = s->priority };
     work->input = s->input;
     work->output = s->output;
     work->owns_output = rows_own_output(s, &work->set->op);
-    work->priority = s->priority;
     if (s->collective >= META_SET_CREATE) {
         return TUTTI_OK;
     }

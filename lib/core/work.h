@@ -65,7 +65,6 @@ struct work {
     void *output; /* caller's, lent; or owned until it is taken      */
     bool owns_output; /* the output is allocated here (core/output.h)    */
     size_t bytes; /* payload: of the input                           */
-    int priority;
     tutti_callback callback; /* NULL: there is a request to wait for            */
     void *user;
 

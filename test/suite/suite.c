@@ -29,6 +29,7 @@ static const struct topic topics[] = {
     { "row_mismatches", suite_row_mismatches },
     { "moves", suite_moves },
     { "fusion", suite_fusion },
+    { "layout", suite_layout },
     { "threads", suite_threads },
     { "requests", suite_requests },
     { "refusals", suite_refusals },

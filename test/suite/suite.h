@@ -29,6 +29,7 @@ void suite_bad_rows(tutti *t, struct checks *c);
 void suite_row_mismatches(tutti *t, struct checks *c);
 void suite_moves(tutti *t, struct checks *c);
 void suite_fusion(tutti *t, struct checks *c);
+void suite_layout(tutti *t, struct checks *c);
 void suite_threads(tutti *t, struct checks *c);
 void suite_requests(tutti *t, struct checks *c);
 void suite_refusals(tutti *t, struct checks *c);

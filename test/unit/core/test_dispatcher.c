@@ -1,6 +1,6 @@
 /*
  * The dispatcher on a backend that notes what it is given and never finishes: lanes of a
- * set have windows, orders and numbers of their own.
+ * set have windows, orders and numbers of their own; urgent batches move first.
  */
 #include "base/mem.h"
 #include "core/context.h"
@@ -21,6 +21,9 @@ struct notes {
     struct note started[BATCHES_MAX];
     int count;
     int cancelled;
+    unsigned moving; /* 1 << lane: its batches move when they are stepped    */
+    uint32_t stepped[BATCHES_MAX]; /* lanes, in order                      */
+    int steps;
 };
 
 static bool take_all(const void *state, const struct op_batch *batch)
@@ -34,7 +37,7 @@ static tutti_status note_start(void *state, void *task, const struct op_batch *b
 {
     struct notes *notes = state;
 
-    (void)task;
+    *(uint32_t *)task = batch->lane;
     notes->started[notes->count++] = (struct note){
         .set = batch->set->id, .lane = batch->lane, .sequence = batch->sequence
     };
@@ -43,9 +46,11 @@ static tutti_status note_start(void *state, void *task, const struct op_batch *b
 
 static tutti_status never_finish(void *state, void *task, bool *moved)
 {
-    (void)state;
-    (void)task;
-    (void)moved;
+    struct notes *notes = state;
+    const uint32_t lane = *(const uint32_t *)task;
+
+    notes->stepped[notes->steps++] = lane;
+    *moved = *moved || (notes->moving & 1u << lane) != 0;
     return TUTTI_AGAIN;
 }
 
@@ -115,7 +120,7 @@ static int tear_down(void **state)
 }
 
 /* A sum of one float, agreed. */
-static void submit(struct scene *scene, int set, uint32_t lane)
+static void submit_urgent(struct scene *scene, int set, uint32_t lane, int priority)
 {
     struct batch *batch =
             dispatcher_batch_new(&scene->context, &scene->sets[set], lane);
@@ -125,8 +130,14 @@ static void submit(struct scene *scene, int set, uint32_t lane)
     *work = (struct work){ .state = WORK_AGREED, .bytes = sizeof(float) };
     work->request.collective = TUTTI_ALLREDUCE;
     work->request.meta.dtype = TUTTI_FLOAT32;
+    work->request.priority = priority;
     assert_true(dispatcher_batch_add(&scene->context.dispatcher, batch, work));
     dispatcher_submit(&scene->context, batch);
+}
+
+static void submit(struct scene *scene, int set, uint32_t lane)
+{
+    submit_urgent(scene, set, lane, 0);
 }
 
 /* A batch that this rank only counts. */
@@ -230,6 +241,123 @@ static void test_cancelling_leaves_no_lane_behind(void **state)
     assert_int_equal(scene->notes.count, 2 * OP_LANES);
 }
 
+/* One turn in which the batches of these lanes are stepped, and no others. */
+static void assert_steps(struct scene *scene, bool anything, const char *lanes)
+{
+    int i = 0;
+
+    scene->notes.steps = 0;
+    run(scene, anything);
+    for (; lanes[i] != '\0'; i++) {
+        assert_true(i < scene->notes.steps);
+        assert_int_equal(scene->notes.stepped[i], lanes[i] - '0');
+    }
+    assert_int_equal(scene->notes.steps, i);
+}
+
+static void test_priority_is_not_looked_at_unless_asked_for(void **state)
+{
+    struct scene *scene = *state;
+
+    submit_urgent(scene, 0, 1, 0);
+    submit_urgent(scene, 0, 2, 5);
+    scene->notes.moving = 1u << 2;
+    assert_steps(scene, true, "12");
+    assert_steps(scene, true, "12");
+}
+
+static void test_urgent_batches_are_stepped_first(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->context.config.priority = true;
+    submit_urgent(scene, 0, 1, -1);
+    submit_urgent(scene, 0, 2, 5);
+    submit_urgent(scene, 0, 3, 0);
+    submit_urgent(scene, 0, 4, 5);
+    assert_steps(scene, true, "2431");
+    assert_steps(scene, false, "2431");
+}
+
+static void test_less_urgent_batches_wait_while_urgent_ones_move(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->context.config.priority = true;
+    submit_urgent(scene, 0, 1, -1);
+    submit_urgent(scene, 0, 2, 5);
+    submit_urgent(scene, 0, 3, 0);
+    submit_urgent(scene, 0, 4, 5);
+    scene->notes.moving = 1u << 2;
+    assert_steps(scene, true, "24");
+    scene->notes.moving = 1u << 3;
+    assert_steps(scene, true, "243");
+    scene->notes.moving = 1u << 1;
+    assert_steps(scene, true, "2431");
+    scene->notes.moving = 0;
+    assert_steps(scene, false, "2431");
+}
+
+/* A lane is launched in one order on all ranks, whatever is urgent on one of them. */
+static void test_priority_does_not_change_the_order_of_a_lane(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->context.config.priority = true;
+    submit_urgent(scene, 0, 1, 0);
+    submit_urgent(scene, 1, 1, 1);
+    submit_urgent(scene, 0, 1, 9);
+    submit_urgent(scene, 0, 1, 99);
+    run(scene, true);
+    assert_int_equal(scene->notes.count, 3);
+    assert_started(scene, 0, 0, 1, 0);
+    assert_started(scene, 1, 0, 1, 1);
+    assert_started(scene, 2, 1, 1, 0);
+}
+
+/* How many batches in flight are being timed. */
+static int timed(const struct scene *scene)
+{
+    int count = 0;
+
+    for (const struct batch *b = scene->context.dispatcher.running; b != NULL;
+            b = b->next) {
+        count += b->timed_ns != 0 ? 1 : 0;
+    }
+    return count;
+}
+
+static void test_only_a_lone_batch_of_the_log_is_timed(void **state)
+{
+    struct scene *scene = *state;
+
+    submit(scene, 0, 0);
+    run(scene, true);
+    assert_int_equal(timed(scene), 1);
+    submit(scene, 1, 1);
+    run(scene, true);
+    assert_int_equal(timed(scene), 0);
+}
+
+static void test_no_batch_of_a_plan_is_timed(void **state)
+{
+    struct scene *scene = *state;
+
+    submit(scene, 0, 1);
+    run(scene, true);
+    assert_int_equal(timed(scene), 0);
+}
+
+static void test_only_the_coordinator_times(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->sets[0].op.rank = 1;
+    submit(scene, 0, 0);
+    run(scene, true);
+    assert_int_equal(timed(scene), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +369,21 @@ int main(void)
                 test_a_batch_that_is_skipped_counts_in_its_lane, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
                 test_cancelling_leaves_no_lane_behind, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_priority_is_not_looked_at_unless_asked_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_urgent_batches_are_stepped_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_less_urgent_batches_wait_while_urgent_ones_move, set_up,
+                tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_priority_does_not_change_the_order_of_a_lane, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_only_a_lone_batch_of_the_log_is_timed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_no_batch_of_a_plan_is_timed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_only_the_coordinator_times, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -375,7 +375,7 @@ static void *want(void *argument)
         work_begin(work, NULL, NULL);
         work->bytes++;
         rival->won++;
-        scene->own[0]->priority++;
+        scene->own[0]->request.priority++;
         finish(work);
         assert_false(work_end(work));
         lease_filled(work);
@@ -401,7 +401,7 @@ static void test_rivals_never_hold_it_together(void **state)
             (void)sched_yield();
             continue;
         }
-        scene.own[0]->priority++;
+        scene.own[0]->request.priority++;
         borrowed++;
         lease_restore(scene.own[0]);
         (void)sched_yield();
@@ -412,7 +412,7 @@ static void test_rivals_never_hold_it_together(void **state)
         won += rivals[i].won;
     }
     assert_true(won > 0);
-    assert_int_equal(scene.own[0]->priority, won + (uint64_t)borrowed);
+    assert_int_equal(scene.own[0]->request.priority, won + (uint64_t)borrowed);
     work_table_fini(&scene.works);
 }
 
