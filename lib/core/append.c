@@ -188,6 +188,20 @@ static void group_put(struct negotiator *negotiator, struct group *group)
     negotiator->spare_groups = group;
 }
 
+/* All members, in the order of completion; the first is noted already. */
+static tutti_status append_group(
+        struct negotiator *negotiator, const struct group *group, tutti_status status)
+{
+    for (struct entry *e = group->first; e != NULL && status == TUTTI_OK;
+            e = e->group_next) {
+        if (e != group->first) {
+            learn_note(negotiator, e);
+        }
+        status = append_now(negotiator, e);
+    }
+    return status;
+}
+
 static tutti_status group_member_ready(
         struct negotiator *negotiator, struct entry *entry, const struct meta *meta)
 {
@@ -213,13 +227,7 @@ static tutti_status group_member_ready(
     }
     observe(negotiator, TRANSITION_GROUP_COMPLETE);
     if (!learn_launch(negotiator, group->first, &status)) {
-        for (struct entry *e = group->first; e != NULL && status == TUTTI_OK;
-                e = e->group_next) {
-            if (e != group->first) {
-                learn_note(negotiator, e);
-            }
-            status = append_now(negotiator, e);
-        }
+        status = append_group(negotiator, group, status);
     }
     group_put(negotiator, group);
     return status;
