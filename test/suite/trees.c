@@ -20,6 +20,14 @@ enum {
     GROUPS = 2
 };
 
+/** How sums are submitted: fused or not as it happens, each alone, or fused for sure. */
+enum manner {
+    TOGETHER,
+    ONE_BY_ONE,
+    GROUPED,
+    MANNERS
+};
+
 /* Published in one step; fused; cut in chunks. */
 static const size_t counts[COUNTS] = { 37, 1500, 40009 };
 
@@ -191,18 +199,23 @@ static void submit(tutti *t, struct checks *c, const struct group *group, int i,
                     &tensor->request));
 }
 
-/* One at a time, or all before the first is waited for. */
 static void reduce_all(tutti *t, struct checks *c, const struct orders *orders,
-        const struct group *group, struct tensor *tensors, bool one_by_one)
+        const struct group *group, struct tensor *tensors, enum manner manner)
 {
+    if (manner == GROUPED) {
+        EXPECT_OK(c, tutti_group_begin(t));
+    }
     for (int i = 0; i < TENSORS; i++) {
         fill(orders, &tensors[i]);
         submit(t, c, group, i, &tensors[i]);
-        if (one_by_one) {
+        if (manner == ONE_BY_ONE) {
             EXPECT_OK(c, tutti_wait(t, &tensors[i].request, TUTTI_FOREVER));
         }
     }
-    for (int i = 0; i < TENSORS && !one_by_one; i++) {
+    if (manner == GROUPED) {
+        EXPECT_OK(c, tutti_group_end(t));
+    }
+    for (int i = 0; i < TENSORS && manner != ONE_BY_ONE; i++) {
         EXPECT_OK(c, tutti_wait(t, &tensors[i].request, TUTTI_FOREVER));
     }
 }
@@ -225,19 +238,37 @@ static void verify(struct checks *c, const struct combination *how,
     }
 }
 
+static bool fuses(const struct combination *how)
+{
+    return strcmp(how->fusion_bytes, "1") != 0;
+}
+
+/* A group is one batch whatever the fusion buffer holds, so none where none is fused. */
+static int manners_of(const struct combination *how)
+{
+    return fuses(how) ? MANNERS : GROUPED;
+}
+
+static int sums_of(const struct combination *how)
+{
+    return 2 * manners_of(how) * TENSORS;
+}
+
 static void run_group(tutti *t, struct checks *c, const struct combination *how,
         const struct orders *orders, const struct group *group)
 {
-    static const char *const when[2][2] = { { "together, private memory",
-                                                    "together, memory of tutti_alloc" },
-        { "one by one, private memory", "one by one, memory of tutti_alloc" } };
+    static const char *const when[MANNERS][2] = {
+        { "together, private memory", "together, memory of tutti_alloc" },
+        { "one by one, private memory", "one by one, memory of tutti_alloc" },
+        { "in a group, private memory", "in a group, memory of tutti_alloc" }
+    };
     struct tensor tensors[TENSORS];
 
     for (int is_shared = 0; is_shared < 2; is_shared++) {
         tensors_init(t, c, tensors, is_shared != 0);
-        for (int one_by_one = 0; one_by_one < 2; one_by_one++) {
-            reduce_all(t, c, orders, group, tensors, one_by_one != 0);
-            verify(c, how, group, tensors, when[one_by_one][is_shared]);
+        for (int manner = 0; manner < manners_of(how); manner++) {
+            reduce_all(t, c, orders, group, tensors, (enum manner)manner);
+            verify(c, how, group, tensors, when[manner][is_shared]);
         }
         tensors_fini(t, c, tensors, is_shared != 0);
     }
@@ -251,12 +282,10 @@ static void check_fusion(tutti *t, struct checks *c, const struct combination *h
     uint64_t sums = 0;
 
     for (int g = 0; g < GROUPS; g++) {
-        sums += orders->groups[g].has_me ? 4 * TENSORS : 0;
+        sums += orders->groups[g].has_me ? (uint64_t)sums_of(how) : 0;
     }
     EXPECT_OK(c, tutti_stats_get(t, &stats));
-    EXPECT(c,
-            strcmp(how->fusion_bytes, "1") == 0 ? stats.batches >= sums
-                                                : stats.batches < sums);
+    EXPECT(c, fuses(how) ? stats.batches < sums : stats.batches >= sums);
 }
 
 static void run_combination(
@@ -287,7 +316,7 @@ static void run_combination(
         printf("    backend %s, kernels %s, chunk_bytes %s, fusion_bytes %s, inflight "
                "%s: %d sums\n",
                 how->backend, how->kernels, how->chunk_bytes, how->fusion_bytes,
-                how->inflight, 4 * GROUPS * TENSORS);
+                how->inflight, GROUPS * sums_of(how));
     }
 }
 
