@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "bench/commands.h"
+#include "control/mpi_end.h"
 
 enum {
     EXIT_BAD_ARGUMENTS = 2,
@@ -124,6 +125,6 @@ int main(int argc, char **argv)
     } else if (job_prepare(&job, &arguments)) {
         status = run_job(&job);
     }
-    MPI_Finalize();
+    control_mpi_end();
     return status;
 }

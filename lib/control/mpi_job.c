@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "control/mpi.h"
+#include "control/mpi_end.h"
 
 /* Civil waiting: yields first, then sleeps. */
 #define YIELDS 200
@@ -195,11 +196,15 @@ void control_mpi_job_abandon(struct mpi_job *job)
  */
 void control_mpi_job_fini(struct mpi_job *job)
 {
+    const bool failed = job->control == MPI_COMM_NULL;
+
     if (mpi_is_running()) {
         comm_release(&job->control);
         comm_release(&job->data);
-        if (job->initialised) {
-            (void)MPI_Finalize();
+        if (job->initialised && failed) {
+            (void)MPI_Finalize(); /* not all ranks may come */
+        } else if (job->initialised) {
+            control_mpi_end();
         }
     }
     *job = (struct mpi_job){ .control = MPI_COMM_NULL, .data = MPI_COMM_NULL };

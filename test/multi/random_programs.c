@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/control/mpi_end.h"
 #include "process_job.h"
 #include "test/suite/program.h"
 
@@ -196,6 +197,6 @@ int main(int argc, char **argv)
         run(&checks, &selection, argv[0]);
         status = process_job_end(&job, &checks);
     }
-    (void)MPI_Finalize();
+    control_mpi_end();
     return status;
 }

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "lib/control/mpi_end.h"
 #include "process_job.h"
 #include "test/suite/suite.h"
 
@@ -26,6 +27,6 @@ int main(int argc, char **argv)
         suite_run(&selection, &checks);
     }
     status = process_job_end(&job, &checks);
-    (void)MPI_Finalize();
+    control_mpi_end();
     return status;
 }
