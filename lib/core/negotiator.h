@@ -291,7 +291,7 @@ struct negotiator {
     bool waited; /* set by the caller: somebody waits or polls here  */
     uint64_t iterations; /* coordinator: of tensors of no plan, so far       */
     uint64_t launches; /* coordinator: of tensors, so far                  */
-    int failures; /* coordinator: short epochs in a row, of any plan        */
+    int failures; /* coordinator: first epochs in a row that did not pay    */
     uint64_t passes; /* coordinator: iterations to pass over before the next
                         plan is made                                      */
     uint64_t timed_iteration; /* coordinator: that began at `began_ns`            */

@@ -12,8 +12,7 @@
 #include "base/mem.h"
 #include "core/negotiator_parts.h"
 
-/* The timer while somebody waits or polls here, and while nobody does. */
-#define TIMER_WAITED_NS INT64_C(2000000)
+/* The timer while nobody waits or polls here. */
 #define TIMER_NS INT64_C(50000000)
 /* It grows with the longest time between two submissions, but not beyond this. */
 #define TIMER_MAX_NS INT64_C(1000000000)
@@ -491,7 +490,7 @@ static bool is_stuck(const struct plan *plan)
 
 static int64_t timer_ns(const struct negotiator *negotiator, const struct plan *plan)
 {
-    int64_t timer = TIMER_WAITED_NS;
+    int64_t timer = PLAN_TIMER_WAITED_NS;
 
     if (!negotiator->waited) {
         timer = TIMER_GAPS * plan->gap_ns;

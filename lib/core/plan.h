@@ -27,6 +27,8 @@ struct entry;
 #define PLAN_ITEMS_MAX ((size_t)1 << 16)
 /** Waves that a plan is split into at most. */
 #define PLAN_WAVES_MAX 32
+/** The timer of a plan, at first, while somebody waits or polls. */
+#define PLAN_TIMER_WAITED_NS INT64_C(2000000)
 
 enum plan_state {
     PLAN_SLOW, /* left: its tensors are negotiated one by one                 */
@@ -92,8 +94,10 @@ struct plan {
     uint32_t launched; /* items launched in the running iteration             */
     int64_t began_ns; /* when its first one was; 0: none was, -1: not known   */
     uint64_t launched_hash; /* of the last iteration that was not whole            */
-    uint64_t passes; /* whole iterations to pass over before it is entered    */
-    int failures; /* short epochs in a row                                 */
+    uint64_t passes; /* iterations to pass over before it is entered           */
+    int failures; /* epochs in a row that did not pay                       */
+    bool is_new; /* it is in its first epoch                                */
+    int64_t entered_ns; /* when this epoch began                                   */
     bool moved; /* the order of its tensors is to be made anew            */
     uint32_t late; /* the item that was waited for                          */
     uint64_t used_at; /* turn of the log when something of it was last used    */

@@ -37,6 +37,7 @@ static struct plan *plan_new(const struct negotiator *negotiator, uint32_t lane,
     plan->lane = lane;
     plan->item_count = items;
     plan->batch_count = batches;
+    plan->is_new = true;
     plan->items = mem_calloc(items, sizeof(struct entry *));
     plan->batches = mem_calloc(batches, sizeof *plan->batches);
     plan->marks = mem_calloc((size_t)marks + 1, sizeof *plan->marks);
@@ -120,6 +121,7 @@ static void begin_epoch(struct negotiator *negotiator, struct plan *plan)
     plan->launched_hash = 0;
     plan->moved = false;
     plan->used_at = negotiator->turns;
+    plan->entered_ns = negotiator->now_ns;
     for (size_t m = 0; m < marks; m++) {
         plan->marks[m] = (struct mark){ 0 };
     }
@@ -163,6 +165,7 @@ static void remember(struct plan *plan, const struct plan *last)
     plan->gap_ns = last->gap_ns;
     plan->timer_shift = last->timer_shift;
     plan->failures = last->failures;
+    plan->is_new = last->is_new;
 }
 
 /* The new plan of a lane, whose last one may still be on. */

@@ -6,8 +6,9 @@
  * in every step belongs to none; a scalar that is averaged in each micro step is a plan,
  * and the gradients that come every fourth time are another.
  *
- * Epochs that were short because a rank could not follow make the coordinator hesitate:
- * it passes over 1, 3, 7 ... iterations before it enters that plan again, or makes a new one.
+ * Epochs that did not pay, because a rank could not follow, make the coordinator hesitate:
+ * it passes over 0, 1, 3, 7 ... iterations before it enters that plan again, or, when it was
+ * the plan's first epoch, before it makes a new one.
  *
  * A plan that was left is entered again when all of its tensors were launched and one is
  * about to be launched once more. If the same ones are missing in two iterations it is made
@@ -21,9 +22,11 @@
 #include "core/negotiator_parts.h"
 #include "core/rows.h"
 
-/* Epochs with fewer iterations are failures when a rank could not follow. */
-#define SHORT_STEPS 4
-/* Whole iterations to pass over after that many failures: 0, 1, 3 ... */
+/* An epoch has paid after that many iterations, */
+#define PAYING_STEPS 4
+/* and, when somebody waited for the timer at its end, this time: 5 % went into that. */
+#define PAYING_NS (20 * PLAN_TIMER_WAITED_NS)
+/* More failures in a row make it hesitate no longer. */
 #define FAILURES_MAX 8
 
 static bool may_plan(const struct negotiator *negotiator)
@@ -354,7 +357,18 @@ static int by_wave(const void *a, const void *b)
     return 0;
 }
 
-/* Tensors of the wave of the one that was waited for which came no earlier. */
+/* The order in which the tensors are launched now is that of no waves of before. */
+static void forget_waves(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        plan->items[i]->wave = 0;
+    }
+}
+
+/*
+ * What came no earlier than the one that was waited for goes into waves of its own, if some
+ * of its wave did. If some of a later wave did the program has another order than it had.
+ */
 static void split_wave(const struct plan *plan)
 {
     const struct entry *late = plan->items[plan->late];
@@ -365,10 +379,11 @@ static void split_wave(const struct plan *plan)
     for (uint32_t i = 0; i < plan->item_count; i++) {
         const struct entry *e = plan->items[i];
 
-        earlier = earlier || (e->wave == wave && e->launched_turn < turn);
-        if (e->wave >= PLAN_WAVES_MAX) {
+        if (e->wave >= PLAN_WAVES_MAX || (e->wave > wave && e->launched_turn < turn)) {
+            forget_waves(plan);
             return;
         }
+        earlier = earlier || (e->wave == wave && e->launched_turn < turn);
     }
     for (uint32_t i = 0; i < plan->item_count && earlier; i++) {
         struct entry *e = plan->items[i];
@@ -408,14 +423,23 @@ static uint64_t hash_of_launched(const struct plan *plan)
     return hash;
 }
 
+/* An iteration after which the plan is not entered, because it has failed before. */
+static bool passes_over(const struct negotiator *negotiator, struct plan *plan)
+{
+    if (plan->passes == 0) {
+        return false;
+    }
+    observe(negotiator, TRANSITION_PLAN_PASSED_OVER);
+    plan->passes--;
+    return true;
+}
+
 /* A whole iteration of the plan is over. True: it is entered again. */
 static bool close_whole(
         struct negotiator *negotiator, struct plan *plan, tutti_status *status)
 {
     plan->launched_hash = 0;
-    if (plan->passes > 0) {
-        observe(negotiator, TRANSITION_PLAN_PASSED_OVER);
-        plan->passes--;
+    if (passes_over(negotiator, plan)) {
         return false;
     }
     if (!plan->moved) {
@@ -434,6 +458,9 @@ static bool close_partly(
 
     if (hash != plan->launched_hash) {
         plan->launched_hash = hash;
+        return false;
+    }
+    if (passes_over(negotiator, plan)) {
         return false;
     }
     observe(negotiator, TRANSITION_PLAN_SHRINKS);
@@ -565,9 +592,28 @@ bool learn_launch(
                                : launch_unplanned(negotiator, entry, status);
 }
 
-static uint64_t passes_after(int failures)
+/* How often it failed in a row, and the iterations to pass over now: 0, 1, 3 ... */
+static void hesitate(int *failures, uint64_t *passes, bool failed)
 {
-    return ((uint64_t)1 << (failures - 1)) - 1;
+    if (!failed) {
+        *failures = 0;
+        *passes = 0;
+        return;
+    }
+    *failures += *failures < FAILURES_MAX ? 1 : 0;
+    *passes = ((uint64_t)1 << (*failures - 1)) - 1;
+}
+
+/* True when an epoch cost more than it gained. One that ends in a parting is no failure. */
+static bool has_failed(const struct negotiator *negotiator, const struct plan *plan,
+        enum poison poison)
+{
+    if (poison == POISON_JOIN || poison == POISON_FINALIZE) {
+        return false;
+    }
+    return plan->decided < (uint64_t)PAYING_STEPS * plan->batch_count ||
+            (poison == POISON_TIMER &&
+                    negotiator->now_ns - plan->entered_ns < PAYING_NS);
 }
 
 void learn_left(
@@ -577,7 +623,7 @@ void learn_left(
             has_bug(negotiator, BUG_PLAN_BOUNDARY);
     const uint64_t committed =
             whole ? plan->batch_count : plan->decided % plan->batch_count;
-    const bool parted = mark->poison == POISON_JOIN || mark->poison == POISON_FINALIZE;
+    const bool failed = has_failed(negotiator, plan, mark->poison);
 
     begin_iteration(plan);
     plan->began_ns = -1;
@@ -596,15 +642,9 @@ void learn_left(
         plan->moved = true;
         plan->late = mark->item;
     }
-    if (plan->decided >= (uint64_t)SHORT_STEPS * plan->batch_count || parted) {
-        plan->failures = 0;
-        plan->passes = 0;
-        negotiator->failures = 0;
-        negotiator->passes = 0;
-        return;
+    hesitate(&plan->failures, &plan->passes, failed);
+    if (plan->is_new) {
+        hesitate(&negotiator->failures, &negotiator->passes, failed);
     }
-    plan->failures += plan->failures < FAILURES_MAX ? 1 : 0;
-    plan->passes = passes_after(plan->failures);
-    negotiator->failures += negotiator->failures < FAILURES_MAX ? 1 : 0;
-    negotiator->passes = passes_after(negotiator->failures);
+    plan->is_new = false;
 }

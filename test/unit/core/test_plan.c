@@ -309,6 +309,94 @@ static void test_failures_in_a_row_double_the_wait(void **state)
     play_both_ways(3, 2, play_failures);
 }
 
+/* All wait for the one that is second in the plan, until the timer ends that. */
+static void times_out(struct scene *s, const char *second)
+{
+    for (int r = 0; r < s->size; r++) {
+        s->ranks[r].waited = true;
+    }
+    scene_clear(s);
+    say_all(s, second);
+    assert_int_equal(s->end_count, 0);
+    fire_timers(s);
+    assert_int_equal(scene_count(s, second, TUTTI_OK), s->size);
+}
+
+static void later(struct scene *s, int64_t ns)
+{
+    for (int r = 0; r < s->size; r++) {
+        s->ranks[r].now_ns += ns;
+    }
+}
+
+/* An iteration is x and y, or y and x after each time that the timer ended an epoch. */
+static void play_costly_timer(struct scene *s)
+{
+    static const struct {
+        int64_t epoch_ns;
+        int passed_over;
+    } epochs[] = { { 0, 0 }, { 0, 1 }, { 0, 3 }, { 50000000, 0 }, { 0, 0 } };
+    static const char *const names[] = { "x", "y" };
+
+    for (int i = 0; i < 2; i++) {
+        runs_on(s, "x", 0);
+        runs_on(s, "y", 0);
+    }
+    for (int k = 0; k < 5; k++) {
+        const char *first = names[k % 2];
+        const char *second = names[1 - k % 2];
+
+        for (int i = 0; i < 10; i++) {
+            runs_on(s, first, 1);
+            runs_on(s, second, 1);
+        }
+        later(s, epochs[k].epoch_ns);
+        times_out(s, second);
+        runs_on(s, first, 0);
+        for (int i = 0; i < epochs[k].passed_over; i++) {
+            runs_on(s, second, 0);
+            runs_on(s, first, 0);
+        }
+        assert_int_equal(s->ranks[0].poisons, k + 1);
+    }
+    runs_on(s, "y", 1);
+}
+
+static void test_an_epoch_pays_for_its_timer(void **state)
+{
+    (void)state;
+    play_both_ways(2, 2, play_costly_timer);
+    play_both_ways(3, 2, play_costly_timer);
+}
+
+/* After three failures "y" comes no more. */
+static void play_missing_after_failures(struct scene *s)
+{
+    static const int lanes_between[] = { 0, 0, 1, 1, 0, 1 };
+
+    for (int i = 0; i < 6; i++) {
+        if (i == 3 || i == 4) {
+            fail_an_epoch(s);
+        }
+        runs_on(s, "x", (uint32_t)lanes_between[i]);
+        runs_on(s, "y", (uint32_t)lanes_between[i]);
+    }
+    fail_an_epoch(s);
+    /* Three iterations are passed over, of which the first was whole. */
+    for (int i = 0; i < 4; i++) {
+        runs_on(s, "x", 0);
+    }
+    runs_on(s, "x", 1);
+    has_plan(s, 1, "x", 1);
+}
+
+static void test_failures_delay_a_smaller_plan(void **state)
+{
+    (void)state;
+    play_both_ways(2, 2, play_missing_after_failures);
+    play_both_ways(3, 2, play_missing_after_failures);
+}
+
 /* There is one lane, and what has it is not used any more. */
 static void play_replacing(struct scene *s)
 {
@@ -350,6 +438,8 @@ int main(void)
         cmocka_unit_test(test_what_is_missing_twice_is_left_out),
         cmocka_unit_test(test_who_waits_in_a_batch_splits_it),
         cmocka_unit_test(test_failures_in_a_row_double_the_wait),
+        cmocka_unit_test(test_an_epoch_pays_for_its_timer),
+        cmocka_unit_test(test_failures_delay_a_smaller_plan),
         cmocka_unit_test(test_a_lane_is_taken_by_another_plan),
     };
 
