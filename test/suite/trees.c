@@ -327,7 +327,7 @@ static bool has_kernels(const char *kernels)
     return strcmp(kernels, "scalar") == 0 || tutti_has_feature(kernels);
 }
 
-/* All of them with each other; with many ranks, which take long, every fifth. */
+/* All of them with each other; with more ranks, which take long, some, others by kernels. */
 static void run_backend(struct checks *c, struct orders *orders, const char *backend)
 {
     static const char *const kernels[] = { "scalar", "avx2", "avx512", "neon" };
@@ -336,8 +336,8 @@ static void run_backend(struct checks *c, struct orders *orders, const char *bac
     static const char *const flights[] = { "1", "4" };
 
     for (int k = 0; k < 4; k++) {
-        const int step = c->size > 5 ? 5 : 1;
-        const int first = step > 1 ? k % 2 : 0;
+        const int step = c->size > 5 ? 5 : c->size > 2 ? 3 : 1;
+        const int first = step > 1 ? k % 3 : 0;
 
         checks_step(c, kernels[k]);
         for (int i = first; i < 3 * 2 * 2 && has_kernels(kernels[k]); i += step) {
