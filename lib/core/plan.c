@@ -444,20 +444,19 @@ void plan_count(struct negotiator *negotiator, struct entry *entry)
 
 tutti_status plan_submit(struct negotiator *negotiator, struct entry *entry)
 {
-    if (has_bug(negotiator, BUG_PLAN_RETRACT) &&
-            entry->plan->wanted.poison == POISON_TIMER) {
-        entry->plan->wanted = (struct mark){ 0 };
-        entry->plan->poisoned = false;
-    }
-    const struct plan *plan = entry->plan;
+    struct plan *plan = entry->plan;
 
+    if (has_bug(negotiator, BUG_PLAN_RETRACT) && plan->wanted.poison == POISON_TIMER) {
+        plan->wanted = (struct mark){ 0 };
+        plan->poisoned = false;
+    }
     plan_count(negotiator, entry);
     if (plan->batches[entry->batch].here < plan->batches[entry->batch].count &&
             plan->wanted.poison == POISON_NONE &&
             !has_bug(negotiator, BUG_PLAN_INCOMPLETE)) {
         return TUTTI_OK; /* as most often: the batch is not whole yet */
     }
-    return plan_advance(negotiator, entry->plan);
+    return plan_advance(negotiator, plan);
 }
 
 tutti_status plans_poison(struct negotiator *negotiator, enum poison poison)
