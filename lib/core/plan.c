@@ -234,7 +234,6 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
     plan->seen = 0;
     plan->used_at = negotiator->turns;
     if (plan->decided % plan->batch_count == 0) {
-        plan->steps++;
         negotiator->planned_steps++;
     }
     return status;

@@ -87,9 +87,6 @@ struct plan {
     int64_t gap_ns; /* longest time between two of an iteration              */
     int timer_shift; /* the timer is longer by this power of two              */
 
-    /* how it went, at this rank */
-    uint64_t steps; /* iterations that were planned from first to last        */
-
     /* coordinator, while SLOW */
     uint32_t launched; /* items launched in the running iteration             */
     int64_t began_ns; /* when its first one was; 0: none was, -1: not known   */
