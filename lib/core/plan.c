@@ -22,22 +22,6 @@
 /* Iterations of an epoch after which a wrong timer is forgiven. */
 #define FORGIVEN_STEPS 100
 
-static const char *const poison_names[POISON_COUNT] = {
-    [POISON_NONE] = "none",
-    [POISON_TIMER] = "timer",
-    [POISON_METADATA] = "other metadata",
-    [POISON_JOIN] = "join",
-    [POISON_FINALIZE] = "finalize",
-    [POISON_CANCEL] = "cancel",
-    [POISON_REPLACED] = "replaced",
-    [POISON_FOLLOWED] = "another rank parts",
-};
-
-const char *poison_name(enum poison poison)
-{
-    return poison_names[poison];
-}
-
 static struct plan_batch *batch_of(const struct plan *plan, uint64_t index)
 {
     return &plan->batches[index % plan->batch_count];

@@ -154,7 +154,4 @@ static inline bool plan_awaits(const struct plan *plan, int member)
             (mark->count <= plan->decided || plan->here == 0);
 }
 
-/** What a poison is called: "timer". */
-const char *poison_name(enum poison poison);
-
 #endif

@@ -79,6 +79,16 @@ static void dump_plan(const struct sim_member *member, int lane)
     static const char *const states[] = {
         [PLAN_SLOW] = "slow", [PLAN_QUEUED] = "queued", [PLAN_ON] = "on"
     };
+    static const char *const poisons[POISON_COUNT] = {
+        [POISON_NONE] = "none",
+        [POISON_TIMER] = "timer",
+        [POISON_METADATA] = "other metadata",
+        [POISON_JOIN] = "join",
+        [POISON_FINALIZE] = "finalize",
+        [POISON_CANCEL] = "cancel",
+        [POISON_REPLACED] = "replaced",
+        [POISON_FOLLOWED] = "another rank parts",
+    };
     const struct plan_lane *l = &member->negotiator.lanes[lane];
     const struct plan *plan = l->current;
 
@@ -91,8 +101,8 @@ static void dump_plan(const struct sim_member *member, int lane)
             member->set, lane, member->rank, states[plan->state],
             (unsigned long long)plan->epoch, (unsigned long long)l->epoch,
             plan->batch_count, (unsigned long long)plan->cursor,
-            (unsigned long long)plan->decided, plan->here,
-            poison_name(plan->wanted.poison), plan->poisoned ? " contributed" : "",
+            (unsigned long long)plan->decided, plan->here, poisons[plan->wanted.poison],
+            plan->poisoned ? " contributed" : "",
             l->next != NULL ? ", one is queued" : "");
     for (uint32_t i = 0; i < plan->item_count; i++) {
         (void)fprintf(stderr, " %s(%u)", plan->items[i]->name, plan->items[i]->batch);
