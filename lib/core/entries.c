@@ -285,17 +285,13 @@ void entry_end_submission(struct negotiator *negotiator, struct entry *entry)
     }
 }
 
-void entry_void_round(struct negotiator *negotiator, struct entry *entry)
+/* What was announced in the round, and what was made of it. */
+static void clear_round(struct entry *entry)
 {
-    if (!entry->pending) {
-        entry_end_round(negotiator, entry);
-        return;
-    }
     variants_free(entry);
     if (entry->who.words != NULL) {
         bitset_clear(&entry->who);
     }
-    entry->by_number = false;
     entry->split = false;
     entry->arrived = 0;
     entry->named = 0;
@@ -304,22 +300,23 @@ void entry_void_round(struct negotiator *negotiator, struct entry *entry)
     entry->group_next = NULL;
 }
 
+void entry_void_round(struct negotiator *negotiator, struct entry *entry)
+{
+    if (!entry->pending) {
+        entry_end_round(negotiator, entry);
+        return;
+    }
+    clear_round(entry);
+    entry->by_number = false;
+}
+
 void entry_end_round(struct negotiator *negotiator, struct entry *entry)
 {
     if (entry->since_ns == 0) {
         return;
     }
-    variants_free(entry);
-    if (entry->who.words != NULL) {
-        bitset_clear(&entry->who);
-    }
+    clear_round(entry);
     clear_submission(entry);
-    entry->split = false;
-    entry->arrived = 0;
-    entry->named = 0;
-    entry->cancelled_by = -1;
-    entry->decided = false;
-    entry->group_next = NULL;
     entry->since_ns = 0;
     entry->reported_ns = 0;
     list_remove(&negotiator->active, entry);
