@@ -22,11 +22,7 @@ END {
     }
     what = member(row, "bench") == "workload" ? member(row, "workload") \
         : member(row, "bench") " " member(row, "bytes") " B"
-    count = split(bars, list, " ")
-    for (i = 1; i <= count; i++) {
-        split(list[i], bar, "=")
-        judge(bar[1], member(row, "vs_" bar[1]), bar[2])
-    }
+    judge_bars(row, bars)
     put(member(row, "rate"), what, time_text(member(row, "tutti_us")),
         time_text(member(row, "exchange_us")),
         ratio_text(member(row, "vs_exchange"), member(row, "vs_exchange_spread")),

@@ -35,21 +35,7 @@ END {
     if (member(row, "hold") > 1) {
         what = what " x" member(row, "hold")
     }
-    count = split(bars, list, " ")
-    for (i = 1; i <= count; i++) {
-        split(list[i], bar, "=")
-        if (bar[1] == "us") {
-            judge("us", member(row, "tutti_us"), bar[2])
-        } else if (bar[1] == "mpi") {
-            judge("MPI", member(row, "ratio"), bar[2])
-        } else if (bar[1] == "slow") {
-            judge("slow", member(row, "vs_slow"), bar[2])
-        } else if (bar[1] == "exposed") {
-            judge("exposed", member(row, "exposed_ratio"), bar[2])
-        } else if (bar[1] == "steps") {
-            judge_least("steps", member(row, "training_planned"), bar[2])
-        }
-    }
+    judge_bars(row, bars)
     put(member(row, "ranks"), member(row, "memory"), what,
         time_text(member(row, "tutti_us")), time_text(member(row, "mpi_us")),
         ratio_text(member(row, "ratio"), member(row, "spread")),

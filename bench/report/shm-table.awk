@@ -27,17 +27,7 @@ END {
     if (what == "") {
         what = member(row, "bench") " " member(row, "bytes") " B"
     }
-    count = split(bars, list, " ")
-    for (i = 1; i <= count; i++) {
-        split(list[i], bar, "=")
-        if (bar[1] == "us") {
-            judge("us", member(row, "tutti_us"), bar[2])
-        } else if (bar[1] == "mpi") {
-            judge("MPI", member(row, "ratio"), bar[2])
-        } else if (bar[1] == "limit") {
-            judge("limit", member(row, "vs_limit"), bar[2])
-        }
-    }
+    judge_bars(row, bars)
     # no row may be slower than tuned MPI, but for latencies, whose bars say by how much
     if (member(row, "bench") != "latency") {
         judge("tuned", member(tuned, "ratio"), 1)

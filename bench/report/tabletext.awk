@@ -1,4 +1,5 @@
-# Cells of a table and verdicts on bars: included by the programs that make tables.
+# Cells of a table and verdicts on bars: included by the programs that make tables, behind
+# jsonrow.awk.
 
 function time_text(us) {
     if (us == "") {
@@ -28,4 +29,35 @@ function judge_least(name, figure, bar) {
     figure += 0
     verdict = verdict (verdict == "" ? "" : "; ") \
         sprintf("%s %.2f %s %s", name, figure, figure >= bar + 0 ? ">=" : "BELOW", bar)
+}
+
+# What a bar is about: the member of a row, and its name in the verdict when that is another.
+BEGIN {
+    figures["us"] = "tutti_us"
+    figures["mpi"] = "ratio"
+    figures["limit"] = "vs_limit"
+    figures["slow"] = "vs_slow"
+    figures["exchange"] = "vs_exchange"
+    figures["exposed"] = "exposed_ratio"
+    figures["steps"] = "training_planned"
+    names["mpi"] = "MPI"
+    floors["steps"] = 1 # not to be less than the bar; all others not to be more
+}
+
+# Judges a row by its bars, "mpi=0.5 us=300", in their order.
+function judge_bars(row, bars,    count, list, bar, name, figure, i) {
+    count = split(bars, list, " ")
+    for (i = 1; i <= count; i++) {
+        split(list[i], bar, "=")
+        if (!(bar[1] in figures)) {
+            continue
+        }
+        name = bar[1] in names ? names[bar[1]] : bar[1]
+        figure = member(row, figures[bar[1]])
+        if (bar[1] in floors) {
+            judge_least(name, figure, bar[2])
+        } else {
+            judge(name, figure, bar[2])
+        }
+    }
 }
