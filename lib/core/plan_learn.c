@@ -83,7 +83,7 @@ static size_t bytes_of(const struct negotiator *negotiator, const struct entry *
     return (size_t)entry->meta.count * tutti_dtype_size(entry->meta.dtype);
 }
 
-/* Batches of the candidates from `first` on, which are of one wave; `base` are before. */
+/* Batches of the candidates from `first` on, which are of one wave; adds to `batches`. */
 static bool lay_out_wave(
         struct negotiator *negotiator, size_t first, size_t count, size_t *batches)
 {
@@ -294,13 +294,14 @@ static uint32_t find_lane(const struct negotiator *negotiator, uint64_t since)
 static bool learn_new(
         struct negotiator *negotiator, struct entry *entry, tutti_status *status)
 {
-    const uint32_t lane = find_lane(negotiator, entry->launched_turn);
     size_t count = 0;
+    uint32_t lane;
 
     if (negotiator->passes > 0) {
         negotiator->passes--;
         return false;
     }
+    lane = find_lane(negotiator, entry->launched_turn);
     if (lane == 0) {
         observe(negotiator, TRANSITION_PLAN_NO_LANE);
         return false;
