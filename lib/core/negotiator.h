@@ -299,7 +299,7 @@ struct negotiator {
     struct cost_model cost; /* coordinator: of batches, for layouts             */
     struct layout layout; /* likewise                                         */
     struct layout_item *items; /* scratch of the coordinator; owned                */
-    struct entry **candidates; /* of these; owned                                  */
+    struct candidate *candidates; /* likewise; owned                               */
     size_t item_capacity, candidate_capacity;
     uint64_t planned; /* statistics: tensors that plans committed          */
     uint64_t planned_steps; /* iterations of plans, from first to last           */

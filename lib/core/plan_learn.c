@@ -29,6 +29,13 @@
 /* More failures in a row make it hesitate no longer. */
 #define FAILURES_MAX 8
 
+/** A tensor that is to be planned. */
+struct candidate {
+    struct entry *entry;
+    size_t place; /* among the candidates, as they were laid out              */
+    size_t batch; /* that it was laid out in                                  */
+};
+
 static bool may_plan(const struct negotiator *negotiator)
 {
     return negotiator->config.lanes > 1 && negotiator->config.number_capacity > 0 &&
@@ -69,7 +76,7 @@ static bool is_candidate(const struct negotiator *negotiator, const struct entry
 static bool reserve(struct negotiator *negotiator, size_t count)
 {
     return mem_grow(&negotiator->candidates, &negotiator->candidate_capacity, count,
-                   sizeof(struct entry *)) &&
+                   sizeof *negotiator->candidates) &&
             mem_grow(&negotiator->items, &negotiator->item_capacity, count,
                     sizeof *negotiator->items);
 }
@@ -92,7 +99,7 @@ static bool lay_out_wave(
     size_t more = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const struct entry *entry = negotiator->candidates[first + i];
+        const struct entry *entry = negotiator->candidates[first + i].entry;
 
         items[i] = (struct layout_item){ .planned = { .collective = entry->collective,
                                                  .meta = entry->meta,
@@ -106,7 +113,8 @@ static bool lay_out_wave(
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        items[i].planned.batch += *batches;
+        negotiator->candidates[first + i].place = first + i;
+        negotiator->candidates[first + i].batch = *batches + items[i].planned.batch;
     }
     *batches += more;
     return true;
@@ -119,10 +127,10 @@ static bool lay_out(struct negotiator *negotiator, size_t count, size_t *batches
 
     *batches = 0;
     while (first < count) {
-        const uint32_t wave = negotiator->candidates[first]->wave;
+        const uint32_t wave = negotiator->candidates[first].entry->wave;
         size_t end = first;
 
-        while (end < count && negotiator->candidates[end]->wave == wave) {
+        while (end < count && negotiator->candidates[end].entry->wave == wave) {
             end++;
         }
         if (!lay_out_wave(negotiator, first, end - first, batches)) {
@@ -133,42 +141,64 @@ static bool lay_out(struct negotiator *negotiator, size_t count, size_t *batches
     return true;
 }
 
-/* Members of a group among the candidates that share the batch of the i-th. */
-static uint32_t group_mates(const struct negotiator *negotiator, size_t count, size_t i)
+static int by_place(const void *a, const void *b)
 {
-    const struct entry *entry = negotiator->candidates[i];
-    uint32_t mates = 0;
+    const struct candidate *left = a;
+    const struct candidate *right = b;
 
-    for (size_t j = 0; j < count; j++) {
-        mates += negotiator->candidates[j]->meta.group == entry->meta.group &&
-                negotiator->items[j].planned.batch ==
-                        negotiator->items[i].planned.batch;
+    return left->place < right->place ? -1 : 1;
+}
+
+/* Within a batch the order is the one that they were laid out in. */
+static int by_batch(const void *a, const void *b)
+{
+    const struct candidate *left = a;
+    const struct candidate *right = b;
+
+    if (left->batch != right->batch) {
+        return left->batch < right->batch ? -1 : 1;
     }
-    return mates;
+    return by_place(a, b);
+}
+
+/* Behind the candidates that share the batch of the first; they are sorted by batch. */
+static size_t end_of_batch(
+        const struct candidate *candidates, size_t first, size_t count)
+{
+    size_t end = first;
+
+    while (end < count && candidates[end].batch == candidates[first].batch) {
+        end++;
+    }
+    return end;
 }
 
 /*
- * A group is launched as a whole or not at all, so all of it must be in one batch; leaves
- * out those that are not. Returns how many candidates are left.
+ * A group is launched as a whole or not at all, so all of it must be in one batch, which it
+ * shares with no others (core/planner.h); leaves out those that are not. Returns how many
+ * candidates are left, in the order they had.
  */
 static size_t leave_out_groups(struct negotiator *negotiator, size_t count)
 {
+    struct candidate *candidates = negotiator->candidates;
+    size_t first = 0;
+    size_t end = 0;
     size_t kept = 0;
 
+    qsort(candidates, count, sizeof *candidates, by_batch);
     for (size_t i = 0; i < count; i++) {
-        const struct entry *entry = negotiator->candidates[i];
+        struct entry *entry = candidates[i].entry;
 
-        negotiator->candidates[i]->launched = entry->meta.group == 0 ||
-                group_mates(negotiator, count, i) == entry->meta.group_size;
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct entry *entry = negotiator->candidates[i];
-
-        if (entry->launched) {
-            negotiator->candidates[kept++] = entry;
+        if (i == end) {
+            first = end;
+            end = end_of_batch(candidates, first, count);
+        }
+        if (entry->meta.group == 0 || end - first == entry->meta.group_size) {
+            candidates[kept++] = candidates[i];
         }
         entry->launched = false;
     }
+    qsort(candidates, kept, sizeof *candidates, by_place);
     return kept;
 }
 
@@ -189,30 +219,22 @@ static void plan_put(struct negotiator *negotiator, uint32_t lane)
     }
 }
 
-static void batch_put(struct negotiator *negotiator, size_t count, size_t batch)
-{
-    struct wire_writer *out = &negotiator->down;
-    size_t members = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        members += negotiator->items[i].planned.batch == batch;
-    }
-    wire_put_varint(out, members);
-    for (size_t i = 0; i < count; i++) {
-        if (negotiator->items[i].planned.batch == batch) {
-            wire_put_varint(out, negotiator->candidates[i]->number);
-        }
-    }
-}
-
+/* Each batch: how many tensors, and their numbers. */
 static void batches_put(struct negotiator *negotiator, size_t count, size_t batches)
 {
     struct wire_writer *out = &negotiator->down;
+    struct candidate *candidates = negotiator->candidates;
+    size_t end = 0;
 
+    qsort(candidates, count, sizeof *candidates, by_batch);
     wire_put_varint(out, batches);
     wire_put_varint(out, count);
-    for (size_t b = 0; b < batches; b++) {
-        batch_put(negotiator, count, b);
+    for (size_t i = 0; i < count; i++) {
+        if (i == end) {
+            end = end_of_batch(candidates, i, count);
+            wire_put_varint(out, end - i);
+        }
+        wire_put_varint(out, candidates[i].entry->number);
     }
 }
 
@@ -237,7 +259,7 @@ static bool append_new(struct negotiator *negotiator, uint32_t lane, size_t coun
     plan_put(negotiator, lane);
     batches_put(negotiator, count, batches);
     for (size_t i = 0; i < count; i++) {
-        negotiator->candidates[i]->planning = true;
+        negotiator->candidates[i].entry->planning = true;
     }
     return true;
 }
@@ -313,7 +335,7 @@ static bool learn_new(
     for (struct entry *e = negotiator->numbered.first; e != NULL; e = e->newer) {
         if (is_candidate(negotiator, e)) {
             e->wave = 0;
-            negotiator->candidates[count++] = e;
+            negotiator->candidates[count++] = (struct candidate){ .entry = e };
         }
     }
     if (count == 0 || !append_new(negotiator, lane, count, status)) {
@@ -346,8 +368,8 @@ static bool launch_unplanned(
 
 static int by_wave(const void *a, const void *b)
 {
-    const struct entry *left = *(struct entry *const *)a;
-    const struct entry *right = *(struct entry *const *)b;
+    const struct entry *left = ((const struct candidate *)a)->entry;
+    const struct entry *right = ((const struct candidate *)b)->entry;
 
     if (left->wave != right->wave) {
         return left->wave < right->wave ? -1 : 1;
@@ -407,10 +429,11 @@ static bool append_changed(
     }
     for (uint32_t i = 0; i < plan->item_count; i++) {
         if (plan->items[i]->launched && is_as_before(plan->items[i])) {
-            negotiator->candidates[count++] = plan->items[i];
+            negotiator->candidates[count++] =
+                    (struct candidate){ .entry = plan->items[i] };
         }
     }
-    qsort(negotiator->candidates, count, sizeof(struct entry *), by_wave);
+    qsort(negotiator->candidates, count, sizeof *negotiator->candidates, by_wave);
     return append_new(negotiator, plan->lane, count, status);
 }
 

@@ -54,7 +54,7 @@ bool planner_add(struct planner *planner, const struct planner_limits *limits,
 /**
  * Assigns a batch to each item, in the order of the items; batches are numbered from 0 in
  * the order of their first item, which is the order to launch them in. Members of one
- * group with equal keys share a batch whatever its size.
+ * group with equal keys share a batch whatever its size, and with no other tensors.
  * @param[out] batch_count  number of batches
  * @return false when out of memory
  */

@@ -18,7 +18,9 @@ struct pass {
     int64_t gap_ns[LAYERS];
     int64_t slow_ns; /* by so much the last rank is later than the others         */
     int priority[LAYERS];
-    uint64_t group;
+    unsigned group; /* layers that are a group, as bits                       */
+    uint32_t group_size;
+    unsigned doubles; /* layers of float64, as bits                             */
     int64_t count; /* elements of each                                        */
 };
 
@@ -49,8 +51,13 @@ static void say(struct scene *scene, const struct pass *pass, int rank, int laye
     struct request request = scene_request(names[layer], pass->count);
 
     request.priority = pass->priority[layer];
-    request.meta.group = pass->group;
-    request.meta.group_size = pass->group != 0 ? LAYERS : 0;
+    if ((pass->group >> layer & 1) != 0) {
+        request.meta.group = 77;
+        request.meta.group_size = pass->group_size;
+    }
+    if ((pass->doubles >> layer & 1) != 0) {
+        request.meta.dtype = TUTTI_FLOAT64;
+    }
     assert_int_equal(scene_say(scene, rank, &request), TUTTI_OK);
     assert_int_equal(scene_run(scene), TUTTI_OK);
 }
@@ -74,8 +81,9 @@ static void run_pass(struct scene *scene, const struct pass *pass)
     assert_int_equal(scene->end_count, RANKS * LAYERS);
 }
 
-/* The plan that is made of passes like this. */
-static const struct plan *learn(struct scene *scene, const struct pass *pass)
+/* The plan that is made of so many layers of passes like this. */
+static const struct plan *learn_some(
+        struct scene *scene, const struct pass *pass, uint32_t layers)
 {
     const struct plan *plan;
 
@@ -85,14 +93,21 @@ static const struct plan *learn(struct scene *scene, const struct pass *pass)
     plan = scene->ranks[0].lanes[1].current;
     assert_non_null(plan);
     assert_int_equal(plan->state, PLAN_ON);
-    assert_int_equal(plan->item_count, LAYERS);
+    assert_int_equal(plan->item_count, layers);
     assert_int_equal(plan->decided, 2 * plan->batch_count);
+    assert_null(scene->ranks[0].lanes[2].current);
     return plan;
+}
+
+/* The same of all layers. */
+static const struct plan *learn(struct scene *scene, const struct pass *pass)
+{
+    return learn_some(scene, pass, LAYERS);
 }
 
 static void assert_order(const struct plan *plan, const int *layers)
 {
-    for (uint32_t i = 0; i < LAYERS; i++) {
+    for (uint32_t i = 0; i < plan->item_count; i++) {
         assert_string_equal(plan->items[i]->name, names[layers[i]]);
     }
 }
@@ -174,14 +189,63 @@ static void test_a_first_iteration_that_takes_long_splits_nothing(void **state)
 
 static void test_a_group_is_planned_as_a_whole(void **state)
 {
-    const struct pass pass = {
-        .gap_ns = { 500 * US, 100 * US, 100 * US, 100 * US }, .group = 77, .count = 3000
-    };
+    const struct pass pass = { .gap_ns = { 500 * US, 100 * US, 100 * US, 100 * US },
+        .group = 0xf,
+        .group_size = LAYERS,
+        .count = 3000 };
     struct scene scene;
 
     (void)state;
     begin(&scene);
     assert_int_equal(learn(&scene, &pass)->batch_count, 1);
+    scene_fini(&scene);
+}
+
+/* It was ready first, and shares no batch with others. */
+static void test_a_group_keeps_its_place(void **state)
+{
+    const struct pass pass = {
+        .gap_ns = { 500 * US, US, US, US }, .group = 0x3, .group_size = 2, .count = 10
+    };
+    const struct plan *plan;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    plan = learn(&scene, &pass);
+    assert_int_equal(plan->batch_count, 2);
+    assert_order(plan, (const int[]){ 0, 1, 2, 3 });
+    scene_fini(&scene);
+}
+
+static void test_a_group_that_no_batch_can_hold_is_left_out(void **state)
+{
+    const struct pass pass = { .gap_ns = { 500 * US, US, US, US },
+        .group = 0x5,
+        .group_size = 2,
+        .doubles = 0x4,
+        .count = 10 };
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    assert_order(learn_some(&scene, &pass, 2), (const int[]){ 1, 3 });
+    scene_fini(&scene);
+}
+
+static void test_batches_that_fill_in_turn_are_in_order(void **state)
+{
+    const struct pass pass = {
+        .gap_ns = { 500 * US, US, US, US }, .doubles = 0xa, .count = 10
+    };
+    const struct plan *plan;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    plan = learn(&scene, &pass);
+    assert_int_equal(plan->batch_count, 2);
+    assert_order(plan, (const int[]){ 0, 2, 1, 3 });
     scene_fini(&scene);
 }
 
@@ -211,6 +275,9 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_is_late_alone_splits_nothing),
         cmocka_unit_test(test_a_first_iteration_that_takes_long_splits_nothing),
         cmocka_unit_test(test_a_group_is_planned_as_a_whole),
+        cmocka_unit_test(test_a_group_keeps_its_place),
+        cmocka_unit_test(test_a_group_that_no_batch_can_hold_is_left_out),
+        cmocka_unit_test(test_batches_that_fill_in_turn_are_in_order),
         cmocka_unit_test(test_urgent_tensors_come_first_when_asked_for),
     };
 
