@@ -387,6 +387,13 @@ void run_all(const struct bench *bench, struct flight *flights, int count)
     }
 }
 
+struct lane_turn lane_turn_of(const struct bench *bench, int round, int i)
+{
+    return (struct lane_turn){ .lane = (uint32_t)((i / OP_INFLIGHT_MAX + bench->rank) %
+                                       OP_LANES),
+        .turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX };
+}
+
 void run_one(const struct bench *bench, const struct order *order)
 {
     struct flight flight;

@@ -81,6 +81,18 @@ bool flight_step(struct flight *flight, const struct bench *bench, bool *moved);
 void flight_check(const struct flight *flight);
 void flight_free(struct flight *flight);
 
+/** Where a batch stands. */
+struct lane_turn {
+    uint32_t lane;
+    int turn; /* its number in the lane */
+};
+
+/**
+ * Batch i of OP_SLOTS of a round as this rank starts them: OP_INFLIGHT_MAX of each lane, the
+ * lanes in an order of its own.
+ */
+struct lane_turn lane_turn_of(const struct bench *bench, int round, int i);
+
 /** Makes, runs, checks and frees one batch. */
 void run_one(const struct bench *bench, const struct order *order);
 /** Steps started flights, in the order given, until all are final. */

@@ -104,15 +104,15 @@ static void test_one_at_a_time(void)
     bench_close(&bench);
 }
 
-/* Batch i of a round, for this rank: all lanes, in an order of its own. */
+/* Batch i of a round, for this rank. */
 static struct trade_order lane_order(const struct bench *bench, int round, int i)
 {
-    const int lane = (i / OP_INFLIGHT_MAX + bench->rank) % OP_LANES;
-    const int turn = round * OP_INFLIGHT_MAX + i % OP_INFLIGHT_MAX;
-    struct trade_order order = mixed_order(&bench->world, turn * OP_LANES + lane);
+    const struct lane_turn at = lane_turn_of(bench, round, i);
+    struct trade_order order =
+            mixed_order(&bench->world, at.turn * OP_LANES + (int)at.lane);
 
-    order.sequence = (uint64_t)turn;
-    order.lane = (uint32_t)lane;
+    order.sequence = (uint64_t)at.turn;
+    order.lane = at.lane;
     return order;
 }
 
