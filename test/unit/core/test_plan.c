@@ -55,6 +55,28 @@ static void runs_on(struct scene *s, const char *name, uint32_t lane)
     }
 }
 
+/* Names must outlive what is submitted under them. */
+static const char *name_of(char letter)
+{
+    static const char *const names[] = { "g", "s", "u", "v", "x", "y", "z" };
+    const char *found = NULL;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names && found == NULL; i++) {
+        found = names[i][0] == letter ? names[i] : NULL;
+    }
+    assert_non_null(found);
+    return found;
+}
+
+/* One after the other, each on the lane that the digit in its place says. */
+static void run_in_turn(struct scene *s, const char *letters, const char *lanes)
+{
+    assert_int_equal(strlen(letters), strlen(lanes));
+    for (size_t i = 0; letters[i] != '\0'; i++) {
+        runs_on(s, name_of(letters[i]), (uint32_t)(lanes[i] - '0'));
+    }
+}
+
 static void fire_timers(struct scene *s)
 {
     for (int r = 0; r < s->size; r++) {
@@ -101,10 +123,7 @@ static void counts(
 
 static void play_two_iterations(struct scene *s)
 {
-    for (int i = 0; i < 2; i++) {
-        runs_on(s, "x", 0);
-        runs_on(s, "y", 0);
-    }
+    run_in_turn(s, "xyxy", "0000");
     assert_null(s->ranks[0].lanes[1].current);
     /* The repeated name is the first one of the plan. */
     runs_on(s, "x", 1);
@@ -112,8 +131,7 @@ static void play_two_iterations(struct scene *s)
     runs_on(s, "y", 1);
     counts(s, 2, 1, 0);
     for (int i = 0; i < 5; i++) {
-        runs_on(s, "x", 1);
-        runs_on(s, "y", 1);
+        run_in_turn(s, "xy", "11");
     }
     counts(s, 12, 6, 0);
     assert_int_equal(s->ranks[0].lanes[1].epoch, 1);
@@ -150,13 +168,7 @@ static void test_names_used_once_stay_in_the_log(void **state)
 /* "y" is in the first iteration and in the third, but not in the second. */
 static void play_a_gap(struct scene *s)
 {
-    runs_on(s, "x", 0);
-    runs_on(s, "y", 0);
-    runs_on(s, "x", 0);
-    runs_on(s, "x", 1);
-    runs_on(s, "y", 0);
-    runs_on(s, "y", 0);
-    runs_on(s, "y", 2);
+    run_in_turn(s, "xyxxyyy", "0001002");
     has_plan(s, 1, "x", 1);
     has_plan(s, 2, "y", 1);
 }
@@ -170,15 +182,7 @@ static void test_two_iterations_in_a_row_count(void **state)
 /* A scalar in each micro step, and gradients in every second. */
 static void play_two_shapes(struct scene *s)
 {
-    runs_on(s, "s", 0);
-    runs_on(s, "s", 0);
-    runs_on(s, "g", 0);
-    runs_on(s, "s", 1);
-    runs_on(s, "s", 1);
-    runs_on(s, "g", 0);
-    runs_on(s, "s", 1);
-    runs_on(s, "s", 1);
-    runs_on(s, "g", 2);
+    run_in_turn(s, "ssgssgssg", "000110112");
     has_plan(s, 1, "s", 1);
     has_plan(s, 2, "g", 1);
     counts(s, 5, 5, 0);
@@ -195,13 +199,8 @@ static void test_two_shapes_have_a_lane_each(void **state)
 /* After three iterations "z" is not made any more. */
 static void play_shrinking(struct scene *s)
 {
-    for (int i = 0; i < 3; i++) {
-        runs_on(s, "x", i < 2 ? 0 : 1);
-        runs_on(s, "y", i < 2 ? 0 : 1);
-        runs_on(s, "z", i < 2 ? 0 : 1);
-    }
-    runs_on(s, "x", 1);
-    runs_on(s, "y", 1);
+    run_in_turn(s, "xyzxyzxyz", "000000111");
+    run_in_turn(s, "xy", "11");
     scene_clear(s);
     say_all(s, "x");
     assert_int_equal(s->end_count, 0);
@@ -231,10 +230,7 @@ static void play_waiting(struct scene *s)
         s->ranks[r].config.limits =
                 (struct planner_limits){ .batch_bytes = 1000, .tensor_bytes = 1000 };
     }
-    for (int i = 0; i < 2; i++) {
-        runs_on(s, "x", 0);
-        runs_on(s, "y", 0);
-    }
+    run_in_turn(s, "xyxy", "0000");
     scene_clear(s);
     say_all(s, "x");
     has_plan(s, 1, "xy", 1);
@@ -244,8 +240,7 @@ static void play_waiting(struct scene *s)
     runs_on(s, "y", 0);
     counts(s, 0, 0, 1);
     for (int i = 0; i < 3; i++) {
-        runs_on(s, "x", 1);
-        runs_on(s, "y", 1);
+        run_in_turn(s, "xy", "11");
     }
     has_plan(s, 1, "xy", 2);
     counts(s, 6, 3, 1);
@@ -279,24 +274,18 @@ static void play_failures(struct scene *s)
 {
     static const int passed_over[] = { 0, 1, 3, 7 };
 
-    for (int i = 0; i < 3; i++) {
-        runs_on(s, "x", i < 2 ? 0 : 1);
-        runs_on(s, "y", i < 2 ? 0 : 1);
-    }
+    run_in_turn(s, "xyxyxy", "000011");
     for (int k = 0; k < 4; k++) {
         fail_an_epoch(s);
         for (int i = 0; i < passed_over[k]; i++) {
-            runs_on(s, "x", 0);
-            runs_on(s, "y", 0);
+            run_in_turn(s, "xy", "00");
         }
-        runs_on(s, "x", 1);
-        runs_on(s, "y", 1);
+        run_in_turn(s, "xy", "11");
         assert_int_equal(s->ranks[0].poisons, k + 1);
     }
     /* Four iterations forgive it all. */
     for (int i = 0; i < 3; i++) {
-        runs_on(s, "x", 1);
-        runs_on(s, "y", 1);
+        run_in_turn(s, "xy", "11");
     }
     fail_an_epoch(s);
     runs_on(s, "x", 1);
@@ -338,10 +327,7 @@ static void play_costly_timer(struct scene *s)
     } epochs[] = { { 0, 0 }, { 0, 1 }, { 0, 3 }, { 50000000, 0 }, { 0, 0 } };
     static const char *const names[] = { "x", "y" };
 
-    for (int i = 0; i < 2; i++) {
-        runs_on(s, "x", 0);
-        runs_on(s, "y", 0);
-    }
+    run_in_turn(s, "xyxy", "0000");
     for (int k = 0; k < 5; k++) {
         const char *first = names[k % 2];
         const char *second = names[1 - k % 2];
@@ -400,14 +386,8 @@ static void test_failures_delay_a_smaller_plan(void **state)
 /* There is one lane, and what has it is not used any more. */
 static void play_replacing(struct scene *s)
 {
-    for (int i = 0; i < 3; i++) {
-        runs_on(s, "x", i < 2 ? 0 : 1);
-        runs_on(s, "y", i < 2 ? 0 : 1);
-    }
-    for (int i = 0; i < 2; i++) {
-        runs_on(s, "u", 0);
-        runs_on(s, "v", 0);
-    }
+    run_in_turn(s, "xyxyxy", "000011");
+    run_in_turn(s, "uvuv", "0000");
     has_plan(s, 1, "xy", 2);
     runs_on(s, "u", 1);
     has_plan(s, 1, "uv", 2);
