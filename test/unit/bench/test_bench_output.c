@@ -70,17 +70,34 @@ static void test_json_that_does_not_fit_is_not_written(void **state)
     assert_null(bench_json_finish(&json));
 }
 
+/* What is printed between sheet_open() and sheet_close(). */
+struct sheet {
+    FILE *out;
+    char *text;
+    size_t length;
+};
+
+static void sheet_open(struct sheet *sheet)
+{
+    sheet->out = open_memstream(&sheet->text, &sheet->length);
+    assert_non_null(sheet->out);
+}
+
+/* The text, which the caller frees. */
+static char *sheet_close(struct sheet *sheet)
+{
+    assert_int_equal(fclose(sheet->out), 0);
+    return sheet->text;
+}
+
 /* Prints a row; the caller frees the text. */
 static char *row_text(const struct bench_row *row)
 {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
+    struct sheet sheet;
 
-    assert_non_null(out);
-    bench_columns_row(out, row);
-    assert_int_equal(fclose(out), 0);
-    return text;
+    sheet_open(&sheet);
+    bench_columns_row(sheet.out, row);
+    return sheet_close(&sheet);
 }
 
 static struct bench_row example_row(void)
@@ -167,14 +184,11 @@ static void test_columns_show_the_comparison(void **state)
 /* Prints the head; the caller frees the text. */
 static char *head_text(int compare)
 {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
+    struct sheet sheet;
 
-    assert_non_null(out);
-    bench_columns_head(out, compare);
-    assert_int_equal(fclose(out), 0);
-    return text;
+    sheet_open(&sheet);
+    bench_columns_head(sheet.out, compare);
+    return sheet_close(&sheet);
 }
 
 static void test_head_names_the_comparisons(void **state)
@@ -247,13 +261,12 @@ static void test_foot_says_whether_values_were_right(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char *text = NULL;
-        size_t length = 0;
-        FILE *out = open_memstream(&text, &length);
+        struct sheet sheet;
+        char *text;
 
-        assert_non_null(out);
-        bench_columns_foot(out, rows[i].wrong, 1.5);
-        assert_int_equal(fclose(out), 0);
+        sheet_open(&sheet);
+        bench_columns_foot(sheet.out, rows[i].wrong, 1.5);
+        text = sheet_close(&sheet);
         assert_non_null(strstr(text, rows[i].text));
         assert_non_null(strstr(text, "Avg bus bandwidth    : 1.5\n"));
         free(text);
