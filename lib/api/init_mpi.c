@@ -1,6 +1,8 @@
 /*
  * Joining an MPI job: the launcher's world, or a communicator of the caller.
  */
+#include <assert.h>
+
 #include <tutti/mpi.h>
 
 #include "api/neighbours.h"
@@ -86,7 +88,7 @@ static void add_nodes(struct context_spec *spec, struct mpi_ground *ground)
     ground->nodes = (struct hier_ground){ .inner = is_alone ? &op_self : &op_shm,
         .across = &op_mpi,
         .inner_native = ground->domain,
-        .across_native = &ground->job.data,
+        .across_native = ground->job.data,
         .group_of = spec->nodes.node_of,
         .alloc = is_alone ? NULL : shared_alloc,
         .give_back = is_alone ? NULL : shared_free,
@@ -136,9 +138,20 @@ static void choose_backends(struct context_spec *spec, struct mpi_ground *ground
         add_nodes(spec, ground);
     }
     if (spec->config.backend == CONFIG_BACKEND_VENDOR) {
-        add_backend(spec, &op_mpi_vendor, &ground->job.data);
+        add_backend(spec, &op_mpi_vendor, ground->job.data);
     }
-    add_backend(spec, &op_mpi, &ground->job.data);
+    add_backend(spec, &op_mpi, ground->job.data);
+}
+
+/* How many the backends need is known when the ranks have agreed on the configuration. */
+static tutti_status add_communicators(
+        const struct context_spec *spec, struct mpi_ground *ground)
+{
+    static_assert(OP_LANES <= MPI_JOB_DATA_MAX, "each lane may have a communicator");
+
+    return spec->config.backend == CONFIG_BACKEND_VENDOR
+            ? control_mpi_job_widen(&ground->job, OP_LANES)
+            : TUTTI_OK;
 }
 
 static void say_thread_level(const struct context_spec *spec)
@@ -168,6 +181,9 @@ static tutti_status start(
         spec->any_thread = ground->job.thread_level == MPI_THREAD_MULTIPLE;
         ground->rank = spec->rank;
         status = setup_agree(spec);
+    }
+    if (status == TUTTI_OK) {
+        status = add_communicators(spec, ground);
     }
     if (status == TUTTI_OK) {
         status = neighbours_meet(spec, &ground->domain, &ground->all_share);

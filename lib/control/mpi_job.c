@@ -2,6 +2,7 @@
  * The life cycle of MPI: a process's part in a job, begun and ended without a blocking
  * collective.
  */
+#include <assert.h>
 #include <sched.h>
 
 #include "base/clock.h"
@@ -104,7 +105,7 @@ static tutti_status start_mpi(struct mpi_job *job, bool may_initialise)
 
 tutti_status control_mpi_job_init(struct mpi_job *job, MPI_Comm comm)
 {
-    struct mpi_job made = { .control = MPI_COMM_NULL, .data = MPI_COMM_NULL };
+    struct mpi_job made = { .control = MPI_COMM_NULL };
     tutti_status status;
     int is_inter = 0;
 
@@ -123,13 +124,27 @@ tutti_status control_mpi_job_init(struct mpi_job *job, MPI_Comm comm)
     }
     status = duplicate(comm, &made.control);
     if (status == TUTTI_OK) {
-        status = duplicate(comm, &made.data);
+        status = control_mpi_job_widen(&made, 1);
     }
     if (status != TUTTI_OK) {
         control_mpi_job_fini(&made);
         return status;
     }
     *job = made;
+    return TUTTI_OK;
+}
+
+tutti_status control_mpi_job_widen(struct mpi_job *job, int count)
+{
+    assert(count <= MPI_JOB_DATA_MAX);
+    while (job->data_count < count) {
+        tutti_status status = duplicate(job->control, &job->data[job->data_count]);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        job->data_count++;
+    }
     return TUTTI_OK;
 }
 
@@ -182,10 +197,12 @@ void control_mpi_job_abandon(struct mpi_job *job)
 {
     if (mpi_is_running()) {
         keep_until_end(job->control);
-        keep_until_end(job->data);
+        for (int i = 0; i < job->data_count; i++) {
+            keep_until_end(job->data[i]);
+        }
     }
     job->control = MPI_COMM_NULL;
-    job->data = MPI_COMM_NULL;
+    job->data_count = 0;
     control_mpi_job_fini(job);
 }
 
@@ -200,12 +217,14 @@ void control_mpi_job_fini(struct mpi_job *job)
 
     if (mpi_is_running()) {
         comm_release(&job->control);
-        comm_release(&job->data);
+        for (int i = 0; i < job->data_count; i++) {
+            comm_release(&job->data[i]);
+        }
         if (job->initialised && failed) {
             (void)MPI_Finalize(); /* not all ranks may come */
         } else if (job->initialised) {
             control_mpi_end();
         }
     }
-    *job = (struct mpi_job){ .control = MPI_COMM_NULL, .data = MPI_COMM_NULL };
+    *job = (struct mpi_job){ .control = MPI_COMM_NULL };
 }

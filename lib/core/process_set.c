@@ -18,15 +18,6 @@ static int64_t seconds_to_ns(double seconds)
     return (int64_t)(seconds * 1e9);
 }
 
-/* MPI's own collectives have one order for all that a communicator does: no plans. */
-static int lanes_of(const struct tutti *t)
-{
-    return t->config.plan == CONFIG_PLAN_AUTO &&
-                    t->config.backend != CONFIG_BACKEND_VENDOR
-            ? OP_LANES
-            : 1;
-}
-
 static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
 {
     int *node_of = mem_calloc((size_t)set->op.size, sizeof *node_of);
@@ -38,7 +29,7 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .number_capacity = t->config.cache_capacity,
         .stall_ns = seconds_to_ns(t->config.stall_warning_s),
         .stall_fail_ns = seconds_to_ns(t->config.stall_fail_s),
-        .lanes = lanes_of(t),
+        .lanes = t->config.plan == CONFIG_PLAN_AUTO ? OP_LANES : 1,
         .window = OP_INFLIGHT_MAX,
         .board = board_covers(&t->board, &set->op),
         .limits = t->limits,

@@ -1,9 +1,9 @@
 /*
  * The MPI library's own collectives behind the interface of a backend.
  *
- * Taken are batches of the world set (index 0) in lane 0 whose reduction MPI does with the
- * meaning of tutti.h. One set and one lane, because all ranks must start collectives of a
- * communicator in one order, and only batches of one lane have one:
+ * Taken are batches of the world set (index 0) whose reduction MPI does with the meaning of
+ * tutti.h. Each lane has a communicator, because all ranks must start collectives of one in
+ * one order, and only batches of one lane of one set have that:
  *
  *     float32, float64   SUM, AVERAGE, PRODUCT, any scale
  *     integers           PRODUCT; SUM from 32 bits on; MIN, MAX of signed ones
@@ -17,8 +17,8 @@
  * over the input first, AVERAGE and postscale one over the output afterwards. Batches
  * beyond an MPI count go in portions, one after the other. Collectives must be posted
  * in one order on all ranks, though batches become ready at different times (a
- * prescale, a portion): each batch draws a ticket when it starts, which is in one
- * order, and posts only in its turn, which ends when its last portion is posted.
+ * prescale, a portion): each batch draws a ticket of its lane when it starts, which is in
+ * one order, and posts only in its turn, which ends when its last portion is posted.
  */
 #include <mpi.h>
 #include <string.h>
@@ -32,12 +32,16 @@
 /* Largest portion: fits an int count of any type, bytes included. */
 #define PORTION_BYTES ((size_t)1 << 30)
 
-struct vendor_state {
+struct vendor_lane {
     MPI_Comm comm; /* borrowed */
-    int world_size;
-    size_t pass_bytes; /* of a scaling pass per step */
     uint64_t tickets; /* drawn so far */
     uint64_t turn; /* ticket of the batch that may post */
+};
+
+struct vendor_state {
+    struct vendor_lane lanes[OP_LANES];
+    int world_size;
+    size_t pass_bytes; /* of a scaling pass per step */
 };
 
 enum vendor_phase {
@@ -107,12 +111,15 @@ static MPI_Op vendor_op(tutti_reduce_op op)
 
 static tutti_status vendor_open(const struct op_env *env, void **state)
 {
+    const MPI_Comm *comms = env->native;
     struct vendor_state *made = mem_calloc(1, sizeof *made);
 
     if (made == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the MPI vendor backend");
     }
-    made->comm = *(const MPI_Comm *)env->native;
+    for (int l = 0; l < OP_LANES; l++) {
+        made->lanes[l].comm = comms[l];
+    }
     made->world_size = env->world_size;
     made->pass_bytes = size_max(env->chunk_bytes, TASK_ALIGNMENT);
     *state = made;
@@ -176,8 +183,7 @@ static bool vendor_accepts(const void *state, const struct op_batch *batch)
 {
     const struct vendor_state *owner = state;
 
-    if (batch->run_count != 1 || batch->lane != 0 ||
-            !is_world(batch->set, owner->world_size)) {
+    if (batch->run_count != 1 || !is_world(batch->set, owner->world_size)) {
         return false;
     }
     return batch->collective == TUTTI_BROADCAST ||
@@ -240,7 +246,7 @@ static void enter(struct vendor_task *task, enum vendor_phase phase)
     task->at = 0;
 }
 
-static int post_portion(const struct vendor_state *owner, struct vendor_task *task)
+static int post_portion(const struct vendor_lane *lane, struct vendor_task *task)
 {
     const struct op_batch *batch = task->batch;
     const struct op_run *run = &batch->runs[0];
@@ -252,32 +258,32 @@ static int post_portion(const struct vendor_state *owner, struct vendor_task *ta
     task->at += count;
     if (batch->collective == TUTTI_BROADCAST) {
         return MPI_Ibcast(output, (int)(count * task->element_bytes), MPI_BYTE,
-                batch->root, owner->comm, &task->request);
+                batch->root, lane->comm, &task->request);
     }
     if (run->input == run->output || needs_prepare(batch)) {
         input = MPI_IN_PLACE;
     }
     return MPI_Iallreduce(input, output, (int)count, vendor_dtype(batch->dtype),
-            vendor_op(batch->op), owner->comm, &task->request);
+            vendor_op(batch->op), lane->comm, &task->request);
 }
 
 /* Posts the next portion in this batch's turn, or tests the one in flight. */
 static tutti_status collect(
-        struct vendor_state *owner, struct vendor_task *task, bool *moved)
+        struct vendor_lane *lane, struct vendor_task *task, bool *moved)
 {
     int done = 0;
     int code;
 
     if (task->request == MPI_REQUEST_NULL) {
-        if (owner->turn != task->ticket) {
+        if (lane->turn != task->ticket) {
             return TUTTI_AGAIN;
         }
-        code = post_portion(owner, task);
+        code = post_portion(lane, task);
         if (code != MPI_SUCCESS) {
             return task_error(code, "starting a collective of the MPI library");
         }
         if (task->at == task->batch->count) {
-            owner->turn++;
+            lane->turn++;
         }
         *moved = true;
     }
@@ -312,7 +318,7 @@ static tutti_status vendor_step(void *state, void *storage, bool *moved)
         enter(task, VENDOR_COLLECT);
     }
     if (task->phase == VENDOR_COLLECT) {
-        tutti_status status = collect(owner, task, moved);
+        tutti_status status = collect(&owner->lanes[task->batch->lane], task, moved);
 
         if (status != TUTTI_AGAIN || task->phase == VENDOR_COLLECT) {
             return status;
@@ -330,6 +336,7 @@ static tutti_status vendor_start(
         void *state, void *storage, const struct op_batch *batch)
 {
     struct vendor_state *owner = state;
+    struct vendor_lane *lane = &owner->lanes[batch->lane];
     struct vendor_task *task = storage;
     bool moved = false;
     tutti_status status = TUTTI_AGAIN;
@@ -338,12 +345,12 @@ static tutti_status vendor_start(
         .batch = batch,
         .element_bytes = tutti_dtype_size(batch->dtype),
         .phase = needs_prepare(batch) ? VENDOR_PREPARE : VENDOR_COLLECT,
-        .ticket = owner->tickets,
+        .ticket = lane->tickets,
         .request = MPI_REQUEST_NULL,
     };
-    owner->tickets++;
+    lane->tickets++;
     if (task->phase == VENDOR_COLLECT) {
-        status = collect(owner, task, &moved);
+        status = collect(lane, task, &moved);
     }
     return status == TUTTI_AGAIN ? TUTTI_OK : status;
 }

@@ -23,10 +23,13 @@ void bench_open(struct bench *bench, const struct setup *setup)
 {
     memset(bench, 0, sizeof *bench);
     bench->backend = setup->backend;
-    CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comm) == MPI_SUCCESS);
-    CHECK(MPI_Comm_set_errhandler(bench->comm, MPI_ERRORS_RETURN) == MPI_SUCCESS);
-    (void)MPI_Comm_rank(bench->comm, &bench->rank);
-    (void)MPI_Comm_size(bench->comm, &bench->size);
+    for (int l = 0; l < OP_LANES; l++) {
+        CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &bench->comms[l]) == MPI_SUCCESS);
+        CHECK(MPI_Comm_set_errhandler(bench->comms[l], MPI_ERRORS_RETURN) ==
+                MPI_SUCCESS);
+    }
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &bench->size);
     CHECK(bench->size <= BENCH_RANKS_MAX);
     CHECK(config_init(&bench->config) == TUTTI_OK);
     bench->config.algorithm = (int)setup->algorithm;
@@ -44,7 +47,7 @@ void bench_open(struct bench *bench, const struct setup *setup)
         .world_rank = bench->rank,
         .world_size = bench->size,
         .chunk_bytes = setup->chunk_bytes,
-        .native = &bench->comm };
+        .native = bench->comms };
     CHECK(bench->backend->open(&bench->env, &bench->state) == TUTTI_OK);
 }
 
@@ -53,7 +56,9 @@ void bench_close(struct bench *bench)
     bench->backend->close(bench->state);
     config_fini(&bench->config);
     mem_free(bench->identity);
-    (void)MPI_Comm_free(&bench->comm);
+    for (int l = 0; l < OP_LANES; l++) {
+        (void)MPI_Comm_free(&bench->comms[l]);
+    }
 }
 
 static uint64_t mix(uint64_t x)

@@ -32,7 +32,7 @@ struct bench {
     void *state;
     struct config config;
     struct op_env env;
-    MPI_Comm comm; /* a duplicate of the world, owned */
+    MPI_Comm comms[OP_LANES]; /* duplicates of the world, owned */
     int rank;
     int size;
     struct op_set world;

@@ -216,7 +216,7 @@ static void test_a_failure_to_place_ends_the_batch(void)
         (void)sched_yield();
     }
     trade_free(&trade);
-    drain(bench.comm);
+    drain(bench.comms[0]);
     bench_close(&bench);
 }
 
@@ -241,7 +241,7 @@ static void test_cancel_returns(void)
             (void)bench.backend->cancel(bench.state, trade.task);
         }
         trade_free(&trade);
-        drain(bench.comm);
+        drain(bench.comms[0]);
         bench_close(&bench);
     }
 }
