@@ -88,6 +88,20 @@ struct op_run {
     bool scratch; /* the input is the core's own buffer: what is read may be written  */
 };
 
+/** What is known of the ranks of a batch: a batch rides when it is started to find out. */
+enum op_accord {
+    OP_AGREED, /* all of them have started it or will; nothing more to know   */
+    OP_RIDING, /* some may walk instead: see rides()                          */
+    OP_DROPPED /* some did: it is only to be brought to its end               */
+};
+
+/** What a member's first message of a batch that rides said. */
+enum op_word {
+    OP_UNHEARD,
+    OP_ARRIVES, /* the member has started the batch                            */
+    OP_WALKS /* it walks                                                    */
+};
+
 /** What to do. Lives until the task is final or cancelled. */
 struct op_batch {
     const struct op_set *set;
@@ -105,6 +119,8 @@ struct op_batch {
     size_t run_count; /* 1 unless the backend takes runs of this collective */
     size_t count; /* elements of all runs together; at least 1, but 0 where
                      runs have recvs                                     */
+    enum op_accord accord; /* RIDING at start() of a batch that rides; the core makes it
+                              AGREED or DROPPED between two calls of step()       */
 
     /*
      * Where runs have recvs. True on all ranks: recvs are filled. False on all ranks: a
@@ -200,6 +216,30 @@ struct op_backend {
      * in use until close()). False: somebody may just be doing so; call again.
      */
     bool (*cancel)(void *state, void *task);
+
+    /*
+     * True when such a batch may ride: start() while it is not known whether the others
+     * will, too. Each member begins with a message to each other one, which says that it
+     * has started; nothing is written to an output, and no work is left that a walking
+     * member could not end, before the batch is AGREED. A DROPPED one ends without having
+     * written anything, when all first messages have been sent and received.
+     * Looks at what accepts() may look at. NULL: none does.
+     */
+    bool (*rides)(const void *state, const struct op_batch *batch);
+
+    /*
+     * Begins to walk: to take part without data in a batch that others may have started.
+     * Of the batch only set, lane and sequence are filled. The task ends like that of a
+     * batch that is DROPPED. NULL where `rides` is.
+     */
+    tutti_status (*walk)(void *state, void *task, const struct op_batch *batch);
+
+    /*
+     * What is known of another member of a batch that rides, by the last step(); before
+     * the task is final. All members are told the same by one that arrives or walks. NULL
+     * where `rides` is.
+     */
+    enum op_word (*heard)(const void *state, const void *task, int member);
 
     /*
      * Looks whether the others still live; called now and then while something is waited

@@ -224,6 +224,7 @@ void flight_make(
         .runs = &flight->run,
         .run_count = 1,
         .count = order->count,
+        .accord = order->rides ? OP_RIDING : OP_AGREED,
     };
     if (order->collective == TUTTI_REDUCESCATTER) {
         make_parts(flight, order);
@@ -238,6 +239,19 @@ void flight_start(struct flight *flight, const struct bench *bench)
     CHECK(bench->backend->accepts(bench->state, &flight->batch));
     CHECK(bench->backend->start(bench->state, flight->task, &flight->batch) ==
             TUTTI_OK);
+    flight->live = true;
+}
+
+void flight_walk(
+        struct flight *flight, const struct bench *bench, const struct order *order)
+{
+    memset(flight, 0, sizeof *flight);
+    flight->task = mem_calloc(1, bench->backend->task_bytes);
+    CHECK(flight->task != NULL);
+    flight->batch = (struct op_batch){
+        .set = order->set, .sequence = order->sequence, .lane = order->lane
+    };
+    CHECK(bench->backend->walk(bench->state, flight->task, &flight->batch) == TUTTI_OK);
     flight->live = true;
 }
 
@@ -313,10 +327,9 @@ static struct result result_of(const struct flight *flight)
 }
 
 /* What elements [begin, begin + count) of the output's memory must be. */
-static void expect_memory(
-        const struct flight *flight, size_t begin, size_t count, uint8_t *expected)
+static void expect_memory(const struct flight *flight, struct result result,
+        size_t begin, size_t count, uint8_t *expected)
 {
-    const struct result result = result_of(flight);
     const size_t bytes = tutti_dtype_size(flight->batch.dtype);
     const size_t first = size_max(begin, result.begin);
     const size_t end = size_min(begin + count, result.begin + result.count);
@@ -332,7 +345,7 @@ static void expect_memory(
     }
 }
 
-void flight_check(const struct flight *flight)
+static void check_memory(const struct flight *flight, struct result result)
 {
     static uint8_t expected[sizeof(uint64_t) * BLOCK];
     size_t bytes = tutti_dtype_size(flight->batch.dtype);
@@ -343,13 +356,23 @@ void flight_check(const struct flight *flight)
         size_t count = size_min(BLOCK, flight->batch.count - at);
         size_t offset = GUARD_BYTES + at * bytes;
 
-        expect_memory(flight, at, count, expected);
+        expect_memory(flight, result, at, count, expected);
         compare(flight, "output", flight->output + offset, expected, count * bytes);
         if (flight->output != flight->input) {
             fill(flight, flight->batch.set->rank, at, count, expected);
             compare(flight, "input", flight->input + offset, expected, count * bytes);
         }
     }
+}
+
+void flight_check(const struct flight *flight)
+{
+    check_memory(flight, result_of(flight));
+}
+
+void flight_check_untouched(const struct flight *flight)
+{
+    check_memory(flight, (struct result){ 0 });
 }
 
 void flight_free(struct flight *flight)
