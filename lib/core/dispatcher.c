@@ -45,6 +45,7 @@ struct batch *dispatcher_batch_new(
     batch->priority = INT_MIN;
     batch->timed_ns = 0;
     batch->skipped = false;
+    batch->launch = LAUNCH_AGREED;
     batch->set_ranks = NULL;
     batch->backend = NULL;
     batch->next = NULL;
@@ -220,11 +221,14 @@ static void describe(struct batch *batch)
         .postscale = meta->postscale,
         .root = root_of(batch, meta->root),
         .runs = batch->runs,
+        .accord = batch->launch == LAUNCH_RIDING ? OP_RIDING : OP_AGREED,
         .sizes_known = sizes_are_known(first),
         .place = place,
         .owner = batch };
     for (size_t i = 0; i < batch->work_count; i++) {
-        work_advance(batch->works[i], WORK_RUNNING);
+        if (batch->launch == LAUNCH_AGREED) {
+            work_advance(batch->works[i], WORK_RUNNING);
+        }
         batch->runs[i] = run_of(batch, batch->works[i]);
         batch->op.count += batch->runs[i].count;
     }
@@ -292,10 +296,31 @@ static void note_time(const struct batch *batch)
     }
 }
 
+/* On the backend whose batches ride, which is one at most. */
+static tutti_status walk(const struct dispatcher *dispatcher, struct batch *batch)
+{
+    const struct dispatcher_backend *backend = dispatcher->backends;
+    tutti_status status;
+
+    while (backend->ops->walk == NULL) {
+        backend++;
+    }
+    batch->op = (struct op_batch){ .set = &batch->set->op,
+        .sequence = lane_of(batch)->sequence++,
+        .lane = batch->lane };
+    memset(batch->task, 0, backend->ops->task_bytes);
+    status = backend->ops->walk(backend->state, batch->task, &batch->op);
+    batch->backend = status == TUTTI_OK ? backend : NULL;
+    return status;
+}
+
 static tutti_status launch(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
 
+    if (batch->launch == LAUNCH_WALK) {
+        return walk(&t->dispatcher, batch);
+    }
     describe(batch);
     if (t->dispatcher.running == batch && batch->next == NULL && may_be_timed(batch)) {
         batch->timed_ns = clock_ns();
@@ -325,6 +350,12 @@ static void finish(struct tutti *t, struct batch *batch)
 {
     struct work *works = NULL;
 
+    if (batch->launch != LAUNCH_AGREED) {
+        lane_of(batch)->running--;
+        dispatcher_rider_ends(t, batch);
+        recycle(&t->dispatcher, batch);
+        return;
+    }
     if (batch->buffer != NULL) {
         fusion_unpack(batch);
     }
@@ -430,7 +461,7 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
         }
         add_running(t, dispatcher, batch);
         status = launch(t, batch);
-        counter_add(&t->counters.batches, 1);
+        counter_add(&t->counters.batches, batch->launch == LAUNCH_AGREED ? 1 : 0);
     }
     return status;
 }
@@ -497,6 +528,25 @@ static void recycle_waiting(struct dispatcher *dispatcher, struct process_set *s
     for (int lane = 0; lane < OP_LANES; lane++) {
         while (set->lanes[lane].first_waiting != NULL) {
             recycle(dispatcher, take_waiting(dispatcher, &set->lanes[lane]));
+        }
+    }
+}
+
+static void forget_waiting(struct tutti *t, struct set_lane *lane)
+{
+    struct batch *batch = take_waiting(&t->dispatcher, lane);
+
+    if (batch->launch != LAUNCH_AGREED) {
+        dispatcher_rider_ends(t, batch);
+    }
+    recycle(&t->dispatcher, batch);
+}
+
+void dispatcher_forget(struct tutti *t, struct process_set *set)
+{
+    for (int lane = 0; lane < OP_LANES; lane++) {
+        while (set->lanes[lane].first_waiting != NULL) {
+            forget_waiting(t, &set->lanes[lane]);
         }
     }
 }

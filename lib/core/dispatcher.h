@@ -38,6 +38,13 @@ struct fusion_buffer {
     size_t bytes;
 };
 
+/** How a batch is launched. */
+enum launch {
+    LAUNCH_AGREED, /* all ranks are known to be there                             */
+    LAUNCH_RIDING, /* it rides: they say so by taking part                        */
+    LAUNCH_WALK /* without works, to end what others may have begun            */
+};
+
 /** Works that are launched together. */
 struct batch {
     struct process_set *set;
@@ -47,6 +54,8 @@ struct batch {
     int priority; /* the largest of its works                             */
     int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
     bool skipped; /* this rank has joined: it only counts the batch      */
+    enum launch launch;
+    uint64_t index; /* in the epoch of its plan; where it rides or walks  */
     struct op_run *runs; /* owned; as many; what the backend sees              */
     struct op_part *parts; /* owned; of a packed reducescatter                   */
     size_t part_capacity;
@@ -94,6 +103,30 @@ bool dispatcher_batch_without(struct batch *batch, const struct bitset *absent);
 struct op_part *batch_parts(struct batch *batch, size_t count);
 /** Queues it behind the earlier ones of its lane. */
 void dispatcher_submit(struct tutti *t, struct batch *batch);
+/*
+ * Riders: batches of plans that are launched before all ranks are known to be there, and
+ * walks (riders.c). An index is that in the epoch of the plan.
+ */
+
+/** True when a backend would take such a batch and let it ride. */
+bool dispatcher_rides(const struct dispatcher *dispatcher, const struct op_batch *op);
+/** Queues a batch whose works are BEGUN. */
+void dispatcher_begin(struct tutti *t, struct batch *batch, uint64_t index);
+/** All have arrived at a batch that was begun: it goes on. @return its works */
+size_t dispatcher_agree(
+        struct tutti *t, struct process_set *set, uint32_t lane, uint64_t index);
+/** Drops the batches that ride from index `from` on: they end without their works. */
+void dispatcher_drop(struct process_set *set, uint32_t lane, uint64_t from);
+/** Queues walks of the batches of [first, first + count). */
+tutti_status dispatcher_walk(struct tutti *t, struct process_set *set, uint32_t lane,
+        uint64_t first, uint64_t count);
+/** The batch of an index, when it rides or walks and is launched; else NULL. */
+const struct batch *dispatcher_rider(
+        const struct process_set *set, uint32_t lane, uint64_t index);
+/** Drops what a set that is removed has not launched; what it has goes on to its end. */
+void dispatcher_forget(struct tutti *t, struct process_set *set);
+/** A batch that was dropped, or walked, has ended. */
+void dispatcher_rider_ends(struct tutti *t, struct batch *batch);
 /** Launches and steps. Sets *moved when anything happened. */
 tutti_status dispatcher_run(struct tutti *t, bool *moved);
 /**

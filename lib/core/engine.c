@@ -32,6 +32,17 @@ static struct work *queue_take_all(struct tutti *t, bool *cancels)
     return works;
 }
 
+/* The set whose removal this is, if a plan of that drains here; else NULL. */
+static struct process_set *drains_before(const struct tutti *t, const struct work *work)
+{
+    struct process_set *set = NULL;
+
+    if (work->request.collective == META_SET_DESTROY) {
+        set = process_sets_find(&t->sets, (tutti_process_set)work->request.meta.count);
+    }
+    return set != NULL && process_set_drains(set) ? set : NULL;
+}
+
 /*
  * A member of a group that was cancelled before is announced all the same, with its
  * cancellation: the others of the group must fail with it, on all ranks.
@@ -39,6 +50,7 @@ static struct work *queue_take_all(struct tutti *t, bool *cancels)
 static tutti_status announce(struct tutti *t, struct work *work)
 {
     struct negotiator *negotiator = &work->set->negotiator;
+    struct process_set *drains = drains_before(t, work);
     const bool cancelled = work_take_cancel(work);
     tutti_status status;
 
@@ -52,12 +64,43 @@ static tutti_status announce(struct tutti *t, struct work *work)
         completion_fail(t, work, TUTTI_ERR_FINALIZED, "the process set is finalized");
         return TUTTI_OK;
     }
+    if (drains != NULL) {
+        drains->removal = work;
+        return TUTTI_OK;
+    }
     work->set->dirty = true;
     negotiator->now_ns = t->now_ns;
     status = negotiator_submit(negotiator, &work->request);
     return status == TUTTI_OK && cancelled
             ? negotiator_cancel(negotiator, &work->request)
             : status;
+}
+
+/*
+ * The index of a set may be used again as soon as the set is removed, and the tags of its
+ * messages with it. So a rank announces a removal when nothing of the set is under way from
+ * here or to here any more; when all have announced it nothing is under way at all.
+ */
+static tutti_status announce_removals(struct tutti *t)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (size_t s = 0; s < t->sets.count && status == TUTTI_OK; s++) {
+        struct process_set *set = t->sets.sets[s];
+        struct work *work = set->removal;
+
+        if (work == NULL || process_set_drains(set)) {
+            continue;
+        }
+        set->removal = NULL;
+        /* When the world was finalized, the removal has ended with that. */
+        if (!work->set->finalized) {
+            work->set->dirty = true;
+            work->set->negotiator.now_ns = t->now_ns;
+            status = negotiator_submit(&work->set->negotiator, &work->request);
+        }
+    }
+    return status;
 }
 
 /* Cancellations of works that are with the negotiator. */
@@ -69,7 +112,8 @@ static tutti_status announce_cancels(struct tutti *t)
 
     pthread_mutex_lock(&t->lock);
     while (status == TUTTI_OK && (work = work_next(&t->works, &position)) != NULL) {
-        if (work_state(work) != WORK_ANNOUNCED || !work_take_cancel(work)) {
+        if ((work_state(work) != WORK_ANNOUNCED && work_state(work) != WORK_BEGUN) ||
+                !work_take_cancel(work)) {
             continue;
         }
         work->set->dirty = true;
@@ -276,6 +320,32 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
                     action->detail);
             set->marked = true;
             break;
+        case ACTION_BEGIN:
+        case ACTION_WALK:
+            break; /* run_launches() */
+        }
+    }
+    return status;
+}
+
+/*
+ * What plans that ride want launched goes behind what has committed: a plan may begin in
+ * the turn in which the one before it on its lane ends, whose last batches come first.
+ */
+static tutti_status run_launches(struct tutti *t, struct process_set *set)
+{
+    const struct negotiator *negotiator = &set->negotiator;
+    tutti_status status = TUTTI_OK;
+
+    for (size_t i = 0; i < negotiator->action_count && status == TUTTI_OK; i++) {
+        const struct action *action = &negotiator->actions[i];
+
+        if (action->kind == ACTION_BEGIN) {
+            status = ready_begin(t, set, action);
+        } else if (action->kind == ACTION_WALK) {
+            dispatcher_drop(set, action->lane, action->from);
+            status =
+                    dispatcher_walk(t, set, action->lane, action->word, action->detail);
         }
     }
     return status;
@@ -325,6 +395,9 @@ static tutti_status settle_set(struct tutti *t, struct process_set *set)
     count_plans(t, negotiator);
     if (status == TUTTI_OK && negotiator->outcome_count > 0) {
         status = ready_take(t, set);
+    }
+    if (status == TUTTI_OK) {
+        status = run_launches(t, set);
     }
     negotiator_clear(negotiator);
     if (set->marked) {
@@ -410,6 +483,55 @@ static tutti_status look_at_board(struct tutti *t, struct process_set *set)
     return status;
 }
 
+/* Whether members arrive at the next batch of a plan that rides, by its data. */
+static tutti_status listen(struct process_set *set, const struct plan *plan)
+{
+    const uint32_t lane = plan->lane;
+    const uint64_t decided = plan->decided;
+    const struct batch *batch = dispatcher_rider(set, lane, decided);
+    tutti_status status = TUTTI_OK;
+
+    for (int m = 0; m < set->op.size && batch != NULL && status == TUTTI_OK &&
+            plan->decided == decided;
+            m++) {
+        enum op_word word;
+
+        if (m == set->op.rank || !plan_listens(plan, m)) {
+            continue;
+        }
+        word = batch->backend->ops->heard(batch->backend->state, batch->task, m);
+        if (word != OP_UNHEARD) {
+            set->dirty = true;
+            status = negotiator_heard(&set->negotiator, lane, m, word == OP_ARRIVES);
+        }
+    }
+    return status;
+}
+
+/* What is to be done about one plan is done before the next is looked at. */
+static tutti_status look_at_riders(struct tutti *t, struct process_set *set)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    tutti_status status = TUTTI_OK;
+
+    negotiator->now_ns = t->now_ns;
+    for (uint32_t l = 1; l < OP_LANES && status == TUTTI_OK && !set->dirty; l++) {
+        const struct plan *plan = negotiator->lanes[l].current;
+
+        if (plan == NULL || !plan->rides || plan->state == PLAN_SLOW) {
+            continue;
+        }
+        if (plan->state == PLAN_DRAINING && !plan->drained &&
+                set->lanes[l].rider_count == 0) {
+            set->dirty = true;
+            status = negotiator_drained(negotiator, l);
+        } else {
+            status = listen(set, plan);
+        }
+    }
+    return status;
+}
+
 /* True when a thread of this rank waits for something, or asked not long ago. */
 static bool is_waited(const struct tutti *t)
 {
@@ -427,9 +549,8 @@ static tutti_status follow_plans_of(struct tutti *t, struct process_set *set)
     tutti_status status = TUTTI_OK;
 
     do {
-        if (set->negotiator.config.board) {
-            status = look_at_board(t, set);
-        }
+        status = set->negotiator.config.board ? look_at_board(t, set)
+                                              : look_at_riders(t, set);
         if (status != TUTTI_OK || !set->dirty) {
             break;
         }
@@ -511,6 +632,9 @@ void engine_turn(struct tutti *t, bool *moved)
     if (status == TUTTI_OK &&
             atomic_load_explicit(&t->failed, memory_order_relaxed) == 0) {
         status = tick(t);
+        if (status == TUTTI_OK) {
+            status = announce_removals(t);
+        }
         if (status == TUTTI_OK) {
             status = settle(t);
         }

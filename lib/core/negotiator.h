@@ -49,6 +49,9 @@
  *   ranks contribute to one batch after the other, and fall back to the above when one
  *   cannot (plan.h).
  *
+ *   Riding. Where ranks do not see each other's contributions, a batch of a plan is begun
+ *   when this rank arrives, and its data say so to the others (plan_ride.c).
+ *
  *   Stalls. A rank whose tensor has waited too long asks its parent whether that one has
  *   submitted it, and the coordinator asks everybody to pass on what is held (stall.c).
  *
@@ -109,13 +112,20 @@ struct outcome {
     int last; /* META_JOIN: the set rank that joined last; else -1      */
     uint32_t lane; /* 0: by the log. Else a plan's: tensors with the same lane and
                       turn are a batch, in this order                          */
+    bool begun; /* that batch was begun (ACTION_BEGIN), as the one of `index`    */
+    uint64_t index;
 };
 
+/** Outcomes are taken before anything is begun or walked: the order of a lane. */
 enum action_kind {
     ACTION_SEND, /* send the bytes to member `to`                                  */
     ACTION_STALL, /* log the text (bytes, not terminated) as a warning              */
     ACTION_NOTE, /* log the text (likewise) for who wants to know                   */
-    ACTION_MARK /* show the members `word` and `detail` in a cell of the board      */
+    ACTION_MARK, /* show the members `word` and `detail` in a cell of the board      */
+    ACTION_BEGIN, /* begin batch `word` of the plan of a lane: of the requests whose
+                     cookies (void *) are the bytes                               */
+    ACTION_WALK /* drop what was begun on a lane from batch `from` on, and walk `detail`
+                   batches from `word` on                                         */
 };
 
 /** Something to do. The bytes are in `arena` of the negotiator. */
@@ -125,7 +135,9 @@ struct action {
     size_t offset; /* of the bytes                                                 */
     size_t len;
     uint32_t cell; /* MARK                                                         */
-    uint64_t word, detail; /* MARK                                                 */
+    uint64_t word, detail; /* MARK, BEGIN, WALK                                    */
+    uint32_t lane; /* BEGIN, WALK                                          */
+    uint64_t from; /* WALK                                                 */
 };
 
 /** Parameters; equal on all members but for `rank` and the stall times. */
@@ -145,6 +157,13 @@ struct negotiator_config {
     struct planner_limits limits; /* of batches of plans                          */
     struct cost cost; /* coordinator: of batches; see cost_init()                */
     bool priority; /* coordinator: layouts of plans look at priorities         */
+
+    /*
+     * True when all batches of a plan may be begun before all ranks have arrived; equal
+     * on all members, for sets without a board. NULL: none may.
+     */
+    bool (*rides)(void *user, const struct plan *plan);
+    void *user;
 };
 
 /** Ranks that gave the same metadata in a round; coordinator only. */
@@ -285,7 +304,7 @@ struct negotiator {
     bool went_on; /* in that turn something was ready without somebody */
 
     struct plan_lane lanes[PLAN_LANES_MAX];
-    int plans_on; /* QUEUED or ON here                                */
+    int plans_on; /* not SLOW here                                    */
     bool marks_dirty; /* marks to be told, by messages                    */
     int64_t submitted_ns; /* last submission of this rank                     */
     bool waited; /* set by the caller: somebody waits or polls here  */
@@ -363,6 +382,14 @@ tutti_status negotiator_mark(struct negotiator *negotiator, uint32_t lane, int m
         uint64_t word, uint64_t detail);
 /** Coordinator: a batch of the log took so long, with no other one beside it. */
 void negotiator_sample(struct negotiator *negotiator, size_t bytes, int64_t ns);
+/**
+ * A member's data of the first batch of a plan that rides and is not decided were heard:
+ * it has arrived, or walks. Once for each member; see plan_listens().
+ */
+tutti_status negotiator_heard(
+        struct negotiator *negotiator, uint32_t lane, int member, bool arrives);
+/** Nothing of a plan that is DRAINING is under way; when all actions are executed. */
+tutti_status negotiator_drained(struct negotiator *negotiator, uint32_t lane);
 /** Looks at the clock; call when now_ns >= negotiator_next_tick(). */
 tutti_status negotiator_tick(struct negotiator *negotiator);
 /** When tick has something to do; INT64_MAX: never. */

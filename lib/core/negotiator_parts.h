@@ -2,7 +2,7 @@
  * What the files of the negotiator call in each other. Internal to
  * lib/core/negotiator.c, announce.c, coordinator.c, decide.c, append.c, turnlog.c,
  * parting.c, absent.c, stall.c, and of plans plan.c, plan_enter.c, plan_marks.c,
- * plan_learn.c and plan_stall.c.
+ * plan_learn.c, plan_ride.c and plan_stall.c.
  */
 #ifndef TUTTI_CORE_NEGOTIATOR_PARTS_H
 #define TUTTI_CORE_NEGOTIATOR_PARTS_H
@@ -173,11 +173,32 @@ tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan);
 void plan_want_poison(struct plan *plan, enum poison poison, uint32_t item);
 /** The same for all plans that are not SLOW, and goes on. */
 tutti_status plans_poison(struct negotiator *negotiator, enum poison poison);
+/** Its epoch is over here: announces what did not commit; the plan may be gone then. */
+tutti_status plan_end_epoch(
+        struct negotiator *negotiator, struct plan *plan, const struct mark *mark);
 /** When the next timer fires; INT64_MAX: none runs. */
 int64_t plans_due(const struct negotiator *negotiator);
 /** Fires those that are due. */
 tutti_status plans_tick(struct negotiator *negotiator);
 bool plans_are_valid(const struct negotiator *negotiator);
+
+/* plan_ride.c: batches that are begun at arrival */
+
+/** True when what each member contributed is known apart. */
+static inline bool plan_knows_members(
+        const struct negotiator *negotiator, const struct plan *plan)
+{
+    return negotiator->config.board || plan->rides;
+}
+
+/** This rank arrives at the batch of an index. */
+tutti_status ride_begin(struct negotiator *negotiator, const struct plan *plan,
+        const struct plan_batch *batch, uint64_t index);
+/** The outcome is known: walks as far as others may have begun. */
+tutti_status ride_drain(
+        struct negotiator *negotiator, struct plan *plan, const struct mark *mark);
+/** Ends the epoch of a plan that is DRAINING, if nothing is left to wait for. */
+tutti_status ride_end(struct negotiator *negotiator, struct plan *plan);
 
 /* plan_enter.c: plans in the log */
 
@@ -195,6 +216,9 @@ tutti_status marks_receive_up(
         struct negotiator *negotiator, int from, struct wire_reader *in);
 tutti_status marks_receive_down(
         struct negotiator *negotiator, int from, struct wire_reader *in);
+/** Takes note of a poison of a plan that rides. */
+void marks_note(
+        struct negotiator *negotiator, struct plan *plan, const struct mark *mark);
 /** Tells the outcome of a plan that this rank has left, before the plan may be gone. */
 tutti_status marks_tell_outcome(struct negotiator *negotiator, struct plan *plan);
 /** Tells what is new; at the coordinator, applies it, too. */

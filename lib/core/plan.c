@@ -45,11 +45,17 @@ static tutti_status show_mark(struct negotiator *negotiator, struct plan *plan)
     struct action *action;
     tutti_status status;
 
+    if (plan_knows_members(negotiator, plan)) {
+        plan->marks[negotiator->config.rank] = mark;
+    }
+    if (plan->rides) {
+        marks_note(negotiator, plan, &mark);
+        return TUTTI_OK;
+    }
     if (!negotiator->config.board) {
         negotiator->marks_dirty = true;
         return TUTTI_OK;
     }
-    plan->marks[negotiator->config.rank] = mark;
     status = action_add(negotiator, ACTION_MARK, -1, NULL, 0);
     if (status == TUTTI_OK) {
         action = &negotiator->actions[negotiator->action_count - 1];
@@ -60,10 +66,14 @@ static tutti_status show_mark(struct negotiator *negotiator, struct plan *plan)
     return status;
 }
 
-static void arrive(const struct negotiator *negotiator, struct plan *plan)
+static tutti_status arrive(struct negotiator *negotiator, struct plan *plan)
 {
     struct plan_batch *batch = batch_of(plan, plan->cursor);
+    tutti_status status = TUTTI_OK;
 
+    if (plan->rides) {
+        status = ride_begin(negotiator, plan, batch, plan->cursor);
+    }
     observe(negotiator, TRANSITION_PLAN_ARRIVE);
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
         plan->items[i]->contributed = plan->items[i]->planned;
@@ -71,6 +81,7 @@ static void arrive(const struct negotiator *negotiator, struct plan *plan)
     plan->here -= batch->here;
     batch->here = 0;
     plan->cursor++;
+    return status;
 }
 
 static bool is_complete(const struct negotiator *negotiator, const struct plan *plan)
@@ -101,16 +112,18 @@ static bool window_has_room(
 }
 
 /*
- * Contributes what it can; true when that was anything. A poison needs no room in the
- * window: others may wait for something that happens only when this rank has parted.
+ * Contributes what it can; true when that was anything, or an error. A poison needs no
+ * room in the window: others may wait for something that happens only when this rank has
+ * parted.
  */
-static bool contribute(struct negotiator *negotiator, struct plan *plan)
+static bool contribute(
+        struct negotiator *negotiator, struct plan *plan, tutti_status *status)
 {
     const uint64_t before = plan->cursor;
 
-    while (!plan->poisoned && !is_silent(negotiator, plan)) {
+    while (!plan->poisoned && *status == TUTTI_OK && !is_silent(negotiator, plan)) {
         if (window_has_room(negotiator, plan) && is_complete(negotiator, plan)) {
-            arrive(negotiator, plan);
+            *status = arrive(negotiator, plan);
         } else if (plan->wanted.poison != POISON_NONE) {
             observe(negotiator, TRANSITION_PLAN_POISON);
             plan->poisoned = true;
@@ -126,7 +139,7 @@ static bool contribute(struct negotiator *negotiator, struct plan *plan)
 
 static bool all_have_arrived(const struct negotiator *negotiator, struct plan *plan)
 {
-    if (!negotiator->config.board) {
+    if (!plan_knows_members(negotiator, plan)) {
         return plan->common.count > plan->decided;
     }
     while (plan->seen < negotiator->config.size &&
@@ -163,9 +176,12 @@ static bool find_poison(const struct negotiator *negotiator, const struct plan *
     }
     if (!negotiator->config.board) {
         *found = plan->common;
-        return ends_here(negotiator, plan, &plan->common);
+        if (ends_here(negotiator, plan, &plan->common)) {
+            return true;
+        }
     }
-    for (int m = 0; m < negotiator->config.size; m++) {
+    for (int m = 0; m < negotiator->config.size && plan_knows_members(negotiator, plan);
+            m++) {
         *found = plan->marks[m];
         if (ends_here(negotiator, plan, found)) {
             return true;
@@ -188,6 +204,8 @@ static tutti_status entry_commits(
 
         outcome->turn = negotiator->lanes[plan->lane].commits;
         outcome->lane = has_bug(negotiator, BUG_PLAN_ONE_LANE) ? 1 : plan->lane;
+        outcome->begun = plan->rides;
+        outcome->index = plan->decided;
         outcome->absent = NULL;
         entry_end_submission(negotiator, entry);
     }
@@ -238,6 +256,7 @@ static const struct {
     [POISON_CANCEL] = { "cancels ", "" },
     [POISON_REPLACED] = { "makes room for another plan", NULL },
     [POISON_FOLLOWED] = { "leaves with a rank that parts", NULL },
+    [POISON_HEARD] = { "leaves it, and has not said why yet", NULL },
 };
 
 /*
@@ -308,15 +327,11 @@ static void timer_learns(struct plan *plan)
     }
 }
 
-/* The outcome is known: nothing from `decided` on commits. */
-static tutti_status leave(
+tutti_status plan_end_epoch(
         struct negotiator *negotiator, struct plan *plan, const struct mark *mark)
 {
     tutti_status status = note_poison(negotiator, plan, mark);
 
-    observe(negotiator,
-            plan->poisoned ? TRANSITION_PLAN_LEAVE_OWN : TRANSITION_PLAN_LEAVE);
-    negotiator->poisons++;
     negotiator->plans_on--;
     if (plan->decided % plan->batch_count != 0) {
         negotiator->slow_steps++;
@@ -339,6 +354,17 @@ static tutti_status leave(
     return status == TUTTI_OK ? partings_announce_held(negotiator) : status;
 }
 
+/* The outcome is known: nothing from `decided` on commits. */
+static tutti_status leave(
+        struct negotiator *negotiator, struct plan *plan, const struct mark *mark)
+{
+    observe(negotiator,
+            plan->poisoned ? TRANSITION_PLAN_LEAVE_OWN : TRANSITION_PLAN_LEAVE);
+    negotiator->poisons++;
+    return plan->rides ? ride_drain(negotiator, plan, mark)
+                       : plan_end_epoch(negotiator, plan, mark);
+}
+
 /*
  * A rank that parts announces that when it has left all plans, and it cannot leave this one
  * while others have yet to contribute before its poison. They may wait for something off
@@ -358,14 +384,17 @@ tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan)
     tutti_status status = TUTTI_OK;
     struct mark mark;
 
+    if (plan->state == PLAN_DRAINING) {
+        return ride_end(negotiator, plan);
+    }
     if (plan->state == PLAN_ON) {
         follow_parting(negotiator, plan);
     }
     while (status == TUTTI_OK && plan->state == PLAN_ON) {
         if (all_have_arrived(negotiator, plan)) {
             status = commit(negotiator, plan);
-        } else if (contribute(negotiator, plan)) {
-            status = show_mark(negotiator, plan);
+        } else if (contribute(negotiator, plan, &status)) {
+            status = status == TUTTI_OK ? show_mark(negotiator, plan) : status;
         } else if (find_poison(negotiator, plan, &mark)) {
             return leave(negotiator, plan, &mark);
         } else {
@@ -536,7 +565,7 @@ bool plans_are_valid(const struct negotiator *negotiator)
                 (next != NULL && (plan == NULL || !plan_is_valid(next)))) {
             return false;
         }
-        on += plan != NULL && plan->state == PLAN_ON;
+        on += plan != NULL && plan->state != PLAN_SLOW;
         on += next != NULL;
     }
     return on == negotiator->plans_on;

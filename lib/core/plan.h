@@ -33,7 +33,8 @@ struct entry;
 enum plan_state {
     PLAN_SLOW, /* left: its tensors are negotiated one by one                 */
     PLAN_QUEUED, /* to be entered when the plan before it on its lane is left */
-    PLAN_ON
+    PLAN_ON,
+    PLAN_DRAINING /* left: what rides, or walks, is yet to end                */
 };
 
 /** Why a rank leaves a plan. Travels; append only. */
@@ -46,6 +47,7 @@ enum poison {
     POISON_CANCEL, /* a tensor is to be cancelled                               */
     POISON_REPLACED, /* the lane is wanted for another plan                      */
     POISON_FOLLOWED, /* another rank parts                                       */
+    POISON_HEARD, /* never travels: another rank walks; it will say why       */
     POISON_COUNT
 };
 
@@ -71,21 +73,25 @@ struct plan {
     struct entry **items; /* in the order of the batches; owned               */
     struct plan_batch *batches; /* owned                                      */
     uint32_t item_count, batch_count;
+    bool rides; /* its batches are begun at arrival (plan_ride.c)     */
 
     /* of the epoch */
     uint64_t cursor; /* the first batch that this rank has not contributed to */
     uint64_t decided; /* batches that have committed, as far as is known here  */
     uint32_t here; /* items submitted here and not yet contributed          */
+    bool poisoned; /* `wanted` is contributed                               */
+    bool drained; /* DRAINING: nothing is under way                        */
     struct mark wanted; /* the poison to contribute at the cursor; NONE: none    */
-    bool poisoned; /* it is contributed                                     */
-    struct mark *marks; /* board: [set size]; else of the children; owned        */
+    struct mark *marks; /* board, rides: [set size]; else of the children; owned */
     struct mark common; /* of all members, as told by the coordinator; with a board
-                           only whether somebody parts                          */
+                           only whether somebody parts; rides: the lowest poison
+                           of which the reason is known                         */
     struct mark told; /* the subtree's, as told to the parent; no board        */
-    int seen; /* board: members below have arrived at `decided`        */
+    struct mark ended_by; /* DRAINING: the poison that is the outcome            */
+    int seen; /* board, rides: members below have arrived at `decided` */
+    int timer_shift; /* the timer is longer by this power of two              */
     int64_t submitted_ns; /* last submission of an item                       */
     int64_t gap_ns; /* longest time between two of an iteration              */
-    int timer_shift; /* the timer is longer by this power of two              */
 
     /* coordinator, while SLOW */
     uint32_t launched; /* items launched in the running iteration             */
@@ -152,6 +158,13 @@ static inline bool plan_awaits(const struct plan *plan, int member)
 
     return mark->poison == POISON_NONE &&
             (mark->count <= plan->decided || plan->here == 0);
+}
+
+/** True when it is not known whether a member arrives at the next batch; rides. */
+static inline bool plan_listens(const struct plan *plan, int member)
+{
+    return plan->marks[member].poison == POISON_NONE &&
+            plan->marks[member].count <= plan->decided;
 }
 
 #endif

@@ -24,11 +24,17 @@ static void plan_free(struct plan *plan)
     }
 }
 
+/* Whether it rides is known when its batches are. */
+static size_t marks_of(const struct negotiator *negotiator)
+{
+    return negotiator->config.board || negotiator->config.rides != NULL
+            ? (size_t)negotiator->config.size
+            : (size_t)negotiator->tree.child_count;
+}
+
 static struct plan *plan_new(const struct negotiator *negotiator, uint32_t lane,
         uint32_t items, uint32_t batches)
 {
-    const int marks = negotiator->config.board ? negotiator->config.size
-                                               : negotiator->tree.child_count;
     struct plan *plan = mem_calloc(1, sizeof *plan);
 
     if (plan == NULL) {
@@ -40,7 +46,7 @@ static struct plan *plan_new(const struct negotiator *negotiator, uint32_t lane,
     plan->is_new = true;
     plan->items = mem_calloc(items, sizeof(struct entry *));
     plan->batches = mem_calloc(batches, sizeof *plan->batches);
-    plan->marks = mem_calloc((size_t)marks + 1, sizeof *plan->marks);
+    plan->marks = mem_calloc(marks_of(negotiator) + 1, sizeof *plan->marks);
     if (plan->items == NULL || plan->batches == NULL || plan->marks == NULL) {
         plan_free(plan);
         return NULL;
@@ -105,9 +111,7 @@ static void take_over(struct negotiator *negotiator, struct entry *entry)
 
 static void begin_epoch(struct negotiator *negotiator, struct plan *plan)
 {
-    const size_t marks = negotiator->config.board
-            ? (size_t)negotiator->config.size
-            : (size_t)negotiator->tree.child_count;
+    const size_t marks = marks_of(negotiator);
 
     plan->epoch = negotiator->lanes[plan->lane].epoch;
     plan->cursor = 0;
@@ -117,6 +121,7 @@ static void begin_epoch(struct negotiator *negotiator, struct plan *plan)
     plan->common = (struct mark){ 0 };
     plan->told = (struct mark){ 0 };
     plan->seen = 0;
+    plan->drained = false;
     plan->launched = 0;
     plan->launched_hash = 0;
     plan->moved = false;
@@ -260,6 +265,8 @@ static tutti_status read_plan(struct negotiator *negotiator, struct wire_reader 
         return status;
     }
     observe(negotiator, TRANSITION_PLAN_DEFINED);
+    plan->rides = !negotiator->config.board && negotiator->config.rides != NULL &&
+            negotiator->config.rides(negotiator->config.user, plan);
     return lane_take(negotiator, &negotiator->lanes[lane], plan);
 }
 

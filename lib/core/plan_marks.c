@@ -2,6 +2,8 @@
  * Marks as messages, where the members of a set do not share memory: each node of the tree
  * tells its parent how far all of its subtree has come, and the coordinator tells all.
  *
+ * Of plans that ride (plan_ride.c) only poisons are told, as soon as they are known.
+ *
  * Messages of former epochs are under way when the next one begins, and are ignored.
  */
 #include "core/negotiator_parts.h"
@@ -40,7 +42,7 @@ static bool mark_get(const struct negotiator *negotiator, struct wire_reader *in
     const struct plan_lane *lane;
 
     if (!wire_ok(in) || number == 0 || number >= (uint64_t)negotiator->config.lanes ||
-            poison >= POISON_COUNT || item >= PLAN_ITEMS_MAX ||
+            poison >= POISON_HEARD || item >= PLAN_ITEMS_MAX ||
             member >= (uint64_t)negotiator->config.size) {
         return false;
     }
@@ -58,12 +60,16 @@ static bool mark_get(const struct negotiator *negotiator, struct wire_reader *in
     return epoch <= lane->epoch && (*plan == NULL || item < (*plan)->item_count);
 }
 
-/* How far this rank and all below it have come. */
+/* How far this rank and all below it have come; of a plan that rides, what is known. */
 static struct mark subtree_mark(
         const struct negotiator *negotiator, const struct plan *plan)
 {
     struct mark least = plan_own_mark(negotiator, plan);
     bool parts = least.parts;
+
+    if (plan->rides) {
+        return plan->common;
+    }
 
     for (int c = 0; c < negotiator->tree.child_count; c++) {
         const struct mark *mark = &plan->marks[c];
@@ -84,6 +90,21 @@ static bool is_news(const struct mark *mark, const struct mark *told)
             mark->parts != told->parts;
 }
 
+void marks_note(
+        struct negotiator *negotiator, struct plan *plan, const struct mark *mark)
+{
+    const bool parts = plan->common.parts || mark->parts;
+
+    if (mark->poison == POISON_NONE || has_bug(negotiator, BUG_PLAN_NO_REASON)) {
+        return;
+    }
+    if (plan->common.poison == POISON_NONE || mark->count < plan->common.count) {
+        plan->common = *mark;
+    }
+    plan->common.parts = parts;
+    negotiator->marks_dirty = true;
+}
+
 tutti_status marks_receive_up(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
@@ -99,10 +120,26 @@ tutti_status marks_receive_up(
     }
     if (plan != NULL) {
         observe(negotiator, TRANSITION_PLAN_MARK_UP);
+        if (plan->rides) {
+            marks_note(negotiator, plan, &mark);
+            return plan_advance(negotiator, plan);
+        }
         plan->marks[tree_child_index(&negotiator->tree, from)] = mark;
         negotiator->marks_dirty = true;
     }
     return TUTTI_OK;
+}
+
+/* What the coordinator says of all members, or, of a plan that rides, why one left it. */
+static tutti_status take_common(
+        struct negotiator *negotiator, struct plan *plan, const struct mark *mark)
+{
+    if (plan->rides) {
+        marks_note(negotiator, plan, mark);
+    } else {
+        plan->common = *mark;
+    }
+    return plan_advance(negotiator, plan);
 }
 
 tutti_status marks_receive_down(
@@ -119,8 +156,7 @@ tutti_status marks_receive_down(
         }
         if (plan != NULL) {
             observe(negotiator, TRANSITION_PLAN_MARK_DOWN);
-            plan->common = mark;
-            status = plan_advance(negotiator, plan);
+            status = take_common(negotiator, plan, &mark);
         }
     }
     return status;
@@ -145,15 +181,16 @@ static void tell_all(
         const struct negotiator *negotiator, struct plan *plan, struct wire_writer *out)
 {
     const struct mark mark = subtree_mark(negotiator, plan);
+    struct mark *told = plan->rides ? &plan->told : &plan->common;
 
-    if (!is_news(&mark, &plan->common)) {
+    if (!is_news(&mark, told)) {
         return;
     }
     if (out->len == 0) {
         wire_put_u8(out, KIND_MARKS);
     }
     mark_put(out, plan, &mark);
-    plan->common = mark;
+    *told = mark;
 }
 
 static tutti_status send_down(struct negotiator *negotiator, struct wire_writer *out)
@@ -173,7 +210,7 @@ tutti_status marks_tell_outcome(struct negotiator *negotiator, struct plan *plan
 {
     struct wire_writer out = { .data = NULL };
 
-    if (negotiator->config.board || has_bug(negotiator, BUG_PLAN_UNTOLD)) {
+    if (plan_knows_members(negotiator, plan) || has_bug(negotiator, BUG_PLAN_UNTOLD)) {
         return TUTTI_OK;
     }
     if (!is_coordinator(negotiator)) {

@@ -2,9 +2,10 @@
  * Stalls of planned tensors: this rank has arrived at a batch, and others have not.
  *
  * They have submitted nothing of what they plan from there on, or their timers would have
- * ended the plan. With a board the lowest member that has arrived reports those that have
- * not. Without one each node of the tree reports the children of which, or of some rank
- * below them, it has not heard; and asks its parent as it does in slow mode (stall.c).
+ * ended the plan. With a board, and where plans ride, the lowest member that has arrived
+ * reports those that have not. Else each node of the tree reports the children of which, or
+ * of some rank below them, it has not heard; and asks its parent as it does in slow mode
+ * (stall.c).
  */
 #include <stdio.h>
 
@@ -33,7 +34,8 @@ static struct entry *waited_for(const struct plan *plan)
     const struct plan_batch *batch = &plan->batches[plan->decided % plan->batch_count];
     struct entry *entry = plan->items[batch->first];
 
-    if (plan->state != PLAN_ON || plan->cursor <= plan->decided) {
+    if ((plan->state != PLAN_ON && plan->state != PLAN_DRAINING) ||
+            plan->cursor <= plan->decided) {
         return NULL;
     }
     return entry->contributed ? entry : NULL;
@@ -62,13 +64,14 @@ static bool is_first_to_arrive(
 static int report_missing(const struct negotiator *negotiator, const struct plan *plan,
         struct stall_report *report)
 {
-    const bool board = negotiator->config.board;
+    const bool board = plan_knows_members(negotiator, plan);
     const int marks = board ? negotiator->config.size : negotiator->tree.child_count;
     char text[48];
     int count = 0;
 
     for (int m = 0; m < marks; m++) {
-        if (plan->marks[m].count > plan->decided) {
+        if (plan->marks[m].count > plan->decided ||
+                plan->marks[m].poison == POISON_HEARD) {
             continue;
         }
         if (count < RANKS_MAX) {
@@ -113,7 +116,8 @@ tutti_status plans_report(struct negotiator *negotiator)
         struct entry *entry = plan != NULL ? waited_for(plan) : NULL;
 
         if (entry == NULL || !is_due(negotiator, entry) ||
-                (negotiator->config.board && !is_first_to_arrive(negotiator, plan))) {
+                (plan_knows_members(negotiator, plan) &&
+                        !is_first_to_arrive(negotiator, plan))) {
             continue;
         }
         status = report_plan(negotiator, plan, entry);

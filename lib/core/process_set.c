@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "core/context.h"
+#include "core/ready.h"
 #include "core/registration.h"
 
 /* Names without work or registration that a set remembers at least. */
@@ -36,7 +37,9 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .cost = { .alpha_ns = 1e3 * t->config.plan_alpha_us,
                 /* A MB are 1e6 bytes. */
                 .beta_ns = 1e-6 * t->config.plan_beta_ns_per_mb },
-        .priority = t->config.priority };
+        .priority = t->config.priority,
+        .rides = ready_plan_rides,
+        .user = set };
 
     static_assert(OP_LANES <= PLAN_LANES_MAX, "each lane of a set may have a plan");
     tutti_status status;
@@ -73,6 +76,7 @@ static struct process_set *set_new(struct tutti *t, const int64_t *ranks, int si
     if (set == NULL) {
         return NULL;
     }
+    set->context = t;
     set->op = (struct op_set){ .rank = -1, .size = size };
     set->tensors.idle_max = capacity > IDLE_NAMES_MIN ? capacity : IDLE_NAMES_MIN;
     set->world_ranks = mem_calloc((size_t)size, sizeof *set->world_ranks);
@@ -179,7 +183,26 @@ void process_sets_remove(struct tutti *t, struct process_set *set)
     sets->count--;
     sets->index_used[set->op.index] = false;
     pthread_mutex_unlock(&t->lock);
-    set_free(set);
+    dispatcher_forget(t, set);
+    if (process_set_drains(set)) {
+        set->next = sets->removed;
+        sets->removed = set;
+    } else {
+        set_free(set);
+    }
+}
+
+bool process_set_drains(const struct process_set *set)
+{
+    for (int l = 1; l < OP_LANES; l++) {
+        const struct plan *plan = set->negotiator.lanes[l].current;
+
+        if (set->lanes[l].rider_count > 0 ||
+                (plan != NULL && plan->state == PLAN_DRAINING)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 struct process_set *process_sets_find(
@@ -205,6 +228,12 @@ void process_sets_fini(struct process_sets *sets)
 {
     for (size_t i = 0; i < sets->count; i++) {
         set_free(sets->sets[i]);
+    }
+    while (sets->removed != NULL) {
+        struct process_set *next = sets->removed->next;
+
+        set_free(sets->removed);
+        sets->removed = next;
     }
     mem_free(sets->sets);
     *sets = (struct process_sets){ 0 };

@@ -16,16 +16,32 @@
 #include "ops/op.h"
 
 struct batch;
+struct tutti;
+struct work;
+
+/** A window of batches may begin in the step in which the one before it is agreed. */
+enum {
+    RIDERS_MAX = 2 * OP_INFLIGHT_MAX
+};
 
 /** One order of batches of a set: of its log (lane 0), or of a plan. */
 struct set_lane {
     uint64_t sequence; /* of the next batch                                       */
     struct batch *first_waiting, *last_waiting; /* agreed, not yet launched         */
     int running; /* batches launched and not finished                       */
+
+    /* Of a plan that rides, by index modulo RIDERS_MAX: begun, and not known to be agreed;
+       or walked, and not ended. */
+    struct batch *riders[RIDERS_MAX];
+    int rider_count;
 };
 
 struct process_set {
+    struct process_set
+            *next; /* of those that are removed                             */
+
     /* identity, fixed */
+    struct tutti *context;
     tutti_process_set id;
     struct op_set op; /* index, rank (-1: not a member), size, world ranks       */
     int *world_ranks; /* [op.size]; owned                                        */
@@ -43,14 +59,14 @@ struct process_set {
     bool finalized; /* every member has called finalize                        */
     struct set_lane lanes[OP_LANES];
     unsigned waiting_lanes; /* 1 << lane: it has batches waiting                    */
+    struct work *removal; /* of this set: held until it drains no more            */
 };
-
-struct tutti;
 
 /** All live sets. The table changes in the engine, under the context's lock. */
 struct process_sets {
     struct process_set **sets; /* owned, in order of creation; sets[0] is the world */
     size_t count, capacity;
+    struct process_set *removed; /* what these walked is under way; owned           */
     tutti_process_set next_id;
     bool index_used[OP_SETS_MAX]; /* which op_set.index are taken                   */
 };
@@ -63,7 +79,12 @@ struct process_sets {
  */
 tutti_status process_sets_add(
         struct tutti *t, const int64_t *ranks, int size, struct process_set **added);
-/** Removes a set and frees it. */
+/** True while a plan of the set, which has been left, has messages under way here. */
+bool process_set_drains(const struct process_set *set);
+/**
+ * Removes a set. It is freed, or, if it drains, kept until process_sets_fini(): by then
+ * backends touch nothing of it.
+ */
 void process_sets_remove(struct tutti *t, struct process_set *set);
 /** The set of an id, or NULL. */
 struct process_set *process_sets_find(

@@ -3,6 +3,8 @@
  */
 #include "core/ready.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "core/completion.h"
 #include "core/context.h"
@@ -238,15 +240,88 @@ static size_t take_turn(
     return i;
 }
 
+/* What the backends are told of a batch before it is one. */
+static struct op_batch describe_planned(const struct process_set *set,
+        const struct plan *plan, const struct plan_batch *batch)
+{
+    const struct entry *first = plan->items[batch->first];
+    struct op_batch what = { .set = &set->op,
+        .lane = plan->lane,
+        .collective = (tutti_collective)first->collective,
+        .dtype = first->meta.dtype,
+        .op = first->meta.op,
+        .divisor = set->op.size,
+        .prescale = first->meta.prescale,
+        .postscale = first->meta.postscale,
+        .root = first->meta.root,
+        .run_count = 1 };
+
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+        const struct entry *entry = plan->items[i];
+
+        what.count += agreed_bytes(set, entry->collective, &entry->meta) /
+                tutti_dtype_size(what.dtype);
+    }
+    return what;
+}
+
+bool ready_plan_rides(void *user, const struct plan *plan)
+{
+    const struct process_set *set = user;
+
+    if (!set->context->config.plan_rides) {
+        return false;
+    }
+    for (uint32_t b = 0; b < plan->batch_count; b++) {
+        const struct plan_batch *batch = &plan->batches[b];
+        struct op_batch what;
+
+        if (!op_is_reduction((tutti_collective)plan->items[batch->first]->collective)) {
+            return false;
+        }
+        what = describe_planned(set, plan, batch);
+        if (!dispatcher_rides(&set->context->dispatcher, &what)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+tutti_status ready_begin(
+        struct tutti *t, struct process_set *set, const struct action *action)
+{
+    const uint8_t *cookies = set->negotiator.arena.data + action->offset;
+    struct batch *batch = dispatcher_batch_new(t, set, action->lane);
+
+    if (batch == NULL) {
+        return no_memory();
+    }
+    for (size_t at = 0; at < action->len; at += sizeof(struct work *)) {
+        struct work *work = NULL;
+
+        memcpy(&work, cookies + at, sizeof work);
+        work_advance(work, WORK_BEGUN);
+        if (!dispatcher_batch_add(&t->dispatcher, batch, work)) {
+            return no_memory();
+        }
+    }
+    dispatcher_begin(t, batch, action->word);
+    return TUTTI_OK;
+}
+
 /* Takes the outcomes from `first` on that are a batch of a plan; returns the next one. */
 static size_t take_planned(
         struct tutti *t, struct process_set *set, size_t first, tutti_status *status)
 {
     struct negotiator *negotiator = &set->negotiator;
     const struct outcome *head = &negotiator->outcomes[first];
-    struct batch *batch = dispatcher_batch_new(t, set, head->lane);
+    struct batch *batch;
     size_t i = first;
 
+    if (head->begun) {
+        return first + dispatcher_agree(t, set, head->lane, head->index);
+    }
+    batch = dispatcher_batch_new(t, set, head->lane);
     if (batch == NULL) {
         *status = no_memory();
         return i;

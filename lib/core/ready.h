@@ -10,6 +10,8 @@
 
 struct tutti;
 struct process_set;
+struct action;
+struct plan;
 struct work;
 struct bitset;
 
@@ -21,5 +23,11 @@ struct ready_work {
 
 /** Takes the outcomes of the set's negotiator. Errors fail the context. */
 tutti_status ready_take(struct tutti *t, struct process_set *set);
+
+/** Begins a batch of a plan that rides: of the works that are the cookies of an action. */
+tutti_status ready_begin(
+        struct tutti *t, struct process_set *set, const struct action *action);
+/** negotiator_config.rides: a backend lets each batch of the plan ride. `user` is the set. */
+bool ready_plan_rides(void *user, const struct plan *plan);
 
 #endif

@@ -32,10 +32,10 @@ static bool is_with_plan(const struct entry *entry)
     return entry->plan != NULL && entry->plan->state != PLAN_SLOW;
 }
 
-/* Whoever shows marks on a board needs not ask for them (plan_stall.c). */
+/* Whoever is told by each member needs not ask (plan_stall.c). */
 static bool is_seen(const struct negotiator *negotiator, const struct entry *entry)
 {
-    return entry->planned && negotiator->config.board;
+    return entry->planned && plan_knows_members(negotiator, entry->plan);
 }
 
 static bool is_due(const struct negotiator *negotiator, const struct entry *entry)

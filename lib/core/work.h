@@ -26,6 +26,7 @@ enum work_state {
     WORK_QUEUED, /* submitted, not yet seen by the engine (or in an open group)  */
     WORK_ANNOUNCED, /* with the negotiator                                          */
     WORK_AGREED, /* all ranks have it; in a batch that waits to be launched      */
+    WORK_BEGUN, /* with the negotiator, and in a batch that rides                */
     WORK_RUNNING, /* with a backend                                               */
     WORK_DONE, /* final; waits to be consumed                                  */
     WORK_STATE_COUNT

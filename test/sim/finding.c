@@ -23,6 +23,7 @@ const char *check_name(enum check check)
         [CHECK_STALL] = "stall report",
         [CHECK_BOUNDS] = "bounds",
         [CHECK_INJECTION] = "injection",
+        [CHECK_WIRES] = "wires",
         [CHECK_UNPLANNED] = "planned" };
 
     return names[check];
@@ -76,9 +77,10 @@ static void dump_rank(const struct world *world, int rank)
 
 static void dump_plan(const struct sim_member *member, int lane)
 {
-    static const char *const states[] = {
-        [PLAN_SLOW] = "slow", [PLAN_QUEUED] = "queued", [PLAN_ON] = "on"
-    };
+    static const char *const states[] = { [PLAN_SLOW] = "slow",
+        [PLAN_QUEUED] = "queued",
+        [PLAN_ON] = "on",
+        [PLAN_DRAINING] = "draining" };
     static const char *const poisons[POISON_COUNT] = {
         [POISON_NONE] = "none",
         [POISON_TIMER] = "timer",
@@ -88,6 +90,7 @@ static void dump_plan(const struct sim_member *member, int lane)
         [POISON_CANCEL] = "cancel",
         [POISON_REPLACED] = "replaced",
         [POISON_FOLLOWED] = "another rank parts",
+        [POISON_HEARD] = "heard",
     };
     const struct plan_lane *l = &member->negotiator.lanes[lane];
     const struct plan *plan = l->current;

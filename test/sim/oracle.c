@@ -118,6 +118,7 @@ static void take_batch(
     const struct outcome *outcomes = member->negotiator.outcomes;
     const uint64_t batch = ++member->batches[outcomes[first].lane];
 
+    wires_agree(world, member, &outcomes[first], end - first);
     for (size_t i = first; i < end; i++) {
         world->batches[i] = batch;
         world->planned[i - first] = item_of(&outcomes[i]);
@@ -426,6 +427,7 @@ static void book(struct world *world, struct sim_member *member,
     if (!world->tainted) {
         check_outcome(world, member, outcome, batch);
     }
+    wires_check_returned(world, slot);
     slot->pending = false;
     rank->pending--;
     rank->awaited -= oracle_allows_waiting(world, slot) ? 1 : 0;
@@ -570,6 +572,9 @@ static void finish_set(struct world *world, int set)
         world_fail(world, CHECK_UNPLANNED,
                 "nothing is planned in set %d in %d iterations", set,
                 world->scenario->iterations);
+    }
+    if (!leftovers) {
+        wires_finish(world, set);
     }
     for (int m = 0; m < world->scenario->sets[set].size; m++) {
         finish_member(world, &members[m]);

@@ -11,7 +11,7 @@
 
 /* Waves of a program that does not train. */
 #define WAVES_MAX 16
-/* Larger sets have no board: the simulator would need much memory for who has read what. */
+/* Larger sets have no board and no wires: these need much memory for who knows what. */
 #define BOARD_MEMBERS_MAX 20
 
 /* -------------------------------------------------------------------- sets */
@@ -57,6 +57,8 @@ static void add_set(struct generator *gen, const int *ranks, int size, const int
         set->member_of[ranks[m]] = m;
     }
     set->board = size <= BOARD_MEMBERS_MAX && rng_chance(&gen->rng, 50);
+    set->rides = !set->board && size > 1 && size <= BOARD_MEMBERS_MAX &&
+            hash_u64(s->seed, (uint64_t)s->set_count) % 10 < 7;
 }
 
 static void make_sets(struct generator *gen)

@@ -70,6 +70,7 @@ struct sim_set {
     int join; /* its name for joins                                           */
     bool joins; /* some members join early                                      */
     bool board; /* its members see the marks of each other                      */
+    bool rides; /* its plans of reductions may ride                             */
 };
 
 /** What happens in a training program beside the same in each iteration; in percent. */

@@ -25,7 +25,9 @@ static void create_member(
         .lanes = s->lanes,
         .window = s->window,
         .board = s->sets[set].board,
-        .limits = s->limits };
+        .limits = s->limits,
+        .rides = s->sets[set].rides ? wires_let_ride : NULL,
+        .user = &world->ride_seed };
 
     m->set = set;
     m->member = member;
@@ -96,6 +98,7 @@ struct world *world_create(
     struct world *world = sim_alloc(1, sizeof *world);
 
     world->scenario = scenario;
+    world->ride_seed = scenario->seed;
     world->rng = rng_seeded(scenario->seed + UINT64_C(0x5851f42d4c957f2d));
     world->verbose = verbose;
     world->ticks_left = scenario->is_training ? 2000 : 300;
@@ -108,6 +111,9 @@ struct world *world_create(
 
         world->members[s] = sim_alloc((size_t)size, sizeof *world->members[s]);
         world->boards[s] = scenario->sets[s].board ? sim_board_create(size) : NULL;
+        world->wires[s] = scenario->sets[s].rides
+                ? sim_wires_create(size, scenario->window)
+                : NULL;
         for (int m = 0; m < size; m++) {
             create_member(world, s, m, observer);
         }
@@ -131,6 +137,7 @@ void world_destroy(struct world *world)
         }
         free(world->members[set]);
         sim_board_destroy(world->boards[set]);
+        sim_wires_destroy(world->wires[set]);
         for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
             free(world->logs[set][lane].entries);
         }
@@ -158,7 +165,7 @@ void world_destroy(struct world *world)
 
 /* ----------------------------------------------------------------- events */
 
-static void touch(struct world *world, struct sim_member *member)
+void world_touch(struct world *world, struct sim_member *member)
 {
     struct negotiator *negotiator = &member->negotiator;
 
@@ -169,8 +176,7 @@ static void touch(struct world *world, struct sim_member *member)
     }
 }
 
-/* After an event: errors are findings, unless a message was damaged. */
-static void check_event(struct world *world, const struct sim_member *member,
+void world_check_event(struct world *world, const struct sim_member *member,
         tutti_status status, const char *event)
 {
     if (status != TUTTI_OK && world->tainted && status == TUTTI_ERR_PROTOCOL) {
@@ -208,9 +214,9 @@ static void submit_item(
     world->ranks[member->rank].awaited += oracle_allows_waiting(world, slot) ? 1 : 0;
     world_log(world, "rank %d submits %s \"%s\" in set %d, item %d", member->rank,
             meta_collective_name(name->collective), name->text, member->set, item);
-    touch(world, member);
-    check_event(world, member, negotiator_submit(&member->negotiator, &slot->request),
-            "submit");
+    world_touch(world, member);
+    world_check_event(world, member,
+            negotiator_submit(&member->negotiator, &slot->request), "submit");
 }
 
 /* A rank that has joined submits nothing to the set; it may finalize. */
@@ -331,6 +337,26 @@ static void send_action(struct world *world, const struct sim_member *member,
     }
 }
 
+/* Why a plan was left. */
+static void take_note(struct world *world, const struct sim_member *member,
+        const char *text, size_t len)
+{
+    world_log(
+            world, "rank %d, set %d: %.*s", member->rank, member->set, (int)len, text);
+    if (memmem(text, len, "(null)", 6) != NULL) {
+        world_fail(world, CHECK_TEXT, "a note lacks a part: %.*s", (int)len, text);
+    }
+}
+
+static void show_mark(struct world *world, const struct sim_member *member,
+        const struct action *action)
+{
+    world_log(world, "rank %d, set %d: cell %u shows %llx", member->rank, member->set,
+            action->cell, (unsigned long long)action->word);
+    sim_board_write(world->boards[member->set], member->member, action->cell,
+            action->word, action->detail);
+}
+
 static void run_actions(struct world *world, struct sim_member *member)
 {
     const struct negotiator *n = &member->negotiator;
@@ -339,18 +365,38 @@ static void run_actions(struct world *world, struct sim_member *member)
         const struct action *action = &n->actions[i];
         const uint8_t *bytes = n->arena.data + action->offset;
 
-        if (action->kind == ACTION_STALL) {
-            take_report(world, member, (const char *)bytes, action->len);
-        } else if (action->kind == ACTION_NOTE) {
-            world_log(world, "rank %d, set %d: %.*s", member->rank, member->set,
-                    (int)action->len, (const char *)bytes);
-        } else if (action->kind == ACTION_MARK) {
-            world_log(world, "rank %d, set %d: cell %u shows %llx", member->rank,
-                    member->set, action->cell, (unsigned long long)action->word);
-            sim_board_write(world->boards[member->set], member->member, action->cell,
-                    action->word, action->detail);
-        } else {
+        switch (action->kind) {
+        case ACTION_SEND:
             send_action(world, member, action, bytes);
+            break;
+        case ACTION_STALL:
+            take_report(world, member, (const char *)bytes, action->len);
+            break;
+        case ACTION_NOTE:
+            take_note(world, member, (const char *)bytes, action->len);
+            break;
+        case ACTION_MARK:
+            show_mark(world, member, action);
+            break;
+        case ACTION_BEGIN:
+        case ACTION_WALK:
+            break;
+        }
+    }
+}
+
+/* Behind what has committed, as in the engine. */
+static void run_launches(struct world *world, struct sim_member *member)
+{
+    const struct negotiator *n = &member->negotiator;
+
+    for (size_t i = 0; i < n->action_count; i++) {
+        const struct action *action = &n->actions[i];
+
+        if (action->kind == ACTION_BEGIN) {
+            wires_begin(world, member, action, n->arena.data + action->offset);
+        } else if (action->kind == ACTION_WALK) {
+            wires_walk(world, member, action);
         }
     }
 }
@@ -367,14 +413,16 @@ bool world_turn(struct world *world, int rank)
             continue;
         }
         moved = true;
-        touch(world, member);
-        check_event(world, member, negotiator_flush(&member->negotiator), "flush");
+        world_touch(world, member);
+        world_check_event(
+                world, member, negotiator_flush(&member->negotiator), "flush");
         if (world->stop) {
             return true;
         }
         member->dirty = false;
         run_actions(world, member);
         oracle_take(world, member);
+        run_launches(world, member);
         negotiator_clear(&member->negotiator);
     }
     return moved;
@@ -388,8 +436,8 @@ void world_deliver(struct world *world, struct message *message)
     world_log(world, "rank %d receives kind %d of %zu bytes from rank %d in set %d",
             message->to, message->len > 0 ? message->bytes[0] : -1, message->len,
             message->from, message->set);
-    touch(world, member);
-    check_event(world, member,
+    world_touch(world, member);
+    world_check_event(world, member,
             negotiator_receive(&member->negotiator, from, message->bytes, message->len),
             "receive");
     free(message);
@@ -412,14 +460,14 @@ bool world_tick(struct world *world, int rank)
             continue;
         }
         ticked = true;
-        touch(world, member);
+        world_touch(world, member);
         status = negotiator_tick(&member->negotiator);
         if (status == TUTTI_ERR_TIMEOUT && world->scenario->stall_fail_ns > 0) {
             world_log(world, "rank %d: %s", rank, tutti_last_error());
             world_kill(world, rank);
             return true;
         }
-        check_event(world, member, status, "tick");
+        world_check_event(world, member, status, "tick");
     }
     return ticked;
 }
@@ -448,8 +496,8 @@ static bool look_at(struct world *world, struct sim_member *member,
     }
     world_log(world, "rank %d, set %d, lane %u: reads %llx of member %d", member->rank,
             member->set, lane, (unsigned long long)word, other);
-    touch(world, member);
-    check_event(world, member,
+    world_touch(world, member);
+    world_check_event(world, member,
             negotiator_mark(&member->negotiator, lane, other, word, detail), "mark");
     return current;
 }
@@ -552,9 +600,9 @@ void world_cancel(struct world *world, struct slot *slot)
     world_log(world, "rank %d cancels \"%s\" in set %d", member->rank,
             s->names[slot->name].text, call->set);
     call->cancelled = true;
-    touch(world, member);
-    check_event(world, member, negotiator_cancel(&member->negotiator, &slot->request),
-            "cancel");
+    world_touch(world, member);
+    world_check_event(world, member,
+            negotiator_cancel(&member->negotiator, &slot->request), "cancel");
 }
 
 void world_kill(struct world *world, int rank)

@@ -15,6 +15,7 @@
 #include "rng.h"
 #include "scenario.h"
 #include "sim_board.h"
+#include "wires.h"
 
 /** What was found wrong. */
 enum check {
@@ -32,6 +33,7 @@ enum check {
     CHECK_STALL, /* a stall report is wrong or missing                        */
     CHECK_BOUNDS, /* tables are not as small as they should be                 */
     CHECK_INJECTION, /* a repeated message went unnoticed                         */
+    CHECK_WIRES, /* messages of plans that ride are mixed up, or use memory late */
     CHECK_UNPLANNED, /* a program without surprises is never planned              */
     CHECK_COUNT
 };
@@ -40,6 +42,7 @@ enum check {
 struct slot {
     int name, member;
     bool pending;
+    bool lent; /* a batch that was begun uses its memory               */
     int item;
     enum role role;
     struct request request; /* given to the negotiator                            */
@@ -103,6 +106,8 @@ struct world {
     struct item_fate *fates; /* [item]                                   */
     struct set_log logs[SIM_SETS_MAX][SIM_LANES_MAX];
     struct sim_board *boards[SIM_SETS_MAX]; /* NULL: the set has none; owned         */
+    struct sim_wires *wires[SIM_SETS_MAX]; /* likewise, where plans ride; owned      */
+    uint64_t ride_seed; /* chooses the plans that ride                           */
     struct planner planner;
     struct planner_item *planned; /* scratch of the oracle; owned             */
     size_t *batches; /* [outcomes of a drain]; owned             */
@@ -139,6 +144,12 @@ static inline bool rank_is_awake(const struct sim_rank *rank)
 {
     return !rank->dead && rank->pending > 0;
 }
+
+/** Tells the negotiator of a member the time before an event, ... */
+void world_touch(struct world *world, struct sim_member *member);
+/** ... and looks for errors after it: findings, unless a message was damaged. */
+void world_check_event(struct world *world, const struct sim_member *member,
+        tutti_status status, const char *event);
 
 /* Events: each ends with a check of the negotiator that it touched. */
 
