@@ -224,6 +224,32 @@ tutti_status marks_tell_outcome(struct negotiator *negotiator, struct plan *plan
 /** Tells what is new; at the coordinator, applies it, too. */
 tutti_status marks_flush(struct negotiator *negotiator);
 
+/* plan_append.c: PLAN entries, as the coordinator writes them */
+
+/** A tensor that is to be planned. */
+struct candidate {
+    struct entry *entry;
+    size_t place; /* among the candidates, as they were laid out              */
+    size_t batch; /* that it was laid out in                                  */
+};
+
+/** It keeps its number, and nobody is known to give other metadata now. */
+static inline bool entry_is_as_before(const struct entry *entry)
+{
+    return !entry->retired && entry->variants == NULL;
+}
+
+/** Room for that many negotiator->candidates. @return false: no memory */
+TUTTI_MUST_USE bool plan_reserve(struct negotiator *negotiator, size_t count);
+/**
+ * Appends a new plan of the first `count` candidates, which are in the order of their waves,
+ * or of those that can be planned. @return false: there are none, or *status is an error
+ */
+bool plan_append_new(struct negotiator *negotiator, uint32_t lane, size_t count,
+        tutti_status *status);
+/** Appends the plan as it is. @return false: a tensor of it changes now, so it cannot be */
+bool plan_append_again(struct negotiator *negotiator, const struct plan *plan);
+
 /* plan_learn.c: what the coordinator makes plans of */
 
 /** A tensor is about to be launched; true: a plan begins instead. */

@@ -18,7 +18,6 @@
  */
 #include <stdlib.h>
 
-#include "base/mem.h"
 #include "core/negotiator_parts.h"
 #include "core/rows.h"
 
@@ -28,13 +27,6 @@
 #define PAYING_NS (20 * PLAN_TIMER_WAITED_NS)
 /* More failures in a row make it hesitate no longer. */
 #define FAILURES_MAX 8
-
-/** A tensor that is to be planned. */
-struct candidate {
-    struct entry *entry;
-    size_t place; /* among the candidates, as they were laid out              */
-    size_t batch; /* that it was laid out in                                  */
-};
 
 static bool may_plan(const struct negotiator *negotiator)
 {
@@ -57,227 +49,12 @@ static bool is_repeatable(const struct entry *entry)
             entry->claims == NULL;
 }
 
-/* It keeps its number, and nobody is known to give other metadata now. */
-static bool is_as_before(const struct entry *entry)
-{
-    return !entry->retired && entry->variants == NULL;
-}
-
 static bool is_candidate(const struct negotiator *negotiator, const struct entry *entry)
 {
-    return entry->plan == NULL && !entry->planning && is_as_before(entry) &&
+    return entry->plan == NULL && !entry->planning && entry_is_as_before(entry) &&
             entry->iteration == negotiator->iterations &&
             entry->iteration_before + 1 == negotiator->iterations &&
             is_repeatable(entry) && !is_nothing(entry);
-}
-
-/* -------------------------------------------------------------------- layout */
-
-static bool reserve(struct negotiator *negotiator, size_t count)
-{
-    return mem_grow(&negotiator->candidates, &negotiator->candidate_capacity, count,
-                   sizeof *negotiator->candidates) &&
-            mem_grow(&negotiator->items, &negotiator->item_capacity, count,
-                    sizeof *negotiator->items);
-}
-
-static size_t bytes_of(const struct negotiator *negotiator, const struct entry *entry)
-{
-    if (rows_apply(entry->collective)) {
-        return rows_agreed_bytes(
-                entry->collective, &entry->meta, negotiator->config.size);
-    }
-    return (size_t)entry->meta.count * tutti_dtype_size(entry->meta.dtype);
-}
-
-/* Batches of the candidates from `first` on, which are of one wave; adds to `batches`. */
-static bool lay_out_wave(
-        struct negotiator *negotiator, size_t first, size_t count, size_t *batches)
-{
-    const struct cost cost = cost_estimate(&negotiator->cost);
-    struct layout_item *items = negotiator->items + first;
-    size_t more = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct entry *entry = negotiator->candidates[first + i].entry;
-
-        items[i] = (struct layout_item){ .planned = { .collective = entry->collective,
-                                                 .meta = entry->meta,
-                                                 .bytes = bytes_of(negotiator, entry) },
-            .ready_ns = entry->ready_ns,
-            .seen_ns = entry->seen_ns,
-            .priority = negotiator->config.priority ? entry->priority : 0 };
-    }
-    if (!layout_plan(&negotiator->layout, &negotiator->config.limits, &cost, items,
-                count, &more)) {
-        return false;
-    }
-    for (size_t i = 0; i < count; i++) {
-        negotiator->candidates[first + i].place = first + i;
-        negotiator->candidates[first + i].batch = *batches + items[i].planned.batch;
-    }
-    *batches += more;
-    return true;
-}
-
-/* Gives each candidate a batch; they are in the order of their waves. */
-static bool lay_out(struct negotiator *negotiator, size_t count, size_t *batches)
-{
-    size_t first = 0;
-
-    *batches = 0;
-    while (first < count) {
-        const uint32_t wave = negotiator->candidates[first].entry->wave;
-        size_t end = first;
-
-        while (end < count && negotiator->candidates[end].entry->wave == wave) {
-            end++;
-        }
-        if (!lay_out_wave(negotiator, first, end - first, batches)) {
-            return false;
-        }
-        first = end;
-    }
-    return true;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct candidate *left = a;
-    const struct candidate *right = b;
-
-    return left->place < right->place ? -1 : 1;
-}
-
-/* Within a batch the order is the one that they were laid out in. */
-static int by_batch(const void *a, const void *b)
-{
-    const struct candidate *left = a;
-    const struct candidate *right = b;
-
-    if (left->batch != right->batch) {
-        return left->batch < right->batch ? -1 : 1;
-    }
-    return by_place(a, b);
-}
-
-/* Behind the candidates that share the batch of the first; they are sorted by batch. */
-static size_t end_of_batch(
-        const struct candidate *candidates, size_t first, size_t count)
-{
-    size_t end = first;
-
-    while (end < count && candidates[end].batch == candidates[first].batch) {
-        end++;
-    }
-    return end;
-}
-
-/*
- * A group is launched as a whole or not at all, so all of it must be in one batch, which it
- * shares with no others (core/planner.h); leaves out those that are not. Returns how many
- * candidates are left, in the order they had.
- */
-static size_t leave_out_groups(struct negotiator *negotiator, size_t count)
-{
-    struct candidate *candidates = negotiator->candidates;
-    size_t first = 0;
-    size_t end = 0;
-    size_t kept = 0;
-
-    qsort(candidates, count, sizeof *candidates, by_batch);
-    for (size_t i = 0; i < count; i++) {
-        struct entry *entry = candidates[i].entry;
-
-        if (i == end) {
-            first = end;
-            end = end_of_batch(candidates, first, count);
-        }
-        if (entry->meta.group == 0 || end - first == entry->meta.group_size) {
-            candidates[kept++] = candidates[i];
-        }
-        entry->launched = false;
-    }
-    qsort(candidates, kept, sizeof *candidates, by_place);
-    return kept;
-}
-
-/* ---------------------------------------------------------------- appending */
-
-static void plan_put(struct negotiator *negotiator, uint32_t lane)
-{
-    struct wire_writer *out;
-
-    run_close(negotiator);
-    out = message_open(negotiator);
-    wire_put_u8(out, ENTRY_PLAN);
-    wire_put_varint(out, lane);
-    negotiator->appended++;
-    /* A parting that was announced by who had not read this is void. */
-    if (!has_bug(negotiator, BUG_PLAN_JOIN_LATE)) {
-        negotiator->retired_at = negotiator->appended;
-    }
-}
-
-/* Each batch: how many tensors, and their numbers. */
-static void batches_put(struct negotiator *negotiator, size_t count, size_t batches)
-{
-    struct wire_writer *out = &negotiator->down;
-    struct candidate *candidates = negotiator->candidates;
-    size_t end = 0;
-
-    qsort(candidates, count, sizeof *candidates, by_batch);
-    wire_put_varint(out, batches);
-    wire_put_varint(out, count);
-    for (size_t i = 0; i < count; i++) {
-        if (i == end) {
-            end = end_of_batch(candidates, i, count);
-            wire_put_varint(out, end - i);
-        }
-        wire_put_varint(out, candidates[i].entry->number);
-    }
-}
-
-/* A new plan, of the candidates. False: there is none, or an error is set. */
-static bool append_new(struct negotiator *negotiator, uint32_t lane, size_t count,
-        tutti_status *status)
-{
-    size_t batches = 0;
-
-    if (!lay_out(negotiator, count, &batches)) {
-        *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
-        return false;
-    }
-    count = leave_out_groups(negotiator, count);
-    if (count == 0 || count > PLAN_ITEMS_MAX) {
-        return false;
-    }
-    if (!lay_out(negotiator, count, &batches)) {
-        *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
-        return false;
-    }
-    plan_put(negotiator, lane);
-    batches_put(negotiator, count, batches);
-    for (size_t i = 0; i < count; i++) {
-        negotiator->candidates[i].entry->planning = true;
-    }
-    return true;
-}
-
-/* The plan as it is; false when it cannot be, because a tensor of it changes now. */
-static bool append_again(struct negotiator *negotiator, const struct plan *plan)
-{
-    for (uint32_t i = 0; i < plan->item_count; i++) {
-        if (!is_as_before(plan->items[i])) {
-            return false;
-        }
-    }
-    plan_put(negotiator, plan->lane);
-    wire_put_varint(&negotiator->down, 0);
-    for (uint32_t i = 0; i < plan->item_count; i++) {
-        plan->items[i]->planning = true;
-    }
-    return true;
 }
 
 /* ------------------------------------------------- tensors that are in no plan */
@@ -328,7 +105,7 @@ static bool learn_new(
         observe(negotiator, TRANSITION_PLAN_NO_LANE);
         return false;
     }
-    if (!reserve(negotiator, negotiator->numbered.count)) {
+    if (!plan_reserve(negotiator, negotiator->numbered.count)) {
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
         return false;
     }
@@ -338,7 +115,7 @@ static bool learn_new(
             negotiator->candidates[count++] = (struct candidate){ .entry = e };
         }
     }
-    if (count == 0 || !append_new(negotiator, lane, count, status)) {
+    if (count == 0 || !plan_append_new(negotiator, lane, count, status)) {
         return false;
     }
     observe(negotiator, TRANSITION_PLAN_LEARNT);
@@ -423,18 +200,18 @@ static bool append_changed(
 {
     size_t count = 0;
 
-    if (!reserve(negotiator, plan->item_count)) {
+    if (!plan_reserve(negotiator, plan->item_count)) {
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
         return false;
     }
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        if (plan->items[i]->launched && is_as_before(plan->items[i])) {
+        if (plan->items[i]->launched && entry_is_as_before(plan->items[i])) {
             negotiator->candidates[count++] =
                     (struct candidate){ .entry = plan->items[i] };
         }
     }
     qsort(negotiator->candidates, count, sizeof *negotiator->candidates, by_wave);
-    return append_new(negotiator, plan->lane, count, status);
+    return plan_append_new(negotiator, plan->lane, count, status);
 }
 
 static uint64_t hash_of_launched(const struct plan *plan)
@@ -467,7 +244,7 @@ static bool close_whole(
         return false;
     }
     if (!plan->moved) {
-        return append_again(negotiator, plan);
+        return plan_append_again(negotiator, plan);
     }
     observe(negotiator, TRANSITION_PLAN_MOVED);
     split_wave(plan);
