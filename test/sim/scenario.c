@@ -453,7 +453,7 @@ static enum sim_mode choose_mode(struct rng *rng)
 
 static void choose_parameters(struct generator *gen)
 {
-    static const int capacities[] = { 0, 1, 2, 5, 1000 };
+    static const int capacities[] = { 0, 1, 2, 5, 12, 1000 };
     static const int lanes[] = { 1, 2, 3, SIM_LANES_MAX };
     static const int windows[] = { 1, 2, 8 };
     struct scenario *s = gen->scenario;
@@ -461,7 +461,7 @@ static void choose_parameters(struct generator *gen)
 
     s->mode = choose_mode(rng);
     s->fanout = rng_range(rng, 2, rng_chance(rng, 60) ? 3 : 16);
-    s->number_capacity = capacities[rng_below(rng, 5)];
+    s->number_capacity = capacities[rng_below(rng, 6)];
     if (rng_chance(rng, 25)) {
         s->stall_ns = rng_range(rng, 2000, 40000);
     } else {
