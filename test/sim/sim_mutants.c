@@ -12,7 +12,7 @@
 
 /* Every bug must be found, and every transition seen, within so many seeds. */
 #define SEEDS_TO_FIND 10000
-#define SEEDS_TO_COVER 4000
+#define SEEDS_TO_COVER 2000
 
 static const char *const transition_names[TRANSITION_COUNT] = {
 #define TRANSITION(name) #name,
