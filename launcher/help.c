@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "launcher/options.h"
+#include "launcher/flags.h"
 
 enum {
     HELP_COLUMN = 26, /* where the sentences start */
@@ -76,8 +76,7 @@ static void print_row(FILE *file, const struct config_row *row)
 void help_print(FILE *file)
 {
     size_t count;
-    const struct flag *flags = options_flags(&count);
-    const char *group = "";
+    const struct flag_group *const *groups = flag_groups(&count);
     const struct config_row *rows;
 
     (void)fprintf(file,
@@ -85,11 +84,10 @@ void help_print(FILE *file)
             "[args]\n"
             "\nStarts N ranks of a program through the mpirun that is there.\n");
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(group, flags[i].group) != 0) {
-            group = flags[i].group;
-            (void)fprintf(file, "\n%s:\n", group);
+        (void)fprintf(file, "\n%s:\n", groups[i]->heading);
+        for (size_t k = 0; k < groups[i]->count; k++) {
+            print_flag(file, &groups[i]->flags[k]);
         }
-        print_flag(file, &flags[i]);
     }
     (void)fprintf(file,
             "\nConfiguration of the library (each is also a variable: TUTTI_SPIN_US is "

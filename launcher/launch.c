@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "launcher/command.h"
+#include "launcher/engine/command.h"
 #include "launcher/environment.h"
 #include "launcher/program.h"
 
@@ -54,7 +54,7 @@ static tutti_status check_program(
             environment_get(environment, "PATH"), file, sizeof file);
 
     (void)gethostname(own_name, sizeof own_name - 1);
-    if (status == TUTTI_OK || host_list_is_here(&options->hosts, own_name)) {
+    if (status == TUTTI_OK || host_list_is_here(&options->hosts.list, own_name)) {
         return status;
     }
     (void)fprintf(stderr,
@@ -74,9 +74,9 @@ static enum mpi_family family_built_with(void)
 static tutti_status choose_family(
         const struct options *options, enum mpi_family *family)
 {
-    *family = options->family;
-    if (*family == FAMILY_AUTO && options->mpirun != NULL) {
-        *family = command_family_of(options->mpirun);
+    *family = options->engine.family;
+    if (*family == FAMILY_AUTO && options->engine.mpirun != NULL) {
+        *family = command_family_of(options->engine.mpirun);
     }
     if (*family == FAMILY_AUTO) {
         *family = family_built_with();
@@ -98,8 +98,8 @@ static tutti_status find_mpirun(const struct options *options, enum mpi_family f
         NULL };
     const char *const *names = family == FAMILY_MPICH ? mpich : openmpi;
 
-    if (options->mpirun != NULL) {
-        return program_find(options->mpirun, path, file, PATH_MAX);
+    if (options->engine.mpirun != NULL) {
+        return program_find(options->engine.mpirun, path, file, PATH_MAX);
     }
     if (family == family_built_with() &&
             program_find(built_mpirun, path, file, PATH_MAX) == TUTTI_OK) {
@@ -140,7 +140,7 @@ tutti_status launch_prepare(const struct options *options, char *const *environm
     tutti_status status = check_environment();
 
     if (status == TUTTI_OK) {
-        status = refuse_addresses(&options->hosts);
+        status = refuse_addresses(&options->hosts.list);
     }
     if (status == TUTTI_OK) {
         status = check_program(options, environment);

@@ -12,10 +12,10 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
+#include "launcher/bind/share.h"
 #include "launcher/help.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
-#include "launcher/share.h"
 
 /* What env, timeout and containers return when they themselves failed. */
 enum {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "launcher/flags.h"
 
 enum {
     FLAG_NAME_LIMIT = 64 /* bytes of a flag's name with its terminating zero */
@@ -36,54 +37,38 @@ char *options_flag_name(const char *name, char *text, size_t capacity)
     return text;
 }
 
-static const struct flag *find_flag(const char *name)
+/* Puts the name of the nearest flag of ours, if any is nearer than *least. */
+static void nearest_of_ours(
+        const char *name, size_t *least, char *text, size_t capacity)
 {
     size_t count;
-    const struct flag *flags = options_flags(&count);
+    const struct flag_group *const *groups = flag_groups(&count);
 
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(flags[i].name, name) == 0 ||
-                (flags[i].alias != NULL && strcmp(flags[i].alias, name) == 0)) {
-            return &flags[i];
+        for (size_t k = 0; k < groups[i]->count; k++) {
+            const char *other = groups[i]->flags[k].name;
+            size_t distance = text_distance(name, other);
+            size_t limit = size_max(strlen(name), strlen(other)) / 2;
+
+            if (distance < *least && distance <= limit) {
+                *least = distance;
+                (void)snprintf(text, capacity, "%s", other);
+            }
         }
     }
-    return NULL;
-}
-
-static const struct flag *find_letter(char letter)
-{
-    size_t count;
-    const struct flag *flags = options_flags(&count);
-
-    for (size_t i = 0; i < count; i++) {
-        if (letter != '\0' && flags[i].letter == letter) {
-            return &flags[i];
-        }
-    }
-    return NULL;
 }
 
 /* The flag, of either table, whose name is nearest; "" when none is near. */
 static const char *nearest_flag(const char *name, char *text, size_t capacity)
 {
     const struct config_row *row = config_nearest(name);
-    size_t count;
-    const struct flag *flags = options_flags(&count);
     size_t least = SIZE_MAX;
 
     text[0] = '\0';
     if (row != NULL) {
         least = text_distance(name, options_flag_name(row->name, text, capacity));
     }
-    for (size_t i = 0; i < count; i++) {
-        size_t distance = text_distance(name, flags[i].name);
-        size_t limit = size_max(strlen(name), strlen(flags[i].name)) / 2;
-
-        if (distance < least && distance <= limit) {
-            least = distance;
-            (void)snprintf(text, capacity, "%s", flags[i].name);
-        }
-    }
+    nearest_of_ours(name, &least, text, capacity);
     return text;
 }
 
@@ -138,13 +123,13 @@ static tutti_status read_flag_word(const char *word, struct flag_word *out)
     (void)snprintf(out->origin, sizeof out->origin, "%.*s%s", has_two_dashes ? 2 : 1,
             word, name);
     out->value = start[len] == '=' ? start + len + 1 : NULL;
-    out->flag = find_flag(name);
+    out->flag = flag_of_name(name);
     out->row = out->flag == NULL ? config_find(name) : NULL;
     if (out->flag != NULL || out->row != NULL) {
         return TUTTI_OK;
     }
     if (!has_two_dashes) {
-        out->flag = find_letter(start[0]);
+        out->flag = flag_of_letter(start[0]);
         (void)snprintf(out->origin, sizeof out->origin, "-%c", start[0]);
         out->value = start[1] == '\0' ? NULL : start + 1;
     }
@@ -185,7 +170,7 @@ static tutti_status apply_flag(struct options *options, char *const **argv)
 /* What can only be said when all flags are known. */
 static tutti_status check_together(struct options *options)
 {
-    int slots = host_list_slots(&options->hosts);
+    int slots = host_list_slots(&options->hosts.list);
 
     if (options->program[0] == NULL) {
         return error_set(TUTTI_ERR_INVALID, "no program is given; see tuttirun --help");
@@ -208,7 +193,7 @@ static tutti_status check_together(struct options *options)
                 "ask for fewer ranks",
                 options->ranks, slots);
     }
-    if (arguments_status(&options->mpi_args) != TUTTI_OK) {
+    if (arguments_status(&options->engine.mpi_args) != TUTTI_OK) {
         return TUTTI_ERR_NO_MEMORY;
     }
     return arguments_status(&options->exports);
@@ -238,8 +223,8 @@ tutti_status options_parse(struct options *options, char *const *argv)
 
 void options_fini(struct options *options)
 {
-    host_list_fini(&options->hosts);
-    arguments_fini(&options->mpi_args);
+    host_list_fini(&options->hosts.list);
+    arguments_fini(&options->engine.mpi_args);
     arguments_fini(&options->exports);
     config_fini(&options->config);
 }

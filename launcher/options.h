@@ -13,7 +13,7 @@
 
 #include "base/config.h"
 #include "launcher/arguments.h"
-#include "launcher/hosts.h"
+#include "launcher/hosts/host_list.h"
 
 /** Most ranks that can be asked for. */
 #define RANKS_LIMIT (1 << 20)
@@ -38,14 +38,35 @@ enum mpi_family {
     FAMILY_MPICH
 };
 
+/** Where ranks run; the flags are in hosts/hosts_flags.c. */
+struct hosts_options {
+    struct host_list list; /* of -H or --hostfile; empty: find out */
+};
+
+/** What starts them; the flags are in engine/engine_flags.c. */
+struct engine_options {
+    enum mpi_family family; /* of mpirun; FAMILY_AUTO: find out      */
+    const char *mpirun; /* a name or path; NULL: find it; of argv */
+    struct arguments mpi_args; /* more arguments for mpirun             */
+};
+
+/** What they get of a host; the flags are in bind/bind_flags.c. */
+struct bind_options {
+    enum options_bind how;
+};
+
+/** How a job is run, shown and ended; the flags are in job/job_flags.c. */
+struct job_options {
+    bool supervise; /* supervisors hold a connection to tuttirun */
+};
+
 struct options {
     enum options_action action;
-    int ranks; /* after options_parse() at least 1                  */
-    struct host_list hosts; /* empty: this machine, or what the scheduler gave   */
-    enum mpi_family family; /* of mpirun; FAMILY_AUTO: find out                  */
-    const char *mpirun; /* a name or path; NULL: find it; of argv            */
-    struct arguments mpi_args; /* more arguments for mpirun                         */
-    enum options_bind bind;
+    int ranks; /* 0: not given                                         */
+    struct hosts_options hosts;
+    struct engine_options engine;
+    struct bind_options bind;
+    struct job_options job;
     bool dry_run; /* print the command, start nothing                  */
     bool verbose; /* say what is started and how it is bound           */
     struct arguments exports; /* variables of the ranks: NAME or NAME=VALUE        */
@@ -62,22 +83,6 @@ struct options {
  */
 TUTTI_MUST_USE tutti_status options_parse(struct options *options, char *const *argv);
 void options_fini(struct options *options);
-
-/** One flag of tuttirun itself, for the parser and --help. */
-struct flag {
-    const char *name; /* "num-proc": --num-proc, and -num-proc as mpirun has it */
-    const char *alias; /* another name, or NULL                                  */
-    char letter; /* -n, or 0                                               */
-    const char *argument; /* what follows, "N"; NULL: nothing                       */
-    const char *group; /* heading in --help                                      */
-    const char *help; /* one sentence                                           */
-    /* Applies the value (NULL without an argument); origin is the flag as written. */
-    tutti_status (*apply)(
-            struct options *options, const char *value, const char *origin);
-};
-
-/** All flags but those of the configuration table, group by group; *count is set. */
-const struct flag *options_flags(size_t *count);
 
 /** The variable of a parameter: "TUTTI_SPIN_US" of "spin_us". Returns text. */
 char *options_variable(const char *name, char *text, size_t capacity);

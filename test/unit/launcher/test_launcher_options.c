@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/flags.h"
 #include "launcher/help.h"
 #include "launcher/options.h"
 #include "test/unit/launcher/words.h"
@@ -143,18 +144,31 @@ static void test_every_parameter_of_the_library_is_a_flag(void **state)
     }
 }
 
-static void test_no_flag_of_ours_hides_a_parameter(void **state)
+/* The n-th flag of all groups, NULL behind the last. */
+static const struct flag *nth_flag(size_t n)
 {
     size_t count;
-    const struct flag *flags = options_flags(&count);
+    const struct flag_group *const *groups = flag_groups(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (n < groups[i]->count) {
+            return &groups[i]->flags[n];
+        }
+        n -= groups[i]->count;
+    }
+    return NULL;
+}
+
+static void test_no_flag_of_ours_hides_a_parameter(void **state)
+{
+    const struct flag *flag;
 
     (void)state;
-    for (size_t i = 0; i < count; i++) {
-        assert_null(config_find(flags[i].name));
-        for (size_t j = 0; j < i; j++) {
-            assert_string_not_equal(flags[i].name, flags[j].name);
-            assert_true(flags[i].letter == '\0' || flags[i].letter != flags[j].letter);
-        }
+    for (size_t n = 0; (flag = nth_flag(n)) != NULL; n++) {
+        assert_null(config_find(flag->name));
+        assert_ptr_equal(flag_of_name(flag->name), flag);
+        assert_true(flag->letter == '\0' || flag_of_letter(flag->letter) == flag);
+        assert_true(flag->alias == NULL || flag_of_name(flag->alias) == flag);
     }
 }
 
@@ -184,10 +198,10 @@ static void test_other_flags_are_read(void **state)
                     WORDS("-np", "1", "--mpi", "mpich", "--mpirun", "/x/mpiexec",
                             "--mpi-args", "-l -v", "-v", "--bind=none", "prog", NULL)),
             TUTTI_OK);
-    assert_int_equal(options.family, FAMILY_MPICH);
-    assert_string_equal(options.mpirun, "/x/mpiexec");
-    assert_int_equal(options.mpi_args.count, 2);
-    assert_int_equal(options.bind, BIND_NONE);
+    assert_int_equal(options.engine.family, FAMILY_MPICH);
+    assert_string_equal(options.engine.mpirun, "/x/mpiexec");
+    assert_int_equal(options.engine.mpi_args.count, 2);
+    assert_int_equal(options.bind.how, BIND_NONE);
     assert_true(options.verbose);
     assert_false(options.dry_run);
     options_fini(&options);
@@ -269,15 +283,18 @@ static void test_help_lists_every_flag(void **state)
 {
     const char *text = help_text();
     size_t count;
-    const struct flag *flags = options_flags(&count);
+    const struct flag_group *const *groups = flag_groups(&count);
+    const struct flag *flag;
     const struct config_row *rows;
     char name[66] = "--";
 
     (void)state;
     for (size_t i = 0; i < count; i++) {
-        (void)snprintf(name, sizeof name, "--%s", flags[i].name);
+        assert_non_null(strstr(text, groups[i]->heading));
+    }
+    for (size_t n = 0; (flag = nth_flag(n)) != NULL; n++) {
+        (void)snprintf(name, sizeof name, "--%s", flag->name);
         assert_non_null(strstr(text, name));
-        assert_non_null(strstr(text, flags[i].group));
     }
     rows = config_rows(&count);
     for (size_t i = 0; i < count; i++) {

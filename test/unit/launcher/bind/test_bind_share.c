@@ -2,7 +2,7 @@
  * Which share of its host a rank takes, from the variables of each launcher.
  */
 
-#include "launcher/share.h"
+#include "launcher/bind/share.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 

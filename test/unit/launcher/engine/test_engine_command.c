@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "launcher/command.h"
+#include "launcher/engine/command.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 

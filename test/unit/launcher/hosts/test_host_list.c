@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "launcher/hosts.h"
+#include "launcher/hosts/host_list.h"
 #include "test/unit/unit.h"
 
 enum {

@@ -1,7 +1,7 @@
 /*
  * tuttirun --exec. A rank that cannot be bound still runs: binding is for speed.
  */
-#include "launcher/share.h"
+#include "launcher/bind/share.h"
 
 #include <errno.h>
 #include <stddef.h>

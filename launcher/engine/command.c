@@ -5,7 +5,7 @@
  * neighbours. mpirun does not bind: its defaults bind two ranks to a core each and
  * leave the library's threads no room.
  */
-#include "launcher/command.h"
+#include "launcher/engine/command.h"
 
 #include <string.h>
 
@@ -58,14 +58,14 @@ static void add_openmpi(struct arguments *command, const struct options *options
         arguments_add(command, "--allow-run-as-root");
     }
     arguments_add(command, "--map-by");
-    if (options->hosts.count > 0) {
+    if (options->hosts.list.count > 0) {
         arguments_add(command, "slot");
-        add_hosts(command, "-H", &options->hosts);
+        add_hosts(command, "-H", &options->hosts.list);
     } else {
         /* The slots of this machine are its cores; more ranks than that is allowed. */
         arguments_add(command, "slot:OVERSUBSCRIBE");
     }
-    if (options->bind != BIND_MPI) {
+    if (options->bind.how != BIND_MPI) {
         arguments_add(command, "--bind-to");
         arguments_add(command, "none");
     }
@@ -90,10 +90,10 @@ static void add_genv(struct arguments *command, const char *entry)
 
 static void add_mpich(struct arguments *command, const struct options *options)
 {
-    if (options->hosts.count > 0) {
-        add_hosts(command, "-hosts", &options->hosts);
+    if (options->hosts.list.count > 0) {
+        add_hosts(command, "-hosts", &options->hosts.list);
     }
-    if (options->bind != BIND_MPI) {
+    if (options->bind.how != BIND_MPI) {
         arguments_add(command, "-bind-to");
         arguments_add(command, "none");
     }
@@ -122,12 +122,12 @@ tutti_status command_build(const struct options *options,
     } else {
         add_openmpi(command, options, facts);
     }
-    if (options->mpi_args.count > 0) {
-        arguments_add_all(command, options->mpi_args.items);
+    if (options->engine.mpi_args.count > 0) {
+        arguments_add_all(command, options->engine.mpi_args.items);
     }
     arguments_add(command, "-np");
     arguments_add_format(command, "%d", options->ranks);
-    if (options->bind == BIND_AUTO) {
+    if (options->bind.how == BIND_AUTO) {
         add_wrapper(command, options, facts);
     }
     arguments_add_all(command, options->program);

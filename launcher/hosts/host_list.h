@@ -1,8 +1,8 @@
 /*
  * Lists of hosts and their slots: from -H, and from hostfiles of Open MPI and MPICH.
  */
-#ifndef TUTTI_LAUNCHER_HOSTS_H
-#define TUTTI_LAUNCHER_HOSTS_H
+#ifndef TUTTI_LAUNCHER_HOSTS_HOST_LIST_H
+#define TUTTI_LAUNCHER_HOSTS_HOST_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * tuttirun --exec: what mpirun starts for every rank. It binds itself to the rank's
  * share of the host's cores and becomes the program.
  */
-#ifndef TUTTI_LAUNCHER_SHARE_H
-#define TUTTI_LAUNCHER_SHARE_H
+#ifndef TUTTI_LAUNCHER_BIND_SHARE_H
+#define TUTTI_LAUNCHER_BIND_SHARE_H
 
 #include <stdbool.h>
 

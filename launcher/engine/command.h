@@ -1,8 +1,8 @@
 /*
  * The command line of mpirun. Pure: all facts come in, an argument list comes out.
  */
-#ifndef TUTTI_LAUNCHER_COMMAND_H
-#define TUTTI_LAUNCHER_COMMAND_H
+#ifndef TUTTI_LAUNCHER_ENGINE_COMMAND_H
+#define TUTTI_LAUNCHER_ENGINE_COMMAND_H
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
  * Lists of hosts. Parsers of single words return the reason why a word is wrong, or
  * NULL; their callers know where the word came from and make the error of it.
  */
-#include "launcher/hosts.h"
+#include "launcher/hosts/host_list.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

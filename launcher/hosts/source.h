@@ -1,0 +1,50 @@
+/*
+ * Where the ranks of a job may run: one resolver per source, tried in the order of a
+ * table (source.c), the first that finds hosts counts.
+ */
+#ifndef TUTTI_LAUNCHER_HOSTS_SOURCE_H
+#define TUTTI_LAUNCHER_HOSTS_SOURCE_H
+
+#include <stdbool.h>
+
+#include <tutti/tutti.h>
+
+#include "launcher/hosts/host_list.h"
+#include "launcher/options.h"
+
+enum {
+    SOURCE_TEXT_MAX = 256 /* bytes of a description with its zero */
+};
+
+/** What a resolver looks at; nothing else. */
+struct source_facts {
+    const struct options *options; /* hosts of the command line */
+    char *const *environment; /* NAME=VALUE, NULL-terminated                  */
+    const char *root; /* put before absolute paths such as /etc/mpi/hostfile: "" or a
+                         test's folder */
+    const char *own_name; /* of this host, as gethostname() has it             */
+};
+
+/** Where a job runs. Zeroed is valid input for placement_fini(). */
+struct placement {
+    struct host_list hosts; /* empty: this machine                                 */
+    char source
+            [SOURCE_TEXT_MAX]; /* "Slurm job 17", "-H", "this machine": for people  */
+    int ranks; /* that the source asks for; 0: it does not say         */
+    bool is_slurm; /* the hosts are those of a Slurm allocation: srun reaches them */
+    bool waits; /* this process was started on a host that is not the first and only
+                   has to stay until the job is over (SageMaker, AWS Batch) */
+};
+
+void placement_fini(struct placement *placement);
+
+/**
+ * Finds where the ranks run.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (a source is malformed, or -H names hosts outside
+ *         the allocation; the error names source, value and the way out),
+ *         TUTTI_ERR_SYSTEM (a file or script), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status source_resolve(
+        const struct source_facts *facts, struct placement *placement);
+
+#endif

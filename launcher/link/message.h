@@ -1,0 +1,176 @@
+/*
+ * What tuttirun and its supervisors (tuttirun --exec, one per rank) say to each other,
+ * over one TCP connection per supervisor that the supervisor makes.
+ *
+ * A message is its length (4 bytes, little-endian, of what follows), its type (1 byte)
+ * and its fields as base/wire.h writes them. Bytes after the last known field are
+ * ignored; a type that is unknown is an error. Pure: bytes in, structs out.
+ *
+ * supervisor                       tuttirun
+ *     HELLO  ------------------------->        token is checked, rank is noted
+ *        <-------------------------  WELCOME   what to do
+ *     STARTED ------------------------>        the program runs
+ *     BEAT <-------------------------> BEAT    every beat_ms, both ways; clock offsets
+ *     OUTPUT, NOTE ------------------->        lines for the console
+ *        <-------------------------  SIGNAL    to be given to the program
+ *     EXITED ------------------------->        how the program ended
+ *        <-------------------------  FAILURE   why the job failed: to the library
+ *        <-------------------------  STOP      end the program: SIGTERM, then SIGKILL
+ *        <-------------------------  RELEASE   the supervisor may end now
+ */
+#ifndef TUTTI_LAUNCHER_LINK_MESSAGE_H
+#define TUTTI_LAUNCHER_LINK_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/wire.h"
+
+enum {
+    LINK_VERSION = 1, /* of this protocol; both sides must have the same     */
+    LINK_TOKEN_BYTES = 32, /* of the secret, in hexadecimal, without a zero       */
+    LINK_TEXT_MAX = 4096, /* bytes of a name, path or sentence                   */
+    LINK_TAIL_LINES = 20, /* last lines of stderr that EXITED carries            */
+    LINK_TAIL_MAX = 16384, /* bytes of them                                       */
+    LINK_MESSAGE_MAX = 1 << 17 /* bytes of a message without its length           */
+};
+
+/** The variable that tells supervisors where tuttirun is: see link/address.h. */
+#define LINK_VARIABLE "TUTTI_INTERNAL_JOIN"
+
+enum link_type {
+    LINK_HELLO = 1,
+    LINK_WELCOME,
+    LINK_STARTED,
+    LINK_BEAT,
+    LINK_OUTPUT,
+    LINK_NOTE,
+    LINK_SIGNAL,
+    LINK_EXITED,
+    LINK_FAILURE,
+    LINK_STOP,
+    LINK_RELEASE
+};
+
+/** Text inside a received message, not terminated; borrowed from its bytes. */
+struct link_text {
+    const char *text;
+    size_t len;
+};
+
+/** The first thing a supervisor says. */
+struct link_hello {
+    uint32_t version; /* LINK_VERSION of the supervisor's tuttirun            */
+    struct link_text release; /* tutti_version() of it                        */
+    struct link_text token; /* the secret of the job                          */
+    struct link_text host; /* its host's name                                 */
+    int rank, size; /* in the job, by the variables of the engine; -1: unknown */
+    int local_rank, local_size; /* on its host; -1: unknown                   */
+    uint64_t pid; /* of the supervisor, as seen on its host                   */
+};
+
+/** What a supervisor needs to know before it starts the program. */
+struct link_welcome {
+    struct link_text job; /* identity: in the names of logs and the environment */
+    struct link_text log_folder; /* for rank.N/stdout and stderr; "": none      */
+    uint32_t beat_ms; /* between beats, 1 to 60000                            */
+    uint32_t silent_ms; /* without a beat for so long, the other side is lost  */
+    uint32_t kill_ms; /* between SIGTERM and SIGKILL of STOP and of a lost tuttirun */
+    uint64_t output_rate; /* bytes per second of OUTPUT; 0: as much as there is */
+    bool forward; /* send OUTPUT; false: only the log files get it            */
+};
+
+struct link_started {
+    uint64_t pid; /* of the program, on its host        */
+    struct link_text binding; /* cores, memory and GPU in words     */
+    struct link_text log; /* folder of its logs; "": none       */
+};
+
+/** Both ways. Times are the sender's monotonic clock, in ns. */
+struct link_beat {
+    uint64_t sent; /* now                                               */
+    uint64_t echo; /* `sent` of the last beat that was received; 0: none */
+    uint64_t held; /* ns from the arrival of that beat until `sent`      */
+    uint8_t state; /* letter of the program's state in /proc ('R', 'S', 'T'); 0: none */
+};
+
+/** Whole lines of the program, each with its newline. */
+struct link_output {
+    uint8_t stream; /* 1 stdout, 2 stderr                                */
+    uint64_t time; /* when the first of them was read, supervisor's clock */
+    struct link_text lines;
+};
+
+enum link_ending {
+    LINK_ENDED_EXIT, /* value: exit status                               */
+    LINK_ENDED_SIGNAL, /* value: number of the signal                      */
+    LINK_ENDED_EXEC, /* value: errno of exec; the program never ran      */
+    LINK_ENDED_SETUP /* value: errno; the supervisor could not start it  */
+};
+
+struct link_exited {
+    uint8_t ending; /* enum link_ending                                        */
+    uint32_t value; /* by ending                                               */
+    uint64_t time; /* supervisor's clock                                      */
+    uint8_t stage; /* enum notice_stage: how far the library had come          */
+    bool dumped_core;
+    bool is_oom; /* the kernel killed it for want of memory                    */
+    bool was_stopped; /* STOP, SIGNAL or the engine ended it: not a cause         */
+    struct link_text
+            detail; /* what exec or set-up said, or what the kernel's limit was; "" */
+    struct link_text tail; /* its last lines of stderr                         */
+};
+
+/** Why the job failed, for survivors; posted to the library (base/notice.h). */
+struct link_failure {
+    int rank; /* -1: no rank's fault */
+    struct link_text text; /* in words             */
+};
+
+/* Each appends one whole message, length included. */
+void link_put_hello(struct wire_writer *out, const struct link_hello *hello);
+void link_put_welcome(struct wire_writer *out, const struct link_welcome *welcome);
+void link_put_started(struct wire_writer *out, const struct link_started *started);
+void link_put_beat(struct wire_writer *out, const struct link_beat *beat);
+void link_put_output(struct wire_writer *out, const struct link_output *output);
+/** A sentence of the supervisor for the console; not the program's. */
+void link_put_note(struct wire_writer *out, const char *text);
+void link_put_signal(struct wire_writer *out, int number);
+void link_put_exited(struct wire_writer *out, const struct link_exited *exited);
+void link_put_failure(struct wire_writer *out, const struct link_failure *failure);
+/** SIGTERM at once, SIGKILL kill_ms later, to all that the rank started. */
+void link_put_stop(struct wire_writer *out, uint32_t kill_ms);
+/** The supervisor ends with this exit status. */
+void link_put_release(struct wire_writer *out, uint8_t exit_status);
+
+/** A message that was received; which member holds it, `type` says. */
+struct link_message {
+    enum link_type type;
+    union {
+        struct link_hello hello;
+        struct link_welcome welcome;
+        struct link_started started;
+        struct link_beat beat;
+        struct link_output output;
+        struct link_text note;
+        int signal; /* 1 to 64 */
+        struct link_exited exited;
+        struct link_failure failure;
+        uint32_t stop_ms;
+        uint8_t release;
+    };
+};
+
+/**
+ * Takes the first message of a stream of bytes.
+ * @param[out] used  bytes it took; 0: it is not whole yet
+ * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (too long, unknown type, malformed fields or
+ *         values out of range; the error says what)
+ */
+TUTTI_MUST_USE tutti_status link_take(
+        const void *bytes, size_t len, struct link_message *message, size_t *used);
+
+#endif

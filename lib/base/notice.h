@@ -1,0 +1,65 @@
+/*
+ * A page that a rank shares with its supervisor (tuttirun --exec): the supervisor writes
+ * why the job has failed, the library how far the rank has come. It is a memfd that the
+ * program inherits; its number is in the variable TUTTI_INTERNAL_NOTICE.
+ *
+ * Looking at it is one load, so the engine may do it at every turn.
+ */
+#ifndef TUTTI_BASE_NOTICE_H
+#define TUTTI_BASE_NOTICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+/** The variable that holds the number of the inherited descriptor. */
+#define NOTICE_VARIABLE "TUTTI_INTERNAL_NOTICE"
+
+enum {
+    NOTICE_TEXT_MAX = 2048 /* bytes of the cause with its terminating zero */
+};
+
+/** How far the library has come in the rank's process; only ever grows. */
+enum notice_stage {
+    NOTICE_STAGE_NONE, /* no context was made yet                        */
+    NOTICE_STAGE_RUNNING, /* a context of several ranks is alive            */
+    NOTICE_STAGE_FINALIZED /* the last of them has been finalized            */
+};
+
+struct notice_page; /* what is shared; notice.c knows its layout */
+
+/** One side's view. Zeroed is valid: nothing is ever posted, nothing is told. */
+struct notice {
+    struct notice_page *page; /* mapped; NULL: there is no supervisor */
+    int fd; /* the supervisor's; meaningless where page is NULL */
+};
+
+/**
+ * Supervisor: makes the page. The descriptor is inherited over exec.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM
+ */
+TUTTI_MUST_USE tutti_status notice_create(struct notice *notice);
+/** Supervisor: posts why the job failed; only the first call counts. Rank -1: unknown. */
+void notice_post(struct notice *notice, int rank, const char *text);
+/** Supervisor: how far the library has come. */
+enum notice_stage notice_stage(const struct notice *notice);
+/** Supervisor: the memory is unmapped and the descriptor closed. */
+void notice_destroy(struct notice *notice);
+
+/**
+ * Library: opens the page whose descriptor's number is `text`, the value of
+ * NOTICE_VARIABLE; NULL or a descriptor that is no such page give a zeroed notice.
+ */
+void notice_open(struct notice *notice, const char *text);
+/** Library: tells how far it has come. */
+void notice_tell(struct notice *notice, enum notice_stage stage);
+/** Library: true when a cause was posted. One load; any thread. */
+bool notice_is_posted(const struct notice *notice);
+/** Library: the cause; call only after notice_is_posted(). Text is copied out. */
+void notice_read(const struct notice *notice, int *rank, char text[NOTICE_TEXT_MAX]);
+/** Library: unmaps; the descriptor stays open for whoever opens it next. */
+void notice_close(struct notice *notice);
+
+#endif
