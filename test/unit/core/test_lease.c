@@ -15,7 +15,8 @@
 enum {
     THREADS = 4,
     PUSHES = 4000,
-    CLOSES = 400,
+    CLOSES = 2000,
+    BORROWS = 400,
     MANY_WORKS = 2000 /* several slabs */
 };
 
@@ -413,7 +414,7 @@ static void test_rivals_never_hold_it_together(void **state)
         assert_int_equal(pthread_create(&rivals[i].thread, NULL, want, &rivals[i]), 0);
     }
     /* On a busy machine the first thread may be through before another has run at all. */
-    while (borrowed < CLOSES || !has_each_won(rivals)) {
+    while (borrowed < BORROWS || !has_each_won(rivals)) {
         if (!lease_borrow(scene.own[0])) {
             (void)sched_yield();
             continue;
