@@ -14,8 +14,10 @@
 #include "launcher/arguments.h"
 #include "launcher/bind/share.h"
 #include "launcher/help.h"
+#include "launcher/hosts/source.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
+#include "launcher/place.h"
 
 /* What env, timeout and containers return when they themselves failed. */
 enum {
@@ -42,7 +44,7 @@ static int show(FILE *file, const struct arguments *command)
 }
 
 /* Returns only when the command was shown or cannot be run. */
-static int run(const struct options *options, char *const *environment)
+static int run_placed(const struct options *options, char *const *environment)
 {
     struct arguments command = { .items = NULL };
     int result;
@@ -60,6 +62,17 @@ static int run(const struct options *options, char *const *environment)
         result = report();
     }
     arguments_fini(&command);
+    return result;
+}
+
+static int run(struct options *options, char *const *environment)
+{
+    struct placement placement = { .ranks = 0 };
+    int result = place_ranks(options, environment, &placement) != TUTTI_OK
+            ? report()
+            : run_placed(options, environment);
+
+    placement_fini(&placement);
     return result;
 }
 

@@ -167,14 +167,11 @@ static tutti_status apply_flag(struct options *options, char *const **argv)
     return read.flag->apply(options, read.value, read.origin);
 }
 
-/* What can only be said when all flags are known. */
-static tutti_status check_together(struct options *options)
+tutti_status options_settle_ranks(
+        struct options *options, const struct host_list *hosts)
 {
-    int slots = host_list_slots(&options->hosts.list);
+    int slots = host_list_slots(hosts);
 
-    if (options->program[0] == NULL) {
-        return error_set(TUTTI_ERR_INVALID, "no program is given; see tuttirun --help");
-    }
     if (options->ranks == 0 && slots == 0) {
         return error_set(TUTTI_ERR_INVALID,
                 "how many ranks? Give -np N, or hosts with -H or --hostfile");
@@ -192,6 +189,31 @@ static tutti_status check_together(struct options *options)
                 "-np %d, but the hosts have %d slots; give them more (host:slots) or "
                 "ask for fewer ranks",
                 options->ranks, slots);
+    }
+    return TUTTI_OK;
+}
+
+/* What can only be said when all flags are known. */
+static tutti_status check_together(struct options *options)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (options->program[0] == NULL) {
+        return error_set(TUTTI_ERR_INVALID, "no program is given; see tuttirun --help");
+    }
+    if (options->hosts.list.count > 0 && options->hosts.script != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "-H and --hostfile name the hosts, and so does "
+                "--host-discovery-script; use one of them");
+    }
+    if (options->hosts.slots_per_host > 0) {
+        status = host_list_imply(&options->hosts.list, options->hosts.slots_per_host);
+    }
+    if (status == TUTTI_OK && options->hosts.list.count > 0) {
+        status = options_settle_ranks(options, &options->hosts.list);
+    }
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (arguments_status(&options->engine.mpi_args) != TUTTI_OK) {
         return TUTTI_ERR_NO_MEMORY;

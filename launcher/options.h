@@ -40,7 +40,9 @@ enum mpi_family {
 
 /** Where ranks run; the flags are in hosts/hosts_flags.c. */
 struct hosts_options {
-    struct host_list list; /* of -H or --hostfile; empty: find out */
+    struct host_list list; /* of -H or --hostfile; empty: find out        */
+    const char *script; /* prints hosts; NULL: none; of argv           */
+    int slots_per_host; /* of a host that comes without a number; 0: not given */
 };
 
 /** What starts them; the flags are in engine/engine_flags.c. */
@@ -62,7 +64,7 @@ struct job_options {
 
 struct options {
     enum options_action action;
-    int ranks; /* 0: not given                                         */
+    int ranks; /* 0: not given; all slots of the hosts when they are found */
     struct hosts_options hosts;
     struct engine_options engine;
     struct bind_options bind;
@@ -83,6 +85,14 @@ struct options {
  */
 TUTTI_MUST_USE tutti_status options_parse(struct options *options, char *const *argv);
 void options_fini(struct options *options);
+
+/**
+ * Takes all slots of the hosts where -np is not given, and checks that they are enough.
+ * @param hosts  where ranks run; empty: this machine, which takes any number
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (no number is known, or the slots are too few)
+ */
+TUTTI_MUST_USE tutti_status options_settle_ranks(
+        struct options *options, const struct host_list *hosts);
 
 /** The variable of a parameter: "TUTTI_SPIN_US" of "spin_us". Returns text. */
 char *options_variable(const char *name, char *text, size_t capacity);

@@ -226,7 +226,6 @@ static void test_refusals_name_the_flag_and_the_way_out(void **state)
         const char *words[WORDS_MAX];
         const char *says[2];
     } cases[] = {
-        { .words = { "prog" }, .says = { "how many ranks", "-np N" } },
         { .words = { "-np", "2" }, .says = { "no program", "--help" } },
         { .words = { "-np" }, .says = { "-np", "value is missing" } },
         { .words = { "-np", "0", "prog" }, .says = { "-np 0", "from 1" } },
