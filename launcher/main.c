@@ -43,6 +43,14 @@ static int show(FILE *file, const struct arguments *command)
     return EXIT_SUCCESS;
 }
 
+/* What the flags did not do. */
+static void tell(const struct options *options)
+{
+    for (size_t i = 0; i < options->notes.count; i++) {
+        (void)fprintf(stderr, "tuttirun: %s\n", options->notes.items[i]);
+    }
+}
+
 /* Returns only when the command was shown or cannot be run. */
 static int run_placed(const struct options *options, char *const *environment)
 {
@@ -87,10 +95,14 @@ int main(int argc, char **argv)
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();
     } else if (options.action == OPTIONS_HELP) {
-        help_print(stdout);
+        result =
+                help_print(stdout, options.topic) == TUTTI_OK ? EXIT_SUCCESS : report();
+    } else if (options.action == OPTIONS_VERSION && options.verbose) {
+        help_print_build(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
     } else {
+        tell(&options);
         result = run(&options, environ);
     }
     options_fini(&options);
