@@ -28,10 +28,21 @@ static int report(void)
     return EXIT_LAUNCHER;
 }
 
-static int show(FILE *file, const struct arguments *command)
+/* As a line for a shell; variables that are set for the command come first. */
+static int show(FILE *file, const struct engine_command *command)
 {
-    char *line = arguments_quote(command);
+    struct arguments all = { .items = NULL };
+    char *line = NULL;
 
+    if (command->variables.count > 0) {
+        arguments_add(&all, "env");
+        arguments_add_all(&all, command->variables.items);
+    }
+    arguments_add_all(&all, command->words.items);
+    if (!all.failed) {
+        line = arguments_quote(&all);
+    }
+    arguments_fini(&all);
     if (line == NULL) {
         (void)fprintf(stderr, "tuttirun: out of memory\n");
         return EXIT_LAUNCHER;
@@ -41,10 +52,27 @@ static int show(FILE *file, const struct arguments *command)
     return EXIT_SUCCESS;
 }
 
+/* Becomes the engine; returns only when it cannot be run. */
+static int become(const struct engine_command *command, char *const *environment)
+{
+    struct arguments variables = { .items = NULL };
+    int result;
+
+    engine_environment(command, environment, &variables);
+    if (arguments_status(&variables) == TUTTI_OK) {
+        (void)execve(command->words.items[0], command->words.items, variables.items);
+        (void)error_set_errno(
+                TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
+    }
+    result = report();
+    arguments_fini(&variables);
+    return result;
+}
+
 /* Returns only when the command was shown or cannot be run. */
 static int run(const struct options *options, char *const *environment)
 {
-    struct arguments command = { .items = NULL };
+    struct engine_command command = { .words = { .items = NULL } };
     int result;
 
     if (launch_prepare(options, environment, &command) != TUTTI_OK) {
@@ -55,11 +83,9 @@ static int run(const struct options *options, char *const *environment)
         if (options->verbose) {
             (void)show(stderr, &command);
         }
-        (void)execve(command.items[0], command.items, environment);
-        (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command.items[0]);
-        result = report();
+        result = become(&command, environment);
     }
-    arguments_fini(&command);
+    engine_command_fini(&command);
     return result;
 }
 

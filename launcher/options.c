@@ -225,6 +225,7 @@ void options_fini(struct options *options)
 {
     host_list_fini(&options->hosts.list);
     arguments_fini(&options->engine.mpi_args);
+    arguments_fini(&options->engine.ssh_args);
     arguments_fini(&options->exports);
     config_fini(&options->config);
 }
