@@ -160,6 +160,7 @@ tutti_status bind_rank(const struct bind_request *request,
         struct arguments *environment, char text[BIND_TEXT_MAX])
 {
     static char *const none[] = { NULL };
+    char *const *variables = environment->items == NULL ? none : environment->items;
     struct bind_plan plan = { .places = NULL };
     struct here here;
     tutti_status status;
@@ -170,12 +171,11 @@ tutti_status bind_rank(const struct bind_request *request,
                 "1",
                 request->index, request->count);
     }
-    if (here_open(&here) != TUTTI_OK) {
+    if (here_open(&here, variables) != TUTTI_OK) {
         (void)snprintf(text, BIND_TEXT_MAX, "not bound: %s", tutti_last_error());
         return TUTTI_OK;
     }
-    status = bind_plan_init(&plan, &here.machine, request->count,
-            environment->items == NULL ? none : environment->items);
+    status = bind_plan_init(&plan, &here.machine, request->count, variables);
     if (status == TUTTI_OK) {
         take_place(request, &here, &plan, environment, text);
         status = arguments_status(environment);

@@ -4,6 +4,7 @@
  */
 #include "launcher/bind/gpus.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,12 +20,70 @@ enum {
     INFORMATION_MAX = 2048 /* bytes of a driver's file that are looked at          */
 };
 
+static bool is_gpu_class(unsigned class)
+{
+    return class == CLASS_DISPLAY || class == CLASS_ACCELERATOR;
+}
+
 static bool is_gpu(hwloc_obj_t device, unsigned vendor)
 {
-    unsigned class = (unsigned)device->attr->pcidev.class_id >> 8;
-
     return device->attr->pcidev.vendor_id == vendor &&
-            (class == CLASS_DISPLAY || class == CLASS_ACCELERATOR);
+            is_gpu_class((unsigned)device->attr->pcidev.class_id >> 8);
+}
+
+/* Reads a short file; false when it cannot be read. */
+static bool read_file(const char *folder, const char *device, const char *name,
+        char *text, size_t capacity)
+{
+    char path[512];
+    ssize_t len;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/%s/%s", folder, device, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    len = read(fd, text, capacity - 1);
+    (void)close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    return len >= 0;
+}
+
+/* One device of the kernel's list; true where it cannot be read. */
+static bool may_be_gpu(const char *folder, const char *device)
+{
+    char class[16];
+    char vendor[16];
+    unsigned long number;
+
+    if (!read_file(folder, device, "class", class, sizeof class) ||
+            !read_file(folder, device, "vendor", vendor, sizeof vendor)) {
+        return true;
+    }
+    number = strtoul(vendor, NULL, 16);
+    return (number == VENDOR_NVIDIA || number == VENDOR_AMD) &&
+            is_gpu_class((unsigned)(strtoul(class, NULL, 16) >> 16));
+}
+
+bool gpus_may_exist(const char *folder)
+{
+    DIR *directory = opendir(folder);
+    const struct dirent *entry;
+    bool found = false;
+
+    if (directory == NULL) {
+        return true;
+    }
+    while (!found) {
+        entry = readdir(directory);
+        if (entry == NULL) {
+            break;
+        }
+        found = entry->d_name[0] != '.' && may_be_gpu(folder, entry->d_name);
+    }
+    (void)closedir(directory);
+    return found;
 }
 
 /* The UUID that an hwloc with NVML wrote at the device; "" when there is none. */
@@ -125,19 +184,11 @@ static void copy_information(char *uuid, const char *text)
 /* False when the driver has no such device, for this container at least. */
 static bool read_information(struct gpu *gpu, const char *folder)
 {
-    char path[256];
     char text[INFORMATION_MAX];
-    ssize_t len;
-    int fd;
 
-    (void)snprintf(path, sizeof path, "%s/%s/information", folder, gpu->bus);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
+    if (!read_file(folder, gpu->bus, "information", text, sizeof text)) {
         return false;
     }
-    len = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    text[len > 0 ? len : 0] = '\0';
     copy_information(gpu->uuid, text);
     return true;
 }

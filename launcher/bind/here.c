@@ -5,15 +5,42 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "launcher/environment.h"
 
+static const char devices_folder[] = "/sys/bus/pci/devices";
 static const char driver_folder[] = "/proc/driver/nvidia/gpus";
 
-static tutti_status load(hwloc_topology_t topology)
+/*
+ * Devices are wanted from the PCI bus alone. The others load the libraries of their
+ * vendors and talk to displays, which takes longer than all the rest.
+ */
+static void leave_out_slow_parts(hwloc_topology_t topology)
 {
+    static const char *const names[] = { "opencl", "gl", "cuda", "nvml", "rsmi",
+        "levelzero" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        (void)hwloc_topology_set_components(
+                topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, names[i]);
+    }
+}
+
+/* Another machine is put in the place of this one. */
+static bool is_replaced(char *const *environment)
+{
+    return environment_get(environment, "HWLOC_XMLFILE") != NULL ||
+            environment_get(environment, "HWLOC_SYNTHETIC") != NULL;
+}
+
+static tutti_status load(hwloc_topology_t topology, char *const *environment)
+{
+    leave_out_slow_parts(topology);
     /* Without this, hwloc leaves out all devices, of recorded machines as well. */
-    if (hwloc_topology_set_io_types_filter(
-                topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
-            hwloc_topology_load(topology) != 0) {
+    if (is_replaced(environment) || gpus_may_exist(devices_folder)) {
+        (void)hwloc_topology_set_io_types_filter(
+                topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    }
+    if (hwloc_topology_load(topology) != 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "hwloc cannot read this host");
     }
     return TUTTI_OK;
@@ -45,7 +72,7 @@ static int read_quota(const struct here *here)
     return here->is_real && cores < hwloc_bitmap_weight(here->allowed) ? cores : 0;
 }
 
-tutti_status here_open(struct here *here)
+tutti_status here_open(struct here *here, char *const *environment)
 {
     tutti_status status;
 
@@ -53,7 +80,7 @@ tutti_status here_open(struct here *here)
     if (hwloc_topology_init(&here->topology) != 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "hwloc_topology_init");
     }
-    status = load(here->topology);
+    status = load(here->topology, environment);
     if (status == TUTTI_OK) {
         here->is_real = hwloc_topology_is_thissystem(here->topology) != 0;
         status = find_allowed(here);

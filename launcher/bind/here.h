@@ -18,8 +18,11 @@ struct here {
     hwloc_bitmap_t allowed; /* by cgroup, and by the binding of this process; owned */
 };
 
-/** @return TUTTI_OK, TUTTI_ERR_SYSTEM (hwloc failed), TUTTI_ERR_NO_MEMORY */
-TUTTI_MUST_USE tutti_status here_open(struct here *here);
+/**
+ * @param environment  of this process, where hwloc looks for HWLOC_XMLFILE
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM (hwloc failed), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status here_open(struct here *here, char *const *environment);
 void here_close(struct here *here);
 
 /**
