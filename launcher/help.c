@@ -54,7 +54,8 @@ static void print_flag(FILE *file, const struct flag *flag)
         len += (size_t)snprintf(text + len, sizeof text - len, ", --%s", flag->alias);
     }
     if (flag->argument != NULL) {
-        (void)snprintf(text + len, sizeof text - len, " %s", flag->argument);
+        (void)snprintf(text + len, sizeof text - len, flag->optional ? "[=%s]" : " %s",
+                flag->argument);
     }
     print_entry(file, text, flag->help);
 }

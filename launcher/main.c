@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/share.h"
+#include "launcher/bind/show.h"
 #include "launcher/help.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
@@ -77,6 +78,8 @@ int main(int argc, char **argv)
         help_print(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.bind.show) {
+        result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {
         result = run(&options, environ);
     }

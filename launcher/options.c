@@ -151,7 +151,8 @@ static tutti_status apply_flag(struct options *options, char *const **argv)
         return status;
     }
     takes_value = read.row != NULL || read.flag->argument != NULL;
-    if (takes_value && read.value == NULL) {
+    if (takes_value && read.value == NULL &&
+            (read.row != NULL || !read.flag->optional)) {
         read.value = **argv;
         if (read.value == NULL) {
             return error_set(TUTTI_ERR_INVALID, "%s: a value is missing", read.origin);
@@ -215,7 +216,7 @@ tutti_status options_parse(struct options *options, char *const *argv)
         status = apply_flag(options, &argv);
     }
     options->program = argv;
-    if (status != TUTTI_OK || options->action != OPTIONS_RUN) {
+    if (status != TUTTI_OK || options->action != OPTIONS_RUN || options->bind.show) {
         return status;
     }
     return check_together(options);

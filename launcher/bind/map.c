@@ -211,7 +211,8 @@ void map_draw(
     int cores = (int)plan->cores.count;
     int gpus = (int)machine->gpus.count;
 
-    (void)fprintf(file, "%d rank%s on %d core%s in %d NUMA node%s with %d GPU%s\n",
+    (void)fprintf(file,
+            "%d rank%s of this host on %d core%s in %d NUMA node%s with %d GPU%s\n",
             plan->count, plural(plan->count), cores, plural(cores), nodes,
             plural(nodes), gpus, plural(gpus));
     for (;;) {
