@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/share.h"
+#include "launcher/bind/show.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
 #include "launcher/launch.h"
@@ -132,6 +133,8 @@ int main(int argc, char **argv)
         help_print_build(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.bind.show) {
+        result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {
         tell(&options);
         result = run(&options, environ);

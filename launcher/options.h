@@ -66,6 +66,9 @@ struct engine_options {
 /** What they get of a host; the flags are in bind/bind_flags.c. */
 struct bind_options {
     enum options_bind how;
+    bool one_gpu; /* each rank sees its own GPU only                             */
+    bool show; /* draw the map of this host, start nothing                    */
+    const char *show_as; /* "svg" or a file that ends in .svg; NULL: text; of argv */
 };
 
 /** How a job is run, shown and ended; the flags are in job/job_flags.c. */
