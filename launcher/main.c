@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/share.h"
+#include "launcher/bind/show.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
 #include "launcher/launch.h"
@@ -30,10 +31,21 @@ static int report(void)
     return EXIT_LAUNCHER;
 }
 
-static int show(FILE *file, const struct arguments *command)
+/* As a line for a shell; variables that are set for the command come first. */
+static int show(FILE *file, const struct engine_command *command)
 {
-    char *line = arguments_quote(command);
+    struct arguments all = { .items = NULL };
+    char *line = NULL;
 
+    if (command->variables.count > 0) {
+        arguments_add(&all, "env");
+        arguments_add_all(&all, command->variables.items);
+    }
+    arguments_add_all(&all, command->words.items);
+    if (!all.failed) {
+        line = arguments_quote(&all);
+    }
+    arguments_fini(&all);
     if (line == NULL) {
         (void)fprintf(stderr, "tuttirun: out of memory\n");
         return EXIT_LAUNCHER;
@@ -51,25 +63,45 @@ static void tell(const struct options *options)
     }
 }
 
-/* Returns only when the command was shown or cannot be run. */
-static int run_placed(const struct options *options, char *const *environment)
+/* Becomes the engine; returns only when it cannot be run. */
+static int become(const struct engine_command *command, char *const *environment)
 {
-    struct arguments command = { .items = NULL };
+    struct arguments variables = { .items = NULL };
     int result;
 
-    if (launch_prepare(options, environment, &command) != TUTTI_OK) {
-        result = report();
-    } else if (options->dry_run) {
-        result = show(stdout, &command);
-    } else {
-        if (options->verbose) {
-            (void)show(stderr, &command);
-        }
-        (void)execve(command.items[0], command.items, environment);
-        (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command.items[0]);
-        result = report();
+    engine_environment(command, environment, &variables);
+    if (arguments_status(&variables) == TUTTI_OK) {
+        (void)execve(command->words.items[0], command->words.items, variables.items);
+        (void)error_set_errno(
+                TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
     }
-    arguments_fini(&command);
+    result = report();
+    arguments_fini(&variables);
+    return result;
+}
+
+static int run_command(const struct options *options, const struct placement *placement,
+        const struct engine_command *command, char *const *environment)
+{
+    (void)placement;
+    if (options->dry_run) {
+        return show(stdout, command);
+    }
+    if (options->verbose) {
+        (void)show(stderr, command);
+    }
+    return become(command, environment);
+}
+
+static int run_placed(const struct options *options, const struct placement *placement,
+        char *const *environment)
+{
+    struct engine_command command = { .words = { .items = NULL } };
+    int result = launch_prepare(options, placement, environment, &command) != TUTTI_OK
+            ? report()
+            : run_command(options, placement, &command, environment);
+
+    engine_command_fini(&command);
     return result;
 }
 
@@ -78,7 +110,7 @@ static int run(struct options *options, char *const *environment)
     struct placement placement = { .ranks = 0 };
     int result = place_ranks(options, environment, &placement) != TUTTI_OK
             ? report()
-            : run_placed(options, environment);
+            : run_placed(options, &placement, environment);
 
     placement_fini(&placement);
     return result;
@@ -101,6 +133,8 @@ int main(int argc, char **argv)
         help_print_build(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.bind.show) {
+        result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {
         tell(&options);
         result = run(&options, environ);

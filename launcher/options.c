@@ -372,13 +372,14 @@ tutti_status options_parse(struct options *options, char *const *argv)
         return status;
     }
     options->program = *argv != NULL && strcmp(*argv, "--") == 0 ? argv + 1 : argv;
-    return check_together(options);
+    return options->bind.show ? TUTTI_OK : check_together(options);
 }
 
 void options_fini(struct options *options)
 {
     host_list_fini(&options->hosts.list);
     arguments_fini(&options->engine.mpi_args);
+    arguments_fini(&options->engine.ssh_args);
     arguments_fini(&options->exports);
     arguments_fini(&options->notes);
     arguments_fini(&options->kept);
