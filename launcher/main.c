@@ -16,6 +16,7 @@
 #include "launcher/bind/show.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
+#include "launcher/join/join.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
@@ -105,12 +106,17 @@ static int run_placed(const struct options *options, const struct placement *pla
     return result;
 }
 
+static int wait_placed(const struct options *options, const struct placement *placement)
+{
+    return place_wait(options, placement) == TUTTI_OK ? EXIT_SUCCESS : report();
+}
+
 static int run(struct options *options, char *const *environment)
 {
     struct placement placement = { .ranks = 0 };
-    int result = place_ranks(options, environment, &placement) != TUTTI_OK
-            ? report()
-            : run_placed(options, &placement, environment);
+    int result = place_ranks(options, environment, &placement) != TUTTI_OK ? report()
+            : placement.waits ? wait_placed(options, &placement)
+                              : run_placed(options, &placement, environment);
 
     placement_fini(&placement);
     return result;
@@ -123,6 +129,9 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
         return share_exec(argv + 2, environ);
+    }
+    if (argc > 1 && strcmp(argv[1], "--join-agent") == 0) {
+        return join_agent(argv + 2);
     }
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();
