@@ -58,7 +58,35 @@ static tutti_status add_hosts(const struct source_facts *facts, const char *orig
     return status;
 }
 
-static tutti_status set_own(
+/* The others join the first host, so that no sshd is needed. */
+static tutti_status set_join(const struct source_facts *facts,
+        struct placement *placement, const char *origin)
+{
+    const struct host_list *hosts = &placement->hosts;
+    const char *job = resolver_get(facts, "TRAINING_JOB_ARN");
+    struct join_place *place = &placement->join;
+    size_t index = 0;
+
+    while (index < hosts->count &&
+            strcmp(hosts->hosts[index].name, placement->own) != 0) {
+        index++;
+    }
+    if (index == hosts->count) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: this host, %s, is not one of its hosts", origin, placement->own);
+    }
+    if (job == NULL) {
+        job = resolver_get(facts, "TRAINING_JOB_NAME");
+    }
+    if (hosts->count > 1) {
+        *place = (struct join_place){ .nodes = (int)hosts->count, .index = (int)index };
+        (void)snprintf(place->first, sizeof place->first, "%s", hosts->hosts[0].name);
+        (void)snprintf(place->key, sizeof place->key, "%s", job == NULL ? "" : job);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status set_own(const struct source_facts *facts,
         struct placement *placement, const char *origin, const char *own)
 {
     if (own == NULL || strlen(own) >= sizeof placement->own) {
@@ -68,7 +96,7 @@ static tutti_status set_own(
     (void)snprintf(placement->own, sizeof placement->own, "%s", own);
     placement->waits = strcmp(own, placement->hosts.hosts[0].name) != 0;
     resolver_describe(placement, "SageMaker (%s)", origin);
-    return TUTTI_OK;
+    return set_join(facts, placement, origin);
 }
 
 static tutti_status take_config(const struct source_facts *facts, const char *origin,
@@ -87,7 +115,7 @@ static tutti_status take_config(const struct source_facts *facts, const char *or
                 origin);
     }
     return status == TUTTI_OK
-            ? set_own(placement, origin, json_member(config, "current_host"))
+            ? set_own(facts, placement, origin, json_member(config, "current_host"))
             : status;
 }
 
@@ -130,7 +158,7 @@ static tutti_status take_hosts_variable(
     }
     json_decref(hosts);
     return status == TUTTI_OK
-            ? set_own(placement, name, resolver_get(facts, "SM_CURRENT_HOST"))
+            ? set_own(facts, placement, name, resolver_get(facts, "SM_CURRENT_HOST"))
             : status;
 }
 

@@ -111,6 +111,33 @@ static void find_allocation(
     }
 }
 
+/*
+ * Where a source starts tuttirun on every host, the first of the hosts that are named runs
+ * the job, the other named ones join it, and the rest has nothing to do.
+ */
+static void take_join(struct placement *placement, const struct placement *allocation)
+{
+    const struct host_list *hosts = &placement->hosts;
+    size_t index = 0;
+
+    memcpy(placement->own, allocation->own, sizeof placement->own);
+    if (allocation->join.nodes == 0) {
+        return;
+    }
+    while (index < hosts->count &&
+            !is_same_host(hosts->hosts[index].name, allocation->own)) {
+        index++;
+    }
+    placement->waits = index > 0;
+    if (index == hosts->count || hosts->count == 1) {
+        return;
+    }
+    placement->join = allocation->join;
+    placement->join.nodes = (int)hosts->count;
+    placement->join.index = (int)index;
+    memcpy(placement->join.first, hosts->hosts[0].name, sizeof placement->join.first);
+}
+
 static tutti_status take_command_line(
         const struct source_facts *facts, struct placement *placement)
 {
@@ -125,9 +152,7 @@ static tutti_status take_command_line(
     }
     if (status == TUTTI_OK) {
         placement->is_slurm = allocation.is_slurm;
-        memcpy(placement->own, allocation.own, sizeof placement->own);
-        placement->waits = allocation.own[0] != '\0' &&
-                !is_same_host(allocation.own, asked->hosts[0].name);
+        take_join(placement, &allocation);
         resolver_describe(placement, "the command line");
     }
     placement_fini(&allocation);

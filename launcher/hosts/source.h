@@ -36,7 +36,7 @@ struct shard {
 struct join_place {
     int nodes; /* that take part, this one included; 0: there is ssh     */
     int index; /* of this one                                            */
-    char first[HOST_NAME_LIMIT]; /* host to join; "": it is this one     */
+    char first[HOST_NAME_LIMIT]; /* host to join; on that itself it may be "" */
     int port; /* on that                                                */
     char key[SOURCE_TEXT_MAX]; /* that all of the job know              */
 };

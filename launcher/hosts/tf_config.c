@@ -22,6 +22,16 @@ struct process {
     const char *address; /* host:port, of the JSON */
 };
 
+/* What is known of the cluster while its processes are read. */
+struct cluster {
+    struct placement *placement;
+    const char *role; /* of this process, in the JSON; NULL: it does not say */
+    int64_t index; /* in that role                                        */
+    int count; /* processes so far                                    */
+    int own; /* which of them is this one; -1: none                 */
+    int port; /* of the first of them; 0: none                       */
+};
+
 static int compare_processes(const void *a, const void *b)
 {
     const struct process *left = a;
@@ -43,6 +53,30 @@ static tutti_status add_process(struct placement *placement, const char *address
     }
     (void)snprintf(name, sizeof name, "%.*s", (int)len, address);
     return resolver_add(placement, variable, name, 1);
+}
+
+/* The port of an address; 0 when it has none. */
+static int port_of(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    int64_t port;
+
+    return colon != NULL && text_to_int64(colon + 1, &port) && port > 0 && port < 65536
+            ? (int)port
+            : 0;
+}
+
+/* Notes how many processes there are, where the first is, and which is ours. */
+static void note_process(
+        struct cluster *cluster, const char *role, const struct process *process)
+{
+    if (cluster->role != NULL && strcmp(role, cluster->role) == 0 &&
+            process->index == cluster->index) {
+        cluster->own = cluster->count;
+    }
+    if (cluster->count++ == 0) {
+        cluster->port = port_of(process->address);
+    }
 }
 
 /* The processes of a list, or of an object with numbers as keys; their count is known. */
@@ -69,25 +103,27 @@ static tutti_status read_processes(
     return TUTTI_OK;
 }
 
-static tutti_status add_processes(struct placement *placement, const char *role,
+static tutti_status add_processes(struct cluster *cluster, const char *role,
         const struct process *processes, size_t count)
 {
     tutti_status status = TUTTI_OK;
 
     for (size_t i = 0; status == TUTTI_OK && i < count; i++) {
-        status = processes[i].address == NULL
-                ? error_set(TUTTI_ERR_INVALID, "%s: an address of %s is no text",
-                          variable, role)
-                : add_process(placement, processes[i].address);
+        if (processes[i].address == NULL) {
+            return error_set(TUTTI_ERR_INVALID, "%s: an address of %s is no text",
+                    variable, role);
+        }
+        note_process(cluster, role, &processes[i]);
+        status = add_process(cluster->placement, processes[i].address);
     }
     return status;
 }
 
 /* Adds the processes of a role; none when the cluster does not have it. */
 static tutti_status add_role(
-        struct placement *placement, const json_t *cluster, const char *role)
+        struct cluster *cluster, const json_t *lists, const char *role)
 {
-    json_t *list = json_object_get(cluster, role);
+    json_t *list = json_object_get(lists, role);
     size_t count =
             json_is_object(list) ? json_object_size(list) : json_array_size(list);
     struct process *processes;
@@ -105,7 +141,7 @@ static tutti_status add_role(
     }
     status = read_processes(role, list, processes);
     if (status == TUTTI_OK) {
-        status = add_processes(placement, role, processes, count);
+        status = add_processes(cluster, role, processes, count);
     }
     mem_free(processes);
     return status;
@@ -135,22 +171,60 @@ static tutti_status check_task(const json_t *config)
             variable, role);
 }
 
+/*
+ * Where it says which process this is, a tuttirun is started for each: that of the first
+ * runs the job, and the others join it at the port that is the first's.
+ */
+static tutti_status set_join(const struct cluster *cluster)
+{
+    struct placement *placement = cluster->placement;
+    const struct host_list *hosts = &placement->hosts;
+    struct join_place *place = &placement->join;
+
+    if (cluster->role == NULL || cluster->count < 2) {
+        return TUTTI_OK;
+    }
+    if (cluster->own < 0) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: the task of this process is %s %lld, which is not in the cluster",
+                variable, cluster->role, (long long)cluster->index);
+    }
+    if ((size_t)cluster->count != hosts->count) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s has several processes on one host, each with a tuttirun of its "
+                "own; "
+                "start one tuttirun, and name the hosts with -H",
+                variable);
+    }
+    *place = (struct join_place){
+        .nodes = cluster->count, .index = cluster->own, .port = cluster->port
+    };
+    (void)snprintf(place->first, sizeof place->first, "%s", hosts->hosts[0].name);
+    (void)snprintf(place->key, sizeof place->key, "%s", variable);
+    (void)snprintf(placement->own, sizeof placement->own, "%s",
+            hosts->hosts[cluster->own].name);
+    placement->waits = cluster->own > 0;
+    return TUTTI_OK;
+}
+
 static tutti_status take_cluster(struct placement *placement, const json_t *config)
 {
-    const json_t *cluster = json_object_get(config, "cluster");
+    static const char *const roles[] = { "chief", "master", "worker" };
+    const json_t *task = json_object_get(config, "task");
+    struct cluster cluster = {
+        .placement = placement,
+        .role = json_member(task, "type"),
+        .index = (int64_t)json_integer_value(json_object_get(task, "index")),
+        .own = -1,
+    };
     tutti_status status = check_task(config);
 
-    if (status == TUTTI_OK) {
-        status = add_role(placement, cluster, "chief");
-    }
-    if (status == TUTTI_OK) {
-        status = add_role(placement, cluster, "master");
-    }
-    if (status == TUTTI_OK) {
-        status = add_role(placement, cluster, "worker");
+    for (size_t i = 0; status == TUTTI_OK && i < sizeof roles / sizeof roles[0]; i++) {
+        status = add_role(&cluster, json_object_get(config, "cluster"), roles[i]);
     }
     if (status == TUTTI_OK && placement->hosts.count > 0) {
         resolver_describe(placement, "%s", variable);
+        status = set_join(&cluster);
     }
     return status;
 }

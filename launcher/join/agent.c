@@ -78,14 +78,39 @@ static void write_all(int fd, const char *bytes, size_t len)
     }
 }
 
-/* Prints what came; the exit status once the command has ended, else -1. */
-static int take_frames(struct frame_end *end)
+/* Becomes the command, on this host. */
+static int become(const struct frame *frame)
+{
+    char *text = mem_alloc(frame->len + 1);
+    char name[] = "sh";
+    char flag[] = "-c";
+    char *words[] = { name, flag, text, NULL };
+
+    if (text != NULL) {
+        memcpy(text, frame->bytes, frame->len);
+        text[frame->len] = '\0';
+        (void)execve("/bin/sh", words, environ);
+    }
+    mem_free(text);
+    return AGENT_FAILED;
+}
+
+/*
+ * Prints what came; the exit status once the command has ended, else -1. Input is not
+ * touched before it is known who reads it, nor before what was sent of it is taken.
+ */
+static int take_frames(struct frame_end *end, bool *wants_input)
 {
     struct frame frame;
     int got = frame_next(end, &frame);
 
     for (; got > 0; got = frame_next(end, &frame)) {
-        if (frame.type == FRAME_OUTPUT) {
+        if (frame.type == FRAME_RUN && frame.len > 0) {
+            return become(&frame);
+        }
+        if (frame.type == FRAME_RUN || frame.type == FRAME_INPUT) {
+            *wants_input = true;
+        } else if (frame.type == FRAME_OUTPUT) {
             write_all(frame.value == 2 ? STDERR_FILENO : STDOUT_FILENO, frame.bytes,
                     frame.len);
         } else if (frame.type == FRAME_ENDED) {
@@ -98,12 +123,13 @@ static int take_frames(struct frame_end *end)
 static int relay(struct frame_end *end)
 {
     bool has_input = true;
+    bool wants_input = false;
     int status = -1;
 
     while (status < 0) {
         struct pollfd polls[] = {
             { .fd = end->fd, .events = POLLIN },
-            { .fd = has_input ? STDIN_FILENO : -1, .events = POLLIN },
+            { .fd = wants_input && has_input ? STDIN_FILENO : -1, .events = POLLIN },
         };
 
         if (poll(polls, 2, -1) < 0 && errno != EINTR) {
@@ -111,12 +137,13 @@ static int relay(struct frame_end *end)
         }
         if (polls[1].revents != 0) {
             has_input = relay_input(end->fd);
+            wants_input = false;
         }
         if (polls[0].revents != 0) {
             if (frame_receive(end) != TUTTI_OK) {
                 return AGENT_FAILED;
             }
-            status = take_frames(end);
+            status = take_frames(end, &wants_input);
         }
     }
     return status;

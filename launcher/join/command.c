@@ -172,8 +172,9 @@ static void relay_output(struct command *command, int stream, int fd)
     }
 }
 
-static void write_input(struct command *command)
+static void write_input(struct command *command, int fd)
 {
+    const struct frame more = { .type = FRAME_INPUT, .channel = command->channel };
     ssize_t wrote = 0;
 
     if (command->input_len > 0) {
@@ -186,6 +187,9 @@ static void write_input(struct command *command)
     if (wrote > 0) {
         command->input_len -= (size_t)wrote;
         memmove(command->input, command->input + wrote, command->input_len);
+        if (command->input_len == 0) {
+            (void)frame_send(fd, &more);
+        }
     }
     if (command->input_ends && command->input_len == 0) {
         close_stream(command, 0);
@@ -195,7 +199,7 @@ static void write_input(struct command *command)
 void command_relay(struct command *command, int fd)
 {
     if (command->streams[0] >= 0) {
-        write_input(command);
+        write_input(command, fd);
     }
     for (int i = 1; i < COMMAND_STREAMS; i++) {
         if (command->streams[i] >= 0) {

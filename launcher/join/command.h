@@ -33,7 +33,10 @@ bool command_start(
         struct command *command, uint32_t channel, const char *text, size_t len);
 void command_fini(struct command *command);
 
-/** Input for it; no bytes: the end. What is too much to keep ends its input. */
+/**
+ * Input for it; no bytes: the end. More is asked for when it has taken all; what comes
+ * unasked and is too much ends its input.
+ */
 void command_give(struct command *command, const char *bytes, size_t len);
 /** Notes what waitpid() said. */
 void command_note_end(struct command *command, int end);
@@ -44,7 +47,7 @@ void command_kill(const struct command *command, int number);
 
 /** Puts what can be waited for; returns how many, up to COMMAND_STREAMS. */
 nfds_t command_list(const struct command *command, struct pollfd *polls);
-/** Reads what is there of its output and sends it, writes what it takes of its input. */
+/** Sends what is there of its output, writes what it takes of its input. */
 void command_relay(struct command *command, int fd);
 
 #endif

@@ -21,8 +21,13 @@ enum {
 enum frame_type {
     FRAME_HELLO =
             1, /* host to hub; value: FRAME_VERSION; bytes: struct frame_hello   */
-    FRAME_RUN, /* value: nothing; bytes: words, each with a zero behind it          */
-    FRAME_INPUT, /* to the command; no bytes: it has ended                          */
+    /*
+     * Agent to hub: words, each with a zero behind it. Hub to host: the command. Hub to
+     * agent: "" when it runs, or the command when the host is this one, and no connection
+     * is needed.
+     */
+    FRAME_RUN,
+    FRAME_INPUT, /* to the command; no bytes: it has ended. Back: send more          */
     FRAME_OUTPUT, /* from the command; value: 1 stdout, 2 stderr                     */
     FRAME_ENDED, /* from the command; value: exit status, 128+signal                */
     FRAME_CANCEL, /* nobody waits for the command any more: end it                   */

@@ -261,6 +261,7 @@ static tutti_status make_members(struct gathering *all)
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %zu hosts", count);
     }
     all->members.count = count;
+    all->members.own = (size_t)all->place->index;
     for (size_t i = 0; i < count; i++) {
         struct member *member = &all->members.list[i];
 

@@ -23,6 +23,7 @@ struct members {
     struct member
             *list; /* owned; by the number of the node, our own among them, closed */
     size_t count;
+    size_t own; /* which of them this one is */
 };
 
 /** Where the agents of engines find the hub. */

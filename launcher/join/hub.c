@@ -120,9 +120,15 @@ static void hand_on_command(struct hub *hub, struct agent *agent, uint32_t chann
     for (size_t i = 0; i < run.len; i++) {
         text[i] = text[i] == '\0' ? ' ' : text[i];
     }
-    agent->runs = true;
-    if (!frame_send(hub->members.list[agent->member].end.fd, &run)) {
-        lose_member(hub, agent->member);
+    if (agent->member == hub->members.own) {
+        (void)frame_send(agent->end.fd, &run);
+        frame_end_fini(&agent->end);
+    } else {
+        agent->runs = true;
+        tell_agent(agent, FRAME_RUN, 0, NULL);
+        if (!frame_send(hub->members.list[agent->member].end.fd, &run)) {
+            lose_member(hub, agent->member);
+        }
     }
     mem_free(text);
 }
@@ -144,7 +150,9 @@ static void start_command(struct hub *hub, struct agent *agent, uint32_t channel
             break;
         }
     }
-    if (word == NULL || hub->members.list[agent->member].end.fd < 0) {
+    if (word == NULL ||
+            (hub->members.list[agent->member].end.fd < 0 &&
+                    agent->member != hub->members.own)) {
         (void)snprintf(why, sizeof why,
                 "tuttirun: host %s has not joined, or is lost\n",
                 word == NULL ? "that is asked for" : word);
@@ -203,7 +211,8 @@ static void take_member_frame(struct hub *hub, size_t number, const struct frame
             frame->channel < hub->agent_count ? &hub->agents[frame->channel] : NULL;
 
     if (agent == NULL || !agent->runs || agent->member != number ||
-            (frame->type != FRAME_OUTPUT && frame->type != FRAME_ENDED)) {
+            (frame->type != FRAME_INPUT && frame->type != FRAME_OUTPUT &&
+                    frame->type != FRAME_ENDED)) {
         return;
     }
     if (!frame_send(agent->end.fd, frame)) {

@@ -132,6 +132,7 @@ static void take_frame(struct server *server, const struct frame *frame)
     case FRAME_INPUT:
         if (command != NULL) {
             command_give(command, frame->bytes, frame->len);
+            command_relay(command, server->end.fd);
         }
         return;
     case FRAME_CANCEL:
