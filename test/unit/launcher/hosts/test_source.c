@@ -286,6 +286,16 @@ static void test_children_of_aws_batch_wait(void **state)
         "AWS_BATCH_JOB_ID=b-1", "AWS_BATCH_JOB_NODE_INDEX=1",
         "AWS_BATCH_JOB_MAIN_NODE_INDEX=0",
         "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.97", NULL };
+    static const struct resolve_case outside = {
+        .variables = { "AWS_BATCH_JOB_NUM_NODES=2", "AWS_BATCH_JOB_ID=b-1",
+                "AWS_BATCH_JOB_NODE_INDEX=2", "AWS_BATCH_JOB_MAIN_NODE_INDEX=0" },
+        .source = "is no node of AWS_BATCH_JOB_NUM_NODES=2",
+    };
+    static const struct resolve_case lost = {
+        .variables = { "AWS_BATCH_JOB_NUM_NODES=2", "AWS_BATCH_JOB_ID=b-1",
+                "AWS_BATCH_JOB_NODE_INDEX=1", "AWS_BATCH_JOB_MAIN_NODE_INDEX=0" },
+        .source = "the main node is not known",
+    };
     static const struct resolve_case incomplete = {
         .variables = { "AWS_BATCH_JOB_NUM_NODES=2", "AWS_BATCH_JOB_ID=b-1" },
         .source = "is not set",
@@ -296,8 +306,14 @@ static void test_children_of_aws_batch_wait(void **state)
     (void)state;
     assert_int_equal(resolve("", child, &options, &placement), TUTTI_OK);
     assert_true(placement.waits);
+    assert_int_equal(placement.join.nodes, 2);
+    assert_int_equal(placement.join.index, 1);
+    assert_string_equal(placement.join.first, "10.0.0.97");
+    assert_string_equal(placement.join.key, "b-1 attempt 0");
     placement_fini(&placement);
     expect_case("", &incomplete);
+    expect_case("", &outside);
+    expect_case("", &lost);
 }
 
 static void test_a_placement_is_described_in_a_line(void **state)

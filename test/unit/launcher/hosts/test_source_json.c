@@ -103,12 +103,17 @@ static void test_sagemaker_other_hosts_wait(void **state)
     assert_int_equal(resolve("", second, &options, &placement), TUTTI_OK);
     assert_true(placement.waits);
     assert_string_equal(placement.own, "algo-2");
+    assert_int_equal(placement.join.nodes, 2);
+    assert_int_equal(placement.join.index, 1);
+    assert_string_equal(placement.join.first, "algo-1");
     placement_fini(&placement);
     /* Also when the hosts are named: the first of those runs the job. */
     assert_int_equal(
             host_list_parse(&options.hosts.list, "algo-2:4,algo-1:4"), TUTTI_OK);
     assert_int_equal(resolve("", first, &options, &placement), TUTTI_OK);
     assert_true(placement.waits);
+    assert_int_equal(placement.join.index, 1);
+    assert_string_equal(placement.join.first, "algo-2");
     placement_fini(&placement);
     host_list_fini(&options.hosts.list);
 }
@@ -168,6 +173,41 @@ static void test_tf_config(void **state)
     }
 }
 
+static void test_other_tasks_of_tf_config_join_the_first(void **state)
+{
+#define CLUSTER \
+    "TF_CONFIG={\"cluster\":{\"chief\":[\"a:2222\"],\"worker\":{\"7\":\"c:3\"," \
+    "\"2\":\"b:4\"}},\"task\":{\"type\":"
+    static const char *const first[] = { CLUSTER "\"chief\",\"index\":0}}", NULL };
+    static const char *const last[] = { CLUSTER "\"worker\",\"index\":7}}", NULL };
+    static const struct resolve_case cases[] = {
+        { .variables = { CLUSTER "\"worker\",\"index\":1}}" },
+                .source = "worker 1, which is not in the cluster" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\",\"a:2\"]},"
+                         "\"task\":{\"type\":\"worker\",\"index\":0}}" },
+                .source = "several processes on one host" },
+    };
+    struct options options = { .ranks = 0 };
+    struct placement placement;
+
+    (void)state;
+    assert_int_equal(resolve("", first, &options, &placement), TUTTI_OK);
+    assert_false(placement.waits);
+    assert_int_equal(placement.join.nodes, 3);
+    assert_int_equal(placement.join.index, 0);
+    assert_int_equal(placement.join.port, 2222);
+    placement_fini(&placement);
+    assert_int_equal(resolve("", last, &options, &placement), TUTTI_OK);
+    assert_true(placement.waits);
+    assert_int_equal(placement.join.index, 2);
+    assert_string_equal(placement.join.first, "a");
+    assert_string_equal(placement.own, "c");
+    placement_fini(&placement);
+    expect_case("", &cases[0]);
+    expect_case("", &cases[1]);
+#undef CLUSTER
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -175,6 +215,7 @@ int main(void)
         cmocka_unit_test(test_sagemaker_variables),
         cmocka_unit_test(test_sagemaker_other_hosts_wait),
         cmocka_unit_test(test_tf_config),
+        cmocka_unit_test(test_other_tasks_of_tf_config_join_the_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
