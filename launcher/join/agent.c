@@ -120,6 +120,28 @@ static int take_frames(struct frame_end *end, bool *wants_input)
     return got < 0 ? AGENT_FAILED : -1;
 }
 
+/* One round; as take_frames(). */
+static int relay_some(struct frame_end *end, bool *has_input, bool *wants_input)
+{
+    struct pollfd polls[] = {
+        { .fd = end->fd, .events = POLLIN },
+        { .fd = *wants_input && *has_input ? STDIN_FILENO : -1, .events = POLLIN },
+    };
+
+    if (poll(polls, 2, -1) < 0) {
+        return errno == EINTR ? -1 : AGENT_FAILED;
+    }
+    if (polls[1].revents != 0) {
+        *has_input = relay_input(end->fd);
+        *wants_input = false;
+    }
+    if (polls[0].revents == 0) {
+        return -1;
+    }
+    return frame_receive(end) == TUTTI_OK ? take_frames(end, wants_input)
+                                          : AGENT_FAILED;
+}
+
 static int relay(struct frame_end *end)
 {
     bool has_input = true;
@@ -127,24 +149,7 @@ static int relay(struct frame_end *end)
     int status = -1;
 
     while (status < 0) {
-        struct pollfd polls[] = {
-            { .fd = end->fd, .events = POLLIN },
-            { .fd = wants_input && has_input ? STDIN_FILENO : -1, .events = POLLIN },
-        };
-
-        if (poll(polls, 2, -1) < 0 && errno != EINTR) {
-            return AGENT_FAILED;
-        }
-        if (polls[1].revents != 0) {
-            has_input = relay_input(end->fd);
-            wants_input = false;
-        }
-        if (polls[0].revents != 0) {
-            if (frame_receive(end) != TUTTI_OK) {
-                return AGENT_FAILED;
-            }
-            status = take_frames(end, &wants_input);
-        }
+        status = relay_some(end, &has_input, &wants_input);
     }
     return status;
 }

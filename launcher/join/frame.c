@@ -90,22 +90,31 @@ int frame_next(struct frame_end *end, struct frame *frame)
     return wire_ok(&in) && type >= FRAME_HELLO && type <= FRAME_BYE ? 1 : -1;
 }
 
+/* Sends what there is room for; -1 when the other side is gone. */
+static ssize_t send_some(int fd, const uint8_t *data, size_t len)
+{
+    struct pollfd room = { .fd = fd, .events = POLLOUT };
+    ssize_t sent = send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (sent >= 0 || errno == EINTR) {
+        return sent >= 0 ? sent : 0;
+    }
+    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        return -1;
+    }
+    return poll(&room, 1, SEND_MS) == 0 ? -1 : 0;
+}
+
 static bool send_bytes(int fd, const uint8_t *data, size_t len)
 {
     while (len > 0) {
-        struct pollfd room = { .fd = fd, .events = POLLOUT };
-        ssize_t sent = send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = send_some(fd, data, len);
 
-        if (sent > 0) {
-            data += sent;
-            len -= (size_t)sent;
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            if (poll(&room, 1, SEND_MS) == 0) {
-                return false;
-            }
-        } else if (errno != EINTR) {
+        if (sent < 0) {
             return false;
         }
+        data += sent;
+        len -= (size_t)sent;
     }
     return true;
 }

@@ -147,7 +147,7 @@ static const char *check_hello(
 static void name_ourselves(struct gathering *all, int fd)
 {
     struct member *own = &all->members.list[all->place->index];
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
     socklen_t len = sizeof address;
 
     if (own->name[0] == '\0' && getsockname(fd, (void *)&address, &len) == 0) {
@@ -159,7 +159,7 @@ static void admit(
         struct gathering *all, struct guest *guest, const struct frame_hello *hello)
 {
     struct member *member = &all->members.list[hello->index];
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
     socklen_t len = sizeof address;
 
     if (member->name[0] == '\0' &&

@@ -118,7 +118,9 @@ static void hand_on_command(struct hub *hub, struct agent *agent, uint32_t chann
     }
     memcpy(text, frame->bytes + start, len);
     for (size_t i = 0; i < run.len; i++) {
-        text[i] = text[i] == '\0' ? ' ' : text[i];
+        if (text[i] == '\0') {
+            text[i] = ' ';
+        }
     }
     if (agent->member == hub->members.own) {
         (void)frame_send(agent->end.fd, &run);
@@ -315,7 +317,7 @@ static void detach(void)
 
     (void)setsid();
     (void)sigfillset(&set);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     for (int fd = 0; null >= 0 && fd < 3; fd++) {
         (void)dup2(null, fd);
     }

@@ -22,47 +22,60 @@ enum {
     KILL_ROUNDS = 50 /* of 100 ms; what survives that hangs in the kernel */
 };
 
-/* The parent of a process; -1 when it is gone. */
-static long parent_of(const char *pid)
+/* The text of /proc/PID/stat from the parent on; false when the process is gone. */
+static bool read_stat(const char *pid, char *text, size_t capacity)
 {
     char path[64];
-    char text[512];
-    const char *behind;
     FILE *file;
     size_t len;
-    long parent = -1;
 
     (void)snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
     file = fopen(path, "re");
     if (file == NULL) {
-        return -1;
+        return false;
     }
-    len = fread(text, 1, sizeof text - 1, file);
+    len = fread(text, 1, capacity - 1, file);
     (void)fclose(file);
     text[len] = '\0';
-    /* The name may hold anything, but no ')' follows it. */
-    behind = strrchr(text, ')');
-    if (behind == NULL || sscanf(behind, ") %*c %ld", &parent) != 1) {
+    return true;
+}
+
+/* The parent of a process; -1 when it is gone. */
+static int64_t parent_of(const char *pid)
+{
+    char text[512];
+    char *behind = NULL;
+    int64_t parent;
+
+    if (read_stat(pid, text, sizeof text)) {
+        /* The name may hold anything, but no ')' follows it; then come " S PARENT ". */
+        behind = strrchr(text, ')');
+    }
+    if (behind == NULL || strlen(behind) < 5) {
         return -1;
     }
-    return parent;
+    behind += 4;
+    behind[strcspn(behind, " ")] = '\0';
+    return text_to_int64(behind, &parent) ? parent : -1;
 }
 
 static void signal_children(int number)
 {
     DIR *entries = opendir("/proc");
-    const struct dirent *entry = entries == NULL ? NULL : readdir(entries);
 
-    for (; entry != NULL; entry = readdir(entries)) {
+    while (entries != NULL) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is our own */
+        const struct dirent *entry = readdir(entries);
         int64_t pid;
 
+        if (entry == NULL) {
+            (void)closedir(entries);
+            return;
+        }
         if (text_to_int64(entry->d_name, &pid) &&
-                parent_of(entry->d_name) == (long)getpid()) {
+                parent_of(entry->d_name) == (int64_t)getpid()) {
             (void)kill((pid_t)pid, number);
         }
-    }
-    if (entries != NULL) {
-        (void)closedir(entries);
     }
 }
 

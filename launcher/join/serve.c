@@ -108,17 +108,16 @@ static void send_ended(int fd, uint32_t channel, int status)
 
 static void start_command(struct server *server, const struct frame *frame)
 {
-    for (size_t i = 0; i < COMMANDS_MAX; i++) {
-        struct command *command = &server->commands[i];
+    size_t place = 0;
 
-        if (command->pid == 0) {
-            if (!command_start(command, frame->channel, frame->bytes, frame->len)) {
-                send_ended(server->end.fd, frame->channel, 255);
-            }
-            return;
-        }
+    while (place < COMMANDS_MAX && server->commands[place].pid > 0) {
+        place++;
     }
-    send_ended(server->end.fd, frame->channel, 255);
+    if (place == COMMANDS_MAX ||
+            !command_start(&server->commands[place], frame->channel, frame->bytes,
+                    frame->len)) {
+        send_ended(server->end.fd, frame->channel, 255);
+    }
 }
 
 static void take_frame(struct server *server, const struct frame *frame)
@@ -167,6 +166,15 @@ static tutti_status take_frames(struct server *server)
     return got < 0 ? error_set(TUTTI_ERR_SYSTEM, "a message is malformed") : status;
 }
 
+static void note_end(struct server *server, pid_t pid, int end)
+{
+    for (size_t i = 0; i < COMMANDS_MAX; i++) {
+        if (server->commands[i].pid == pid) {
+            command_note_end(&server->commands[i], end);
+        }
+    }
+}
+
 /* Children that have ended: commands, and daemons that were left to us. */
 static void reap(struct server *server)
 {
@@ -174,11 +182,7 @@ static void reap(struct server *server)
     pid_t pid = waitpid(-1, &end, WNOHANG);
 
     for (; pid > 0; pid = waitpid(-1, &end, WNOHANG)) {
-        for (size_t i = 0; i < COMMANDS_MAX; i++) {
-            if (server->commands[i].pid == pid) {
-                command_note_end(&server->commands[i], end);
-            }
-        }
+        note_end(server, pid, end);
     }
 }
 
@@ -246,7 +250,7 @@ static tutti_status open_signals(struct server *server)
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGHUP);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     server->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -23,18 +23,18 @@ static bool is_numbered(const char *name, const char *prefix)
 static int count_devices(const char *folder, const char *prefix)
 {
     DIR *entries = opendir(folder);
-    const struct dirent *entry;
     int count = 0;
 
-    if (entries == NULL) {
-        return 0;
-    }
-    entry = readdir(entries);
-    while (entry != NULL) {
+    while (entries != NULL) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is our own */
+        const struct dirent *entry = readdir(entries);
+
+        if (entry == NULL) {
+            (void)closedir(entries);
+            return count;
+        }
         count += is_numbered(entry->d_name, prefix) ? 1 : 0;
-        entry = readdir(entries);
     }
-    (void)closedir(entries);
     return count;
 }
 
