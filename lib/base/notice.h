@@ -21,7 +21,7 @@ enum {
     NOTICE_TEXT_MAX = 2048 /* bytes of the cause with its terminating zero */
 };
 
-/** How far the library has come in the rank's process; only ever grows. */
+/** How far the library has come in the rank's process. */
 enum notice_stage {
     NOTICE_STAGE_NONE, /* no context was made yet                        */
     NOTICE_STAGE_RUNNING, /* a context of several ranks is alive            */
