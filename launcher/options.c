@@ -204,6 +204,7 @@ tutti_status options_parse(struct options *options, char *const *argv)
     tutti_status status;
 
     *options = (struct options){ .ranks = 0 };
+    job_options_init(&options->job);
     status = config_init(&options->config);
     argv++;
     while (status == TUTTI_OK && options->action == OPTIONS_RUN && *argv != NULL &&

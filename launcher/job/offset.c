@@ -4,7 +4,8 @@
 #include "launcher/job/offset.h"
 
 enum {
-    OFFSET_GOOD_S = 60 /* seconds after which a longer round trip replaces the shortest */
+    OFFSET_GOOD_S =
+            60 /* seconds after which a longer round trip replaces the shortest */
 };
 
 void offset_learn(struct offset *offset, const struct link_beat *beat, int64_t now)

@@ -133,8 +133,8 @@ void ranks_exit(struct ranks *ranks, int index, const struct link_exited *exited
     rank->tail = copy_link_text(exited->tail);
 }
 
-void ranks_lose(
-        struct ranks *ranks, int index, enum rank_end end, int64_t when, const char *detail)
+void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,
+        const char *detail)
 {
     if (end_rank(ranks, index, end, when)) {
         ranks->items[index].detail = copy_text(detail, strlen(detail));
@@ -184,8 +184,8 @@ int ranks_list(
             (void)snprintf(text + len, capacity - len, ",...");
             len = capacity;
         } else if (len < capacity) {
-            len += (size_t)snprintf(text + len, capacity - len, "%s%d",
-                    count == 0 ? "" : ",", i);
+            len += (size_t)snprintf(
+                    text + len, capacity - len, "%s%d", count == 0 ? "" : ",", i);
             if (last > i) {
                 len += (size_t)snprintf(text + len, capacity - len, "-%d", last);
             }

@@ -72,8 +72,8 @@ void ranks_start(struct ranks *ranks, int rank, const struct link_started *start
 void ranks_exit(struct ranks *ranks, int rank, const struct link_exited *exited,
         int64_t when, int64_t doubt);
 /** A rank was lost: LOST, SILENT or STUCK; `detail` says more. */
-void ranks_lose(
-        struct ranks *ranks, int rank, enum rank_end end, int64_t when, const char *detail);
+void ranks_lose(struct ranks *ranks, int rank, enum rank_end end, int64_t when,
+        const char *detail);
 
 /** True when two ranks that are known run on hosts of different names. */
 bool ranks_have_hosts(const struct ranks *ranks);

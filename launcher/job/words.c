@@ -28,8 +28,10 @@ static void words_killed(const struct rank *rank, char text[WORDS_MAX])
 
     words_signal(rank->value, signal_words, sizeof signal_words);
     if (rank->is_oom) {
-        (void)snprintf(text, WORDS_MAX, "was killed by the kernel for want of memory%s%s%s",
-                rank->detail == NULL ? "" : " (", rank->detail == NULL ? "" : rank->detail,
+        (void)snprintf(text, WORDS_MAX,
+                "was killed by the kernel for want of memory%s%s%s",
+                rank->detail == NULL ? "" : " (",
+                rank->detail == NULL ? "" : rank->detail,
                 rank->detail == NULL ? "" : ")");
     } else {
         (void)snprintf(text, WORDS_MAX, "was %s by %s%s",
@@ -90,8 +92,8 @@ void words_duration(int64_t ns, char *text, size_t capacity)
     if (ms < 100) {
         (void)snprintf(text, capacity, "%" PRId64 " ms", ms < 0 ? 0 : ms);
     } else if (ms < 120000) {
-        (void)snprintf(
-                text, capacity, "%" PRId64 ".%" PRId64 " s", ms / 1000, ms % 1000 / 100);
+        (void)snprintf(text, capacity, "%" PRId64 ".%" PRId64 " s", ms / 1000,
+                ms % 1000 / 100);
     } else {
         (void)snprintf(text, capacity, "%" PRId64 " min %" PRId64 " s", ms / 60000,
                 ms % 60000 / 1000);
