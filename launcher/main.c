@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
-#include "launcher/bind/share.h"
+#include "launcher/exec/exec.h"
 #include "launcher/help.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     int result = EXIT_SUCCESS;
 
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
-        return share_exec(argv + 2, environ);
+        return exec_main(argv + 2, environ);
     }
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();
