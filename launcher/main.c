@@ -14,8 +14,10 @@
 #include "launcher/arguments.h"
 #include "launcher/exec/exec.h"
 #include "launcher/help.h"
+#include "launcher/hosts/source.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
+#include "launcher/place.h"
 
 /* What env, timeout and containers return when they themselves failed. */
 enum {
@@ -41,8 +43,16 @@ static int show(FILE *file, const struct arguments *command)
     return EXIT_SUCCESS;
 }
 
+/* What the flags did not do. */
+static void tell(const struct options *options)
+{
+    for (size_t i = 0; i < options->notes.count; i++) {
+        (void)fprintf(stderr, "tuttirun: %s\n", options->notes.items[i]);
+    }
+}
+
 /* Returns only when the command was shown or cannot be run. */
-static int run(const struct options *options, char *const *environment)
+static int run_placed(const struct options *options, char *const *environment)
 {
     struct arguments command = { .items = NULL };
     int result;
@@ -63,6 +73,17 @@ static int run(const struct options *options, char *const *environment)
     return result;
 }
 
+static int run(struct options *options, char *const *environment)
+{
+    struct placement placement = { .ranks = 0 };
+    int result = place_ranks(options, environment, &placement) != TUTTI_OK
+            ? report()
+            : run_placed(options, environment);
+
+    placement_fini(&placement);
+    return result;
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
@@ -74,10 +95,14 @@ int main(int argc, char **argv)
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();
     } else if (options.action == OPTIONS_HELP) {
-        help_print(stdout);
+        result =
+                help_print(stdout, options.topic) == TUTTI_OK ? EXIT_SUCCESS : report();
+    } else if (options.action == OPTIONS_VERSION && options.verbose) {
+        help_print_build(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
     } else {
+        tell(&options);
         result = run(&options, environ);
     }
     options_fini(&options);

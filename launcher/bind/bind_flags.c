@@ -3,11 +3,13 @@
  */
 #include "launcher/flags.h"
 
+static const char bind_choices[] = "auto|none|mpi";
+
 static tutti_status apply_bind(
         struct options *options, const char *value, const char *origin)
 {
     int index = 0;
-    tutti_status status = flag_read_choice(value, origin, "auto|none|mpi", &index);
+    tutti_status status = flag_read_choice(value, origin, bind_choices, &index);
 
     options->bind.how = (enum options_bind)index;
     return status;
@@ -17,6 +19,7 @@ static const struct flag flags[] = {
     {
             .name = "bind",
             .argument = "HOW",
+            .choices = bind_choices,
             .help = "auto: each rank gets its share of its host's cores; none: nobody "
                     "binds; mpi: left to mpirun",
             .apply = apply_bind,

@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "launcher/flags.h"
 
+static const char mpi_choices[] = "auto|openmpi|mpich";
+
 static tutti_status apply_mpi(
         struct options *options, const char *value, const char *origin)
 {
     int index = 0;
-    tutti_status status = flag_read_choice(value, origin, "auto|openmpi|mpich", &index);
+    tutti_status status = flag_read_choice(value, origin, mpi_choices, &index);
 
     options->engine.family = (enum mpi_family)index;
     return status;
@@ -57,6 +59,7 @@ static const struct flag flags[] = {
     {
             .name = "mpi",
             .argument = "NAME",
+            .choices = mpi_choices,
             .help = "openmpi, mpich or auto: the one that tutti was built with",
             .apply = apply_mpi,
     },

@@ -99,19 +99,21 @@ static const char *read_host(const char *word, struct host *host)
                           : "behind ']' comes nothing or :slots";
 }
 
-/* Adds a host, or its slots to the host of that name. */
-static const char *add_host(struct host_list *list, const struct host *host)
+static struct host *find_host(const struct host_list *list, const char *name)
+{
+    /* Files that repeat a host for each slot mostly do so in a row. */
+    for (size_t i = list->count; i > 0; i--) {
+        if (strcmp(list->hosts[i - 1].name, name) == 0) {
+            return &list->hosts[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static const char *append_host(struct host_list *list, const struct host *host)
 {
     struct host *hosts;
 
-    for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(list->hosts[i].name, host->name) == 0) {
-            list->hosts[i].slots += host->slots;
-            return list->hosts[i].slots > HOST_SLOTS_LIMIT
-                    ? "with the earlier entries this host has too many slots"
-                    : NULL;
-        }
-    }
     if (list->count == HOSTS_LIMIT) {
         return "too many hosts";
     }
@@ -124,18 +126,90 @@ static const char *add_host(struct host_list *list, const struct host *host)
     return NULL;
 }
 
-static const char *add_entry(struct host_list *list, const char *word)
+/* Adds a host, or its slots to the host of that name. */
+static const char *add_host(struct host_list *list, const struct host *entry)
 {
-    struct host host;
-    const char *reason = read_host(word, &host);
+    struct host host = *entry;
+    struct host *known = find_host(list, host.name);
 
-    if (reason != NULL) {
-        return reason;
-    }
     if (host.slots == 0) {
         host.slots = 1;
+        host.implied = 1;
     }
-    return add_host(list, &host);
+    if (known == NULL) {
+        return append_host(list, &host);
+    }
+    known->slots += host.slots;
+    known->implied += host.implied;
+    return known->slots > HOST_SLOTS_LIMIT
+            ? "with the earlier entries this host has too many slots"
+            : NULL;
+}
+
+/* The word is a host and nothing else. */
+static const char *read_bare_host(const char *word, struct host *host)
+{
+    const char *rest = NULL;
+    const char *reason = word[0] == '[' ? read_address(word, host, &rest)
+                                        : read_name(word, host, &rest);
+
+    if (reason == NULL && rest[0] != '\0') {
+        return "a host name has no ':'";
+    }
+    return reason;
+}
+
+const char *host_list_add(struct host_list *list, const char *name, int slots)
+{
+    struct host host = { .slots = slots };
+    const char *reason = read_bare_host(name, &host);
+
+    if (reason == NULL && (slots < 0 || slots > HOST_SLOTS_LIMIT)) {
+        reason = "slots are a number from 1 to 65536";
+    }
+    return reason != NULL ? reason : add_host(list, &host);
+}
+
+tutti_status host_list_imply(struct host_list *list, int slots)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        struct host *host = &list->hosts[i];
+        int64_t all = (int64_t)host->implied * (slots - 1) + host->slots;
+
+        if (all > HOST_SLOTS_LIMIT) {
+            return error_set(TUTTI_ERR_INVALID,
+                    "host %s: %lld slots are too many; the most is %d", host->name,
+                    (long long)all, HOST_SLOTS_LIMIT);
+        }
+        host->slots = (int)all;
+        host->implied = 0;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status host_list_copy(struct host_list *to, const struct host_list *from)
+{
+    struct host *hosts;
+
+    if (from->count == 0) {
+        return TUTTI_OK;
+    }
+    hosts = mem_resize(NULL, from->count, sizeof *hosts);
+    if (hosts == NULL) {
+        return error_set(
+                TUTTI_ERR_NO_MEMORY, "out of memory for %zu hosts", from->count);
+    }
+    memcpy(hosts, from->hosts, from->count * sizeof *hosts);
+    *to = (struct host_list){ .hosts = hosts, .count = from->count };
+    return TUTTI_OK;
+}
+
+static const char *add_entry(struct host_list *list, const char *word)
+{
+    struct host host = { .slots = 0 };
+    const char *reason = read_host(word, &host);
+
+    return reason != NULL ? reason : add_host(list, &host);
 }
 
 tutti_status host_list_parse(struct host_list *list, const char *text)
@@ -208,9 +282,6 @@ static const char *read_line(struct host_list *list, char *line)
     if (reason != NULL) {
         return reason;
     }
-    if (host.slots == 0) {
-        host.slots = 1;
-    }
     if (max_slots != 0 && max_slots < host.slots) {
         return "max_slots is less than slots";
     }
@@ -236,31 +307,38 @@ static tutti_status read_lines(struct host_list *list, FILE *file, const char *p
         }
     }
     if (ferror(file) != 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "hostfile %s", path);
+        return error_set_errno(TUTTI_ERR_SYSTEM, "%s", path);
     }
     if (list->count == 0) {
-        return error_set(TUTTI_ERR_INVALID, "hostfile %s names no host", path);
+        return error_set(TUTTI_ERR_INVALID, "%s names no host", path);
     }
     return TUTTI_OK;
 }
 
-tutti_status host_list_read(struct host_list *list, const char *path)
+tutti_status host_list_read_stream(struct host_list *list, FILE *file, const char *name)
 {
     struct host_list hosts = { .hosts = NULL };
-    FILE *file = fopen(path, "re");
-    tutti_status status;
+    tutti_status status = read_lines(&hosts, file, name);
 
-    if (file == NULL) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "hostfile %s", path);
-    }
-    status = read_lines(&hosts, file, path);
-    (void)fclose(file);
     if (status != TUTTI_OK) {
         host_list_fini(&hosts);
         return status;
     }
     *list = hosts;
     return TUTTI_OK;
+}
+
+tutti_status host_list_read(struct host_list *list, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    tutti_status status;
+
+    if (file == NULL) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "hostfile %s", path);
+    }
+    status = host_list_read_stream(list, file, path);
+    (void)fclose(file);
+    return status;
 }
 
 int host_list_slots(const struct host_list *list)

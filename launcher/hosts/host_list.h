@@ -1,11 +1,13 @@
 /*
- * Lists of hosts and their slots: from -H, and from hostfiles of Open MPI and MPICH.
+ * Lists of hosts and their slots: from -H, and from hostfiles of Open MPI, MPICH and
+ * DeepSpeed.
  */
 #ifndef TUTTI_LAUNCHER_HOSTS_HOST_LIST_H
 #define TUTTI_LAUNCHER_HOSTS_HOST_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <tutti/tutti.h>
 
@@ -18,6 +20,7 @@ enum {
 struct host {
     char name[HOST_NAME_LIMIT]; /* without the brackets of an IPv6 address */
     int slots; /* ranks it takes, 1 to HOST_SLOTS_LIMIT   */
+    int implied; /* of the slots, those of entries that gave no number */
 };
 
 /** Zeroed is valid and empty. */
@@ -36,12 +39,33 @@ void host_list_fini(struct host_list *list);
 TUTTI_MUST_USE tutti_status host_list_parse(struct host_list *list, const char *text);
 
 /**
+ * Adds a host, or its slots to those of the host of that name.
+ * @param slots  0: not said, one slot until host_list_imply()
+ * @return NULL, or the reason why it cannot be added
+ */
+const char *host_list_add(struct host_list *list, const char *name, int slots);
+
+/**
+ * Says how many slots an entry without a number stands for.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (a host gets too many)
+ */
+TUTTI_MUST_USE tutti_status host_list_imply(struct host_list *list, int slots);
+
+/** Copies a list into an empty one. */
+TUTTI_MUST_USE tutti_status host_list_copy(
+        struct host_list *to, const struct host_list *from);
+
+/**
  * Reads a hostfile into an empty list. A line is "host", "host:N" or "host slots=N"
  * with an optional "max_slots=M"; '#' starts a comment.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (names file, line and text, or no host is in
  *         the file), TUTTI_ERR_SYSTEM (cannot be read), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status host_list_read(struct host_list *list, const char *path);
+
+/** As host_list_read(), from an open file; `name` is what errors call it. */
+TUTTI_MUST_USE tutti_status host_list_read_stream(
+        struct host_list *list, FILE *file, const char *name);
 
 /** All slots together. */
 int host_list_slots(const struct host_list *list);

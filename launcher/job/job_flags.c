@@ -18,11 +18,13 @@ void job_options_init(struct job_options *job)
     };
 }
 
+static const char supervise_choices[] = "off|on";
+
 static tutti_status apply_supervise(
         struct options *options, const char *value, const char *origin)
 {
     int index = 0;
-    tutti_status status = flag_read_choice(value, origin, "off|on", &index);
+    tutti_status status = flag_read_choice(value, origin, supervise_choices, &index);
 
     options->job.supervise = index == 1;
     return status;
@@ -237,6 +239,7 @@ static const struct flag flags[] = {
     {
             .name = "supervise",
             .argument = "HOW",
+            .choices = supervise_choices,
             .help = "on: each rank has a supervisor that reports to tuttirun; off: "
                     "mpirun alone looks after them",
             .apply = apply_supervise,
