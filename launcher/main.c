@@ -1,6 +1,6 @@
 /*
- * tuttirun: starts the ranks of a job through the mpirun that is there, and becomes it,
- * so that signals, input and the exit status pass through.
+ * tuttirun: starts the ranks of a job through the mpirun that is there, and looks after
+ * them until the job has ended.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include "launcher/exec/exec.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
+#include "launcher/job/job.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
@@ -51,24 +52,41 @@ static void tell(const struct options *options)
     }
 }
 
-/* Returns only when the command was shown or cannot be run. */
-static int run_placed(const struct options *options, char *const *environment)
+/* Without supervisors, tuttirun becomes the engine. Returns only when it cannot. */
+static int become(const struct arguments *command, char *const *environment)
+{
+    (void)execve(command->items[0], command->items, environment);
+    (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command->items[0]);
+    return report();
+}
+
+static int run_command(const struct options *options, const struct placement *placement,
+        const struct arguments *command, char *const *environment)
+{
+    const struct job_plan plan = {
+        .options = options,
+        .placement = placement,
+        .command = command->items,
+        .environment = environment,
+    };
+
+    if (options->dry_run) {
+        return show(stdout, command);
+    }
+    if (options->verbose) {
+        (void)show(stderr, command);
+    }
+    return options->job.supervise ? job_run(&plan) : become(command, environment);
+}
+
+static int run_placed(const struct options *options, const struct placement *placement,
+        char *const *environment)
 {
     struct arguments command = { .items = NULL };
-    int result;
+    int result = launch_prepare(options, environment, &command) != TUTTI_OK
+            ? report()
+            : run_command(options, placement, &command, environment);
 
-    if (launch_prepare(options, environment, &command) != TUTTI_OK) {
-        result = report();
-    } else if (options->dry_run) {
-        result = show(stdout, &command);
-    } else {
-        if (options->verbose) {
-            (void)show(stderr, &command);
-        }
-        (void)execve(command.items[0], command.items, environment);
-        (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command.items[0]);
-        result = report();
-    }
     arguments_fini(&command);
     return result;
 }
@@ -78,7 +96,7 @@ static int run(struct options *options, char *const *environment)
     struct placement placement = { .ranks = 0 };
     int result = place_ranks(options, environment, &placement) != TUTTI_OK
             ? report()
-            : run_placed(options, environment);
+            : run_placed(options, &placement, environment);
 
     placement_fini(&placement);
     return result;

@@ -9,7 +9,7 @@
 void job_options_init(struct job_options *job)
 {
     *job = (struct job_options){
-        .supervise = false,
+        .supervise = true,
         .beat_ms = 100,
         .silent_ms = 3000,
         .grace_ms = 300,
@@ -41,6 +41,17 @@ static tutti_status apply_prefix(
 }
 
 static tutti_status apply_timestamps(
+        struct options *options, const char *value, const char *origin)
+{
+    (void)value;
+    (void)origin;
+    if (options->job.timestamps == JOB_TIMESTAMPS_OFF) {
+        options->job.timestamps = JOB_TIMESTAMPS_ISO;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status apply_timestamp_form(
         struct options *options, const char *value, const char *origin)
 {
     int index = 0;
@@ -164,6 +175,7 @@ static const struct flag flags[] = {
     {
             .name = "prefix",
             .argument = "HOW",
+            .choices = "auto|on|off",
             .help = "auto, on or off: mark each line with [rank@host]; auto: when "
                     "there "
                     "is more than one rank",
@@ -171,9 +183,15 @@ static const struct flag flags[] = {
     },
     {
             .name = "timestamps",
-            .argument = "FORM",
-            .help = "off, iso or seconds: mark each line with when it was written",
+            .help = "mark each line with when it was written",
             .apply = apply_timestamps,
+    },
+    {
+            .name = "timestamp-form",
+            .argument = "FORM",
+            .choices = "off|iso|seconds",
+            .help = "off, iso (date and time, UTC) or seconds (since the start)",
+            .apply = apply_timestamp_form,
     },
     {
             .name = "only-ranks",
@@ -183,7 +201,6 @@ static const struct flag flags[] = {
     },
     {
             .name = "log-dir",
-            .alias = "output-filename",
             .argument = "DIR",
             .help = "write the output of each rank to DIR/rank.N/stdout and stderr",
             .apply = apply_log_dir,
@@ -239,6 +256,7 @@ static const struct flag flags[] = {
     {
             .name = "supervise",
             .argument = "HOW",
+            .choices = "on|off",
             .choices = supervise_choices,
             .help = "on: each rank has a supervisor that reports to tuttirun; off: "
                     "mpirun alone looks after them",
