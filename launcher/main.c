@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
+#include "launcher/engine/engine.h"
 #include "launcher/exec/exec.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
@@ -31,10 +32,21 @@ static int report(void)
     return EXIT_LAUNCHER;
 }
 
-static int show(FILE *file, const struct arguments *command)
+/* As a line for a shell; variables that are set for the command come first. */
+static int show(FILE *file, const struct engine_command *command)
 {
-    char *line = arguments_quote(command);
+    struct arguments all = { .items = NULL };
+    char *line = NULL;
 
+    if (command->variables.count > 0) {
+        arguments_add(&all, "env");
+        arguments_add_all(&all, command->variables.items);
+    }
+    arguments_add_all(&all, command->words.items);
+    if (!all.failed) {
+        line = arguments_quote(&all);
+    }
+    arguments_fini(&all);
     if (line == NULL) {
         (void)fprintf(stderr, "tuttirun: out of memory\n");
         return EXIT_LAUNCHER;
@@ -53,22 +65,23 @@ static void tell(const struct options *options)
 }
 
 /* Without supervisors, tuttirun becomes the engine. Returns only when it cannot. */
-static int become(const struct arguments *command, char *const *environment)
+static int become(const struct engine_command *command, char *const *environment)
 {
-    (void)execve(command->items[0], command->items, environment);
-    (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command->items[0]);
+    (void)execve(command->words.items[0], command->words.items, environment);
+    (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
     return report();
 }
 
 static int run_command(const struct options *options, const struct placement *placement,
-        const struct arguments *command, char *const *environment)
+        const struct engine_command *command, char *const *environment)
 {
-    const struct job_plan plan = {
+    struct arguments variables = { .items = NULL };
+    struct job_plan plan = {
         .options = options,
         .placement = placement,
-        .command = command->items,
-        .environment = environment,
+        .command = command->words.items,
     };
+    int result;
 
     if (options->dry_run) {
         return show(stdout, command);
@@ -76,18 +89,27 @@ static int run_command(const struct options *options, const struct placement *pl
     if (options->verbose) {
         (void)show(stderr, command);
     }
-    return options->job.supervise ? job_run(&plan) : become(command, environment);
+    engine_environment(command, environment, &variables);
+    plan.environment = variables.items;
+    if (arguments_status(&variables) != TUTTI_OK) {
+        result = report();
+    } else {
+        result = options->job.supervise ? job_run(&plan)
+                                        : become(command, plan.environment);
+    }
+    arguments_fini(&variables);
+    return result;
 }
 
 static int run_placed(const struct options *options, const struct placement *placement,
         char *const *environment)
 {
-    struct arguments command = { .items = NULL };
-    int result = launch_prepare(options, environment, &command) != TUTTI_OK
+    struct engine_command command = { .words = { .items = NULL } };
+    int result = launch_prepare(options, placement, environment, &command) != TUTTI_OK
             ? report()
             : run_command(options, placement, &command, environment);
 
-    arguments_fini(&command);
+    engine_command_fini(&command);
     return result;
 }
 

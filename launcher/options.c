@@ -380,6 +380,7 @@ void options_fini(struct options *options)
 {
     host_list_fini(&options->hosts.list);
     arguments_fini(&options->engine.mpi_args);
+    arguments_fini(&options->engine.ssh_args);
     arguments_fini(&options->exports);
     arguments_fini(&options->notes);
     arguments_fini(&options->kept);

@@ -34,11 +34,13 @@ enum options_bind {
     BIND_MPI /* mpirun, in its own way                                          */
 };
 
-/** Families of MPI with their own command line for mpirun. */
-enum mpi_family {
-    FAMILY_AUTO,
-    FAMILY_OPENMPI,
-    FAMILY_MPICH
+/** What can start ranks; also whose MPI a program is linked to. */
+enum engine_kind {
+    ENGINE_AUTO, /* find out               */
+    ENGINE_OPENMPI, /* mpirun of Open MPI     */
+    ENGINE_MPICH, /* mpiexec of MPICH       */
+    ENGINE_INTEL, /* mpiexec of Intel MPI   */
+    ENGINE_SRUN /* Slurm's srun           */
 };
 
 /** Where ranks run; the flags are in hosts/hosts_flags.c. */
@@ -50,9 +52,15 @@ struct hosts_options {
 
 /** What starts them; the flags are in engine/engine_flags.c. */
 struct engine_options {
-    enum mpi_family family; /* of mpirun; FAMILY_AUTO: find out      */
-    const char *mpirun; /* a name or path; NULL: find it; of argv */
-    struct arguments mpi_args; /* more arguments for mpirun             */
+    enum engine_kind kind; /* ENGINE_AUTO: find out                          */
+    const char *mpirun; /* a name or path; NULL: find it; of argv           */
+    struct arguments mpi_args; /* more arguments for mpirun                        */
+    const char *nic; /* ranges or names; "mpi"; NULL: by route; of argv  */
+    int ssh_port; /* 0: what ssh's configuration says                 */
+    const char *ssh_identity; /* file of a key, or NULL; of argv                  */
+    const char *ssh_config; /* file, or NULL; of argv                           */
+    struct arguments ssh_args; /* more arguments for ssh                           */
+    bool any_mpi; /* a program linked to another MPI is started all the same */
 };
 
 /** What they get of a host; the flags are in bind/bind_flags.c. */

@@ -110,11 +110,12 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
 {
     char addresses[LINK_ADDRESSES_MAX][NETWORK_ADDRESS_MAX];
     struct link_address address = { .count = 0 };
+    const char *nic = job->plan->options->engine.nic;
     tutti_status status =
             server_init(&job->server, job->epoll, EVENT_LINKS, is_local(job));
 
     if (status == TUTTI_OK) {
-        status = network_addresses(&job->plan->placement->hosts, NULL, addresses,
+        status = network_addresses(&job->plan->placement->hosts, nic, addresses,
                 LINK_ADDRESSES_MAX, &address.count);
     }
     if (status != TUTTI_OK) {

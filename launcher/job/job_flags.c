@@ -257,7 +257,6 @@ static const struct flag flags[] = {
             .name = "supervise",
             .argument = "HOW",
             .choices = "on|off",
-            .choices = supervise_choices,
             .help = "on: each rank has a supervisor that reports to tuttirun; off: "
                     "mpirun alone looks after them",
             .apply = apply_supervise,

@@ -198,7 +198,7 @@ static void test_other_flags_are_read(void **state)
                     WORDS("-np", "1", "--mpi", "mpich", "--mpirun", "/x/mpiexec",
                             "--mpi-args", "-l -v", "-v", "--bind=none", "prog", NULL)),
             TUTTI_OK);
-    assert_int_equal(options.engine.family, FAMILY_MPICH);
+    assert_int_equal(options.engine.kind, ENGINE_MPICH);
     assert_string_equal(options.engine.mpirun, "/x/mpiexec");
     assert_int_equal(options.engine.mpi_args.count, 2);
     assert_int_equal(options.bind.how, BIND_NONE);
