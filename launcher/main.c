@@ -1,6 +1,6 @@
 /*
- * tuttirun: starts the ranks of a job through the mpirun that is there, and becomes it,
- * so that signals, input and the exit status pass through.
+ * tuttirun: starts the ranks of a job through the mpirun that is there, and looks after
+ * them until the job has ended.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,11 @@
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/show.h"
+#include "launcher/engine/engine.h"
 #include "launcher/exec/exec.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
+#include "launcher/job/job.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
@@ -63,34 +65,41 @@ static void tell(const struct options *options)
     }
 }
 
-/* Becomes the engine; returns only when it cannot be run. */
+/* Without supervisors, tuttirun becomes the engine. Returns only when it cannot. */
 static int become(const struct engine_command *command, char *const *environment)
 {
-    struct arguments variables = { .items = NULL };
-    int result;
-
-    engine_environment(command, environment, &variables);
-    if (arguments_status(&variables) == TUTTI_OK) {
-        (void)execve(command->words.items[0], command->words.items, variables.items);
-        (void)error_set_errno(
-                TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
-    }
-    result = report();
-    arguments_fini(&variables);
-    return result;
+    (void)execve(command->words.items[0], command->words.items, environment);
+    (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
+    return report();
 }
 
 static int run_command(const struct options *options, const struct placement *placement,
         const struct engine_command *command, char *const *environment)
 {
-    (void)placement;
+    struct arguments variables = { .items = NULL };
+    struct job_plan plan = {
+        .options = options,
+        .placement = placement,
+        .command = command->words.items,
+    };
+    int result;
+
     if (options->dry_run) {
         return show(stdout, command);
     }
     if (options->verbose) {
         (void)show(stderr, command);
     }
-    return become(command, environment);
+    engine_environment(command, environment, &variables);
+    plan.environment = variables.items;
+    if (arguments_status(&variables) != TUTTI_OK) {
+        result = report();
+    } else {
+        result = options->job.supervise ? job_run(&plan)
+                                        : become(command, plan.environment);
+    }
+    arguments_fini(&variables);
+    return result;
 }
 
 static int run_placed(const struct options *options, const struct placement *placement,

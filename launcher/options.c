@@ -355,6 +355,7 @@ tutti_status options_parse(struct options *options, char *const *argv)
     tutti_status status;
 
     *options = (struct options){ .ranks = 0 };
+    job_options_init(&options->job);
     argv++;
     status = config_init(&options->config);
     if (status == TUTTI_OK) {
