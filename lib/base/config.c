@@ -385,3 +385,8 @@ tutti_status config_from_environment(
     *config = next;
     return TUTTI_OK;
 }
+
+const char *config_internal(const char *variable)
+{
+    return has_prefix(variable, VARIABLE_INTERNAL) ? variable_get(variable) : NULL;
+}

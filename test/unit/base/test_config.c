@@ -580,6 +580,15 @@ static void test_setting_a_text_survives_lack_of_memory(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void test_internal_variables_are_no_parameters(void **state)
+{
+    (void)state;
+    assert_null(config_internal("TUTTI_INTERNAL_NOTICE"));
+    set_variable("TUTTI_INTERNAL_NOTICE", "17");
+    assert_string_equal(config_internal("TUTTI_INTERNAL_NOTICE"), "17");
+    assert_null(config_internal("HOME"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -612,6 +621,7 @@ int main(void)
         TEST(test_the_object_keeps_the_log_callback),
         TEST(test_creation_survives_lack_of_memory_anywhere),
         TEST(test_setting_a_text_survives_lack_of_memory),
+        TEST(test_internal_variables_are_no_parameters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
