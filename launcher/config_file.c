@@ -467,6 +467,7 @@ static tutti_status apply_stream(struct file *file, FILE *stream)
         if (status == TUTTI_OK) {
             status = apply_root(file);
         }
+        file->document = NULL;
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);

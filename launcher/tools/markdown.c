@@ -157,6 +157,30 @@ static void print_meaning(const struct horovod_flag *flag)
     }
 }
 
+static void print_row(const struct horovod_flag *flag)
+{
+    (void)printf("| `--%s%s%s`", flag->name, flag->argument == NULL ? "" : " ",
+            flag->argument == NULL ? "" : flag->argument);
+    if (flag->alias != NULL) {
+        (void)printf(", `-%s%s`", strlen(flag->alias) <= 2 ? "" : "-", flag->alias);
+    }
+    (void)printf(" | ");
+    print_meaning(flag);
+    (void)printf(" | ");
+    print_sentence(flag->note == NULL ? "" : flag->note);
+    (void)puts(" |");
+}
+
+/* A key of the file, and the flags that it stands for. */
+static void print_key(const struct horovod_flag *flag)
+{
+    (void)printf("| `%s` | `--%s`", flag->key, flag->name);
+    if (flag->off != NULL) {
+        (void)printf(", `--%s`", flag->off);
+    }
+    (void)puts(" |");
+}
+
 void pages_horovodrun(void)
 {
     size_t count;
@@ -164,28 +188,12 @@ void pages_horovodrun(void)
 
     (void)fputs(horovodrun_head, stdout);
     for (size_t i = 0; i < count; i++) {
-        (void)printf("| `--%s", flags[i].name);
-        if (flags[i].argument != NULL) {
-            (void)printf(" %s", flags[i].argument);
-        }
-        (void)putchar('`');
-        if (flags[i].alias != NULL) {
-            (void)printf(", `-%s%s`", strlen(flags[i].alias) <= 2 ? "" : "-",
-                    flags[i].alias);
-        }
-        (void)printf(" | ");
-        print_meaning(&flags[i]);
-        (void)printf(" | ");
-        print_sentence(flags[i].note == NULL ? "" : flags[i].note);
-        (void)puts(" |");
+        print_row(&flags[i]);
     }
     (void)fputs(horovodrun_keys, stdout);
     for (size_t i = 0; i < count; i++) {
         if (flags[i].key != NULL && strcmp(flags[i].name, "mpi") != 0) {
-            (void)printf("| `%s` | `--%s`%s%s%s |\n", flags[i].key, flags[i].name,
-                    flags[i].off == NULL ? "" : ", `--",
-                    flags[i].off == NULL ? "" : flags[i].off,
-                    flags[i].off == NULL ? "" : "`");
+            print_key(&flags[i]);
         }
     }
     (void)puts("| `controller` | `--mpi`, `--gloo`, `--jsrun` |");

@@ -9,13 +9,10 @@
 
 void pages_each_flag(void (*show)(const struct flag *flag))
 {
-    size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
+    const struct flag *flag;
 
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            show(&groups[i]->flags[k]);
-        }
+    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
+        show(flag);
     }
 }
 
