@@ -299,7 +299,10 @@ static tutti_status apply_ours(struct options *options, const struct horovod_fla
             (void)next_word(&rest, word);
             ours = strcmp(word, "%") == 0 ? value : options_keep(options, word);
         }
-        status = options_set(options, name + 2, ours, origin);
+        status = arguments_status(&options->kept);
+        if (status == TUTTI_OK) {
+            status = options_set(options, name + 2, ours, origin);
+        }
     }
     return status;
 }
