@@ -43,19 +43,15 @@ char *options_flag_name(const char *name, char *text, size_t capacity)
 static void nearest_of_ours(
         const char *name, size_t *least, char *text, size_t capacity)
 {
-    size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
+    const struct flag *flag;
 
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            const char *other = groups[i]->flags[k].name;
-            size_t distance = text_distance(name, other);
-            size_t limit = size_max(strlen(name), strlen(other)) / 2;
+    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
+        size_t distance = text_distance(name, flag->name);
+        size_t limit = size_max(strlen(name), strlen(flag->name)) / 2;
 
-            if (distance < *least && distance <= limit) {
-                *least = distance;
-                (void)snprintf(text, capacity, "%s", other);
-            }
+        if (distance < *least && distance <= limit) {
+            *least = distance;
+            (void)snprintf(text, capacity, "%s", flag->name);
         }
     }
 }
