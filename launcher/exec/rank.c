@@ -5,7 +5,6 @@
 #include "launcher/exec/rank.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "launcher/environment.h"
 
@@ -47,11 +46,9 @@ static int read_tasks(const char *text, int node)
 
 static void read_slurm_node(struct rank *rank, char *const *environment)
 {
-    const char *bound = environment_get(environment, "SLURM_CPU_BIND_TYPE");
     const char *tasks = environment_get(environment, "SLURM_STEP_TASKS_PER_NODE");
     int node;
 
-    rank->is_bound = bound != NULL && strcmp(bound, "none") != 0;
     if (tasks != NULL && environment_get_int(environment, "SLURM_NODEID", 0, &node)) {
         rank->local_size = read_tasks(tasks, node);
     }

@@ -31,11 +31,7 @@ static void test_ranks_of_each_engine(void **state)
         { .variables = { "PMI_RANK=1", "PMI_SIZE=2", "SLURM_PROCID=1",
                   "SLURM_LOCALID=1", "SLURM_NODEID=0", "SLURM_STEP_TASKS_PER_NODE=2",
                   "SLURM_CPU_BIND_TYPE=mask_cpu:" },
-                .rank = { .rank = 1,
-                        .size = 2,
-                        .local_rank = 1,
-                        .local_size = 2,
-                        .is_bound = true } },
+                .rank = { .rank = 1, .size = 2, .local_rank = 1, .local_size = 2 } },
         /* srun --mpi=pmix */
         { .variables = { "PMIX_RANK=1", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2",
                   "SLURM_LOCALID=0", "SLURM_NODEID=1",
@@ -77,7 +73,6 @@ static void test_ranks_of_each_engine(void **state)
         assert_int_equal(rank.size, cases[i].rank.size);
         assert_int_equal(rank.local_rank, cases[i].rank.local_rank);
         assert_int_equal(rank.local_size, cases[i].rank.local_size);
-        assert_int_equal(rank.is_bound, cases[i].rank.is_bound);
         arguments_fini(&list);
     }
 }
