@@ -419,10 +419,12 @@ static void job_loop(struct job *job)
     while (!flow_is_over(job)) {
         int count = epoll_wait(job->epoll, events, EVENTS_MAX, wait_ms(job));
 
-        job->now = clock_ns();
         for (int i = 0; i < count; i++) {
+            /* In the order of their arrival, so that the first of two has the earlier time. */
+            job->now = clock_ns();
             hear_event(job, events[i].data.u64, events[i].events);
         }
+        job->now = clock_ns();
         beats_step(job);
         hear_parked(job);
         flow_step(job);
