@@ -250,9 +250,10 @@ void console_lines(struct console *console, int stream,
     console_flush(console);
 }
 
-void console_say(struct console *console, const char *format, ...)
+void console_say(struct console *console, const char *who, const char *format, ...)
 {
     char line[SAY_MAX];
+    char mark[CONSOLE_MARK_MAX];
     va_list list;
     int len;
 
@@ -266,9 +267,9 @@ void console_say(struct console *console, const char *format, ...)
         len = (int)sizeof line - 2;
     }
     line[len] = '\n';
+    (void)snprintf(mark, sizeof mark, "%s: ", who);
     stream_tidy(&console->streams[1]);
-    stream_put(&console->streams[1], "tuttirun: ", strlen("tuttirun: "), line,
-            (size_t)len + 1);
+    stream_put(&console->streams[1], mark, strlen(mark), line, (size_t)len + 1);
     console_flush(console);
 }
 

@@ -64,9 +64,9 @@ size_t console_mark(const struct console *console, const struct console_origin *
 /** Whole lines of a rank for stream 1 (stdout) or 2 (stderr). */
 void console_lines(struct console *console, int stream,
         const struct console_origin *origin, const char *lines, size_t len);
-/** A line of our own on stderr: "tuttirun: ..."; a newline is added. */
-void console_say(struct console *console, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
+/** A line on stderr that is no rank's: "who: ..."; a newline is added. */
+void console_say(struct console *console, const char *who, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
 /** Writes what can be written now. */
 void console_flush(struct console *console);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "launcher/job/judge.h"
 #include "launcher/job/report.h"
 #include "launcher/job/words.h"
@@ -51,6 +52,18 @@ void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
                 end == RANK_END_SILENT ? link->heard : job->now, detail);
         flow_suspect(job);
     }
+}
+
+void flow_show_engine(struct job *job)
+{
+    size_t kept = said_kept(&job->said);
+    size_t first = job->said.count - kept;
+
+    for (size_t i = size_max(job->said_shown, first); i < job->said.count; i++) {
+        console_say(&job->console, job->engine_name, "%s",
+                said_line(&job->said, i - first));
+    }
+    job->said_shown = job->said.count;
 }
 
 static bool is_alive(const struct server_link *link)
@@ -192,6 +205,7 @@ static void fail_by_engine(struct job *job)
     int absent = ranks_list(&job->ranks, RANK_ABSENT, missing, sizeof missing);
 
     engine_process_words(&job->engine, words, sizeof words);
+    flow_show_engine(job);
     if (absent > 0) {
         flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
                 "%s ended with %s before rank%s %s had started; what it said is above",
@@ -234,7 +248,7 @@ void flow_signal(struct job *job, int number)
     }
     if (number == SIGTSTP) {
         if (!job->said_suspend) {
-            console_say(&job->console,
+            console_say(&job->console, "tuttirun",
                     "a job cannot be suspended: its heartbeats would stop");
         }
         job->said_suspend = true;

@@ -31,7 +31,7 @@ enum {
 struct job {
     const struct job_plan *plan; /* what is run                                   */
     const struct job_options *options; /* of plan                                  */
-    const char *engine_name; /* "mpirun"                                          */
+    char engine_name[64]; /* "mpirun"                                          */
     char name[JOB_NAME_MAX]; /* identity of the job                               */
     char log_folder[JOB_PATH_MAX]; /* absolute; "": none                           */
     enum job_state state; /* written by job_advance()                             */
@@ -40,6 +40,7 @@ struct job {
     struct server server; /* links of supervisors                                 */
     struct engine_process engine; /* what starts them                             */
     struct said said; /* by the engine                                        */
+    size_t said_shown; /* lines of it that were shown                          */
     struct console console; /* stdout and stderr                                   */
     int epoll; /* all descriptors                                      */
     int signals; /* signalfd                                             */
@@ -63,6 +64,8 @@ void flow_send(struct job *job, struct server_link *link);
 /** A connection has ended or is given up: its rank is lost unless it had ended. */
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail);
+/** Shows what the engine said and was not shown yet. */
+void flow_show_engine(struct job *job);
 /** Something may have failed: the cause is decided after a moment. */
 void flow_suspect(struct job *job);
 /** The job fails for a reason that is no rank's: tells the survivors. */

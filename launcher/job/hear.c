@@ -149,7 +149,8 @@ static void hear_message(
         hear_output(job, link, &message->output);
         break;
     case LINK_NOTE:
-        console_say(&job->console, "%.*s", (int)message->note.len, message->note.text);
+        console_say(&job->console, "tuttirun", "%.*s", (int)message->note.len,
+                message->note.text);
         break;
     case LINK_EXITED:
         hear_exited(job, link, &message->exited);

@@ -166,11 +166,15 @@ static tutti_status find_log_folder(struct job *job)
     return TUTTI_OK;
 }
 
-static const char *base_name(const char *path)
+/* "mpirun" of /usr/bin/mpirun.openmpi */
+static void name_engine(struct job *job)
 {
+    const char *path = job->plan->command[0];
     const char *slash = strrchr(path, '/');
 
-    return slash == NULL ? path : slash + 1;
+    (void)snprintf(job->engine_name, sizeof job->engine_name, "%s",
+            slash == NULL ? path : slash + 1);
+    job->engine_name[strcspn(job->engine_name, ".")] = '\0';
 }
 
 static tutti_status start_engine(struct job *job, const char *join)
@@ -232,12 +236,17 @@ static tutti_status job_start(struct job *job)
     return status;
 }
 
+/*
+ * Once something has failed, what the engine says is about supervisors, not about the
+ * cause: it is kept.
+ */
 static void show_engine_line(void *context, const char *line)
 {
     struct job *job = context;
 
-    if (job->cause.kind == CAUSE_NONE) {
-        console_say(&job->console, "%s: %s", job->engine_name, line);
+    (void)line;
+    if (job->cause.kind == CAUSE_NONE && job->settle_at == 0) {
+        flow_show_engine(job);
     }
 }
 
@@ -410,10 +419,12 @@ static void job_loop(struct job *job)
     while (!flow_is_over(job)) {
         int count = epoll_wait(job->epoll, events, EVENTS_MAX, wait_ms(job));
 
-        job->now = clock_ns();
         for (int i = 0; i < count; i++) {
+            /* In the order of their arrival, so that the first of two has the earlier time. */
+            job->now = clock_ns();
             hear_event(job, events[i].data.u64, events[i].events);
         }
+        job->now = clock_ns();
         beats_step(job);
         hear_parked(job);
         flow_step(job);
@@ -425,7 +436,7 @@ static void say_line(void *context, const char *line)
 {
     struct job *job = context;
 
-    console_say(&job->console, "%s", line);
+    console_say(&job->console, "tuttirun", "%s", line);
 }
 
 static void report(struct job *job, int exit_status)
@@ -442,14 +453,13 @@ static void report(struct job *job, int exit_status)
 
     if (job->options->report != NULL &&
             report_write(&facts, job->options->report) != TUTTI_OK) {
-        console_say(&job->console, "%s", tutti_last_error());
+        console_say(&job->console, "tuttirun", "%s", tutti_last_error());
+    }
+    if (job->cause.kind == CAUSE_NONE || job->plan->options->verbose) {
+        flow_show_engine(job);
     }
     if (job->cause.kind == CAUSE_NONE || job->cause.kind == CAUSE_OUTPUT) {
         return;
-    }
-    for (size_t i = 0; job->plan->options->verbose && i < said_kept(&job->said); i++) {
-        console_say(
-                &job->console, "%s: %s", job->engine_name, said_line(&job->said, i));
     }
     report_text(&facts, say_line, job);
 }
@@ -484,7 +494,6 @@ int job_run(const struct job_plan *plan)
     *job = (struct job){
         .plan = plan,
         .options = &plan->options->job,
-        .engine_name = base_name(plan->command[0]),
         .engine = engine_process_none,
         .cause.rank = -1,
         .server.listener = -1,
@@ -493,6 +502,7 @@ int job_run(const struct job_plan *plan)
         .now = clock_ns(),
     };
     job->start = job->now;
+    name_engine(job);
     console_open(&job->console, job->options, plan->options->ranks);
     job->console.has_hosts = plan->placement->hosts.count > 1;
     if (job_start(job) == TUTTI_OK) {

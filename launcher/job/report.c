@@ -4,26 +4,45 @@
 #include "launcher/job/report.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "launcher/job/words.h"
 
 enum {
     LINE_MAX_BYTES = LINK_TEXT_MAX + 64
 };
 
+/* Appends at len; returns how much. */
+__attribute__((format(printf, 3, 4))) static size_t put(
+        char text[CAUSE_TEXT_MAX], size_t len, const char *format, ...)
+{
+    va_list list;
+    int need;
+
+    va_start(list, format);
+    need = vsnprintf(text + len, CAUSE_TEXT_MAX - len, format, list);
+    va_end(list);
+    return need < 0 ? 0 : size_min((size_t)need, CAUSE_TEXT_MAX - 1 - len);
+}
+
+/* What the detail says is not in the words of the end. */
+static bool is_lost(const struct rank *rank)
+{
+    return rank->end == RANK_END_LOST || rank->end == RANK_END_SILENT ||
+            rank->end == RANK_END_STUCK;
+}
+
 static size_t put_name(const struct report_facts *facts, int rank, char *text)
 {
-    int len;
+    size_t len = put(text, 0, "rank %d", rank);
 
     if (facts->has_hosts) {
-        len = snprintf(text, CAUSE_TEXT_MAX, "rank %d on host %s", rank,
-                ranks_host(facts->ranks, rank));
-    } else {
-        len = snprintf(text, CAUSE_TEXT_MAX, "rank %d", rank);
+        len += put(text, len, " on host %s", ranks_host(facts->ranks, rank));
     }
-    return len < CAUSE_TEXT_MAX ? (size_t)len : CAUSE_TEXT_MAX - 1;
+    return len;
 }
 
 void report_rank(const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX])
@@ -35,12 +54,13 @@ void report_rank(const struct report_facts *facts, int index, char text[CAUSE_TE
 
     words_end(rank, words);
     words_duration(rank->when - facts->start, time, sizeof time);
+    len += put(text, len, " %s", words);
     if (rank->pid > 0) {
-        (void)snprintf(text + len, CAUSE_TEXT_MAX - len,
-                " %s, pid %" PRIu64 ", %s after the start", words, rank->pid, time);
-    } else {
-        (void)snprintf(text + len, CAUSE_TEXT_MAX - len, " %s, %s after the start",
-                words, time);
+        len += put(text, len, ", pid %" PRIu64, rank->pid);
+    }
+    len += put(text, len, ", %s after the start", time);
+    if (is_lost(rank) && rank->detail != NULL) {
+        (void)put(text, len, ": %s", rank->detail);
     }
 }
 

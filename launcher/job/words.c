@@ -46,12 +46,6 @@ static void words_not_run(const struct rank *rank, const char *what, char *text)
             rank->detail != NULL ? rank->detail : strerrordesc_np(rank->value));
 }
 
-static void words_lost(const struct rank *rank, const char *what, char *text)
-{
-    (void)snprintf(text, WORDS_MAX, "%s%s%s", what, rank->detail == NULL ? "" : ": ",
-            rank->detail == NULL ? "" : rank->detail);
-}
-
 void words_end(const struct rank *rank, char text[WORDS_MAX])
 {
     text[0] = '\0';
@@ -74,13 +68,13 @@ void words_end(const struct rank *rank, char text[WORDS_MAX])
         words_not_run(rank, "could not be started", text);
         break;
     case RANK_END_LOST:
-        words_lost(rank, "was lost", text);
+        (void)snprintf(text, WORDS_MAX, "was lost");
         break;
     case RANK_END_SILENT:
-        words_lost(rank, "fell silent", text);
+        (void)snprintf(text, WORDS_MAX, "fell silent");
         break;
     case RANK_END_STUCK:
-        words_lost(rank, "was stopped", text);
+        (void)snprintf(text, WORDS_MAX, "was stopped and did not go on");
         break;
     }
 }
