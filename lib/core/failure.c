@@ -16,7 +16,7 @@
 #include "core/registration.h"
 
 /* How long tuttirun has to say why a rank was lost, and how often to look. */
-#define NOTICE_PATIENCE_NS 100000000
+#define NOTICE_PATIENCE_NS 400000000
 #define NOTICE_LOOK_NS 1000000
 /* How soon to look again whether what was given up is over. */
 #define RETRY_NS 100000

@@ -27,8 +27,8 @@
 #define CAUSE "rank 7 on host far was killed by signal 9 (SIGKILL)"
 #define MOMENT_NS 200000000
 /* After a death: later than others see it, and sooner than they stop to hope for more. */
-#define LATE_NS 70000000
-#define PATIENCE_NS 100000000
+#define LATE_NS 150000000
+#define PATIENCE_NS 400000000
 
 enum {
     STEPS = 1000,
