@@ -239,6 +239,7 @@ static tutti_status apply_flag(
     tutti_status status;
     bool on;
 
+    text = scalar_text(entry->value);
     if (strcmp(flag->name, "help") == 0 || strcmp(flag->name, "version") == 0 ||
             strcmp(flag->name, "config-file") == 0) {
         return error_set(
@@ -247,7 +248,8 @@ static tutti_status apply_flag(
     if (file->given->hosts && config_file_is_hosts(flag->name)) {
         return TUTTI_OK;
     }
-    if (flag->argument == NULL) {
+    if (flag->argument == NULL ||
+            (flag->optional && text != NULL && text_to_bool(text, &on))) {
         status = read_bool(entry, &on);
         return status == TUTTI_OK && on
                 ? set_flag(file, flag->name, NULL, entry->origin)

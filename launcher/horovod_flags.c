@@ -201,7 +201,7 @@ static const struct horovod_flag flags[] = {
     { .name = "log-without-timestamp", .meaning = HOROVOD_NOTHING,
       .note = "the default" },
     { .name = "prefix-output-with-timestamp", .alias = "prefix-timestamp",
-      .meaning = HOROVOD_IS, .to = "--timestamps iso" },
+      .meaning = HOROVOD_IS, .to = "--timestamps" },
 };
 /* clang-format on */
 

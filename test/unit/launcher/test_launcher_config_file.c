@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "launcher/flags.h"
 #include "launcher/options.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
@@ -265,6 +266,22 @@ static void test_refusals_name_file_line_and_key(void **state)
     }
 }
 
+static void test_true_is_a_flag_without_its_optional_value(void **state)
+{
+    struct options options;
+
+    (void)state;
+    if (flag_of_name("show-binding") == NULL) {
+        skip();
+    }
+    parse_well(&options, "np: 1\nshow-binding: true\n", WORDS(NULL));
+    options_fini(&options);
+    parse_well(&options, "np: 1\nshow-binding: false\n", WORDS(NULL));
+    options_fini(&options);
+    parse_well(&options, "np: 1\nshow-binding: svg\n", WORDS(NULL));
+    options_fini(&options);
+}
+
 static void test_a_file_that_cannot_be_read(void **state)
 {
     struct options options;
@@ -326,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_groups_of_horovodrun),
         cmocka_unit_test(test_a_file_may_be_empty),
         cmocka_unit_test(test_refusals_name_file_line_and_key),
+        cmocka_unit_test(test_true_is_a_flag_without_its_optional_value),
         cmocka_unit_test(test_a_file_that_cannot_be_read),
         cmocka_unit_test(test_a_program_of_the_same_words_is_left_alone),
         cmocka_unit_test(test_running_out_of_memory_is_an_error),

@@ -316,8 +316,8 @@ static void test_help_about_a_topic(void **state)
     assert_non_null(strstr(help_text("--spin_us"), "1000000"));
     assert_non_null(strstr(help_text("n"), "--np"));
     assert_non_null(strstr(help_text("gloo"), "refused"));
-    assert_int_equal(help_print(file, "bindd"), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "did you mean bind"));
+    assert_int_equal(help_print(file, "hostfle"), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "did you mean hostfile"));
     assert_int_equal(help_print(file, "qqqqqqqqq"), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "parameters, all"));
     assert_int_equal(fclose(file), 0);
