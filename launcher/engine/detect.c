@@ -211,7 +211,10 @@ static tutti_status refuse(const struct detect_facts *facts, enum engine_kind ki
                 "another engine");
     }
     return error_set(TUTTI_ERR_INVALID,
-            "the mpirun of %s is not in PATH%s; install it or name it with --mpirun",
+            "%sthe mpirun of %s is not in PATH%s; install it or name it with --mpirun",
+            kind == facts->program && kind != ENGINE_AUTO
+                    ? "the program is linked to this MPI, but "
+                    : "",
             family_of(kind)->title, facts->is_slurm ? ", nor is srun" : "");
 }
 
