@@ -233,7 +233,7 @@ void bind_plan_fini(struct bind_plan *plan)
         hwloc_bitmap_free(plan->places[rank].cpus);
         hwloc_bitmap_free(plan->places[rank].memory);
     }
-    for (int part = 0; part < plan->part_count; part++) {
+    for (int part = 0; plan->parts != NULL && part < plan->part_count; part++) {
         hwloc_bitmap_free(plan->parts[part]);
     }
     mem_free(plan->places);

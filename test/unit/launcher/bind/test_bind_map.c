@@ -83,7 +83,7 @@ static void assert_drawn(const char *machine, int count, const char *expected)
     "\nEach character between | | is a core: the rank that has it (0-9, a-z, and " \
     "again), * several ranks, . none\n"
 
-static void test_drawings(void **state)
+static void test_a_drawing(void **state)
 {
     (void)state;
     assert_drawn("power8gpudistances", 3,
@@ -103,6 +103,11 @@ static void test_drawings(void **state)
             "  GPU 3  000b:01:00.0\n"
             "  rank 2: 4 cores (cpus 80-81,88-89,96-97,104-105), memory of node 1, GPU "
             "2 (000a:01:00.0)\n" LEGEND);
+}
+
+static void test_a_node_without_ranks_and_gpus_without_a_node(void **state)
+{
+    (void)state;
     assert_drawn("nvidiaDGX2", 1,
             "1 rank of this host on 4 cores in 2 NUMA nodes with 16 GPUs\n"
             "\n"
@@ -152,7 +157,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
-        cmocka_unit_test(test_drawings),
+        cmocka_unit_test(test_a_drawing),
+        cmocka_unit_test(test_a_node_without_ranks_and_gpus_without_a_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
