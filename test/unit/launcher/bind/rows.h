@@ -70,6 +70,12 @@ static const struct row rows[] = {
             .count = 2,
             .ranks = { { 0, "0-47,96-143", "0", 48 },
                     { -1, "48-95,144-191", "1", 48 } } },
+    /* The other way round: the rank whose GPU has a place is nearer to it. */
+    { .machine = "p5en.48xl",
+            .variable = "CUDA_VISIBLE_DEVICES=MIG-1,0",
+            .count = 2,
+            .ranks = { { -1, "48-95,144-191", "1", 48 },
+                    { 0, "0-47,96-143", "0", 48 } } },
     /* A job's cpuset of the second threads of 16 cores in each package. */
     { .machine = "p5en.48xl",
             .allowed = "96-111,144-159",
