@@ -116,21 +116,30 @@ void map_describe(const struct bind_plan *plan, const struct bind_machine *machi
     add_device(&words, plan, machine, rank);
 }
 
+static int count_ranks(const struct bind_plan *plan, hwloc_const_bitmap_t core)
+{
+    int count = 0;
+
+    for (int rank = 0; rank < plan->count; rank++) {
+        count += hwloc_bitmap_intersects(plan->places[rank].cpus, core) ? 1 : 0;
+    }
+    return count;
+}
+
 /* The rank that has a core, as a character. */
 static char mark_of(const struct bind_plan *plan, hwloc_const_bitmap_t core)
 {
     static const char marks[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    char mark = '.';
+    int count = count_ranks(plan, core);
+    int rank = 0;
 
-    for (int rank = 0; rank < plan->count; rank++) {
-        if (hwloc_bitmap_intersects(plan->places[rank].cpus, core)) {
-            if (mark != '.') {
-                return '*';
-            }
-            mark = marks[(size_t)rank % (sizeof marks - 1)];
-        }
+    if (count != 1) {
+        return count == 0 ? '.' : '*';
     }
-    return mark;
+    while (!hwloc_bitmap_intersects(plan->places[rank].cpus, core)) {
+        rank++;
+    }
+    return marks[(size_t)rank % (sizeof marks - 1)];
 }
 
 static void draw_cores(

@@ -63,6 +63,19 @@ static const struct row rows[] = {
             .count = 3,
             .ranks = { { 6, "48-63,144-159", "1", 16 }, { 5, "64-79,160-175", "1", 16 },
                     { 4, "80-95,176-191", "1", 16 } } },
+    /* A whole GPU, and a part of one that may be on either node: both nodes are for
+       both ranks. */
+    { .machine = "p5en.48xl",
+            .variable = "CUDA_VISIBLE_DEVICES=0,MIG-1",
+            .count = 2,
+            .ranks = { { 0, "0-47,96-143", "0", 48 },
+                    { -1, "48-95,144-191", "1", 48 } } },
+    /* The other way round: the rank whose GPU has a place is nearer to it. */
+    { .machine = "p5en.48xl",
+            .variable = "CUDA_VISIBLE_DEVICES=MIG-1,0",
+            .count = 2,
+            .ranks = { { -1, "48-95,144-191", "1", 48 },
+                    { 0, "0-47,96-143", "0", 48 } } },
     /* A job's cpuset of the second threads of 16 cores in each package. */
     { .machine = "p5en.48xl",
             .allowed = "96-111,144-159",
