@@ -115,6 +115,17 @@ static tutti_status find_mpirun(const struct options *options, enum mpi_family f
             family == FAMILY_MPICH ? "MPICH" : "Open MPI");
 }
 
+tutti_status launch_find_engine(
+        const struct options *options, char *const *environment, char *file)
+{
+    enum mpi_family family;
+    tutti_status status = choose_family(options, &family);
+
+    return status != TUTTI_OK
+            ? status
+            : find_mpirun(options, family, environment_get(environment, "PATH"), file);
+}
+
 static tutti_status find_self(char *file)
 {
     ssize_t len = readlink("/proc/self/exe", file, PATH_MAX - 1);

@@ -21,4 +21,12 @@
 TUTTI_MUST_USE tutti_status launch_prepare(const struct options *options,
         char *const *environment, struct arguments *command);
 
+/**
+ * The path of the program that would start the ranks.
+ * @param[out] file  room for PATH_MAX bytes
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (there is none)
+ */
+TUTTI_MUST_USE tutti_status launch_find_engine(
+        const struct options *options, char *const *environment, char *file);
+
 #endif

@@ -2,6 +2,7 @@
  * tuttirun: starts the ranks of a job through the mpirun that is there, and becomes it,
  * so that signals, input and the exit status pass through.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/share.h"
+#include "launcher/check/check.h"
 #include "launcher/help.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
@@ -63,6 +65,24 @@ static int run(const struct options *options, char *const *environment)
     return result;
 }
 
+/* Without a source of hosts but the command line. */
+static int check(const struct options *options, char *const *environment)
+{
+    struct placement placement = { .hosts = options->hosts.list };
+    char engine[PATH_MAX] = "";
+    struct check_plan plan = {
+        .options = options,
+        .placement = &placement,
+        .environment = environment,
+        .engine = engine,
+    };
+
+    if (launch_find_engine(options, environment, engine) != TUTTI_OK) {
+        engine[0] = '\0';
+    }
+    return check_run(&plan);
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
@@ -71,12 +91,17 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
         return share_exec(argv + 2, environ);
     }
+    if (check_part(argv, environ, &result)) {
+        return result;
+    }
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();
     } else if (options.action == OPTIONS_HELP) {
         help_print(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.action == OPTIONS_CHECK) {
+        result = check(&options, environ);
     } else {
         result = run(&options, environ);
     }

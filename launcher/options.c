@@ -167,6 +167,12 @@ static tutti_status apply_flag(struct options *options, char *const **argv)
     return read.flag->apply(options, read.value, read.origin);
 }
 
+/* What is done takes flags: the command line is read to its end. */
+static bool takes_flags(const struct options *options)
+{
+    return options->action == OPTIONS_RUN || options->action == OPTIONS_CHECK;
+}
+
 /* What can only be said when all flags are known. */
 static tutti_status check_together(struct options *options)
 {
@@ -199,6 +205,17 @@ static tutti_status check_together(struct options *options)
     return arguments_status(&options->exports);
 }
 
+/* --check takes hosts and how to reach them, but no program. */
+static tutti_status check_alone(const struct options *options)
+{
+    if (options->program[0] != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--check runs nothing, so it takes no program: %s",
+                options->program[0]);
+    }
+    return arguments_status(&options->engine.ssh_args);
+}
+
 tutti_status options_parse(struct options *options, char *const *argv)
 {
     tutti_status status;
@@ -206,7 +223,7 @@ tutti_status options_parse(struct options *options, char *const *argv)
     *options = (struct options){ .ranks = 0 };
     status = config_init(&options->config);
     argv++;
-    while (status == TUTTI_OK && options->action == OPTIONS_RUN && *argv != NULL &&
+    while (status == TUTTI_OK && takes_flags(options) && *argv != NULL &&
             (*argv)[0] == '-' && (*argv)[1] != '\0') {
         if (strcmp(*argv, "--") == 0) {
             argv++;
@@ -215,16 +232,18 @@ tutti_status options_parse(struct options *options, char *const *argv)
         status = apply_flag(options, &argv);
     }
     options->program = argv;
-    if (status != TUTTI_OK || options->action != OPTIONS_RUN) {
+    if (status != TUTTI_OK || !takes_flags(options)) {
         return status;
     }
-    return check_together(options);
+    return options->action == OPTIONS_CHECK ? check_alone(options)
+                                            : check_together(options);
 }
 
 void options_fini(struct options *options)
 {
     host_list_fini(&options->hosts.list);
     arguments_fini(&options->engine.mpi_args);
+    arguments_fini(&options->engine.ssh_args);
     arguments_fini(&options->exports);
     config_fini(&options->config);
 }

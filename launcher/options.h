@@ -21,7 +21,8 @@
 enum options_action {
     OPTIONS_RUN,
     OPTIONS_HELP,
-    OPTIONS_VERSION
+    OPTIONS_VERSION,
+    OPTIONS_CHECK /* tuttirun --check: look at hosts, run nothing */
 };
 
 /** Who binds ranks to cores. */
@@ -48,6 +49,10 @@ struct engine_options {
     enum mpi_family family; /* of mpirun; FAMILY_AUTO: find out      */
     const char *mpirun; /* a name or path; NULL: find it; of argv */
     struct arguments mpi_args; /* more arguments for mpirun             */
+    int ssh_port; /* 0: what ssh's configuration says                 */
+    const char *ssh_identity; /* file of a key, or NULL; of argv                  */
+    const char *ssh_config; /* file, or NULL; of argv                           */
+    struct arguments ssh_args; /* more arguments for ssh                           */
 };
 
 /** What they get of a host; the flags are in bind/bind_flags.c. */
@@ -58,6 +63,7 @@ struct bind_options {
 /** How a job is run, shown and ended; the flags are in job/job_flags.c. */
 struct job_options {
     bool supervise; /* supervisors hold a connection to tuttirun */
+    const char *report; /* JSON report; NULL: none; of argv */
 };
 
 struct options {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launcher/flags.h"
 
 static tutti_status apply_mpi(
@@ -32,6 +33,41 @@ static tutti_status apply_mpi_args(
         struct options *options, const char *value, const char *origin)
 {
     return arguments_split(&options->engine.mpi_args, value, origin);
+}
+
+static tutti_status apply_ssh_port(
+        struct options *options, const char *value, const char *origin)
+{
+    int64_t port;
+
+    if (!text_to_int64(value, &port) || port < 1 || port > 65535) {
+        return error_set(
+                TUTTI_ERR_INVALID, "%s %s: a port is from 1 to 65535", origin, value);
+    }
+    options->engine.ssh_port = (int)port;
+    return TUTTI_OK;
+}
+
+static tutti_status apply_ssh_identity(
+        struct options *options, const char *value, const char *origin)
+{
+    (void)origin;
+    options->engine.ssh_identity = value;
+    return TUTTI_OK;
+}
+
+static tutti_status apply_ssh_config(
+        struct options *options, const char *value, const char *origin)
+{
+    (void)origin;
+    options->engine.ssh_config = value;
+    return TUTTI_OK;
+}
+
+static tutti_status apply_ssh_args(
+        struct options *options, const char *value, const char *origin)
+{
+    return arguments_split(&options->engine.ssh_args, value, origin);
 }
 
 static tutti_status apply_export(
@@ -72,6 +108,32 @@ static const struct flag flags[] = {
             .help = "more arguments for mpirun, in one word: --mpi-args "
                     "\"--tag-output\"",
             .apply = apply_mpi_args,
+    },
+    {
+            .name = "ssh-port",
+            .letter = 'p',
+            .argument = "PORT",
+            .help = "the port of sshd on the hosts",
+            .apply = apply_ssh_port,
+    },
+    {
+            .name = "ssh-identity-file",
+            .letter = 'i',
+            .argument = "FILE",
+            .help = "the key that ssh uses",
+            .apply = apply_ssh_identity,
+    },
+    {
+            .name = "ssh-config",
+            .argument = "FILE",
+            .help = "the configuration that ssh uses, instead of ~/.ssh/config",
+            .apply = apply_ssh_config,
+    },
+    {
+            .name = "ssh-args",
+            .argument = "ARGS",
+            .help = "more arguments for ssh, in one word",
+            .apply = apply_ssh_args,
     },
     {
             .name = "export",

@@ -13,6 +13,14 @@ static tutti_status apply_supervise(
     return status;
 }
 
+static tutti_status apply_report(
+        struct options *options, const char *value, const char *origin)
+{
+    (void)origin;
+    options->job.report = value;
+    return TUTTI_OK;
+}
+
 static const struct flag flags[] = {
     {
             .name = "supervise",
@@ -21,6 +29,12 @@ static const struct flag flags[] = {
                     "mpirun "
                     "alone looks after them",
             .apply = apply_supervise,
+    },
+    {
+            .name = "report",
+            .argument = "FILE",
+            .help = "write what happened as JSON",
+            .apply = apply_report,
     },
 };
 
