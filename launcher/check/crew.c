@@ -96,7 +96,9 @@ tutti_status crew_init(
     status = gather_self(crew->self, sizeof crew->self);
     gather_facts(&crew->here, plan->engine, plan->environment);
     crew->yardstick = (struct judge_yardstick){
-        .way = { .options = plan->options, .is_slurm = plan->placement->is_slurm },
+        .way = { .options = plan->options,
+                .is_slurm = plan->placement->is_slurm,
+                .agent = ssh_agent(plan->options, plan->environment) },
         .self = crew->self,
         .engine = plan->engine,
         .here = &crew->here,

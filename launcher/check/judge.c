@@ -285,31 +285,56 @@ static char *try_by_hand(const struct seen *from, const struct seen *to,
     return is_whole ? mem_strdup(line) : NULL;
 }
 
+static bool has_address(const struct facts *facts, const char *address)
+{
+    for (size_t i = 0; i < facts->address_count; i++) {
+        if (strcmp(facts->addresses[i], address) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge_failed_pair(const struct seen *from, const struct seen *to, int error,
+        const struct judge_yardstick *yardstick, struct findings *findings)
+{
+    bool has_no_way = error == EHOSTUNREACH || error == ENETUNREACH;
+
+    if (has_address(&from->facts, to->address)) {
+        findings_add(findings, FINDING_ERROR,
+                there(from, yardstick, WORDS("ip", "addr")),
+                "%s cannot connect to %s at %s, which is an address of %s, too; choose "
+                "another network with --nic",
+                from->name, to->name, to->address, from->name);
+        return;
+    }
+    findings_add(findings, FINDING_ERROR,
+            has_no_way
+                    ? there(from, yardstick, WORDS("ip", "route", "get", to->address))
+                    : try_by_hand(from, to, yardstick),
+            "%s cannot connect to %s (%s port %llu): %s%s", from->name, to->name,
+            to->address, (unsigned long long)to->facts.port, strerror(error),
+            has_no_way ? "" : "; is there a firewall between them?");
+}
+
 void judge_pair(const struct seen *const *hosts, const struct judged_pair *pair,
         const struct judge_yardstick *yardstick, struct findings *findings)
 {
     const struct seen *from = hosts[pair->from];
     const struct seen *to = hosts[pair->to];
-    const char *const route[] = { "ip", "route", "get", to->address, NULL };
-    bool has_no_way = pair->number == EHOSTUNREACH || pair->number == ENETUNREACH;
 
     switch (pair->what) {
     case AGENT_PAIR_OK:
         break;
     case AGENT_PAIR_STRANGER:
-        findings_add(findings, FINDING_ERROR, there(from, yardstick, route),
+        findings_add(findings, FINDING_ERROR,
+                there(from, yardstick, WORDS("ip", "route", "get", to->address)),
                 "%s reaches something else than %s at %s: other hosts have that "
                 "address, too; choose another network with --nic",
                 from->name, to->name, to->address);
         break;
     case AGENT_PAIR_FAILED:
-        findings_add(findings, FINDING_ERROR,
-                has_no_way ? there(from, yardstick, route)
-                           : try_by_hand(from, to, yardstick),
-                "%s cannot connect to %s (%s port %llu): %s%s", from->name, to->name,
-                to->address, (unsigned long long)to->facts.port,
-                strerror((int)pair->number),
-                has_no_way ? "" : "; is there a firewall between them?");
+        judge_failed_pair(from, to, (int)pair->number, yardstick, findings);
         break;
     }
 }

@@ -64,7 +64,7 @@ static void ask_configuration(struct process *process, const struct seen *seen,
 {
     struct arguments command = { .items = NULL };
 
-    ssh_command(yardstick->way.options, seen->name, &command);
+    ssh_command(&yardstick->way, seen->name, &command);
     arguments_add(&command, "-G");
     if (!command.failed &&
             process_start(process, command.items, environment) == TUTTI_OK) {

@@ -3,13 +3,13 @@
  */
 #include "launcher/check/ssh.h"
 
+#include <string.h>
+
 #include "base/mem.h"
+#include "launcher/environment.h"
 
-void ssh_command(const struct options *options, const char *host, struct arguments *out)
+static void add_flags(struct arguments *out, const struct engine_options *engine)
 {
-    const struct engine_options *engine = &options->engine;
-
-    arguments_add(out, "ssh");
     arguments_add(out, "-o");
     arguments_add(out, "BatchMode=yes");
     arguments_add(out, "-o");
@@ -29,7 +29,46 @@ void ssh_command(const struct options *options, const char *host, struct argumen
     if (engine->ssh_args.count > 0) {
         arguments_add_all(out, engine->ssh_args.items);
     }
+}
+
+static bool is_ssh(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+
+    return strcmp(slash == NULL ? program : slash + 1, "ssh") == 0;
+}
+
+void ssh_command(const struct ssh_way *way, const char *host, struct arguments *out)
+{
+    size_t first = out->count;
+
+    if (way->agent == NULL ||
+            arguments_split(out, way->agent, "the variable for ssh") != TUTTI_OK ||
+            out->count == first) {
+        arguments_add(out, "ssh");
+    }
+    /* Another program has flags of its own. */
+    if (!out->failed && is_ssh(out->items[first])) {
+        add_flags(out, &way->options->engine);
+    }
     arguments_add(out, host);
+}
+
+const char *ssh_agent(const struct options *options, char *const *environment)
+{
+    static const char *const names[] = { "OMPI_MCA_plm_rsh_agent",
+        "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC" };
+    const struct engine_options *engine = &options->engine;
+    const char *value = NULL;
+
+    if (engine->ssh_config != NULL || engine->ssh_port != 0 ||
+            engine->ssh_identity != NULL || engine->ssh_args.count > 0) {
+        return NULL;
+    }
+    for (size_t i = 0; value == NULL && i < sizeof names / sizeof names[0]; i++) {
+        value = environment_get(environment, names[i]);
+    }
+    return value;
 }
 
 static void add_words(struct arguments *out, const char *const *words)
@@ -69,7 +108,7 @@ void ssh_run(const struct ssh_way *way, const char *host, bool is_here,
         arguments_add(out, host);
         add_words(out, words);
     } else {
-        ssh_command(way->options, host, out);
+        ssh_command(way, host, out);
         add_quoted(out, words);
     }
 }

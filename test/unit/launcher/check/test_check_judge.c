@@ -276,6 +276,28 @@ static void test_connections(void **state)
             "ip route get 10.0.0.2");
 }
 
+static void test_an_address_that_two_hosts_have(void **state)
+{
+    struct seen a = host_b();
+    struct seen b = host_b();
+    const struct seen *const list[] = { &a, &b };
+    struct judged_pair pair = {
+        .from = 0, .to = 1, .what = AGENT_PAIR_FAILED, .number = ECONNREFUSED
+    };
+    struct findings findings = { .items = NULL };
+
+    (void)state;
+    a.name = "a";
+    a.facts.address_count = 2;
+    (void)snprintf(a.facts.addresses[0], FACTS_ADDRESS_MAX, "10.0.0.1");
+    (void)snprintf(a.facts.addresses[1], FACTS_ADDRESS_MAX, "10.0.0.2");
+    judge_pair(list, &pair, &yardstick, &findings);
+    assert_int_equal(findings.count, 1);
+    assert_non_null(strstr(findings.items[0].text,
+            "a cannot connect to b at 10.0.0.2, which is an address of a, too"));
+    findings_fini(&findings);
+}
+
 static void test_ways_to_a_host(void **state)
 {
     static const char *const words[] = { "ls", "a b", NULL };
@@ -302,6 +324,34 @@ static void test_ways_to_a_host(void **state)
             line, "srun -N1 -n1 --overlap --mpi=none --quiet -w b ls 'a b'");
     mem_free(line);
     arguments_fini(&asked.engine.ssh_args);
+}
+
+static void test_what_engines_use_for_ssh(void **state)
+{
+    char *const variables[] = { (char[]){ "HYDRA_LAUNCHER_EXEC=/h" },
+        (char[]){ "OMPI_MCA_plm_rsh_agent=/o/ssh -v" }, NULL };
+    static const char *const words[] = { "true", NULL };
+    struct options asked = { .ranks = 0 };
+    struct ssh_way way = { .options = &asked };
+    char *line;
+
+    (void)state;
+    assert_null(ssh_agent(&asked, variables + 2));
+    assert_string_equal(ssh_agent(&asked, variables), "/o/ssh -v");
+    way.agent = ssh_agent(&asked, variables);
+    line = ssh_line(&way, "b", false, words);
+    assert_string_equal(line, "/o/ssh -v -o BatchMode=yes -o ConnectTimeout=10 b true");
+    mem_free(line);
+    way.agent = "/etc/mpi/kubexec.sh";
+    line = ssh_line(&way, "b", false, words);
+    assert_string_equal(line, "/etc/mpi/kubexec.sh b true");
+    mem_free(line);
+    way.agent = "'";
+    line = ssh_line(&way, "b", false, words);
+    assert_string_equal(line, SSH_B "true");
+    mem_free(line);
+    asked.engine.ssh_port = 22;
+    assert_null(ssh_agent(&asked, variables));
 }
 
 static void test_configuration_of_ssh(void **state)
@@ -354,7 +404,9 @@ int main(void)
         cmocka_unit_test(test_clocks_and_shells),
         cmocka_unit_test(test_hosts_are_compared_with_each_other),
         cmocka_unit_test(test_connections),
+        cmocka_unit_test(test_an_address_that_two_hosts_have),
         cmocka_unit_test(test_ways_to_a_host),
+        cmocka_unit_test(test_what_engines_use_for_ssh),
         cmocka_unit_test(test_configuration_of_ssh),
         cmocka_unit_test(test_every_failing_allocation_is_noticed),
     };
