@@ -13,19 +13,18 @@
 #include "launcher/check/connect.h"
 #include "launcher/check/crew.h"
 #include "launcher/check/show.h"
+#include "launcher/engine/prepare.h"
 #include "launcher/job/job.h"
 
 static void announce(const struct crew *crew)
 {
     const struct placement *placement = crew->plan->placement;
 
-    (void)printf("checking %zu host%s%s%s with %s\n", crew->count,
-            crew->count == 1 ? "" : "s", placement->source[0] == '\0' ? "" : " of ",
-            placement->source, crew->self);
+    (void)printf("checking %zu host%s (%s) with %s\n", crew->count,
+            crew->count == 1 ? "" : "s",
+            placement->source[0] == '\0' ? "this machine" : placement->source,
+            crew->self);
     (void)fflush(stdout);
-    if (crew->plan->engine[0] == '\0') {
-        (void)printf("no mpirun was found here, so none is looked for there\n");
-    }
 }
 
 static int show(const struct crew *crew)
@@ -49,14 +48,11 @@ static int show(const struct crew *crew)
     return is_well ? 0 : JOB_EXIT_LAUNCHER;
 }
 
-int check_run(const struct check_plan *plan)
+static int run(const struct check_plan *plan, const char *own_name)
 {
-    char own_name[HOST_NAME_LIMIT] = "";
     struct crew crew;
     int result = JOB_EXIT_LAUNCHER;
 
-    (void)signal(SIGPIPE, SIG_IGN);
-    (void)gethostname(own_name, sizeof own_name - 1);
     if (crew_init(&crew, plan, own_name) == TUTTI_OK) {
         announce(&crew);
         crew_gather(&crew);
@@ -68,6 +64,40 @@ int check_run(const struct check_plan *plan)
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     }
     crew_fini(&crew);
+    return result;
+}
+
+int check_run(const struct options *options, char *const *environment)
+{
+    char own_name[HOST_NAME_LIMIT] = "";
+    struct placement placement = { .ranks = 0 };
+    struct detect_choice engine;
+    const struct source_facts facts = {
+        .options = options,
+        .environment = environment,
+        .root = "",
+        .own_name = own_name,
+    };
+    struct check_plan plan = {
+        .options = options,
+        .placement = &placement,
+        .environment = environment,
+        .engine = engine.path,
+    };
+    int result = JOB_EXIT_LAUNCHER;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)gethostname(own_name, sizeof own_name - 1);
+    if (source_resolve(&facts, &placement) != TUTTI_OK) {
+        (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
+    } else {
+        if (engine_find(options, &placement, environment, &engine) != TUTTI_OK) {
+            (void)printf("the hosts are not asked for MPI: %s\n", tutti_last_error());
+            engine.path[0] = '\0';
+        }
+        result = run(&plan, own_name);
+    }
+    placement_fini(&placement);
     return result;
 }
 

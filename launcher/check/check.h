@@ -15,6 +15,7 @@
 #include "launcher/hosts/source.h"
 #include "launcher/options.h"
 
+/** What is looked at. */
 struct check_plan {
     const struct options *options;
     const struct placement *placement; /* where a job would run                      */
@@ -23,10 +24,10 @@ struct check_plan {
 };
 
 /**
- * Prints what it finds.
+ * Looks at the hosts where a job would run, and prints what it finds.
  * @return exit status of tuttirun: 0, or JOB_EXIT_LAUNCHER when something is wrong
  */
-int check_run(const struct check_plan *plan);
+int check_run(const struct options *options, char *const *environment);
 
 /**
  * Runs as one of the parts that tuttirun --check starts: --check-host, --check-connect,

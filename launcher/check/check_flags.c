@@ -8,7 +8,7 @@ static tutti_status apply_check(
 {
     (void)value;
     (void)origin;
-    options->action = OPTIONS_CHECK;
+    options->check = true;
     return TUTTI_OK;
 }
 

@@ -65,6 +65,11 @@ static void raise_limit(void)
     }
 }
 
+static bool asks_for_network(const struct options *options)
+{
+    return options->engine.nic != NULL && strcmp(options->engine.nic, "mpi") != 0;
+}
+
 tutti_status crew_init(
         struct crew *crew, const struct check_plan *plan, const char *own_name)
 {
@@ -94,6 +99,9 @@ tutti_status crew_init(
     }
     raise_limit();
     status = gather_self(crew->self, sizeof crew->self);
+    if (status == TUTTI_OK && asks_for_network(plan->options)) {
+        status = network_choose(hosts, plan->options->engine.nic, &crew->network);
+    }
     gather_facts(&crew->here, plan->engine, plan->environment);
     crew->yardstick = (struct judge_yardstick){
         .way = { .options = plan->options,
@@ -276,6 +284,20 @@ static void choose_address(struct crew *crew, struct seen *seen)
     }
 }
 
+/* By --nic, which says what the ranks will use, or by route. */
+static void place_member(struct crew *crew, struct seen *seen)
+{
+    static const char *const words[] = { "ip", "addr", NULL };
+
+    if (crew->network.cidrs[0] == '\0') {
+        choose_address(crew, seen);
+    } else if (!route_inside(&seen->facts, crew->network.cidrs, seen->address)) {
+        findings_add(&seen->findings, FINDING_ERROR,
+                ssh_line(&crew->yardstick.way, seen->name, seen->is_here, words),
+                "it has no address inside %s, as --nic asks for", crew->network.cidrs);
+    }
+}
+
 static void tell_peers(struct crew *crew, size_t from)
 {
     struct crew_member *member = &crew->members[from];
@@ -288,7 +310,8 @@ static void tell_peers(struct crew *crew, size_t from)
         const struct seen *peer = crew->seen[to];
         int len;
 
-        if (peer->has_facts && crew->members[to].talk.state != TALK_OVER) {
+        if (peer->has_facts && peer->address[0] != '\0' &&
+                crew->members[to].talk.state != TALK_OVER) {
             len = snprintf(line, sizeof line, "to %zu %" PRIu64 " %" PRIu64 " %s\n", to,
                     peer->facts.nonce, peer->facts.port, peer->address);
             process_tell(&member->process, line, (size_t)len);
@@ -314,7 +337,7 @@ void crew_pair(struct crew *crew)
 
     for (size_t i = 0; i < crew->count; i++) {
         if (crew->seen[i]->has_facts) {
-            choose_address(crew, crew->seen[i]);
+            place_member(crew, crew->seen[i]);
         }
     }
     if (crew->count < 2) {

@@ -7,6 +7,7 @@
 #include "launcher/check/check.h"
 #include "launcher/check/process.h"
 #include "launcher/check/talk.h"
+#include "launcher/engine/network.h"
 
 /** One host. */
 struct crew_member {
@@ -25,6 +26,7 @@ struct crew {
     struct process **processes; /* [count], of the members; owned              */
     struct seen **seen; /* [count], of the members; owned              */
     size_t count;
+    struct network_choice network; /* of --nic; empty: by route                   */
     struct findings general; /* about no single host; owned                 */
     size_t pairs, pairs_well; /* connections tried, and made                 */
     double pairs_ms; /* that they took together                     */

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launcher/engine/network.h"
+
 bool route_text(const struct sockaddr *address, char text[FACTS_ADDRESS_MAX])
 {
     struct sockaddr_in four;
@@ -63,4 +65,33 @@ bool route_source(const char *to, char text[FACTS_ADDRESS_MAX])
     }
     (void)close(fd);
     return is_known;
+}
+
+/* True when the first range of a list, up to a comma, has the address. */
+static bool is_inside(const char *address, const char *ranges)
+{
+    char text[NETWORK_ADDRESS_MAX];
+    struct network_range range;
+    struct network_range one;
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)strcspn(ranges, ","), ranges);
+    return network_range_parse(&range, text) && network_range_parse(&one, address) &&
+            network_range_has(&range, one.bytes);
+}
+
+bool route_inside(
+        const struct facts *facts, const char *ranges, char text[FACTS_ADDRESS_MAX])
+{
+    text[0] = '\0';
+    while (*ranges != '\0') {
+        for (size_t i = 0; i < facts->address_count; i++) {
+            if (is_inside(facts->addresses[i], ranges)) {
+                (void)snprintf(text, FACTS_ADDRESS_MAX, "%s", facts->addresses[i]);
+                return true;
+            }
+        }
+        ranges += strcspn(ranges, ",");
+        ranges += *ranges == ',' ? 1 : 0;
+    }
+    return false;
 }

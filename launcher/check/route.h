@@ -20,5 +20,11 @@ socklen_t route_address(
  * @return false when there is no route; text is then ""
  */
 bool route_source(const char *to, char text[FACTS_ADDRESS_MAX]);
+/**
+ * The first address of a host inside ranges "10.0.0.0/8,fd00::/64".
+ * @return false when there is none; text is then ""
+ */
+bool route_inside(
+        const struct facts *facts, const char *ranges, char text[FACTS_ADDRESS_MAX]);
 
 #endif

@@ -35,6 +35,8 @@ enum {
     LINK_TEXT_MAX = 4096, /* bytes of a name, path or sentence                   */
     LINK_TAIL_LINES = 20, /* last lines of stderr that EXITED carries            */
     LINK_TAIL_MAX = 16384, /* bytes of them                                       */
+    LINK_LINES_MAX = 1 << 16, /* bytes of lines in one OUTPUT                         */
+    LINK_BEAT_MS_MAX = 60000, /* longest time between beats                           */
     LINK_MESSAGE_MAX = 1 << 17 /* bytes of a message without its length           */
 };
 
@@ -97,7 +99,7 @@ struct link_beat {
     uint8_t state; /* letter of the program's state in /proc ('R', 'S', 'T'); 0: none */
 };
 
-/** Whole lines of the program, each with its newline. */
+/** Whole lines of the program, each with its newline; at most LINK_LINES_MAX bytes. */
 struct link_output {
     uint8_t stream; /* 1 stdout, 2 stderr                                */
     uint64_t time; /* when the first of them was read, supervisor's clock */
@@ -130,7 +132,10 @@ struct link_failure {
     struct link_text text; /* in words             */
 };
 
-/* Each appends one whole message, length included. */
+/*
+ * Each appends one whole message, length included. Texts longer than their limit (
+ * LINK_TEXT_MAX where nothing else is said) are cut.
+ */
 void link_put_hello(struct wire_writer *out, const struct link_hello *hello);
 void link_put_welcome(struct wire_writer *out, const struct link_welcome *welcome);
 void link_put_started(struct wire_writer *out, const struct link_started *started);

@@ -178,6 +178,9 @@ static tutti_status start(
         spec->rank = spec->control.rank;
         spec->size = spec->control.size;
         spec->log.rank = spec->rank;
+        if (spec->size > 1) {
+            notice_open(&spec->notice, config_internal(NOTICE_VARIABLE));
+        }
         spec->any_thread = ground->job.thread_level == MPI_THREAD_MULTIPLE;
         ground->rank = spec->rank;
         status = setup_agree(spec);

@@ -296,6 +296,7 @@ static void test_variables_set_parameters(void **state)
     set_variable("TUTTI_HOST_ID", "here");
     set_variable("TUTTI_BACKGROUND_THREAD", "off");
     set_variable("TUTTI_INTERNAL_ANYTHING", "x");
+    set_variable("TUTTI_LOCAL_DEVICE", "0");
 
     assert_int_equal(read_environment(fixture), TUTTI_OK);
     assert_int_equal(fixture->config.fusion_bytes, 2097152);
@@ -579,6 +580,15 @@ static void test_setting_a_text_survives_lack_of_memory(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void test_internal_variables_are_no_parameters(void **state)
+{
+    (void)state;
+    assert_null(config_internal("TUTTI_INTERNAL_NOTICE"));
+    set_variable("TUTTI_INTERNAL_NOTICE", "17");
+    assert_string_equal(config_internal("TUTTI_INTERNAL_NOTICE"), "17");
+    assert_null(config_internal("HOME"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -611,6 +621,7 @@ int main(void)
         TEST(test_the_object_keeps_the_log_callback),
         TEST(test_creation_survives_lack_of_memory_anywhere),
         TEST(test_setting_a_text_survives_lack_of_memory),
+        TEST(test_internal_variables_are_no_parameters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

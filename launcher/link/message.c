@@ -1,0 +1,377 @@
+/*
+ * Encoding and decoding of the messages of the link.
+ */
+#include "launcher/link/message.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/notice.h"
+
+enum {
+    LENGTH_BYTES = 4, /* in front of each message        */
+    SIGNAL_MAX = 64, /* largest number of a signal      */
+    MILLISECONDS_MAX = 86400000, /* a day: nobody waits longer      */
+    RANK_MAX = 1 << 24 /* more ranks are a mistake        */
+};
+
+/* ------------------------------------------------------------------ writing */
+
+/* Begins a message; returns where its length goes. */
+static size_t begin(struct wire_writer *out, enum link_type type)
+{
+    size_t start = out->len;
+
+    wire_put_u32(out, 0);
+    wire_put_u8(out, (uint8_t)type);
+    return start;
+}
+
+static void end(struct wire_writer *out, size_t start)
+{
+    size_t len;
+
+    if (out->failed) {
+        return;
+    }
+    len = out->len - start - LENGTH_BYTES;
+    for (size_t i = 0; i < LENGTH_BYTES; i++) {
+        out->data[start + i] = (uint8_t)(len >> (8 * i));
+    }
+}
+
+/* At most `max` bytes of a text: what is longer is cut, not refused. */
+static void put_text(struct wire_writer *out, struct link_text text, size_t max)
+{
+    wire_put_str(out, text.text, text.len < max ? text.len : max);
+}
+
+static void put_name(struct wire_writer *out, struct link_text text)
+{
+    put_text(out, text, LINK_TEXT_MAX);
+}
+
+void link_put_hello(struct wire_writer *out, const struct link_hello *hello)
+{
+    size_t start = begin(out, LINK_HELLO);
+
+    wire_put_u32(out, hello->version);
+    put_name(out, hello->release);
+    put_name(out, hello->token);
+    put_name(out, hello->host);
+    wire_put_svarint(out, hello->rank);
+    wire_put_svarint(out, hello->size);
+    wire_put_svarint(out, hello->local_rank);
+    wire_put_svarint(out, hello->local_size);
+    wire_put_varint(out, hello->pid);
+    end(out, start);
+}
+
+void link_put_welcome(struct wire_writer *out, const struct link_welcome *welcome)
+{
+    size_t start = begin(out, LINK_WELCOME);
+
+    put_name(out, welcome->job);
+    put_name(out, welcome->log_folder);
+    wire_put_u32(out, welcome->beat_ms);
+    wire_put_u32(out, welcome->silent_ms);
+    wire_put_u32(out, welcome->kill_ms);
+    wire_put_u64(out, welcome->output_rate);
+    wire_put_u8(out, welcome->forward ? 1 : 0);
+    end(out, start);
+}
+
+void link_put_started(struct wire_writer *out, const struct link_started *started)
+{
+    size_t start = begin(out, LINK_STARTED);
+
+    wire_put_varint(out, started->pid);
+    put_name(out, started->binding);
+    put_name(out, started->log);
+    end(out, start);
+}
+
+void link_put_beat(struct wire_writer *out, const struct link_beat *beat)
+{
+    size_t start = begin(out, LINK_BEAT);
+
+    wire_put_u64(out, beat->sent);
+    wire_put_u64(out, beat->echo);
+    wire_put_u64(out, beat->held);
+    wire_put_u8(out, beat->state);
+    end(out, start);
+}
+
+void link_put_output(struct wire_writer *out, const struct link_output *output)
+{
+    size_t start = begin(out, LINK_OUTPUT);
+
+    wire_put_u8(out, output->stream);
+    wire_put_u64(out, output->time);
+    put_text(out, output->lines, LINK_LINES_MAX);
+    end(out, start);
+}
+
+void link_put_note(struct wire_writer *out, const char *text)
+{
+    size_t start = begin(out, LINK_NOTE);
+
+    put_name(out, (struct link_text){ .text = text, .len = strlen(text) });
+    end(out, start);
+}
+
+void link_put_signal(struct wire_writer *out, int number)
+{
+    size_t start = begin(out, LINK_SIGNAL);
+
+    wire_put_svarint(out, number);
+    end(out, start);
+}
+
+enum {
+    EXITED_DUMPED_CORE = 1, /* bits of the flags of EXITED */
+    EXITED_OOM = 2,
+    EXITED_WAS_STOPPED = 4
+};
+
+void link_put_exited(struct wire_writer *out, const struct link_exited *exited)
+{
+    size_t start = begin(out, LINK_EXITED);
+
+    wire_put_u8(out, exited->ending);
+    wire_put_u32(out, exited->value);
+    wire_put_u64(out, exited->time);
+    wire_put_u8(out, exited->stage);
+    wire_put_u8(out,
+            (uint8_t)((exited->dumped_core ? EXITED_DUMPED_CORE : 0) |
+                    (exited->is_oom ? EXITED_OOM : 0) |
+                    (exited->was_stopped ? EXITED_WAS_STOPPED : 0)));
+    put_name(out, exited->detail);
+    put_text(out, exited->tail, LINK_TAIL_MAX);
+    end(out, start);
+}
+
+void link_put_failure(struct wire_writer *out, const struct link_failure *failure)
+{
+    size_t start = begin(out, LINK_FAILURE);
+
+    wire_put_svarint(out, failure->rank);
+    put_name(out, failure->text);
+    end(out, start);
+}
+
+void link_put_stop(struct wire_writer *out, uint32_t kill_ms)
+{
+    size_t start = begin(out, LINK_STOP);
+
+    wire_put_u32(out, kill_ms);
+    end(out, start);
+}
+
+void link_put_release(struct wire_writer *out, uint8_t exit_status)
+{
+    size_t start = begin(out, LINK_RELEASE);
+
+    wire_put_u8(out, exit_status);
+    end(out, start);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* A number outside of its range is as wrong as one that is cut off. */
+static int64_t get_in(struct wire_reader *in, int64_t min, int64_t max)
+{
+    int64_t value = wire_get_svarint(in);
+
+    if (value < min || value > max) {
+        in->failed = true;
+        return 0;
+    }
+    return value;
+}
+
+static uint32_t get_u32_in(struct wire_reader *in, uint32_t min, uint32_t max)
+{
+    uint32_t value = wire_get_u32(in);
+
+    if (value < min || value > max) {
+        in->failed = true;
+        return 0;
+    }
+    return value;
+}
+
+static uint8_t get_u8_in(struct wire_reader *in, uint8_t min, uint8_t max)
+{
+    uint8_t value = wire_get_u8(in);
+
+    if (value < min || value > max) {
+        in->failed = true;
+        return 0;
+    }
+    return value;
+}
+
+static struct link_text get_text(struct wire_reader *in, size_t max)
+{
+    struct link_text text = { .text = "" };
+    const char *found = wire_get_str(in, max, &text.len);
+
+    text.text = found == NULL ? "" : found;
+    text.len = found == NULL ? 0 : text.len;
+    return text;
+}
+
+static struct link_text get_name(struct wire_reader *in)
+{
+    return get_text(in, LINK_TEXT_MAX);
+}
+
+static void get_hello(struct wire_reader *in, struct link_hello *hello)
+{
+    hello->version = wire_get_u32(in);
+    hello->release = get_name(in);
+    hello->token = get_name(in);
+    hello->host = get_name(in);
+    hello->rank = (int)get_in(in, -1, RANK_MAX);
+    hello->size = (int)get_in(in, -1, RANK_MAX);
+    hello->local_rank = (int)get_in(in, -1, RANK_MAX);
+    hello->local_size = (int)get_in(in, -1, RANK_MAX);
+    hello->pid = wire_get_varint(in);
+}
+
+static void get_welcome(struct wire_reader *in, struct link_welcome *welcome)
+{
+    welcome->job = get_name(in);
+    welcome->log_folder = get_name(in);
+    welcome->beat_ms = get_u32_in(in, 1, LINK_BEAT_MS_MAX);
+    welcome->silent_ms = get_u32_in(in, 1, MILLISECONDS_MAX);
+    welcome->kill_ms = get_u32_in(in, 0, MILLISECONDS_MAX);
+    welcome->output_rate = wire_get_u64(in);
+    welcome->forward = get_u8_in(in, 0, 1) == 1;
+}
+
+static void get_started(struct wire_reader *in, struct link_started *started)
+{
+    started->pid = wire_get_varint(in);
+    started->binding = get_name(in);
+    started->log = get_name(in);
+}
+
+static void get_beat(struct wire_reader *in, struct link_beat *beat)
+{
+    beat->sent = wire_get_u64(in);
+    beat->echo = wire_get_u64(in);
+    beat->held = wire_get_u64(in);
+    beat->state = wire_get_u8(in);
+}
+
+static void get_output(struct wire_reader *in, struct link_output *output)
+{
+    output->stream = get_u8_in(in, 1, 2);
+    output->time = wire_get_u64(in);
+    output->lines = get_text(in, LINK_LINES_MAX);
+}
+
+static void get_exited(struct wire_reader *in, struct link_exited *exited)
+{
+    uint8_t flags;
+
+    exited->ending = get_u8_in(in, LINK_ENDED_EXIT, LINK_ENDED_SETUP);
+    exited->value = wire_get_u32(in);
+    exited->time = wire_get_u64(in);
+    exited->stage = get_u8_in(in, NOTICE_STAGE_NONE, NOTICE_STAGE_FINALIZED);
+    flags = wire_get_u8(in);
+    exited->dumped_core = (flags & EXITED_DUMPED_CORE) != 0;
+    exited->is_oom = (flags & EXITED_OOM) != 0;
+    exited->was_stopped = (flags & EXITED_WAS_STOPPED) != 0;
+    exited->detail = get_name(in);
+    exited->tail = get_text(in, LINK_TAIL_MAX);
+}
+
+static void get_failure(struct wire_reader *in, struct link_failure *failure)
+{
+    failure->rank = (int)get_in(in, -1, RANK_MAX);
+    failure->text = get_name(in);
+}
+
+/* Reads the fields of a type; false when there is no such type. */
+static bool get_fields(
+        struct wire_reader *in, uint8_t type, struct link_message *message)
+{
+    switch (type) {
+    case LINK_HELLO:
+        get_hello(in, &message->hello);
+        return true;
+    case LINK_WELCOME:
+        get_welcome(in, &message->welcome);
+        return true;
+    case LINK_STARTED:
+        get_started(in, &message->started);
+        return true;
+    case LINK_BEAT:
+        get_beat(in, &message->beat);
+        return true;
+    case LINK_OUTPUT:
+        get_output(in, &message->output);
+        return true;
+    case LINK_NOTE:
+        message->note = get_name(in);
+        return true;
+    case LINK_SIGNAL:
+        message->signal = (int)get_in(in, 1, SIGNAL_MAX);
+        return true;
+    case LINK_EXITED:
+        get_exited(in, &message->exited);
+        return true;
+    case LINK_FAILURE:
+        get_failure(in, &message->failure);
+        return true;
+    case LINK_STOP:
+        message->stop_ms = get_u32_in(in, 0, MILLISECONDS_MAX);
+        return true;
+    case LINK_RELEASE:
+        message->release = wire_get_u8(in);
+        return true;
+    default:
+        return false;
+    }
+}
+
+tutti_status link_take(
+        const void *bytes, size_t len, struct link_message *message, size_t *used)
+{
+    struct link_message found = { .type = LINK_HELLO };
+    struct wire_reader in;
+    uint32_t body;
+    uint8_t type;
+
+    *used = 0;
+    if (len < LENGTH_BYTES) {
+        return TUTTI_OK;
+    }
+    wire_reader_init(&in, bytes, len);
+    body = wire_get_u32(&in);
+    if (body == 0 || body > LINK_MESSAGE_MAX) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "a message of %u bytes over the link; it has 1 to %d", body,
+                LINK_MESSAGE_MAX);
+    }
+    if (len - LENGTH_BYTES < body) {
+        return TUTTI_OK;
+    }
+    wire_reader_init(&in, (const uint8_t *)bytes + LENGTH_BYTES, body);
+    type = wire_get_u8(&in);
+    if (!get_fields(&in, type, &found)) {
+        return error_set(
+                TUTTI_ERR_PROTOCOL, "a message of unknown type %u over the link", type);
+    }
+    if (!wire_ok(&in)) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "a malformed message of type %u over the link", type);
+    }
+    found.type = (enum link_type)type;
+    *message = found;
+    *used = LENGTH_BYTES + body;
+    return TUTTI_OK;
+}
