@@ -113,6 +113,7 @@ const struct flag_group *const *flag_groups(size_t *count)
         &engine_flags,
         &bind_flags,
         &job_flags,
+        &check_flags,
         &other_flags,
     };
 

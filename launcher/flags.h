@@ -38,6 +38,7 @@ extern const struct flag_group hosts_flags; /* hosts/hosts_flags.c   */
 extern const struct flag_group engine_flags; /* engine/engine_flags.c */
 extern const struct flag_group bind_flags; /* bind/bind_flags.c     */
 extern const struct flag_group job_flags; /* job/job_flags.c       */
+extern const struct flag_group check_flags; /* check/check_flags.c   */
 
 /** All groups, in the order of --help; *count is set. */
 const struct flag_group *const *flag_groups(size_t *count);

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/show.h"
+#include "launcher/check/check.h"
 #include "launcher/engine/engine.h"
 #include "launcher/exec/exec.h"
 #include "launcher/help.h"
@@ -133,6 +134,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
         return exec_main(argv + 2, environ);
     }
+    if (check_part(argv, environ, &result)) {
+        return result;
+    }
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();
     } else if (options.action == OPTIONS_HELP) {
@@ -142,6 +146,9 @@ int main(int argc, char **argv)
         help_print_build(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.check) {
+        tell(&options);
+        result = check_run(&options, environ);
     } else if (options.bind.show) {
         result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {

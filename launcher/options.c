@@ -304,6 +304,19 @@ static tutti_status check_together(struct options *options)
     return arguments_status(&options->exports);
 }
 
+/* --check takes hosts and how to reach them, but no program. */
+static tutti_status check_alone(struct options *options)
+{
+    if (options->program[0] != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--check runs nothing, so it takes no program: %s",
+                options->program[0]);
+    }
+    return options->hosts.slots_per_host > 0
+            ? host_list_imply(&options->hosts.list, options->hosts.slots_per_host)
+            : arguments_status(&options->engine.ssh_args);
+}
+
 /* True for a word that is a flag; "--" and the program are none. */
 static bool is_flag(const char *word)
 {
@@ -369,6 +382,9 @@ tutti_status options_parse(struct options *options, char *const *argv)
         return status;
     }
     options->program = *argv != NULL && strcmp(*argv, "--") == 0 ? argv + 1 : argv;
+    if (options->check) {
+        return check_alone(options);
+    }
     return options->bind.show ? TUTTI_OK : check_together(options);
 }
 

@@ -112,6 +112,7 @@ struct options {
     struct engine_options engine;
     struct bind_options bind;
     struct job_options job;
+    bool check; /* --check: look at the hosts, run nothing            */
     bool dry_run; /* print the command, start nothing                  */
     bool verbose; /* say what is started and how it is bound           */
     const char *topic; /* of --help; NULL: none; of argv                      */

@@ -71,17 +71,33 @@ static tutti_status check_linked(const struct options *options,
             linked->kind == ENGINE_MPICH ? "mpich" : "openmpi");
 }
 
-tutti_status engine_prepare(const struct options *options,
+static tutti_status find(const struct options *options,
         const struct placement *placement, char *const *environment,
-        struct engine_command *command)
+        enum engine_kind program, struct detect_choice *choice)
 {
-    struct detect_facts question = {
+    const struct detect_facts question = {
         .options = options,
         .environment = environment,
         .built = kind_built_with(),
         .built_mpirun = built_mpirun,
+        .program = program,
         .is_slurm = placement->is_slurm,
     };
+
+    return detect_engine(&question, choice);
+}
+
+tutti_status engine_find(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct detect_choice *choice)
+{
+    return find(options, placement, environment, ENGINE_AUTO, choice);
+}
+
+tutti_status engine_prepare(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct engine_command *command)
+{
     struct network_choice network;
     struct detect_choice engine;
     char self[PATH_MAX];
@@ -100,8 +116,7 @@ tutti_status engine_prepare(const struct options *options,
     tutti_status status;
 
     read_program(options, environment, &linked);
-    question.program = linked.kind;
-    status = detect_engine(&question, &engine);
+    status = find(options, placement, environment, linked.kind, &engine);
     if (status == TUTTI_OK) {
         status = check_linked(options, &linked, &engine);
     }
