@@ -644,8 +644,9 @@ int supervisor_run(const struct exec_plan *plan, const char *join)
         (void)fprintf(stderr, "tuttirun --exec: rank %d: %s\n", plan->rank.rank,
                 tutti_last_error());
     } else {
-        (void)snprintf(supervisor->mark, sizeof supervisor->mark, "%s=%s.%d",
-                PROCS_VARIABLE, supervisor->orders.job, plan->rank.rank);
+        /* With the pid no two ranks of a host have the same, whatever jobs are called. */
+        (void)snprintf(supervisor->mark, sizeof supervisor->mark, "%s=%s.%d.%d",
+                PROCS_VARIABLE, supervisor->orders.job, plan->rank.rank, (int)getpid());
         supervise(supervisor);
         finish(supervisor);
         result = supervisor->exit_status;
