@@ -223,9 +223,8 @@ static void settle(struct job *job)
     job->settle_at = 0;
     if (first >= 0 && !job->ranks.items[first].was_stopped) {
         fail_by_rank(job, first);
-    } else if (job->engine.has_ended && job->ranks.ended < job->ranks.count) {
-        fail_by_engine(job);
-    } else if (first >= 0 && job->engine.has_ended) {
+    } else if (job->engine.has_ended &&
+            (first >= 0 || job->ranks.ended < job->ranks.count)) {
         fail_by_engine(job);
     } else if (first >= 0) {
         char words[WORDS_MAX];
