@@ -227,7 +227,8 @@ static void settle(struct job *job)
 
         words_duration(job->slept_ns, slept, sizeof slept);
         flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER,
-                "tuttirun itself was stopped for %s, and its ranks ended because they "
+                "the launcher itself was stopped for %s, and its ranks ended because "
+                "they "
                 "did not hear it",
                 slept);
     } else if (first >= 0 && !job->ranks.items[first].was_stopped) {
