@@ -4,17 +4,23 @@
 #include "launcher/bind/bind.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "launcher/environment.h"
 #include "topo/machine.h"
 
 tutti_status bind_rank(const struct bind_request *request,
         struct arguments *environment, char text[BIND_TEXT_MAX])
 {
+    const char *bound = environment->items == NULL
+            ? NULL
+            : environment_get(environment->items, "SLURM_CPU_BIND_TYPE");
     struct machine machine;
     int cores;
 
-    if (request->how != BIND_AUTO) {
+    /* Tasks that Slurm has bound are left alone. */
+    if (request->how != BIND_AUTO || (bound != NULL && strcmp(bound, "none") != 0)) {
         (void)snprintf(text, BIND_TEXT_MAX, "unbound");
         return TUTTI_OK;
     }

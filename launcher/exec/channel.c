@@ -55,33 +55,30 @@ static void forget_sent(struct channel *channel)
     }
 }
 
-void channel_send(struct channel *channel)
+/* Sends once; false when no more can be sent now. */
+static bool send_some(struct channel *channel)
 {
-    struct wire_writer *out = &channel->out;
+    ssize_t count = send(channel->fd, channel->out.data + channel->sent,
+            channel_waiting(channel), MSG_NOSIGNAL | MSG_DONTWAIT);
 
-    if (out->failed) {
+    if (count >= 0) {
+        channel->sent += (size_t)count;
+        return true;
+    }
+    if (errno != EAGAIN && errno != EINTR) {
         channel_lose(channel);
     }
-    if (channel->fd < 0) {
-        channel->sent = 0;
-        wire_writer_reset(out);
+    return errno == EINTR;
+}
+
+void channel_send(struct channel *channel)
+{
+    if (channel->out.failed || channel->fd < 0) {
+        channel_lose(channel);
         return;
     }
-    while (channel_waiting(channel) > 0) {
-        ssize_t count = send(channel->fd, out->data + channel->sent,
-                channel_waiting(channel), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        if (count < 0) {
-            if (errno != EAGAIN) {
-                channel_lose(channel);
-                return;
-            }
-            break;
-        }
-        channel->sent += (size_t)count;
+    while (channel_waiting(channel) > 0 && send_some(channel)) {
+        /* as much as the socket takes */
     }
     if (channel->sent > 0) {
         forget_sent(channel);

@@ -78,7 +78,7 @@ static _Noreturn void become(
 
     if (dup2(out, STDOUT_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0 &&
             sigaction(SIGPIPE, &plan->pipe_action, NULL) == 0 &&
-            sigprocmask(SIG_SETMASK, &plan->signals, NULL) == 0) {
+            pthread_sigmask(SIG_SETMASK, &plan->signals, NULL) == 0) {
         (void)execvpe(plan->argv[0], plan->argv, plan->environment);
     }
     reason = errno;

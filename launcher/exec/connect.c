@@ -26,6 +26,7 @@ struct attempts {
     size_t count; /* begun                            */
     size_t pending; /* of them, not failed              */
     int reason; /* errno of the last that failed    */
+    int64_t next; /* when the next one is begun, ns   */
 };
 
 /* A socket on its way to a numeric address; -1 with errno. */
@@ -127,34 +128,45 @@ static tutti_status fail(const struct link_address *address, int reason)
             list, address->port);
 }
 
+/* Begins the next attempt when its time has come; returns when to look again. */
+static int64_t begin_when_due(struct attempts *attempts,
+        const struct link_address *address, int64_t now, int64_t deadline)
+{
+    if (attempts->count < address->count &&
+            (attempts->pending == 0 || now >= attempts->next)) {
+        begin_next(attempts, address);
+        attempts->next = now + stagger_ns;
+    }
+    return attempts->count < address->count && attempts->next < deadline
+            ? attempts->next
+            : deadline;
+}
+
+static void close_all(struct attempts *attempts)
+{
+    for (size_t i = 0; i < attempts->count; i++) {
+        if (attempts->polled[i].fd >= 0) {
+            (void)close(attempts->polled[i].fd);
+        }
+    }
+}
+
 tutti_status connect_any(const struct link_address *address, int64_t deadline, int *fd)
 {
     struct attempts attempts = { .reason = ETIMEDOUT };
-    int64_t next = clock_ns();
     int connected = -1;
+    int64_t now;
 
-    while (connected < 0 && clock_ns() < deadline) {
-        int64_t until = deadline;
+    while (connected < 0 && (now = clock_ns()) < deadline &&
+            (attempts.count < address->count || attempts.pending > 0)) {
+        int64_t until = begin_when_due(&attempts, address, now, deadline);
 
-        if (attempts.count < address->count) {
-            if (attempts.pending == 0 || clock_ns() >= next) {
-                begin_next(&attempts, address);
-                next = clock_ns() + stagger_ns;
-            }
-            until = next < deadline ? next : deadline;
-        }
         if (attempts.pending > 0) {
             wait_for_any(&attempts, until);
             connected = take_connected(&attempts);
-        } else if (attempts.count == address->count) {
-            break;
         }
     }
-    for (size_t i = 0; i < attempts.count; i++) {
-        if (attempts.polled[i].fd >= 0) {
-            (void)close(attempts.polled[i].fd);
-        }
-    }
+    close_all(&attempts);
     if (connected < 0) {
         return fail(address, attempts.pending > 0 ? ETIMEDOUT : attempts.reason);
     }

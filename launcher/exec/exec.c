@@ -138,8 +138,5 @@ int exec_main(char *const *argv, char *const *environment)
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
         return EXIT_LAUNCHER;
     }
-    if (plan.rank.is_bound) {
-        plan.how = BIND_NONE;
-    }
     return join != NULL ? supervisor_run(&plan, join) : become_program(&plan);
 }

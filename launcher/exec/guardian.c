@@ -3,7 +3,6 @@
  */
 #include "launcher/exec/guardian.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "launcher/exec/folder.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/sweep.h"
 
@@ -29,18 +29,16 @@ static const int64_t scan_pause_ns = 10000000;
 static void close_others(int keep)
 {
     DIR *folder = opendir("/proc/self/fd");
-    const struct dirent *entry;
+    const char *name;
 
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        int fd = (int)strtol(entry->d_name, NULL, DECIMAL);
+    while (folder != NULL && (name = folder_next(folder)) != NULL) {
+        int fd = (int)strtol(name, NULL, DECIMAL);
 
-        if (entry->d_name[0] != '.' && fd != keep && fd != dirfd(folder)) {
+        if (name[0] != '.' && fd != keep && fd != dirfd(folder)) {
             (void)close(fd);
         }
     }
-    if (folder != NULL) {
-        (void)closedir(folder);
-    }
+    folder_close(folder);
 }
 
 /* The group is only the rank's when the supervisor was its leader. */
@@ -81,7 +79,7 @@ static _Noreturn void guard(const char *mark, int64_t since, int fd, pid_t group
     sigset_t all;
 
     (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
     (void)setsid();
     (void)prctl(PR_SET_NAME, "tutti-guardian");
     close_others(fd);

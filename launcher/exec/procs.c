@@ -5,7 +5,6 @@
  */
 #include "launcher/exec/procs.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "launcher/exec/folder.h"
 
 enum {
     PATH_BYTES = 64,
@@ -67,19 +67,20 @@ static bool read_process(pid_t pid, struct process *process)
 
 char process_state(pid_t pid)
 {
-    struct process process;
+    struct process process = { .state = '\0' };
 
-    return read_process(pid, &process) ? process.state : '\0';
+    (void)read_process(pid, &process);
+    return process.state;
 }
 
 /* The next process in /proc; 0 at the end. */
 static pid_t next_pid(DIR *folder)
 {
-    const struct dirent *entry;
+    const char *name;
 
-    while ((entry = readdir(folder)) != NULL) {
+    while ((name = folder_next(folder)) != NULL) {
         char *end;
-        long pid = strtol(entry->d_name, &end, DECIMAL);
+        long pid = strtol(name, &end, DECIMAL);
 
         if (*end == '\0' && pid > 0) {
             return (pid_t)pid;
@@ -104,37 +105,38 @@ static size_t list_processes(struct process **list)
             mem_grow(list, &capacity, count + 1, sizeof **list)) {
         count += read_process(pid, &(*list)[count]) ? 1 : 0;
     }
-    (void)closedir(folder);
+    folder_close(folder);
     return count;
 }
 
-static bool has_pid(const struct process *list, size_t count, pid_t pid)
+static void swap(struct process *a, struct process *b)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].pid == pid) {
-            return true;
-        }
-    }
-    return false;
+    struct process moved = *a;
+
+    *a = *b;
+    *b = moved;
 }
 
-/* Moves the descendants of `root` to the front of the list; returns how many. */
+/* Moves the children of a process behind the first `found`; returns how many are there. */
+static size_t gather_children(
+        struct process *list, size_t count, size_t found, pid_t parent)
+{
+    for (size_t i = found; i < count; i++) {
+        if (list[i].parent == parent) {
+            swap(&list[i], &list[found++]);
+        }
+    }
+    return found;
+}
+
+/* Moves the descendants of a process to the front of the list; returns how many. */
 static size_t gather_descendants(struct process *list, size_t count, pid_t root)
 {
-    size_t found = 0;
-    size_t before;
+    size_t found = gather_children(list, count, 0, root);
 
-    do {
-        before = found;
-        for (size_t i = found; i < count; i++) {
-            if (list[i].parent == root || has_pid(list, found, list[i].parent)) {
-                struct process moved = list[i];
-
-                list[i] = list[found];
-                list[found++] = moved;
-            }
-        }
-    } while (found > before);
+    for (size_t next = 0; next < found; next++) {
+        found = gather_children(list, count, found, list[next].pid);
+    }
     return found;
 }
 
@@ -209,9 +211,7 @@ size_t procs_kill_marked(const char *mark)
             (void)kill(pid, SIGKILL);
         }
     }
-    if (folder != NULL) {
-        (void)closedir(folder);
-    }
+    folder_close(folder);
     mem_free(buffer);
     return found;
 }

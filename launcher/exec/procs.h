@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/** Marks the processes of a rank: its value is "JOB.RANK". */
+/** Marks the processes of a rank: its value is "JOB.RANK.PID", with
+ * the pid of the supervisor. */
 #define PROCS_VARIABLE "TUTTI_INTERNAL_RANK_OF"
 
 /** A process by its /proc/PID/stat. */

@@ -5,7 +5,6 @@
 #include "launcher/exec/rank.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "launcher/environment.h"
 
@@ -47,11 +46,9 @@ static int read_tasks(const char *text, int node)
 
 static void read_slurm_node(struct rank *rank, char *const *environment)
 {
-    const char *bound = environment_get(environment, "SLURM_CPU_BIND_TYPE");
     const char *tasks = environment_get(environment, "SLURM_STEP_TASKS_PER_NODE");
     int node;
 
-    rank->is_bound = bound != NULL && strcmp(bound, "none") != 0;
     if (tasks != NULL && environment_get_int(environment, "SLURM_NODEID", 0, &node)) {
         rank->local_size = read_tasks(tasks, node);
     }
@@ -84,6 +81,20 @@ static int read_number(char *const *environment, const char *name, int min)
                                                                                : -1;
 }
 
+static void read_place(
+        struct rank *rank, char *const *environment, const struct engine_names *names)
+{
+    rank->local_rank = read_number(environment, names->local_rank, 0);
+    rank->local_size = read_number(environment, names->local_size, 1);
+    if (names->is_slurm && rank->local_rank >= 0) {
+        read_slurm_node(rank, environment);
+    }
+    if (rank->local_size <= rank->local_rank) {
+        rank->local_rank = -1;
+        rank->local_size = -1;
+    }
+}
+
 /*
  * The first engine whose rank is known; the place on the host may be told by another
  * one: srun with --mpi=pmi2 sets PMI_RANK, and says the rest as Slurm.
@@ -100,15 +111,7 @@ struct rank rank_read(char *const *environment)
             rank.size = read_number(environment, names->size, 1);
         }
         if (rank.local_rank < 0) {
-            rank.local_rank = read_number(environment, names->local_rank, 0);
-            rank.local_size = read_number(environment, names->local_size, 1);
-            if (names->is_slurm && rank.local_rank >= 0) {
-                read_slurm_node(&rank, environment);
-            }
-        }
-        if (rank.local_size <= rank.local_rank) {
-            rank.local_rank = -1;
-            rank.local_size = -1;
+            read_place(&rank, environment, names);
         }
     }
     if (rank.rank >= rank.size && rank.size >= 0) {

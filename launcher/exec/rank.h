@@ -4,12 +4,9 @@
 #ifndef TUTTI_LAUNCHER_EXEC_RANK_H
 #define TUTTI_LAUNCHER_EXEC_RANK_H
 
-#include <stdbool.h>
-
 struct rank {
     int rank, size; /* in the job; -1: unknown                                     */
     int local_rank, local_size; /* on its host, both known or both -1                */
-    bool is_bound; /* the engine has bound it: what it got is not to be divided again */
 };
 
 /** Looks at the variables of Open MPI, MPICH's Hydra, PMIx and Slurm. */

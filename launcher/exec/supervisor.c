@@ -109,7 +109,7 @@ static void block_signals(struct child_plan *plan, sigset_t *mask)
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         (void)sigdelset(mask, faults[i]);
     }
-    (void)sigprocmask(SIG_SETMASK, mask, &plan->signals);
+    (void)pthread_sigmask(SIG_SETMASK, mask, &plan->signals);
     (void)sigaction(
             SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, &plan->pipe_action);
     (void)sigdelset(mask, SIGPIPE);
@@ -302,6 +302,16 @@ static void hear_exec(struct supervisor *supervisor)
     }
 }
 
+static void note_end(struct supervisor *supervisor, int status, int64_t now)
+{
+    if (supervisor->child.exec_fd >= 0) {
+        hear_exec(supervisor);
+    }
+    supervisor->ending.wait_status = status;
+    supervisor->phase = PHASE_DRAINING;
+    supervisor->ended = now;
+}
+
 /* Takes what has ended, of the program and of what it left behind. */
 static void reap(struct supervisor *supervisor, int64_t now)
 {
@@ -310,12 +320,7 @@ static void reap(struct supervisor *supervisor, int64_t now)
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid == supervisor->child.pid) {
-            if (supervisor->child.exec_fd >= 0) {
-                hear_exec(supervisor);
-            }
-            supervisor->ending.wait_status = status;
-            supervisor->phase = PHASE_DRAINING;
-            supervisor->ended = now;
+            note_end(supervisor, status, now);
         }
     }
     supervisor->has_children = pid == 0;
@@ -639,8 +644,9 @@ int supervisor_run(const struct exec_plan *plan, const char *join)
         (void)fprintf(stderr, "tuttirun --exec: rank %d: %s\n", plan->rank.rank,
                 tutti_last_error());
     } else {
-        (void)snprintf(supervisor->mark, sizeof supervisor->mark, "%s=%s.%d",
-                PROCS_VARIABLE, supervisor->orders.job, plan->rank.rank);
+        /* With the pid no two ranks of a host have the same, whatever jobs are called. */
+        (void)snprintf(supervisor->mark, sizeof supervisor->mark, "%s=%s.%d.%d",
+                PROCS_VARIABLE, supervisor->orders.job, plan->rank.rank, (int)getpid());
         supervise(supervisor);
         finish(supervisor);
         result = supervisor->exit_status;

@@ -5,7 +5,6 @@
 #include "launcher/exec/sweep.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,10 +16,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "launcher/exec/folder.h"
 
 enum {
     CANDIDATES_MAX = 1024, /* files of one sweep                 */
     PATH_BYTES = NAME_MAX + 16,
+    LINE_BYTES = PATH_MAX + 128, /* of a map: numbers and a path */
     HEXADECIMAL = 16,
     DECIMAL = 10
 };
@@ -84,21 +85,21 @@ static bool is_candidate(
 static void find_candidates(
         const struct sweep *sweep, DIR *folder, struct candidates *found)
 {
-    const struct dirent *entry;
+    const char *name;
     size_t capacity = 0;
 
-    while (found->count < CANDIDATES_MAX && (entry = readdir(folder)) != NULL) {
+    while (found->count < CANDIDATES_MAX && (name = folder_next(folder)) != NULL) {
         struct stat file;
         struct candidate *candidate;
 
-        if (!is_candidate(sweep, dirfd(folder), entry->d_name, &file) ||
+        if (!is_candidate(sweep, dirfd(folder), name, &file) ||
                 !mem_grow(&found->items, &capacity, found->count + 1,
                         sizeof *found->items)) {
             continue;
         }
         candidate = &found->items[found->count++];
         *candidate = (struct candidate){ .device = file.st_dev, .inode = file.st_ino };
-        (void)snprintf(candidate->name, sizeof candidate->name, "%s", entry->d_name);
+        (void)snprintf(candidate->name, sizeof candidate->name, "%s", name);
     }
 }
 
@@ -135,8 +136,7 @@ bool sweep_parse_map(const char *line, dev_t *device, ino_t *inode)
 static void mark_mapped(const struct candidates *found, const char *pid)
 {
     char path[PATH_BYTES];
-    char *line = NULL;
-    size_t capacity = 0;
+    char line[LINE_BYTES];
     FILE *file;
 
     (void)snprintf(path, sizeof path, "/proc/%s/maps", pid);
@@ -144,7 +144,7 @@ static void mark_mapped(const struct candidates *found, const char *pid)
     if (file == NULL) {
         return;
     }
-    while (getline(&line, &capacity, file) > 0) {
+    while (fgets(line, sizeof line, file) != NULL) {
         dev_t device;
         ino_t inode;
 
@@ -152,47 +152,58 @@ static void mark_mapped(const struct candidates *found, const char *pid)
             mark_used(found, device, inode);
         }
     }
-    free(line);
     (void)fclose(file);
 }
 
 static void mark_open(const struct candidates *found, const char *pid)
 {
     char path[PATH_BYTES];
-    const struct dirent *entry;
+    const char *name;
     DIR *folder;
 
     (void)snprintf(path, sizeof path, "/proc/%s/fd", pid);
     folder = opendir(path);
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+    while (folder != NULL && (name = folder_next(folder)) != NULL) {
         struct stat file;
 
-        if (fstatat(dirfd(folder), entry->d_name, &file, 0) == 0) {
+        if (fstatat(dirfd(folder), name, &file, 0) == 0) {
             mark_used(found, file.st_dev, file.st_ino);
         }
     }
-    if (folder != NULL) {
-        (void)closedir(folder);
-    }
+    folder_close(folder);
 }
 
 /* Returns false when processes cannot be seen: then nothing may be removed. */
 static bool mark_all_used(const struct candidates *found)
 {
-    const struct dirent *entry;
+    const char *name;
     DIR *folder = opendir("/proc");
 
     if (folder == NULL) {
         return false;
     }
-    while ((entry = readdir(folder)) != NULL) {
-        if (isdigit((unsigned char)entry->d_name[0])) {
-            mark_mapped(found, entry->d_name);
-            mark_open(found, entry->d_name);
+    while ((name = folder_next(folder)) != NULL) {
+        if (isdigit((unsigned char)name[0])) {
+            mark_mapped(found, name);
+            mark_open(found, name);
         }
     }
-    (void)closedir(folder);
+    folder_close(folder);
     return true;
+}
+
+static size_t remove_unused(DIR *folder, const struct candidates *found)
+{
+    size_t removed = 0;
+
+    for (size_t i = 0; i < found->count; i++) {
+        const struct candidate *file = &found->items[i];
+
+        if (!file->is_used && unlinkat(dirfd(folder), file->name, 0) == 0) {
+            removed++;
+        }
+    }
+    return removed;
 }
 
 size_t sweep_run(const struct sweep *sweep)
@@ -206,14 +217,9 @@ size_t sweep_run(const struct sweep *sweep)
     }
     find_candidates(sweep, folder, &found);
     if (found.count > 0 && mark_all_used(&found)) {
-        for (size_t i = 0; i < found.count; i++) {
-            if (!found.items[i].is_used &&
-                    unlinkat(dirfd(folder), found.items[i].name, 0) == 0) {
-                removed++;
-            }
-        }
+        removed = remove_unused(folder, &found);
     }
-    (void)closedir(folder);
+    folder_close(folder);
     mem_free(found.items);
     return removed;
 }

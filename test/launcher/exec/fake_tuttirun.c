@@ -317,13 +317,18 @@ static void release_all(struct fake *fake)
     }
 }
 
-/* Returns false when a second has passed since the engine ended. */
-static bool is_engine_alive(int *status, bool *has_ended)
+/* The engine runs, or a supervisor has not left. */
+static bool is_going_on(const struct fake *fake, int *status, bool *has_ended)
 {
+    bool is_connected = false;
+
+    for (int i = 0; i < fake->peer_count; i++) {
+        is_connected = is_connected || fake->peers[i].fd >= 0;
+    }
     if (!*has_ended && waitpid(-1, status, WNOHANG) > 0) {
         *has_ended = true;
     }
-    return !*has_ended;
+    return !*has_ended || is_connected;
 }
 
 static void poll_all(struct fake *fake)
@@ -361,17 +366,12 @@ int main(int argc, char **argv)
     (void)argc;
     parse(&fake, argv);
     start(&fake);
-    while (is_engine_alive(&status, &has_ended) && clock_ns() < deadline) {
+    while (is_going_on(&fake, &status, &has_ended) && clock_ns() < deadline) {
         poll_all(&fake);
         beat_all(&fake);
         if (fake.exited == fake.ranks && !has_released) {
             has_released = true;
             release_all(&fake);
-        }
-    }
-    for (int i = 0; i < fake.peer_count; i++) {
-        while (fake.peers[i].fd >= 0) {
-            read_peer(&fake, &fake.peers[i]);
         }
     }
     printf("ENGINE %s %d\n", WIFSIGNALED(status) ? "signal" : "exit",
