@@ -19,9 +19,7 @@ static const struct engine *const engines[] = { &engine_openmpi, &engine_prrte,
     &engine_intel, &engine_mpich, &engine_srun };
 
 enum {
-    ENGINES = sizeof engines / sizeof engines[0],
-    /* Slurm's own steps (batch, extern, interactive) have the highest numbers. */
-    STEP_OF_SLURM = 0x7ffffff0
+    ENGINES = sizeof engines / sizeof engines[0]
 };
 
 /** Where the engine of a kind is looked for. */
@@ -95,8 +93,8 @@ bool detect_step(char *const *environment)
 {
     int step;
 
-    return environment_get_int(environment, "SLURM_STEP_ID", 0, &step) &&
-            step < STEP_OF_SLURM;
+    /* The numbers of Slurm's own steps (batch, interactive) are too high for an int. */
+    return environment_get_int(environment, "SLURM_STEP_ID", 0, &step);
 }
 
 static const struct family *family_of(enum engine_kind kind)
