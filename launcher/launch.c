@@ -41,8 +41,8 @@ static tutti_status refuse_addresses(const struct host_list *hosts)
     return TUTTI_OK;
 }
 
-static tutti_status check_program(
-        const struct options *options, char *const *environment)
+static tutti_status check_program(const struct options *options,
+        const struct placement *placement, char *const *environment)
 {
     char file[PATH_MAX];
     char own_name[HOST_NAME_LIMIT] = "";
@@ -50,7 +50,7 @@ static tutti_status check_program(
             environment_get(environment, "PATH"), file, sizeof file);
 
     (void)gethostname(own_name, sizeof own_name - 1);
-    if (status == TUTTI_OK || host_list_is_here(&options->hosts.list, own_name)) {
+    if (status == TUTTI_OK || host_list_is_here(&placement->hosts, own_name)) {
         return status;
     }
     (void)fprintf(stderr,
@@ -66,10 +66,10 @@ tutti_status launch_prepare(const struct options *options,
     tutti_status status = check_environment();
 
     if (status == TUTTI_OK) {
-        status = refuse_addresses(&options->hosts.list);
+        status = refuse_addresses(&placement->hosts);
     }
     if (status == TUTTI_OK) {
-        status = check_program(options, environment);
+        status = check_program(options, placement, environment);
     }
     return status == TUTTI_OK ? engine_prepare(options, placement, environment, command)
                               : status;

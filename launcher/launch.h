@@ -13,6 +13,7 @@
 /**
  * Builds the command for this machine and user. A program that is not here is an error
  * when ranks run here and a warning on stderr when all run elsewhere.
+ * @param placement  where ranks run
  * @param[in,out] command  empty; released with engine_command_fini() in every case
  * @return TUTTI_OK, TUTTI_ERR_INVALID (no mpirun, or it or the program cannot be run
  *         like this),

@@ -12,11 +12,13 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
+#include "launcher/bind/show.h"
 #include "launcher/engine/engine.h"
 #include "launcher/exec/exec.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
 #include "launcher/job/job.h"
+#include "launcher/join/join.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
@@ -113,12 +115,17 @@ static int run_placed(const struct options *options, const struct placement *pla
     return result;
 }
 
+static int wait_placed(const struct options *options, const struct placement *placement)
+{
+    return place_wait(options, placement) == TUTTI_OK ? EXIT_SUCCESS : report();
+}
+
 static int run(struct options *options, char *const *environment)
 {
     struct placement placement = { .ranks = 0 };
-    int result = place_ranks(options, environment, &placement) != TUTTI_OK
-            ? report()
-            : run_placed(options, &placement, environment);
+    int result = place_ranks(options, environment, &placement) != TUTTI_OK ? report()
+            : placement.waits ? wait_placed(options, &placement)
+                              : run_placed(options, &placement, environment);
 
     placement_fini(&placement);
     return result;
@@ -132,6 +139,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
         return exec_main(argv + 2, environ);
     }
+    if (argc > 1 && strcmp(argv[1], "--join-agent") == 0) {
+        return join_agent(argv + 2);
+    }
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();
     } else if (options.action == OPTIONS_HELP) {
@@ -141,6 +151,8 @@ int main(int argc, char **argv)
         help_print_build(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.bind.show) {
+        result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {
         tell(&options);
         result = run(&options, environ);

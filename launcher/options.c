@@ -373,7 +373,7 @@ tutti_status options_parse(struct options *options, char *const *argv)
         return status;
     }
     options->program = *argv != NULL && strcmp(*argv, "--") == 0 ? argv + 1 : argv;
-    return check_together(options);
+    return options->bind.show ? TUTTI_OK : check_together(options);
 }
 
 void options_fini(struct options *options)

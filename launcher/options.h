@@ -47,6 +47,8 @@ enum engine_kind {
 struct hosts_options {
     struct host_list list; /* of -H or --hostfile; empty: find out        */
     const char *script; /* prints hosts; NULL: none; of argv           */
+    int join_port; /* where hosts join; 0: not given              */
+    int join_timeout_s; /* how long that may take; 0: not given        */
     int slots_per_host; /* of a host that comes without a number; 0: not given */
 };
 
@@ -66,6 +68,9 @@ struct engine_options {
 /** What they get of a host; the flags are in bind/bind_flags.c. */
 struct bind_options {
     enum options_bind how;
+    bool one_gpu; /* each rank sees its own GPU only                             */
+    bool show; /* draw the map of this host, start nothing                    */
+    const char *show_as; /* "svg" or a file that ends in .svg; NULL: text; of argv */
 };
 
 /** Whether lines of ranks are marked with whose they are. */

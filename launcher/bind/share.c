@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "launcher/arguments.h"
+#include "launcher/bind/bind.h"
 #include "launcher/environment.h"
-#include "topo/machine.h"
 
 enum {
     TASKS_LIMIT = 1 << 20, /* more tasks on a node are a mistake */
@@ -55,16 +55,13 @@ static int read_tasks(const char *text, int node)
     return 0;
 }
 
-/*
- * Under srun without mpirun in between. Tasks that Slurm bound already are left alone.
- */
+/* Under srun without mpirun in between. */
 static bool read_slurm(struct share *share, char *const *environment)
 {
-    const char *bound = environment_get(environment, "SLURM_CPU_BIND_TYPE");
     const char *tasks = environment_get(environment, "SLURM_STEP_TASKS_PER_NODE");
     int node;
 
-    if ((bound != NULL && strcmp(bound, "none") != 0) || tasks == NULL ||
+    if (tasks == NULL ||
             !environment_get_int(environment, "SLURM_LOCALID", 0, &share->index) ||
             !environment_get_int(environment, "SLURM_NODEID", 0, &node)) {
         return false;
@@ -98,23 +95,27 @@ bool share_read(struct share *share, char *const *environment)
     return true;
 }
 
-/* Binds; returns how many threads the rank should compute with, 0 when unknown. */
-static int bind_share(const struct share *share, bool verbose)
+/* Binds and tells the program by its variables; false when they cannot be right. */
+static bool bind_share(
+        const struct share *share, struct arguments *variables, bool verbose)
 {
-    struct machine machine;
-    char text[256] = "";
+    const struct bind_request request = {
+        .index = share->index,
+        .count = share->count,
+        .how = BIND_AUTO,
+    };
+    char text[BIND_TEXT_MAX] = "";
 
-    if (machine_read(&machine) != TUTTI_OK ||
-            machine_bind_share(share->index, share->count, text, sizeof text) !=
-                    TUTTI_OK) {
-        (void)fprintf(stderr, "tuttirun: going on unbound: %s\n", tutti_last_error());
-        return 0;
+    if (bind_rank(&request, variables, text) != TUTTI_OK) {
+        (void)fprintf(stderr, "tuttirun: local rank %d of %d: %s\n", share->index,
+                share->count, tutti_last_error());
+        return false;
     }
     if (verbose) {
         (void)fprintf(stderr, "tuttirun: local rank %d of %d: %s\n", share->index,
                 share->count, text);
     }
-    return machine.cores < share->count ? 1 : machine.cores / share->count;
+    return true;
 }
 
 int share_exec(char *const *argv, char *const *environment)
@@ -122,7 +123,6 @@ int share_exec(char *const *argv, char *const *environment)
     struct arguments variables = { .items = NULL };
     struct share share;
     bool verbose = false;
-    int threads = 0;
     int reason;
 
     if (*argv != NULL && strcmp(*argv, "--verbose") == 0) {
@@ -136,14 +136,14 @@ int share_exec(char *const *argv, char *const *environment)
         (void)fprintf(stderr, "tuttirun --exec: no program is given\n");
         return EXIT_CANNOT_RUN;
     }
+    arguments_add_all(&variables, environment);
     if (share_read(&share, environment)) {
-        threads = bind_share(&share, verbose);
+        if (!bind_share(&share, &variables, verbose)) {
+            arguments_fini(&variables);
+            return EXIT_CANNOT_RUN;
+        }
     } else if (verbose) {
         (void)fprintf(stderr, "tuttirun: unbound: not started by a known launcher\n");
-    }
-    arguments_add_all(&variables, environment);
-    if (threads > 0 && environment_get(environment, "OMP_NUM_THREADS") == NULL) {
-        arguments_add_format(&variables, "OMP_NUM_THREADS=%d", threads);
     }
     (void)execvpe(argv[0], argv, variables.failed ? environment : variables.items);
     reason = errno;

@@ -1,13 +1,13 @@
 /*
- * tuttirun --exec: what mpirun starts for every rank. It binds itself to the rank's
- * share of the host's cores and becomes the program.
+ * Which rank of its host a process is, and tuttirun --exec: what mpirun starts for every
+ * rank. It binds itself to the rank's share of the host and becomes the program.
  */
 #ifndef TUTTI_LAUNCHER_BIND_SHARE_H
 #define TUTTI_LAUNCHER_BIND_SHARE_H
 
 #include <stdbool.h>
 
-/** Which share of its host's cores a rank gets. */
+/** Which rank of its host a process is. */
 struct share {
     int index; /* rank among the ranks of this host */
     int count; /* ranks on this host                */

@@ -22,6 +22,7 @@ static const char white_space[] = " \t\r\n\v\f";
 void host_list_fini(struct host_list *list)
 {
     mem_free(list->hosts);
+    mem_free(list->index);
     *list = (struct host_list){ .hosts = NULL };
 }
 
@@ -99,30 +100,70 @@ static const char *read_host(const char *word, struct host *host)
                           : "behind ']' comes nothing or :slots";
 }
 
+/* FNV-1a. */
+static size_t hash_name(const char *name)
+{
+    uint32_t hash = 2166136261U;
+
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * 16777619U;
+    }
+    return hash;
+}
+
+/* The place in the index where a name is, or would be: the index is never full. */
+static size_t index_place(const struct host_list *list, const char *name)
+{
+    size_t place = hash_name(name) & (list->index_size - 1);
+
+    while (list->index[place] != 0 &&
+            strcmp(list->hosts[list->index[place] - 1].name, name) != 0) {
+        place = (place + 1) & (list->index_size - 1);
+    }
+    return place;
+}
+
 static struct host *find_host(const struct host_list *list, const char *name)
 {
-    /* Files that repeat a host for each slot mostly do so in a row. */
-    for (size_t i = list->count; i > 0; i--) {
-        if (strcmp(list->hosts[i - 1].name, name) == 0) {
-            return &list->hosts[i - 1];
-        }
+    size_t number = list->index_size == 0 ? 0 : list->index[index_place(list, name)];
+
+    return number == 0 ? NULL : &list->hosts[number - 1];
+}
+
+/* Keeps more than half of the index free; false when out of memory. */
+static bool grow_index(struct host_list *list)
+{
+    size_t size = list->index_size == 0 ? 16 : 2 * list->index_size;
+    uint32_t *index;
+
+    if (2 * (list->count + 1) < list->index_size) {
+        return true;
     }
-    return NULL;
+    index = mem_calloc(size, sizeof *index);
+    if (index == NULL) {
+        return false;
+    }
+    mem_free(list->index);
+    list->index = index;
+    list->index_size = size;
+    for (size_t i = 0; i < list->count; i++) {
+        index[index_place(list, list->hosts[i].name)] = (uint32_t)(i + 1);
+    }
+    return true;
 }
 
 static const char *append_host(struct host_list *list, const struct host *host)
 {
-    struct host *hosts;
-
     if (list->count == HOSTS_LIMIT) {
         return "too many hosts";
     }
-    hosts = mem_resize(list->hosts, list->count + 1, sizeof *hosts);
-    if (hosts == NULL) {
+    if (!grow_index(list) ||
+            !mem_grow(&list->hosts, &list->capacity, list->count + 1,
+                    sizeof *list->hosts)) {
         return "out of memory";
     }
-    list->hosts = hosts;
     list->hosts[list->count++] = *host;
+    list->index[index_place(list, host->name)] = (uint32_t)list->count;
     return NULL;
 }
 
@@ -187,20 +228,25 @@ tutti_status host_list_imply(struct host_list *list, int slots)
     return TUTTI_OK;
 }
 
+void host_list_drop_first(struct host_list *list)
+{
+    list->count--;
+    memmove(list->hosts, list->hosts + 1, list->count * sizeof *list->hosts);
+    mem_free(list->index);
+    list->index = NULL;
+    list->index_size = 0;
+}
+
 tutti_status host_list_copy(struct host_list *to, const struct host_list *from)
 {
-    struct host *hosts;
+    for (size_t i = 0; i < from->count; i++) {
+        const char *reason = append_host(to, &from->hosts[i]);
 
-    if (from->count == 0) {
-        return TUTTI_OK;
+        if (reason != NULL) {
+            host_list_fini(to);
+            return error_set(TUTTI_ERR_NO_MEMORY, "%zu hosts: %s", from->count, reason);
+        }
     }
-    hosts = mem_resize(NULL, from->count, sizeof *hosts);
-    if (hosts == NULL) {
-        return error_set(
-                TUTTI_ERR_NO_MEMORY, "out of memory for %zu hosts", from->count);
-    }
-    memcpy(hosts, from->hosts, from->count * sizeof *hosts);
-    *to = (struct host_list){ .hosts = hosts, .count = from->count };
     return TUTTI_OK;
 }
 

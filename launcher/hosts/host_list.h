@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include <tutti/tutti.h>
@@ -27,6 +28,9 @@ struct host {
 struct host_list {
     struct host *hosts; /* owned; names are distinct, in the order given */
     size_t count; /* 0: this machine                               */
+    size_t capacity; /* hosts that there is room for                     */
+    uint32_t *index; /* owned; finds a host by its name: 1 + its place, 0: none */
+    size_t index_size; /* a power of two, or 0                             */
 };
 
 void host_list_fini(struct host_list *list);
@@ -50,6 +54,9 @@ const char *host_list_add(struct host_list *list, const char *name, int slots);
  * @return TUTTI_OK, TUTTI_ERR_INVALID (a host gets too many)
  */
 TUTTI_MUST_USE tutti_status host_list_imply(struct host_list *list, int slots);
+
+/** Removes the first host. */
+void host_list_drop_first(struct host_list *list);
 
 /** Copies a list into an empty one. */
 TUTTI_MUST_USE tutti_status host_list_copy(

@@ -70,12 +70,10 @@ static tutti_status read_file(
  */
 static void drop_launch_node(const struct source_facts *facts, struct host_list *hosts)
 {
-    if (resolver_get(facts, "CSM_ALLOCATION_ID") == NULL || hosts->count < 2 ||
-            hosts->hosts[0].slots != 1) {
-        return;
+    if (resolver_get(facts, "CSM_ALLOCATION_ID") != NULL && hosts->count > 1 &&
+            hosts->hosts[0].slots == 1) {
+        host_list_drop_first(hosts);
     }
-    hosts->count--;
-    memmove(hosts->hosts, hosts->hosts + 1, hosts->count * sizeof *hosts->hosts);
 }
 
 static tutti_status read_hosts(

@@ -38,7 +38,7 @@ struct stream {
 };
 
 struct script {
-    const char *file;
+    char *file;
     pid_t pid;
     int limit_ms;
     int64_t deadline_ms; /* of the monotonic clock */
@@ -85,39 +85,44 @@ static tutti_status refuse_late(const struct script *script)
             script->file, script->limit_ms / 1000.0);
 }
 
-/* Reads both streams to their ends. */
-static tutti_status read_streams(struct script *script)
+/* Waits until one of the streams has something, and reads that. */
+static tutti_status read_some(struct script *script, int64_t wait_ms)
 {
     struct stream *streams[] = { &script->output, &script->errors };
+    struct pollfd polls[] = {
+        { .fd = script->output.fd, .events = POLLIN },
+        { .fd = script->errors.fd, .events = POLLIN },
+    };
 
-    while (script->output.fd >= 0 || script->errors.fd >= 0) {
-        struct pollfd polls[] = {
-            { .fd = script->output.fd, .events = POLLIN },
-            { .fd = script->errors.fd, .events = POLLIN },
-        };
-        int64_t left = script->deadline_ms - now_ms();
-
-        if (left <= 0) {
-            return refuse_late(script);
-        }
-        if (poll(polls, 2, (int)left) < 0 && errno != EINTR) {
-            return error_set_errno(TUTTI_ERR_SYSTEM, "wait for %s", script->file);
-        }
-        for (int i = 0; i < 2; i++) {
-            if (polls[i].fd >= 0 && polls[i].revents != 0 && !drain(streams[i])) {
-                return error_set(
-                        TUTTI_ERR_NO_MEMORY, "out of memory for %s", script->file);
-            }
+    if (poll(polls, 2, (int)wait_ms) < 0 && errno != EINTR) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "wait for %s", script->file);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (polls[i].fd >= 0 && polls[i].revents != 0 && !drain(streams[i])) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %s", script->file);
         }
     }
     return TUTTI_OK;
+}
+
+/* Reads both streams to their ends. */
+static tutti_status read_streams(struct script *script)
+{
+    tutti_status status = TUTTI_OK;
+
+    while (status == TUTTI_OK && (script->output.fd >= 0 || script->errors.fd >= 0)) {
+        int64_t left = script->deadline_ms - now_ms();
+
+        status = left > 0 ? read_some(script, left) : refuse_late(script);
+    }
+    return status;
 }
 
 /* Starts it with the write ends of the pipes; its input is empty. */
 static tutti_status spawn(
         struct script *script, char *const *environment, int output, int errors)
 {
-    char *const argv[] = { (char *)(uintptr_t)script->file, NULL };
+    char *const argv[] = { script->file, NULL };
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int error;

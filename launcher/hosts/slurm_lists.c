@@ -259,33 +259,40 @@ static const char *read_repeated(const char **text, uint32_t *number, uint32_t *
     return NULL;
 }
 
+/* Puts as many of the numbers as there is room for; counts all of them. */
+static const char *fill_counts(
+        int *counts, size_t count, const char *text, size_t *filled)
+{
+    while (*text != '\0') {
+        uint32_t number = 0;
+        uint32_t times = 0;
+        const char *reason = read_repeated(&text, &number, &times);
+
+        if (reason != NULL) {
+            return reason;
+        }
+        for (uint32_t i = 0; i < times && *filled + i < count; i++) {
+            counts[*filled + i] = (int)number;
+        }
+        *filled += times;
+    }
+    return NULL;
+}
+
 tutti_status slurm_counts(
         int *counts, size_t count, const char *text, const char *origin)
 {
-    const char *rest = text;
-    const char *reason = NULL;
     size_t filled = 0;
+    const char *reason = fill_counts(counts, count, text, &filled);
 
-    while (reason == NULL && *rest != '\0') {
-        uint32_t number = 0;
-        uint32_t times = 0;
-
-        reason = read_repeated(&rest, &number, &times);
-        for (; reason == NULL && times > 0 && filled <= count; times--) {
-            if (filled < count) {
-                counts[filled] = (int)number;
-            }
-            filled++;
-        }
-    }
-    if (reason == NULL && filled != count) {
-        return error_set(TUTTI_ERR_INVALID,
-                "%s=%.*s has %s numbers than the job's %zu hosts", origin, WORDS_LIMIT,
-                text, filled < count ? "fewer" : "more", count);
-    }
     if (reason != NULL) {
         return error_set(
                 TUTTI_ERR_INVALID, "%s=%.*s: %s", origin, WORDS_LIMIT, text, reason);
+    }
+    if (filled != count) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s=%.*s has %s numbers than the job's %zu hosts", origin, WORDS_LIMIT,
+                text, filled < count ? "fewer" : "more", count);
     }
     return TUTTI_OK;
 }

@@ -20,6 +20,8 @@
 
 #define VARIABLE_PREFIX "TUTTI_"
 #define VARIABLE_INTERNAL "TUTTI_INTERNAL_"
+/* tuttirun sets it for programs to read; the library has no parameter of that name. */
+#define VARIABLE_DEVICE "TUTTI_LOCAL_DEVICE"
 
 enum {
     CONFIG_NAME_MAX = 64
@@ -295,11 +297,14 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* True when "NAME=value" sets a parameter. */
+/* True when "NAME=value" sets a parameter, or is there for programs. */
 static bool is_known_variable(const char *entry, size_t name_len)
 {
     size_t i;
 
+    if (has_prefix(entry, VARIABLE_DEVICE) && name_len == strlen(VARIABLE_DEVICE)) {
+        return true;
+    }
     for (i = 0; i < CONFIG_COUNT; i++) {
         char variable[CONFIG_NAME_MAX + 8];
 

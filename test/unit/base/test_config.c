@@ -296,6 +296,7 @@ static void test_variables_set_parameters(void **state)
     set_variable("TUTTI_HOST_ID", "here");
     set_variable("TUTTI_BACKGROUND_THREAD", "off");
     set_variable("TUTTI_INTERNAL_ANYTHING", "x");
+    set_variable("TUTTI_LOCAL_DEVICE", "0");
 
     assert_int_equal(read_environment(fixture), TUTTI_OK);
     assert_int_equal(fixture->config.fusion_bytes, 2097152);

@@ -223,7 +223,7 @@ static void test_mpi_stands_alone_or_before_a_name(void **state)
     assert_true(options.verbose);
     options_fini(&options);
     assert_int_equal(parse(&options, WORDS("--mpi", "mpich", NULL)), TUTTI_OK);
-    assert_int_equal(options.engine.family, FAMILY_MPICH);
+    assert_int_equal(options.engine.kind, ENGINE_MPICH);
     options_fini(&options);
     assert_int_equal(parse(&options, WORDS("--mpi=lam", NULL)), TUTTI_ERR_INVALID);
     options_fini(&options);

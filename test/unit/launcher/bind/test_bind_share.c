@@ -34,6 +34,10 @@ static void test_shares_of_each_launcher(void **state)
         { .variables = { "SLURM_LOCALID=0", "SLURM_NODEID=2",
                   "SLURM_STEP_TASKS_PER_NODE=2(x2),1", "SLURM_CPU_BIND_TYPE=none" },
                 .share = { .index = 0, .count = 1 } },
+        /* Bound by Slurm: it still is the second task of its node. */
+        { .variables = { "SLURM_LOCALID=1", "SLURM_NODEID=0",
+                  "SLURM_STEP_TASKS_PER_NODE=2", "SLURM_CPU_BIND_TYPE=mask_cpu:" },
+                .share = { .index = 1, .count = 2 } },
     };
 
     (void)state;
@@ -58,8 +62,6 @@ static void test_without_a_sound_share_nothing_is_bound(void **state)
         { "MPI_LOCALRANKID=x", "MPI_LOCALNRANKS=2" },
         { "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=0" },
         { "SLURM_LOCALID=0" },
-        { "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_STEP_TASKS_PER_NODE=2",
-                "SLURM_CPU_BIND_TYPE=mask_cpu:" },
         { "SLURM_LOCALID=0", "SLURM_NODEID=3", "SLURM_STEP_TASKS_PER_NODE=2(x2),1" },
         { "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_STEP_TASKS_PER_NODE=" },
         { "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_STEP_TASKS_PER_NODE=x" },
