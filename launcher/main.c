@@ -19,6 +19,7 @@
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
 #include "launcher/job/job.h"
+#include "launcher/join/join.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
@@ -115,12 +116,17 @@ static int run_placed(const struct options *options, const struct placement *pla
     return result;
 }
 
+static int wait_placed(const struct options *options, const struct placement *placement)
+{
+    return place_wait(options, placement) == TUTTI_OK ? EXIT_SUCCESS : report();
+}
+
 static int run(struct options *options, char *const *environment)
 {
     struct placement placement = { .ranks = 0 };
-    int result = place_ranks(options, environment, &placement) != TUTTI_OK
-            ? report()
-            : run_placed(options, &placement, environment);
+    int result = place_ranks(options, environment, &placement) != TUTTI_OK ? report()
+            : placement.waits ? wait_placed(options, &placement)
+                              : run_placed(options, &placement, environment);
 
     placement_fini(&placement);
     return result;
@@ -136,6 +142,9 @@ int main(int argc, char **argv)
     }
     if (check_part(argv, environ, &result)) {
         return result;
+    }
+    if (argc > 1 && strcmp(argv[1], "--join-agent") == 0) {
+        return join_agent(argv + 2);
     }
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();

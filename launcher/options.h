@@ -47,6 +47,8 @@ enum engine_kind {
 struct hosts_options {
     struct host_list list; /* of -H or --hostfile; empty: find out        */
     const char *script; /* prints hosts; NULL: none; of argv           */
+    int join_port; /* where hosts join; 0: not given              */
+    int join_timeout_s; /* how long that may take; 0: not given        */
     int slots_per_host; /* of a host that comes without a number; 0: not given */
 };
 

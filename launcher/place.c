@@ -7,6 +7,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "launcher/join/join.h"
+
+enum {
+    JOIN_PORT = 47108,
+    JOIN_SECONDS = 600
+};
 
 /* A variable of the ranks, unless the user set it. */
 static void export_number(struct options *options, const char *name, int number)
@@ -55,6 +61,36 @@ static void say(const struct options *options, const struct placement *placement
     }
 }
 
+/* The hosts that join us. A dry run asks nobody, and so knows only those with names. */
+static tutti_status gather(const struct options *options, struct placement *placement)
+{
+    if (!options->dry_run) {
+        return join_gather(placement, options->hosts.join_timeout_s,
+                options->hosts.slots_per_host);
+    }
+    return placement->hosts.count > 0 ? TUTTI_OK
+                                      : error_set(TUTTI_ERR_INVALID,
+                                                "%s: its hosts are known when they "
+                                                "have joined, for which --dry-run "
+                                                "does not wait",
+                                                placement->source);
+}
+
+tutti_status place_wait(
+        const struct options *options, const struct placement *placement)
+{
+    if (placement->join.nodes == 0 || options->dry_run) {
+        (void)fprintf(
+                stderr, "tuttirun: %s: another host runs the job\n", placement->source);
+        return TUTTI_OK;
+    }
+    if (options->verbose) {
+        (void)fprintf(stderr, "tuttirun: %s: host %s runs the job\n", placement->source,
+                placement->join.first);
+    }
+    return join_serve(placement, options->hosts.join_timeout_s);
+}
+
 tutti_status place_ranks(
         struct options *options, char *const *environment, struct placement *placement)
 {
@@ -68,11 +104,23 @@ tutti_status place_ranks(
     tutti_status status;
 
     (void)gethostname(own_name, sizeof own_name - 1);
+    if (options->hosts.join_timeout_s == 0) {
+        options->hosts.join_timeout_s = JOIN_SECONDS;
+    }
     status = source_resolve(&facts, placement);
+    if (options->hosts.join_port > 0 || placement->join.port == 0) {
+        placement->join.port =
+                options->hosts.join_port > 0 ? options->hosts.join_port : JOIN_PORT;
+    }
     if (status != TUTTI_OK || placement->waits) {
         return status;
     }
-    status = take(options, placement);
+    if (placement->join.nodes > 1) {
+        status = gather(options, placement);
+    }
+    if (status == TUTTI_OK) {
+        status = take(options, placement);
+    }
     if (status == TUTTI_OK && (options->verbose || options->dry_run)) {
         say(options, placement);
     }

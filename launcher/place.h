@@ -21,4 +21,12 @@
 TUTTI_MUST_USE tutti_status place_ranks(
         struct options *options, char *const *environment, struct placement *placement);
 
+/**
+ * Stays, on a host that is not the first, until the job is over, and runs what the first
+ * host sends.
+ * @return as join_serve()
+ */
+TUTTI_MUST_USE tutti_status place_wait(
+        const struct options *options, const struct placement *placement);
+
 #endif

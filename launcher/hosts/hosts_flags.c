@@ -5,6 +5,11 @@
 #include "base/text.h"
 #include "launcher/flags.h"
 
+enum {
+    PORT_MAX = 65535,
+    JOIN_SECONDS_MAX = 86400
+};
+
 static tutti_status apply_ranks(
         struct options *options, const char *value, const char *origin)
 {
@@ -70,6 +75,32 @@ static tutti_status apply_slots_per_host(
     return TUTTI_OK;
 }
 
+static tutti_status apply_join_port(
+        struct options *options, const char *value, const char *origin)
+{
+    int64_t port;
+
+    if (!text_to_int64(value, &port) || port < 1 || port > PORT_MAX) {
+        return error_set(
+                TUTTI_ERR_INVALID, "%s %s: a port is from 1 to 65535", origin, value);
+    }
+    options->hosts.join_port = (int)port;
+    return TUTTI_OK;
+}
+
+static tutti_status apply_join_timeout(
+        struct options *options, const char *value, const char *origin)
+{
+    int64_t seconds;
+
+    if (!text_to_int64(value, &seconds) || seconds < 1 || seconds > JOIN_SECONDS_MAX) {
+        return error_set(TUTTI_ERR_INVALID, "%s %s: seconds are from 1 to %d", origin,
+                value, JOIN_SECONDS_MAX);
+    }
+    options->hosts.join_timeout_s = (int)seconds;
+    return TUTTI_OK;
+}
+
 static const struct flag flags[] = {
     {
             .name = "np",
@@ -104,6 +135,18 @@ static const struct flag flags[] = {
             .argument = "N",
             .help = "slots of each host that comes without a number of them",
             .apply = apply_slots_per_host,
+    },
+    {
+            .name = "join-port",
+            .argument = "PORT",
+            .help = "where hosts without ssh join the first one, 47108",
+            .apply = apply_join_port,
+    },
+    {
+            .name = "join-timeout",
+            .argument = "S",
+            .help = "seconds within which all hosts have to join, 600",
+            .apply = apply_join_timeout,
     },
 };
 

@@ -32,6 +32,15 @@ struct shard {
     int count; /* 0: not an array job */
 };
 
+/** How hosts are reached that have no ssh: launcher/join/join.h. */
+struct join_place {
+    int nodes; /* that take part, this one included; 0: there is ssh     */
+    int index; /* of this one                                            */
+    char first[HOST_NAME_LIMIT]; /* host to join; "": it is this one     */
+    int port; /* on that                                                */
+    char key[SOURCE_TEXT_MAX]; /* that all of the job know              */
+};
+
 /** Where a job runs. Zeroed is valid input for placement_fini(). */
 struct placement {
     struct host_list hosts; /* empty: this machine                                 */
@@ -43,6 +52,8 @@ struct placement {
                    has to stay until the job is over (SageMaker, AWS Batch) */
     char own[HOST_NAME_LIMIT]; /* what the source calls this host; "": it does not */
     struct shard shard;
+    struct join_place join;
+    char agent[SOURCE_TEXT_MAX]; /* program to use in place of ssh; "": ssh */
 };
 
 void placement_fini(struct placement *placement);

@@ -94,25 +94,33 @@ static void look_for_stopped(struct job *job, const struct server_link *link)
     flow_suspect(job);
 }
 
+/* A connection that has not said in time whose it is, is nobody's. */
+static void look_at_stranger(const struct job *job, struct server_link *link)
+{
+    if (job->now - link->opened > SERVER_STRANGER_MS * JOB_NS_PER_MS) {
+        server_close(link);
+    }
+}
+
+static void look_at(struct job *job, struct server_link *link)
+{
+    if (link->is_parked) {
+        link->heard = job->now;
+    }
+    if (link->rank < 0) {
+        look_at_stranger(job, link);
+    } else if (is_silent(job, link, 0)) {
+        lose_host(job, ranks_host(&job->ranks, link->rank));
+    } else {
+        look_for_stopped(job, link);
+    }
+}
+
 static void look_for_silence(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
-        struct server_link *link = job->server.links[i];
-
-        if (link->fd < 0) {
-            continue;
-        }
-        if (link->is_parked) {
-            link->heard = job->now;
-        }
-        if (link->rank < 0) {
-            if (job->now - link->opened > SERVER_STRANGER_S * 1000 * JOB_NS_PER_MS) {
-                server_close(link);
-            }
-        } else if (is_silent(job, link, 0)) {
-            lose_host(job, ranks_host(&job->ranks, link->rank));
-        } else {
-            look_for_stopped(job, link);
+        if (job->server.links[i]->fd >= 0) {
+            look_at(job, job->server.links[i]);
         }
     }
 }
@@ -126,6 +134,7 @@ void beats_step(struct job *job)
     }
     if (job->next_beat != 0 &&
             job->now - job->next_beat > job->options->silent_ms * JOB_NS_PER_MS / 2) {
+        job->slept_ns = job->now - job->next_beat;
         forgive(job);
     }
     send_beats(job);

@@ -130,21 +130,23 @@ void console_flush(struct console *console)
     }
 }
 
+static void stream_close(struct console_stream *stream)
+{
+    while (stream->kept.len > 0 && !stream->is_broken) {
+        if (!stream_write(stream)) {
+            (void)can_write(stream, -1);
+        }
+    }
+    if (stream->is_ours) {
+        (void)close(stream->fd);
+    }
+    wire_writer_fini(&stream->kept);
+}
+
 void console_close(struct console *console)
 {
-    for (int i = 0; i < 2; i++) {
-        struct console_stream *stream = &console->streams[i];
-
-        while (stream->kept.len > 0 && !stream->is_broken) {
-            if (!stream_write(stream)) {
-                (void)can_write(stream, -1);
-            }
-        }
-        if (stream->is_ours) {
-            (void)close(stream->fd);
-        }
-        wire_writer_fini(&stream->kept);
-    }
+    stream_close(&console->streams[0]);
+    stream_close(&console->streams[1]);
 }
 
 /* Moves what waits to the front, so that the memory is used again. */

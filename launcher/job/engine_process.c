@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -87,7 +88,7 @@ static void become(const struct pipes *pipes, pid_t parent, char *const *command
     }
     (void)signal(SIGPIPE, SIG_DFL);
     (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     if (dup2(pipes->output[1], STDOUT_FILENO) < 0 ||
             dup2(pipes->errors[1], STDERR_FILENO) < 0 ||
             (pipes->input[0] >= 0 && dup2(pipes->input[0], STDIN_FILENO) < 0)) {

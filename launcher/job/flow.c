@@ -221,11 +221,20 @@ static void settle(struct job *job)
     int first = judge_first(&job->ranks);
 
     job->settle_at = 0;
-    if (first >= 0 && !job->ranks.items[first].was_stopped) {
+    if (first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
+            job->slept_ns >= job->options->silent_ms * JOB_NS_PER_MS) {
+        char slept[64];
+
+        words_duration(job->slept_ns, slept, sizeof slept);
+        flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER,
+                "the launcher itself was stopped for %s, and its ranks ended because "
+                "they "
+                "did not hear it",
+                slept);
+    } else if (first >= 0 && !job->ranks.items[first].was_stopped) {
         fail_by_rank(job, first);
-    } else if (job->engine.has_ended && job->ranks.ended < job->ranks.count) {
-        fail_by_engine(job);
-    } else if (first >= 0 && job->engine.has_ended) {
+    } else if (job->engine.has_ended &&
+            (first >= 0 || job->ranks.ended < job->ranks.count)) {
         fail_by_engine(job);
     } else if (first >= 0) {
         char words[WORDS_MAX];

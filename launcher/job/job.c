@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static tutti_status open_signals(struct job *job)
         }
     }
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     job->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (job->signals < 0 || !watch(job, job->signals, EPOLLIN, EVENT_SIGNALS)) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "cannot receive signals");

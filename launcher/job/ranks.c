@@ -9,6 +9,10 @@
 #include "base/error.h"
 #include "base/mem.h"
 
+enum {
+    LIST_ENTRY_MAX = 32 /* bytes of ",1048575-1048576" and of ",..." with zero */
+};
+
 tutti_status ranks_init(struct ranks *ranks, int count)
 {
     *ranks = (struct ranks){
@@ -51,9 +55,11 @@ static char *copy_text(const char *text, size_t len)
     for (size_t i = 0; i < len; i++) {
         unsigned char letter = (unsigned char)text[i];
 
-        copy[i] = letter == 0x7f || (letter < 0x20 && letter != '\n' && letter != '\t')
-                ? '?'
-                : text[i];
+        if (letter == 0x7f || (letter < 0x20 && letter != '\n' && letter != '\t')) {
+            copy[i] = '?';
+        } else {
+            copy[i] = text[i];
+        }
     }
     copy[len] = '\0';
     return copy;
@@ -164,6 +170,31 @@ const char *ranks_host(const struct ranks *ranks, int rank)
     return host == NULL ? "?" : host;
 }
 
+/* The last of the ranks from `first` on that are all in this state. */
+static int last_of(const struct ranks *ranks, int first, enum rank_state state)
+{
+    while (first + 1 < ranks->count && ranks->items[first + 1].state == state) {
+        first++;
+    }
+    return first;
+}
+
+/* Appends "3" or "3-5" at len, or "..." where there is no room; returns the new len. */
+static size_t put_range(char *text, size_t len, size_t capacity, int first, int last)
+{
+    const char *comma = len == 0 ? "" : ",";
+
+    if (len + LIST_ENTRY_MAX > capacity) {
+        (void)snprintf(text + len, capacity - len, "%s...", comma);
+        return capacity;
+    }
+    len += (size_t)snprintf(text + len, capacity - len, "%s%d", comma, first);
+    if (last > first) {
+        len += (size_t)snprintf(text + len, capacity - len, "-%d", last);
+    }
+    return len;
+}
+
 int ranks_list(
         const struct ranks *ranks, enum rank_state state, char *text, size_t capacity)
 {
@@ -172,23 +203,13 @@ int ranks_list(
 
     text[0] = '\0';
     for (int i = 0; i < ranks->count; i++) {
-        int last = i;
+        int last = last_of(ranks, i, state);
 
         if (ranks->items[i].state != state) {
             continue;
         }
-        while (last + 1 < ranks->count && ranks->items[last + 1].state == state) {
-            last++;
-        }
-        if (len + 32 > capacity && len < capacity) {
-            (void)snprintf(text + len, capacity - len, ",...");
-            len = capacity;
-        } else if (len < capacity) {
-            len += (size_t)snprintf(
-                    text + len, capacity - len, "%s%d", count == 0 ? "" : ",", i);
-            if (last > i) {
-                len += (size_t)snprintf(text + len, capacity - len, "-%d", last);
-            }
+        if (len < capacity) {
+            len = put_range(text, len, capacity, i, last);
         }
         count += last - i + 1;
         i = last;

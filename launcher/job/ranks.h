@@ -67,12 +67,12 @@ void ranks_fini(struct ranks *ranks);
 /** A supervisor said hello; its rank was checked to be in range and absent. */
 void ranks_join(struct ranks *ranks, const struct link_hello *hello);
 /** The program runs. */
-void ranks_start(struct ranks *ranks, int rank, const struct link_started *started);
+void ranks_start(struct ranks *ranks, int index, const struct link_started *started);
 /** A rank ended as its supervisor says, at `when` of our clock; a second end is ignored. */
-void ranks_exit(struct ranks *ranks, int rank, const struct link_exited *exited,
+void ranks_exit(struct ranks *ranks, int index, const struct link_exited *exited,
         int64_t when, int64_t doubt);
 /** A rank was lost: LOST, SILENT or STUCK; `detail` says more. */
-void ranks_lose(struct ranks *ranks, int rank, enum rank_end end, int64_t when,
+void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,
         const char *detail);
 
 /** True when two ranks that are known run on hosts of different names. */

@@ -36,7 +36,8 @@ typedef void (*report_line)(void *context, const char *line);
  */
 void report_text(const struct report_facts *facts, report_line line, void *context);
 /** The cause of a rank in one sentence, for report and survivors. */
-void report_rank(const struct report_facts *facts, int rank, char text[CAUSE_TEXT_MAX]);
+void report_rank(
+        const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX]);
 /**
  * Writes the JSON file, whole or not at all.
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY

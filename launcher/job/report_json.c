@@ -45,7 +45,7 @@ static json_t *text_or_null(const char *text)
     char clean[LINK_TAIL_MAX + 1];
     size_t len = 0;
 
-    if (value != NULL) {
+    if (value != NULL || text == NULL) {
         return value;
     }
     for (; text[len] != '\0' && len + 1 < sizeof clean; len++) {

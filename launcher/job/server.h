@@ -17,7 +17,8 @@
 #include "launcher/link/address.h"
 
 enum {
-    SERVER_STRANGER_S = 10, /* seconds that a connection has to say hello           */
+    SERVER_STRANGER_MS =
+            10000, /* that a connection has to say hello                   */
     SERVER_OUT_MAX = 1 << 20 /* bytes that wait to go to one supervisor, at most     */
 };
 

@@ -1,0 +1,205 @@
+/*
+ * A command that the first host sent.
+ */
+#include "launcher/join/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "launcher/arguments.h"
+#include "launcher/join/frame.h"
+
+enum {
+    INPUT_MAX = 1 << 20 /* bytes of input that wait for a command */
+};
+
+static void close_stream(struct command *command, int stream)
+{
+    if (command->streams[stream] >= 0) {
+        (void)close(command->streams[stream]);
+        command->streams[stream] = -1;
+    }
+}
+
+/* Spawns with the ends that are the command's; signals as they were by default. */
+static int spawn(pid_t *pid, char *const *words, int ends[COMMAND_STREAMS])
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    sigset_t pipes;
+    int error;
+
+    (void)sigemptyset(&none);
+    (void)sigemptyset(&pipes);
+    (void)sigaddset(&pipes, SIGPIPE);
+    (void)posix_spawn_file_actions_init(&actions);
+    for (int i = 0; i < COMMAND_STREAMS; i++) {
+        (void)posix_spawn_file_actions_adddup2(&actions, ends[i], i);
+    }
+    (void)posix_spawnattr_init(&attributes);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setsigdefault(&attributes, &pipes);
+    (void)posix_spawnattr_setflags(&attributes,
+            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    error = posix_spawn(pid, "/bin/sh", &actions, &attributes, words, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* Ours is the writing end of stdin and the reading ends of the others. */
+static bool open_pipes(int ours[COMMAND_STREAMS], int ends[COMMAND_STREAMS])
+{
+    bool opened = true;
+
+    for (int i = 0; i < COMMAND_STREAMS; i++) {
+        int both[2] = { -1, -1 };
+
+        opened = opened && pipe2(both, O_CLOEXEC) == 0;
+        ours[i] = both[i == 0 ? 1 : 0];
+        ends[i] = both[i == 0 ? 0 : 1];
+        opened = opened && fcntl(ours[i], F_SETFL, O_NONBLOCK) == 0;
+    }
+    return opened;
+}
+
+bool command_start(
+        struct command *command, uint32_t channel, const char *text, size_t len)
+{
+    struct arguments words = { .items = NULL };
+    int ends[COMMAND_STREAMS];
+    pid_t pid = 0;
+    bool started;
+
+    *command = (struct command){ .channel = channel };
+    arguments_add(&words, "sh");
+    arguments_add(&words, "-c");
+    arguments_add_format(&words, "%.*s", (int)len, text);
+    started = open_pipes(command->streams, ends) && !words.failed &&
+            spawn(&pid, words.items, ends) == 0;
+    for (int i = 0; i < COMMAND_STREAMS; i++) {
+        if (ends[i] >= 0) {
+            (void)close(ends[i]);
+        }
+        if (!started) {
+            close_stream(command, i);
+        }
+    }
+    command->pid = pid;
+    arguments_fini(&words);
+    return started;
+}
+
+void command_fini(struct command *command)
+{
+    for (int i = 0; command->pid > 0 && i < COMMAND_STREAMS; i++) {
+        close_stream(command, i);
+    }
+    mem_free(command->input);
+    *command = (struct command){ .pid = 0 };
+}
+
+void command_give(struct command *command, const char *bytes, size_t len)
+{
+    if (len == 0 || command->input_len + len > INPUT_MAX ||
+            !mem_grow(&command->input, &command->input_capacity,
+                    command->input_len + len, 1)) {
+        command->input_ends = true;
+        return;
+    }
+    memcpy(command->input + command->input_len, bytes, len);
+    command->input_len += len;
+}
+
+void command_note_end(struct command *command, int end)
+{
+    command->has_ended = true;
+    command->status = WIFEXITED(end) ? WEXITSTATUS(end) : 128 + WTERMSIG(end);
+    close_stream(command, 0);
+}
+
+bool command_is_over(const struct command *command)
+{
+    return command->has_ended && command->streams[1] < 0 && command->streams[2] < 0;
+}
+
+void command_kill(const struct command *command, int number)
+{
+    if (!command->has_ended) {
+        (void)kill(-command->pid, number);
+    }
+}
+
+nfds_t command_list(const struct command *command, struct pollfd *polls)
+{
+    nfds_t count = 0;
+
+    for (int i = 0; i < COMMAND_STREAMS; i++) {
+        bool waits = i > 0 || command->input_len > 0;
+
+        if (command->streams[i] >= 0 && waits) {
+            polls[count++] = (struct pollfd){ .fd = command->streams[i],
+                .events = i == 0 ? POLLOUT : POLLIN };
+        }
+    }
+    return count;
+}
+
+static void relay_output(struct command *command, int stream, int fd)
+{
+    static char bytes[FRAME_READ_MAX];
+    ssize_t got = read(command->streams[stream], bytes, sizeof bytes);
+    struct frame frame = {
+        .type = FRAME_OUTPUT,
+        .channel = command->channel,
+        .value = (uint32_t)stream,
+        .bytes = bytes,
+    };
+
+    if (got > 0) {
+        frame.len = (size_t)got;
+        (void)frame_send(fd, &frame);
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        close_stream(command, stream);
+    }
+}
+
+static void write_input(struct command *command)
+{
+    ssize_t wrote = 0;
+
+    if (command->input_len > 0) {
+        wrote = write(command->streams[0], command->input, command->input_len);
+    }
+    if (wrote < 0 && errno != EAGAIN && errno != EINTR) {
+        close_stream(command, 0);
+        return;
+    }
+    if (wrote > 0) {
+        command->input_len -= (size_t)wrote;
+        memmove(command->input, command->input + wrote, command->input_len);
+    }
+    if (command->input_ends && command->input_len == 0) {
+        close_stream(command, 0);
+    }
+}
+
+void command_relay(struct command *command, int fd)
+{
+    if (command->streams[0] >= 0) {
+        write_input(command);
+    }
+    for (int i = 1; i < COMMAND_STREAMS; i++) {
+        if (command->streams[i] >= 0) {
+            relay_output(command, i, fd);
+        }
+    }
+}

@@ -1,0 +1,361 @@
+/*
+ * The first host: waits until all others have joined.
+ */
+#include "launcher/join/gather.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "launcher/join/join.h"
+#include "launcher/join/slots.h"
+
+enum {
+    GUESTS_MAX = 64, /* connections that have not said who they are */
+    GUEST_MS = 10000, /* within which they have to                   */
+    MISSING_SHOWN = 8
+};
+
+/* A connection that has not said who it is. */
+struct guest {
+    struct frame_end end; /* fd -1: none       */
+    int64_t deadline_ns;
+};
+
+struct gathering {
+    const struct join_place *place;
+    struct placement *placement;
+    int listener;
+    int64_t deadline_ns;
+    struct members members;
+    size_t joined; /* members that are there, our own not counted */
+    struct guest guests[GUESTS_MAX];
+};
+
+static tutti_status listen_on(int port, int *listener)
+{
+    const struct sockaddr_in6 address = {
+        .sin6_family = AF_INET6,
+        .sin6_port = htons((uint16_t)port),
+        .sin6_addr = IN6ADDR_ANY_INIT,
+    };
+    const struct sockaddr_in old_address = {
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)port),
+    };
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool has_new = fd >= 0;
+    int one = 1;
+    int error;
+
+    if (!has_new) {
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    }
+    if (fd < 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "a socket for hosts that join");
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    error = has_new
+            ? bind(fd, (const struct sockaddr *)&address, sizeof address)
+            : bind(fd, (const struct sockaddr *)&old_address, sizeof old_address);
+    if (error != 0 || listen(fd, SOMAXCONN) != 0) {
+        tutti_status status = error_set_errno(TUTTI_ERR_SYSTEM,
+                "listen on port %d for hosts that join (--join-port)", port);
+
+        (void)close(fd);
+        return status;
+    }
+    *listener = fd;
+    return TUTTI_OK;
+}
+
+/* A numeric address without the prefix of IPv4 in IPv6. */
+static void write_address(const struct sockaddr_storage *address, char *text)
+{
+    const struct sockaddr_in6 *six = (const void *)address;
+    const struct sockaddr_in *four = (const void *)address;
+
+    text[0] = '\0';
+    if (address->ss_family == AF_INET) {
+        (void)inet_ntop(AF_INET, &four->sin_addr, text, HOST_NAME_LIMIT);
+    } else if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
+        (void)inet_ntop(AF_INET, six->sin6_addr.s6_addr + 12, text, HOST_NAME_LIMIT);
+    } else {
+        (void)inet_ntop(AF_INET6, &six->sin6_addr, text, HOST_NAME_LIMIT);
+    }
+}
+
+static void accept_guest(struct gathering *all)
+{
+    int fd = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC);
+    int one = 1;
+
+    if (fd < 0) {
+        return;
+    }
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        if (all->guests[i].end.fd < 0) {
+            (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+            all->guests[i].end = (struct frame_end){ .fd = fd };
+            all->guests[i].deadline_ns = clock_ns() + (int64_t)GUEST_MS * 1000000;
+            return;
+        }
+    }
+    (void)close(fd);
+}
+
+static void refuse(struct guest *guest, const char *why)
+{
+    const struct frame bye = { .type = FRAME_BYE, .bytes = why, .len = strlen(why) };
+
+    (void)frame_send(guest->end.fd, &bye);
+    (void)fprintf(
+            stderr, "tuttirun: a host that wanted to join was refused: %s\n", why);
+    frame_end_fini(&guest->end);
+}
+
+/* Why one that says this cannot join; NULL: it can. */
+static const char *check_hello(
+        const struct gathering *all, const struct frame_hello *hello)
+{
+    size_t number = (size_t)hello->index;
+
+    if (!frame_same_key(hello->key, all->place->key)) {
+        return "it is of another job";
+    }
+    if (strcmp(hello->release, tutti_version()) != 0) {
+        return "its tuttirun is of another version";
+    }
+    if (number >= all->members.count || hello->index == all->place->index) {
+        return "its number is not that of another node of the job";
+    }
+    if (all->members.list[number].end.fd >= 0) {
+        return "a host with its number has joined already";
+    }
+    return NULL;
+}
+
+/* Our own address is the one under which the first of the others found us. */
+static void name_ourselves(struct gathering *all, int fd)
+{
+    struct member *own = &all->members.list[all->place->index];
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+
+    if (own->name[0] == '\0' && getsockname(fd, (void *)&address, &len) == 0) {
+        write_address(&address, own->name);
+    }
+}
+
+static void admit(
+        struct gathering *all, struct guest *guest, const struct frame_hello *hello)
+{
+    struct member *member = &all->members.list[hello->index];
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+
+    if (member->name[0] == '\0' &&
+            getpeername(guest->end.fd, (void *)&address, &len) == 0) {
+        write_address(&address, member->name);
+    }
+    name_ourselves(all, guest->end.fd);
+    member->end = guest->end;
+    member->slots = hello->slots;
+    guest->end = (struct frame_end){ .fd = -1 };
+    all->joined++;
+}
+
+static void hear_guest(struct gathering *all, struct guest *guest)
+{
+    char texts[HELLO_TEXTS_MAX];
+    struct frame_hello hello;
+    struct frame frame;
+    int got = frame_receive(&guest->end) == TUTTI_OK ? frame_next(&guest->end, &frame)
+                                                     : -1;
+    const char *why;
+
+    if (got == 0) {
+        return;
+    }
+    if (got < 0 || !frame_read_hello(&frame, &hello, texts)) {
+        frame_end_fini(&guest->end);
+        return;
+    }
+    why = check_hello(all, &hello);
+    if (why != NULL) {
+        refuse(guest, why);
+    } else {
+        admit(all, guest, &hello);
+    }
+}
+
+static void turn(struct gathering *all)
+{
+    struct pollfd polls[1 + GUESTS_MAX];
+    int64_t left_ms = (all->deadline_ns - clock_ns()) / 1000000;
+
+    polls[0] = (struct pollfd){ .fd = all->listener, .events = POLLIN };
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        polls[1 + i] = (struct pollfd){ .fd = all->guests[i].end.fd, .events = POLLIN };
+    }
+    if (poll(polls, 1 + GUESTS_MAX, left_ms < 1000 ? (int)left_ms + 1 : 1000) < 0) {
+        return;
+    }
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        struct guest *guest = &all->guests[i];
+
+        if (guest->end.fd >= 0 && polls[1 + i].revents != 0) {
+            hear_guest(all, guest);
+        } else if (guest->end.fd >= 0 && clock_ns() > guest->deadline_ns) {
+            frame_end_fini(&guest->end);
+        }
+    }
+    if (polls[0].revents != 0) {
+        accept_guest(all);
+    }
+}
+
+/* Numbers of the nodes that have not joined, or their names. */
+static tutti_status refuse_late(const struct gathering *all, int timeout_s)
+{
+    char text[512] = "";
+    size_t len = 0;
+    size_t missing = 0;
+
+    for (size_t i = 0; i < all->members.count; i++) {
+        const struct member *member = &all->members.list[i];
+
+        if (member->end.fd >= 0 || i == (size_t)all->place->index) {
+            continue;
+        }
+        if (missing++ < MISSING_SHOWN) {
+            len += (size_t)snprintf(text + len, sizeof text - len, " %zu%s%.40s%s", i,
+                    member->name[0] == '\0' ? "" : " (", member->name,
+                    member->name[0] == '\0' ? "" : ")");
+        }
+    }
+    return error_set(TUTTI_ERR_TIMEOUT,
+            "%zu of %zu hosts have not joined within %d s (--join-timeout): node%s%s; "
+            "is "
+            "tuttirun started there, and does the network let port %d through?",
+            missing, all->members.count - 1, timeout_s, text,
+            missing > MISSING_SHOWN ? " ..." : "", all->place->port);
+}
+
+/* Room for all, with the names that the source has for them. */
+static tutti_status make_members(struct gathering *all)
+{
+    const struct host_list *hosts = &all->placement->hosts;
+    size_t count = (size_t)all->place->nodes;
+
+    all->members.list = mem_calloc(count, sizeof *all->members.list);
+    if (all->members.list == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %zu hosts", count);
+    }
+    all->members.count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct member *member = &all->members.list[i];
+
+        member->end.fd = -1;
+        if (i < hosts->count) {
+            (void)snprintf(
+                    member->name, sizeof member->name, "%s", hosts->hosts[i].name);
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status wait_for_all(struct gathering *all, int timeout_s)
+{
+    tutti_status status = listen_on(all->place->port, &all->listener);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    all->deadline_ns = clock_ns() + (int64_t)timeout_s * 1000000000;
+    while (all->joined + 1 < all->members.count && clock_ns() < all->deadline_ns) {
+        turn(all);
+    }
+    (void)close(all->listener);
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        frame_end_fini(&all->guests[i].end);
+    }
+    return all->joined + 1 < all->members.count ? refuse_late(all, timeout_s)
+                                                : TUTTI_OK;
+}
+
+/* The hosts that the source did not name. */
+static tutti_status add_hosts(struct gathering *all, int slots_per_host)
+{
+    if (all->placement->hosts.count > 0) {
+        return TUTTI_OK;
+    }
+    for (size_t i = 0; i < all->members.count; i++) {
+        const struct member *member = &all->members.list[i];
+        char name[HOST_NAME_LIMIT + 2];
+        bool is_six = strchr(member->name, ':') != NULL;
+        int slots = i == (size_t)all->place->index ? slots_here() : member->slots;
+        const char *reason;
+
+        (void)snprintf(name, sizeof name, "%s%s%s", is_six ? "[" : "", member->name,
+                is_six ? "]" : "");
+        reason = host_list_add(&all->placement->hosts, name,
+                slots_per_host > 0 ? slots_per_host : slots);
+        if (reason != NULL || all->placement->hosts.count != i + 1) {
+            return error_set(TUTTI_ERR_INVALID, "host %s that joined: %s", member->name,
+                    reason == NULL ? "another one has the same address" : reason);
+        }
+    }
+    return TUTTI_OK;
+}
+
+static void fini(struct gathering *all)
+{
+    for (size_t i = 0; i < all->members.count; i++) {
+        frame_end_fini(&all->members.list[i].end);
+    }
+    mem_free(all->members.list);
+    mem_free(all);
+}
+
+tutti_status join_gather(struct placement *placement, int timeout_s, int slots_per_host)
+{
+    struct gathering *all = mem_calloc(1, sizeof *all);
+    struct hub_place place = { .folder = "" };
+    tutti_status status;
+
+    if (all == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory");
+    }
+    all->place = &placement->join;
+    all->placement = placement;
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        all->guests[i].end.fd = -1;
+    }
+    status = make_members(all);
+    if (status == TUTTI_OK) {
+        status = wait_for_all(all, timeout_s);
+    }
+    if (status == TUTTI_OK) {
+        status = add_hosts(all, slots_per_host);
+    }
+    if (status == TUTTI_OK) {
+        status = hub_make_place(&place);
+    }
+    if (status == TUTTI_OK) {
+        status = hub_start(&all->members, &place);
+    }
+    if (status == TUTTI_OK) {
+        (void)snprintf(placement->agent, sizeof placement->agent, "%s", place.agent);
+    }
+    fini(all);
+    return status;
+}

@@ -1,0 +1,55 @@
+/*
+ * Hosts without ssh. Where the same command is started on every host of a job, tuttirun on
+ * the first listens, those on the others join it, and what an engine would have started with
+ * ssh is started through these connections:
+ *
+ *     first host                                         other hosts
+ *     tuttirun --(forks)--> hub <------ TCP ------------ tuttirun (join_serve)
+ *        |                   ^  HELLO: key, name, slots        |
+ *     mpirun --> agent ------+  RUN, INPUT, CANCEL -->         +-- sh -c COMMAND
+ *                Unix socket |  <-- OUTPUT, ENDED
+ *                            +  BYE --> when tuttirun has ended
+ *
+ * The agent is a script in the hub's folder that runs `tuttirun --join-agent`; engines are
+ * told to use it in place of ssh.
+ *
+ * HELLO carries the key of the place. It keeps jobs apart; it is no secret to those who may
+ * list the account's jobs, so the network has to keep strangers out.
+ */
+#ifndef TUTTI_LAUNCHER_JOIN_JOIN_H
+#define TUTTI_LAUNCHER_JOIN_JOIN_H
+
+#include <tutti/tutti.h>
+
+#include "launcher/hosts/source.h"
+
+/**
+ * Waits on the first host until all others have joined, and starts the hub, which ends when
+ * this process does. Adds the hosts in the order of their numbers, where the source did not
+ * name them, and sets the placement's agent.
+ * @param timeout_s       how long
+ * @param slots_per_host  of each host that is added; 0: as many as it has GPUs, else cores
+ * @return TUTTI_OK, TUTTI_ERR_TIMEOUT (says who is missing), TUTTI_ERR_INVALID,
+ *         TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status join_gather(
+        struct placement *placement, int timeout_s, int slots_per_host);
+
+/**
+ * Joins the first host, and runs what it sends until it says that the job is over. Whatever
+ * was started is ended then.
+ * @return TUTTI_OK, TUTTI_ERR_TIMEOUT (no first host), TUTTI_ERR_INVALID (it refused us),
+ *         TUTTI_ERR_SYSTEM (the connection was lost)
+ */
+TUTTI_MUST_USE tutti_status join_serve(
+        const struct placement *placement, int timeout_s);
+
+/**
+ * tuttirun --join-agent SOCKET [FLAGS] HOST COMMAND...: runs a command on a host that has
+ * joined, as ssh would.
+ * @param argv  from SOCKET on, NULL-terminated
+ * @return the exit status: the command's, or 255
+ */
+int join_agent(char *const *argv);
+
+#endif
