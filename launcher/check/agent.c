@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -173,16 +174,22 @@ static void go(struct agent *agent)
     }
 }
 
-static void take_peer(struct agent *agent, const char *line)
+/* "to ID NONCE PORT ADDRESS"; what is malformed is no peer. */
+static void take_peer(struct agent *agent, char *line)
 {
     struct peer peer = { .fd = -1 };
+    char *words[6];
+    int64_t id;
 
-    if (agent->peer_count < AGENT_PEERS_MAX &&
-            sscanf(line, "to %d %" SCNu64 " %" SCNu64 " %63s", &peer.id, &peer.nonce,
-                    &peer.port, peer.address) == 4 &&
-            peer.port <= UINT16_MAX) {
-        agent->peers[agent->peer_count++] = peer;
+    if (agent->peer_count == AGENT_PEERS_MAX || facts_words(line, words, 6) != 5 ||
+            strcmp(words[0], "to") != 0 || !text_to_int64(words[1], &id) || id < 0 ||
+            id > INT_MAX || !facts_number(words[2], &peer.nonce) ||
+            !facts_number(words[3], &peer.port) || peer.port > UINT16_MAX) {
+        return;
     }
+    peer.id = (int)id;
+    (void)snprintf(peer.address, sizeof peer.address, "%s", words[4]);
+    agent->peers[agent->peer_count++] = peer;
 }
 
 static void say_clock(void)
@@ -194,7 +201,7 @@ static void say_clock(void)
             (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec);
 }
 
-static void obey(struct agent *agent, const char *line)
+static void obey(struct agent *agent, char *line)
 {
     if (strcmp(line, "clock") == 0) {
         say_clock();

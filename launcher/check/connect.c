@@ -61,7 +61,8 @@ int connect_main(char *const *argv)
     }
     error = getaddrinfo(argv[0], argv[1], &hints, &found);
     if (error != 0) {
-        (void)printf("the name %s has no address: %s\n", argv[0], gai_strerror(error));
+        (void)printf(
+                "the name %s has no address: %s\n", argv[0], gai_strerror(error));
         return CONNECT_EXIT_UNRESOLVED;
     }
     error = ECONNREFUSED;
@@ -74,7 +75,8 @@ int connect_main(char *const *argv)
     }
     freeaddrinfo(found);
     if (error != 0) {
-        (void)printf("%s (%s) port %s: %s\n", argv[0], text, argv[1], strerror(error));
+        (void)printf(
+                "%s (%s) port %s: %s\n", argv[0], text, argv[1], facts_errno(error));
         return CONNECT_EXIT_UNREACHED;
     }
     (void)printf("%s (%s) port %s: connected in %.1f ms\n", argv[0], text, argv[1],
@@ -121,7 +123,7 @@ int connect_listen_main(char *const *argv)
     }
     ready.fd = listen_at((uint16_t)port);
     if (ready.fd < 0) {
-        (void)printf("cannot listen at port %s: %s\n", argv[0], strerror(errno));
+        (void)printf("cannot listen at port %s: %s\n", argv[0], facts_errno(errno));
         return CONNECT_EXIT_UNREACHED;
     }
     if (poll(&ready, 1, LISTEN_MS) != 1 ||

@@ -88,6 +88,23 @@ bool facts_number(const char *text, uint64_t *value)
     return true;
 }
 
+size_t facts_words(char *line, char **words, size_t capacity)
+{
+    size_t count = 0;
+
+    while (line != NULL && count < capacity) {
+        words[count++] = strsep(&line, " ");
+    }
+    return count;
+}
+
+const char *facts_errno(int error)
+{
+    const char *words = strerrordesc_np(error);
+
+    return words == NULL ? "an error that has no name" : words;
+}
+
 static bool copy_text(char *to, size_t capacity, const char *text)
 {
     int len = snprintf(to, capacity, "%s", text);

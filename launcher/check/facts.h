@@ -54,5 +54,9 @@ TUTTI_MUST_USE tutti_status facts_take(struct facts *facts, const char *line);
 
 /** A number of decimal digits, up to 2^64 - 1; false when it is something else. */
 bool facts_number(const char *text, uint64_t *value);
+/** Cuts a line at its blanks. @return how many words there are, at most `capacity` */
+size_t facts_words(char *line, char **words, size_t capacity);
+/** An errno in words. */
+const char *facts_errno(int error);
 
 #endif

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "launcher/arguments.h"
 #include "launcher/check/process.h"
 #include "launcher/check/route.h"
 #include "launcher/environment.h"
@@ -75,6 +76,15 @@ static bool is_gpu_class(uint64_t kind)
             kind == CLASS_ACCELERATOR;
 }
 
+/* The next entry of a folder; NULL behind the last. */
+static const char *next_name(DIR *folder)
+{
+    /* One thread reads it. NOLINTNEXTLINE(concurrency-mt-unsafe) */
+    const struct dirent *entry = readdir(folder);
+
+    return entry == NULL ? NULL : entry->d_name;
+}
+
 static bool is_device_file(const char *name, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -87,14 +97,14 @@ static bool is_device_file(const char *name, const char *prefix)
 static uint64_t count_numbered(const char *folder, const char *prefix)
 {
     DIR *entries = opendir(folder);
-    const struct dirent *entry;
+    const char *name;
     uint64_t count = 0;
 
     if (entries == NULL) {
         return 0;
     }
-    for (entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
-        count += is_device_file(entry->d_name, prefix) ? 1 : 0;
+    for (name = next_name(entries); name != NULL; name = next_name(entries)) {
+        count += is_device_file(name, prefix) ? 1 : 0;
     }
     (void)closedir(entries);
     return count;
@@ -103,16 +113,15 @@ static uint64_t count_numbered(const char *folder, const char *prefix)
 static uint64_t count_on_bus(const char *folder, uint64_t vendor)
 {
     DIR *entries = opendir(folder);
-    const struct dirent *entry;
+    const char *name;
     uint64_t count = 0;
 
     if (entries == NULL) {
         return 0;
     }
-    for (entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
-        if (entry->d_name[0] != '.' &&
-                read_hex(folder, entry->d_name, "vendor") == vendor &&
-                is_gpu_class(read_hex(folder, entry->d_name, "class") >> 8)) {
+    for (name = next_name(entries); name != NULL; name = next_name(entries)) {
+        if (name[0] != '.' && read_hex(folder, name, "vendor") == vendor &&
+                is_gpu_class(read_hex(folder, name, "class") >> 8)) {
             count++;
         }
     }
@@ -212,19 +221,27 @@ static void ask_engine(
         struct facts *facts, const char *engine, char *const *environment)
 {
     char output[4096] = "";
-    char *const argv[] = { (char *)(uintptr_t)engine, (char[]){ "--version" }, NULL };
+    struct arguments command = { .items = NULL };
     struct process process;
+    tutti_status status;
 
     if (engine[0] == '\0') {
         return;
     }
     if (access(engine, X_OK) != 0) {
         (void)snprintf(facts->engine_trouble, sizeof facts->engine_trouble,
-                "%.150s: %s", engine, strerror(errno));
+                "%.150s: %s", engine, facts_errno(errno));
         return;
     }
-    if (process_run(&process, argv, environment, clock_ns() + version_limit_ns) !=
-            TUTTI_OK) {
+    arguments_add(&command, engine);
+    arguments_add(&command, "--version");
+    status = arguments_status(&command);
+    if (status == TUTTI_OK) {
+        status = process_run(
+                &process, command.items, environment, clock_ns() + version_limit_ns);
+    }
+    arguments_fini(&command);
+    if (status != TUTTI_OK) {
         (void)snprintf(facts->engine_trouble, sizeof facts->engine_trouble, "%.200s",
                 tutti_last_error());
         return;

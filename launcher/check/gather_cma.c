@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "launcher/arguments.h"
 #include "launcher/check/gather.h"
 #include "launcher/check/process.h"
 
@@ -46,7 +47,7 @@ int gather_cma_read(const char *pid, const char *address)
     if (!facts_number(pid, &number) || !facts_number(address, &place)) {
         return EINVAL;
     }
-    there.iov_base = (void *)(uintptr_t)place;
+    there.iov_base = (void *)(uintptr_t)place; /* NOLINT(performance-no-int-to-ptr) */
     got = process_vm_readv((pid_t)number, &here, 1, &there, 1, 0);
     if (got < 0) {
         return errno;
@@ -68,34 +69,45 @@ static bool read_address(struct process *page, char *line, size_t capacity)
     return true;
 }
 
-static char *word(const char *text)
+/* Asks another child to read the page that one shows. */
+static uint64_t ask_reader(
+        const char *self, pid_t shows, const char *address, char *const *environment)
 {
-    return (char *)(uintptr_t)text;
+    struct arguments command = { .items = NULL };
+    struct process reader;
+    uint64_t result = ECHILD;
+
+    arguments_add(&command, self);
+    arguments_add(&command, "--check-host");
+    arguments_add(&command, "read");
+    arguments_add_format(&command, "%ld", (long)shows);
+    arguments_add(&command, address);
+    if (!command.failed &&
+            process_run(&reader, command.items, environment, clock_ns() + limit_ns) ==
+                    TUTTI_OK) {
+        result = (uint64_t)reader.status;
+        process_fini(&reader);
+    }
+    arguments_fini(&command);
+    return result;
 }
 
 uint64_t gather_cma(const char *self, char *const *environment)
 {
-    char *const show[] = { word(self), word("--check-host"), word("page"), NULL };
-    char pid[LINE_MAX_BYTES];
+    struct arguments command = { .items = NULL };
     char address[LINE_MAX_BYTES];
-    struct process page;
-    struct process reader;
+    struct process page = { .pid = 0 };
     uint64_t result = ECHILD;
 
-    if (process_start(&page, show, environment) != TUTTI_OK) {
-        return result;
-    }
-    if (read_address(&page, address, sizeof address)) {
-        char *const read[] = { word(self), word("--check-host"), word("read"), pid,
-            address, NULL };
-
-        (void)snprintf(pid, sizeof pid, "%ld", (long)page.pid);
-        if (process_run(&reader, read, environment, clock_ns() + limit_ns) ==
-                TUTTI_OK) {
-            result = (uint64_t)reader.status;
-            process_fini(&reader);
-        }
+    arguments_add(&command, self);
+    arguments_add(&command, "--check-host");
+    arguments_add(&command, "page");
+    if (!command.failed &&
+            process_start(&page, command.items, environment) == TUTTI_OK &&
+            read_address(&page, address, sizeof address)) {
+        result = ask_reader(self, page.pid, address, environment);
     }
     process_fini(&page);
+    arguments_fini(&command);
     return result;
 }

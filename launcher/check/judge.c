@@ -178,7 +178,7 @@ static void judge_cma(struct seen *seen, const struct judge_yardstick *yardstick
                 "processes may not read each other's memory (%s), so MPI copies large "
                 "messages within the host twice; a container needs SYS_PTRACE (docker "
                 "run --cap-add SYS_PTRACE)",
-                strerror((int)seen->facts.cma_errno));
+                facts_errno((int)seen->facts.cma_errno));
     }
 }
 
@@ -313,7 +313,7 @@ static void judge_failed_pair(const struct seen *from, const struct seen *to, in
                     ? there(from, yardstick, WORDS("ip", "route", "get", to->address))
                     : try_by_hand(from, to, yardstick),
             "%s cannot connect to %s (%s port %llu): %s%s", from->name, to->name,
-            to->address, (unsigned long long)to->facts.port, strerror(error),
+            to->address, (unsigned long long)to->facts.port, facts_errno(error),
             has_no_way ? "" : "; is there a firewall between them?");
 }
 

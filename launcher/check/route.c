@@ -67,31 +67,36 @@ bool route_source(const char *to, char text[FACTS_ADDRESS_MAX])
     return is_known;
 }
 
-/* True when the first range of a list, up to a comma, has the address. */
-static bool is_inside(const char *address, const char *ranges)
+/* The first address of a host in the first range of a list; NULL when it has none. */
+static const char *first_inside(const struct facts *facts, const char *ranges)
 {
     char text[NETWORK_ADDRESS_MAX];
     struct network_range range;
     struct network_range one;
 
     (void)snprintf(text, sizeof text, "%.*s", (int)strcspn(ranges, ","), ranges);
-    return network_range_parse(&range, text) && network_range_parse(&one, address) &&
-            network_range_has(&range, one.bytes);
+    if (!network_range_parse(&range, text)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < facts->address_count; i++) {
+        if (network_range_parse(&one, facts->addresses[i]) &&
+                network_range_has(&range, one.bytes)) {
+            return facts->addresses[i];
+        }
+    }
+    return NULL;
 }
 
 bool route_inside(
         const struct facts *facts, const char *ranges, char text[FACTS_ADDRESS_MAX])
 {
-    text[0] = '\0';
-    while (*ranges != '\0') {
-        for (size_t i = 0; i < facts->address_count; i++) {
-            if (is_inside(facts->addresses[i], ranges)) {
-                (void)snprintf(text, FACTS_ADDRESS_MAX, "%s", facts->addresses[i]);
-                return true;
-            }
-        }
+    const char *found = NULL;
+
+    while (*ranges != '\0' && found == NULL) {
+        found = first_inside(facts, ranges);
         ranges += strcspn(ranges, ",");
         ranges += *ranges == ',' ? 1 : 0;
     }
-    return false;
+    (void)snprintf(text, FACTS_ADDRESS_MAX, "%s", found == NULL ? "" : found);
+    return found != NULL;
 }

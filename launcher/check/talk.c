@@ -8,6 +8,10 @@
 
 #include "base/text.h"
 
+enum {
+    PAIR_BYTES = 128 /* of a line about a connection, with its zero */
+};
+
 void talk_asked(struct talk *talk, int64_t now_real_ns)
 {
     talk->asked_real_ns = now_real_ns;
@@ -56,21 +60,40 @@ static enum talk_next take_clock(
 static enum talk_next take_pair(
         struct talk *talk, const char *line, struct judged_pair *pair)
 {
-    char word[16];
+    char copy[PAIR_BYTES];
+    char *words[5];
+    uint64_t to;
     int what;
-    long long number;
 
     if (strcmp(line, "done") == 0) {
         talk->state = TALK_READY;
         return TALK_GO_ON;
     }
-    if (sscanf(line, "pair %zu %15s %lld", &pair->to, word, &number) != 3 ||
-            !text_to_choice(word, AGENT_PAIRS, &what)) {
+    (void)snprintf(copy, sizeof copy, "%s", line);
+    if (facts_words(copy, words, 5) != 4 || strcmp(words[0], "pair") != 0 ||
+            !facts_number(words[1], &to) ||
+            !text_to_choice(words[2], AGENT_PAIRS, &what) ||
+            !text_to_int64(words[3], &pair->number)) {
         return TALK_GO_ON;
     }
+    pair->to = (size_t)to;
     pair->what = (enum agent_pair)what;
-    pair->number = number;
     return TALK_PAIR;
+}
+
+static enum talk_next take_fact(struct talk *talk, const char *line)
+{
+    struct seen *seen = talk->seen;
+
+    if (strcmp(line, FACTS_END) == 0) {
+        seen->has_facts = true;
+        talk->state = TALK_CLOCK;
+        return TALK_ASK_CLOCK;
+    }
+    if (facts_take(&seen->facts, line) != TUTTI_OK) {
+        take_noise(seen, line); /* what should have been there is judged */
+    }
+    return TALK_GO_ON;
 }
 
 enum talk_next talk_line(struct talk *talk, const char *line, int64_t now_real_ns,
@@ -85,16 +108,7 @@ enum talk_next talk_line(struct talk *talk, const char *line, int64_t now_real_n
         }
         return TALK_GO_ON;
     case TALK_FACTS:
-        if (strcmp(line, FACTS_END) != 0) {
-            if (facts_take(&talk->seen->facts, line) != TUTTI_OK) {
-                take_noise(
-                        talk->seen, line); /* what should have been there is judged */
-            }
-            return TALK_GO_ON;
-        }
-        talk->seen->has_facts = true;
-        talk->state = TALK_CLOCK;
-        return TALK_ASK_CLOCK;
+        return take_fact(talk, line);
     case TALK_CLOCK:
         return take_clock(talk, line, now_real_ns);
     case TALK_PAIRS:
