@@ -76,5 +76,5 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.0)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.1)
 include(TuttiMpi)
