@@ -202,6 +202,17 @@ static void draw_node(const struct bind_plan *plan, const struct bind_machine *m
     draw_ranks(plan, machine, node->cpuset, file);
 }
 
+/* Memory without cpus of its own, of a GPU for example: near those of another node. */
+static bool is_of_another(hwloc_topology_t topology, hwloc_obj_t node)
+{
+    hwloc_obj_t before = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, NULL);
+
+    while (before != node && !hwloc_bitmap_intersects(before->cpuset, node->cpuset)) {
+        before = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, before);
+    }
+    return before != node;
+}
+
 static bool has_unplaced(const struct gpus *gpus)
 {
     bool found = false;
@@ -229,7 +240,9 @@ void map_draw(
         if (node == NULL) {
             break;
         }
-        draw_node(plan, machine, node, file);
+        if (!is_of_another(machine->topology, node)) {
+            draw_node(plan, machine, node, file);
+        }
     }
     if (has_unplaced(&machine->gpus)) {
         (void)fprintf(file, "\nnear no particular node, for all that is known:\n");

@@ -176,6 +176,24 @@ static const struct row rows[] = {
             .count = 3,
             .ranks = { { -1, "0-1,8-9", "0", 2 }, { -1, "16-17,24-25,80-81", "0-1", 3 },
                     { -1, "88-89,96-97,104-105", "1", 3 } } },
+    /* Cores that are not described: the two ranges of a node are two threads of each. */
+    { .machine = "stripped",
+            .count = 2,
+            .ranks = { { 0, "0-47,96-143", "0", 48 },
+                    { 1, "48-95,144-191", "1", 48 } } },
+    { .machine = "stripped",
+            .allowed = "0-3,96-100",
+            .count = 2,
+            .ranks = { { 0, "0-1,96-97", "0", 2 }, { 1, "2-3,98-100", "0", 3 } } },
+    /* One range: each is a core. */
+    { .machine = "stripped-single",
+            .count = 4,
+            .ranks = { { -1, "0-3", "0", 4 }, { -1, "4-7", "0", 4 },
+                    { -1, "8-11", "1", 4 }, { -1, "12-15", "1", 4 } } },
+    /* Nodes 2 and 3 are memory of the GPUs: not for the program's. */
+    { .machine = "gh200",
+            .count = 2,
+            .ranks = { { 0, "0-71", "0", 72 }, { 1, "72-143", "1", 72 } } },
 };
 
 #endif

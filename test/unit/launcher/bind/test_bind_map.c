@@ -133,6 +133,19 @@ static void test_a_node_without_ranks_and_gpus_without_a_node(void **state)
             "  GPU 13  0000:e2:00.0\n"
             "  GPU 14  0000:e5:00.0\n"
             "  GPU 15  0000:e7:00.0\n" LEGEND);
+    assert_drawn("gh200", 1,
+            "1 rank of this host on 144 cores in 4 NUMA nodes with 2 GPUs\n"
+            "\n"
+            "node 0: cpus 0-71\n"
+            "  cores |000000000000000000000000000000000000000000000000000000000000000"
+            "000000000|\n"
+            "  GPU 0  0009:01:00.0\n"
+            "  rank 0: 72 cores (cpus 0-71), memory of node 0, GPU 0 (0009:01:00.0)\n"
+            "\n"
+            "node 1: cpus 72-143\n"
+            "  cores |..............................................................."
+            ".........|\n"
+            "  GPU 1  0019:01:00.0\n" LEGEND);
     assert_drawn("noloc", 5,
             "5 ranks of this host on 4 cores in 1 NUMA node with 1 GPU\n"
             "\n"
