@@ -6,19 +6,22 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/arguments.h"
+#include "launcher/engine/engine.h"
+#include "launcher/hosts/source.h"
 #include "launcher/options.h"
 
 /**
  * Builds the command for this machine and user. A program that is not here is an error
  * when ranks run here and a warning on stderr when all run elsewhere.
- * @param[in,out] command  an empty list
+ * @param placement  where ranks run
+ * @param[in,out] command  empty; released with engine_command_fini() in every case
  * @return TUTTI_OK, TUTTI_ERR_INVALID (no mpirun, or it or the program cannot be run
  *         like this),
  *         TUTTI_ERR_CONFIG (a TUTTI_ variable has a bad value), TUTTI_ERR_SYSTEM,
  *         TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status launch_prepare(const struct options *options,
-        char *const *environment, struct arguments *command);
+        const struct placement *placement, char *const *environment,
+        struct engine_command *command);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * tuttirun: starts the ranks of a job through the mpirun that is there, and becomes it,
- * so that signals, input and the exit status pass through.
+ * tuttirun: starts the ranks of a job through the mpirun that is there, and looks after
+ * them until the job has ended.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,16 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
-#include "launcher/bind/share.h"
+#include "launcher/bind/show.h"
+#include "launcher/check/check.h"
+#include "launcher/engine/engine.h"
+#include "launcher/exec/exec.h"
 #include "launcher/help.h"
+#include "launcher/hosts/source.h"
+#include "launcher/job/job.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
+#include "launcher/place.h"
 
 /* What env, timeout and containers return when they themselves failed. */
 enum {
@@ -28,10 +34,21 @@ static int report(void)
     return EXIT_LAUNCHER;
 }
 
-static int show(FILE *file, const struct arguments *command)
+/* As a line for a shell; variables that are set for the command come first. */
+static int show(FILE *file, const struct engine_command *command)
 {
-    char *line = arguments_quote(command);
+    struct arguments all = { .items = NULL };
+    char *line = NULL;
 
+    if (command->variables.count > 0) {
+        arguments_add(&all, "env");
+        arguments_add_all(&all, command->variables.items);
+    }
+    arguments_add_all(&all, command->words.items);
+    if (!all.failed) {
+        line = arguments_quote(&all);
+    }
+    arguments_fini(&all);
     if (line == NULL) {
         (void)fprintf(stderr, "tuttirun: out of memory\n");
         return EXIT_LAUNCHER;
@@ -41,25 +58,71 @@ static int show(FILE *file, const struct arguments *command)
     return EXIT_SUCCESS;
 }
 
-/* Returns only when the command was shown or cannot be run. */
-static int run(const struct options *options, char *const *environment)
+/* What the flags did not do. */
+static void tell(const struct options *options)
 {
-    struct arguments command = { .items = NULL };
+    for (size_t i = 0; i < options->notes.count; i++) {
+        (void)fprintf(stderr, "tuttirun: %s\n", options->notes.items[i]);
+    }
+}
+
+/* Without supervisors, tuttirun becomes the engine. Returns only when it cannot. */
+static int become(const struct engine_command *command, char *const *environment)
+{
+    (void)execve(command->words.items[0], command->words.items, environment);
+    (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
+    return report();
+}
+
+static int run_command(const struct options *options, const struct placement *placement,
+        const struct engine_command *command, char *const *environment)
+{
+    struct arguments variables = { .items = NULL };
+    struct job_plan plan = {
+        .options = options,
+        .placement = placement,
+        .command = command->words.items,
+    };
     int result;
 
-    if (launch_prepare(options, environment, &command) != TUTTI_OK) {
-        result = report();
-    } else if (options->dry_run) {
-        result = show(stdout, &command);
-    } else {
-        if (options->verbose) {
-            (void)show(stderr, &command);
-        }
-        (void)execve(command.items[0], command.items, environment);
-        (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command.items[0]);
-        result = report();
+    if (options->dry_run) {
+        return show(stdout, command);
     }
-    arguments_fini(&command);
+    if (options->verbose) {
+        (void)show(stderr, command);
+    }
+    engine_environment(command, environment, &variables);
+    plan.environment = variables.items;
+    if (arguments_status(&variables) != TUTTI_OK) {
+        result = report();
+    } else {
+        result = options->job.supervise ? job_run(&plan)
+                                        : become(command, plan.environment);
+    }
+    arguments_fini(&variables);
+    return result;
+}
+
+static int run_placed(const struct options *options, const struct placement *placement,
+        char *const *environment)
+{
+    struct engine_command command = { .words = { .items = NULL } };
+    int result = launch_prepare(options, placement, environment, &command) != TUTTI_OK
+            ? report()
+            : run_command(options, placement, &command, environment);
+
+    engine_command_fini(&command);
+    return result;
+}
+
+static int run(struct options *options, char *const *environment)
+{
+    struct placement placement = { .ranks = 0 };
+    int result = place_ranks(options, environment, &placement) != TUTTI_OK
+            ? report()
+            : run_placed(options, &placement, environment);
+
+    placement_fini(&placement);
     return result;
 }
 
@@ -69,15 +132,27 @@ int main(int argc, char **argv)
     int result = EXIT_SUCCESS;
 
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
-        return share_exec(argv + 2, environ);
+        return exec_main(argv + 2, environ);
+    }
+    if (check_part(argv, environ, &result)) {
+        return result;
     }
     if (options_parse(&options, argv) != TUTTI_OK) {
         result = report();
     } else if (options.action == OPTIONS_HELP) {
-        help_print(stdout);
+        result =
+                help_print(stdout, options.topic) == TUTTI_OK ? EXIT_SUCCESS : report();
+    } else if (options.action == OPTIONS_VERSION && options.verbose) {
+        help_print_build(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.check) {
+        tell(&options);
+        result = check_run(&options, environ);
+    } else if (options.bind.show) {
+        result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {
+        tell(&options);
         result = run(&options, environ);
     }
     options_fini(&options);

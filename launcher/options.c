@@ -9,7 +9,9 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "launcher/config_file.h"
 #include "launcher/flags.h"
+#include "launcher/horovod_flags.h"
 
 enum {
     FLAG_NAME_LIMIT = 64 /* bytes of a flag's name with its terminating zero */
@@ -41,25 +43,20 @@ char *options_flag_name(const char *name, char *text, size_t capacity)
 static void nearest_of_ours(
         const char *name, size_t *least, char *text, size_t capacity)
 {
-    size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
+    const struct flag *flag;
 
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            const char *other = groups[i]->flags[k].name;
-            size_t distance = text_distance(name, other);
-            size_t limit = size_max(strlen(name), strlen(other)) / 2;
+    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
+        size_t distance = text_distance(name, flag->name);
+        size_t limit = size_max(strlen(name), strlen(flag->name)) / 2;
 
-            if (distance < *least && distance <= limit) {
-                *least = distance;
-                (void)snprintf(text, capacity, "%s", other);
-            }
+        if (distance < *least && distance <= limit) {
+            *least = distance;
+            (void)snprintf(text, capacity, "%s", flag->name);
         }
     }
 }
 
-/* The flag, of either table, whose name is nearest; "" when none is near. */
-static const char *nearest_flag(const char *name, char *text, size_t capacity)
+const char *options_nearest(const char *name, char *text, size_t capacity)
 {
     const struct config_row *row = config_nearest(name);
     size_t least = SIZE_MAX;
@@ -76,22 +73,19 @@ static tutti_status refuse_unknown(const char *word, const char *name)
 {
     char nearest[FLAG_NAME_LIMIT];
 
-    if (nearest_flag(name, nearest, sizeof nearest)[0] != '\0') {
+    if (options_nearest(name, nearest, sizeof nearest)[0] != '\0') {
         return error_set(TUTTI_ERR_INVALID, "unknown option %s; did you mean --%s?",
                 word, nearest);
     }
     return error_set(TUTTI_ERR_INVALID, "unknown option %s; see tuttirun --help", word);
 }
 
-static tutti_status apply_row(
-        struct options *options, const struct config_row *row, const char *value)
+static tutti_status apply_row(struct options *options, const struct config_row *row,
+        const char *value, const char *origin)
 {
-    char origin[FLAG_NAME_LIMIT + 2] = "--";
     char variable[FLAG_NAME_LIMIT + 6];
-    tutti_status status;
+    tutti_status status = config_set(&options->config, row->name, value, origin);
 
-    (void)options_flag_name(row->name, origin + 2, FLAG_NAME_LIMIT);
-    status = config_set(&options->config, row->name, value, origin);
     if (status == TUTTI_OK) {
         arguments_set(&options->exports,
                 options_variable(row->name, variable, sizeof variable), value);
@@ -99,12 +93,66 @@ static tutti_status apply_row(
     return status;
 }
 
+struct options_name options_find(const char *name)
+{
+    char ours[FLAG_NAME_LIMIT];
+    struct options_name found = {
+        .flag = flag_of_name(options_flag_name(name, ours, sizeof ours)),
+        .row = config_find(name),
+        .horovod = horovod_flag_of_name(name),
+    };
+    bool known = found.flag != NULL || found.row != NULL;
+
+    /* A name that is ours as well is horovodrun's only where its values differ. */
+    if (found.horovod != NULL &&
+            (found.horovod->meaning == HOROVOD_SAME ||
+                    (known && found.horovod->convert == NULL))) {
+        found.horovod = NULL;
+    }
+    return found;
+}
+
+bool options_takes_value(const struct options_name *name)
+{
+    if (name->horovod != NULL) {
+        return name->horovod->argument != NULL;
+    }
+    return name->flag == NULL || name->flag->argument != NULL;
+}
+
+/* Sets a flag of ours or a parameter. */
+static tutti_status apply_ours(struct options *options, const struct options_name *name,
+        const char *value, const char *origin)
+{
+    if (name->flag != NULL) {
+        return name->flag->apply(options, value, origin);
+    }
+    return apply_row(options, name->row, value, origin);
+}
+
+tutti_status options_set(struct options *options, const char *name, const char *value,
+        const char *origin)
+{
+    struct options_name found = options_find(name);
+
+    found.horovod = NULL;
+    if (found.flag == NULL && found.row == NULL) {
+        return refuse_unknown(origin, name);
+    }
+    return apply_ours(options, &found, value, origin);
+}
+
+const char *options_keep(struct options *options, const char *text)
+{
+    arguments_add(&options->kept, text);
+    return options->kept.failed ? "" : options->kept.items[options->kept.count - 1];
+}
+
 /* A word of the command line that is a flag, taken apart. */
 struct flag_word {
-    const struct flag *flag; /* a flag of ours, or NULL                     */
-    const struct config_row *row; /* a parameter, or NULL                        */
-    const char *value; /* part of the word; NULL: the next word       */
-    char origin[FLAG_NAME_LIMIT + 2]; /* the flag as written, for errors     */
+    struct options_name name; /* what it is                              */
+    const char *value; /* part of the word; NULL: the next word   */
+    char origin[FLAG_NAME_LIMIT + 2]; /* the flag as written, for errors         */
 };
 
 /*
@@ -118,63 +166,91 @@ static tutti_status read_flag_word(const char *word, struct flag_word *out)
     size_t len = strcspn(start, "=");
     char name[FLAG_NAME_LIMIT];
 
-    *out = (struct flag_word){ .flag = NULL };
+    *out = (struct flag_word){ .value = start[len] == '=' ? start + len + 1 : NULL };
     (void)snprintf(name, sizeof name, "%.*s", (int)size_min(len, sizeof name), start);
     (void)snprintf(out->origin, sizeof out->origin, "%.*s%s", has_two_dashes ? 2 : 1,
             word, name);
-    out->value = start[len] == '=' ? start + len + 1 : NULL;
-    out->flag = flag_of_name(name);
-    out->row = out->flag == NULL ? config_find(name) : NULL;
-    if (out->flag != NULL || out->row != NULL) {
+    out->name = options_find(name);
+    if (out->name.flag != NULL || out->name.row != NULL || out->name.horovod != NULL) {
         return TUTTI_OK;
     }
     if (!has_two_dashes) {
-        out->flag = flag_of_letter(start[0]);
+        out->name.flag = flag_of_letter(start[0]);
         (void)snprintf(out->origin, sizeof out->origin, "-%c", start[0]);
         out->value = start[1] == '\0' ? NULL : start + 1;
     }
-    if (out->flag == NULL || (out->flag->argument == NULL && out->value != NULL)) {
+    if (out->name.flag == NULL ||
+            (out->name.flag->argument == NULL && out->value != NULL)) {
         return refuse_unknown(word, name);
     }
     return TUTTI_OK;
 }
 
-/* Applies the flag at **argv and moves *argv behind it and its value. */
-static tutti_status apply_flag(struct options *options, char *const **argv)
+/* True when a flag, followed by this word, stands alone. */
+static bool stands_alone(const struct flag_word *read, const char *next)
+{
+    const struct flag *flag = read->name.flag;
+    bool is_mpi = strcmp(read->origin + strspn(read->origin, "-"), "mpi") == 0;
+    int index;
+
+    /* horovodrun's --mpi has no value; --mpi NAME is ours. */
+    if (flag == NULL || !(flag->optional || (is_mpi && flag->choices != NULL))) {
+        return false;
+    }
+    return next == NULL || flag->choices == NULL ||
+            !text_to_choice(next, flag->choices, &index);
+}
+
+/* Takes the flag at **argv apart and moves *argv behind it and its value. */
+static tutti_status take_flag(char *const **argv, struct flag_word *read)
 {
     const char *word = *(*argv)++;
-    struct flag_word read;
-    tutti_status status = read_flag_word(word, &read);
-    bool takes_value;
+    tutti_status status = read_flag_word(word, read);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    takes_value = read.row != NULL || read.flag->argument != NULL;
-    if (takes_value && read.value == NULL) {
-        read.value = **argv;
-        if (read.value == NULL) {
-            return error_set(TUTTI_ERR_INVALID, "%s: a value is missing", read.origin);
-        }
-        (*argv)++;
+    if (!options_takes_value(&read->name)) {
+        return read->value == NULL
+                ? TUTTI_OK
+                : error_set(TUTTI_ERR_INVALID, "%s takes no value: %s", read->origin,
+                          word);
     }
-    if (!takes_value && read.value != NULL) {
-        return error_set(TUTTI_ERR_INVALID, "%s takes no value: %s", read.origin, word);
+    if (read->value != NULL || stands_alone(read, **argv)) {
+        return TUTTI_OK;
     }
-    if (read.row != NULL) {
-        return apply_row(options, read.row, read.value);
+    read->value = **argv;
+    if (read->value == NULL) {
+        return error_set(TUTTI_ERR_INVALID, "%s: a value is missing", read->origin);
     }
-    return read.flag->apply(options, read.value, read.origin);
+    (*argv)++;
+    return TUTTI_OK;
 }
 
-/* What can only be said when all flags are known. */
-static tutti_status check_together(struct options *options)
+static tutti_status apply_flag(struct options *options, const struct flag_word *read)
 {
-    int slots = host_list_slots(&options->hosts.list);
+    char origin[FLAG_NAME_LIMIT + 2] = "--";
+    bool takes_value = options_takes_value(&read->name);
 
-    if (options->program[0] == NULL) {
-        return error_set(TUTTI_ERR_INVALID, "no program is given; see tuttirun --help");
+    if (read->name.horovod != NULL) {
+        return horovod_flag_apply(
+                options, read->name.horovod, read->value, read->origin);
     }
+    if (read->name.flag != NULL) {
+        if (takes_value && read->value == NULL && !read->name.flag->optional) {
+            return TUTTI_OK; /* horovodrun's --mpi */
+        }
+        return read->name.flag->apply(options, read->value, read->origin);
+    }
+    (void)options_flag_name(read->name.row->name, origin + 2, FLAG_NAME_LIMIT);
+    return apply_row(options, read->name.row, read->value, origin);
+}
+
+tutti_status options_settle_ranks(
+        struct options *options, const struct host_list *hosts)
+{
+    int slots = host_list_slots(hosts);
+
     if (options->ranks == 0 && slots == 0) {
         return error_set(TUTTI_ERR_INVALID,
                 "how many ranks? Give -np N, or hosts with -H or --hostfile");
@@ -193,38 +269,132 @@ static tutti_status check_together(struct options *options)
                 "ask for fewer ranks",
                 options->ranks, slots);
     }
+    return TUTTI_OK;
+}
+
+/* What can only be said when all flags are known. */
+static tutti_status check_together(struct options *options)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (options->program[0] == NULL) {
+        return error_set(TUTTI_ERR_INVALID, "no program is given; see tuttirun --help");
+    }
+    if (options->hosts.list.count > 0 && options->hosts.script != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "-H and --hostfile name the hosts, and so does "
+                "--host-discovery-script; use one of them");
+    }
+    if (options->hosts.slots_per_host > 0) {
+        status = host_list_imply(&options->hosts.list, options->hosts.slots_per_host);
+    }
+    if (status == TUTTI_OK && options->hosts.list.count > 0) {
+        status = options_settle_ranks(options, &options->hosts.list);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (arguments_status(&options->engine.mpi_args) != TUTTI_OK) {
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    if (arguments_status(&options->kept) != TUTTI_OK ||
+            arguments_status(&options->notes) != TUTTI_OK) {
         return TUTTI_ERR_NO_MEMORY;
     }
     return arguments_status(&options->exports);
 }
 
+/* --check takes hosts and how to reach them, but no program. */
+static tutti_status check_alone(struct options *options)
+{
+    if (options->program[0] != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--check runs nothing, so it takes no program: %s",
+                options->program[0]);
+    }
+    return options->hosts.slots_per_host > 0
+            ? host_list_imply(&options->hosts.list, options->hosts.slots_per_host)
+            : arguments_status(&options->engine.ssh_args);
+}
+
+/* True for a word that is a flag; "--" and the program are none. */
+static bool is_flag(const char *word)
+{
+    return word != NULL && word[0] == '-' && word[1] != '\0' && strcmp(word, "--") != 0;
+}
+
+/*
+ * The configuration file goes first, so all flags are looked at twice. What is wrong with
+ * them is said the second time.
+ */
+static tutti_status apply_config_file(struct options *options, char *const *argv)
+{
+    struct config_file_given given = { .hosts = false };
+    const char *path = NULL;
+    struct flag_word read;
+
+    while (is_flag(*argv) && take_flag(&argv, &read) == TUTTI_OK) {
+        const char *name = read.name.flag != NULL ? read.name.flag->name : "";
+
+        given.hosts = given.hosts || config_file_is_hosts(name);
+        if (strcmp(name, "config-file") == 0) {
+            path = read.value;
+        } else if (strcmp(name, "help") == 0 || strcmp(name, "version") == 0) {
+            return TUTTI_OK;
+        }
+    }
+    return path == NULL ? TUTTI_OK : config_file_apply(options, path, &given);
+}
+
+/* What follows --help and --version: a topic, and whether to say more. */
+static void read_rest(struct options *options, char *const *argv)
+{
+    if (options->action == OPTIONS_HELP && options->topic == NULL) {
+        options->topic = *argv;
+    }
+    for (; *argv != NULL; argv++) {
+        options->verbose = options->verbose || strcmp(*argv, "--verbose") == 0 ||
+                strcmp(*argv, "-v") == 0;
+    }
+}
+
 tutti_status options_parse(struct options *options, char *const *argv)
 {
+    struct flag_word read;
     tutti_status status;
 
     *options = (struct options){ .ranks = 0 };
-    status = config_init(&options->config);
+    job_options_init(&options->job);
     argv++;
-    while (status == TUTTI_OK && options->action == OPTIONS_RUN && *argv != NULL &&
-            (*argv)[0] == '-' && (*argv)[1] != '\0') {
-        if (strcmp(*argv, "--") == 0) {
-            argv++;
-            break;
-        }
-        status = apply_flag(options, &argv);
+    status = config_init(&options->config);
+    if (status == TUTTI_OK) {
+        status = apply_config_file(options, argv);
     }
-    options->program = argv;
+    while (status == TUTTI_OK && options->action == OPTIONS_RUN && is_flag(*argv)) {
+        status = take_flag(&argv, &read);
+        if (status == TUTTI_OK) {
+            status = apply_flag(options, &read);
+        }
+    }
     if (status != TUTTI_OK || options->action != OPTIONS_RUN) {
+        read_rest(options, argv);
+        options->program = argv;
         return status;
     }
-    return check_together(options);
+    options->program = *argv != NULL && strcmp(*argv, "--") == 0 ? argv + 1 : argv;
+    if (options->check) {
+        return check_alone(options);
+    }
+    return options->bind.show ? TUTTI_OK : check_together(options);
 }
 
 void options_fini(struct options *options)
 {
     host_list_fini(&options->hosts.list);
     arguments_fini(&options->engine.mpi_args);
+    arguments_fini(&options->engine.ssh_args);
     arguments_fini(&options->exports);
+    arguments_fini(&options->notes);
+    arguments_fini(&options->kept);
     config_fini(&options->config);
 }

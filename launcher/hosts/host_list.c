@@ -22,6 +22,7 @@ static const char white_space[] = " \t\r\n\v\f";
 void host_list_fini(struct host_list *list)
 {
     mem_free(list->hosts);
+    mem_free(list->index);
     *list = (struct host_list){ .hosts = NULL };
 }
 
@@ -99,43 +100,162 @@ static const char *read_host(const char *word, struct host *host)
                           : "behind ']' comes nothing or :slots";
 }
 
-/* Adds a host, or its slots to the host of that name. */
-static const char *add_host(struct host_list *list, const struct host *host)
+/* FNV-1a. */
+static size_t hash_name(const char *name)
 {
-    struct host *hosts;
+    uint32_t hash = 2166136261U;
 
-    for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(list->hosts[i].name, host->name) == 0) {
-            list->hosts[i].slots += host->slots;
-            return list->hosts[i].slots > HOST_SLOTS_LIMIT
-                    ? "with the earlier entries this host has too many slots"
-                    : NULL;
-        }
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * 16777619U;
     }
+    return hash;
+}
+
+/* The place in the index where a name is, or would be: the index is never full. */
+static size_t index_place(const struct host_list *list, const char *name)
+{
+    size_t place = hash_name(name) & (list->index_size - 1);
+
+    while (list->index[place] != 0 &&
+            strcmp(list->hosts[list->index[place] - 1].name, name) != 0) {
+        place = (place + 1) & (list->index_size - 1);
+    }
+    return place;
+}
+
+static struct host *find_host(const struct host_list *list, const char *name)
+{
+    size_t number = list->index_size == 0 ? 0 : list->index[index_place(list, name)];
+
+    return number == 0 ? NULL : &list->hosts[number - 1];
+}
+
+/* Keeps more than half of the index free; false when out of memory. */
+static bool grow_index(struct host_list *list)
+{
+    size_t size = list->index_size == 0 ? 16 : 2 * list->index_size;
+    uint32_t *index;
+
+    if (2 * (list->count + 1) < list->index_size) {
+        return true;
+    }
+    index = mem_calloc(size, sizeof *index);
+    if (index == NULL) {
+        return false;
+    }
+    mem_free(list->index);
+    list->index = index;
+    list->index_size = size;
+    for (size_t i = 0; i < list->count; i++) {
+        index[index_place(list, list->hosts[i].name)] = (uint32_t)(i + 1);
+    }
+    return true;
+}
+
+static const char *append_host(struct host_list *list, const struct host *host)
+{
     if (list->count == HOSTS_LIMIT) {
         return "too many hosts";
     }
-    hosts = mem_resize(list->hosts, list->count + 1, sizeof *hosts);
-    if (hosts == NULL) {
+    if (!grow_index(list) ||
+            !mem_grow(&list->hosts, &list->capacity, list->count + 1,
+                    sizeof *list->hosts)) {
         return "out of memory";
     }
-    list->hosts = hosts;
     list->hosts[list->count++] = *host;
+    list->index[index_place(list, host->name)] = (uint32_t)list->count;
     return NULL;
+}
+
+/* Adds a host, or its slots to the host of that name. */
+static const char *add_host(struct host_list *list, const struct host *entry)
+{
+    struct host host = *entry;
+    struct host *known = find_host(list, host.name);
+
+    if (host.slots == 0) {
+        host.slots = 1;
+        host.implied = 1;
+    }
+    if (known == NULL) {
+        return append_host(list, &host);
+    }
+    known->slots += host.slots;
+    known->implied += host.implied;
+    return known->slots > HOST_SLOTS_LIMIT
+            ? "with the earlier entries this host has too many slots"
+            : NULL;
+}
+
+/* The word is a host and nothing else. */
+static const char *read_bare_host(const char *word, struct host *host)
+{
+    const char *rest = NULL;
+    const char *reason = word[0] == '[' ? read_address(word, host, &rest)
+                                        : read_name(word, host, &rest);
+
+    if (reason == NULL && rest[0] != '\0') {
+        return "a host name has no ':'";
+    }
+    return reason;
+}
+
+const char *host_list_add(struct host_list *list, const char *name, int slots)
+{
+    struct host host = { .slots = slots };
+    const char *reason = read_bare_host(name, &host);
+
+    if (reason == NULL && (slots < 0 || slots > HOST_SLOTS_LIMIT)) {
+        reason = "slots are a number from 1 to 65536";
+    }
+    return reason != NULL ? reason : add_host(list, &host);
+}
+
+tutti_status host_list_imply(struct host_list *list, int slots)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        struct host *host = &list->hosts[i];
+        int64_t all = (int64_t)host->implied * (slots - 1) + host->slots;
+
+        if (all > HOST_SLOTS_LIMIT) {
+            return error_set(TUTTI_ERR_INVALID,
+                    "host %s: %lld slots are too many; the most is %d", host->name,
+                    (long long)all, HOST_SLOTS_LIMIT);
+        }
+        host->slots = (int)all;
+        host->implied = 0;
+    }
+    return TUTTI_OK;
+}
+
+void host_list_drop_first(struct host_list *list)
+{
+    list->count--;
+    memmove(list->hosts, list->hosts + 1, list->count * sizeof *list->hosts);
+    mem_free(list->index);
+    list->index = NULL;
+    list->index_size = 0;
+}
+
+tutti_status host_list_copy(struct host_list *to, const struct host_list *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        const char *reason = append_host(to, &from->hosts[i]);
+
+        if (reason != NULL) {
+            host_list_fini(to);
+            return error_set(TUTTI_ERR_NO_MEMORY, "%zu hosts: %s", from->count, reason);
+        }
+    }
+    return TUTTI_OK;
 }
 
 static const char *add_entry(struct host_list *list, const char *word)
 {
-    struct host host;
+    struct host host = { .slots = 0 };
     const char *reason = read_host(word, &host);
 
-    if (reason != NULL) {
-        return reason;
-    }
-    if (host.slots == 0) {
-        host.slots = 1;
-    }
-    return add_host(list, &host);
+    return reason != NULL ? reason : add_host(list, &host);
 }
 
 tutti_status host_list_parse(struct host_list *list, const char *text)
@@ -208,9 +328,6 @@ static const char *read_line(struct host_list *list, char *line)
     if (reason != NULL) {
         return reason;
     }
-    if (host.slots == 0) {
-        host.slots = 1;
-    }
     if (max_slots != 0 && max_slots < host.slots) {
         return "max_slots is less than slots";
     }
@@ -236,31 +353,38 @@ static tutti_status read_lines(struct host_list *list, FILE *file, const char *p
         }
     }
     if (ferror(file) != 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "hostfile %s", path);
+        return error_set_errno(TUTTI_ERR_SYSTEM, "%s", path);
     }
     if (list->count == 0) {
-        return error_set(TUTTI_ERR_INVALID, "hostfile %s names no host", path);
+        return error_set(TUTTI_ERR_INVALID, "%s names no host", path);
     }
     return TUTTI_OK;
 }
 
-tutti_status host_list_read(struct host_list *list, const char *path)
+tutti_status host_list_read_stream(struct host_list *list, FILE *file, const char *name)
 {
     struct host_list hosts = { .hosts = NULL };
-    FILE *file = fopen(path, "re");
-    tutti_status status;
+    tutti_status status = read_lines(&hosts, file, name);
 
-    if (file == NULL) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "hostfile %s", path);
-    }
-    status = read_lines(&hosts, file, path);
-    (void)fclose(file);
     if (status != TUTTI_OK) {
         host_list_fini(&hosts);
         return status;
     }
     *list = hosts;
     return TUTTI_OK;
+}
+
+tutti_status host_list_read(struct host_list *list, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    tutti_status status;
+
+    if (file == NULL) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "hostfile %s", path);
+    }
+    status = host_list_read_stream(list, file, path);
+    (void)fclose(file);
+    return status;
 }
 
 int host_list_slots(const struct host_list *list)

@@ -46,6 +46,30 @@ static tutti_status apply_hostfile(
     return status != TUTTI_OK ? status : host_list_read(&options->hosts.list, value);
 }
 
+static tutti_status apply_script(
+        struct options *options, const char *value, const char *origin)
+{
+    if (value[0] == '\0') {
+        return error_set(TUTTI_ERR_INVALID, "%s: the script has no name", origin);
+    }
+    options->hosts.script = value;
+    return TUTTI_OK;
+}
+
+static tutti_status apply_slots_per_host(
+        struct options *options, const char *value, const char *origin)
+{
+    int64_t slots;
+
+    if (!text_to_int64(value, &slots) || slots < 1 || slots > HOST_SLOTS_LIMIT) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s %s: the slots of a host are from 1 to %d", origin, value,
+                HOST_SLOTS_LIMIT);
+    }
+    options->hosts.slots_per_host = (int)slots;
+    return TUTTI_OK;
+}
+
 static const struct flag flags[] = {
     {
             .name = "np",
@@ -68,6 +92,18 @@ static const struct flag flags[] = {
             .argument = "FILE",
             .help = "hosts from a file: lines 'host slots=N' or 'host:N', # comments",
             .apply = apply_hostfile,
+    },
+    {
+            .name = "host-discovery-script",
+            .argument = "FILE",
+            .help = "hosts from a program that prints lines 'host' or 'host:N'",
+            .apply = apply_script,
+    },
+    {
+            .name = "slots-per-host",
+            .argument = "N",
+            .help = "slots of each host that comes without a number of them",
+            .apply = apply_slots_per_host,
     },
 };
 

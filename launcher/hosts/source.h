@@ -23,6 +23,13 @@ struct source_facts {
     const char *root; /* put before absolute paths such as /etc/mpi/hostfile: "" or a
                          test's folder */
     const char *own_name; /* of this host, as gethostname() has it             */
+    int script_ms; /* how long a discovery script may run; 0: 60 s */
+};
+
+/** Which part of the data is this job's, in an array of independent jobs. */
+struct shard {
+    int index; /* 0 to count - 1      */
+    int count; /* 0: not an array job */
 };
 
 /** Where a job runs. Zeroed is valid input for placement_fini(). */
@@ -34,6 +41,8 @@ struct placement {
     bool is_slurm; /* the hosts are those of a Slurm allocation: srun reaches them */
     bool waits; /* this process was started on a host that is not the first and only
                    has to stay until the job is over (SageMaker, AWS Batch) */
+    char own[HOST_NAME_LIMIT]; /* what the source calls this host; "": it does not */
+    struct shard shard;
 };
 
 void placement_fini(struct placement *placement);
@@ -46,5 +55,12 @@ void placement_fini(struct placement *placement);
  */
 TUTTI_MUST_USE tutti_status source_resolve(
         const struct source_facts *facts, struct placement *placement);
+
+/**
+ * One line for people: "4 ranks on 2 hosts from Slurm job 17: a:2,b:2".
+ * @return text
+ */
+const char *placement_describe(
+        const struct placement *placement, int ranks, char *text, size_t capacity);
 
 #endif

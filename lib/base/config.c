@@ -8,6 +8,7 @@
  */
 #include "base/config.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@
 
 #define VARIABLE_PREFIX "TUTTI_"
 #define VARIABLE_INTERNAL "TUTTI_INTERNAL_"
+/* tuttirun sets it for programs to read; the library has no parameter of that name. */
+#define VARIABLE_DEVICE "TUTTI_LOCAL_DEVICE"
 
 enum {
     CONFIG_NAME_MAX = 64
@@ -294,11 +297,14 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* True when "NAME=value" sets a parameter. */
+/* True when "NAME=value" sets a parameter, or is there for programs. */
 static bool is_known_variable(const char *entry, size_t name_len)
 {
     size_t i;
 
+    if (has_prefix(entry, VARIABLE_DEVICE) && name_len == strlen(VARIABLE_DEVICE)) {
+        return true;
+    }
     for (i = 0; i < CONFIG_COUNT; i++) {
         char variable[CONFIG_NAME_MAX + 8];
 
@@ -384,4 +390,23 @@ tutti_status config_from_environment(
 const char *config_internal(const char *variable)
 {
     return has_prefix(variable, VARIABLE_INTERNAL) ? variable_get(variable) : NULL;
+}
+
+int config_launched_ranks(const char **variable)
+{
+    /* mpirun may run inside a step of srun, but not the other way round. */
+    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+        "SLURM_STEP_NUM_TASKS" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = variable_get(names[i]);
+        int64_t ranks;
+
+        if (text != NULL && text_to_int64(text, &ranks) && ranks >= 1 &&
+                ranks <= INT_MAX) {
+            *variable = names[i];
+            return (int)ranks;
+        }
+    }
+    return 0;
 }

@@ -17,8 +17,7 @@
 
 enum {
     L2_BYTES_UNKNOWN = 1 << 20,
-    HOST_NAME_TEXT_MAX = 65, /* HOST_NAME_MAX of Linux and the terminating zero */
-    CORES_TEXT_MAX = 256
+    HOST_NAME_TEXT_MAX = 65 /* HOST_NAME_MAX of Linux and the terminating zero */
 };
 
 /* A loaded topology and what this process may use of it. */
@@ -222,109 +221,4 @@ void machine_identity(char *text, size_t capacity)
     }
     host[sizeof host - 1] = '\0';
     (void)snprintf(text, capacity, "%s %s", boot_id, host);
-}
-
-/* One share of the allowed cores. */
-struct share {
-    hwloc_cpuset_t threads; /* hardware threads of the share; owned */
-    hwloc_bitmap_t cores; /* logical indices of the share's cores; owned */
-    hwloc_bitmap_t all; /* those of all allowed cores; owned */
-};
-
-static void share_fini(struct share *share)
-{
-    hwloc_bitmap_free(share->threads);
-    hwloc_bitmap_free(share->cores);
-    hwloc_bitmap_free(share->all);
-}
-
-/*
- * Cores k of n belong to share i of s when floor(i*n/s) <= k < floor((i+1)*n/s): shares
- * are contiguous and differ by at most one core. False when out of memory.
- */
-static bool share_init(
-        struct share *share, const struct topology *topology, int index, int count)
-{
-    int64_t cores = count_cores(topology);
-    int64_t first = index * cores / count;
-    int64_t end = (index + 1) * cores / count;
-    hwloc_obj_t core = NULL;
-    bool ok;
-    int64_t k;
-
-    *share = (struct share){ .threads = hwloc_bitmap_alloc(),
-        .cores = hwloc_bitmap_alloc(),
-        .all = hwloc_bitmap_alloc() };
-    ok = share->threads != NULL && share->cores != NULL && share->all != NULL;
-    for (k = 0; ok && k < cores; k++) {
-        core = next_core(topology, core);
-        ok = hwloc_bitmap_set(share->all, core->logical_index) == 0;
-        if (ok && k >= first && k < end) {
-            ok = hwloc_bitmap_set(share->cores, core->logical_index) == 0 &&
-                    hwloc_bitmap_or(share->threads, share->threads, core->cpuset) == 0;
-        }
-    }
-    if (ok) {
-        ok = hwloc_bitmap_and(share->threads, share->threads, topology->allowed) == 0;
-    }
-    if (!ok) {
-        share_fini(share);
-    }
-    return ok;
-}
-
-static void share_describe(const struct share *share, char *text, size_t capacity)
-{
-    char mine[CORES_TEXT_MAX];
-    char all[CORES_TEXT_MAX];
-
-    (void)hwloc_bitmap_list_snprintf(mine, sizeof mine, share->cores);
-    (void)hwloc_bitmap_list_snprintf(all, sizeof all, share->all);
-    (void)snprintf(text, capacity, "cores %s of %s", mine, all);
-}
-
-static tutti_status bind_share(const struct topology *topology, int index, int count,
-        char *text, size_t capacity)
-{
-    tutti_status status = TUTTI_OK;
-    struct share share;
-
-    if (!share_init(&share, topology, index, count)) {
-        return error_set(TUTTI_ERR_SYSTEM, "hwloc_bitmap_set: out of memory");
-    }
-    if (hwloc_set_cpubind(topology->handle, share.threads, HWLOC_CPUBIND_PROCESS) !=
-            0) {
-        status = error_set_errno(TUTTI_ERR_SYSTEM,
-                "binding to share %d of %d of the cores", index, count);
-    } else if (text != NULL) {
-        share_describe(&share, text, capacity);
-    }
-    share_fini(&share);
-    return status;
-}
-
-tutti_status machine_bind_share(int index, int count, char *text, size_t capacity)
-{
-    struct topology topology = { .allowed = NULL };
-    tutti_status status;
-    int cores;
-
-    if (index < 0 || index >= count) {
-        return error_set(TUTTI_ERR_INVALID,
-                "there is no share %d of %d: the index is 0 to count - 1", index,
-                count);
-    }
-    status = topology_open(&topology);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    topology_apply_binding(&topology);
-    cores = count_cores(&topology);
-    if (count <= cores) {
-        status = bind_share(&topology, index, count, text, capacity);
-    } else if (text != NULL) {
-        (void)snprintf(text, capacity, "not bound: %d shares, %d cores", count, cores);
-    }
-    topology_close(&topology);
-    return status;
 }

@@ -30,12 +30,4 @@ tutti_status machine_read(struct machine *machine);
  */
 void machine_identity(char *text, size_t capacity);
 
-/**
- * Restricts the calling process to its fair share of the cores it may use: share
- * `index` of `count`. With more shares than cores nothing is bound. For tuttirun.
- * @param[out] text  what was done, e.g. "cores 0-3 of 0-7", for --verbose; may be NULL
- * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_INVALID (index outside count)
- */
-tutti_status machine_bind_share(int index, int count, char *text, size_t capacity);
-
 #endif

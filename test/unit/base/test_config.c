@@ -296,6 +296,7 @@ static void test_variables_set_parameters(void **state)
     set_variable("TUTTI_HOST_ID", "here");
     set_variable("TUTTI_BACKGROUND_THREAD", "off");
     set_variable("TUTTI_INTERNAL_ANYTHING", "x");
+    set_variable("TUTTI_LOCAL_DEVICE", "0");
 
     assert_int_equal(read_environment(fixture), TUTTI_OK);
     assert_int_equal(fixture->config.fusion_bytes, 2097152);
@@ -588,6 +589,45 @@ static void test_internal_variables_are_no_parameters(void **state)
     assert_null(config_internal("HOME"));
 }
 
+static void test_the_launcher_says_how_many_ranks_there_are(void **state)
+{
+    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+        "SLURM_STEP_NUM_TASKS" };
+    static const struct {
+        const char *values[3]; /* of the names; NULL: not set */
+        int ranks;
+        int name;
+    } rows[] = {
+        { { NULL, NULL, NULL }, 0, -1 },
+        { { "4", NULL, NULL }, 4, 0 },
+        { { NULL, "3", NULL }, 3, 1 },
+        { { NULL, NULL, "2" }, 2, 2 },
+        { { "1", NULL, "2" }, 1, 0 },
+        { { NULL, "0", "2" }, 2, 2 },
+        { { "x", "5000000000", "-1" }, 0, -1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *variable = NULL;
+
+        for (int j = 0; j < 3; j++) {
+            if (rows[i].values[j] == NULL) {
+                assert_int_equal(unsetenv(names[j]), 0);
+            } else {
+                assert_int_equal(setenv(names[j], rows[i].values[j], 1), 0);
+            }
+        }
+        assert_int_equal(config_launched_ranks(&variable), rows[i].ranks);
+        assert_ptr_equal(
+                variable == NULL ? NULL : strstr(names[rows[i].name], variable),
+                variable == NULL ? NULL : names[rows[i].name]);
+    }
+    for (int j = 0; j < 3; j++) {
+        assert_int_equal(unsetenv(names[j]), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -621,6 +661,7 @@ int main(void)
         TEST(test_creation_survives_lack_of_memory_anywhere),
         TEST(test_setting_a_text_survives_lack_of_memory),
         TEST(test_internal_variables_are_no_parameters),
+        TEST(test_the_launcher_says_how_many_ranks_there_are),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

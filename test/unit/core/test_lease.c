@@ -14,8 +14,9 @@
 
 enum {
     THREADS = 4,
-    PUSHES = 20000,
+    PUSHES = 4000,
     CLOSES = 2000,
+    BORROWS = 400,
     MANY_WORKS = 2000 /* several slabs */
 };
 
@@ -292,7 +293,12 @@ static void test_intake_loses_nothing(void **state)
     (void)state;
     open_scene(&scene, pushers);
     while (total < (uint64_t)THREADS * PUSHES) {
-        total += run_engine(&scene, seen);
+        const size_t count = run_engine(&scene, seen);
+
+        total += count;
+        if (count == 0) {
+            (void)sched_yield(); /* the pushers may share this core */
+        }
     }
     close_scene(&scene, pushers);
     assert_null(intake_take(&scene.intake));
@@ -355,7 +361,7 @@ static void test_close_waits_for_submitters(void **state)
 /** A thread that wants the one lease, with others that do. */
 struct rival {
     struct scene *scene;
-    uint64_t won;
+    _Atomic uint64_t won;
     pthread_t thread;
 };
 
@@ -374,13 +380,23 @@ static void *want(void *argument)
         /* Not atomic: ThreadSanitizer and the sum notice a second owner. */
         work_begin(work, NULL, NULL);
         work->bytes++;
-        rival->won++;
+        (void)atomic_fetch_add(&rival->won, 1);
         scene->own[0]->request.priority++;
         finish(work);
         assert_false(work_end(work));
         lease_filled(work);
     }
     return NULL;
+}
+
+static bool has_each_won(struct rival *rivals)
+{
+    for (int i = 0; i < THREADS; i++) {
+        if (atomic_load(&rivals[i].won) == 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void test_rivals_never_hold_it_together(void **state)
@@ -393,10 +409,12 @@ static void test_rivals_never_hold_it_together(void **state)
     (void)state;
     scene.handle[0] = begin_open(&scene.works, &scene.own[0]);
     for (int i = 0; i < THREADS; i++) {
-        rivals[i] = (struct rival){ .scene = &scene };
+        rivals[i].scene = &scene;
+        atomic_init(&rivals[i].won, 0);
         assert_int_equal(pthread_create(&rivals[i].thread, NULL, want, &rivals[i]), 0);
     }
-    while (borrowed < CLOSES) {
+    /* On a busy machine the first thread may be through before another has run at all. */
+    while (borrowed < BORROWS || !has_each_won(rivals)) {
         if (!lease_borrow(scene.own[0])) {
             (void)sched_yield();
             continue;
@@ -409,9 +427,8 @@ static void test_rivals_never_hold_it_together(void **state)
     atomic_store(&scene.over, 1);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(rivals[i].thread, NULL), 0);
-        won += rivals[i].won;
+        won += atomic_load(&rivals[i].won);
     }
-    assert_true(won > 0);
     assert_int_equal(scene.own[0]->request.priority, won + (uint64_t)borrowed);
     work_table_fini(&scene.works);
 }

@@ -1,44 +1,72 @@
 /*
- * The command lines of both families, word by word.
+ * The command lines of all engines, word by word.
  */
+#include <stdio.h>
 #include <string.h>
 
+#include <tutti/tutti.h>
+
 #include "base/mem.h"
-#include "launcher/engine/command.h"
+#include "launcher/engine/engine.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
 static char *const no_variables[] = { NULL };
+static const struct network_choice no_network = { .is_asked = false };
 
-static const struct command_facts openmpi = {
-    .family = FAMILY_OPENMPI,
-    .mpirun = "mpirun",
+/* Facts of a user on a machine without Slurm. Hosts are those of the command line. */
+static const struct engine_facts plain = {
+    .path = "RUN",
     .self = "/opt/tuttirun",
+    .network = &no_network,
     .environment = no_variables,
 };
 
-static const struct command_facts mpich = {
-    .family = FAMILY_MPICH,
-    .mpirun = "mpiexec",
-    .self = "/opt/tuttirun",
-    .environment = no_variables,
-};
+/* The flags that every remote start has, and supervision. */
+#define OPENMPI_SSH \
+    "--mca plm_rsh_args '-oBatchMode=yes -oConnectTimeout=10' " \
+    "--mca plm_rsh_no_tree_spawn 1 "
+#define OPENMPI_LIMITS \
+    "--mca odls_base_sigkill_timeout 0 --mca oob_tcp_keepalive_time 2 " \
+    "--mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 "
+#define HYDRA_SSH "'HYDRA_LAUNCHER_EXTRA_ARGS=-oBatchMode=yes -oConnectTimeout=10' "
+
+/* "VARIABLES WORDS" as one quoted line; freed with mem_free(). */
+static char *line_of(const struct engine_command *command)
+{
+    struct arguments all = { .items = NULL };
+    char *line;
+
+    if (command->variables.count > 0) {
+        arguments_add_all(&all, command->variables.items);
+    }
+    arguments_add_all(&all, command->words.items);
+    line = arguments_quote(&all);
+    arguments_fini(&all);
+    return line;
+}
 
 /* Builds the command of a command line and compares it as one quoted line. */
-static void expect_command(const struct command_facts *facts, const char *const *argv,
+static void expect_command(const struct engine *engine,
+        const struct engine_facts *template, const char *const *argv,
         const char *expected)
 {
     struct arguments words = { .items = NULL };
-    struct arguments command = { .items = NULL };
+    struct engine_command command = { .words = { .items = NULL } };
+    struct engine_facts facts = *template;
     struct options options;
     char *line;
 
     assert_int_equal(options_parse(&options, words_set(&words, argv)), TUTTI_OK);
-    assert_int_equal(command_build(&options, facts, &command), TUTTI_OK);
-    line = arguments_quote(&command);
+    if (facts.hosts == NULL) {
+        facts.hosts = &options.hosts.list;
+    }
+    facts.is_here = host_list_is_here(facts.hosts, "me");
+    assert_int_equal(engine_build(engine, &options, &facts, &command), TUTTI_OK);
+    line = line_of(&command);
     assert_string_equal(line, expected);
     mem_free(line);
-    arguments_fini(&command);
+    engine_command_fini(&command);
     options_fini(&options);
     arguments_fini(&words);
 }
@@ -48,100 +76,333 @@ static void expect_command(const struct command_facts *facts, const char *const 
 static void test_openmpi_on_this_machine(void **state)
 {
     (void)state;
-    expect_command(&openmpi, ARGV("-np", "4", "./train", "a b"),
-            "mpirun --map-by slot:OVERSUBSCRIBE --bind-to none -np 4 "
+    expect_command(&engine_openmpi, &plain, ARGV("-np", "4", "./train", "a b"),
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to none -np 4 "
             "/opt/tuttirun --exec -- ./train 'a b'");
+    expect_command(&engine_openmpi, &plain, ARGV("-H", "localhost:2", "p"),
+            "RUN --map-by slot -H localhost:2 --bind-to none -np 2 "
+            "/opt/tuttirun --exec -- p");
+    expect_command(&engine_prrte, &plain, ARGV("-np", "4", "p"),
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to none -np 4 "
+            "/opt/tuttirun --exec -- p");
 }
 
 static void test_openmpi_on_hosts(void **state)
 {
     (void)state;
-    expect_command(&openmpi, ARGV("-H", "a:2,b:1,a:1", "-np", "3", "./train"),
-            "mpirun --map-by slot -H a:3,b:1 --bind-to none -np 3 "
-            "/opt/tuttirun --exec -- ./train");
+    expect_command(&engine_openmpi, &plain,
+            ARGV("-H", "a:2,b:1,a:1", "-np", "3", "./train"),
+            "RUN --map-by slot -H a:3,b:1 --bind-to none " OPENMPI_SSH
+            "-np 3 /opt/tuttirun --exec -- ./train");
+    expect_command(&engine_prrte, &plain, ARGV("-H", "a:2,b:1", "p"),
+            "RUN --map-by slot -H a:2,b:1 --bind-to none "
+            "--prtemca plm_ssh_args '-oBatchMode=yes -oConnectTimeout=10' "
+            "--prtemca plm_ssh_no_tree_spawn 1 -np 3 /opt/tuttirun --exec -- p");
+}
+
+static void test_openmpi_reaches_many_hosts_over_a_tree(void **state)
+{
+    static char hosts[65 * 8];
+    struct host_list list = { .hosts = NULL };
+    struct engine_facts facts = plain;
+    size_t used = 0;
+
+    (void)state;
+    for (int i = 0; i < 65; i++) {
+        used += (size_t)snprintf(
+                hosts + used, sizeof hosts - used, "%sn%d", i == 0 ? "" : ",", i);
+    }
+    assert_int_equal(host_list_parse(&list, hosts), TUTTI_OK);
+    for (list.count = 64; list.count <= 65; list.count++) {
+        struct engine_command command = { .words = { .items = NULL } };
+        struct options options = { .ranks = 1, .program = no_variables };
+        char *line;
+
+        facts.hosts = &list;
+        assert_int_equal(
+                engine_build(&engine_openmpi, &options, &facts, &command), TUTTI_OK);
+        line = line_of(&command);
+        assert_int_equal(strstr(line, "no_tree_spawn") != NULL, list.count == 64);
+        mem_free(line);
+        engine_command_fini(&command);
+    }
+    list.count = 65;
+    host_list_fini(&list);
 }
 
 static void test_openmpi_is_told_that_root_may(void **state)
 {
-    struct command_facts facts = openmpi;
+    struct engine_facts facts = plain;
 
     (void)state;
     facts.is_root = true;
-    expect_command(&facts, ARGV("-np", "1", "--bind", "none", "p"),
-            "mpirun --allow-run-as-root --map-by slot:OVERSUBSCRIBE --bind-to none "
+    expect_command(&engine_openmpi, &facts, ARGV("-np", "1", "--bind", "none", "p"),
+            "RUN --allow-run-as-root --map-by slot:OVERSUBSCRIBE --bind-to none "
             "-np 1 p");
-    facts.family = FAMILY_MPICH;
-    expect_command(&facts, ARGV("-np", "1", "--bind", "none", "p"),
-            "mpirun -bind-to none -np 1 p");
+    expect_command(&engine_mpich, &facts, ARGV("-np", "1", "--bind", "none", "p"),
+            "RUN -bind-to none -np 1 p");
 }
 
-static void test_openmpi_gets_variables_with_x(void **state)
+static void test_variables_are_handed_on(void **state)
 {
     static const char *const variables[] = { "TUTTI_STRICT=1", "HOROVOD_X=2",
-        "TUTTI_SPIN_US=9", "PATH=/bin", "TUTTIX=1", NULL };
+        "TUTTI_SPIN_US=9", "PATH=/bin", "TUTTIX=1", "TUTTI_INTERNAL_NOTICE=3", NULL };
     struct arguments environment = { .items = NULL };
-    struct command_facts facts = openmpi;
+    struct engine_facts facts = plain;
+    const char *const *const argv = ARGV("-np", "1", "--bind", "none", "--spin-us", "3",
+            "-x", "A=b c=d", "-xB", "p");
 
     (void)state;
     facts.environment = words_set(&environment, variables);
-    expect_command(&facts,
-            ARGV("-np", "1", "--bind", "none", "--spin-us", "3", "-x", "A=b c", "p"),
-            "mpirun --map-by slot:OVERSUBSCRIBE --bind-to none -x TUTTI_SPIN_US=3 "
-            "-x 'A=b c' -x TUTTI_STRICT -x HOROVOD_X -np 1 p");
+    expect_command(&engine_openmpi, &facts, argv,
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to none -x TUTTI_SPIN_US=3 "
+            "-x 'A=b c=d' -x B -x TUTTI_STRICT -x HOROVOD_X -np 1 p");
+    expect_command(&engine_mpich, &facts, argv,
+            "RUN -bind-to none -genv TUTTI_SPIN_US 3 -genv A 'b c=d' -np 1 p");
+    expect_command(&engine_srun, &facts, argv,
+            "TUTTI_SPIN_US=3 'A=b c=d' RUN --ntasks=1 --cpu-bind=none "
+            "--kill-on-bad-exit=1 --export=ALL --input=0 p");
     arguments_fini(&environment);
 }
 
-static void test_mpich_gets_variables_with_genv(void **state)
+static void test_supervised_ranks_get_the_name_of_the_link(void **state)
 {
     (void)state;
-    expect_command(&mpich,
-            ARGV("-np", "1", "--bind", "none", "--spin-us", "3", "-x", "A=b=c", "-xB",
+    expect_command(&engine_openmpi, &plain, ARGV("--supervise", "on", "-H", "a:2", "p"),
+            "RUN --map-by slot -H a:2 --bind-to none " OPENMPI_SSH OPENMPI_LIMITS
+            "-x TUTTI_INTERNAL_JOIN -np 2 /opt/tuttirun --exec -- p");
+    expect_command(&engine_openmpi, &plain,
+            ARGV("--supervise", "on", "-np", "2", "--bind", "none", "p"),
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to none "
+            "--mca odls_base_sigkill_timeout 0 -x TUTTI_INTERNAL_JOIN -np 2 "
+            "/opt/tuttirun --exec -- p");
+    expect_command(&engine_mpich, &plain, ARGV("--supervise", "on", "-np", "2", "p"),
+            "RUN -bind-to none -np 2 /opt/tuttirun --exec -- p");
+    expect_command(&engine_srun, &plain, ARGV("--supervise", "on", "-np", "2", "p"),
+            "RUN --ntasks=2 --cpu-bind=none --kill-on-bad-exit=0 --export=ALL "
+            "--input=0 /opt/tuttirun --exec -- p");
+}
+
+static void test_ssh_gets_its_flags(void **state)
+{
+    const char *const *const argv =
+            ARGV("-H", "a:1,b:1", "-p", "2222", "-i", "/k", "--ssh-config", "/c",
+                    "--ssh-args", "-o LogLevel=ERROR", "--bind", "none", "p");
+
+    (void)state;
+    expect_command(&engine_openmpi, &plain, argv,
+            "RUN --map-by slot -H a:1,b:1 --bind-to none --mca plm_rsh_args "
+            "'-F /c -p 2222 -i /k -o LogLevel=ERROR -oBatchMode=yes "
+            "-oConnectTimeout=10' --mca plm_rsh_no_tree_spawn 1 -np 2 p");
+    expect_command(&engine_mpich, &plain, argv,
+            "'HYDRA_LAUNCHER_EXTRA_ARGS=-F /c -p 2222 -i /k -o LogLevel=ERROR "
+            "-oBatchMode=yes -oConnectTimeout=10' RUN -hosts a:1,b:1 -bind-to none "
+            "-np 2 p");
+    expect_command(&engine_intel, &plain, argv,
+            "'I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-F /c -p 2222 -i /k -o "
+            "LogLevel=ERROR -oBatchMode=yes -oConnectTimeout=10' RUN -hosts a,b -ppn 1 "
+            "-bind-to none -np 2 p");
+}
+
+static void test_paths_that_engines_would_split_are_refused(void **state)
+{
+    struct engine_command command = { .words = { .items = NULL } };
+    struct options options = { .ranks = 1, .program = no_variables };
+
+    (void)state;
+    options.engine.ssh_identity = "/my keys/k";
+    assert_int_equal(
+            engine_build(&engine_mpich, &options, &plain, &command), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "/my keys/k"));
+    engine_command_fini(&command);
+}
+
+/* What stands in for ssh need not know its flags, unless they were asked for. */
+static void test_other_agents_get_no_flags_of_ssh(void **state)
+{
+    static const char *const variables[] = { "OMPI_MCA_plm_rsh_agent=/etc/kubexec",
+        NULL };
+    struct arguments environment = { .items = NULL };
+    struct engine_facts facts = plain;
+
+    (void)state;
+    facts.environment = words_set(&environment, variables);
+    expect_command(&engine_openmpi, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
+            "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_no_tree_spawn 1 "
+            "-np 1 p");
+    expect_command(&engine_openmpi, &facts,
+            ARGV("-H", "a:1", "--bind", "none", "-p", "7", "p"),
+            "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_args '-p 7 "
+            "-oBatchMode=yes -oConnectTimeout=10' --mca plm_rsh_no_tree_spawn 1 "
+            "-np 1 p");
+    facts = plain;
+    expect_command(&engine_openmpi, &facts,
+            ARGV("-H", "a:1", "--bind", "none", "--mpi-args", "--mca plm_rsh_agent x",
                     "p"),
-            "mpiexec -bind-to none -genv TUTTI_SPIN_US 3 -genv A b=c -np 1 p");
+            "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_no_tree_spawn 1 "
+            "--mca plm_rsh_agent x -np 1 p");
+    facts.remote_agent = "/opt/agent";
+    expect_command(&engine_openmpi, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
+            "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_agent /opt/agent "
+            "--mca plm_rsh_no_tree_spawn 1 -np 1 p");
+    expect_command(&engine_mpich, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
+            "RUN -hosts a:1 -bind-to none -launcher ssh -launcher-exec /opt/agent "
+            "-np 1 p");
+    expect_command(&engine_intel, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
+            "RUN -hosts a -ppn 1 -bind-to none -bootstrap ssh -bootstrap-exec "
+            "/opt/agent -np 1 p");
+    arguments_fini(&environment);
+}
+
+static void test_a_network_is_told(void **state)
+{
+    const struct network_choice asked = {
+        .cidrs = "10.0.0.0/8,fd00::/64", .interface = "ens5", .is_asked = true
+    };
+    const struct network_choice routed = { .cidrs = "10.0.0.0/8", .interface = "ens5" };
+    struct engine_facts facts = plain;
+
+    (void)state;
+    facts.network = &asked;
+    expect_command(&engine_openmpi, &facts, ARGV("-np", "1", "--bind", "none", "p"),
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to none "
+            "--mca oob_tcp_if_include 10.0.0.0/8,fd00::/64 "
+            "--mca btl_tcp_if_include 10.0.0.0/8,fd00::/64 "
+            "-x TUTTI_INTERNAL_NIC=10.0.0.0/8,fd00::/64 -np 1 p");
+    expect_command(&engine_srun, &facts, ARGV("-np", "1", "--bind", "none", "p"),
+            "TUTTI_INTERNAL_NIC=10.0.0.0/8,fd00::/64 "
+            "OMPI_MCA_btl_tcp_if_include=10.0.0.0/8,fd00::/64 RUN --ntasks=1 "
+            "--cpu-bind=none --kill-on-bad-exit=1 --export=ALL --input=0 p");
+    facts.network = &routed;
+    expect_command(&engine_prrte, &facts, ARGV("-np", "1", "--bind", "none", "p"),
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to none "
+            "--prtemca prte_if_include 10.0.0.0/8 "
+            "--mca btl_tcp_if_include 10.0.0.0/8 -np 1 p");
+    expect_command(&engine_mpich, &facts, ARGV("-np", "1", "--bind", "none", "p"),
+            "RUN -bind-to none -iface ens5 -np 1 p");
 }
 
 static void test_mpich_on_hosts(void **state)
 {
     (void)state;
-    expect_command(&mpich, ARGV("-H", "a:2,b", "p"),
-            "mpiexec -hosts a:2,b:1 -bind-to none -np 3 /opt/tuttirun --exec -- p");
+    expect_command(&engine_mpich, &plain, ARGV("-H", "a:2,b", "p"),
+            HYDRA_SSH "RUN -hosts a:2,b:1 -bind-to none -np 3 "
+                      "/opt/tuttirun --exec -- p");
+}
+
+static void test_intel_on_unequal_hosts_has_sections(void **state)
+{
+    struct engine_facts facts = plain;
+
+    (void)state;
+    facts.remote_agent = "A";
+    expect_command(&engine_intel, &facts,
+            ARGV("-H", "a:2,b:1,c:4", "-np", "3", "p", "x"),
+            "RUN -bind-to none -bootstrap ssh -bootstrap-exec A -np 2 -host a "
+            "/opt/tuttirun --exec -- p x : -np 1 -host b /opt/tuttirun --exec -- p x");
+}
+
+static void test_srun_in_an_allocation(void **state)
+{
+    struct engine_facts facts = plain;
+
+    (void)state;
+    facts.is_slurm = true;
+    facts.ranks = ENGINE_OPENMPI;
+    expect_command(&engine_srun, &facts, ARGV("-H", "a:2,b:2", "--bind", "none", "p"),
+            "RUN --ntasks=4 --nodes=2 --nodelist=a,b --ntasks-per-node=2 "
+            "--distribution=block --mpi=pmix --cpu-bind=none --kill-on-bad-exit=1 "
+            "--export=ALL --input=0 p");
+    facts.ranks = ENGINE_MPICH;
+    facts.is_step = true;
+    expect_command(&engine_srun, &facts,
+            ARGV("-H", "a:2,b:2,c:2", "-np", "3", "--bind", "mpi", "--mpi-args",
+                    "--mem=1G", "p"),
+            "RUN --ntasks=3 --nodes=2 --nodelist=a,a,b --distribution=arbitrary "
+            "--mpi=pmi2 --kill-on-bad-exit=1 --export=ALL --input=0 --overlap "
+            "--mem=1G p");
+    expect_command(&engine_srun, &facts,
+            ARGV("-H", "a:2,b:2,c:2", "-np", "2", "--bind", "mpi", "p"),
+            "RUN --ntasks=2 --nodes=1 --nodelist=a --ntasks-per-node=2 "
+            "--distribution=block --mpi=pmi2 --kill-on-bad-exit=1 --export=ALL "
+            "--input=0 --overlap p");
+}
+
+static void test_openmpi_in_an_allocation_needs_no_ssh(void **state)
+{
+    struct engine_facts facts = plain;
+
+    (void)state;
+    facts.is_slurm = true;
+    expect_command(&engine_openmpi, &facts,
+            ARGV("-H", "a:2,b:2", "--bind", "none", "p"),
+            "RUN --map-by slot -H a:2,b:2 --bind-to none -np 4 p");
+}
+
+static void test_ranks_fill_slots_in_order(void **state)
+{
+    static const struct {
+        const char *hosts;
+        int ranks;
+        int counts[3];
+    } rows[] = {
+        { "a:2,b:2,c:2", 6, { 2, 2, 2 } },
+        { "a:2,b:2,c:2", 3, { 2, 1, 0 } },
+        { "a:1,b:4,c:1", 6, { 1, 4, 1 } },
+        { "a:1,b:2,c:1", 9, { 3, 4, 2 } },
+        { "a:1,b:1,c:1", 0, { 0, 0, 0 } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct host_list hosts = { .hosts = NULL };
+        int counts[3];
+
+        assert_int_equal(host_list_parse(&hosts, rows[i].hosts), TUTTI_OK);
+        engine_spread(&hosts, rows[i].ranks, counts);
+        assert_memory_equal(counts, rows[i].counts, sizeof counts);
+        host_list_fini(&hosts);
+    }
 }
 
 static void test_binding_can_be_left_to_mpirun(void **state)
 {
     (void)state;
-    expect_command(&openmpi,
+    expect_command(&engine_openmpi, &plain,
             ARGV("-np", "2", "--bind", "mpi", "--mpi-args", "--bind-to core", "p"),
-            "mpirun --map-by slot:OVERSUBSCRIBE --bind-to core -np 2 p");
-    expect_command(&mpich,
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to core -np 2 p");
+    expect_command(&engine_mpich, &plain,
             ARGV("-np", "2", "--bind", "mpi", "--mpi-args", "-bind-to core", "p"),
-            "mpiexec -bind-to core -np 2 p");
+            "RUN -bind-to core -np 2 p");
 }
 
-static void test_verbose_reaches_the_wrapper(void **state)
+static void test_verbose_reaches_the_supervisor(void **state)
 {
     (void)state;
-    expect_command(&mpich, ARGV("-np", "2", "-v", "p"),
-            "mpiexec -bind-to none -np 2 /opt/tuttirun --exec --verbose -- p");
+    expect_command(&engine_mpich, &plain, ARGV("-np", "2", "-v", "p"),
+            "RUN -bind-to none -np 2 /opt/tuttirun --exec --verbose -- p");
 }
 
-static void test_every_failing_allocation_is_reported(void **state)
+static void expect_every_failure_reported(const struct engine *engine)
 {
+    struct engine_facts facts = plain;
     struct arguments words = { .items = NULL };
     struct options options;
     uint64_t n = 0;
     tutti_status status;
 
-    (void)state;
-    (void)words_set(&words, ARGV("-H", "a,b", "-x", "A=1", "p"));
+    (void)words_set(
+            &words, ARGV("-H", "a:2,b:1", "-x", "A=1", "--supervise", "on", "p"));
     assert_int_equal(options_parse(&options, words.items), TUTTI_OK);
+    facts.hosts = &options.hosts.list;
+    facts.is_slurm = engine == &engine_srun;
     do {
-        struct arguments command = { .items = NULL };
+        struct engine_command command = { .words = { .items = NULL } };
 
         mem_fail_at(++n);
-        status = command_build(&options, &openmpi, &command);
+        status = engine_build(engine, &options, &facts, &command);
         mem_fail_at(0);
-        arguments_fini(&command);
+        engine_command_fini(&command);
         assert_true(status == TUTTI_OK || status == TUTTI_ERR_NO_MEMORY);
     } while (status != TUTTI_OK);
     assert_true(n > 10);
@@ -149,15 +410,33 @@ static void test_every_failing_allocation_is_reported(void **state)
     arguments_fini(&words);
 }
 
-static void test_family_is_read_from_the_name(void **state)
+static void test_every_failing_allocation_is_reported(void **state)
 {
     (void)state;
-    assert_int_equal(command_family_of("/usr/bin/mpirun.mpich"), FAMILY_MPICH);
-    assert_int_equal(command_family_of("mpiexec.hydra"), FAMILY_MPICH);
-    assert_int_equal(command_family_of("/usr/bin/mpirun.openmpi"), FAMILY_OPENMPI);
-    assert_int_equal(command_family_of("/opt/bin/prterun"), FAMILY_OPENMPI);
-    assert_int_equal(command_family_of("orterun"), FAMILY_OPENMPI);
-    assert_int_equal(command_family_of("/opt/mpich/bin/mpirun"), FAMILY_AUTO);
+    expect_every_failure_reported(&engine_openmpi);
+    expect_every_failure_reported(&engine_mpich);
+    expect_every_failure_reported(&engine_intel);
+    expect_every_failure_reported(&engine_srun);
+}
+
+static void test_variables_replace_ours(void **state)
+{
+    static const char *const ours[] = { "PATH=/bin", "A=1", NULL };
+    struct arguments environment = { .items = NULL };
+    struct arguments made = { .items = NULL };
+    struct engine_command command = { .words = { .items = NULL } };
+
+    (void)state;
+    arguments_add(&command.variables, "A=2=3");
+    arguments_add(&command.variables, "B=");
+    engine_environment(&command, words_set(&environment, ours), &made);
+    assert_int_equal(made.count, 3);
+    assert_string_equal(made.items[0], "PATH=/bin");
+    assert_string_equal(made.items[1], "A=2=3");
+    assert_string_equal(made.items[2], "B=");
+    engine_command_fini(&command);
+    arguments_fini(&environment);
+    arguments_fini(&made);
 }
 
 int main(void)
@@ -165,14 +444,23 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_openmpi_on_this_machine),
         cmocka_unit_test(test_openmpi_on_hosts),
+        cmocka_unit_test(test_openmpi_reaches_many_hosts_over_a_tree),
         cmocka_unit_test(test_openmpi_is_told_that_root_may),
-        cmocka_unit_test(test_openmpi_gets_variables_with_x),
-        cmocka_unit_test(test_mpich_gets_variables_with_genv),
+        cmocka_unit_test(test_variables_are_handed_on),
+        cmocka_unit_test(test_supervised_ranks_get_the_name_of_the_link),
+        cmocka_unit_test(test_ssh_gets_its_flags),
+        cmocka_unit_test(test_paths_that_engines_would_split_are_refused),
+        cmocka_unit_test(test_other_agents_get_no_flags_of_ssh),
+        cmocka_unit_test(test_a_network_is_told),
         cmocka_unit_test(test_mpich_on_hosts),
+        cmocka_unit_test(test_intel_on_unequal_hosts_has_sections),
+        cmocka_unit_test(test_srun_in_an_allocation),
+        cmocka_unit_test(test_openmpi_in_an_allocation_needs_no_ssh),
+        cmocka_unit_test(test_ranks_fill_slots_in_order),
         cmocka_unit_test(test_binding_can_be_left_to_mpirun),
-        cmocka_unit_test(test_verbose_reaches_the_wrapper),
+        cmocka_unit_test(test_verbose_reaches_the_supervisor),
         cmocka_unit_test(test_every_failing_allocation_is_reported),
-        cmocka_unit_test(test_family_is_read_from_the_name),
+        cmocka_unit_test(test_variables_replace_ours),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

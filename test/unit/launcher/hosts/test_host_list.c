@@ -260,6 +260,70 @@ static void test_hostfile_that_cannot_be_read_is_named(void **state)
     assert_non_null(strstr(tutti_last_error(), "directory"));
 }
 
+static void test_large_lists_keep_their_order_and_add_slots(void **state)
+{
+    struct host_list list = { .hosts = NULL };
+    struct host_list copy = { .hosts = NULL };
+    char name[32];
+
+    (void)state;
+    for (int i = 0; i < 2 * HOSTS_LIMIT; i++) {
+        (void)snprintf(name, sizeof name, "node%d", i % HOSTS_LIMIT);
+        assert_null(host_list_add(&list, name, 1 + i / HOSTS_LIMIT));
+    }
+    assert_int_equal(list.count, HOSTS_LIMIT);
+    assert_non_null(strstr(host_list_add(&list, "one-more", 1), "too many hosts"));
+    host_list_drop_first(&list);
+    assert_int_equal(host_list_copy(&copy, &list), TUTTI_OK);
+    host_list_fini(&list);
+    assert_int_equal(copy.count, HOSTS_LIMIT - 1);
+    assert_string_equal(copy.hosts[0].name, "node1");
+    assert_int_equal(copy.hosts[0].slots, 3);
+    assert_string_equal(copy.hosts[HOSTS_LIMIT - 2].name, name);
+    assert_null(host_list_add(&copy, "node1", 4));
+    assert_int_equal(copy.hosts[0].slots, 7);
+    assert_null(host_list_add(&copy, "node0", 4));
+    assert_string_equal(copy.hosts[HOSTS_LIMIT - 1].name, "node0");
+    host_list_fini(&copy);
+}
+
+static void test_a_host_that_comes_alone_is_a_name(void **state)
+{
+    struct host_list list = { .hosts = NULL };
+
+    (void)state;
+    assert_null(host_list_add(&list, "[::1]", 2));
+    assert_string_equal(list.hosts[0].name, "::1");
+    assert_non_null(strstr(host_list_add(&list, "a:2", 1), "no ':'"));
+    assert_non_null(strstr(host_list_add(&list, "a b", 1), "letters"));
+    assert_non_null(strstr(host_list_add(&list, "-o", 1), "letters"));
+    assert_non_null(strstr(host_list_add(&list, "a", -1), "slots are"));
+    assert_non_null(strstr(host_list_add(&list, "a", 65537), "slots are"));
+    assert_int_equal(list.count, 1);
+    host_list_fini(&list);
+}
+
+static void test_entries_without_a_number_stand_for_as_many_slots_as_is_said(
+        void **state)
+{
+    struct host_list list = { .hosts = NULL };
+
+    (void)state;
+    assert_int_equal(host_list_parse(&list, "a,b:2,c,c,b"), TUTTI_OK);
+    assert_int_equal(host_list_imply(&list, 4), TUTTI_OK);
+    assert_int_equal(list.hosts[0].slots, 4);
+    assert_int_equal(list.hosts[1].slots, 6);
+    assert_int_equal(list.hosts[2].slots, 8);
+    /* Once: now they have a number. */
+    assert_int_equal(host_list_imply(&list, 5), TUTTI_OK);
+    assert_int_equal(list.hosts[0].slots, 4);
+    host_list_fini(&list);
+    assert_int_equal(host_list_parse(&list, "a,a"), TUTTI_OK);
+    assert_int_equal(host_list_imply(&list, HOST_SLOTS_LIMIT), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "host a"));
+    host_list_fini(&list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +338,10 @@ int main(void)
         cmocka_unit_test(test_hostfile_without_hosts_is_refused),
         cmocka_unit_test(test_hostfile_with_wild_bytes_is_refused),
         cmocka_unit_test(test_hostfile_that_cannot_be_read_is_named),
+        cmocka_unit_test(test_large_lists_keep_their_order_and_add_slots),
+        cmocka_unit_test(test_a_host_that_comes_alone_is_a_name),
+        cmocka_unit_test(
+                test_entries_without_a_number_stand_for_as_many_slots_as_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

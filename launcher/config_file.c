@@ -1,0 +1,511 @@
+/*
+ * The configuration file: libyaml makes a tree of it, and the keys are looked up where
+ * flags are.
+ */
+#include "launcher/config_file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "launcher/flags.h"
+#include "launcher/horovod_flags.h"
+
+enum {
+    ORIGIN_MAX = 512, /* bytes of "file:line: key" with its terminating zero */
+    KEY_MAX = 96, /* of "group.key"                                      */
+    LIST_MAX = 4096 /* of a list as one text                               */
+};
+
+struct file {
+    struct options *options;
+    const char *path;
+    const struct config_file_given *given;
+    yaml_document_t *document; /* owner of all nodes */
+};
+
+/* One key of the file and what it is set to. */
+struct entry {
+    const char *key; /* as written                    */
+    const yaml_node_t *value;
+    char origin[ORIGIN_MAX]; /* "file:line: key", for errors  */
+};
+
+bool config_file_is_hosts(const char *name)
+{
+    static const char *const names[] = { "hosts", "hostfile", "host-discovery-script" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const yaml_node_t *node_of(const struct file *file, int index)
+{
+    return yaml_document_get_node(file->document, index);
+}
+
+/* The text of a node that is one word, or NULL: a list, a group, or a zero byte in it. */
+static const char *scalar_text(const yaml_node_t *node)
+{
+    const char *text = NULL;
+
+    if (node->type == YAML_SCALAR_NODE) {
+        text = (const char *)node->data.scalar.value;
+        if (strlen(text) != node->data.scalar.length) {
+            text = NULL;
+        }
+    }
+    return text;
+}
+
+/* True for a key that is followed by nothing, ~ or null. */
+static bool is_null(const yaml_node_t *node)
+{
+    const char *text = scalar_text(node);
+    int index;
+
+    return text != NULL && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+            (text[0] == '\0' || text_to_choice(text, "~|null", &index));
+}
+
+/*
+ * Sets a flag of ours. What its error says, which may name the flag as on the command
+ * line, comes behind file, line and key.
+ */
+static tutti_status set_flag(const struct file *file, const char *name,
+        const char *value, const char *origin)
+{
+    tutti_status status = arguments_status(&file->options->kept);
+
+    if (status == TUTTI_OK) {
+        status = options_set(file->options, name, value, origin);
+    }
+    if (status != TUTTI_OK && strncmp(error_last(), origin, strlen(origin)) != 0) {
+        char text[ERROR_TEXT_MAX];
+
+        (void)snprintf(text, sizeof text, "%s", error_last());
+        return error_set(status, "%s: %s", origin, text);
+    }
+    return status;
+}
+
+/* A word, kept as long as the options. */
+static tutti_status read_text(
+        const struct file *file, const struct entry *entry, const char **value)
+{
+    const char *text = scalar_text(entry->value);
+
+    if (is_null(entry->value)) {
+        return error_set(TUTTI_ERR_INVALID, "%s: a value is missing", entry->origin);
+    }
+    if (text == NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: takes one value, not a list or a group", entry->origin);
+    }
+    *value = options_keep(file->options, text);
+    return arguments_status(&file->options->kept);
+}
+
+static tutti_status read_bool(const struct entry *entry, bool *value)
+{
+    const char *text = scalar_text(entry->value);
+
+    if (text == NULL || !text_to_bool(text, value)) {
+        return error_set(TUTTI_ERR_INVALID, "%s%s%s: choose true or false",
+                entry->origin, text == NULL ? "" : " ", text == NULL ? "" : text);
+    }
+    return TUTTI_OK;
+}
+
+/* Takes the index-th pair of a mapping apart. */
+static tutti_status read_pair(const struct file *file, const yaml_node_t *mapping,
+        size_t index, struct entry *entry)
+{
+    const yaml_node_pair_t *pairs = mapping->data.mapping.pairs.start;
+    const yaml_node_t *key = node_of(file, pairs[index].key);
+    size_t line = key->start_mark.line + 1;
+
+    entry->key = scalar_text(key);
+    entry->value = node_of(file, pairs[index].value);
+    if (entry->key == NULL || entry->key[0] == '\0') {
+        return error_set(TUTTI_ERR_INVALID, "%s:%zu: a key must be the name of a flag",
+                file->path, line);
+    }
+    (void)snprintf(entry->origin, sizeof entry->origin, "%.350s:%zu: %.100s",
+            file->path, line, entry->key);
+    for (size_t i = 0; i < index; i++) {
+        const yaml_node_t *other = node_of(file, pairs[i].key);
+        const char *text = scalar_text(other);
+
+        if (text != NULL && strcmp(text, entry->key) == 0) {
+            return error_set(TUTTI_ERR_INVALID, "%s: is already in line %zu",
+                    entry->origin, other->start_mark.line + 1);
+        }
+    }
+    return TUTTI_OK;
+}
+
+static size_t pair_count(const yaml_node_t *mapping)
+{
+    return (size_t)(mapping->data.mapping.pairs.top -
+            mapping->data.mapping.pairs.start);
+}
+
+/* Sets a flag of horovodrun's from a key that stands for it. */
+static tutti_status apply_horovod(const struct file *file,
+        const struct horovod_flag *flag, const struct entry *entry)
+{
+    const char *text = NULL;
+    tutti_status status;
+    bool on = true;
+
+    if (flag->argument != NULL) {
+        status = read_text(file, entry, &text);
+    } else {
+        status = read_bool(entry, &on);
+    }
+    if (status == TUTTI_OK && !on) {
+        flag = flag->off == NULL ? NULL : horovod_flag_of_name(flag->off);
+    }
+    if (status != TUTTI_OK || flag == NULL) {
+        return status;
+    }
+    if (flag->meaning == HOROVOD_SAME) {
+        return set_flag(file, flag->name, text, entry->origin);
+    }
+    return horovod_flag_apply(file->options, flag, text, entry->origin);
+}
+
+/* Sets a flag once for each word of a list. */
+static tutti_status apply_each(
+        const struct file *file, const char *name, const struct entry *entry)
+{
+    const yaml_node_item_t *end = entry->value->data.sequence.items.top;
+    tutti_status status = TUTTI_OK;
+
+    for (const yaml_node_item_t *item = entry->value->data.sequence.items.start;
+            item < end && status == TUTTI_OK; item++) {
+        struct entry one = *entry;
+        const char *text = NULL;
+
+        one.value = node_of(file, *item);
+        status = read_text(file, &one, &text);
+        if (status == TUTTI_OK) {
+            status = set_flag(file, name, text, entry->origin);
+        }
+    }
+    return status;
+}
+
+/* Sets a flag to the words of a list with commas between them. */
+static tutti_status apply_joined(
+        const struct file *file, const char *name, const struct entry *entry)
+{
+    const yaml_node_item_t *items = entry->value->data.sequence.items.start;
+    size_t count = (size_t)(entry->value->data.sequence.items.top - items);
+    char list[LIST_MAX] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct entry one = *entry;
+        const char *text = NULL;
+        tutti_status status;
+
+        one.value = node_of(file, items[i]);
+        status = read_text(file, &one, &text);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        len += (size_t)snprintf(
+                list + len, sizeof list - len, "%s%s", i == 0 ? "" : ",", text);
+        if (len >= sizeof list) {
+            return error_set(TUTTI_ERR_INVALID,
+                    "%s: the list is too long; put it in a hostfile", entry->origin);
+        }
+    }
+    return set_flag(file, name, options_keep(file->options, list), entry->origin);
+}
+
+static tutti_status apply_flag(
+        const struct file *file, const struct flag *flag, const struct entry *entry)
+{
+    const char *text = NULL;
+    tutti_status status;
+    bool on;
+
+    text = scalar_text(entry->value);
+    if (strcmp(flag->name, "help") == 0 || strcmp(flag->name, "version") == 0 ||
+            strcmp(flag->name, "config-file") == 0) {
+        return error_set(
+                TUTTI_ERR_INVALID, "%s: belongs on the command line", entry->origin);
+    }
+    if (file->given->hosts && config_file_is_hosts(flag->name)) {
+        return TUTTI_OK;
+    }
+    if (flag->argument == NULL ||
+            (flag->optional && text != NULL && text_to_bool(text, &on))) {
+        status = read_bool(entry, &on);
+        return status == TUTTI_OK && on
+                ? set_flag(file, flag->name, NULL, entry->origin)
+                : status;
+    }
+    if (entry->value->type == YAML_SEQUENCE_NODE && strcmp(flag->name, "hosts") == 0) {
+        return apply_joined(file, flag->name, entry);
+    }
+    if (entry->value->type == YAML_SEQUENCE_NODE &&
+            (strcmp(flag->name, "export") == 0 ||
+                    strcmp(flag->name, "mpi-args") == 0)) {
+        return apply_each(file, flag->name, entry);
+    }
+    status = read_text(file, entry, &text);
+    return status != TUTTI_OK ? status
+                              : set_flag(file, flag->name, text, entry->origin);
+}
+
+static tutti_status refuse_key(const struct entry *entry)
+{
+    char nearest[KEY_MAX];
+
+    if (options_nearest(entry->key, nearest, sizeof nearest)[0] != '\0') {
+        return error_set(TUTTI_ERR_INVALID, "%s: is no key; did you mean %s?",
+                entry->origin, nearest);
+    }
+    return error_set(TUTTI_ERR_INVALID,
+            "%s: is no key; keys are the names of flags: see tuttirun --help all",
+            entry->origin);
+}
+
+/* A key that is the name, or the letter, of a flag or a parameter. */
+static tutti_status apply_key(const struct file *file, const struct entry *entry)
+{
+    struct options_name found = options_find(entry->key);
+    const char *text = NULL;
+    tutti_status status;
+
+    if (entry->key[1] == '\0') {
+        found.flag = flag_of_letter(entry->key[0]);
+    }
+    if (found.horovod != NULL) {
+        return apply_horovod(file, found.horovod, entry);
+    }
+    if (found.flag != NULL) {
+        return apply_flag(file, found.flag, entry);
+    }
+    if (found.row == NULL) {
+        return refuse_key(entry);
+    }
+    status = read_text(file, entry, &text);
+    return status != TUTTI_OK ? status
+                              : set_flag(file, found.row->name, text, entry->origin);
+}
+
+/* env: NAME: value, and NAME: alone to hand ours on. */
+static tutti_status apply_env(const struct file *file, const struct entry *entry)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (entry->value->type != YAML_MAPPING_NODE) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: holds lines of its own, as in NAME: value", entry->origin);
+    }
+    for (size_t i = 0; i < pair_count(entry->value) && status == TUTTI_OK; i++) {
+        struct entry variable;
+        const char *text = NULL;
+        char word[LIST_MAX];
+        int len;
+
+        status = read_pair(file, entry->value, i, &variable);
+        if (status == TUTTI_OK && !is_null(variable.value)) {
+            status = read_text(file, &variable, &text);
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        len = snprintf(word, sizeof word, "%s%s%s", variable.key,
+                text == NULL ? "" : "=", text == NULL ? "" : text);
+        if (len >= (int)sizeof word) {
+            return error_set(
+                    TUTTI_ERR_INVALID, "%s: the value is too long", variable.origin);
+        }
+        status = set_flag(
+                file, "export", options_keep(file->options, word), variable.origin);
+    }
+    return status;
+}
+
+/* True when the group of a horovodrun file says "enabled: false". */
+static tutti_status is_switched_off(
+        const struct file *file, const yaml_node_t *group, bool *off)
+{
+    *off = false;
+    for (size_t i = 0; i < pair_count(group); i++) {
+        struct entry entry;
+        bool on = true;
+        tutti_status status = read_pair(file, group, i, &entry);
+
+        if (status == TUTTI_OK && strcmp(entry.key, "enabled") == 0) {
+            status = read_bool(&entry, &on);
+            *off = !on;
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status apply_group(const struct file *file, const struct entry *group)
+{
+    tutti_status status;
+    bool off;
+
+    if (group->value->type != YAML_MAPPING_NODE) {
+        return error_set(TUTTI_ERR_INVALID, "%s: holds keys of its own", group->origin);
+    }
+    status = is_switched_off(file, group->value, &off);
+    for (size_t i = 0; i < pair_count(group->value) && status == TUTTI_OK; i++) {
+        struct entry entry;
+        char key[KEY_MAX];
+        const struct horovod_flag *flag;
+
+        status = read_pair(file, group->value, i, &entry);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        (void)snprintf(key, sizeof key, "%s.%.60s", group->key, entry.key);
+        flag = horovod_flag_of_key(key);
+        /* What is switched off has settings that matter to nobody. */
+        if (flag != NULL && (!off || strcmp(entry.key, "enabled") == 0)) {
+            status = apply_horovod(file, flag, &entry);
+        } else if (flag == NULL) {
+            status = apply_key(file, &entry);
+        }
+    }
+    return status;
+}
+
+/* controller: mpi, gloo or jsrun, which are flags on horovodrun's command line. */
+static tutti_status apply_controller(const struct file *file, const struct entry *entry)
+{
+    const struct horovod_flag *flag;
+    const char *text = NULL;
+    tutti_status status = read_text(file, entry, &text);
+    int index;
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!text_to_choice(text, "mpi|gloo|jsrun", &index)) {
+        return error_set(TUTTI_ERR_INVALID, "%s %s: choose one of mpi|gloo|jsrun",
+                entry->origin, text);
+    }
+    flag = horovod_flag_of_name(text);
+    return horovod_flag_apply(file->options, flag, NULL, entry->origin);
+}
+
+static tutti_status apply_root(const struct file *file)
+{
+    const yaml_node_t *root = yaml_document_get_root_node(file->document);
+    tutti_status status = TUTTI_OK;
+
+    if (root == NULL || is_null(root)) {
+        return TUTTI_OK;
+    }
+    if (root->type != YAML_MAPPING_NODE) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: a configuration file has lines like \"np: 4\"", file->path);
+    }
+    for (size_t i = 0; i < pair_count(root) && status == TUTTI_OK; i++) {
+        struct entry entry;
+
+        status = read_pair(file, root, i, &entry);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (strcmp(entry.key, "env") == 0) {
+            status = apply_env(file, &entry);
+        } else if (strcmp(entry.key, "controller") == 0) {
+            status = apply_controller(file, &entry);
+        } else if (horovod_is_group(entry.key)) {
+            status = apply_group(file, &entry);
+        } else {
+            status = apply_key(file, &entry);
+        }
+    }
+    return status;
+}
+
+static tutti_status refuse_yaml(const yaml_parser_t *parser, const char *path)
+{
+    if (parser->error == YAML_MEMORY_ERROR) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory in %s", path);
+    }
+    return error_set(TUTTI_ERR_INVALID, "%s:%zu: %s%s%s", path,
+            parser->problem_mark.line + 1,
+            parser->context == NULL ? "" : parser->context,
+            parser->context == NULL ? "" : ": ",
+            parser->problem == NULL ? "no YAML" : parser->problem);
+}
+
+/* Nothing may follow the first document. */
+static tutti_status check_end(yaml_parser_t *parser, const char *path)
+{
+    yaml_document_t next;
+    tutti_status status = TUTTI_OK;
+
+    if (yaml_parser_load(parser, &next) == 0) {
+        return refuse_yaml(parser, path);
+    }
+    if (yaml_document_get_root_node(&next) != NULL) {
+        status = error_set(TUTTI_ERR_INVALID, "%s:%zu: a second document begins here",
+                path, next.start_mark.line + 1);
+    }
+    yaml_document_delete(&next);
+    return status;
+}
+
+static tutti_status apply_stream(struct file *file, FILE *stream)
+{
+    yaml_document_t document;
+    yaml_parser_t parser;
+    tutti_status status;
+
+    if (yaml_parser_initialize(&parser) == 0) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory in %s", file->path);
+    }
+    yaml_parser_set_input_file(&parser, stream);
+    if (yaml_parser_load(&parser, &document) == 0) {
+        status = refuse_yaml(&parser, file->path);
+    } else {
+        file->document = &document;
+        status = check_end(&parser, file->path);
+        if (status == TUTTI_OK) {
+            status = apply_root(file);
+        }
+        file->document = NULL;
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+tutti_status config_file_apply(struct options *options, const char *path,
+        const struct config_file_given *given)
+{
+    struct file file = { .options = options, .path = path, .given = given };
+    FILE *stream = fopen(path, "re");
+    tutti_status status;
+
+    if (stream == NULL) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "cannot read %s", path);
+    }
+    status = apply_stream(&file, stream);
+    (void)fclose(stream);
+    return status;
+}

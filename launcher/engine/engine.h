@@ -1,0 +1,109 @@
+/*
+ * What starts the supervisors: one constant struct per engine, each in its own file, that
+ * makes a command line. Pure: all facts come in, words come out. Which engine it is,
+ * detect.h finds out.
+ */
+#ifndef TUTTI_LAUNCHER_ENGINE_ENGINE_H
+#define TUTTI_LAUNCHER_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+
+#include <tutti/tutti.h>
+
+#include "launcher/arguments.h"
+#include "launcher/engine/network.h"
+#include "launcher/hosts/host_list.h"
+#include "launcher/options.h"
+
+/** Facts that a command depends on beside the options. */
+struct engine_facts {
+    const char *path; /* of mpirun, mpiexec or srun                              */
+    const char *self; /* path of tuttirun, for --exec                            */
+    const struct host_list *hosts; /* where ranks run; empty: this machine       */
+    bool is_here; /* all of the hosts are this machine                           */
+    bool is_slurm; /* the hosts are those of the Slurm allocation we are in      */
+    bool is_step; /* tuttirun is itself a task that srun started                 */
+    bool is_root; /* Open MPI wants to be told that it may                       */
+    enum engine_kind ranks; /* whose MPI the program is linked to: srun asks     */
+    const char
+            *remote_agent; /* a program that is started as "AGENT [FLAGS] HOST COMMAND"
+                                 in place of ssh; NULL: ssh */
+    const struct network_choice *network; /* which network the engine is told   */
+    char *const *environment; /* ours: TUTTI_* and HOROVOD_* are handed on       */
+};
+
+/** A command. Zeroed is valid and empty. */
+struct engine_command {
+    struct arguments words; /* path and arguments                                */
+    struct arguments variables; /* NAME=VALUE that its environment has beside ours */
+};
+
+void engine_command_fini(struct engine_command *command);
+
+/** One engine. */
+struct engine {
+    enum engine_kind
+            kind; /* what --engine calls it                                    */
+    const char *name; /* "openmpi": of --engine                                    */
+    const char *title; /* "Open MPI 4": for people                                 */
+    /* Names that tell it, of the file or of the one it links to; NULL-terminated. */
+    const char *const *programs;
+    const char *const *versions; /* what its --version prints; NULL-terminated      */
+    /* Appends all that follows the path. Running out of memory is noted in the lists. */
+    void (*build)(const struct options *options, const struct engine_facts *facts,
+            struct engine_command *command);
+};
+
+extern const struct engine engine_openmpi; /* Open MPI 4: orterun        */
+extern const struct engine engine_prrte; /* Open MPI 5: prterun         */
+extern const struct engine engine_mpich; /* MPICH and MVAPICH: hydra    */
+extern const struct engine engine_intel; /* Intel MPI: its hydra        */
+extern const struct engine engine_srun; /* Slurm                       */
+
+/**
+ * Builds the whole command.
+ * @param[in,out] command  empty
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (an engine cannot do what is asked),
+ *         TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status engine_build(const struct engine *engine,
+        const struct options *options, const struct engine_facts *facts,
+        struct engine_command *command);
+
+/** Appends the environment that a command runs in: ours, with its variables. */
+void engine_environment(const struct engine_command *command, char *const *environment,
+        struct arguments *variables);
+
+/* For engines. */
+
+/** True when ssh (or an agent in its place) starts something on another host. */
+bool engine_is_remote(const struct engine_facts *facts);
+/** Appends a flag and the hosts as "a:2,b:1". */
+void engine_add_hosts(
+        struct arguments *words, const char *flag, const struct host_list *hosts);
+/**
+ * Appends the names of variables (not their values) that the ranks need: those of --export
+ * as they were given, TUTTI_* and HOROVOD_* of the environment, and those of supervisors.
+ */
+void engine_list_exports(const struct options *options,
+        const struct engine_facts *facts, struct arguments *names);
+/**
+ * The flags for ssh, as words: without a terminal, never asking a question, not waiting
+ * for ever, and what --ssh-port and its like say. Empty when another program is used in
+ * place of ssh and none of these flags was given.
+ */
+void engine_list_ssh(const struct options *options, const struct engine_facts *facts,
+        struct arguments *words);
+/**
+ * The same as one word, with spaces between; freed with mem_free(); NULL: none, or out of
+ * memory, which is noted in the command.
+ */
+char *engine_join_ssh(const struct options *options, const struct engine_facts *facts,
+        struct arguments *command);
+/** Appends the supervisor, where there is one, and the program with its arguments. */
+void engine_add_program(const struct options *options, const struct engine_facts *facts,
+        struct arguments *words);
+/** Ranks that each of the hosts gets when they fill slots in order; hosts->count of them. */
+void engine_spread(const struct host_list *hosts, int ranks, int *counts);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * AWS Batch, multi-node parallel: a program is started on every node. The main node does
+ * not know the others, who know its address.
+ */
+#include "base/error.h"
+#include "launcher/environment.h"
+#include "launcher/hosts/resolver.h"
+
+static tutti_status resolve(
+        const struct source_facts *facts, struct placement *placement)
+{
+    int nodes = resolver_count(facts, "AWS_BATCH_JOB_NUM_NODES");
+    const char *job = resolver_get(facts, "AWS_BATCH_JOB_ID");
+    int index;
+    int main_index;
+
+    if (nodes == 0) {
+        return TUTTI_OK;
+    }
+    if (job == NULL ||
+            !environment_get_int(
+                    facts->environment, "AWS_BATCH_JOB_NODE_INDEX", 0, &index) ||
+            !environment_get_int(facts->environment, "AWS_BATCH_JOB_MAIN_NODE_INDEX", 0,
+                    &main_index)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "AWS_BATCH_JOB_NUM_NODES=%d, but AWS_BATCH_JOB_ID, "
+                "AWS_BATCH_JOB_NODE_INDEX or AWS_BATCH_JOB_MAIN_NODE_INDEX is not set",
+                nodes);
+    }
+    placement->waits = index != main_index;
+    resolver_describe(placement, "AWS Batch job %.64s", job);
+    return TUTTI_OK;
+}
+
+const struct resolver resolver_batch = {
+    .name = "AWS Batch",
+    .resolve = resolve,
+};

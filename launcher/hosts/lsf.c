@@ -1,0 +1,122 @@
+/*
+ * LSF: a file with a line for each slot (LSB_DJOB_HOSTFILE), pairs of host and slots
+ * (LSB_MCPU_HOSTS), or a host for each slot (LSB_HOSTS, absent from large jobs).
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "launcher/hosts/resolver.h"
+
+static const char white_space[] = " \t\r\n";
+
+/* Moves *next behind the next word and returns it; NULL when there is none. */
+static char *take_word(char **next)
+{
+    char *word = NULL;
+
+    while (*next != NULL && (word == NULL || *word == '\0')) {
+        word = strsep(next, white_space);
+    }
+    return word == NULL || *word == '\0' ? NULL : word;
+}
+
+/* Both lists of words; in that of pairs each host is followed by its slots. */
+static tutti_status read_words(
+        struct placement *placement, const char *name, const char *value, bool pairs)
+{
+    char *copy = mem_strdup(value);
+    char *next = copy;
+    char *host = copy == NULL ? NULL : take_word(&next);
+    tutti_status status = copy == NULL
+            ? error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %s", name)
+            : TUTTI_OK;
+
+    while (status == TUTTI_OK && host != NULL) {
+        const char *text = pairs ? take_word(&next) : "1";
+        int64_t slots = 0;
+
+        if (text == NULL || !text_to_int64(text, &slots) || slots < 1 ||
+                slots > HOST_SLOTS_LIMIT) {
+            status = error_set(TUTTI_ERR_INVALID,
+                    "%s: behind host '%.100s' is no number of slots: '%.100s'", name,
+                    host, text == NULL ? "" : text);
+        } else {
+            status = resolver_add(placement, name, host, (int)slots);
+        }
+        host = take_word(&next);
+    }
+    mem_free(copy);
+    return status;
+}
+
+static tutti_status read_file(
+        const struct source_facts *facts, struct placement *placement, const char *path)
+{
+    char file[RESOLVER_PATH_MAX];
+    tutti_status status =
+            host_list_read(&placement->hosts, resolver_path(facts, path, file));
+
+    for (size_t i = 0; status == TUTTI_OK && i < placement->hosts.count; i++) {
+        placement->hosts.hosts[i].implied = 0;
+    }
+    return status;
+}
+
+/*
+ * On IBM's CORAL systems the first host is a launch node, with one slot, on which no rank
+ * shall run.
+ */
+static void drop_launch_node(const struct source_facts *facts, struct host_list *hosts)
+{
+    if (resolver_get(facts, "CSM_ALLOCATION_ID") != NULL && hosts->count > 1 &&
+            hosts->hosts[0].slots == 1) {
+        host_list_drop_first(hosts);
+    }
+}
+
+static tutti_status read_hosts(
+        const struct source_facts *facts, struct placement *placement)
+{
+    const char *file = resolver_get(facts, "LSB_DJOB_HOSTFILE");
+    const char *pairs = resolver_get(facts, "LSB_MCPU_HOSTS");
+    const char *hosts = resolver_get(facts, "LSB_HOSTS");
+
+    if (file != NULL) {
+        return read_file(facts, placement, file);
+    }
+    if (pairs != NULL) {
+        return read_words(placement, "LSB_MCPU_HOSTS", pairs, true);
+    }
+    if (hosts != NULL) {
+        return read_words(placement, "LSB_HOSTS", hosts, false);
+    }
+    return error_set(TUTTI_ERR_INVALID,
+            "LSF job %s: none of LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS and LSB_HOSTS is "
+            "set, so "
+            "its hosts are not known; name them with -H",
+            resolver_get(facts, "LSB_JOBID"));
+}
+
+static tutti_status resolve(
+        const struct source_facts *facts, struct placement *placement)
+{
+    tutti_status status;
+
+    if (resolver_get(facts, "LSB_JOBID") == NULL) {
+        return TUTTI_OK;
+    }
+    status = read_hosts(facts, placement);
+    if (status == TUTTI_OK) {
+        drop_launch_node(facts, &placement->hosts);
+        resolver_describe(placement, "LSF job %.32s", resolver_get(facts, "LSB_JOBID"));
+    }
+    return status;
+}
+
+const struct resolver resolver_lsf = {
+    .name = "LSF",
+    .allocates = true,
+    .resolve = resolve,
+};

@@ -1,0 +1,50 @@
+/*
+ * What the sources of hosts have in common.
+ */
+#include "launcher/hosts/resolver.h"
+
+#include <stdarg.h>
+
+#include "base/error.h"
+#include "launcher/environment.h"
+
+const char *resolver_get(const struct source_facts *facts, const char *name)
+{
+    const char *value = environment_get(facts->environment, name);
+
+    return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+int resolver_count(const struct source_facts *facts, const char *name)
+{
+    int value;
+
+    return environment_get_int(facts->environment, name, 1, &value) ? value : 0;
+}
+
+const char *resolver_path(
+        const struct source_facts *facts, const char *path, char *file)
+{
+    (void)snprintf(file, RESOLVER_PATH_MAX, "%s%s", facts->root, path);
+    return file;
+}
+
+void resolver_describe(struct placement *placement, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(placement->source, sizeof placement->source, format, list);
+    va_end(list);
+}
+
+tutti_status resolver_add(
+        struct placement *placement, const char *origin, const char *name, int slots)
+{
+    const char *reason = host_list_add(&placement->hosts, name, slots);
+
+    if (reason == NULL) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_INVALID, "%s: host '%.100s': %s", origin, name, reason);
+}

@@ -1,0 +1,86 @@
+/*
+ * Grid Engine: the file of a parallel environment, with lines
+ *     node01 4 all.q@node01 UNDEFINED
+ * A job without a parallel environment has this machine.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "launcher/hosts/resolver.h"
+
+static const char white_space[] = " \t\r\n";
+
+/* The first word that is not empty; "" at the end. */
+static char *take_word(char **next)
+{
+    char *word = *next;
+
+    while (*next != NULL && *(word = strsep(next, white_space)) == '\0') {
+    }
+    return word;
+}
+
+static tutti_status read_line(struct placement *placement, const char *path, char *line)
+{
+    char *next = line + strspn(line, white_space);
+    const char *host;
+    const char *text;
+    int64_t slots;
+
+    if (*next == '\0') {
+        return TUTTI_OK;
+    }
+    host = take_word(&next);
+    text = next == NULL ? "" : take_word(&next);
+    if (!text_to_int64(text, &slots) || slots < 1 || slots > HOST_SLOTS_LIMIT) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: behind host '%.100s' is no number of slots: '%.100s'", path, host,
+                text);
+    }
+    return resolver_add(placement, path, host, (int)slots);
+}
+
+static tutti_status read_file(struct placement *placement, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[4096];
+    tutti_status status = TUTTI_OK;
+
+    if (file == NULL) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "PE_HOSTFILE %s", path);
+    }
+    while (status == TUTTI_OK && fgets(line, sizeof line, file) != NULL) {
+        status = read_line(placement, path, line);
+    }
+    (void)fclose(file);
+    if (status == TUTTI_OK && placement->hosts.count == 0) {
+        return error_set(TUTTI_ERR_INVALID, "%s names no host", path);
+    }
+    return status;
+}
+
+static tutti_status resolve(
+        const struct source_facts *facts, struct placement *placement)
+{
+    const char *path = resolver_get(facts, "PE_HOSTFILE");
+    const char *job = resolver_get(facts, "JOB_ID");
+    char file[RESOLVER_PATH_MAX];
+    tutti_status status;
+
+    if (path == NULL) {
+        return TUTTI_OK;
+    }
+    status = read_file(placement, resolver_path(facts, path, file));
+    if (status == TUTTI_OK) {
+        resolver_describe(placement, "Grid Engine job %.32s", job == NULL ? "?" : job);
+    }
+    return status;
+}
+
+const struct resolver resolver_sge = {
+    .name = "Grid Engine",
+    .allocates = true,
+    .resolve = resolve,
+};

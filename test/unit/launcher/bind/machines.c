@@ -1,0 +1,296 @@
+/*
+ * The machines, and how hwloc writes them. Beside the GPUs each package has a bridge of
+ * NVIDIA's (an NVSwitch), and the machine a VGA adapter of somebody else: neither is a GPU.
+ */
+#include "test/unit/launcher/bind/machines.h"
+
+#include <string.h>
+
+/* A set of cpus or nodes as hwloc writes it: words of 32 bits, the highest first. */
+enum {
+    SET_WORDS = 16,
+    SET_TEXT_MAX = SET_WORDS * 12
+};
+
+struct set {
+    unsigned words[SET_WORDS];
+};
+
+static const struct machine_model models[] = {
+    { .name = "p5en.48xl",
+            .packages = 2,
+            .cores = 48,
+            .threads = 2,
+            .package_step = 48,
+            .core_step = 1,
+            .thread_step = 96,
+            .has_locality = true,
+            .gpu = "0302 [10de:2335]",
+            .buses = { "0000:59:00.0", "0000:5a:00.0", "0000:72:00.0", "0000:73:00.0",
+                    "0000:8b:00.0", "0000:8c:00.0", "0000:a4:00.0", "0000:a5:00.0" } },
+    { .name = "p6-b200.48xl",
+            .packages = 2,
+            .cores = 48,
+            .threads = 2,
+            .package_step = 48,
+            .core_step = 1,
+            .thread_step = 96,
+            .has_locality = true,
+            .gpu = "0302 [10de:2901]",
+            .buses = { "0000:51:00.0", "0000:52:00.0", "0000:62:00.0", "0000:63:00.0",
+                    "0000:75:00.0", "0000:76:00.0", "0000:86:00.0", "0000:87:00.0" } },
+    { .name = "p5.48xl",
+            .packages = 2,
+            .cores = 48,
+            .threads = 1,
+            .package_step = 48,
+            .core_step = 1,
+            .has_locality = true,
+            .gpu = "0302 [10de:2330]",
+            .buses = { "0000:53:00.0", "0000:64:00.0", "0000:75:00.0", "0000:86:00.0",
+                    "0000:97:00.0", "0000:a8:00.0", "0000:b9:00.0", "0000:ca:00.0" } },
+    { .name = "p4d.24xl",
+            .packages = 2,
+            .cores = 24,
+            .threads = 1,
+            .package_step = 24,
+            .core_step = 1,
+            .has_locality = true,
+            .gpu = "0302 [10de:20b0]",
+            .buses = { "0000:10:1c.0", "0000:10:1d.0", "0000:20:1c.0", "0000:20:1d.0",
+                    "0000:90:1c.0", "0000:90:1d.0", "0000:a0:1c.0", "0000:a0:1d.0" } },
+    { .name = "g5.48xl",
+            .packages = 2,
+            .cores = 48,
+            .threads = 2,
+            .package_step = 48,
+            .core_step = 1,
+            .thread_step = 96,
+            .gpu = "0302 [10de:2237]",
+            .buses = { "0000:00:16.0", "0000:00:17.0", "0000:00:18.0", "0000:00:19.0",
+                    "0000:00:1a.0", "0000:00:1b.0", "0000:00:1c.0", "0000:00:1d.0" } },
+    { .name = "nvidiaDGX2",
+            .packages = 2,
+            .cores = 2,
+            .threads = 1,
+            .package_step = 24,
+            .core_step = 1,
+            .has_locality = true,
+            .gpu = "0302 [10de:1db8]",
+            .buses = { "0000:34:00.0", "0000:36:00.0", "0000:39:00.0", "0000:3b:00.0",
+                    "0000:57:00.0", "0000:59:00.0", "0000:5c:00.0", "0000:5e:00.0",
+                    "0000:b7:00.0", "0000:b9:00.0", "0000:bc:00.0", "0000:be:00.0",
+                    "0000:e0:00.0", "0000:e2:00.0", "0000:e5:00.0", "0000:e7:00.0" } },
+    { .name = "dgxh100",
+            .packages = 2,
+            .cores = 56,
+            .threads = 2,
+            .package_step = 112,
+            .core_step = 2,
+            .thread_step = 1,
+            .has_locality = true,
+            .gpu = "0302 [10de:2330]",
+            .buses = { "0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:61:00.0",
+                    "0000:9d:00.0", "0000:c3:00.0", "0000:d1:00.0", "0000:df:00.0" } },
+    { .name = "noloc",
+            .packages = 1,
+            .cores = 4,
+            .threads = 1,
+            .core_step = 1,
+            .gpu = "0302 [10de:2335]",
+            .buses = { "0000:04:00.0" } },
+    { .name = "power8gpudistances",
+            .packages = 2,
+            .cores = 4,
+            .threads = 2,
+            .package_step = 80,
+            .core_step = 8,
+            .thread_step = 1,
+            .has_locality = true,
+            .gpu = "0302 [10de:15f9]",
+            .buses = { "0002:01:00.0", "0003:01:00.0", "000a:01:00.0",
+                    "000b:01:00.0" } },
+    /* Accelerators of AMD, of the class that they have now; the order of the packages is
+       not that of the buses. */
+    { .name = "instinct",
+            .packages = 2,
+            .cores = 8,
+            .threads = 2,
+            .package_step = 8,
+            .core_step = 1,
+            .thread_step = 16,
+            .has_locality = true,
+            .gpu = "1200 [1002:74a1]",
+            .buses = { "0000:85:00.0", "0000:a5:00.0", "0000:05:00.0",
+                    "0000:25:00.0" } },
+    { .name = "cpus",
+            .packages = 2,
+            .cores = 4,
+            .threads = 2,
+            .package_step = 4,
+            .core_step = 1,
+            .thread_step = 8 },
+};
+
+const struct machine_model *machine_all(size_t *count)
+{
+    *count = sizeof models / sizeof models[0];
+    return models;
+}
+
+const struct machine_model *machine_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        if (strcmp(models[i].name, name) == 0) {
+            return &models[i];
+        }
+    }
+    return NULL;
+}
+
+static void set_add(struct set *set, int bit)
+{
+    set->words[bit / 32] |= 1U << (bit % 32);
+}
+
+static struct set cpus_of_core(const struct machine_model *model, int package, int core)
+{
+    struct set set = { .words = { 0 } };
+
+    for (int thread = 0; thread < model->threads; thread++) {
+        set_add(&set,
+                package * model->package_step + core * model->core_step +
+                        thread * model->thread_step);
+    }
+    return set;
+}
+
+/* Of one package, or of all with -1. */
+static struct set cpus_of(const struct machine_model *model, int package)
+{
+    struct set set = { .words = { 0 } };
+
+    for (int p = 0; p < model->packages; p++) {
+        for (int core = 0; core < model->cores; core++) {
+            struct set of_core = cpus_of_core(model, p, core);
+
+            for (int i = 0; (package == -1 || package == p) && i < SET_WORDS; i++) {
+                set.words[i] |= of_core.words[i];
+            }
+        }
+    }
+    return set;
+}
+
+static const char *set_text(const struct set *set, char text[SET_TEXT_MAX])
+{
+    size_t len = 0;
+    int i = SET_WORDS - 1;
+
+    while (i > 0 && set->words[i] == 0) {
+        i--;
+    }
+    for (; i >= 0; i--) {
+        len += (size_t)snprintf(text + len, SET_TEXT_MAX - len, "0x%08x%s",
+                set->words[i], i > 0 ? "," : "");
+    }
+    return text;
+}
+
+/* Starts an object; indices are unique over the types by `identity`. */
+static void write_object(FILE *file, const char *type, int index, int identity,
+        const struct set *cpus, unsigned nodes)
+{
+    char text[SET_TEXT_MAX];
+
+    (void)set_text(cpus, text);
+    (void)fprintf(file,
+            "<object type=\"%s\" os_index=\"%d\" gp_index=\"%d\" cpuset=\"%s\" "
+            "complete_cpuset=\"%s\" nodeset=\"0x%x\" complete_nodeset=\"0x%x\"",
+            type, index, identity, text, text, nodes, nodes);
+}
+
+static void write_core(
+        const struct machine_model *model, int package, int core, FILE *file)
+{
+    int number = package * model->cores + core;
+    struct set cpus = cpus_of_core(model, package, core);
+
+    write_object(file, "Core", number, 1000 + number, &cpus, 1U << package);
+    (void)fprintf(file, ">\n");
+    for (int thread = 0; thread < model->threads; thread++) {
+        int cpu = package * model->package_step + core * model->core_step +
+                thread * model->thread_step;
+        struct set one = { .words = { 0 } };
+
+        set_add(&one, cpu);
+        write_object(file, "PU", cpu, 10000 + cpu, &one, 1U << package);
+        (void)fprintf(file, "/>\n");
+    }
+    (void)fprintf(file, "</object>\n");
+}
+
+static void write_device(FILE *file, int identity, const char *bus, const char *type)
+{
+    (void)fprintf(file,
+            "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" "
+            "bridge_pci=\"%.4s:[%.2s-%.2s]\">\n"
+            "<object type=\"PCIDev\" gp_index=\"%d\" pci_busid=\"%s\" "
+            "pci_type=\"%s [0000:0000] a1 00\" pci_link_speed=\"63.0\"/>\n</object>\n",
+            identity, bus, bus + 5, bus + 5, identity + 1, bus, type);
+}
+
+/* GPUs of a package, or of the machine with -1. */
+static void write_gpus(const struct machine_model *model, int package, FILE *file)
+{
+    int count = 0;
+
+    while (count < MACHINE_GPUS_MAX && model->buses[count] != NULL) {
+        count++;
+    }
+    for (int i = 0; i < count; i++) {
+        int at = model->has_locality ? i * model->packages / count : -1;
+
+        if (at == package) {
+            write_device(file, 20000 + 2 * i, model->buses[i], model->gpu);
+        }
+    }
+}
+
+static void write_package(const struct machine_model *model, int package, FILE *file)
+{
+    struct set cpus = cpus_of(model, package);
+    char bus[32];
+
+    write_object(file, "Package", package, 10 + package, &cpus, 1U << package);
+    (void)fprintf(file, ">\n");
+    write_object(file, "NUMANode", package, 20 + package, &cpus, 1U << package);
+    (void)fprintf(file, " local_memory=\"68719476736\"/>\n");
+    for (int core = 0; core < model->cores; core++) {
+        write_core(model, package, core, file);
+    }
+    write_gpus(model, package, file);
+    (void)snprintf(bus, sizeof bus, "00f%d:01:00.0", package);
+    write_device(file, 30000 + 2 * package, bus, "0680 [10de:22a3]");
+    (void)fprintf(file, "</object>\n");
+}
+
+void machine_write(const struct machine_model *model, FILE *file)
+{
+    struct set cpus = cpus_of(model, -1);
+    unsigned nodes = (1U << model->packages) - 1;
+    char text[SET_TEXT_MAX];
+
+    (void)fprintf(file,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+            "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n");
+    write_object(file, "Machine", 0, 1, &cpus, nodes);
+    (void)fprintf(file, " allowed_cpuset=\"%s\" allowed_nodeset=\"0x%x\">\n",
+            set_text(&cpus, text), nodes);
+    for (int package = 0; package < model->packages; package++) {
+        write_package(model, package, file);
+    }
+    write_gpus(model, -1, file);
+    write_device(file, 40000, "00ff:01:03.0", "0300 [1d0f:1111]");
+    (void)fprintf(file, "</object>\n</topology>\n");
+}

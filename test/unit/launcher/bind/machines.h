@@ -1,0 +1,36 @@
+/*
+ * Imaginary machines like real ones, as hwloc's XML, made here: recordings of real ones
+ * have licences of their own, and some leave out the cores.
+ */
+#ifndef TUTTI_TEST_LAUNCHER_BIND_MACHINES_H
+#define TUTTI_TEST_LAUNCHER_BIND_MACHINES_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum {
+    MACHINE_GPUS_MAX = 16
+};
+
+/** A machine of equal packages, each of which is a NUMA node. */
+struct machine_model {
+    const char *name;
+    int packages;
+    int cores; /* per package                                                     */
+    int threads; /* per core                                                        */
+    int package_step, core_step, thread_step; /* thread t of core c of package p is cpu
+                                                 p, c and t times these, added */
+    bool has_locality; /* GPUs are in packages, evenly in order; else in the machine     */
+    const char *
+            gpu; /* class, vendor and device of GPUs: "0302 [10de:2335]"               */
+    const char *buses[MACHINE_GPUS_MAX]; /* of the GPUs, NULL ends them              */
+};
+
+/** The model of a name, or NULL. */
+const struct machine_model *machine_find(const char *name);
+/** All models, *count of them. */
+const struct machine_model *machine_all(size_t *count);
+/** Writes hwloc's XML of it. */
+void machine_write(const struct machine_model *model, FILE *file);
+
+#endif

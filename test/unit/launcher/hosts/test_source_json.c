@@ -1,0 +1,181 @@
+/*
+ * Sources that write JSON: SageMaker and TF_CONFIG.
+ */
+#include "test/unit/launcher/hosts/resolve.h"
+
+#define GROUP(name, type, host) \
+    "{\"instance_group_name\":\"" name "\",\"instance_type\":\"" type \
+    "\",\"hosts\":[\"" host "\"]}"
+#define CONFIG(current, hosts, groups) \
+    "{\"current_host\":\"" current "\",\"current_instance_type\":\"ml.p4d\"," \
+    "\"current_group_name\":\"g\",\"hosts\":[" hosts "],\"instance_groups\":[" groups \
+    "],\"network_interface_name\":\"eth0\"}"
+
+static const char path[] = "/opt/ml/input/config/resourceconfig.json";
+
+static void expect_file(const char *text, const struct resolve_case *expect)
+{
+    struct root root;
+
+    root_make(&root);
+    root_write(&root, path, text, 0600);
+    expect_case(root.path, expect);
+    root_remove(&root);
+}
+
+static void test_sagemaker_file(void **state)
+{
+    static const struct {
+        const char *text;
+        struct resolve_case expect;
+    } cases[] = {
+        /* In the order given, not sorted. */
+        { .text = CONFIG("algo-1", "\"algo-1\",\"algo-2\",\"algo-10\"",
+                  GROUP("g", "ml.p4d", "algo-1")),
+                .expect = { .variables = { "SM_NUM_GPUS=8", "SM_HOSTS=[\"x\"]" },
+                        .hosts = "algo-1:8,algo-2:8,algo-10:8",
+                        .source = "SageMaker" } },
+        { .text = CONFIG("algo-1", "\"algo-1\"", ""),
+                .expect = { .variables = { "SM_NUM_GPUS=0" },
+                        .hosts = "algo-1:1",
+                        .source = "resourceconfig.json" } },
+        { .text = CONFIG("algo-1", "\"algo-1\",\"algo-2\"",
+                  GROUP("a", "ml.p4d", "algo-1") "," GROUP("b", "ml.g5", "algo-2")),
+                .expect = { .variables = { "SM_NUM_GPUS=8" },
+                        .source = "hosts of different types" } },
+        { .text = "{\"current_host\":\"algo-1\"",
+                .expect = { .variables = { "A=b" },
+                        .source = "resourceconfig.json is no JSON: line 1" } },
+        { .text = "{\"current_host\":\"algo-1\"}",
+                .expect = { .variables = { "A=b" }, .source = "no list of hosts" } },
+        { .text = "{\"hosts\":[\"algo-1\"]}",
+                .expect = { .variables = { "A=b" }, .source = "which of the hosts" } },
+        { .text = "{\"hosts\":[1]}",
+                .expect = { .variables = { "A=b" }, .source = "host 0 is no text" } },
+        { .text = "{\"hosts\":[\"a b\"]}",
+                .expect = { .variables = { "A=b" }, .source = "host 'a b'" } },
+        { .text = "[]",
+                .expect = { .variables = { "A=b" }, .source = "no list of hosts" } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_file(cases[i].text, &cases[i].expect);
+    }
+}
+
+static void test_sagemaker_variables(void **state)
+{
+    static const struct resolve_case cases[] = {
+        { .variables = { "SM_RESOURCE_CONFIG=" CONFIG(
+                                 "algo-2", "\"algo-1\",\"algo-2\"", ""),
+                  "SM_NUM_GPUS=4" },
+                .hosts = "algo-1:4,algo-2:4",
+                .source = "SM_RESOURCE_CONFIG" },
+        { .variables = { "SM_HOSTS=[\"algo-1\",\"algo-2\"]", "SM_CURRENT_HOST=algo-1" },
+                .hosts = "algo-1:1,algo-2:1",
+                .source = "SM_HOSTS" },
+        { .variables = { "SM_HOSTS=[\"algo-1\"]" }, .source = "which of the hosts" },
+        { .variables = { "SM_HOSTS=algo-1" }, .source = "SM_HOSTS is no JSON" },
+        { .variables = { "SM_HOSTS=[]", "SM_CURRENT_HOST=algo-1" },
+                .source = "no list of hosts" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_case("", &cases[i]);
+    }
+}
+
+static void test_sagemaker_other_hosts_wait(void **state)
+{
+    static const char *const first[] = { "SM_HOSTS=[\"algo-1\",\"algo-2\"]",
+        "SM_CURRENT_HOST=algo-1", NULL };
+    static const char *const second[] = { "SM_HOSTS=[\"algo-1\",\"algo-2\"]",
+        "SM_CURRENT_HOST=algo-2", NULL };
+    struct options options = { .ranks = 0 };
+    struct placement placement;
+
+    (void)state;
+    assert_int_equal(resolve("", first, &options, &placement), TUTTI_OK);
+    assert_false(placement.waits);
+    placement_fini(&placement);
+    assert_int_equal(resolve("", second, &options, &placement), TUTTI_OK);
+    assert_true(placement.waits);
+    assert_string_equal(placement.own, "algo-2");
+    placement_fini(&placement);
+    /* Also when the hosts are named: the first of those runs the job. */
+    assert_int_equal(
+            host_list_parse(&options.hosts.list, "algo-2:4,algo-1:4"), TUTTI_OK);
+    assert_int_equal(resolve("", first, &options, &placement), TUTTI_OK);
+    assert_true(placement.waits);
+    placement_fini(&placement);
+    host_list_fini(&options.hosts.list);
+}
+
+static void test_tf_config(void **state)
+{
+    static const struct resolve_case cases[] = {
+        { .variables = { "TF_CONFIG={\"cluster\":{\"chief\":[\"h0:2222\"],"
+                         "\"worker\":[\"h1:2222\",\"h2:2222\"],\"ps\":[\"h3:2222\"],"
+                         "\"evaluator\":[\"h4:2222\"]},\"task\":{\"type\":\"chief\","
+                         "\"index\":0},\"rpc_layer\":\"grpc\"}" },
+                .hosts = "h0:1,h1:1,h2:1",
+                .source = "TF_CONFIG" },
+        /* No chief; a host with two processes. */
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\",\"b:1\",\"a:2\"]}"
+                         "}" },
+                .hosts = "a:2,b:1",
+                .source = "TF_CONFIG" },
+        /* Sparse, and in the order of the indices as numbers. */
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":{\"10\":\"c:1\",\"9\":\"b:"
+                         "1\","
+                         "\"0\":\"a:1\"}}}" },
+                .hosts = "a:1,b:1,c:1",
+                .source = "TF_CONFIG" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"[::1]:7\",\"b\"]}}" },
+                .hosts = "[::1]:1,b:1",
+                .source = "TF_CONFIG" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{"
+                         "\"type\":"
+                         "\"ps\",\"index\":0}}" },
+                .source = "'ps', which is no rank" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{"
+                         "\"type\":"
+                         "\"evaluator\",\"index\":0}}" },
+                .source = "'evaluator', which is no rank" },
+        /* Without a cluster a program is alone. */
+        { .variables = { "TF_CONFIG={}" }, .hosts = "", .source = "this machine" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"ps\":[\"h:1\"]}}" },
+                .hosts = "",
+                .source = "this machine" },
+        { .variables = { "TF_CONFIG={" }, .source = "TF_CONFIG is no JSON" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":\"a:1\"}}" },
+                .source = "worker is no list" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[1]}}" },
+                .source = "an address of worker is no text" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":{\"x\":\"a:1\"}}}" },
+                .source = "worker has the index 'x'" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a b:1\"]}}" },
+                .source = "host 'a b'" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a\"],\"worker\":[]}}" },
+                .source = "duplicate" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_case("", &cases[i]);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sagemaker_file),
+        cmocka_unit_test(test_sagemaker_variables),
+        cmocka_unit_test(test_sagemaker_other_hosts_wait),
+        cmocka_unit_test(test_tf_config),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+/*
+ * The configuration file: what its keys set, that the command line wins, and how it is
+ * refused.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "launcher/flags.h"
+#include "launcher/options.h"
+#include "test/unit/launcher/words.h"
+#include "test/unit/unit.h"
+
+enum {
+    WORDS_MAX = 8
+};
+
+#define FILE_NAME "job.yaml"
+#define WORDS(...) ((const char *const[WORDS_MAX]){ __VA_ARGS__ })
+
+/* The command line parsed last, which its options borrow. */
+static struct arguments command_line;
+
+static int make_directory(void **state)
+{
+    static char path[] = "config_XXXXXX";
+
+    *state = path;
+    return mkdtemp(path) == NULL || chdir(path) != 0;
+}
+
+static int remove_directory(void **state)
+{
+    arguments_fini(&command_line);
+    return unlink(FILE_NAME) != 0 || chdir("..") != 0 || rmdir(*state) != 0;
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(FILE_NAME, "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Parses "tuttirun --config-file FILE", more flags, and "prog" with this file. */
+static tutti_status parse(
+        struct options *options, const char *text, const char *const more[WORDS_MAX])
+{
+    const char *all[WORDS_MAX + 4] = { "tuttirun", "--config-file", FILE_NAME };
+    size_t count = 3;
+
+    write_file(text);
+    for (size_t i = 0; more[i] != NULL; i++) {
+        all[count++] = more[i];
+    }
+    all[count] = "prog";
+    return options_parse(options, words_set(&command_line, all));
+}
+
+static void parse_well(
+        struct options *options, const char *text, const char *const more[WORDS_MAX])
+{
+    if (parse(options, text, more) != TUTTI_OK) {
+        fail_msg("%s", tutti_last_error());
+    }
+}
+
+static void test_keys_are_names_of_flags_and_parameters(void **state)
+{
+    struct options options;
+
+    (void)state;
+    parse_well(&options,
+            "# a job\n"
+            "np: 3\n"
+            "bind: none\n"
+            "mpirun: /x/mpiexec\n"
+            "dry-run: yes\n"
+            "verbose: false\n"
+            "spin_us: 7\n"
+            "stall-fail-s: 2.5\n"
+            "x: A=1\n",
+            WORDS(NULL));
+    assert_int_equal(options.ranks, 3);
+    assert_int_equal(options.bind.how, BIND_NONE);
+    assert_string_equal(options.engine.mpirun, "/x/mpiexec");
+    assert_true(options.dry_run);
+    assert_false(options.verbose);
+    assert_int_equal(options.config.spin_us, 7);
+    assert_int_equal(options.exports.count, 3);
+    assert_string_equal(options.exports.items[0], "TUTTI_SPIN_US=7");
+    assert_string_equal(options.exports.items[1], "TUTTI_STALL_FAIL_S=2.5");
+    assert_string_equal(options.exports.items[2], "A=1");
+    assert_string_equal(options.program[0], "prog");
+    assert_string_equal(options.config_file, FILE_NAME);
+    options_fini(&options);
+}
+
+static void test_lists_and_variables(void **state)
+{
+    struct options options;
+
+    (void)state;
+    parse_well(&options,
+            "hosts: [a:2, b]\n"
+            "export: [A, B=2 3]\n"
+            "mpi-args:\n  - -l\n  - --tag 'x y'\n"
+            "env:\n  C: \"4\"\n  D:\n  E: ''\n",
+            WORDS(NULL));
+    assert_int_equal(options.ranks, 3);
+    assert_int_equal(options.engine.mpi_args.count, 3);
+    assert_string_equal(options.engine.mpi_args.items[2], "x y");
+    assert_int_equal(options.exports.count, 5);
+    assert_string_equal(options.exports.items[0], "A");
+    assert_string_equal(options.exports.items[1], "B=2 3");
+    assert_string_equal(options.exports.items[2], "C=4");
+    assert_string_equal(options.exports.items[3], "D");
+    assert_string_equal(options.exports.items[4], "E=");
+    options_fini(&options);
+}
+
+static void test_the_command_line_wins(void **state)
+{
+    static const char text[] = "np: 3\nspin_us: 7\nbind: none\nhosts: a:9\n"
+                               "env: {A: 1, TUTTI_INFLIGHT: 3}\n";
+    struct options options;
+
+    (void)state;
+    parse_well(&options, text,
+            WORDS("-np", "2", "--spin-us=8", "-x", "A=5", "--inflight", "2", NULL));
+    assert_int_equal(options.ranks, 2);
+    assert_int_equal(options.config.spin_us, 8);
+    assert_int_equal(options.bind.how, BIND_NONE);
+    assert_int_equal(host_list_slots(&options.hosts.list), 9);
+    assert_int_equal(options.exports.count, 3);
+    assert_string_equal(options.exports.items[0], "TUTTI_SPIN_US=8");
+    assert_string_equal(options.exports.items[1], "A=5");
+    assert_string_equal(options.exports.items[2], "TUTTI_INFLIGHT=2");
+    options_fini(&options);
+
+    parse_well(&options, text, WORDS("-H", "b:4", NULL));
+    assert_int_equal(host_list_slots(&options.hosts.list), 4);
+    options_fini(&options);
+    parse_well(&options, "np: 1\nhostfile: ./nowhere\n", WORDS("-H", "b:4", NULL));
+    options_fini(&options);
+}
+
+static void test_groups_of_horovodrun(void **state)
+{
+    struct options options;
+
+    (void)state;
+    parse_well(&options,
+            "np: 2\n"
+            "controller: mpi\n"
+            "params:\n"
+            "  fusion_threshold_mb: 32\n"
+            "  cycle_time_ms: 5\n"
+            "  cache_capacity: 128\n"
+            "  hierarchical_allreduce: false\n"
+            "  torus_allreduce: false\n"
+            "  spin_us: 9\n"
+            "autotune:\n"
+            "  enabled: false\n"
+            "  warmup_samples: 3\n"
+            "timeline: {mark_cycles: false}\n"
+            "stall_check:\n"
+            "  warning_time_seconds: 12\n"
+            "  shutdown_time_seconds: 24\n"
+            "logging:\n"
+            "  level: WARNING\n"
+            "  with_timestamp: false\n",
+            WORDS(NULL));
+    assert_int_equal(options.config.fusion_bytes, 32 << 20);
+    assert_int_equal(options.config.cache_capacity, 128);
+    assert_int_equal(options.config.hierarchy, CONFIG_HIERARCHY_FLAT);
+    assert_int_equal(options.config.spin_us, 9);
+    assert_true(options.config.stall_warning_s == 12);
+    assert_true(options.config.stall_fail_s == 24);
+    assert_int_equal(options.notes.count, 1);
+    assert_non_null(strstr(options.notes.items[0], FILE_NAME ":5: cycle_time_ms"));
+    options_fini(&options);
+
+    parse_well(&options, "np: 1\nstall_check: {enabled: no, warning_time_seconds: 5}\n",
+            WORDS(NULL));
+    assert_true(options.config.stall_warning_s == 0);
+    assert_true(options.config.stall_fail_s == 0);
+    options_fini(&options);
+}
+
+static void test_a_file_may_be_empty(void **state)
+{
+    static const char *const texts[] = { "", "# nothing\n", "---\n", "---\n...\n",
+        "~\n" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct options options;
+
+        parse_well(&options, texts[i], WORDS("-np", "1", NULL));
+        options_fini(&options);
+    }
+}
+
+static void test_refusals_name_file_line_and_key(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *says[2];
+    } cases[] = {
+        { .text = "np: 1\nspin_su: 3\n", .says = { ":2: spin_su", "mean spin-us" } },
+        { .text = "hostflie: x\n", .says = { ":1: hostflie", "mean hostfile" } },
+        { .text = "qqqqqqqqqqqqq: x\n", .says = { ":1: qqq", "names of flags" } },
+        { .text = "\nspin_us: x\n", .says = { ":2: spin_us", "1000000" } },
+        { .text = "spin_us: 1.5\n", .says = { ":1: spin_us", "1.5" } },
+        { .text = "bind: core\n", .says = { ":1: bind core", "auto|none|mpi" } },
+        { .text = "np: 0\n", .says = { ":1: np 0", "from 1" } },
+        { .text = "np:\n", .says = { ":1: np", "value is missing" } },
+        { .text = "np: ~\n", .says = { ":1: np", "value is missing" } },
+        { .text = "np: [1, 2]\n", .says = { ":1: np", "not a list" } },
+        { .text = "bind: {a: 1}\n", .says = { ":1: bind", "not a list or a group" } },
+        { .text = "np: \"1\\0\"\n", .says = { ":1: np", "not a list" } },
+        { .text = "np: 1\nnp: 2\n", .says = { ":2: np", "already in line 1" } },
+        { .text = "verbose: 2\n", .says = { ":1: verbose 2", "true or false" } },
+        { .text = "help: true\n", .says = { ":1: help", "command line" } },
+        { .text = "config-file: x\n", .says = { ":1: config-file", "command line" } },
+        { .text = "hosts: a\nhostfile: b\n", .says = { ":2: hostfile b", "already" } },
+        { .text = "hosts: [a, [b]]\n", .says = { ":1: hosts", "not a list" } },
+        { .text = "hosts: a:x\n", .says = { ":1: hosts", "a:x" } },
+        { .text = "env: 3\n", .says = { ":1: env", "NAME: value" } },
+        { .text = "env:\n  1A: 3\n", .says = { ":2: 1A", "NAME" } },
+        { .text = "env:\n  A: [3]\n", .says = { ":2: A", "not a list" } },
+        { .text = "params: 3\n", .says = { ":1: params", "keys of its own" } },
+        { .text = "params:\n  fusion: 3\n", .says = { ":2: fusion", "is no key" } },
+        { .text = "params:\n  fusion_threshold_mb: 3m\n", .says = { ":2:", "3m" } },
+        { .text = "autotune:\n  enabled: true\n", .says = { ":2: enabled", "trial" } },
+        { .text = "autotune:\n  enabled: x\n", .says = { ":2: enabled x", "true" } },
+        { .text = "autotune:\n  warmup_samples: 3\n", .says = { ":2: war", "trial" } },
+        { .text = "timeline: {filename: x}\n", .says = { ":1: filename", "timeline" } },
+        { .text = "controller: gloo\n", .says = { ":1: controller", "MPI" } },
+        { .text = "controller: x\n", .says = { ":1: controller x", "mpi|gloo|jsrun" } },
+        { .text = "gloo: true\n", .says = { ":1: gloo", "MPI" } },
+        { .text = "min_np: 2\n", .says = { ":1: min_np", "elastic" } },
+        { .text = "- np\n", .says = { FILE_NAME, "np: 4" } },
+        { .text = "? [a]\n: 1\n", .says = { FILE_NAME ":1", "name of a flag" } },
+        { .text = "a: b: c\n", .says = { FILE_NAME ":1", "not allowed" } },
+        { .text = "np: 1\n\tbind: none\n", .says = { FILE_NAME ":", "" } },
+        { .text = "np: 1\n---\nnp: 2\n", .says = { FILE_NAME ":2", "second" } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct options options;
+        tutti_status status = parse(&options, cases[i].text, WORDS("-np", "1", NULL));
+
+        if (status == TUTTI_OK || strstr(tutti_last_error(), FILE_NAME) == NULL ||
+                strstr(tutti_last_error(), cases[i].says[0]) == NULL ||
+                strstr(tutti_last_error(), cases[i].says[1]) == NULL) {
+            fail_msg("%s\ngave %d: %s", cases[i].text, (int)status, tutti_last_error());
+        }
+        options_fini(&options);
+    }
+}
+
+static void test_true_is_a_flag_without_its_optional_value(void **state)
+{
+    struct options options;
+
+    (void)state;
+    if (flag_of_name("show-binding") == NULL) {
+        skip();
+    }
+    parse_well(&options, "np: 1\nshow-binding: true\n", WORDS(NULL));
+    options_fini(&options);
+    parse_well(&options, "np: 1\nshow-binding: false\n", WORDS(NULL));
+    options_fini(&options);
+    parse_well(&options, "np: 1\nshow-binding: svg\n", WORDS(NULL));
+    options_fini(&options);
+}
+
+static void test_a_file_that_cannot_be_read(void **state)
+{
+    struct options options;
+
+    (void)state;
+    assert_int_equal(
+            parse(&options, "np: 1\n", WORDS("--config-file", "./nowhere", NULL)),
+            TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "cannot read ./nowhere"));
+    options_fini(&options);
+    assert_int_equal(
+            parse(&options, "np: 1\n", WORDS("--config-file", FILE_NAME, NULL)),
+            TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "one file only"));
+    options_fini(&options);
+    assert_int_not_equal(
+            parse(&options, "np: 1\n", WORDS("--config-file=.", NULL)), TUTTI_OK);
+    options_fini(&options);
+}
+
+static void test_a_program_of_the_same_words_is_left_alone(void **state)
+{
+    struct options options;
+
+    (void)state;
+    parse_well(&options, "np: 1\n", WORDS("--", "--config-file", "./nowhere", NULL));
+    assert_string_equal(options.program[0], "--config-file");
+    options_fini(&options);
+}
+
+static void test_running_out_of_memory_is_an_error(void **state)
+{
+    static const char *const words[] = { "tuttirun", "--config-file", FILE_NAME, "prog",
+        NULL };
+    char *const *argv = words_set(&command_line, words);
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    uint64_t n;
+
+    (void)state;
+    write_file("np: 2\nmpirun: x\nmpi-args: [a, b]\nspin_us: 4\nenv: {A: 1}\n");
+    for (n = 0; status == TUTTI_ERR_NO_MEMORY; n++) {
+        struct options options;
+
+        mem_fail_at(n + 1);
+        status = options_parse(&options, argv);
+        mem_fail_at(0);
+        options_fini(&options);
+    }
+    assert_int_equal(status, TUTTI_OK);
+    assert_true(n > 12); /* each of the values is a copy */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_are_names_of_flags_and_parameters),
+        cmocka_unit_test(test_lists_and_variables),
+        cmocka_unit_test(test_the_command_line_wins),
+        cmocka_unit_test(test_groups_of_horovodrun),
+        cmocka_unit_test(test_a_file_may_be_empty),
+        cmocka_unit_test(test_refusals_name_file_line_and_key),
+        cmocka_unit_test(test_true_is_a_flag_without_its_optional_value),
+        cmocka_unit_test(test_a_file_that_cannot_be_read),
+        cmocka_unit_test(test_a_program_of_the_same_words_is_left_alone),
+        cmocka_unit_test(test_running_out_of_memory_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

@@ -1,0 +1,289 @@
+/*
+ * The flags of horovodrun: each is taken or refused by a sentence of its own, and what
+ * it is taken for exists.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/flags.h"
+#include "launcher/horovod_flags.h"
+#include "launcher/options.h"
+#include "test/unit/launcher/words.h"
+#include "test/unit/unit.h"
+
+enum {
+    WORDS_MAX = 8
+};
+
+#define WORDS(...) ((const char *const[WORDS_MAX]){ __VA_ARGS__ })
+
+/* What horovodrun --help lists, from its sources and not from our table. */
+static const char *const listed[] = { "version", "np", "num-proc", "cb", "check-build",
+    "disable-cache", "start-timeout", "network-interfaces", "network-interface",
+    "output-filename", "verbose", "config-file", "ssh-port", "ssh-identity-file",
+    "fusion-threshold-mb", "cycle-time-ms", "cache-capacity", "hierarchical-allreduce",
+    "no-hierarchical-allreduce", "hierarchical-allgather", "no-hierarchical-allgather",
+    "torus-allreduce", "no-torus-allreduce", "autotune", "no-autotune",
+    "autotune-log-file", "autotune-warmup-samples", "autotune-steps-per-sample",
+    "autotune-bayes-opt-max-samples", "autotune-gaussian-process-noise", "min-np",
+    "min-num-proc", "max-np", "max-num-proc", "slots-per-host", "elastic-timeout",
+    "reset-limit", "blacklist-cooldown-range", "timeline-filename",
+    "timeline-mark-cycles", "no-timeline-mark-cycles", "stall-check", "no-stall-check",
+    "stall-check-warning-time-seconds", "stall-check-shutdown-time-seconds",
+    "mpi-threads-disable", "no-mpi-threads-disable", "mpi-args", "tcp", "binding-args",
+    "num-nccl-streams", "thread-affinity", "gloo-timeout-seconds", "log-level",
+    "log-with-timestamp", "log-without-timestamp", "prefix-timestamp",
+    "prefix-output-with-timestamp", "hosts", "hostfile", "host-discovery-script",
+    "gloo", "mpi", "jsrun", "help" };
+
+/* The keys of its configuration file. */
+static const char *const keys[] = { "controller", "params.fusion_threshold_mb",
+    "params.cycle_time_ms", "params.cache_capacity", "params.hierarchical_allreduce",
+    "params.hierarchical_allgather", "params.torus_allreduce", "autotune.enabled",
+    "autotune.log_file", "autotune.warmup_samples", "autotune.steps_per_sample",
+    "autotune.bayes_opt_max_samples", "autotune.gaussian_process_noise",
+    "timeline.filename", "timeline.mark_cycles", "stall_check.enabled",
+    "stall_check.warning_time_seconds", "stall_check.shutdown_time_seconds",
+    "library_options.mpi_threads_disable", "library_options.num_nccl_streams",
+    "library_options.thread_affinity", "library_options.gloo_timeout_seconds",
+    "logging.level", "logging.with_timestamp" };
+
+/* The command line parsed last, which its options borrow. */
+static struct arguments command_line;
+
+static int free_command_line(void **state)
+{
+    (void)state;
+    arguments_fini(&command_line);
+    return 0;
+}
+
+/* Parses "tuttirun -np 1", these words and "prog". */
+static tutti_status parse(struct options *options, const char *const words[WORDS_MAX])
+{
+    const char *all[WORDS_MAX + 5] = { "tuttirun", "-np", "1" };
+    size_t count = 3;
+
+    for (size_t i = 0; words[i] != NULL; i++) {
+        all[count++] = words[i];
+    }
+    all[count] = "prog";
+    return options_parse(options, words_set(&command_line, all));
+}
+
+static void test_every_flag_and_key_is_in_the_table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
+        if (horovod_flag_of_name(listed[i]) == NULL) {
+            fail_msg("--%s is missing", listed[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (horovod_flag_of_key(keys[i]) == NULL) {
+            fail_msg("%s is missing", keys[i]);
+        }
+    }
+}
+
+/* 1 when a flag of this name is missing, or takes a value though none is given it. */
+static int complain(const struct horovod_flag *flag, const char *name, bool has_value)
+{
+    struct options_name found = options_find(name);
+
+    found.horovod = NULL;
+    if (found.flag == NULL && found.row == NULL) {
+        print_error("--%s: there is no --%s\n", flag->name, name);
+        return 1;
+    }
+    if (options_takes_value(&found) != has_value) {
+        print_error("--%s: --%s %s a value\n", flag->name, name,
+                has_value ? "does not take" : "takes");
+        return 1;
+    }
+    return 0;
+}
+
+static void test_what_it_is_taken_for_exists(void **state)
+{
+    size_t count;
+    const struct horovod_flag *flags = horovod_flags(&count);
+    int missing = 0;
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        const char *to = flags[i].to == NULL ? "" : flags[i].to;
+
+        while ((to = strstr(to, "--")) != NULL) {
+            size_t len = strcspn(to, " ");
+            char name[64];
+
+            (void)snprintf(name, sizeof name, "%.*s", (int)len - 2, to + 2);
+            to += len;
+            missing += complain(&flags[i], name, to[0] == ' ' && to[1] != '-');
+        }
+        if (flags[i].meaning == HOROVOD_SAME && strcmp(flags[i].name, "mpi") != 0 &&
+                strcmp(flags[i].name, "help") != 0) {
+            missing += complain(&flags[i], flags[i].name, flags[i].argument != NULL);
+        }
+    }
+    assert_int_equal(missing, 0);
+}
+
+static void test_every_row_is_whole(void **state)
+{
+    size_t count;
+    const struct horovod_flag *flags = horovod_flags(&count);
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        const struct horovod_flag *flag = &flags[i];
+        bool refused = flag->meaning == HOROVOD_REFUSED;
+
+        assert_true((flag->to != NULL) == (flag->meaning == HOROVOD_IS));
+        assert_true(
+                flag->note != NULL || !(refused || flag->meaning == HOROVOD_NOTHING));
+        assert_true(flag->off == NULL || horovod_flag_of_name(flag->off) != NULL);
+        for (size_t k = 0; refused && k < i; k++) {
+            assert_true(
+                    flags[k].note == NULL || strcmp(flags[k].note, flag->note) != 0);
+        }
+    }
+}
+
+/* Gives each flag a value, if it takes one, that suits most. */
+static void test_each_is_taken_or_refused_with_its_sentence(void **state)
+{
+    size_t count;
+    const struct horovod_flag *flags = horovod_flags(&count);
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        struct options options;
+        char flag[64];
+        tutti_status status;
+
+        if (flags[i].meaning == HOROVOD_SAME || flags[i].meaning == HOROVOD_IS) {
+            continue; /* below, and those of other tests */
+        }
+        (void)snprintf(flag, sizeof flag, "--%s", flags[i].name);
+        status = parse(&options,
+                flags[i].argument == NULL ? WORDS(flag, NULL) : WORDS(flag, "3", NULL));
+        if (flags[i].meaning == HOROVOD_REFUSED) {
+            assert_int_equal(status, TUTTI_ERR_INVALID);
+            assert_non_null(strstr(tutti_last_error(), flag));
+            assert_non_null(strstr(tutti_last_error(), flags[i].note));
+        } else {
+            assert_int_equal(status, TUTTI_OK);
+            assert_int_equal(options.notes.count, flags[i].told ? 1 : 0);
+            assert_string_equal(options.program[0], "prog");
+        }
+        options_fini(&options);
+    }
+}
+
+static void test_values_are_converted(void **state)
+{
+    struct options options;
+
+    (void)state;
+    assert_int_equal(parse(&options,
+                             WORDS("--fusion-threshold-mb", "64", "--no-stall-check",
+                                     "--log-level", "WARNING", NULL)),
+            TUTTI_OK);
+    assert_int_equal(options.config.fusion_bytes, 64 << 20);
+    assert_true(options.config.stall_warning_s == 0);
+    assert_true(options.config.stall_fail_s == 0);
+    assert_int_equal(options.exports.count, 4);
+    assert_string_equal(options.exports.items[3], "TUTTI_LOG_LEVEL=warn");
+    options_fini(&options);
+
+    assert_int_equal(parse(&options,
+                             WORDS("--fusion-threshold-mb=0", "--log-level=FATAL",
+                                     "--stall-check-warning-time-seconds=9",
+                                     "--stall-check-shutdown-time-seconds=11",
+                                     "--no-hierarchical-allreduce", NULL)),
+            TUTTI_OK);
+    assert_int_equal(options.config.fusion_bytes, 1);
+    assert_string_equal(options.exports.items[1], "TUTTI_LOG_LEVEL=error");
+    assert_true(options.config.stall_warning_s == 9);
+    assert_true(options.config.stall_fail_s == 11);
+    assert_int_equal(options.config.hierarchy, CONFIG_HIERARCHY_FLAT);
+    options_fini(&options);
+
+    assert_int_equal(
+            parse(&options, WORDS("--log-level", "TRACE", "--cb", NULL)), TUTTI_OK);
+    assert_int_equal(options.action, OPTIONS_VERSION);
+    assert_true(options.verbose);
+    options_fini(&options);
+}
+
+static void test_binding_arguments_go_to_mpirun(void **state)
+{
+    struct options options;
+
+    (void)state;
+    assert_int_equal(
+            parse(&options, WORDS("--binding-args=--rankfile r", NULL)), TUTTI_OK);
+    assert_int_equal(options.bind.how, BIND_MPI);
+    assert_int_equal(options.engine.mpi_args.count, 2);
+    assert_string_equal(options.engine.mpi_args.items[1], "r");
+    options_fini(&options);
+}
+
+static void test_mpi_stands_alone_or_before_a_name(void **state)
+{
+    struct options options;
+
+    (void)state;
+    assert_int_equal(parse(&options, WORDS("--mpi", NULL)), TUTTI_OK);
+    assert_string_equal(options.program[0], "prog");
+    options_fini(&options);
+    assert_int_equal(parse(&options, WORDS("--mpi", "--verbose", NULL)), TUTTI_OK);
+    assert_true(options.verbose);
+    options_fini(&options);
+    assert_int_equal(parse(&options, WORDS("--mpi", "mpich", NULL)), TUTTI_OK);
+    assert_int_equal(options.engine.kind, ENGINE_MPICH);
+    assert_string_equal(options.program[0], "prog");
+    options_fini(&options);
+    assert_int_equal(parse(&options, WORDS("--mpi=lam", NULL)), TUTTI_ERR_INVALID);
+    options_fini(&options);
+}
+
+static void test_malformed_values_name_the_flag_that_was_given(void **state)
+{
+    static const char *const words[][2] = {
+        { "--fusion-threshold-mb", "x" },
+        { "--fusion-threshold-mb", "-3" },
+        { "--fusion-threshold-mb", "99999999999999" },
+        { "--stall-check-warning-time-seconds", "-1" },
+        { "--stall-check-shutdown-time-seconds", "1e9" },
+        { "--log-level", "LOUD" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct options options;
+
+        assert_int_not_equal(
+                parse(&options, WORDS(words[i][0], words[i][1], NULL)), TUTTI_OK);
+        assert_non_null(strstr(tutti_last_error(), words[i][0]));
+        options_fini(&options);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_flag_and_key_is_in_the_table),
+        cmocka_unit_test(test_what_it_is_taken_for_exists),
+        cmocka_unit_test(test_every_row_is_whole),
+        cmocka_unit_test(test_each_is_taken_or_refused_with_its_sentence),
+        cmocka_unit_test(test_values_are_converted),
+        cmocka_unit_test(test_binding_arguments_go_to_mpirun),
+        cmocka_unit_test(test_mpi_stands_alone_or_before_a_name),
+        cmocka_unit_test(test_malformed_values_name_the_flag_that_was_given),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, free_command_line);
+}
