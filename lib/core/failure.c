@@ -15,8 +15,11 @@
 #include "core/engine.h"
 #include "core/registration.h"
 
-/* How long tuttirun has to say why a rank was lost, and how often to look. */
-#define NOTICE_PATIENCE_NS 400000000
+/*
+ * How long tuttirun has to say why a rank was lost, and how often to look. It waits itself
+ * for the last words of that rank, and for an earlier cause.
+ */
+#define NOTICE_PATIENCE_NS 1000000000
 #define NOTICE_LOOK_NS 1000000
 /* How soon to look again whether what was given up is over. */
 #define RETRY_NS 100000

@@ -28,7 +28,7 @@
 #define MOMENT_NS 200000000
 /* After a death: later than others see it, and sooner than they stop to hope for more. */
 #define LATE_NS 150000000
-#define PATIENCE_NS 400000000
+#define PATIENCE_NS 1000000000
 
 enum {
     STEPS = 1000,
