@@ -51,8 +51,8 @@ static tutti_status read_flag(char *const **argv, struct exec_plan *plan)
         return TUTTI_OK;
     }
     if (strcmp(name, "--bind") == 0) {
-        status = read_choice(argv, "auto|none", &index);
-        plan->how = index == 0 ? BIND_AUTO : BIND_NONE;
+        status = read_choice(argv, "auto|none|mpi", &index);
+        plan->how = (enum options_bind)index;
         return status;
     }
     if (strcmp(name, "--gpus-visible") == 0) {
@@ -86,7 +86,8 @@ static tutti_status read_plan(char *const *argv, struct exec_plan *plan)
     return TUTTI_OK;
 }
 
-static void bind_alone(const struct exec_plan *plan, struct arguments *environment)
+static tutti_status bind_alone(
+        const struct exec_plan *plan, struct arguments *environment)
 {
     char text[BIND_TEXT_MAX] = "";
     const struct bind_request request = {
@@ -99,13 +100,14 @@ static void bind_alone(const struct exec_plan *plan, struct arguments *environme
     if (plan->rank.local_rank < 0) {
         (void)snprintf(text, sizeof text, "unbound: not started by a known launcher");
     } else if (bind_rank(&request, environment, text) != TUTTI_OK) {
-        (void)fprintf(stderr, "tuttirun: going on unbound: %s\n", tutti_last_error());
-        return;
+        (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
+        return TUTTI_ERR_INVALID;
     }
     if (plan->verbose) {
         (void)fprintf(stderr, "tuttirun: local rank %d of %d: %s\n",
                 plan->rank.local_rank, plan->rank.local_size, text);
     }
+    return TUTTI_OK;
 }
 
 /* Becomes the program; returns only when that fails. */
@@ -115,7 +117,10 @@ static int become_program(const struct exec_plan *plan)
     int reason;
 
     arguments_add_all(&environment, plan->environment);
-    bind_alone(plan, &environment);
+    if (bind_alone(plan, &environment) != TUTTI_OK) {
+        arguments_fini(&environment);
+        return EXIT_CANNOT_RUN;
+    }
     (void)execvpe(plan->argv[0], plan->argv,
             environment.failed ? plan->environment : environment.items);
     reason = errno;

@@ -150,8 +150,9 @@ static void add_notice(struct supervisor *supervisor, struct arguments *environm
     }
 }
 
-/* A rank that cannot be bound runs unbound, and what it is told says why. */
-static void bind_program(struct supervisor *supervisor, struct arguments *environment)
+/* A rank that cannot be bound runs unbound; one whose devices are not there does not. */
+static tutti_status bind_program(
+        struct supervisor *supervisor, struct arguments *environment)
 {
     const struct rank *rank = &supervisor->plan->rank;
     const struct bind_request request = {
@@ -164,10 +165,9 @@ static void bind_program(struct supervisor *supervisor, struct arguments *enviro
     if (rank->local_rank < 0) {
         (void)snprintf(supervisor->binding, sizeof supervisor->binding,
                 "unbound: the engine does not tell the place of the rank on its host");
-    } else if (bind_rank(&request, environment, supervisor->binding) != TUTTI_OK) {
-        (void)snprintf(supervisor->binding, sizeof supervisor->binding, "unbound: %s",
-                tutti_last_error());
+        return TUTTI_OK;
     }
+    return bind_rank(&request, environment, supervisor->binding);
 }
 
 static tutti_status open_outputs(struct supervisor *supervisor)
@@ -211,7 +211,9 @@ static tutti_status start_program(
     status = open_outputs(supervisor);
     if (status == TUTTI_OK) {
         build_environment(supervisor, &environment);
-        bind_program(supervisor, &environment);
+        status = bind_program(supervisor, &environment);
+    }
+    if (status == TUTTI_OK) {
         add_notice(supervisor, &environment);
         raise_descriptor_limit();
         oom_open(&supervisor->oom, "");
