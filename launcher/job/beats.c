@@ -134,7 +134,7 @@ void beats_step(struct job *job)
     }
     if (job->next_beat != 0 &&
             job->now - job->next_beat > job->options->silent_ms * JOB_NS_PER_MS / 2) {
-        job->slept_ns = job->now - job->next_beat;
+        job->slept_ns = job->now - (job->next_beat - beat); /* since the last one */
         forgive(job);
     }
     send_beats(job);
