@@ -61,8 +61,7 @@ int connect_main(char *const *argv)
     }
     error = getaddrinfo(argv[0], argv[1], &hints, &found);
     if (error != 0) {
-        (void)printf(
-                "the name %s has no address: %s\n", argv[0], gai_strerror(error));
+        (void)printf("the name %s has no address: %s\n", argv[0], gai_strerror(error));
         return CONNECT_EXIT_UNRESOLVED;
     }
     error = ECONNREFUSED;

@@ -331,6 +331,23 @@ static bool is_pairing(const struct crew *crew)
     return false;
 }
 
+/* Hosts that answered first and then fell silent: of them nothing is known. */
+static void note_silent(struct crew *crew)
+{
+    static const char *const words[] = { "true", NULL };
+
+    for (size_t i = 0; i < crew->count; i++) {
+        const struct seen *seen = crew->seen[i];
+
+        if (seen->has_facts && crew->members[i].talk.state != TALK_READY) {
+            findings_add(&crew->general, FINDING_ERROR,
+                    ssh_line(&crew->yardstick.way, seen->name, seen->is_here, words),
+                    "%s did not say how its connections went%s%s", seen->name,
+                    seen->last_words[0] == '\0' ? "" : ": ", seen->last_words);
+        }
+    }
+}
+
 void crew_pair(struct crew *crew)
 {
     int64_t started = clock_ns();
@@ -352,6 +369,7 @@ void crew_pair(struct crew *crew)
         turn(crew, started + pairs_limit_ns);
     }
     crew->pairs_ms = (double)(clock_ns() - started) / 1e6;
+    note_silent(crew);
 }
 
 void crew_fini(struct crew *crew)
