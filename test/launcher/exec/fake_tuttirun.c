@@ -10,6 +10,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -348,8 +349,11 @@ static void poll_all(struct fake *fake)
         }
     }
     if (polled[0].revents != 0 && fake->peer_count < RANKS_MAX) {
-        fake->peers[fake->peer_count++] =
-                (struct peer){ .fd = accept(fake->listener, NULL, NULL), .rank = -1 };
+        int one = 1;
+        int fd = accept(fake->listener, NULL, NULL);
+
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        fake->peers[fake->peer_count++] = (struct peer){ .fd = fd, .rank = -1 };
     }
 }
 
