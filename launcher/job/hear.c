@@ -107,6 +107,7 @@ static void hear_output(struct job *job, const struct server_link *link,
         .time = offset_ours(&link->offset, output->time, job->now, &doubt),
     };
 
+    abort_words_take(&job->aborted, output->lines.text, output->lines.len);
     console_lines(&job->console, output->stream, &origin, output->lines.text,
             output->lines.len);
 }

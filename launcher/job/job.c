@@ -245,7 +245,7 @@ static void show_engine_line(void *context, const char *line)
 {
     struct job *job = context;
 
-    (void)line;
+    abort_words_take(&job->aborted, line, strlen(line));
     if (job->cause.kind == CAUSE_NONE && job->settle_at == 0) {
         flow_show_engine(job);
     }
