@@ -477,7 +477,7 @@ static void watch_engine(struct supervisor *supervisor, int64_t now)
     }
     supervisor->is_engine_gone = true;
     (void)snprintf(note, sizeof note,
-            "rank %d: the engine's process on its host has died; ending the program",
+            "rank %d: " LINK_NOTE_ORPHANED "; ending the program",
             supervisor->plan->rank.rank);
     link_put_note(&supervisor->channel.out, note);
     stop_all(supervisor, supervisor->orders.kill_ms, now);

@@ -235,7 +235,8 @@ static void fail_by_abort(struct job *job)
 
 /*
  * Lost connections are a consequence where the engine is known to have ended the ranks:
- * because of MPI_Abort(), or because it was killed itself. True when that is the cause.
+ * because of MPI_Abort(), or because it or a part of it was killed. True when that is the
+ * cause.
  */
 static bool engine_ended_ranks(struct job *job, int first)
 {
@@ -250,6 +251,12 @@ static bool engine_ended_ranks(struct job *job, int first)
     }
     if (job->engine.has_ended && WIFSIGNALED(job->engine.status)) {
         fail_by_engine(job);
+        return true;
+    }
+    if (job->has_orphan) {
+        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+                "the process of %s that started rank %d on host %s has died",
+                job->engine_name, job->orphan, ranks_host(&job->ranks, job->orphan));
         return true;
     }
     return false;

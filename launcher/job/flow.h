@@ -41,6 +41,8 @@ struct job {
     struct server server; /* links of supervisors                                 */
     struct engine_process engine; /* what starts them                             */
     struct said said; /* by the engine                                        */
+    int orphan; /* first rank whose engine's daemon is gone; where has_orphan */
+    bool has_orphan; /* there is one                                         */
     struct abort_words aborted; /* who called MPI_Abort(), by the engine and by ranks */
     size_t said_shown; /* lines of it that were shown                          */
     struct console console; /* stdout and stderr                                   */
