@@ -471,6 +471,9 @@ static int job_end(struct job *job)
 
     report(job, exit_status);
     engine_process_fini(&job->engine);
+    if (job->cause.kind != CAUSE_NONE) {
+        engine_process_end_rest();
+    }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
     console_close(&job->console);
