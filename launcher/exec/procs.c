@@ -18,6 +18,7 @@
 enum {
     PATH_BYTES = 64,
     STAT_BYTES = 1024,
+    NAME_BYTES = 32, /* of a name with its newline and a zero */
     ENVIRONMENT_MAX = 1 << 22, /* no environment that exec takes is longer */
     DECIMAL = 10
 };
@@ -71,6 +72,23 @@ char process_state(pid_t pid)
 
     (void)read_process(pid, &process);
     return process.state;
+}
+
+bool process_is_named(pid_t pid, const char *name)
+{
+    char path[PATH_BYTES];
+    char text[NAME_BYTES] = "";
+    ssize_t len = -1;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        len = read(fd, text, sizeof text - 1);
+        (void)close(fd);
+    }
+    text[len > 0 ? len - 1 : 0] = '\0'; /* its newline */
+    return len > 0 && strcmp(text, name) == 0;
 }
 
 /* The next process in /proc; 0 at the end. */

@@ -24,6 +24,9 @@ bool process_parse(struct process *process, const char *text);
 /** The letter of a process' state; 0 when there is no such process. */
 char process_state(pid_t pid);
 
+/** True when the process has this name, of which the system keeps 15 characters. */
+bool process_is_named(pid_t pid, const char *name);
+
 /**
  * Sends a signal to all living processes that descend from this one. With 0, they are
  * only counted.

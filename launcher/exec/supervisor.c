@@ -89,6 +89,7 @@ struct supervisor {
     bool is_stopping; /* SIGTERM was sent to all                        */
     bool is_killing; /* SIGKILL was                                    */
     bool is_engine_gone; /* the parent has died                            */
+    bool was_cut_off; /* tuttirun fell silent                                */
     bool is_released;
     int exit_status; /* of the supervisor                              */
 };
@@ -460,6 +461,7 @@ static void watch_tuttirun(struct supervisor *supervisor, int64_t now)
     if (!channel_is_lost(&supervisor->channel) &&
             now - supervisor->heard > supervisor->orders.silent_ns) {
         channel_lose(&supervisor->channel);
+        supervisor->was_cut_off = true;
     }
     if (channel_is_lost(&supervisor->channel) && !supervisor->is_released &&
             !supervisor->is_stopping) {
@@ -477,7 +479,7 @@ static void watch_engine(struct supervisor *supervisor, int64_t now)
     }
     supervisor->is_engine_gone = true;
     (void)snprintf(note, sizeof note,
-            "rank %d: the engine's process on its host has died; ending the program",
+            "rank %d: " LINK_NOTE_ORPHANED "; ending the program",
             supervisor->plan->rank.rank);
     link_put_note(&supervisor->channel.out, note);
     stop_all(supervisor, supervisor->orders.kill_ms, now);
@@ -623,6 +625,23 @@ static void finish(struct supervisor *supervisor)
     }
 }
 
+/*
+ * The engine's daemon does not notice a cut network for many minutes when it has something
+ * to say. It is there for this job only; that of Slurm, which ends its steps, is not.
+ */
+static void end_daemon(const struct supervisor *supervisor)
+{
+    static const char *const daemons[] = { "orted", "prted", "hydra_pmi_proxy" };
+    const pid_t engine = supervisor->engine;
+
+    for (size_t i = 0; i < sizeof daemons / sizeof daemons[0]; i++) {
+        if (supervisor->was_cut_off && getppid() == engine &&
+                process_is_named(engine, daemons[i])) {
+            (void)kill(engine, SIGTERM);
+        }
+    }
+}
+
 int supervisor_run(const struct exec_plan *plan, const char *join)
 {
     struct supervisor *supervisor = mem_calloc(1, sizeof *supervisor);
@@ -651,6 +670,7 @@ int supervisor_run(const struct exec_plan *plan, const char *join)
                 PROCS_VARIABLE, supervisor->orders.job, plan->rank.rank, (int)getpid());
         supervise(supervisor);
         finish(supervisor);
+        end_daemon(supervisor);
         result = supervisor->exit_status;
     }
     channel_fini(&supervisor->channel);

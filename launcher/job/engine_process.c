@@ -14,10 +14,13 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "launcher/exec/procs.h"
 #include "launcher/job/words.h"
 
 enum {
     GUARDIAN_GRACE_US = 500000, /* between SIGTERM and SIGKILL of the guardian */
+    REST_LOOK_US = 10000, /* between looks at what is left after a failure       */
+    REST_LOOKS = 100,
     EXIT_NOT_RUN = 127
 };
 
@@ -186,6 +189,8 @@ tutti_status engine_process_start(
     if (status != TUTTI_OK) {
         return status;
     }
+    /* What it leaves behind is ours then: engine_process_end_rest(). */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     engine->pid = fork();
     if (engine->pid == 0) {
         become(&pipes, self, command, environment);
@@ -267,4 +272,12 @@ void engine_process_fini(struct engine_process *engine)
     close_fd(&engine->errors);
     close_fd(&engine->input);
     *engine = engine_process_none;
+}
+
+void engine_process_end_rest(void)
+{
+    for (int i = 0; i < REST_LOOKS && procs_signal_descendants(0) > 0; i++) {
+        (void)usleep(REST_LOOK_US);
+    }
+    (void)procs_signal_descendants(SIGKILL);
 }

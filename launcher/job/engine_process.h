@@ -41,5 +41,10 @@ void engine_process_words(
         const struct engine_process *engine, char *text, size_t capacity);
 /** Kills what is left, sends the guardian home and closes. */
 void engine_process_fini(struct engine_process *engine);
+/**
+ * After a failure: what the engine has started in sessions of its own, as an ssh to a host
+ * that is cut off, has a moment to end, and is killed then.
+ */
+void engine_process_end_rest(void);
 
 #endif

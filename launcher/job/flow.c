@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/mem.h"
 #include "launcher/job/judge.h"
@@ -94,7 +95,11 @@ void flow_suspect(struct job *job)
         return;
     }
     if (job->ranks.ended == job->ranks.count) {
-        wait_ms = 0;
+        /* All were lost at once: the engine has ended them, and will say more. */
+        wait_ms = first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
+                        !job->engine.has_ended
+                ? ENGINE_MS
+                : 0;
     } else if (first >= 0 && judge_has_left(&job->ranks.items[first])) {
         wait_ms = LEFT_MS;
     }
@@ -216,11 +221,55 @@ static void fail_by_engine(struct job *job)
     }
 }
 
+static void fail_by_abort(struct job *job)
+{
+    const int rank = job->aborted.rank;
+    const int status = job->aborted.code & 0xff;
+    const bool is_known = rank >= 0 && rank < job->ranks.count;
+
+    flow_fail(job, CAUSE_ENGINE, status == 0 ? 1 : status,
+            "rank %d on host %s called MPI_Abort with code %d, and %s ended the others",
+            rank, is_known ? ranks_host(&job->ranks, rank) : "?", job->aborted.code,
+            job->engine_name);
+}
+
+/*
+ * Lost connections are a consequence where the engine is known to have ended the ranks:
+ * because of MPI_Abort(), or because it or a part of it was killed. True when that is the
+ * cause.
+ */
+static bool engine_ended_ranks(struct job *job, int first)
+{
+    if (first < 0 ||
+            (job->ranks.items[first].end != RANK_END_LOST &&
+                    !job->ranks.items[first].was_stopped)) {
+        return false;
+    }
+    if (abort_words_are_complete(&job->aborted)) {
+        fail_by_abort(job);
+        return true;
+    }
+    if (job->engine.has_ended && WIFSIGNALED(job->engine.status)) {
+        fail_by_engine(job);
+        return true;
+    }
+    if (job->has_orphan) {
+        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+                "the process of %s that started rank %d on host %s has died",
+                job->engine_name, job->orphan, ranks_host(&job->ranks, job->orphan));
+        return true;
+    }
+    return false;
+}
+
 static void settle(struct job *job)
 {
     int first = judge_first(&job->ranks);
 
     job->settle_at = 0;
+    if (engine_ended_ranks(job, first)) {
+        return;
+    }
     if (first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
             job->slept_ns >= job->options->silent_ms * JOB_NS_PER_MS) {
         char slept[64];

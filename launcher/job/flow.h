@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launcher/job/abort_words.h"
 #include "launcher/job/cause.h"
 #include "launcher/job/console.h"
 #include "launcher/job/engine_process.h"
@@ -40,6 +41,9 @@ struct job {
     struct server server; /* links of supervisors                                 */
     struct engine_process engine; /* what starts them                             */
     struct said said; /* by the engine                                        */
+    int orphan; /* first rank whose engine's daemon is gone; where has_orphan */
+    bool has_orphan; /* there is one                                         */
+    struct abort_words aborted; /* who called MPI_Abort(), by the engine and by ranks */
     size_t said_shown; /* lines of it that were shown                          */
     struct console console; /* stdout and stderr                                   */
     int epoll; /* all descriptors                                      */

@@ -107,8 +107,21 @@ static void hear_output(struct job *job, const struct server_link *link,
         .time = offset_ours(&link->offset, output->time, job->now, &doubt),
     };
 
+    abort_words_take(&job->aborted, output->lines.text, output->lines.len);
     console_lines(&job->console, output->stream, &origin, output->lines.text,
             output->lines.len);
+}
+
+static void hear_note(
+        struct job *job, const struct server_link *link, const struct link_text *note)
+{
+    if (!job->has_orphan &&
+            memmem(note->text, note->len, LINK_NOTE_ORPHANED,
+                    strlen(LINK_NOTE_ORPHANED)) != NULL) {
+        job->has_orphan = true;
+        job->orphan = link->rank;
+    }
+    console_say(&job->console, "tuttirun", "%.*s", (int)note->len, note->text);
 }
 
 static void hear_exited(
@@ -149,8 +162,7 @@ static void hear_message(
         hear_output(job, link, &message->output);
         break;
     case LINK_NOTE:
-        console_say(&job->console, "tuttirun", "%.*s", (int)message->note.len,
-                message->note.text);
+        hear_note(job, link, &message->note);
         break;
     case LINK_EXITED:
         hear_exited(job, link, &message->exited);

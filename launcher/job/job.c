@@ -245,7 +245,7 @@ static void show_engine_line(void *context, const char *line)
 {
     struct job *job = context;
 
-    (void)line;
+    abort_words_take(&job->aborted, line, strlen(line));
     if (job->cause.kind == CAUSE_NONE && job->settle_at == 0) {
         flow_show_engine(job);
     }
@@ -471,6 +471,9 @@ static int job_end(struct job *job)
 
     report(job, exit_status);
     engine_process_fini(&job->engine);
+    if (job->cause.kind != CAUSE_NONE) {
+        engine_process_end_rest();
+    }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
     console_close(&job->console);
