@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
+#include "launcher/engine/network.h"
 #include "launcher/environment.h"
 #include "launcher/exec/rank.h"
 #include "launcher/exec/supervisor.h"
@@ -117,6 +118,7 @@ static int become_program(const struct exec_plan *plan)
     int reason;
 
     arguments_add_all(&environment, plan->environment);
+    network_tell_program(&environment);
     if (bind_alone(plan, &environment) != TUTTI_OK) {
         arguments_fini(&environment);
         return EXIT_CANNOT_RUN;

@@ -31,6 +31,7 @@
 #include "base/notice.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
+#include "launcher/engine/network.h"
 #include "launcher/exec/channel.h"
 #include "launcher/exec/child.h"
 #include "launcher/exec/ending.h"
@@ -139,6 +140,7 @@ static void build_environment(
         }
     }
     arguments_set(environment, PROCS_VARIABLE, strchr(supervisor->mark, '=') + 1);
+    network_tell_program(environment);
 }
 
 static void add_notice(struct supervisor *supervisor, struct arguments *environment)
