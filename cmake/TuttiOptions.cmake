@@ -76,6 +76,6 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.0)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.1)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.7)
 include(TuttiMpi)

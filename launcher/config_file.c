@@ -74,6 +74,27 @@ static bool is_null(const yaml_node_t *node)
             (text[0] == '\0' || text_to_choice(text, "~|null", &index));
 }
 
+/*
+ * Sets a flag of ours. What its error says, which may name the flag as on the command
+ * line, comes behind file, line and key.
+ */
+static tutti_status set_flag(const struct file *file, const char *name,
+        const char *value, const char *origin)
+{
+    tutti_status status = arguments_status(&file->options->kept);
+
+    if (status == TUTTI_OK) {
+        status = options_set(file->options, name, value, origin);
+    }
+    if (status != TUTTI_OK && strncmp(error_last(), origin, strlen(origin)) != 0) {
+        char text[ERROR_TEXT_MAX];
+
+        (void)snprintf(text, sizeof text, "%s", error_last());
+        return error_set(status, "%s: %s", origin, text);
+    }
+    return status;
+}
+
 /* A word, kept as long as the options. */
 static tutti_status read_text(
         const struct file *file, const struct entry *entry, const char **value)
@@ -156,7 +177,7 @@ static tutti_status apply_horovod(const struct file *file,
         return status;
     }
     if (flag->meaning == HOROVOD_SAME) {
-        return options_set(file->options, flag->name, text, entry->origin);
+        return set_flag(file, flag->name, text, entry->origin);
     }
     return horovod_flag_apply(file->options, flag, text, entry->origin);
 }
@@ -176,7 +197,7 @@ static tutti_status apply_each(
         one.value = node_of(file, *item);
         status = read_text(file, &one, &text);
         if (status == TUTTI_OK) {
-            status = options_set(file->options, name, text, entry->origin);
+            status = set_flag(file, name, text, entry->origin);
         }
     }
     return status;
@@ -208,8 +229,7 @@ static tutti_status apply_joined(
                     "%s: the list is too long; put it in a hostfile", entry->origin);
         }
     }
-    return options_set(
-            file->options, name, options_keep(file->options, list), entry->origin);
+    return set_flag(file, name, options_keep(file->options, list), entry->origin);
 }
 
 static tutti_status apply_flag(
@@ -219,6 +239,7 @@ static tutti_status apply_flag(
     tutti_status status;
     bool on;
 
+    text = scalar_text(entry->value);
     if (strcmp(flag->name, "help") == 0 || strcmp(flag->name, "version") == 0 ||
             strcmp(flag->name, "config-file") == 0) {
         return error_set(
@@ -227,10 +248,11 @@ static tutti_status apply_flag(
     if (file->given->hosts && config_file_is_hosts(flag->name)) {
         return TUTTI_OK;
     }
-    if (flag->argument == NULL) {
+    if (flag->argument == NULL ||
+            (flag->optional && text != NULL && text_to_bool(text, &on))) {
         status = read_bool(entry, &on);
         return status == TUTTI_OK && on
-                ? flag->apply(file->options, NULL, entry->origin)
+                ? set_flag(file, flag->name, NULL, entry->origin)
                 : status;
     }
     if (entry->value->type == YAML_SEQUENCE_NODE && strcmp(flag->name, "hosts") == 0) {
@@ -243,7 +265,7 @@ static tutti_status apply_flag(
     }
     status = read_text(file, entry, &text);
     return status != TUTTI_OK ? status
-                              : flag->apply(file->options, text, entry->origin);
+                              : set_flag(file, flag->name, text, entry->origin);
 }
 
 static tutti_status refuse_key(const struct entry *entry)
@@ -279,9 +301,8 @@ static tutti_status apply_key(const struct file *file, const struct entry *entry
         return refuse_key(entry);
     }
     status = read_text(file, entry, &text);
-    return status != TUTTI_OK
-            ? status
-            : options_set(file->options, found.row->name, text, entry->origin);
+    return status != TUTTI_OK ? status
+                              : set_flag(file, found.row->name, text, entry->origin);
 }
 
 /* env: NAME: value, and NAME: alone to hand ours on. */
@@ -312,8 +333,8 @@ static tutti_status apply_env(const struct file *file, const struct entry *entry
             return error_set(
                     TUTTI_ERR_INVALID, "%s: the value is too long", variable.origin);
         }
-        status = options_set(file->options, "export", options_keep(file->options, word),
-                variable.origin);
+        status = set_flag(
+                file, "export", options_keep(file->options, word), variable.origin);
     }
     return status;
 }
@@ -467,6 +488,7 @@ static tutti_status apply_stream(struct file *file, FILE *stream)
         if (status == TUTTI_OK) {
             status = apply_root(file);
         }
+        file->document = NULL;
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);

@@ -113,6 +113,7 @@ const struct flag_group *const *flag_groups(size_t *count)
         &engine_flags,
         &bind_flags,
         &job_flags,
+        &check_flags,
         &other_flags,
     };
 
@@ -137,32 +138,40 @@ static bool is_called(const struct flag *flag, const char *name)
             (flag->alias != NULL && strcmp(flag->alias, name) == 0);
 }
 
-const struct flag *flag_of_name(const char *name)
+const struct flag *flag_at(size_t n)
 {
     size_t count;
     const struct flag_group *const *groups = flag_groups(&count);
 
     for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            if (is_called(&groups[i]->flags[k], name)) {
-                return &groups[i]->flags[k];
-            }
+        if (n < groups[i]->count) {
+            return &groups[i]->flags[n];
         }
+        n -= groups[i]->count;
     }
     return NULL;
 }
 
-const struct flag *flag_of_letter(char letter)
+const struct flag *flag_of_name(const char *name)
 {
-    size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
+    const struct flag *flag;
 
-    for (size_t i = 0; letter != '\0' && i < count; i++) {
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            if (groups[i]->flags[k].letter == letter) {
-                return &groups[i]->flags[k];
-            }
+    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
+        if (is_called(flag, name)) {
+            break;
         }
     }
-    return NULL;
+    return flag;
+}
+
+const struct flag *flag_of_letter(char letter)
+{
+    const struct flag *flag;
+
+    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
+        if (letter != '\0' && flag->letter == letter) {
+            break;
+        }
+    }
+    return flag;
 }

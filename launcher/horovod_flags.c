@@ -55,7 +55,7 @@ static const struct horovod_flag flags[] = {
     { .name = "help", .meaning = HOROVOD_SAME },
     { .name = "verbose", .meaning = HOROVOD_SAME },
     { .name = "config-file", .argument = "FILE", .meaning = HOROVOD_SAME,
-      .note = "an unknown key is an error; see config-file.md" },
+      .note = "an unknown key is an error" },
     { .name = "disable-cache", .meaning = HOROVOD_NOTHING,
       .note = "what was found out about hosts is never kept for the next job" },
     { .name = "start-timeout", .argument = "SECONDS", .meaning = HOROVOD_SAME },
@@ -299,7 +299,10 @@ static tutti_status apply_ours(struct options *options, const struct horovod_fla
             (void)next_word(&rest, word);
             ours = strcmp(word, "%") == 0 ? value : options_keep(options, word);
         }
-        status = options_set(options, name + 2, ours, origin);
+        status = arguments_status(&options->kept);
+        if (status == TUTTI_OK) {
+            status = options_set(options, name + 2, ours, origin);
+        }
     }
     return status;
 }

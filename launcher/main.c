@@ -1,6 +1,6 @@
 /*
- * tuttirun: starts the ranks of a job through the mpirun that is there, and becomes it,
- * so that signals, input and the exit status pass through.
+ * tuttirun: starts the ranks of a job through the mpirun that is there, and looks after
+ * them until the job has ended.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,13 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
-#include "launcher/bind/share.h"
 #include "launcher/bind/show.h"
+#include "launcher/check/check.h"
+#include "launcher/engine/engine.h"
+#include "launcher/exec/exec.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
+#include "launcher/job/job.h"
 #include "launcher/join/join.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
@@ -64,34 +67,41 @@ static void tell(const struct options *options)
     }
 }
 
-/* Becomes the engine; returns only when it cannot be run. */
+/* Without supervisors, tuttirun becomes the engine. Returns only when it cannot. */
 static int become(const struct engine_command *command, char *const *environment)
 {
-    struct arguments variables = { .items = NULL };
-    int result;
-
-    engine_environment(command, environment, &variables);
-    if (arguments_status(&variables) == TUTTI_OK) {
-        (void)execve(command->words.items[0], command->words.items, variables.items);
-        (void)error_set_errno(
-                TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
-    }
-    result = report();
-    arguments_fini(&variables);
-    return result;
+    (void)execve(command->words.items[0], command->words.items, environment);
+    (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
+    return report();
 }
 
 static int run_command(const struct options *options, const struct placement *placement,
         const struct engine_command *command, char *const *environment)
 {
-    (void)placement;
+    struct arguments variables = { .items = NULL };
+    struct job_plan plan = {
+        .options = options,
+        .placement = placement,
+        .command = command->words.items,
+    };
+    int result;
+
     if (options->dry_run) {
         return show(stdout, command);
     }
     if (options->verbose) {
         (void)show(stderr, command);
     }
-    return become(command, environment);
+    engine_environment(command, environment, &variables);
+    plan.environment = variables.items;
+    if (arguments_status(&variables) != TUTTI_OK) {
+        result = report();
+    } else {
+        result = options->job.supervise ? job_run(&plan)
+                                        : become(command, plan.environment);
+    }
+    arguments_fini(&variables);
+    return result;
 }
 
 static int run_placed(const struct options *options, const struct placement *placement,
@@ -128,7 +138,10 @@ int main(int argc, char **argv)
     int result = EXIT_SUCCESS;
 
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
-        return share_exec(argv + 2, environ);
+        return exec_main(argv + 2, environ);
+    }
+    if (check_part(argv, environ, &result)) {
+        return result;
     }
     if (argc > 1 && strcmp(argv[1], "--join-agent") == 0) {
         return join_agent(argv + 2);
@@ -142,6 +155,9 @@ int main(int argc, char **argv)
         help_print_build(stdout);
     } else if (options.action == OPTIONS_VERSION) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.check) {
+        tell(&options);
+        result = check_run(&options, environ);
     } else if (options.bind.show) {
         result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {

@@ -43,19 +43,15 @@ char *options_flag_name(const char *name, char *text, size_t capacity)
 static void nearest_of_ours(
         const char *name, size_t *least, char *text, size_t capacity)
 {
-    size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
+    const struct flag *flag;
 
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            const char *other = groups[i]->flags[k].name;
-            size_t distance = text_distance(name, other);
-            size_t limit = size_max(strlen(name), strlen(other)) / 2;
+    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
+        size_t distance = text_distance(name, flag->name);
+        size_t limit = size_max(strlen(name), strlen(flag->name)) / 2;
 
-            if (distance < *least && distance <= limit) {
-                *least = distance;
-                (void)snprintf(text, capacity, "%s", other);
-            }
+        if (distance < *least && distance <= limit) {
+            *least = distance;
+            (void)snprintf(text, capacity, "%s", flag->name);
         }
     }
 }
@@ -308,6 +304,19 @@ static tutti_status check_together(struct options *options)
     return arguments_status(&options->exports);
 }
 
+/* --check takes hosts and how to reach them, but no program. */
+static tutti_status check_alone(struct options *options)
+{
+    if (options->program[0] != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--check runs nothing, so it takes no program: %s",
+                options->program[0]);
+    }
+    return options->hosts.slots_per_host > 0
+            ? host_list_imply(&options->hosts.list, options->hosts.slots_per_host)
+            : arguments_status(&options->engine.ssh_args);
+}
+
 /* True for a word that is a flag; "--" and the program are none. */
 static bool is_flag(const char *word)
 {
@@ -355,6 +364,7 @@ tutti_status options_parse(struct options *options, char *const *argv)
     tutti_status status;
 
     *options = (struct options){ .ranks = 0 };
+    job_options_init(&options->job);
     argv++;
     status = config_init(&options->config);
     if (status == TUTTI_OK) {
@@ -372,6 +382,9 @@ tutti_status options_parse(struct options *options, char *const *argv)
         return status;
     }
     options->program = *argv != NULL && strcmp(*argv, "--") == 0 ? argv + 1 : argv;
+    if (options->check) {
+        return check_alone(options);
+    }
     return options->bind.show ? TUTTI_OK : check_together(options);
 }
 

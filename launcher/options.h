@@ -73,10 +73,39 @@ struct bind_options {
     const char *show_as; /* "svg" or a file that ends in .svg; NULL: text; of argv */
 };
 
+/** Whether lines of ranks are marked with whose they are. */
+enum job_prefix {
+    JOB_PREFIX_AUTO, /* when there is more than one rank */
+    JOB_PREFIX_ON,
+    JOB_PREFIX_OFF
+};
+
+/** Whether lines of ranks are marked with when they were written. */
+enum job_timestamps {
+    JOB_TIMESTAMPS_OFF,
+    JOB_TIMESTAMPS_ISO, /* date and time of day, UTC */
+    JOB_TIMESTAMPS_SECONDS /* since the start           */
+};
+
 /** How a job is run, shown and ended; the flags are in job/job_flags.c. */
 struct job_options {
-    bool supervise; /* supervisors hold a connection to tuttirun */
+    bool supervise; /* supervisors hold a connection to tuttirun       */
+    enum job_prefix prefix;
+    enum job_timestamps timestamps;
+    const char *only_ranks; /* "0,3-5", checked: shown; NULL: all; of argv     */
+    const char *log_folder; /* files rank.N/stdout and stderr; NULL: none      */
+    const char *report; /* JSON report; NULL: none; of argv                */
+    size_t output_rate; /* bytes per second of each rank's output; 0: all  */
+    int beat_ms; /* between two heartbeats                          */
+    int silent_ms; /* without one for so long, a rank is lost         */
+    int grace_ms; /* that survivors of a failure have to end         */
+    int kill_ms; /* between SIGTERM and SIGKILL for those that do not */
+    int start_ms; /* that supervisors have to appear                 */
+    int timeout_ms; /* for all of the job; 0: none                     */
 };
+
+/** The values without flags. */
+void job_options_init(struct job_options *job);
 
 struct options {
     enum options_action action;
@@ -85,6 +114,7 @@ struct options {
     struct engine_options engine;
     struct bind_options bind;
     struct job_options job;
+    bool check; /* --check: look at the hosts, run nothing            */
     bool dry_run; /* print the command, start nothing                  */
     bool verbose; /* say what is started and how it is bound           */
     const char *topic; /* of --help; NULL: none; of argv                      */

@@ -76,7 +76,7 @@ bool gpus_may_exist(const char *folder)
         return true;
     }
     while (!found) {
-        entry = readdir(directory);
+        entry = readdir(directory); /* NOLINT(concurrency-mt-unsafe): of one thread */
         if (entry == NULL) {
             break;
         }

@@ -116,21 +116,30 @@ void map_describe(const struct bind_plan *plan, const struct bind_machine *machi
     add_device(&words, plan, machine, rank);
 }
 
+static int count_ranks(const struct bind_plan *plan, hwloc_const_bitmap_t core)
+{
+    int count = 0;
+
+    for (int rank = 0; rank < plan->count; rank++) {
+        count += hwloc_bitmap_intersects(plan->places[rank].cpus, core) ? 1 : 0;
+    }
+    return count;
+}
+
 /* The rank that has a core, as a character. */
 static char mark_of(const struct bind_plan *plan, hwloc_const_bitmap_t core)
 {
     static const char marks[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    char mark = '.';
+    int count = count_ranks(plan, core);
+    int rank = 0;
 
-    for (int rank = 0; rank < plan->count; rank++) {
-        if (hwloc_bitmap_intersects(plan->places[rank].cpus, core)) {
-            if (mark != '.') {
-                return '*';
-            }
-            mark = marks[(size_t)rank % (sizeof marks - 1)];
-        }
+    if (count != 1) {
+        return count == 0 ? '.' : '*';
     }
-    return mark;
+    while (!hwloc_bitmap_intersects(plan->places[rank].cpus, core)) {
+        rank++;
+    }
+    return marks[(size_t)rank % (sizeof marks - 1)];
 }
 
 static void draw_cores(
@@ -193,6 +202,17 @@ static void draw_node(const struct bind_plan *plan, const struct bind_machine *m
     draw_ranks(plan, machine, node->cpuset, file);
 }
 
+/* Memory without cpus of its own, of a GPU for example: near those of another node. */
+static bool is_of_another(hwloc_topology_t topology, hwloc_obj_t node)
+{
+    hwloc_obj_t before = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, NULL);
+
+    while (before != node && !hwloc_bitmap_intersects(before->cpuset, node->cpuset)) {
+        before = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, before);
+    }
+    return before != node;
+}
+
 static bool has_unplaced(const struct gpus *gpus)
 {
     bool found = false;
@@ -220,7 +240,9 @@ void map_draw(
         if (node == NULL) {
             break;
         }
-        draw_node(plan, machine, node, file);
+        if (!is_of_another(machine->topology, node)) {
+            draw_node(plan, machine, node, file);
+        }
     }
     if (has_unplaced(&machine->gpus)) {
         (void)fprintf(file, "\nnear no particular node, for all that is known:\n");

@@ -111,6 +111,36 @@ static int part_of(const struct bind_plan *plan, hwloc_const_bitmap_t home)
     return part;
 }
 
+/* Shares are dealt from the lowest cpu on: who has his home there, and no other, first. */
+static bool is_before(const struct bind_place *a, const struct bind_place *b)
+{
+    if (a->home_first != b->home_first) {
+        return a->home_first < b->home_first;
+    }
+    if (a->home_weight != b->home_weight) {
+        return a->home_weight < b->home_weight;
+    }
+    return a < b;
+}
+
+/* Which share of its part a rank gets, and of how many. */
+static int share_of(const struct bind_plan *plan, int rank, int *sharers)
+{
+    const struct bind_place *place = &plan->places[rank];
+    int index = 0;
+
+    *sharers = 0;
+    for (int i = 0; i < plan->count; i++) {
+        const struct bind_place *other = &plan->places[i];
+
+        if (other->part == place->part) {
+            *sharers += 1;
+            index += is_before(other, place) ? 1 : 0;
+        }
+    }
+    return index;
+}
+
 /*
  * The nodes of some cpus. A node without cpus of its own (memory of a GPU, of another
  * kind) is described as near the cpus of another; the first of such nodes is the one that
@@ -170,25 +200,21 @@ static tutti_status settle(const struct bind_machine *machine, struct bind_plan 
 
 static tutti_status divide(const struct bind_machine *machine, struct bind_plan *plan)
 {
-    int *sharers = mem_calloc((size_t)plan->part_count, sizeof *sharers);
-    int *next = mem_calloc((size_t)plan->part_count, sizeof *next);
     tutti_status status = TUTTI_OK;
 
-    if (sharers == NULL || next == NULL) {
-        status = no_memory();
-    }
-    for (int rank = 0; status == TUTTI_OK && rank < plan->count; rank++) {
-        plan->places[rank].part = part_of(plan, plan->places[rank].cpus);
-        sharers[plan->places[rank].part]++;
-    }
-    for (int rank = 0; status == TUTTI_OK && rank < plan->count; rank++) {
+    for (int rank = 0; rank < plan->count; rank++) {
         struct bind_place *place = &plan->places[rank];
 
-        status =
-                settle(machine, plan, place, next[place->part]++, sharers[place->part]);
+        place->part = part_of(plan, place->cpus);
+        place->home_first = hwloc_bitmap_first(place->cpus);
+        place->home_weight = hwloc_bitmap_weight(place->cpus);
     }
-    mem_free(sharers);
-    mem_free(next);
+    for (int rank = 0; status == TUTTI_OK && rank < plan->count; rank++) {
+        int sharers;
+        int index = share_of(plan, rank, &sharers);
+
+        status = settle(machine, plan, &plan->places[rank], index, sharers);
+    }
     return status;
 }
 
@@ -233,7 +259,7 @@ void bind_plan_fini(struct bind_plan *plan)
         hwloc_bitmap_free(plan->places[rank].cpus);
         hwloc_bitmap_free(plan->places[rank].memory);
     }
-    for (int part = 0; part < plan->part_count; part++) {
+    for (int part = 0; plan->parts != NULL && part < plan->part_count; part++) {
         hwloc_bitmap_free(plan->parts[part]);
     }
     mem_free(plan->places);

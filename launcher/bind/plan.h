@@ -28,6 +28,8 @@ struct bind_machine {
 struct bind_place {
     int device; /* index in plan->visible; -1: no GPU                              */
     int part; /* which part of the host's cores it has a share of                */
+    int home_first,
+            home_weight; /* lowest cpu and number of cpus that were near enough */
     int sharers; /* ranks that have the same cores, itself included                */
     int cores; /* in `cpus`                                                      */
     int threads; /* to compute with: OMP_NUM_THREADS, at least 1                   */

@@ -19,9 +19,7 @@ static const struct engine *const engines[] = { &engine_openmpi, &engine_prrte,
     &engine_intel, &engine_mpich, &engine_srun };
 
 enum {
-    ENGINES = sizeof engines / sizeof engines[0],
-    /* Slurm's own steps (batch, extern, interactive) have the highest numbers. */
-    STEP_OF_SLURM = 0x7ffffff0
+    ENGINES = sizeof engines / sizeof engines[0]
 };
 
 /** Where the engine of a kind is looked for. */
@@ -45,6 +43,27 @@ static const struct family families[] = {
     { .kind = ENGINE_AUTO, .title = "any MPI", .programs = { "mpirun", "mpiexec" } },
 };
 
+static bool is_called(const struct engine *engine, const char *name)
+{
+    for (const char *const *at = engine->programs; *at != NULL; at++) {
+        if (strcmp(*at, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True when it is this engine that prints such a text. */
+static bool says(const struct engine *engine, const char *text)
+{
+    for (const char *const *at = engine->versions; *at != NULL; at++) {
+        if (strstr(text, *at) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct engine *detect_by_name(const char *path)
 {
     char real[PATH_MAX];
@@ -53,10 +72,8 @@ const struct engine *detect_by_name(const char *path)
 
     name = slash == NULL ? name : slash + 1;
     for (size_t i = 0; i < ENGINES; i++) {
-        for (const char *const *at = engines[i]->programs; *at != NULL; at++) {
-            if (strcmp(*at, name) == 0) {
-                return engines[i];
-            }
+        if (is_called(engines[i], name)) {
+            return engines[i];
         }
     }
     return NULL;
@@ -65,10 +82,8 @@ const struct engine *detect_by_name(const char *path)
 const struct engine *detect_by_version(const char *text)
 {
     for (size_t i = 0; i < ENGINES; i++) {
-        for (const char *const *at = engines[i]->versions; *at != NULL; at++) {
-            if (strstr(text, *at) != NULL) {
-                return engines[i];
-            }
+        if (says(engines[i], text)) {
+            return engines[i];
         }
     }
     return NULL;
@@ -78,8 +93,8 @@ bool detect_step(char *const *environment)
 {
     int step;
 
-    return environment_get_int(environment, "SLURM_STEP_ID", 0, &step) &&
-            step < STEP_OF_SLURM;
+    /* The numbers of Slurm's own steps (batch, interactive) are too high for an int. */
+    return environment_get_int(environment, "SLURM_STEP_ID", 0, &step);
 }
 
 static const struct family *family_of(enum engine_kind kind)
@@ -211,7 +226,10 @@ static tutti_status refuse(const struct detect_facts *facts, enum engine_kind ki
                 "another engine");
     }
     return error_set(TUTTI_ERR_INVALID,
-            "the mpirun of %s is not in PATH%s; install it or name it with --mpirun",
+            "%sthe mpirun of %s is not in PATH%s; install it or name it with --mpirun",
+            kind == facts->program && kind != ENGINE_AUTO
+                    ? "the program is linked to this MPI, but "
+                    : "",
             family_of(kind)->title, facts->is_slurm ? ", nor is srun" : "");
 }
 

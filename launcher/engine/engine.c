@@ -17,10 +17,31 @@ void engine_command_fini(struct engine_command *command)
     arguments_fini(&command->variables);
 }
 
+/* Which GPUs this host shows says nothing about others. */
+static const char *const device_lists[] = { "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+    "NVIDIA_VISIBLE_DEVICES" };
+
+static bool is_device_list(const char *entry)
+{
+    for (size_t i = 0; i < sizeof device_lists / sizeof device_lists[0]; i++) {
+        size_t len = strlen(device_lists[i]);
+
+        if (strncmp(entry, device_lists[i], len) == 0 && entry[len] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
 void engine_environment(const struct engine_command *command, char *const *environment,
         struct arguments *variables)
 {
-    arguments_add_all(variables, environment);
+    for (; *environment != NULL; environment++) {
+        if (!command->is_remote || !is_device_list(*environment)) {
+            arguments_add(variables, *environment);
+        }
+    }
     for (size_t i = 0; i < command->variables.count; i++) {
         const char *entry = command->variables.items[i];
         char name[256];
@@ -182,11 +203,20 @@ void engine_spread(const struct host_list *hosts, int ranks, int *counts)
 void engine_add_program(const struct options *options, const struct engine_facts *facts,
         struct arguments *words)
 {
-    if (options->bind.how == BIND_AUTO || options->job.supervise) {
+    if (options->bind.how == BIND_AUTO || options->bind.one_gpu ||
+            options->job.supervise) {
         arguments_add(words, facts->self);
         arguments_add(words, "--exec");
         if (options->verbose) {
             arguments_add(words, "--verbose");
+        }
+        if (options->bind.how != BIND_AUTO) {
+            arguments_add(words, "--bind");
+            arguments_add(words, options->bind.how == BIND_MPI ? "mpi" : "none");
+        }
+        if (options->bind.one_gpu) {
+            arguments_add(words, "--gpus-visible");
+            arguments_add(words, "one");
         }
         arguments_add(words, "--");
     }
@@ -219,6 +249,7 @@ tutti_status engine_build(const struct engine *engine, const struct options *opt
     if (status != TUTTI_OK) {
         return status;
     }
+    command->is_remote = engine_is_remote(facts);
     arguments_add(words, facts->path);
     engine->build(options, facts, command);
     words->failed = words->failed || command->variables.failed;

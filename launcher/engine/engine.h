@@ -36,6 +36,7 @@ struct engine_facts {
 struct engine_command {
     struct arguments words; /* path and arguments                                */
     struct arguments variables; /* NAME=VALUE that its environment has beside ours */
+    bool is_remote; /* ranks run on other hosts, reached by ssh or an agent */
 };
 
 void engine_command_fini(struct engine_command *command);
@@ -70,7 +71,10 @@ TUTTI_MUST_USE tutti_status engine_build(const struct engine *engine,
         const struct options *options, const struct engine_facts *facts,
         struct engine_command *command);
 
-/** Appends the environment that a command runs in: ours, with its variables. */
+/**
+ * Appends the environment that a command runs in: ours, with its variables. Lists of this
+ * host's GPUs (CUDA_VISIBLE_DEVICES) stay here when ranks run elsewhere.
+ */
 void engine_environment(const struct engine_command *command, char *const *environment,
         struct arguments *variables);
 

@@ -205,6 +205,16 @@ static bool is_loopback(const struct network_table *table, const uint8_t bytes[1
     return false;
 }
 
+static void gather_range(struct gathering *to, const struct network_table *table,
+        const struct network_range *range)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (network_range_has(range, table->interfaces[i].range.bytes)) {
+            gather(to, table->interfaces[i].range.bytes);
+        }
+    }
+}
+
 static void gather_inside(struct gathering *to, const struct network_table *table,
         const struct network_choice *choice)
 {
@@ -214,13 +224,8 @@ static void gather_inside(struct gathering *to, const struct network_table *tabl
 
     (void)snprintf(cidrs, sizeof cidrs, "%s", choice->cidrs);
     for (char *entry = strsep(&rest, ","); entry != NULL; entry = strsep(&rest, ",")) {
-        if (!network_range_parse(&range, entry)) {
-            continue;
-        }
-        for (size_t i = 0; i < table->count; i++) {
-            if (network_range_has(&range, table->interfaces[i].range.bytes)) {
-                gather(to, table->interfaces[i].range.bytes);
-            }
+        if (network_range_parse(&range, entry)) {
+            gather_range(to, table, &range);
         }
     }
 }

@@ -10,7 +10,10 @@
 
 #include "base/error.h"
 #include "launcher/engine/detect.h"
+#include "launcher/engine/linked.h"
 #include "launcher/engine/network.h"
+#include "launcher/environment.h"
+#include "launcher/program.h"
 
 /* Set by the build: "openmpi", "mpich" or "none", and the path of its mpirun. */
 static const char built_family[] = TUTTI_MPI_NAME;
@@ -34,17 +37,67 @@ static enum engine_kind kind_built_with(void)
                                                  : ENGINE_AUTO;
 }
 
-tutti_status engine_prepare(const struct options *options,
+/* What the program is linked to, where its file is on this machine. */
+static void read_program(
+        const struct options *options, char *const *environment, struct linked *linked)
+{
+    char file[PATH_MAX];
+
+    *linked = (struct linked){ .kind = ENGINE_AUTO };
+    if (program_find(options->program[0], environment_get(environment, "PATH"), file,
+                sizeof file) == TUTTI_OK) {
+        linked_read(file, environment, linked);
+    }
+}
+
+/* srun starts the ranks of any MPI; hydra those of MPICH and of Intel MPI. */
+static tutti_status check_linked(const struct options *options,
+        const struct linked *linked, const struct detect_choice *choice)
+{
+    const enum engine_kind kind = choice->engine->kind;
+    const bool is_hydra = kind == ENGINE_MPICH || kind == ENGINE_INTEL;
+
+    if (linked->kind == ENGINE_AUTO || kind == ENGINE_SRUN ||
+            is_hydra == (linked->kind == ENGINE_MPICH) || options->engine.any_mpi) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_INVALID,
+            "%s is linked to %s (%s), but %s of %s would start it, and every rank "
+            "would "
+            "be rank 0 of 1; use --engine %s, or --any-mpi to start it all the same",
+            options->program[0],
+            linked->kind == ENGINE_MPICH ? "MPICH or Intel MPI" : "Open MPI",
+            linked->library, choice->path, choice->engine->title,
+            linked->kind == ENGINE_MPICH ? "mpich" : "openmpi");
+}
+
+static tutti_status find(const struct options *options,
         const struct placement *placement, char *const *environment,
-        struct engine_command *command)
+        enum engine_kind program, struct detect_choice *choice)
 {
     const struct detect_facts question = {
         .options = options,
         .environment = environment,
         .built = kind_built_with(),
         .built_mpirun = built_mpirun,
+        .program = program,
         .is_slurm = placement->is_slurm,
     };
+
+    return detect_engine(&question, choice);
+}
+
+tutti_status engine_find(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct detect_choice *choice)
+{
+    return find(options, placement, environment, ENGINE_AUTO, choice);
+}
+
+tutti_status engine_prepare(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct engine_command *command)
+{
     struct network_choice network;
     struct detect_choice engine;
     char self[PATH_MAX];
@@ -60,8 +113,14 @@ tutti_status engine_prepare(const struct options *options,
         .network = &network,
         .environment = environment,
     };
-    tutti_status status = detect_engine(&question, &engine);
+    struct linked linked;
+    tutti_status status;
 
+    read_program(options, environment, &linked);
+    status = find(options, placement, environment, linked.kind, &engine);
+    if (status == TUTTI_OK) {
+        status = check_linked(options, &linked, &engine);
+    }
     (void)gethostname(own_name, sizeof own_name - 1);
     facts.is_here = host_list_is_here(&placement->hosts, own_name);
     if (status == TUTTI_OK) {

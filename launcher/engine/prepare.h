@@ -6,6 +6,7 @@
 
 #include <tutti/tutti.h>
 
+#include "launcher/engine/detect.h"
 #include "launcher/engine/engine.h"
 #include "launcher/hosts/source.h"
 #include "launcher/options.h"
@@ -19,5 +20,13 @@
 TUTTI_MUST_USE tutti_status engine_prepare(const struct options *options,
         const struct placement *placement, char *const *environment,
         struct engine_command *command);
+
+/**
+ * Finds the engine alone, for a job whose program is not known.
+ * @return as detect_engine()
+ */
+TUTTI_MUST_USE tutti_status engine_find(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct detect_choice *choice);
 
 #endif

@@ -141,6 +141,8 @@ void link_put_welcome(struct wire_writer *out, const struct link_welcome *welcom
 void link_put_started(struct wire_writer *out, const struct link_started *started);
 void link_put_beat(struct wire_writer *out, const struct link_beat *beat);
 void link_put_output(struct wire_writer *out, const struct link_output *output);
+/** Part of the sentence of a supervisor whose engine's daemon is gone: that is a cause. */
+#define LINK_NOTE_ORPHANED "the engine's process on its host has died"
 /** A sentence of the supervisor for the console; not the program's. */
 void link_put_note(struct wire_writer *out, const char *text);
 void link_put_signal(struct wire_writer *out, int number);

@@ -178,6 +178,9 @@ static tutti_status start(
         spec->rank = spec->control.rank;
         spec->size = spec->control.size;
         spec->log.rank = spec->rank;
+        if (spec->size > 1) {
+            notice_open(&spec->notice, config_internal(NOTICE_VARIABLE));
+        }
         spec->any_thread = ground->job.thread_level == MPI_THREAD_MULTIPLE;
         ground->rank = spec->rank;
         status = setup_agree(spec);
@@ -197,6 +200,42 @@ static tutti_status start(
     return context_create(t, spec);
 }
 
+/*
+ * A program that is linked to one MPI and started by the mpirun of another is a world of
+ * its own in every process. Each would train for itself and look fine.
+ */
+static tutti_status check_world(void)
+{
+    const char *variable = "";
+    const int launched = config_launched_ranks(&variable);
+    int size = 0;
+
+    if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS || size > 1 ||
+            launched <= 1) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_MPI,
+            "%s=%d, but MPI says that this is rank 0 of 1, and so it will be in all of "
+            "them: the program is linked to another MPI than the mpirun or srun that "
+            "started it. Start it with that MPI's mpirun (tuttirun finds it; under "
+            "srun, try --mpi=pmix or --mpi=pmi2)",
+            variable, launched);
+}
+
+/* The process's part in the job; of the world when comm is MPI_COMM_NULL. */
+static tutti_status join_job(struct mpi_job *job, MPI_Comm comm)
+{
+    tutti_status status = control_mpi_job_init(job, comm);
+
+    if (status == TUTTI_OK && comm == MPI_COMM_NULL) {
+        status = check_world();
+        if (status != TUTTI_OK) {
+            control_mpi_job_fini(job);
+        }
+    }
+    return status;
+}
+
 static tutti_status join(tutti **t, MPI_Comm comm, const tutti_config *config)
 {
     struct mpi_ground *ground;
@@ -211,7 +250,7 @@ static tutti_status join(tutti **t, MPI_Comm comm, const tutti_config *config)
         context_spec_fini(&spec);
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to initialise");
     }
-    status = control_mpi_job_init(&ground->job, comm);
+    status = join_job(&ground->job, comm);
     if (status != TUTTI_OK) {
         mem_free(ground);
         context_spec_fini(&spec);

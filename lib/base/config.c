@@ -8,6 +8,7 @@
  */
 #include "base/config.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -384,4 +385,28 @@ tutti_status config_from_environment(
     config_fini(config);
     *config = next;
     return TUTTI_OK;
+}
+
+const char *config_internal(const char *variable)
+{
+    return has_prefix(variable, VARIABLE_INTERNAL) ? variable_get(variable) : NULL;
+}
+
+int config_launched_ranks(const char **variable)
+{
+    /* mpirun may run inside a step of srun, but not the other way round. */
+    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+        "SLURM_STEP_NUM_TASKS" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = variable_get(names[i]);
+        int64_t ranks;
+
+        if (text != NULL && text_to_int64(text, &ranks) && ranks >= 1 &&
+                ranks <= INT_MAX) {
+            *variable = names[i];
+            return (int)ranks;
+        }
+    }
+    return 0;
 }

@@ -142,6 +142,16 @@ bool config_format(const struct config *config, const struct config_row *row,
 tutti_status config_from_environment(
         struct config *config, char *warnings, size_t capacity);
 
+/** The value of a variable that is tuttirun's and ours alone (TUTTI_INTERNAL_...), or NULL. */
+const char *config_internal(const char *variable);
+
+/**
+ * How many ranks the launcher that started this process says there are (Open MPI, MPICH
+ * and its relatives, srun); 0: none of them did.
+ * @param[out] variable  which of the variables said so; untouched for 0
+ */
+int config_launched_ranks(const char **variable);
+
 /** The public object behind tutti_config. */
 struct tutti_config {
     struct config values; /* effective values */

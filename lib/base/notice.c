@@ -29,6 +29,7 @@ struct notice_page {
     _Atomic uint32_t is_posted; /* 1: rank and text are there; by the supervisor */
     int32_t rank;
     char text[NOTICE_TEXT_MAX];
+    _Atomic uint32_t contexts; /* that are alive; by the library */
 };
 
 static_assert(sizeof(struct notice_page) <= NOTICE_BYTES, "fits its page");
@@ -132,6 +133,24 @@ void notice_tell(struct notice *notice, enum notice_stage stage)
 {
     if (notice->page != NULL) {
         atomic_store_explicit(&notice->page->stage, stage, memory_order_relaxed);
+    }
+}
+
+void notice_begin(struct notice *notice)
+{
+    if (notice->page != NULL) {
+        (void)atomic_fetch_add_explicit(
+                &notice->page->contexts, 1, memory_order_relaxed);
+        notice_tell(notice, NOTICE_STAGE_RUNNING);
+    }
+}
+
+void notice_end(struct notice *notice)
+{
+    if (notice->page != NULL &&
+            atomic_fetch_sub_explicit(
+                    &notice->page->contexts, 1, memory_order_relaxed) == 1) {
+        notice_tell(notice, NOTICE_STAGE_FINALIZED);
     }
 }
 

@@ -25,7 +25,7 @@ enum {
 enum notice_stage {
     NOTICE_STAGE_NONE, /* no context was made yet                        */
     NOTICE_STAGE_RUNNING, /* a context of several ranks is alive            */
-    NOTICE_STAGE_FINALIZED /* the last of them has been finalized            */
+    NOTICE_STAGE_FINALIZED /* the last of them has been finalized; others may follow */
 };
 
 struct notice_page; /* what is shared; notice.c knows its layout */
@@ -55,6 +55,10 @@ void notice_destroy(struct notice *notice);
 void notice_open(struct notice *notice, const char *text);
 /** Library: tells how far it has come. */
 void notice_tell(struct notice *notice, enum notice_stage stage);
+/** Library: a context of several ranks begins; tells RUNNING. */
+void notice_begin(struct notice *notice);
+/** Library: one that has begun has ended; tells FINALIZED when it was the last. */
+void notice_end(struct notice *notice);
 /** Library: true when a cause was posted. One load; any thread. */
 bool notice_is_posted(const struct notice *notice);
 /** Library: the cause; call only after notice_is_posted(). Text is copied out. */

@@ -62,6 +62,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free };
     t->board = spec->board;
+    t->notice = spec->notice;
     t->dispatcher.memory = &t->memory;
     t->bell = spec->bell != NULL ? spec->bell : &t->own_bell;
     t->any_thread = spec->any_thread;
@@ -72,6 +73,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     spec->nodes = (struct nodes){ 0 };
     spec->caches = (struct nodes){ 0 };
     spec->control = (struct control){ 0 };
+    spec->notice = (struct notice){ 0 };
 }
 
 static tutti_status open_backends(struct tutti *t, const struct context_spec *spec)
@@ -148,6 +150,7 @@ void context_spec_fini(struct context_spec *spec)
     nodes_fini(&spec->nodes);
     nodes_fini(&spec->caches);
     config_fini(&spec->config);
+    notice_close(&spec->notice);
     if (spec->release != NULL) {
         spec->release(spec->release_user, false);
     }
@@ -184,6 +187,8 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
         context_destroy(t);
         return status;
     }
+    notice_begin(&t->notice);
+    t->has_begun = true;
     *created = t;
     return TUTTI_OK;
 }
@@ -238,6 +243,10 @@ void context_destroy(struct tutti *t)
         t->release(t->release_user,
                 atomic_load_explicit(&t->failed, memory_order_relaxed) != 0);
     }
+    if (t->has_begun) {
+        notice_end(&t->notice);
+    }
+    notice_close(&t->notice);
     mem_free(t);
 }
 

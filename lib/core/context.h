@@ -26,6 +26,7 @@
 #include "base/forkmark.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/notice.h"
 #include "control/control.h"
 #include "core/crew.h"
 #include "core/dispatcher.h"
@@ -93,8 +94,10 @@ struct tutti {
     struct memory memory; /* for outputs and fusion buffers                      */
     struct board board; /* words that ranks show each other, if there is one   */
     struct forkmark forkmark; /* a forked child may not use the context             */
+    struct notice notice; /* where tuttirun says why the job failed; zeroed: nowhere */
     bool any_thread; /* any thread may drive; else only `owner`              */
     bool has_background; /* `background` runs                                    */
+    bool has_begun; /* it was handed out, and `notice` told of it          */
     pthread_t owner; /* the thread that created the context                  */
     pthread_t background;
     void (*release)(void *user, bool failed); /* called last; may be NULL            */
@@ -159,6 +162,7 @@ struct context_spec {
     struct memory memory;
     struct board board; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */
+    struct notice notice; /* zeroed: no tuttirun; closed by the context         */
     bool any_thread; /* the transports may be called from any thread       */
     const struct op_backend *backends[DISPATCHER_BACKENDS_MAX]; /* best first       */
     void *natives[DISPATCHER_BACKENDS_MAX];

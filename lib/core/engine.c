@@ -625,6 +625,7 @@ void engine_turn(struct tutti *t, bool *moved)
     tutti_status status;
 
     t->now_ns = clock_ns();
+    failure_look(t);
     status = take_in(t, moved);
     if (status == TUTTI_OK) {
         status = poll_messages(t, moved);
@@ -649,7 +650,7 @@ void engine_turn(struct tutti *t, bool *moved)
         }
     }
     if (status != TUTTI_OK) {
-        failure_set_last(t);
+        failure_set_last(t, status);
     }
     failure_enforce(t);
 }

@@ -9,11 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/completion.h"
 #include "core/context.h"
 #include "core/engine.h"
 #include "core/registration.h"
 
+/*
+ * How long tuttirun has to say why a rank was lost, and how often to look. It waits itself
+ * for the last words of that rank, and for an earlier cause.
+ */
+#define NOTICE_PATIENCE_NS 1000000000
+#define NOTICE_LOOK_NS 1000000
 /* How soon to look again whether what was given up is over. */
 #define RETRY_NS 100000
 
@@ -30,11 +37,53 @@ void failure_set(struct tutti *t, int rank, const char *text)
     doorbell_ring(t->bell);
 }
 
-void failure_set_last(struct tutti *t)
+/* The cause as tuttirun has it. All ranks are told, so nobody passes it on. */
+static void take_notice(struct tutti *t)
 {
+    char text[NOTICE_TEXT_MAX];
+    int rank = -1;
+
+    notice_read(&t->notice, &rank, text);
+    pthread_mutex_lock(&t->lock);
+    if (t->failure.status == TUTTI_OK) {
+        error_fill(&t->failure, TUTTI_ERR_CONTEXT_FAILED, rank,
+                "the context has failed: %s", text);
+        atomic_store_explicit(&t->failure_told, 1, memory_order_relaxed);
+        atomic_store_explicit(&t->failed, 1, memory_order_seq_cst);
+        registration_gate(t);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+void failure_look(struct tutti *t)
+{
+    if (notice_is_posted(&t->notice) &&
+            atomic_load_explicit(&t->failed, memory_order_relaxed) == 0) {
+        take_notice(t);
+    }
+}
+
+/*
+ * How a lost rank shows here: it has died on this node, or MPI cannot reach it. Why it died
+ * its supervisor hears in the same moment; then it takes a message to tuttirun and one back.
+ */
+static bool may_be_noticed(const struct tutti *t, tutti_status status)
+{
+    return t->notice.page != NULL &&
+            (status == TUTTI_ERR_SYSTEM || status == TUTTI_ERR_MPI);
+}
+
+void failure_set_last(struct tutti *t, tutti_status status)
+{
+    const int64_t until = clock_ns() + NOTICE_PATIENCE_NS;
     char text[ERROR_TEXT_MAX];
 
     (void)snprintf(text, sizeof text, "%s", tutti_last_error());
+    while (may_be_noticed(t, status) && !notice_is_posted(&t->notice) &&
+            clock_ns() < until) {
+        clock_sleep_ns(NOTICE_LOOK_NS);
+    }
+    failure_look(t);
     failure_set(t, t->rank, text);
 }
 

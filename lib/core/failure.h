@@ -14,8 +14,14 @@ struct tutti;
  * @param rank  world rank that found the cause
  */
 void failure_set(struct tutti *t, int rank, const char *text);
-/** As failure_set(), with the calling thread's last error, found by this rank. */
-void failure_set_last(struct tutti *t);
+/**
+ * Engine: as failure_set(), with the calling thread's last error, of this status, found by
+ * this rank. What looks like the loss of a rank waits a moment for tuttirun, which knows how
+ * it ended.
+ */
+void failure_set_last(struct tutti *t, tutti_status status);
+/** Engine: fails the context when tuttirun has said that the job has failed. One load. */
+void failure_look(struct tutti *t);
 /**
  * Engine: tells the other ranks (unless one of them told us), gives up what is launched
  * and ends all works. Does nothing while the context lives, and cheap afterwards.

@@ -580,6 +580,54 @@ static void test_setting_a_text_survives_lack_of_memory(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void test_internal_variables_are_no_parameters(void **state)
+{
+    (void)state;
+    assert_null(config_internal("TUTTI_INTERNAL_NOTICE"));
+    set_variable("TUTTI_INTERNAL_NOTICE", "17");
+    assert_string_equal(config_internal("TUTTI_INTERNAL_NOTICE"), "17");
+    assert_null(config_internal("HOME"));
+}
+
+static void test_the_launcher_says_how_many_ranks_there_are(void **state)
+{
+    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+        "SLURM_STEP_NUM_TASKS" };
+    static const struct {
+        const char *values[3]; /* of the names; NULL: not set */
+        int ranks;
+        int name;
+    } rows[] = {
+        { { NULL, NULL, NULL }, 0, -1 },
+        { { "4", NULL, NULL }, 4, 0 },
+        { { NULL, "3", NULL }, 3, 1 },
+        { { NULL, NULL, "2" }, 2, 2 },
+        { { "1", NULL, "2" }, 1, 0 },
+        { { NULL, "0", "2" }, 2, 2 },
+        { { "x", "5000000000", "-1" }, 0, -1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *variable = NULL;
+
+        for (int j = 0; j < 3; j++) {
+            if (rows[i].values[j] == NULL) {
+                assert_int_equal(unsetenv(names[j]), 0);
+            } else {
+                assert_int_equal(setenv(names[j], rows[i].values[j], 1), 0);
+            }
+        }
+        assert_int_equal(config_launched_ranks(&variable), rows[i].ranks);
+        assert_ptr_equal(
+                variable == NULL ? NULL : strstr(names[rows[i].name], variable),
+                variable == NULL ? NULL : names[rows[i].name]);
+    }
+    for (int j = 0; j < 3; j++) {
+        assert_int_equal(unsetenv(names[j]), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -612,6 +660,8 @@ int main(void)
         TEST(test_the_object_keeps_the_log_callback),
         TEST(test_creation_survives_lack_of_memory_anywhere),
         TEST(test_setting_a_text_survives_lack_of_memory),
+        TEST(test_internal_variables_are_no_parameters),
+        TEST(test_the_launcher_says_how_many_ranks_there_are),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

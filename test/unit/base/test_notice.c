@@ -80,6 +80,28 @@ static void test_the_library_tells_its_stage(void **state)
     notice_destroy(&ours);
 }
 
+static void test_the_last_context_ends_the_stage(void **state)
+{
+    struct notice ours;
+    struct notice theirs;
+    char number[16];
+
+    (void)state;
+    assert_int_equal(notice_create(&ours), TUTTI_OK);
+    notice_open(&theirs, number_of(&ours, number));
+    notice_begin(&theirs);
+    notice_begin(&theirs);
+    assert_int_equal(notice_stage(&ours), NOTICE_STAGE_RUNNING);
+    notice_end(&theirs);
+    assert_int_equal(notice_stage(&ours), NOTICE_STAGE_RUNNING);
+    notice_end(&theirs);
+    assert_int_equal(notice_stage(&ours), NOTICE_STAGE_FINALIZED);
+    notice_begin(&theirs);
+    assert_int_equal(notice_stage(&ours), NOTICE_STAGE_RUNNING);
+    notice_close(&theirs);
+    notice_destroy(&ours);
+}
+
 static void expect_no_page(const char *text)
 {
     struct notice notice;
@@ -89,6 +111,8 @@ static void expect_no_page(const char *text)
     assert_false(notice_is_posted(&notice));
     assert_int_equal(notice_stage(&notice), NOTICE_STAGE_NONE);
     notice_tell(&notice, NOTICE_STAGE_RUNNING);
+    notice_begin(&notice);
+    notice_end(&notice);
     notice_post(&notice, 0, "nobody hears it");
     notice_close(&notice);
     notice_destroy(&notice);
@@ -133,6 +157,7 @@ int main(void)
         cmocka_unit_test(test_a_cause_comes_over),
         cmocka_unit_test(test_a_long_cause_is_cut),
         cmocka_unit_test(test_the_library_tells_its_stage),
+        cmocka_unit_test(test_the_last_context_ends_the_stage),
         cmocka_unit_test(test_what_is_no_page_is_not_used),
         cmocka_unit_test(test_the_descriptor_is_inherited),
     };

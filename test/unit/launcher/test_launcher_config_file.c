@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "launcher/flags.h"
 #include "launcher/options.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
@@ -229,6 +230,7 @@ static void test_refusals_name_file_line_and_key(void **state)
         { .text = "config-file: x\n", .says = { ":1: config-file", "command line" } },
         { .text = "hosts: a\nhostfile: b\n", .says = { ":2: hostfile b", "already" } },
         { .text = "hosts: [a, [b]]\n", .says = { ":1: hosts", "not a list" } },
+        { .text = "hosts: a:x\n", .says = { ":1: hosts", "a:x" } },
         { .text = "env: 3\n", .says = { ":1: env", "NAME: value" } },
         { .text = "env:\n  1A: 3\n", .says = { ":2: 1A", "NAME" } },
         { .text = "env:\n  A: [3]\n", .says = { ":2: A", "not a list" } },
@@ -264,6 +266,22 @@ static void test_refusals_name_file_line_and_key(void **state)
     }
 }
 
+static void test_true_is_a_flag_without_its_optional_value(void **state)
+{
+    struct options options;
+
+    (void)state;
+    if (flag_of_name("show-binding") == NULL) {
+        skip();
+    }
+    parse_well(&options, "np: 1\nshow-binding: true\n", WORDS(NULL));
+    options_fini(&options);
+    parse_well(&options, "np: 1\nshow-binding: false\n", WORDS(NULL));
+    options_fini(&options);
+    parse_well(&options, "np: 1\nshow-binding: svg\n", WORDS(NULL));
+    options_fini(&options);
+}
+
 static void test_a_file_that_cannot_be_read(void **state)
 {
     struct options options;
@@ -296,19 +314,24 @@ static void test_a_program_of_the_same_words_is_left_alone(void **state)
 
 static void test_running_out_of_memory_is_an_error(void **state)
 {
-    static const char text[] = "np: 2\nmpirun: x\nhosts: [a, b]\nenv: {A: 1}\n";
+    static const char *const words[] = { "tuttirun", "--config-file", FILE_NAME, "prog",
+        NULL };
+    char *const *argv = words_set(&command_line, words);
     tutti_status status = TUTTI_ERR_NO_MEMORY;
+    uint64_t n;
 
     (void)state;
-    for (uint64_t n = 1; status != TUTTI_OK; n++) {
+    write_file("np: 2\nmpirun: x\nmpi-args: [a, b]\nspin_us: 4\nenv: {A: 1}\n");
+    for (n = 0; status == TUTTI_ERR_NO_MEMORY; n++) {
         struct options options;
 
-        assert_true(n < 200);
-        mem_fail_at(n + 60); /* behind what the command line itself takes */
-        status = parse(&options, text, WORDS(NULL));
+        mem_fail_at(n + 1);
+        status = options_parse(&options, argv);
         mem_fail_at(0);
         options_fini(&options);
     }
+    assert_int_equal(status, TUTTI_OK);
+    assert_true(n > 12); /* each of the values is a copy */
 }
 
 int main(void)
@@ -320,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_groups_of_horovodrun),
         cmocka_unit_test(test_a_file_may_be_empty),
         cmocka_unit_test(test_refusals_name_file_line_and_key),
+        cmocka_unit_test(test_true_is_a_flag_without_its_optional_value),
         cmocka_unit_test(test_a_file_that_cannot_be_read),
         cmocka_unit_test(test_a_program_of_the_same_words_is_left_alone),
         cmocka_unit_test(test_running_out_of_memory_is_an_error),

@@ -86,6 +86,24 @@ static void test_every_flag_and_key_is_in_the_table(void **state)
     }
 }
 
+/* 1 when a flag of this name is missing, or takes a value though none is given it. */
+static int complain(const struct horovod_flag *flag, const char *name, bool has_value)
+{
+    struct options_name found = options_find(name);
+
+    found.horovod = NULL;
+    if (found.flag == NULL && found.row == NULL) {
+        print_error("--%s: there is no --%s\n", flag->name, name);
+        return 1;
+    }
+    if (options_takes_value(&found) != has_value) {
+        print_error("--%s: --%s %s a value\n", flag->name, name,
+                has_value ? "does not take" : "takes");
+        return 1;
+    }
+    return 0;
+}
+
 static void test_what_it_is_taken_for_exists(void **state)
 {
     size_t count;
@@ -95,16 +113,18 @@ static void test_what_it_is_taken_for_exists(void **state)
     (void)state;
     for (size_t i = 0; i < count; i++) {
         const char *to = flags[i].to == NULL ? "" : flags[i].to;
-        char name[64] = "";
 
-        if (flags[i].meaning == HOROVOD_SAME) {
-            (void)snprintf(name, sizeof name, "%s", flags[i].name);
-        } else if (sscanf(to, "--%63s", name) != 1) {
-            continue;
+        while ((to = strstr(to, "--")) != NULL) {
+            size_t len = strcspn(to, " ");
+            char name[64];
+
+            (void)snprintf(name, sizeof name, "%.*s", (int)len - 2, to + 2);
+            to += len;
+            missing += complain(&flags[i], name, to[0] == ' ' && to[1] != '-');
         }
-        if (flag_of_name(name) == NULL && config_find(name) == NULL) {
-            print_error("--%s: there is no --%s\n", flags[i].name, name);
-            missing++;
+        if (flags[i].meaning == HOROVOD_SAME && strcmp(flags[i].name, "mpi") != 0 &&
+                strcmp(flags[i].name, "help") != 0) {
+            missing += complain(&flags[i], flags[i].name, flags[i].argument != NULL);
         }
     }
     assert_int_equal(missing, 0);
@@ -224,6 +244,7 @@ static void test_mpi_stands_alone_or_before_a_name(void **state)
     options_fini(&options);
     assert_int_equal(parse(&options, WORDS("--mpi", "mpich", NULL)), TUTTI_OK);
     assert_int_equal(options.engine.kind, ENGINE_MPICH);
+    assert_string_equal(options.program[0], "prog");
     options_fini(&options);
     assert_int_equal(parse(&options, WORDS("--mpi=lam", NULL)), TUTTI_ERR_INVALID);
     options_fini(&options);

@@ -123,6 +123,36 @@ static const struct machine_model models[] = {
             .gpu = "1200 [1002:74a1]",
             .buses = { "0000:85:00.0", "0000:a5:00.0", "0000:05:00.0",
                     "0000:25:00.0" } },
+    /* As p5en.48xl, but of the kind of description that leaves out cores. */
+    { .name = "stripped",
+            .packages = 2,
+            .cores = 48,
+            .threads = 2,
+            .package_step = 48,
+            .core_step = 1,
+            .thread_step = 96,
+            .is_stripped = true,
+            .has_locality = true,
+            .gpu = "0302 [10de:2335]",
+            .buses = { "0000:59:00.0", "0000:8b:00.0" } },
+    { .name = "stripped-single",
+            .packages = 2,
+            .cores = 8,
+            .threads = 1,
+            .package_step = 8,
+            .core_step = 1,
+            .is_stripped = true },
+    /* Processors whose GPUs' memory is a node of the machine. */
+    { .name = "gh200",
+            .packages = 2,
+            .cores = 72,
+            .threads = 1,
+            .package_step = 72,
+            .core_step = 1,
+            .has_gpu_memory = true,
+            .has_locality = true,
+            .gpu = "0302 [10de:2342]",
+            .buses = { "0009:01:00.0", "0019:01:00.0" } },
     { .name = "cpus",
             .packages = 2,
             .cores = 4,
@@ -210,13 +240,21 @@ static void write_object(FILE *file, const char *type, int index, int identity,
             type, index, identity, text, text, nodes, nodes);
 }
 
+/* Node p, and with memory of GPUs node packages + p. */
+static unsigned nodes_of(const struct machine_model *model, int package)
+{
+    unsigned node = 1U << package;
+
+    return model->has_gpu_memory ? node | node << model->packages : node;
+}
+
 static void write_core(
         const struct machine_model *model, int package, int core, FILE *file)
 {
     int number = package * model->cores + core;
     struct set cpus = cpus_of_core(model, package, core);
 
-    write_object(file, "Core", number, 1000 + number, &cpus, 1U << package);
+    write_object(file, "Core", number, 1000 + number, &cpus, nodes_of(model, package));
     (void)fprintf(file, ">\n");
     for (int thread = 0; thread < model->threads; thread++) {
         int cpu = package * model->package_step + core * model->core_step +
@@ -224,7 +262,7 @@ static void write_core(
         struct set one = { .words = { 0 } };
 
         set_add(&one, cpu);
-        write_object(file, "PU", cpu, 10000 + cpu, &one, 1U << package);
+        write_object(file, "PU", cpu, 10000 + cpu, &one, nodes_of(model, package));
         (void)fprintf(file, "/>\n");
     }
     (void)fprintf(file, "</object>\n");
@@ -260,13 +298,16 @@ static void write_gpus(const struct machine_model *model, int package, FILE *fil
 static void write_package(const struct machine_model *model, int package, FILE *file)
 {
     struct set cpus = cpus_of(model, package);
+    unsigned nodes = nodes_of(model, package);
     char bus[32];
 
-    write_object(file, "Package", package, 10 + package, &cpus, 1U << package);
+    write_object(file, "Package", package, 10 + package, &cpus, nodes);
     (void)fprintf(file, ">\n");
-    write_object(file, "NUMANode", package, 20 + package, &cpus, 1U << package);
-    (void)fprintf(file, " local_memory=\"68719476736\"/>\n");
-    for (int core = 0; core < model->cores; core++) {
+    for (int node = package; 1U << node <= nodes; node += model->packages) {
+        write_object(file, "NUMANode", node, 20 + node, &cpus, 1U << node);
+        (void)fprintf(file, " local_memory=\"68719476736\"/>\n");
+    }
+    for (int core = 0; !model->is_stripped && core < model->cores; core++) {
         write_core(model, package, core, file);
     }
     write_gpus(model, package, file);
@@ -278,7 +319,7 @@ static void write_package(const struct machine_model *model, int package, FILE *
 void machine_write(const struct machine_model *model, FILE *file)
 {
     struct set cpus = cpus_of(model, -1);
-    unsigned nodes = (1U << model->packages) - 1;
+    unsigned nodes = (1U << model->packages * (model->has_gpu_memory ? 2 : 1)) - 1;
     char text[SET_TEXT_MAX];
 
     (void)fprintf(file,

@@ -63,6 +63,19 @@ static const struct row rows[] = {
             .count = 3,
             .ranks = { { 6, "48-63,144-159", "1", 16 }, { 5, "64-79,160-175", "1", 16 },
                     { 4, "80-95,176-191", "1", 16 } } },
+    /* A whole GPU, and a part of one that may be on either node: both nodes are for
+       both ranks. */
+    { .machine = "p5en.48xl",
+            .variable = "CUDA_VISIBLE_DEVICES=0,MIG-1",
+            .count = 2,
+            .ranks = { { 0, "0-47,96-143", "0", 48 },
+                    { -1, "48-95,144-191", "1", 48 } } },
+    /* The other way round: the rank whose GPU has a place is nearer to it. */
+    { .machine = "p5en.48xl",
+            .variable = "CUDA_VISIBLE_DEVICES=MIG-1,0",
+            .count = 2,
+            .ranks = { { -1, "48-95,144-191", "1", 48 },
+                    { 0, "0-47,96-143", "0", 48 } } },
     /* A job's cpuset of the second threads of 16 cores in each package. */
     { .machine = "p5en.48xl",
             .allowed = "96-111,144-159",
@@ -163,6 +176,24 @@ static const struct row rows[] = {
             .count = 3,
             .ranks = { { -1, "0-1,8-9", "0", 2 }, { -1, "16-17,24-25,80-81", "0-1", 3 },
                     { -1, "88-89,96-97,104-105", "1", 3 } } },
+    /* Cores that are not described: the two ranges of a node are two threads of each. */
+    { .machine = "stripped",
+            .count = 2,
+            .ranks = { { 0, "0-47,96-143", "0", 48 },
+                    { 1, "48-95,144-191", "1", 48 } } },
+    { .machine = "stripped",
+            .allowed = "0-3,96-100",
+            .count = 2,
+            .ranks = { { 0, "0-1,96-97", "0", 2 }, { 1, "2-3,98-100", "0", 3 } } },
+    /* One range: each is a core. */
+    { .machine = "stripped-single",
+            .count = 4,
+            .ranks = { { -1, "0-3", "0", 4 }, { -1, "4-7", "0", 4 },
+                    { -1, "8-11", "1", 4 }, { -1, "12-15", "1", 4 } } },
+    /* Nodes 2 and 3 are memory of the GPUs: not for the program's. */
+    { .machine = "gh200",
+            .count = 2,
+            .ranks = { { 0, "0-71", "0", 72 }, { 1, "72-143", "1", 72 } } },
 };
 
 #endif

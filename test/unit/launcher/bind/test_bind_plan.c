@@ -145,6 +145,13 @@ static void test_more_ranks_than_cores_are_not_bound(void **state)
     assert_list(plan.places[8].cpus, "0-15");
     bind_plan_fini(&plan);
     stage_close(&stage);
+
+    stage_open(&stage, "p5en.48xl", "0-1");
+    assert_int_equal(bind_plan_init(&plan, &stage.machine, 3, none), TUTTI_OK);
+    assert_false(plan.places[2].is_bound);
+    assert_list(plan.places[2].cpus, "0-1");
+    bind_plan_fini(&plan);
+    stage_close(&stage);
 }
 
 static void test_a_limit_of_cpu_time_limits_threads(void **state)

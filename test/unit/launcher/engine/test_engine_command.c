@@ -71,7 +71,8 @@ static void expect_command(const struct engine *engine,
     arguments_fini(&words);
 }
 
-#define ARGV(...) ((const char *const[]){ "tuttirun", __VA_ARGS__, NULL })
+#define ARGV(...) \
+    ((const char *const[]){ "tuttirun", "--supervise", "off", __VA_ARGS__, NULL })
 
 static void test_openmpi_on_this_machine(void **state)
 {
@@ -175,7 +176,7 @@ static void test_supervised_ranks_get_the_name_of_the_link(void **state)
             ARGV("--supervise", "on", "-np", "2", "--bind", "none", "p"),
             "RUN --map-by slot:OVERSUBSCRIBE --bind-to none "
             "--mca odls_base_sigkill_timeout 0 -x TUTTI_INTERNAL_JOIN -np 2 "
-            "/opt/tuttirun --exec -- p");
+            "/opt/tuttirun --exec --bind none -- p");
     expect_command(&engine_mpich, &plain, ARGV("--supervise", "on", "-np", "2", "p"),
             "RUN -bind-to none -np 2 /opt/tuttirun --exec -- p");
     expect_command(&engine_srun, &plain, ARGV("--supervise", "on", "-np", "2", "p"),
@@ -419,6 +420,41 @@ static void test_every_failing_allocation_is_reported(void **state)
     expect_every_failure_reported(&engine_srun);
 }
 
+static void expect_environment(bool is_remote, const char *expected)
+{
+    static const char *const ours[] = { "CUDA_VISIBLE_DEVICES=2,3", "A=1",
+        "CUDA_VISIBLE_DEVICES_X=1", "ROCR_VISIBLE_DEVICES=0", NULL };
+    struct arguments environment = { .items = NULL };
+    struct arguments made = { .items = NULL };
+    struct engine_command command = { .is_remote = is_remote };
+    char *line;
+
+    engine_environment(&command, words_set(&environment, ours), &made);
+    line = arguments_quote(&made);
+    assert_string_equal(line, expected);
+    mem_free(line);
+    arguments_fini(&environment);
+    arguments_fini(&made);
+}
+
+static void test_gpus_of_this_host_are_not_those_of_others(void **state)
+{
+    (void)state;
+    expect_environment(true, "A=1 CUDA_VISIBLE_DEVICES_X=1");
+    expect_environment(false,
+            "CUDA_VISIBLE_DEVICES=2,3 A=1 CUDA_VISIBLE_DEVICES_X=1 "
+            "ROCR_VISIBLE_DEVICES=0");
+}
+
+static void test_supervisors_are_told_how_to_bind(void **state)
+{
+    (void)state;
+    expect_command(&engine_srun, &plain,
+            ARGV("-np", "1", "--bind", "none", "--gpus-visible", "one", "p"),
+            "RUN --ntasks=1 --cpu-bind=none --kill-on-bad-exit=1 --export=ALL --input=0 "
+            "/opt/tuttirun --exec --bind none --gpus-visible one -- p");
+}
+
 static void test_variables_replace_ours(void **state)
 {
     static const char *const ours[] = { "PATH=/bin", "A=1", NULL };
@@ -460,6 +496,8 @@ int main(void)
         cmocka_unit_test(test_binding_can_be_left_to_mpirun),
         cmocka_unit_test(test_verbose_reaches_the_supervisor),
         cmocka_unit_test(test_every_failing_allocation_is_reported),
+        cmocka_unit_test(test_gpus_of_this_host_are_not_those_of_others),
+        cmocka_unit_test(test_supervisors_are_told_how_to_bind),
         cmocka_unit_test(test_variables_replace_ours),
     };
 

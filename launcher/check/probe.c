@@ -1,0 +1,151 @@
+/*
+ * Why ssh does not get to a host.
+ */
+#include "launcher/check/probe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "launcher/check/connect.h"
+#include "launcher/check/process.h"
+
+enum {
+    LINE_BYTES = 1024
+};
+
+static const int64_t limit_ns = INT64_C(8000000000);
+
+/* What follows "key " in a line; NULL when it is another key. */
+static const char *value_of(const char *line, const char *key)
+{
+    size_t len = strlen(key);
+
+    return strncmp(line, key, len) == 0 && line[len] == ' ' ? line + len + 1 : NULL;
+}
+
+bool probe_take_line(struct seen *seen, const char *line)
+{
+    const char *host = value_of(line, "hostname");
+    const char *port = value_of(line, "port");
+    const char *proxy = value_of(line, "proxycommand");
+    const char *jump = value_of(line, "proxyjump");
+
+    if (host != NULL) {
+        (void)snprintf(seen->probe_host, sizeof seen->probe_host, "%s", host);
+    }
+    if (port != NULL) {
+        (void)snprintf(seen->probe_port, sizeof seen->probe_port, "%s", port);
+    }
+    return (proxy == NULL || strcmp(proxy, "none") == 0) &&
+            (jump == NULL || strcmp(jump, "none") == 0);
+}
+
+/* Runs all that were started to their ends. */
+static void finish(struct process **processes, size_t count)
+{
+    int64_t until = clock_ns() + limit_ns;
+    bool is_running = true;
+
+    while (is_running && clock_ns() < until) {
+        process_poll(processes, count, until);
+        is_running = false;
+        for (size_t i = 0; i < count; i++) {
+            is_running =
+                    is_running || (processes[i]->pid > 0 && !processes[i]->has_ended);
+        }
+    }
+}
+
+/* "ssh -G ... HOST": what its configuration makes of the name. */
+static void ask_configuration(struct process *process, const struct seen *seen,
+        const struct judge_yardstick *yardstick, char *const *environment)
+{
+    struct arguments command = { .items = NULL };
+
+    ssh_command(&yardstick->way, seen->name, &command);
+    arguments_add(&command, "-G");
+    if (!command.failed &&
+            process_start(process, command.items, environment) == TUTTI_OK) {
+        process_close_input(process);
+    }
+    arguments_fini(&command);
+}
+
+static void ask_connection(struct process *process, const struct seen *seen,
+        const struct judge_yardstick *yardstick, char *const *environment)
+{
+    struct arguments command = { .items = NULL };
+
+    arguments_add(&command, yardstick->self);
+    arguments_add(&command, "--check-connect");
+    arguments_add(&command, seen->probe_host);
+    arguments_add(&command, seen->probe_port);
+    if (!command.failed &&
+            process_start(process, command.items, environment) == TUTTI_OK) {
+        process_close_input(process);
+    }
+    arguments_fini(&command);
+}
+
+static bool is_direct(struct process *process, struct seen *seen)
+{
+    char line[LINE_BYTES];
+    bool is = true;
+
+    while (process_take_line(process, line, sizeof line)) {
+        is = probe_take_line(seen, line) && is;
+    }
+    return is && seen->probe_host[0] != '\0' && seen->probe_port[0] != '\0';
+}
+
+static bool is_wanted(const struct seen *seen)
+{
+    return !seen->has_facts && !seen->is_here && seen->status == 255;
+}
+
+static void probe_all(struct seen *const *hosts, size_t count,
+        const struct judge_yardstick *yardstick, char *const *environment,
+        struct process **processes)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (is_wanted(hosts[i])) {
+            ask_configuration(processes[i], hosts[i], yardstick, environment);
+        }
+    }
+    finish(processes, count);
+    for (size_t i = 0; i < count; i++) {
+        bool asks = processes[i]->pid > 0 && is_direct(processes[i], hosts[i]);
+
+        process_fini(processes[i]);
+        if (asks) {
+            ask_connection(processes[i], hosts[i], yardstick, environment);
+        }
+    }
+    finish(processes, count);
+    for (size_t i = 0; i < count; i++) {
+        if (processes[i]->pid > 0 && processes[i]->has_ended &&
+                process_take_line(
+                        processes[i], hosts[i]->probe, sizeof hosts[i]->probe)) {
+            hosts[i]->probe_status = processes[i]->status;
+        }
+        process_fini(processes[i]);
+    }
+}
+
+void probe_hosts(struct seen *const *hosts, size_t count,
+        const struct judge_yardstick *yardstick, char *const *environment)
+{
+    struct process *storage = mem_calloc(count, sizeof *storage);
+    struct process **processes = mem_calloc(count, sizeof(struct process *));
+
+    if (storage != NULL && processes != NULL) {
+        for (size_t i = 0; i < count; i++) {
+            processes[i] = &storage[i];
+        }
+        probe_all(hosts, count, yardstick, environment, processes);
+    }
+    mem_free(processes);
+    mem_free(storage);
+}

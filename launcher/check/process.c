@@ -1,0 +1,287 @@
+/*
+ * Programs that run beside us.
+ */
+#include "launcher/check/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+
+enum {
+    CHUNK = 4096, /* bytes read at once                                      */
+    TICK_MS = 20, /* between looks for processes whose pipes others hold open */
+    NS_PER_MS = 1000000
+};
+
+static void close_pair(const int pair[2])
+{
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+/* Signals are as a program expects them, also when ours are blocked or ignored. */
+static int spawn(struct process *process, char *const *argv, char *const *environment,
+        const int ends[3])
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    sigset_t defaults;
+    int error;
+
+    (void)sigemptyset(&none);
+    (void)sigemptyset(&defaults);
+    (void)sigaddset(&defaults, SIGPIPE);
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attributes);
+    for (int fd = 0; fd < 3; fd++) {
+        (void)posix_spawn_file_actions_adddup2(&actions, ends[fd], fd);
+    }
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setsigdefault(&attributes, &defaults);
+    (void)posix_spawnattr_setflags(
+            &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    error = posix_spawnp(
+            &process->pid, argv[0], &actions, &attributes, argv, environment);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+tutti_status process_start(
+        struct process *process, char *const *argv, char *const *environment)
+{
+    int in[2];
+    int out[2];
+    int err[2];
+    int error;
+
+    *process = (struct process){ .pid = 0 };
+    if (pipe2(in, O_CLOEXEC) != 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s: pipe", argv[0]);
+    }
+    if (pipe2(out, O_CLOEXEC) != 0) {
+        error = errno;
+        goto err_in;
+    }
+    if (pipe2(err, O_CLOEXEC) != 0) {
+        error = errno;
+        goto err_out;
+    }
+    error = spawn(process, argv, environment, (const int[]){ in[0], out[1], err[1] });
+    if (error != 0) {
+        process->pid = 0;
+        goto err_err;
+    }
+    (void)close(in[0]);
+    (void)close(out[1]);
+    (void)close(err[1]);
+    (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
+    (void)fcntl(err[0], F_SETFL, O_NONBLOCK);
+    process->in = in[1];
+    process->out.fd = out[0];
+    process->err.fd = err[0];
+    return TUTTI_OK;
+
+err_err:
+    close_pair(err);
+err_out:
+    close_pair(out);
+err_in:
+    close_pair(in);
+    errno = error;
+    return error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", argv[0]);
+}
+
+static bool is_alive(const struct process *process)
+{
+    return process->pid > 0 && !process->has_ended;
+}
+
+/* Takes all that is there; what is beyond the limit is dropped. */
+static void drain(struct process_stream *stream)
+{
+    while (stream->fd >= 0) {
+        char chunk[CHUNK];
+        ssize_t got = read(stream->fd, chunk, sizeof chunk);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0 && errno == EAGAIN) {
+            return;
+        }
+        if (got <= 0) {
+            (void)close(stream->fd);
+            stream->fd = -1;
+            return;
+        }
+        if (stream->len + (size_t)got <= PROCESS_OUTPUT_MAX &&
+                mem_grow(&stream->text, &stream->capacity, stream->len + (size_t)got,
+                        1)) {
+            memcpy(stream->text + stream->len, chunk, (size_t)got);
+            stream->len += (size_t)got;
+        }
+    }
+}
+
+static void reap(struct process *process, int flags)
+{
+    int status = 0;
+
+    if (!is_alive(process) || waitpid(process->pid, &status, flags) != process->pid) {
+        return;
+    }
+    process->has_ended = true;
+    process->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    /* The order matters: what it wrote before its end is in the pipes by now. */
+    drain(&process->out);
+    drain(&process->err);
+}
+
+static size_t watch(
+        struct process *const *list, size_t count, struct pollfd *fds, size_t capacity)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < count && used + 2 <= capacity; i++) {
+        if (is_alive(list[i]) && list[i]->out.fd >= 0) {
+            fds[used++] = (struct pollfd){ .fd = list[i]->out.fd, .events = POLLIN };
+        }
+        if (is_alive(list[i]) && list[i]->err.fd >= 0) {
+            fds[used++] = (struct pollfd){ .fd = list[i]->err.fd, .events = POLLIN };
+        }
+    }
+    return used;
+}
+
+void process_poll(struct process *const *list, size_t count, int64_t until_ns)
+{
+    struct pollfd *fds = mem_calloc(2 * count + 1, sizeof *fds);
+    int64_t left_ms = (until_ns - clock_ns()) / NS_PER_MS + 1;
+
+    if (left_ms > 0) {
+        /* Without memory it still looks at all of them, at every tick. */
+        size_t used = fds == NULL ? 0 : watch(list, count, fds, 2 * count);
+
+        (void)poll(fds, (nfds_t)used, left_ms < TICK_MS ? (int)left_ms : TICK_MS);
+    }
+    mem_free(fds);
+    for (size_t i = 0; i < count; i++) {
+        if (is_alive(list[i])) {
+            drain(&list[i]->out);
+            drain(&list[i]->err);
+            reap(list[i], WNOHANG);
+        }
+    }
+}
+
+void process_tell(struct process *process, const char *text, size_t len)
+{
+    while (len > 0 && process->in >= 0) {
+        ssize_t put = write(process->in, text, len);
+
+        if (put < 0 && errno != EINTR) {
+            return;
+        }
+        if (put > 0) {
+            text += put;
+            len -= (size_t)put;
+        }
+    }
+}
+
+void process_close_input(struct process *process)
+{
+    if (process->pid > 0 && process->in >= 0) {
+        (void)close(process->in);
+        process->in = -1;
+    }
+}
+
+bool process_take_line(struct process *process, char *line, size_t capacity)
+{
+    struct process_stream *out = &process->out;
+    const char *newline = out->len == 0 ? NULL : memchr(out->text, '\n', out->len);
+    size_t len = newline != NULL ? (size_t)(newline - out->text) : out->len;
+    size_t used = newline != NULL ? len + 1 : len;
+
+    if (out->len == 0 || (newline == NULL && !process->has_ended)) {
+        return false;
+    }
+    (void)snprintf(line, capacity, "%.*s", (int)len, out->text);
+    line[strcspn(line, "\r")] = '\0';
+    out->len -= used;
+    memmove(out->text, out->text + used, out->len);
+    return true;
+}
+
+void process_last_words(const struct process *process, char *text, size_t capacity)
+{
+    const struct process_stream *err = &process->err;
+    size_t end = err->len;
+    size_t start;
+
+    while (end > 0 && strchr("\r\n\t ", err->text[end - 1]) != NULL) {
+        end--;
+    }
+    start = end;
+    while (start > 0 && err->text[start - 1] != '\n') {
+        start--;
+    }
+    text[0] = '\0';
+    if (end > start) {
+        (void)snprintf(text, capacity, "%.*s", (int)(end - start), err->text + start);
+    }
+}
+
+tutti_status process_run(struct process *process, char *const *argv,
+        char *const *environment, int64_t until_ns)
+{
+    struct process *const list[] = { process };
+    tutti_status status = process_start(process, argv, environment);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    process_close_input(process);
+    while (!process->has_ended && clock_ns() < until_ns) {
+        process_poll(list, 1, until_ns);
+    }
+    if (!process->has_ended) {
+        (void)kill(process->pid, SIGKILL);
+        reap(process, 0);
+    }
+    return TUTTI_OK;
+}
+
+void process_fini(struct process *process)
+{
+    if (process->pid == 0) {
+        return;
+    }
+    process_close_input(process);
+    if (!process->has_ended) {
+        (void)kill(process->pid, SIGKILL);
+        reap(process, 0);
+    }
+    if (process->out.fd >= 0) {
+        (void)close(process->out.fd);
+    }
+    if (process->err.fd >= 0) {
+        (void)close(process->err.fd);
+    }
+    mem_free(process->out.text);
+    mem_free(process->err.text);
+    *process = (struct process){ .pid = 0 };
+}

@@ -1,0 +1,73 @@
+/*
+ * Programs that run beside us: their input is a pipe that we write, and what they write is
+ * kept, up to a limit. Many at once, by poll(). One thread.
+ */
+#ifndef TUTTI_LAUNCHER_CHECK_PROCESS_H
+#define TUTTI_LAUNCHER_CHECK_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <tutti/tutti.h>
+
+enum {
+    PROCESS_OUTPUT_MAX = 1 << 18 /* bytes kept of what has not been taken */
+};
+
+/** What was written on one stream and not yet taken. */
+struct process_stream {
+    int fd; /* -1: at its end                        */
+    char *text; /* owned; not terminated                 */
+    size_t len; /* bytes in text                         */
+    size_t capacity; /* bytes allocated                       */
+};
+
+/** Zeroed is a process that never ran: valid input for process_fini(). */
+struct process {
+    pid_t pid; /* 0: never started                                    */
+    bool has_ended; /* it was waited for; `status` is valid                 */
+    int status; /* as a shell has it: 0 to 255, 128 + signal            */
+    int in; /* our end of its input; -1: closed                     */
+    struct process_stream out;
+    struct process_stream err;
+};
+
+/**
+ * Starts a program, found in our PATH.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM (it cannot be started; nothing to release)
+ */
+TUTTI_MUST_USE tutti_status process_start(
+        struct process *process, char *const *argv, char *const *environment);
+
+/**
+ * Waits until a process has written or ended, and takes what is there.
+ * @param list      pointers to processes; those that never ran or ended are passed over
+ * @param until_ns  clock_ns() at which it gives up; it may return a little earlier, too,
+ *                  with nothing new
+ */
+void process_poll(struct process *const *list, size_t count, int64_t until_ns);
+
+/** Writes all of it to its input; errors are left to be seen as its end. */
+void process_tell(struct process *process, const char *text, size_t len);
+/** Ends its input. */
+void process_close_input(struct process *process);
+
+/**
+ * Takes the next line, without its newline, cut at capacity - 1 bytes. After the end of the
+ * process a last line without a newline counts.
+ * @return false when there is none
+ */
+bool process_take_line(struct process *process, char *line, size_t capacity);
+/** The last line that is not blank of what it wrote to stderr; "" when there is none. */
+void process_last_words(const struct process *process, char *text, size_t capacity);
+
+/** Runs a program to its end; kills it at the deadline. @return as process_start() */
+TUTTI_MUST_USE tutti_status process_run(struct process *process, char *const *argv,
+        char *const *environment, int64_t until_ns);
+
+/** Kills it when it still runs, waits for it and releases what it wrote. */
+void process_fini(struct process *process);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * How a program has ended.
+ */
+#include "launcher/exec/ending.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* A signal that asks a program to end; however it then ends, that is why. */
+static bool asks_to_end(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT || signal == SIGHUP ||
+            signal == SIGQUIT;
+}
+
+void ending_describe(const struct ending *ending, struct link_exited *exited)
+{
+    int status = ending->wait_status;
+    bool by_signal = WIFSIGNALED(status);
+
+    exited->was_stopped = ending->was_stopped || asks_to_end(ending->last_signal);
+    if (ending->setup_errno != 0) {
+        exited->ending = LINK_ENDED_SETUP;
+        exited->value = (uint32_t)ending->setup_errno;
+    } else if (ending->exec_errno != 0) {
+        exited->ending = LINK_ENDED_EXEC;
+        exited->value = (uint32_t)ending->exec_errno;
+    } else if (by_signal) {
+        exited->ending = LINK_ENDED_SIGNAL;
+        exited->value = (uint32_t)WTERMSIG(status);
+        exited->dumped_core = WCOREDUMP(status);
+        exited->was_stopped =
+                exited->was_stopped || WTERMSIG(status) == ending->last_signal;
+    } else {
+        exited->ending = LINK_ENDED_EXIT;
+        exited->value = (uint32_t)WEXITSTATUS(status);
+    }
+}

@@ -1,0 +1,202 @@
+/*
+ * A stream of bytes as lines for a console.
+ */
+#include "launcher/exec/lines.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+static const char cut_mark[] = " [cut]\n";
+
+static_assert(LINES_MAX + sizeof cut_mark <= LINES_SHOWN_MAX, "the mark fits");
+
+tutti_status lines_init(struct lines *lines, lines_sink *sink, void *to)
+{
+    *lines = (struct lines){
+        .sink = sink,
+        .to = to,
+        .line = mem_alloc(LINES_SHOWN_MAX),
+        .update = mem_alloc(LINES_SHOWN_MAX),
+        .shown = -LINES_UPDATE_NS,
+    };
+    if (lines->line == NULL || lines->update == NULL) {
+        lines_fini(lines);
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for the rank's output");
+    }
+    return TUTTI_OK;
+}
+
+void lines_fini(struct lines *lines)
+{
+    mem_free(lines->line);
+    mem_free(lines->update);
+    *lines = (struct lines){ .line = NULL };
+}
+
+/* Bytes of a character by its first byte; 1 for what cannot be a first byte. */
+static size_t character_bytes(unsigned char first)
+{
+    return first >= 0xF0 && first <= 0xF4 ? 4
+            : first >= 0xE0               ? 3
+            : first >= 0xC2               ? 2
+                                          : 1;
+}
+
+/* Length without a character at the end that is not whole. */
+static size_t whole_characters(const char *text, size_t len)
+{
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char byte = (unsigned char)text[len - back];
+
+        if ((byte & 0xC0U) != 0x80U) {
+            return byte <= 0xF4 && character_bytes(byte) > back ? len - back : len;
+        }
+    }
+    return len;
+}
+
+static void cut(struct lines *lines)
+{
+    size_t len = whole_characters(lines->line, lines->len);
+
+    memcpy(lines->line + len, cut_mark, sizeof cut_mark - 1);
+    lines->sink(lines->to, lines->line, len + sizeof cut_mark - 1);
+    lines->len = 0;
+    lines->is_cut = true;
+}
+
+static void add(struct lines *lines, const char *bytes, size_t len)
+{
+    size_t room = LINES_MAX - lines->len;
+
+    lines->is_shown = false;
+    if (lines->is_cut) {
+        return;
+    }
+    memcpy(lines->line + lines->len, bytes, size_min(len, room));
+    lines->len += size_min(len, room);
+    if (len > room) {
+        cut(lines);
+    }
+}
+
+static void show(struct lines *lines, char *text, size_t len)
+{
+    text[len] = '\n';
+    lines->sink(lines->to, text, len + 1);
+}
+
+/* At '\n'. A line that only ends a shown update is not shown again as an empty one. */
+static void finish_line(struct lines *lines)
+{
+    if (lines->len > 0) {
+        show(lines, lines->line, lines->len);
+    } else if (lines->update_len > 0) {
+        show(lines, lines->update, lines->update_len);
+    } else if (!lines->is_cut && !lines->is_shown) {
+        show(lines, lines->line, 0);
+    }
+    lines->len = 0;
+    lines->update_len = 0;
+    lines->is_cut = false;
+    lines->is_shown = false;
+    lines->after_return = false;
+}
+
+/* At '\r' when no '\n' followed it. */
+static void finish_update(struct lines *lines)
+{
+    char *spare = lines->update;
+
+    lines->after_return = false;
+    lines->is_cut = false;
+    if (lines->len > 0) {
+        lines->update = lines->line;
+        lines->update_len = lines->len;
+        lines->line = spare;
+        lines->len = 0;
+    }
+}
+
+static void show_update(struct lines *lines, int64_t now)
+{
+    if (lines->update_len > 0 && now - lines->shown >= LINES_UPDATE_NS) {
+        show(lines, lines->update, lines->update_len);
+        lines->update_len = 0;
+        lines->shown = now;
+        lines->is_shown = true;
+    }
+}
+
+static bool is_ordinary(char byte)
+{
+    return byte != '\n' && byte != '\r' && byte != '\0';
+}
+
+/* Returns how many bytes it took, at least 1. */
+static size_t take(struct lines *lines, const char *bytes, size_t len, int64_t now)
+{
+    size_t count = 0;
+
+    if (bytes[0] == '\n') {
+        finish_line(lines);
+        return 1;
+    }
+    if (lines->after_return) {
+        finish_update(lines);
+        show_update(lines, now);
+    }
+    if (bytes[0] == '\r') {
+        lines->after_return = true;
+        return 1;
+    }
+    if (bytes[0] == '\0') {
+        add(lines, "\\0", 2);
+        return 1;
+    }
+    while (count < len && is_ordinary(bytes[count])) {
+        count++;
+    }
+    add(lines, bytes, count);
+    return count;
+}
+
+void lines_feed(struct lines *lines, const char *bytes, size_t len, int64_t now)
+{
+    size_t used = 0;
+
+    while (used < len) {
+        used += take(lines, bytes + used, len - used, now);
+    }
+}
+
+void lines_tick(struct lines *lines, int64_t now)
+{
+    if (now < lines_due(lines)) {
+        return;
+    }
+    if (lines->after_return) {
+        finish_update(lines);
+    }
+    show_update(lines, now);
+}
+
+int64_t lines_due(const struct lines *lines)
+{
+    bool is_waiting = lines->update_len > 0 || (lines->after_return && lines->len > 0);
+
+    return is_waiting ? lines->shown + LINES_UPDATE_NS : INT64_MAX;
+}
+
+void lines_end(struct lines *lines)
+{
+    if (lines->len > 0 || lines->update_len > 0) {
+        finish_line(lines);
+    }
+    lines->is_cut = false;
+    lines->is_shown = false;
+    lines->after_return = false;
+}

@@ -1,0 +1,235 @@
+/*
+ * Processes of a rank, seen through /proc. A pid that is read and killed at once may in
+ * theory have been given to another process in between; pids are given out in a circle,
+ * so that does not happen within microseconds.
+ */
+#include "launcher/exec/procs.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "launcher/exec/folder.h"
+
+enum {
+    PATH_BYTES = 64,
+    STAT_BYTES = 1024,
+    NAME_BYTES = 32, /* of a name with its newline and a zero */
+    ENVIRONMENT_MAX = 1 << 22, /* no environment that exec takes is longer */
+    DECIMAL = 10
+};
+
+bool process_parse(struct process *process, const char *text)
+{
+    const char *end = strrchr(text, ')');
+    char *rest;
+    long pid = strtol(text, &rest, DECIMAL);
+    long parent;
+
+    if (rest == text || pid <= 0 || end == NULL || end[1] != ' ' || end[2] == '\0') {
+        return false;
+    }
+    parent = strtol(end + 3, &rest, DECIMAL);
+    if (rest == end + 3) {
+        return false;
+    }
+    *process = (struct process){
+        .pid = (pid_t)pid,
+        .parent = (pid_t)parent,
+        .state = end[2],
+    };
+    return true;
+}
+
+static bool read_process(pid_t pid, struct process *process)
+{
+    char path[PATH_BYTES];
+    char text[STAT_BYTES];
+    ssize_t len;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    len = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    if (len <= 0) {
+        return false;
+    }
+    text[len] = '\0';
+    return process_parse(process, text);
+}
+
+char process_state(pid_t pid)
+{
+    struct process process = { .state = '\0' };
+
+    (void)read_process(pid, &process);
+    return process.state;
+}
+
+bool process_is_named(pid_t pid, const char *name)
+{
+    char path[PATH_BYTES];
+    char text[NAME_BYTES] = "";
+    ssize_t len = -1;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        len = read(fd, text, sizeof text - 1);
+        (void)close(fd);
+    }
+    text[len > 0 ? len - 1 : 0] = '\0'; /* its newline */
+    return len > 0 && strcmp(text, name) == 0;
+}
+
+/* The next process in /proc; 0 at the end. */
+static pid_t next_pid(DIR *folder)
+{
+    const char *name;
+
+    while ((name = folder_next(folder)) != NULL) {
+        char *end;
+        long pid = strtol(name, &end, DECIMAL);
+
+        if (*end == '\0' && pid > 0) {
+            return (pid_t)pid;
+        }
+    }
+    return 0;
+}
+
+/* All processes, in memory of the caller; 0 when /proc cannot be read. */
+static size_t list_processes(struct process **list)
+{
+    DIR *folder = opendir("/proc");
+    size_t count = 0;
+    size_t capacity = 0;
+    pid_t pid;
+
+    *list = NULL;
+    if (folder == NULL) {
+        return 0;
+    }
+    while ((pid = next_pid(folder)) != 0 &&
+            mem_grow(list, &capacity, count + 1, sizeof **list)) {
+        count += read_process(pid, &(*list)[count]) ? 1 : 0;
+    }
+    folder_close(folder);
+    return count;
+}
+
+static void swap(struct process *a, struct process *b)
+{
+    struct process moved = *a;
+
+    *a = *b;
+    *b = moved;
+}
+
+/* Moves the children of a process behind the first `found`; returns how many are there. */
+static size_t gather_children(
+        struct process *list, size_t count, size_t found, pid_t parent)
+{
+    for (size_t i = found; i < count; i++) {
+        if (list[i].parent == parent) {
+            swap(&list[i], &list[found++]);
+        }
+    }
+    return found;
+}
+
+/* Moves the descendants of a process to the front of the list; returns how many. */
+static size_t gather_descendants(struct process *list, size_t count, pid_t root)
+{
+    size_t found = gather_children(list, count, 0, root);
+
+    for (size_t next = 0; next < found; next++) {
+        found = gather_children(list, count, found, list[next].pid);
+    }
+    return found;
+}
+
+size_t procs_signal_descendants(int signal)
+{
+    struct process *list;
+    size_t count = list_processes(&list);
+    size_t found = gather_descendants(list, count, getpid());
+    size_t living = 0;
+
+    for (size_t i = 0; i < found; i++) {
+        if (list[i].state != 'Z' && list[i].state != 'X') {
+            living++;
+            (void)kill(list[i].pid, signal);
+        }
+    }
+    mem_free(list);
+    return living;
+}
+
+bool procs_has_entry(const char *environment, size_t len, const char *entry)
+{
+    size_t entry_len = strlen(entry) + 1;
+    const char *at = environment;
+    const char *end = environment + len;
+
+    while (at < end) {
+        const char *zero = memchr(at, '\0', (size_t)(end - at));
+
+        if (zero == NULL) {
+            return false;
+        }
+        if ((size_t)(zero - at) + 1 == entry_len && memcmp(at, entry, entry_len) == 0) {
+            return true;
+        }
+        at = zero + 1;
+    }
+    return false;
+}
+
+/* Looks at /proc/PID/environ; `buffer` has room for ENVIRONMENT_MAX bytes. */
+static bool is_marked(pid_t pid, const char *mark, char *buffer)
+{
+    char path[PATH_BYTES];
+    size_t total = 0;
+    ssize_t len;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    while (total < ENVIRONMENT_MAX &&
+            (len = read(fd, buffer + total, ENVIRONMENT_MAX - total)) > 0) {
+        total += (size_t)len;
+    }
+    (void)close(fd);
+    return procs_has_entry(buffer, total, mark);
+}
+
+size_t procs_kill_marked(const char *mark)
+{
+    DIR *folder = opendir("/proc");
+    char *buffer = mem_alloc(ENVIRONMENT_MAX);
+    size_t found = 0;
+    pid_t pid;
+
+    while (folder != NULL && buffer != NULL && (pid = next_pid(folder)) != 0) {
+        if (pid != getpid() && is_marked(pid, mark, buffer)) {
+            found++;
+            (void)kill(pid, SIGKILL);
+        }
+    }
+    folder_close(folder);
+    mem_free(buffer);
+    return found;
+}

@@ -1,0 +1,47 @@
+/*
+ * Processes of a rank, seen through /proc: found and killed.
+ */
+#ifndef TUTTI_LAUNCHER_EXEC_PROCS_H
+#define TUTTI_LAUNCHER_EXEC_PROCS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/** Marks the processes of a rank: its value is "JOB.RANK.PID", with
+ * the pid of the supervisor. */
+#define PROCS_VARIABLE "TUTTI_INTERNAL_RANK_OF"
+
+/** A process by its /proc/PID/stat. */
+struct process {
+    pid_t pid;
+    pid_t parent;
+    char state; /* 'R', 'S', 'T', 'Z', ... */
+};
+
+/** Pure: reads the text of /proc/PID/stat; its name may hold spaces and brackets. */
+bool process_parse(struct process *process, const char *text);
+/** The letter of a process' state; 0 when there is no such process. */
+char process_state(pid_t pid);
+
+/** True when the process has this name, of which the system keeps 15 characters. */
+bool process_is_named(pid_t pid, const char *name);
+
+/**
+ * Sends a signal to all living processes that descend from this one. With 0, they are
+ * only counted.
+ * @return how many there are
+ */
+size_t procs_signal_descendants(int signal);
+
+/**
+ * Sends SIGKILL to every process, but this one, whose environment at its start had the
+ * entry `mark` ("NAME=VALUE").
+ * @return how many there are
+ */
+size_t procs_kill_marked(const char *mark);
+
+/** Pure: `entry` is one of the zero-terminated strings in a part of an environment. */
+bool procs_has_entry(const char *environment, size_t len, const char *entry);
+
+#endif

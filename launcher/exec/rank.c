@@ -1,0 +1,121 @@
+/*
+ * Which rank this process is. Of several engines the inner one counts: mpirun inside of
+ * a Slurm job starts its ranks with Slurm's variables as well.
+ */
+#include "launcher/exec/rank.h"
+
+#include <stddef.h>
+
+#include "launcher/environment.h"
+
+enum {
+    TASKS_LIMIT = 1 << 20 /* more tasks on a node are a mistake */
+};
+
+/* The digits at *text, which moves behind them; 0 when there are none, or too many. */
+static int read_digits(const char **text)
+{
+    int number = 0;
+
+    for (; **text >= '0' && **text <= '9'; (*text)++) {
+        number = number > TASKS_LIMIT ? number : number * 10 + (**text - '0');
+    }
+    return number > TASKS_LIMIT ? 0 : number;
+}
+
+/* Tasks of a node from Slurm's "2(x3),1": 2 on each of three nodes, then 1; 0: unknown. */
+static int read_tasks(const char *text, int node)
+{
+    while (node >= 0) {
+        int tasks = read_digits(&text);
+        int repeat = 1;
+
+        if (text[0] == '(' && text[1] == 'x') {
+            text += 2;
+            repeat = read_digits(&text);
+            text += text[0] == ')' ? 1 : 0;
+        }
+        if (tasks == 0 || repeat == 0 || node < repeat) {
+            return repeat == 0 ? 0 : tasks;
+        }
+        node -= repeat;
+        text += text[0] == ',' ? 1 : 0;
+    }
+    return 0;
+}
+
+static void read_slurm_node(struct rank *rank, char *const *environment)
+{
+    const char *tasks = environment_get(environment, "SLURM_STEP_TASKS_PER_NODE");
+    int node;
+
+    if (tasks != NULL && environment_get_int(environment, "SLURM_NODEID", 0, &node)) {
+        rank->local_size = read_tasks(tasks, node);
+    }
+}
+
+static const struct engine_names {
+    const char *rank, *size, *local_rank, *local_size; /* NULL: it has none */
+    bool is_slurm; /* its local size is in a list       */
+} engines[] = {
+    { .rank = "OMPI_COMM_WORLD_RANK",
+            .size = "OMPI_COMM_WORLD_SIZE",
+            .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+            .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE" },
+    { .rank = "PMI_RANK",
+            .size = "PMI_SIZE",
+            .local_rank = "MPI_LOCALRANKID",
+            .local_size = "MPI_LOCALNRANKS" },
+    { .rank = "SLURM_PROCID",
+            .size = "SLURM_STEP_NUM_TASKS",
+            .local_rank = "SLURM_LOCALID",
+            .is_slurm = true },
+    { .rank = "PMIX_RANK" },
+};
+
+static int read_number(char *const *environment, const char *name, int min)
+{
+    int value;
+
+    return name != NULL && environment_get_int(environment, name, min, &value) ? value
+                                                                               : -1;
+}
+
+static void read_place(
+        struct rank *rank, char *const *environment, const struct engine_names *names)
+{
+    rank->local_rank = read_number(environment, names->local_rank, 0);
+    rank->local_size = read_number(environment, names->local_size, 1);
+    if (names->is_slurm && rank->local_rank >= 0) {
+        read_slurm_node(rank, environment);
+    }
+    if (rank->local_size <= rank->local_rank) {
+        rank->local_rank = -1;
+        rank->local_size = -1;
+    }
+}
+
+/*
+ * The first engine whose rank is known; the place on the host may be told by another
+ * one: srun with --mpi=pmi2 sets PMI_RANK, and says the rest as Slurm.
+ */
+struct rank rank_read(char *const *environment)
+{
+    struct rank rank = { .rank = -1, .size = -1, .local_rank = -1, .local_size = -1 };
+
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
+        const struct engine_names *names = &engines[i];
+
+        if (rank.rank < 0) {
+            rank.rank = read_number(environment, names->rank, 0);
+            rank.size = read_number(environment, names->size, 1);
+        }
+        if (rank.local_rank < 0) {
+            read_place(&rank, environment, names);
+        }
+    }
+    if (rank.rank >= rank.size && rank.size >= 0) {
+        rank.size = -1;
+    }
+    return rank;
+}

@@ -1,0 +1,532 @@
+/*
+ * What tuttirun does about failures, signals and time, and how a job ends.
+ */
+#include "launcher/job/flow.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/mem.h"
+#include "launcher/job/judge.h"
+#include "launcher/job/report.h"
+#include "launcher/job/words.h"
+
+enum {
+    SETTLE_MS = 50, /* an earlier cause may still be on its way               */
+    LEFT_MS = 300, /* others may be about to exit with 0, too                */
+    SIGNAL_GRACE_MS = 2000, /* a program may have something to save                   */
+    STOP_MORE_MS = 500, /* after SIGKILL, until its report                        */
+    ENGINE_MS = 400, /* that the engine has to end after a failure, twice      */
+    ENGINE_WELL_MS = 10000, /* and when all went well                              */
+    DRAIN_MS = 300 /* after its end: grandchildren may hold its streams      */
+};
+
+static int64_t after(const struct job *job, int ms)
+{
+    return job->now + ms * JOB_NS_PER_MS;
+}
+
+void flow_send(struct job *job, struct server_link *link)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        if (job->server.links[i] != link) {
+            continue;
+        }
+        if (!server_flush(&job->server, i)) {
+            flow_lose(
+                    job, link, RANK_END_LOST, "the connection to its supervisor ended");
+        }
+        return;
+    }
+}
+
+void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
+        const char *detail)
+{
+    server_close(link);
+    link->is_parked = false;
+    if (link->rank >= 0 && !link->has_exited) {
+        ranks_lose(&job->ranks, link->rank, end,
+                end == RANK_END_SILENT ? link->heard : job->now, detail);
+        flow_suspect(job);
+    }
+}
+
+void flow_show_engine(struct job *job)
+{
+    size_t kept = said_kept(&job->said);
+    size_t first = job->said.count - kept;
+
+    for (size_t i = size_max(job->said_shown, first); i < job->said.count; i++) {
+        console_say(&job->console, job->engine_name, "%s",
+                said_line(&job->said, i - first));
+    }
+    job->said_shown = job->said.count;
+}
+
+static bool is_alive(const struct server_link *link)
+{
+    return link->fd >= 0 && link->rank >= 0;
+}
+
+/* True while a program runs, or its supervisor has not told its end. */
+static bool anything_runs(const struct job *job)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        if (is_alive(job->server.links[i]) && !job->server.links[i]->has_exited) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void flow_suspect(struct job *job)
+{
+    int first = judge_first(&job->ranks);
+    int wait_ms = SETTLE_MS;
+
+    if (job->state != JOB_SPAWNING && job->state != JOB_RUNNING) {
+        return;
+    }
+    if (first < 0 && !job->engine.has_ended) {
+        return;
+    }
+    if (job->ranks.ended == job->ranks.count) {
+        /* All were lost at once: the engine has ended them, and will say more. */
+        wait_ms = first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
+                        !job->engine.has_ended
+                ? ENGINE_MS
+                : 0;
+    } else if (first >= 0 && judge_has_left(&job->ranks.items[first])) {
+        wait_ms = LEFT_MS;
+    }
+    if (job->settle_at == 0 || after(job, wait_ms) < job->settle_at) {
+        job->settle_at = after(job, wait_ms);
+    }
+}
+
+static void tell_failure(struct job *job)
+{
+    struct link_failure failure = {
+        .rank = job->cause.rank,
+        .text = { .text = job->cause.text, .len = strlen(job->cause.text) },
+    };
+
+    for (size_t i = 0; i < job->server.count; i++) {
+        struct server_link *link = job->server.links[i];
+
+        if (is_alive(link) && !link->has_exited) {
+            link_put_failure(&link->out, &failure);
+            flow_send(job, link);
+        }
+    }
+}
+
+static void tell_signal(struct job *job, int number)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        struct server_link *link = job->server.links[i];
+
+        if (is_alive(link) && !link->has_exited) {
+            link_put_signal(&link->out, number);
+            flow_send(job, link);
+        }
+    }
+}
+
+static void tell_stop(struct job *job, int kill_ms)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        struct server_link *link = job->server.links[i];
+
+        if (is_alive(link) && !link->has_exited) {
+            link_put_stop(&link->out, (uint32_t)kill_ms);
+            flow_send(job, link);
+        }
+    }
+    job->lose_at = after(job, kill_ms + STOP_MORE_MS);
+}
+
+/* The cause is set: from here the job only ends. */
+static void begin_stopping(struct job *job, int grace_ms)
+{
+    job_advance(&job->state, JOB_STOPPING);
+    server_stop_listening(&job->server);
+    job->settle_at = 0;
+    job->stop_at = after(job, grace_ms);
+}
+
+void flow_fail(
+        struct job *job, enum cause_kind kind, int exit_status, const char *format, ...)
+{
+    va_list list;
+
+    if (job->state != JOB_SPAWNING && job->state != JOB_RUNNING) {
+        return;
+    }
+    job->cause = (struct cause){
+        .kind = kind,
+        .rank = -1,
+        .exit_status = exit_status,
+        .when = job->now,
+    };
+    va_start(list, format);
+    (void)vsnprintf(job->cause.text, sizeof job->cause.text, format, list);
+    va_end(list);
+    begin_stopping(
+            job, kind == CAUSE_SIGNAL ? SIGNAL_GRACE_MS : job->options->grace_ms);
+    if (kind != CAUSE_SIGNAL) {
+        tell_failure(job);
+    }
+}
+
+static void fail_by_rank(struct job *job, int rank)
+{
+    const struct report_facts facts = {
+        .ranks = &job->ranks,
+        .start = job->start,
+        .has_hosts = ranks_have_hosts(&job->ranks),
+    };
+
+    job->cause = (struct cause){
+        .kind = CAUSE_RANK,
+        .rank = rank,
+        .exit_status = words_exit_status(&job->ranks.items[rank]),
+        .when = job->ranks.items[rank].when,
+    };
+    report_rank(&facts, rank, job->cause.text);
+    begin_stopping(job, job->options->grace_ms);
+    tell_failure(job);
+}
+
+/* The engine has ended although ranks have not, or were not there yet. */
+static void fail_by_engine(struct job *job)
+{
+    char words[128];
+    char missing[128];
+    int absent = ranks_list(&job->ranks, RANK_ABSENT, missing, sizeof missing);
+
+    engine_process_words(&job->engine, words, sizeof words);
+    flow_show_engine(job);
+    if (absent > 0) {
+        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+                "%s ended with %s before rank%s %s had started; what it said is above",
+                job->engine_name, words, absent == 1 ? "" : "s", missing);
+    } else {
+        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+                "%s ended with %s while the job ran", job->engine_name, words);
+    }
+}
+
+static void fail_by_abort(struct job *job)
+{
+    const int rank = job->aborted.rank;
+    const int status = job->aborted.code & 0xff;
+    const bool is_known = rank >= 0 && rank < job->ranks.count;
+
+    flow_fail(job, CAUSE_ENGINE, status == 0 ? 1 : status,
+            "rank %d on host %s called MPI_Abort with code %d, and %s ended the others",
+            rank, is_known ? ranks_host(&job->ranks, rank) : "?", job->aborted.code,
+            job->engine_name);
+}
+
+/*
+ * Lost connections are a consequence where the engine is known to have ended the ranks:
+ * because of MPI_Abort(), or because it or a part of it was killed. True when that is the
+ * cause.
+ */
+static bool engine_ended_ranks(struct job *job, int first)
+{
+    if (first < 0 ||
+            (job->ranks.items[first].end != RANK_END_LOST &&
+                    !job->ranks.items[first].was_stopped)) {
+        return false;
+    }
+    if (abort_words_are_complete(&job->aborted)) {
+        fail_by_abort(job);
+        return true;
+    }
+    if (job->engine.has_ended && WIFSIGNALED(job->engine.status)) {
+        fail_by_engine(job);
+        return true;
+    }
+    if (job->has_orphan) {
+        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+                "the process of %s that started rank %d on host %s has died",
+                job->engine_name, job->orphan, ranks_host(&job->ranks, job->orphan));
+        return true;
+    }
+    return false;
+}
+
+static void settle(struct job *job)
+{
+    int first = judge_first(&job->ranks);
+
+    job->settle_at = 0;
+    if (engine_ended_ranks(job, first)) {
+        return;
+    }
+    if (first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
+            job->slept_ns >= job->options->silent_ms * JOB_NS_PER_MS) {
+        char slept[64];
+
+        words_duration(job->slept_ns, slept, sizeof slept);
+        flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER,
+                "the launcher itself was stopped for %s, and its ranks ended because "
+                "they "
+                "did not hear it",
+                slept);
+    } else if (first >= 0 && !job->ranks.items[first].was_stopped) {
+        fail_by_rank(job, first);
+    } else if (job->engine.has_ended &&
+            (first >= 0 || job->ranks.ended < job->ranks.count)) {
+        fail_by_engine(job);
+    } else if (first >= 0) {
+        char words[WORDS_MAX];
+
+        words_end(&job->ranks.items[first], words);
+        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+                "rank %d on host %s %s, but not by tuttirun: %s or its daemon there "
+                "ended",
+                first, ranks_host(&job->ranks, first), words, job->engine_name);
+    }
+}
+
+void flow_signal(struct job *job, int number)
+{
+    char words[64];
+
+    if (number == SIGUSR1 || number == SIGUSR2) {
+        tell_signal(job, number);
+        return;
+    }
+    if (number == SIGTSTP) {
+        if (!job->said_suspend) {
+            console_say(&job->console, "tuttirun",
+                    "a job cannot be suspended: its heartbeats would stop");
+        }
+        job->said_suspend = true;
+        return;
+    }
+    words_signal(number, words, sizeof words);
+    if (job->state == JOB_STOPPING) {
+        tell_stop(job, 0);
+        job->stop_at = 0;
+        return;
+    }
+    flow_fail(job, CAUSE_SIGNAL, 128 + number, "ended by %s to tuttirun", words);
+    tell_signal(job, number);
+}
+
+/* Every supervisor ends with the status of its rank, for the engine's own books. */
+static void release(struct job *job)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        struct server_link *link = job->server.links[i];
+        int status;
+
+        if (!is_alive(link)) {
+            continue;
+        }
+        status = job->ranks.items[link->rank].end == RANK_END_EXIT &&
+                        job->ranks.items[link->rank].value == 0
+                ? 0
+                : words_exit_status(&job->ranks.items[link->rank]);
+        link_put_release(&link->out, (uint8_t)status);
+        flow_send(job, link);
+    }
+    job->was_released = true;
+    job->end_engine_at =
+            after(job, job->state == JOB_STOPPING ? ENGINE_MS : ENGINE_WELL_MS);
+    server_stop_listening(&job->server);
+}
+
+/* The hosts where ranks that are missing should have started, by the order of slots. */
+static void list_missing_hosts(const struct job *job, char *text, size_t capacity)
+{
+    const struct host_list *hosts = &job->plan->placement->hosts;
+    size_t len = 0;
+    int rank = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < hosts->count; i++) {
+        bool is_missing = false;
+
+        for (int k = 0; k < hosts->hosts[i].slots && rank < job->ranks.count; k++) {
+            is_missing |= job->ranks.items[rank++].state == RANK_ABSENT;
+        }
+        if (is_missing && len < capacity) {
+            len += (size_t)snprintf(text + len, capacity - len, "%s%s",
+                    len == 0 ? " (host " : ", ", hosts->hosts[i].name);
+        }
+    }
+    if (len > 0 && len + 1 < capacity) {
+        (void)snprintf(text + len, capacity - len, ")");
+    }
+}
+
+static void fail_start(struct job *job)
+{
+    char missing[128];
+    char hosts[256];
+    int absent = ranks_list(&job->ranks, RANK_ABSENT, missing, sizeof missing);
+
+    list_missing_hosts(job, hosts, sizeof hosts);
+    flow_fail(job, CAUSE_START, JOB_EXIT_LAUNCHER,
+            "rank%s %s%s ha%s not started within %g s; tuttirun --check looks at the "
+            "hosts, --start-timeout gives more time",
+            absent == 1 ? "" : "s", missing, hosts, absent == 1 ? "s" : "ve",
+            job->options->start_ms / 1000.0);
+}
+
+static void fail_timeout(struct job *job)
+{
+    char running[128];
+
+    (void)ranks_list(&job->ranks, RANK_RUNNING, running, sizeof running);
+    flow_fail(job, CAUSE_TIMEOUT, JOB_EXIT_TIMEOUT,
+            "ended after the %g s of --timeout; still running: rank%s %s",
+            job->options->timeout_ms / 1000.0, strpbrk(running, ",-") ? "s" : "",
+            running[0] == '\0' ? "none" : running);
+}
+
+/* Supervisors that have not told the end of their rank are given up. */
+static void give_up(struct job *job)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        struct server_link *link = job->server.links[i];
+
+        if (is_alive(link) && !link->has_exited) {
+            flow_lose(job, link, RANK_END_LOST,
+                    "its supervisor did not say that it had ended");
+        }
+    }
+    job->lose_at = 0;
+}
+
+static bool is_due(const struct job *job, int64_t time)
+{
+    return time != 0 && job->now >= time;
+}
+
+static bool links_are_closed(const struct job *job)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        if (is_alive(job->server.links[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* After the release: the engine ends, or is ended, and what it said is read. */
+static void step_engine(struct job *job)
+{
+    if (!job->engine.has_ended) {
+        if (is_due(job, job->kill_engine_at)) {
+            engine_process_signal(&job->engine, SIGKILL);
+            job->kill_engine_at = 0;
+        } else if (is_due(job, job->end_engine_at)) {
+            engine_process_signal(&job->engine, SIGTERM);
+            job->end_engine_at = 0;
+            job->kill_engine_at = after(job, ENGINE_MS);
+        }
+        return;
+    }
+    if (job->leave_at == 0) {
+        job->leave_at = after(job, DRAIN_MS);
+    }
+    if (is_due(job, job->leave_at) ||
+            (links_are_closed(job) && job->engine.output < 0 &&
+                    job->engine.errors < 0)) {
+        job_advance(&job->state, job->state == JOB_STOPPING ? JOB_FAILED : JOB_DONE);
+    }
+}
+
+static int64_t start_limit(const struct job *job)
+{
+    return job->start + job->options->start_ms * JOB_NS_PER_MS;
+}
+
+static int64_t time_limit(const struct job *job)
+{
+    return job->start + job->options->timeout_ms * JOB_NS_PER_MS;
+}
+
+static void step_running(struct job *job)
+{
+    if (job->state == JOB_SPAWNING && job->ranks.joined == job->ranks.count) {
+        job_advance(&job->state, JOB_RUNNING);
+        server_stop_listening(&job->server);
+    }
+    if (is_due(job, job->settle_at)) {
+        settle(job);
+    } else if (job->state == JOB_SPAWNING && job->now >= start_limit(job)) {
+        fail_start(job);
+    } else if (job->options->timeout_ms > 0 && job->now >= time_limit(job)) {
+        fail_timeout(job);
+    } else if (console_is_broken(&job->console)) {
+        flow_fail(job, CAUSE_OUTPUT, 128 + SIGPIPE, "nobody reads the output any more");
+    }
+}
+
+void flow_step(struct job *job)
+{
+    if (job->state == JOB_SPAWNING || job->state == JOB_RUNNING) {
+        step_running(job);
+    }
+    if (job->state == JOB_STOPPING && is_due(job, job->stop_at)) {
+        job->stop_at = 0;
+        if (job->cause.kind == CAUSE_SIGNAL) {
+            tell_failure(job);
+        }
+        tell_stop(job, job->options->kill_ms);
+    }
+    if (job->state == JOB_STOPPING && is_due(job, job->lose_at)) {
+        give_up(job);
+    }
+    if (!job->was_released && !anything_runs(job) &&
+            (job->state == JOB_STOPPING ||
+                    (job->state == JOB_RUNNING && job->settle_at == 0 &&
+                            job->ranks.ended == job->ranks.count))) {
+        release(job);
+    }
+    if (job->was_released) {
+        step_engine(job);
+    }
+}
+
+static void sooner(int64_t *next, int64_t time)
+{
+    if (time != 0 && time < *next) {
+        *next = time;
+    }
+}
+
+int64_t flow_next(const struct job *job)
+{
+    int64_t next = job->next_beat;
+
+    sooner(&next, job->settle_at);
+    sooner(&next, job->stop_at);
+    sooner(&next, job->lose_at);
+    sooner(&next, job->end_engine_at);
+    sooner(&next, job->kill_engine_at);
+    sooner(&next, job->leave_at);
+    if (job->state == JOB_SPAWNING) {
+        sooner(&next, start_limit(job));
+    }
+    if (job->options->timeout_ms > 0 && job->cause.kind == CAUSE_NONE) {
+        sooner(&next, time_limit(job));
+    }
+    return next;
+}
+
+bool flow_is_over(const struct job *job)
+{
+    return job->state == JOB_DONE || job->state == JOB_FAILED;
+}

@@ -1,0 +1,149 @@
+/*
+ * The report of a failure as text.
+ */
+#include "launcher/job/report.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "launcher/job/words.h"
+
+enum {
+    LINE_MAX_BYTES = LINK_TEXT_MAX + 64
+};
+
+/* Appends at len; returns how much. */
+__attribute__((format(printf, 3, 4))) static size_t put(
+        char text[CAUSE_TEXT_MAX], size_t len, const char *format, ...)
+{
+    va_list list;
+    int need;
+
+    va_start(list, format);
+    need = vsnprintf(text + len, CAUSE_TEXT_MAX - len, format, list);
+    va_end(list);
+    return need < 0 ? 0 : size_min((size_t)need, CAUSE_TEXT_MAX - 1 - len);
+}
+
+/* What the detail says is not in the words of the end. */
+static bool is_lost(const struct rank *rank)
+{
+    return rank->end == RANK_END_LOST || rank->end == RANK_END_SILENT ||
+            rank->end == RANK_END_STUCK;
+}
+
+static size_t put_name(const struct report_facts *facts, int rank, char *text)
+{
+    size_t len = put(text, 0, "rank %d", rank);
+
+    if (facts->has_hosts) {
+        len += put(text, len, " on host %s", ranks_host(facts->ranks, rank));
+    }
+    return len;
+}
+
+void report_rank(const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX])
+{
+    const struct rank *rank = &facts->ranks->items[index];
+    char words[WORDS_MAX];
+    char time[64];
+    size_t len = put_name(facts, index, text);
+
+    words_end(rank, words);
+    words_duration(rank->when - facts->start, time, sizeof time);
+    len += put(text, len, " %s", words);
+    if (rank->pid > 0) {
+        len += put(text, len, ", pid %" PRIu64, rank->pid);
+    }
+    len += put(text, len, ", %s after the start", time);
+    if (is_lost(rank) && rank->detail != NULL) {
+        (void)put(text, len, ": %s", rank->detail);
+    }
+}
+
+static void put_tail(const char *tail, report_line line, void *context)
+{
+    char text[LINE_MAX_BYTES];
+
+    line(context, "  its last words:");
+    while (*tail != '\0') {
+        size_t len = strcspn(tail, "\n");
+
+        (void)snprintf(text, sizeof text, "  | %.*s",
+                (int)(len < LINK_TEXT_MAX ? len : LINK_TEXT_MAX), tail);
+        line(context, text);
+        tail += len;
+        tail += *tail == '\n';
+    }
+}
+
+static void put_cause(const struct report_facts *facts, report_line line, void *context)
+{
+    const struct rank *rank;
+    char text[LINE_MAX_BYTES];
+
+    line(context, facts->cause->text);
+    if (facts->cause->rank < 0) {
+        return;
+    }
+    rank = &facts->ranks->items[facts->cause->rank];
+    if (rank->tail != NULL) {
+        put_tail(rank->tail, line, context);
+    }
+    if (rank->log != NULL) {
+        (void)snprintf(text, sizeof text, "  its log: %s/stderr", rank->log);
+        line(context, text);
+    }
+}
+
+/* Ranks that a report has a line for, the cause aside. */
+static bool is_told(const struct rank *rank)
+{
+    return rank->state == RANK_ENDED && !rank->was_stopped &&
+            (rank->end != RANK_END_EXIT || rank->value != 0);
+}
+
+static void put_other(const struct report_facts *facts, int index, char *text)
+{
+    const struct rank *rank = &facts->ranks->items[index];
+    int64_t since = rank->when - facts->cause->when;
+    char words[WORDS_MAX];
+    char time[64];
+    size_t len = put_name(facts, index, text);
+
+    words_end(rank, words);
+    words_duration(since < 0 ? -since : since, time, sizeof time);
+    (void)snprintf(text + len, CAUSE_TEXT_MAX - len, " %s, %s %s", words, time,
+            since < 0 ? "before" : "later");
+}
+
+static void put_others(
+        const struct report_facts *facts, report_line line, void *context)
+{
+    char text[CAUSE_TEXT_MAX];
+    int told = 0;
+
+    for (int i = 0; i < facts->ranks->count; i++) {
+        if (i == facts->cause->rank || !is_told(&facts->ranks->items[i])) {
+            continue;
+        }
+        told++;
+        if (told <= REPORT_OTHERS) {
+            put_other(facts, i, text);
+            line(context, text);
+        }
+    }
+    if (told > REPORT_OTHERS) {
+        (void)snprintf(text, sizeof text, "... and %d more", told - REPORT_OTHERS);
+        line(context, text);
+    }
+}
+
+void report_text(const struct report_facts *facts, report_line line, void *context)
+{
+    put_others(facts, line, context);
+    put_cause(facts, line, context);
+}

@@ -1,0 +1,48 @@
+/*
+ * What is said at the end of a job that failed, as text for people and as JSON.
+ */
+#ifndef TUTTI_LAUNCHER_JOB_REPORT_H
+#define TUTTI_LAUNCHER_JOB_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "launcher/job/cause.h"
+#include "launcher/job/ranks.h"
+
+enum {
+    REPORT_OTHERS = 8 /* lines about other ranks at most */
+};
+
+/** All that a report tells of. Borrowed. */
+struct report_facts {
+    const struct ranks *ranks;
+    const struct cause *cause;
+    int64_t start; /* of the job, our clock                                 */
+    int64_t end; /* of the job, our clock                                 */
+    int64_t epoch; /* the time of day at our clock's 0, ns                  */
+    int exit_status; /* of tuttirun                                           */
+    bool has_hosts; /* there is more than one                                */
+};
+
+/** Is called with each line, without "tuttirun: " and newline. */
+typedef void (*report_line)(void *context, const char *line);
+
+/**
+ * The text of a failure: the cause, its last words, its log, and a line for each other
+ * rank that did not end well. Pure.
+ */
+void report_text(const struct report_facts *facts, report_line line, void *context);
+/** The cause of a rank in one sentence, for report and survivors. */
+void report_rank(
+        const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX]);
+/**
+ * Writes the JSON file, whole or not at all.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status report_write(
+        const struct report_facts *facts, const char *path);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * The report as JSON, of jobs that failed and of jobs that did not.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "launcher/job/report.h"
+#include "launcher/job/words.h"
+
+enum {
+    PATH_BYTES = 4096
+};
+
+#define NS_PER_S INT64_C(1000000000)
+
+static const char *const end_names[] = {
+    [RANK_END_NONE] = "none",
+    [RANK_END_EXIT] = "exit",
+    [RANK_END_SIGNAL] = "signal",
+    [RANK_END_EXEC] = "not run",
+    [RANK_END_SETUP] = "not started",
+    [RANK_END_LOST] = "lost",
+    [RANK_END_SILENT] = "silent",
+    [RANK_END_STUCK] = "stopped",
+};
+
+static const char *const cause_names[] = {
+    [CAUSE_NONE] = "none",
+    [CAUSE_RANK] = "rank",
+    [CAUSE_ENGINE] = "engine",
+    [CAUSE_START] = "start",
+    [CAUSE_TIMEOUT] = "timeout",
+    [CAUSE_SIGNAL] = "signal",
+    [CAUSE_OUTPUT] = "output",
+    [CAUSE_LAUNCHER] = "launcher",
+};
+
+/* Null for what is not known; bytes that are no UTF-8 are replaced by '?'. */
+static json_t *text_or_null(const char *text)
+{
+    json_t *value = text == NULL ? json_null() : json_string(text);
+    char clean[LINK_TAIL_MAX + 1];
+    size_t len = 0;
+
+    if (value != NULL || text == NULL) {
+        return value;
+    }
+    for (; text[len] != '\0' && len + 1 < sizeof clean; len++) {
+        clean[len] = (char)(((unsigned char)text[len] & 0x80U) != 0 ? '?' : text[len]);
+    }
+    return json_stringn(clean, len);
+}
+
+static double seconds_since(int64_t start, int64_t time)
+{
+    return (double)(time - start) / (double)NS_PER_S;
+}
+
+static json_t *rank_object(const struct report_facts *facts, int index)
+{
+    const struct rank *rank = &facts->ranks->items[index];
+    json_t *object = json_object();
+    char words[WORDS_MAX];
+
+    words_end(rank, words);
+    (void)json_object_set_new(object, "rank", json_integer(index));
+    (void)json_object_set_new(object, "host", text_or_null(rank->host));
+    (void)json_object_set_new(object, "pid",
+            rank->pid > 0 ? json_integer((json_int_t)rank->pid) : json_null());
+    (void)json_object_set_new(object, "end", json_string(end_names[rank->end]));
+    (void)json_object_set_new(object, "value", json_integer(rank->value));
+    (void)json_object_set_new(object, "text", text_or_null(words));
+    (void)json_object_set_new(object, "seconds",
+            rank->state == RANK_ENDED
+                    ? json_real(seconds_since(facts->start, rank->when))
+                    : json_null());
+    (void)json_object_set_new(object, "was_stopped", json_boolean(rank->was_stopped));
+    (void)json_object_set_new(object, "dumped_core", json_boolean(rank->dumped_core));
+    (void)json_object_set_new(object, "out_of_memory", json_boolean(rank->is_oom));
+    (void)json_object_set_new(object, "binding", text_or_null(rank->binding));
+    (void)json_object_set_new(object, "log", text_or_null(rank->log));
+    (void)json_object_set_new(object, "tail", text_or_null(rank->tail));
+    return object;
+}
+
+static json_t *cause_object(const struct report_facts *facts)
+{
+    const struct cause *cause = facts->cause;
+    json_t *object;
+
+    if (cause->kind == CAUSE_NONE) {
+        return json_null();
+    }
+    object = json_object();
+    (void)json_object_set_new(object, "kind", json_string(cause_names[cause->kind]));
+    (void)json_object_set_new(
+            object, "rank", cause->rank >= 0 ? json_integer(cause->rank) : json_null());
+    (void)json_object_set_new(object, "text", text_or_null(cause->text));
+    (void)json_object_set_new(
+            object, "seconds", json_real(seconds_since(facts->start, cause->when)));
+    return object;
+}
+
+static json_t *time_text(int64_t ns)
+{
+    time_t seconds = (time_t)(ns / NS_PER_S);
+    struct tm day;
+    char text[64];
+
+    if (gmtime_r(&seconds, &day) == NULL ||
+            strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &day) == 0) {
+        return json_null();
+    }
+    return json_string(text);
+}
+
+static json_t *report_object(const struct report_facts *facts)
+{
+    json_t *object = json_object();
+    json_t *ranks = json_array();
+
+    for (int i = 0; i < facts->ranks->count; i++) {
+        (void)json_array_append_new(ranks, rank_object(facts, i));
+    }
+    (void)json_object_set_new(object, "version", json_integer(1));
+    (void)json_object_set_new(object, "exit_status", json_integer(facts->exit_status));
+    (void)json_object_set_new(
+            object, "started", time_text(facts->start + facts->epoch));
+    (void)json_object_set_new(
+            object, "seconds", json_real(seconds_since(facts->start, facts->end)));
+    (void)json_object_set_new(object, "cause", cause_object(facts));
+    (void)json_object_set_new(object, "ranks", ranks);
+    return object;
+}
+
+tutti_status report_write(const struct report_facts *facts, const char *path)
+{
+    char draft[PATH_BYTES];
+    json_t *object = report_object(facts);
+    int written;
+    int len = snprintf(draft, sizeof draft, "%s.%d", path, (int)getpid());
+
+    if (object == NULL || len < 0 || len >= PATH_BYTES) {
+        json_decref(object);
+        return error_set(TUTTI_ERR_NO_MEMORY, "cannot write the report %s", path);
+    }
+    written = json_dump_file(object, draft, JSON_INDENT(2));
+    json_decref(object);
+    if (written != 0 || rename(draft, path) != 0) {
+        tutti_status status =
+                error_set_errno(TUTTI_ERR_SYSTEM, "cannot write the report %s", path);
+
+        (void)unlink(draft);
+        return status;
+    }
+    return TUTTI_OK;
+}

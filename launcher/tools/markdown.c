@@ -1,0 +1,200 @@
+/*
+ * Pages of the documentation: the flags of tuttirun, and those of horovodrun.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/horovod_flags.h"
+#include "launcher/tools/pages.h"
+
+static const char reference_head[] =
+        "# Flags of tuttirun\n"
+        "\n"
+        "<!-- Written by script/gendocs from the tables of flags. -->\n"
+        "\n"
+        "    tuttirun [flags] program [args]\n"
+        "\n"
+        "Flags end at the first word that is none, the program, or at `--`. Long flags "
+        "may be\n"
+        "written with one dash (`-np 4`) and with `=` (`--np=4`). The parameters of "
+        "the "
+        "library\n"
+        "are flags as well: [configuration.md](configuration.md). What horovodrun "
+        "calls "
+        "them is in\n"
+        "[horovodrun.md](../launcher/horovodrun.md), and how a file holds them in\n"
+        "[config-file.md](../launcher/config-file.md).\n";
+
+static const char horovodrun_head[] =
+        "# Flags of horovodrun\n"
+        "\n"
+        "<!-- Written by script/gendocs from launcher/horovod_flags.c. -->\n"
+        "\n"
+        "Command lines and configuration files of horovodrun are understood where they "
+        "mean the\n"
+        "same: a flag is taken, does nothing, or is refused with a sentence that says "
+        "why.\n"
+        "`tuttirun --help FLAG` says it, too.\n"
+        "\n"
+        "| horovodrun | tuttirun | |\n"
+        "|---|---|---|\n";
+
+static const char horovodrun_keys[] =
+        "\n"
+        "## Its configuration file\n"
+        "\n"
+        "`tuttirun --config-file` reads the groups of horovodrun's files "
+        "([config-file.md](config-file.md)).\n"
+        "A group with `enabled: false` is passed over.\n"
+        "\n"
+        "| key | flag |\n"
+        "|---|---|\n";
+
+/* True where a word begins that is better shown as code. */
+static bool is_code(const char *text, char before)
+{
+    return isalnum((unsigned char)before) == 0 && before != '-' &&
+            (strncmp(text, "--", 2) == 0 || strncmp(text, "TUTTI_", 6) == 0 ||
+                    strncmp(text, "HOROVOD_", 8) == 0);
+}
+
+/* A sentence in a cell, flags and variables as code. */
+static void print_sentence(const char *text)
+{
+    char before = ' ';
+
+    while (*text != '\0') {
+        if (is_code(text, before)) {
+            size_t len = strcspn(text, " ,;:.()\"");
+
+            (void)printf("`%.*s`", (int)len, text);
+            before = text[len - 1];
+            text += len;
+            continue;
+        }
+        if (*text == '*' || *text == '|' || *text == '<' || *text == '[') {
+            (void)putchar('\\');
+        }
+        before = *text;
+        (void)putchar(*text++);
+    }
+}
+
+/* Code in a cell, where only a bar needs care. */
+static void print_code(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '|') {
+            (void)putchar('\\');
+        }
+        (void)putchar(*text);
+    }
+}
+
+static void print_flag(const struct flag *flag)
+{
+    (void)printf("| `--%s", flag->name);
+    if (flag->argument != NULL) {
+        (void)printf(flag->optional ? "[=%s]" : " %s", flag->argument);
+    }
+    (void)putchar('`');
+    if (flag->alias != NULL) {
+        (void)printf(", `--%s`", flag->alias);
+    }
+    if (flag->letter != '\0') {
+        (void)printf(", `-%c`", flag->letter);
+    }
+    (void)printf(" | ");
+    print_sentence(flag->help);
+    if (!flag_names_choices(flag)) {
+        (void)printf(" (`");
+        print_code(flag->choices);
+        (void)printf("`)");
+    }
+    (void)puts(" |");
+}
+
+void pages_reference(void)
+{
+    size_t count;
+    const struct flag_group *const *groups = flag_groups(&count);
+
+    (void)fputs(reference_head, stdout);
+    for (size_t i = 0; i < count; i++) {
+        (void)printf("\n## %s\n\n| | |\n|---|---|\n", groups[i]->heading);
+        for (size_t k = 0; k < groups[i]->count; k++) {
+            print_flag(&groups[i]->flags[k]);
+        }
+    }
+}
+
+/* "--fusion-bytes %" with the name of the argument in the place of %. */
+static void print_ours(const struct horovod_flag *flag)
+{
+    size_t before = strcspn(flag->to, "%");
+
+    (void)printf("`%.*s%s%s`", (int)before, flag->to,
+            flag->to[before] == '%' ? flag->argument : "",
+            flag->to[before] == '%' ? flag->to + before + 1 : "");
+}
+
+static void print_meaning(const struct horovod_flag *flag)
+{
+    switch (flag->meaning) {
+    case HOROVOD_SAME:
+        (void)printf("the same");
+        return;
+    case HOROVOD_IS:
+        print_ours(flag);
+        return;
+    case HOROVOD_NOTHING:
+        (void)printf("does nothing");
+        return;
+    case HOROVOD_REFUSED:
+        (void)printf("refused");
+        return;
+    }
+}
+
+static void print_row(const struct horovod_flag *flag)
+{
+    (void)printf("| `--%s%s%s`", flag->name, flag->argument == NULL ? "" : " ",
+            flag->argument == NULL ? "" : flag->argument);
+    if (flag->alias != NULL) {
+        (void)printf(", `-%s%s`", strlen(flag->alias) <= 2 ? "" : "-", flag->alias);
+    }
+    (void)printf(" | ");
+    print_meaning(flag);
+    (void)printf(" | ");
+    print_sentence(flag->note == NULL ? "" : flag->note);
+    (void)puts(" |");
+}
+
+/* A key of the file, and the flags that it stands for. */
+static void print_key(const struct horovod_flag *flag)
+{
+    (void)printf("| `%s` | `--%s`", flag->key, flag->name);
+    if (flag->off != NULL) {
+        (void)printf(", `--%s`", flag->off);
+    }
+    (void)puts(" |");
+}
+
+void pages_horovodrun(void)
+{
+    size_t count;
+    const struct horovod_flag *flags = horovod_flags(&count);
+
+    (void)fputs(horovodrun_head, stdout);
+    for (size_t i = 0; i < count; i++) {
+        print_row(&flags[i]);
+    }
+    (void)fputs(horovodrun_keys, stdout);
+    for (size_t i = 0; i < count; i++) {
+        if (flags[i].key != NULL && strcmp(flags[i].name, "mpi") != 0) {
+            print_key(&flags[i]);
+        }
+    }
+    (void)puts("| `controller` | `--mpi`, `--gloo`, `--jsrun` |");
+}

@@ -1,0 +1,22 @@
+/*
+ * What is made from the tables of flags while tutti is built: the manual page, the
+ * completion, and pages of the documentation. All write to stdout.
+ */
+#ifndef TUTTI_LAUNCHER_TOOLS_PAGES_H
+#define TUTTI_LAUNCHER_TOOLS_PAGES_H
+
+#include "launcher/flags.h"
+
+/** tuttirun(1) in roff. */
+void pages_manual(void);
+/** What bash sources to complete tuttirun. */
+void pages_completion(void);
+/** docs/reference/tuttirun.md. */
+void pages_reference(void);
+/** docs/launcher/horovodrun.md. */
+void pages_horovodrun(void);
+
+/** Calls show() for every flag of ours, in the order of --help. */
+void pages_each_flag(void (*show)(const struct flag *flag));
+
+#endif

@@ -1,0 +1,384 @@
+/*
+ * A tuttirun for tests of supervisors: listens, starts an engine, says what it hears, one
+ * line each, and does what it was told to do when a rank writes a certain text.
+ *
+ *   fake_tuttirun [--ranks N] [--folder F] [--rate BYTES] [--kill-ms T] [--silent-ms T]
+ *                 [--release STATUS] [--when TEXT ACTION]... COMMAND...
+ *
+ * Actions: stop, silence (no more beats), close, die (kill -9 of itself), failure,
+ * deaf (reads nothing for a second), or the number of a signal for the program.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "launcher/link/address.h"
+#include "launcher/link/message.h"
+
+enum {
+    RANKS_MAX = 16,
+    ACTIONS_MAX = 8,
+    IN_BYTES = LINK_MESSAGE_MAX + 4,
+    EXIT_TIMEOUT = 124,
+    DECIMAL = 10
+};
+
+static const int64_t second = 1000000000;
+static const int64_t beat_ns = 50000000;
+
+/* What to do when a rank has written a text. */
+struct action {
+    const char *text;
+    const char *name;
+};
+
+/* A connection. */
+struct peer {
+    int fd; /* -1: closed         */
+    int rank; /* -1: no HELLO yet */
+    bool has_exited;
+    size_t len;
+    unsigned char in[IN_BYTES];
+};
+
+struct fake {
+    int ranks;
+    const char *folder;
+    uint64_t rate;
+    uint32_t kill_ms, silent_ms;
+    uint8_t release;
+    struct action actions[ACTIONS_MAX];
+    size_t action_count;
+    char **command;
+    int listener;
+    struct peer peers[RANKS_MAX];
+    int peer_count, exited;
+    bool is_silent;
+    int64_t deaf_until;
+};
+
+static _Noreturn void die(const char *what)
+{
+    perror(what);
+    _exit(EXIT_FAILURE);
+}
+
+static void parse(struct fake *fake, char **argv)
+{
+    for (argv++; *argv != NULL && strncmp(*argv, "--", 2) == 0; argv += 2) {
+        const char *name = *argv + 2;
+        const char *value = argv[1];
+        unsigned long number = strtoul(value, NULL, DECIMAL);
+
+        if (strcmp(name, "ranks") == 0) {
+            fake->ranks = (int)number;
+        } else if (strcmp(name, "folder") == 0) {
+            fake->folder = value;
+        } else if (strcmp(name, "rate") == 0) {
+            fake->rate = number;
+        } else if (strcmp(name, "kill-ms") == 0) {
+            fake->kill_ms = (uint32_t)number;
+        } else if (strcmp(name, "silent-ms") == 0) {
+            fake->silent_ms = (uint32_t)number;
+        } else if (strcmp(name, "release") == 0) {
+            fake->release = (uint8_t)number;
+        } else if (strcmp(name, "when") == 0) {
+            fake->actions[fake->action_count++] =
+                    (struct action){ .text = value, .name = argv[2] };
+            argv++;
+        } else {
+            errno = EINVAL;
+            die(name);
+        }
+    }
+    fake->command = argv;
+}
+
+static void start(struct fake *fake)
+{
+    struct sockaddr_in own = { .sin_family = AF_INET,
+        .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    socklen_t len = sizeof own;
+    struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
+    char text[LINK_JOIN_MAX];
+
+    memset(address.token, 'a', LINK_TOKEN_BYTES);
+    fake->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fake->listener < 0 ||
+            bind(fake->listener, (const struct sockaddr *)&own, sizeof own) != 0 ||
+            listen(fake->listener, RANKS_MAX) != 0 ||
+            getsockname(fake->listener, (struct sockaddr *)&own, &len) != 0) {
+        die("listen");
+    }
+    address.port = ntohs(own.sin_port);
+    link_address_format(&address, text);
+    (void)setenv(LINK_VARIABLE, text, 1);
+    if (fork() == 0) {
+        (void)setpgid(0, 0);
+        (void)execvp(fake->command[0], fake->command);
+        die(fake->command[0]);
+    }
+}
+
+static void send_to(struct peer *peer, struct wire_writer *out)
+{
+    if (peer->fd >= 0) {
+        (void)send(peer->fd, out->data, out->len, MSG_NOSIGNAL);
+    }
+    wire_writer_fini(out);
+}
+
+static struct link_text text_of(const char *text)
+{
+    return (struct link_text){ .text = text, .len = strlen(text) };
+}
+
+static void hear_hello(
+        struct fake *fake, struct peer *peer, const struct link_hello *hello)
+{
+    char job[64];
+    struct wire_writer out = { .data = NULL };
+    struct link_welcome welcome = {
+        .log_folder = text_of(fake->folder),
+        .beat_ms = 100,
+        .silent_ms = fake->silent_ms,
+        .kill_ms = fake->kill_ms,
+        .output_rate = fake->rate,
+        .forward = true,
+    };
+
+    (void)snprintf(job, sizeof job, "fake-%d", (int)getpid());
+    welcome.job = text_of(job);
+    peer->rank = hello->rank;
+    printf("HELLO rank %d of %d, local %d of %d, pid %llu\n", hello->rank, hello->size,
+            hello->local_rank, hello->local_size, (unsigned long long)hello->pid);
+    link_put_welcome(&out, &welcome);
+    send_to(peer, &out);
+}
+
+static void act(struct fake *fake, const char *name)
+{
+    printf("ACTION %s\n", name);
+    if (strcmp(name, "silence") == 0) {
+        fake->is_silent = true;
+        return;
+    }
+    if (strcmp(name, "die") == 0) {
+        (void)fflush(stdout);
+        (void)kill(getpid(), SIGKILL);
+    }
+    if (strcmp(name, "deaf") == 0) {
+        fake->deaf_until = clock_ns() + second;
+        return;
+    }
+    for (int i = 0; i < fake->peer_count; i++) {
+        struct wire_writer out = { .data = NULL };
+
+        if (strcmp(name, "stop") == 0) {
+            link_put_stop(&out, fake->kill_ms);
+        } else if (strcmp(name, "failure") == 0) {
+            link_put_failure(&out,
+                    &(struct link_failure){ .rank = 7, .text = text_of("it broke") });
+        } else if (strcmp(name, "close") == 0) {
+            (void)close(fake->peers[i].fd);
+            fake->peers[i].fd = -1;
+        } else {
+            link_put_signal(&out, (int)strtol(name, NULL, DECIMAL));
+        }
+        send_to(&fake->peers[i], &out);
+    }
+}
+
+static void hear_output(
+        struct fake *fake, const struct peer *peer, const struct link_output *output)
+{
+    const char *line = output->lines.text;
+    size_t left = output->lines.len;
+
+    while (left > 0) {
+        const char *end = memchr(line, '\n', left);
+        size_t len = end == NULL ? left : (size_t)(end - line) + 1;
+
+        printf("OUTPUT %d.%d %.*s%s", peer->rank, output->stream, (int)len, line,
+                end == NULL ? "<no newline>\n" : "");
+        for (size_t i = 0; i < fake->action_count; i++) {
+            struct action *action = &fake->actions[i];
+
+            if (action->text != NULL &&
+                    memmem(line, len, action->text, strlen(action->text)) != NULL) {
+                action->text = NULL;
+                act(fake, action->name);
+            }
+        }
+        line += len;
+        left -= len;
+    }
+}
+
+static void hear_exited(
+        struct fake *fake, struct peer *peer, const struct link_exited *exited)
+{
+    static const char *const endings[] = { "exit", "signal", "exec", "setup" };
+
+    printf("EXITED rank %d: %s %u%s%s%s detail <%.*s> tail <%.*s>\n", peer->rank,
+            endings[exited->ending], exited->value,
+            exited->was_stopped ? " stopped" : "", exited->is_oom ? " oom" : "",
+            exited->dumped_core ? " core" : "", (int)exited->detail.len,
+            exited->detail.text, (int)exited->tail.len, exited->tail.text);
+    peer->has_exited = true;
+    fake->exited++;
+}
+
+static void hear(
+        struct fake *fake, struct peer *peer, const struct link_message *message)
+{
+    if (message->type == LINK_HELLO) {
+        hear_hello(fake, peer, &message->hello);
+    } else if (message->type == LINK_STARTED) {
+        printf("STARTED rank %d pid %llu: %.*s\n", peer->rank,
+                (unsigned long long)message->started.pid,
+                (int)message->started.binding.len, message->started.binding.text);
+    } else if (message->type == LINK_BEAT) {
+        if (message->beat.state == 'T') {
+            printf("STOPPED rank %d\n", peer->rank);
+        }
+    } else if (message->type == LINK_OUTPUT) {
+        hear_output(fake, peer, &message->output);
+    } else if (message->type == LINK_NOTE) {
+        printf("NOTE %.*s\n", (int)message->note.len, message->note.text);
+    } else if (message->type == LINK_EXITED) {
+        hear_exited(fake, peer, &message->exited);
+    }
+    (void)fflush(stdout);
+}
+
+static void lose(struct peer *peer, const char *why)
+{
+    printf("LOST rank %d%s\n", peer->rank, why);
+    (void)fflush(stdout);
+    if (peer->fd >= 0) {
+        (void)close(peer->fd);
+    }
+    peer->fd = -1;
+}
+
+static void read_peer(struct fake *fake, struct peer *peer)
+{
+    ssize_t count = recv(peer->fd, peer->in + peer->len, IN_BYTES - peer->len, 0);
+    struct link_message message;
+    size_t used = 1;
+
+    if (count <= 0) {
+        lose(peer, "");
+        return;
+    }
+    peer->len += (size_t)count;
+    while (peer->len > 0 && used > 0) {
+        if (link_take(peer->in, peer->len, &message, &used) != TUTTI_OK) {
+            lose(peer, ": malformed");
+            return;
+        }
+        if (used > 0) {
+            hear(fake, peer, &message);
+        }
+        memmove(peer->in, peer->in + used, peer->len - used);
+        peer->len -= used;
+    }
+}
+
+static void beat_all(struct fake *fake)
+{
+    for (int i = 0; i < fake->peer_count && !fake->is_silent; i++) {
+        struct wire_writer out = { .data = NULL };
+
+        if (fake->peers[i].rank >= 0) {
+            link_put_beat(&out, &(struct link_beat){ .sent = (uint64_t)clock_ns() });
+        }
+        send_to(&fake->peers[i], &out);
+    }
+}
+
+static void release_all(struct fake *fake)
+{
+    for (int i = 0; i < fake->peer_count; i++) {
+        struct wire_writer out = { .data = NULL };
+
+        link_put_release(&out, fake->release);
+        send_to(&fake->peers[i], &out);
+    }
+}
+
+/* The engine runs, or a supervisor has not left. */
+static bool is_going_on(const struct fake *fake, int *status, bool *has_ended)
+{
+    bool is_connected = false;
+
+    for (int i = 0; i < fake->peer_count; i++) {
+        is_connected = is_connected || fake->peers[i].fd >= 0;
+    }
+    if (!*has_ended && waitpid(-1, status, WNOHANG) > 0) {
+        *has_ended = true;
+    }
+    return !*has_ended || is_connected;
+}
+
+static void poll_all(struct fake *fake)
+{
+    struct pollfd polled[RANKS_MAX + 1] = { { .fd = fake->listener,
+            .events = POLLIN } };
+    bool is_deaf = clock_ns() < fake->deaf_until;
+
+    for (int i = 0; i < fake->peer_count; i++) {
+        polled[i + 1] = (struct pollfd){ .fd = is_deaf ? -1 : fake->peers[i].fd,
+            .events = POLLIN };
+    }
+    (void)poll(polled, (nfds_t)fake->peer_count + 1, (int)(beat_ns / 1000000));
+    for (int i = 0; i < fake->peer_count; i++) {
+        if (polled[i + 1].revents != 0) {
+            read_peer(fake, &fake->peers[i]);
+        }
+    }
+    if (polled[0].revents != 0 && fake->peer_count < RANKS_MAX) {
+        int one = 1;
+        int fd = accept(fake->listener, NULL, NULL);
+
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        fake->peers[fake->peer_count++] = (struct peer){ .fd = fd, .rank = -1 };
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct fake fake = {
+        .ranks = 1, .folder = "", .kill_ms = 2000, .silent_ms = 3000
+    };
+    int64_t deadline = clock_ns() + 60 * second;
+    bool has_ended = false;
+    bool has_released = false;
+    int status = 0;
+
+    (void)argc;
+    parse(&fake, argv);
+    start(&fake);
+    while (is_going_on(&fake, &status, &has_ended) && clock_ns() < deadline) {
+        poll_all(&fake);
+        beat_all(&fake);
+        if (fake.exited == fake.ranks && !has_released) {
+            has_released = true;
+            release_all(&fake);
+        }
+    }
+    printf("ENGINE %s %d\n", WIFSIGNALED(status) ? "signal" : "exit",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return has_ended ? EXIT_SUCCESS : EXIT_TIMEOUT;
+}

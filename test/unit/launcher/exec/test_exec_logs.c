@@ -1,0 +1,82 @@
+/*
+ * The files of a rank's output.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/exec/logs.h"
+#include "test/unit/unit.h"
+
+static void test_bytes_are_written_as_they_are(void **state)
+{
+    char root[] = "/tmp/tutti-logs-XXXXXX";
+    char parent[PATH_MAX];
+    char folder[PATH_MAX];
+    char text[16] = "";
+    struct log_file log;
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    (void)snprintf(parent, sizeof parent, "%s/deep/logs", root);
+    assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
+    assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
+    assert_int_equal(log_file_open(&log, folder, "stdout"), TUTTI_OK);
+    assert_int_equal(log_file_write(&log, "a\0\r", 3), TUTTI_OK);
+    assert_int_equal(log_file_write(&log, "b", 1), TUTTI_OK);
+    log_file_close(&log);
+    assert_non_null(strstr(log.path, "/deep/logs/rank.12/stdout"));
+    file = fopen(log.path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(text, 1, sizeof text, file), 4);
+    assert_memory_equal(text, "a\0\rb", 4);
+    (void)fclose(file);
+
+    assert_int_equal(unlink(log.path), 0);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(rmdir(parent), 0);
+    (void)snprintf(parent, sizeof parent, "%s/deep", root);
+    assert_int_equal(rmdir(parent), 0);
+    assert_int_equal(rmdir(root), 0);
+}
+
+static void test_a_full_disk_is_said_once(void **state)
+{
+    struct log_file log;
+
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) {
+        skip();
+    }
+    assert_int_equal(log_file_open(&log, "/dev", "full"), TUTTI_OK);
+    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/full"));
+    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_OK);
+}
+
+static void test_what_cannot_be_made_is_named(void **state)
+{
+    char folder[PATH_MAX];
+    struct log_file log;
+
+    (void)state;
+    assert_int_equal(logs_make_folder("/dev/null/logs", 0, folder), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/null"));
+    assert_int_equal(log_file_open(&log, "/dev/null", "stdout"), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/null/stdout"));
+    assert_int_equal(log.fd, -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes_are_written_as_they_are),
+        cmocka_unit_test(test_a_full_disk_is_said_once),
+        cmocka_unit_test(test_what_cannot_be_made_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

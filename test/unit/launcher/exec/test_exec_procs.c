@@ -1,0 +1,66 @@
+/*
+ * What /proc says of processes.
+ */
+
+#include <unistd.h>
+
+#include "launcher/exec/procs.h"
+#include "test/unit/unit.h"
+
+static void test_a_stat_is_read_whatever_the_name_is(void **state)
+{
+    static const struct {
+        const char *text;
+        struct process process;
+    } cases[] = {
+        { .text = "12 (sh) S 3 12 12 0 -1", .process = { 12, 3, 'S' } },
+        { .text = "7 (a b) R 1 (x) Z 99 1", .process = { 7, 99, 'Z' } },
+        { .text = "4194304 () ) T 4194303 1", .process = { 4194304, 4194303, 'T' } },
+    };
+    static const char *const malformed[] = { "", "12", "12 (sh", "12 (sh)", "12 (sh) ",
+        "x (sh) S 3", "12 (sh) S x", "0 (sh) S 1" };
+    struct process process;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_true(process_parse(&process, cases[i].text));
+        assert_int_equal(process.pid, cases[i].process.pid);
+        assert_int_equal(process.parent, cases[i].process.parent);
+        assert_int_equal(process.state, cases[i].process.state);
+    }
+    for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
+        assert_false(process_parse(&process, malformed[i]));
+    }
+}
+
+static void test_an_entry_is_matched_whole(void **state)
+{
+    static const char environment[] = "A=1\0JOB=x.1\0JOB=x.12\0XJOB=x.3";
+
+    (void)state;
+    assert_true(procs_has_entry(environment, sizeof environment, "A=1"));
+    assert_true(procs_has_entry(environment, sizeof environment, "JOB=x.12"));
+    assert_true(procs_has_entry(environment, sizeof environment, "XJOB=x.3"));
+    assert_false(procs_has_entry(environment, sizeof environment, "JOB=x.3"));
+    assert_false(procs_has_entry(environment, sizeof environment, "JOB=x."));
+    assert_false(procs_has_entry(environment, sizeof environment - 1, "XJOB=x.3"));
+    assert_false(procs_has_entry(environment, 0, "A=1"));
+}
+
+static void test_this_process_is_running(void **state)
+{
+    (void)state;
+    assert_int_equal(process_state(getpid()), 'R');
+    assert_int_equal(process_state(0x7fffffff), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_stat_is_read_whatever_the_name_is),
+        cmocka_unit_test(test_an_entry_is_matched_whole),
+        cmocka_unit_test(test_this_process_is_running),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/*
+ * The offset of a supervisor's clock, from beats with a way there and a way back.
+ */
+#include "launcher/job/offset.h"
+#include "test/unit/unit.h"
+
+#define MS INT64_C(1000000)
+#define S (1000 * MS)
+
+/*
+ * A beat that left us at `sent` and came back: `there` and `back` are the ways, the
+ * supervisor held it for 5 ms and its clock is `ahead`.
+ */
+static int64_t go(
+        struct offset *offset, int64_t sent, int64_t there, int64_t back, int64_t ahead)
+{
+    int64_t held = 5 * MS;
+    const struct link_beat beat = {
+        .sent = (uint64_t)(sent + there + held + ahead),
+        .echo = (uint64_t)sent,
+        .held = (uint64_t)held,
+    };
+    int64_t now = sent + there + held + back;
+
+    offset_learn(offset, &beat, now);
+    return now;
+}
+
+static void test_even_ways_give_the_offset(void **state)
+{
+    struct offset offset = { .is_known = false };
+    int64_t doubt;
+    int64_t now;
+
+    (void)state;
+    now = go(&offset, 100 * S, 2 * MS, 2 * MS, 7 * S);
+    assert_true(offset.is_known);
+    assert_int_equal(offset.ahead_ns, 7 * S);
+    assert_int_equal(offset_ours(&offset, (uint64_t)(106 * S), now, &doubt), 99 * S);
+    assert_int_equal(doubt, 2 * MS);
+}
+
+static void test_the_shortest_way_counts(void **state)
+{
+    struct offset offset = { .is_known = false };
+
+    (void)state;
+    (void)go(&offset, 100 * S, 1 * MS, 1 * MS, -3 * S);
+    (void)go(&offset, 101 * S, 80 * MS, 2 * MS, -3 * S);
+    assert_int_equal(offset.ahead_ns, -3 * S);
+    (void)go(&offset, 102 * S, 20 * MS, 0, -3 * S);
+    assert_int_equal(offset.trip_ns, 2 * MS);
+    /* Clocks drift: an old one is worth less than a long one. */
+    (void)go(&offset, 200 * S, 2 * MS, 2 * MS, -4 * S);
+    assert_int_equal(offset.ahead_ns, -4 * S);
+}
+
+static void test_uneven_ways_are_wrong_by_the_doubt_at_most(void **state)
+{
+    struct offset offset = { .is_known = false };
+    int64_t doubt;
+    int64_t now = go(&offset, 100 * S, 9 * MS, 1 * MS, 0);
+    int64_t ours = offset_ours(&offset, (uint64_t)(50 * S), now, &doubt);
+
+    (void)state;
+    assert_true(ours >= 50 * S - doubt && ours <= 50 * S + doubt);
+}
+
+static void test_nonsense_teaches_nothing(void **state)
+{
+    static const struct link_beat beats[] = {
+        { .sent = 5, .echo = 0, .held = 0 },
+        { .sent = 5, .echo = 2000, .held = 0 },
+        { .sent = 5, .echo = 900, .held = 200 },
+        { .sent = 5, .echo = 900, .held = UINT64_MAX },
+        { .sent = UINT64_MAX, .echo = 900, .held = 1 },
+        { .sent = 5, .echo = UINT64_MAX, .held = 1 },
+    };
+    struct offset offset = { .is_known = false };
+    int64_t doubt;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof beats / sizeof beats[0]; i++) {
+        offset_learn(&offset, &beats[i], 1000);
+        assert_false(offset.is_known);
+    }
+    assert_int_equal(offset_ours(&offset, 77, 1000, &doubt), 1000);
+}
+
+static void test_nothing_happens_in_the_future(void **state)
+{
+    struct offset offset = { .is_known = false };
+    int64_t doubt;
+    int64_t now = go(&offset, 100 * S, 1 * MS, 1 * MS, 0);
+
+    (void)state;
+    assert_int_equal(offset_ours(&offset, (uint64_t)(200 * S), now, &doubt), now);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_even_ways_give_the_offset),
+        cmocka_unit_test(test_the_shortest_way_counts),
+        cmocka_unit_test(test_uneven_ways_are_wrong_by_the_doubt_at_most),
+        cmocka_unit_test(test_nonsense_teaches_nothing),
+        cmocka_unit_test(test_nothing_happens_in_the_future),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
