@@ -451,7 +451,8 @@ static void test_supervisors_are_told_how_to_bind(void **state)
     (void)state;
     expect_command(&engine_srun, &plain,
             ARGV("-np", "1", "--bind", "none", "--gpus-visible", "one", "p"),
-            "RUN --ntasks=1 --cpu-bind=none --kill-on-bad-exit=1 --export=ALL --input=0 "
+            "RUN --ntasks=1 --cpu-bind=none --kill-on-bad-exit=1 --export=ALL "
+            "--input=0 "
             "/opt/tuttirun --exec --bind none --gpus-visible one -- p");
 }
 
