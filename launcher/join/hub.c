@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -379,7 +380,14 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
     }
     pid = fork();
     if (pid == 0) {
-        run_hub(hub, place);
+        /* No child of tuttirun, which ends all that is left of an engine. */
+        if (fork() == 0) {
+            run_hub(hub, place);
+        }
+        _exit(EXIT_SUCCESS);
+    }
+    if (pid > 0) {
+        (void)waitpid(pid, NULL, 0);
     }
     (void)close(hub->listener);
     status = pid > 0 ? TUTTI_OK
