@@ -39,7 +39,7 @@ static void hear_signals(struct supervisor *supervisor, int64_t now)
         if (info.ssi_signo == SIGCHLD) {
             supervisor_reap(supervisor, now);
         } else if (supervisor->phase < PHASE_DRAINING) {
-            supervisor->ending.last_signal = (int)info.ssi_signo;
+            supervisor->ending.signals |= ending_signal((int)info.ssi_signo);
         }
     }
 }

@@ -11,7 +11,7 @@
 static void pass_signal(struct supervisor *supervisor, int number)
 {
     if (supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0) {
-        supervisor->ending.last_signal = number;
+        supervisor->ending.signals |= ending_signal(number);
         (void)kill(supervisor->child.pid, number);
     }
 }
