@@ -49,6 +49,12 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* tuttirun takes less than the program writes. */
+static bool is_full(const struct supervisor *supervisor)
+{
+    return channel_waiting(&supervisor->channel) > CHANNEL_FULL;
+}
+
 /* Milliseconds that nothing has to be done for. */
 static int idle_ms(const struct supervisor *supervisor, int64_t now)
 {
@@ -56,7 +62,7 @@ static int idle_ms(const struct supervisor *supervisor, int64_t now)
 
     due = earlier(due, output_due(&supervisor->out));
     due = earlier(due, output_due(&supervisor->err));
-    if (supervisor->phase == PHASE_DRAINING) {
+    if (supervisor->phase == PHASE_DRAINING && !is_full(supervisor)) {
         due = earlier(due, supervisor->ended + SUPERVISOR_DRAIN_NS);
     }
     return due <= now
@@ -64,33 +70,46 @@ static int idle_ms(const struct supervisor *supervisor, int64_t now)
             : (int)((due - now + SUPERVISOR_MILLISECOND - 1) / SUPERVISOR_MILLISECOND);
 }
 
+/* Reads the streams that have something. */
+static void read_streams(struct supervisor *supervisor, bool out, bool err, int64_t now)
+{
+    if (supervisor->phase == PHASE_DRAINING) {
+        supervisor->is_quiet = !out && !err;
+        supervisor->looks++;
+    }
+    if (out) {
+        output_read(&supervisor->out, now);
+    }
+    if (err) {
+        output_read(&supervisor->err, now);
+    }
+}
+
 /* Waits, and takes what came. A full channel makes the program wait, as any pipe does. */
 static void wait_and_read(struct supervisor *supervisor)
 {
     struct channel *channel = &supervisor->channel;
-    bool is_full = channel_waiting(channel) > CHANNEL_FULL;
+    bool must_wait = is_full(supervisor);
     struct pollfd polled[POLLED] = {
         { .fd = channel->fd, .events = POLLIN },
         { .fd = supervisor->signal_fd, .events = POLLIN },
         { .fd = supervisor->child.exec_fd, .events = POLLIN },
-        { .fd = is_full ? -1 : supervisor->out.fd, .events = POLLIN },
-        { .fd = is_full ? -1 : supervisor->err.fd, .events = POLLIN },
+        { .fd = must_wait ? -1 : supervisor->out.fd, .events = POLLIN },
+        { .fd = must_wait ? -1 : supervisor->err.fd, .events = POLLIN },
     };
     int64_t now;
 
     if (channel_waiting(channel) > 0) {
         polled[0].events |= POLLOUT;
     }
-    (void)poll(polled, POLLED, idle_ms(supervisor, clock_ns()));
+    supervisor->looked = clock_ns();
+    (void)poll(polled, POLLED, idle_ms(supervisor, supervisor->looked));
     now = clock_ns();
     if (polled[2].revents != 0) {
         supervisor_hear_exec(supervisor);
     }
-    if (polled[3].revents != 0) {
-        output_read(&supervisor->out, now);
-    }
-    if (polled[4].revents != 0) {
-        output_read(&supervisor->err, now);
+    if (!must_wait) {
+        read_streams(supervisor, polled[3].revents != 0, polled[4].revents != 0, now);
     }
     if (polled[1].revents != 0) {
         hear_signals(supervisor, now);
@@ -132,7 +151,10 @@ static void supervise(struct supervisor *supervisor)
     now = clock_ns();
     supervisor->heard = now;
     supervisor->ended = now;
+    supervisor->looked = now;
     supervisor->beat_due = now;
+    /* What came right after the welcome has been received with it. */
+    supervisor_hear_tuttirun(supervisor, now);
     run_loop(supervisor);
 }
 

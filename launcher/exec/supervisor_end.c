@@ -11,6 +11,8 @@
 #include "launcher/exec/procs.h"
 #include "launcher/exec/supervisor_parts.h"
 
+/* Each look reads 64 KiB of a stream, 4 KiB of a terminal: no pipe holds more. */
+static const unsigned looks_max = 64;
 /* Between two rounds of SIGKILL: what was being forked escapes the first. */
 static const int64_t kill_again_ns = 50000000;
 
@@ -125,13 +127,23 @@ static void tell_exited(struct supervisor *supervisor)
     supervisor->phase = PHASE_REPORTED;
 }
 
+/*
+ * What the program wrote before its end has been read. Grandchildren may hold the pipes,
+ * and write for ever.
+ */
+static bool is_drained(const struct supervisor *supervisor, int64_t now)
+{
+    if (supervisor->out.fd < 0 && supervisor->err.fd < 0) {
+        return true;
+    }
+    return now >= supervisor->ended + SUPERVISOR_DRAIN_NS &&
+            (supervisor->is_quiet || supervisor->looks >= looks_max);
+}
+
 /* The end of the program: its last output, the report, and the end of what it left. */
 void supervisor_report_end(struct supervisor *supervisor, int64_t now)
 {
-    bool is_drained = supervisor->out.fd < 0 && supervisor->err.fd < 0;
-
-    if (supervisor->phase != PHASE_DRAINING ||
-            (!is_drained && now < supervisor->ended + SUPERVISOR_DRAIN_NS)) {
+    if (supervisor->phase != PHASE_DRAINING || !is_drained(supervisor, now)) {
         return;
     }
     output_flush(&supervisor->out, now);

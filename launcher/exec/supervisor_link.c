@@ -84,11 +84,14 @@ void supervisor_beat(struct supervisor *supervisor, int64_t now)
     supervisor->beat_due = now + supervisor->orders.beat_ns;
 }
 
-/* tuttirun is lost by its silence, or with its connection. */
+/*
+ * tuttirun is lost by its silence, or with its connection. Silence lasts until the last
+ * look and not until now: between them this process may have stood still for long.
+ */
 void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now)
 {
     if (!channel_is_lost(&supervisor->channel) &&
-            now - supervisor->heard > supervisor->orders.silent_ns) {
+            supervisor->looked - supervisor->heard > supervisor->orders.silent_ns) {
         channel_lose(&supervisor->channel);
         supervisor->was_cut_off = true;
     }

@@ -63,6 +63,9 @@ struct supervisor {
     char detail[SUPERVISOR_DETAIL_BYTES]; /* of a failed start                      */
     enum supervisor_phase phase;
     bool has_children; /* processes are left below the supervisor          */
+    bool is_quiet; /* the last look at the streams found nothing        */
+    unsigned looks; /* at the streams since the program ended            */
+    int64_t looked; /* before the last look at what there is to be read  */
     int64_t ended; /* when the program ended                         */
     int64_t beat_due; /* the next one                                   */
     int64_t heard; /* when tuttirun's last beat arrived              */

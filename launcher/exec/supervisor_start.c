@@ -34,6 +34,8 @@ static void block_signals(struct child_plan *plan, sigset_t *mask)
     (void)sigaction(
             SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, &plan->pipe_action);
     (void)sigdelset(mask, SIGPIPE);
+    /* Where it is ignored, nobody hears how a program has ended. */
+    (void)sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 }
 
 static void raise_descriptor_limit(void)
