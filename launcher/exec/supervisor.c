@@ -160,13 +160,7 @@ static void supervise(struct supervisor *supervisor)
 
 static void finish(struct supervisor *supervisor)
 {
-    const struct sweep sweep = {
-        .folder = "/dev/shm",
-        .user = geteuid(),
-        .since = supervisor->since,
-    };
-
-    (void)sweep_run(&sweep);
+    sweep_shared_memory(supervisor->since);
     output_fini(&supervisor->out);
     output_fini(&supervisor->err);
     notice_destroy(&supervisor->notice);

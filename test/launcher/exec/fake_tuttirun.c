@@ -356,9 +356,9 @@ static void poll_all(struct fake *fake)
 int main(int argc, char **argv)
 {
     static struct fake fake = {
-        .ranks = 1, .folder = "", .kill_ms = 2000, .silent_ms = 3000
+        .ranks = 1, .folder = "", .kill_ms = 2000, .silent_ms = 30000
     };
-    int64_t deadline = clock_ns() + 60 * second;
+    int64_t deadline = clock_ns() + 150 * second;
     bool has_ended = false;
     bool has_released = false;
     int status = 0;
