@@ -7,10 +7,11 @@
 #include <sys/wait.h>
 
 /* A signal that asks a program to end; however it then ends, that is why. */
-static bool asks_to_end(int signal)
+static bool was_asked_to_end(uint64_t signals)
 {
-    return signal == SIGTERM || signal == SIGINT || signal == SIGHUP ||
-            signal == SIGQUIT;
+    return (signals &
+                   (ending_signal(SIGTERM) | ending_signal(SIGINT) |
+                           ending_signal(SIGHUP) | ending_signal(SIGQUIT))) != 0;
 }
 
 void ending_describe(const struct ending *ending, struct link_exited *exited)
@@ -18,7 +19,7 @@ void ending_describe(const struct ending *ending, struct link_exited *exited)
     int status = ending->wait_status;
     bool by_signal = WIFSIGNALED(status);
 
-    exited->was_stopped = ending->was_stopped || asks_to_end(ending->last_signal);
+    exited->was_stopped = ending->was_stopped || was_asked_to_end(ending->signals);
     if (ending->setup_errno != 0) {
         exited->ending = LINK_ENDED_SETUP;
         exited->value = (uint32_t)ending->setup_errno;
@@ -29,8 +30,8 @@ void ending_describe(const struct ending *ending, struct link_exited *exited)
         exited->ending = LINK_ENDED_SIGNAL;
         exited->value = (uint32_t)WTERMSIG(status);
         exited->dumped_core = WCOREDUMP(status);
-        exited->was_stopped =
-                exited->was_stopped || WTERMSIG(status) == ending->last_signal;
+        exited->was_stopped = exited->was_stopped ||
+                (ending->signals & ending_signal(WTERMSIG(status))) != 0;
     } else {
         exited->ending = LINK_ENDED_EXIT;
         exited->value = (uint32_t)WEXITSTATUS(status);

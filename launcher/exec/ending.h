@@ -5,6 +5,7 @@
 #define TUTTI_LAUNCHER_EXEC_ENDING_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "launcher/link/message.h"
 
@@ -13,10 +14,15 @@ struct ending {
     int wait_status; /* of waitpid()                                          */
     int exec_errno; /* of exec; 0: the program ran                           */
     int setup_errno; /* why it could not even be started; 0: it was          */
-    int last_signal; /* that the engine or tuttirun has sent; 0: none        */
+    uint64_t signals; /* that the engine or tuttirun has sent, see ending_signal() */
     bool was_stopped; /* it was told to stop: STOP, or the engine is gone    */
 };
 
+/** The bit of a signal, 1 to 64, in `signals`. */
+static inline uint64_t ending_signal(int number)
+{
+    return UINT64_C(1) << (number - 1);
+}
 /** Fills ending, value, dumped_core and was_stopped. */
 void ending_describe(const struct ending *ending, struct link_exited *exited);
 

@@ -71,11 +71,6 @@ static bool watch(int fd)
 
 static _Noreturn void guard(const char *mark, int64_t since, int fd, pid_t group)
 {
-    const struct sweep sweep = {
-        .folder = "/dev/shm",
-        .user = geteuid(),
-        .since = since,
-    };
     sigset_t all;
 
     (void)sigfillset(&all);
@@ -85,7 +80,7 @@ static _Noreturn void guard(const char *mark, int64_t since, int fd, pid_t group
     close_others(fd);
     if (chdir("/") == 0 && watch(fd)) {
         kill_all(mark, group);
-        (void)sweep_run(&sweep);
+        sweep_shared_memory(since);
     }
     _exit(EXIT_SUCCESS);
 }
@@ -93,6 +88,7 @@ static _Noreturn void guard(const char *mark, int64_t since, int fd, pid_t group
 tutti_status guardian_start(const char *mark, int64_t since, int *fd)
 {
     pid_t group = getpgrp() == getpid() ? getpid() : 0;
+    int status = 0;
     int ends[2];
     pid_t pid;
 
@@ -103,17 +99,22 @@ tutti_status guardian_start(const char *mark, int64_t since, int *fd)
     if (pid == 0) {
         /* No child of the supervisor, which counts what is left by its children. */
         (void)close(ends[1]);
-        if (fork() == 0) {
+        pid = fork();
+        if (pid == 0) {
             guard(mark, since, ends[0], group);
         }
-        _exit(EXIT_SUCCESS);
+        _exit(pid > 0 ? EXIT_SUCCESS : errno);
     }
     (void)close(ends[0]);
     if (pid < 0) {
         (void)close(ends[1]);
         return error_set_errno(TUTTI_ERR_SYSTEM, "start the guardian");
     }
-    (void)waitpid(pid, NULL, 0);
+    if (waitpid(pid, &status, 0) != pid || status != 0) {
+        (void)close(ends[1]);
+        errno = WIFEXITED(status) && status != 0 ? WEXITSTATUS(status) : ECHILD;
+        return error_set_errno(TUTTI_ERR_SYSTEM, "start the guardian");
+    }
     *fd = ends[1];
     return TUTTI_OK;
 }

@@ -20,19 +20,14 @@ enum {
 static const int64_t patience_ns = 10000000000;
 static const int64_t millisecond = 1000000;
 
-static struct link_text text_of(const char *text)
-{
-    return (struct link_text){ .text = text, .len = strlen(text) };
-}
-
 static void say_hello(
         struct channel *channel, const char *token, const struct rank *rank)
 {
     char host[HOST_BYTES] = "";
     struct link_hello hello = {
         .version = LINK_VERSION,
-        .release = text_of(tutti_version()),
-        .token = text_of(token),
+        .release = link_text_of(tutti_version()),
+        .token = link_text_of(token),
         .rank = rank->rank,
         .size = rank->size,
         .local_rank = rank->local_rank,
@@ -41,7 +36,7 @@ static void say_hello(
     };
 
     (void)gethostname(host, sizeof host - 1);
-    hello.host = text_of(host);
+    hello.host = link_text_of(host);
     link_put_hello(&channel->out, &hello);
 }
 

@@ -65,6 +65,7 @@ static void cut(struct lines *lines)
     memcpy(lines->line + len, cut_mark, sizeof cut_mark - 1);
     lines->sink(lines->to, lines->line, len + sizeof cut_mark - 1);
     lines->len = 0;
+    lines->update_len = 0; /* the line was written over it */
     lines->is_cut = true;
 }
 

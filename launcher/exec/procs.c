@@ -45,25 +45,29 @@ bool process_parse(struct process *process, const char *text)
     return true;
 }
 
-static bool read_process(pid_t pid, struct process *process)
+/* Reads a short file of a process; false when there is no such process. */
+static bool read_about(pid_t pid, const char *name, char *text, size_t capacity)
 {
     char path[PATH_BYTES];
-    char text[STAT_BYTES];
     ssize_t len;
     int fd;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
     }
-    len = read(fd, text, sizeof text - 1);
+    len = read(fd, text, capacity - 1);
     (void)close(fd);
-    if (len <= 0) {
-        return false;
-    }
-    text[len] = '\0';
-    return process_parse(process, text);
+    text[len > 0 ? len : 0] = '\0';
+    return len > 0;
+}
+
+static bool read_process(pid_t pid, struct process *process)
+{
+    char text[STAT_BYTES];
+
+    return read_about(pid, "stat", text, sizeof text) && process_parse(process, text);
 }
 
 char process_state(pid_t pid)
@@ -76,19 +80,13 @@ char process_state(pid_t pid)
 
 bool process_is_named(pid_t pid, const char *name)
 {
-    char path[PATH_BYTES];
-    char text[NAME_BYTES] = "";
-    ssize_t len = -1;
-    int fd;
+    char text[NAME_BYTES];
 
-    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        len = read(fd, text, sizeof text - 1);
-        (void)close(fd);
+    if (!read_about(pid, "comm", text, sizeof text)) {
+        return false;
     }
-    text[len > 0 ? len - 1 : 0] = '\0'; /* its newline */
-    return len > 0 && strcmp(text, name) == 0;
+    text[strcspn(text, "\n")] = '\0';
+    return strcmp(text, name) == 0;
 }
 
 /* The next process in /proc; 0 at the end. */

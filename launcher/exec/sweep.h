@@ -24,6 +24,18 @@ int64_t sweep_clock(void);
 bool sweep_knows(const char *name);
 /** Removes what is left. @return how many files */
 size_t sweep_run(const struct sweep *sweep);
+/**
+ * Removes what is left in /dev/shm of this user; nothing where it is shared with processes
+ * that cannot be seen, and so may be theirs.
+ * @param since  when the rank was started
+ */
+void sweep_shared_memory(int64_t since);
+/**
+ * Pure: a container shares the host's memory but does not see its processes, as with
+ * docker run --ipc=host.
+ * @param pids, ipc  inodes of the namespaces
+ */
+bool sweep_is_blind(ino_t pids, ino_t ipc);
 
 /** Pure: the device and inode of a line of /proc/PID/maps; false when it has none. */
 bool sweep_parse_map(const char *line, dev_t *device, ino_t *inode);

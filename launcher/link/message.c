@@ -116,7 +116,7 @@ void link_put_note(struct wire_writer *out, const char *text)
 {
     size_t start = begin(out, LINK_NOTE);
 
-    put_name(out, (struct link_text){ .text = text, .len = strlen(text) });
+    put_name(out, link_text_of(text));
     end(out, start);
 }
 

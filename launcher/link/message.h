@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <tutti/tutti.h>
 
@@ -62,6 +63,12 @@ struct link_text {
     const char *text;
     size_t len;
 };
+
+/** A terminated text, borrowed. */
+static inline struct link_text link_text_of(const char *text)
+{
+    return (struct link_text){ .text = text, .len = strlen(text) };
+}
 
 /** The first thing a supervisor says. */
 struct link_hello {

@@ -129,11 +129,10 @@ void notice_open(struct notice *notice, const char *text)
     }
 }
 
-void notice_tell(struct notice *notice, enum notice_stage stage)
+/* Library: tells how far it has come. */
+static void tell(const struct notice *notice, enum notice_stage stage)
 {
-    if (notice->page != NULL) {
-        atomic_store_explicit(&notice->page->stage, stage, memory_order_relaxed);
-    }
+    atomic_store_explicit(&notice->page->stage, stage, memory_order_relaxed);
 }
 
 void notice_begin(struct notice *notice)
@@ -141,7 +140,7 @@ void notice_begin(struct notice *notice)
     if (notice->page != NULL) {
         (void)atomic_fetch_add_explicit(
                 &notice->page->contexts, 1, memory_order_relaxed);
-        notice_tell(notice, NOTICE_STAGE_RUNNING);
+        tell(notice, NOTICE_STAGE_RUNNING);
     }
 }
 
@@ -150,7 +149,7 @@ void notice_end(struct notice *notice)
     if (notice->page != NULL &&
             atomic_fetch_sub_explicit(
                     &notice->page->contexts, 1, memory_order_relaxed) == 1) {
-        notice_tell(notice, NOTICE_STAGE_FINALIZED);
+        tell(notice, NOTICE_STAGE_FINALIZED);
     }
 }
 

@@ -53,8 +53,6 @@ void notice_destroy(struct notice *notice);
  * NOTICE_VARIABLE; NULL or a descriptor that is no such page give a zeroed notice.
  */
 void notice_open(struct notice *notice, const char *text);
-/** Library: tells how far it has come. */
-void notice_tell(struct notice *notice, enum notice_stage stage);
 /** Library: a context of several ranks begins; tells RUNNING. */
 void notice_begin(struct notice *notice);
 /** Library: one that has begun has ended; tells FINALIZED when it was the last. */

@@ -138,18 +138,13 @@ static void send_to(struct peer *peer, struct wire_writer *out)
     wire_writer_fini(out);
 }
 
-static struct link_text text_of(const char *text)
-{
-    return (struct link_text){ .text = text, .len = strlen(text) };
-}
-
 static void hear_hello(
         struct fake *fake, struct peer *peer, const struct link_hello *hello)
 {
     char job[64];
     struct wire_writer out = { .data = NULL };
     struct link_welcome welcome = {
-        .log_folder = text_of(fake->folder),
+        .log_folder = link_text_of(fake->folder),
         .beat_ms = 100,
         .silent_ms = fake->silent_ms,
         .kill_ms = fake->kill_ms,
@@ -158,7 +153,7 @@ static void hear_hello(
     };
 
     (void)snprintf(job, sizeof job, "fake-%d", (int)getpid());
-    welcome.job = text_of(job);
+    welcome.job = link_text_of(job);
     peer->rank = hello->rank;
     printf("HELLO rank %d of %d, local %d of %d, pid %llu\n", hello->rank, hello->size,
             hello->local_rank, hello->local_size, (unsigned long long)hello->pid);
@@ -188,7 +183,8 @@ static void act(struct fake *fake, const char *name)
             link_put_stop(&out, fake->kill_ms);
         } else if (strcmp(name, "failure") == 0) {
             link_put_failure(&out,
-                    &(struct link_failure){ .rank = 7, .text = text_of("it broke") });
+                    &(struct link_failure){
+                            .rank = 7, .text = link_text_of("it broke") });
         } else if (strcmp(name, "close") == 0) {
             (void)close(fake->peers[i].fd);
             fake->peers[i].fd = -1;
@@ -360,9 +356,9 @@ static void poll_all(struct fake *fake)
 int main(int argc, char **argv)
 {
     static struct fake fake = {
-        .ranks = 1, .folder = "", .kill_ms = 2000, .silent_ms = 3000
+        .ranks = 1, .folder = "", .kill_ms = 2000, .silent_ms = 30000
     };
-    int64_t deadline = clock_ns() + 60 * second;
+    int64_t deadline = clock_ns() + 150 * second;
     bool has_ended = false;
     bool has_released = false;
     int status = 0;

@@ -70,11 +70,12 @@ static void test_the_library_tells_its_stage(void **state)
     assert_int_equal(notice_create(&ours), TUTTI_OK);
     notice_open(&theirs, number_of(&ours, number));
     assert_int_equal(notice_stage(&ours), NOTICE_STAGE_NONE);
-    notice_tell(&theirs, NOTICE_STAGE_RUNNING);
+    notice_begin(&theirs);
     assert_int_equal(notice_stage(&ours), NOTICE_STAGE_RUNNING);
-    notice_tell(&theirs, NOTICE_STAGE_FINALIZED);
+    notice_end(&theirs);
     assert_int_equal(notice_stage(&ours), NOTICE_STAGE_FINALIZED);
-    notice_tell(&theirs, (enum notice_stage)77);
+    /* What a program that went wild may have written: the stage follows the magic. */
+    ((uint32_t *)theirs.page)[2] = 77;
     assert_int_equal(notice_stage(&ours), NOTICE_STAGE_NONE);
     notice_close(&theirs);
     notice_destroy(&ours);
@@ -110,7 +111,6 @@ static void expect_no_page(const char *text)
     assert_null(notice.page);
     assert_false(notice_is_posted(&notice));
     assert_int_equal(notice_stage(&notice), NOTICE_STAGE_NONE);
-    notice_tell(&notice, NOTICE_STAGE_RUNNING);
     notice_begin(&notice);
     notice_end(&notice);
     notice_post(&notice, 0, "nobody hears it");

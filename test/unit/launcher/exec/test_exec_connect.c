@@ -40,7 +40,7 @@ static void test_an_address_that_refuses_is_passed_over(void **state)
     int fd = -1;
 
     (void)state;
-    assert_int_equal(connect_any(&address, clock_ns() + 10 * second, &fd), TUTTI_OK);
+    assert_int_equal(connect_any(&address, clock_ns() + 60 * second, &fd), TUTTI_OK);
     assert_true(fd >= 0);
     (void)close(fd);
     (void)close(listener);
@@ -55,7 +55,7 @@ static void test_an_address_that_is_silent_holds_up_nobody(void **state)
     int fd = -1;
 
     (void)state;
-    assert_int_equal(connect_any(&address, clock_ns() + 10 * second, &fd), TUTTI_OK);
+    assert_int_equal(connect_any(&address, clock_ns() + 60 * second, &fd), TUTTI_OK);
     (void)close(fd);
     (void)close(listener);
 }
@@ -69,7 +69,7 @@ static void test_when_none_answers_all_are_named(void **state)
 
     (void)state;
     assert_int_equal(
-            connect_any(&address, clock_ns() + 10 * second, &fd), TUTTI_ERR_SYSTEM);
+            connect_any(&address, clock_ns() + 60 * second, &fd), TUTTI_ERR_SYSTEM);
     assert_int_equal(fd, -1);
     assert_non_null(strstr(tutti_last_error(), "127.0.0.2, 127.0.0.1, port "));
     assert_non_null(strstr(tutti_last_error(), "--nic"));

@@ -11,6 +11,8 @@
 /* As waitpid() has it on Linux. */
 #define EXITED(status) ((status) << 8)
 #define CORE 0x80
+/* As ending_signal(), for initialisers. */
+#define SIGNAL(number) (UINT64_C(1) << ((number)-1))
 
 static void test_endings(void **state)
 {
@@ -33,15 +35,21 @@ static void test_endings(void **state)
                         .value = SIGKILL,
                         .was_stopped = true } },
         /* The program may handle a request to end, and then exits by itself. */
-        { .ending = { .wait_status = EXITED(1), .last_signal = SIGTERM },
+        { .ending = { .wait_status = EXITED(1), .signals = SIGNAL(SIGTERM) },
                 .exited = { .ending = LINK_ENDED_EXIT,
                         .value = 1,
                         .was_stopped = true } },
-        { .ending = { .wait_status = SIGUSR1, .last_signal = SIGUSR1 },
+        /* What came with the request, or after it, does not hide it. */
+        { .ending = { .wait_status = SIGTERM,
+                  .signals = SIGNAL(SIGTERM) | SIGNAL(SIGCONT) },
+                .exited = { .ending = LINK_ENDED_SIGNAL,
+                        .value = SIGTERM,
+                        .was_stopped = true } },
+        { .ending = { .wait_status = SIGUSR1, .signals = SIGNAL(SIGUSR1) },
                 .exited = { .ending = LINK_ENDED_SIGNAL,
                         .value = SIGUSR1,
                         .was_stopped = true } },
-        { .ending = { .wait_status = SIGSEGV, .last_signal = SIGUSR1 },
+        { .ending = { .wait_status = SIGSEGV, .signals = SIGNAL(SIGUSR1) },
                 .exited = { .ending = LINK_ENDED_SIGNAL, .value = SIGSEGV } },
         { .ending = { .wait_status = EXITED(126), .exec_errno = ENOENT },
                 .exited = { .ending = LINK_ENDED_EXEC, .value = ENOENT } },

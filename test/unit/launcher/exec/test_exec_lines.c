@@ -158,6 +158,22 @@ static void test_bytes_that_are_no_characters_stay(void **state)
     lines_fini(&lines);
 }
 
+static void test_an_update_is_not_shown_after_its_line(void **state)
+{
+    static char bytes[LINES_MAX + 1];
+    struct lines lines;
+
+    (void)state;
+    memset(bytes, 'y', sizeof bytes);
+    begin(&lines);
+    lines_feed(&lines, "1%\r2%\r", 6, 0);
+    lines_feed(&lines, bytes, sizeof bytes, 0);
+    lines_feed(&lines, "\nnext\n", 6, 0);
+    assert_int_equal(shown.len, LINES_MAX + strlen("1%\n [cut]\nnext\n"));
+    assert_string_equal(shown.text + shown.len - 6, "\nnext\n");
+    lines_fini(&lines);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +181,7 @@ int main(void)
         cmocka_unit_test(test_of_updates_the_latest_is_shown_now_and_then),
         cmocka_unit_test(test_a_line_without_end_is_cut_once),
         cmocka_unit_test(test_a_cut_keeps_characters_whole),
+        cmocka_unit_test(test_an_update_is_not_shown_after_its_line),
         cmocka_unit_test(test_bytes_that_are_no_characters_stay),
     };
 

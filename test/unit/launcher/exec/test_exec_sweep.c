@@ -111,12 +111,22 @@ static void test_only_leftovers_go(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+static void test_what_others_may_use_is_left(void **state)
+{
+    (void)state;
+    assert_false(sweep_is_blind(0xEFFFFFFC, 0xEFFFFFFF)); /* no container        */
+    assert_false(sweep_is_blind(0xF0000001, 0xF0000002)); /* memory of its own   */
+    assert_false(sweep_is_blind(0xEFFFFFFC, 0xF0000002)); /* sees all processes  */
+    assert_true(sweep_is_blind(0xF0000001, 0xEFFFFFFF)); /* docker --ipc=host    */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_lines_of_maps),
         cmocka_unit_test(test_only_leftovers_go),
+        cmocka_unit_test(test_what_others_may_use_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,155 @@
+/*
+ * The end of a program, asked for or not, and of what it left behind.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "launcher/exec/procs.h"
+#include "launcher/exec/supervisor_parts.h"
+
+/* Each look reads 64 KiB of a stream, 4 KiB of a terminal: no pipe holds more. */
+static const unsigned looks_max = 64;
+/* Between two rounds of SIGKILL: what was being forked escapes the first. */
+static const int64_t kill_again_ns = 50000000;
+
+static void send_to_all(struct supervisor *supervisor, int signal)
+{
+    if (supervisor->has_children) {
+        (void)procs_signal_descendants(signal);
+    }
+}
+
+/* SIGTERM now, SIGKILL later. A stopped process hears SIGTERM when it goes on. */
+void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t now)
+{
+    int64_t due = clock_deadline(now, (int64_t)kill_ms * SUPERVISOR_MILLISECOND);
+
+    if (supervisor->phase < PHASE_DRAINING) {
+        supervisor->ending.was_stopped = true;
+    }
+    if (!supervisor->is_stopping && kill_ms > 0) {
+        send_to_all(supervisor, SIGTERM);
+        send_to_all(supervisor, SIGCONT);
+    }
+    supervisor->is_stopping = true;
+    supervisor->kill_due = due < supervisor->kill_due ? due : supervisor->kill_due;
+}
+
+void supervisor_kill_when_due(struct supervisor *supervisor, int64_t now)
+{
+    if (now >= supervisor->kill_due) {
+        send_to_all(supervisor, SIGKILL);
+        supervisor->is_killing = true;
+        supervisor->kill_due = now + kill_again_ns;
+    }
+}
+
+static void tell_started(struct supervisor *supervisor)
+{
+    const struct link_started started = {
+        .pid = (uint64_t)supervisor->child.pid,
+        .binding = link_text_of(supervisor->binding),
+        .log = link_text_of(supervisor->folder),
+    };
+
+    link_put_started(&supervisor->channel.out, &started);
+}
+
+void supervisor_hear_exec(struct supervisor *supervisor)
+{
+    int result = child_exec_result(&supervisor->child);
+
+    if (result > 0) {
+        supervisor->ending.exec_errno = result;
+    } else if (result == 0 && supervisor->phase == PHASE_STARTING) {
+        supervisor->phase = PHASE_RUNNING;
+        tell_started(supervisor);
+    }
+}
+
+static void note_end(struct supervisor *supervisor, int status, int64_t now)
+{
+    if (supervisor->child.exec_fd >= 0) {
+        supervisor_hear_exec(supervisor);
+    }
+    supervisor->ending.wait_status = status;
+    supervisor->phase = PHASE_DRAINING;
+    supervisor->ended = now;
+}
+
+/* Takes what has ended, of the program and of what it left behind. */
+void supervisor_reap(struct supervisor *supervisor, int64_t now)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == supervisor->child.pid) {
+            note_end(supervisor, status, now);
+        }
+    }
+    supervisor->has_children = pid == 0;
+}
+
+/* Why the program could not be run, or that memory was short. */
+static void describe_detail(struct supervisor *supervisor, struct link_exited *exited)
+{
+    char *detail = supervisor->detail;
+
+    if (exited->ending == LINK_ENDED_EXEC) {
+        errno = supervisor->ending.exec_errno;
+        (void)error_set_errno(
+                TUTTI_ERR_SYSTEM, "cannot run %s", supervisor->plan->argv[0]);
+        (void)snprintf(detail, SUPERVISOR_DETAIL_BYTES, "%s", tutti_last_error());
+    } else if (exited->ending == LINK_ENDED_SIGNAL && exited->value == SIGKILL &&
+            !supervisor->is_killing) {
+        exited->is_oom =
+                oom_has_killed(&supervisor->oom, detail, SUPERVISOR_DETAIL_BYTES);
+    }
+    exited->detail = link_text_of(detail);
+}
+
+static void tell_exited(struct supervisor *supervisor)
+{
+    struct link_exited exited = {
+        .time = (uint64_t)supervisor->ended,
+        .stage = (uint8_t)notice_stage(&supervisor->notice),
+        .tail = { .text = supervisor->tail.text, .len = supervisor->tail.len },
+    };
+
+    ending_describe(&supervisor->ending, &exited);
+    describe_detail(supervisor, &exited);
+    link_put_exited(&supervisor->channel.out, &exited);
+    supervisor->phase = PHASE_REPORTED;
+}
+
+/*
+ * What the program wrote before its end has been read. Grandchildren may hold the pipes,
+ * and write for ever.
+ */
+static bool is_drained(const struct supervisor *supervisor, int64_t now)
+{
+    if (supervisor->out.fd < 0 && supervisor->err.fd < 0) {
+        return true;
+    }
+    return now >= supervisor->ended + SUPERVISOR_DRAIN_NS &&
+            (supervisor->is_quiet || supervisor->looks >= looks_max);
+}
+
+/* The end of the program: its last output, the report, and the end of what it left. */
+void supervisor_report_end(struct supervisor *supervisor, int64_t now)
+{
+    if (supervisor->phase != PHASE_DRAINING || !is_drained(supervisor, now)) {
+        return;
+    }
+    output_flush(&supervisor->out, now);
+    output_flush(&supervisor->err, now);
+    tell_exited(supervisor);
+    if (supervisor->has_children) {
+        supervisor_stop(supervisor, supervisor->orders.kill_ms, now);
+    }
+}

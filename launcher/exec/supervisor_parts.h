@@ -1,0 +1,108 @@
+/*
+ * What the parts of a supervisor share. It is one thread:
+ *
+ *   supervisor.c          the loop and the whole
+ *   supervisor_start.c    the program is bound and started
+ *   supervisor_link.c     tuttirun and the engine: what they say, and whether they are there
+ *   supervisor_end.c      the end of the program, and of what it left behind
+ */
+#ifndef TUTTI_LAUNCHER_EXEC_SUPERVISOR_PARTS_H
+#define TUTTI_LAUNCHER_EXEC_SUPERVISOR_PARTS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <tutti/tutti.h>
+
+#include "base/notice.h"
+#include "launcher/bind/bind.h"
+#include "launcher/exec/channel.h"
+#include "launcher/exec/child.h"
+#include "launcher/exec/ending.h"
+#include "launcher/exec/handshake.h"
+#include "launcher/exec/oom.h"
+#include "launcher/exec/output.h"
+#include "launcher/exec/supervisor.h"
+#include "launcher/exec/tail.h"
+
+enum {
+    SUPERVISOR_MARK_BYTES = 320, /* NAME=JOB.RANK.PID                */
+    SUPERVISOR_DETAIL_BYTES = 256 /* a sentence on a failed start     */
+};
+
+#define SUPERVISOR_MILLISECOND ((int64_t)1000000)
+/** Grandchildren may hold the pipes; the report does not wait for them longer. */
+#define SUPERVISOR_DRAIN_NS ((int64_t)200000000)
+
+enum supervisor_phase {
+    PHASE_STARTING, /* the result of exec is not known                */
+    PHASE_RUNNING, /* the program runs                               */
+    PHASE_DRAINING, /* it has ended; its last output is being read    */
+    PHASE_REPORTED /* tuttirun has been told                         */
+};
+
+struct supervisor {
+    const struct exec_plan *plan;
+    struct orders orders;
+    struct channel channel;
+    pid_t engine; /* the parent                                     */
+    int guardian_fd; /* -1: there is none                              */
+    int signal_fd; /* hears SIGCHLD and what the engine sends        */
+    int64_t since; /* when the rank was started, by sweep_clock()    */
+    char mark[SUPERVISOR_MARK_BYTES]; /* entry of the program's environment    */
+    char folder[PATH_MAX]; /* of its logs; "": none                          */
+    char binding[BIND_TEXT_MAX]; /* in words                              */
+    struct notice notice; /* the page that the library reads                */
+    struct oom oom; /* how often memory ran short until now           */
+    struct tail tail; /* of stderr                                      */
+    struct output out, err; /* the program's                                  */
+    struct child child; /* the program                                    */
+    struct ending ending; /* what is known of its end                       */
+    char detail[SUPERVISOR_DETAIL_BYTES]; /* of a failed start                      */
+    enum supervisor_phase phase;
+    bool has_children; /* processes are left below the supervisor          */
+    bool is_quiet; /* the last look at the streams found nothing        */
+    unsigned looks; /* at the streams since the program ended            */
+    int64_t looked; /* before the last look at what there is to be read  */
+    int64_t ended; /* when the program ended                         */
+    int64_t beat_due; /* the next one                                   */
+    int64_t heard; /* when tuttirun's last beat arrived              */
+    uint64_t echo; /* its time                                       */
+    int64_t kill_due; /* SIGKILL to all that is left; INT64_MAX: never  */
+    bool is_stopping; /* SIGTERM was sent to all                        */
+    bool is_killing; /* SIGKILL was                                    */
+    bool is_engine_gone; /* the parent has died                            */
+    bool was_cut_off; /* tuttirun fell silent                                */
+    bool is_released; /* tuttirun needs it no longer                    */
+    int exit_status; /* of the supervisor                              */
+};
+
+/**
+ * Blocks signals, makes what hears them and the guardian, and starts the program; a
+ * failure is an end of the program that is to be reported.
+ */
+void supervisor_start(struct supervisor *supervisor);
+
+/** Asks all that the rank has started to end, now; and kills it kill_ms later. */
+void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t now);
+/** Kills what should have ended by now. */
+void supervisor_kill_when_due(struct supervisor *supervisor, int64_t now);
+/** Hears how exec went: STARTED. Call when the child's exec_fd is readable. */
+void supervisor_hear_exec(struct supervisor *supervisor);
+/** Takes what has ended, of the program and of what it left behind. */
+void supervisor_reap(struct supervisor *supervisor, int64_t now);
+/** The end of the program: its last output, EXITED, and the end of what it left. */
+void supervisor_report_end(struct supervisor *supervisor, int64_t now);
+
+/** Does what tuttirun has said. */
+void supervisor_hear_tuttirun(struct supervisor *supervisor, int64_t now);
+/** Sends a beat when it is time. */
+void supervisor_beat(struct supervisor *supervisor, int64_t now);
+/** tuttirun is lost by its silence, or with its connection: ends the program. */
+void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now);
+/** Without its parent, the engine's daemon, the program has no engine either. */
+void supervisor_watch_engine(struct supervisor *supervisor, int64_t now);
+
+#endif
