@@ -5,7 +5,7 @@
 #define TUTTI_LAUNCHER_CHECK_CREW_H
 
 #include "launcher/check/check.h"
-#include "launcher/check/process.h"
+#include "launcher/process.h"
 #include "launcher/check/talk.h"
 #include "launcher/engine/network.h"
 

@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "launcher/arguments.h"
-#include "launcher/check/process.h"
+#include "launcher/process.h"
 #include "launcher/check/route.h"
 #include "launcher/environment.h"
 #include "topo/machine.h"
