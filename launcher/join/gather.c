@@ -55,16 +55,20 @@ static tutti_status listen_on(int port, int *listener)
 /* A numeric address without the prefix of IPv4 in IPv6. */
 static void write_address(const struct sockaddr_storage *address, char *text)
 {
-    const struct sockaddr_in6 *six = (const void *)address;
-    const struct sockaddr_in *four = (const void *)address;
+    struct sockaddr_in6 six;
+    struct sockaddr_in four;
 
     text[0] = '\0';
     if (address->ss_family == AF_INET) {
-        (void)inet_ntop(AF_INET, &four->sin_addr, text, HOST_NAME_LIMIT);
-    } else if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
-        (void)inet_ntop(AF_INET, six->sin6_addr.s6_addr + 12, text, HOST_NAME_LIMIT);
-    } else {
-        (void)inet_ntop(AF_INET6, &six->sin6_addr, text, HOST_NAME_LIMIT);
+        memcpy(&four, address, sizeof four);
+        (void)inet_ntop(AF_INET, &four.sin_addr, text, HOST_NAME_LIMIT);
+    } else if (address->ss_family == AF_INET6) {
+        memcpy(&six, address, sizeof six);
+        if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
+            (void)inet_ntop(AF_INET, six.sin6_addr.s6_addr + 12, text, HOST_NAME_LIMIT);
+        } else {
+            (void)inet_ntop(AF_INET6, &six.sin6_addr, text, HOST_NAME_LIMIT);
+        }
     }
 }
 
