@@ -48,17 +48,11 @@ count_results() {
     ((all > 0))
 }
 
-# test_preset PRESET [cmake arguments]: builds and runs the tests of a preset and counts
-# them; what cannot be built or run at all counts as one failure.
-test_preset() {
-    local results
-    if ! build_preset "$@"; then
-        say "FAILED: build of $1"
-        failed=$((failed + 1))
-        return
-    fi
+# run_tests PRESET DIRECTORY: runs the tests of a preset, built there, and counts them; when
+# they cannot be run at all, that counts as one failure.
+run_tests() {
+    local results=$root/$2/results.xml
     say "testing $1"
-    results=$root/$(binary_dir "$1")/results.xml
     rm -f "$results"
     (cd "$root" && ctest --preset "$1" -j "$(nproc)" --output-junit "$results") || true
     if ! count_results "$results"; then
@@ -66,6 +60,22 @@ test_preset() {
         failed=$((failed + 1))
     fi
     return 0
+}
+
+# test_preset PRESET [cmake arguments]: builds a preset and runs its tests; what cannot be
+# built counts as one failure.
+test_preset() {
+    if ! build_preset "$@"; then
+        say "FAILED: build of $1"
+        failed=$((failed + 1))
+        return
+    fi
+    run_tests "$1" "$(binary_dir "$1")"
+}
+
+# test_long PRESET: the longest tests of a preset that is built.
+test_long() {
+    run_tests "$1-long" "$(binary_dir "$1")"
 }
 
 # check NAME COMMAND...: runs a command and counts it as a test; exit status 77 stands for

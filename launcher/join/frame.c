@@ -55,6 +55,7 @@ tutti_status frame_receive(struct frame_end *end)
         return error_set_errno(TUTTI_ERR_SYSTEM, "the connection is lost");
     }
     if (got == 0) {
+        end->closed = true;
         return error_set(TUTTI_ERR_SYSTEM, "the connection was closed");
     }
     end->len += (size_t)got;

@@ -61,6 +61,7 @@ struct frame_end {
     uint8_t *data; /* received; owned */
     size_t len;
     size_t capacity;
+    bool closed; /* by the other side, in order */
     size_t read; /* bytes of data that frames were taken from */
 };
 

@@ -58,17 +58,15 @@ static void write_address(const struct sockaddr_storage *address, char *text)
     struct sockaddr_in6 six;
     struct sockaddr_in four;
 
+    memcpy(&six, address, sizeof six);
+    memcpy(&four, address, sizeof four);
     text[0] = '\0';
     if (address->ss_family == AF_INET) {
-        memcpy(&four, address, sizeof four);
         (void)inet_ntop(AF_INET, &four.sin_addr, text, HOST_NAME_LIMIT);
-    } else if (address->ss_family == AF_INET6) {
-        memcpy(&six, address, sizeof six);
-        if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
-            (void)inet_ntop(AF_INET, six.sin6_addr.s6_addr + 12, text, HOST_NAME_LIMIT);
-        } else {
-            (void)inet_ntop(AF_INET6, &six.sin6_addr, text, HOST_NAME_LIMIT);
-        }
+    } else if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
+        (void)inet_ntop(AF_INET, six.sin6_addr.s6_addr + 12, text, HOST_NAME_LIMIT);
+    } else {
+        (void)inet_ntop(AF_INET6, &six.sin6_addr, text, HOST_NAME_LIMIT);
     }
 }
 
@@ -126,7 +124,7 @@ static const char *check_hello(
 static void name_ourselves(struct gathering *all, int fd)
 {
     struct member *own = &all->members.list[all->place->index];
-    struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+    struct sockaddr_storage address = { 0 };
     socklen_t len = sizeof address;
 
     if (own->name[0] == '\0' && getsockname(fd, (void *)&address, &len) == 0) {
@@ -138,7 +136,7 @@ static void admit(
         struct gathering *all, struct guest *guest, const struct frame_hello *hello)
 {
     struct member *member = &all->members.list[hello->index];
-    struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+    struct sockaddr_storage address = { 0 };
     socklen_t len = sizeof address;
 
     if (member->name[0] == '\0' &&

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -365,6 +366,7 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
     struct hub *hub = mem_calloc(1, sizeof *hub);
     tutti_status status;
     pid_t pid;
+    int end = 0;
 
     if (hub == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory");
@@ -382,7 +384,15 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
     }
     pid = fork();
     if (pid == 0) {
-        run_hub(hub, place);
+        /* No child of tuttirun, which ends all that is left of an engine. */
+        pid = fork();
+        if (pid == 0) {
+            run_hub(hub, place);
+        }
+        _exit(pid > 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    }
+    if (pid > 0 && (waitpid(pid, &end, 0) != pid || end != 0)) {
+        pid = -1;
     }
     (void)close(hub->listener);
     status = pid > 0 ? TUTTI_OK

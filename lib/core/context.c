@@ -184,11 +184,11 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
         status = driver_start_background(t);
     }
     if (status != TUTTI_OK) {
+        notice_close(&t->notice); /* it knows nothing of this one */
         context_destroy(t);
         return status;
     }
     notice_begin(&t->notice);
-    t->has_begun = true;
     *created = t;
     return TUTTI_OK;
 }
@@ -243,9 +243,7 @@ void context_destroy(struct tutti *t)
         t->release(t->release_user,
                 atomic_load_explicit(&t->failed, memory_order_relaxed) != 0);
     }
-    if (t->has_begun) {
-        notice_end(&t->notice);
-    }
+    notice_end(&t->notice);
     notice_close(&t->notice);
     mem_free(t);
 }

@@ -75,6 +75,8 @@ struct early_message {
     uint8_t bytes[];
 };
 
+/* There is one: its fields are in an order for readers. */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct tutti {
     /* atomic, on cache lines of their own */
     struct intake intake; /* submitted, not yet seen by the engine             */
@@ -97,7 +99,6 @@ struct tutti {
     struct notice notice; /* where tuttirun says why the job failed; zeroed: nowhere */
     bool any_thread; /* any thread may drive; else only `owner`              */
     bool has_background; /* `background` runs                                    */
-    bool has_begun; /* it was handed out, and `notice` told of it          */
     pthread_t owner; /* the thread that created the context                  */
     pthread_t background;
     void (*release)(void *user, bool failed); /* called last; may be NULL            */
