@@ -169,6 +169,9 @@ static void test_tf_config(void **state)
         { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"[::1]:7\",\"b\"]}}" },
                 .hosts = "[::1]:1,b:1",
                 .source = "TF_CONFIG" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},"
+                         "\"task\":{\"type\":\"worker\",\"index\":\"1\"}}" },
+                .source = "no number as its index" },
         { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{"
                          "\"type\":"
                          "\"ps\",\"index\":0}}" },
