@@ -28,13 +28,13 @@ static tutti_status check_environment(void)
     return status;
 }
 
-/* Neither Open MPI's nor MPICH's mpirun can take one: to them ':' starts the slots. */
-static tutti_status refuse_addresses(const struct host_list *hosts)
+tutti_status launch_check_hosts(const struct host_list *hosts)
 {
     for (size_t i = 0; i < hosts->count; i++) {
         if (strchr(hosts->hosts[i].name, ':') != NULL) {
             return error_set(TUTTI_ERR_INVALID,
-                    "host [%s]: mpirun takes no IPv6 address; give the host a name",
+                    "host [%s]: no engine takes an IPv6 address; give the host a name "
+                    "in DNS or /etc/hosts",
                     hosts->hosts[i].name);
         }
     }
@@ -66,7 +66,7 @@ tutti_status launch_prepare(const struct options *options,
     tutti_status status = check_environment();
 
     if (status == TUTTI_OK) {
-        status = refuse_addresses(&placement->hosts);
+        status = launch_check_hosts(&placement->hosts);
     }
     if (status == TUTTI_OK) {
         status = check_program(options, placement, environment);

@@ -11,6 +11,12 @@
 #include "launcher/options.h"
 
 /**
+ * Refuses IPv6 addresses: to Open MPI's and MPICH's mpirun a ':' starts the slots.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (names the host)
+ */
+TUTTI_MUST_USE tutti_status launch_check_hosts(const struct host_list *hosts);
+
+/**
  * Builds the command for this machine and user. A program that is not here is an error
  * when ranks run here and a warning on stderr when all run elsewhere.
  * @param placement  where ranks run

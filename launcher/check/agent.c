@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include "base/text.h"
 #include "launcher/check/gather.h"
 #include "launcher/check/route.h"
+#include "launcher/listen.h"
 
 enum {
     NONCE_BYTES = 16, /* digits that an accepted connection is told */
@@ -53,39 +53,6 @@ struct agent {
     int64_t started_ns; /* when it was told to go                           */
     bool is_over; /* stdin is at its end                              */
 };
-
-/* One socket for both kinds of addresses, where the host has both. */
-static int listen_anywhere(uint64_t *port)
-{
-    struct sockaddr_in6 six = { .sin6_family = AF_INET6 };
-    struct sockaddr_in four = { .sin_family = AF_INET };
-    socklen_t len = sizeof six;
-    const int off = 0;
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd >= 0) {
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-        if (bind(fd, (const struct sockaddr *)&six, sizeof six) == 0 &&
-                listen(fd, SOMAXCONN) == 0 &&
-                getsockname(fd, (struct sockaddr *)&six, &len) == 0) {
-            *port = ntohs(six.sin6_port);
-            return fd;
-        }
-        (void)close(fd);
-    }
-    len = sizeof four;
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind(fd, (const struct sockaddr *)&four, sizeof four) == 0 &&
-            listen(fd, SOMAXCONN) == 0 &&
-            getsockname(fd, (struct sockaddr *)&four, &len) == 0) {
-        *port = ntohs(four.sin_port);
-        return fd;
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return -1;
-}
 
 static void accept_all(const struct agent *agent)
 {
@@ -304,6 +271,7 @@ int agent_main(char *const *argv, char *const *environment)
 {
     struct agent agent = { .listener = -1 };
     struct facts facts;
+    uint16_t port = 0;
 
     if (argv[0] != NULL && strcmp(argv[0], "page") == 0) {
         return gather_cma_page();
@@ -324,7 +292,8 @@ int agent_main(char *const *argv, char *const *environment)
         agent.nonce = (uint64_t)clock_ns() ^ ((uint64_t)getpid() << 40);
     }
     facts.nonce = agent.nonce;
-    agent.listener = listen_anywhere(&facts.port);
+    agent.listener = listen_anywhere(&port);
+    facts.port = port;
     facts_write(&facts, stdout);
     (void)fflush(stdout);
     serve(&agent);

@@ -15,6 +15,7 @@
 #include "launcher/check/show.h"
 #include "launcher/engine/prepare.h"
 #include "launcher/job/job.h"
+#include "launcher/launch.h"
 
 static void announce(const struct crew *crew)
 {
@@ -88,7 +89,8 @@ int check_run(const struct options *options, char *const *environment)
 
     (void)signal(SIGPIPE, SIG_IGN);
     (void)gethostname(own_name, sizeof own_name - 1);
-    if (source_resolve(&facts, &placement) != TUTTI_OK) {
+    if (source_resolve(&facts, &placement) != TUTTI_OK ||
+            launch_check_hosts(&placement.hosts) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     } else {
         if (engine_find(options, &placement, environment, &engine) != TUTTI_OK) {

@@ -5,9 +5,8 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "launcher/check/facts.h"
 #include "launcher/check/route.h"
+#include "launcher/listen.h"
 
 enum {
     CONNECT_MS = 5000,
@@ -83,44 +83,21 @@ int connect_main(char *const *argv)
     return CONNECT_EXIT_OK;
 }
 
-static int listen_at(uint16_t port)
-{
-    struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port) };
-    const int on = 1;
-    const int off = 0;
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_bound = false;
-
-    if (fd >= 0) {
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-        is_bound = bind(fd, (const struct sockaddr *)&six, sizeof six) == 0;
-    } else {
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        is_bound = bind(fd, (const struct sockaddr *)&four, sizeof four) == 0;
-    }
-    if (is_bound && listen(fd, 1) == 0) {
-        return fd;
-    }
-    (void)close(fd);
-    return -1;
-}
-
 int connect_listen_main(char *const *argv)
 {
     struct sockaddr_storage from;
     socklen_t len = sizeof from;
     struct pollfd ready = { .events = POLLIN };
     char text[FACTS_ADDRESS_MAX] = "";
-    uint64_t port;
+    uint64_t number;
+    uint16_t port;
 
-    if (argv[0] == NULL || !facts_number(argv[0], &port) || port > UINT16_MAX) {
+    if (argv[0] == NULL || !facts_number(argv[0], &number) || number > UINT16_MAX) {
         (void)fprintf(stderr, "usage: tuttirun --check-listen PORT\n");
         return CONNECT_EXIT_USAGE;
     }
-    ready.fd = listen_at((uint16_t)port);
+    port = (uint16_t)number;
+    ready.fd = listen_anywhere(&port);
     if (ready.fd < 0) {
         (void)printf("cannot listen at port %s: %s\n", argv[0], facts_errno(errno));
         return CONNECT_EXIT_UNREACHED;

@@ -5,9 +5,9 @@
 #define TUTTI_LAUNCHER_CHECK_CREW_H
 
 #include "launcher/check/check.h"
-#include "launcher/check/process.h"
 #include "launcher/check/talk.h"
 #include "launcher/engine/network.h"
+#include "launcher/process.h"
 
 /** One host. */
 struct crew_member {

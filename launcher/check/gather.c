@@ -21,9 +21,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "launcher/arguments.h"
-#include "launcher/check/process.h"
 #include "launcher/check/route.h"
 #include "launcher/environment.h"
+#include "launcher/process.h"
 #include "topo/machine.h"
 
 enum {

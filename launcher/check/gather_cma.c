@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/check/gather.h"
-#include "launcher/check/process.h"
+#include "launcher/process.h"
 
 enum {
     LINE_MAX_BYTES = 64

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "launcher/check/connect.h"
-#include "launcher/check/process.h"
+#include "launcher/process.h"
 
 enum {
     LINE_BYTES = 1024

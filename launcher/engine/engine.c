@@ -129,7 +129,8 @@ static bool has_other_agent(
     return has;
 }
 
-void engine_list_ssh(const struct options *options, const struct engine_facts *facts,
+/* The flags for ssh; none when something else may be used and nobody asked for them. */
+static void list_ssh(const struct options *options, const struct engine_facts *facts,
         struct arguments *words)
 {
     const struct engine_options *flags = &options->engine;
@@ -164,7 +165,7 @@ char *engine_join_ssh(const struct options *options, const struct engine_facts *
     size_t len = 1;
     char *text = NULL;
 
-    engine_list_ssh(options, facts, &words);
+    list_ssh(options, facts, &words);
     for (size_t i = 0; i < words.count; i++) {
         len += strlen(words.items[i]) + 1;
     }

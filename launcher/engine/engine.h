@@ -92,15 +92,10 @@ void engine_add_hosts(
 void engine_list_exports(const struct options *options,
         const struct engine_facts *facts, struct arguments *names);
 /**
- * The flags for ssh, as words: without a terminal, never asking a question, not waiting
- * for ever, and what --ssh-port and its like say. Empty when another program is used in
- * place of ssh and none of these flags was given.
- */
-void engine_list_ssh(const struct options *options, const struct engine_facts *facts,
-        struct arguments *words);
-/**
- * The same as one word, with spaces between; freed with mem_free(); NULL: none, or out of
- * memory, which is noted in the command.
+ * The flags for ssh, as one word with spaces between: without a terminal, never asking a
+ * question, not waiting for ever, and what --ssh-port and its like say. Freed with
+ * mem_free(). NULL when another program is used in place of ssh and none of these flags was
+ * given, or out of memory, which is noted in the command.
  */
 char *engine_join_ssh(const struct options *options, const struct engine_facts *facts,
         struct arguments *command);

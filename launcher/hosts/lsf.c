@@ -2,25 +2,10 @@
  * LSF: a file with a line for each slot (LSB_DJOB_HOSTFILE), pairs of host and slots
  * (LSB_MCPU_HOSTS), or a host for each slot (LSB_HOSTS, absent from large jobs).
  */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "launcher/hosts/resolver.h"
-
-static const char white_space[] = " \t\r\n";
-
-/* Moves *next behind the next word and returns it; NULL when there is none. */
-static char *take_word(char **next)
-{
-    char *word = NULL;
-
-    while (*next != NULL && (word == NULL || *word == '\0')) {
-        word = strsep(next, white_space);
-    }
-    return word == NULL || *word == '\0' ? NULL : word;
-}
 
 /* Both lists of words; in that of pairs each host is followed by its slots. */
 static tutti_status read_words(
@@ -28,13 +13,13 @@ static tutti_status read_words(
 {
     char *copy = mem_strdup(value);
     char *next = copy;
-    char *host = copy == NULL ? NULL : take_word(&next);
+    char *host = copy == NULL ? NULL : resolver_word(&next);
     tutti_status status = copy == NULL
             ? error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %s", name)
             : TUTTI_OK;
 
     while (status == TUTTI_OK && host != NULL) {
-        const char *text = pairs ? take_word(&next) : "1";
+        const char *text = pairs ? resolver_word(&next) : "1";
         int64_t slots = 0;
 
         if (text == NULL || !text_to_int64(text, &slots) || slots < 1 ||
@@ -45,7 +30,7 @@ static tutti_status read_words(
         } else {
             status = resolver_add(placement, name, host, (int)slots);
         }
-        host = take_word(&next);
+        host = resolver_word(&next);
     }
     mem_free(copy);
     return status;

@@ -4,6 +4,7 @@
 #include "launcher/hosts/resolver.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "launcher/environment.h"
@@ -27,6 +28,16 @@ const char *resolver_path(
 {
     (void)snprintf(file, RESOLVER_PATH_MAX, "%s%s", facts->root, path);
     return file;
+}
+
+char *resolver_word(char **next)
+{
+    char *word = NULL;
+
+    while (*next != NULL && (word == NULL || *word == '\0')) {
+        word = strsep(next, " \t\r\n");
+    }
+    return word == NULL || *word == '\0' ? NULL : word;
 }
 
 void resolver_describe(struct placement *placement, const char *format, ...)

@@ -49,6 +49,9 @@ int resolver_count(const struct source_facts *facts, const char *name);
 const char *resolver_path(
         const struct source_facts *facts, const char *path, char *file);
 
+/** Moves *next behind the next word of a text and returns it; NULL when there is none. */
+char *resolver_word(char **next);
+
 /** Says where the hosts are from. */
 void resolver_describe(struct placement *placement, const char *format, ...)
         __attribute__((format(printf, 2, 3)));

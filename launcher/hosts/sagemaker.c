@@ -5,7 +5,9 @@
  *
  * The GPUs are known of our own host only, so hosts of other instance types need a number.
  */
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -13,6 +15,7 @@
 #include "launcher/hosts/resolver.h"
 
 static const char config_path[] = "/opt/ml/input/config/resourceconfig.json";
+static const char output_path[] = "/opt/ml/output";
 
 /* True when all instance groups are of the type of our own host. */
 static bool is_homogeneous(const json_t *config)
@@ -86,6 +89,19 @@ static tutti_status set_join(const struct source_facts *facts,
     return TUTTI_OK;
 }
 
+/* The platform shows the beginning of this file as the reason why the job failed. */
+static void set_failure(const struct source_facts *facts, struct placement *placement)
+{
+    char path[RESOLVER_PATH_MAX];
+    struct stat folder;
+
+    if (stat(resolver_path(facts, output_path, path), &folder) == 0 &&
+            S_ISDIR(folder.st_mode)) {
+        (void)snprintf(placement->failure, sizeof placement->failure, "%s%s/failure",
+                facts->root, output_path);
+    }
+}
+
 static tutti_status set_own(const struct source_facts *facts,
         struct placement *placement, const char *origin, const char *own)
 {
@@ -96,6 +112,7 @@ static tutti_status set_own(const struct source_facts *facts,
     (void)snprintf(placement->own, sizeof placement->own, "%s", own);
     placement->waits = strcmp(own, placement->hosts.hosts[0].name) != 0;
     resolver_describe(placement, "SageMaker (%s)", origin);
+    set_failure(facts, placement);
     return set_join(facts, placement, origin);
 }
 

@@ -3,37 +3,21 @@
  *     node01 4 all.q@node01 UNDEFINED
  * A job without a parallel environment has this machine.
  */
-#include <errno.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "base/text.h"
 #include "launcher/hosts/resolver.h"
 
-static const char white_space[] = " \t\r\n";
-
-/* The first word that is not empty; "" at the end. */
-static char *take_word(char **next)
-{
-    char *word = *next;
-
-    while (*next != NULL && *(word = strsep(next, white_space)) == '\0') {
-    }
-    return word;
-}
-
 static tutti_status read_line(struct placement *placement, const char *path, char *line)
 {
-    char *next = line + strspn(line, white_space);
-    const char *host;
-    const char *text;
+    char *next = line;
+    const char *host = resolver_word(&next);
+    const char *text = resolver_word(&next);
     int64_t slots;
 
-    if (*next == '\0') {
+    if (host == NULL) {
         return TUTTI_OK;
     }
-    host = take_word(&next);
-    text = next == NULL ? "" : take_word(&next);
+    text = text == NULL ? "" : text;
     if (!text_to_int64(text, &slots) || slots < 1 || slots > HOST_SLOTS_LIMIT) {
         return error_set(TUTTI_ERR_INVALID,
                 "%s: behind host '%.100s' is no number of slots: '%.100s'", path, host,
@@ -53,6 +37,9 @@ static tutti_status read_file(struct placement *placement, const char *path)
     }
     while (status == TUTTI_OK && fgets(line, sizeof line, file) != NULL) {
         status = read_line(placement, path, line);
+    }
+    if (status == TUTTI_OK && ferror(file) != 0) {
+        status = error_set_errno(TUTTI_ERR_SYSTEM, "PE_HOSTFILE %s", path);
     }
     (void)fclose(file);
     if (status == TUTTI_OK && placement->hosts.count == 0) {

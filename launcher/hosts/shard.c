@@ -2,6 +2,8 @@
  * Array jobs: many independent jobs that differ in a number. They do not know each
  * other's hosts, so they are no world; the number tells which part of the data is theirs.
  */
+#include <limits.h>
+
 #include "launcher/environment.h"
 #include "launcher/hosts/resolver.h"
 
@@ -51,7 +53,8 @@ static struct shard read_shard(
     int first = number(environment, names->first, 0);
     int last = number(environment, names->last, -1);
     int step = number(environment, names->step, 1);
-    int spanned = last >= first && step > 0 ? (last - first) / step + 1 : 0;
+    int steps = last >= first && step > 0 ? (last - first) / step : -1;
+    int spanned = steps < INT_MAX ? steps + 1 : 0;
     int count = number(environment, names->count, spanned);
     struct shard shard = { .count = count };
 

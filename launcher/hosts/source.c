@@ -121,6 +121,7 @@ static void take_join(struct placement *placement, const struct placement *alloc
     size_t index = 0;
 
     memcpy(placement->own, allocation->own, sizeof placement->own);
+    memcpy(placement->failure, allocation->failure, sizeof placement->failure);
     if (allocation->join.nodes == 0) {
         return;
     }

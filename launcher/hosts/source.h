@@ -54,6 +54,8 @@ struct placement {
     struct shard shard;
     struct join_place join;
     char agent[SOURCE_TEXT_MAX]; /* program to use in place of ssh; "": ssh */
+    char failure[SOURCE_TEXT_MAX]; /* file that takes the reason of a failure, which the
+                                      platform shows; "": none */
 };
 
 void placement_fini(struct placement *placement);

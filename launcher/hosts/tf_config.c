@@ -160,8 +160,14 @@ static bool is_rank(const char *role)
 
 static tutti_status check_task(const json_t *config)
 {
-    const char *role = json_member(json_object_get(config, "task"), "type");
+    const json_t *task = json_object_get(config, "task");
+    const char *role = json_member(task, "type");
 
+    if (role != NULL && is_rank(role) &&
+            !json_is_integer(json_object_get(task, "index"))) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: the task of this process has no number as its index", variable);
+    }
     if (role == NULL || is_rank(role)) {
         return TUTTI_OK;
     }

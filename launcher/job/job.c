@@ -451,6 +451,7 @@ static void report(struct job *job, int exit_status)
         .exit_status = exit_status,
         .has_hosts = ranks_have_hosts(&job->ranks),
     };
+    const char *failure = job->plan->placement->failure;
 
     if (job->options->report != NULL &&
             report_write(&facts, job->options->report) != TUTTI_OK) {
@@ -461,6 +462,9 @@ static void report(struct job *job, int exit_status)
     }
     if (job->cause.kind == CAUSE_NONE || job->cause.kind == CAUSE_OUTPUT) {
         return;
+    }
+    if (failure[0] != '\0' && report_failure(&facts, failure) != TUTTI_OK) {
+        console_say(&job->console, "tuttirun", "%s", tutti_last_error());
     }
     report_text(&facts, say_line, job);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "launcher/job/words.h"
 
@@ -80,7 +81,7 @@ static void put_tail(const char *tail, report_line line, void *context)
     }
 }
 
-static void put_cause(const struct report_facts *facts, report_line line, void *context)
+void report_cause(const struct report_facts *facts, report_line line, void *context)
 {
     const struct rank *rank;
     char text[LINE_MAX_BYTES];
@@ -145,5 +146,25 @@ static void put_others(
 void report_text(const struct report_facts *facts, report_line line, void *context)
 {
     put_others(facts, line, context);
-    put_cause(facts, line, context);
+    report_cause(facts, line, context);
+}
+
+static void put_line(void *context, const char *line)
+{
+    (void)fprintf(context, "%s\n", line);
+}
+
+tutti_status report_failure(const struct report_facts *facts, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    bool failed;
+
+    if (file == NULL) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "write the failure to %s", path);
+    }
+    report_cause(facts, put_line, file);
+    failed = ferror(file) != 0;
+    failed = fclose(file) != 0 || failed;
+    return failed ? error_set_errno(TUTTI_ERR_SYSTEM, "write the failure to %s", path)
+                  : TUTTI_OK;
 }

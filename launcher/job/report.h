@@ -35,6 +35,14 @@ typedef void (*report_line)(void *context, const char *line);
  * rank that did not end well. Pure.
  */
 void report_text(const struct report_facts *facts, report_line line, void *context);
+/** The part of it that is about the cause. Pure. */
+void report_cause(const struct report_facts *facts, report_line line, void *context);
+/**
+ * Writes the cause to a file that a platform shows the beginning of.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM
+ */
+TUTTI_MUST_USE tutti_status report_failure(
+        const struct report_facts *facts, const char *path);
 /** The cause of a rank in one sentence, for report and survivors. */
 void report_rank(
         const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX]);

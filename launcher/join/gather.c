@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "launcher/join/join.h"
 #include "launcher/join/slots.h"
+#include "launcher/listen.h"
 
 enum {
     GUESTS_MAX = 64, /* connections that have not said who they are */
@@ -42,39 +43,13 @@ struct gathering {
 
 static tutti_status listen_on(int port, int *listener)
 {
-    const struct sockaddr_in6 address = {
-        .sin6_family = AF_INET6,
-        .sin6_port = htons((uint16_t)port),
-        .sin6_addr = IN6ADDR_ANY_INIT,
-    };
-    const struct sockaddr_in old_address = {
-        .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)port),
-    };
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool has_new = fd >= 0;
-    int one = 1;
-    int error;
+    uint16_t number = (uint16_t)port;
 
-    if (!has_new) {
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    }
-    if (fd < 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "a socket for hosts that join");
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    error = has_new
-            ? bind(fd, (const struct sockaddr *)&address, sizeof address)
-            : bind(fd, (const struct sockaddr *)&old_address, sizeof old_address);
-    if (error != 0 || listen(fd, SOMAXCONN) != 0) {
-        tutti_status status = error_set_errno(TUTTI_ERR_SYSTEM,
-                "listen on port %d for hosts that join (--join-port)", port);
-
-        (void)close(fd);
-        return status;
-    }
-    *listener = fd;
-    return TUTTI_OK;
+    *listener = listen_anywhere(&number);
+    return *listener >= 0
+            ? TUTTI_OK
+            : error_set_errno(TUTTI_ERR_SYSTEM,
+                      "listen on port %d for hosts that join (--join-port)", port);
 }
 
 /* A numeric address without the prefix of IPv4 in IPv6. */

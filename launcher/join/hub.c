@@ -27,9 +27,11 @@ enum {
     AGENT_LOST = 255 /* status when the host is lost, as ssh has it */
 };
 
-/* An engine's agent; its place in the list is its channel. */
+/* An engine's agent. */
 struct agent {
     struct frame_end end; /* fd -1: none                                 */
+    uint32_t channel; /* its place in the list, and how often that was taken before,
+                         times AGENTS_MAX: late frames find nobody     */
     size_t member; /* whose command it waits for                  */
     bool runs; /* RUN was handed on                           */
 };
@@ -102,14 +104,14 @@ static size_t member_of(const struct hub *hub, const char *name)
 }
 
 /* The words from the one behind the host on, with spaces between, as ssh sends them. */
-static void hand_on_command(struct hub *hub, struct agent *agent, uint32_t channel,
+static void hand_on_command(struct hub *hub, struct agent *agent,
         const struct frame *frame, const char *host)
 {
     size_t start = (size_t)(host - frame->bytes) + strlen(host) + 1;
     size_t len = frame->len - start;
     char *text = mem_alloc(len + 1);
     const struct frame run = { .type = FRAME_RUN,
-        .channel = channel,
+        .channel = agent->channel,
         .bytes = text,
         .len = len > 0 ? len - 1 : 0 };
 
@@ -137,8 +139,8 @@ static void hand_on_command(struct hub *hub, struct agent *agent, uint32_t chann
 }
 
 /* Flags come before the host; it is the first word that is one of those that joined. */
-static void start_command(struct hub *hub, struct agent *agent, uint32_t channel,
-        const struct frame *frame)
+static void start_command(
+        struct hub *hub, struct agent *agent, const struct frame *frame)
 {
     const char *word = NULL;
     char why[HOST_NAME_LIMIT + 64];
@@ -162,16 +164,15 @@ static void start_command(struct hub *hub, struct agent *agent, uint32_t channel
         fail_agent(agent, why);
         return;
     }
-    hand_on_command(hub, agent, channel, frame, word);
+    hand_on_command(hub, agent, frame, word);
 }
 
-static void take_agent_frame(
-        struct hub *hub, struct agent *agent, uint32_t channel, struct frame *frame)
+static void take_agent_frame(struct hub *hub, struct agent *agent, struct frame *frame)
 {
     if (frame->type == FRAME_RUN && !agent->runs) {
-        start_command(hub, agent, channel, frame);
+        start_command(hub, agent, frame);
     } else if (frame->type == FRAME_INPUT && agent->runs) {
-        frame->channel = channel;
+        frame->channel = agent->channel;
         if (!frame_send(hub->members.list[agent->member].end.fd, frame)) {
             lose_member(hub, agent->member);
         }
@@ -179,9 +180,9 @@ static void take_agent_frame(
 }
 
 /* The agent is gone: nobody waits for its command any more. */
-static void lose_agent(struct hub *hub, struct agent *agent, uint32_t channel)
+static void lose_agent(struct hub *hub, struct agent *agent)
 {
-    const struct frame cancel = { .type = FRAME_CANCEL, .channel = channel };
+    const struct frame cancel = { .type = FRAME_CANCEL, .channel = agent->channel };
 
     frame_end_fini(&agent->end);
     if (agent->runs) {
@@ -200,26 +201,25 @@ static void hear_agent(struct hub *hub, size_t number)
         got = frame_next(&agent->end, &frame);
     }
     while (got > 0 && agent->end.fd >= 0) {
-        take_agent_frame(hub, agent, (uint32_t)number, &frame);
+        take_agent_frame(hub, agent, &frame);
         got = agent->end.fd >= 0 ? frame_next(&agent->end, &frame) : 0;
     }
     if (got < 0) {
-        lose_agent(hub, agent, (uint32_t)number);
+        lose_agent(hub, agent);
     }
 }
 
 static void take_member_frame(struct hub *hub, size_t number, const struct frame *frame)
 {
-    struct agent *agent =
-            frame->channel < hub->agent_count ? &hub->agents[frame->channel] : NULL;
+    struct agent *agent = &hub->agents[frame->channel % AGENTS_MAX];
 
-    if (agent == NULL || !agent->runs || agent->member != number ||
+    if (agent->channel != frame->channel || !agent->runs || agent->member != number ||
             (frame->type != FRAME_INPUT && frame->type != FRAME_OUTPUT &&
                     frame->type != FRAME_ENDED)) {
         return;
     }
     if (!frame_send(agent->end.fd, frame)) {
-        lose_agent(hub, agent, frame->channel);
+        lose_agent(hub, agent);
     } else if (frame->type == FRAME_ENDED) {
         agent->runs = false;
         frame_end_fini(&agent->end);
@@ -244,7 +244,6 @@ static void hear_member(struct hub *hub, size_t number)
     }
 }
 
-/* A channel is used once only while its place is: late frames of it find nobody. */
 static void accept_agent(struct hub *hub)
 {
     int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -261,7 +260,10 @@ static void accept_agent(struct hub *hub)
         return;
     }
     hub->agent_count = size_max(hub->agent_count, number + 1);
-    hub->agents[number] = (struct agent){ .end = { .fd = fd } };
+    hub->agents[number] = (struct agent){
+        .end = { .fd = fd },
+        .channel = hub->agents[number].channel + AGENTS_MAX,
+    };
 }
 
 static bool turn(struct hub *hub)
@@ -329,6 +331,7 @@ _Noreturn static void run_hub(struct hub *hub, const struct hub_place *place)
     detach();
     for (size_t i = 0; i < AGENTS_MAX; i++) {
         hub->agents[i].end.fd = -1;
+        hub->agents[i].channel = (uint32_t)i;
     }
     while (turn(hub)) {
     }

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@
 
 enum {
     RETRY_MS = 200,
+    CONNECT_S = 5, /* that one address may take; the kernel would take minutes */
     COMMANDS_MAX = 64 /* at once; an engine needs one or two */
 };
 
@@ -41,6 +43,7 @@ struct server {
 static int connect_once(const char *host, const char *port)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    const struct timeval limit = { .tv_sec = CONNECT_S };
     struct addrinfo *list = NULL;
     int fd = -1;
 
@@ -49,6 +52,9 @@ static int connect_once(const char *host, const char *port)
     }
     for (const struct addrinfo *one = list; fd < 0 && one != NULL; one = one->ai_next) {
         fd = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, 0);
+        if (fd >= 0) {
+            (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        }
         if (fd >= 0 && connect(fd, one->ai_addr, one->ai_addrlen) != 0) {
             (void)close(fd);
             fd = -1;

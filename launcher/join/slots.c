@@ -1,50 +1,23 @@
 /*
- * How many ranks this machine takes when nobody says. The device files are counted, for
- * they are there in containers exactly when the GPUs may be used.
+ * How many ranks this machine takes when nobody says.
  */
 #include "launcher/join/slots.h"
 
-#include <dirent.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <string.h>
 
+#include "launcher/check/gather.h"
 #include "launcher/hosts/host_list.h"
-
-/* "nvidia0": the prefix and nothing but digits. */
-static bool is_numbered(const char *name, const char *prefix)
-{
-    size_t len = strlen(prefix);
-
-    return strncmp(name, prefix, len) == 0 && name[len] != '\0' &&
-            name[len + strspn(name + len, "0123456789")] == '\0';
-}
-
-static int count_devices(const char *folder, const char *prefix)
-{
-    DIR *entries = opendir(folder);
-    int count = 0;
-
-    while (entries != NULL) {
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is our own */
-        const struct dirent *entry = readdir(entries);
-
-        if (entry == NULL) {
-            (void)closedir(entries);
-            return count;
-        }
-        count += is_numbered(entry->d_name, prefix) ? 1 : 0;
-    }
-    return count;
-}
 
 int slots_here(void)
 {
-    int count = count_devices("/dev", "nvidia");
+    struct gather_gpus gpus;
     cpu_set_t cores;
+    uint64_t count;
 
+    gather_gpus_count(&gpus, "");
+    count = gpus.usable;
     if (count == 0 && sched_getaffinity(0, sizeof cores, &cores) == 0) {
-        count = CPU_COUNT(&cores);
+        count = (uint64_t)CPU_COUNT(&cores);
     }
-    return count < 1 ? 1 : count > HOST_SLOTS_LIMIT ? HOST_SLOTS_LIMIT : count;
+    return count < 1 ? 1 : count > HOST_SLOTS_LIMIT ? HOST_SLOTS_LIMIT : (int)count;
 }

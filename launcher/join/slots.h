@@ -4,7 +4,7 @@
 #ifndef TUTTI_LAUNCHER_JOIN_SLOTS_H
 #define TUTTI_LAUNCHER_JOIN_SLOTS_H
 
-/** The number of its NVIDIA GPUs, else of the cores that we may use. */
+/** The number of its GPUs, else of the cores that we may use. */
 int slots_here(void);
 
 #endif

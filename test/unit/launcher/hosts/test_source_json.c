@@ -87,6 +87,34 @@ static void test_sagemaker_variables(void **state)
     }
 }
 
+/* The reason of a failure goes to a file in a folder that the platform makes. */
+static void test_sagemaker_takes_the_reason_of_a_failure(void **state)
+{
+    static const char *const variables[] = { "A=b", NULL };
+    struct options options = { .ranks = 0 };
+    struct placement placement;
+    struct root root;
+    char file[64];
+
+    (void)state;
+    root_make(&root);
+    root_write(&root, path, CONFIG("algo-1", "\"algo-1\"", ""), 0600);
+    assert_int_equal(resolve(root.path, variables, &options, &placement), TUTTI_OK);
+    assert_string_equal(placement.failure, "");
+    placement_fini(&placement);
+    root_write(&root, "/opt/ml/output/data", "", 0600);
+    (void)snprintf(file, sizeof file, "%s/opt/ml/output/failure", root.path);
+    assert_int_equal(resolve(root.path, variables, &options, &placement), TUTTI_OK);
+    assert_string_equal(placement.failure, file);
+    placement_fini(&placement);
+    assert_int_equal(host_list_parse(&options.hosts.list, "algo-1:2"), TUTTI_OK);
+    assert_int_equal(resolve(root.path, variables, &options, &placement), TUTTI_OK);
+    assert_string_equal(placement.failure, file);
+    placement_fini(&placement);
+    host_list_fini(&options.hosts.list);
+    root_remove(&root);
+}
+
 static void test_sagemaker_other_hosts_wait(void **state)
 {
     static const char *const first[] = { "SM_HOSTS=[\"algo-1\",\"algo-2\"]",
@@ -141,6 +169,9 @@ static void test_tf_config(void **state)
         { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"[::1]:7\",\"b\"]}}" },
                 .hosts = "[::1]:1,b:1",
                 .source = "TF_CONFIG" },
+        { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},"
+                         "\"task\":{\"type\":\"worker\",\"index\":\"1\"}}" },
+                .source = "no number as its index" },
         { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{"
                          "\"type\":"
                          "\"ps\",\"index\":0}}" },
@@ -213,6 +244,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sagemaker_file),
         cmocka_unit_test(test_sagemaker_variables),
+        cmocka_unit_test(test_sagemaker_takes_the_reason_of_a_failure),
         cmocka_unit_test(test_sagemaker_other_hosts_wait),
         cmocka_unit_test(test_tf_config),
         cmocka_unit_test(test_other_tasks_of_tf_config_join_the_first),

@@ -112,6 +112,35 @@ static void test_text(void **state)
     ranks_fini(&ranks);
 }
 
+/* What the platform shows is the beginning: the cause comes first. */
+static void test_a_failure_for_the_platform(void **state)
+{
+    struct ranks ranks;
+    const struct cause cause = { .kind = CAUSE_RANK, .rank = 3, .text = "why" };
+    const struct report_facts facts = { .ranks = &ranks, .cause = &cause };
+    char path[] = "/tmp/test_job_report.XXXXXX";
+    char text[TEXT_MAX] = "";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    set_up(&ranks);
+    assert_int_equal(report_failure(&facts, path), TUTTI_OK);
+    assert_true(read(fd, text, sizeof text - 1) > 0);
+    assert_string_equal(text,
+            "why\n"
+            "  its last words:\n"
+            "  | a?[31m\n"
+            "  | \n"
+            "  | b\n"
+            "  its log: /logs/rank/stderr\n");
+    (void)close(fd);
+    (void)unlink(path);
+    assert_int_equal(report_failure(&facts, "/no/folder/failure"), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/no/folder/failure"));
+    ranks_fini(&ranks);
+}
+
 static void test_a_lost_host(void **state)
 {
     struct ranks ranks;
@@ -213,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_a_failure_for_the_platform),
         cmocka_unit_test(test_a_lost_host),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_a_report_that_cannot_be_written),

@@ -1,7 +1,7 @@
 /*
  * Programs that run beside us.
  */
-#include "launcher/check/process.h"
+#include "launcher/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 enum {
     CHUNK = 4096, /* bytes read at once                                      */
     TICK_MS = 20, /* between looks for processes whose pipes others hold open */
+    END_TICK_MS = 2, /* the same when all pipes are at their end               */
     NS_PER_MS = 1000000
 };
 
@@ -49,8 +50,9 @@ static int spawn(struct process *process, char *const *argv, char *const *enviro
     }
     (void)posix_spawnattr_setsigmask(&attributes, &none);
     (void)posix_spawnattr_setsigdefault(&attributes, &defaults);
-    (void)posix_spawnattr_setflags(
-            &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    (void)posix_spawnattr_setflags(&attributes,
+            (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                    (process->is_group ? POSIX_SPAWN_SETPGROUP : 0)));
     error = posix_spawnp(
             &process->pid, argv[0], &actions, &attributes, argv, environment);
     (void)posix_spawn_file_actions_destroy(&actions);
@@ -58,7 +60,7 @@ static int spawn(struct process *process, char *const *argv, char *const *enviro
     return error;
 }
 
-tutti_status process_start(
+static tutti_status start(
         struct process *process, char *const *argv, char *const *environment)
 {
     int in[2];
@@ -66,7 +68,6 @@ tutti_status process_start(
     int err[2];
     int error;
 
-    *process = (struct process){ .pid = 0 };
     if (pipe2(in, O_CLOEXEC) != 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s: pipe", argv[0]);
     }
@@ -103,6 +104,20 @@ err_in:
     return error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", argv[0]);
 }
 
+tutti_status process_start(
+        struct process *process, char *const *argv, char *const *environment)
+{
+    *process = (struct process){ .pid = 0 };
+    return start(process, argv, environment);
+}
+
+tutti_status process_start_group(
+        struct process *process, char *const *argv, char *const *environment)
+{
+    *process = (struct process){ .is_group = true };
+    return start(process, argv, environment);
+}
+
 static bool is_alive(const struct process *process)
 {
     return process->pid > 0 && !process->has_ended;
@@ -131,18 +146,35 @@ static void drain(struct process_stream *stream)
                         1)) {
             memcpy(stream->text + stream->len, chunk, (size_t)got);
             stream->len += (size_t)got;
+        } else {
+            stream->is_cut = true;
         }
     }
 }
 
+/* The process, and its group when it has one. */
+static void kill_all(const struct process *process)
+{
+    (void)kill(process->is_group ? -process->pid : process->pid, SIGKILL);
+}
+
 static void reap(struct process *process, int flags)
 {
+    siginfo_t end = { .si_pid = 0 };
     int status = 0;
 
-    if (!is_alive(process) || waitpid(process->pid, &status, flags) != process->pid) {
+    if (!is_alive(process) ||
+            waitid(P_PID, (id_t)process->pid, &end, WEXITED | WNOWAIT | flags) != 0 ||
+            end.si_pid == 0) {
         return;
     }
+    /* As long as it was not waited for, the group's number is not given to others. */
+    if (process->is_group) {
+        kill_all(process);
+    }
+    (void)waitpid(process->pid, &status, 0);
     process->has_ended = true;
+    process->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     process->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     /* The order matters: what it wrote before its end is in the pipes by now. */
     drain(&process->out);
@@ -174,7 +206,9 @@ void process_poll(struct process *const *list, size_t count, int64_t until_ns)
         /* Without memory it still looks at all of them, at every tick. */
         size_t used = fds == NULL ? 0 : watch(list, count, fds, 2 * count);
 
-        (void)poll(fds, (nfds_t)used, left_ms < TICK_MS ? (int)left_ms : TICK_MS);
+        int tick_ms = used == 0 ? END_TICK_MS : TICK_MS;
+
+        (void)poll(fds, (nfds_t)used, left_ms < tick_ms ? (int)left_ms : tick_ms);
     }
     mem_free(fds);
     for (size_t i = 0; i < count; i++) {
@@ -245,24 +279,31 @@ void process_last_words(const struct process *process, char *text, size_t capaci
     }
 }
 
-tutti_status process_run(struct process *process, char *const *argv,
-        char *const *environment, int64_t until_ns)
+bool process_finish(struct process *process, int64_t until_ns)
 {
     struct process *const list[] = { process };
-    tutti_status status = process_start(process, argv, environment);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
     process_close_input(process);
     while (!process->has_ended && clock_ns() < until_ns) {
         process_poll(list, 1, until_ns);
     }
-    if (!process->has_ended) {
-        (void)kill(process->pid, SIGKILL);
-        reap(process, 0);
+    if (process->has_ended) {
+        return true;
     }
-    return TUTTI_OK;
+    kill_all(process);
+    reap(process, 0);
+    return false;
+}
+
+tutti_status process_run(struct process *process, char *const *argv,
+        char *const *environment, int64_t until_ns)
+{
+    tutti_status status = process_start(process, argv, environment);
+
+    if (status == TUTTI_OK) {
+        (void)process_finish(process, until_ns);
+    }
+    return status;
 }
 
 void process_fini(struct process *process)
@@ -272,7 +313,7 @@ void process_fini(struct process *process)
     }
     process_close_input(process);
     if (!process->has_ended) {
-        (void)kill(process->pid, SIGKILL);
+        kill_all(process);
         reap(process, 0);
     }
     if (process->out.fd >= 0) {

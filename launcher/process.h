@@ -2,8 +2,8 @@
  * Programs that run beside us: their input is a pipe that we write, and what they write is
  * kept, up to a limit. Many at once, by poll(). One thread.
  */
-#ifndef TUTTI_LAUNCHER_CHECK_PROCESS_H
-#define TUTTI_LAUNCHER_CHECK_PROCESS_H
+#ifndef TUTTI_LAUNCHER_PROCESS_H
+#define TUTTI_LAUNCHER_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include <tutti/tutti.h>
 
 enum {
-    PROCESS_OUTPUT_MAX = 1 << 18 /* bytes kept of what has not been taken */
+    PROCESS_OUTPUT_MAX = 1 << 22 /* bytes kept of what has not been taken */
 };
 
 /** What was written on one stream and not yet taken. */
@@ -22,13 +22,16 @@ struct process_stream {
     char *text; /* owned; not terminated                 */
     size_t len; /* bytes in text                         */
     size_t capacity; /* bytes allocated                       */
+    bool is_cut; /* some of it was too much, and is lost  */
 };
 
 /** Zeroed is a process that never ran: valid input for process_fini(). */
 struct process {
     pid_t pid; /* 0: never started                                    */
+    bool is_group; /* it leads a process group, which ends with it        */
     bool has_ended; /* it was waited for; `status` is valid                 */
     int status; /* as a shell has it: 0 to 255, 128 + signal            */
+    int signal; /* that ended it; 0: it exited                          */
     int in; /* our end of its input; -1: closed                     */
     struct process_stream out;
     struct process_stream err;
@@ -39,6 +42,9 @@ struct process {
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM (it cannot be started; nothing to release)
  */
 TUTTI_MUST_USE tutti_status process_start(
+        struct process *process, char *const *argv, char *const *environment);
+/** The same in a process group of its own: whom it leaves behind is killed at its end. */
+TUTTI_MUST_USE tutti_status process_start_group(
         struct process *process, char *const *argv, char *const *environment);
 
 /**
@@ -63,6 +69,11 @@ bool process_take_line(struct process *process, char *line, size_t capacity);
 /** The last line that is not blank of what it wrote to stderr; "" when there is none. */
 void process_last_words(const struct process *process, char *text, size_t capacity);
 
+/**
+ * Ends its input and waits for its end.
+ * @return false when it had not ended at the deadline, and was killed
+ */
+bool process_finish(struct process *process, int64_t until_ns);
 /** Runs a program to its end; kills it at the deadline. @return as process_start() */
 TUTTI_MUST_USE tutti_status process_run(struct process *process, char *const *argv,
         char *const *environment, int64_t until_ns);

@@ -1,6 +1,7 @@
 /*
  * Programs beside us.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launcher/check/process.h"
+#include "launcher/process.h"
 #include "test/unit/unit.h"
 
 #define SECONDS(n) ((n)*INT64_C(1000000000))
@@ -88,6 +89,7 @@ static void test_signals_and_programs_that_are_not_there(void **state)
     start_shell(&process, "kill -9 $$");
     finish(&process);
     assert_int_equal(process.status, 128 + SIGKILL);
+    assert_int_equal(process.signal, SIGKILL);
     process_fini(&process);
     assert_int_equal(process_start(&process, argv, environ), TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "/nowhere/tutti"));
@@ -109,6 +111,43 @@ static void test_an_end_is_seen_though_others_hold_its_pipes(void **state)
     process_fini(&process);
 }
 
+/* Its child holds a pipe to us, in place of its streams: its end is the end of that. */
+static void test_a_group_ends_with_its_first(void **state)
+{
+    struct process process;
+    struct pollfd end = { .events = POLLIN };
+    int ends[2];
+    char script[128];
+    char byte;
+    char *const argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, script, NULL };
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    (void)snprintf(script, sizeof script, "sleep 1000 >&%d 2>&1 & exit 0", ends[1]);
+    assert_int_equal(process_start_group(&process, argv, environ), TUTTI_OK);
+    assert_int_equal(close(ends[1]), 0);
+    assert_true(process_finish(&process, clock_ns() + SECONDS(20)));
+    assert_int_equal(process.status, 0);
+    end.fd = ends[0];
+    assert_int_equal(poll(&end, 1, 20000), 1);
+    assert_int_equal(read(ends[0], &byte, 1), 0);
+    process_fini(&process);
+    assert_int_equal(close(ends[0]), 0);
+}
+
+static void test_too_much_is_said_to_be_cut(void **state)
+{
+    struct process process;
+
+    (void)state;
+    start_shell(&process, "head -c 6000000 /dev/zero");
+    finish(&process);
+    assert_true(process.out.is_cut);
+    assert_true(process.out.len <= PROCESS_OUTPUT_MAX);
+    assert_false(process.err.is_cut);
+    process_fini(&process);
+}
+
 static void test_what_runs_is_ended(void **state)
 {
     struct process process;
@@ -119,6 +158,9 @@ static void test_what_runs_is_ended(void **state)
     assert_int_equal(
             process_run(&process, argv, environ, clock_ns() + SECONDS(1) / 20), 0);
     assert_int_equal(process.status, 128 + SIGKILL);
+    process_fini(&process);
+    start_shell(&process, "exec sleep 60");
+    assert_false(process_finish(&process, clock_ns() + SECONDS(1) / 20));
     process_fini(&process);
     start_shell(&process, "exec sleep 60");
     pid = process.pid;
@@ -133,6 +175,8 @@ int main(void)
         cmocka_unit_test(test_a_conversation),
         cmocka_unit_test(test_signals_and_programs_that_are_not_there),
         cmocka_unit_test(test_an_end_is_seen_though_others_hold_its_pipes),
+        cmocka_unit_test(test_a_group_ends_with_its_first),
+        cmocka_unit_test(test_too_much_is_said_to_be_cut),
         cmocka_unit_test(test_what_runs_is_ended),
     };
 
