@@ -208,10 +208,11 @@ void help_print_build(FILE *file)
 
     (void)fprintf(file,
             "tuttirun %s\n"
-            "MPI        %s %s\n"
+            "MPI        %s%s%s\n"
             "compiler   %s\n"
             "data       shared memory%s\n"
             "GPUs       no\n",
-            tutti_version(), built_mpi, TUTTI_MPIEXEC, __VERSION__,
+            tutti_version(), built_mpi, has_mpi ? " " : "",
+            has_mpi ? TUTTI_MPIEXEC : "", __VERSION__,
             has_mpi ? ", messages of MPI" : "");
 }

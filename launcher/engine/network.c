@@ -236,7 +236,9 @@ static void gather_by_route(struct gathering *to, const struct network_table *ta
     struct network_route routes[ROUTES_MAX];
     size_t count = 0;
 
-    (void)routes_read(hosts, routes, &count);
+    if (hosts != NULL) {
+        (void)routes_read(hosts, routes, &count);
+    }
     for (size_t i = 0; i < count; i++) {
         if (!is_loopback(table, routes[i].source)) {
             gather(to, routes[i].source);
@@ -266,7 +268,7 @@ tutti_status network_addresses(const struct host_list *hosts, const char *nic,
     }
     if (is_asked) {
         gather_inside(&gathered, &table, &choice);
-    } else if (!is_here(hosts)) {
+    } else if (hosts == NULL || !is_here(hosts)) {
         gather_by_route(&gathered, &table, hosts);
     }
     if (gathered.count == 0) {

@@ -98,6 +98,7 @@ TUTTI_MUST_USE tutti_status network_choose(
  * The numeric addresses of this machine in the order in which the hosts should try them:
  * those of --nic, or those that the routes to the hosts take and then the others. Only
  * loopback when every host is this machine. Resolves names, so it may take a moment.
+ * @param hosts  NULL: not known yet, and so all addresses, loopback aside
  * @param nic  the value of --nic, or NULL
  * @param[out] count  at least 1, at most `capacity`
  * @return TUTTI_OK, TUTTI_ERR_INVALID (no address in the ranges of --nic),

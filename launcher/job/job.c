@@ -99,33 +99,52 @@ static tutti_status open_signals(struct job *job)
     return TUTTI_OK;
 }
 
+/* Outside of an allocation, srun asks for one: its hosts are not known before. */
+static bool finds_hosts(const struct job *job)
+{
+    return job->plan->placement->hosts.count == 0 &&
+            strcmp(job->engine_name, "srun") == 0;
+}
+
 static bool is_local(const struct job *job)
 {
     char own_name[HOST_NAME_LIMIT] = "";
 
     (void)gethostname(own_name, sizeof own_name - 1);
-    return host_list_is_here(&job->plan->placement->hosts, own_name);
+    return !finds_hosts(job) &&
+            host_list_is_here(&job->plan->placement->hosts, own_name);
+}
+
+/* The addresses at which supervisors find us. */
+static tutti_status find_addresses(const struct job *job, struct link_address *address)
+{
+    char addresses[LINK_ADDRESSES_MAX][NETWORK_ADDRESS_MAX];
+    tutti_status status =
+            network_addresses(finds_hosts(job) ? NULL : &job->plan->placement->hosts,
+                    job->plan->options->engine.nic, addresses, LINK_ADDRESSES_MAX,
+                    &address->count);
+
+    for (size_t i = 0; status == TUTTI_OK && i < address->count; i++) {
+        (void)snprintf(address->addresses[i], LINK_ADDRESS_MAX, "%s", addresses[i]);
+    }
+    return status;
 }
 
 static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
 {
-    char addresses[LINK_ADDRESSES_MAX][NETWORK_ADDRESS_MAX];
-    struct link_address address = { .count = 0 };
-    const char *nic = job->plan->options->engine.nic;
+    /* Where we listen for this machine alone, whichever networks --nic names. */
+    struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
+    const bool only_local = is_local(job);
     tutti_status status =
-            server_init(&job->server, job->epoll, EVENT_LINKS, is_local(job));
+            server_init(&job->server, job->epoll, EVENT_LINKS, only_local);
 
-    if (status == TUTTI_OK) {
-        status = network_addresses(&job->plan->placement->hosts, nic, addresses,
-                LINK_ADDRESSES_MAX, &address.count);
+    if (status == TUTTI_OK && !only_local) {
+        status = find_addresses(job, &address);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     (void)snprintf(address.token, sizeof address.token, "%s", job->server.token);
-    for (size_t i = 0; i < address.count; i++) {
-        (void)snprintf(address.addresses[i], LINK_ADDRESS_MAX, "%s", addresses[i]);
-    }
     address.port = job->server.port;
     link_address_format(&address, join);
     return watch(job, job->server.listener, EPOLLIN, EVENT_LISTENER)

@@ -20,7 +20,7 @@ void offset_learn(struct offset *offset, const struct link_beat *beat, int64_t n
     if (echo <= 0 || echo > now || held < 0 || sent < 0 || trip < 0) {
         return;
     }
-    if (offset->is_known && trip > offset->trip_ns && !is_old) {
+    if (offset->is_ours || (offset->is_known && trip > offset->trip_ns && !is_old)) {
         return;
     }
     *offset = (struct offset){
@@ -36,7 +36,7 @@ int64_t offset_ours(
 {
     int64_t ours = (int64_t)theirs - offset->ahead_ns;
 
-    if (!offset->is_known) {
+    if (!offset->is_known && !offset->is_ours) {
         *doubt = 0;
         return now;
     }

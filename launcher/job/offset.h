@@ -5,7 +5,8 @@
  *     theirs  --------- b ------ c ------------>     b: sent-held   c: sent
  *
  * The way there and back took (d - a) - (c - b); the shortest one tells most, since the
- * offset is wrong by half of it at most.
+ * offset is wrong by half of it at most. Processes of one machine have one clock, and nothing
+ * is measured between them.
  */
 #ifndef TUTTI_LAUNCHER_JOB_OFFSET_H
 #define TUTTI_LAUNCHER_JOB_OFFSET_H
@@ -17,6 +18,7 @@
 
 /** Zeroed: nothing was measured. */
 struct offset {
+    bool is_ours; /* it is our clock: a process of this machine   */
     bool is_known; /* a beat has come back                          */
     int64_t ahead_ns; /* their clock minus ours                        */
     int64_t trip_ns; /* of the shortest round trip                    */
@@ -26,7 +28,8 @@ struct offset {
 /** Learns from a beat that arrived at `now` of our clock. */
 void offset_learn(struct offset *offset, const struct link_beat *beat, int64_t now);
 /**
- * A time of their clock in ours, never later than `now`; without a measurement, now.
+ * A time of their clock in ours, never later than `now`; `now` where the clock is another
+ * and nothing was measured.
  * @param[out] doubt  how far off it may be, in ns
  */
 int64_t offset_ours(

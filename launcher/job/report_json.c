@@ -147,7 +147,7 @@ tutti_status report_write(const struct report_facts *facts, const char *path)
         json_decref(object);
         return error_set(TUTTI_ERR_NO_MEMORY, "cannot write the report %s", path);
     }
-    written = json_dump_file(object, draft, JSON_INDENT(2));
+    written = json_dump_file(object, draft, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     json_decref(object);
     if (written != 0 || rename(draft, path) != 0) {
         tutti_status status =

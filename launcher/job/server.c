@@ -84,7 +84,9 @@ tutti_status server_init(
 {
     tutti_status status;
 
-    *server = (struct server){ .epoll = epoll, .base = base, .listener = -1 };
+    *server = (struct server){
+        .epoll = epoll, .base = base, .listener = -1, .is_local = only_local
+    };
     status = make_token(server->token);
     if (status != TUTTI_OK) {
         return status;
@@ -166,7 +168,12 @@ static void add_link(struct server *server, int fd, size_t limit, int64_t now)
         return;
     }
     *link = (struct server_link){
-        .fd = fd, .rank = -1, .opened = now, .heard = now, .events = EPOLLIN
+        .fd = fd,
+        .rank = -1,
+        .opened = now,
+        .heard = now,
+        .events = EPOLLIN,
+        .offset.is_ours = server->is_local,
     };
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (server->count >= limit || !place_link(server, link, &index)) {

@@ -48,6 +48,7 @@ struct server {
     uint64_t base; /* added to the index of a link in epoll's data         */
     int listener; /* -1: not listening                                    */
     int port; /* of the listener                                       */
+    bool is_local; /* only processes of this machine can connect             */
     char token[LINK_TOKEN_BYTES + 1]; /* the secret                            */
     struct server_link **links; /* owned, each is owned                       */
     size_t count; /* entries of links                                     */

@@ -97,6 +97,20 @@ static void test_nothing_happens_in_the_future(void **state)
     assert_int_equal(offset_ours(&offset, (uint64_t)(200 * S), now, &doubt), now);
 }
 
+static void test_a_clock_of_this_machine_is_not_measured(void **state)
+{
+    struct offset offset = { .is_ours = true };
+    int64_t doubt = 1;
+    int64_t now = 100 * S;
+
+    (void)state;
+    assert_int_equal(offset_ours(&offset, (uint64_t)(99 * S), now, &doubt), 99 * S);
+    assert_int_equal(doubt, 0);
+    now = go(&offset, now, 90 * MS, 2 * MS, 0);
+    assert_int_equal(offset_ours(&offset, (uint64_t)(99 * S), now, &doubt), 99 * S);
+    assert_int_equal(doubt, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -105,6 +119,7 @@ int main(void)
         cmocka_unit_test(test_uneven_ways_are_wrong_by_the_doubt_at_most),
         cmocka_unit_test(test_nonsense_teaches_nothing),
         cmocka_unit_test(test_nothing_happens_in_the_future),
+        cmocka_unit_test(test_a_clock_of_this_machine_is_not_measured),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
