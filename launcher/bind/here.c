@@ -48,6 +48,7 @@ static int init_topology(hwloc_topology_t *topology, char *const *environment)
     int result;
 
     if (is_ours) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): tuttirun has one thread */
         (void)setenv(variable,
                 "hwloc_xml_libxml,hwloc_gl,hwloc_opencl,hwloc_cuda,hwloc_nvml,"
                 "hwloc_rsmi,hwloc_levelzero",
@@ -55,7 +56,7 @@ static int init_topology(hwloc_topology_t *topology, char *const *environment)
     }
     result = hwloc_topology_init(topology);
     if (is_ours) {
-        (void)unsetenv(variable);
+        (void)unsetenv(variable); /* NOLINT(concurrency-mt-unsafe): likewise */
     }
     return result;
 }
