@@ -265,9 +265,9 @@ tutti_status options_settle_ranks(
     }
     if (slots != 0 && options->ranks > slots) {
         return error_set(TUTTI_ERR_INVALID,
-                "-np %d, but the hosts have %d slots; give them more (host:slots) or "
+                "-np %d, but the hosts have %d slot%s; give them more (host:slots) or "
                 "ask for fewer ranks",
-                options->ranks, slots);
+                options->ranks, slots, slots == 1 ? "" : "s");
     }
     return TUTTI_OK;
 }
