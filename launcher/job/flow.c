@@ -213,7 +213,8 @@ static void fail_by_engine(struct job *job)
     flow_show_engine(job);
     if (absent > 0) {
         flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
-                "%s ended with %s before rank%s %s had started; what it said is above",
+                "%s ended with %s before rank%s %s had started; what it "
+                "said is above, and tuttirun --check looks for the reason",
                 job->engine_name, words, absent == 1 ? "" : "s", missing);
     } else {
         flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
