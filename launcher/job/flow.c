@@ -213,9 +213,12 @@ static void fail_by_engine(struct job *job)
     flow_show_engine(job);
     if (absent > 0) {
         flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
-                "%s ended with %s before rank%s %s had started; what it "
-                "said is above, and tuttirun --check looks for the reason",
-                job->engine_name, words, absent == 1 ? "" : "s", missing);
+                "%s ended with %s before rank%s %s had started; what it said is "
+                "above%s",
+                job->engine_name, words, absent == 1 ? "" : "s", missing,
+                job->plan->placement->hosts.count > 1
+                        ? ", and tuttirun --check looks at the hosts"
+                        : "");
     } else {
         flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
                 "%s ended with %s while the job ran", job->engine_name, words);
