@@ -7,6 +7,26 @@
 
 #include "launcher/job/flow.h"
 
+/*
+ * How long nothing is heard of a rank before it is lost. --heartbeat-timeout is when the job
+ * is over, so a fifth of it is kept for the others to hear why, and to end. Before its
+ * program runs a supervisor may be reading a large host, which has the time of the start.
+ */
+static int64_t patience(const struct job *job, const struct server_link *link)
+{
+    int64_t ms = link->rank >= 0 && job->ranks.items[link->rank].state == RANK_JOINED &&
+                    job->options->start_ms > job->options->silent_ms
+            ? job->options->start_ms
+            : job->options->silent_ms - job->options->silent_ms / 5;
+
+    return ms * JOB_NS_PER_MS;
+}
+
+static double patience_s(const struct job *job, const struct server_link *link)
+{
+    return (double)(patience(job, link) / JOB_NS_PER_MS) / 1000.0;
+}
+
 static void send_beats(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
@@ -40,16 +60,16 @@ static bool is_silent(
         const struct job *job, const struct server_link *link, int less_ms)
 {
     return link->fd >= 0 && link->rank >= 0 && !link->is_parked &&
-            job->now - link->heard >=
-            (job->options->silent_ms - less_ms) * JOB_NS_PER_MS;
+            job->now - link->heard >= patience(job, link) - less_ms * JOB_NS_PER_MS;
 }
 
 /*
  * A supervisor is silent. When all of its host are, or are about to be, the host is what
  * is silent.
  */
-static void lose_host(struct job *job, const char *host)
+static void lose_host(struct job *job, const struct server_link *silent)
 {
+    const char *host = ranks_host(&job->ranks, silent->rank);
     int slack_ms = 2 * job->options->beat_ms;
     char detail[512];
     bool all = true;
@@ -68,7 +88,7 @@ static void lose_host(struct job *job, const char *host)
                   "its supervisors stopped"
                 : "its supervisor on host %s was not heard for %.1f s; it was stopped "
                   "or gets no time",
-            host, job->options->silent_ms / 1000.0);
+            host, patience_s(job, silent));
     for (size_t i = 0; i < job->server.count; i++) {
         struct server_link *link = job->server.links[i];
 
@@ -84,12 +104,12 @@ static void look_for_stopped(struct job *job, const struct server_link *link)
     char detail[128];
 
     if (link->stopped == 0 || link->has_exited ||
-            job->now - link->stopped < job->options->silent_ms * JOB_NS_PER_MS) {
+            job->now - link->stopped < patience(job, link)) {
         return;
     }
     (void)snprintf(detail, sizeof detail,
             "by SIGSTOP or a terminal's SIGTTIN or SIGTTOU, for %.1f s",
-            job->options->silent_ms / 1000.0);
+            patience_s(job, link));
     ranks_lose(&job->ranks, link->rank, RANK_END_STUCK, link->stopped, detail);
     flow_suspect(job);
 }
@@ -110,7 +130,7 @@ static void look_at(struct job *job, struct server_link *link)
     if (link->rank < 0) {
         look_at_stranger(job, link);
     } else if (is_silent(job, link, 0)) {
-        lose_host(job, ranks_host(&job->ranks, link->rank));
+        lose_host(job, link);
     } else {
         look_for_stopped(job, link);
     }

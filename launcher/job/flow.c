@@ -20,6 +20,7 @@ enum {
     SIGNAL_GRACE_MS = 2000, /* a program may have something to save                   */
     STOP_MORE_MS = 500, /* after SIGKILL, until its report                        */
     ENGINE_MS = 400, /* that the engine has to end after a failure, twice      */
+    ENGINE_LOST_MS = 100, /* the same where a host is silent, which it waits for     */
     ENGINE_WELL_MS = 10000, /* and when all went well                              */
     DRAIN_MS = 300 /* after its end: grandchildren may hold its streams      */
 };
@@ -81,6 +82,17 @@ static bool anything_runs(const struct job *job)
         }
     }
     return false;
+}
+
+/* How long an engine has to end by itself once its ranks have, after a failure. */
+static int engine_patience_ms(const struct job *job)
+{
+    for (int i = 0; i < job->ranks.count; i++) {
+        if (job->ranks.items[i].end == RANK_END_SILENT) {
+            return ENGINE_LOST_MS;
+        }
+    }
+    return ENGINE_MS;
 }
 
 void flow_suspect(struct job *job)
@@ -344,8 +356,8 @@ static void release(struct job *job)
         flow_send(job, link);
     }
     job->was_released = true;
-    job->end_engine_at =
-            after(job, job->state == JOB_STOPPING ? ENGINE_MS : ENGINE_WELL_MS);
+    job->end_engine_at = after(
+            job, job->state == JOB_STOPPING ? engine_patience_ms(job) : ENGINE_WELL_MS);
     server_stop_listening(&job->server);
 }
 
@@ -437,7 +449,7 @@ static void step_engine(struct job *job)
         } else if (is_due(job, job->end_engine_at)) {
             engine_process_signal(&job->engine, SIGTERM);
             job->end_engine_at = 0;
-            job->kill_engine_at = after(job, ENGINE_MS);
+            job->kill_engine_at = after(job, engine_patience_ms(job));
         }
         return;
     }

@@ -232,7 +232,8 @@ static const struct flag flags[] = {
     {
             .name = "heartbeat-timeout",
             .argument = "SECONDS",
-            .help = "a rank that was not heard for so long is lost; default 3",
+            .help = "from the last sign of a rank that fell silent to the end of the "
+                    "job; default 3",
             .apply = apply_heartbeat_timeout,
     },
     {
