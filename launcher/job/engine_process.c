@@ -20,7 +20,7 @@
 enum {
     GUARDIAN_GRACE_US = 500000, /* between SIGTERM and SIGKILL of the guardian */
     REST_LOOK_US = 10000, /* between looks at what is left after a failure       */
-    REST_LOOKS = 100,
+    REST_LOOK_MS = REST_LOOK_US / 1000,
     EXIT_NOT_RUN = 127
 };
 
@@ -274,9 +274,10 @@ void engine_process_fini(struct engine_process *engine)
     *engine = engine_process_none;
 }
 
-void engine_process_end_rest(void)
+void engine_process_end_rest(int patience_ms)
 {
-    for (int i = 0; i < REST_LOOKS && procs_signal_descendants(0) > 0; i++) {
+    for (int i = 0; i < patience_ms / REST_LOOK_MS && procs_signal_descendants(0) > 0;
+            i++) {
         (void)usleep(REST_LOOK_US);
     }
     (void)procs_signal_descendants(SIGKILL);

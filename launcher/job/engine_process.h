@@ -43,8 +43,8 @@ void engine_process_words(
 void engine_process_fini(struct engine_process *engine);
 /**
  * After a failure: what the engine has started in sessions of its own, as an ssh to a host
- * that is cut off, has a moment to end, and is killed then.
+ * that is cut off, has so long to end, and is killed then.
  */
-void engine_process_end_rest(void);
+void engine_process_end_rest(int patience_ms);
 
 #endif

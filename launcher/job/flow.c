@@ -84,8 +84,7 @@ static bool anything_runs(const struct job *job)
     return false;
 }
 
-/* How long an engine has to end by itself once its ranks have, after a failure. */
-static int engine_patience_ms(const struct job *job)
+int flow_engine_patience_ms(const struct job *job)
 {
     for (int i = 0; i < job->ranks.count; i++) {
         if (job->ranks.items[i].end == RANK_END_SILENT) {
@@ -356,8 +355,8 @@ static void release(struct job *job)
         flow_send(job, link);
     }
     job->was_released = true;
-    job->end_engine_at = after(
-            job, job->state == JOB_STOPPING ? engine_patience_ms(job) : ENGINE_WELL_MS);
+    job->end_engine_at = after(job,
+            job->state == JOB_STOPPING ? flow_engine_patience_ms(job) : ENGINE_WELL_MS);
     server_stop_listening(&job->server);
 }
 
@@ -449,7 +448,7 @@ static void step_engine(struct job *job)
         } else if (is_due(job, job->end_engine_at)) {
             engine_process_signal(&job->engine, SIGTERM);
             job->end_engine_at = 0;
-            job->kill_engine_at = after(job, engine_patience_ms(job));
+            job->kill_engine_at = after(job, flow_engine_patience_ms(job));
         }
         return;
     }

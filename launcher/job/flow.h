@@ -82,6 +82,8 @@ void flow_signal(struct job *job, int number);
 void flow_step(struct job *job);
 /** When flow_step() has something to do next, our clock; INT64_MAX: not by time. */
 int64_t flow_next(const struct job *job);
+/** How long an engine has to end by itself once its ranks have, after a failure. */
+int flow_engine_patience_ms(const struct job *job);
 /** True when nothing is left to wait for. */
 bool flow_is_over(const struct job *job);
 

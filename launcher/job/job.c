@@ -495,7 +495,7 @@ static int job_end(struct job *job)
     report(job, exit_status);
     engine_process_fini(&job->engine);
     if (job->cause.kind != CAUSE_NONE) {
-        engine_process_end_rest();
+        engine_process_end_rest(flow_engine_patience_ms(job));
     }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
