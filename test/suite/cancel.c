@@ -162,6 +162,8 @@ static void at_once(tutti *t, struct checks *c)
         EXPECT(c,
                 status == TUTTI_ERR_CANCELLED || c->size == 1 || status == TUTTI_AGAIN);
     }
+    /* Before that look nobody else may submit: all would be told of the cancellation. */
+    job_meet(c);
     if (c->rank > 0 || (status == TUTTI_ERR_CANCELLED && c->size > 1)) {
         EXPECT_OK(c, begin_sum(t, "at once", &value, &request));
     }
