@@ -100,7 +100,7 @@ job() {
     local file=$1 ranks=$2
     shift 2
     rm -f "$file.json"
-    build/bin/tuttirun -np "$ranks" build/bin/tutti-bench "$@" --json "$file.json" \
+    build/bin/tuttirun -np "$ranks" --prefix off build/bin/tutti-bench "$@" --json "$file.json" \
         >"$file.log" 2>&1 || return 1
 }
 
