@@ -33,15 +33,8 @@ static int64_t after(const struct job *job, int ms)
 
 void flow_send(struct job *job, struct server_link *link)
 {
-    for (size_t i = 0; i < job->server.count; i++) {
-        if (job->server.links[i] != link) {
-            continue;
-        }
-        if (!server_flush(&job->server, i)) {
-            flow_lose(
-                    job, link, RANK_END_LOST, "the connection to its supervisor ended");
-        }
-        return;
+    if (!server_flush(&job->server, link)) {
+        flow_lose(job, link, RANK_END_LOST, "the connection to its supervisor ended");
     }
 }
 
