@@ -487,6 +487,19 @@ static void report(struct job *job, int exit_status)
     report_text(&facts, say_line, job);
 }
 
+/* Nothing is left to end but to wait for a reader that may never come. */
+static void let_signals_end_us(void)
+{
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        (void)sigaddset(&set, numbers[i]);
+    }
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static int job_end(struct job *job)
 {
     int exit_status = job->cause.exit_status;
@@ -498,6 +511,9 @@ static int job_end(struct job *job)
     }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
+    if (console_waits(&job->console, 0) || console_waits(&job->console, 1)) {
+        let_signals_end_us();
+    }
     console_close(&job->console);
     if (job->signals >= 0) {
         (void)close(job->signals);
