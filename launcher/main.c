@@ -2,6 +2,7 @@
  * tuttirun: starts the ranks of a job through the mpirun that is there, and looks after
  * them until the job has ended.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,11 +133,25 @@ static int run(struct options *options, char *const *environment)
     return result;
 }
 
+/* Streams that we were not given: what is opened next would be taken for them. */
+static void fill_streams(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
     int result = EXIT_SUCCESS;
 
+    fill_streams();
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
         return exec_main(argv + 2, environ);
     }

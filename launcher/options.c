@@ -275,7 +275,7 @@ tutti_status options_settle_ranks(
 /* What can only be said when all flags are known. */
 static tutti_status check_together(struct options *options)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status;
 
     if (options->program[0] == NULL) {
         return error_set(TUTTI_ERR_INVALID, "no program is given; see tuttirun --help");
@@ -285,7 +285,8 @@ static tutti_status check_together(struct options *options)
                 "-H and --hostfile name the hosts, and so does "
                 "--host-discovery-script; use one of them");
     }
-    if (options->hosts.slots_per_host > 0) {
+    status = job_options_check(&options->job);
+    if (status == TUTTI_OK && options->hosts.slots_per_host > 0) {
         status = host_list_imply(&options->hosts.list, options->hosts.slots_per_host);
     }
     if (status == TUTTI_OK && options->hosts.list.count > 0) {

@@ -106,6 +106,8 @@ struct job_options {
 
 /** The values without flags. */
 void job_options_init(struct job_options *job);
+/** @return TUTTI_OK, TUTTI_ERR_INVALID (values that contradict each other) */
+TUTTI_MUST_USE tutti_status job_options_check(const struct job_options *job);
 
 struct options {
     enum options_action action;

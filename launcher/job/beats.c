@@ -155,7 +155,10 @@ void beats_step(struct job *job)
     if (job->next_beat != 0 &&
             job->now - job->next_beat > job->options->silent_ms * JOB_NS_PER_MS / 2) {
         job->slept_ns = job->now - (job->next_beat - beat); /* since the last one */
+        job->woke = job->now;
         forgive(job);
+    } else if (job->now - job->woke > job->options->silent_ms * JOB_NS_PER_MS) {
+        job->slept_ns = 0; /* whoever did not hear us would be gone by now */
     }
     send_beats(job);
     look_for_silence(job);

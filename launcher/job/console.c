@@ -35,6 +35,7 @@ static void stream_open(struct console_stream *stream, int fd)
     *stream = (struct console_stream){ .fd = fd };
     if (fstat(fd, &facts) != 0) {
         stream->is_broken = true;
+        stream->error = errno;
         return;
     }
     if (S_ISREG(facts.st_mode)) {
@@ -80,9 +81,10 @@ void console_open(struct console *console, const struct job_options *options, in
     stream_open(&console->streams[1], STDERR_FILENO);
 }
 
-static void stream_break(struct console_stream *stream)
+static void stream_break(struct console_stream *stream, int error)
 {
     stream->is_broken = true;
+    stream->error = error;
     wire_writer_reset(&stream->kept);
     stream->written = 0;
 }
@@ -110,7 +112,7 @@ static bool stream_write(struct console_stream *stream)
     }
     if (done < 0) {
         if (errno != EAGAIN) {
-            stream_break(stream);
+            stream_break(stream, errno);
         }
         return false;
     }
@@ -290,7 +292,7 @@ bool console_is_full(const struct console *console)
     return false;
 }
 
-bool console_is_broken(const struct console *console)
+int console_error(const struct console *console)
 {
-    return console->streams[0].is_broken;
+    return console->streams[0].error;
 }

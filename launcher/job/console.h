@@ -28,7 +28,8 @@ struct console_stream {
     int fd; /* non-blocking where that is possible                  */
     bool is_ours; /* fd was opened by us, and is closed                   */
     bool must_ask; /* fd may block: poll before each write                 */
-    bool is_broken; /* nobody reads it any more                             */
+    bool is_broken; /* nobody reads it any more, or it cannot be written    */
+    int error; /* errno of why it is broken                            */
     struct wire_writer kept; /* bytes that wait                                      */
     size_t written; /* of them                                              */
     size_t dropped; /* lines                                                */
@@ -74,7 +75,7 @@ void console_flush(struct console *console);
 bool console_waits(const struct console *console, int stream);
 /** True when so much waits that ranks should wait, too. */
 bool console_is_full(const struct console *console);
-/** True when nobody reads stdout any more. */
-bool console_is_broken(const struct console *console);
+/** 0, or errno of why stdout cannot be written: EPIPE when nobody reads it any more. */
+int console_error(const struct console *console);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "launcher/job/flow.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,15 +33,8 @@ static int64_t after(const struct job *job, int ms)
 
 void flow_send(struct job *job, struct server_link *link)
 {
-    for (size_t i = 0; i < job->server.count; i++) {
-        if (job->server.links[i] != link) {
-            continue;
-        }
-        if (!server_flush(&job->server, i)) {
-            flow_lose(
-                    job, link, RANK_END_LOST, "the connection to its supervisor ended");
-        }
-        return;
+    if (!server_flush(&job->server, link)) {
+        flow_lose(job, link, RANK_END_LOST, "the connection to its supervisor ended");
     }
 }
 
@@ -472,6 +466,18 @@ static int64_t time_limit(const struct job *job)
     return job->start + job->options->timeout_ms * JOB_NS_PER_MS;
 }
 
+/* A reader that has seen enough needs no words; a disk that is full does. */
+static void fail_output(struct job *job, int error)
+{
+    if (error == EPIPE) {
+        flow_fail(job, CAUSE_OUTPUT, 128 + SIGPIPE, "nobody reads the output any more");
+    } else {
+        flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER,
+                "cannot write to stdout: %s; send it elsewhere",
+                strerrordesc_np(error));
+    }
+}
+
 static void step_running(struct job *job)
 {
     if (job->state == JOB_SPAWNING && job->ranks.joined == job->ranks.count) {
@@ -484,8 +490,8 @@ static void step_running(struct job *job)
         fail_start(job);
     } else if (job->options->timeout_ms > 0 && job->now >= time_limit(job)) {
         fail_timeout(job);
-    } else if (console_is_broken(&job->console)) {
-        flow_fail(job, CAUSE_OUTPUT, 128 + SIGPIPE, "nobody reads the output any more");
+    } else if (console_error(&job->console) != 0) {
+        fail_output(job, console_error(&job->console));
     }
 }
 

@@ -54,6 +54,7 @@ struct job {
     int64_t now; /* our clock: of this turn of the loop                  */
     int64_t next_beat; /* when heartbeats go out and silence is looked at      */
     int64_t slept_ns; /* how long no heartbeat went out when tuttirun did not run */
+    int64_t woke; /* when that was over; some time later slept_ns is 0       */
     int64_t settle_at; /* when the cause is decided; 0: nothing is suspected   */
     int64_t stop_at; /* when survivors are stopped; 0: not yet known         */
     int64_t lose_at; /* when those that stay are given up; 0: none were stopped */

@@ -227,7 +227,7 @@ void hear_link(struct job *job, size_t index, bool is_broken)
                 "the connection to its supervisor ended; it was killed, or its host "
                 "went down");
     } else {
-        server_watch(&job->server, index);
+        server_watch(&job->server, link);
     }
 }
 
@@ -239,7 +239,7 @@ void hear_parked(struct job *job)
         if (link->is_parked &&
                 (job->state == JOB_STOPPING || !console_is_full(&job->console))) {
             hear_messages(job, link, false);
-            server_watch(&job->server, i);
+            server_watch(&job->server, link);
         }
     }
 }

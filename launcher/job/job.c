@@ -219,7 +219,6 @@ static tutti_status start_engine(struct job *job, const char *join)
     }
     if (status == TUTTI_OK && job->engine.input >= 0) {
         (void)watch(job, STDIN_FILENO, EPOLLIN, EVENT_INPUT);
-        (void)watch(job, job->engine.input, 0, EVENT_ENGINE_INPUT);
     }
     return status;
 }
@@ -246,12 +245,6 @@ static tutti_status job_start(struct job *job)
     if (status == TUTTI_OK) {
         name_job(job);
         status = start_engine(job, join);
-    }
-    for (int i = 0; status == TUTTI_OK && i < 2; i++) {
-        if (job->console.streams[i].fd >= 0) {
-            (void)watch(job, job->console.streams[i].fd, 0,
-                    i == 0 ? EVENT_STDOUT : EVENT_STDERR);
-        }
     }
     return status;
 }
@@ -288,12 +281,20 @@ static void hear_engine(struct job *job, int *fd)
     }
 }
 
+/*
+ * What nothing is wanted of is taken out: epoll tells of a reader that has gone, or a
+ * terminal, for ever and even to those who asked for nothing.
+ */
 static void change_events(
         const struct job *job, int fd, unsigned events, enum event what)
 {
     struct epoll_event event = { .events = events, .data.u64 = (uint64_t)what };
 
-    (void)epoll_ctl(job->epoll, EPOLL_CTL_MOD, fd, &event);
+    if (events == 0) {
+        (void)epoll_ctl(job->epoll, EPOLL_CTL_DEL, fd, NULL);
+    } else if (epoll_ctl(job->epoll, EPOLL_CTL_MOD, fd, &event) != 0) {
+        (void)epoll_ctl(job->epoll, EPOLL_CTL_ADD, fd, &event);
+    }
 }
 
 static void close_input(struct job *job)
@@ -414,11 +415,9 @@ static void hear_event(struct job *job, uint64_t what, unsigned events)
 static void watch_console(struct job *job)
 {
     for (int i = 0; i < 2; i++) {
-        if (job->console.streams[i].fd >= 0) {
-            change_events(job, job->console.streams[i].fd,
-                    console_waits(&job->console, i) ? EPOLLOUT : 0,
-                    i == 0 ? EVENT_STDOUT : EVENT_STDERR);
-        }
+        change_events(job, job->console.streams[i].fd,
+                console_waits(&job->console, i) ? EPOLLOUT : 0,
+                i == 0 ? EVENT_STDOUT : EVENT_STDERR);
     }
 }
 
@@ -488,6 +487,19 @@ static void report(struct job *job, int exit_status)
     report_text(&facts, say_line, job);
 }
 
+/* Nothing is left to end but to wait for a reader that may never come. */
+static void let_signals_end_us(void)
+{
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        (void)sigaddset(&set, numbers[i]);
+    }
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static int job_end(struct job *job)
 {
     int exit_status = job->cause.exit_status;
@@ -499,6 +511,9 @@ static int job_end(struct job *job)
     }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
+    if (console_waits(&job->console, 0) || console_waits(&job->console, 1)) {
+        let_signals_end_us();
+    }
     console_close(&job->console);
     if (job->signals >= 0) {
         (void)close(job->signals);

@@ -16,8 +16,7 @@ enum job_exit {
     JOB_EXIT_TIMEOUT = 124, /* --timeout                        */
     JOB_EXIT_LAUNCHER = 125, /* tuttirun or the engine failed    */
     JOB_EXIT_CANNOT_RUN = 126, /* a host could not run the program */
-    JOB_EXIT_NOT_FOUND = 127, /* a host did not find the program  */
-    JOB_EXIT_INTERRUPTED = 130 /* SIGINT                           */
+    JOB_EXIT_NOT_FOUND = 127 /* a host did not find the program  */
 };
 
 struct job_plan {

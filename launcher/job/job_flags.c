@@ -18,6 +18,27 @@ void job_options_init(struct job_options *job)
     };
 }
 
+enum {
+    SECONDS_MAX = 2000000, /* whose milliseconds an int can hold              */
+    SILENT_S_MAX = 86400 /* a day: supervisors are not told of more           */
+};
+
+/* With fewer, a rank would be given up between two of them. */
+enum {
+    BEATS_MIN = 2
+};
+
+tutti_status job_options_check(const struct job_options *job)
+{
+    if (job->silent_ms < BEATS_MIN * job->beat_ms) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--heartbeat-timeout %g is shorter than %d heartbeats of "
+                "--heartbeat-ms %d; raise it, or lower --heartbeat-ms",
+                job->silent_ms / 1000.0, BEATS_MIN, job->beat_ms);
+    }
+    return TUTTI_OK;
+}
+
 static const char supervise_choices[] = "off|on";
 
 static tutti_status apply_supervise(
@@ -117,13 +138,13 @@ static tutti_status read_ms(int *ms, const char *value, const char *origin, int 
 
 /* Seconds with a fraction, as milliseconds. */
 static tutti_status read_seconds(
-        int *ms, const char *value, const char *origin, double min)
+        int *ms, const char *value, const char *origin, double min, int max)
 {
     double seconds;
 
-    if (!text_to_real(value, &seconds) || seconds < min || seconds > 2000000) {
-        return error_set(TUTTI_ERR_INVALID, "%s %s: write seconds, %g to 2000000",
-                origin, value, min);
+    if (!text_to_real(value, &seconds) || seconds < min || seconds > max) {
+        return error_set(TUTTI_ERR_INVALID, "%s %s: write seconds, %g to %d", origin,
+                value, min, max);
     }
     *ms = (int)(seconds * 1000);
     return TUTTI_OK;
@@ -144,7 +165,7 @@ static tutti_status apply_heartbeat_ms(
 static tutti_status apply_heartbeat_timeout(
         struct options *options, const char *value, const char *origin)
 {
-    return read_seconds(&options->job.silent_ms, value, origin, 0.1);
+    return read_seconds(&options->job.silent_ms, value, origin, 0.1, SILENT_S_MAX);
 }
 
 static tutti_status apply_grace_ms(
@@ -162,13 +183,13 @@ static tutti_status apply_kill_ms(
 static tutti_status apply_start_timeout(
         struct options *options, const char *value, const char *origin)
 {
-    return read_seconds(&options->job.start_ms, value, origin, 0.1);
+    return read_seconds(&options->job.start_ms, value, origin, 0.1, SECONDS_MAX);
 }
 
 static tutti_status apply_timeout(
         struct options *options, const char *value, const char *origin)
 {
-    return read_seconds(&options->job.timeout_ms, value, origin, 0.001);
+    return read_seconds(&options->job.timeout_ms, value, origin, 0.001, SECONDS_MAX);
 }
 
 static const struct flag flags[] = {

@@ -13,13 +13,14 @@ void offset_learn(struct offset *offset, const struct link_beat *beat, int64_t n
     int64_t echo = (int64_t)beat->echo;
     int64_t held = (int64_t)beat->held;
     int64_t sent = (int64_t)beat->sent;
-    int64_t trip = now - echo - held;
     bool is_old = now - offset->measured > (int64_t)OFFSET_GOOD_S * 1000000000;
+    int64_t trip;
 
     /* What no honest supervisor sends: an echo of the future, or held for too long. */
-    if (echo <= 0 || echo > now || held < 0 || sent < 0 || trip < 0) {
+    if (echo <= 0 || echo > now || held < 0 || held > now - echo || sent < 0) {
         return;
     }
+    trip = now - echo - held;
     if (offset->is_ours || (offset->is_known && trip > offset->trip_ns && !is_old)) {
         return;
     }

@@ -47,7 +47,7 @@ TUTTI_MUST_USE tutti_status report_failure(
 void report_rank(
         const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX]);
 /**
- * Writes the JSON file, whole or not at all.
+ * Writes the JSON file, whole or not at all; into what is there and no file, as a pipe.
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status report_write(

@@ -3,6 +3,7 @@
  */
 #include <jansson.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,12 +137,22 @@ static json_t *report_object(const struct report_facts *facts)
     return object;
 }
 
+/* What is no file, as /dev/null or a pipe, is written to and not replaced. */
+static bool is_replaced(const char *path)
+{
+    struct stat facts;
+
+    return stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
+}
+
 tutti_status report_write(const struct report_facts *facts, const char *path)
 {
+    const bool has_draft = is_replaced(path);
     char draft[PATH_BYTES];
     json_t *object = report_object(facts);
     int written;
-    int len = snprintf(draft, sizeof draft, "%s.%d", path, (int)getpid());
+    int len = has_draft ? snprintf(draft, sizeof draft, "%s.%d", path, (int)getpid())
+                        : snprintf(draft, sizeof draft, "%s", path);
 
     if (object == NULL || len < 0 || len >= PATH_BYTES) {
         json_decref(object);
@@ -149,11 +160,13 @@ tutti_status report_write(const struct report_facts *facts, const char *path)
     }
     written = json_dump_file(object, draft, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     json_decref(object);
-    if (written != 0 || rename(draft, path) != 0) {
+    if (written != 0 || (has_draft && rename(draft, path) != 0)) {
         tutti_status status =
                 error_set_errno(TUTTI_ERR_SYSTEM, "cannot write the report %s", path);
 
-        (void)unlink(draft);
+        if (has_draft) {
+            (void)unlink(draft);
+        }
         return status;
     }
     return TUTTI_OK;

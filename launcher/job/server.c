@@ -136,23 +136,24 @@ void server_fini(struct server *server)
     server->count = 0;
 }
 
-/* An index for a link: of a stranger that has gone, or a new one. */
-static bool place_link(struct server *server, struct server_link *link, size_t *index)
+/* An index for a link: of a stranger that has gone, or a new one below the limit. */
+static bool place_link(struct server *server, struct server_link *link, size_t limit)
 {
     for (size_t i = 0; i < server->count; i++) {
         if (server->links[i]->fd < 0 && server->links[i]->rank < 0) {
             free_link(server->links[i]);
             server->links[i] = link;
-            *index = i;
+            link->index = i;
             return true;
         }
     }
-    if (!mem_grow(&server->links, &server->capacity, server->count + 1,
-                sizeof(struct server_link *))) {
+    if (server->count >= limit ||
+            !mem_grow(&server->links, &server->capacity, server->count + 1,
+                    sizeof(struct server_link *))) {
         return false;
     }
     server->links[server->count] = link;
-    *index = server->count++;
+    link->index = server->count++;
     return true;
 }
 
@@ -161,7 +162,6 @@ static void add_link(struct server *server, int fd, size_t limit, int64_t now)
     struct server_link *link = mem_calloc(1, sizeof *link);
     struct epoll_event event = { .events = EPOLLIN };
     int on = 1;
-    size_t index;
 
     if (link == NULL) {
         (void)close(fd);
@@ -176,11 +176,11 @@ static void add_link(struct server *server, int fd, size_t limit, int64_t now)
         .offset.is_ours = server->is_local,
     };
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (server->count >= limit || !place_link(server, link, &index)) {
+    if (!place_link(server, link, limit)) {
         free_link(link);
         return;
     }
-    event.data.u64 = server->base + index;
+    event.data.u64 = server->base + link->index;
     if (epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         server_close(link);
     }
@@ -212,16 +212,6 @@ bool server_token_is(const struct server *server, const char *text, size_t len)
     return difference == 0;
 }
 
-struct server_link *server_link_of(const struct server *server, int rank)
-{
-    for (size_t i = 0; i < server->count; i++) {
-        if (server->links[i]->rank == rank) {
-            return server->links[i];
-        }
-    }
-    return NULL;
-}
-
 bool server_read(struct server_link *link, int64_t now)
 {
     ssize_t done;
@@ -244,16 +234,14 @@ void server_drop(struct server_link *link, size_t used)
     memmove(link->in, link->in + used, link->in_len);
 }
 
-bool server_flush(struct server *server, size_t index)
+bool server_flush(const struct server *server, struct server_link *link)
 {
-    struct server_link *link = server->links[index];
-
     while (link->out_sent < link->out.len) {
         ssize_t done = send(link->fd, link->out.data + link->out_sent,
                 link->out.len - link->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 
         if (done < 0 && errno == EAGAIN) {
-            server_watch(server, index);
+            server_watch(server, link);
             return link->out.len - link->out_sent < SERVER_OUT_MAX;
         }
         if (done < 0 && errno != EINTR) {
@@ -264,18 +252,17 @@ bool server_flush(struct server *server, size_t index)
     if (link->out_sent > 0) {
         wire_writer_reset(&link->out);
         link->out_sent = 0;
-        server_watch(server, index);
+        server_watch(server, link);
     }
     return true;
 }
 
-void server_watch(struct server *server, size_t index)
+void server_watch(const struct server *server, struct server_link *link)
 {
-    struct server_link *link = server->links[index];
     struct epoll_event event = {
         .events = (link->is_parked ? 0U : (unsigned)EPOLLIN) |
                 (link->out_sent < link->out.len ? (unsigned)EPOLLOUT : 0U),
-        .data.u64 = server->base + index,
+        .data.u64 = server->base + link->index,
     };
 
     if (link->fd >= 0 && event.events != link->events) {

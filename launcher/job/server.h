@@ -25,6 +25,7 @@ enum {
 /** One connection. */
 struct server_link {
     int fd; /* -1: it has ended                                       */
+    size_t index; /* in the links of the server                             */
     int rank; /* whose supervisor it is; -1: no hello yet               */
     int64_t opened; /* when, our clock                                        */
     int64_t heard; /* when bytes last came                                    */
@@ -69,8 +70,6 @@ void server_stop_listening(struct server *server);
 void server_accept(struct server *server, size_t limit, int64_t now);
 /** True when two secrets are equal; takes as long for all that are not. */
 bool server_token_is(const struct server *server, const char *text, size_t len);
-/** The link of a rank, or NULL. */
-struct server_link *server_link_of(const struct server *server, int rank);
 
 /**
  * Reads what has come.
@@ -80,9 +79,9 @@ bool server_read(struct server_link *link, int64_t now);
 /** Forgets the first bytes that came: of messages that were taken. */
 void server_drop(struct server_link *link, size_t used);
 /** Sends what waits in link->out; false when the connection has ended or is stuck. */
-bool server_flush(struct server *server, size_t index);
+bool server_flush(const struct server *server, struct server_link *link);
 /** Sets what epoll reports of a link: reading unless parked, writing when bytes wait. */
-void server_watch(struct server *server, size_t index);
+void server_watch(const struct server *server, struct server_link *link);
 void server_close(struct server_link *link);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The life of a job: PLANNED -> SPAWNING -> RUNNING -> STOPPING -> DONE or FAILED.
+ * The life of a job: PLANNED -> SPAWNING -> RUNNING -> DONE, or by STOPPING -> FAILED.
  */
 #include "launcher/job/state.h"
 

@@ -75,6 +75,7 @@ static void test_nonsense_teaches_nothing(void **state)
         { .sent = 5, .echo = 900, .held = UINT64_MAX },
         { .sent = UINT64_MAX, .echo = 900, .held = 1 },
         { .sent = 5, .echo = UINT64_MAX, .held = 1 },
+        { .sent = 5, .echo = UINT64_C(1) << 63, .held = 1 },
     };
     struct offset offset = { .is_known = false };
     int64_t doubt;

@@ -209,6 +209,26 @@ static void test_a_report_that_cannot_be_written(void **state)
     assert_non_null(strstr(tutti_last_error(), "/nowhere/at/all/report"));
 }
 
+static void test_a_device_is_not_replaced(void **state)
+{
+    struct ranks ranks = { .count = 0 };
+    const struct cause cause = { .kind = CAUSE_NONE, .rank = -1 };
+    const struct report_facts facts = { .ranks = &ranks, .cause = &cause };
+    char folder[] = "/tmp/test_job_report.XXXXXX";
+    char path[64];
+    char target[64] = "";
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/link", folder);
+    assert_int_equal(symlink("/dev/null", path), 0);
+    assert_int_equal(report_write(&facts, path), TUTTI_OK);
+    assert_true(readlink(path, target, sizeof target - 1) > 0);
+    assert_string_equal(target, "/dev/null");
+    (void)unlink(path);
+    (void)rmdir(folder);
+}
+
 static void test_lists(void **state)
 {
     struct ranks ranks;
@@ -246,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_a_lost_host),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_a_report_that_cannot_be_written),
+        cmocka_unit_test(test_a_device_is_not_replaced),
         cmocka_unit_test(test_lists),
     };
 
