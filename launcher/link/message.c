@@ -12,6 +12,7 @@ enum {
     LENGTH_BYTES = 4, /* in front of each message        */
     SIGNAL_MAX = 64, /* largest number of a signal      */
     MILLISECONDS_MAX = 86400000, /* a day: nobody waits longer      */
+    EXIT_MAX = 255, /* largest exit status             */
     RANK_MAX = 1 << 24 /* more ranks are a mistake        */
 };
 
@@ -278,7 +279,8 @@ static void get_exited(struct wire_reader *in, struct link_exited *exited)
     uint8_t flags;
 
     exited->ending = get_u8_in(in, LINK_ENDED_EXIT, LINK_ENDED_SETUP);
-    exited->value = wire_get_u32(in);
+    exited->value =
+            get_u32_in(in, 0, exited->ending == LINK_ENDED_EXIT ? EXIT_MAX : INT32_MAX);
     exited->time = wire_get_u64(in);
     exited->stage = get_u8_in(in, NOTICE_STAGE_NONE, NOTICE_STAGE_FINALIZED);
     flags = wire_get_u8(in);

@@ -266,6 +266,19 @@ static void test_what_makes_no_sense_is_refused(void **state)
     expect_refused(third_stream, sizeof third_stream);
 }
 
+static void test_an_exit_status_is_a_byte(void **state)
+{
+    struct link_exited odd = exited;
+    struct wire_writer out = { .data = NULL };
+
+    (void)state;
+    odd.ending = LINK_ENDED_EXIT;
+    odd.value = 256;
+    link_put_exited(&out, &odd);
+    expect_refused(out.data, out.len);
+    wire_writer_fini(&out);
+}
+
 static void test_a_later_version_may_say_more(void **state)
 {
     static const uint8_t longer[] = { 4, 0, 0, 0, LINK_RELEASE, 9, 1, 2 };
@@ -304,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_a_message_that_is_not_whole_waits),
         cmocka_unit_test(test_fields_that_are_cut_off_are_refused),
         cmocka_unit_test(test_what_makes_no_sense_is_refused),
+        cmocka_unit_test(test_an_exit_status_is_a_byte),
         cmocka_unit_test(test_a_later_version_may_say_more),
         cmocka_unit_test(test_long_texts_are_cut),
     };
