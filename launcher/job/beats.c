@@ -24,7 +24,7 @@ static int64_t patience(const struct job *job, const struct server_link *link)
 
 static double patience_s(const struct job *job, const struct server_link *link)
 {
-    return (double)(patience(job, link) / JOB_NS_PER_MS) / 1000.0;
+    return (double)patience(job, link) / 1000.0 / JOB_NS_PER_MS;
 }
 
 static void send_beats(struct job *job)
