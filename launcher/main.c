@@ -133,7 +133,10 @@ static int run(struct options *options, char *const *environment)
     return result;
 }
 
-/* Streams that we were not given: what is opened next would be taken for them. */
+/*
+ * Streams that we were not given, or that an engine closes for its supervisors: what is
+ * opened next would be taken for them.
+ */
 static void fill_streams(void)
 {
     int fd;

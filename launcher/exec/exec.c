@@ -4,7 +4,6 @@
 #include "launcher/exec/exec.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,25 +132,6 @@ static int become_program(const struct exec_plan *plan)
     return reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-/*
- * An engine may close the standard streams: what is opened next would take their place,
- * and be taken for them.
- */
-static void fill_standard_streams(void)
-{
-    int fd;
-
-    do {
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (fd >= 0 && fd <= STDERR_FILENO) {
-            (void)fcntl(fd, F_SETFD, 0);
-        }
-    } while (fd >= 0 && fd < STDERR_FILENO);
-    if (fd > STDERR_FILENO) {
-        (void)close(fd);
-    }
-}
-
 int exec_main(char *const *argv, char *const *environment)
 {
     const char *join = environment_get(environment, LINK_VARIABLE);
@@ -161,7 +141,6 @@ int exec_main(char *const *argv, char *const *environment)
         .how = BIND_AUTO,
     };
 
-    fill_standard_streams();
     if (read_plan(argv, &plan) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
         return EXIT_LAUNCHER;

@@ -7,17 +7,12 @@
 #include "launcher/job/flow.h"
 #include "launcher/job/rank_list.h"
 
-static struct link_text text_of(const char *text)
-{
-    return (struct link_text){ .text = text, .len = strlen(text) };
-}
-
 static void welcome(struct job *job, struct server_link *link)
 {
     const struct job_options *options = job->options;
     struct link_welcome welcome = {
-        .job = text_of(job->name),
-        .log_folder = text_of(job->log_folder),
+        .job = link_text_of(job->name),
+        .log_folder = link_text_of(job->log_folder),
         .beat_ms = (uint32_t)options->beat_ms,
         .silent_ms = (uint32_t)options->silent_ms,
         .kill_ms = (uint32_t)options->kill_ms,
