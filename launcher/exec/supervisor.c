@@ -28,7 +28,7 @@
 
 enum {
     EXIT_LAUNCHER = 125,
-    POLLED = 5 /* link, signals, result of exec, two streams */
+    POLLED = 6 /* link, signals, result of exec, two streams, the engine */
 };
 
 static void hear_signals(struct supervisor *supervisor, int64_t now)
@@ -96,6 +96,8 @@ static void wait_and_read(struct supervisor *supervisor)
         { .fd = supervisor->child.exec_fd, .events = POLLIN },
         { .fd = must_wait ? -1 : supervisor->out.fd, .events = POLLIN },
         { .fd = must_wait ? -1 : supervisor->err.fd, .events = POLLIN },
+        { .fd = supervisor->is_engine_gone ? -1 : supervisor->engine_fd,
+                .events = POLLIN },
     };
     int64_t now;
 
@@ -170,6 +172,9 @@ static void finish(struct supervisor *supervisor)
     if (supervisor->signal_fd >= 0) {
         (void)close(supervisor->signal_fd);
     }
+    if (supervisor->engine_fd >= 0) {
+        (void)close(supervisor->engine_fd);
+    }
 }
 
 /*
@@ -200,6 +205,7 @@ int supervisor_run(const struct exec_plan *plan, const char *join)
     }
     supervisor->plan = plan;
     supervisor->engine = getppid();
+    supervisor->engine_fd = -1;
     supervisor->guardian_fd = -1;
     supervisor->signal_fd = -1;
     supervisor->out.fd = -1;

@@ -48,6 +48,7 @@ struct supervisor {
     struct orders orders;
     struct channel channel;
     pid_t engine; /* the parent                                     */
+    int engine_fd; /* readable once it has died; -1: looked at by turns   */
     int guardian_fd; /* -1: there is none                              */
     int signal_fd; /* hears SIGCHLD and what the engine sends        */
     int64_t since; /* when the rank was started, by sweep_clock()    */

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -176,6 +177,7 @@ void supervisor_start(struct supervisor *supervisor)
 
     block_signals(&child_plan, &mask);
     supervisor->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    supervisor->engine_fd = (int)syscall(SYS_pidfd_open, supervisor->engine, 0);
     supervisor->since = sweep_clock();
     if (supervisor->signal_fd < 0 ||
             guardian_start(supervisor->mark, supervisor->since,

@@ -17,6 +17,7 @@
 
 enum {
     SETTLE_MS = 50, /* an earlier cause may still be on its way               */
+    LOST_MS = 250, /* what cut a connection may be told by another rank       */
     LEFT_MS = 300, /* others may be about to exit with 0, too                */
     SIGNAL_GRACE_MS = 2000, /* a program may have something to save                   */
     STOP_MORE_MS = 500, /* after SIGKILL, until its report                        */
@@ -107,6 +108,8 @@ void flow_suspect(struct job *job)
                 : 0;
     } else if (first >= 0 && judge_has_left(&job->ranks.items[first])) {
         wait_ms = LEFT_MS;
+    } else if (first >= 0 && job->ranks.items[first].end == RANK_END_LOST) {
+        wait_ms = LOST_MS;
     }
     if (job->settle_at == 0 || after(job, wait_ms) < job->settle_at) {
         job->settle_at = after(job, wait_ms);
