@@ -1,6 +1,6 @@
 /*
- * NCCL, loaded at run time: one table of functions, filled from its shared object. Types and
- * constants are our own; headers_nccl.c compares them with NVIDIA's nccl.h.
+ * NCCL, loaded at run time: one table of functions, filled from its shared object. Types
+ * and constants are our own; headers_nccl.c compares them with NVIDIA's nccl.h.
  */
 #ifndef TUTTI_OPS_GPU_NCCL_H
 #define TUTTI_OPS_GPU_NCCL_H
