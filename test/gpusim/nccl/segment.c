@@ -143,11 +143,13 @@ static int claim(struct segment *segment)
     uint32_t absent = SEGMENT_ABSENT;
     struct segment_rank *here = segment_rank(segment, segment->rank);
 
-    return atomic_compare_exchange_strong(&here->state, &absent, SEGMENT_CLAIMED) ? 0
-                                                                                  : EEXIST;
+    return atomic_compare_exchange_strong(&here->state, &absent, SEGMENT_CLAIMED)
+            ? 0
+            : EEXIST;
 }
 
-int segment_open(struct segment *segment, const unsigned char *bytes, int rank, int ranks)
+int segment_open(
+        struct segment *segment, const unsigned char *bytes, int rank, int ranks)
 {
     struct id id = id_read(bytes);
     struct segment opened = { .rank = rank, .ranks = ranks };
@@ -165,8 +167,8 @@ int segment_open(struct segment *segment, const unsigned char *bytes, int rank, 
         (void)close(fd);
         return problem;
     }
-    memory = mmap(NULL, opened.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-            fd, 0);
+    memory = mmap(NULL, opened.bytes, PROT_READ | PROT_WRITE,
+            MAP_SHARED | MAP_NORESERVE, fd, 0);
     problem = errno;
     (void)close(fd);
     if (memory == MAP_FAILED) {
@@ -188,7 +190,9 @@ void segment_close(struct segment *segment)
     if (segment->shared == NULL) {
         return;
     }
-    segment_advance(segment, SEGMENT_GONE);
+    if (segment_state(segment, segment->rank) != SEGMENT_REFUSED) {
+        segment_advance(segment, SEGMENT_GONE);
+    }
     (void)munmap(segment->shared, segment->bytes);
     segment->shared = NULL;
 }
@@ -278,19 +282,31 @@ void segment_meet(struct segment *segment, const struct segment_word *word)
     segment_ring_all(segment);
 }
 
-int segment_missing(const struct segment *segment, uint64_t members)
+uint64_t segment_missing(const struct segment *segment, uint64_t members)
 {
     uint64_t meeting = atomic_load(&segment_rank(segment, segment->rank)->meetings);
+    uint64_t missing = 0;
     int rank;
 
     for (rank = 0; rank < segment->ranks; rank++) {
         if ((members >> rank & 1) != 0 &&
-                atomic_load(&segment_rank(segment, rank)->meetings) < meeting &&
-                segment_state(segment, rank) != SEGMENT_GONE) {
-            return rank;
+                atomic_load(&segment_rank(segment, rank)->meetings) < meeting) {
+            missing |= UINT64_C(1) << rank;
         }
     }
-    return -1;
+    return missing;
+}
+
+uint64_t segment_missing_here(const struct segment *segment, uint64_t members)
+{
+    int rank;
+
+    for (rank = 0; rank < segment->ranks; rank++) {
+        if (segment_state(segment, rank) == SEGMENT_GONE) {
+            members &= ~(UINT64_C(1) << rank);
+        }
+    }
+    return segment_missing(segment, members);
 }
 
 const struct segment_word *segment_word(const struct segment *segment, int rank)

@@ -105,7 +105,7 @@ int segment_open(struct segment *segment, const unsigned char *id, int rank, int
 /* The id's maker lets go of it: all ranks have opened it. Does nothing elsewhere. */
 void segment_id_release(const unsigned char *id);
 
-/* Leaves: this rank is GONE, and the memory unmapped. A segment not open is allowed. */
+/* Leaves: this rank is GONE (unless REFUSED), the memory unmapped. May be not open. */
 void segment_close(struct segment *segment);
 
 struct segment_rank *segment_rank(const struct segment *segment, int rank);
@@ -132,8 +132,9 @@ void segment_ring_all(const struct segment *segment);
  * others' once all members have come. A rank comes to its next meeting only after that.
  */
 void segment_meet(struct segment *segment, const struct segment_word *word);
-/* The first of `members` (a bit for each) that has neither come nor gone; -1: none. */
-int segment_missing(const struct segment *segment, uint64_t members);
+/* Which of `members` (a bit for each) have not come; the second leaves out who has gone. */
+uint64_t segment_missing(const struct segment *segment, uint64_t members);
+uint64_t segment_missing_here(const struct segment *segment, uint64_t members);
 /* What a rank said at this rank's current meeting. */
 const struct segment_word *segment_word(const struct segment *segment, int rank);
 
