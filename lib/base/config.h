@@ -146,6 +146,12 @@ tutti_status config_from_environment(
 const char *config_internal(const char *variable);
 
 /**
+ * The value of a variable that rules other libraries (CUDA_VISIBLE_DEVICES), to be shown in
+ * a message, or NULL.
+ */
+const char *config_foreign(const char *variable);
+
+/**
  * How many ranks the launcher that started this process says there are (Open MPI, MPICH
  * and its relatives, srun); 0: none of them did.
  * @param[out] variable  which of the variables said so; untouched for 0
