@@ -13,6 +13,7 @@
 #ifndef TUTTI_OPS_OP_H
 #define TUTTI_OPS_OP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -179,6 +180,13 @@ static inline bool op_is_exchange(tutti_collective collective)
 /** Bytes by which the ranks of a set find each other; see op_backend.token. */
 #define OP_TOKEN_BYTES 128
 
+/** What a DEVICE backend counts for tutti_stats; see there. Any thread. */
+struct op_device_counts {
+    _Atomic uint64_t packed; /* batches that a kernel packed                       */
+    _Atomic uint64_t in_place; /* batches of several runs, with no copy            */
+    _Atomic uint64_t launches; /* kernels of tutti's own                           */
+};
+
 /** What a backend gets to work with; borrowed until close(). */
 struct op_env {
     const struct config *config;
@@ -199,6 +207,8 @@ struct op_env {
     bool (*share)(void *user, void (*piece)(void *arg, size_t index), void *arg,
             size_t pieces);
     void *share_user;
+
+    struct op_device_counts *counts; /* where a DEVICE backend counts             */
 };
 
 struct op_backend {
@@ -293,6 +303,14 @@ struct op_backend {
 
     /* The set is removed: nothing of it is in flight but issued commands. */
     void (*part)(void *state, const struct op_set *set);
+
+    /*
+     * Gives up what is issued, after the context failed and every task was cancelled; also
+     * when there was none. True: it touches the caller's memory no more, or no longer than
+     * until the marks have passed that were handed out. False: call again. NULL: there is
+     * nothing to give up.
+     */
+    bool (*quit)(void *state);
 };
 
 #endif
