@@ -53,7 +53,7 @@ static void find_host(void)
         (void)gethostname(name, sizeof name - 1);
         file = fopen("/proc/sys/kernel/random/boot_id", "re");
         if (file != NULL) {
-            (void)fgets(boot, sizeof boot, file);
+            boot[fread(boot, 1, sizeof boot - 1, file)] = '\0';
             (void)fclose(file);
         }
         id = name;
