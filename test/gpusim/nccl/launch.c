@@ -39,14 +39,16 @@ static bool leaves(const struct launch *launch)
 bool launch_pause(
         struct launch *launch, uint32_t seen, const struct call *call, uint64_t missing)
 {
-    char what[96];
+    char what[160];
 
     if (leaves(launch)) {
         return false;
     }
     if (comm_pause(launch->comm, seen, &launch->patience)) {
-        (void)snprintf(what, sizeof what, "%s #%llu", function_name(call->function),
-                (unsigned long long)call->sequence);
+        (void)snprintf(what, sizeof what, "%s #%llu%s%s", function_name(call->function),
+                (unsigned long long)call->sequence,
+                launch->behind == NULL ? "" : ", waiting on its device behind ",
+                launch->behind == NULL ? "" : launch->behind);
         comm_report_hang(launch->comm, what, missing);
     }
     return !leaves(launch);

@@ -116,6 +116,7 @@ void case_polled(struct rank *rank)
     CHECK(rank_poll(comm) == NCCL_SUCCESS);
     CHECK(ncclCommFinalize(comm) == NCCL_IN_PROGRESS);
     CHECK(rank_poll(comm) == NCCL_SUCCESS);
+    rank_sync(rank);
     CHECK(ncclCommDestroy(comm) == NCCL_SUCCESS);
     rank_free(memory);
 }
@@ -176,6 +177,7 @@ void case_duplicate(struct rank *rank)
 
     CHECK(result == (rank->rank <= 1 ? NCCL_INVALID_USAGE : NCCL_REMOTE_ERROR));
     CHECK(rank->rank > 1 || strstr(ncclGetLastError(NULL), "Duplicate GPU") != NULL);
+    rank_meet(rank);
     CHECK(rank->comm == NULL && gpusim_nccl_live().comms == 0);
 }
 
