@@ -6,6 +6,9 @@
  * the same order on all its ranks, batches of different lanes or sets are not; several may
  * be in flight; they may finish in any order.
  * All slots of one context are called by one thread at a time and none may block.
+ *
+ * A backend takes batches of host memory, or of device memory (op_backend.space). Device
+ * batches that no backend takes are copied to host memory and back by the core.
  */
 #ifndef TUTTI_OPS_OP_H
 #define TUTTI_OPS_OP_H
@@ -88,6 +91,15 @@ struct op_run {
     bool scratch; /* the input is the core's own buffer: what is read may be written  */
 };
 
+/** Where the memory of a batch lies. */
+enum op_space {
+    OP_HOST, /* what the processor reaches                                      */
+    OP_DEVICE /* memory of this rank's GPU: only commands on a stream touch it   */
+};
+
+/** A point in the commands of a stream; see ops/device.h. */
+struct device_mark;
+
 /** What is known of the ranks of a batch: a batch rides when it is started to find out. */
 enum op_accord {
     OP_AGREED, /* all of them have started it or will; nothing more to know   */
@@ -119,6 +131,13 @@ struct op_batch {
     size_t run_count; /* 1 unless the backend takes runs of this collective */
     size_t count; /* elements of all runs together; at least 1, but 0 where
                      runs have recvs                                     */
+    enum op_space space; /* of all inputs and outputs; equal on all ranks          */
+    struct device_mark *const *after; /* [after_count] DEVICE: what must have passed on
+                              this rank before inputs are read and outputs written    */
+    size_t after_count;
+    struct device_mark **issued; /* DEVICE: where the backend puts, before it ends with
+                              TUTTI_OK, the mark after which the outputs are there and
+                              nobody touches the memory; the core releases it         */
     enum op_accord accord; /* RIDING at start() of a batch that rides; the core makes it
                               AGREED or DROPPED between two calls of step()       */
 
@@ -157,6 +176,9 @@ static inline bool op_is_exchange(tutti_collective collective)
             collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
 }
 
+/** Bytes by which the ranks of a set find each other; see op_backend.token. */
+#define OP_TOKEN_BYTES 128
+
 /** What a backend gets to work with; borrowed until close(). */
 struct op_env {
     const struct config *config;
@@ -184,6 +206,7 @@ struct op_backend {
     unsigned takes_runs; /* 1 << collective: reads and writes scattered runs of it, so
                             that the core packs nothing */
     size_t task_bytes; /* zeroed storage the core gives each batch in flight */
+    enum op_space space; /* of the batches it takes                           */
 
     /*
      * Opens the backend on this rank. Errors make the backend unusable on every rank.
@@ -246,6 +269,28 @@ struct op_backend {
      * for. May be NULL. Errors fail the context.
      */
     tutti_status (*watch)(void *state);
+
+    /*
+     * A DEVICE backend. Its batches are started in one order on all ranks, whatever set and
+     * lane they are of (core/order.h), and end as soon as their commands are issued: the
+     * marks say when those have been carried out. Before the first batch of a set all
+     * ranks of the world meet, in that order, too; NULL on other backends.
+     *
+     * token() makes, on one rank, what the ranks of a set need to find each other.
+     * Errors: TUTTI_ERR_SYSTEM.
+     */
+    tutti_status (*token)(void *state, uint8_t token[OP_TOKEN_BYTES]);
+
+    /*
+     * Prepares for the batches of a set; set->rank is -1 where this rank is no member.
+     * Called until it is final: nothing is started meanwhile, and at the first call nothing
+     * is in flight but issued commands. TUTTI_OK, TUTTI_AGAIN; errors fail the context.
+     */
+    tutti_status (*meet)(void *state, const struct op_set *set,
+            const uint8_t token[OP_TOKEN_BYTES], bool *moved);
+
+    /* The set is removed: nothing of it is in flight but issued commands. */
+    void (*part)(void *state, const struct op_set *set);
 };
 
 #endif

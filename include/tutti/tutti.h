@@ -344,7 +344,10 @@ bool tutti_has_background(const tutti *t);
 
 /** Where memory lives. */
 typedef enum tutti_memory_kind {
-    TUTTI_HOST = 0 /**< host memory, 64-byte aligned, zeroed */
+    TUTTI_HOST = 0, /**< host memory, 64-byte aligned, zeroed                        */
+    TUTTI_DEVICE =
+            1 /**< memory of the rank's GPU, 256-byte aligned, zeroed: tensors in it
+                        that lie side by side are reduced in place, with no copy    */
 } tutti_memory_kind;
 
 /**
@@ -437,6 +440,12 @@ TUTTI_MUST_USE tutti_status tutti_process_set_ranks(
 typedef void (*tutti_callback)(void *user, tutti_status status, const char *message);
 
 /**
+ * A CUDA stream: a cudaStream_t or CUstream of the rank's device, in its primary context.
+ * NULL is CUDA's legacy default stream.
+ */
+typedef void *tutti_stream;
+
+/**
  * Options of an operation. Fill with tutti_options_default() first, then change
  * fields; a struct whose size is 0 is refused. NULL instead of options means the
  * defaults. Copied by the call.
@@ -451,6 +460,10 @@ typedef struct tutti_options {
     int priority; /**< more is more urgent; a hint; default 0       */
     tutti_callback callback; /**< NULL: none. With one, no request is returned */
     void *user; /**< handed to the callback                       */
+    tutti_stream stream; /**< of tensors in device memory: the CUDA stream that
+                            writes the input and may still use the output; what is
+                            on it at submission is done before either is touched.
+                            Default NULL: the legacy default stream              */
 } tutti_options;
 
 /**
@@ -519,6 +532,32 @@ TUTTI_MUST_USE tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *re
  */
 TUTTI_MUST_USE tutti_status tutti_request_take_output(tutti *t, tutti_request *request,
         void **output, int64_t *rows_of, int64_t timeout_ns);
+
+/**
+ * Makes a stream wait for an operation on device memory, and consumes the request: what is
+ * put on the stream from now on finds the result, and may reuse the input. May block until
+ * the operation is issued (every rank of the set has submitted it), and never until the GPU
+ * has carried it out. From then on the name may be submitted again. An operation on host
+ * memory is waited for as by tutti_wait(). Where the request owns its output it stays valid
+ * as with tutti_wait().
+ * @param request    set to TUTTI_REQUEST_NULL when consumed
+ * @param stream     of this rank's device
+ * @param timeout_ns as for tutti_wait()
+ * @return as tutti_wait(); TUTTI_ERR_INVALID when the stream is of another context or is
+ *         being captured, and then the request stays valid. An error of the GPU after this
+ *         call fails the context, and is told by the next one
+ */
+TUTTI_MUST_USE tutti_status tutti_wait_stream(
+        tutti *t, tutti_request *request, tutti_stream stream, int64_t timeout_ns);
+
+/**
+ * tutti_wait_stream() for n requests: the stream waits for all of them.
+ * @param statuses NULL, or room for n
+ * @return as tutti_wait_all()
+ */
+TUTTI_MUST_USE tutti_status tutti_wait_stream_all(tutti *t, size_t n,
+        tutti_request *requests, tutti_stream stream, int64_t timeout_ns,
+        tutti_status *statuses);
 
 /**
  * Tries to withdraw an operation. Before the tensor was announced to other ranks it
@@ -850,6 +889,11 @@ typedef struct tutti_stats {
     uint64_t slow_steps; /**< iterations of a plan's tensors that were negotiated, in
                             whole or part */
     uint64_t poisons; /**< times that a plan was left                        */
+    uint64_t device_batches; /**< of batches, those in device memory               */
+    uint64_t device_packed; /**< of these, packed in a fusion buffer by a kernel  */
+    uint64_t device_in_place; /**< of these, of several tensors and with no copy    */
+    uint64_t device_staged; /**< of these, copied to host memory and back         */
+    uint64_t device_launches; /**< kernels of tutti's own: packing and unpacking    */
 } tutti_stats;
 
 /**

@@ -1,0 +1,88 @@
+/*
+ * The GPU of a rank, as the core sees it: where memory lies, marks in streams, and copies
+ * between its memory and the host's. An interface like op.h; ops/gpu brings one.
+ *
+ * A *mark* is a point in the commands of a stream: it has passed when all that was put on
+ * the stream before it has been carried out. Marks are counted: who makes one has a
+ * reference.
+ *
+ * All functions may be called by any thread, and by several at a time; none waits for the
+ * GPU. They make the device's context current for themselves and leave the caller's thread
+ * as it was. Errors, unless said otherwise: TUTTI_ERR_SYSTEM with the driver's words; the
+ * first one that says that the device is lost (it was reset, or a kernel has failed) is
+ * told by every later call.
+ */
+#ifndef TUTTI_OPS_DEVICE_H
+#define TUTTI_OPS_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "ops/op.h"
+
+/** A copy between host and device. */
+struct device_copy {
+    void *to;
+    const void *from;
+    size_t bytes; /* 0: nothing */
+};
+
+/** Which way copies go. */
+enum device_way {
+    DEVICE_TO_HOST,
+    HOST_TO_DEVICE
+};
+
+/** Zeroed: there is none. Outlives the context. */
+struct device {
+    void *state; /* NULL: there is none */
+
+    /*
+     * Where `bytes` bytes of memory lie; memory that the driver does not know is the
+     * host's, and so is pinned and managed memory.
+     * Errors: TUTTI_ERR_INVALID: it is of another device or of a foreign context, or ends
+     * before `bytes`; words name the address, the devices and the way out.
+     */
+    tutti_status (*look)(
+            void *state, const void *memory, size_t bytes, enum op_space *space);
+
+    /*
+     * Makes a mark behind what is on a stream of the caller now.
+     * Errors: TUTTI_ERR_INVALID: the stream is of another context, or is being captured in
+     * a graph; TUTTI_ERR_NO_MEMORY.
+     */
+    tutti_status (*mark)(void *state, tutti_stream stream, struct device_mark **mark);
+
+    /* What is put on a stream of the caller from now on waits for a mark. Errors: as mark(). */
+    tutti_status (*follow)(void *state, tutti_stream stream, struct device_mark *mark);
+
+    /* TUTTI_OK: it has passed. TUTTI_AGAIN: not yet. Errors: the device is lost. */
+    tutti_status (*passed)(void *state, struct device_mark *mark);
+
+    /* Adds a reference, and takes one away; a mark without references may be used again. */
+    void (*hold)(void *state, struct device_mark *mark);
+    void (*release)(void *state, struct device_mark *mark); /* NULL is allowed */
+
+    /*
+     * Puts copies on a stream of the device, behind marks. *done is the mark after them.
+     * Host memory is of host_alloc(). Errors: nothing was copied, or the device is lost.
+     */
+    tutti_status (*copy)(void *state, enum device_way way,
+            const struct device_copy *copies, size_t count,
+            struct device_mark *const *after, size_t after_count,
+            struct device_mark **done);
+
+    /* Memory of the device, zeroed, 256-byte aligned; NULL: none is left. */
+    void *(*alloc)(void *state, size_t bytes);
+    /* At once, or when what is issued has passed. NULL is allowed. */
+    void (*give_back)(void *state, void *memory);
+
+    /* Pinned host memory on a boundary of 64 bytes, kept for the next; NULL: none. */
+    void *(*host_alloc)(void *state, size_t bytes);
+    void (*host_give_back)(void *state, void *memory);
+};
+
+#endif
