@@ -69,7 +69,8 @@ KERNEL_FN void integer_chunk(const pack_header &header, const pack_span &span)
     const uint32_t in_bytes = scatters ? header.packed_bytes : header.tensor_bytes;
     const uint32_t out_bytes = scatters ? header.tensor_bytes : header.packed_bytes;
 
-    for (uint32_t i = span.thread; i < span.count; i += INTEGER_AT_ONCE * span.threads) {
+    for (uint32_t i = span.thread; i < span.count;
+            i += INTEGER_AT_ONCE * span.threads) {
         uint64_t values[INTEGER_AT_ONCE];
 
         KERNEL_UNROLL

@@ -6,7 +6,8 @@
 #include "ops/gpu/kernels/sum.cuh"
 
 /* Parameters of more than 4 KiB came with CUDA 12.1. */
-#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 1)
+#if __CUDACC_VER_MAJOR__ > 12 || \
+        (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 1)
 #    define KERNEL_HAS_LARGE 1
 #else
 #    define KERNEL_HAS_LARGE 0

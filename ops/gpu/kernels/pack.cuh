@@ -250,8 +250,8 @@ template <class Op> KERNEL_FN uint32_t pack_head(const pack_span &span)
 template <class Op> KERNEL_FN uint32_t pack_whole(const pack_span &span, uint32_t first)
 {
     const uint32_t groups = (span.count - first) / pack_group<Op>::ELEMENTS;
-    const unsigned char *last =
-            span.from + ((size_t)first + (size_t)groups * pack_group<Op>::ELEMENTS) *
+    const unsigned char *last = span.from +
+            ((size_t)first + (size_t)groups * pack_group<Op>::ELEMENTS) *
                     sizeof(typename Op::in);
     const size_t over = (uintptr_t)last % PACK_WORD_BYTES;
     const size_t beyond = over == 0 ? 0 : PACK_WORD_BYTES - over;
@@ -310,7 +310,8 @@ KERNEL_FN pack_span pack_span_of(
         const pack_header &header, const pack_piece &piece, uint32_t chunk)
 {
     const bool scatters = (header.flags & PACK_SCATTERS) != 0;
-    const uint64_t first = (uint64_t)(chunk - piece.first_chunk) * header.chunk_elements;
+    const uint64_t first =
+            (uint64_t)(chunk - piece.first_chunk) * header.chunk_elements;
     const uint64_t rest = piece.count - first;
     const uint64_t packed = header.packed + piece.packed;
     const uint64_t from = scatters ? packed : piece.tensor;
@@ -340,8 +341,7 @@ KERNEL_FN void pack_thread(const Args &args, const kernel_place &place)
 {
     const Op op(args.header);
     /* A copy counts in bytes. */
-    const uint32_t unit =
-            sizeof(typename Op::in) == 1 ? args.header.tensor_bytes : 1;
+    const uint32_t unit = sizeof(typename Op::in) == 1 ? args.header.tensor_bytes : 1;
 
     for (uint64_t chunk = place.block; chunk < args.header.chunk_count;
             chunk += place.blocks) {

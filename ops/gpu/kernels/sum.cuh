@@ -30,8 +30,8 @@ KERNEL_FN sum_of_elements<T> sum_load(
         const sum_args &args, uint32_t operand, uint64_t at, unsigned count)
 {
     typedef sum_of_elements<T> elements;
-    const unsigned char *from = (const unsigned char *)(uintptr_t)(
-            args.operands + operand * args.stride + at * sizeof(T));
+    const unsigned char *from = (const unsigned char *)(uintptr_t)(args.operands +
+            operand * args.stride + at * sizeof(T));
     elements result;
 
     KERNEL_UNROLL
@@ -42,8 +42,8 @@ KERNEL_FN sum_of_elements<T> sum_load(
                     load_element<T>(from + i * sizeof(T)));
         }
         if (args.prescale != 1) {
-            result.x[i] = product_of(
-                    result.x[i], (typename elements::value)args.prescale);
+            result.x[i] =
+                    product_of(result.x[i], (typename elements::value)args.prescale);
         }
     }
     return result;
@@ -119,8 +119,7 @@ template <class E> KERNEL_FN void sum_count(E *sums, uint32_t fours, E sum)
 
 /* The sum of elements [at, at + count) of all operands. */
 template <class T>
-KERNEL_FN sum_of_elements<T> sum_tree(
-        const sum_args &args, uint64_t at, unsigned count)
+KERNEL_FN sum_of_elements<T> sum_tree(const sum_args &args, uint64_t at, unsigned count)
 {
     const uint32_t fours = (uint32_t)args.operand_count / SUM_FOUR;
     bool any = args.operand_count % SUM_FOUR != 0;
@@ -149,7 +148,8 @@ KERNEL_FN sum_of_elements<T> sum_tree(
 }
 
 /* One thread. */
-template <class T> KERNEL_FN void sum_thread(const sum_args &args, const kernel_place &place)
+template <class T>
+KERNEL_FN void sum_thread(const sum_args &args, const kernel_place &place)
 {
     const uint64_t step = sum_of_elements<T>::ELEMENTS;
     const uint64_t apart = (uint64_t)place.blocks * place.threads * step;
