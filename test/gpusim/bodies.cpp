@@ -11,51 +11,62 @@
 namespace
 {
 
-template <class Args, void (*THREAD)(const Args &, const kernel_place &)>
-void launch(const void *args, uint32_t blocks, uint32_t threads)
+typedef void (*pack_thread_fn)(
+        const pack_header &, const pack_pieces, const kernel_place);
+typedef void (*sum_thread_fn)(const sum_args &, const kernel_place &);
+
+template <class Args, pack_thread_fn THREAD>
+void run_pack(const void *parameter, uint32_t blocks, uint32_t threads)
 {
-    const Args &own = *static_cast<const Args *>(args);
+    const Args &args = *static_cast<const Args *>(parameter);
 
     for (uint32_t block = 0; block < blocks; block++) {
         for (uint32_t thread = 0; thread < threads; thread++) {
             const kernel_place place = { block, blocks, thread, threads };
 
-            THREAD(own, place);
+            THREAD(args.header, pack_pieces_of(args), place);
         }
     }
 }
 
-typedef pack_convert<float16, float16> convert_f16_f16;
-typedef pack_convert<float16, float> convert_f16_f32;
-typedef pack_convert<float, float16> convert_f32_f16;
-typedef pack_convert<bfloat16, bfloat16> convert_bf16_bf16;
-typedef pack_convert<bfloat16, float> convert_bf16_f32;
-typedef pack_convert<float, bfloat16> convert_f32_bf16;
-typedef pack_convert<float, float> convert_f32_f32;
-typedef pack_convert<double, double> convert_f64_f64;
-typedef pack_convert<double, float> convert_f64_f32;
-typedef pack_convert<float, double> convert_f32_f64;
+template <sum_thread_fn THREAD>
+void run_sum(const void *parameter, uint32_t blocks, uint32_t threads)
+{
+    const sum_args &args = *static_cast<const sum_args *>(parameter);
+
+    for (uint32_t block = 0; block < blocks; block++) {
+        for (uint32_t thread = 0; thread < threads; thread++) {
+            const kernel_place place = { block, blocks, thread, threads };
+
+            THREAD(args, place);
+        }
+    }
+}
+
+/* The threads of a family that packs, by the name in PACK_FAMILY_MAP. */
+constexpr pack_thread_fn copy = pack_thread<pack_copy>;
+constexpr pack_thread_fn integer = integer_thread;
+constexpr pack_thread_fn f16_f16 = pack_thread<pack_convert<float16, float16>>;
+constexpr pack_thread_fn f16_f32 = pack_thread<pack_convert<float16, float>>;
+constexpr pack_thread_fn f32_f16 = pack_thread<pack_convert<float, float16>>;
+constexpr pack_thread_fn bf16_bf16 = pack_thread<pack_convert<bfloat16, bfloat16>>;
+constexpr pack_thread_fn bf16_f32 = pack_thread<pack_convert<bfloat16, float>>;
+constexpr pack_thread_fn f32_bf16 = pack_thread<pack_convert<float, bfloat16>>;
+constexpr pack_thread_fn f32_f32 = pack_thread<pack_convert<float, float>>;
+constexpr pack_thread_fn f64_f64 = pack_thread<pack_convert<double, double>>;
+constexpr sum_thread_fn sum_f16 = sum_thread<float16>;
+constexpr sum_thread_fn sum_bf16 = sum_thread<bfloat16>;
+constexpr sum_thread_fn sum_f32 = sum_thread<float>;
+constexpr sum_thread_fn sum_f64 = sum_thread<double>;
 
 } // namespace
 
 /* In the order of their numbers. */
 static const kernel_body bodies[KERNEL_COUNT] = {
-    launch<pack_small, pack_thread<pack_copy, pack_small>>,
-    launch<pack_large, pack_thread<pack_copy, pack_large>>,
-    launch<pack_table, pack_thread<pack_copy, pack_table>>,
-    launch<pack_small, integer_thread<pack_small>>,
-    launch<pack_large, integer_thread<pack_large>>,
-    launch<pack_table, integer_thread<pack_table>>,
-#define CONVERSION(symbol, name) \
-    launch<pack_small, pack_thread<convert_##name, pack_small>>, \
-            launch<pack_large, pack_thread<convert_##name, pack_large>>, \
-            launch<pack_table, pack_thread<convert_##name, pack_table>>,
-    PACK_FLOAT_MAP(CONVERSION)
-#undef CONVERSION
-            launch<sum_args, sum_thread<float16>>,
-    launch<sum_args, sum_thread<bfloat16>>,
-    launch<sum_args, sum_thread<float>>,
-    launch<sum_args, sum_thread<double>>,
+#define PACK_BODIES(symbol, name) \
+    run_pack<pack_small, name>, run_pack<pack_large, name>, run_pack<pack_table, name>,
+#define SUM_BODY(symbol, name) run_sum<name>,
+    PACK_FAMILY_MAP(PACK_BODIES) SUM_FAMILY_MAP(SUM_BODY)
 };
 
 kernel_body kernel_body_of(int kernel)

@@ -136,26 +136,16 @@ KERNEL_FN void narrow(float value, float *x)
 {
     *x = value;
 }
-KERNEL_FN void narrow(double value, float *x)
-{
-    *x = (float)value; /* to nearest even */
-}
 KERNEL_FN void narrow(double value, double *x)
 {
     *x = value;
 }
 
-/* What is computed in: double where one of the two is. */
-template <class In, class Out> struct precision {
+/* What is computed in. */
+template <class T> struct precision {
     typedef float type;
 };
-template <class Out> struct precision<double, Out> {
-    typedef double type;
-};
-template <class In> struct precision<In, double> {
-    typedef double type;
-};
-template <> struct precision<double, double> {
+template <> struct precision<double> {
     typedef double type;
 };
 

@@ -95,17 +95,17 @@ KERNEL_FN void integer_chunk(const pack_header &header, const pack_span &span)
 }
 
 /* One thread. */
-template <class Args>
-KERNEL_FN void integer_thread(const Args &args, const kernel_place &place)
+KERNEL_FN void integer_thread(
+        const pack_header &header, const pack_pieces pieces, const kernel_place place)
 {
-    for (uint64_t chunk = place.block; chunk < args.header.chunk_count;
+    for (uint64_t chunk = place.block; chunk < header.chunk_count;
             chunk += place.blocks) {
         pack_span span = pack_span_of(
-                args.header, pack_find(args, (uint32_t)chunk), (uint32_t)chunk);
+                header, pack_find(pieces, (uint32_t)chunk), (uint32_t)chunk);
 
         span.thread = place.thread;
         span.threads = place.threads;
-        integer_chunk(args.header, span);
+        integer_chunk(header, span);
     }
 }
 

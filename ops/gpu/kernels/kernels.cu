@@ -24,43 +24,37 @@ static __device__ __forceinline__ kernel_place here()
     return place;
 }
 
-#define KERNEL(name, args_type, body) \
+#define KERNEL(name, args_type, ...) \
     extern "C" __global__ void __launch_bounds__(KERNEL_THREADS) \
             tutti_##name(const __grid_constant__ args_type args) \
     { \
-        body(args, here()); \
+        __VA_ARGS__; \
     }
+#define PACK_KERNEL(name, args_type, ...) \
+    KERNEL(name, args_type, __VA_ARGS__(args.header, pack_pieces_of(args), here()))
 #if KERNEL_HAS_LARGE
-#    define PACK_KERNELS(name, small_body, large_body, table_body) \
-        KERNEL(name##_small, pack_small, small_body) \
-        KERNEL(name##_large, pack_large, large_body) \
-        KERNEL(name##_table, pack_table, table_body)
+#    define PACK_KERNELS(name, ...) \
+        PACK_KERNEL(name##_small, pack_small, __VA_ARGS__) \
+        PACK_KERNEL(name##_large, pack_large, __VA_ARGS__) \
+        PACK_KERNEL(name##_table, pack_table, __VA_ARGS__)
 #else
-#    define PACK_KERNELS(name, small_body, large_body, table_body) \
-        KERNEL(name##_small, pack_small, small_body) \
-        KERNEL(name##_table, pack_table, table_body)
+#    define PACK_KERNELS(name, ...) \
+        PACK_KERNEL(name##_small, pack_small, __VA_ARGS__) \
+        PACK_KERNEL(name##_table, pack_table, __VA_ARGS__)
 #endif
-#define PACK_OPERATION(name, ...) \
-    PACK_KERNELS(name, (pack_thread<__VA_ARGS__, pack_small>), \
-            (pack_thread<__VA_ARGS__, pack_large>), \
-            (pack_thread<__VA_ARGS__, pack_table>))
-#define PACK_CONVERSION(name, in, out) \
-    typedef pack_convert<in, out> convert_##name; \
-    PACK_OPERATION(name, convert_##name)
+#define CONVERSION(name, in, out) PACK_KERNELS(name, pack_thread<pack_convert<in, out>>)
 
-PACK_OPERATION(copy, pack_copy)
-PACK_KERNELS(integer, integer_thread, integer_thread, integer_thread)
-PACK_CONVERSION(f16_f16, float16, float16)
-PACK_CONVERSION(f16_f32, float16, float)
-PACK_CONVERSION(f32_f16, float, float16)
-PACK_CONVERSION(bf16_bf16, bfloat16, bfloat16)
-PACK_CONVERSION(bf16_f32, bfloat16, float)
-PACK_CONVERSION(f32_bf16, float, bfloat16)
-PACK_CONVERSION(f32_f32, float, float)
-PACK_CONVERSION(f64_f64, double, double)
-PACK_CONVERSION(f64_f32, double, float)
-PACK_CONVERSION(f32_f64, float, double)
-KERNEL(sum_f16, sum_args, sum_thread<float16>)
-KERNEL(sum_bf16, sum_args, sum_thread<bfloat16>)
-KERNEL(sum_f32, sum_args, sum_thread<float>)
-KERNEL(sum_f64, sum_args, sum_thread<double>)
+PACK_KERNELS(copy, pack_thread<pack_copy>)
+PACK_KERNELS(integer, integer_thread)
+CONVERSION(f16_f16, float16, float16)
+CONVERSION(f16_f32, float16, float)
+CONVERSION(f32_f16, float, float16)
+CONVERSION(bf16_bf16, bfloat16, bfloat16)
+CONVERSION(bf16_f32, bfloat16, float)
+CONVERSION(f32_bf16, float, bfloat16)
+CONVERSION(f32_f32, float, float)
+CONVERSION(f64_f64, double, double)
+KERNEL(sum_f16, sum_args, sum_thread<float16>(args, here()))
+KERNEL(sum_bf16, sum_args, sum_thread<bfloat16>(args, here()))
+KERNEL(sum_f32, sum_args, sum_thread<float>(args, here()))
+KERNEL(sum_f64, sum_args, sum_thread<double>(args, here()))

@@ -60,7 +60,7 @@ struct pack_copy {
 template <class In, class Out> struct pack_convert {
     typedef In in;
     typedef Out out;
-    typedef typename precision<In, Out>::type value;
+    typedef typename precision<In>::type value;
 
     value factor, divisor;
     bool divides;
@@ -271,6 +271,28 @@ template <class Op> KERNEL_FN void pack_chunk(const pack_span &span, const Op &o
 
 /* ---------------------------------------------------------------------------- pieces */
 
+/* Where they are: in the parameters, or, with a map, in device memory. */
+struct pack_pieces {
+    const pack_piece *list;
+    const uint32_t *map; /* the piece of each chunk; 0: to be searched for         */
+    uint32_t count;
+};
+
+template <class Args> KERNEL_FN pack_pieces pack_pieces_of(const Args &args)
+{
+    const pack_pieces pieces = { args.pieces, 0, args.header.piece_count };
+
+    return pieces;
+}
+
+KERNEL_FN pack_pieces pack_pieces_of(const pack_table &args)
+{
+    const pack_pieces pieces = { (const pack_piece *)(uintptr_t)args.header.pieces,
+        (const uint32_t *)(uintptr_t)args.header.map, args.header.piece_count };
+
+    return pieces;
+}
+
 /* The last piece that begins at or before a chunk. */
 KERNEL_FN uint32_t pack_search(
         const pack_piece *pieces, uint32_t piece_count, uint32_t chunk)
@@ -290,19 +312,11 @@ KERNEL_FN uint32_t pack_search(
     return low;
 }
 
-KERNEL_FN const pack_piece &pack_find(const pack_small &args, uint32_t chunk)
+/* The piece of a chunk. */
+KERNEL_FN const pack_piece &pack_find(const pack_pieces &pieces, uint32_t chunk)
 {
-    return args.pieces[pack_search(args.pieces, args.header.piece_count, chunk)];
-}
-KERNEL_FN const pack_piece &pack_find(const pack_large &args, uint32_t chunk)
-{
-    return args.pieces[pack_search(args.pieces, args.header.piece_count, chunk)];
-}
-KERNEL_FN const pack_piece &pack_find(const pack_table &args, uint32_t chunk)
-{
-    const uint32_t *map = (const uint32_t *)(uintptr_t)args.header.map;
-
-    return ((const pack_piece *)(uintptr_t)args.header.pieces)[map[chunk]];
+    return pieces.list[pieces.map != 0 ? pieces.map[chunk]
+                                       : pack_search(pieces.list, pieces.count, chunk)];
 }
 
 /* A chunk of a piece, in elements of the two sides. */
@@ -336,17 +350,18 @@ struct kernel_place {
 };
 
 /* One thread of a copy or a conversion. */
-template <class Op, class Args>
-KERNEL_FN void pack_thread(const Args &args, const kernel_place &place)
+template <class Op>
+KERNEL_FN void pack_thread(
+        const pack_header &header, const pack_pieces pieces, const kernel_place place)
 {
-    const Op op(args.header);
+    const Op op(header);
     /* A copy counts in bytes. */
-    const uint32_t unit = sizeof(typename Op::in) == 1 ? args.header.tensor_bytes : 1;
+    const uint32_t unit = sizeof(typename Op::in) == 1 ? header.tensor_bytes : 1;
 
-    for (uint64_t chunk = place.block; chunk < args.header.chunk_count;
+    for (uint64_t chunk = place.block; chunk < header.chunk_count;
             chunk += place.blocks) {
         pack_span span = pack_span_of(
-                args.header, pack_find(args, (uint32_t)chunk), (uint32_t)chunk);
+                header, pack_find(pieces, (uint32_t)chunk), (uint32_t)chunk);
 
         span.count *= unit;
         span.thread = place.thread;

@@ -17,7 +17,7 @@
 
 /* The elements of a thread: 8 bytes at most, two at most. */
 template <class T> struct sum_of_elements {
-    typedef typename precision<T, T>::type value;
+    typedef typename precision<T>::type value;
 
     static const unsigned ELEMENTS = sizeof(T) == 8 ? 1 : 2;
 
