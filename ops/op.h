@@ -13,6 +13,7 @@
 #ifndef TUTTI_OPS_OP_H
 #define TUTTI_OPS_OP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -179,6 +180,13 @@ static inline bool op_is_exchange(tutti_collective collective)
 /** Bytes by which the ranks of a set find each other; see op_backend.token. */
 #define OP_TOKEN_BYTES 128
 
+/** What a DEVICE backend counts for tutti_stats; see there. Any thread. */
+struct op_device_counts {
+    _Atomic uint64_t packed; /* batches that a kernel packed                       */
+    _Atomic uint64_t in_place; /* batches of several runs, with no copy            */
+    _Atomic uint64_t launches; /* kernels of tutti's own                           */
+};
+
 /** What a backend gets to work with; borrowed until close(). */
 struct op_env {
     const struct config *config;
@@ -199,6 +207,8 @@ struct op_env {
     bool (*share)(void *user, void (*piece)(void *arg, size_t index), void *arg,
             size_t pieces);
     void *share_user;
+
+    struct op_device_counts *counts; /* where a DEVICE backend counts             */
 };
 
 struct op_backend {
@@ -273,8 +283,8 @@ struct op_backend {
     /*
      * A DEVICE backend. Its batches are started in one order on all ranks, whatever set and
      * lane they are of (core/order.h), and end as soon as their commands are issued: the
-     * marks say when those have been carried out. Before the first batch of a set all
-     * ranks of the world meet, in that order, too; NULL on other backends.
+     * marks say when those have been carried out. Before the first batch of a set its
+     * ranks meet, in that order, too; NULL on other backends.
      *
      * token() makes, on one rank, what the ranks of a set need to find each other.
      * Errors: TUTTI_ERR_SYSTEM.
@@ -282,15 +292,25 @@ struct op_backend {
     tutti_status (*token)(void *state, uint8_t token[OP_TOKEN_BYTES]);
 
     /*
-     * Prepares for the batches of a set; set->rank is -1 where this rank is no member.
-     * Called until it is final: nothing is started meanwhile, and at the first call nothing
-     * is in flight but issued commands. TUTTI_OK, TUTTI_AGAIN; errors fail the context.
+     * Prepares for the batches of a set. `everyone`: all ranks of the world do, and have met
+     * for the world's set before; set->rank is -1 where this rank is no member. Else only
+     * the members do. Called until it is final: nothing is started meanwhile, and at the
+     * first call nothing is in flight but issued commands.
+     * TUTTI_OK, TUTTI_AGAIN; errors fail the context.
      */
     tutti_status (*meet)(void *state, const struct op_set *set,
-            const uint8_t token[OP_TOKEN_BYTES], bool *moved);
+            const uint8_t token[OP_TOKEN_BYTES], bool everyone, bool *moved);
 
     /* The set is removed: nothing of it is in flight but issued commands. */
     void (*part)(void *state, const struct op_set *set);
+
+    /*
+     * Gives up what is issued, after the context failed and every task was cancelled; also
+     * when there was none. True: it touches the caller's memory no more, or no longer than
+     * until the marks have passed that were handed out. False: call again. NULL: there is
+     * nothing to give up.
+     */
+    bool (*quit)(void *state);
 };
 
 #endif

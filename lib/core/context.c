@@ -61,6 +61,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->memory = spec->memory.alloc != NULL
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free };
+    t->device = spec->device;
     t->board = spec->board;
     t->notice = spec->notice;
     t->dispatcher.memory = &t->memory;
@@ -94,7 +95,8 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .wake = wake_rank,
             .wake_user = t,
             .share = crew_may_help(&t->crew) ? share_work : NULL,
-            .share_user = t };
+            .share_user = t,
+            .counts = &t->device_counts };
         status = backend->ops->open(&backend->env, &backend->state);
         if (status == TUTTI_OK) {
             dispatcher->backend_count++;
@@ -180,6 +182,9 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     if (status == TUTTI_OK) {
         status = create_listed_sets(t);
     }
+    if (status == TUTTI_OK) {
+        order_begin(t);
+    }
     if (status == TUTTI_OK && t->config.background_thread && t->any_thread) {
         status = driver_start_background(t);
     }
@@ -219,11 +224,13 @@ void context_destroy(struct tutti *t)
     while (!dispatcher_cancel_all(t)) {
         (void)sched_yield();
     }
-    dispatcher_fini(&t->dispatcher);
+    dispatcher_fini(t);
+    order_fini(&t->order);
     process_sets_fini(&t->sets);
     if (t->control.ops != NULL) {
         t->control.ops->close(t->control.state);
     }
+    issues_fini(t);
     work_table_fini(&t->works);
     planner_fini(&t->planner);
     mem_free(t->items);
@@ -257,7 +264,8 @@ bool context_has_work(const struct tutti *t)
      */
     const uint64_t ended = atomic_load_explicit(&t->ended, memory_order_acquire);
 
-    return atomic_load_explicit(&t->intake.count, memory_order_seq_cst) != ended;
+    return atomic_load_explicit(&t->intake.count, memory_order_seq_cst) != ended ||
+            issues_pending(&t->issues);
 }
 
 tutti_status context_check(struct tutti *t)

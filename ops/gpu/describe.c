@@ -105,8 +105,9 @@ static void say_kernels(struct description *to, const struct config *config)
 bool gpu_describe(const struct config *config, const struct gpu_found *found,
         char *text, size_t capacity)
 {
-    struct description to = { .text = text, .capacity = capacity };
+    struct description to = { .capacity = capacity };
 
+    to.text = text;
     if (!found->has_driver) {
         say(&to, "no GPU: %s\n", found->no_driver);
         return !to.cut;
