@@ -36,6 +36,7 @@ struct op_set {
     int rank; /* this rank within the set                               */
     int size; /* ranks in the set                                       */
     const int *world_ranks; /* [size] world rank of each; borrowed                    */
+    bool partial; /* some of its members have joined and are left out         */
 };
 
 /** Most live process sets of one context. */
@@ -179,6 +180,13 @@ static inline bool op_is_exchange(tutti_collective collective)
 /** Bytes by which the ranks of a set find each other; see op_backend.token. */
 #define OP_TOKEN_BYTES 128
 
+/** What a DEVICE backend has done, for tutti_stats; counted by one thread, read by any. */
+struct op_device_counts {
+    _Atomic uint64_t packed; /* batches that a kernel packed in a fusion buffer     */
+    _Atomic uint64_t in_place; /* batches of several tensors that nobody copied     */
+    _Atomic uint64_t launches; /* kernels of its own                                */
+};
+
 /** What a backend gets to work with; borrowed until close(). */
 struct op_env {
     const struct config *config;
@@ -199,6 +207,7 @@ struct op_env {
     bool (*share)(void *user, void (*piece)(void *arg, size_t index), void *arg,
             size_t pieces);
     void *share_user;
+    struct op_device_counts *counts; /* of DEVICE backends; NULL: nobody reads them   */
 };
 
 struct op_backend {
@@ -266,7 +275,8 @@ struct op_backend {
 
     /*
      * Looks whether the others still live; called now and then while something is waited
-     * for. May be NULL. Errors fail the context.
+     * for, and also while issued work of a DEVICE backend has not passed. May be NULL.
+     * Errors fail the context.
      */
     tutti_status (*watch)(void *state);
 
@@ -291,6 +301,13 @@ struct op_backend {
 
     /* The set is removed: nothing of it is in flight but issued commands. */
     void (*part)(void *state, const struct op_set *set);
+
+    /*
+     * The context failed, and every task of the rank was given up with cancel(): gives up
+     * what has been issued, too. True: nobody reads or writes memory of the caller for it
+     * any more, and issued marks pass. False: call again. NULL on other backends.
+     */
+    bool (*halt)(void *state);
 };
 
 #endif

@@ -110,6 +110,7 @@ bool dispatcher_batch_without(struct batch *batch, const struct bitset *absent)
         ranks[count++] = i;
     }
     batch->others.size = count;
+    batch->others.partial = true;
     batch->others.world_ranks = ranks + set->size;
     batch->set_ranks = ranks;
     return true;
@@ -551,6 +552,21 @@ void dispatcher_forget(struct tutti *t, struct process_set *set)
     }
 }
 
+/* What ended tasks have left behind; after all tasks were cancelled. */
+static bool halt_all(const struct dispatcher *dispatcher)
+{
+    bool halted = true;
+
+    for (int b = 0; b < dispatcher->backend_count; b++) {
+        const struct dispatcher_backend *backend = &dispatcher->backends[b];
+
+        if (backend->ops->halt != NULL && !backend->ops->halt(backend->state)) {
+            halted = false;
+        }
+    }
+    return halted;
+}
+
 bool dispatcher_cancel_all(struct tutti *t)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
@@ -573,7 +589,7 @@ bool dispatcher_cancel_all(struct tutti *t)
         batch->next = dispatcher->cancelled;
         dispatcher->cancelled = batch;
     }
-    return dispatcher->running == NULL;
+    return dispatcher->running == NULL && halt_all(dispatcher);
 }
 
 tutti_status dispatcher_watch(const struct dispatcher *dispatcher)
