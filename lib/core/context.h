@@ -33,6 +33,7 @@
 #include "core/group.h"
 #include "core/intake.h"
 #include "core/memory.h"
+#include "core/order.h"
 #include "core/planner.h"
 #include "core/process_set.h"
 #include "core/ready.h"
@@ -53,6 +54,8 @@ struct engine_counters {
     _Atomic uint64_t planned_steps;
     _Atomic uint64_t slow_steps;
     _Atomic uint64_t poisons;
+    _Atomic uint64_t device_batches;
+    _Atomic uint64_t device_staged;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
 };
 
@@ -136,6 +139,7 @@ struct tutti {
     int64_t next_watch_ns; /* when backends look whether peers live           */
     int64_t tick_limit_ns; /* look at least so often while driven; fixed       */
     struct dispatcher dispatcher;
+    struct order order; /* in which device batches are launched                 */
     struct planner planner;
     struct planner_item *items; /* scratch of the planner; owned                    */
     struct ready_work *ready; /* scratch: the works of `items`; owned             */

@@ -15,7 +15,9 @@ struct tutti;
 /** First byte of every control message of a running context. */
 enum envelope_kind {
     ENVELOPE_SET = 1, /* varint set id, then a message of its negotiator  */
-    ENVELOPE_ABORT = 2 /* varint rank + 1, text: the job has failed        */
+    ENVELOPE_ABORT = 2, /* varint rank + 1, text: the job has failed        */
+    ENVELOPE_ORDER = 3, /* tickets: core/order.c                             */
+    ENVELOPE_ASK = 4 /* for tickets: core/order.c                         */
 };
 
 /** One turn. Sets *moved when anything happened. A failure fails the context. */

@@ -40,7 +40,8 @@ bool dispatcher_rides(const struct dispatcher *dispatcher, const struct op_batch
     for (int b = 0; b < dispatcher->backend_count; b++) {
         const struct dispatcher_backend *backend = &dispatcher->backends[b];
 
-        if (backend->ops->accepts(backend->state, op)) {
+        if (backend->ops->space == op->space &&
+                backend->ops->accepts(backend->state, op)) {
             return backend->ops->rides != NULL &&
                     backend->ops->rides(backend->state, op);
         }
