@@ -83,6 +83,14 @@ enum config_kernels {
     CONFIG_KERNELS_AVX512,
     CONFIG_KERNELS_NEON
 };
+enum config_issue {
+    CONFIG_ISSUE_AUTO,
+    CONFIG_ISSUE_CALLER
+};
+enum config_gpu_half_sums {
+    CONFIG_GPU_HALF_SUMS_FLOAT,
+    CONFIG_GPU_HALF_SUMS_HALF
+};
 
 enum config_type {
     CONFIG_BOOL,

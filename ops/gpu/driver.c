@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "ops/gpu/symbols.h"
 
-/* Optional functions of the driver carry their version in the name: they are there or not. */
+/* Optional functions of the driver are there or not: versions are parts of names. */
 static const struct symbol driver_symbols[] = {
 #define CUDA_REQUIRED(field, symbol, parameters) \
     { #symbol, offsetof(struct cuda_driver, field), SYMBOL_REQUIRED },

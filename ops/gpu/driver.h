@@ -22,6 +22,7 @@ typedef unsigned cu_device_attribute;
 typedef unsigned cu_pointer_attribute;
 typedef unsigned cu_function_attribute;
 typedef unsigned cu_capture_status;
+typedef unsigned cu_capture_mode;
 typedef unsigned cu_jit_option;
 typedef unsigned cu_library_option;
 
@@ -55,9 +56,11 @@ enum cuda_constant {
 /** A loaded driver. Immutable after driver_load(); copies are as good as the original. */
 struct cuda_driver {
     int version; /* of CUDA that it supports: 12040 is 12.4 */
+    /* NOLINTBEGIN(bugprone-macro-parentheses): declarations are no expressions */
 #define CUDA_REQUIRED(field, symbol, parameters) cu_result(*field) parameters;
 #define CUDA_OPTIONAL(field, symbol, parameters) cu_result(*field) parameters;
 #include "ops/gpu/driver.def"
+    /* NOLINTEND(bugprone-macro-parentheses) */
 };
 
 /**

@@ -22,7 +22,7 @@ static const struct symbol nccl_symbols[] = {
 
 #define SYMBOL_COUNT (sizeof nccl_symbols / sizeof *nccl_symbols)
 
-/* The version has its place in code: up to 2.8 a thousand, since 2.9 ten thousand a major. */
+/* Up to 2.8 a major version counts a thousand, since 2.9 ten thousand. */
 static tutti_status note_old(const char *library, int version)
 {
     const int major = version < 10000 ? version / 1000 : version / 10000;

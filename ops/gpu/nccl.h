@@ -1,6 +1,6 @@
 /*
- * NCCL, loaded at run time: one table of functions, filled from its shared object. Types and
- * constants are our own; headers_nccl.c compares them with NVIDIA's nccl.h.
+ * NCCL, loaded at run time: one table of functions, filled from its shared object. Types
+ * and constants are our own; headers_nccl.c compares them with NVIDIA's nccl.h.
  */
 #ifndef TUTTI_OPS_GPU_NCCL_H
 #define TUTTI_OPS_GPU_NCCL_H
@@ -69,12 +69,14 @@ enum nccl_constant {
 /** A loaded NCCL. Immutable after nccl_load(); copies are as good as the original. */
 struct nccl_api {
     int version; /* 22809 is 2.28.9 */
+    /* NOLINTBEGIN(bugprone-macro-parentheses): declarations are no expressions */
 #define NCCL_REQUIRED(field, symbol, parameters) nccl_result(*field) parameters;
 #define NCCL_OPTIONAL(field, symbol, since, parameters) nccl_result(*field) parameters;
 #define NCCL_TEXT_REQUIRED(field, symbol, parameters) const char *(*field)parameters;
 #define NCCL_TEXT_OPTIONAL(field, symbol, since, parameters) \
     const char *(*field)parameters;
 #include "ops/gpu/nccl.def"
+    /* NOLINTEND(bugprone-macro-parentheses) */
 };
 
 #undef NCCL_ID

@@ -29,7 +29,7 @@ const char *symbols_fill(void *handle, const struct symbol *symbols, size_t coun
         if (function == NULL && symbol->since == SYMBOL_REQUIRED && missing == NULL) {
             missing = symbol->name;
         }
-        /* C has no cast from an object pointer to a function pointer; POSIX equates them. */
+        /* C casts no object pointer to a function pointer; POSIX equates them. */
         memcpy((char *)table + symbol->offset, &function, sizeof function);
     }
     return missing;
