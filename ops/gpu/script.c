@@ -3,9 +3,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-/* Kernels and NCCL are at their best, and scaling in place is only done, from here on. */
-#define SPAN_ALIGNMENT 16
-
 void script_reset(struct script *script)
 {
     script->gathers.count = 0;
@@ -73,7 +70,7 @@ void script_span_add(struct script_span *span, const struct script_view *view,
         span->begun = true;
         span->base = address - offset;
         span->end = address;
-        span->broken = address < offset || span->base % SPAN_ALIGNMENT != 0;
+        span->broken = address < offset;
     }
     if (address != span->base + offset || address < span->end) {
         span->broken = true;
@@ -84,6 +81,15 @@ void script_span_add(struct script_span *span, const struct script_view *view,
         span->broken = true;
     }
     span->end = address + bytes;
+}
+
+void script_span_end(
+        struct script_span *span, const struct script_view *view, size_t offset)
+{
+    if (script_span_holds(span) && span->end < span->base + offset &&
+            !view->is_padding(view->user, span->end, span->base + offset - span->end)) {
+        span->broken = true;
+    }
 }
 
 bool script_span_holds(const struct script_span *span)
@@ -97,16 +103,16 @@ static void add_piece(struct script *script, struct script_pieces *list,
     if (piece->count == 0 || script->failed) {
         return;
     }
-    if (!mem_grow(
-                &list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces)) {
+    if (!mem_grow(&list->pieces, &list->capacity, list->count + 1,
+                sizeof *list->pieces)) {
         script->failed = true;
         return;
     }
     list->pieces[list->count++] = *piece;
 }
 
-void script_gather(struct script *script, const void *tensor, struct script_place packed,
-        size_t count)
+void script_gather(struct script *script, const void *tensor,
+        struct script_place packed, size_t count)
 {
     add_piece(script, &script->gathers,
             &(struct script_piece){ .tensor = (uint64_t)(uintptr_t)tensor,
@@ -114,8 +120,8 @@ void script_gather(struct script *script, const void *tensor, struct script_plac
                     .count = count });
 }
 
-void script_scatter(struct script *script, const void *tensor, struct script_place packed,
-        size_t count)
+void script_scatter(struct script *script, const void *tensor,
+        struct script_place packed, size_t count)
 {
     add_piece(script, &script->scatters,
             &(struct script_piece){ .tensor = (uint64_t)(uintptr_t)tensor,

@@ -107,12 +107,6 @@ TUTTI_MUST_USE tutti_status script_exchange(
 
 /* ------------------------------------------- for reduction.c and exchange.c */
 
-/** What a rank has of a run in a segment. */
-enum script_side {
-    SCRIPT_INPUTS,
-    SCRIPT_OUTPUTS
-};
-
 /** A segment: runs first .. end - 1. */
 struct script_segment {
     size_t first; /* run */
@@ -146,13 +140,16 @@ struct script_span {
 };
 void script_span_add(struct script_span *span, const struct script_view *view,
         const void *memory, size_t bytes, size_t offset);
+/** The layout ends at `offset`: what is between it and the last range must be padding. */
+void script_span_end(
+        struct script_span *span, const struct script_view *view, size_t offset);
 /** True when there was a range and all lay as the layout says. */
 bool script_span_holds(const struct script_span *span);
 
-void script_gather(struct script *script, const void *tensor, struct script_place packed,
-        size_t count);
-void script_scatter(struct script *script, const void *tensor, struct script_place packed,
-        size_t count);
+void script_gather(struct script *script, const void *tensor,
+        struct script_place packed, size_t count);
+void script_scatter(struct script *script, const void *tensor,
+        struct script_place packed, size_t count);
 void script_call(struct script *script, const struct script_call *call);
 
 #endif

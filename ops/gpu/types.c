@@ -106,7 +106,8 @@ static void set_scales(const struct op_batch *batch, struct gpu_form *form)
     }
 }
 
-bool gpu_form_of(const struct op_batch *batch, bool half_in_float, struct gpu_form *form)
+bool gpu_form_of(
+        const struct op_batch *batch, bool half_in_float, struct gpu_form *form)
 {
     struct gpu_form made = { .dtype = batch->dtype,
         .wire = batch->dtype,
@@ -139,5 +140,6 @@ bool gpu_form_of(const struct op_batch *batch, bool half_in_float, struct gpu_fo
 
 bool gpu_form_needs_kernels(const struct gpu_form *form)
 {
-    return form->casts || form->before != 1.0 || form->after != 1.0 || form->divisor != 1;
+    return form->casts || form->before != 1.0 || form->after != 1.0 ||
+            form->divisor != 1;
 }
