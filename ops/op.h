@@ -13,6 +13,7 @@
 #ifndef TUTTI_OPS_OP_H
 #define TUTTI_OPS_OP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,7 +37,7 @@ struct op_set {
     int rank; /* this rank within the set                               */
     int size; /* ranks in the set                                       */
     const int *world_ranks; /* [size] world rank of each; borrowed                    */
-    bool partial; /* some of its members have joined and are left out         */
+    bool partial; /* some of its members have joined, and are left out        */
 };
 
 /** Most live process sets of one context. */
@@ -180,11 +181,11 @@ static inline bool op_is_exchange(tutti_collective collective)
 /** Bytes by which the ranks of a set find each other; see op_backend.token. */
 #define OP_TOKEN_BYTES 128
 
-/** What a DEVICE backend has done, for tutti_stats; counted by one thread, read by any. */
+/** What a DEVICE backend counts for tutti_stats; see there. Any thread. */
 struct op_device_counts {
-    _Atomic uint64_t packed; /* batches that a kernel packed in a fusion buffer     */
-    _Atomic uint64_t in_place; /* batches of several tensors that nobody copied     */
-    _Atomic uint64_t launches; /* kernels of its own                                */
+    _Atomic uint64_t packed; /* batches that a kernel packed                       */
+    _Atomic uint64_t in_place; /* batches of several runs, with no copy            */
+    _Atomic uint64_t launches; /* kernels of tutti's own                           */
 };
 
 /** What a backend gets to work with; borrowed until close(). */
@@ -207,7 +208,8 @@ struct op_env {
     bool (*share)(void *user, void (*piece)(void *arg, size_t index), void *arg,
             size_t pieces);
     void *share_user;
-    struct op_device_counts *counts; /* of DEVICE backends; NULL: nobody reads them   */
+
+    struct op_device_counts *counts; /* where a DEVICE backend counts             */
 };
 
 struct op_backend {
@@ -305,11 +307,12 @@ struct op_backend {
     void (*part)(void *state, const struct op_set *set);
 
     /*
-     * The context failed, and every task of the rank was given up with cancel(): gives up
-     * what has been issued, too. True: nobody reads or writes memory of the caller for it
-     * any more, and issued marks pass. False: call again. NULL on other backends.
+     * Gives up what is issued, after the context failed and every task was cancelled; also
+     * when there was none. True: it touches the caller's memory no more, or no longer than
+     * until the marks have passed that were handed out. False: call again. NULL: there is
+     * nothing to give up.
      */
-    bool (*halt)(void *state);
+    bool (*quit)(void *state);
 };
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "core/context.h"
+#include "core/issues.h"
 #include "core/lease.h"
 #include "core/registration.h"
 
@@ -34,6 +35,15 @@ static void free_name(struct tutti *t, const struct work *work)
     }
 }
 
+/* Nobody waits for it any more: the commands behind it are issued, or never will be. */
+static void drop_after(struct tutti *t, struct work *work)
+{
+    if (work->after != NULL) {
+        t->device.release(t->device.state, work->after);
+        work->after = NULL;
+    }
+}
+
 static bool has_any_of_pool(const struct work *works)
 {
     while (works != NULL && lease_is_held(works)) {
@@ -43,17 +53,20 @@ static bool has_any_of_pool(const struct work *works)
 }
 
 /*
- * Everything but the callbacks, whose works are returned. Under the lock if any is of the
+ * Everything but the callbacks, whose works are returned, newest first. Under the lock if any is of the
  * pool: names of those are freed, and done, for whoever holds it.
  */
-static struct work *publish(struct tutti *t, struct work *works)
+struct work *completion_publish(struct tutti *t, struct work *works)
 {
     struct work *callbacks = NULL;
     struct work *next;
 
     for (struct work *work = works; work != NULL; work = next) {
+        const bool was_issued = work_state(work) == WORK_ISSUED;
+
         next = work->next;
-        if (!lease_is_held(work)) {
+        drop_after(t, work);
+        if (!was_issued && !lease_is_held(work)) {
             free_name(t, work);
         }
         if (work->status == TUTTI_OK) {
@@ -63,7 +76,7 @@ static struct work *publish(struct tutti *t, struct work *works)
             count(&t->failed_works, 1);
         }
         work_advance(work, WORK_DONE);
-        count(&t->ended, 1);
+        count(&t->ended, was_issued ? 0 : 1);
         if (work->callback != NULL) {
             work->next = callbacks;
             callbacks = work;
@@ -72,7 +85,7 @@ static struct work *publish(struct tutti *t, struct work *works)
          * Pairs with work_is_over(): publishes status, error and the result. From here on
          * a work with a request is the waiter's.
          */
-        atomic_store_explicit(&work->done, 1, memory_order_release);
+        atomic_store_explicit(&work->done, WORK_FINAL, memory_order_release);
     }
     return callbacks;
 }
@@ -109,13 +122,14 @@ static void call_back(struct tutti *t, struct work *work)
     mem_free(error);
 }
 
-static void run_callbacks(struct tutti *t, struct work *works)
+void completion_call_back(struct tutti *t, struct work *works)
 {
     struct work *next;
 
     if (works == NULL) {
         return;
     }
+    works = reversed(works);
     atomic_store_explicit(
             &t->calling_back, (uintptr_t)pthread_self(), memory_order_relaxed);
     for (struct work *work = works; work != NULL; work = next) {
@@ -133,12 +147,55 @@ void completion_finish(struct tutti *t, struct work *works)
     if (locked) {
         pthread_mutex_lock(&t->lock);
     }
-    callbacks = publish(t, works);
+    callbacks = completion_publish(t, works);
     if (locked) {
         pthread_mutex_unlock(&t->lock);
     }
     doorbell_ring(&t->done_bell);
-    run_callbacks(t, reversed(callbacks));
+    completion_call_back(t, callbacks);
+}
+
+/*
+ * Lock held. Counted as ended after the issue is counted as pending, so that a context
+ * never seems to have nothing to do in between.
+ */
+static void issue_work(struct tutti *t, struct issue *issue, struct work *work)
+{
+    completion_set(work, TUTTI_OK, NULL);
+    drop_after(t, work);
+    if (!lease_is_held(work)) {
+        free_name(t, work);
+    }
+    work_advance(work, WORK_ISSUED);
+    issue_join(issue, work);
+    count(&t->ended, 1);
+    /* Pairs with work_is_over_or_issued(): the mark is there. */
+    atomic_store_explicit(&work->done, WORK_PASSING, memory_order_release);
+}
+
+tutti_status completion_issue(
+        struct tutti *t, struct work *works, struct device_mark *mark)
+{
+    struct issue *issue;
+    struct work *next;
+
+    if (mark == NULL) {
+        completion_finish(t, works);
+        return TUTTI_OK;
+    }
+    issue = issues_new(t, mark);
+    if (issue == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for what is issued");
+    }
+    issues_append(t, issue);
+    pthread_mutex_lock(&t->lock);
+    for (struct work *work = works; work != NULL; work = next) {
+        next = work->next;
+        issue_work(t, issue, work);
+    }
+    pthread_mutex_unlock(&t->lock);
+    doorbell_ring(&t->done_bell);
+    return TUTTI_OK;
 }
 
 void completion_finish_one(
@@ -149,7 +206,7 @@ void completion_finish_one(
     completion_finish(t, work);
 }
 
-static struct error *error_copy(const struct error *from)
+struct error *completion_copy_error(const struct error *from)
 {
     struct error *error = mem_alloc(sizeof *error);
 
@@ -166,7 +223,7 @@ void completion_fail(
     struct error error;
 
     error_fill(&error, status, t->rank, "%s", text);
-    completion_finish_one(t, work, status, error_copy(&error));
+    completion_finish_one(t, work, status, completion_copy_error(&error));
 }
 
 void completion_drain(struct tutti *t, const struct process_set *set,
@@ -182,7 +239,7 @@ void completion_drain(struct tutti *t, const struct process_set *set,
                 (set != NULL && work->set != set)) {
             continue;
         }
-        completion_set(work, error->status, error_copy(error));
+        completion_set(work, error->status, completion_copy_error(error));
         work->next = drained;
         drained = work;
     }

@@ -61,6 +61,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->memory = spec->memory.alloc != NULL
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free };
+    t->device = spec->device;
     t->board = spec->board;
     t->notice = spec->notice;
     t->dispatcher.memory = &t->memory;
@@ -94,7 +95,8 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .wake = wake_rank,
             .wake_user = t,
             .share = crew_may_help(&t->crew) ? share_work : NULL,
-            .share_user = t };
+            .share_user = t,
+            .counts = &t->device_counts };
         status = backend->ops->open(&backend->env, &backend->state);
         if (status == TUTTI_OK) {
             dispatcher->backend_count++;
@@ -228,6 +230,7 @@ void context_destroy(struct tutti *t)
     if (t->control.ops != NULL) {
         t->control.ops->close(t->control.state);
     }
+    issues_fini(t);
     work_table_fini(&t->works);
     planner_fini(&t->planner);
     mem_free(t->items);
@@ -261,7 +264,8 @@ bool context_has_work(const struct tutti *t)
      */
     const uint64_t ended = atomic_load_explicit(&t->ended, memory_order_acquire);
 
-    return atomic_load_explicit(&t->intake.count, memory_order_seq_cst) != ended;
+    return atomic_load_explicit(&t->intake.count, memory_order_seq_cst) != ended ||
+            issues_pending(&t->issues);
 }
 
 tutti_status context_check(struct tutti *t)

@@ -32,6 +32,7 @@
 #include "core/dispatcher.h"
 #include "core/group.h"
 #include "core/intake.h"
+#include "core/issues.h"
 #include "core/memory.h"
 #include "core/order.h"
 #include "core/planner.h"
@@ -39,6 +40,7 @@
 #include "core/ready.h"
 #include "core/work.h"
 #include "ops/board.h"
+#include "ops/device.h"
 #include "topo/machine.h"
 #include "topo/nodes.h"
 
@@ -57,6 +59,8 @@ struct engine_counters {
     _Atomic uint64_t device_batches;
     _Atomic uint64_t device_staged;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
+    _Atomic uint64_t device_batches;
+    _Atomic uint64_t device_staged;
 };
 
 static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
@@ -97,6 +101,7 @@ struct tutti {
     struct control control;
     struct planner_limits limits;
     struct memory memory; /* for outputs and fusion buffers                      */
+    struct device device; /* this rank's GPU; zeroed: none                       */
     struct board board; /* words that ranks show each other, if there is one   */
     struct forkmark forkmark; /* a forked child may not use the context             */
     struct notice notice; /* where tuttirun says why the job failed; zeroed: nowhere */
@@ -130,6 +135,8 @@ struct tutti {
     struct doorbell own_bell; /* it, unless the transport's ranks share theirs    */
     struct doorbell done_bell; /* waiting threads that do not drive sleep here     */
     struct doorbell park_bell; /* the background thread, when it has nothing to do */
+    struct issues issues; /* works on the device; its header says who may what   */
+    struct op_device_counts device_counts; /* of the GPU backend                   */
     struct crew crew; /* threads that wait beside the driver and help it  */
 
     /* engine */
@@ -165,6 +172,7 @@ struct context_spec {
     struct planner_limits limits;
     size_t chunk_bytes;
     struct memory memory;
+    struct device device; /* zeroed: none; what is behind it outlives the context */
     struct board board; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */
     struct notice notice; /* zeroed: no tuttirun; closed by the context         */
@@ -188,7 +196,8 @@ void context_spec_fini(struct context_spec *spec);
 /** Stops threads and frees everything; no collective. */
 void context_destroy(struct tutti *t);
 
-/** True while there are submissions that are not final. */
+/** True while there are submissions that are not final, or something issued that has not
+ * passed. */
 bool context_has_work(const struct tutti *t);
 
 /** TUTTI_OK, or the status of a failed context with the thread's last error set. */

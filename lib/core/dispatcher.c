@@ -479,21 +479,6 @@ void dispatcher_forget(struct tutti *t, struct process_set *set)
     }
 }
 
-/* What ended tasks have left behind; after all tasks were cancelled. */
-static bool halt_all(const struct dispatcher *dispatcher)
-{
-    bool halted = true;
-
-    for (int b = 0; b < dispatcher->backend_count; b++) {
-        const struct dispatcher_backend *backend = &dispatcher->backends[b];
-
-        if (backend->ops->halt != NULL && !backend->ops->halt(backend->state)) {
-            halted = false;
-        }
-    }
-    return halted;
-}
-
 bool dispatcher_cancel_all(struct tutti *t)
 {
     struct dispatcher *dispatcher = &t->dispatcher;
@@ -516,7 +501,7 @@ bool dispatcher_cancel_all(struct tutti *t)
         batch->next = dispatcher->cancelled;
         dispatcher->cancelled = batch;
     }
-    return dispatcher->running == NULL && halt_all(dispatcher);
+    return dispatcher->running == NULL;
 }
 
 tutti_status dispatcher_watch(const struct dispatcher *dispatcher)

@@ -650,6 +650,9 @@ void engine_turn(struct tutti *t, bool *moved)
             status = dispatcher_run(t, moved);
         }
         if (status == TUTTI_OK) {
+            status = issues_look(t, moved);
+        }
+        if (status == TUTTI_OK) {
             status = watch(t, *moved);
         }
     }

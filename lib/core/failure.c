@@ -108,10 +108,25 @@ static void tell_others(struct tutti *t, const struct error *failure)
     }
 }
 
+/* What was issued is given up when nobody of this rank runs anything any more. */
+static bool quit_backends(const struct dispatcher *dispatcher)
+{
+    bool quit = true;
+
+    for (int b = 0; b < dispatcher->backend_count; b++) {
+        const struct dispatcher_backend *backend = &dispatcher->backends[b];
+
+        quit = (backend->ops->quit == NULL || backend->ops->quit(backend->state)) &&
+                quit;
+    }
+    return quit;
+}
+
 void failure_enforce(struct tutti *t)
 {
     struct error failure;
     bool cancelled;
+    bool over;
 
     if (atomic_load_explicit(&t->failed, memory_order_acquire) == 0) {
         return;
@@ -122,8 +137,9 @@ void failure_enforce(struct tutti *t)
     tell_others(t, &failure);
     cancelled = dispatcher_cancel_all(t);
     completion_drain(t, NULL, cancelled ? WORK_RUNNING : WORK_AGREED, &failure);
+    over = cancelled && quit_backends(&t->dispatcher) && issues_give_up(t, &failure);
     /* Nobody rings when our memory is ours again. */
-    t->next_tick_ns = cancelled ? INT64_MAX : t->now_ns + RETRY_NS;
+    t->next_tick_ns = over ? INT64_MAX : t->now_ns + RETRY_NS;
 }
 
 void failure_received(struct tutti *t, int from, const void *bytes, size_t len)

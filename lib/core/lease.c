@@ -123,7 +123,7 @@ static bool is_busy(const struct work *work, uint64_t lease)
     }
     /* Filled: then `done` is of this operation. Acquire: the engine is through with it. */
     return (lease & FILLING) != 0 ||
-            atomic_load_explicit(&work->done, memory_order_acquire) == 0;
+            atomic_load_explicit(&work->done, memory_order_acquire) == WORK_PENDING;
 }
 
 bool lease_is_busy(const struct work *work)

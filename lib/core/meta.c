@@ -15,6 +15,9 @@
 /* Far above any shape; a set of ranks may be as long as the world. */
 #define META_DIMS_LIMIT (1 << 20)
 
+/* Beside the form, so that host memory takes no byte more. */
+#define META_DEVICE_FLAG 0x80u
+
 static bool numbers_equal(const int64_t *a, const int64_t *b, int count)
 {
     return count == 0 || memcmp(a, b, (size_t)count * sizeof *a) == 0;
@@ -41,8 +44,8 @@ static bool scales_equal(const struct meta *a, const struct meta *b)
 bool meta_equal(const struct meta *a, const struct meta *b)
 {
     return a->count == b->count && a->row_count == b->row_count && a->form == b->form &&
-            a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
-            scales_equal(a, b) && a->group == b->group &&
+            a->space == b->space && a->dtype == b->dtype && a->op == b->op &&
+            a->root == b->root && scales_equal(a, b) && a->group == b->group &&
             a->group_size == b->group_size && shapes_equal(a, b) && parts_equal(a, b);
 }
 
@@ -85,7 +88,8 @@ void meta_put(struct wire_writer *out, const struct meta *meta)
 {
     wire_put_svarint(out, meta->count);
     wire_put_svarint(out, meta->row_count);
-    wire_put_u8(out, (uint8_t)meta->form);
+    wire_put_u8(out,
+            (uint8_t)(meta->form | (meta->space == OP_DEVICE ? META_DEVICE_FLAG : 0)));
     wire_put_u8(out, (uint8_t)meta->dtype);
     wire_put_u8(out, (uint8_t)meta->op);
     wire_put_varint(out, (uint64_t)meta->root);
@@ -145,6 +149,7 @@ static tutti_status get_dims(
 tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
         size_t *dims_capacity)
 {
+    enum op_space space;
     uint8_t form;
     uint8_t dtype;
     uint8_t op;
@@ -154,6 +159,8 @@ tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
     *meta = (struct meta){ .count = wire_get_svarint(in) };
     meta->row_count = wire_get_svarint(in);
     form = wire_get_u8(in);
+    space = (form & META_DEVICE_FLAG) != 0 ? OP_DEVICE : OP_HOST;
+    form &= (uint8_t)~META_DEVICE_FLAG;
     dtype = wire_get_u8(in);
     op = wire_get_u8(in);
     root = wire_get_varint(in);
@@ -168,6 +175,7 @@ tutti_status meta_get(struct wire_reader *in, struct meta *meta, int64_t **dims,
     }
     meta->group_size = (uint32_t)group_size;
     meta->form = (enum meta_form)form;
+    meta->space = space;
     meta->dtype = (tutti_dtype)dtype;
     meta->op = (tutti_reduce_op)op;
     meta->root = (int)root;
@@ -194,6 +202,11 @@ const char *meta_collective_name(int collective)
     default:
         return tutti_collective_name((tutti_collective)collective);
     }
+}
+
+const char *meta_space_name(enum op_space space)
+{
+    return space == OP_DEVICE ? "device memory" : "host memory";
 }
 
 static void format_numbers(
@@ -254,6 +267,11 @@ const char *meta_difference(const struct meta *a, const struct meta *b, char *te
         (void)snprintf(text_a, capacity, "%s", tutti_dtype_name(a->dtype));
         (void)snprintf(text_b, capacity, "%s", tutti_dtype_name(b->dtype));
         return "dtype differs";
+    }
+    if (a->space != b->space) {
+        (void)snprintf(text_a, capacity, "%s", meta_space_name(a->space));
+        (void)snprintf(text_b, capacity, "%s", meta_space_name(b->space));
+        return "memory differs";
     }
     if (a->form != b->form) {
         (void)snprintf(text_a, capacity, "%s", form_text(a->form));

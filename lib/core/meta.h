@@ -11,6 +11,7 @@
 #include <tutti/tutti.h>
 
 #include "base/wire.h"
+#include "ops/op.h"
 
 /**
  * Collectives that are not public: they travel like tensors in the log of the world.
@@ -41,6 +42,7 @@ struct meta {
     int64_t count; /* elements; rows where row_count is set; 0 where ranks
                                 may differ; or see meta_collective              */
     int64_t row_count; /* elements per row, of a collective on rows; else 0   */
+    enum op_space space; /* where input and output lie; nothing lies on the host  */
     enum meta_form form; /* of ALLGATHER and ALLTOALL, else META_EQUAL          */
     tutti_dtype dtype;
     tutti_reduce_op op; /* of reductions, else 0                               */
@@ -102,6 +104,8 @@ static inline bool meta_reduces(int collective)
 
 /** True for a public or internal collective; used on numbers from the wire. */
 bool meta_collective_is_valid(int collective);
+/** "host memory" or "device memory". */
+const char *meta_space_name(enum op_space space);
 /** Name of a public or internal collective. */
 const char *meta_collective_name(int collective);
 

@@ -41,6 +41,7 @@ static bool keys_equal(const struct planner_item *a, const struct planner_item *
 {
     return a->collective == b->collective && a->meta.root == b->meta.root &&
             a->meta.group == b->meta.group && a->absent == b->absent &&
+            a->meta.space == b->meta.space &&
             (a->meta.form == META_UNKNOWN) == (b->meta.form == META_UNKNOWN) &&
             (!meta_reduces(a->collective) || arithmetic_equal(&a->meta, &b->meta));
 }

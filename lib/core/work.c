@@ -17,7 +17,8 @@ static const unsigned work_transitions[WORK_STATE_COUNT] = {
     [WORK_ANNOUNCED] = NEXT(WORK_AGREED) | NEXT(WORK_BEGUN) | NEXT(WORK_DONE),
     [WORK_AGREED] = NEXT(WORK_RUNNING) | NEXT(WORK_DONE),
     [WORK_BEGUN] = NEXT(WORK_ANNOUNCED) | NEXT(WORK_RUNNING) | NEXT(WORK_DONE),
-    [WORK_RUNNING] = NEXT(WORK_DONE),
+    [WORK_RUNNING] = NEXT(WORK_ISSUED) | NEXT(WORK_DONE),
+    [WORK_ISSUED] = NEXT(WORK_DONE),
     [WORK_DONE] = NEXT(WORK_FREE),
 };
 #undef NEXT
@@ -115,7 +116,8 @@ void work_begin(struct work *work, tutti_callback callback, void *user)
     work->status = TUTTI_OK;
     work->next = NULL;
     atomic_store_explicit(&work->cancel_asked, 0, memory_order_relaxed);
-    atomic_store_explicit(&work->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&work->done, WORK_PENDING, memory_order_relaxed);
+    atomic_store_explicit(&work->demanded, 0, memory_order_relaxed);
     /* Release: a thread that looks for the last operation sees that it is gone. */
     atomic_store_explicit(&work->generation,
             generation + (callback == NULL ? WORK_WAITED : WORK_SILENT),
@@ -255,13 +257,19 @@ bool work_take_cancel(struct work *work)
             generation_of(work);
 }
 
+bool work_is_of(const struct work *work, tutti_request request)
+{
+    /* Acquire: with work_end(), of whoever consumes it. */
+    return atomic_load_explicit(&work->generation, memory_order_acquire) ==
+            request_generation(request);
+}
+
 bool work_is_over(const struct work *work, tutti_request request)
 {
-    const uint32_t generation =
-            atomic_load_explicit(&work->generation, memory_order_acquire);
+    return !work_is_of(work, request) || work_is_done(work);
+}
 
-    if (generation != request_generation(request)) {
-        return true;
-    }
-    return work_is_done(work);
+bool work_is_over_or_issued(const struct work *work, tutti_request request)
+{
+    return !work_is_of(work, request) || work_is_issued(work);
 }

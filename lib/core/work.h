@@ -3,6 +3,9 @@
  *
  *   QUEUED -> ANNOUNCED -> AGREED -> RUNNING -> DONE      (any -> DONE on failure)
  *
+ * A work on device memory is ISSUED between RUNNING and DONE: its commands are on streams,
+ * its name is free, and it is done when a mark has passed (core/issues.h).
+ *
  * Works live in slabs that neither move nor go before the context does, so a pointer
  * stays readable; the generation tells whether it still is the same work. A work belongs
  * to the pool, or to a registered tensor, which has it for life (core/lease.h).
@@ -28,12 +31,21 @@ enum work_state {
     WORK_AGREED, /* all ranks have it; in a batch that waits to be launched      */
     WORK_BEGUN, /* with the negotiator, and in a batch that rides                */
     WORK_RUNNING, /* with a backend                                               */
+    WORK_ISSUED, /* its commands are on streams of the device                    */
     WORK_DONE, /* final; waits to be consumed                                  */
     WORK_STATE_COUNT
 };
 
+struct issue;
 struct tensor;
 struct process_set;
+
+/** How far a work is, for those who do not drive. */
+enum work_progress {
+    WORK_PENDING, /* its name is in flight                                        */
+    WORK_FINAL, /* done                                                         */
+    WORK_PASSING /* issued: its name is free, its result is not there yet        */
+};
 
 /** The two low bits of a generation. Each use of a work goes through them upwards. */
 enum work_phase {
@@ -48,7 +60,9 @@ struct work {
     _Alignas(MEM_CACHE_LINE) uint32_t index; /* in the table, fixed                 */
     _Atomic uint32_t generation; /* grows; its low bits are a work_phase            */
     _Atomic uint64_t lease; /* of the registration: see core/lease.h           */
-    _Atomic uint32_t done; /* 1: final; pairs with the waiter's acquire       */
+    _Atomic uint32_t done; /* work_progress; pairs with the waiter's acquire  */
+    _Atomic uint32_t demanded; /* 1: somebody waits for it; kept where there is a
+                                    device: see work_demand()                       */
     _Atomic uint32_t state; /* work_state; written by work_advance() alone: engine,
                                     the submitter while QUEUED, the consumer after DONE.
                                     Others may read it: what the engine has not written
@@ -66,6 +80,10 @@ struct work {
     void *output; /* caller's, lent; or owned until it is taken      */
     bool owns_output; /* the output is allocated here (core/output.h)    */
     size_t bytes; /* payload: of the input                           */
+    tutti_stream stream; /* of device memory: what was on it must be done  */
+    struct device_mark *after; /* that point; a reference; NULL: nothing to wait for */
+    struct issue *issue; /* while ISSUED, and in its list; context's lock   */
+    struct work *before; /* in that list, over next; context's lock         */
     tutti_callback callback; /* NULL: there is a request to wait for            */
     void *user;
 
@@ -145,10 +163,34 @@ bool work_take_cancel(struct work *work);
 static inline bool work_is_done(const struct work *work)
 {
     /* Pairs with the release in completion.c: results are visible once done is. */
-    return atomic_load_explicit(&work->done, memory_order_acquire) != 0;
+    return atomic_load_explicit(&work->done, memory_order_acquire) == WORK_FINAL;
 }
+/** True when a work is final, or issued on the device. Any thread. */
+static inline bool work_is_issued(const struct work *work)
+{
+    /* Pairs with the releases in issues.c and completion.c. */
+    return atomic_load_explicit(&work->done, memory_order_acquire) != WORK_PENDING;
+}
+/**
+ * Whoever waits for a work says so while it waits, where there is a device: with
+ * issue=caller batches are launched no further than that. Any thread.
+ */
+static inline void work_demand(struct work *work, bool waits)
+{
+    /* Relaxed: a hint; who waits goes on asking the engine. */
+    atomic_store_explicit(&work->demanded, waits ? 1 : 0, memory_order_relaxed);
+}
+static inline bool work_is_demanded(const struct work *work)
+{
+    return atomic_load_explicit(&work->demanded, memory_order_relaxed) != 0;
+}
+/** True when a work is of this request, and nobody is consuming it. Any thread. */
+bool work_is_of(const struct work *work, tutti_request request);
 /** True when the handle's work is final or no longer exists. Any thread, no lock. */
 bool work_is_over(const struct work *work, tutti_request request);
+
+/** As work_is_over(), or issued on the device. */
+bool work_is_over_or_issued(const struct work *work, tutti_request request);
 
 /** The only writer of `state`. */
 void work_advance(struct work *work, enum work_state to);

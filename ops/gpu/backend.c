@@ -519,7 +519,7 @@ static bool has_ended(const struct gpu_backend *gb)
 }
 
 /* NCCL's kernels end by the abort; what else is on the streams has to be carried out. */
-static bool gpu_halt(void *state)
+static bool gpu_quit(void *state)
 {
     struct gpu_backend *gb = state;
 
@@ -546,7 +546,7 @@ static bool gpu_cancel(void *state, void *task)
     struct gpu_backend *gb = state;
     struct gpu_task *own = task;
 
-    if (!gpu_halt(gb)) {
+    if (!gpu_quit(gb)) {
         return false;
     }
     take_out(gb, own);
@@ -634,5 +634,5 @@ const struct op_backend op_gpu = {
     .token = gpu_token,
     .meet = gpu_meet,
     .part = gpu_part,
-    .halt = gpu_halt,
+    .quit = gpu_quit,
 };

@@ -24,7 +24,8 @@ enum gpu_stream {
     GPU_PACK, /* tensors into slabs                                               */
     GPU_COMM, /* NCCL                                                             */
     GPU_UNPACK, /* slabs into tensors                                               */
-    GPU_COPY, /* to host memory and back                                          */
+    GPU_COPY, /* to host memory                                                   */
+    GPU_RETURN, /* back from it: not behind what still waits for its tensors        */
     GPU_STREAMS
 };
 
@@ -70,6 +71,7 @@ struct gpu {
     cu_library library; /* of the kernels, or                                 */
     cu_module module; /* where the driver has no libraries                   */
     char nccl_absence[192]; /* why there is no NCCL                         */
+    bool is_gone; /* closing: the context is no more, nor its handles      */
 };
 
 /**
@@ -86,6 +88,8 @@ TUTTI_MUST_USE tutti_status gpu_open(const struct config *config, const struct l
 void gpu_close(struct gpu *gpu);
 /** The interface of the core over it (device.c). */
 struct device gpu_device(struct gpu *gpu);
+/** The largest batch that is worth packing: gpu_fusion_bytes, or from the cache. */
+size_t gpu_fusion_bytes(const struct gpu *gpu);
 /** From now on it counts as having no kernels, since other ranks have none. */
 void gpu_kernels_drop(struct gpu *gpu);
 
@@ -153,8 +157,15 @@ struct gpu_slab {
     cu_pointer memory; /* 256-byte aligned                                     */
     size_t bytes; /* at least what was asked for                            */
     void *registration; /* of the communicator's; see communicator.h; or NULL    */
-    struct gpu_slab *next; /* spare ones */
+    bool of_nccl; /* from ncclMemAlloc(): can be registered                */
+    struct device_mark *last_use; /* NULL: none that is not over; has a reference  */
+    struct gpu_slab *next; /* among the spare ones, or all                          */
+    struct gpu_slab *next_of_all;
 };
+
+/*
+ * Slabs are for the thread that calls the backend; the other functions are for any.
+ */
 
 /**
  * A slab that nothing in flight uses, or whose last use ends before what is put on `stream`
@@ -165,6 +176,8 @@ struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
 void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_mark *mark);
 /** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it in one piece. */
 bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes);
+/** True when these bytes are what tutti_alloc() added to round a size up. */
+bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes);
 
 /** A stretch of device memory that pieces of tutti_alloc(TUTTI_DEVICE) are cut from, for
  *  registration; it stays until gpu_close(). */

@@ -1,0 +1,40 @@
+/*
+ * Bugs on purpose, for tests that must find them. They exist only in a build with
+ * -DTUTTI_FAULTS=ON; elsewhere FAULT() is false, and nothing is compiled of what it guards.
+ */
+#ifndef TUTTI_BASE_FAULTS_H
+#define TUTTI_BASE_FAULTS_H
+
+#include <stdbool.h>
+
+#ifdef TUTTI_FAULTS
+
+#    include <tutti/tutti.h>
+
+enum fault {
+    FAULT_wait_stream_before_issue, /* tutti_wait_stream() does not wait for it      */
+    FAULT_removed_event_wait, /* a stream does not wait for a mark             */
+    FAULT_skipped_collective, /* a rank leaves a collective out                */
+    FAULT_unchecked_error, /* an error of the device is not looked at       */
+    FAULT_COUNT
+};
+
+/** True when the bug is there. Any thread. */
+bool fault_is_on(enum fault which);
+
+/**
+ * Puts a bug into this process: "removed_event_wait", ...; NULL: takes all out. Exported,
+ * and declared by the tests that use it: it is part of no interface. Any thread.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (no such bug)
+ */
+tutti_status tutti_fault_set(const char *name);
+
+#    define FAULT(name) fault_is_on(FAULT_##name)
+
+#else
+
+#    define FAULT(name) false
+
+#endif
+
+#endif
