@@ -176,6 +176,8 @@ struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
 void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_mark *mark);
 /** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it in one piece. */
 bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes);
+/** True when these bytes are what tutti_alloc() added to round a size up. */
+bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes);
 
 /** A stretch of device memory that pieces of tutti_alloc(TUTTI_DEVICE) are cut from, for
  *  registration; it stays until gpu_close(). */

@@ -105,6 +105,25 @@ bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes)
     return has;
 }
 
+bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes)
+{
+    const struct stretch *stretch;
+    bool is_padding = false;
+
+    (void)pthread_mutex_lock(&gpu->memory->lock);
+    stretch = memory_find_locked(gpu->memory, address);
+    if (stretch != NULL) {
+        const size_t offset = address - stretch->facts.base;
+        const struct piece *piece = pieces_at(&stretch->pieces, offset);
+
+        is_padding = piece->state == PIECE_USED &&
+                offset - piece->offset >= piece->asked &&
+                bytes <= piece->bytes - (offset - piece->offset);
+    }
+    (void)pthread_mutex_unlock(&gpu->memory->lock);
+    return is_padding;
+}
+
 /* At the end of the list. */
 static void append_locked(struct gpu_memory *memory, struct stretch *stretch)
 {

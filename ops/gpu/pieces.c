@@ -62,6 +62,7 @@ bool pieces_take(struct pieces *pieces, size_t bytes, size_t *offset)
         pieces->count++;
         piece->bytes = size;
     }
+    piece->asked = bytes;
     piece->state = PIECE_USED;
     *offset = piece->offset;
     return true;

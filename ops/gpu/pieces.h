@@ -21,6 +21,7 @@ enum piece_state {
 struct piece {
     size_t offset;
     size_t bytes;
+    size_t asked; /* USED: so many were asked for; the rest belongs to nobody */
     enum piece_state state;
 };
 
