@@ -7,6 +7,7 @@
  */
 #include "core/order.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
