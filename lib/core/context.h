@@ -114,13 +114,14 @@ struct tutti {
     struct work_table works;
     struct process_sets sets; /* written by the engine under the lock               */
     struct groups groups; /* open groups of threads                               */
-    struct map allocations; /* see core/output.h                                    */
+    struct map allocations[OP_SPACE_COUNT]; /* see core/output.h                   */
     struct error failure; /* first cause; status OK while the context lives       */
     bool closing; /* finalize was called: nothing more is accepted        */
 
     /* atomic */
     _Atomic uint32_t cancels_pending; /* 1: some work has cancel_asked              */
     _Atomic uint32_t driving; /* 1: some thread drives the engine                 */
+    _Atomic uint32_t demand_all; /* 1: finalize waits for all there is, as if demanded */
     _Atomic uint32_t waiters; /* threads inside a waiting call                    */
     _Atomic uint32_t stopping; /* 1: the background thread shall end               */
     _Atomic uint32_t failed; /* 1: `failure` is set                              */

@@ -141,6 +141,7 @@ tutti_status context_finalize(struct tutti *t)
     t->closing = true;
     registration_gate(t);
     pthread_mutex_unlock(&t->lock);
+    atomic_store_explicit(&t->demand_all, 1, memory_order_relaxed);
     driver_enter(t);
     status = context_check(t);
     if (status == TUTTI_OK) {
