@@ -284,8 +284,8 @@ struct op_backend {
     /*
      * A DEVICE backend. Its batches are started in one order on all ranks, whatever set and
      * lane they are of (core/order.h), and end as soon as their commands are issued: the
-     * marks say when those have been carried out. Before the first batch of a set all
-     * ranks of the world meet, in that order, too; NULL on other backends.
+     * marks say when those have been carried out. Before the first batch of a set its
+     * ranks meet, in that order, too; NULL on other backends.
      *
      * token() makes, on one rank, what the ranks of a set need to find each other.
      * Errors: TUTTI_ERR_SYSTEM.
@@ -293,12 +293,14 @@ struct op_backend {
     tutti_status (*token)(void *state, uint8_t token[OP_TOKEN_BYTES]);
 
     /*
-     * Prepares for the batches of a set; set->rank is -1 where this rank is no member.
-     * Called until it is final: nothing is started meanwhile, and at the first call nothing
-     * is in flight but issued commands. TUTTI_OK, TUTTI_AGAIN; errors fail the context.
+     * Prepares for the batches of a set. `everyone`: all ranks of the world do, and have met
+     * for the world's set before; set->rank is -1 where this rank is no member. Else only
+     * the members do. Called until it is final: nothing is started meanwhile, and at the
+     * first call nothing is in flight but issued commands.
+     * TUTTI_OK, TUTTI_AGAIN; errors fail the context.
      */
     tutti_status (*meet)(void *state, const struct op_set *set,
-            const uint8_t token[OP_TOKEN_BYTES], bool *moved);
+            const uint8_t token[OP_TOKEN_BYTES], bool everyone, bool *moved);
 
     /* The set is removed: nothing of it is in flight but issued commands. */
     void (*part)(void *state, const struct op_set *set);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/order.h"
 
 static bool is_over(const struct wait *wait, size_t i)
 {
@@ -164,11 +165,12 @@ int64_t wait_deadline(int64_t timeout_ns)
 }
 
 /* Only device batches are held back until somebody waits for them. */
-static void demand(const tutti *t, const struct wait *wait, bool waits)
+static void demand(
+        tutti *t, const struct wait *wait, void (*tell)(tutti *, struct work *))
 {
     for (size_t i = 0; t->device.state != NULL && i < wait->count; i++) {
-        if (wait->works[i] != NULL) {
-            work_demand(wait->works[i], waits);
+        if (wait->works[i] != NULL && work_is_of(wait->works[i], wait->requests[i])) {
+            tell(t, wait->works[i]);
         }
     }
 }
@@ -181,9 +183,9 @@ void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
         return;
     }
     begin = clock_ns();
-    demand(t, wait, true);
+    demand(t, wait, order_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
-    demand(t, wait, false);
+    demand(t, wait, order_satisfied);
     counter_add(&t->counters.wait_ns, (uint64_t)(clock_ns() - begin));
 }
 

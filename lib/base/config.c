@@ -392,6 +392,11 @@ const char *config_internal(const char *variable)
     return has_prefix(variable, VARIABLE_INTERNAL) ? variable_get(variable) : NULL;
 }
 
+const char *config_foreign(const char *variable)
+{
+    return variable_get(variable);
+}
+
 int config_launched_ranks(const char **variable)
 {
     /* mpirun may run inside a step of srun, but not the other way round. */

@@ -83,6 +83,14 @@ enum config_kernels {
     CONFIG_KERNELS_AVX512,
     CONFIG_KERNELS_NEON
 };
+enum config_issue {
+    CONFIG_ISSUE_AUTO,
+    CONFIG_ISSUE_CALLER
+};
+enum config_gpu_half_sums {
+    CONFIG_GPU_HALF_SUMS_FLOAT,
+    CONFIG_GPU_HALF_SUMS_HALF
+};
 
 enum config_type {
     CONFIG_BOOL,
@@ -144,6 +152,12 @@ tutti_status config_from_environment(
 
 /** The value of a variable that is tuttirun's and ours alone (TUTTI_INTERNAL_...), or NULL. */
 const char *config_internal(const char *variable);
+
+/**
+ * The value of a variable that rules other libraries (CUDA_VISIBLE_DEVICES), to be shown in
+ * a message, or NULL.
+ */
+const char *config_foreign(const char *variable);
 
 /**
  * How many ranks the launcher that started this process says there are (Open MPI, MPICH

@@ -182,6 +182,9 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     if (status == TUTTI_OK) {
         status = create_listed_sets(t);
     }
+    if (status == TUTTI_OK) {
+        order_begin(t);
+    }
     if (status == TUTTI_OK && t->config.background_thread && t->any_thread) {
         status = driver_start_background(t);
     }
@@ -221,7 +224,8 @@ void context_destroy(struct tutti *t)
     while (!dispatcher_cancel_all(t)) {
         (void)sched_yield();
     }
-    dispatcher_fini(&t->dispatcher);
+    dispatcher_fini(t);
+    order_fini(&t->order);
     process_sets_fini(&t->sets);
     if (t->control.ops != NULL) {
         t->control.ops->close(t->control.state);

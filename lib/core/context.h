@@ -34,6 +34,7 @@
 #include "core/intake.h"
 #include "core/issues.h"
 #include "core/memory.h"
+#include "core/order.h"
 #include "core/planner.h"
 #include "core/process_set.h"
 #include "core/ready.h"
@@ -55,6 +56,8 @@ struct engine_counters {
     _Atomic uint64_t planned_steps;
     _Atomic uint64_t slow_steps;
     _Atomic uint64_t poisons;
+    _Atomic uint64_t device_batches;
+    _Atomic uint64_t device_staged;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
     _Atomic uint64_t device_batches;
     _Atomic uint64_t device_staged;
@@ -121,7 +124,6 @@ struct tutti {
     /* atomic */
     _Atomic uint32_t cancels_pending; /* 1: some work has cancel_asked              */
     _Atomic uint32_t driving; /* 1: some thread drives the engine                 */
-    _Atomic uint32_t demand_all; /* 1: finalize waits for all there is, as if demanded */
     _Atomic uint32_t waiters; /* threads inside a waiting call                    */
     _Atomic uint32_t stopping; /* 1: the background thread shall end               */
     _Atomic uint32_t failed; /* 1: `failure` is set                              */
@@ -144,6 +146,7 @@ struct tutti {
     int64_t next_watch_ns; /* when backends look whether peers live           */
     int64_t tick_limit_ns; /* look at least so often while driven; fixed       */
     struct dispatcher dispatcher;
+    struct order order; /* in which device batches are launched                 */
     struct planner planner;
     struct planner_item *items; /* scratch of the planner; owned                    */
     struct ready_work *ready; /* scratch: the works of `items`; owned             */

@@ -1,5 +1,5 @@
 /*
- * Launching batches: window, fusion buffers, backends.
+ * Batches: their queues, windows and ends.
  */
 #include "core/dispatcher.h"
 
@@ -12,7 +12,7 @@
 #include "core/completion.h"
 #include "core/context.h"
 #include "core/fusion.h"
-#include "core/output.h"
+#include "core/launch.h"
 
 static struct set_lane *lane_of(const struct batch *batch)
 {
@@ -45,6 +45,9 @@ struct batch *dispatcher_batch_new(
     batch->priority = INT_MIN;
     batch->timed_ns = 0;
     batch->skipped = false;
+    batch->space = OP_HOST;
+    batch->stage = STAGE_NONE;
+    batch->issued = NULL;
     batch->launch = LAUNCH_AGREED;
     batch->set_ranks = NULL;
     batch->backend = NULL;
@@ -61,6 +64,7 @@ bool dispatcher_batch_add(
                 size_max(2 * batch->work_capacity + 8, dispatcher->works_max);
         struct work **works = mem_resize(batch->works, capacity, sizeof(struct work *));
         struct op_run *runs;
+        struct device_mark **marks;
 
         if (works == NULL) {
             return false;
@@ -71,6 +75,11 @@ bool dispatcher_batch_add(
             return false;
         }
         batch->runs = runs;
+        marks = mem_resize(batch->marks, capacity, sizeof(struct device_mark *));
+        if (marks == NULL) {
+            return false;
+        }
+        batch->marks = marks;
         batch->work_capacity = capacity;
         dispatcher->works_max = capacity;
     }
@@ -143,148 +152,7 @@ void dispatcher_submit(struct tutti *t, struct batch *batch)
     lane->last_waiting = batch;
     batch->set->waiting_lanes |= 1u << batch->lane;
     t->dispatcher.waiting++;
-}
-
-/* --------------------------------------------------------------- launching */
-
-/* A backend has learned what comes from whom: puts it one behind the other. */
-static tutti_status place(const struct op_batch *op, size_t run)
-{
-    struct batch *batch = op->owner;
-    struct work *work = batch->works[run];
-    const size_t bytes = rows_place(batch->runs[run].recvs, op->set->size);
-
-    if (work->owns_output && !output_give(batch->context, work, bytes)) {
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "no memory for the %zu bytes of output of %s \"%s\"", bytes,
-                tutti_collective_name(op->collective), work->request.name);
-    }
-    batch->runs[run].output = work->output;
-    return TUTTI_OK;
-}
-
-/* The root, as an index into the members of the batch. */
-static int root_of(const struct batch *batch, int root)
-{
-    int member = 0;
-
-    if (batch->set_ranks == NULL) {
-        return root;
-    }
-    while (member + 1 < batch->others.size && batch->set_ranks[member] != root) {
-        member++;
-    }
-    return member;
-}
-
-/* The sizes of an exchange are on all ranks what they are here: known, or not. */
-static bool sizes_are_known(const struct request *request)
-{
-    return request->collective != TUTTI_GATHER &&
-            request->collective != TUTTI_SCATTER && request->meta.form != META_UNKNOWN;
-}
-
-static struct op_run run_of(const struct batch *batch, const struct work *work)
-{
-    const int size = batch->set->op.size;
-    struct op_run run = { .input = work->input, .output = work->output };
-
-    if (!rows_apply(work->request.collective)) {
-        run.count = work->bytes / tutti_dtype_size(batch->op.dtype);
-    } else if (work->request.collective == TUTTI_REDUCESCATTER) {
-        run.count = work->bytes / tutti_dtype_size(batch->op.dtype);
-        run.sends = work->parts;
-    } else {
-        run.sends = work->parts;
-        run.recvs = work->parts + size;
-    }
-    if (batch->op.collective == TUTTI_REDUCE && batch->op.set->rank != batch->op.root) {
-        run.output = NULL;
-    }
-    return run;
-}
-
-static void describe(struct batch *batch)
-{
-    const struct request *first = &batch->works[0]->request;
-    const struct meta *meta = &first->meta;
-
-    batch->op = (struct op_batch){ .set = batch->set_ranks != NULL ? &batch->others
-                                                                   : &batch->set->op,
-        .sequence = lane_of(batch)->sequence++,
-        .lane = batch->lane,
-        .collective = (tutti_collective)first->collective,
-        .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
-        .op = meta->op,
-        .divisor = batch->set_ranks != NULL ? batch->others.size : batch->set->op.size,
-        .prescale = meta->prescale,
-        .postscale = meta->postscale,
-        .root = root_of(batch, meta->root),
-        .runs = batch->runs,
-        .accord = batch->launch == LAUNCH_RIDING ? OP_RIDING : OP_AGREED,
-        .sizes_known = sizes_are_known(first),
-        .place = place,
-        .owner = batch };
-    for (size_t i = 0; i < batch->work_count; i++) {
-        if (batch->launch == LAUNCH_AGREED) {
-            work_advance(batch->works[i], WORK_RUNNING);
-        }
-        batch->runs[i] = run_of(batch, batch->works[i]);
-        batch->op.count += batch->runs[i].count;
-    }
-}
-
-static const struct dispatcher_backend *choose(
-        const struct dispatcher *dispatcher, struct batch *batch)
-{
-    for (int b = 0; b < dispatcher->backend_count; b++) {
-        const struct dispatcher_backend *backend = &dispatcher->backends[b];
-        const bool takes_runs =
-                (backend->ops->takes_runs & 1u << batch->op.collective) != 0;
-
-        batch->op.run_count = takes_runs ? batch->work_count : 1;
-        if ((takes_runs || !op_is_exchange(batch->op.collective)) &&
-                backend->ops->accepts(backend->state, &batch->op)) {
-            return backend;
-        }
-    }
-    return NULL;
-}
-
-/* Outputs that requests own, where their size is known. */
-static tutti_status give_outputs(const struct batch *batch)
-{
-    tutti_status status = TUTTI_OK;
-
-    for (size_t i = 0; i < batch->work_count && status == TUTTI_OK; i++) {
-        if (batch->works[i]->owns_output && batch->op.sizes_known) {
-            status = place(&batch->op, i);
-        }
-    }
-    return status;
-}
-
-static tutti_status begin(struct tutti *t, struct batch *batch)
-{
-    tutti_status status = give_outputs(batch);
-
-    if (status == TUTTI_OK && fusion_is_needed(batch)) {
-        status = fusion_pack(&t->dispatcher, batch);
-    }
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    memset(batch->task, 0, batch->backend->ops->task_bytes);
-    return batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
-}
-
-/*
- * What a batch takes matters to the coordinator, which lays out plans; it is learnt from
- * those of the log that had nothing beside them. In a plan nobody looks at the clock.
- */
-static bool may_be_timed(const struct batch *batch)
-{
-    return batch->lane == 0 && batch->set->op.rank == 0 && batch->op.count > 0;
+    order_queued(t, batch);
 }
 
 static void note_time(const struct batch *batch)
@@ -296,59 +164,60 @@ static void note_time(const struct batch *batch)
     }
 }
 
-/* On the backend whose batches ride, which is one at most. */
-static tutti_status walk(const struct dispatcher *dispatcher, struct batch *batch)
-{
-    const struct dispatcher_backend *backend = dispatcher->backends;
-    tutti_status status;
-
-    while (backend->ops->walk == NULL) {
-        backend++;
-    }
-    batch->op = (struct op_batch){ .set = &batch->set->op,
-        .sequence = lane_of(batch)->sequence++,
-        .lane = batch->lane };
-    memset(batch->task, 0, backend->ops->task_bytes);
-    status = backend->ops->walk(backend->state, batch->task, &batch->op);
-    batch->backend = status == TUTTI_OK ? backend : NULL;
-    return status;
-}
-
-static tutti_status launch(struct tutti *t, struct batch *batch)
-{
-    tutti_status status;
-
-    if (batch->launch == LAUNCH_WALK) {
-        return walk(&t->dispatcher, batch);
-    }
-    describe(batch);
-    if (t->dispatcher.running == batch && batch->next == NULL && may_be_timed(batch)) {
-        batch->timed_ns = clock_ns();
-    }
-    batch->backend = choose(&t->dispatcher, batch);
-    if (batch->backend == NULL) {
-        return error_set(TUTTI_ERR_INTERNAL, "no backend takes a %s of %s on %d ranks",
-                tutti_collective_name(batch->op.collective),
-                tutti_dtype_name(batch->op.dtype), batch->op.set->size);
-    }
-    status = begin(t, batch);
-    if (status != TUTTI_OK) {
-        /* Nothing was begun, so there is nothing to cancel. */
-        batch->backend = NULL;
-    }
-    return status;
-}
-
 static void recycle(struct dispatcher *dispatcher, struct batch *batch)
 {
     fusion_release(dispatcher, batch);
+    if (batch->stage != STAGE_NONE) {
+        staging_release(batch->context, batch);
+    }
     batch->next = dispatcher->spare;
     dispatcher->spare = batch;
 }
 
-static void finish(struct tutti *t, struct batch *batch)
+/* Takes the works of a batch that has ended; a list over next. */
+static struct work *take_works(struct batch *batch)
 {
     struct work *works = NULL;
+
+    for (size_t i = batch->work_count; i > 0; i--) {
+        completion_set(batch->works[i - 1], TUTTI_OK, NULL);
+        batch->works[i - 1]->next = works;
+        works = batch->works[i - 1];
+    }
+    batch->work_count = 0;
+    return works;
+}
+
+/* The commands of a device batch are on their streams. */
+static tutti_status finish_issued(struct tutti *t, struct batch *batch)
+{
+    struct work *works = take_works(batch);
+    struct device_mark *mark = batch->issued;
+
+    counter_add(&t->counters.device_batches, 1);
+    lane_of(batch)->running--;
+    batch->issued = NULL;
+    recycle(&t->dispatcher, batch);
+    return completion_issue(t, works, mark);
+}
+
+/* Its works are issued, but it stays until the host's memory is free again. */
+static tutti_status finish_staged(struct tutti *t, struct batch *batch)
+{
+    const tutti_status status = staging_send_back(t, batch);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    counter_add(&t->counters.device_batches, 1);
+    batch->backend = NULL;
+    t->device.hold(t->device.state, batch->issued);
+    return completion_issue(t, take_works(batch), batch->issued);
+}
+
+static void finish(struct tutti *t, struct batch *batch)
+{
+    struct work *works;
 
     if (batch->launch != LAUNCH_AGREED) {
         lane_of(batch)->running--;
@@ -356,15 +225,8 @@ static void finish(struct tutti *t, struct batch *batch)
         recycle(&t->dispatcher, batch);
         return;
     }
-    if (batch->buffer != NULL) {
-        fusion_unpack(batch);
-    }
     note_time(batch);
-    for (size_t i = batch->work_count; i > 0; i--) {
-        completion_set(batch->works[i - 1], TUTTI_OK, NULL);
-        batch->works[i - 1]->next = works;
-        works = batch->works[i - 1];
-    }
+    works = take_works(batch);
     lane_of(batch)->running--;
     recycle(&t->dispatcher, batch);
     completion_finish(t, works);
@@ -444,10 +306,13 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
     tutti_status status = TUTTI_OK;
 
     while (lane->first_waiting != NULL && status == TUTTI_OK &&
-            window_is_open(t, lane)) {
+            window_is_open(t, lane) && order_allows(t, lane->first_waiting)) {
         struct batch *batch = take_waiting(dispatcher, lane);
 
         *moved = true;
+        if (batch->space == OP_DEVICE && order_is_on(t)) {
+            order_use(t);
+        }
         if (batch->skipped) {
             lane->sequence++;
             recycle(dispatcher, batch);
@@ -460,7 +325,7 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
             continue;
         }
         add_running(t, dispatcher, batch);
-        status = launch(t, batch);
+        status = launch_batch(t, batch);
         counter_add(&t->counters.batches, batch->launch == LAUNCH_AGREED ? 1 : 0);
     }
     return status;
@@ -479,6 +344,51 @@ static tutti_status launch_waiting(
     return status;
 }
 
+/* A batch that its backend has ended. TUTTI_AGAIN: something of it is left to do. */
+static tutti_status end(struct tutti *t, struct batch *batch)
+{
+    tutti_status status;
+
+    if (batch->buffer != NULL && batch->launch == LAUNCH_AGREED) {
+        fusion_unpack(batch);
+    }
+    if (batch->stage != STAGE_HOST) {
+        return TUTTI_OK;
+    }
+    status = finish_staged(t, batch);
+    return status == TUTTI_OK ? TUTTI_AGAIN : status;
+}
+
+static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
+{
+    tutti_status status;
+
+    if (batch->stage == STAGE_IN) {
+        status = staging_step(t, batch, moved);
+        return status == TUTTI_OK ? TUTTI_AGAIN : status;
+    }
+    if (batch->stage == STAGE_OUT) {
+        return staging_step(t, batch, moved);
+    }
+    status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
+    return status == TUTTI_OK ? end(t, batch) : status;
+}
+
+/* It runs no more. */
+static tutti_status finish_any(struct tutti *t, struct batch *batch)
+{
+    if (batch->stage == STAGE_OUT) {
+        lane_of(batch)->running--;
+        recycle(&t->dispatcher, batch);
+        return TUTTI_OK;
+    }
+    if (batch->space == OP_DEVICE) {
+        return finish_issued(t, batch);
+    }
+    finish(t, batch);
+    return TUTTI_OK;
+}
+
 /*
  * With `priority` a less urgent batch moves only when nothing more urgent can, because it
  * waits for other ranks. That holds nothing up for good: each batch ends after a number of
@@ -492,8 +402,7 @@ static tutti_status step_running(struct tutti *t, bool *moved)
     while (*at != NULL && (*at)->priority >= urgency) {
         struct batch *batch = *at;
         bool went_on = false;
-        const tutti_status status =
-                batch->backend->ops->step(batch->backend->state, batch->task, &went_on);
+        tutti_status status = step(t, batch, &went_on);
 
         *moved = *moved || went_on;
         if (status == TUTTI_AGAIN) {
@@ -501,25 +410,43 @@ static tutti_status step_running(struct tutti *t, bool *moved)
             at = &batch->next;
             continue;
         }
+        if (status == TUTTI_OK) {
+            *at = batch->next;
+            *moved = true;
+            status = finish_any(t, batch);
+        }
         if (status != TUTTI_OK) {
             return status;
         }
-        *at = batch->next;
-        *moved = true;
-        finish(t, batch);
     }
     return TUTTI_OK;
 }
 
-tutti_status dispatcher_run(struct tutti *t, bool *moved)
+/* Device batches of a lane may have to wait for one of a lane that was looked at before. */
+static tutti_status launch_all(struct tutti *t, bool *moved)
 {
     tutti_status status = TUTTI_OK;
+    uint64_t used;
 
-    if (t->dispatcher.waiting > 0) {
+    do {
+        used = t->order.used;
+        if (order_is_on(t)) {
+            status = order_advance(t, moved);
+        }
+        if (t->dispatcher.waiting == 0) {
+            break;
+        }
         for (size_t s = 0; s < t->sets.count && status == TUTTI_OK; s++) {
             status = launch_waiting(t, t->sets.sets[s], moved);
         }
-    }
+    } while (status == TUTTI_OK && t->order.used != used);
+    return status;
+}
+
+tutti_status dispatcher_run(struct tutti *t, bool *moved)
+{
+    const tutti_status status = launch_all(t, moved);
+
     return status == TUTTI_OK ? step_running(t, moved) : status;
 }
 
@@ -600,6 +527,12 @@ static void free_batches(const struct dispatcher *dispatcher, struct batch *batc
     while (batch != NULL) {
         struct batch *next = batch->next;
 
+        if (batch->stage != STAGE_NONE) {
+            staging_release(batch->context, batch);
+        }
+        mem_free(batch->staged);
+        mem_free(batch->copies);
+        mem_free(batch->marks);
         mem_free(batch->works);
         mem_free(batch->runs);
         mem_free(batch->parts);
@@ -613,8 +546,10 @@ static void free_batches(const struct dispatcher *dispatcher, struct batch *batc
     }
 }
 
-void dispatcher_fini(struct dispatcher *dispatcher)
+void dispatcher_fini(struct tutti *t)
 {
+    struct dispatcher *dispatcher = &t->dispatcher;
+
     for (int b = dispatcher->backend_count; b > 0; b--) {
         const struct dispatcher_backend *backend = &dispatcher->backends[b - 1];
 

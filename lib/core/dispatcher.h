@@ -12,6 +12,8 @@
 
 #include <tutti/tutti.h>
 
+#include "core/staging.h"
+#include "ops/device.h"
 #include "ops/op.h"
 
 struct memory;
@@ -28,7 +30,7 @@ struct dispatcher_backend {
 };
 
 /** Most backends of one context. */
-#define DISPATCHER_BACKENDS_MAX 6
+#define DISPATCHER_BACKENDS_MAX 8
 
 /** Fusion buffers that are kept for the next batches. */
 #define DISPATCHER_BUFFERS_MAX 8
@@ -54,6 +56,7 @@ struct batch {
     int priority; /* the largest of its works                             */
     int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
     bool skipped; /* this rank has joined: it only counts the batch      */
+    enum op_space space; /* where its tensors lie                                */
     enum launch launch;
     uint64_t index; /* in the epoch of its plan; where it rides or walks  */
     struct op_run *runs; /* owned; as many; what the backend sees              */
@@ -66,6 +69,14 @@ struct batch {
     int *set_ranks; /* its members by their place in `set`; else NULL      */
     int *ranks; /* owned; backs set_ranks and others.world_ranks       */
     int rank_capacity;
+
+    /* In device memory: */
+    struct device_mark **marks; /* owned; room for one of each work; borrowed marks  */
+    struct device_mark *issued; /* when it is done; or, staged, the last copies       */
+    enum stage stage;
+    struct staged_work *staged; /* owned; staged_count of them, one for each work     */
+    struct device_copy *copies; /* owned; scratch                                     */
+    size_t staged_count, staged_capacity, copy_capacity;
 
     const struct dispatcher_backend *backend;
     void *buffer; /* fusion buffer, when the works were packed; owned   */
@@ -89,6 +100,7 @@ struct dispatcher {
     struct fusion_buffer buffers[DISPATCHER_BUFFERS_MAX]; /* not in use              */
     int buffer_count;
     size_t waiting; /* batches not yet launched                           */
+    bool has_said_staged; /* a line of the log                                  */
 };
 
 /** An empty batch of a lane of a set; NULL when out of memory. */
@@ -138,6 +150,6 @@ bool dispatcher_cancel_all(struct tutti *t);
 tutti_status dispatcher_watch(const struct dispatcher *dispatcher);
 /** True when there is nothing launched and nothing waiting. */
 bool dispatcher_is_idle(const struct dispatcher *dispatcher);
-void dispatcher_fini(struct dispatcher *dispatcher);
+void dispatcher_fini(struct tutti *t);
 
 #endif

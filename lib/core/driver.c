@@ -169,8 +169,8 @@ static void be_idle(
         return;
     }
     sleep = until == INT64_MAX ? INT64_MAX : until - now;
-    if (!t->control.ops->wakes || issues_pending(&t->issues)) {
-        const int64_t nap = nap_length(waited); /* a device rings for nobody */
+    if (!t->control.ops->wakes || engine_must_poll(t)) {
+        const int64_t nap = nap_length(waited);
 
         sleep = nap < sleep ? nap : sleep;
     } else if (idle->tick_ns - now < sleep) {
@@ -229,7 +229,8 @@ void driver_leave(struct tutti *t)
     const uint32_t before =
             atomic_fetch_sub_explicit(&t->waiters, 1, memory_order_seq_cst);
 
-    if (before == 1 && t->has_background && context_has_work(t)) {
+    if (before == 1 && t->has_background &&
+            (context_has_work(t) || order_is_on_duty(t))) {
         doorbell_ring(&t->park_bell);
     }
 }
@@ -381,7 +382,7 @@ static void background_idle(struct tutti *t, struct idleness *idle, uint32_t see
 static bool background_is_needed(struct tutti *t)
 {
     return atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0 &&
-            context_has_work(t);
+            (context_has_work(t) || order_is_on_duty(t));
 }
 
 /*

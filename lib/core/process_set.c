@@ -184,6 +184,7 @@ void process_sets_remove(struct tutti *t, struct process_set *set)
     sets->index_used[set->op.index] = false;
     pthread_mutex_unlock(&t->lock);
     dispatcher_forget(t, set);
+    order_removed(t, set);
     if (process_set_drains(set)) {
         set->next = sets->removed;
         sets->removed = set;

@@ -60,6 +60,8 @@ struct process_set {
     struct set_lane lanes[OP_LANES];
     unsigned waiting_lanes; /* 1 << lane: it has batches waiting                    */
     struct work *removal; /* of this set: held until it drains no more            */
+    struct work *creation; /* of this set: held until its ticket is used; or NULL  */
+    bool has_token; /* sequencer: its ranks were given one (core/order.h)     */
 };
 
 /** All live sets. The table changes in the engine, under the context's lock. */

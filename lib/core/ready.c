@@ -34,8 +34,10 @@ static tutti_status create_set(struct tutti *t, struct work *work)
     if (status != TUTTI_OK) {
         return status;
     }
-    *(tutti_process_set *)work->output = set->id;
-    completion_finish_one(t, work, TUTTI_OK, NULL);
+    if (!order_created(t, set, work)) {
+        *(tutti_process_set *)work->output = set->id;
+        completion_finish_one(t, work, TUTTI_OK, NULL);
+    }
     return TUTTI_OK;
 }
 
@@ -180,6 +182,7 @@ static tutti_status fill_batches(struct tutti *t, const struct turn *turn)
         struct batch *batch = t->batches[t->items[i].batch];
         const struct ready_work *ready = &t->ready[i];
 
+        batch->space = t->items[i].meta.space;
         if (ready->work == NULL) {
             batch->skipped = true;
         } else if (!dispatcher_batch_add(&t->dispatcher, batch, ready->work) ||
@@ -247,6 +250,7 @@ static struct op_batch describe_planned(const struct process_set *set,
     const struct entry *first = plan->items[batch->first];
     struct op_batch what = { .set = &set->op,
         .lane = plan->lane,
+        .space = first->meta.space,
         .collective = (tutti_collective)first->collective,
         .dtype = first->meta.dtype,
         .op = first->meta.op,
@@ -254,7 +258,6 @@ static struct op_batch describe_planned(const struct process_set *set,
         .prescale = first->meta.prescale,
         .postscale = first->meta.postscale,
         .root = first->meta.root,
-        .space = first->meta.space,
         .run_count = 1 };
 
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
@@ -333,6 +336,7 @@ static size_t take_planned(
         struct work *work = negotiator->outcomes[i++].cookie;
 
         work_advance(work, WORK_AGREED);
+        batch->space = work->request.meta.space;
         if (!dispatcher_batch_add(&t->dispatcher, batch, work)) {
             *status = no_memory();
             return i;

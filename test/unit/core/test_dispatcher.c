@@ -114,7 +114,7 @@ static int tear_down(void **state)
     struct scene *scene = *state;
 
     assert_true(dispatcher_cancel_all(&scene->context));
-    dispatcher_fini(&scene->context.dispatcher);
+    dispatcher_fini(&scene->context);
     mem_free(scene);
     return 0;
 }

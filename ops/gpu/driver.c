@@ -1,0 +1,114 @@
+/*
+ * Loads the CUDA driver, and says in one sentence why there is none.
+ */
+#include "ops/gpu/driver.h"
+
+#include <limits.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "ops/gpu/symbols.h"
+
+/* Optional functions of the driver are there or not: versions are parts of names. */
+static const struct symbol driver_symbols[] = {
+#define CUDA_REQUIRED(field, symbol, parameters) \
+    { #symbol, offsetof(struct cuda_driver, field), SYMBOL_REQUIRED },
+#define CUDA_OPTIONAL(field, symbol, parameters) \
+    { #symbol, offsetof(struct cuda_driver, field), 0 },
+#include "ops/gpu/driver.def"
+};
+
+const char *driver_error_name(const struct cuda_driver *driver, cu_result error)
+{
+    const char *name = NULL;
+
+    if (driver->get_error_name(error, &name) != CU_SUCCESS || name == NULL) {
+        return "an unknown error";
+    }
+    return name;
+}
+
+const char *driver_error_text(const struct cuda_driver *driver, cu_result error)
+{
+    const char *text = NULL;
+
+    if (driver->get_error_string(error, &text) != CU_SUCCESS || text == NULL) {
+        return "the driver has no text for it";
+    }
+    return text;
+}
+
+static tutti_status note_no_device(void)
+{
+    const char *visible = config_foreign("CUDA_VISIBLE_DEVICES");
+
+    if (visible == NULL) {
+        return error_set(TUTTI_ERR_UNSUPPORTED, "the CUDA driver reports no device");
+    }
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+            "the CUDA driver reports no device (CUDA_VISIBLE_DEVICES=%s)", visible);
+}
+
+static tutti_status note_init(
+        const struct cuda_driver *driver, const char *library, cu_result error)
+{
+    if (error == CU_ERROR_STUB_LIBRARY) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "%s is a stub of the CUDA toolkit, not a driver (error %d)", library,
+                error);
+    }
+    if (error == CU_ERROR_NO_DEVICE) {
+        return note_no_device();
+    }
+    if (error == CU_ERROR_NOT_INITIALIZED) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "%s cannot be used in this process (error %d): it was used before "
+                "fork() "
+                "in the parent; start processes that use GPUs with exec()",
+                library, error);
+    }
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+            "the CUDA driver in %s does not start: %s, %s (error %d)", library,
+            driver_error_name(driver, error), driver_error_text(driver, error), error);
+}
+
+static tutti_status driver_start(struct cuda_driver *driver, const char *library)
+{
+    cu_result error = driver->init(0);
+    int devices = 0;
+
+    if (error == CU_SUCCESS) {
+        error = driver->driver_get_version(&driver->version);
+    }
+    if (error == CU_SUCCESS) {
+        error = driver->device_get_count(&devices);
+    }
+    if (error != CU_SUCCESS) {
+        return note_init(driver, library, error);
+    }
+    return devices == 0 ? note_no_device() : TUTTI_OK;
+}
+
+tutti_status driver_load(const char *library, struct cuda_driver *driver)
+{
+    struct cuda_driver loaded = { .version = 0 };
+    const char *text = "";
+    void *handle = symbols_open(library, &text);
+    tutti_status status;
+
+    if (handle == NULL) {
+        return error_set(TUTTI_ERR_UNSUPPORTED, "there is no CUDA driver: %s", text);
+    }
+    text = symbols_fill(handle, driver_symbols,
+            sizeof driver_symbols / sizeof *driver_symbols, INT_MAX, &loaded);
+    if (text != NULL) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "%s lacks %s: it is no CUDA driver, or older than CUDA 11.0", library,
+                text);
+    }
+    status = driver_start(&loaded, library);
+    if (status == TUTTI_OK) {
+        *driver = loaded;
+    }
+    return status;
+}

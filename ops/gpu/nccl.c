@@ -1,0 +1,111 @@
+/*
+ * Loads NCCL, and says in one sentence why there is none.
+ */
+#include "ops/gpu/nccl.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "ops/gpu/symbols.h"
+
+static const struct symbol nccl_symbols[] = {
+#define NCCL_REQUIRED(field, symbol, parameters) \
+    { #symbol, offsetof(struct nccl_api, field), SYMBOL_REQUIRED },
+#define NCCL_OPTIONAL(field, symbol, since, parameters) \
+    { #symbol, offsetof(struct nccl_api, field), since },
+#define NCCL_TEXT_REQUIRED(field, symbol, parameters) \
+    NCCL_REQUIRED(field, symbol, parameters)
+#define NCCL_TEXT_OPTIONAL(field, symbol, since, parameters) \
+    NCCL_OPTIONAL(field, symbol, since, parameters)
+#include "ops/gpu/nccl.def"
+};
+
+#define SYMBOL_COUNT (sizeof nccl_symbols / sizeof *nccl_symbols)
+
+/* Up to 2.8 a major version counts a thousand, since 2.9 ten thousand. */
+static tutti_status note_old(const char *library, int version)
+{
+    const int major = version < 10000 ? version / 1000 : version / 10000;
+    const int minor = (version < 10000 ? version % 1000 : version % 10000) / 100;
+
+    return error_set(TUTTI_ERR_UNSUPPORTED, "NCCL %d.%d.%d in %s is older than %d.%d",
+            major, minor, version % 100, library, NCCL_OLDEST / 10000,
+            NCCL_OLDEST % 10000 / 100);
+}
+
+tutti_status nccl_load(const char *library, struct nccl_api *api)
+{
+    struct nccl_api loaded = { .version = 0 };
+    const char *text = "";
+    void *handle = symbols_open(library, &text);
+    nccl_result error;
+
+    if (handle == NULL) {
+        return error_set(TUTTI_ERR_UNSUPPORTED, "there is no NCCL: %s", text);
+    }
+    /* Before the version is known, every function that is there. */
+    text = symbols_fill(handle, nccl_symbols, SYMBOL_COUNT, INT_MAX, &loaded);
+    if (loaded.get_version == NULL) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "%s lacks ncclGetVersion: it is not NCCL", library);
+    }
+    error = loaded.get_version(&loaded.version);
+    if (error != NCCL_SUCCESS) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "NCCL in %s does not tell its version (error %d)", library, error);
+    }
+    if (loaded.version < NCCL_OLDEST) {
+        return note_old(library, loaded.version);
+    }
+    if (text != NULL) {
+        return error_set(TUTTI_ERR_UNSUPPORTED, "%s lacks %s", library, text);
+    }
+    (void)symbols_fill(handle, nccl_symbols, SYMBOL_COUNT, loaded.version, &loaded);
+    *api = loaded;
+    return TUTTI_OK;
+}
+
+void nccl_config_init(struct nccl_config *config, bool blocking)
+{
+    *config = (struct nccl_config){
+        .size = sizeof *config,
+        .magic = NCCL_CONFIG_MAGIC,
+        .version = NCCL_CONFIG_VERSION,
+        .blocking = blocking ? 1 : 0,
+        .cga_cluster_size = NCCL_UNSET,
+        .min_ctas = NCCL_UNSET,
+        .max_ctas = NCCL_UNSET,
+        .split_share = NCCL_UNSET,
+        .traffic_class = NCCL_UNSET,
+        .collnet_enable = NCCL_UNSET,
+        .cta_policy = NCCL_UNSET,
+        .shrink_share = NCCL_UNSET,
+        .nvls_ctas = NCCL_UNSET,
+    };
+}
+
+const char *nccl_error_text(const struct nccl_api *api, nccl_result error)
+{
+    const char *text = api->get_error_string(error);
+
+    return text == NULL ? "an unknown error" : text;
+}
+
+bool nccl_get_optional(
+        const struct nccl_api *api, size_t index, struct nccl_optional *call)
+{
+    for (size_t i = 0; i < SYMBOL_COUNT; i++) {
+        const struct symbol *symbol = &nccl_symbols[i];
+        void *function;
+
+        if (symbol->since == SYMBOL_REQUIRED || index-- != 0) {
+            continue;
+        }
+        memcpy(&function, (const char *)api + symbol->offset, sizeof function);
+        *call = (struct nccl_optional){
+            .symbol = symbol->name, .since = symbol->since, .used = function != NULL
+        };
+        return true;
+    }
+    return false;
+}
