@@ -59,8 +59,6 @@ struct engine_counters {
     _Atomic uint64_t device_batches;
     _Atomic uint64_t device_staged;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
-    _Atomic uint64_t device_batches;
-    _Atomic uint64_t device_staged;
 };
 
 static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
