@@ -59,6 +59,8 @@ struct order {
     bool failed; /* out of memory; found at the next order_advance()        */
     uint64_t used; /* tickets that were used here                             */
     _Atomic uint32_t on_duty; /* see order_is_on_duty()                          */
+    _Atomic uint32_t demands; /* works that are waited for and not issued; see
+                                 order_demand() */
 };
 
 /** True when device batches are launched in order at all: fixed. */
