@@ -528,8 +528,7 @@ static void test_staged(void **state)
     assert_int_equal(tutti_gather_async(stage->t, "g", stage->tensor, output, 8, 1,
                              NULL, TUTTI_FLOAT32, 0, NULL, &request),
             TUTTI_OK);
-    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
-    assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 1);
+    expect_wait(stage, &request, SECONDS_30, TUTTI_OK);
     assert_true(output[3] > 3);
     assert_int_equal(tutti_stats_get(stage->t, &stats), TUTTI_OK);
     assert_int_equal(stats.device_staged, 1);
