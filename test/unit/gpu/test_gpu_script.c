@@ -703,6 +703,7 @@ static void draw_reduction(struct job *job)
 static void draw_job(struct job *job)
 {
     const unsigned same = draw(2);
+    const bool whole = draw(3) == 0; /* runs end on boundaries, but for the last */
 
     *job = (struct job){ .size = 1 + (int)draw(RANKS_MAX),
         .kernels = true,
@@ -724,7 +725,7 @@ static void draw_job(struct job *job)
     for (size_t i = 0; i < job->runs; i++) {
         const unsigned limit = draw(3) == 0 ? 300 : 40;
 
-        job->counts[i][0] = 1 + draw(limit);
+        job->counts[i][0] = whole && i + 1 < job->runs ? 64 : 1 + draw(limit);
         for (int m = 0; m < job->size; m++) {
             job->counts[i][m] = same == 0 || m == 0 ? job->counts[i][0] : draw(limit);
             for (int k = 0; k < job->size; k++) {
