@@ -56,8 +56,6 @@ struct engine_counters {
     _Atomic uint64_t planned_steps;
     _Atomic uint64_t slow_steps;
     _Atomic uint64_t poisons;
-    _Atomic uint64_t device_batches;
-    _Atomic uint64_t device_staged;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
     _Atomic uint64_t device_batches;
     _Atomic uint64_t device_staged;

@@ -7,6 +7,7 @@
  */
 #include "core/order.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -394,12 +395,31 @@ static bool any_unissued(const struct tutti *t)
     return false;
 }
 
-/* With issue=caller nothing is launched that nobody waits for, nor anything after it. */
+/* Some work on the device is waited for, and not issued. */
+static bool any_demanded(const struct tutti *t)
+{
+    uint32_t position = 0;
+    const struct work *work;
+
+    while ((work = work_next(&t->works, &position)) != NULL) {
+        const enum work_state state = work_state(work);
+
+        if (state >= WORK_QUEUED && state <= WORK_RUNNING && work_is_demanded(work) &&
+                work->request.meta.space == OP_DEVICE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * With issue=caller nothing is launched that nobody waits for, but what comes before it; and
+ * what is launched has to be issued before the next is, which may be one too many.
+ */
 static bool is_demanded(const struct tutti *t)
 {
     return t->config.issue != CONFIG_ISSUE_CALLER ||
-            (atomic_load_explicit(&t->order.demands, memory_order_acquire) > 0 &&
-                    !any_unissued(t));
+            (!any_unissued(t) && any_demanded(t));
 }
 
 bool order_allows(const struct tutti *t, const struct batch *batch)

@@ -12,7 +12,7 @@
  * that has nothing submitted sleeps. The ticket of that set's creation, which goes to all
  * ranks, divides the two: what came straight before it waits for it.
  *
- * Off where no backend needs it. Engine only, but for order_demand().
+ * Off where no backend needs it. Engine only, unless said otherwise.
  */
 #ifndef TUTTI_CORE_ORDER_H
 #define TUTTI_CORE_ORDER_H
@@ -59,8 +59,6 @@ struct order {
     bool failed; /* out of memory; found at the next order_advance()        */
     uint64_t used; /* tickets that were used here                             */
     _Atomic uint32_t on_duty; /* see order_is_on_duty()                          */
-    _Atomic uint32_t demands; /* works that are waited for and not issued; see
-                                 order_demand() */
 };
 
 /** True when device batches are launched in order at all: fixed. */
