@@ -57,8 +57,6 @@ struct engine_counters {
     _Atomic uint64_t slow_steps;
     _Atomic uint64_t poisons;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
-    _Atomic uint64_t device_batches;
-    _Atomic uint64_t device_staged;
 };
 
 static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
@@ -170,6 +168,7 @@ struct context_spec {
     struct planner_limits limits;
     size_t chunk_bytes;
     struct memory memory;
+    bool expects_gpus; /* for start-up: a rank of the job may have one         */
     struct device device; /* zeroed: none; what is behind it outlives the context */
     struct board board; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */
