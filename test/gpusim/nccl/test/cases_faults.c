@@ -1,0 +1,1 @@
+#include "test/gpusim/nccl/test/cases.h"
