@@ -14,8 +14,7 @@
  *   gather   packed[i] = cast(tensor[i] * scale)              before the collective
  *   scatter  tensor[i] = cast(packed[i] / divisor * scale)    after it
  *
- * Arithmetic is that of ops/reduce: float32, float64 where one side is float64; one
- * rounding, to nearest even; a product with 1 and a quotient by 1 are left out. Integers
+ * Arithmetic is that of ops/reduce: float32, float64 for float64; one rounding, to nearest even; a product with 1 and a quotient by 1 are left out. Integers
  * are not scaled; they are widened and cut to the width of the other side, and divided in
  * 64 bits, truncated toward zero. A NaN stays a NaN; its payload is not specified.
  *
@@ -150,9 +149,7 @@ struct sum_args {
     X(BF16_F32, bf16_f32) \
     X(F32_BF16, f32_bf16) \
     X(F32_F32, f32_f32) \
-    X(F64_F64, f64_f64) \
-    X(F64_F32, f64_f32) \
-    X(F32_F64, f32_f64)
+    X(F64_F64, f64_f64)
 
 /** Kernels that add: X(symbol, name). */
 #define SUM_FAMILY_MAP(X) \

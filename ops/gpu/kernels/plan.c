@@ -40,8 +40,6 @@ static enum kernel_family float_family(tutti_dtype from, tutti_dtype to)
         { TUTTI_FLOAT32, TUTTI_BFLOAT16, FAMILY_F32_BF16 },
         { TUTTI_FLOAT32, TUTTI_FLOAT32, FAMILY_F32_F32 },
         { TUTTI_FLOAT64, TUTTI_FLOAT64, FAMILY_F64_F64 },
-        { TUTTI_FLOAT64, TUTTI_FLOAT32, FAMILY_F64_F32 },
-        { TUTTI_FLOAT32, TUTTI_FLOAT64, FAMILY_F32_F64 },
     };
 
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
