@@ -81,11 +81,11 @@ static size_t part_of(const struct backend_rank *r, const struct kind *kind,
         size_t tensor, int member, size_t *first)
 {
     const size_t count = count_of(r, kind, tensor);
-    int64_t begin = 0;
-    const int64_t part = tutti_part((int64_t)count, r->world->size, member, &begin);
+    const size_t size = (size_t)r->world->size;
+    const size_t index = (size_t)member;
 
-    *first = (size_t)begin;
-    return (size_t)part;
+    *first = index * (count / size) + (index < count % size ? index : count % size);
+    return count / size + (index < count % size ? 1 : 0);
 }
 
 static void expected_of(const struct backend_rank *r, const struct kind *kind,
