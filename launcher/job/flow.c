@@ -194,8 +194,10 @@ void flow_fail(
     va_start(list, format);
     (void)vsnprintf(job->cause.text, sizeof job->cause.text, format, list);
     va_end(list);
-    begin_stopping(
-            job, kind == CAUSE_SIGNAL ? SIGNAL_GRACE_MS : job->options->grace_ms);
+    begin_stopping(job,
+            kind == CAUSE_SIGNAL && job->options->grace_ms < SIGNAL_GRACE_MS
+                    ? SIGNAL_GRACE_MS
+                    : job->options->grace_ms);
     if (kind != CAUSE_SIGNAL) {
         tell_failure(job);
     }

@@ -2,6 +2,7 @@
  * What becomes of a job when several things happen to it, on a clock that only we move:
  * supervisors are sockets of this process, and each test says who speaks when.
  */
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -328,6 +329,24 @@ static void test_an_abort_is_told_late(void **state)
     close_play(&play);
 }
 
+/* Programs have two seconds, or as long as --grace-ms gives them. */
+static void test_a_signal_leaves_time_to_save(void **state)
+{
+    struct play play;
+
+    (void)state;
+    open_play(&play);
+    flow_signal(&play.job, SIGTERM);
+    assert_int_equal(play.job.stop_at, BEGIN + 2000 * JOB_NS_PER_MS);
+    close_play(&play);
+
+    open_play(&play);
+    play.options.grace_ms = 5000;
+    flow_signal(&play.job, SIGTERM);
+    assert_int_equal(play.job.stop_at, BEGIN + 5000 * JOB_NS_PER_MS);
+    close_play(&play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_a_slow_tuttirun_decides_too),
         cmocka_unit_test(test_an_abort_is_told_by_its_status_first),
         cmocka_unit_test(test_an_abort_is_told_late),
+        cmocka_unit_test(test_a_signal_leaves_time_to_save),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
