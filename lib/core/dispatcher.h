@@ -73,7 +73,7 @@ struct batch {
     /* In device memory: */
     struct device_mark **marks; /* owned; room for one of each work; borrowed marks  */
     struct device_mark *issued; /* when it is done; or, staged, the last copies       */
-    enum stage stage;
+    enum staging_stage stage;
     struct staged_work *staged; /* owned; staged_count of them, one for each work     */
     struct device_copy *copies; /* owned; scratch                                     */
     size_t staged_count, staged_capacity, copy_capacity;

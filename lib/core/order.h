@@ -12,7 +12,7 @@
  * that has nothing submitted sleeps. The ticket of that set's creation, which goes to all
  * ranks, divides the two: what came straight before it waits for it.
  *
- * Off where no backend needs it. Engine only, but for order_demand().
+ * Off where no backend needs it. Engine only, unless said otherwise.
  */
 #ifndef TUTTI_CORE_ORDER_H
 #define TUTTI_CORE_ORDER_H
@@ -90,6 +90,15 @@ tutti_status order_receive(
         struct tutti *t, int from, bool is_question, const void *bytes, size_t len);
 /** True when this rank must look for questions although it has submitted nothing. Any thread. */
 bool order_is_on_duty(const struct tutti *t);
+/**
+ * Any thread: the work is waited for, so with issue=caller batches are launched until it is
+ * issued. Until order_satisfied(); on the host it asks for nothing.
+ */
+void order_demand(struct tutti *t, struct work *work);
+/** It is issued or over, or nobody waits for it any more. Any thread. */
+void order_satisfied(struct tutti *t, struct work *work);
+/** All there is is waited for, from now on: by finalize. */
+void order_demand_all(struct tutti *t);
 void order_fini(struct order *order);
 
 #endif

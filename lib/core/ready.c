@@ -258,7 +258,6 @@ static struct op_batch describe_planned(const struct process_set *set,
         .prescale = first->meta.prescale,
         .postscale = first->meta.postscale,
         .root = first->meta.root,
-        .space = first->meta.space,
         .run_count = 1 };
 
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {

@@ -19,7 +19,7 @@
 struct batch;
 struct tutti;
 
-enum stage {
+enum staging_stage {
     STAGE_NONE,
     STAGE_IN,
     STAGE_HOST,

@@ -146,7 +146,8 @@ static struct facts facts_of(uint64_t pointer)
     void *values[ATTRIBUTES] = { &facts.context, &facts.type, &facts.device_pointer,
         &facts.managed, &facts.ordinal, &facts.start, &facts.size };
 
-    assert_int_equal(cuPointerGetAttributes(ATTRIBUTES, attributes, values, pointer), 0);
+    assert_int_equal(
+            cuPointerGetAttributes(ATTRIBUTES, attributes, values, pointer), 0);
     return facts;
 }
 

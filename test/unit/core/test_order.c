@@ -2,11 +2,12 @@
  * The launch order: ranks that get messages late and in any order between links launch the
  * device batches that they share in one order, whatever sets come into being meanwhile.
  */
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "core/context.h"
 #include "core/engine.h"
+#include "core/lease.h"
 #include "core/order.h"
 #include "test/unit/unit.h"
 
@@ -58,8 +59,7 @@ static struct scene *current; /* for the slots below, which get a rank */
 static unsigned any(unsigned below)
 {
     current->seed = current->seed * 1103515245u + 12345u;
-    return current->seed >> 16u & 0x7fffu % below == 0 ? 0
-                                                       : (current->seed >> 16u) % below;
+    return (current->seed >> 16u & 0x7fffu) % below;
 }
 
 /* -------------------------------------------------------------- transport */
@@ -213,6 +213,7 @@ static int tear_down(void **state)
             mem_free(player->sets[s]);
         }
         order_fini(&player->context->order);
+        work_table_fini(&player->context->works);
         wire_writer_fini(&player->context->envelope);
         (void)pthread_mutex_destroy(&player->context->lock);
         mem_free(player->context);
@@ -278,24 +279,33 @@ static bool deliver_one(struct player *player, int from)
     return true;
 }
 
-/* Until nothing is under way; ranks and links take turns at random. */
+static bool anything_is_under_way(const struct scene *scene)
+{
+    for (int r = 0; r < RANKS; r++) {
+        for (int from = 0; from < RANKS; from++) {
+            if (scene->players[r].first[from] != NULL) {
+                return true;
+            }
+        }
+        if (scene->players[r].context->order.meets) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ranks and links take turns at random, until nothing is under way. */
 static void come_to_rest(struct scene *scene)
 {
-    int idle = 0;
-
-    while (idle < 50 * RANKS) {
-        struct player *player = &scene->players[any(RANKS)];
-        const size_t before = player->count;
-        bool moved = false;
-
-        for (unsigned i = any(3); i > 0; i--) {
-            moved |= deliver_one(player, (int)any(RANKS));
+    do {
+        for (int i = 0; i < 2 * RANKS; i++) {
+            (void)deliver_one(&scene->players[any(RANKS)], (int)any(RANKS));
+            look(&scene->players[any(RANKS)]);
         }
-        look(player);
-        idle = moved || player->count != before || player->context->order.meets
-                ? 0
-                : idle + 1;
-    }
+        for (int r = 0; r < RANKS; r++) {
+            look(&scene->players[r]);
+        }
+    } while (anything_is_under_way(scene));
 }
 
 /* What each rank has agreed on and not taken note of yet. */
@@ -470,6 +480,17 @@ static void test_members_meet(void **state)
     }
 }
 
+/* Somebody waits for a work on the device. */
+static void demand(struct tutti *t)
+{
+    struct work *work = work_take(&t->works);
+
+    assert_non_null(work);
+    work_begin(work, NULL, NULL);
+    work->request.meta.space = OP_DEVICE;
+    order_demand(t, work);
+}
+
 /* With issue=caller batches wait until somebody waits for one. */
 static void test_caller_issues(void **state)
 {
@@ -482,7 +503,7 @@ static void test_caller_issues(void **state)
     come_to_rest(scene);
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(scene->players[r].count, 0);
-        atomic_store(&scene->players[r].context->order.demands, 1);
+        demand(scene->players[r].context);
     }
     come_to_rest(scene);
     for (int r = 0; r < RANKS; r++) {
