@@ -57,6 +57,8 @@ struct engine_counters {
     _Atomic uint64_t slow_steps;
     _Atomic uint64_t poisons;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
+    _Atomic uint64_t device_batches;
+    _Atomic uint64_t device_staged;
 };
 
 static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
