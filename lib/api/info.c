@@ -10,6 +10,7 @@
 #include "core/driver.h"
 #include "core/failure.h"
 #include "core/shutdown.h"
+#include "ops/gpu/find.h"
 #include "ops/reduce/reduce.h"
 
 int tutti_rank(const tutti *t)
@@ -60,6 +61,9 @@ bool tutti_has_feature(const char *feature)
     static const char *const features[] = { "hwloc", TUTTI_HAVE_MPI ? "mpi" : "",
         TUTTI_HAVE_MPI ? "shm" : "", TUTTI_HAVE_MPI ? "hier" : "", TUTTI_MPI_NAME };
 
+    if (feature != NULL && strcmp(feature, "cuda") == 0) {
+        return gpu_has_kernels();
+    }
     for (size_t i = 0; feature != NULL && i < sizeof features / sizeof *features; i++) {
         if (feature[0] != '\0' && strcmp(feature, features[i]) == 0) {
             return strcmp(feature, "none") != 0;

@@ -170,6 +170,7 @@ struct context_spec {
     struct planner_limits limits;
     size_t chunk_bytes;
     struct memory memory;
+    bool expects_gpus; /* for start-up: a rank of the job may have one         */
     struct device device; /* zeroed: none; what is behind it outlives the context */
     struct board board; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */

@@ -1,0 +1,82 @@
+/*
+ * The simulated GPU as tests see it: what it found, device memory, and faults.
+ *
+ * A process in which anything was found ends with status 97 (GPUSIM_STRICT=0 turns that
+ * off), unless the test took the findings with gpusim_take_races() or _take_reports().
+ */
+#ifndef TUTTI_TEST_GPUSIM_GPUSIM_TEST_H
+#define TUTTI_TEST_GPUSIM_GPUSIM_TEST_H
+
+#include "test/gpusim/gpusim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Waits until every stream of the process is idle, or held; says nothing to the checker. */
+GPUSIM_API void gpusim_settle(void);
+
+/* Races, and reports of any kind (races included), since the start or the last take. */
+GPUSIM_API long gpusim_races(void);
+GPUSIM_API long gpusim_reports(void);
+
+/* The same, and forgets them; the text of the first one goes to `text`, if not NULL. */
+GPUSIM_API long gpusim_take_races(char *text, size_t capacity);
+GPUSIM_API long gpusim_take_reports(char *text, size_t capacity);
+
+/*
+ * Host access to device memory without a copy on a stream. Checked: a stream that may still
+ * write (or, for a write, read) these bytes is a race. False: not live memory.
+ */
+GPUSIM_API bool gpusim_read(void *to, uint64_t from, size_t bytes);
+GPUSIM_API bool gpusim_write(uint64_t to, const void *from, size_t bytes);
+GPUSIM_API bool gpusim_fill(uint64_t to, int byte, size_t bytes);
+
+/* As cudaDeviceReset by somebody else: all that the primary context had is gone. */
+GPUSIM_API void gpusim_reset(int device);
+
+/* The stream starts no operation until it is released. */
+GPUSIM_API void gpusim_hold(void *stream);
+GPUSIM_API void gpusim_release(void *stream);
+
+/* Operations of the stream that have not ended. */
+GPUSIM_API uint64_t gpusim_pending(void *stream);
+
+/* ---- faults ---- */
+
+/* The nth call from now (1: the next one) of the function returns `error`. */
+GPUSIM_API void gpusim_fail(const char *function, long nth, int error);
+/* The nth kernel from now ends with a sticky error; 0: no kernel does. */
+GPUSIM_API void gpusim_fail_kernel(long nth, int error);
+/* Device memory that can be had from now on; SIZE_MAX: all of the device's. */
+GPUSIM_API void gpusim_limit_memory(int device, size_t bytes);
+/* Every operation of the stream takes this much longer. */
+GPUSIM_API void gpusim_slow(void *stream, long microseconds);
+/* Forgets all faults. */
+GPUSIM_API void gpusim_fail_nothing(void);
+
+/* ---- counters ---- */
+
+/* Calls of a function of either library since the start; 0 for a name never called. */
+GPUSIM_API long gpusim_calls(const char *function);
+/* Copies to or from memory that is not pinned: they were not asynchronous. */
+GPUSIM_API long gpusim_pageable_copies(void);
+
+/* What exists now, in all contexts: a test of leaks compares two of these. */
+struct gpusim_live {
+    size_t device_allocations; /* cuMemAlloc and managed            */
+    size_t device_bytes; /* bytes of these                    */
+    size_t host_allocations; /* cuMemHostAlloc                    */
+    size_t host_bytes; /* bytes of these                    */
+    size_t streams; /* created and not destroyed         */
+    size_t events; /* likewise                          */
+    size_t modules; /* modules and libraries             */
+    size_t retained; /* primary contexts, with their uses */
+};
+GPUSIM_API struct gpusim_live gpusim_live(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

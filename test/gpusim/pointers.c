@@ -1,0 +1,267 @@
+/*
+ * The driver's calls about memory: getting and giving it back, and what a pointer is.
+ */
+#include "test/gpusim/state.h"
+
+static int allocate_pointer(enum arena_kind kind, uint64_t *pointer, size_t bytes)
+{
+    struct allocation *allocation;
+    int result = pointer == NULL ? CUDA_INVALID_VALUE
+                                 : memory_allocate(kind, bytes, &allocation);
+
+    if (result == CUDA_SUCCESS) {
+        *pointer = allocation->start;
+    }
+    return result;
+}
+
+int cuMemAlloc_v2(uint64_t *pointer, size_t bytes)
+{
+    int result = sim_enter("cuMemAlloc_v2", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
+
+    if (result == CUDA_SUCCESS) {
+        result = allocate_pointer(ARENA_DEVICE, pointer, bytes);
+    }
+    return sim_leave(result);
+}
+
+int cuMemAllocManaged(uint64_t *pointer, size_t bytes, unsigned flags)
+{
+    int result = sim_enter("cuMemAllocManaged", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
+
+    if (result == CUDA_SUCCESS && (flags < 1 || flags > 2)) {
+        result = CUDA_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = allocate_pointer(ARENA_MANAGED, pointer, bytes);
+    }
+    return sim_leave(result);
+}
+
+int cuMemFree_v2(uint64_t pointer)
+{
+    int result = sim_enter("cuMemFree_v2", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
+
+    if (result == CUDA_SUCCESS) {
+        result = memory_free("cuMemFree", pointer, false);
+    }
+    return sim_leave(result);
+}
+
+static int host_allocate(const char *function, void **pointer, size_t bytes)
+{
+    int result = sim_enter(function, NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
+    uint64_t address = 0;
+
+    if (result == CUDA_SUCCESS && pointer == NULL) {
+        result = CUDA_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = allocate_pointer(ARENA_PINNED, &address, bytes);
+    }
+    if (result == CUDA_SUCCESS) {
+        *pointer = (void *)(uintptr_t)address;
+    }
+    return sim_leave(result);
+}
+
+int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return host_allocate("cuMemHostAlloc", pointer, bytes);
+}
+
+int cuMemAllocHost_v2(void **pointer, size_t bytes)
+{
+    return host_allocate("cuMemAllocHost_v2", pointer, bytes);
+}
+
+int cuMemFreeHost(void *pointer)
+{
+    int result = sim_enter("cuMemFreeHost", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
+
+    if (result == CUDA_SUCCESS) {
+        result = memory_free("cuMemFreeHost", (uint64_t)(uintptr_t)pointer, true);
+    }
+    return sim_leave(result);
+}
+
+int cuMemHostGetDevicePointer_v2(uint64_t *device, void *pointer, unsigned flags)
+{
+    int result = sim_enter("cuMemHostGetDevicePointer_v2", NEEDS_CONTEXT);
+    struct arena *arena = NULL;
+
+    (void)flags;
+    if (result == CUDA_SUCCESS &&
+            (memory_live_find((uint64_t)(uintptr_t)pointer, &arena) == NULL ||
+                    arena->kind != ARENA_PINNED)) {
+        result = CUDA_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *device = (uint64_t)(uintptr_t)pointer;
+    }
+    return sim_leave(result);
+}
+
+int cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    int result = sim_enter("cuMemGetInfo_v2", NEEDS_CONTEXT);
+
+    if (result == CUDA_SUCCESS) {
+        const struct device *device = context_current()->device;
+        size_t limit = device->limit_bytes < device->total_bytes ? device->limit_bytes
+                                                                 : device->total_bytes;
+
+        *total = device->total_bytes;
+        *available = limit > device->used_bytes ? limit - device->used_bytes : 0;
+    }
+    return sim_leave(result);
+}
+
+int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t pointer)
+{
+    int result = sim_enter("cuMemGetAddressRange_v2", NEEDS_INIT);
+
+    if (result == CUDA_SUCCESS) {
+        const struct allocation *found = memory_live_find(pointer, NULL);
+
+        if (found == NULL) {
+            result = CUDA_NOT_FOUND;
+        } else {
+            if (base != NULL) {
+                *base = found->start;
+            }
+            if (bytes != NULL) {
+                *bytes = found->bytes;
+            }
+        }
+    }
+    return sim_leave(result);
+}
+
+/* CU_POINTER_ATTRIBUTE_ values. */
+enum pointer_attribute {
+    POINTER_CONTEXT = 1,
+    POINTER_MEMORY_TYPE = 2,
+    POINTER_DEVICE = 3,
+    POINTER_HOST = 4,
+    POINTER_SYNC_MEMOPS = 6,
+    POINTER_BUFFER_ID = 7,
+    POINTER_IS_MANAGED = 8,
+    POINTER_ORDINAL = 9,
+    POINTER_START = 11,
+    POINTER_SIZE = 12,
+    POINTER_MAPPED = 13
+};
+
+enum memory_type {
+    MEMORY_HOST = 1,
+    MEMORY_DEVICE = 2
+};
+
+/* Writes the attribute of a live allocation, or its null value when there is none. */
+static int give_attribute(
+        void *value, enum pointer_attribute attribute, uint64_t pointer)
+{
+    struct arena *arena = NULL;
+    const struct allocation *found = memory_live_find(pointer, &arena);
+    bool pinned = found != NULL && arena->kind == ARENA_PINNED;
+    bool managed = found != NULL && arena->kind == ARENA_MANAGED;
+
+    switch (attribute) {
+    case POINTER_CONTEXT:
+        *(void **)value = found == NULL || managed ? NULL : found->owner->handle;
+        return CUDA_SUCCESS;
+    case POINTER_MEMORY_TYPE:
+        *(unsigned *)value = found == NULL ? 0 : pinned ? MEMORY_HOST : MEMORY_DEVICE;
+        return CUDA_SUCCESS;
+    case POINTER_DEVICE:
+        *(uint64_t *)value = found == NULL ? 0 : pointer;
+        return CUDA_SUCCESS;
+    case POINTER_START:
+        *(uint64_t *)value = found == NULL ? 0 : found->start;
+        return CUDA_SUCCESS;
+    case POINTER_HOST:
+        *(uint64_t *)value = pinned || managed ? pointer : 0;
+        return CUDA_SUCCESS;
+    case POINTER_BUFFER_ID:
+        *(uint64_t *)value = found == NULL ? 0 : found->id;
+        return CUDA_SUCCESS;
+    case POINTER_SYNC_MEMOPS:
+    case POINTER_MAPPED:
+        *(int *)value = found == NULL ? 0 : 1;
+        return CUDA_SUCCESS;
+    case POINTER_IS_MANAGED:
+        *(unsigned *)value = managed ? 1 : 0;
+        return CUDA_SUCCESS;
+    case POINTER_ORDINAL:
+        *(int *)value = found == NULL ? 0 : found->owner->device->ordinal;
+        return CUDA_SUCCESS;
+    case POINTER_SIZE:
+        *(size_t *)value = found == NULL ? 0 : found->bytes;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_INVALID_VALUE;
+}
+
+int cuPointerGetAttribute(void *value, int attribute, uint64_t pointer)
+{
+    int result = sim_enter("cuPointerGetAttribute", NEEDS_INIT);
+
+    if (result == CUDA_SUCCESS) {
+        result = memory_live_find(pointer, NULL) == NULL || value == NULL
+                ? CUDA_INVALID_VALUE
+                : give_attribute(value, (enum pointer_attribute)attribute, pointer);
+    }
+    return sim_leave(result);
+}
+
+/* Unlike the one above, an address that CUDA does not know gives null values. */
+int cuPointerGetAttributes(
+        unsigned count, int *attributes, void **values, uint64_t pointer)
+{
+    int result = sim_enter("cuPointerGetAttributes", NEEDS_INIT);
+
+    if (result == CUDA_SUCCESS) {
+        for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++) {
+            result = give_attribute(
+                    values[i], (enum pointer_attribute)attributes[i], pointer);
+        }
+    }
+    return sim_leave(result);
+}
+
+int cuPointerSetAttribute(const void *value, int attribute, uint64_t pointer)
+{
+    int result = sim_enter("cuPointerSetAttribute", NEEDS_INIT);
+
+    if (result == CUDA_SUCCESS &&
+            (value == NULL || attribute != POINTER_SYNC_MEMOPS ||
+                    memory_live_find(pointer, NULL) == NULL)) {
+        result = CUDA_INVALID_VALUE;
+    }
+    return sim_leave(result);
+}
+
+int gpusim_pointer_device(uint64_t address)
+{
+    struct arena *arena = NULL;
+    int device;
+
+    pthread_mutex_lock(&sim.lock);
+    device = memory_live_find(address, &arena) == NULL ? -1 : arena->device;
+    pthread_mutex_unlock(&sim.lock);
+    return device;
+}
+
+bool gpusim_range_is_live(uint64_t address, size_t bytes)
+{
+    const struct allocation *found;
+    bool live;
+
+    pthread_mutex_lock(&sim.lock);
+    found = memory_live_find(address, NULL);
+    live = found != NULL && bytes <= found->bytes - (address - found->start);
+    pthread_mutex_unlock(&sim.lock);
+    return live;
+}

@@ -1,0 +1,198 @@
+/*
+ * What was found: said on stderr at once, counted, and the process ends with status 97 unless
+ * a test took the findings. The environment's options are read here as well.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test/gpusim/state.h"
+
+enum {
+    STATUS_FOUND = 97,
+    SHOWN_MAX = 20,
+    DRAIN_SECONDS = 1,
+    TEXT_BYTES = 1024
+};
+
+/* Under a lock of its own, the innermost of all: reports come from everywhere. */
+static struct {
+    pthread_mutex_t lock;
+    long races;
+    long reports; /* races included */
+    char first_race[TEXT_BYTES];
+    char first[TEXT_BYTES];
+} found = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void __attribute__((format(printf, 2, 0)))
+report(bool is_race, const char *format, va_list arguments)
+{
+    char text[TEXT_BYTES];
+
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    pthread_mutex_lock(&found.lock);
+    if (found.reports == 0) {
+        memcpy(found.first, text, sizeof text);
+    }
+    if (is_race && found.races == 0) {
+        memcpy(found.first_race, text, sizeof text);
+    }
+    found.races += is_race ? 1 : 0;
+    found.reports++;
+    if (found.reports <= SHOWN_MAX) {
+        (void)fprintf(stderr, "gpusim[%d]: %s%s\n", (int)getpid(),
+                is_race ? "RACE: " : "", text);
+    }
+    pthread_mutex_unlock(&found.lock);
+}
+
+void gpusim_report(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    report(false, format, arguments);
+    va_end(arguments);
+}
+
+void report_race(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    report(true, format, arguments);
+    va_end(arguments);
+}
+
+long gpusim_races(void)
+{
+    long races;
+
+    pthread_mutex_lock(&found.lock);
+    races = found.races;
+    pthread_mutex_unlock(&found.lock);
+    return races;
+}
+
+long gpusim_reports(void)
+{
+    long reports;
+
+    pthread_mutex_lock(&found.lock);
+    reports = found.reports;
+    pthread_mutex_unlock(&found.lock);
+    return reports;
+}
+
+long gpusim_take_races(char *text, size_t capacity)
+{
+    long races;
+
+    pthread_mutex_lock(&found.lock);
+    races = found.races;
+    if (text != NULL) {
+        (void)snprintf(text, capacity, "%s", races > 0 ? found.first_race : "");
+    }
+    found.reports -= races;
+    found.races = 0;
+    pthread_mutex_unlock(&found.lock);
+    return races;
+}
+
+long gpusim_take_reports(char *text, size_t capacity)
+{
+    long reports;
+
+    pthread_mutex_lock(&found.lock);
+    reports = found.reports;
+    if (text != NULL) {
+        (void)snprintf(text, capacity, "%s", reports > 0 ? found.first : "");
+    }
+    found.reports = 0;
+    found.races = 0;
+    pthread_mutex_unlock(&found.lock);
+    return reports;
+}
+
+/* Waits for operations that could still find something, but not for ever: a stream may wait
+ * for a rank that is gone. */
+static void drain(void)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += DRAIN_SECONDS;
+    streams_settle(&until);
+}
+
+/* At the end of the process, or when the library is unloaded: a test cannot overlook it. */
+static void __attribute__((destructor)) reports_end(void)
+{
+    long reports;
+
+    if (sim.pid == getpid()) {
+        drain();
+    }
+    reports = gpusim_reports();
+    if (reports > 0 && gpusim_option("GPUSIM_STRICT", 1) != 0) {
+        (void)fprintf(stderr,
+                "gpusim[%d]: %ld findings, %ld of them races: status %d\n",
+                (int)getpid(), reports, gpusim_races(), STATUS_FOUND);
+        (void)fflush(NULL);
+        _exit(STATUS_FOUND);
+    }
+}
+
+const char *gpusim_option_text(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+
+    return value == NULL || *value == '\0' ? otherwise : value;
+}
+
+long gpusim_option(const char *name, long otherwise)
+{
+    const char *text = gpusim_option_text(name, NULL);
+    char *end;
+    long value;
+
+    if (text == NULL) {
+        return otherwise;
+    }
+    errno = 0;
+    value = strtol(text, &end, 0);
+    if (errno != 0 || *end != '\0') {
+        (void)fprintf(stderr, "gpusim: %s=%s is not a number\n", name, text);
+        _exit(STATUS_FOUND);
+    }
+    return value;
+}
+
+/* The mixing function of the splitmix generator. */
+static uint64_t mix(uint64_t value)
+{
+    value += 0x9E3779B97F4A7C15U;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
+    return value ^ (value >> 31);
+}
+
+static uint64_t seed;
+
+/* Once: other threads may change the environment later. */
+static void seed_read(void)
+{
+    seed = (uint64_t)gpusim_option("GPUSIM_SEED", 1);
+}
+
+uint64_t gpusim_seeded(uint64_t first, uint64_t second)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, seed_read);
+    return mix(mix(mix(seed) ^ first) ^ second);
+}

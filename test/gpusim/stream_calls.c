@@ -1,0 +1,180 @@
+/*
+ * The driver's calls about streams.
+ */
+#include <stdlib.h>
+
+#include "test/gpusim/state.h"
+
+static int stream_create(
+        const char *function, void **stream, unsigned flags, int priority)
+{
+    int result = sim_enter(function, NEEDS_CONTEXT);
+
+    if (result == CUDA_SUCCESS && (stream == NULL || flags > STREAM_NON_BLOCKING)) {
+        result = CUDA_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        struct stream *made = stream_new(context_current(), "stream");
+
+        made->flags = flags;
+        made->priority = priority > 0 ? 0 : priority;
+        made->handle = handle_new(HANDLE_STREAM, made);
+        *stream = made->handle;
+    }
+    return sim_leave(result);
+}
+
+int cuStreamCreate(void **stream, unsigned flags)
+{
+    return stream_create("cuStreamCreate", stream, flags, 0);
+}
+
+int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
+{
+    return stream_create("cuStreamCreateWithPriority", stream, flags, priority);
+}
+
+int cuStreamDestroy_v2(void *stream)
+{
+    int result = sim_enter("cuStreamDestroy_v2", NEEDS_INIT);
+    struct stream *found = handle_find(HANDLE_STREAM, stream);
+
+    if (result == CUDA_SUCCESS && found == NULL) {
+        gpusim_report("a stream is destroyed that was destroyed before or never made");
+        result = CUDA_INVALID_HANDLE;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = stream_is_dead(found) ? CUDA_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+        if (found->capture != NULL) {
+            capture_spoil(found->capture);
+        }
+        stream_end(found);
+        handle_drop(HANDLE_STREAM, stream);
+    }
+    return sim_leave(result);
+}
+
+/* Work that the stream stands for: of the default stream, that of the blocking ones, too. */
+static bool stream_is_idle(struct stream *stream, struct clock *seen)
+{
+    bool idle = stream->done == stream->submitted;
+
+    clock_join(seen, &stream->clock);
+    if (stream != stream->context->legacy) {
+        return idle;
+    }
+    for (struct stream *s = stream->context->streams; s != NULL; s = s->next) {
+        if ((s->flags & STREAM_NON_BLOCKING) == 0) {
+            idle = idle && s->done == s->submitted;
+            clock_join(seen, &s->clock);
+        }
+    }
+    return idle;
+}
+
+int cuStreamQuery(void *stream)
+{
+    int result = sim_enter("cuStreamQuery", NEEDS_CONTEXT);
+    struct clock seen = { .times = NULL };
+    struct stream *found;
+
+    if (result == CUDA_SUCCESS) {
+        result = stream_find(stream, &found);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = capture_refuses_waiting(found);
+    }
+    if (result == CUDA_SUCCESS && !stream_is_idle(found, &seen)) {
+        result = CUDA_NOT_READY;
+    }
+    if (result == CUDA_SUCCESS) {
+        clock_join(&host_self()->clock, &seen);
+    }
+    clock_fini(&seen);
+    return sim_leave(result);
+}
+
+int stream_synchronize(struct stream *stream)
+{
+    int result = capture_refuses_waiting(stream);
+    struct clock seen;
+
+    if (result == CUDA_SUCCESS && stream == stream->context->legacy) {
+        result = stream_submit(stream, op_new("synchronise", OP_EMPTY));
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    seen = clock_copy(&stream->clock);
+    stream_wait(stream, stream->submitted);
+    clock_join(&host_self()->clock, &seen);
+    clock_fini(&seen);
+    return stream_is_dead(stream) ? CUDA_CONTEXT_IS_DESTROYED : stream->context->error;
+}
+
+int cuStreamSynchronize(void *stream)
+{
+    int result = sim_enter("cuStreamSynchronize", NEEDS_CONTEXT);
+    struct stream *found;
+
+    if (result == CUDA_SUCCESS) {
+        result = stream_find(stream, &found);
+    }
+    return sim_leave(result == CUDA_SUCCESS ? stream_synchronize(found) : result);
+}
+
+int cuStreamGetCtx(void *stream, void **context)
+{
+    int result = sim_enter("cuStreamGetCtx", NEEDS_INIT);
+    struct stream *found;
+
+    if (result == CUDA_SUCCESS) {
+        result = stream_find(stream, &found);
+    }
+    if (result == CUDA_SUCCESS) {
+        *context = found->context->handle;
+    }
+    return sim_leave(result);
+}
+
+int cuStreamGetFlags(void *stream, unsigned *flags)
+{
+    int result = sim_enter("cuStreamGetFlags", NEEDS_CONTEXT);
+    struct stream *found;
+
+    if (result == CUDA_SUCCESS) {
+        result = stream_find(stream, &found);
+    }
+    if (result == CUDA_SUCCESS) {
+        *flags = found->flags;
+    }
+    return sim_leave(result);
+}
+
+int cuStreamGetPriority(void *stream, int *priority)
+{
+    int result = sim_enter("cuStreamGetPriority", NEEDS_CONTEXT);
+    struct stream *found;
+
+    if (result == CUDA_SUCCESS) {
+        result = stream_find(stream, &found);
+    }
+    if (result == CUDA_SUCCESS) {
+        *priority = found->priority;
+    }
+    return sim_leave(result);
+}
+
+int cuStreamGetId(void *stream, unsigned long long *id)
+{
+    int result = sim_enter("cuStreamGetId", NEEDS_CONTEXT);
+    struct stream *found;
+
+    if (result == CUDA_SUCCESS) {
+        result = stream_find(stream, &found);
+    }
+    if (result == CUDA_SUCCESS) {
+        *id = found->serial;
+    }
+    return sim_leave(result);
+}

@@ -1,0 +1,310 @@
+/*
+ * The happens-before check: races that must be found, and order that must be understood.
+ * Each test is a small program with one edge that makes it correct, run with and without.
+ */
+#include <stdio.h>
+
+#include "test/gpusim/gpu.h"
+
+enum {
+    BYTES = 4096
+};
+
+/* Two streams, an event and two buffers of device 0. */
+struct bench {
+    void *first, *second, *event;
+    uint64_t a, b;
+};
+
+static struct bench bench_open(void)
+{
+    gpu_open(0);
+    return (struct bench){
+        .first = gpu_stream(),
+        .second = gpu_stream(),
+        .event = gpu_event(),
+        .a = gpu_alloc(BYTES),
+        .b = gpu_alloc(BYTES),
+    };
+}
+
+static void bench_close(struct bench *bench)
+{
+    assert_int_equal(cuCtxSynchronize(), 0);
+    assert_int_equal(cuMemFree_v2(bench->a), 0);
+    assert_int_equal(cuMemFree_v2(bench->b), 0);
+    assert_int_equal(cuEventDestroy_v2(bench->event), 0);
+    assert_int_equal(cuStreamDestroy_v2(bench->first), 0);
+    assert_int_equal(cuStreamDestroy_v2(bench->second), 0);
+    gpu_close(0);
+}
+
+/* Ends the work, and says how many races it had; one of them must name both parties. */
+static void expect_races(long races, const char *newer, const char *older)
+{
+    char text[512];
+
+    gpusim_settle();
+    assert_int_equal(gpusim_take_races(text, sizeof text), races);
+    if (races > 0) {
+        assert_non_null(strstr(text, newer));
+        assert_non_null(strstr(text, older));
+    }
+    assert_int_equal(gpusim_reports(), 0);
+}
+
+static void link_streams(const struct bench *bench, bool linked)
+{
+    assert_int_equal(cuEventRecord(bench->event, bench->first), 0);
+    if (linked) {
+        assert_int_equal(cuStreamWaitEvent(bench->second, bench->event, 0), 0);
+    }
+}
+
+static void try_write_then_read(bool linked)
+{
+    struct bench bench = bench_open();
+
+    gpusim_hold(bench.second);
+    assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, bench.first), 0);
+    link_streams(&bench, linked);
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, bench.a, BYTES, bench.second), 0);
+    gpusim_settle();
+    gpusim_release(bench.second);
+    expect_races(linked ? 0 : 1, "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async");
+    bench_close(&bench);
+}
+
+static void try_read_then_write(bool linked)
+{
+    struct bench bench = bench_open();
+
+    gpusim_hold(bench.second);
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, bench.a, BYTES, bench.first), 0);
+    link_streams(&bench, linked);
+    assert_int_equal(cuMemsetD8Async(bench.a + 100, 1, 1, bench.second), 0);
+    gpusim_settle();
+    gpusim_release(bench.second);
+    expect_races(linked ? 0 : 1, "cuMemsetD8Async", "cuMemcpyDtoDAsync_v2");
+    bench_close(&bench);
+}
+
+static void try_write_then_write(bool linked)
+{
+    struct bench bench = bench_open();
+
+    gpusim_hold(bench.second);
+    assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, bench.first), 0);
+    link_streams(&bench, linked);
+    assert_int_equal(cuMemsetD8Async(bench.a + BYTES - 1, 2, 1, bench.second), 0);
+    gpusim_settle();
+    gpusim_release(bench.second);
+    expect_races(linked ? 0 : 1, "at offset 4095", "cuMemsetD8Async");
+    bench_close(&bench);
+}
+
+static void test_a_missing_wait_before_a_read_is_found(void **state)
+{
+    (void)state;
+    try_write_then_read(false);
+    try_write_then_read(true);
+}
+
+static void test_a_missing_wait_before_a_write_is_found(void **state)
+{
+    (void)state;
+    try_read_then_write(false);
+    try_read_then_write(true);
+    try_write_then_write(false);
+    try_write_then_write(true);
+}
+
+static void test_reads_do_not_race_with_reads(void **state)
+{
+    struct bench bench = bench_open();
+
+    (void)state;
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, bench.a, 10, bench.first), 0);
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b + 10, bench.a, 10, bench.second), 0);
+    expect_races(0, "", "");
+    bench_close(&bench);
+}
+
+/* All readers that nothing orders must be waited for, not only the last one. */
+static void test_every_reader_is_remembered(void **state)
+{
+    struct bench bench = bench_open();
+
+    (void)state;
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, bench.a, 10, bench.first), 0);
+    gpusim_settle();
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b + 10, bench.a, 10, bench.second), 0);
+    gpusim_settle();
+    assert_int_equal(cuMemsetD8Async(bench.a, 2, 10, bench.second), 0);
+    expect_races(1, "cuMemsetD8Async", "cuMemcpyDtoDAsync_v2");
+    bench_close(&bench);
+}
+
+static void test_the_host_must_wait_before_it_reads(void **state)
+{
+    struct bench bench = bench_open();
+    char bytes[BYTES];
+
+    (void)state;
+    /* whichever comes first: the access is late or early, it is a race in both cases */
+    assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, bench.first), 0);
+    assert_true(gpusim_read(bytes, bench.a, BYTES));
+    expect_races(1, "gpusim_read", "cuMemsetD8Async");
+    gpu_wait(bench.first);
+    assert_true(gpusim_read(bytes, bench.a, BYTES));
+
+    gpusim_hold(bench.first);
+    assert_int_equal(cuMemsetD8Async(bench.a, 2, BYTES, bench.first), 0);
+    assert_true(gpusim_read(bytes, bench.a, BYTES));
+    gpusim_release(bench.first);
+    expect_races(1, "cuMemsetD8Async", "gpusim_read");
+
+    assert_int_equal(cuMemsetD8Async(bench.a, 3, BYTES, bench.first), 0);
+    assert_int_equal(cuEventRecord(bench.event, bench.first), 0);
+    while (cuEventQuery(bench.event) == 600) {
+        gpusim_settle();
+    }
+    assert_true(gpusim_read(bytes, bench.a, BYTES));
+    expect_races(0, "", "");
+    bench_close(&bench);
+}
+
+static void test_what_the_host_wrote_is_seen_by_what_it_submits(void **state)
+{
+    struct bench bench = bench_open();
+
+    (void)state;
+    assert_true(gpusim_fill(bench.a, 1, BYTES));
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, bench.a, BYTES, bench.first), 0);
+    gpu_wait(bench.first);
+    assert_true(gpusim_fill(bench.a, 2, BYTES));
+    expect_races(0, "", "");
+    bench_close(&bench);
+}
+
+/* The driver may wait when memory is freed, but does not promise it. */
+static void test_freeing_what_is_in_use_is_found(void **state)
+{
+    struct bench bench = bench_open();
+    uint64_t pointer = gpu_alloc(BYTES);
+
+    (void)state;
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, pointer, BYTES, bench.first), 0);
+    assert_int_equal(cuMemFree_v2(pointer), 0);
+    expect_races(1, "cuMemFree", "cuMemcpyDtoDAsync_v2");
+    pointer = gpu_alloc(BYTES);
+    assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, pointer, BYTES, bench.first), 0);
+    gpu_wait(bench.first);
+    assert_int_equal(cuMemFree_v2(pointer), 0);
+    expect_races(0, "", "");
+    bench_close(&bench);
+}
+
+static void test_pinned_memory_is_checked_as_well(void **state)
+{
+    struct bench bench = bench_open();
+    void *pinned;
+
+    (void)state;
+    assert_int_equal(cuMemHostAlloc(&pinned, BYTES, 1), 0);
+    assert_int_equal(cuMemcpyDtoHAsync_v2(pinned, bench.a, BYTES, bench.first), 0);
+    assert_int_equal(cuMemcpyHtoDAsync_v2(bench.b, pinned, BYTES, bench.second), 0);
+    expect_races(1, "cuMemcpy", "cuMemcpy");
+    assert_int_equal(cuCtxSynchronize(), 0);
+    assert_int_equal(cuMemFreeHost(pinned), 0);
+    bench_close(&bench);
+}
+
+/* An edge through a third party orders as well: first -> host -> second. */
+static void test_order_is_transitive(void **state)
+{
+    struct bench bench = bench_open();
+    void *third = gpu_stream();
+
+    (void)state;
+    assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, bench.first), 0);
+    gpu_wait(bench.first);
+    assert_int_equal(cuMemsetD8Async(bench.a, 2, BYTES, bench.second), 0);
+    assert_int_equal(cuEventRecord(bench.event, bench.second), 0);
+    assert_int_equal(cuStreamWaitEvent(bench.first, bench.event, 0), 0);
+    assert_int_equal(cuEventRecord(bench.event, bench.first), 0);
+    assert_int_equal(cuStreamWaitEvent(third, bench.event, 0), 0);
+    assert_int_equal(cuMemsetD8Async(bench.a, 3, BYTES, third), 0);
+    expect_races(0, "", "");
+    gpu_wait(third);
+    assert_int_equal(cuStreamDestroy_v2(third), 0);
+    bench_close(&bench);
+}
+
+/* What comes after a record is not covered by it. */
+static void test_a_record_covers_what_was_before_it(void **state)
+{
+    struct bench bench = bench_open();
+
+    (void)state;
+    assert_int_equal(cuEventRecord(bench.event, bench.first), 0);
+    assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, bench.first), 0);
+    assert_int_equal(cuStreamWaitEvent(bench.second, bench.event, 0), 0);
+    assert_int_equal(cuMemsetD8Async(bench.a, 2, BYTES, bench.second), 0);
+    expect_races(1, "cuMemsetD8Async", "cuMemsetD8Async");
+    bench_close(&bench);
+}
+
+static void test_the_default_stream_orders_implicitly(void **state)
+{
+    struct bench bench = bench_open();
+    void *blocking;
+
+    (void)state;
+    assert_int_equal(cuStreamCreate(&blocking, 0), 0);
+    assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, blocking), 0);
+    assert_int_equal(cuMemsetD8Async(bench.a, 2, BYTES, NULL), 0);
+    assert_int_equal(cuMemsetD8Async(bench.a, 3, BYTES, blocking), 0);
+    expect_races(0, "", "");
+    assert_int_equal(cuMemsetD8Async(bench.a, 4, BYTES, bench.first), 0);
+    expect_races(1, "cuMemsetD8Async", "cuMemsetD8Async");
+    assert_int_equal(cuStreamDestroy_v2(blocking), 0);
+    bench_close(&bench);
+}
+
+/* Ranges of a thousand tensors in one buffer: neighbours do not race, one overlap does. */
+static void test_many_neighbours(void **state)
+{
+    struct bench bench = bench_open();
+
+    (void)state;
+    for (uint64_t i = 0; i < BYTES; i += 4) {
+        assert_int_equal(cuMemsetD8Async(bench.a + i, 1, 4,
+                                 i % 8 == 0 ? bench.first : bench.second),
+                0);
+    }
+    expect_races(0, "", "");
+    assert_int_equal(cuMemsetD8Async(bench.a + 800, 1, 5, bench.first), 0);
+    expect_races(1, "writes 5 bytes at offset 800", "at offset 804");
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_missing_wait_before_a_read_is_found),
+        cmocka_unit_test(test_a_missing_wait_before_a_write_is_found),
+        cmocka_unit_test(test_reads_do_not_race_with_reads),
+        cmocka_unit_test(test_every_reader_is_remembered),
+        cmocka_unit_test(test_the_host_must_wait_before_it_reads),
+        cmocka_unit_test(test_what_the_host_wrote_is_seen_by_what_it_submits),
+        cmocka_unit_test(test_freeing_what_is_in_use_is_found),
+        cmocka_unit_test(test_pinned_memory_is_checked_as_well),
+        cmocka_unit_test(test_order_is_transitive),
+        cmocka_unit_test(test_a_record_covers_what_was_before_it),
+        cmocka_unit_test(test_the_default_stream_orders_implicitly),
+        cmocka_unit_test(test_many_neighbours),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/*
+ * Random programs of streams, events and synchronisations. A second, slower rule says which
+ * operations are ordered: each keeps the set of all that happened before it. The simulator
+ * must report a race exactly when two operations on the same bytes are in neither's set, and
+ * in programs without one the bytes must be those of running them in program order.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "test/gpusim/gpu.h"
+
+enum {
+    STREAMS = 4,
+    BUFFERS = 6,
+    BUFFER_BYTES = 64,
+    OPS_MAX = 3000,
+    WORDS = (OPS_MAX + 63) / 64
+};
+
+struct set {
+    uint64_t words[WORDS];
+};
+
+struct step {
+    struct set before; /* operations ordered before this one; itself included */
+    int to, from; /* buffers; from -1: a fill */
+    uint64_t at, bytes; /* the same part of both    */
+};
+
+struct program {
+    uint64_t seed;
+    uint64_t draws;
+    unsigned careful; /* of 100 edges that are needed, so many are made */
+    int count;
+    struct step steps[OPS_MAX];
+    struct set
+            streams[STREAMS]; /* what is ordered before the stream's next operation */
+    struct set events[STREAMS]; /* one event per stream */
+    struct set host;
+    void *stream[STREAMS];
+    void *event[STREAMS];
+    uint64_t buffers[BUFFERS];
+    unsigned char expected[BUFFERS][BUFFER_BYTES];
+};
+
+static unsigned draw(struct program *program, unsigned below)
+{
+    return (unsigned)(gpusim_seeded(program->seed, ++program->draws) % below);
+}
+
+static void set_join(struct set *into, const struct set *from)
+{
+    for (size_t i = 0; i < WORDS; i++) {
+        into->words[i] |= from->words[i];
+    }
+}
+
+static bool set_has(const struct set *set, int index)
+{
+    return (set->words[index / 64] >> (index % 64) & 1) != 0;
+}
+
+static bool touches(const struct step *step, int buffer, bool writes)
+{
+    return step->to == buffer || (!writes && step->from == buffer);
+}
+
+static bool steps_conflict(const struct step *a, const struct step *b)
+{
+    bool meet = a->at < b->at + b->bytes && b->at < a->at + a->bytes;
+
+    return meet &&
+            (touches(b, a->to, false) || (a->from >= 0 && touches(b, a->from, true)));
+}
+
+/* Makes an edge from the stream of an earlier operation to the next one of `stream`. */
+static void make_edge(struct program *program, int from, int stream)
+{
+    switch (draw(program, 3)) {
+    case 0:
+        assert_int_equal(cuEventRecord(program->event[from], program->stream[from]), 0);
+        assert_int_equal(
+                cuStreamWaitEvent(program->stream[stream], program->event[from], 0), 0);
+        program->events[from] = program->streams[from];
+        set_join(&program->streams[stream], &program->events[from]);
+        break;
+    case 1:
+        assert_int_equal(cuStreamSynchronize(program->stream[from]), 0);
+        set_join(&program->host, &program->streams[from]);
+        break;
+    default:
+        assert_int_equal(cuEventRecord(program->event[from], program->stream[from]), 0);
+        assert_int_equal(cuEventSynchronize(program->event[from]), 0);
+        program->events[from] = program->streams[from];
+        set_join(&program->host, &program->events[from]);
+        break;
+    }
+}
+
+/* Orders the step after those it conflicts with; an edge now and then is left out. */
+static void order_step(struct program *program, const struct step *step,
+        const int *stream_of, int stream)
+{
+    for (int i = program->count - 1; i >= 0; i--) {
+        const struct step *earlier = &program->steps[i];
+
+        if (!steps_conflict(step, earlier) || set_has(&program->streams[stream], i) ||
+                set_has(&program->host, i)) {
+            continue;
+        }
+        if (draw(program, 100) < program->careful) {
+            make_edge(program, stream_of[i], stream);
+        }
+    }
+}
+
+/* Whether a conflict stayed without order after all edges of the step were made. */
+static bool step_races(const struct program *program, const struct step *step)
+{
+    for (int i = 0; i < program->count; i++) {
+        if (steps_conflict(step, &program->steps[i]) && !set_has(&step->before, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void submit_step(struct program *program, const struct step *step, int stream)
+{
+    unsigned char value = (unsigned char)(program->count % 251);
+    unsigned char *to = &program->expected[step->to][step->at];
+
+    if (step->from < 0) {
+        memset(to, value, step->bytes);
+        assert_int_equal(cuMemsetD8Async(program->buffers[step->to] + step->at, value,
+                                 step->bytes, program->stream[stream]),
+                0);
+    } else {
+        memmove(to, &program->expected[step->from][step->at], step->bytes);
+        assert_int_equal(cuMemcpyDtoDAsync_v2(program->buffers[step->to] + step->at,
+                                 program->buffers[step->from] + step->at, step->bytes,
+                                 program->stream[stream]),
+                0);
+    }
+}
+
+/* True when the program has a race. */
+static bool run_steps(struct program *program, int count)
+{
+    int stream_of[OPS_MAX];
+    bool races = false;
+
+    while (program->count < count) {
+        struct step *step = &program->steps[program->count];
+        int stream = (int)draw(program, STREAMS);
+
+        *step = (struct step){
+            .to = (int)draw(program, BUFFERS),
+            .from = (int)draw(program, BUFFERS + 3) - 3,
+            .at = draw(program, BUFFER_BYTES),
+        };
+        step->from = step->from < 0 || step->from == step->to ? -1 : step->from;
+        step->bytes = 1 + draw(program, BUFFER_BYTES - (unsigned)step->at);
+        order_step(program, step, stream_of, stream);
+        set_join(&program->streams[stream], &program->host);
+        program->streams[stream].words[program->count / 64] |= (uint64_t)1
+                << (program->count % 64);
+        step->before = program->streams[stream];
+        races = step_races(program, step) || races;
+        submit_step(program, step, stream);
+        stream_of[program->count++] = stream;
+    }
+    return races;
+}
+
+static void program_open(struct program *program)
+{
+    gpu_open(0);
+    for (int i = 0; i < STREAMS; i++) {
+        program->stream[i] = gpu_stream();
+        program->event[i] = gpu_event();
+    }
+    for (int i = 0; i < BUFFERS; i++) {
+        program->buffers[i] = gpu_alloc(BUFFER_BYTES);
+        assert_true(gpusim_fill(program->buffers[i], 0, BUFFER_BYTES));
+    }
+}
+
+static void program_close(struct program *program)
+{
+    for (int i = 0; i < BUFFERS; i++) {
+        assert_int_equal(cuMemFree_v2(program->buffers[i]), 0);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        assert_int_equal(cuEventDestroy_v2(program->event[i]), 0);
+        assert_int_equal(cuStreamDestroy_v2(program->stream[i]), 0);
+    }
+    gpu_close(0);
+}
+
+/* True when it raced; that it was reported, or its results, are checked here. */
+static bool run_program(uint64_t seed, unsigned careful, int count)
+{
+    struct program *program = calloc(1, sizeof *program);
+    bool races, found;
+
+    program->seed = seed;
+    program->careful = careful;
+    program_open(program);
+    races = run_steps(program, count);
+    assert_int_equal(cuCtxSynchronize(), 0);
+    found = gpusim_take_races(NULL, 0) > 0;
+    if (found != races) {
+        fail_msg("seed %llu: race %s", (unsigned long long)seed,
+                found ? "reported, and there is none" : "missed");
+    }
+    for (int i = 0; i < BUFFERS && !races; i++) {
+        unsigned char bytes[BUFFER_BYTES];
+
+        assert_true(gpusim_read(bytes, program->buffers[i], BUFFER_BYTES));
+        assert_memory_equal(bytes, program->expected[i], BUFFER_BYTES);
+    }
+    program_close(program);
+    free(program);
+    return races;
+}
+
+static void test_a_race_is_reported_exactly_when_there_is_one(void **state)
+{
+    int racy = 0, programs = 150;
+
+    (void)state;
+    for (int seed = 0; seed < programs; seed++) {
+        racy += run_program((uint64_t)seed, seed % 2 == 0 ? 99 : 90, 40) ? 1 : 0;
+    }
+    assert_in_range(racy, programs / 10, programs - programs / 10);
+}
+
+static void test_a_long_correct_program_has_no_alarm(void **state)
+{
+    (void)state;
+    assert_false(run_program(1000, 100, OPS_MAX));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_race_is_reported_exactly_when_there_is_one),
+        cmocka_unit_test(test_a_long_correct_program_has_no_alarm),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
