@@ -57,6 +57,8 @@ struct engine_counters {
     _Atomic uint64_t slow_steps;
     _Atomic uint64_t poisons;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
+    _Atomic uint64_t device_batches;
+    _Atomic uint64_t device_staged;
 };
 
 static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
@@ -113,7 +115,7 @@ struct tutti {
     struct work_table works;
     struct process_sets sets; /* written by the engine under the lock               */
     struct groups groups; /* open groups of threads                               */
-    struct map allocations; /* see core/output.h                                    */
+    struct map allocations[OP_SPACE_COUNT]; /* see core/output.h                   */
     struct error failure; /* first cause; status OK while the context lives       */
     bool closing; /* finalize was called: nothing more is accepted        */
 

@@ -40,12 +40,11 @@ void packing_close(struct packing *packing)
         struct packing_table *table = &packing->tables[i];
 
         gpu_mark_release(packing->gpu, table->copied);
-        if (table->slab != NULL) {
-            gpu_slab_give(packing->gpu, table->slab, NULL);
-        }
         gpu_host_give_back(packing->gpu, table->image);
         *table = (struct packing_table){ 0 };
     }
+    gpu_memory_give_back(packing->gpu, packing->memory);
+    pieces_fini(&packing->pieces);
     pack_plan_fini(&packing->plan);
 }
 
@@ -76,31 +75,20 @@ static bool is_of(
                     plan->piece_count * sizeof *plan->pieces) == 0;
 }
 
-/* Kernels that use a table are on these two streams. */
-static tutti_status drop_table(struct packing *packing, struct packing_table *table)
+/* What is put on a stream from now on comes after what is on another now. */
+static tutti_status chain(struct gpu *gpu, cu_stream behind, cu_stream before)
 {
-    struct gpu *gpu = packing->gpu;
-    struct device_mark *packed = NULL;
-    struct device_mark *unpacked = NULL;
-    tutti_status status = gpu_mark(gpu, gpu->streams[GPU_PACK], &packed);
+    struct device_mark *mark = NULL;
+    tutti_status status = gpu_mark(gpu, before, &mark);
 
     if (status == TUTTI_OK) {
-        status = gpu_follow(gpu, gpu->streams[GPU_UNPACK], packed);
+        status = gpu_follow(gpu, behind, mark);
     }
-    if (status == TUTTI_OK) {
-        status = gpu_mark(gpu, gpu->streams[GPU_UNPACK], &unpacked);
-    }
-    if (status == TUTTI_OK) {
-        gpu_slab_give(gpu, table->slab, unpacked);
-        gpu_host_give_back(gpu, table->image);
-        *table = (struct packing_table){ 0 };
-    }
-    gpu_mark_release(gpu, packed);
-    gpu_mark_release(gpu, unpacked);
+    gpu_mark_release(gpu, mark);
     return status;
 }
 
-/* Notes when its copy is known to have ended. */
+/* Notes when its copy is known to have ended. TUTTI_AGAIN: it has not. */
 static tutti_status settle(struct packing *packing, struct packing_table *table)
 {
     tutti_status status = TUTTI_OK;
@@ -115,49 +103,112 @@ static tutti_status settle(struct packing *packing, struct packing_table *table)
     return status;
 }
 
-/* Room for a table: the one that was used longest ago goes. TUTTI_AGAIN: not now. */
-static tutti_status find_room(struct packing *packing, struct packing_table **room)
+/*
+ * Kernels that use tables are on two streams, and so are the copies of new ones: with each
+ * behind what is on the other, the memory can be used again. That is rare.
+ */
+static tutti_status drop_table(struct packing *packing, struct packing_table *table)
 {
-    struct packing_table *oldest = &packing->tables[0];
-    tutti_status status = TUTTI_OK;
+    struct gpu *gpu = packing->gpu;
+    tutti_status status = settle(packing, table);
 
-    for (size_t i = 1; i < PACKING_TABLES; i++) {
-        if (packing->tables[i].used < oldest->used) {
-            oldest = &packing->tables[i];
-        }
+    if (status == TUTTI_OK) {
+        status = chain(gpu, gpu->streams[GPU_UNPACK], gpu->streams[GPU_PACK]);
     }
-    if (oldest->used != 0) {
-        status = settle(packing, oldest);
-        status = status == TUTTI_OK ? drop_table(packing, oldest) : status;
+    if (status == TUTTI_OK) {
+        status = chain(gpu, gpu->streams[GPU_PACK], gpu->streams[GPU_UNPACK]);
     }
-    *room = oldest;
+    if (status == TUTTI_OK) {
+        gpu_host_give_back(gpu, table->image);
+        pieces_at(&packing->pieces, table->offset)->state = PIECE_PARTED;
+        pieces_turn(&packing->pieces, PIECE_PARTED, PIECE_FREE);
+        *table = (struct packing_table){ 0 };
+    }
     return status;
 }
 
-/* Fills a table with a plan. TUTTI_AGAIN: there is no memory for it. */
+/* The one that was used longest ago; one that is empty before all others. */
+static struct packing_table *find_oldest(struct packing *packing, bool may_be_empty)
+{
+    struct packing_table *oldest = NULL;
+
+    for (size_t i = 0; i < PACKING_TABLES; i++) {
+        struct packing_table *table = &packing->tables[i];
+
+        if ((table->used != 0 || may_be_empty) &&
+                (oldest == NULL || table->used < oldest->used)) {
+            oldest = table;
+        }
+    }
+    return oldest;
+}
+
+/* An empty table with memory. TUTTI_AGAIN: there is none now. */
+static tutti_status find_room(
+        struct packing *packing, size_t bytes, struct packing_table **room)
+{
+    tutti_status status = TUTTI_OK;
+    size_t offset = 0;
+
+    if (packing->memory == NULL) {
+        packing->memory = gpu_memory_alloc(packing->gpu, PACKING_BYTES);
+        if (packing->memory == NULL || !pieces_init(&packing->pieces, PACKING_BYTES)) {
+            gpu_memory_give_back(packing->gpu, packing->memory);
+            packing->memory = NULL;
+            return TUTTI_AGAIN;
+        }
+    }
+    *room = find_oldest(packing, true);
+    if ((*room)->used != 0) {
+        status = drop_table(packing, *room);
+    }
+    while (status == TUTTI_OK && !pieces_take(&packing->pieces, bytes, &offset)) {
+        struct packing_table *oldest = find_oldest(packing, false);
+
+        status = oldest == NULL ? TUTTI_AGAIN : drop_table(packing, oldest);
+    }
+    if (status == TUTTI_OK) {
+        (*room)->offset = offset;
+        (*room)->memory = (cu_pointer)(uintptr_t)packing->memory + offset;
+    }
+    return status;
+}
+
+/* Fills a table that has memory. Errors: TUTTI_ERR_SYSTEM ... */
 static tutti_status fill_table(struct packing *packing, struct packing_table *table,
-        uint64_t hash, cu_stream stream)
+        size_t bytes, cu_stream stream)
 {
     struct gpu *gpu = packing->gpu;
-    const size_t bytes = pack_table_bytes(&packing->plan);
-    void *image = gpu_host_alloc(gpu, bytes);
-    struct gpu_slab *slab = image != NULL ? gpu_slab_take(gpu, bytes, stream) : NULL;
     tutti_status status;
 
-    if (slab == NULL) {
-        gpu_host_give_back(gpu, image);
-        return TUTTI_AGAIN;
-    }
-    pack_table_write(&packing->plan, image);
-    *table = (struct packing_table){ .hash = hash,
-        .used = ++packing->uses,
-        .piece_count = packing->plan.piece_count,
-        .slab = slab,
-        .image = image };
+    pack_table_write(&packing->plan, table->image);
+    table->used = ++packing->uses;
+    table->piece_count = packing->plan.piece_count;
     status = gpu_check(gpu,
-            gpu->cuda->memcpy_htod_async(slab->memory, image, bytes, stream),
+            gpu->cuda->memcpy_htod_async(table->memory, table->image, bytes, stream),
             "copy a table of tensors to it");
     return status == TUTTI_OK ? gpu_mark(gpu, stream, &table->copied) : status;
+}
+
+/* A new table with the plan. TUTTI_AGAIN: there is no memory for it. */
+static tutti_status make_table(struct packing *packing, uint64_t hash, cu_stream stream,
+        struct packing_table **made)
+{
+    const size_t bytes = pack_table_bytes(&packing->plan);
+    void *image = gpu_host_alloc(packing->gpu, bytes);
+    tutti_status status;
+
+    if (image == NULL) {
+        return TUTTI_AGAIN;
+    }
+    status = find_room(packing, bytes, made);
+    if (status != TUTTI_OK) {
+        gpu_host_give_back(packing->gpu, image);
+        return status;
+    }
+    (*made)->hash = hash;
+    (*made)->image = image;
+    return fill_table(packing, *made, bytes, stream);
 }
 
 /* The table of the plan, made if need be. TUTTI_AGAIN: it has to do without. */
@@ -172,19 +223,16 @@ static tutti_status find_table(
         table = &packing->tables[i];
         if (is_of(table, &packing->plan, hash)) {
             table->used = ++packing->uses;
-            *address = table->slab->memory;
+            *address = table->memory;
             status = settle(packing, table);
             return status == TUTTI_AGAIN
                     ? gpu_follow(packing->gpu, stream, table->copied)
                     : status;
         }
     }
-    status = find_room(packing, &table);
+    status = make_table(packing, hash, stream, &table);
     if (status == TUTTI_OK) {
-        status = fill_table(packing, table, hash, stream);
-    }
-    if (status == TUTTI_OK) {
-        *address = table->slab->memory;
+        *address = table->memory;
     }
     return status;
 }

@@ -16,18 +16,21 @@
 
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/kernels/kernels.h"
+#include "ops/gpu/pieces.h"
 #include "ops/gpu/script.h"
 #include "ops/op.h"
 
-/** Tables that are kept. */
+/** Tables that are kept, and memory for all of them: 10,000 tensors need 400 KB. */
 #define PACKING_TABLES 64
+#define PACKING_BYTES ((size_t)16 << 20)
 
 /** A table on the device. */
 struct packing_table {
     uint64_t hash; /* of its pieces                                            */
     uint64_t used; /* when it was used last; 0: there is none here             */
     size_t piece_count; /* of the plan                                          */
-    struct gpu_slab *slab; /* the table; owned                                 */
+    cu_pointer memory; /* the table, within that of all                        */
+    size_t offset; /* of it there                                           */
     void *image; /* the same, pinned: compared with, copied from; owned      */
     struct device_mark *copied; /* after the copy; NULL: it is known to be there  */
 };
@@ -42,6 +45,8 @@ struct packing {
     union pack_args args; /* likewise                                            */
     uint64_t uses; /* of tables, so far                                        */
     struct packing_table tables[PACKING_TABLES]; /* see there                    */
+    void *memory; /* of all tables; owned; NULL: not needed yet                  */
+    struct pieces pieces; /* of it                                               */
 };
 
 /** What is launched. */
