@@ -332,15 +332,9 @@ int main(int argc, char **argv)
         return 2;
     }
     world.size = (int)size;
-    world.parameters[0][0] = "cuda_library";
-    world.parameters[0][1] = GPUSIM_CUDA;
-    world.parameters[1][0] = "nccl_library";
-    world.parameters[1][1] = argv[2];
-    world.parameters[2][0] = "gpu_kernels";
-    world.parameters[2][1] = argv[0];
+    backend_library(&world, argv[0], argv[2]);
     for (int i = 3; i + 1 < argc && i < 9; i += 2) {
-        world.parameters[3 + (i - 3) / 2][0] = argv[i];
-        world.parameters[3 + (i - 3) / 2][1] = argv[i + 1];
+        backend_set_parameter(&world, argv[i], argv[i + 1]);
     }
     backend_run(&world);
     return 0;
