@@ -23,8 +23,15 @@ function(tutti_check_nvcc result)
     endif()
 endfunction()
 
-# The wanted architectures that this nvcc has: TUTTI_NVCC_ARCHITECTURES.
-function(tutti_nvcc_architectures)
+# What this nvcc can do: TUTTI_NVCC_ARCHITECTURES, the wanted ones that it has, and
+# TUTTI_NVCC_COMPRESS, where all drivers that load its code can decompress it: from 13 on.
+function(tutti_ask_nvcc)
+    execute_process(COMMAND ${TUTTI_NVCC} --version OUTPUT_VARIABLE version ERROR_QUIET)
+    if("${version}" MATCHES "release ([0-9]+)" AND CMAKE_MATCH_1 GREATER_EQUAL 13)
+        set(TUTTI_NVCC_COMPRESS --compress-mode=size CACHE INTERNAL "")
+    else()
+        set(TUTTI_NVCC_COMPRESS "" CACHE INTERNAL "")
+    endif()
     execute_process(COMMAND ${TUTTI_NVCC} --list-gpu-arch
         OUTPUT_VARIABLE known ERROR_QUIET)
     foreach(architecture ${TUTTI_CUDA_ARCHITECTURES})
@@ -43,7 +50,7 @@ if(NOT TUTTI_CUDA STREQUAL "off")
         tutti_check_nvcc(problem)
         set(TUTTI_NVCC_PROBLEM "${problem}" CACHE INTERNAL "")
         set(TUTTI_NVCC_CHECKED "${TUTTI_NVCC}" CACHE INTERNAL "")
-        tutti_nvcc_architectures()
+        tutti_ask_nvcc()
     endif()
     if(NOT TUTTI_NVCC)
         set(problem "no nvcc was found")
@@ -94,7 +101,7 @@ function(tutti_fatbin)
     cmake_parse_arguments(FATBIN "" "OUTPUT;SOURCE" "DEPENDS" ${ARGN})
     tutti_nvcc_code(code)
     add_custom_command(OUTPUT ${FATBIN_OUTPUT}
-        COMMAND ${TUTTI_NVCC} -std=c++17 --threads 2 -Xfatbinary -compress-all -I${PROJECT_SOURCE_DIR}
+        COMMAND ${TUTTI_NVCC} -std=c++17 --threads 2 ${TUTTI_NVCC_COMPRESS} -I${PROJECT_SOURCE_DIR}
             -I${PROJECT_SOURCE_DIR}/include ${code} -fatbin -o ${FATBIN_OUTPUT}
             ${FATBIN_SOURCE}
         DEPENDS ${FATBIN_SOURCE} ${FATBIN_DEPENDS}

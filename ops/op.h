@@ -96,7 +96,8 @@ struct op_run {
 /** Where the memory of a batch lies. */
 enum op_space {
     OP_HOST, /* what the processor reaches                                      */
-    OP_DEVICE /* memory of this rank's GPU: only commands on a stream touch it   */
+    OP_DEVICE, /* memory of this rank's GPU: only commands on a stream touch it   */
+    OP_SPACE_COUNT
 };
 
 /** A point in the commands of a stream; see ops/device.h. */

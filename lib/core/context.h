@@ -115,7 +115,7 @@ struct tutti {
     struct work_table works;
     struct process_sets sets; /* written by the engine under the lock               */
     struct groups groups; /* open groups of threads                               */
-    struct map allocations; /* see core/output.h                                    */
+    struct map allocations[OP_SPACE_COUNT]; /* see core/output.h                   */
     struct error failure; /* first cause; status OK while the context lives       */
     bool closing; /* finalize was called: nothing more is accepted        */
 

@@ -39,14 +39,16 @@ static bool leaves(const struct launch *launch)
 bool launch_pause(
         struct launch *launch, uint32_t seen, const struct call *call, uint64_t missing)
 {
-    char what[96];
+    char what[160];
 
     if (leaves(launch)) {
         return false;
     }
     if (comm_pause(launch->comm, seen, &launch->patience)) {
-        (void)snprintf(what, sizeof what, "%s #%llu", function_name(call->function),
-                (unsigned long long)call->sequence);
+        (void)snprintf(what, sizeof what, "%s #%llu%s%s", function_name(call->function),
+                (unsigned long long)call->sequence,
+                launch->behind == NULL ? "" : ", waiting on its device behind ",
+                launch->behind == NULL ? "" : launch->behind);
         comm_report_hang(launch->comm, what, missing);
     }
     return !leaves(launch);
@@ -222,6 +224,16 @@ static void find_faults(struct launch *launch)
     }
 }
 
+/* Adds a range, unless it is empty. */
+static size_t add_range(
+        struct gpusim_range *ranges, size_t count, uint64_t start, size_t bytes)
+{
+    if (bytes != 0) {
+        ranges[count++] = (struct gpusim_range){ .start = start, .bytes = bytes };
+    }
+    return count;
+}
+
 /* What the calls read and write. Room for two reads of each: data and scalar. */
 static void find_ranges(const struct launch *launch, struct gpusim_op *op,
         struct gpusim_range *reads, struct gpusim_range *writes)
@@ -229,14 +241,13 @@ static void find_ranges(const struct launch *launch, struct gpusim_op *op,
     const struct call *call;
 
     for (call = launch->calls; call != launch->calls + launch->count; call++) {
-        reads[op->read_count++] = (struct gpusim_range){ .start = call->input,
-            .bytes = call_input_bytes(launch->comm, call) };
-        writes[op->write_count++] = (struct gpusim_range){ .start = call->output,
-            .bytes = call_output_bytes(launch->comm, call) };
+        op->read_count = add_range(reads, op->read_count, call->input,
+                call_input_bytes(launch->comm, call));
+        op->write_count = add_range(writes, op->write_count, call->output,
+                call_output_bytes(launch->comm, call));
         if (call->device_scalar != 0) {
-            reads[op->read_count++] =
-                    (struct gpusim_range){ .start = call->device_scalar,
-                        .bytes = reduce_type_bytes(call->type) };
+            op->read_count = add_range(reads, op->read_count, call->device_scalar,
+                    reduce_type_bytes(call->type));
         }
     }
     op->reads = reads;

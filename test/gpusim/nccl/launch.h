@@ -54,6 +54,7 @@ struct launch {
     int kernel; /* a fault: the sticky CUDA error, or 0               */
     bool ran; /* the body was run                                   */
     struct patience patience;
+    const char *behind; /* what the device runs instead, or NULL */
     unsigned char *buffer; /* SEGMENT_CHUNK_BYTES to compute in                  */
 };
 

@@ -57,8 +57,10 @@ bool resident_enter(struct resident *place, struct launch *launch)
     for (;;) {
         seen = segment_bell(&launch->comm->segment);
         if (is_resident(place, before, sizeof before)) {
+            launch->behind = NULL;
             return true;
         }
+        launch->behind = before;
         comm_say(launch->comm, "has %s #%llu waiting on its device behind %s",
                 function_name(call->function), (unsigned long long)call->sequence,
                 before);

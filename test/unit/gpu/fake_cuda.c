@@ -4,6 +4,9 @@
  */
 #include "fakes.h"
 
+/* The parameters are those of the table. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define CUDA_REQUIRED(field, symbol, parameters) \
     __attribute__((weak)) cu_result symbol parameters \
     { \

@@ -13,7 +13,7 @@
 #include "fakes.h"
 #include "ops/gpu/driver.h"
 
-static pid_t user; /* the process that initialised it; 0: none */
+static _Atomic pid_t user; /* the process that initialised it; 0: none */
 
 static int setting(const char *variable, int initial)
 {

@@ -5,6 +5,9 @@
  */
 #include "fakes.h"
 
+/* The parameters are those of the table. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define NCCL_REQUIRED(field, symbol, parameters) \
     __attribute__((weak)) nccl_result symbol parameters \
     { \

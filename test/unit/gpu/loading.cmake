@@ -8,7 +8,6 @@ function(tutti_fake name)
     target_include_directories(${name} PRIVATE
         ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR})
     target_link_libraries(${name} PRIVATE tutti_flags)
-    target_compile_options(${name} PRIVATE -Wno-unused-parameter)
     set_target_properties(${name} PROPERTIES C_VISIBILITY_PRESET default)
     foreach(symbol ${FAKE_LACKS})
         target_compile_definitions(${name} PRIVATE ${symbol}=${symbol}_of_a_later_version)

@@ -114,7 +114,8 @@ static void *live(void *argument)
     CHECK(cuInit(0) == CU_SUCCESS);
     CHECK(cuDevicePrimaryCtxRetain(&rank->context, rank->rank) == CU_SUCCESS);
     CHECK(cuCtxSetCurrent(rank->context) == CU_SUCCESS);
-    CHECK(cuStreamCreateWithPriority(&rank->stream, STREAM_NON_BLOCKING, 0) == CU_SUCCESS);
+    CHECK(cuStreamCreateWithPriority(&rank->stream, STREAM_NON_BLOCKING, 0) ==
+            CU_SUCCESS);
     if (rank->rank == 0) {
         for (i = 0; i < sizeof rank->shared->ids / sizeof rank->shared->ids[0]; i++) {
             CHECK(ncclGetUniqueId(&rank->shared->ids[i]) == NCCL_SUCCESS);
@@ -242,7 +243,10 @@ int ranks_run(void (*body)(struct rank *rank), int ranks, bool threads,
     CHECK(said >= 0 && shared != MAP_FAILED && ranks <= RANKS_MAX);
     for (i = 0; i < ranks; i++) {
         runs[i] = (struct run){ .body = body,
-            .rank = { .rank = i, .ranks = ranks, .is_thread = threads, .shared = shared } };
+            .rank = { .rank = i,
+                    .ranks = ranks,
+                    .is_thread = threads,
+                    .shared = shared } };
     }
     for (i = 0; i < count; i++) {
         start_child(runs, i, ranks, said);
