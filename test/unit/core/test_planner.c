@@ -86,10 +86,10 @@ static void test_a_smaller_tensor_fits_into_an_earlier_batch(void **state)
 
 static void test_every_part_of_the_key_separates(void **state)
 {
-    struct planner_item items[7];
+    struct planner_item items[8];
 
     (void)state;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         items[i] = item(TUTTI_FLOAT32, 4);
     }
     items[1].collective = TUTTI_BROADCAST;
@@ -98,7 +98,8 @@ static void test_every_part_of_the_key_separates(void **state)
     items[4].meta.prescale = 0.5;
     items[5].meta.postscale = 0.5;
     items[6].meta.group = 1;
-    expect(&limits, items, (const size_t[]){ 0, 1, 2, 3, 4, 5, 6 }, 7);
+    items[7].meta.space = OP_DEVICE;
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 3, 4, 5, 6, 7 }, 8);
 }
 
 static void test_a_group_shares_a_batch_whatever_its_size(void **state)
