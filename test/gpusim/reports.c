@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "test/gpusim/state.h"
@@ -14,6 +15,7 @@
 enum {
     STATUS_FOUND = 97,
     SHOWN_MAX = 20,
+    DRAIN_SECONDS = 1,
     TEXT_BYTES = 1024
 };
 
@@ -116,11 +118,26 @@ long gpusim_take_reports(char *text, size_t capacity)
     return reports;
 }
 
+/* Waits for operations that could still find something, but not for ever: a stream may wait
+ * for a rank that is gone. */
+static void drain(void)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += DRAIN_SECONDS;
+    streams_settle(&until);
+}
+
 /* At the end of the process, or when the library is unloaded: a test cannot overlook it. */
 static void __attribute__((destructor)) reports_end(void)
 {
-    long reports = gpusim_reports();
+    long reports;
 
+    if (sim.pid == getpid()) {
+        drain();
+    }
+    reports = gpusim_reports();
     if (reports > 0 && gpusim_option("GPUSIM_STRICT", 1) != 0) {
         (void)fprintf(stderr,
                 "gpusim[%d]: %ld findings, %ld of them races: status %d\n",

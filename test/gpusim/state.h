@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "test/gpusim/cuda.h"
 #include "test/gpusim/gpusim_test.h"
@@ -293,6 +294,8 @@ int stream_submit(struct stream *stream, struct op *op);
 struct stream *stream_peek(const void *handle);
 /* Wakes all that sleep, when a context failed or ended. */
 void streams_wake(void);
+/* Without the lock: waits until no stream goes on by itself, or the time has come. */
+void streams_settle(const struct timespec *until);
 /* Blocks until so many operations are done. */
 void stream_wait(struct stream *stream, uint64_t sequence);
 /* As cuStreamSynchronize. */

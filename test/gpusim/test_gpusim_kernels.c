@@ -1,280 +1,427 @@
 /*
- * The product's kernels over the simulator: found by name, launched in every form, and each
- * range that they read or write seen by the happens-before check.
+ * Kernels of the simulated GPU: found by name, launched with copies of their parameters,
+ * checked by the ranges that they name, and capture, which only counts them.
  */
 #include <stdlib.h>
 
-#include "ops/gpu/kernels/kernels.h"
 #include "test/gpusim/gpu.h"
 
 enum {
-    TENSORS = 5,
-    ELEMENTS = 3000,
-    SLAB_BYTES = 1 << 20,
-    TABLE_BYTES = 4096
+    COUNT = 1000,
+    TENSORS = 10000,
+    TENSOR_BYTES = 64
 };
 
-static const struct kernel_target target = { .sm_count = 2,
-    .parameter_bytes = KERNEL_LARGE_BYTES };
-
-/* A batch in device memory, and a stream for each of its steps. */
-struct bench {
-    void *module;
-    uint64_t tensors[TENSORS];
-    uint64_t slab;
-    uint64_t table;
-    void *produce, *pack;
-    void *event;
-    struct pack_plan plan;
-    uint64_t table_image[TABLE_BYTES / sizeof(uint64_t)];
+/* Gathers pieces: table and destination lie in device memory. */
+struct piece {
+    uint64_t from;
+    uint64_t bytes;
 };
 
-static struct bench bench;
+static const size_t gather_parameters[] = { sizeof(uint64_t), sizeof(uint64_t),
+    sizeof(int) };
 
-static void bench_open(void)
+static void gather_ranges(
+        const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
 {
-    gpu_open(0);
-    memset(&bench, 0, sizeof bench);
-    assert_int_equal(cuModuleLoadData(&bench.module, "any image will do"), 0);
-    pack_plan_init(&bench.plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
-    for (int i = 0; i < TENSORS; i++) {
-        bench.tensors[i] = gpu_alloc(ELEMENTS * sizeof(float));
-        assert_int_equal(
-                pack_plan_add(&bench.plan, bench.tensors[i], ELEMENTS - (uint64_t)i),
-                TUTTI_OK);
+    uint64_t table = *(uint64_t *)launch->parameters[0];
+    uint64_t to = *(uint64_t *)launch->parameters[1];
+    int count = *(int *)launch->parameters[2];
+    const struct piece *pieces = gpusim_at(table);
+
+    gpusim_reads(accesses, table, (size_t)count * sizeof *pieces);
+    for (int i = 0; i < count; i++) {
+        gpusim_reads(accesses, pieces[i].from, pieces[i].bytes);
+        gpusim_writes(accesses, to, pieces[i].bytes);
+        to += pieces[i].bytes;
     }
-    bench.slab = gpu_alloc(SLAB_BYTES);
-    bench.table = gpu_alloc(TABLE_BYTES);
-    bench.produce = gpu_stream();
-    bench.pack = gpu_stream();
-    bench.event = gpu_event();
 }
 
-static void bench_close(void)
+static void gather_body(const struct gpusim_launch *launch)
 {
-    assert_int_equal(cuCtxSynchronize(), 0);
-    for (int i = 0; i < TENSORS; i++) {
-        assert_int_equal(cuMemFree_v2(bench.tensors[i]), 0);
+    const struct piece *pieces =
+            (void *)(uintptr_t) * (uint64_t *)launch->parameters[0];
+    char *to = (void *)(uintptr_t) * (uint64_t *)launch->parameters[1];
+
+    for (int i = 0; i < *(int *)launch->parameters[2]; i++) {
+        memcpy(to, (void *)(uintptr_t)pieces[i].from, pieces[i].bytes);
+        to += pieces[i].bytes;
     }
-    assert_int_equal(cuMemFree_v2(bench.slab), 0);
-    assert_int_equal(cuMemFree_v2(bench.table), 0);
-    assert_int_equal(cuEventDestroy_v2(bench.event), 0);
-    assert_int_equal(cuStreamDestroy_v2(bench.produce), 0);
-    assert_int_equal(cuStreamDestroy_v2(bench.pack), 0);
-    assert_int_equal(cuModuleUnload(bench.module), 0);
-    pack_plan_fini(&bench.plan);
+}
+
+static const struct gpusim_kernel gather = {
+    .name = "gather",
+    .parameter_bytes = gather_parameters,
+    .parameter_count = 3,
+    .ranges = gather_ranges,
+    .body = gather_body,
+    .max_threads = 256,
+};
+
+static void *load(const char *name)
+{
+    void *library, *kernel, *function;
+
+    gpusim_kernel_register(&gather);
+    assert_int_equal(
+            cuLibraryLoadData(&library, "image", NULL, NULL, 0, NULL, NULL, 0), 0);
+    assert_int_equal(cuLibraryGetKernel(&kernel, library, name), 0);
+    assert_int_equal(cuKernelGetFunction(&function, kernel), 0);
+    return function;
+}
+
+static int launch(void *function, void *stream, uint64_t table, uint64_t to, int count)
+{
+    void *parameters[] = { &table, &to, &count };
+    int result =
+            cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
+
+    table = 0; /* what was copied does not change any more */
+    to = 0;
+    count = -1;
+    return result;
+}
+
+static void test_a_kernel_gets_copies_of_its_parameters(void **state)
+{
+    struct piece pieces[2];
+    void *function, *stream;
+    uint64_t a, table, to;
+    char bytes[8];
+
+    (void)state;
+    gpu_open(0);
+    function = load("gather");
+    stream = gpu_stream();
+    a = gpu_alloc(8);
+    to = gpu_alloc(8);
+    table = gpu_alloc(sizeof pieces);
+    assert_true(gpusim_write(a, "abcdefgh", 8));
+    pieces[0] = (struct piece){ .from = a + 4, .bytes = 4 };
+    pieces[1] = (struct piece){ .from = a, .bytes = 3 };
+    assert_true(gpusim_write(table, pieces, sizeof pieces));
+    gpusim_hold(stream);
+    assert_int_equal(launch(function, stream, table, to, 2), 0);
+    gpusim_release(stream);
+    gpu_wait(stream);
+    assert_true(gpusim_read(bytes, to, 8));
+    assert_memory_equal(bytes, "efghabc\xCB", 8);
+    assert_int_equal(cuMemFree_v2(a), 0);
+    assert_int_equal(cuMemFree_v2(to), 0);
+    assert_int_equal(cuMemFree_v2(table), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
     gpu_close(0);
 }
 
-static void launch_kernel(struct kernel_launch launch, void *args, void *stream)
+static void test_a_bad_address_in_a_table_is_an_error_of_the_device(void **state)
 {
-    void *parameters[] = { args };
-    void *function = NULL;
+    struct piece piece = { .bytes = 9 };
+    void *function, *stream;
+    uint64_t table, to;
+    char text[256];
 
-    assert_int_equal(
-            cuModuleGetFunction(&function, bench.module, kernel_name(launch.kernel)),
-            0);
-    assert_int_equal(cuLaunchKernel(function, launch.grid, 1, 1, launch.threads, 1, 1,
-                             0, stream, parameters, NULL),
-            0);
-}
-
-static void launch_pack(enum pack_direction direction, bool has_table)
-{
-    static union pack_args args;
-    const struct pack_work work = { .direction = direction,
-        .packed = bench.slab,
-        .table = has_table ? bench.table : 0,
-        .scale = direction == PACK_GATHER ? 2 : 1,
-        .divisor = 1 };
-    const struct kernel_launch launch = pack_launch(&bench.plan, &work, &target, &args);
-
-    launch_kernel(launch, &args, bench.pack);
-    memset(&args, 0xff, sizeof args); /* parameters were copied */
-}
-
-static void upload_table(void *stream)
-{
-    assert_true(pack_table_bytes(&bench.plan) <= TABLE_BYTES);
-    pack_table_write(&bench.plan, bench.table_image);
-    assert_int_equal(cuMemcpyHtoDAsync_v2(bench.table, bench.table_image,
-                             pack_table_bytes(&bench.plan), stream),
-            0);
-}
-
-/* A gradient on its stream. */
-static void produce(int tensor, unsigned char byte)
-{
-    assert_int_equal(cuMemsetD8Async(bench.tensors[tensor], byte,
-                             ELEMENTS * sizeof(float), bench.produce),
-            0);
-}
-
-static void link_streams(void *before, void *after)
-{
-    assert_int_equal(cuEventRecord(bench.event, before), 0);
-    assert_int_equal(cuStreamWaitEvent(after, bench.event, 0), 0);
-}
-
-static void expect_floats(uint64_t memory, size_t count, float value)
-{
-    static float values[ELEMENTS];
-
-    assert_true(count == 0 || gpusim_read(values, memory, count * sizeof(float)));
-    for (size_t i = 0; i < count; i++) {
-        assert_true(values[i] == value);
-    }
-}
-
-/* ---------------------------------------------------------------------------- tests */
-
-static void test_every_kernel_is_found(void **state)
-{
     (void)state;
-    bench_open();
-    for (int i = 0; i < KERNEL_COUNT; i++) {
-        void *function = NULL;
-
-        assert_int_equal(
-                cuModuleGetFunction(&function, bench.module, kernel_name(i)), 0);
-    }
-    bench_close();
+    gpu_open(0);
+    function = load("gather");
+    stream = gpu_stream();
+    piece.from = gpu_alloc(8);
+    to = gpu_alloc(16);
+    table = gpu_alloc(sizeof piece);
+    assert_true(gpusim_write(table, &piece, sizeof piece));
+    assert_int_equal(launch(function, stream, table, to, 1), 0);
+    assert_int_equal(cuStreamSynchronize(stream), 700);
+    assert_int_equal(gpusim_take_reports(text, sizeof text), 1);
+    assert_non_null(strstr(text, "gather overruns its memory: 9 bytes at offset 0"));
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    gpu_close(0);
 }
 
-static void check_there_and_back(bool has_table)
+static void test_memory_of_another_device_is_out_of_reach(void **state)
 {
-    static const unsigned char byte = 0x3f; /* 0x3f3f3f3f is a float below 1 */
-    const uint32_t bits = 0x3f3f3f3f;
-    float value;
+    struct piece piece = { .bytes = 8 };
+    void *function, *stream;
+    uint64_t table, to;
 
-    memcpy(&value, &bits, sizeof value);
-    bench_open();
-    upload_table(bench.pack);
-    for (int i = 0; i < TENSORS; i++) {
-        produce(i, byte);
-    }
-    link_streams(bench.produce, bench.pack);
-    launch_pack(PACK_GATHER, has_table);
-    launch_pack(PACK_SCATTER, has_table);
-    gpu_wait(bench.pack);
-    for (int i = 0; i < TENSORS; i++) {
-        const size_t count = ELEMENTS - (size_t)i;
-
-        expect_floats(bench.slab + bench.plan.pieces[i].packed, count, 2 * value);
-        expect_floats(bench.tensors[i], count, 2 * value);
-        expect_floats(bench.tensors[i] + count * sizeof(float), (size_t)i, value);
-    }
-    assert_int_equal(gpusim_reports(), 0);
-    bench_close();
-}
-
-static void test_there_and_back(void **state)
-{
     (void)state;
-    check_there_and_back(false);
-    check_there_and_back(true);
+    gpu_open(1);
+    piece.from = gpu_alloc(8);
+    gpu_open(0);
+    function = load("gather");
+    stream = gpu_stream();
+    to = gpu_alloc(8);
+    table = gpu_alloc(sizeof piece);
+    assert_true(gpusim_write(table, &piece, sizeof piece));
+    assert_int_equal(launch(function, stream, table, to, 1), 0);
+    assert_int_equal(cuStreamSynchronize(stream), 700);
+    assert_int_equal(gpusim_take_reports(NULL, 0), 1);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    gpu_close(0);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), 0);
 }
 
-/* A tensor that is written while it is packed, and no event between: which one is found. */
-static void expect_race_of(int tensor, bool has_table)
+static void test_the_table_itself_is_checked(void **state)
 {
-    char text[512];
+    struct piece *pinned;
+    void *function, *stream, *other;
+    uint64_t table, to;
 
-    bench_open();
-    upload_table(bench.pack);
-    for (int i = 0; i < TENSORS; i++) {
-        if (i != tensor) {
-            produce(i, 0);
-        }
-    }
-    link_streams(bench.produce, bench.pack);
-    produce(tensor, 1);
-    launch_pack(PACK_GATHER, has_table);
-    gpusim_settle();
-    assert_int_equal(gpusim_take_races(text, sizeof text), 1);
-    assert_non_null(strstr(text, "tutti_f32_f32_"));
-    bench_close();
-}
-
-static void test_every_tensor_of_a_launch_is_watched(void **state)
-{
     (void)state;
-    for (int i = 0; i < TENSORS; i++) {
-        expect_race_of(i, false);
-        expect_race_of(i, true);
-    }
-}
-
-static void test_the_packed_buffer_is_watched(void **state)
-{
-    (void)state;
-    bench_open();
-    for (int i = 0; i < TENSORS; i++) {
-        produce(i, 0);
-    }
-    link_streams(bench.produce, bench.pack);
-    launch_pack(PACK_GATHER, false);
-    assert_int_equal(cuMemsetD8Async(bench.slab + bench.plan.pieces[TENSORS - 1].packed,
-                             0, 4, bench.produce),
-            0);
+    gpu_open(0);
+    function = load("gather");
+    stream = gpu_stream();
+    other = gpu_stream();
+    to = gpu_alloc(8);
+    table = gpu_alloc(sizeof *pinned);
+    assert_int_equal(cuMemHostAlloc((void **)&pinned, sizeof *pinned, 0), 0);
+    *pinned = (struct piece){ .from = to, .bytes = 8 };
+    assert_int_equal(cuMemcpyHtoDAsync_v2(table, pinned, sizeof *pinned, other), 0);
+    gpusim_settle(); /* it is there, but nothing says so to the kernel's stream */
+    assert_int_equal(launch(function, stream, table, to, 1), 0);
     gpusim_settle();
     assert_int_equal(gpusim_take_races(NULL, 0), 1);
-    bench_close();
+    assert_int_equal(cuCtxSynchronize(), 0);
+    assert_int_equal(cuMemFreeHost(pinned), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(cuStreamDestroy_v2(other), 0);
+    gpu_close(0);
 }
 
-static void test_a_table_that_is_not_there_yet_is_found(void **state)
+static void test_bad_launches_are_refused(void **state)
 {
-    (void)state;
-    bench_open();
-    upload_table(bench.pack);
-    gpu_wait(bench.pack);
-    gpusim_settle();
-    upload_table(bench.produce); /* again, and the launch does not wait */
-    for (int i = 0; i < TENSORS; i++) {
-        assert_int_equal(cuMemsetD8Async(bench.tensors[i], 0, ELEMENTS * sizeof(float),
-                                 bench.pack),
-                0);
-    }
-    launch_pack(PACK_GATHER, true);
-    gpusim_settle();
-    assert_true(gpusim_take_races(NULL, 0) >= 1);
-    bench_close();
-}
-
-static void test_a_sum_of_operands(void **state)
-{
-    static const float operands[4][100] = { { 1 }, { 2 }, { 4 }, { 8 } };
-    struct sum_args args = { .stride = sizeof operands[0],
-        .count = 100,
-        .prescale = 1,
-        .postscale = 1,
-        .operand_count = 4,
-        .divisor = 1 };
-    float sum = 0;
+    uint64_t zero = 0;
+    int count = 0;
+    void *parameters[] = { &zero, &zero, &count };
+    void *function, *library, *kernel;
 
     (void)state;
-    bench_open();
-    args.operands = bench.slab;
-    args.output = bench.tensors[0];
+    gpu_open(0);
+    function = load("gather");
     assert_int_equal(
-            cuMemcpyHtoDAsync_v2(bench.slab, operands, sizeof operands, bench.pack), 0);
-    launch_kernel(sum_launch(TUTTI_FLOAT32, &args, &target), &args, bench.pack);
-    gpu_wait(bench.pack);
-    assert_true(gpusim_read(&sum, bench.tensors[0], sizeof sum));
-    assert_true(sum == 15);
-    assert_int_equal(gpusim_reports(), 0);
-    bench_close();
+            cuLaunchKernel(function, 0, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL), 1);
+    assert_int_equal(
+            cuLaunchKernel(function, 1, 1, 1, 257, 1, 1, 0, NULL, parameters, NULL), 1);
+    assert_int_equal(
+            cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), 1);
+    assert_int_equal(
+            cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 65536, NULL, parameters, NULL),
+            1);
+    assert_int_equal(
+            cuLaunchKernel(&zero, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL), 400);
+    assert_int_equal(cuModuleLoadData(&library, ""), 200);
+    assert_int_equal(cuModuleLoadData(&library, NULL), 1);
+    assert_int_equal(cuModuleLoadData(&library, "x"), 0);
+    assert_int_equal(cuModuleGetFunction(&kernel, library, "no such kernel"), 500);
+    assert_int_equal(cuModuleGetFunction(&kernel, library, "gather"), 0);
+    assert_int_equal(cuModuleUnload(library), 0);
+    assert_int_equal(
+            cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL), 400);
+    gpu_close(0);
+}
+
+/* Ten thousand tensors, twenty times: what a step of a trainer asks of the checker. */
+static void test_many_tensors_are_no_burden(void **state)
+{
+    struct piece *pieces = calloc(TENSORS, sizeof *pieces);
+    uint64_t tensors, table, to;
+    void *function, *stream;
+
+    (void)state;
+    gpu_open(0);
+    function = load("gather");
+    stream = gpu_stream();
+    tensors = gpu_alloc((size_t)TENSORS * TENSOR_BYTES * 2);
+    to = gpu_alloc((size_t)TENSORS * TENSOR_BYTES);
+    table = gpu_alloc(TENSORS * sizeof *pieces);
+    for (uint64_t i = 0; i < TENSORS; i++) {
+        pieces[i] = (struct piece){
+            .from = tensors + 2 * TENSOR_BYTES * (7919 * i % TENSORS),
+            .bytes = TENSOR_BYTES,
+        };
+    }
+    assert_true(gpusim_write(table, pieces, TENSORS * sizeof *pieces));
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(launch(function, stream, table, to, TENSORS), 0);
+        assert_int_equal(
+                cuMemsetD8Async(tensors, (unsigned char)i, (size_t)TENSORS, stream), 0);
+    }
+    gpu_wait(stream);
+    assert_int_equal(gpusim_races(), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    free(pieces);
+    gpu_close(0);
+}
+
+static void test_the_nth_kernel_fails(void **state)
+{
+    void *function, *stream;
+    uint64_t table, to;
+
+    (void)state;
+    gpu_open(0);
+    function = load("gather");
+    stream = gpu_stream();
+    to = gpu_alloc(8);
+    table = gpu_alloc(8);
+    gpusim_fail_kernel(2, 716);
+    assert_int_equal(launch(function, stream, table, to, 0), 0);
+    assert_int_equal(cuStreamSynchronize(stream), 0);
+    assert_int_equal(launch(function, stream, table, to, 0), 0);
+    assert_int_equal(cuStreamSynchronize(stream), 716);
+    assert_int_equal(launch(function, stream, table, to, 0), 716);
+    assert_int_equal(gpusim_reports(), 0); /* asked for, so nothing is wrong */
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    gpu_close(0);
+}
+
+static void test_capture_counts_and_does_not_run(void **state)
+{
+    void *function, *stream, *other, *event, *graph;
+    uint64_t table, to;
+    size_t nodes = 0;
+    int status = -1;
+    char byte;
+
+    (void)state;
+    gpu_open(0);
+    function = load("gather");
+    stream = gpu_stream();
+    other = gpu_stream();
+    event = gpu_event();
+    to = gpu_alloc(8);
+    table = gpu_alloc(8);
+    assert_int_equal(cuStreamIsCapturing(stream, &status), 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(cuStreamBeginCapture_v2(stream, 1), 0);
+    assert_int_equal(cuStreamIsCapturing(stream, &status), 0);
+    assert_int_equal(status, 1);
+    assert_true(gpusim_stream_is_capturing(stream));
+    assert_int_equal(launch(function, stream, table, to, 0), 0);
+    assert_int_equal(cuMemsetD8Async(to, 1, 8, stream), 0);
+    assert_int_equal(cuEventRecord(event, stream), 0);
+    assert_int_equal(cuStreamWaitEvent(other, event, 0), 0); /* drawn in */
+    assert_int_equal(cuMemsetD8Async(to, 2, 8, other), 0);
+    assert_int_equal(cuEventRecord(event, other), 0);
+    assert_int_equal(cuStreamWaitEvent(stream, event, 0), 0);
+    assert_int_equal(cuStreamEndCapture(stream, &graph), 0);
+    assert_int_equal(cuGraphGetNodes(graph, NULL, &nodes), 0);
+    assert_int_equal(nodes, 3);
+    gpusim_copy_out(&byte, to, 1);
+    assert_int_equal((unsigned char)byte, 0xCB);
+    assert_int_equal(cuStreamIsCapturing(other, &status), 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(cuGraphDestroy(graph), 0);
+    assert_int_equal(cuEventDestroy_v2(event), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(cuStreamDestroy_v2(other), 0);
+    gpu_close(0);
+}
+
+static int spoil_by_query(void *stream, void *event)
+{
+    (void)event;
+    return cuStreamQuery(stream);
+}
+
+static int spoil_by_synchronising(void *stream, void *event)
+{
+    (void)event;
+    return cuStreamSynchronize(stream);
+}
+
+static int spoil_by_allocating(void *stream, void *event)
+{
+    uint64_t pointer;
+
+    (void)stream;
+    (void)event;
+    return cuMemAlloc_v2(&pointer, 8);
+}
+
+/* Any event's: a thread that polls disturbs a capture of another thread as well. */
+static int spoil_by_polling(void *stream, void *event)
+{
+    (void)stream;
+    return cuEventQuery(event);
+}
+
+static void test_what_capture_forbids_spoils_it(void **state)
+{
+    int (*const calls[])(void *, void *) = { spoil_by_query, spoil_by_synchronising,
+        spoil_by_allocating, spoil_by_polling };
+    void *stream, *event, *graph;
+    int status;
+
+    (void)state;
+    gpu_open(0);
+    stream = gpu_stream();
+    event = gpu_event();
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        assert_int_equal(cuStreamBeginCapture_v2(stream, 0), 0);
+        assert_int_equal(calls[i](stream, event), 900);
+        assert_int_equal(cuStreamIsCapturing(stream, &status), 0);
+        assert_int_equal(status, 2);
+        assert_int_equal(cuStreamEndCapture(stream, &graph), 901);
+        assert_null(graph);
+        assert_int_equal(cuStreamQuery(stream), 0);
+    }
+    assert_int_equal(cuEventDestroy_v2(event), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    gpu_close(0);
+}
+
+static void test_other_rules_of_capture(void **state)
+{
+    void *stream, *blocking, *event, *graph;
+    int mode = 2, status;
+
+    (void)state;
+    gpu_open(0);
+    stream = gpu_stream();
+    event = gpu_event();
+    assert_int_equal(cuStreamCreate(&blocking, 0), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(NULL, 0), 900);
+    /* work outside cannot be waited for */
+    assert_int_equal(cuEventRecord(event, stream), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(blocking, 0), 0);
+    assert_int_equal(cuStreamWaitEvent(blocking, event, 0), 905);
+    assert_int_equal(cuStreamEndCapture(blocking, &graph), 901);
+    /* the default stream cannot be used beside a captured blocking one */
+    assert_int_equal(cuStreamBeginCapture_v2(blocking, 0), 0);
+    assert_int_equal(cuStreamIsCapturing(NULL, &status), 906);
+    assert_int_equal(cuLaunchHostFunc(NULL, gpu_nothing, NULL), 906);
+    assert_int_equal(cuStreamEndCapture(blocking, &graph), 901);
+    /* a captured event says nothing, and a stream that was drawn in must be joined */
+    assert_int_equal(cuThreadExchangeStreamCaptureMode(&mode), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(blocking, 2), 0);
+    assert_int_equal(cuEventRecord(event, blocking), 0);
+    assert_int_equal(cuStreamWaitEvent(stream, event, 0), 0);
+    assert_int_equal(cuLaunchHostFunc(stream, gpu_nothing, NULL), 0);
+    assert_int_equal(cuStreamEndCapture(blocking, &graph), 904);
+    assert_int_equal(cuStreamBeginCapture_v2(blocking, 2), 0);
+    assert_int_equal(cuEventRecord(event, blocking), 0);
+    assert_int_equal(cuEventQuery(event), 907);
+    assert_int_equal(cuStreamEndCapture(blocking, &graph), 901);
+    assert_int_equal(cuThreadExchangeStreamCaptureMode(&mode), 0);
+    assert_int_equal(mode, 2);
+    assert_int_equal(cuEventDestroy_v2(event), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(cuStreamDestroy_v2(blocking), 0);
+    gpu_close(0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kernel_is_found),
-        cmocka_unit_test(test_there_and_back),
-        cmocka_unit_test(test_every_tensor_of_a_launch_is_watched),
-        cmocka_unit_test(test_the_packed_buffer_is_watched),
-        cmocka_unit_test(test_a_table_that_is_not_there_yet_is_found),
-        cmocka_unit_test(test_a_sum_of_operands),
+        cmocka_unit_test(test_a_kernel_gets_copies_of_its_parameters),
+        cmocka_unit_test(test_a_bad_address_in_a_table_is_an_error_of_the_device),
+        cmocka_unit_test(test_memory_of_another_device_is_out_of_reach),
+        cmocka_unit_test(test_the_table_itself_is_checked),
+        cmocka_unit_test(test_bad_launches_are_refused),
+        cmocka_unit_test(test_many_tensors_are_no_burden),
+        cmocka_unit_test(test_the_nth_kernel_fails),
+        cmocka_unit_test(test_capture_counts_and_does_not_run),
+        cmocka_unit_test(test_what_capture_forbids_spoils_it),
+        cmocka_unit_test(test_other_rules_of_capture),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,19 +201,30 @@ static bool context_is_busy(const struct context *context)
     return false;
 }
 
-void gpusim_settle(void)
+static bool streams_are_busy(void)
 {
-    bool busy = true;
-
-    pthread_mutex_lock(&sim.lock);
-    while (busy) {
-        busy = false;
-        for (const struct context *c = sim.contexts; c != NULL && !busy; c = c->next) {
-            busy = context_is_busy(c);
-        }
-        if (busy) {
-            pthread_cond_wait(&sim.progress, &sim.lock);
+    for (const struct context *c = sim.contexts; c != NULL; c = c->next) {
+        if (context_is_busy(c)) {
+            return true;
         }
     }
+    return false;
+}
+
+void streams_settle(const struct timespec *until)
+{
+    int waited = 0;
+
+    pthread_mutex_lock(&sim.lock);
+    while (waited == 0 && streams_are_busy()) {
+        waited = until == NULL
+                ? pthread_cond_wait(&sim.progress, &sim.lock)
+                : pthread_cond_timedwait(&sim.progress, &sim.lock, until);
+    }
     pthread_mutex_unlock(&sim.lock);
+}
+
+void gpusim_settle(void)
+{
+    streams_settle(NULL);
 }
