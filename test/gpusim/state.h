@@ -46,6 +46,7 @@ void actor_give_back(uint32_t actor, uint64_t time);
 struct host {
     uint32_t actor;
     struct clock clock;
+    struct host *next;
     char name[24];
 };
 struct host *host_self(void);
