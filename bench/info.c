@@ -1,6 +1,6 @@
 /*
- * tutti-info: the version and features of the library that is loaded, and the effective
- * configuration: what tutti_init(NULL) in this environment would use.
+ * tutti-info: the version and features of the library that is loaded, what it finds of GPUs,
+ * and the effective configuration: what tutti_init(NULL) in this environment would use.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static const struct parameter parameters[] = {
 static void print_library(void)
 {
     static const char *const features[] = { "mpi", "openmpi", "mpich", "shm", "hier",
-        "hwloc", "avx512", "avx2", "neon" };
+        "hwloc", "cuda", "avx512", "avx2", "neon" };
 
     (void)printf("tutti %s, features:", tutti_version());
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
@@ -79,6 +79,15 @@ static tutti_status print_kernels(const tutti_config *config)
     return status;
 }
 
+static tutti_status print_gpus(const tutti_config *config)
+{
+    static char text[16 << 10];
+    const tutti_status status = tutti_gpu_describe(config, text, sizeof text);
+
+    (void)fputs(text, stdout);
+    return status;
+}
+
 static tutti_status print_configuration(void)
 {
     tutti_config *config;
@@ -88,6 +97,9 @@ static tutti_status print_configuration(void)
         return status;
     }
     status = print_kernels(config);
+    if (status == TUTTI_OK) {
+        status = print_gpus(config);
+    }
     if (status != TUTTI_OK) {
         tutti_config_destroy(config);
         return status;
@@ -112,9 +124,10 @@ int main(int argc, char **argv)
     tutti_status status;
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        (void)puts("usage: tutti-info [--help | --version]\n\n"
-                   "Prints the version and features of tutti and its configuration in "
-                   "this environment\n(TUTTI_* variables).");
+        (void)puts(
+                "usage: tutti-info [--help | --version]\n\n"
+                "Prints the version and features of tutti, what it finds of GPUs, and "
+                "its configuration\nin this environment (TUTTI_* variables).");
         return EXIT_SUCCESS;
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

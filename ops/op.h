@@ -37,6 +37,7 @@ struct op_set {
     int rank; /* this rank within the set                               */
     int size; /* ranks in the set                                       */
     const int *world_ranks; /* [size] world rank of each; borrowed                    */
+    bool partial; /* some of its members have joined, and are left out        */
 };
 
 /** Most live process sets of one context. */
@@ -95,7 +96,8 @@ struct op_run {
 /** Where the memory of a batch lies. */
 enum op_space {
     OP_HOST, /* what the processor reaches                                      */
-    OP_DEVICE /* memory of this rank's GPU: only commands on a stream touch it   */
+    OP_DEVICE, /* memory of this rank's GPU: only commands on a stream touch it   */
+    OP_SPACE_COUNT
 };
 
 /** A point in the commands of a stream; see ops/device.h. */
@@ -276,7 +278,8 @@ struct op_backend {
 
     /*
      * Looks whether the others still live; called now and then while something is waited
-     * for. May be NULL. Errors fail the context.
+     * for, and also while issued work of a DEVICE backend has not passed. May be NULL.
+     * Errors fail the context.
      */
     tutti_status (*watch)(void *state);
 

@@ -67,7 +67,8 @@ const char *tutti_version(void);
 /**
  * True when the loaded library has a feature: "mpi", "openmpi", "mpich", "hwloc", "shm"
  * (shared memory between the processes of a node), "hier" (it is used in sets that span
- * nodes, too); or when it can reduce with vector instructions of this processor: "avx512",
+ * nodes, too), "cuda" (its kernels for GPUs are built in; what this machine has says
+ * tutti_gpu_describe()); or when it can reduce with vector instructions of this processor: "avx512",
  * "avx2", "neon".
  */
 bool tutti_has_feature(const char *feature);
@@ -274,6 +275,21 @@ TUTTI_MUST_USE tutti_status tutti_config_get(
  */
 tutti_status tutti_config_set_log(
         tutti_config *config, tutti_log_callback callback, void *user);
+
+/**
+ * Says what there is for GPUs in this process: the CUDA driver, its devices, NCCL and which
+ * of its calls are used, and whether the kernels are there; or, in a line that begins with
+ * "no GPU: ", why there are none. Loads the driver and NCCL, and uses no device.
+ * @param config    whose cuda_library, nccl_library, gpu and gpu_kernels count; NULL: the
+ *                  defaults and the environment
+ * @param[out] text lines that end with a newline; for people, and not to be taken apart
+ * @param capacity  bytes of text; more is cut. 16 KiB are enough
+ * @return TUTTI_OK, also when there is none; TUTTI_ERR_INVALID (text is NULL, or capacity
+ *         0), TUTTI_ERR_CONFIG (config is NULL and a variable has a bad value),
+ *         TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status tutti_gpu_describe(
+        const tutti_config *config, char *text, size_t capacity);
 
 /**
  * Joins the job that the launcher started (tuttirun, mpirun, srun), as MPI_Init does.

@@ -176,6 +176,16 @@ class config
         return *this;
     }
 
+    /** What there is for GPUs, in lines for people; tutti_gpu_describe(). */
+    std::string describe_gpus() const
+    {
+        std::string text(std::size_t{ 16 } << 10, '\0');
+
+        check(tutti_gpu_describe(config_, text.data(), text.size()));
+        text.resize(text.find('\0'));
+        return text;
+    }
+
     /** The C handle; stays owned. */
     const tutti_config *get() const noexcept
     {

@@ -19,6 +19,8 @@ enum {
     SETTLE_MS = 50, /* an earlier cause may still be on its way               */
     LOST_MS = 250, /* what cut a connection may be told by another rank       */
     LEFT_MS = 300, /* others may be about to exit with 0, too                */
+    LATE_MS = 20, /* so late we have stood still, and have not heard it all  */
+    POSTPONED_MAX = 4,
     SIGNAL_GRACE_MS = 2000, /* a program may have something to save                   */
     STOP_MORE_MS = 500, /* after SIGKILL, until its report                        */
     ENGINE_MS = 400, /* that the engine has to end after a failure, twice      */
@@ -39,14 +41,22 @@ void flow_send(struct job *job, struct server_link *link)
     }
 }
 
+static int64_t time_of_loss(
+        const struct job *job, const struct server_link *link, enum rank_end end)
+{
+    if (end == RANK_END_SILENT) {
+        return link->heard;
+    }
+    return link->hung_up != 0 ? link->hung_up : job->now;
+}
+
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail)
 {
     server_close(link);
     link->is_parked = false;
     if (link->rank >= 0 && !link->has_exited) {
-        ranks_lose(&job->ranks, link->rank, end,
-                end == RANK_END_SILENT ? link->heard : job->now, detail);
+        ranks_lose(&job->ranks, link->rank, end, time_of_loss(job, link, end), detail);
         flow_suspect(job);
     }
 }
@@ -184,8 +194,10 @@ void flow_fail(
     va_start(list, format);
     (void)vsnprintf(job->cause.text, sizeof job->cause.text, format, list);
     va_end(list);
-    begin_stopping(
-            job, kind == CAUSE_SIGNAL ? SIGNAL_GRACE_MS : job->options->grace_ms);
+    begin_stopping(job,
+            kind == CAUSE_SIGNAL && job->options->grace_ms < SIGNAL_GRACE_MS
+                    ? SIGNAL_GRACE_MS
+                    : job->options->grace_ms);
     if (kind != CAUSE_SIGNAL) {
         tell_failure(job);
     }
@@ -233,16 +245,47 @@ static void fail_by_engine(struct job *job)
     }
 }
 
-static void fail_by_abort(struct job *job)
+static int abort_status(const struct job *job)
+{
+    const int status = job->aborted.code & 0xff;
+
+    return status == 0 ? 1 : status;
+}
+
+static void describe_abort(const struct job *job, char text[CAUSE_TEXT_MAX])
 {
     const int rank = job->aborted.rank;
-    const int status = job->aborted.code & 0xff;
     const bool is_known = rank >= 0 && rank < job->ranks.count;
 
-    flow_fail(job, CAUSE_ENGINE, status == 0 ? 1 : status,
+    (void)snprintf(text, CAUSE_TEXT_MAX,
             "rank %d on host %s called MPI_Abort with code %d, and %s ended the others",
             rank, is_known ? ranks_host(&job->ranks, rank) : "?", job->aborted.code,
             job->engine_name);
+}
+
+static void fail_by_abort(struct job *job)
+{
+    char text[CAUSE_TEXT_MAX];
+
+    describe_abort(job, text);
+    flow_fail(job, CAUSE_ENGINE, abort_status(job), "%s", text);
+}
+
+/* The engine's words of MPI_Abort() may come after the end of the rank that called it. */
+static void amend_cause(struct job *job)
+{
+    if (job->cause.kind == CAUSE_RANK && abort_words_are_complete(&job->aborted) &&
+            job->aborted.rank == job->cause.rank) {
+        job->cause.kind = CAUSE_ENGINE;
+        job->cause.rank = -1;
+        job->cause.exit_status = abort_status(job);
+        describe_abort(job, job->cause.text);
+    }
+}
+
+static bool may_be_ended_by_engine(const struct rank *rank)
+{
+    return rank->end == RANK_END_LOST || rank->was_stopped;
 }
 
 /*
@@ -252,12 +295,15 @@ static void fail_by_abort(struct job *job)
  */
 static bool engine_ended_ranks(struct job *job, int first)
 {
+    const bool has_aborted = abort_words_are_complete(&job->aborted);
+
+    /* The rank that called it may have ended by itself before the engine ended it. */
     if (first < 0 ||
-            (job->ranks.items[first].end != RANK_END_LOST &&
-                    !job->ranks.items[first].was_stopped)) {
+            (!may_be_ended_by_engine(&job->ranks.items[first]) &&
+                    !(has_aborted && job->aborted.rank == first))) {
         return false;
     }
-    if (abort_words_are_complete(&job->aborted)) {
+    if (has_aborted) {
         fail_by_abort(job);
         return true;
     }
@@ -455,6 +501,7 @@ static void step_engine(struct job *job)
     if (is_due(job, job->leave_at) ||
             (links_are_closed(job) && job->engine.output < 0 &&
                     job->engine.errors < 0)) {
+        amend_cause(job);
         job_advance(&job->state, job->state == JOB_STOPPING ? JOB_FAILED : JOB_DONE);
     }
 }
@@ -481,6 +528,20 @@ static void fail_output(struct job *job, int error)
     }
 }
 
+/*
+ * Decides on the cause, unless this comes so late that we have stood still: what came
+ * meanwhile is heard first, whole.
+ */
+static void settle_in_time(struct job *job)
+{
+    if (after(job, -LATE_MS) > job->settle_at && job->postponed < POSTPONED_MAX) {
+        job->postponed++;
+        job->settle_at = after(job, SETTLE_MS);
+    } else {
+        settle(job);
+    }
+}
+
 static void step_running(struct job *job)
 {
     if (job->state == JOB_SPAWNING && job->ranks.joined == job->ranks.count) {
@@ -488,7 +549,7 @@ static void step_running(struct job *job)
         server_stop_listening(&job->server);
     }
     if (is_due(job, job->settle_at)) {
-        settle(job);
+        settle_in_time(job);
     } else if (job->state == JOB_SPAWNING && job->now >= start_limit(job)) {
         fail_start(job);
     } else if (job->options->timeout_ms > 0 && job->now >= time_limit(job)) {

@@ -56,6 +56,7 @@ struct job {
     int64_t slept_ns; /* how long no heartbeat went out when tuttirun did not run */
     int64_t woke; /* when that was over; some time later slept_ns is 0       */
     int64_t settle_at; /* when the cause is decided; 0: nothing is suspected   */
+    int postponed; /* how often that was put off                          */
     int64_t stop_at; /* when survivors are stopped; 0: not yet known         */
     int64_t lose_at; /* when those that stay are given up; 0: none were stopped */
     int64_t end_engine_at; /* when the engine is told to end; 0: not yet          */

@@ -438,6 +438,9 @@ static void job_loop(struct job *job)
     while (!flow_is_over(job)) {
         int count = epoll_wait(job->epoll, events, EVENTS_MAX, wait_ms(job));
 
+        if (count > 0) {
+            server_note_hangups(&job->server, clock_ns());
+        }
         for (int i = 0; i < count; i++) {
             /* In the order of their arrival, so that the first of two has the earlier time. */
             job->now = clock_ns();
@@ -538,7 +541,7 @@ int job_run(const struct job_plan *plan)
         .options = &plan->options->job,
         .engine = engine_process_none,
         .cause.rank = -1,
-        .server.listener = -1,
+        .server = { .listener = -1, .hangups = -1 },
         .epoll = -1,
         .signals = -1,
         .now = clock_ns(),

@@ -18,6 +18,7 @@
 
 enum {
     READ_BYTES = 65536,
+    HANGUPS_MAX = 64, /* that are noted at once */
     BACKLOG = 4096
 };
 
@@ -85,11 +86,18 @@ tutti_status server_init(
     tutti_status status;
 
     *server = (struct server){
-        .epoll = epoll, .base = base, .listener = -1, .is_local = only_local
+        .epoll = epoll,
+        .hangups = epoll_create1(EPOLL_CLOEXEC),
+        .base = base,
+        .listener = -1,
+        .is_local = only_local,
     };
     status = make_token(server->token);
     if (status != TUTTI_OK) {
         return status;
+    }
+    if (server->hangups < 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
     }
     server->listener = make_socket(only_local);
     if (server->listener < 0 || listen(server->listener, BACKLOG) != 0) {
@@ -128,6 +136,10 @@ void server_stop_listening(struct server *server)
 void server_fini(struct server *server)
 {
     server_stop_listening(server);
+    if (server->hangups >= 0) {
+        (void)close(server->hangups);
+        server->hangups = -1;
+    }
     for (size_t i = 0; i < server->count; i++) {
         free_link(server->links[i]);
     }
@@ -181,9 +193,32 @@ static void add_link(struct server *server, int fd, size_t limit, int64_t now)
         return;
     }
     event.data.u64 = server->base + link->index;
-    if (epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event) != 0 ||
+            !server_watch_end(server, link)) {
         server_close(link);
     }
+}
+
+bool server_watch_end(const struct server *server, const struct server_link *link)
+{
+    /* Told once: what was read until then may still be looked at for long. */
+    struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT,
+        .data.u64 = link->index };
+
+    return epoll_ctl(server->hangups, EPOLL_CTL_ADD, link->fd, &event) == 0;
+}
+
+void server_note_hangups(struct server *server, int64_t now)
+{
+    struct epoll_event events[HANGUPS_MAX];
+    int count;
+
+    do {
+        count = epoll_wait(server->hangups, events, HANGUPS_MAX, 0);
+        for (int i = 0; i < count; i++) {
+            server->links[events[i].data.u64]->hung_up = now++;
+        }
+    } while (count == HANGUPS_MAX);
 }
 
 void server_accept(struct server *server, size_t limit, int64_t now)

@@ -29,6 +29,7 @@ struct server_link {
     int rank; /* whose supervisor it is; -1: no hello yet               */
     int64_t opened; /* when, our clock                                        */
     int64_t heard; /* when bytes last came                                    */
+    int64_t hung_up; /* when its other end was closed; 0: it is open, or unseen */
     int64_t stopped; /* since when the program is seen stopped; 0: it is not   */
     uint64_t last_sent; /* `sent` of the last beat that came; 0: none             */
     int64_t last_came; /* when it came                                           */
@@ -43,9 +44,10 @@ struct server_link {
     size_t out_sent; /* of them                                                */
 };
 
-/** Zeroed with listener -1 is valid input for server_fini(). */
+/** Zeroed with listener and hangups -1 is valid input for server_fini(). */
 struct server {
     int epoll; /* borrowed: events of links carry their index + base    */
+    int hangups; /* epoll: links whose other end was closed, in that order */
     uint64_t base; /* added to the index of a link in epoll's data         */
     int listener; /* -1: not listening                                    */
     int port; /* of the listener                                       */
@@ -71,6 +73,15 @@ void server_accept(struct server *server, size_t limit, int64_t now);
 /** True when two secrets are equal; takes as long for all that are not. */
 bool server_token_is(const struct server *server, const char *text, size_t len);
 
+/** Has server_note_hangups() look at a link; server_accept() does that itself. */
+TUTTI_MUST_USE bool server_watch_end(
+        const struct server *server, const struct server_link *link);
+/**
+ * Notes which supervisors have closed their end, the first with the earliest time. What
+ * else is known of links tells nothing of that order: one that had sent a beat before is
+ * looked at before one that had not.
+ */
+void server_note_hangups(struct server *server, int64_t now);
 /**
  * Reads what has come.
  * @return true while the connection lives

@@ -100,6 +100,7 @@ static tutti_status add_options(
     submission->priority = options.priority;
     submission->callback = options.callback;
     submission->user = options.user;
+    submission->stream = options.stream;
     return TUTTI_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "core/driver.h"
 #include "core/failure.h"
 #include "core/shutdown.h"
+#include "ops/gpu/find.h"
 #include "ops/reduce/reduce.h"
 
 int tutti_rank(const tutti *t)
@@ -60,6 +61,9 @@ bool tutti_has_feature(const char *feature)
     static const char *const features[] = { "hwloc", TUTTI_HAVE_MPI ? "mpi" : "",
         TUTTI_HAVE_MPI ? "shm" : "", TUTTI_HAVE_MPI ? "hier" : "", TUTTI_MPI_NAME };
 
+    if (feature != NULL && strcmp(feature, "cuda") == 0) {
+        return gpu_has_kernels();
+    }
     for (size_t i = 0; feature != NULL && i < sizeof features / sizeof *features; i++) {
         if (feature[0] != '\0' && strcmp(feature, features[i]) == 0) {
             return strcmp(feature, "none") != 0;
@@ -72,9 +76,9 @@ static void read_counters(tutti *t, tutti_stats *stats)
 {
     const struct engine_counters *counters = &t->counters;
 
-    stats->completed = counter_get(&t->completed);
+    stats->completed = counter_get(&t->completed) + counter_get(&t->issues.streamed);
     stats->failed = counter_get(&t->failed_works);
-    stats->bytes = counter_get(&t->bytes);
+    stats->bytes = counter_get(&t->bytes) + counter_get(&t->issues.streamed_bytes);
     /* Last, so that it is not less than those that have ended. */
     stats->submitted = counter_get(&t->intake.count);
     stats->batches = counter_get(&counters->batches);
@@ -89,6 +93,11 @@ static void read_counters(tutti *t, tutti_stats *stats)
     stats->planned_steps = counter_get(&counters->planned_steps);
     stats->slow_steps = counter_get(&counters->slow_steps);
     stats->poisons = counter_get(&counters->poisons);
+    stats->device_batches = counter_get(&counters->device_batches);
+    stats->device_staged = counter_get(&counters->device_staged);
+    stats->device_packed = counter_get(&t->device_counts.packed);
+    stats->device_in_place = counter_get(&t->device_counts.in_place);
+    stats->device_launches = counter_get(&t->device_counts.launches);
 }
 
 tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)

@@ -1,6 +1,7 @@
 /*
  * Several ranks in one process: one for each of n threads.
  */
+#include "api/gpus.h"
 #include "api/setup.h"
 #include "base/mem.h"
 #include "control/inproc.h"
@@ -14,22 +15,36 @@
 struct local_job {
     struct shm_domain *domain;
     struct doorbell *bells; /* one per rank: a peer may still ring one that has left */
+    struct local_rank *ranks; /* one per rank */
     _Atomic int users;
 };
 
-static void leave_job(void *user, bool failed)
-{
-    struct local_job *job = user;
+/* A rank of it. */
+struct local_rank {
+    struct local_job *job;
+    struct gpus gpus; /* its own */
+};
 
-    (void)failed;
+static void leave_job(struct local_job *job)
+{
     /* The last one sees all that the others did: acquire and release in one. */
     if (atomic_fetch_sub_explicit(&job->users, 1, memory_order_acq_rel) == 1) {
         if (job->domain != NULL) {
             shm_domain_destroy(job->domain);
         }
         mem_free(job->bells);
+        mem_free(job->ranks);
         mem_free(job);
     }
+}
+
+static void leave(void *user, bool failed)
+{
+    struct local_rank *rank = user;
+
+    (void)failed;
+    gpus_close(&rank->gpus);
+    leave_job(rank->job);
 }
 
 static struct local_job *job_create(int n)
@@ -42,8 +57,9 @@ static struct local_job *job_create(int n)
     atomic_init(&job->users, 1);
     job->domain = shm_domain_create(n);
     job->bells = mem_calloc((size_t)n, sizeof *job->bells);
-    if (job->domain == NULL || job->bells == NULL) {
-        leave_job(job, false);
+    job->ranks = mem_calloc((size_t)n, sizeof *job->ranks);
+    if (job->domain == NULL || job->bells == NULL || job->ranks == NULL) {
+        leave_job(job);
         return NULL;
     }
     return job;
@@ -90,35 +106,120 @@ static bool shows_words(const struct config *config)
             config->backend == CONFIG_BACKEND_SHM;
 }
 
-/* Takes over the control end. */
-static tutti_status start_rank(struct tutti **t, const tutti_config *config,
+/* Takes over the control end, and makes one of the job's users of the spec. */
+static tutti_status prepare_rank(struct context_spec *spec, const tutti_config *config,
         const struct control *control, struct local_job *job)
 {
-    struct context_spec spec;
-    tutti_status status = setup_begin(&spec, config, control->rank);
+    struct local_rank *rank = &job->ranks[control->rank];
+    tutti_status status = setup_begin(spec, config, control->rank);
 
     (void)atomic_fetch_add_explicit(&job->users, 1, memory_order_relaxed);
-    spec.size = control->size;
-    spec.control = *control;
-    spec.bell = &job->bells[control->rank];
-    spec.any_thread = true;
-    spec.backends[0] = &op_self;
-    spec.backends[1] = &op_shm;
-    spec.natives[1] = job->domain;
-    spec.backend_count = 2;
-    if (shows_words(&spec.config)) {
-        spec.board = shm_board(job->domain);
+    rank->job = job;
+    spec->size = control->size;
+    spec->control = *control;
+    spec->bell = &job->bells[control->rank];
+    spec->any_thread = true;
+    if (shows_words(&spec->config)) {
+        spec->board = shm_board(job->domain);
     }
-    spec.release = leave_job;
-    spec.release_user = job;
-    if (status == TUTTI_OK) {
-        status = one_node(&spec.nodes, control->size);
+    spec->release = leave;
+    spec->release_user = rank;
+    return status == TUTTI_OK ? one_node(&spec->nodes, control->size) : status;
+}
+
+/* Each rank opens a GPU, and all decide on what all have. */
+static tutti_status open_gpus(
+        int n, struct context_spec *specs, const struct local_job *job)
+{
+    struct gpu_facts *facts = mem_calloc((size_t)n, sizeof *facts);
+    tutti_status status = TUTTI_OK;
+
+    if (facts == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", n);
+    }
+    for (int i = 0; i < n; i++) {
+        gpus_open(&job->ranks[i].gpus, &specs[i], n == 1, i, &facts[i]);
+    }
+    for (int i = 0; i < n && status == TUTTI_OK; i++) {
+        status = gpus_decide(&job->ranks[i].gpus, &specs[i], facts);
+    }
+    mem_free(facts);
+    return status;
+}
+
+static void add_backends(struct context_spec *spec, const struct local_job *job)
+{
+    spec->backends[spec->backend_count++] = &op_self;
+    spec->natives[spec->backend_count] = job->domain;
+    spec->backends[spec->backend_count++] = &op_shm;
+}
+
+/* *prepared counts the specs that hold something. */
+static tutti_status prepare_all(int n, const tutti_config *config,
+        struct local_job *job, const struct control *controls,
+        struct context_spec *specs, int *prepared)
+{
+    tutti_status status = TUTTI_OK;
+
+    while (*prepared < n && status == TUTTI_OK) {
+        status = prepare_rank(&specs[*prepared], config, &controls[*prepared], job);
+        ++*prepared;
+    }
+    if (status == TUTTI_OK && gpus_expected(&specs[0].config)) {
+        status = open_gpus(n, specs, job);
+    }
+    for (int i = 0; i < n && status == TUTTI_OK; i++) {
+        add_backends(&specs[i], job);
+    }
+    return status;
+}
+
+/* The specs are taken over. */
+static tutti_status start_ranks(
+        int n, struct tutti **contexts, struct context_spec *specs)
+{
+    tutti_status status = TUTTI_OK;
+    int started = 0;
+
+    while (started < n && status == TUTTI_OK) {
+        status = context_create(&contexts[started], &specs[started]);
+        started++;
     }
     if (status != TUTTI_OK) {
-        context_spec_fini(&spec);
-        return status;
+        for (int i = 0; i < started - 1; i++) {
+            context_destroy(contexts[i]);
+        }
+        for (int i = started; i < n; i++) {
+            context_spec_fini(&specs[i]);
+        }
     }
-    return context_create(t, &spec);
+    return status;
+}
+
+/* Takes the control ends over. */
+static tutti_status start_with(struct tutti **contexts, const tutti_config *config,
+        struct local_job *job, const struct control *controls)
+{
+    const int n = controls[0].size;
+    struct context_spec *specs = mem_calloc((size_t)n, sizeof *specs);
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    int prepared = 0;
+
+    if (specs != NULL) {
+        status = prepare_all(n, config, job, controls, specs, &prepared);
+    }
+    if (status == TUTTI_OK) {
+        status = start_ranks(n, contexts, specs);
+    } else {
+        for (int i = 0; i < prepared; i++) {
+            context_spec_fini(&specs[i]);
+        }
+        for (int i = prepared; i < n; i++) {
+            controls[i].ops->close(controls[i].state);
+        }
+    }
+    mem_free(specs);
+    return status;
 }
 
 static tutti_status start_all(int n, struct tutti **contexts,
@@ -126,7 +227,6 @@ static tutti_status start_all(int n, struct tutti **contexts,
 {
     struct control *controls = mem_calloc((size_t)n, sizeof *controls);
     tutti_status status = TUTTI_ERR_NO_MEMORY;
-    int started = 0;
 
     if (controls != NULL) {
         status = open_controls(n, job, controls);
@@ -135,18 +235,7 @@ static tutti_status start_all(int n, struct tutti **contexts,
         mem_free(controls);
         return error_set(status, "no memory for %d ranks", n);
     }
-    while (started < n && status == TUTTI_OK) {
-        status = start_rank(&contexts[started], config, &controls[started], job);
-        started++;
-    }
-    if (status != TUTTI_OK) {
-        for (int i = 0; i < started - 1; i++) {
-            context_destroy(contexts[i]);
-        }
-        for (int i = started; i < n; i++) {
-            controls[i].ops->close(controls[i].state);
-        }
-    }
+    status = start_with(contexts, config, job, controls);
     mem_free(controls);
     return status;
 }
@@ -173,7 +262,7 @@ tutti_status tutti_init_local(int n, tutti **contexts, const tutti_config *confi
         contexts[i] = started[i];
     }
     if (job != NULL) {
-        leave_job(job, false);
+        leave_job(job);
     }
     mem_free(started);
     return status;

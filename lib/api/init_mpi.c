@@ -5,6 +5,7 @@
 
 #include <tutti/mpi.h>
 
+#include "api/gpus.h"
 #include "api/neighbours.h"
 #include "api/setup.h"
 #include "base/mem.h"
@@ -22,6 +23,7 @@ struct mpi_ground {
     bool all_share; /* every node with several ranks shares memory; equal on all ranks */
     struct hier_ground nodes; /* of sets that span nodes */
     struct hier_ground caches; /* of sets on one node that span caches */
+    struct gpus gpus; /* this rank's */
     int rank;
 };
 
@@ -32,6 +34,7 @@ static void leave(void *user, bool failed)
 {
     struct mpi_ground *ground = user;
 
+    gpus_close(&ground->gpus);
     shm_domain_destroy(ground->domain);
     if (failed) {
         control_mpi_job_abandon(&ground->job);
@@ -183,6 +186,7 @@ static tutti_status start(
         }
         spec->any_thread = ground->job.thread_level == MPI_THREAD_MULTIPLE;
         ground->rank = spec->rank;
+        spec->expects_gpus = gpus_expected(&spec->config);
         status = setup_agree(spec);
     }
     if (status == TUTTI_OK) {
@@ -190,6 +194,9 @@ static tutti_status start(
     }
     if (status == TUTTI_OK) {
         status = neighbours_meet(spec, &ground->domain, &ground->all_share);
+    }
+    if (status == TUTTI_OK && spec->expects_gpus) {
+        status = gpus_meet(&ground->gpus, spec);
     }
     if (status != TUTTI_OK) {
         context_spec_fini(spec);

@@ -13,14 +13,22 @@ tutti_status tutti_alloc(tutti *t, size_t bytes, tutti_memory_kind kind, void **
     if (status != TUTTI_OK) {
         return status;
     }
-    if (mem == NULL || kind != TUTTI_HOST) {
+    if (mem == NULL || (kind != TUTTI_HOST && kind != TUTTI_DEVICE)) {
         return error_set(TUTTI_ERR_INVALID, "tutti_alloc: %s",
                 mem == NULL ? "mem is NULL" : "unknown kind of memory");
     }
-    memory = output_alloc(t, bytes);
+    if (kind == TUTTI_DEVICE && t->device.state == NULL) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "tutti_alloc: rank %d has no GPU, so there is no device memory; its "
+                "log "
+                "says why, and so does tutti-info",
+                t->rank);
+    }
+    memory = output_alloc(t, kind == TUTTI_DEVICE ? OP_DEVICE : OP_HOST, bytes);
     if (memory == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY,
-                "tutti_alloc: no memory for %zu bytes on rank %d", bytes, t->rank);
+                "tutti_alloc: no %s memory for %zu bytes on rank %d",
+                kind == TUTTI_DEVICE ? "device" : "host", bytes, t->rank);
     }
     *mem = memory;
     return TUTTI_OK;

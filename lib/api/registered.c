@@ -56,7 +56,8 @@ static tutti_status describe(const tutti_tensor_desc *desc, struct submission *s
         .name = desc->name,
         .set = options.process_set,
         .meta = { .prescale = 1, .postscale = 1 },
-        .priority = options.priority };
+        .priority = options.priority,
+        .stream = options.stream };
     if (desc->collective == TUTTI_BARRIER) {
         return check_call(s);
     }

@@ -4,29 +4,28 @@
 #include <inttypes.h>
 
 #include "api/call.h"
+#include "api/wait.h"
 #include "base/clock.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/order.h"
 
-/* Requests that are waited for together. */
-#define WAIT_CHUNK 64
+static bool is_over(const struct wait *wait, size_t i)
+{
+    const struct work *work = wait->works[i];
 
-/* Some requests, and how many of them, in order, are known to be over. */
-struct wait {
-    const struct work *works[WAIT_CHUNK]; /* NULL: nothing to wait for */
-    tutti_request requests[WAIT_CHUNK];
-    size_t count;
-    size_t over;
-};
+    if (work == NULL) {
+        return true;
+    }
+    return wait->issued ? work_is_over_or_issued(work, wait->requests[i])
+                        : work_is_over(work, wait->requests[i]);
+}
 
 static bool wait_is_over(void *what)
 {
     struct wait *wait = what;
 
-    while (wait->over < wait->count &&
-            (wait->works[wait->over] == NULL ||
-                    work_is_over(
-                            wait->works[wait->over], wait->requests[wait->over]))) {
+    while (wait->over < wait->count && is_over(wait, wait->over)) {
         wait->over++;
     }
     return wait->over == wait->count;
@@ -78,7 +77,11 @@ static bool check_done(tutti *t, const struct work *work)
     if (!is_done) {
         pthread_mutex_lock(&t->lock);
         is_done = work_is_done(work);
-        if (!is_done) {
+        if (!is_done && work_is_issued(work)) {
+            (void)error_set(TUTTI_ERR_TIMEOUT,
+                    "%s is issued, and not finished by the GPU of rank %d",
+                    meta_collective_name(work->request.collective), t->rank);
+        } else if (!is_done) {
             (void)error_set(TUTTI_ERR_TIMEOUT, "%s \"%s\" is not finished on rank %d",
                     meta_collective_name(work->request.collective), work->request.name,
                     t->rank);
@@ -133,14 +136,14 @@ static tutti_status consume_one(tutti *t, tutti_request *request)
     return status;
 }
 
-/* Looks up works; the first unknown request is reported. */
-static tutti_status wait_prepare(
+tutti_status wait_prepare(
         tutti *t, struct wait *wait, const tutti_request *requests, size_t count)
 {
     tutti_status status = TUTTI_OK;
 
     wait->count = count;
     wait->over = 0;
+    wait->issued = false;
     for (size_t i = 0; i < count; i++) {
         wait->requests[i] = requests[i];
         wait->works[i] = NULL;
@@ -155,8 +158,24 @@ static tutti_status wait_prepare(
     return status;
 }
 
-/* The caller is inside driver_enter(). */
-static void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
+int64_t wait_deadline(int64_t timeout_ns)
+{
+    return timeout_ns == TUTTI_FOREVER ? INT64_MAX
+                                       : clock_deadline(clock_ns(), timeout_ns);
+}
+
+/* Only device batches are held back until somebody waits for them. */
+static void demand(
+        tutti *t, const struct wait *wait, void (*tell)(tutti *, struct work *))
+{
+    for (size_t i = 0; t->device.state != NULL && i < wait->count; i++) {
+        if (wait->works[i] != NULL && work_is_of(wait->works[i], wait->requests[i])) {
+            tell(t, wait->works[i]);
+        }
+    }
+}
+
+void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
 {
     int64_t begin;
 
@@ -164,7 +183,9 @@ static void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
         return;
     }
     begin = clock_ns();
+    demand(t, wait, order_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
+    demand(t, wait, order_satisfied);
     counter_add(&t->counters.wait_ns, (uint64_t)(clock_ns() - begin));
 }
 
@@ -174,15 +195,13 @@ tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
     tutti_status status = wait_prepare(t, &wait, request, 1);
 
     if (status == TUTTI_OK) {
-        wait_until(t, &wait,
-                timeout_ns == TUTTI_FOREVER ? INT64_MAX
-                                            : clock_deadline(clock_ns(), timeout_ns));
+        wait_until(t, &wait, wait_deadline(timeout_ns));
         status = consume_one(t, request);
     }
     return status;
 }
 
-static tutti_status may_wait_for(tutti *t, const void *requests)
+tutti_status wait_check(tutti *t, const void *requests)
 {
     tutti_status status = call_check_context(t);
 
@@ -252,7 +271,7 @@ tutti_status tutti_request_take_output(tutti *t, tutti_request *request, void **
         int64_t *rows_of, int64_t timeout_ns)
 {
     struct wait wait;
-    tutti_status status = may_wait_for(t, request);
+    tutti_status status = wait_check(t, request);
 
     if (status == TUTTI_OK && output == NULL) {
         status = error_set(
@@ -267,9 +286,7 @@ tutti_status tutti_request_take_output(tutti *t, tutti_request *request, void **
     driver_enter(t);
     if (may_hold_output(t, *request)) {
         (void)wait_prepare(t, &wait, request, 1);
-        wait_until(t, &wait,
-                timeout_ns == TUTTI_FOREVER ? INT64_MAX
-                                            : clock_deadline(clock_ns(), timeout_ns));
+        wait_until(t, &wait, wait_deadline(timeout_ns));
     }
     status = take_output(t, request, output, rows_of);
     driver_leave(t);
@@ -278,7 +295,7 @@ tutti_status tutti_request_take_output(tutti *t, tutti_request *request, void **
 
 tutti_status tutti_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
 {
-    tutti_status status = may_wait_for(t, request);
+    tutti_status status = wait_check(t, request);
 
     if (status != TUTTI_OK || *request == TUTTI_REQUEST_NULL) {
         return status;
@@ -292,7 +309,7 @@ tutti_status tutti_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
 tutti_status tutti_test(tutti *t, tutti_request *request)
 {
     struct wait wait;
-    tutti_status status = may_wait_for(t, request);
+    tutti_status status = wait_check(t, request);
 
     if (status != TUTTI_OK || *request == TUTTI_REQUEST_NULL) {
         return status;
@@ -307,12 +324,10 @@ tutti_status tutti_test(tutti *t, tutti_request *request)
     return wait_is_over(&wait) ? consume_one(t, request) : TUTTI_AGAIN;
 }
 
-/* Consumes what is over; *first keeps the first error, but for time-outs. */
-static bool consume_chunk(tutti *t, size_t count, tutti_request *requests,
-        tutti_status *statuses, tutti_status *first)
+void wait_consume(tutti *t, size_t count, tutti_request *requests,
+        tutti_status *statuses, struct wait_outcome *outcome)
 {
     struct spent spent = { 0 };
-    bool timed_out = false;
 
     for (size_t i = 0; i < count; i++) {
         tutti_status status = TUTTI_OK;
@@ -324,30 +339,32 @@ static bool consume_chunk(tutti *t, size_t count, tutti_request *requests,
             statuses[i] = status;
         }
         if (status == TUTTI_ERR_TIMEOUT) {
-            timed_out = true;
-        } else if (status != TUTTI_OK && *first == TUTTI_OK) {
-            *first = status;
+            outcome->timed_out = true;
+        } else if (status != TUTTI_OK && outcome->first == TUTTI_OK) {
+            outcome->first = status;
         }
     }
     put_back(t, &spent);
-    return timed_out;
+}
+
+tutti_status wait_result(const struct wait_outcome *outcome)
+{
+    return outcome->first == TUTTI_OK && outcome->timed_out ? TUTTI_ERR_TIMEOUT
+                                                            : outcome->first;
 }
 
 tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *requests,
         int64_t timeout_ns, tutti_status *statuses)
 {
     struct wait wait;
-    tutti_status first = TUTTI_OK;
-    bool timed_out = false;
-    int64_t deadline = INT64_MAX;
-    const tutti_status status = may_wait_for(t, n > 0 ? (void *)requests : (void *)t);
+    struct wait_outcome outcome = { .first = TUTTI_OK };
+    int64_t deadline;
+    const tutti_status status = wait_check(t, n > 0 ? (void *)requests : (void *)t);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    if (timeout_ns != TUTTI_FOREVER) {
-        deadline = clock_deadline(clock_ns(), timeout_ns);
-    }
+    deadline = wait_deadline(timeout_ns);
     driver_enter(t);
     for (size_t at = 0; at < n; at += WAIT_CHUNK) {
         const size_t count = n - at < WAIT_CHUNK ? n - at : WAIT_CHUNK;
@@ -355,11 +372,11 @@ tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *requests,
         /* Unknown requests count as over here and are reported when consumed. */
         (void)wait_prepare(t, &wait, requests + at, count);
         wait_until(t, &wait, deadline);
-        timed_out |= consume_chunk(t, count, requests + at,
-                statuses != NULL ? statuses + at : NULL, &first);
+        wait_consume(t, count, requests + at, statuses != NULL ? statuses + at : NULL,
+                &outcome);
     }
     driver_leave(t);
-    return first == TUTTI_OK && timed_out ? TUTTI_ERR_TIMEOUT : first;
+    return wait_result(&outcome);
 }
 
 tutti_status tutti_cancel(tutti *t, tutti_request request)

@@ -75,8 +75,8 @@ tutti_status setup_begin(
 /* ---------------------------------------------------------------- agreement */
 
 /*
- * A rank's record: version, host and cache identity, its limits, and all values that must
- * be equal, as text in the order of the table.
+ * A rank's record: version, host and cache identity, its limits, whether it has something
+ * to say about GPUs, and all values that must be equal, as text in the order of the table.
  */
 static void put_facts(struct wire_writer *out, const struct context_spec *spec)
 {
@@ -96,6 +96,7 @@ static void put_facts(struct wire_writer *out, const struct context_spec *spec)
     wire_put_u64(out, spec->limits.batch_bytes);
     wire_put_u64(out, spec->limits.tensor_bytes);
     wire_put_u64(out, spec->chunk_bytes);
+    wire_put_u8(out, spec->expects_gpus ? 1 : 0);
     for (size_t i = 0; i < count; i++) {
         char value[VALUE_MAX] = "";
 
@@ -166,11 +167,13 @@ static tutti_status take_facts(struct context_spec *spec, struct wire_reader fir
     for (int i = 0; i < 3; i++) {
         (void)wire_get_u64(&first);
     }
+    (void)wire_get_u8(&first);
     spec->limits.batch_bytes =
             size_min(spec->limits.batch_bytes, (size_t)wire_get_u64(&in));
     spec->limits.tensor_bytes =
             size_min(spec->limits.tensor_bytes, (size_t)wire_get_u64(&in));
     spec->chunk_bytes = size_min(spec->chunk_bytes, (size_t)wire_get_u64(&in));
+    spec->expects_gpus = wire_get_u8(&in) != 0 || spec->expects_gpus;
     for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
         if (rows[i].same) {
             status = compare_text(&first, &in, rank, rows[i].name);

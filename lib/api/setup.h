@@ -20,7 +20,7 @@ tutti_status setup_begin(
 /**
  * Exchanges facts over spec->control (whose rank and size are set): fills spec->nodes and caches,
  * makes the limits equal on all ranks, and compares library versions and the values that
- * must be equal. Collective.
+ * must be equal. spec->expects_gpus is true afterwards where it was on any rank. Collective.
  * @return TUTTI_OK, TUTTI_ERR_CONFIG (names the parameter, two ranks and their values),
  *         TUTTI_ERR_NO_MEMORY, TUTTI_ERR_PROTOCOL, errors of the transport
  */

@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "core/issues.h"
 #include "core/lease.h"
+#include "core/order.h"
 #include "core/registration.h"
 
 void completion_set(struct work *work, tutti_status status, struct error *error)
@@ -35,15 +36,17 @@ static void free_name(struct tutti *t, const struct work *work)
     }
 }
 
-/* Nobody waits for it any more: the commands behind it are issued, or never will be. */
-static void drop_after(struct tutti *t, struct work *work)
+/* It has left the device's queues: its commands are issued, or never will be. */
+static void leave_device(struct tutti *t, struct work *work)
 {
+    order_satisfied(t, work);
     if (work->after != NULL) {
         t->device.release(t->device.state, work->after);
         work->after = NULL;
     }
 }
 
+/* Of works that end without having been issued. */
 static bool has_any_of_pool(const struct work *works)
 {
     while (works != NULL && lease_is_held(works)) {
@@ -53,8 +56,8 @@ static bool has_any_of_pool(const struct work *works)
 }
 
 /*
- * Everything but the callbacks, whose works are returned, newest first. Under the lock if any is of the
- * pool: names of those are freed, and done, for whoever holds it.
+ * Everything but the callbacks, whose works are returned, newest first. Under the lock if any
+ * is of the pool: names of those are freed, and done, for whoever holds it.
  */
 struct work *completion_publish(struct tutti *t, struct work *works)
 {
@@ -65,7 +68,7 @@ struct work *completion_publish(struct tutti *t, struct work *works)
         const bool was_issued = work_state(work) == WORK_ISSUED;
 
         next = work->next;
-        drop_after(t, work);
+        leave_device(t, work);
         if (!was_issued && !lease_is_held(work)) {
             free_name(t, work);
         }
@@ -76,7 +79,9 @@ struct work *completion_publish(struct tutti *t, struct work *works)
             count(&t->failed_works, 1);
         }
         work_advance(work, WORK_DONE);
-        count(&t->ended, was_issued ? 0 : 1);
+        if (!was_issued) {
+            count(&t->ended, 1);
+        }
         if (work->callback != NULL) {
             work->next = callbacks;
             callbacks = work;
@@ -162,7 +167,7 @@ void completion_finish(struct tutti *t, struct work *works)
 static void issue_work(struct tutti *t, struct issue *issue, struct work *work)
 {
     completion_set(work, TUTTI_OK, NULL);
-    drop_after(t, work);
+    leave_device(t, work);
     if (!lease_is_held(work)) {
         free_name(t, work);
     }

@@ -115,7 +115,7 @@ struct tutti {
     struct work_table works;
     struct process_sets sets; /* written by the engine under the lock               */
     struct groups groups; /* open groups of threads                               */
-    struct map allocations; /* see core/output.h                                    */
+    struct map allocations[OP_SPACE_COUNT]; /* see core/output.h                   */
     struct error failure; /* first cause; status OK while the context lives       */
     bool closing; /* finalize was called: nothing more is accepted        */
 
@@ -170,6 +170,7 @@ struct context_spec {
     struct planner_limits limits;
     size_t chunk_bytes;
     struct memory memory;
+    bool expects_gpus; /* for start-up: a rank of the job may have one         */
     struct device device; /* zeroed: none; what is behind it outlives the context */
     struct board board; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */

@@ -119,6 +119,7 @@ bool dispatcher_batch_without(struct batch *batch, const struct bitset *absent)
         ranks[count++] = i;
     }
     batch->others.size = count;
+    batch->others.partial = true;
     batch->others.world_ranks = ranks + set->size;
     batch->set_ranks = ranks;
     return true;

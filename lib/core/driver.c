@@ -169,8 +169,8 @@ static void be_idle(
         return;
     }
     sleep = until == INT64_MAX ? INT64_MAX : until - now;
-    if (!t->control.ops->wakes || issues_pending(&t->issues)) {
-        const int64_t nap = nap_length(waited); /* a device rings for nobody */
+    if (!t->control.ops->wakes || engine_must_poll(t)) {
+        const int64_t nap = nap_length(waited);
 
         sleep = nap < sleep ? nap : sleep;
     } else if (idle->tick_ns - now < sleep) {

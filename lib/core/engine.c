@@ -257,8 +257,8 @@ static void deliver(void *user, int from, const void *bytes, size_t len)
     } else if (kind == ENVELOPE_ABORT) {
         failure_received(t, from, (const uint8_t *)bytes + 1, len - 1);
     } else if (kind == ENVELOPE_ORDER || kind == ENVELOPE_ASK) {
-        t->delivery = order_receive(t, from, kind == ENVELOPE_ASK,
-                (const uint8_t *)bytes + 1, len - 1);
+        t->delivery = order_receive(
+                t, from, kind == ENVELOPE_ASK, (const uint8_t *)bytes + 1, len - 1);
     } else {
         t->delivery = error_set(TUTTI_ERR_PROTOCOL,
                 "message of unknown kind %u from rank %d", kind, from);
@@ -660,6 +660,12 @@ void engine_turn(struct tutti *t, bool *moved)
         failure_set_last(t, status);
     }
     failure_enforce(t);
+}
+
+bool engine_must_poll(const struct tutti *t)
+{
+    return t->device.state != NULL &&
+            (issues_pending(&t->issues) || t->dispatcher.running != NULL);
 }
 
 bool engine_is_flushed(const struct tutti *t)

@@ -47,7 +47,8 @@ void group_refuse(struct tutti *t, tutti_status status)
 {
     struct open_group *group;
 
-    if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
+    if (status == TUTTI_OK ||
+            atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
         return;
     }
     pthread_mutex_lock(&t->lock);
@@ -118,6 +119,32 @@ static void queue_members(struct tutti *t, struct open_group *group)
     intake_push(&t->intake, group->newest, group->oldest, group->count);
 }
 
+/*
+ * What is on the streams of its members now, where it is submitted: one mark for neighbours
+ * with the same stream. The members are this thread's; the driver is called with no lock
+ * held. The first error is the group's.
+ */
+static tutti_status mark_members(struct tutti *t, const struct open_group *group)
+{
+    const struct work *last = NULL;
+    tutti_status status = TUTTI_OK;
+
+    for (struct work *work = group->newest; work != NULL && status == TUTTI_OK;
+            work = work->next) {
+        if (work->request.meta.space != OP_DEVICE) {
+            continue;
+        }
+        if (last != NULL && last->stream == work->stream) {
+            t->device.hold(t->device.state, last->after);
+            work->after = last->after;
+        } else {
+            status = t->device.mark(t->device.state, work->stream, &work->after);
+        }
+        last = work;
+    }
+    return status;
+}
+
 static tutti_status end_locked(struct tutti *t, struct open_group *group)
 {
     if (group->error.status == TUTTI_OK && t->failure.status != TUTTI_OK) {
@@ -132,21 +159,31 @@ static tutti_status end_locked(struct tutti *t, struct open_group *group)
     return TUTTI_OK;
 }
 
-tutti_status group_end(struct tutti *t)
+static struct open_group *find_group(struct tutti *t)
 {
     struct open_group *group;
-    tutti_status status = TUTTI_OK;
 
     pthread_mutex_lock(&t->lock);
     group = group_of_thread(&t->groups);
-    if (group != NULL) {
-        status = end_locked(t, group);
-    }
     pthread_mutex_unlock(&t->lock);
+    return group;
+}
+
+tutti_status group_end(struct tutti *t)
+{
+    struct open_group *group = find_group(t);
+    tutti_status status;
+
     if (group == NULL) {
         return error_set(
                 TUTTI_ERR_INVALID, "this thread of rank %d has no group open", t->rank);
     }
+    if (t->device.state != NULL) {
+        group_refuse(t, mark_members(t, group));
+    }
+    pthread_mutex_lock(&t->lock);
+    status = end_locked(t, group);
+    pthread_mutex_unlock(&t->lock);
     if (status != TUTTI_OK) {
         status = error_raise(&group->error);
     } else {

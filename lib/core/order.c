@@ -395,23 +395,6 @@ static bool any_unissued(const struct tutti *t)
     return false;
 }
 
-/* Some work on the device is waited for, and not issued. */
-static bool any_demanded(const struct tutti *t)
-{
-    uint32_t position = 0;
-    const struct work *work;
-
-    while ((work = work_next(&t->works, &position)) != NULL) {
-        const enum work_state state = work_state(work);
-
-        if (state >= WORK_QUEUED && state <= WORK_RUNNING && work_is_demanded(work) &&
-                work->request.meta.space == OP_DEVICE) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /*
  * With issue=caller nothing is launched that nobody waits for, but what comes before it; and
  * what is launched has to be issued before the next is, which may be one too many.
@@ -419,7 +402,8 @@ static bool any_demanded(const struct tutti *t)
 static bool is_demanded(const struct tutti *t)
 {
     return t->config.issue != CONFIG_ISSUE_CALLER ||
-            (!any_unissued(t) && any_demanded(t));
+            (!any_unissued(t) &&
+                    atomic_load_explicit(&t->order.demands, memory_order_acquire) > 0);
 }
 
 bool order_allows(const struct tutti *t, const struct batch *batch)
@@ -531,4 +515,26 @@ void order_removed(struct tutti *t, const struct process_set *set)
 bool order_is_on_duty(const struct tutti *t)
 {
     return atomic_load_explicit(&t->order.on_duty, memory_order_relaxed) != 0;
+}
+
+/* Who waits takes its demand back itself; the engine is only earlier, mostly. */
+void order_demand(struct tutti *t, struct work *work)
+{
+    if (work->request.meta.space == OP_DEVICE && !work_is_issued(work) &&
+            atomic_exchange_explicit(&work->demanded, 1, memory_order_acq_rel) == 0) {
+        (void)atomic_fetch_add_explicit(&t->order.demands, 1, memory_order_acq_rel);
+    }
+}
+
+void order_satisfied(struct tutti *t, struct work *work)
+{
+    if (work->request.meta.space == OP_DEVICE &&
+            atomic_exchange_explicit(&work->demanded, 0, memory_order_acq_rel) != 0) {
+        (void)atomic_fetch_sub_explicit(&t->order.demands, 1, memory_order_acq_rel);
+    }
+}
+
+void order_demand_all(struct tutti *t)
+{
+    (void)atomic_fetch_add_explicit(&t->order.demands, 1, memory_order_acq_rel);
 }

@@ -59,6 +59,8 @@ struct order {
     bool failed; /* out of memory; found at the next order_advance()        */
     uint64_t used; /* tickets that were used here                             */
     _Atomic uint32_t on_duty; /* see order_is_on_duty()                          */
+    _Atomic uint32_t demands; /* works that are waited for and not issued; see
+                                 order_demand() */
 };
 
 /** True when device batches are launched in order at all: fixed. */
@@ -88,6 +90,15 @@ tutti_status order_receive(
         struct tutti *t, int from, bool is_question, const void *bytes, size_t len);
 /** True when this rank must look for questions although it has submitted nothing. Any thread. */
 bool order_is_on_duty(const struct tutti *t);
+/**
+ * Any thread: the work is waited for, so with issue=caller batches are launched until it is
+ * issued. Until order_satisfied(); on the host it asks for nothing.
+ */
+void order_demand(struct tutti *t, struct work *work);
+/** It is issued or over, or nobody waits for it any more. Any thread. */
+void order_satisfied(struct tutti *t, struct work *work);
+/** All there is is waited for, from now on: by finalize. */
+void order_demand_all(struct tutti *t);
 void order_fini(struct order *order);
 
 #endif

@@ -7,11 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "ops/op.h"
+
 struct tutti;
 struct work;
 
-/** Zeroed memory, freed by output_free() or with the context; NULL when out of memory. */
-void *output_alloc(struct tutti *t, size_t bytes);
+/**
+ * Zeroed memory of a space, freed by output_free() or with the context; NULL when out of
+ * memory. Device memory only where there is a device.
+ */
+void *output_alloc(struct tutti *t, enum op_space space, size_t bytes);
 /** False when it is no memory of output_alloc(). NULL is not. */
 bool output_free(struct tutti *t, void *memory);
 /** Frees everything; the context ends. */

@@ -83,6 +83,7 @@ static tutti_status give_work(struct tutti *t, struct process_set *set,
         end_lease(t, own);
         return no_memory(s);
     }
+    tensor->stream = s->stream;
     gate(t, own);
     return TUTTI_OK;
 }

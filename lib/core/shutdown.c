@@ -14,6 +14,7 @@
 #include "core/context.h"
 #include "core/driver.h"
 #include "core/engine.h"
+#include "core/order.h"
 #include "core/registration.h"
 #include "core/submit.h"
 
@@ -141,6 +142,7 @@ tutti_status context_finalize(struct tutti *t)
     t->closing = true;
     registration_gate(t);
     pthread_mutex_unlock(&t->lock);
+    order_demand_all(t);
     driver_enter(t);
     status = context_check(t);
     if (status == TUTTI_OK) {

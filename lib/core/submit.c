@@ -10,6 +10,7 @@
 #include "core/context.h"
 #include "core/driver.h"
 #include "core/lease.h"
+#include "core/placement.h"
 #include "core/registration.h"
 
 /* The first published size of tutti_options: smaller ones cannot be. */
@@ -227,9 +228,20 @@ void submit_withdraw(struct tutti *t, struct work *work)
 {
     tensors_let_go(&work->set->tensors, work->tensor);
     work->set->in_flight--;
+    if (work->after != NULL) {
+        t->device.release(t->device.state, work->after);
+        work->after = NULL;
+    }
     if (work_end(work)) {
         work_put_back(&t->works, work);
     }
+}
+
+/* From here on the work is as it will be queued. */
+static void fill_streams(struct work *work, const struct submission *s)
+{
+    work->stream = s->stream;
+    work->after = s->after;
 }
 
 /* Hands a work over. It may be over before this returns. */
@@ -264,6 +276,7 @@ static tutti_status queue_tensor(struct tutti *t, struct process_set *set,
         submit_withdraw(t, work);
         return status;
     }
+    fill_streams(work, s);
     if (s->collective == META_JOIN) {
         set->joined = true;
         registration_gate(t);
@@ -304,16 +317,50 @@ static tutti_status queue_locked(
     return queue_tensor(t, set, tensor, s, request);
 }
 
-tutti_status submit_queue(
-        struct tutti *t, const struct submission *s, tutti_request *request)
+/* The place of this rank in a set; false: it has none, which queue_locked() refuses. */
+static bool find_place(struct tutti *t, tutti_process_set id, struct op_set *place)
 {
-    tutti_status status;
+    const struct process_set *set;
+    bool found;
 
     pthread_mutex_lock(&t->lock);
-    status = queue_locked(t, s, request);
+    set = process_sets_find(&t->sets, id);
+    found = set != NULL && set->op.rank >= 0;
+    if (found) {
+        *place = set->op;
+        place->world_ranks = NULL; /* they may go */
+    }
+    pthread_mutex_unlock(&t->lock);
+    return found;
+}
+
+/* Where there is a device: what calls the driver comes before the lock. */
+static tutti_status place(struct tutti *t, struct submission *s)
+{
+    struct op_set set;
+
+    if (t->device.state == NULL || !find_place(t, s->set, &set)) {
+        return TUTTI_OK;
+    }
+    return placement_find(t, s, &set, !group_is_open(t));
+}
+
+tutti_status submit_queue(
+        struct tutti *t, const struct submission *submission, tutti_request *request)
+{
+    struct submission s = *submission;
+    tutti_status status = place(t, &s);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    status = queue_locked(t, &s, request);
     pthread_mutex_unlock(&t->lock);
     if (status == TUTTI_OK) {
         driver_notify(t);
+    } else {
+        placement_drop(t, &s);
     }
     return status;
 }
@@ -329,6 +376,7 @@ static struct submission submission_of(
     s.set = tensor->set->id;
     s.meta = tensor->meta;
     s.rows = tensor->rows;
+    s.stream = tensor->stream;
     if (s.collective == TUTTI_BROADCAST) {
         s.input = s.output;
     }
@@ -338,9 +386,42 @@ static struct submission submission_of(
     return s;
 }
 
-/* The slow way: finds the reason why the lease could not be taken, or does without it. */
+/*
+ * Where there is a device: finds the place of what is submitted the slow way. Whatever of
+ * the tensor it looks at is a copy, because the tensor may be unregistered meanwhile.
+ */
+static tutti_status place_registered(struct tutti *t, tutti_tensor handle,
+        const struct submission *buffers, struct submission *placed)
+{
+    char name[TUTTI_NAME_MAX + 1];
+    struct op_set set = { .rank = -1 };
+    const struct work *own;
+    tutti_status status;
+
+    if (t->device.state == NULL) {
+        return TUTTI_OK;
+    }
+    pthread_mutex_lock(&t->lock);
+    own = lease_find(&t->works, handle);
+    if (own != NULL) {
+        *placed = submission_of(own->tensor, buffers);
+        set = own->set->op;
+        memcpy(name, placed->name, strlen(placed->name) + 1);
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (own == NULL) {
+        return registration_unknown(handle);
+    }
+    placed->name = name;
+    status = placement_find(t, placed, &set, !group_is_open(t));
+    placed->name = NULL;
+    return status;
+}
+
+/* Lock held: finds the reason why the lease could not be taken, or does without it. */
 static tutti_status registered_locked(struct tutti *t, tutti_tensor handle,
-        const struct submission *buffers, tutti_request *request)
+        const struct submission *buffers, const struct submission *placed,
+        tutti_request *request)
 {
     const struct work *own = lease_find(&t->works, handle);
     struct process_set *set = NULL;
@@ -351,6 +432,8 @@ static tutti_status registered_locked(struct tutti *t, tutti_tensor handle,
         return registration_unknown(handle);
     }
     s = submission_of(own->tensor, buffers);
+    s.meta.space = placed->meta.space;
+    s.after = placed->after;
     status = check_open(t);
     if (status == TUTTI_OK) {
         status = find_set(t, &s, &set);
@@ -358,21 +441,44 @@ static tutti_status registered_locked(struct tutti *t, tutti_tensor handle,
     return status == TUTTI_OK ? queue_tensor(t, set, own->tensor, &s, request) : status;
 }
 
+static tutti_status queue_slowly(struct tutti *t, tutti_tensor handle,
+        const struct submission *buffers, tutti_request *request)
+{
+    struct submission placed = { 0 };
+    tutti_status status = place_registered(t, handle, buffers, &placed);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    status = registered_locked(t, handle, buffers, &placed, request);
+    pthread_mutex_unlock(&t->lock);
+    if (status != TUTTI_OK) {
+        placement_drop(t, &placed);
+    }
+    return status;
+}
+
 /* The lease is taken: nobody else touches the work, nor unregisters its tensor. */
 static tutti_status queue_leased(struct tutti *t, struct work *work,
         const struct submission *buffers, tutti_request *request)
 {
-    const struct submission s = submission_of(work->tensor, buffers);
+    struct submission s = submission_of(work->tensor, buffers);
     tutti_status status;
 
     work_begin(work, s.callback, s.user);
     status = check_in_set(&s, &work->set->op);
     if (status == TUTTI_OK) {
+        status = placement_find(t, &s, &work->set->op, true);
+    }
+    if (status == TUTTI_OK) {
         status = fill(work, &s);
     }
     if (status == TUTTI_OK) {
+        fill_streams(work, &s);
         push(t, work, request);
     } else {
+        placement_drop(t, &s);
         /* It cannot have been unregistered, so it is not for the pool. */
         (void)!work_end(work);
     }
@@ -390,13 +496,8 @@ tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
     if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
         work = lease_take(&t->works, tensor);
     }
-    if (work != NULL) {
-        status = queue_leased(t, work, buffers, request);
-    } else {
-        pthread_mutex_lock(&t->lock);
-        status = registered_locked(t, tensor, buffers, request);
-        pthread_mutex_unlock(&t->lock);
-    }
+    status = work != NULL ? queue_leased(t, work, buffers, request)
+                          : queue_slowly(t, tensor, buffers, request);
     if (status == TUTTI_OK) {
         driver_notify(t);
     }

@@ -11,6 +11,7 @@
 #include "core/meta.h"
 #include "core/rows.h"
 
+struct device_mark;
 struct tutti;
 struct work;
 
@@ -28,6 +29,8 @@ struct submission {
     tutti_callback callback;
     void *user;
     int priority;
+    tutti_stream stream; /* of device memory                                     */
+    struct device_mark *after; /* what is on it, a reference; see placement_find()   */
 };
 
 /** Options as the caller knew them, over the defaults. Refuses a size of 0. */
@@ -44,7 +47,8 @@ tutti_status submit_queue(
 /**
  * Queues a registered tensor. Takes no lock, allocates nothing and never waits for another
  * thread, unless a thread has a group open, a request of this tensor is still to be
- * consumed, or the submission is to be refused.
+ * consumed, or the submission is to be refused. Buffers on the device take two calls of its
+ * driver, which take what they take.
  */
 tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
         const struct submission *buffers, tutti_request *request);

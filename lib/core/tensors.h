@@ -30,6 +30,7 @@ struct tensor {
                            not valid                                         */
     struct meta meta; /* owned copy: scalars and the shape                     */
     struct rows rows; /* with lists of their own                               */
+    tutti_stream stream; /* of device memory                                     */
     int64_t *lists; /* owned; backs the lists of `rows`                      */
     struct process_set *set;
     struct tensor *next, *prev; /* in the list of idle ones                       */

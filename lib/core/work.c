@@ -117,7 +117,6 @@ void work_begin(struct work *work, tutti_callback callback, void *user)
     work->next = NULL;
     atomic_store_explicit(&work->cancel_asked, 0, memory_order_relaxed);
     atomic_store_explicit(&work->done, WORK_PENDING, memory_order_relaxed);
-    atomic_store_explicit(&work->demanded, 0, memory_order_relaxed);
     /* Release: a thread that looks for the last operation sees that it is gone. */
     atomic_store_explicit(&work->generation,
             generation + (callback == NULL ? WORK_WAITED : WORK_SILENT),

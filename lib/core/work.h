@@ -61,8 +61,7 @@ struct work {
     _Atomic uint32_t generation; /* grows; its low bits are a work_phase            */
     _Atomic uint64_t lease; /* of the registration: see core/lease.h           */
     _Atomic uint32_t done; /* work_progress; pairs with the waiter's acquire  */
-    _Atomic uint32_t demanded; /* 1: somebody waits for it; kept where there is a
-                                    device: see work_demand()                       */
+    _Atomic uint32_t demanded; /* 1: counted in order.demands; see order_demand() */
     _Atomic uint32_t state; /* work_state; written by work_advance() alone: engine,
                                     the submitter while QUEUED, the consumer after DONE.
                                     Others may read it: what the engine has not written
@@ -170,19 +169,6 @@ static inline bool work_is_issued(const struct work *work)
 {
     /* Pairs with the releases in issues.c and completion.c. */
     return atomic_load_explicit(&work->done, memory_order_acquire) != WORK_PENDING;
-}
-/**
- * Whoever waits for a work says so while it waits, where there is a device: with
- * issue=caller batches are launched no further than that. Any thread.
- */
-static inline void work_demand(struct work *work, bool waits)
-{
-    /* Relaxed: a hint; who waits goes on asking the engine. */
-    atomic_store_explicit(&work->demanded, waits ? 1 : 0, memory_order_relaxed);
-}
-static inline bool work_is_demanded(const struct work *work)
-{
-    return atomic_load_explicit(&work->demanded, memory_order_relaxed) != 0;
 }
 /** True when a work is of this request, and nobody is consuming it. Any thread. */
 bool work_is_of(const struct work *work, tutti_request request);

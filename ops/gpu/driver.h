@@ -22,6 +22,7 @@ typedef unsigned cu_device_attribute;
 typedef unsigned cu_pointer_attribute;
 typedef unsigned cu_function_attribute;
 typedef unsigned cu_capture_status;
+typedef unsigned cu_capture_mode;
 typedef unsigned cu_jit_option;
 typedef unsigned cu_library_option;
 

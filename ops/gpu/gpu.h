@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "ops/device.h"
 #include "ops/gpu/driver.h"
+#include "ops/gpu/kernels/kernels.h"
 #include "ops/gpu/nccl.h"
 #include "ops/op.h"
 
@@ -23,70 +24,131 @@ enum gpu_stream {
     GPU_PACK, /* tensors into slabs                                               */
     GPU_COMM, /* NCCL                                                             */
     GPU_UNPACK, /* slabs into tensors                                               */
-    GPU_COPY, /* to host memory and back                                          */
+    GPU_COPY, /* to host memory                                                   */
+    GPU_RETURN, /* back from it: not behind what still waits for its tensors        */
     GPU_STREAMS
 };
 
 struct gpu_marks; /* marks.c */
 struct gpu_memory; /* memory.c */
 
+/** Where a rank sits. */
+struct gpu_seat {
+    int rank; /* world rank, for messages                              */
+    int local_rank; /* index among the ranks of the node                     */
+    bool is_alone; /* no other rank is in this process: gpu=auto takes the device of
+                      the context that is current on the calling thread     */
+};
+
 /** One per rank; outlives its context. Fixed after gpu_open() but for what says otherwise. */
 struct gpu {
-    const struct cuda_driver *cuda;
+    const struct cuda_driver *cuda; /* &driver                                  */
     const struct nccl_api *nccl; /* NULL: there is none                        */
-    const struct config *config; /* borrowed */
-    const struct log *log; /* borrowed */
-    int rank; /* world rank, for messages; -1: not known yet             */
+    const struct config *config; /* &values                                     */
+    const struct log *log; /* &sink                                          */
+    int rank; /* world rank, for messages                              */
     int ordinal; /* of the device                                        */
+    cu_device device;
     char pci[16]; /* its PCI id, "0000:1b:00.0"                          */
+    char name[64]; /* "NVIDIA H100 80GB HBM3"                              */
     cu_context context; /* the device's primary one                        */
     cu_stream streams[GPU_STREAMS]; /* of high priority, non-blocking          */
     int sm_count; /* multiprocessors                                      */
     size_t l2_bytes; /* of its second-level cache                           */
-    void *kernels; /* a loaded cu_library or cu_module; NULL: none          */
+    size_t slab_bytes; /* a slab has at least so many: a full batch           */
+    bool has_kernels; /* see gpu_kernels_drop()                              */
+    cu_function kernels[KERNEL_COUNT]; /* by number; NULL: the image lacks it     */
     struct gpu_marks *marks; /* owned */
     struct gpu_memory *memory; /* owned */
     _Atomic int lost; /* the first cu_result that says that the device is lost; 0 */
+    _Atomic(const char *) lost_doing; /* what could not be done then; NULL: soon  */
+
+    struct cuda_driver driver;
+    struct nccl_api nccl_table; /* filled where nccl is not NULL                */
+    struct config values; /* owned copies                                     */
+    struct log sink;
+    unsigned long long context_id; /* tells the context from a later one; 0: unknown */
+    cu_library library; /* of the kernels, or                                 */
+    cu_module module; /* where the driver has no libraries                   */
+    char nccl_absence[192]; /* why there is no NCCL                         */
+    bool is_gone; /* closing: the context is no more, nor its handles      */
 };
 
 /**
- * Opens the device that config->gpu means for this rank; see find.h for what there is.
- * Called by the thread that calls tutti_init*(): its current context counts.
- * @param local_rank  index among the ranks of the node
- * @param[out] gpu    NULL where there is none, with the reason in tutti_last_error()
- * @return TUTTI_OK, also without one; TUTTI_ERR_CONFIG (config->gpu names a device that is
- *         not there), TUTTI_ERR_NO_MEMORY
+ * Opens the device that config->gpu means for this rank: context, streams, kernels. Called
+ * by the thread that calls tutti_init*(), which is left as it was.
+ * @param config, log  copied
+ * @param[out] opened  NULL where there is no GPU, with the reason in tutti_last_error()
+ * @return TUTTI_OK, also without one; TUTTI_ERR_CONFIG (config->gpu or gpu_kernels name
+ *         what is not there), TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
  */
 TUTTI_MUST_USE tutti_status gpu_open(const struct config *config, const struct log *log,
-        int local_rank, struct gpu **gpu);
+        const struct gpu_seat *seat, struct gpu **opened);
 /** Waits for nothing; what is in flight must have passed or been aborted. NULL is allowed. */
 void gpu_close(struct gpu *gpu);
-/** The interface of the core over it. */
+/** The interface of the core over it (device.c). */
 struct device gpu_device(struct gpu *gpu);
+/** The largest batch that is worth packing: gpu_fusion_bytes, or from the cache. */
+size_t gpu_fusion_bytes(const struct gpu *gpu);
+/** From now on it counts as having no kernels, since other ranks have none. */
+void gpu_kernels_drop(struct gpu *gpu);
 
-/** Makes the context current on this thread, and undoes it. They nest. */
-void gpu_enter(const struct gpu *gpu);
+/**
+ * Makes the context current on this thread; gpu_leave() undoes it. They nest. Notices that
+ * the context is gone (cudaDeviceReset()) before a handle of it is used.
+ * @return TUTTI_OK, or TUTTI_ERR_SYSTEM once the device is lost: nothing was entered
+ */
+TUTTI_MUST_USE tutti_status gpu_enter(struct gpu *gpu);
+/** After a gpu_enter() that gave TUTTI_OK. */
 void gpu_leave(const struct gpu *gpu);
 
 /**
- * TUTTI_OK for CU_SUCCESS; else the error of a failed call, in words: what was done, the
- * device, the driver's name and text. Notes a lost device.
- * @param what  "launch the packing kernel"
+ * TUTTI_OK for CU_SUCCESS; else the error of a failed call, in words: what could not be
+ * done, the rank and its device, the driver's text and name. Notes a lost device.
+ * @param doing  "launch the packing kernel"; lives for ever
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
  */
-tutti_status gpu_check(struct gpu *gpu, int result, const char *what);
+tutti_status gpu_check(struct gpu *gpu, cu_result result, const char *doing);
+/** Gives the device up: work that was begun cannot be undone. As gpu_check(). */
+tutti_status gpu_lose(struct gpu *gpu, cu_result result, const char *doing);
+/** TUTTI_OK, or TUTTI_ERR_SYSTEM with what was in the way when the device was lost. */
+tutti_status gpu_alive(const struct gpu *gpu);
 
 /* ------------------------------------------------------------ marks (marks.c) */
+
+/*
+ * These make the context current by themselves, and may be called by any thread. Marks are
+ * events that are used again; the steady state creates none.
+ */
 
 /** A mark behind what is on a stream of the GPU now. TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM */
 TUTTI_MUST_USE tutti_status gpu_mark(
         struct gpu *gpu, cu_stream stream, struct device_mark **mark);
+/** The same in two steps, for who cannot fail later: a mark that is nowhere yet counts as
+ *  passed. */
+TUTTI_MUST_USE tutti_status gpu_mark_new(struct gpu *gpu, struct device_mark **mark);
+TUTTI_MUST_USE tutti_status gpu_mark_set(
+        struct gpu *gpu, struct device_mark *mark, cu_stream stream);
 /** A stream of the GPU waits for a mark. */
 TUTTI_MUST_USE tutti_status gpu_follow(
-        struct gpu *gpu, cu_stream stream, const struct device_mark *mark);
+        struct gpu *gpu, cu_stream stream, struct device_mark *mark);
 /** TUTTI_OK, TUTTI_AGAIN, or the device is lost. */
-tutti_status gpu_passed(struct gpu *gpu, const struct device_mark *mark);
+tutti_status gpu_passed(struct gpu *gpu, struct device_mark *mark);
+/** Waits on the host, asleep, until it has passed. For what is short. */
+tutti_status gpu_mark_wait(struct gpu *gpu, struct device_mark *mark);
 void gpu_mark_hold(struct device_mark *mark);
+/** NULL is allowed. */
 void gpu_mark_release(struct gpu *gpu, struct device_mark *mark);
+
+/** As gpu_mark() and gpu_follow(), on a stream of the caller, which is looked at first.
+ *  TUTTI_ERR_INVALID: it is of another context, or being captured. */
+TUTTI_MUST_USE tutti_status gpu_mark_caller(
+        struct gpu *gpu, cu_stream stream, struct device_mark **mark);
+TUTTI_MUST_USE tutti_status gpu_follow_caller(
+        struct gpu *gpu, cu_stream stream, struct device_mark *mark);
+
+tutti_status gpu_marks_open(struct gpu *gpu);
+void gpu_marks_close(struct gpu *gpu);
 
 /* ---------------------------------------------------------- memory (memory.c) */
 
@@ -95,8 +157,15 @@ struct gpu_slab {
     cu_pointer memory; /* 256-byte aligned                                     */
     size_t bytes; /* at least what was asked for                            */
     void *registration; /* of the communicator's; see communicator.h; or NULL    */
-    struct gpu_slab *next; /* spare ones */
+    bool of_nccl; /* from ncclMemAlloc(): can be registered                */
+    struct device_mark *last_use; /* NULL: none that is not over; has a reference  */
+    struct gpu_slab *next; /* among the spare ones, or all                          */
+    struct gpu_slab *next_of_all;
 };
+
+/*
+ * Slabs are for the thread that calls the backend; the other functions are for any.
+ */
 
 /**
  * A slab that nothing in flight uses, or whose last use ends before what is put on `stream`
@@ -105,7 +174,30 @@ struct gpu_slab {
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
 /** Gives it back; it is in use until the mark has passed (a reference is added). */
 void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_mark *mark);
-/** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it. */
+/** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it in one piece. */
 bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes);
+/** True when these bytes are what tutti_alloc() added to round a size up. */
+bool gpu_memory_is_padding(struct gpu *gpu, cu_pointer address, size_t bytes);
+
+/** A stretch of device memory that pieces of tutti_alloc(TUTTI_DEVICE) are cut from, for
+ *  registration; it stays until gpu_close(). */
+struct gpu_stretch {
+    cu_pointer base;
+    size_t bytes;
+    bool of_nccl; /* from ncclMemAlloc(): can be registered                */
+};
+/** The stretch that has this memory; false: none of ours. */
+bool gpu_memory_stretch(
+        struct gpu *gpu, const void *memory, struct gpu_stretch *stretch);
+
+/* For device.c; as the slots of struct device. */
+tutti_status gpu_memory_look(
+        struct gpu *gpu, const void *memory, size_t bytes, enum op_space *space);
+void *gpu_memory_alloc(struct gpu *gpu, size_t bytes);
+void gpu_memory_give_back(struct gpu *gpu, void *memory);
+void *gpu_host_alloc(struct gpu *gpu, size_t bytes);
+void gpu_host_give_back(struct gpu *gpu, void *memory);
+tutti_status gpu_memory_open(struct gpu *gpu);
+void gpu_memory_close(struct gpu *gpu);
 
 #endif

@@ -143,6 +143,15 @@ void test_error_without_text_says_its_status(void **)
     assert_string_equal(failure.what(), tutti_status_text(TUTTI_ERR_NO_MEMORY));
 }
 
+void test_config_describes_gpus(void **)
+{
+    tuttipp::config settings;
+
+    settings.set("gpu", "off");
+    assert_string_equal(settings.describe_gpus().c_str(),
+            "no GPU: GPUs are switched off (gpu=off)\n");
+}
+
 void test_config_keeps_what_is_set(void **)
 {
     tuttipp::config settings;
@@ -766,6 +775,7 @@ int main()
         cmocka_unit_test(test_error_carries_status_and_text),
         cmocka_unit_test(test_error_without_text_says_its_status),
         cmocka_unit_test(test_config_keeps_what_is_set),
+        cmocka_unit_test(test_config_describes_gpus),
         cmocka_unit_test(test_local_refuses_no_ranks),
         cmocka_unit_test(test_allreduce_sums_containers_in_place),
         cmocka_unit_test(test_allreduce_of_pointers_leaves_the_input),

@@ -23,6 +23,8 @@ static const struct difference differences[] = {
     { "inflight", "4", "5" },
     { "cache_capacity", "16384", "0" },
     { "tree_fanout", "16", "2" },
+    { "issue", "auto", "caller" },
+    { "gpu_half_sums", "float", "half" },
 };
 
 static void one_difference(struct checks *c, const struct difference *d)

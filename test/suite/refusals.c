@@ -284,6 +284,10 @@ static void bad_configuration(struct checks *c)
             tutti_config_set(config, "inflight", NULL));
     checks_refused(c, "reading an unknown parameter", TUTTI_ERR_CONFIG,
             tutti_config_get(config, "speed", &text));
+    checks_refused(c, "describing GPUs nowhere", TUTTI_ERR_INVALID,
+            tutti_gpu_describe(config, NULL, 1));
+    checks_refused(c, "describing GPUs in no bytes", TUTTI_ERR_INVALID,
+            tutti_gpu_describe(config, (char[1]){ "" }, 0));
     EXPECT_OK(c, tutti_config_set(config, "inflight", "3"));
     EXPECT_OK(c,
             tutti_config_set(

@@ -2,8 +2,8 @@
  * A tuttirun for tests of supervisors: listens, starts an engine, says what it hears, one
  * line each, and does what it was told to do when a rank writes a certain text.
  *
- *   fake_tuttirun [--ranks N] [--folder F] [--rate BYTES] [--kill-ms T] [--silent-ms T]
- *                 [--release STATUS] [--when TEXT ACTION]... COMMAND...
+ *   fake_tuttirun [--ranks N] [--folder F] [--rate BYTES] [--beat-ms T] [--kill-ms T]
+ *                 [--silent-ms T] [--release STATUS] [--when TEXT ACTION]... COMMAND...
  *
  * Actions: stop, silence (no more beats), close, die (kill -9 of itself), failure,
  * deaf (reads nothing for a second), or the number of a signal for the program.
@@ -55,7 +55,7 @@ struct fake {
     int ranks;
     const char *folder;
     uint64_t rate;
-    uint32_t kill_ms, silent_ms;
+    uint32_t beat_ms, kill_ms, silent_ms; /* beat_ms: of supervisors */
     uint8_t release;
     struct action actions[ACTIONS_MAX];
     size_t action_count;
@@ -86,6 +86,8 @@ static void parse(struct fake *fake, char **argv)
             fake->folder = value;
         } else if (strcmp(name, "rate") == 0) {
             fake->rate = number;
+        } else if (strcmp(name, "beat-ms") == 0) {
+            fake->beat_ms = (uint32_t)number;
         } else if (strcmp(name, "kill-ms") == 0) {
             fake->kill_ms = (uint32_t)number;
         } else if (strcmp(name, "silent-ms") == 0) {
@@ -145,7 +147,7 @@ static void hear_hello(
     struct wire_writer out = { .data = NULL };
     struct link_welcome welcome = {
         .log_folder = link_text_of(fake->folder),
-        .beat_ms = 100,
+        .beat_ms = fake->beat_ms,
         .silent_ms = fake->silent_ms,
         .kill_ms = fake->kill_ms,
         .output_rate = fake->rate,
@@ -356,7 +358,7 @@ static void poll_all(struct fake *fake)
 int main(int argc, char **argv)
 {
     static struct fake fake = {
-        .ranks = 1, .folder = "", .kill_ms = 2000, .silent_ms = 30000
+        .ranks = 1, .folder = "", .beat_ms = 100, .kill_ms = 2000, .silent_ms = 30000
     };
     int64_t deadline = clock_ns() + 150 * second;
     bool has_ended = false;

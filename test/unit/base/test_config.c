@@ -90,6 +90,13 @@ static void test_the_defaults_are_those_of_the_table(void **state)
     assert_true(config->stall_warning_s == 60);
     assert_int_equal(config->backend, CONFIG_BACKEND_AUTO);
     assert_string_equal(config->host_id, "");
+    assert_string_equal(config->gpu, "auto");
+    assert_int_equal(config->issue, CONFIG_ISSUE_AUTO);
+    assert_int_equal(config->gpu_half_sums, CONFIG_GPU_HALF_SUMS_FLOAT);
+    assert_true(config->gpu_timeout_s == 600);
+    assert_false(config->gpu_share);
+    assert_string_equal(config->cuda_library, "libcuda.so.1");
+    assert_string_equal(config->nccl_library, "libnccl.so.2");
 }
 
 static void test_the_rows_describe_themselves(void **state)
@@ -110,6 +117,10 @@ static void test_the_rows_describe_themselves(void **state)
     }
     assert_true(config_find("fusion_bytes")->same);
     assert_false(config_find("log_level")->same);
+    assert_true(config_find("issue")->same);
+    assert_true(config_find("gpu_half_sums")->same);
+    assert_true(config_find("gpu_fusion_bytes")->same);
+    assert_false(config_find("gpu")->same);
     assert_string_equal(
             config_find("fusion_bytes")->horovod, "HOROVOD_FUSION_THRESHOLD");
     assert_string_equal(config_find("inflight")->range, "1..8");
@@ -587,6 +598,8 @@ static void test_internal_variables_are_no_parameters(void **state)
     set_variable("TUTTI_INTERNAL_NOTICE", "17");
     assert_string_equal(config_internal("TUTTI_INTERNAL_NOTICE"), "17");
     assert_null(config_internal("HOME"));
+    assert_string_equal(config_foreign("TUTTI_INTERNAL_NOTICE"), "17");
+    assert_null(config_foreign("TUTTI_TEST_NOBODY_SETS_THIS"));
 }
 
 static void test_the_launcher_says_how_many_ranks_there_are(void **state)

@@ -488,7 +488,7 @@ static void demand(struct tutti *t)
     assert_non_null(work);
     work_begin(work, NULL, NULL);
     work->request.meta.space = OP_DEVICE;
-    work_demand(work, true);
+    order_demand(t, work);
 }
 
 /* With issue=caller batches wait until somebody waits for one. */

@@ -170,6 +170,43 @@ static void test_only_the_secret_is_the_secret(void **state)
     close_server(&server);
 }
 
+static bool have_hung_up(struct server *server, int64_t now)
+{
+    server_note_hangups(server, now);
+    return server->links[0]->hung_up != 0 && server->links[2]->hung_up != 0;
+}
+
+/* One that is reset, and one that is closed in order; both have sent something before. */
+static void test_hangups_are_noted_in_their_order(void **state)
+{
+    struct server server;
+    int fds[LIMIT];
+
+    (void)state;
+    open_server(&server);
+    for (int i = 0; i < LIMIT; i++) {
+        fds[i] = call(&server);
+    }
+    server_accept(&server, LIMIT, 1);
+    assert_int_equal(open_links(&server), LIMIT);
+    for (int i = 0; i < LIMIT; i++) {
+        assert_int_equal(send(fds[i], "x", 1, 0), 1);
+    }
+    assert_int_equal(send(server.links[2]->fd, "unread", 6, 0), 6);
+    server_note_hangups(&server, 10);
+    assert_int_equal(server.links[2]->hung_up, 0);
+    (void)close(fds[2]);
+    (void)close(fds[0]);
+    for (int tries = 0; !have_hung_up(&server, 20 + tries); tries++) {
+        assert_true(tries < 20000);
+        (void)usleep(1000);
+    }
+    assert_true(server.links[2]->hung_up < server.links[0]->hung_up);
+    assert_int_equal(server.links[1]->hung_up, 0);
+    (void)close(fds[1]);
+    close_server(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_links_of_ranks_stay),
         cmocka_unit_test(test_what_waits_is_sent_later),
         cmocka_unit_test(test_only_the_secret_is_the_secret),
+        cmocka_unit_test(test_hangups_are_noted_in_their_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

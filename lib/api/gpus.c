@@ -1,0 +1,212 @@
+/*
+ * The GPUs of a job at start-up.
+ */
+#include "api/gpus.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "ops/gpu/backend.h"
+#include "ops/gpu/choice.h"
+#include "ops/gpu/gpu.h"
+
+bool gpus_expected(const struct config *config)
+{
+    struct cuda_driver driver;
+
+    if (choice_is_off(config->gpu)) {
+        return false;
+    }
+    return choice_is_definite(config->gpu) ||
+            driver_load(config->cuda_library, &driver) == TUTTI_OK;
+}
+
+/* ----------------------------------------------------------------------- opening */
+
+static void note_reason(struct gpu_facts *facts, const char *reason)
+{
+    (void)snprintf(facts->reason, sizeof facts->reason, "%s", reason);
+}
+
+void gpus_open(struct gpus *gpus, const struct context_spec *spec, bool is_alone,
+        int local_rank, struct gpu_facts *facts)
+{
+    const struct gpu_seat seat = {
+        .rank = spec->rank, .local_rank = local_rank, .is_alone = is_alone
+    };
+
+    *facts = (struct gpu_facts){ .process = (uint64_t)getpid() };
+    facts->trouble = gpu_open(&spec->config, &spec->log, &seat, &gpus->gpu);
+    if (gpus->gpu == NULL) {
+        note_reason(facts, tutti_last_error());
+        return;
+    }
+    facts->has_gpu = true;
+    facts->has_kernels = gpus->gpu->has_kernels;
+    facts->nccl_version = gpus->gpu->nccl == NULL ? 0 : gpus->gpu->nccl->version;
+    (void)snprintf(facts->pci, sizeof facts->pci, "%s", gpus->gpu->pci);
+    note_reason(facts, gpus->gpu->nccl_absence);
+}
+
+void gpus_close(struct gpus *gpus)
+{
+    gpu_close(gpus->gpu);
+    gpus->gpu = NULL;
+}
+
+/* ----------------------------------------------------------------------- sharing */
+
+/** A setting of NCCL's. */
+struct setting {
+    const char *name;
+    const char *value;
+};
+
+/*
+ * Ranks that share a GPU take turns on it, so what waits for the other's next write, as the
+ * protocols of low latency do at each step, takes a turn each time.
+ */
+static const struct setting shared_settings[] = { { "NCCL_RAS_ENABLE", "0" },
+    { "NCCL_NVLS_ENABLE", "0" }, { "NCCL_PROTO", "Simple" }, { "NCCL_MAX_CTAS", "2" },
+    { "NCCL_ALGO", "Ring" } };
+
+/* Older versions believe that ranks with different host ids are on different machines. */
+static const struct setting apart_settings[] = { { "NCCL_NET", "Socket" },
+    { "NCCL_P2P_DISABLE", "1" }, { "NCCL_SHM_DISABLE", "1" },
+    { "NCCL_MNNVL_ENABLE", "0" } };
+
+/* What the user has set stays. */
+static void apply(const struct setting *settings, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)setenv(settings[i].name, settings[i].value, 0);
+    }
+}
+
+/* Before NCCL reads them, which it does when the first communicator is made. */
+static void prepare_sharing(const struct context_spec *spec, int nccl_version)
+{
+    char host[32];
+
+    apply(shared_settings, sizeof shared_settings / sizeof *shared_settings);
+    if (nccl_version >= GPU_NCCL_SHARES) {
+        (void)setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
+        return;
+    }
+    (void)snprintf(host, sizeof host, "tutti-%d", spec->rank);
+    (void)setenv("NCCL_HOSTID", host, 0);
+    apply(apart_settings, sizeof apart_settings / sizeof *apart_settings);
+    if (spec->nodes.count == 1) {
+        (void)setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    }
+}
+
+/* ---------------------------------------------------------------------- deciding */
+
+static void add_backend(struct context_spec *spec, const struct gpus *gpus)
+{
+    spec->natives[spec->backend_count] = gpus->gpu;
+    spec->backends[spec->backend_count++] = &op_gpu;
+}
+
+static void say_staged(const struct context_spec *spec, const char *reason)
+{
+    if (spec->rank == 0) {
+        log_warn(&spec->log,
+                "tensors in device memory are copied to host memory, reduced there and "
+                "copied back: %s",
+                reason);
+    }
+}
+
+/* Equal on all ranks: backend is. */
+static bool is_allowed(const struct context_spec *spec)
+{
+    return spec->config.backend == CONFIG_BACKEND_AUTO;
+}
+
+tutti_status gpus_decide(
+        struct gpus *gpus, struct context_spec *spec, const struct gpu_facts *facts)
+{
+    struct gpu_decision decision;
+    tutti_status status =
+            gpu_decide(facts, &spec->nodes, spec->config.gpu_share, &decision);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (gpus->gpu != NULL) {
+        spec->device = gpu_device(gpus->gpu);
+        if (!decision.has_kernels) {
+            gpu_kernels_drop(gpus->gpu);
+        }
+    }
+    switch (decision.verdict) {
+    case GPU_NOBODY:
+        log_debug(&spec->log, "no rank has a GPU: %s", facts[spec->rank].reason);
+        break;
+    case GPU_STAGED:
+        say_staged(spec, decision.reason);
+        break;
+    case GPU_NCCL:
+        if (!is_allowed(spec)) {
+            say_staged(spec, "the parameter backend asks for it");
+            break;
+        }
+        if (decision.is_shared) {
+            prepare_sharing(spec, facts[0].nccl_version);
+        }
+        add_backend(spec, gpus);
+        break;
+    }
+    return TUTTI_OK;
+}
+
+/* ----------------------------------------------------------------------- meeting */
+
+static tutti_status take_all(struct gpus *gpus, struct context_spec *spec,
+        const uint8_t *const *blocks, const size_t *lengths)
+{
+    struct gpu_facts *facts = mem_calloc((size_t)spec->size, sizeof *facts);
+    tutti_status status = TUTTI_OK;
+
+    if (facts == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", spec->size);
+    }
+    for (int r = 0; r < spec->size && status == TUTTI_OK; r++) {
+        status = gpu_facts_get(blocks[r], lengths[r], r, &facts[r]);
+    }
+    if (status == TUTTI_OK) {
+        status = gpus_decide(gpus, spec, facts);
+    }
+    mem_free(facts);
+    return status;
+}
+
+tutti_status gpus_meet(struct gpus *gpus, struct context_spec *spec)
+{
+    struct wire_writer out = { 0 };
+    const uint8_t **blocks = NULL;
+    size_t *lengths = NULL;
+    struct gpu_facts facts;
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+
+    gpus_open(gpus, spec, true, spec->nodes.local_of[spec->rank], &facts);
+    gpu_facts_put(&out, &facts);
+    if (out.failed) {
+        error_note("no memory to start");
+    } else {
+        status =
+                control_allgather(&spec->control, out.data, out.len, &blocks, &lengths);
+    }
+    wire_writer_fini(&out);
+    if (status == TUTTI_OK) {
+        status = take_all(gpus, spec, blocks, lengths);
+        mem_free(blocks);
+    }
+    return status;
+}

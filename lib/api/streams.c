@@ -1,0 +1,130 @@
+/*
+ * Waiting on streams.
+ */
+#include "api/call.h"
+#include "api/wait.h"
+#include "base/faults.h"
+#include "core/context.h"
+#include "core/driver.h"
+
+/* The marks of a wait, and what became of them. */
+struct stream_wait {
+    tutti_stream stream;
+    struct device_mark *marks[WAIT_CHUNK]; /* a reference each; NULL: not issued    */
+    tutti_status status; /* of the stream that was to wait                         */
+};
+
+/* Tensors of one batch have one mark, and mostly stand together. */
+static void follow(tutti *t, struct stream_wait *on, size_t count)
+{
+    const struct device_mark *last = NULL;
+
+    for (size_t i = 0; i < count && on->status == TUTTI_OK; i++) {
+        if (on->marks[i] != NULL && on->marks[i] != last) {
+            on->status = t->device.follow(t->device.state, on->stream, on->marks[i]);
+            last = on->marks[i];
+        }
+    }
+}
+
+/*
+ * The stream waits for what is issued by now, which is done for the host then. No lock is
+ * held while the driver is called; the engine may end the same works meanwhile.
+ */
+static void hand_over(tutti *t, struct wait *wait, struct stream_wait *on)
+{
+    issues_marks(t, wait->works, wait->requests, on->marks, wait->count);
+    follow(t, on, wait->count);
+    if (on->status == TUTTI_OK) {
+        issues_stream(t, wait->works, wait->requests, on->marks, wait->count);
+    }
+    for (size_t i = 0; i < wait->count; i++) {
+        t->device.release(t->device.state, on->marks[i]);
+    }
+}
+
+/* The stream cannot wait: what was to go to it stays as it was. */
+static void consume_others(tutti *t, const struct stream_wait *on, size_t count,
+        tutti_request *requests, tutti_status *statuses, struct wait_outcome *outcome)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (on->marks[i] == NULL) {
+            wait_consume(t, 1, requests + i, statuses != NULL ? statuses + i : NULL,
+                    outcome);
+            continue;
+        }
+        if (statuses != NULL) {
+            statuses[i] = on->status;
+        }
+        if (outcome->first == TUTTI_OK) {
+            outcome->first = on->status;
+        }
+    }
+}
+
+/* The bug: the stream goes on without what is not issued yet. */
+static void forget_unissued(struct wait *wait, tutti_request *requests)
+{
+    for (size_t i = 0; i < wait->count; i++) {
+        if (wait->works[i] != NULL &&
+                !work_is_over_or_issued(wait->works[i], wait->requests[i])) {
+            wait->works[i] = NULL;
+            requests[i] = TUTTI_REQUEST_NULL;
+        }
+    }
+}
+
+static void wait_chunk(tutti *t, struct stream_wait *on, struct wait *wait,
+        int64_t deadline_ns, tutti_request *requests)
+{
+    wait->issued = true;
+    if (FAULT(wait_stream_before_issue)) {
+        forget_unissued(wait, requests);
+    }
+    wait_until(t, wait, deadline_ns);
+    if (t->device.state != NULL) {
+        hand_over(t, wait, on);
+    }
+}
+
+tutti_status tutti_wait_stream_all(tutti *t, size_t n, tutti_request *requests,
+        tutti_stream stream, int64_t timeout_ns, tutti_status *statuses)
+{
+    struct wait_outcome outcome = { .first = TUTTI_OK };
+    struct wait wait;
+    int64_t deadline;
+    const tutti_status status = wait_check(t, n > 0 ? (void *)requests : (void *)t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    deadline = wait_deadline(timeout_ns);
+    driver_enter(t);
+    for (size_t at = 0; at < n; at += WAIT_CHUNK) {
+        struct stream_wait on = { .stream = stream, .status = TUTTI_OK };
+        const size_t count = n - at < WAIT_CHUNK ? n - at : WAIT_CHUNK;
+        tutti_status *const its = statuses != NULL ? statuses + at : NULL;
+
+        /* Unknown requests count as over here and are reported when consumed. */
+        (void)wait_prepare(t, &wait, requests + at, count);
+        wait_chunk(t, &on, &wait, deadline, requests + at);
+        if (on.status == TUTTI_OK) {
+            wait_consume(t, count, requests + at, its, &outcome);
+        } else {
+            consume_others(t, &on, count, requests + at, its, &outcome);
+        }
+    }
+    driver_leave(t);
+    return wait_result(&outcome);
+}
+
+tutti_status tutti_wait_stream(
+        tutti *t, tutti_request *request, tutti_stream stream, int64_t timeout_ns)
+{
+    tutti_status status = wait_check(t, request);
+
+    if (status != TUTTI_OK || *request == TUTTI_REQUEST_NULL) {
+        return status;
+    }
+    return tutti_wait_stream_all(t, 1, request, stream, timeout_ns, NULL);
+}

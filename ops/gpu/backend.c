@@ -1,0 +1,638 @@
+/*
+ * A batch on its way to the GPU:
+ *
+ *     GPU_PACK     waits for the marks of the batch; packs into the slab
+ *     GPU_COMM     waits for that (or the marks); NCCL
+ *     GPU_UNPACK   waits for that; unpacks; the mark that is handed back
+ *
+ * What has nothing to do is left out. A non-blocking NCCL may still be putting its part on
+ * the stream when ncclGroupEnd() returns; until it has, nothing else is issued.
+ */
+#include "ops/gpu/backend.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/faults.h"
+#include "base/mem.h"
+#include "ops/gpu/communicator.h"
+#include "ops/gpu/flight.h"
+#include "ops/gpu/gpu.h"
+#include "ops/gpu/packing.h"
+#include "ops/gpu/script.h"
+#include "ops/gpu/types.h"
+
+enum gpu_phase {
+    GPU_WAITING, /* for those started before it                                */
+    GPU_CALLED, /* NCCL may still be issuing                                  */
+    GPU_OVER /* it has its status                                          */
+};
+
+/** A batch between start() and its end. */
+struct gpu_task {
+    const struct op_batch *batch; /* borrowed */
+    struct gpu_task *next; /* in the queue: started after it                  */
+    struct gpu_form form; /* of the batch */
+    enum gpu_phase phase; /* see there */
+    tutti_status status; /* OVER: how it ended */
+    const struct communicator *communicator; /* CALLED: borrowed                    */
+    struct gpu_slab *slab; /* CALLED: owned; NULL: none needed */
+    int64_t since_ns; /* CALLED: when NCCL was called                         */
+};
+
+struct gpu_backend {
+    struct gpu *gpu; /* borrowed */
+    struct op_device_counts *counts; /* borrowed; NULL: nobody reads them */
+    struct gpu_task *first, **last; /* started and not over, in order; borrowed     */
+    struct script script; /* of the first one */
+    struct packing packing; /* launches */
+    struct communicators communicators; /* one for each set */
+    struct flight flight; /* what was issued */
+    struct gpu_slab *spoilt; /* owned: of batches that failed; back at the end   */
+    bool failed; /* a batch did: nothing is issued any more              */
+    struct device_mark *ends[GPU_COPY]; /* owned; of streams, after the abort      */
+    int64_t halted_ns; /* when they were made; 0: they are not              */
+};
+
+/* How long a halt waits for what is on the streams before NCCL's aborted part. */
+#define HALT_NS 10000000000
+
+static const char issuing[] = "put a batch on the GPU";
+
+/* ------------------------------------------------------------------ open, close */
+
+static tutti_status gpu_backend_open(const struct op_env *env, void **state)
+{
+    struct gpu *gpu = env->native;
+    struct gpu_backend *made;
+
+    if (gpu == NULL || gpu->nccl == NULL) {
+        return error_set(TUTTI_ERR_UNSUPPORTED, "the GPU backend needs NCCL");
+    }
+    made = mem_calloc(1, sizeof *made);
+    if (made == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the GPU backend");
+    }
+    made->gpu = gpu;
+    made->counts = env->counts;
+    made->last = &made->first;
+    made->communicators.gpu = gpu;
+    packing_open(&made->packing, gpu, env->counts);
+    *state = made;
+    return TUTTI_OK;
+}
+
+static void give_spoilt(struct gpu_backend *gb)
+{
+    while (gb->spoilt != NULL) {
+        struct gpu_slab *slab = gb->spoilt;
+
+        gb->spoilt = slab->next;
+        slab->next = NULL;
+        gpu_slab_give(gb->gpu, slab, NULL);
+    }
+}
+
+static void gpu_backend_close(void *state)
+{
+    struct gpu_backend *gb = state;
+    const bool entered = gpu_enter(gb->gpu) == TUTTI_OK;
+    const bool in_peace = entered && !gb->failed && gb->first == NULL &&
+            flight_sweep(&gb->flight, gb->gpu) == TUTTI_OK && gb->flight.count == 0;
+
+    communicators_close(&gb->communicators, in_peace);
+    for (int i = 0; i < GPU_COPY; i++) {
+        gpu_mark_release(gb->gpu, gb->ends[i]);
+    }
+    give_spoilt(gb);
+    packing_close(&gb->packing);
+    flight_fini(&gb->flight, gb->gpu);
+    script_fini(&gb->script);
+    if (entered) {
+        gpu_leave(gb->gpu);
+    }
+    mem_free(gb);
+}
+
+/* ---------------------------------------------------------------------- accepts */
+
+static bool form_of(const struct gpu_backend *gb, const struct op_batch *batch,
+        struct gpu_form *form)
+{
+    return gpu_form_of(
+            batch, gb->gpu->config->gpu_half_sums == CONFIG_GPU_HALF_SUMS_FLOAT, form);
+}
+
+static bool gpu_accepts(const void *state, const struct op_batch *batch)
+{
+    const struct gpu_backend *gb = state;
+    struct gpu_form form;
+
+    if (batch->set->partial || batch->collective == TUTTI_GATHER ||
+            batch->collective == TUTTI_SCATTER) {
+        return false;
+    }
+    if (op_is_exchange(batch->collective) && !batch->sizes_known) {
+        return false;
+    }
+    return form_of(gb, batch, &form) &&
+            (gb->gpu->has_kernels || !gpu_form_needs_kernels(&form));
+}
+
+static tutti_status gpu_start(void *state, void *task, const struct op_batch *batch)
+{
+    struct gpu_backend *gb = state;
+    struct gpu_task *added = task;
+
+    *added = (struct gpu_task){ .batch = batch };
+    if (!form_of(gb, batch, &added->form)) {
+        return error_set(TUTTI_ERR_INTERNAL, "the GPU backend does not take a %s of %s",
+                tutti_collective_name(batch->collective),
+                tutti_dtype_name(batch->dtype));
+    }
+    *gb->last = added;
+    gb->last = &added->next;
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------ calls */
+
+static void *address(const struct gpu_task *task, struct script_place place)
+{
+    const uint64_t base = place.in_slab ? task->slab->memory : 0;
+
+    return (void *)(uintptr_t)(base + place.at);
+}
+
+static nccl_result call_nccl(const struct gpu_backend *gb, const struct gpu_task *task,
+        const struct script_call *call)
+{
+    const struct nccl_api *nccl = gb->gpu->nccl;
+    const cu_stream stream = gb->gpu->streams[GPU_COMM];
+    const nccl_comm comm = task->communicator->comm;
+    const nccl_dtype dtype = task->form.nccl;
+    const nccl_op op = task->form.op;
+    void *output = address(task, call->output);
+    const void *input = address(task, call->input);
+
+    switch (call->verb) {
+    case SCRIPT_ALL_REDUCE:
+        return nccl->all_reduce(input, output, call->count, dtype, op, comm, stream);
+    case SCRIPT_REDUCE:
+        return nccl->reduce(
+                input, output, call->count, dtype, op, call->peer, comm, stream);
+    case SCRIPT_REDUCE_SCATTER:
+        return nccl->reduce_scatter(
+                input, output, call->count, dtype, op, comm, stream);
+    case SCRIPT_BROADCAST:
+        return nccl->broadcast(
+                input, output, call->count, dtype, call->peer, comm, stream);
+    case SCRIPT_ALL_GATHER:
+        return nccl->all_gather(input, output, call->count, dtype, comm, stream);
+    case SCRIPT_SEND:
+        return nccl->send(input, call->count, dtype, call->peer, comm, stream);
+    case SCRIPT_RECV:
+        return nccl->recv(output, call->count, dtype, call->peer, comm, stream);
+    case SCRIPT_COPY:
+        break;
+    }
+    return NCCL_SUCCESS;
+}
+
+/* Copies stay outside of the group. */
+static tutti_status copy_own(struct gpu_backend *gb, const struct gpu_task *task)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (size_t i = 0; i < gb->script.call_count && status == TUTTI_OK; i++) {
+        const struct script_call *call = &gb->script.calls[i];
+
+        if (call->verb == SCRIPT_COPY) {
+            status = gpu_check(gb->gpu,
+                    gb->gpu->cuda->memcpy_dtod_async(
+                            (cu_pointer)(uintptr_t)address(task, call->output),
+                            (cu_pointer)(uintptr_t)address(task, call->input),
+                            call->count, gb->gpu->streams[GPU_COMM]),
+                    "copy a rank's own part");
+        }
+    }
+    return status;
+}
+
+/* A group is ended even if a call in it has failed. */
+static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task)
+{
+    const struct nccl_api *nccl = gb->gpu->nccl;
+    nccl_result result = nccl->group_start();
+    nccl_result ended;
+
+    if (result != NCCL_SUCCESS) {
+        return communicator_check(
+                &gb->communicators, task->communicator, result, issuing);
+    }
+    for (size_t i = 0; i < gb->script.call_count; i++) {
+        if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
+            result = call_nccl(gb, task, &gb->script.calls[i]);
+        }
+    }
+    ended = nccl->group_end();
+    if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
+        result = ended;
+    }
+    return communicator_check(&gb->communicators, task->communicator, result, issuing);
+}
+
+/* ---------------------------------------------------------------------- issuing */
+
+/* tutti_alloc() rounds sizes up; what it adds belongs to nobody. */
+static bool is_padding(void *user, uint64_t at, size_t bytes)
+{
+    return gpu_memory_is_padding(user, at, bytes);
+}
+
+static tutti_status write_script(struct gpu_backend *gb, const struct gpu_task *task)
+{
+    const struct script_view view = { .batch = task->batch,
+        .form = &task->form,
+        .kernels = gb->gpu->has_kernels,
+        .is_padding = is_padding,
+        .user = gb->gpu };
+
+    script_reset(&gb->script);
+    return op_is_reduction(task->batch->collective)
+            ? script_reduction(&gb->script, &view)
+            : script_exchange(&gb->script, &view);
+}
+
+static tutti_status follow_marks(
+        const struct gpu_backend *gb, const struct op_batch *batch, cu_stream stream)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (FAULT(removed_event_wait)) {
+        return TUTTI_OK;
+    }
+    for (size_t i = 0; i < batch->after_count && status == TUTTI_OK; i++) {
+        status = gpu_follow(gb->gpu, stream, batch->after[i]);
+    }
+    return status;
+}
+
+/* One stream waits for what is on another now. */
+static tutti_status chain(
+        const struct gpu_backend *gb, enum gpu_stream behind, enum gpu_stream before)
+{
+    struct gpu *gpu = gb->gpu;
+    struct device_mark *mark = NULL;
+    tutti_status status = gpu_mark(gpu, gpu->streams[before], &mark);
+
+    if (status == TUTTI_OK) {
+        status = gpu_follow(gpu, gpu->streams[behind], mark);
+    }
+    gpu_mark_release(gpu, mark);
+    return status;
+}
+
+static tutti_status pack(struct gpu_backend *gb, const struct gpu_task *task)
+{
+    const struct packing_work work = { .pieces = &gb->script.gathers,
+        .form = &task->form,
+        .direction = PACK_GATHER,
+        .slab = task->slab != NULL ? task->slab->memory : 0,
+        .stream = gb->gpu->streams[GPU_PACK] };
+    tutti_status status = packing_run(&gb->packing, &work);
+
+    return status == TUTTI_OK ? chain(gb, GPU_COMM, GPU_PACK) : status;
+}
+
+/* Up to NCCL's part. */
+static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
+{
+    struct gpu *gpu = gb->gpu;
+    const struct op_batch *batch = task->batch;
+    enum gpu_stream first;
+    tutti_status status = flight_reserve(&gb->flight);
+
+    if (status == TUTTI_OK) {
+        status = write_script(gb, task);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    task->communicator = communicators_find(&gb->communicators, batch->set->id);
+    if (task->communicator == NULL) {
+        return error_set(TUTTI_ERR_INTERNAL,
+                "rank %d: the ranks of process set %u have not met", gpu->rank,
+                batch->set->id);
+    }
+    first = gb->script.gathers.count > 0 ? GPU_PACK : GPU_COMM;
+    if (gb->script.slab_bytes > 0) {
+        task->slab = gpu_slab_take(gpu, gb->script.slab_bytes, gpu->streams[first]);
+        if (task->slab == NULL) {
+            return TUTTI_ERR_NO_MEMORY;
+        }
+    }
+    status = follow_marks(gb, batch, gpu->streams[first]);
+    if (status == TUTTI_OK && first == GPU_PACK) {
+        status = pack(gb, task);
+    }
+    if (status == TUTTI_OK) {
+        status = copy_own(gb, task);
+    }
+    task->phase = GPU_CALLED;
+    task->since_ns = clock_ns();
+    if (status == TUTTI_OK && !FAULT(skipped_collective)) {
+        status = call_all(gb, task);
+    }
+    return status;
+}
+
+static void count_paths(const struct gpu_backend *gb, const struct gpu_task *task)
+{
+    if (gb->counts == NULL) {
+        return;
+    }
+    if (task->slab != NULL) {
+        (void)atomic_fetch_add_explicit(&gb->counts->packed, 1, memory_order_relaxed);
+    } else if (task->batch->run_count > 1) {
+        (void)atomic_fetch_add_explicit(&gb->counts->in_place, 1, memory_order_relaxed);
+    }
+}
+
+/* What comes after NCCL's part. */
+static tutti_status finish(struct gpu_backend *gb, struct gpu_task *task)
+{
+    struct gpu *gpu = gb->gpu;
+    const bool scatters = gb->script.scatters.count > 0;
+    const enum gpu_stream last = scatters ? GPU_UNPACK : GPU_COMM;
+    const struct packing_work work = { .pieces = &gb->script.scatters,
+        .form = &task->form,
+        .direction = PACK_SCATTER,
+        .slab = task->slab != NULL ? task->slab->memory : 0,
+        .stream = gpu->streams[GPU_UNPACK] };
+    struct device_mark *mark = NULL;
+    tutti_status status = TUTTI_OK;
+
+    if (scatters) {
+        status = chain(gb, GPU_UNPACK, GPU_COMM);
+    }
+    if (status == TUTTI_OK && scatters) {
+        status = packing_run(&gb->packing, &work);
+    }
+    if (status == TUTTI_OK) {
+        status = gpu_mark(gpu, gpu->streams[last], &mark);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    count_paths(gb, task);
+    flight_add(&gb->flight, task->batch, mark);
+    if (task->slab != NULL) {
+        gpu_slab_give(gpu, task->slab, mark);
+        task->slab = NULL;
+    }
+    *task->batch->issued = mark;
+    return TUTTI_OK;
+}
+
+/* NCCL has put everything on the stream, or goes on with that. */
+static tutti_status poll_calls(
+        const struct gpu_backend *gb, const struct gpu_task *task)
+{
+    const struct gpu *gpu = gb->gpu;
+    const double limit_s = gpu->config->gpu_timeout_s;
+    const double age_s = (double)(clock_ns() - task->since_ns) * 1e-9;
+    const tutti_status status =
+            communicator_poll(&gb->communicators, task->communicator, issuing);
+
+    if (status != TUTTI_AGAIN || limit_s <= 0 || age_s < limit_s) {
+        return status;
+    }
+    return error_set(TUTTI_ERR_SYSTEM,
+            "rank %d: NCCL has not put the %s of process set %u on GPU %d (%s) for "
+            "%.1f s "
+            "(gpu_timeout_s=%g): does every rank of the set take part, and live?",
+            gpu->rank, tutti_collective_name(task->batch->collective),
+            task->batch->set->id, gpu->ordinal, gpu->pci, age_s, limit_s);
+}
+
+static tutti_status move(struct gpu_backend *gb, struct gpu_task *task, bool *moved)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (task->phase == GPU_WAITING) {
+        status = flight_sweep(&gb->flight, gb->gpu);
+        if (status == TUTTI_OK) {
+            status = issue(gb, task);
+        }
+        *moved = *moved || status == TUTTI_OK;
+    }
+    if (status == TUTTI_OK) {
+        status = poll_calls(gb, task);
+    }
+    return status == TUTTI_OK ? finish(gb, task) : status;
+}
+
+static void take_out(struct gpu_backend *gb, const struct gpu_task *task)
+{
+    struct gpu_task **at = &gb->first;
+
+    while (*at != NULL && *at != task) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = task->next;
+    }
+    if (gb->last == &task->next) {
+        gb->last = at;
+    }
+}
+
+/* As far as it goes now, in order. */
+static void advance(struct gpu_backend *gb, bool *moved)
+{
+    while (gb->first != NULL && !gb->failed) {
+        struct gpu_task *task = gb->first;
+        tutti_status status = gpu_enter(gb->gpu);
+
+        if (status == TUTTI_OK) {
+            status = move(gb, task, moved);
+            gpu_leave(gb->gpu);
+        }
+        if (status == TUTTI_AGAIN) {
+            return;
+        }
+        task->status = status;
+        task->phase = GPU_OVER;
+        take_out(gb, task);
+        gb->failed = status != TUTTI_OK;
+        *moved = true;
+    }
+}
+
+static void spoil(struct gpu_backend *gb, struct gpu_task *task)
+{
+    if (task->slab != NULL) {
+        task->slab->next = gb->spoilt;
+        gb->spoilt = task->slab;
+        task->slab = NULL;
+    }
+}
+
+static tutti_status gpu_step(void *state, void *task, bool *moved)
+{
+    struct gpu_backend *gb = state;
+    struct gpu_task *own = task;
+
+    if (own->phase != GPU_OVER) {
+        advance(gb, moved);
+    }
+    if (own->phase != GPU_OVER) {
+        return TUTTI_AGAIN;
+    }
+    if (own->status != TUTTI_OK) {
+        spoil(gb, own);
+    }
+    return own->status;
+}
+
+/* ---------------------------------------------------------------------- failure */
+
+static void mark_ends(struct gpu_backend *gb)
+{
+    for (int i = 0; i < GPU_COPY; i++) {
+        if (gpu_mark(gb->gpu, gb->gpu->streams[i], &gb->ends[i]) != TUTTI_OK) {
+            gb->ends[i] = NULL;
+        }
+    }
+    gb->halted_ns = clock_ns();
+}
+
+/* Also true when the device is lost: then nothing runs there. */
+static bool has_ended(const struct gpu_backend *gb)
+{
+    for (int i = 0; i < GPU_COPY; i++) {
+        if (gb->ends[i] != NULL && gpu_passed(gb->gpu, gb->ends[i]) == TUTTI_AGAIN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* NCCL's kernels end by the abort; what else is on the streams has to be carried out. */
+static bool gpu_quit(void *state)
+{
+    struct gpu_backend *gb = state;
+
+    gb->failed = true;
+    if (!communicators_abort(&gb->communicators)) {
+        return false;
+    }
+    if (gb->halted_ns == 0) {
+        mark_ends(gb);
+    }
+    if (has_ended(gb)) {
+        return true;
+    }
+    if (clock_ns() - gb->halted_ns < HALT_NS) {
+        return false;
+    }
+    log_warn(gb->gpu->log, "GPU %d (%s) is busy after all communicators were aborted",
+            gb->gpu->ordinal, gb->gpu->pci);
+    return true;
+}
+
+static bool gpu_cancel(void *state, void *task)
+{
+    struct gpu_backend *gb = state;
+    struct gpu_task *own = task;
+
+    if (!gpu_quit(gb)) {
+        return false;
+    }
+    take_out(gb, own);
+    spoil(gb, own);
+    return true;
+}
+
+static tutti_status gpu_watch(void *state)
+{
+    struct gpu_backend *gb = state;
+    tutti_status status = communicators_watch(&gb->communicators);
+
+    if (status == TUTTI_OK && gb->flight.count > 0) {
+        status = flight_sweep(&gb->flight, gb->gpu);
+    }
+    return status == TUTTI_OK ? flight_check(&gb->flight, gb->gpu) : status;
+}
+
+/* ---------------------------------------------------------------------- meeting */
+
+static tutti_status gpu_token(void *state, uint8_t token[OP_TOKEN_BYTES])
+{
+    const struct gpu_backend *gb = state;
+    tutti_status status = gpu_enter(gb->gpu);
+
+    if (status == TUTTI_OK) {
+        status = communicators_token(&gb->communicators, token);
+        gpu_leave(gb->gpu);
+    }
+    return status;
+}
+
+/* NCCL takes and gives back memory meanwhile, which may wait for kernels. */
+static tutti_status meet_alone(struct gpu_backend *gb, const struct op_set *set,
+        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+{
+    tutti_status status = flight_sweep(&gb->flight, gb->gpu);
+
+    if (status == TUTTI_OK && gb->flight.count > 0) {
+        status = flight_check(&gb->flight, gb->gpu);
+        return status == TUTTI_OK ? TUTTI_AGAIN : status;
+    }
+    if (status == TUTTI_OK) {
+        communicators_tidy(&gb->communicators);
+        status = communicators_meet(&gb->communicators, set, token, everyone);
+    }
+    return status;
+}
+
+static tutti_status gpu_meet(void *state, const struct op_set *set,
+        const uint8_t token[OP_TOKEN_BYTES], bool everyone, bool *moved)
+{
+    struct gpu_backend *gb = state;
+    tutti_status status = gpu_enter(gb->gpu);
+
+    if (status == TUTTI_OK) {
+        status = meet_alone(gb, set, token, everyone);
+        gpu_leave(gb->gpu);
+    }
+    gb->failed = gb->failed || (status != TUTTI_OK && status != TUTTI_AGAIN);
+    *moved = *moved || status == TUTTI_OK;
+    return status;
+}
+
+static void gpu_part(void *state, const struct op_set *set)
+{
+    struct gpu_backend *gb = state;
+
+    communicators_part(&gb->communicators, set->id);
+}
+
+const struct op_backend op_gpu = {
+    .name = "nccl",
+    .takes_runs = 1u << TUTTI_ALLREDUCE | 1u << TUTTI_BROADCAST | 1u << TUTTI_REDUCE |
+            1u << TUTTI_REDUCESCATTER | 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL,
+    .task_bytes = sizeof(struct gpu_task),
+    .space = OP_DEVICE,
+    .open = gpu_backend_open,
+    .close = gpu_backend_close,
+    .accepts = gpu_accepts,
+    .start = gpu_start,
+    .step = gpu_step,
+    .cancel = gpu_cancel,
+    .watch = gpu_watch,
+    .token = gpu_token,
+    .meet = gpu_meet,
+    .part = gpu_part,
+    .quit = gpu_quit,
+};

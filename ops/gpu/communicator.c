@@ -1,0 +1,451 @@
+#include "ops/gpu/communicator.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/faults.h"
+#include "base/mem.h"
+
+/* How long the end of communicators is waited for. */
+#define CLOSE_NS 10000000000
+#define ABORT_NS 60000000000
+#define NAP_NS 200000
+
+/* ----------------------------------------------------------------------- errors */
+
+tutti_status communicator_check(const struct communicators *all,
+        const struct communicator *communicator, nccl_result result, const char *doing)
+{
+    const struct gpu *gpu = all->gpu;
+    const char *more = "";
+
+    if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
+        return TUTTI_OK;
+    }
+    if (gpu->nccl->get_last_error != NULL) {
+        more = gpu->nccl->get_last_error(communicator->comm);
+    }
+    return error_set(TUTTI_ERR_SYSTEM,
+            "rank %d: NCCL cannot %s for process set %u on GPU %d (%s): %s%s%s; "
+            "NCCL_DEBUG=WARN says more",
+            gpu->rank, doing, communicator->set, gpu->ordinal, gpu->pci,
+            nccl_error_text(gpu->nccl, result), more == NULL || *more == 0 ? "" : ": ",
+            more == NULL ? "" : more);
+}
+
+/* Of any handle of a communicator, its parent's too. */
+static tutti_status poll_handle(const struct communicators *all,
+        const struct communicator *communicator, nccl_comm handle, const char *doing)
+{
+    nccl_result state = NCCL_SUCCESS;
+    nccl_result result;
+
+    if (handle == NULL) {
+        return TUTTI_OK;
+    }
+    result = all->gpu->nccl->comm_get_async_error(handle, &state);
+    if (result == NCCL_SUCCESS) {
+        result = state;
+    }
+    if (result == NCCL_IN_PROGRESS) {
+        return TUTTI_AGAIN;
+    }
+    return communicator_check(all, communicator, result, doing);
+}
+
+tutti_status communicator_poll(const struct communicators *all,
+        const struct communicator *communicator, const char *doing)
+{
+    return poll_handle(all, communicator, communicator->comm, doing);
+}
+
+tutti_status communicators_watch(const struct communicators *all)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (FAULT(unchecked_error) || all->aborted) {
+        return TUTTI_OK;
+    }
+    for (const struct communicator *c = all->first; c != NULL && status == TUTTI_OK;
+            c = c->next) {
+        if (c->stage == COMMUNICATOR_READY) {
+            status = communicator_poll(all, c, "go on with what it has begun");
+            status = status == TUTTI_AGAIN ? TUTTI_OK : status;
+        }
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------------- meeting */
+
+tutti_status communicators_token(
+        const struct communicators *all, uint8_t token[OP_TOKEN_BYTES])
+{
+    const struct gpu *gpu = all->gpu;
+    struct nccl_id id = { .bytes = { 0 } };
+    const nccl_result result = gpu->nccl->get_unique_id(&id);
+
+    _Static_assert(OP_TOKEN_BYTES >= sizeof id, "NCCL's id is the token");
+    if (result != NCCL_SUCCESS) {
+        return error_set(TUTTI_ERR_SYSTEM,
+                "rank %d: ncclGetUniqueId(): %s; NCCL_DEBUG=WARN says more", gpu->rank,
+                nccl_error_text(gpu->nccl, result));
+    }
+    memset(token, 0, OP_TOKEN_BYTES);
+    memcpy(token, &id, sizeof id);
+    return TUTTI_OK;
+}
+
+struct communicator *communicators_find(const struct communicators *all, uint32_t set)
+{
+    struct communicator *at = all->first;
+
+    while (at != NULL && (at->set != set || at->stage != COMMUNICATOR_READY)) {
+        at = at->next;
+    }
+    return at;
+}
+
+static struct communicator *add(struct communicators *all, const struct op_set *set)
+{
+    struct communicator *added = mem_calloc(1, sizeof *added);
+
+    if (added == NULL) {
+        error_note("no memory for the communicator of process set %u", set->id);
+        return NULL;
+    }
+    added->set = set->id;
+    added->size = set->size;
+    added->since_ns = clock_ns();
+    added->next = all->first;
+    all->first = added;
+    return added;
+}
+
+static void drop(struct communicators *all, struct communicator *communicator)
+{
+    struct communicator **at = &all->first;
+
+    while (*at != communicator) {
+        at = &(*at)->next;
+    }
+    *at = communicator->next;
+    if (all->world == communicator) {
+        all->world = NULL;
+    }
+    if (all->meeting == communicator) {
+        all->meeting = NULL;
+    }
+    mem_free(communicator);
+}
+
+/* Part of the world's: no second search for the ranks. A rank that is no member helps. */
+static nccl_result split(struct communicators *all, struct communicator *communicator,
+        const struct op_set *set)
+{
+    const bool is_member = set->rank >= 0;
+    struct nccl_config config;
+
+    nccl_config_init(&config, false);
+    communicator->parent = all->world->comm;
+    return all->gpu->nccl->comm_split(communicator->parent,
+            is_member ? 0 : NCCL_NO_COLOUR, is_member ? set->rank : 0,
+            &communicator->comm, &config);
+}
+
+static nccl_result init(struct communicators *all, struct communicator *communicator,
+        const struct op_set *set, const uint8_t token[OP_TOKEN_BYTES])
+{
+    const struct nccl_api *nccl = all->gpu->nccl;
+    struct nccl_config config;
+    struct nccl_id id;
+
+    memcpy(&id, token, sizeof id);
+    if (nccl->comm_init_rank_config == NULL) {
+        log_info(all->gpu->log,
+                "NCCL %d blocks while the ranks of process set %u meet; 2.14 does not",
+                nccl->version, set->id);
+        return nccl->comm_init_rank(&communicator->comm, set->size, id, set->rank);
+    }
+    nccl_config_init(&config, false);
+    return nccl->comm_init_rank_config(
+            &communicator->comm, set->size, id, set->rank, &config);
+}
+
+/* *all->meeting stays NULL where there is nothing to do for this rank. */
+static tutti_status begin(struct communicators *all, const struct op_set *set,
+        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+{
+    const bool splits =
+            everyone && all->world != NULL && all->gpu->nccl->comm_split != NULL;
+    struct communicator *made;
+    nccl_result result;
+
+    if (!splits && set->rank < 0) {
+        return TUTTI_OK;
+    }
+    made = add(all, set);
+    if (made == NULL) {
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    all->meeting = made;
+    result = splits ? split(all, made, set) : init(all, made, set, token);
+    return communicator_check(all, made, result, "make a communicator");
+}
+
+static tutti_status poll_meeting(const struct communicators *all)
+{
+    static const char doing[] = "make a communicator";
+    const struct communicator *made = all->meeting;
+    const double limit_s = all->gpu->config->gpu_timeout_s;
+    const double age_s = (double)(clock_ns() - made->since_ns) * 1e-9;
+    tutti_status status = poll_handle(all, made, made->parent, doing);
+
+    if (status == TUTTI_OK) {
+        status = poll_handle(all, made, made->comm, doing);
+    }
+    if (status != TUTTI_AGAIN || limit_s <= 0 || age_s < limit_s) {
+        return status;
+    }
+    return error_set(TUTTI_ERR_SYSTEM,
+            "rank %d: the %d ranks of process set %u have not met in NCCL on GPU %d "
+            "(%s) "
+            "for %.1f s (gpu_timeout_s=%g): do all of them reach each other "
+            "(NCCL_SOCKET_IFNAME)?",
+            all->gpu->rank, made->size, made->set, all->gpu->ordinal, all->gpu->pci,
+            age_s, limit_s);
+}
+
+tutti_status communicators_meet(struct communicators *all, const struct op_set *set,
+        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+{
+    struct communicator *made;
+    tutti_status status = TUTTI_OK;
+
+    if (all->meeting == NULL) {
+        status = begin(all, set, token, everyone);
+    }
+    if (status != TUTTI_OK || all->meeting == NULL) {
+        return status;
+    }
+    status = poll_meeting(all);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    made = all->meeting;
+    all->meeting = NULL;
+    made->parent = NULL;
+    made->stage = COMMUNICATOR_READY;
+    if (set->rank < 0) {
+        drop(all, made);
+    } else if (set->index == 0) {
+        all->world = made;
+    }
+    return TUTTI_OK;
+}
+
+/* ----------------------------------------------------------------------- ending */
+
+void communicators_part(struct communicators *all, uint32_t set)
+{
+    struct communicator *gone = communicators_find(all, set);
+
+    if (gone != NULL) {
+        gone->stage = COMMUNICATOR_LEAVING;
+    }
+}
+
+/* Begins to end a communicator; what cannot be finalized is destroyed at once. */
+static void finalize(struct communicators *all, struct communicator *communicator)
+{
+    const struct nccl_api *nccl = all->gpu->nccl;
+
+    communicator->stage = COMMUNICATOR_ENDING;
+    if (nccl->comm_finalize != NULL) {
+        (void)nccl->comm_finalize(communicator->comm);
+    }
+}
+
+/* Goes on with it; true: it is gone. An error of a communicator that ends is the end. */
+static bool end(struct communicators *all, struct communicator *communicator)
+{
+    if (communicator_poll(all, communicator, "end") == TUTTI_AGAIN) {
+        return false;
+    }
+    (void)all->gpu->nccl->comm_destroy(communicator->comm);
+    drop(all, communicator);
+    return true;
+}
+
+void communicators_tidy(struct communicators *all)
+{
+    struct communicator *next;
+
+    for (struct communicator *at = all->first; at != NULL; at = next) {
+        next = at->next;
+        if (at->stage == COMMUNICATOR_LEAVING) {
+            finalize(all, at);
+        }
+        if (at->stage == COMMUNICATOR_ENDING) {
+            (void)end(all, at);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------ abort */
+
+/* One thread's part. */
+struct abort_job {
+    struct communicator_crew *crew; /* borrowed */
+    nccl_comm comm; /* to abort */
+};
+
+/* Who aborts; given up, and never freed, when an abort does not end. */
+struct communicator_crew {
+    nccl_result (*abort)(nccl_comm comm); /* NCCL's */
+    _Atomic size_t left; /* jobs that have not ended */
+    int64_t since_ns; /* when they began */
+    struct abort_job jobs[]; /* one for each communicator */
+};
+
+static void *abort_one(void *user)
+{
+    struct abort_job *job = user;
+
+    (void)job->crew->abort(job->comm);
+    /* release: pairs with the acquire of who waits: NCCL is done with the device */
+    (void)atomic_fetch_sub_explicit(&job->crew->left, 1, memory_order_release);
+    return NULL;
+}
+
+/* Without a thread to be had, this one aborts. */
+static void start_job(struct abort_job *job)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    bool started = false;
+
+    if (pthread_attr_init(&attributes) == 0) {
+        started = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) ==
+                        0 &&
+                pthread_create(&thread, &attributes, abort_one, job) == 0;
+        (void)pthread_attr_destroy(&attributes);
+    }
+    if (!started) {
+        (void)abort_one(job);
+    }
+}
+
+/* NCCL 2.28 first stops all of them, so that no abort waits for a kernel of another. */
+static void revoke_all(const struct communicators *all)
+{
+    const struct nccl_api *nccl = all->gpu->nccl;
+
+    for (const struct communicator *c = all->first; c != NULL; c = c->next) {
+        if (nccl->comm_revoke != NULL && c->comm != NULL &&
+                c->stage == COMMUNICATOR_READY) {
+            (void)nccl->comm_revoke(c->comm, NCCL_REVOKE_PLAIN);
+        }
+    }
+}
+
+static void begin_abort(struct communicators *all)
+{
+    struct communicator_crew *crew;
+    size_t count = 0;
+    size_t jobs = 0;
+
+    for (const struct communicator *c = all->first; c != NULL; c = c->next) {
+        count += c->comm != NULL ? 1 : 0;
+    }
+    crew = mem_calloc(1, sizeof *crew + count * sizeof *crew->jobs);
+    if (crew == NULL) {
+        return; /* tried again at the next call */
+    }
+    crew->abort = all->gpu->nccl->comm_abort;
+    crew->since_ns = clock_ns();
+    atomic_store_explicit(&crew->left, count, memory_order_relaxed);
+    all->crew = crew;
+    revoke_all(all);
+    for (const struct communicator *c = all->first; c != NULL; c = c->next) {
+        if (c->comm != NULL) {
+            crew->jobs[jobs++] = (struct abort_job){ .crew = crew, .comm = c->comm };
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        start_job(&crew->jobs[i]);
+    }
+}
+
+static void drop_all(struct communicators *all)
+{
+    while (all->first != NULL) {
+        drop(all, all->first);
+    }
+}
+
+bool communicators_abort(struct communicators *all)
+{
+    size_t left;
+
+    if (all->aborted) {
+        return true;
+    }
+    if (all->crew == NULL) {
+        begin_abort(all);
+    }
+    if (all->crew == NULL) {
+        return false;
+    }
+    left = atomic_load_explicit(&all->crew->left, memory_order_acquire);
+    if (left > 0 && clock_ns() - all->crew->since_ns < ABORT_NS) {
+        return false;
+    }
+    if (left == 0) {
+        mem_free(all->crew);
+    } else {
+        log_error(all->gpu->log, "%zu aborts of NCCL do not end; they are left behind",
+                left);
+    }
+    all->crew = NULL;
+    all->aborted = true;
+    drop_all(all);
+    return true;
+}
+
+/* ------------------------------------------------------------------------ close */
+
+/* True: all of them have ended. */
+static bool end_all(struct communicators *all)
+{
+    const int64_t deadline_ns = clock_ns() + CLOSE_NS;
+
+    for (struct communicator *c = all->first; c != NULL; c = c->next) {
+        if (c->stage != COMMUNICATOR_ENDING) {
+            finalize(all, c);
+        }
+    }
+    while (all->first != NULL) {
+        communicators_tidy(all);
+        if (all->first != NULL && clock_ns() > deadline_ns) {
+            return false;
+        }
+        if (all->first != NULL) {
+            clock_sleep_ns(NAP_NS);
+        }
+    }
+    return true;
+}
+
+void communicators_close(struct communicators *all, bool in_peace)
+{
+    if (in_peace && all->meeting == NULL && all->crew == NULL && end_all(all)) {
+        return;
+    }
+    while (!communicators_abort(all)) {
+        clock_sleep_ns(NAP_NS);
+    }
+}

@@ -1,0 +1,152 @@
+/*
+ * The interface of the core (ops/device.h) over a rank's GPU.
+ */
+#include "ops/device.h"
+
+#include "base/error.h"
+#include "ops/gpu/gpu.h"
+
+static tutti_status device_look(
+        void *state, const void *memory, size_t bytes, enum op_space *space)
+{
+    return gpu_memory_look(state, memory, bytes, space);
+}
+
+static tutti_status device_mark_caller(
+        void *state, tutti_stream stream, struct device_mark **mark)
+{
+    return gpu_mark_caller(state, stream, mark);
+}
+
+static tutti_status device_follow(
+        void *state, tutti_stream stream, struct device_mark *mark)
+{
+    return gpu_follow_caller(state, stream, mark);
+}
+
+static tutti_status device_passed(void *state, struct device_mark *mark)
+{
+    return gpu_passed(state, mark);
+}
+
+static void device_hold(void *state, struct device_mark *mark)
+{
+    (void)state;
+    gpu_mark_hold(mark);
+}
+
+static void device_release(void *state, struct device_mark *mark)
+{
+    gpu_mark_release(state, mark);
+}
+
+/* ----------------------------------------------------------------------- copies */
+
+static cu_stream way_stream(const struct gpu *gpu, enum device_way way)
+{
+    return gpu->streams[way == DEVICE_TO_HOST ? GPU_COPY : GPU_RETURN];
+}
+
+static cu_result put_copy(
+        const struct gpu *gpu, enum device_way way, const struct device_copy *copy)
+{
+    const cu_stream stream = way_stream(gpu, way);
+
+    switch (way) {
+    case DEVICE_TO_HOST:
+        return gpu->cuda->memcpy_dtoh_async(
+                copy->to, (cu_pointer)(uintptr_t)copy->from, copy->bytes, stream);
+    case HOST_TO_DEVICE:
+        break;
+    }
+    return gpu->cuda->memcpy_htod_async(
+            (cu_pointer)(uintptr_t)copy->to, copy->from, copy->bytes, stream);
+}
+
+/* What was begun cannot be taken back: an error behind the first copy loses the device. */
+static tutti_status put_copies(struct gpu *gpu, enum device_way way,
+        const struct device_copy *copies, size_t count, struct device_mark *done)
+{
+    static const char doing[] = "copy between host and device memory";
+    bool has_begun = false;
+    tutti_status status = gpu_enter(gpu);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+        if (copies[i].bytes > 0) {
+            const cu_result result = put_copy(gpu, way, &copies[i]);
+
+            status = result == CU_SUCCESS || !has_begun ? gpu_check(gpu, result, doing)
+                                                        : gpu_lose(gpu, result, doing);
+            has_begun = true;
+        }
+    }
+    gpu_leave(gpu);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = gpu_mark_set(gpu, done, way_stream(gpu, way));
+    return status == TUTTI_OK ? status : gpu_lose(gpu, CU_ERROR_UNKNOWN, doing);
+}
+
+static tutti_status device_copy_all(void *state, enum device_way way,
+        const struct device_copy *copies, size_t count,
+        struct device_mark *const *after, size_t after_count, struct device_mark **done)
+{
+    struct gpu *gpu = state;
+    struct device_mark *mark = NULL;
+    tutti_status status = gpu_mark_new(gpu, &mark);
+
+    for (size_t i = 0; i < after_count && status == TUTTI_OK; i++) {
+        status = gpu_follow(gpu, way_stream(gpu, way), after[i]);
+    }
+    if (status == TUTTI_OK) {
+        status = put_copies(gpu, way, copies, count, mark);
+    }
+    if (status != TUTTI_OK) {
+        gpu_mark_release(gpu, mark);
+        return status;
+    }
+    *done = mark;
+    return TUTTI_OK;
+}
+
+/* ----------------------------------------------------------------------- memory */
+
+static void *device_alloc(void *state, size_t bytes)
+{
+    return gpu_memory_alloc(state, bytes);
+}
+
+static void device_give_back(void *state, void *memory)
+{
+    gpu_memory_give_back(state, memory);
+}
+
+static void *device_host_alloc(void *state, size_t bytes)
+{
+    return gpu_host_alloc(state, bytes);
+}
+
+static void device_host_give_back(void *state, void *memory)
+{
+    gpu_host_give_back(state, memory);
+}
+
+struct device gpu_device(struct gpu *gpu)
+{
+    return (struct device){ .state = gpu,
+        .look = device_look,
+        .mark = device_mark_caller,
+        .follow = device_follow,
+        .passed = device_passed,
+        .hold = device_hold,
+        .release = device_release,
+        .copy = device_copy_all,
+        .alloc = device_alloc,
+        .give_back = device_give_back,
+        .host_alloc = device_host_alloc,
+        .host_give_back = device_host_give_back };
+}

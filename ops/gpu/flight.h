@@ -1,0 +1,54 @@
+/*
+ * What a rank has put on its GPU and what has not passed yet, oldest first.
+ */
+#ifndef TUTTI_OPS_GPU_FLIGHT_H
+#define TUTTI_OPS_GPU_FLIGHT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "ops/gpu/gpu.h"
+#include "ops/op.h"
+
+/** Batches that may be on the way; more wait until some have passed. */
+#define FLIGHT_MAX ((size_t)65536)
+
+/** A batch whose commands are issued. */
+struct flight_batch {
+    struct device_mark *mark; /* after its last command; a reference                  */
+    int64_t since_ns; /* when it was issued                                   */
+    uint32_t set; /* its process set                                      */
+    tutti_collective collective; /* for messages */
+    size_t tensors; /* for messages */
+};
+
+/** Zeroed: nothing flies. */
+struct flight {
+    struct flight_batch *batches; /* a ring; owned                                 */
+    size_t capacity; /* a power of two, or 0                                       */
+    size_t first; /* index of the oldest                                           */
+    size_t count; /* of those that fly                                             */
+};
+
+/** Makes sure that flight_add() can be called once. TUTTI_AGAIN: the air is full. */
+TUTTI_MUST_USE tutti_status flight_reserve(struct flight *flight);
+/** Adds a batch; the mark gets a reference. */
+void flight_add(
+        struct flight *flight, const struct op_batch *batch, struct device_mark *mark);
+
+/** Forgets those that have passed. Errors: the device is lost. */
+tutti_status flight_sweep(struct flight *flight, struct gpu *gpu);
+
+/**
+ * The oldest must not be older than gpu_timeout_s; after flight_sweep().
+ * @return TUTTI_OK; TUTTI_ERR_SYSTEM with words
+ */
+tutti_status flight_check(const struct flight *flight, const struct gpu *gpu);
+
+/** Forgets all of them. */
+void flight_fini(struct flight *flight, struct gpu *gpu);
+
+#endif

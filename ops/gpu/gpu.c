@@ -1,0 +1,376 @@
+/*
+ * A rank's GPU: opening and closing it, its context on a thread, and errors in words.
+ */
+#include "ops/gpu/gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "ops/gpu/choice.h"
+#include "ops/gpu/image.h"
+
+/* A batch that was just packed is still in so much of the second-level cache when it is sent:
+ * beside it are the tensors, and the kernels of the application. */
+#define FUSION_EIGHTHS 3
+#define FUSION_MIN ((size_t)4 << 20)
+
+/* ----------------------------------------------------------------------- errors */
+
+/*
+ * Results after which nothing on the device works any more: its context is gone, or a
+ * kernel has left it in a state from which only a new process recovers.
+ */
+static const cu_result fatal_results[] = { CU_ERROR_DEINITIALIZED,
+    CU_ERROR_DEVICE_UNAVAILABLE, CU_ERROR_INVALID_CONTEXT, CU_ERROR_ECC,
+    CU_ERROR_NVLINK, CU_ERROR_ILLEGAL_ADDRESS, CU_ERROR_LAUNCH_TIMEOUT,
+    CU_ERROR_CONTEXT_DESTROYED, CU_ERROR_ASSERT, CU_ERROR_HARDWARE_STACK,
+    CU_ERROR_ILLEGAL_INSTRUCTION, CU_ERROR_MISALIGNED_ADDRESS,
+    CU_ERROR_INVALID_ADDRESS_SPACE, CU_ERROR_INVALID_PC, CU_ERROR_LAUNCH_FAILED,
+    CU_ERROR_UNKNOWN };
+
+static bool is_fatal(cu_result result)
+{
+    for (size_t i = 0; i < sizeof fatal_results / sizeof *fatal_results; i++) {
+        if (fatal_results[i] == result) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True when the context was taken away, and not broken from within. */
+static bool is_reset(cu_result result)
+{
+    return result == CU_ERROR_DEINITIALIZED || result == CU_ERROR_INVALID_CONTEXT ||
+            result == CU_ERROR_CONTEXT_DESTROYED;
+}
+
+tutti_status gpu_alive(const struct gpu *gpu)
+{
+    /* acquire: pairs with gpu_lose(), which tells after this what it was doing */
+    const cu_result lost = atomic_load_explicit(&gpu->lost, memory_order_acquire);
+    const char *doing = atomic_load_explicit(&gpu->lost_doing, memory_order_acquire);
+
+    if (lost == CU_SUCCESS) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_SYSTEM,
+            "rank %d has lost GPU %d (%s): it could not %s: %s (%s); %s", gpu->rank,
+            gpu->ordinal, gpu->pci, doing == NULL ? "use it" : doing,
+            driver_error_text(gpu->cuda, lost), driver_error_name(gpu->cuda, lost),
+            is_reset(lost) ? "was it reset (cudaDeviceReset()) before tutti_finalize()?"
+                           : "a kernel of this process has failed, or the device: "
+                             "compute-sanitizer finds out which");
+}
+
+tutti_status gpu_lose(struct gpu *gpu, cu_result result, const char *doing)
+{
+    int none = CU_SUCCESS;
+
+    if (atomic_compare_exchange_strong_explicit(&gpu->lost, &none, result,
+                memory_order_acq_rel, memory_order_acquire)) {
+        atomic_store_explicit(&gpu->lost_doing, doing, memory_order_release);
+    }
+    return gpu_alive(gpu);
+}
+
+tutti_status gpu_check(struct gpu *gpu, cu_result result, const char *doing)
+{
+    if (result == CU_SUCCESS) {
+        return TUTTI_OK;
+    }
+    if (is_fatal(result)) {
+        return gpu_lose(gpu, result, doing);
+    }
+    return error_set(
+            result == CU_ERROR_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM,
+            "rank %d, GPU %d (%s): cannot %s: %s (%s)", gpu->rank, gpu->ordinal,
+            gpu->pci, doing, driver_error_text(gpu->cuda, result),
+            driver_error_name(gpu->cuda, result));
+}
+
+/* ---------------------------------------------------------------------- context */
+
+/*
+ * After cudaDeviceReset() the context's handle stays, and may even be of a new context,
+ * but streams and events are dangling: the driver may crash on them. So this comes first.
+ */
+static tutti_status check_context(struct gpu *gpu)
+{
+    static const char doing[] = "find its context";
+    const struct cuda_driver *cuda = gpu->cuda;
+    unsigned long long id = 0;
+    unsigned flags = 0;
+    int is_active = 0;
+    cu_result result;
+
+    if (cuda->ctx_get_id != NULL) {
+        result = cuda->ctx_get_id(gpu->context, &id);
+        is_active = id == gpu->context_id;
+    } else {
+        result = cuda->device_primary_ctx_get_state(gpu->device, &flags, &is_active);
+    }
+    if (result == CU_SUCCESS && is_active) {
+        return TUTTI_OK;
+    }
+    return gpu_lose(gpu, CU_ERROR_CONTEXT_DESTROYED, doing);
+}
+
+tutti_status gpu_enter(struct gpu *gpu)
+{
+    tutti_status status = gpu_alive(gpu);
+
+    if (status == TUTTI_OK) {
+        status = check_context(gpu);
+    }
+    if (status == TUTTI_OK) {
+        status = gpu_check(
+                gpu, gpu->cuda->ctx_push_current(gpu->context), "enter its context");
+    }
+    return status;
+}
+
+void gpu_leave(const struct gpu *gpu)
+{
+    cu_context popped = NULL;
+
+    (void)gpu->cuda->ctx_pop_current(&popped);
+}
+
+/* ---------------------------------------------------------------------- opening */
+
+size_t gpu_fusion_bytes(const struct gpu *gpu)
+{
+    const size_t chosen = gpu->config->gpu_fusion_bytes;
+
+    return chosen != 0 ? chosen
+                       : size_max(gpu->l2_bytes / 8 * FUSION_EIGHTHS, FUSION_MIN);
+}
+
+static void note_context_id(struct gpu *gpu)
+{
+    if (gpu->cuda->ctx_get_id != NULL &&
+            gpu->cuda->ctx_get_id(gpu->context, &gpu->context_id) != CU_SUCCESS) {
+        gpu->driver.ctx_get_id = NULL; /* it does not tell: the state will do */
+    }
+}
+
+/* Facts about the device; the context is current. */
+static tutti_status read_facts(struct gpu *gpu)
+{
+    static const char doing[] = "read its properties";
+    const struct cuda_driver *cuda = gpu->cuda;
+    int l2_bytes = 0;
+    tutti_status status = gpu_check(gpu,
+            cuda->device_get_attribute(&gpu->sm_count, CU_DEVICE_SM_COUNT, gpu->device),
+            doing);
+
+    if (status == TUTTI_OK) {
+        status = gpu_check(gpu,
+                cuda->device_get_attribute(&l2_bytes, CU_DEVICE_L2_BYTES, gpu->device),
+                doing);
+    }
+    if (status == TUTTI_OK) {
+        status = gpu_check(gpu,
+                cuda->device_get_name(gpu->name, (int)sizeof gpu->name, gpu->device),
+                doing);
+    }
+    gpu->l2_bytes = l2_bytes > 0 ? (size_t)l2_bytes : 0;
+    gpu->slab_bytes = gpu_fusion_bytes(gpu);
+    return status;
+}
+
+/*
+ * Of the highest priority, so that communication starts before the next kernel of the
+ * application; non-blocking, so that the legacy default stream does not wait for them.
+ */
+static tutti_status make_streams(struct gpu *gpu)
+{
+    int least = 0;
+    int greatest = 0;
+    tutti_status status =
+            gpu_check(gpu, gpu->cuda->ctx_get_stream_priority_range(&least, &greatest),
+                    "read the priorities of streams");
+
+    for (int i = 0; i < GPU_STREAMS && status == TUTTI_OK; i++) {
+        status = gpu_check(gpu,
+                gpu->cuda->stream_create(
+                        &gpu->streams[i], CU_STREAM_NONBLOCKING, greatest),
+                "create a stream");
+    }
+    return status;
+}
+
+static tutti_status furnish(struct gpu *gpu)
+{
+    tutti_status status = read_facts(gpu);
+
+    if (status == TUTTI_OK) {
+        status = make_streams(gpu);
+    }
+    if (status == TUTTI_OK) {
+        status = image_load(gpu);
+    }
+    if (status == TUTTI_OK) {
+        status = gpu_marks_open(gpu);
+    }
+    return status == TUTTI_OK ? gpu_memory_open(gpu) : status;
+}
+
+static tutti_status open_device(struct gpu *gpu)
+{
+    const struct cuda_driver *cuda = gpu->cuda;
+    tutti_status status = gpu_check(
+            gpu, cuda->device_get(&gpu->device, gpu->ordinal), "find the device");
+
+    if (status == TUTTI_OK) {
+        status = choice_pci(cuda, gpu->device, gpu->pci);
+    }
+    if (status == TUTTI_OK) {
+        status = gpu_check(gpu,
+                cuda->device_primary_ctx_retain(&gpu->context, gpu->device),
+                "make the context of the device");
+    }
+    if (status != TUTTI_OK) {
+        gpu->context = NULL;
+        return status;
+    }
+    note_context_id(gpu);
+    status = gpu_enter(gpu);
+    if (status == TUTTI_OK) {
+        status = furnish(gpu);
+        gpu_leave(gpu);
+    }
+    return status;
+}
+
+static void open_nccl(struct gpu *gpu)
+{
+    if (nccl_load(gpu->config->nccl_library, &gpu->nccl_table) == TUTTI_OK) {
+        gpu->nccl = &gpu->nccl_table;
+        return;
+    }
+    (void)snprintf(
+            gpu->nccl_absence, sizeof gpu->nccl_absence, "%s", tutti_last_error());
+}
+
+static struct gpu *gpu_new(
+        const struct config *config, const struct log *log, const struct gpu_seat *seat)
+{
+    struct gpu *gpu = mem_calloc(1, sizeof *gpu);
+
+    if (gpu == NULL) {
+        return NULL;
+    }
+    gpu->cuda = &gpu->driver;
+    gpu->config = &gpu->values;
+    gpu->log = &gpu->sink;
+    gpu->sink = *log;
+    gpu->rank = seat->rank;
+    gpu->ordinal = -1;
+    if (config_copy(&gpu->values, config) != TUTTI_OK) {
+        mem_free(gpu);
+        return NULL;
+    }
+    return gpu;
+}
+
+/*
+ * No driver is a fact and no error, unless a device is asked for by name. *gpu is taken
+ * over: it is NULL afterwards where there is none.
+ */
+static tutti_status find_device(struct gpu *gpu, const struct gpu_seat *seat)
+{
+    const char *wanted = gpu->config->gpu;
+    char why[ERROR_TEXT_MAX / 2];
+
+    if (driver_load(gpu->config->cuda_library, &gpu->driver) == TUTTI_OK) {
+        return choice_make(gpu->cuda, wanted, seat, &gpu->ordinal);
+    }
+    if (!choice_is_definite(wanted)) {
+        return TUTTI_OK;
+    }
+    (void)snprintf(why, sizeof why, "%s", tutti_last_error());
+    return error_set(TUTTI_ERR_CONFIG, "gpu=%s, but rank %d has none: %s", wanted,
+            seat->rank, why);
+}
+
+/* ---------------------------------------------------------------------- closing */
+
+/* False: the context is gone, and its handles must not be touched any more. */
+static bool enter_to_close(struct gpu *gpu)
+{
+    if (gpu_enter(gpu) == TUTTI_OK) {
+        return true;
+    }
+    /* Lost for another reason: what can be given back is, and errors are of no interest. */
+    return !is_reset(atomic_load_explicit(&gpu->lost, memory_order_acquire)) &&
+            gpu->cuda->ctx_push_current(gpu->context) == CU_SUCCESS;
+}
+
+static void close_device(struct gpu *gpu)
+{
+    gpu->is_gone = !enter_to_close(gpu);
+    gpu_memory_close(gpu);
+    gpu_marks_close(gpu);
+    if (gpu->is_gone) {
+        return;
+    }
+    for (int i = 0; i < GPU_STREAMS; i++) {
+        if (gpu->streams[i] != NULL) {
+            (void)gpu->cuda->stream_destroy(gpu->streams[i]);
+        }
+    }
+    image_unload(gpu);
+    gpu_leave(gpu);
+    (void)gpu->cuda->device_primary_ctx_release(gpu->device);
+}
+
+void gpu_close(struct gpu *gpu)
+{
+    if (gpu == NULL) {
+        return;
+    }
+    if (gpu->context != NULL) {
+        close_device(gpu);
+    }
+    config_fini(&gpu->values);
+    mem_free(gpu);
+}
+
+/* ------------------------------------------------------------------------- open */
+
+tutti_status gpu_open(const struct config *config, const struct log *log,
+        const struct gpu_seat *seat, struct gpu **opened)
+{
+    struct gpu *gpu;
+    tutti_status status;
+
+    *opened = NULL;
+    if (choice_is_off(config->gpu)) {
+        error_note("gpu=off");
+        return TUTTI_OK;
+    }
+    gpu = gpu_new(config, log, seat);
+    if (gpu == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to open a GPU");
+    }
+    status = find_device(gpu, seat);
+    if (status == TUTTI_OK && gpu->ordinal >= 0) {
+        open_nccl(gpu);
+        status = open_device(gpu);
+    }
+    if (status != TUTTI_OK || gpu->ordinal < 0) {
+        gpu_close(gpu);
+        return status;
+    }
+    log_info(gpu->log, "GPU %d (%s, %s), CUDA %d.%d, NCCL %s%d, %s", gpu->ordinal,
+            gpu->name, gpu->pci, gpu->cuda->version / 1000,
+            gpu->cuda->version % 1000 / 10, gpu->nccl == NULL ? "is not there: " : "",
+            gpu->nccl == NULL ? 0 : gpu->nccl->version,
+            gpu->has_kernels ? "with kernels" : "without kernels");
+    *opened = gpu;
+    return TUTTI_OK;
+}

@@ -1,0 +1,155 @@
+/*
+ * What a batch does on the GPU, as lists: pieces that a kernel packs, calls of NCCL, and
+ * pieces that a kernel unpacks. Made from a batch by pure functions (reduction.c,
+ * exchange.c), carried out by backend.c.
+ *
+ * NCCL wants the same calls on all ranks, but memory lies differently on each. So calls
+ * follow from sizes alone: runs of a batch are cut into segments by their sizes, and each
+ * segment has one layout, in which a run begins on a boundary of SCRIPT_ALIGNMENT. A rank
+ * whose tensors lie just so gives them to NCCL as they are; any other packs them in that
+ * layout. Neither knows, nor has to know, what the others do.
+ *
+ *     tensors          aaaaa... bb...... ccccccc      side by side, as tutti_alloc() gives
+ *     layout           aaaaa... bb...... ccccccc      them: one call, no copy
+ */
+#ifndef TUTTI_OPS_GPU_SCRIPT_H
+#define TUTTI_OPS_GPU_SCRIPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "ops/gpu/types.h"
+#include "ops/op.h"
+
+/** Runs of a segment begin on multiples of it, as memory of tutti_alloc() does. */
+#define SCRIPT_ALIGNMENT ((size_t)256)
+/** A run of so many bytes is a segment of its own: to copy it would not pay. */
+#define SCRIPT_ALONE_BYTES ((size_t)8 << 20)
+
+/** An address on the device. */
+struct script_place {
+    uint64_t at; /* an address, or an offset in the slab                      */
+    bool in_slab; /* which of them                                             */
+};
+
+/** A piece that a kernel moves: both ways between a tensor and where NCCL works on it. */
+struct script_piece {
+    uint64_t tensor; /* address                                                   */
+    struct script_place packed; /* the other side                              */
+    uint64_t count; /* elements                                                  */
+};
+
+/** A call of NCCL. */
+enum script_verb {
+    SCRIPT_ALL_REDUCE,
+    SCRIPT_REDUCE,
+    SCRIPT_REDUCE_SCATTER,
+    SCRIPT_BROADCAST,
+    SCRIPT_ALL_GATHER,
+    SCRIPT_SEND,
+    SCRIPT_RECV,
+    SCRIPT_COPY /* none of NCCL: within this rank's memory                       */
+};
+
+/** One call, with the arguments that NCCL takes. */
+struct script_call {
+    enum script_verb verb;
+    int peer; /* root, or the other rank                                   */
+    struct script_place input; /* RECV: not used                              */
+    struct script_place output; /* SEND: not used                             */
+    size_t count; /* elements, as NCCL counts them in this call                */
+};
+
+/** A list of pieces. */
+struct script_pieces {
+    struct script_piece *pieces; /* owned */
+    size_t count; /* so far */
+    size_t capacity; /* for which there is memory */
+};
+
+/** Zeroed: empty. Its memory is kept for the next batch. */
+struct script {
+    struct script_pieces gathers; /* before the calls; cast and scaled by form.before */
+    struct script_call *calls; /* in one group; owned */
+    size_t call_count; /* so far */
+    size_t call_capacity; /* for which there is memory */
+    struct script_pieces scatters; /* after them; divided and scaled                  */
+    size_t slab_bytes; /* of the buffer that in_slab means; 0: there is none */
+    bool failed; /* there was no memory for a list                            */
+};
+
+/** What a script needs to know besides the batch. */
+struct script_view {
+    const struct op_batch *batch; /* borrowed */
+    const struct gpu_form *form; /* borrowed */
+    bool kernels; /* there are kernels that pack; equal on all ranks      */
+
+    /* True when bytes behind a tensor belong to nobody, so that NCCL may write there. */
+    bool (*is_padding)(void *user, uint64_t address, size_t bytes);
+    void *user; /* for is_padding */
+};
+
+/** Empties it and keeps the memory. */
+void script_reset(struct script *script);
+void script_fini(struct script *script);
+
+/**
+ * Fills an empty script.
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status script_reduction(
+        struct script *script, const struct script_view *view);
+TUTTI_MUST_USE tutti_status script_exchange(
+        struct script *script, const struct script_view *view);
+
+/* ------------------------------------------- for reduction.c and exchange.c */
+
+/** A segment: runs first .. end - 1. */
+struct script_segment {
+    size_t first; /* run */
+    size_t end; /* the run behind the last */
+};
+
+/** The segment that begins with a run; `bytes` says how large a run is, on all ranks. */
+struct script_segment script_next(const struct script_view *view, size_t first,
+        size_t (*bytes)(const struct script_view *view, size_t run));
+
+/** Where the next run of a layout begins: behind `end`, on a boundary. */
+size_t script_align(size_t end);
+
+/** Makes room in the slab: the place of `bytes` bytes on a boundary. */
+struct script_place script_slab(struct script *script, size_t bytes);
+
+/** A place within memory. */
+struct script_place script_at(const void *memory, size_t offset);
+/** A place so many bytes behind another. */
+struct script_place script_behind(struct script_place place, size_t bytes);
+
+/**
+ * Follows a tensor's range in a layout: true as long as each begins where the layout says.
+ * Begin with a zeroed one.
+ */
+struct script_span {
+    uint64_t base; /* address that offset 0 of the layout has              */
+    uint64_t end; /* of the range before                                   */
+    bool begun; /* there is a base */
+    bool broken; /* a range lay elsewhere */
+};
+void script_span_add(struct script_span *span, const struct script_view *view,
+        const void *memory, size_t bytes, size_t offset);
+/** The layout ends at `offset`: what is between it and the last range must be padding. */
+void script_span_end(
+        struct script_span *span, const struct script_view *view, size_t offset);
+/** True when there was a range and all lay as the layout says. */
+bool script_span_holds(const struct script_span *span);
+
+void script_gather(struct script *script, const void *tensor,
+        struct script_place packed, size_t count);
+void script_scatter(struct script *script, const void *tensor,
+        struct script_place packed, size_t count);
+void script_call(struct script *script, const struct script_call *call);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * Sums are always ncclSum: averages and scales are made by the kernels that pack, or in a
+ * pass of their own over tensors that need no packing.
+ *
+ *     type                          travels as
+ *     float32, float64              itself
+ *     float16, bfloat16             float32 where they are added or multiplied, and itself
+ *                                   for MIN, MAX, and with gpu_half_sums=half
+ *     integers, AVERAGE             64 bits
+ *     16-bit integers               32 bits: NCCL has none
+ *     bool                          uint8, made 0 or 1 on the way
+ */
+#include "ops/gpu/types.h"
+
+#include "ops/gpu/kernels/kernels.h"
+
+static bool is_half(tutti_dtype dtype)
+{
+    return dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16;
+}
+
+static bool is_float(tutti_dtype dtype)
+{
+    return is_half(dtype) || dtype == TUTTI_FLOAT32 || dtype == TUTTI_FLOAT64;
+}
+
+/* False: NCCL cannot reduce it. */
+static bool nccl_type(tutti_dtype dtype, nccl_dtype *type)
+{
+    switch (dtype) {
+    case TUTTI_UINT8:
+        *type = NCCL_UINT8;
+        return true;
+    case TUTTI_INT8:
+        *type = NCCL_INT8;
+        return true;
+    case TUTTI_UINT32:
+        *type = NCCL_UINT32;
+        return true;
+    case TUTTI_INT32:
+        *type = NCCL_INT32;
+        return true;
+    case TUTTI_UINT64:
+        *type = NCCL_UINT64;
+        return true;
+    case TUTTI_INT64:
+        *type = NCCL_INT64;
+        return true;
+    case TUTTI_FLOAT16:
+        *type = NCCL_FLOAT16;
+        return true;
+    case TUTTI_BFLOAT16:
+        *type = NCCL_BFLOAT16;
+        return true;
+    case TUTTI_FLOAT32:
+        *type = NCCL_FLOAT32;
+        return true;
+    case TUTTI_FLOAT64:
+        *type = NCCL_FLOAT64;
+        return true;
+    case TUTTI_UINT16:
+    case TUTTI_INT16:
+    case TUTTI_BOOL:
+    case TUTTI_FLOAT8_E4M3:
+    case TUTTI_FLOAT8_E5M2:
+        break;
+    }
+    return false;
+}
+
+static nccl_op nccl_op_of(tutti_reduce_op op)
+{
+    switch (op) {
+    case TUTTI_SUM:
+    case TUTTI_AVERAGE:
+        return NCCL_SUM;
+    case TUTTI_MIN:
+        return NCCL_MIN;
+    case TUTTI_MAX:
+        return NCCL_MAX;
+    case TUTTI_PRODUCT:
+        return NCCL_PROD;
+    }
+    return NCCL_SUM;
+}
+
+static bool selects(tutti_reduce_op op)
+{
+    return op == TUTTI_MIN || op == TUTTI_MAX;
+}
+
+/* Floats only; integers are averaged as they come back. */
+static void set_scales(const struct op_batch *batch, struct gpu_form *form)
+{
+    form->divisor = batch->op == TUTTI_AVERAGE ? batch->divisor : 1;
+    if (!is_float(form->dtype)) {
+        return;
+    }
+    form->before = batch->prescale;
+    form->after = batch->postscale;
+    if (form->wire == TUTTI_FLOAT16 && nccl_op_of(batch->op) == NCCL_SUM) {
+        /* A sum beyond 65504 would be lost, even if its average is not. */
+        form->before = batch->prescale * batch->postscale / form->divisor;
+        form->after = 1.0;
+        form->divisor = 1;
+    }
+}
+
+bool gpu_form_of(
+        const struct op_batch *batch, bool half_in_float, struct gpu_form *form)
+{
+    struct gpu_form made = { .dtype = batch->dtype,
+        .wire = batch->dtype,
+        .op = nccl_op_of(batch->op),
+        .before = 1.0,
+        .after = 1.0,
+        .divisor = 1 };
+
+    if (!op_is_reduction(batch->collective)) {
+        made.dtype = TUTTI_UINT8;
+        made.wire = TUTTI_UINT8;
+        made.nccl = NCCL_UINT8;
+        *form = made;
+        return true;
+    }
+    if (batch->dtype == TUTTI_BOOL && !selects(batch->op)) {
+        return false;
+    }
+    made.wire = pack_wire_type(
+            batch->dtype, batch->op, half_in_float && !selects(batch->op));
+    made.casts = made.wire != batch->dtype;
+    if (!nccl_type(made.wire, &made.nccl) ||
+            (made.casts && !pack_is_supported(batch->dtype, made.wire))) {
+        return false;
+    }
+    set_scales(batch, &made);
+    *form = made;
+    return true;
+}
+
+bool gpu_form_needs_kernels(const struct gpu_form *form)
+{
+    return form->casts || form->before != 1.0 || form->after != 1.0 ||
+            form->divisor != 1;
+}

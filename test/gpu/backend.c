@@ -1,0 +1,182 @@
+#include "test/gpu/backend.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "test/gpusim/gpusim_test.h"
+
+#define PATIENCE_NS 60000000000
+#define NAP_NS 20000
+
+void backend_barrier(struct backend_rank *r)
+{
+    (void)pthread_barrier_wait(&r->world->barrier);
+}
+
+struct op_set backend_set(const struct backend_rank *r)
+{
+    return (struct op_set){
+        .rank = r->rank, .size = r->world->size, .world_ranks = r->world->ranks
+    };
+}
+
+void backend_meet(struct backend_rank *r, const struct op_set *set, bool everyone)
+{
+    const int64_t deadline = clock_ns() + PATIENCE_NS;
+    tutti_status status = TUTTI_AGAIN;
+
+    if (r->rank == 0) {
+        check(op_gpu.token(r->state, r->world->token) == TUTTI_OK);
+    }
+    backend_barrier(r);
+    while (status == TUTTI_AGAIN && (everyone || set->rank >= 0)) {
+        bool moved = false;
+
+        status = op_gpu.meet(r->state, set, r->world->token, everyone, &moved);
+        check(status == TUTTI_OK || status == TUTTI_AGAIN);
+        check(clock_ns() < deadline);
+        if (status == TUTTI_AGAIN) {
+            clock_sleep_ns(NAP_NS);
+        }
+    }
+    backend_barrier(r);
+}
+
+tutti_status backend_step_until(struct backend_rank *r, void *task)
+{
+    const int64_t deadline = clock_ns() + PATIENCE_NS;
+    tutti_status status = TUTTI_AGAIN;
+
+    while (status == TUTTI_AGAIN) {
+        bool moved = false;
+
+        status = op_gpu.step(r->state, task, &moved);
+        check(clock_ns() < deadline);
+        if (status == TUTTI_AGAIN) {
+            clock_sleep_ns(NAP_NS);
+        }
+    }
+    return status;
+}
+
+struct device_mark *backend_issue(struct backend_rank *r, struct op_batch *batch)
+{
+    void *task = mem_calloc(1, op_gpu.task_bytes);
+    struct device_mark *mark = NULL;
+
+    check(task != NULL);
+    batch->issued = &mark;
+    batch->sequence = r->sequence++;
+    check(op_gpu.accepts(r->state, batch));
+    check(op_gpu.start(r->state, task, batch) == TUTTI_OK);
+    check(backend_step_until(r, task) == TUTTI_OK);
+    check(mark != NULL);
+    mem_free(task);
+    return mark;
+}
+
+void backend_pass(struct backend_rank *r, struct device_mark *mark)
+{
+    const int64_t deadline = clock_ns() + PATIENCE_NS;
+    tutti_status status = TUTTI_AGAIN;
+
+    while (status == TUTTI_AGAIN) {
+        status = r->device.passed(r->device.state, mark);
+        check(clock_ns() < deadline);
+        check(op_gpu.watch(r->state) == TUTTI_OK);
+        if (status == TUTTI_AGAIN) {
+            clock_sleep_ns(NAP_NS);
+        }
+    }
+    check(status == TUTTI_OK);
+    r->device.release(r->device.state, mark);
+}
+
+void backend_do(struct backend_rank *r, struct op_batch *batch)
+{
+    backend_pass(r, backend_issue(r, batch));
+}
+
+void *backend_alloc(struct backend_rank *r, size_t bytes)
+{
+    void *memory = r->device.alloc(r->device.state, bytes);
+
+    check(memory != NULL);
+    return memory;
+}
+
+void backend_write(struct backend_rank *r, void *to, const void *from, size_t bytes)
+{
+    check(bytes == 0 || gpusim_write((uint64_t)(uintptr_t)to, from, bytes));
+}
+
+void backend_read(struct backend_rank *r, void *to, const void *from, size_t bytes)
+{
+    check(bytes == 0 || gpusim_read(to, (uint64_t)(uintptr_t)from, bytes));
+}
+
+static void wake_nobody(void *user, int world_rank)
+{
+    (void)user;
+    (void)world_rank;
+}
+
+static void open_rank(struct backend_rank *r)
+{
+    const struct backend_world *world = r->world;
+    const struct gpu_seat seat = { .rank = r->rank, .local_rank = r->rank };
+
+    check(config_init(&r->config) == TUTTI_OK);
+    for (int i = 0; world->parameters[i][0] != NULL; i++) {
+        check(config_set(&r->config, world->parameters[i][0], world->parameters[i][1],
+                      "test") == TUTTI_OK);
+    }
+    r->log = (struct log){ .level = TUTTI_LOG_WARN, .rank = r->rank };
+    check(gpu_open(&r->config, &r->log, &seat, &r->gpu) == TUTTI_OK);
+    check(r->gpu != NULL);
+    check(r->gpu->nccl != NULL);
+    r->device = gpu_device(r->gpu);
+    r->env = (struct op_env){ .config = &r->config,
+        .log = &r->log,
+        .world_rank = r->rank,
+        .world_size = world->size,
+        .native = r->gpu,
+        .wake = wake_nobody,
+        .counts = &r->counts };
+    check(op_gpu.open(&r->env, &r->state) == TUTTI_OK);
+}
+
+static void *run_rank(void *user)
+{
+    struct backend_rank *r = user;
+
+    open_rank(r);
+    backend_barrier(r);
+    r->world->body(r);
+    backend_barrier(r);
+    op_gpu.close(r->state);
+    gpu_close(r->gpu);
+    config_fini(&r->config);
+    return NULL;
+}
+
+void backend_run(struct backend_world *world)
+{
+    (void)pthread_barrier_init(&world->barrier, NULL, (unsigned)world->size);
+    for (int i = 0; i < world->size; i++) {
+        struct backend_rank *r = &world->all[i];
+
+        world->ranks[i] = i;
+        *r = (struct backend_rank){ .world = world, .rank = i };
+    }
+    for (int i = 0; i < world->size; i++) {
+        struct backend_rank *r = &world->all[i];
+
+        check(pthread_create(&r->thread, NULL, run_rank, r) == 0);
+    }
+    for (int i = 0; i < world->size; i++) {
+        (void)pthread_join(world->all[i].thread, NULL);
+    }
+    (void)pthread_barrier_destroy(&world->barrier);
+}

@@ -1,0 +1,120 @@
+/*
+ * What tests of a rank's GPU share.
+ */
+#include "test/gpu/rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define DEADLINE_NS INT64_C(30000000000)
+
+static void keep_line(void *user, tutti_log_level level, int rank, const char *line)
+{
+    struct rig *rig = user;
+    const size_t len = strlen(rig->lines);
+
+    (void)level;
+    (void)rank;
+    (void)snprintf(rig->lines + len, sizeof rig->lines - len, "%s\n", line);
+}
+
+void rig_init(struct rig *rig)
+{
+    *rig = (struct rig){ .seat = { .rank = 5, .local_rank = 1, .is_alone = true } };
+    rig->log = (struct log){
+        .callback = keep_line, .user = rig, .level = TUTTI_LOG_INFO, .rank = 5
+    };
+    assert_int_equal(config_init(&rig->config), TUTTI_OK);
+    rig_set(rig, "cuda_library", GPUSIM_CUDA);
+    rig_set(rig, "nccl_library", "no-such-nccl.so");
+    rig_set(rig, "gpu_kernels", "/proc/self/exe");
+}
+
+void rig_fini(struct rig *rig)
+{
+    config_fini(&rig->config);
+}
+
+void rig_set(struct rig *rig, const char *name, const char *value)
+{
+    assert_int_equal(config_set(&rig->config, name, value, "test"), TUTTI_OK);
+}
+
+struct gpu *rig_open(struct rig *rig)
+{
+    struct gpu *gpu = NULL;
+
+    if (gpu_open(&rig->config, &rig->log, &rig->seat, &gpu) != TUTTI_OK) {
+        fail_msg("gpu_open: %s", tutti_last_error());
+    }
+    assert_non_null(gpu);
+    return gpu;
+}
+
+void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", part, text);
+    }
+}
+
+void assert_error_has(const char *part)
+{
+    assert_has(tutti_last_error(), part);
+}
+
+void assert_nothing_leaked(const struct gpusim_live *before)
+{
+    const struct gpusim_live now = gpusim_live();
+
+    assert_int_equal(now.device_allocations, before->device_allocations);
+    assert_int_equal(now.device_bytes, before->device_bytes);
+    assert_int_equal(now.host_allocations, before->host_allocations);
+    assert_int_equal(now.streams, before->streams);
+    assert_int_equal(now.events, before->events);
+    assert_int_equal(now.modules, before->modules);
+    assert_int_equal(now.retained, before->retained);
+}
+
+void *caller_enter(int device)
+{
+    void *context = NULL;
+
+    assert_int_equal(cuInit(0), 0);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, device), 0);
+    assert_int_equal(cuCtxSetCurrent(context), 0);
+    return context;
+}
+
+void caller_leave(int device)
+{
+    assert_int_equal(cuCtxSetCurrent(NULL), 0);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(device), 0);
+}
+
+void *caller_stream(void)
+{
+    void *stream = NULL;
+
+    assert_int_equal(cuStreamCreateWithPriority(&stream, 1, 0), 0);
+    return stream;
+}
+
+void assert_passes(struct gpu *gpu, struct device_mark *mark)
+{
+    const struct timespec pause = { .tv_nsec = 100000 };
+    const int64_t deadline = clock_ns() + DEADLINE_NS;
+    tutti_status status = gpu_passed(gpu, mark);
+
+    while (status == TUTTI_AGAIN && clock_ns() < deadline) {
+        (void)nanosleep(&pause, NULL);
+        status = gpu_passed(gpu, mark);
+    }
+    if (status != TUTTI_OK) {
+        fail_msg("the mark does not pass: %s",
+                status == TUTTI_AGAIN ? "not in time" : tutti_last_error());
+    }
+}

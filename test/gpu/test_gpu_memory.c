@@ -1,0 +1,529 @@
+/*
+ * Memory of a rank's GPU: pieces of tutti_alloc(TUTTI_DEVICE), slabs, pinned memory, and
+ * where memory lies.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/gpu/pieces.h"
+#include "test/gpu/rig.h"
+
+#define KIB ((size_t)1024)
+#define MIB (KIB * 1024)
+
+struct fixture {
+    struct gpusim_live before;
+    struct rig rig;
+    struct gpu *gpu;
+    void *context;
+};
+
+static int begin(void **state)
+{
+    static struct fixture f;
+
+    f.before = gpusim_live();
+    rig_init(&f.rig);
+    f.gpu = rig_open(&f.rig);
+    f.context = caller_enter(1);
+    *state = &f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct fixture *f = *state;
+
+    gpu_close(f->gpu);
+    caller_leave(1);
+    assert_nothing_leaked(&f->before);
+    rig_fini(&f->rig);
+    return 0;
+}
+
+static uint64_t address(const void *memory)
+{
+    return (uint64_t)(uintptr_t)memory;
+}
+
+static void *take(struct gpu *gpu, size_t bytes)
+{
+    void *memory = gpu_memory_alloc(gpu, bytes);
+
+    if (memory == NULL) {
+        fail_msg("%zu bytes: %s", bytes, tutti_last_error());
+    }
+    return memory;
+}
+
+static void assert_zeroed(const void *memory, size_t bytes)
+{
+    unsigned char *copy = malloc(bytes);
+
+    assert_non_null(copy);
+    assert_true(gpusim_read(copy, address(memory), bytes));
+    for (size_t i = 0; i < bytes; i++) {
+        assert_int_equal(copy[i], 0);
+    }
+    free(copy);
+}
+
+/* ----------------------------------------------------------------------- pieces */
+
+static void test_pieces_follow_each_other_and_merge(void **state)
+{
+    struct pieces pieces;
+    size_t a = 9;
+    size_t b = 9;
+    size_t c = 9;
+
+    (void)state;
+    assert_true(pieces_init(&pieces, 1024));
+    assert_true(pieces_take(&pieces, 1, &a));
+    assert_true(pieces_take(&pieces, 512, &b));
+    assert_true(pieces_take(&pieces, 256, &c));
+    assert_int_equal(a, 0);
+    assert_int_equal(b, 256);
+    assert_int_equal(c, 768);
+    assert_false(pieces_take(&pieces, 1, &a));
+    assert_false(pieces_take(&pieces, SIZE_MAX, &a));
+    assert_int_equal(pieces_at(&pieces, 767)->offset, 256);
+    assert_int_equal(pieces_at(&pieces, 768)->offset, 768);
+    pieces_at(&pieces, 0)->state = PIECE_LEAVING;
+    pieces_at(&pieces, 256)->state = PIECE_LEAVING;
+    assert_false(pieces_take(&pieces, 1, &a));
+    pieces_turn(&pieces, PIECE_LEAVING, PIECE_FREE);
+    assert_int_equal(pieces.count, 2);
+    assert_true(pieces_take(&pieces, 768, &a)); /* both together */
+    assert_int_equal(a, 0);
+    pieces_at(&pieces, 0)->state = PIECE_PARTED;
+    pieces_at(&pieces, 768)->state = PIECE_PARTED;
+    pieces_turn(&pieces, PIECE_LEAVING, PIECE_FREE);
+    assert_int_equal(pieces.count, 2);
+    pieces_turn(&pieces, PIECE_PARTED, PIECE_FREE);
+    assert_int_equal(pieces.count, 1);
+    assert_true(pieces_take(&pieces, 1024, &a));
+    pieces_fini(&pieces);
+}
+
+/* ------------------------------------------------------------------- allocation */
+
+static void test_memory_is_zeroed_aligned_and_side_by_side(void **state)
+{
+    struct fixture *f = *state;
+    const size_t sizes[] = { 256, 1024, 300, 4, 1 * MIB, 0 };
+    uint64_t expected = 0;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *memory = take(f->gpu, sizes[i]);
+
+        assert_int_equal(address(memory) % 256, 0);
+        assert_true(expected == 0 || address(memory) == expected);
+        assert_zeroed(memory, sizes[i]);
+        assert_true(gpu_memory_has(f->gpu, memory, sizes[i]));
+        expected = address(memory) + (sizes[i] + 255) / 256 * 256;
+        expected += sizes[i] == 0 ? 256 : 0;
+    }
+    assert_int_equal(gpusim_calls("cuMemFree_v2"), gpusim_calls("cuMemFree_v2"));
+}
+
+static void test_what_is_given_back_is_given_out_zeroed_again(void **state)
+{
+    struct fixture *f = *state;
+    void *first = take(f->gpu, 4 * KIB);
+    void *second = take(f->gpu, 4 * KIB);
+    void *again = NULL;
+
+    assert_true(gpusim_fill(address(first), 0x55, 4 * KIB));
+    gpu_memory_give_back(f->gpu, first);
+    gpu_memory_give_back(f->gpu, NULL);
+    gpusim_settle();
+    again = take(f->gpu, 4 * KIB);
+    assert_ptr_equal(again, first);
+    assert_zeroed(again, 4 * KIB);
+    gpu_memory_give_back(f->gpu, second);
+}
+
+static void test_memory_is_not_given_out_while_it_may_be_in_use(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int i = 0; i < GPU_STREAMS; i++) {
+        void *first = take(f->gpu, 4 * KIB);
+        void *again;
+        void *later;
+
+        gpusim_hold(f->gpu->streams[i]);
+        gpu_memory_give_back(f->gpu, first);
+        again = take(f->gpu, 4 * KIB); /* and nobody waits */
+        assert_ptr_not_equal(again, first);
+        gpu_memory_give_back(f->gpu, again);
+        gpusim_release(f->gpu->streams[i]);
+        gpusim_settle();
+        (void)take(f->gpu, 4 * KIB); /* `first` or another free one */
+        gpusim_settle();
+        later = take(f->gpu, 4 * KIB);
+        assert_true(later == first || later == again ||
+                gpu_memory_has(f->gpu, first, 4 * KIB));
+    }
+}
+
+/* Nothing is freed before the GPU is closed: that waits for all that is on the device. */
+static void test_the_driver_frees_nothing_while_the_gpu_is_open(void **state)
+{
+    struct fixture *f = *state;
+    const long frees = gpusim_calls("cuMemFree_v2");
+    void *pieces[64];
+
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 64; i++) {
+            pieces[i] = take(f->gpu, 64 * KIB);
+        }
+        for (int i = 0; i < 64; i++) {
+            gpu_memory_give_back(f->gpu, pieces[i]);
+        }
+        gpusim_settle();
+    }
+    assert_int_equal(gpusim_calls("cuMemFree_v2"), frees);
+    /* The device has what one round needs, and not three. */
+    assert_true(gpusim_live().device_bytes <= 16 * MIB);
+}
+
+static void test_large_pieces_get_memory_of_their_own(void **state)
+{
+    struct fixture *f = *state;
+    void *large = take(f->gpu, 20 * MIB + 1);
+    struct gpu_stretch stretch;
+
+    assert_true(gpu_memory_has(f->gpu, large, 20 * MIB + 1));
+    assert_false(gpu_memory_has(f->gpu, large, 20 * MIB + 257));
+    assert_true(gpu_memory_has(f->gpu, (char *)large + 4096, 20 * MIB - 4095));
+    assert_true(gpu_memory_stretch(f->gpu, large, &stretch));
+    assert_int_equal(stretch.base, address(large));
+    assert_int_equal(stretch.bytes, 22 * MIB);
+    assert_false(stretch.of_nccl);
+    assert_false(gpu_memory_stretch(f->gpu, &large, &stretch));
+    assert_false(gpu_memory_has(f->gpu, &large, 1));
+}
+
+static void test_out_of_memory_is_told_and_the_rest_can_be_had(void **state)
+{
+    struct fixture *f = *state;
+    void *memory;
+
+    gpusim_limit_memory(1, 3 * MIB);
+    assert_null(gpu_memory_alloc(f->gpu, 4 * MIB));
+    assert_error_has("rank 5, GPU 1");
+    assert_error_has("cannot allocate device memory");
+    assert_error_has("CUDA_ERROR_OUT_OF_MEMORY");
+    memory =
+            take(f->gpu, 1 * MIB); /* a small stretch, where a usual one does not fit */
+    assert_null(gpu_memory_alloc(f->gpu, SIZE_MAX));
+    assert_null(gpu_memory_alloc(f->gpu, SIZE_MAX - 300));
+    gpusim_fail_nothing();
+    gpu_memory_give_back(f->gpu, memory);
+}
+
+/* As the simulator's NCCL: memory of NCCL is taken where it can give some. */
+static int nccl_gives;
+static int nccl_given;
+
+static nccl_result fake_alloc(void **memory, size_t bytes)
+{
+    uint64_t pointer = 0;
+
+    if (!nccl_gives || cuMemAlloc_v2(&pointer, bytes) != 0) {
+        return NCCL_SYSTEM_ERROR;
+    }
+    nccl_given++;
+    *memory = (void *)(uintptr_t)pointer;
+    return NCCL_SUCCESS;
+}
+
+static nccl_result fake_free(void *memory)
+{
+    nccl_given--;
+    return cuMemFree_v2(address(memory)) == 0 ? NCCL_SUCCESS : NCCL_SYSTEM_ERROR;
+}
+
+static void test_memory_of_nccl_is_preferred(void **state)
+{
+    struct fixture *f = *state;
+    struct gpu_stretch stretch;
+    void *memory;
+
+    f->gpu->nccl_table.mem_alloc = fake_alloc;
+    f->gpu->nccl_table.mem_free = fake_free;
+    f->gpu->nccl = &f->gpu->nccl_table;
+    nccl_gives = 1;
+    memory = take(f->gpu, 1 * MIB);
+    assert_true(gpu_memory_stretch(f->gpu, memory, &stretch));
+    assert_true(stretch.of_nccl);
+    nccl_gives = 0;
+    memory = take(f->gpu, 100 * MIB);
+    assert_true(gpu_memory_stretch(f->gpu, memory, &stretch));
+    assert_false(stretch.of_nccl);
+    assert_int_equal(nccl_given, 1);
+    gpu_close(f->gpu);
+    assert_int_equal(nccl_given, 0);
+    f->gpu = rig_open(&f->rig);
+}
+
+/* ------------------------------------------------------------------------ looking */
+
+static enum op_space where(struct gpu *gpu, const void *memory, size_t bytes)
+{
+    enum op_space space = OP_HOST;
+
+    if (gpu_memory_look(gpu, memory, bytes, &space) != TUTTI_OK) {
+        fail_msg("look: %s", tutti_last_error());
+    }
+    return space;
+}
+
+static void assert_look_refused(
+        struct gpu *gpu, const void *memory, size_t bytes, const char *says)
+{
+    enum op_space space = OP_HOST;
+
+    assert_int_equal(gpu_memory_look(gpu, memory, bytes, &space), TUTTI_ERR_INVALID);
+    assert_error_has("rank 5");
+    assert_error_has(says);
+    assert_int_equal(gpu_alive(gpu), TUTTI_OK);
+}
+
+static void *driver_memory(size_t bytes)
+{
+    uint64_t pointer = 0;
+
+    assert_int_equal(cuMemAlloc_v2(&pointer, bytes), 0);
+    return (void *)(uintptr_t)pointer;
+}
+
+static void test_host_memory_of_any_kind_is_the_hosts(void **state)
+{
+    struct fixture *f = *state;
+    static char fixed[64];
+    char local[64];
+    char *heap = malloc(64);
+    void *pinned = NULL;
+    uint64_t managed = 0;
+    void *ours = gpu_host_alloc(f->gpu, 100);
+
+    assert_int_equal(cuMemHostAlloc(&pinned, 4096, 0), 0);
+    assert_int_equal(cuMemAllocManaged(&managed, 4096, 1), 0);
+    assert_int_equal(where(f->gpu, fixed, 64), OP_HOST);
+    assert_int_equal(where(f->gpu, local, 64), OP_HOST);
+    assert_int_equal(where(f->gpu, heap, 64), OP_HOST);
+    assert_int_equal(where(f->gpu, pinned, 4096), OP_HOST);
+    assert_int_equal(where(f->gpu, (void *)(uintptr_t)managed, 4096), OP_HOST);
+    assert_int_equal(where(f->gpu, ours, 100), OP_HOST);
+    assert_int_equal(cuMemFreeHost(pinned), 0);
+    assert_int_equal(cuMemFree_v2(managed), 0);
+    gpu_host_give_back(f->gpu, ours);
+    free(heap);
+}
+
+static void test_device_memory_is_found_within_its_bounds(void **state)
+{
+    struct fixture *f = *state;
+    char *memory = driver_memory(10 * KIB);
+
+    assert_int_equal(where(f->gpu, memory, 10 * KIB), OP_DEVICE);
+    assert_int_equal(where(f->gpu, memory + 10 * KIB - 1, 1), OP_DEVICE);
+    assert_look_refused(f->gpu, memory + 8, 10 * KIB, "ends before");
+    assert_look_refused(f->gpu, memory, SIZE_MAX, "ends before");
+    assert_int_equal(cuMemFree_v2(address(memory)), 0);
+    /* It is not remembered: what is freed is not device memory any more. */
+    assert_int_equal(where(f->gpu, memory, 16), OP_HOST);
+}
+
+static void test_own_memory_is_found_without_the_driver(void **state)
+{
+    struct fixture *f = *state;
+    char *first = take(f->gpu, 1000);
+    char *second = take(f->gpu, 1000);
+    const long calls = gpusim_calls("cuPointerGetAttributes");
+
+    assert_int_equal(where(f->gpu, first, 1000), OP_DEVICE);
+    assert_int_equal(where(f->gpu, second + 999, 1), OP_DEVICE);
+    assert_look_refused(f->gpu, first, 2000, "ends before");
+    gpu_memory_give_back(f->gpu, first);
+    assert_look_refused(f->gpu, first, 1000, "tutti_free()");
+    gpusim_settle();
+    assert_look_refused(f->gpu, first, 1000, "tutti_free()");
+    assert_int_equal(gpusim_calls("cuPointerGetAttributes"), calls);
+}
+
+static void test_memory_of_others_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    void *context = NULL;
+    void *memory;
+
+    (void)caller_enter(2);
+    memory = driver_memory(256);
+    assert_look_refused(
+            f->gpu, memory, 256, "memory of GPU 2, but this rank's is GPU 1");
+    assert_error_has("cudaSetDevice(1)");
+    assert_int_equal(cuMemFree_v2(address(memory)), 0);
+    caller_leave(2);
+    assert_int_equal(cuCtxCreate_v2(&context, 0, 1), 0);
+    memory = driver_memory(256);
+    assert_look_refused(f->gpu, memory, 256, "memory of a context of its own");
+    assert_int_equal(cuMemFree_v2(address(memory)), 0);
+    assert_int_equal(cuCtxDestroy_v2(context), 0);
+    assert_int_equal(cuCtxSetCurrent(f->context), 0);
+}
+
+/* ------------------------------------------------------------------------- slabs */
+
+static void test_slabs_are_used_again_and_streams_wait_for_them(void **state)
+{
+    struct fixture *f = *state;
+    struct gpu *gpu = f->gpu;
+    cu_stream stream = gpu->streams[GPU_UNPACK];
+    struct gpu_slab *slabs[4];
+    struct gpu_slab *fifth;
+    struct device_mark *marks[4] = { NULL };
+    struct device_mark *after = NULL;
+    long allocations;
+
+    gpusim_hold(stream);
+    for (int i = 0; i < 4; i++) {
+        slabs[i] = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]);
+        assert_non_null(slabs[i]);
+        assert_true(slabs[i]->bytes >= gpu->slab_bytes);
+        assert_int_equal(slabs[i]->memory % 256, 0);
+        assert_int_equal(gpu_mark(gpu, stream, &marks[i]), TUTTI_OK);
+        gpu_slab_give(gpu, slabs[i], marks[i]);
+        gpu_mark_release(gpu, marks[i]);
+    }
+    allocations = gpusim_calls("cuMemAlloc_v2");
+    fifth = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]); /* does not wait */
+    assert_ptr_equal(fifth, slabs[0]); /* the one that was given back first */
+    assert_int_equal(gpu_mark(gpu, gpu->streams[GPU_PACK], &after), TUTTI_OK);
+    assert_int_equal(gpu_passed(gpu, after), TUTTI_AGAIN); /* but the stream does */
+    gpusim_release(stream);
+    assert_passes(gpu, after);
+    gpu_mark_release(gpu, after);
+    gpu_slab_give(gpu, fifth, NULL);
+    for (int i = 0; i < 20; i++) {
+        struct gpu_slab *slab = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]);
+
+        gpu_slab_give(gpu, slab, NULL);
+    }
+    assert_int_equal(gpusim_calls("cuMemAlloc_v2"), allocations);
+}
+
+static void test_a_larger_slab_is_made_when_none_is_large_enough(void **state)
+{
+    struct fixture *f = *state;
+    struct gpu_slab *small = gpu_slab_take(f->gpu, 1, f->gpu->streams[GPU_PACK]);
+    const size_t more = small->bytes + 1;
+    struct gpu_slab *large;
+
+    gpu_slab_give(f->gpu, small, NULL);
+    large = gpu_slab_take(f->gpu, more, f->gpu->streams[GPU_PACK]);
+    assert_ptr_not_equal(large, small);
+    assert_true(large->bytes >= more);
+    gpu_slab_give(f->gpu, large, NULL);
+    gpusim_limit_memory(1, 0);
+    assert_null(gpu_slab_take(f->gpu, large->bytes + 1, f->gpu->streams[GPU_PACK]));
+    assert_error_has("CUDA_ERROR_OUT_OF_MEMORY");
+    gpusim_fail_nothing();
+}
+
+/* ------------------------------------------------------------------------ pinned */
+
+static void test_pinned_memory_is_kept_for_the_next(void **state)
+{
+    struct fixture *f = *state;
+    void *first = gpu_host_alloc(f->gpu, 100 * KIB);
+    void *second = gpu_host_alloc(f->gpu, 100 * KIB);
+    void *again;
+    long calls;
+
+    assert_non_null(first);
+    assert_int_equal(address(first) % 64, 0);
+    assert_ptr_not_equal(first, second);
+    gpu_host_give_back(f->gpu, first);
+    calls = gpusim_calls("cuMemHostAlloc");
+    again = gpu_host_alloc(f->gpu, 128 * KIB);
+    assert_ptr_equal(again, first);
+    assert_int_equal(gpusim_calls("cuMemHostAlloc"), calls);
+    assert_null(gpu_host_alloc(f->gpu, SIZE_MAX));
+    gpu_host_give_back(f->gpu, second);
+    gpu_host_give_back(f->gpu, again);
+    gpu_host_give_back(f->gpu, NULL);
+}
+
+/* ----------------------------------------------------------------------- threads */
+
+#define THREADS 4
+#define ROUNDS 50
+
+static void *use_memory(void *arg)
+{
+    struct fixture *f = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        const size_t bytes = (size_t)(i % 7 + 1) * 10000;
+        void *memory = gpu_memory_alloc(f->gpu, bytes);
+        void *pinned = gpu_host_alloc(f->gpu, bytes);
+        enum op_space space = OP_HOST;
+
+        if (memory == NULL || pinned == NULL ||
+                gpu_memory_look(f->gpu, memory, bytes, &space) != TUTTI_OK ||
+                space != OP_DEVICE) {
+            return arg;
+        }
+        memset(pinned, i, bytes);
+        gpu_host_give_back(f->gpu, pinned);
+        gpu_memory_give_back(f->gpu, memory);
+    }
+    return NULL;
+}
+
+static void test_threads_allocate_at_once(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, use_memory, f), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *result = NULL;
+
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_null(result);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces_follow_each_other_and_merge),
+        TEST(test_memory_is_zeroed_aligned_and_side_by_side),
+        TEST(test_what_is_given_back_is_given_out_zeroed_again),
+        TEST(test_memory_is_not_given_out_while_it_may_be_in_use),
+        TEST(test_the_driver_frees_nothing_while_the_gpu_is_open),
+        TEST(test_large_pieces_get_memory_of_their_own),
+        TEST(test_out_of_memory_is_told_and_the_rest_can_be_had),
+        TEST(test_memory_of_nccl_is_preferred),
+        TEST(test_host_memory_of_any_kind_is_the_hosts),
+        TEST(test_device_memory_is_found_within_its_bounds),
+        TEST(test_own_memory_is_found_without_the_driver),
+        TEST(test_memory_of_others_is_refused),
+        TEST(test_slabs_are_used_again_and_streams_wait_for_them),
+        TEST(test_a_larger_slab_is_made_when_none_is_large_enough),
+        TEST(test_pinned_memory_is_kept_for_the_next),
+        TEST(test_threads_allocate_at_once),
+    };
+#undef TEST
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/*
+ * The product's kernels for the simulator: their bodies, and what a launch of each reads
+ * and writes, from its parameters.
+ */
+#include "ops/gpu/kernels/kernels.h"
+
+#include "test/gpusim/bodies.h"
+#include "test/gpusim/gpusim.h"
+
+/* The pieces of a launch: by value behind the header, or in device memory. */
+static const struct pack_piece *pieces_of(const struct pack_header *header)
+{
+    if (header->pieces != 0) {
+        return gpusim_at(header->pieces);
+    }
+    return (const struct pack_piece *)(header + 1);
+}
+
+static void pack_ranges(
+        const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
+{
+    const struct pack_header *header = launch->parameters[0];
+    const struct pack_piece *pieces = pieces_of(header);
+
+    if (header->pieces != 0) {
+        gpusim_reads(accesses, header->pieces, header->piece_count * sizeof *pieces);
+        gpusim_reads(accesses, header->map, header->chunk_count * sizeof(uint32_t));
+    }
+    for (uint32_t i = 0; i < header->piece_count; i++) {
+        const uint64_t packed = header->packed + pieces[i].packed;
+        const size_t tensor_bytes = pieces[i].count * header->tensor_bytes;
+        const size_t packed_bytes = pieces[i].count * header->packed_bytes;
+
+        if ((header->flags & PACK_SCATTERS) != 0) {
+            gpusim_reads(accesses, packed, packed_bytes);
+            gpusim_writes(accesses, pieces[i].tensor, tensor_bytes);
+        } else {
+            gpusim_reads(accesses, pieces[i].tensor, tensor_bytes);
+            gpusim_writes(accesses, packed, packed_bytes);
+        }
+    }
+}
+
+static void sum_ranges(const struct gpusim_launch *launch,
+        struct gpusim_accesses *accesses, size_t element_bytes)
+{
+    const struct sum_args *args = launch->parameters[0];
+    const size_t bytes = args->count * element_bytes;
+
+    for (int32_t i = 0; i < args->operand_count; i++) {
+        gpusim_reads(accesses, args->operands + (uint64_t)i * args->stride, bytes);
+    }
+    gpusim_writes(accesses, args->output, bytes);
+}
+
+static void launch_body(int kernel, const struct gpusim_launch *launch)
+{
+    kernel_body_of(kernel)(launch->parameters[0], launch->grid[0], launch->block[0]);
+}
+
+/* A body knows its number, and a sum its type. */
+#define PACK_BODY(number, name) \
+    static void name##_body(const struct gpusim_launch *launch) \
+    { \
+        launch_body(number, launch); \
+    }
+#define PACK_BODIES(symbol, name) \
+    PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_SMALL, name##_small) \
+    PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_LARGE, name##_large) \
+    PACK_BODY(FAMILY_##symbol *PACK_FORMS + PACK_TABLE, name##_table)
+#define SUM_BODY(symbol, name) \
+    PACK_BODY(PACK_FAMILIES *PACK_FORMS + FAMILY_##symbol - PACK_FAMILIES, name) \
+    static void name##_ranges( \
+            const struct gpusim_launch *launch, struct gpusim_accesses *accesses) \
+    { \
+        sum_ranges(launch, accesses, BYTES_##symbol); \
+    }
+#define BYTES_SUM_F16 2
+#define BYTES_SUM_BF16 2
+#define BYTES_SUM_F32 4
+#define BYTES_SUM_F64 8
+PACK_FAMILY_MAP(PACK_BODIES)
+SUM_FAMILY_MAP(SUM_BODY)
+
+static const size_t small_bytes = sizeof(struct pack_small);
+static const size_t large_bytes = sizeof(struct pack_large);
+static const size_t table_bytes = sizeof(struct pack_table);
+static const size_t sum_bytes = sizeof(struct sum_args);
+
+/* clang-format off */
+#define KERNEL(kernel, bytes, ranges_of) \
+    { .name = "tutti_" #kernel, .parameter_bytes = &(bytes), .parameter_count = 1, \
+      .ranges = (ranges_of), .body = kernel##_body, .max_threads = KERNEL_THREADS },
+#define PACK_KERNELS(symbol, name) \
+    KERNEL(name##_small, small_bytes, pack_ranges) \
+    KERNEL(name##_large, large_bytes, pack_ranges) \
+    KERNEL(name##_table, table_bytes, pack_ranges)
+#define SUM_KERNEL(symbol, name) \
+    KERNEL(name, sum_bytes, name##_ranges)
+
+static const struct gpusim_kernel kernels[] = {
+    PACK_FAMILY_MAP(PACK_KERNELS)
+    SUM_FAMILY_MAP(SUM_KERNEL)
+};
+/* clang-format on */
+
+const struct gpusim_kernel *gpusim_kernel_table(size_t *count)
+{
+    *count = sizeof kernels / sizeof kernels[0];
+    return kernels;
+}

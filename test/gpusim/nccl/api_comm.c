@@ -1,0 +1,408 @@
+/*
+ * The exported functions: the library, communicators, groups.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "test/gpusim/nccl/api.h"
+#include "test/gpusim/nccl/arrive.h"
+#include "test/gpusim/nccl/calls.h"
+#include "test/gpusim/nccl/end.h"
+#include "test/gpusim/nccl/faults.h"
+#include "test/gpusim/nccl/job.h"
+
+enum {
+    VERSION_UNSET_BLOCKING = 21700, /* a config without `blocking` is refused before */
+    CONFIG_LEAST_BYTES = offsetof(struct nccl_config, blocking) + sizeof(int)
+};
+
+nccl_result api_begin(const char *function, int rank)
+{
+    int result = gpusim_call(function);
+    long value;
+
+    if (fault_at(rank, function, &value)) {
+        result = (int)value;
+    }
+    return result == 0
+            ? NCCL_SUCCESS
+            : comm_error(NULL, result, "%s: a fault of the simulator", function);
+}
+
+int api_rank(nccl_comm comm)
+{
+    return comm != NULL && comm_is_known(comm) ? comm->rank : -1;
+}
+
+nccl_result api_failed(nccl_result result)
+{
+    return job_group_failed(result);
+}
+
+nccl_result api_enter(nccl_comm comm, const char *function)
+{
+    nccl_result result = api_begin(function, api_rank(comm));
+
+    if (result == NCCL_SUCCESS) {
+        result = comm_enter(comm, function);
+    }
+    return result == NCCL_SUCCESS ? result : api_failed(result);
+}
+
+nccl_result ncclGetVersion(int *version)
+{
+    nccl_result result = api_begin("ncclGetVersion", -1);
+
+    if (result != NCCL_SUCCESS || version == NULL) {
+        return result != NCCL_SUCCESS ? result : NCCL_INVALID_ARGUMENT;
+    }
+    *version = api_version;
+    return NCCL_SUCCESS;
+}
+
+const char *ncclGetErrorString(nccl_result error)
+{
+    static const char *const texts[] = {
+        [NCCL_SUCCESS] = "no error",
+        [NCCL_UNHANDLED_CUDA_ERROR] = "unhandled cuda error (simulated)",
+        [NCCL_SYSTEM_ERROR] = "unhandled system error (simulated)",
+        [NCCL_INTERNAL_ERROR] = "internal error (simulated)",
+        [NCCL_INVALID_ARGUMENT] = "invalid argument (simulated)",
+        [NCCL_INVALID_USAGE] = "invalid usage (simulated)",
+        [NCCL_REMOTE_ERROR] = "remote process exited or there was a network error",
+        [NCCL_IN_PROGRESS] = "NCCL operation in progress",
+    };
+
+    return error >= 0 && error <= NCCL_IN_PROGRESS ? texts[error]
+                                                   : "unknown result code";
+}
+
+const char *ncclGetLastError(nccl_comm comm)
+{
+    return comm_last_error(comm);
+}
+
+nccl_result ncclGetUniqueId(struct nccl_id *id)
+{
+    nccl_result result = api_begin("ncclGetUniqueId", -1);
+    unsigned char bytes[SEGMENT_ID_BYTES];
+
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    if (id == NULL) {
+        return NCCL_INVALID_ARGUMENT;
+    }
+    if (segment_id_make(bytes) != 0) {
+        return NCCL_SYSTEM_ERROR;
+    }
+    memcpy(id->bytes, bytes, sizeof bytes);
+    return NCCL_SUCCESS;
+}
+
+/* Whether a communicator with this config blocks: 1, 0, or -1 for a bad config. */
+static int config_blocks(const struct nccl_config *config, bool otherwise)
+{
+    if (config == NULL) {
+        return otherwise;
+    }
+    if (config->magic != NCCL_CONFIG_MAGIC || config->size < CONFIG_LEAST_BYTES) {
+        return -1;
+    }
+    if (config->blocking == NCCL_UNSET && api_version >= VERSION_UNSET_BLOCKING) {
+        return otherwise;
+    }
+    return config->blocking == 0 || config->blocking == 1 ? config->blocking : -1;
+}
+
+static nccl_result init_rank(
+        nccl_comm *comm, int size, const struct nccl_id *id, int rank, int blocks)
+{
+    nccl_result result;
+    unsigned char bytes[SEGMENT_ID_BYTES];
+
+    if (comm == NULL || size < 1 || size > SEGMENT_RANKS_MAX || rank < 0 ||
+            rank >= size || blocks < 0) {
+        return comm_error(NULL, NCCL_INVALID_ARGUMENT,
+                "ncclCommInitRank: rank %d of %d, or the config", rank, size);
+    }
+    if (gpusim_current_device() < 0) {
+        return comm_error(
+                NULL, NCCL_UNHANDLED_CUDA_ERROR, "there is no current context");
+    }
+    *comm = comm_create(rank, size, blocks == 1);
+    if (*comm == NULL) {
+        return NCCL_SYSTEM_ERROR;
+    }
+    memcpy(bytes, id->bytes, sizeof bytes);
+    result = job_submit(arrive_by_id(*comm, bytes, comm));
+    return result;
+}
+
+nccl_result ncclCommInitRank(nccl_comm *comm, int size, struct nccl_id id, int rank)
+{
+    nccl_result result = api_begin("ncclCommInitRank", rank);
+
+    if (result == NCCL_SUCCESS) {
+        result = init_rank(comm, size, &id, rank, 1);
+    }
+    return api_failed(result);
+}
+
+nccl_result ncclCommInitRankConfig(nccl_comm *comm, int size, struct nccl_id id,
+        int rank, struct nccl_config *config)
+{
+    nccl_result result = api_begin("ncclCommInitRankConfig", rank);
+
+    if (result == NCCL_SUCCESS) {
+        result = init_rank(comm, size, &id, rank, config_blocks(config, true));
+    }
+    return api_failed(result);
+}
+
+/* ---- from a parent ---- */
+
+/* The parent is entered. */
+static nccl_result divide(struct division *division, const char *function,
+        const struct nccl_config *config)
+{
+    nccl_comm parent = division->parent;
+    int blocks = config_blocks(config, parent->blocking);
+    bool has_child = division->colour != NCCL_NO_COLOUR;
+
+    if (division->slot == NULL || blocks < 0) {
+        return comm_error(parent, NCCL_INVALID_ARGUMENT, "%s: argument", function);
+    }
+    if (comm_flying(parent) != 0) {
+        return comm_misuse(
+                parent, function, "operations are outstanding", NCCL_INVALID_USAGE);
+    }
+    *division->slot = NULL;
+    if (has_child) {
+        division->child = comm_create(-1, 0, blocks == 1);
+        if (division->child == NULL) {
+            return NCCL_SYSTEM_ERROR;
+        }
+        division->child->device = parent->device;
+        division->child->maker = parent;
+        *division->slot = division->child;
+    }
+    return job_submit(arrive_by_parent(division));
+}
+
+static nccl_result enter_parent(nccl_comm parent, const char *function)
+{
+    nccl_result result = api_begin(function, api_rank(parent));
+
+    return result == NCCL_SUCCESS ? comm_enter_parent(parent, function) : result;
+}
+
+nccl_result ncclCommSplit(nccl_comm comm, int colour, int key, nccl_comm *part,
+        struct nccl_config *config)
+{
+    nccl_result result = enter_parent(comm, "ncclCommSplit");
+    struct division division = {
+        .parent = comm,
+        .slot = part,
+        .kind = MEETING_SPLIT,
+        .colour = colour,
+        .key = key,
+        .members = UINT64_MAX,
+    };
+
+    if (result == NCCL_SUCCESS) {
+        result = colour < NCCL_NO_COLOUR ? NCCL_INVALID_ARGUMENT
+                                         : divide(&division, "ncclCommSplit", config);
+        comm_leave(comm);
+    }
+    return api_failed(result);
+}
+
+/* Kernels of the parent end before the survivors go on without the others. */
+static void abort_kernels(nccl_comm parent)
+{
+    comm_quit(parent, COMM_QUIT_KERNELS);
+    (void)pthread_mutex_lock(&parent->lock);
+    while (parent->flying != 0) {
+        (void)pthread_cond_wait(&parent->calm, &parent->lock);
+    }
+    parent->life = COMM_REVOKED;
+    (void)pthread_mutex_unlock(&parent->lock);
+}
+
+nccl_result ncclCommShrink(nccl_comm comm, int *lost_ranks, int lost_count,
+        nccl_comm *rest, struct nccl_config *config, int flags)
+{
+    nccl_result result = enter_parent(comm, "ncclCommShrink");
+    struct division division = {
+        .parent = comm,
+        .slot = rest,
+        .kind = MEETING_SHRINK,
+        .members = UINT64_MAX,
+    };
+    int i;
+
+    if (result != NCCL_SUCCESS) {
+        return api_failed(result);
+    }
+    for (i = 0; i < lost_count; i++) {
+        division.members &=
+                ~(UINT64_C(1) << (unsigned)lost_ranks[i] % SEGMENT_RANKS_MAX);
+    }
+    if ((division.members >> comm->rank & 1) == 0) {
+        result = comm_misuse(comm, "ncclCommShrink", "by a rank that is excluded",
+                NCCL_INVALID_ARGUMENT);
+    } else {
+        if (flags == NCCL_SHRINK_ABORTING) {
+            abort_kernels(comm);
+        }
+        division.key = comm->rank;
+        result = divide(&division, "ncclCommShrink", config);
+    }
+    comm_leave(comm);
+    return api_failed(result);
+}
+
+/* ---- ends ---- */
+
+nccl_result ncclCommFinalize(nccl_comm comm)
+{
+    nccl_result result = api_enter(comm, "ncclCommFinalize");
+
+    if (result == NCCL_SUCCESS) {
+        result = job_submit(end_finalize(comm));
+        comm_leave(comm);
+    }
+    return result;
+}
+
+nccl_result ncclCommRevoke(nccl_comm comm, int flags)
+{
+    nccl_result result = api_begin("ncclCommRevoke", api_rank(comm));
+
+    if (result == NCCL_SUCCESS) {
+        result = comm_enter_any(comm, "ncclCommRevoke");
+    }
+    if (result != NCCL_SUCCESS) {
+        return api_failed(result);
+    }
+    if (flags != NCCL_REVOKE_PLAIN) {
+        result = NCCL_INVALID_ARGUMENT;
+    } else {
+        comm_quit(comm, COMM_QUIT_KERNELS);
+        (void)pthread_mutex_lock(&comm->lock);
+        comm->life = COMM_REVOKED;
+        (void)pthread_mutex_unlock(&comm->lock);
+    }
+    comm_leave_any(comm);
+    return result;
+}
+
+/* Polls left undone make a destruction a mistake. */
+static bool is_in_progress(nccl_comm comm)
+{
+    bool pending;
+
+    (void)pthread_mutex_lock(&comm->lock);
+    pending = comm->pending != NULL;
+    (void)pthread_mutex_unlock(&comm->lock);
+    return pending;
+}
+
+nccl_result ncclCommDestroy(nccl_comm comm)
+{
+    nccl_result result = api_begin("ncclCommDestroy", api_rank(comm));
+
+    if (comm == NULL || result != NCCL_SUCCESS) {
+        return result;
+    }
+    result = comm_enter_any(comm, "ncclCommDestroy");
+    if (result != NCCL_SUCCESS) {
+        return api_failed(result);
+    }
+    if (is_in_progress(comm)) {
+        result = comm_misuse(comm, "ncclCommDestroy",
+                "before ncclCommGetAsyncError has said that the call before is done",
+                NCCL_INVALID_ARGUMENT);
+    }
+    comm_leave_any(comm);
+    return result == NCCL_SUCCESS ? job_submit(end_destroy(comm)) : api_failed(result);
+}
+
+nccl_result ncclCommAbort(nccl_comm comm)
+{
+    nccl_result result = api_begin("ncclCommAbort", api_rank(comm));
+
+    if (comm == NULL || result != NCCL_SUCCESS) {
+        return result;
+    }
+    result = comm_enter_any(comm, "ncclCommAbort");
+    if (result != NCCL_SUCCESS) {
+        return api_failed(result);
+    }
+    comm_quit(comm, COMM_QUIT_ALL);
+    comm_leave_any(comm);
+    return job_submit(end_abort(comm));
+}
+
+/* ---- questions ---- */
+
+nccl_result ncclCommGetAsyncError(nccl_comm comm, nccl_result *error)
+{
+    nccl_result result = api_begin("ncclCommGetAsyncError", api_rank(comm));
+    nccl_comm maker;
+
+    if (result == NCCL_SUCCESS) {
+        result = comm_enter_any(comm, "ncclCommGetAsyncError");
+    }
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    (void)pthread_mutex_lock(&comm->lock);
+    maker = comm->maker;
+    (void)pthread_mutex_unlock(&comm->lock);
+    if (maker != NULL) {
+        (void)job_poll(maker);
+    }
+    *error = job_poll(comm);
+    comm_leave_any(comm);
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclCommCount(const nccl_comm comm, int *size)
+{
+    nccl_result result = api_begin("ncclCommCount", api_rank(comm));
+
+    if (result == NCCL_SUCCESS) {
+        result = comm_enter_any(comm, "ncclCommCount");
+    }
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    *size = comm->ranks;
+    comm_leave_any(comm);
+    return NCCL_SUCCESS;
+}
+
+/* ---- groups ---- */
+
+nccl_result ncclGroupStart(void)
+{
+    nccl_result result = api_begin("ncclGroupStart", -1);
+
+    if (result == NCCL_SUCCESS) {
+        job_group_start();
+    }
+    return result;
+}
+
+nccl_result ncclGroupEnd(void)
+{
+    nccl_result result = api_begin("ncclGroupEnd", -1);
+
+    if (result != NCCL_SUCCESS) {
+        (void)job_group_failed(result);
+    }
+    result = job_group_end();
+    return result;
+}

@@ -1,0 +1,44 @@
+/*
+ * How communicators are made: by ranks that find each other through an id, or from a parent,
+ * whose ranks tell each other their colours and get an id for each new communicator.
+ */
+#ifndef TUTTI_TEST_GPUSIM_NCCL_ARRIVE_H
+#define TUTTI_TEST_GPUSIM_NCCL_ARRIVE_H
+
+#include <stdint.h>
+
+#include "test/gpusim/nccl/comm.h"
+
+/* What meetings of hosts are for (segment_word.kind). */
+enum meeting {
+    MEETING_SPLIT,
+    MEETING_SHRINK,
+    MEETING_ID,
+    MEETING_WINDOW,
+    MEETING_DESTROY
+};
+
+/*
+ * A job that makes `comm` ready. When it fails and the communicator blocks, *slot becomes
+ * NULL and the communicator ends. NULL: out of memory.
+ */
+struct job *arrive_by_id(nccl_comm comm, const unsigned char *id, nccl_comm *slot);
+
+/* How a parent is divided. */
+struct division {
+    nccl_comm parent;
+    nccl_comm child; /* NULL: this rank gets none    */
+    nccl_comm *slot; /* where the child's handle is  */
+    enum meeting kind; /* MEETING_SPLIT or _SHRINK     */
+    int colour;
+    int key;
+    uint64_t members; /* ranks that take part         */
+};
+
+/* A job of the parent that makes the child ready. NULL: out of memory. */
+struct job *arrive_by_parent(const struct division *division);
+
+/* Reports that a rank has come to a meeting for something else; false: it has not. */
+bool arrive_differs(nccl_comm comm, uint64_t members);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * The ends of communicators.
+ */
+#include "test/gpusim/nccl/end.h"
+
+#include <stddef.h>
+
+#include "base/mem.h"
+#include "test/gpusim/nccl/arrive.h"
+#include "test/gpusim/nccl/job.h"
+
+struct end_job {
+    struct job base;
+    bool has_met; /* this rank has come to the meeting of the end */
+};
+
+static void free_job(struct job *job)
+{
+    mem_free(job);
+}
+
+static struct job *create(
+        nccl_comm comm, const char *function, nccl_result (*step)(struct job *job))
+{
+    struct end_job *self = mem_calloc(1, sizeof *self);
+
+    if (self == NULL) {
+        return NULL;
+    }
+    self->base = (struct job){ .comm = comm,
+        .waits = comm,
+        .function = function,
+        .step = step,
+        .dispose = free_job };
+    return &self->base;
+}
+
+static nccl_result finalize_step(struct job *job)
+{
+    if (comm_flying(job->comm) != 0) {
+        return NCCL_IN_PROGRESS;
+    }
+    (void)pthread_mutex_lock(&job->comm->lock);
+    job->comm->life = COMM_FINALIZED;
+    (void)pthread_mutex_unlock(&job->comm->lock);
+    return NCCL_SUCCESS;
+}
+
+struct job *end_finalize(nccl_comm comm)
+{
+    return create(comm, "ncclCommFinalize", finalize_step);
+}
+
+/* Ranks of the same node that are other processes. */
+static uint64_t neighbours(nccl_comm comm)
+{
+    const struct segment_rank *here = segment_rank(&comm->segment, comm->rank);
+    const struct segment_rank *there;
+    uint64_t members = 0;
+    int rank;
+
+    for (rank = 0; rank < comm->ranks; rank++) {
+        there = segment_rank(&comm->segment, rank);
+        if (there->host == here->host && there->pid != here->pid) {
+            members |= UINT64_C(1) << rank;
+        }
+    }
+    return members;
+}
+
+/* The other processes of the node come to the end, too. */
+static nccl_result meet(struct end_job *self)
+{
+    nccl_comm comm = self->base.comm;
+    uint64_t members = neighbours(comm);
+    struct segment_word word = { .kind = MEETING_DESTROY };
+
+    if (!self->has_met) {
+        self->has_met = true;
+        comm_say(comm, "is in ncclCommDestroy");
+        segment_meet(&comm->segment, &word);
+    }
+    if (arrive_differs(comm, members & ~segment_missing(&comm->segment, members))) {
+        return NCCL_INVALID_USAGE;
+    }
+    return segment_missing_here(&comm->segment, members) == 0 ? NCCL_SUCCESS
+                                                              : NCCL_IN_PROGRESS;
+}
+
+static nccl_result destroy_step(struct job *job)
+{
+    nccl_comm comm = job->comm;
+    nccl_result result;
+
+    if (atomic_load(&comm->quit) == COMM_QUIT_ALL) {
+        return comm_error(comm, NCCL_INTERNAL_ERROR, "ncclCommDestroy: aborted");
+    }
+    if (comm_flying(comm) != 0) {
+        return NCCL_IN_PROGRESS;
+    }
+    if (comm->life == COMM_LIVE || comm->life == COMM_FINALIZED) {
+        result = meet((struct end_job *)job);
+        if (result == NCCL_IN_PROGRESS) {
+            return result;
+        }
+    }
+    comm_bury(comm);
+    return NCCL_SUCCESS;
+}
+
+struct job *end_destroy(nccl_comm comm)
+{
+    struct job *job = create(comm, "ncclCommDestroy", destroy_step);
+
+    if (job != NULL) {
+        job->always_blocks = true;
+    }
+    return job;
+}
+
+static nccl_result abort_step(struct job *job)
+{
+    comm_bury(job->comm);
+    return NCCL_SUCCESS;
+}
+
+struct job *end_abort(nccl_comm comm)
+{
+    struct job *job = create(comm, "ncclCommAbort", abort_step);
+
+    if (job != NULL) {
+        job->always_blocks = true;
+    }
+    return job;
+}

@@ -1,0 +1,23 @@
+/*
+ * Faults of the simulated NCCL: GPUSIM_NCCL_FAIL is a list of rank:what:nth:value, separated
+ * by commas. The rank is that in the communicator concerned, or * for any; nth counts from 1
+ * what happens to that rank in this process, 0 is every time.
+ *
+ *   what            value
+ *   ncclAllReduce   (any function) the call does nothing and returns this error
+ *   async           ncclCommGetAsyncError tells this error once the launch runs; its kernel
+ *                   stays until it is aborted
+ *   kernel          the launch ends with this sticky CUDA error
+ *   slow            the launch starts so many microseconds late
+ *   skip            the collective does nothing, silently (the value does not matter)
+ *   init            the communicator is never ready (the value does not matter)
+ */
+#ifndef TUTTI_TEST_GPUSIM_NCCL_FAULTS_H
+#define TUTTI_TEST_GPUSIM_NCCL_FAULTS_H
+
+#include <stdbool.h>
+
+/* Counts that `what` happens to a rank; true when a fault wants it otherwise. */
+bool fault_at(int rank, const char *what, long *value);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * The simulated NCCL as tests see it, besides its own functions. Calls of its functions are
+ * counted by gpusim_calls(), broken rules by gpusim_reports() (gpusim_test.h).
+ */
+#ifndef TUTTI_TEST_GPUSIM_NCCL_GPUSIM_NCCL_H
+#define TUTTI_TEST_GPUSIM_NCCL_GPUSIM_NCCL_H
+
+#include <stddef.h>
+
+#include "test/gpusim/gpusim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Adds faults, written as in GPUSIM_NCCL_FAIL (faults.h); their counts start now. */
+GPUSIM_API void gpusim_nccl_fail(const char *text);
+/* Forgets all faults, also those of the environment. */
+GPUSIM_API void gpusim_nccl_fail_nothing(void);
+
+/* What this process has now. */
+struct gpusim_nccl_live {
+    size_t comms; /* neither destroyed nor aborted             */
+    size_t registrations; /* of memory, with these                     */
+    size_t allocations; /* by ncclMemAlloc                           */
+    size_t registered_calls; /* so far, whose memory was all registered   */
+};
+GPUSIM_API struct gpusim_nccl_live gpusim_nccl_live(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

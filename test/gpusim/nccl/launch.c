@@ -1,0 +1,425 @@
+/*
+ * Launches: from the calls of a group to one operation on a stream.
+ *
+ * The operation waits for its turn (a communicator's launches run in the order of their
+ * issue, whatever their streams) and for a place on the device, runs, and leaves. With calls
+ * on several streams it runs on the first one's, ordered by events: behind all that is on the
+ * others, and before what comes there later.
+ */
+#include "test/gpusim/nccl/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "test/gpusim/gpusim.h"
+#include "test/gpusim/nccl/calls.h"
+#include "test/gpusim/nccl/faults.h"
+#include "test/gpusim/nccl/job.h"
+#include "test/gpusim/nccl/reduce.h"
+#include "test/gpusim/nccl/resident.h"
+
+enum {
+    EVENT_WITHOUT_TIMES = 2,
+    POISON = 0xcb
+};
+
+/* A launch that is not on a stream yet. */
+struct launch_job {
+    struct job base;
+    struct launch *launch; /* NULL: it is on its stream */
+};
+
+static bool leaves(const struct launch *launch)
+{
+    return atomic_load(&launch->comm->quit) != COMM_STAY;
+}
+
+bool launch_pause(
+        struct launch *launch, uint32_t seen, const struct call *call, uint64_t missing)
+{
+    char what[160];
+
+    if (leaves(launch)) {
+        return false;
+    }
+    if (comm_pause(launch->comm, seen, &launch->patience)) {
+        (void)snprintf(what, sizeof what, "%s #%llu%s%s", function_name(call->function),
+                (unsigned long long)call->sequence,
+                launch->behind == NULL ? "" : ", waiting on its device behind ",
+                launch->behind == NULL ? "" : launch->behind);
+        comm_report_hang(launch->comm, what, missing);
+    }
+    return !leaves(launch);
+}
+
+void launch_stay(struct launch *launch)
+{
+    uint32_t seen;
+
+    launch->patience = (struct patience){ .reported = true };
+    do {
+        seen = segment_bell(&launch->comm->segment);
+    } while (launch_pause(launch, seen, &launch->calls[0], 0));
+}
+
+static bool wait_turn(struct launch *launch)
+{
+    nccl_comm comm = launch->comm;
+    uint32_t seen;
+
+    for (;;) {
+        seen = segment_bell(&comm->segment);
+        if (leaves(launch)) {
+            return false;
+        }
+        if (atomic_load(&comm->finished) >= launch->turn) {
+            return true;
+        }
+        if (!launch_pause(launch, seen, &launch->calls[0], 0)) {
+            return false;
+        }
+    }
+}
+
+/* What a scalar in device memory is now. */
+static void read_scalars(struct launch *launch)
+{
+    struct call *call;
+
+    for (call = launch->calls; call != launch->calls + launch->count; call++) {
+        if (call->device_scalar != 0) {
+            gpusim_copy_out(
+                    call->scalar, call->device_scalar, reduce_type_bytes(call->type));
+        }
+    }
+}
+
+static bool run_calls(struct launch *launch)
+{
+    const struct call *call;
+    bool has_pairs = false;
+
+    read_scalars(launch);
+    for (call = launch->calls; call != launch->calls + launch->count; call++) {
+        if (function_is_pair(call->function)) {
+            has_pairs = true;
+        } else if (!collective_run(launch, call)) {
+            return false;
+        }
+    }
+    return !has_pairs || pairs_run(launch);
+}
+
+/* A kernel that was told to leave has written something, nobody knows what. */
+static void poison(const struct launch *launch)
+{
+    const struct call *call;
+    size_t bytes;
+    size_t length;
+    size_t done;
+
+    memset(launch->buffer, POISON, SEGMENT_CHUNK_BYTES);
+    for (call = launch->calls; call != launch->calls + launch->count; call++) {
+        bytes = call_output_bytes(launch->comm, call);
+        for (done = 0; done < bytes; done += length) {
+            length = size_min(bytes - done, SEGMENT_CHUNK_BYTES);
+            gpusim_copy_in(call->output + done, launch->buffer, length);
+        }
+    }
+}
+
+static bool run_resident(struct launch *launch)
+{
+    struct resident place;
+    bool done;
+
+    if (!wait_turn(launch) || !resident_enter(&place, launch)) {
+        return false;
+    }
+    comm_say(launch->comm, "runs %s #%llu", function_name(launch->calls[0].function),
+            (unsigned long long)launch->calls[0].sequence);
+    if (launch->async != NCCL_SUCCESS) {
+        atomic_store(&launch->comm->async, launch->async);
+        launch_stay(launch);
+        done = false;
+    } else {
+        done = run_calls(launch);
+    }
+    resident_leave(&place);
+    return done;
+}
+
+static int body(void *argument)
+{
+    struct launch *launch = argument;
+
+    launch->ran = true;
+    if (launch->late_us != 0) {
+        clock_sleep_ns((int64_t)launch->late_us * 1000);
+    }
+    if (launch->kernel != 0) {
+        return launch->kernel;
+    }
+    if (run_resident(launch)) {
+        comm_say(launch->comm, "has done %s #%llu and launched nothing since",
+                function_name(launch->calls[0].function),
+                (unsigned long long)launch->calls[0].sequence);
+    } else {
+        poison(launch);
+    }
+    return 0;
+}
+
+static void dispose(void *argument)
+{
+    struct launch *launch = argument;
+    nccl_comm comm = launch->comm;
+
+    (void)atomic_fetch_add(&comm->finished, 1);
+    (void)pthread_mutex_lock(&comm->lock);
+    segment_ring(&comm->segment, comm->rank);
+    comm->flying--;
+    (void)pthread_cond_broadcast(&comm->calm);
+    (void)pthread_mutex_unlock(&comm->lock);
+    mem_free(launch->calls);
+    mem_free(launch->buffer);
+    mem_free(launch);
+}
+
+/* Numbers the collectives and says what is launched. */
+static void number_calls(struct launch *launch)
+{
+    uint32_t places = 0;
+    uint32_t place = 0;
+    struct call *call;
+
+    for (call = launch->calls; call != launch->calls + launch->count; call++) {
+        places += !function_is_pair(call->function);
+    }
+    for (call = launch->calls; call != launch->calls + launch->count; call++) {
+        call->sequence = launch->comm->sequence;
+        if (!function_is_pair(call->function)) {
+            launch->comm->sequence++;
+            call->place = place++;
+            call->places = places;
+        }
+    }
+    comm_say(launch->comm, "has launched %s #%llu, which has not come to run",
+            function_name(launch->calls[0].function),
+            (unsigned long long)launch->calls[0].sequence);
+}
+
+static void find_faults(struct launch *launch)
+{
+    long value;
+
+    (void)fault_at(launch->comm->rank, "slow", &launch->late_us);
+    if (fault_at(launch->comm->rank, "async", &value)) {
+        launch->async = (nccl_result)value;
+    }
+    if (fault_at(launch->comm->rank, "kernel", &value)) {
+        launch->kernel = (int)value;
+    }
+}
+
+/* Adds a range, unless it is empty. */
+static size_t add_range(
+        struct gpusim_range *ranges, size_t count, uint64_t start, size_t bytes)
+{
+    if (bytes != 0) {
+        ranges[count++] = (struct gpusim_range){ .start = start, .bytes = bytes };
+    }
+    return count;
+}
+
+/* What the calls read and write. Room for two reads of each: data and scalar. */
+static void find_ranges(const struct launch *launch, struct gpusim_op *op,
+        struct gpusim_range *reads, struct gpusim_range *writes)
+{
+    const struct call *call;
+
+    for (call = launch->calls; call != launch->calls + launch->count; call++) {
+        op->read_count = add_range(reads, op->read_count, call->input,
+                call_input_bytes(launch->comm, call));
+        op->write_count = add_range(writes, op->write_count, call->output,
+                call_output_bytes(launch->comm, call));
+        if (call->device_scalar != 0) {
+            op->read_count = add_range(reads, op->read_count, call->device_scalar,
+                    reduce_type_bytes(call->type));
+        }
+    }
+    op->reads = reads;
+    op->writes = writes;
+}
+
+static int enqueue(struct launch *launch)
+{
+    struct gpusim_op op = {
+        .label = function_name(launch->calls[0].function),
+        .body = body,
+        .dispose = dispose,
+        .argument = launch,
+    };
+    struct gpusim_range *ranges = mem_calloc(3 * launch->count, sizeof *ranges);
+    nccl_comm comm = launch->comm;
+    int result;
+
+    if (ranges == NULL) {
+        return CU_ERROR_OUT_OF_MEMORY;
+    }
+    find_ranges(launch, &op, ranges, ranges + 2 * launch->count);
+    (void)pthread_mutex_lock(&comm->lock);
+    launch->turn = comm->issued++;
+    comm->flying++;
+    (void)pthread_mutex_unlock(&comm->lock);
+    result = gpusim_enqueue(launch->calls[0].stream, &op);
+    if (result != CU_SUCCESS) {
+        (void)pthread_mutex_lock(&comm->lock);
+        comm->issued--;
+        comm->flying--;
+        (void)pthread_mutex_unlock(&comm->lock);
+    }
+    mem_free(ranges);
+    return result;
+}
+
+/* One stream waits for what is on another. */
+static int join(cu_stream waiting, cu_stream before)
+{
+    cu_event event;
+    int result = cuEventCreate(&event, EVENT_WITHOUT_TIMES);
+
+    if (result != CU_SUCCESS) {
+        return result;
+    }
+    result = cuEventRecord(event, before);
+    if (result == CU_SUCCESS) {
+        result = cuStreamWaitEvent(waiting, event, 0);
+    }
+    (void)cuEventDestroy_v2(event);
+    return result;
+}
+
+/* The streams of the calls but the first one's, each once; the array has room for all. */
+static size_t other_streams(const struct launch *launch, cu_stream *streams)
+{
+    size_t count = 0;
+    size_t i;
+    size_t k;
+
+    for (i = 1; i < launch->count; i++) {
+        for (k = 0; k < i && launch->calls[k].stream != launch->calls[i].stream; k++) {
+        }
+        if (k == i) {
+            streams[count++] = launch->calls[i].stream;
+        }
+    }
+    return count;
+}
+
+/* Puts a launch on its stream, which owns it then if that went well. */
+static int put_on_stream(struct launch *launch)
+{
+    cu_stream first = launch->calls[0].stream;
+    cu_stream *others = mem_calloc(launch->count, sizeof(cu_stream));
+    int result = others == NULL ? CU_ERROR_OUT_OF_MEMORY : CU_SUCCESS;
+    size_t count;
+    size_t i;
+
+    if (others == NULL) {
+        return result;
+    }
+    count = other_streams(launch, others);
+    for (i = 0; i < count && result == CU_SUCCESS; i++) {
+        result = join(first, others[i]);
+    }
+    if (result == CU_SUCCESS) {
+        result = enqueue(launch);
+    }
+    if (result == CU_SUCCESS) {
+        for (i = 0; i < count; i++) {
+            (void)join(others[i], first);
+        }
+    }
+    mem_free(others);
+    return result;
+}
+
+static nccl_result step(struct job *job)
+{
+    struct launch_job *self = (struct launch_job *)job;
+    nccl_comm comm = job->comm;
+    cu_context before;
+    int result;
+
+    number_calls(self->launch);
+    find_faults(self->launch);
+    (void)cuCtxPushCurrent_v2(comm->context);
+    result = put_on_stream(self->launch);
+    (void)cuCtxPopCurrent_v2(&before);
+    if (result != CU_SUCCESS) {
+        return comm_error(comm, NCCL_UNHANDLED_CUDA_ERROR,
+                "%s: the launch failed with CUDA error %d",
+                function_name(self->launch->calls[0].function), result);
+    }
+    self->launch = NULL;
+    return NCCL_SUCCESS;
+}
+
+static void drop(struct job *job)
+{
+    struct launch_job *self = (struct launch_job *)job;
+
+    if (self->launch != NULL) {
+        mem_free(self->launch->calls);
+        mem_free(self->launch->buffer);
+        mem_free(self->launch);
+    }
+    mem_free(self);
+}
+
+static struct launch_job *create(nccl_comm comm)
+{
+    struct launch_job *self = mem_calloc(1, sizeof *self);
+    struct launch *launch = mem_calloc(1, sizeof *launch);
+    unsigned char *buffer = mem_alloc(SEGMENT_CHUNK_BYTES);
+
+    if (self == NULL || launch == NULL || buffer == NULL) {
+        mem_free(self);
+        mem_free(launch);
+        mem_free(buffer);
+        return NULL;
+    }
+    self->base =
+            (struct job){ .comm = comm, .waits = comm, .step = step, .dispose = drop };
+    launch->comm = comm;
+    launch->buffer = buffer;
+    self->launch = launch;
+    return self;
+}
+
+static bool add_call(struct launch *launch, const struct call *call)
+{
+    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
+        return false;
+    }
+    launch->calls[launch->count++] = *call;
+    return true;
+}
+
+nccl_result launch_call(nccl_comm comm, const struct call *call)
+{
+    struct job *kept = job_in_group(comm, step);
+    struct launch_job *self = kept == NULL ? create(comm) : (struct launch_job *)kept;
+
+    if (self == NULL || !add_call(self->launch, call)) {
+        if (self != NULL && kept == NULL) {
+            drop(&self->base);
+        }
+        return job_group_failed(NCCL_SYSTEM_ERROR);
+    }
+    self->base.function = function_name(self->launch->calls[0].function);
+    return kept == NULL ? job_submit(&self->base) : NCCL_SUCCESS;
+}

@@ -1,0 +1,340 @@
+/*
+ * Memory of ncclMemAlloc, and what is registered with communicators. Registering changes no
+ * result here; what counts is whether it is done rightly.
+ */
+#include "test/gpusim/nccl/memory.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "test/gpusim/nccl/api.h"
+#include "test/gpusim/nccl/arrive.h"
+#include "test/gpusim/nccl/calls.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
+#include "test/gpusim/nccl/job.h"
+
+enum {
+    VERSION_ONLY_OWN_MEMORY = 22400 /* from here on cuMemAlloc's is not registered */
+};
+
+/* What ncclMemAlloc has given. */
+struct allocation {
+    struct allocation *next;
+    uint64_t start;
+    size_t bytes;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct allocation *first;
+    size_t registered_calls;
+} memories = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+nccl_result ncclMemAlloc(void **pointer, size_t bytes)
+{
+    nccl_result result = api_begin("ncclMemAlloc", -1);
+    struct allocation *allocation;
+
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    allocation = mem_calloc(1, sizeof *allocation);
+    if (allocation == NULL || pointer == NULL ||
+            cuMemAlloc_v2(&allocation->start, bytes) != CU_SUCCESS) {
+        mem_free(allocation);
+        return comm_error(NULL, NCCL_UNHANDLED_CUDA_ERROR, "ncclMemAlloc: no memory");
+    }
+    allocation->bytes = bytes;
+    (void)pthread_mutex_lock(&memories.lock);
+    allocation->next = memories.first;
+    memories.first = allocation;
+    (void)pthread_mutex_unlock(&memories.lock);
+    memcpy(pointer, &allocation->start, sizeof *pointer);
+    return NCCL_SUCCESS;
+}
+
+/* Takes the allocation that starts there out of the list; NULL: none. */
+static struct allocation *take(uint64_t start)
+{
+    struct allocation **link;
+    struct allocation *found;
+
+    (void)pthread_mutex_lock(&memories.lock);
+    for (link = &memories.first; *link != NULL && (*link)->start != start;
+            link = &(*link)->next) {
+    }
+    found = *link;
+    if (found != NULL) {
+        *link = found->next;
+    }
+    (void)pthread_mutex_unlock(&memories.lock);
+    return found;
+}
+
+nccl_result ncclMemFree(void *pointer)
+{
+    nccl_result result = api_begin("ncclMemFree", -1);
+    struct allocation *allocation;
+
+    if (result != NCCL_SUCCESS || pointer == NULL) {
+        return result;
+    }
+    allocation = take((uint64_t)(uintptr_t)pointer);
+    if (allocation == NULL) {
+        gpusim_report("ncclMemFree of %p, which ncclMemAlloc has not given", pointer);
+        return NCCL_INVALID_ARGUMENT;
+    }
+    if (comm_has_registered(allocation->start, allocation->bytes)) {
+        gpusim_report(
+                "ncclMemFree of %p, which is registered with a communicator", pointer);
+    }
+    if (cuMemFree_v2(allocation->start) != CU_SUCCESS) {
+        result = NCCL_UNHANDLED_CUDA_ERROR;
+    }
+    mem_free(allocation);
+    return result;
+}
+
+static bool is_own(uint64_t start, size_t bytes)
+{
+    const struct allocation *allocation;
+
+    (void)pthread_mutex_lock(&memories.lock);
+    for (allocation = memories.first; allocation != NULL;
+            allocation = allocation->next) {
+        if (allocation->start <= start &&
+                start + bytes <= allocation->start + allocation->bytes) {
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&memories.lock);
+    return allocation != NULL;
+}
+
+/* Memory that can be registered, as a record that belongs to nobody yet; else an error. */
+static nccl_result check(nccl_comm comm, const char *function, void *memory,
+        size_t bytes, struct comm_memory **record)
+{
+    uint64_t start = (uint64_t)(uintptr_t)memory;
+
+    if (bytes == 0 || !gpusim_range_is_live(start, bytes)) {
+        return comm_misuse(
+                comm, function, "this is no device memory", NCCL_INVALID_ARGUMENT);
+    }
+    if (api_version >= VERSION_ONLY_OWN_MEMORY && !is_own(start, bytes)) {
+        return comm_error(comm, NCCL_INVALID_ARGUMENT,
+                "%s: memory that ncclMemAlloc has not given", function);
+    }
+    *record = mem_calloc(1, sizeof **record);
+    if (*record == NULL) {
+        return NCCL_SYSTEM_ERROR;
+    }
+    (*record)->start = start;
+    (*record)->bytes = bytes;
+    return NCCL_SUCCESS;
+}
+
+static void add(nccl_comm comm, struct comm_memory *record)
+{
+    (void)pthread_mutex_lock(&comm->lock);
+    record->next = comm->memory;
+    comm->memory = record;
+    (void)pthread_mutex_unlock(&comm->lock);
+}
+
+nccl_result ncclCommRegister(
+        const nccl_comm comm, void *memory, size_t bytes, void **handle)
+{
+    nccl_result result = api_enter(comm, "ncclCommRegister");
+    struct comm_memory *record;
+
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    result = check(comm, "ncclCommRegister", memory, bytes, &record);
+    if (result == NCCL_SUCCESS) {
+        add(comm, record);
+        *handle = record;
+    }
+    comm_leave(comm);
+    return result;
+}
+
+/* Takes a registration back; the communicator is entered. */
+static nccl_result remove_record(
+        nccl_comm comm, const char *function, const void *handle, bool window)
+{
+    struct comm_memory **link;
+    struct comm_memory *found;
+
+    (void)pthread_mutex_lock(&comm->lock);
+    for (link = &comm->memory; *link != NULL && *link != handle;
+            link = &(*link)->next) {
+    }
+    found = *link;
+    if (found != NULL && found->window == window) {
+        *link = found->next;
+    } else {
+        found = NULL;
+    }
+    (void)pthread_mutex_unlock(&comm->lock);
+    if (found == NULL) {
+        return comm_misuse(comm, function, "a handle that is not of this communicator",
+                NCCL_INVALID_ARGUMENT);
+    }
+    if (!gpusim_range_is_live(found->start, found->bytes)) {
+        (void)comm_misuse(comm, function, "the memory was freed before", NCCL_SUCCESS);
+    }
+    mem_free(found);
+    return NCCL_SUCCESS;
+}
+
+static nccl_result deregister(
+        nccl_comm comm, const char *function, const void *handle, bool window)
+{
+    nccl_result result = api_begin(function, api_rank(comm));
+
+    if (result == NCCL_SUCCESS) {
+        result = comm_enter_any(comm, function);
+    }
+    if (result == NCCL_SUCCESS) {
+        result = remove_record(comm, function, handle, window);
+        comm_leave_any(comm);
+    }
+    return result;
+}
+
+nccl_result ncclCommDeregister(const nccl_comm comm, void *handle)
+{
+    return deregister(comm, "ncclCommDeregister", handle, false);
+}
+
+/* ---- windows: all ranks register together ---- */
+
+struct window_job {
+    struct job base;
+    struct comm_memory *record;
+    nccl_window *window; /* the caller's */
+    bool has_met;
+};
+
+static nccl_result window_step(struct job *job)
+{
+    struct window_job *self = (struct window_job *)job;
+    struct segment *segment = &job->comm->segment;
+    struct segment_word word = { .kind = MEETING_WINDOW };
+
+    if (!self->has_met) {
+        self->has_met = true;
+        segment_meet(segment, &word);
+    }
+    if (segment_missing(segment, UINT64_MAX) != 0) {
+        return NCCL_IN_PROGRESS;
+    }
+    if (arrive_differs(job->comm, UINT64_MAX)) {
+        return NCCL_INVALID_USAGE;
+    }
+    add(job->comm, self->record);
+    *self->window = (nccl_window)(void *)self->record;
+    self->record = NULL;
+    return NCCL_SUCCESS;
+}
+
+static void window_dispose(struct job *job)
+{
+    struct window_job *self = (struct window_job *)job;
+
+    mem_free(self->record);
+    mem_free(self);
+}
+
+static nccl_result register_window(
+        nccl_comm comm, struct comm_memory *record, nccl_window *window)
+{
+    struct window_job *self = mem_calloc(1, sizeof *self);
+
+    if (self == NULL) {
+        mem_free(record);
+        return NCCL_SYSTEM_ERROR;
+    }
+    record->window = true;
+    self->base = (struct job){ .comm = comm,
+        .waits = comm,
+        .function = "ncclCommWindowRegister",
+        .step = window_step,
+        .dispose = window_dispose };
+    self->record = record;
+    self->window = window;
+    return job_submit(&self->base);
+}
+
+nccl_result ncclCommWindowRegister(
+        nccl_comm comm, void *memory, size_t bytes, nccl_window *window, int flags)
+{
+    nccl_result result = api_enter(comm, "ncclCommWindowRegister");
+    struct comm_memory *record;
+
+    if (result != NCCL_SUCCESS) {
+        return result;
+    }
+    if (window == NULL || flags < 0 || flags > NCCL_WINDOW_SYMMETRIC) {
+        result = NCCL_INVALID_ARGUMENT;
+    } else {
+        result = check(comm, "ncclCommWindowRegister", memory, bytes, &record);
+    }
+    if (result == NCCL_SUCCESS) {
+        result = register_window(comm, record, window);
+    }
+    comm_leave(comm);
+    return api_failed(result);
+}
+
+nccl_result ncclCommWindowDeregister(nccl_comm comm, nccl_window window)
+{
+    return deregister(comm, "ncclCommWindowDeregister", window, true);
+}
+
+/* ---- for tests ---- */
+
+static bool is_registered(nccl_comm comm, uint64_t start, size_t bytes)
+{
+    const struct comm_memory *record;
+
+    (void)pthread_mutex_lock(&comm->lock);
+    for (record = comm->memory; record != NULL; record = record->next) {
+        if (record->start <= start && start + bytes <= record->start + record->bytes) {
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&comm->lock);
+    return record != NULL || bytes == 0;
+}
+
+void memory_count_call(nccl_comm comm, uint64_t start, size_t bytes,
+        uint64_t other_start, size_t other_bytes)
+{
+    if (is_registered(comm, start, bytes) &&
+            is_registered(comm, other_start, other_bytes)) {
+        (void)pthread_mutex_lock(&memories.lock);
+        memories.registered_calls++;
+        (void)pthread_mutex_unlock(&memories.lock);
+    }
+}
+
+struct gpusim_nccl_live gpusim_nccl_live(void)
+{
+    struct gpusim_nccl_live live = {
+        .comms = comm_count_live(),
+        .registrations = comm_count_registered(),
+    };
+    const struct allocation *allocation;
+
+    (void)pthread_mutex_lock(&memories.lock);
+    for (allocation = memories.first; allocation != NULL;
+            allocation = allocation->next) {
+        live.allocations++;
+    }
+    live.registered_calls = memories.registered_calls;
+    (void)pthread_mutex_unlock(&memories.lock);
+    return live;
+}

@@ -1,0 +1,84 @@
+/*
+ * Kernels of collectives that a device runs at a time.
+ */
+#include "test/gpusim/nccl/resident.h"
+
+#include <stdio.h>
+
+#include "test/gpusim/gpusim.h"
+
+enum {
+    DEVICES_MAX = 64
+};
+
+/* The kernels of each device that run or wait to run, in the order in which they came. */
+static struct {
+    pthread_mutex_t lock;
+    struct resident *first[DEVICES_MAX];
+} queues = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct resident **queue_of(const struct resident *place)
+{
+    return &queues.first[place->comm->device % DEVICES_MAX];
+}
+
+/* Whether a place is among the first; who is first, otherwise. */
+static bool is_resident(const struct resident *place, char *before, size_t capacity)
+{
+    long ahead = 0;
+    const struct resident *other;
+
+    (void)pthread_mutex_lock(&queues.lock);
+    for (other = *queue_of(place); other != place; other = other->next) {
+        ahead++;
+    }
+    (void)snprintf(before, capacity, "%s", (*queue_of(place))->what);
+    (void)pthread_mutex_unlock(&queues.lock);
+    return ahead < gpusim_option("GPUSIM_RESIDENT", 1);
+}
+
+bool resident_enter(struct resident *place, struct launch *launch)
+{
+    const struct call *call = &launch->calls[0];
+    struct resident **link;
+    char before[sizeof place->what];
+    uint32_t seen;
+
+    *place = (struct resident){ .comm = launch->comm };
+    (void)snprintf(place->what, sizeof place->what, "%s #%llu of communicator %04llx",
+            function_name(call->function), (unsigned long long)call->sequence,
+            (unsigned long long)launch->comm->number);
+    (void)pthread_mutex_lock(&queues.lock);
+    for (link = queue_of(place); *link != NULL; link = &(*link)->next) {
+    }
+    *link = place;
+    (void)pthread_mutex_unlock(&queues.lock);
+
+    for (;;) {
+        seen = segment_bell(&launch->comm->segment);
+        if (is_resident(place, before, sizeof before)) {
+            launch->behind = NULL;
+            return true;
+        }
+        launch->behind = before;
+        comm_say(launch->comm, "has %s #%llu waiting on its device behind %s",
+                function_name(call->function), (unsigned long long)call->sequence,
+                before);
+        if (!launch_pause(launch, seen, call, 0)) {
+            resident_leave(place);
+            return false;
+        }
+    }
+}
+
+void resident_leave(struct resident *place)
+{
+    struct resident **link;
+
+    (void)pthread_mutex_lock(&queues.lock);
+    for (link = queue_of(place); *link != place; link = &(*link)->next) {
+    }
+    *link = place->next;
+    (void)pthread_mutex_unlock(&queues.lock);
+    comm_ring_device(place->comm->device);
+}

@@ -1,0 +1,744 @@
+/*
+ * Works on device memory, in a context of one rank over a device that does what the test
+ * says: when batches are issued, when marks pass, what fails. Linked with the rooms.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tutti/tutti.h>
+
+#include "api/setup.h"
+#include "control/inproc.h"
+#include "core/context.h"
+#include "core/driver.h"
+#include "ops/self/self.h"
+#include "test/unit/core/fake_device.h"
+#include "test/unit/unit.h"
+
+enum {
+    COUNT = 256,
+    POLLS = 100000,
+    RACES = 300
+};
+
+#define SECONDS_30 INT64_C(30000000000)
+
+struct stage {
+    struct fake_device fake;
+    struct doorbell bell;
+    tutti *t;
+    float *tensor; /* of the device, COUNT elements */
+    int stream, other; /* their addresses are streams */
+    bool is_failed; /* finalize says so */
+};
+
+static tutti *start(struct stage *stage, bool has_device)
+{
+    struct doorbell *bells[] = { &stage->bell };
+    struct control control;
+    struct context_spec spec;
+    const char *hosts[] = { "" };
+    tutti *t = NULL;
+
+    assert_int_equal(setup_begin(&spec, NULL, 0), TUTTI_OK);
+    assert_int_equal(control_inproc_open(1, bells, &control), TUTTI_OK);
+    spec.size = 1;
+    spec.control = control;
+    spec.bell = &stage->bell;
+    spec.any_thread = true;
+    spec.backends[0] = &op_fake;
+    spec.natives[0] = &stage->fake;
+    spec.backends[1] = &op_self;
+    spec.backend_count = 2;
+    if (has_device) {
+        spec.device = fake_device(&stage->fake);
+    }
+    assert_int_equal(nodes_init(&spec.nodes, hosts, 1), TUTTI_OK);
+    assert_int_equal(context_create(&t, &spec), TUTTI_OK);
+    return t;
+}
+
+static int set_up(void **state)
+{
+    struct stage *stage = mem_calloc(1, sizeof *stage);
+
+    assert_non_null(stage);
+    fake_device_init(&stage->fake);
+    stage->t = start(stage, true);
+    stage->tensor = fake_memory(&stage->fake, COUNT * sizeof(float));
+    assert_non_null(stage->tensor);
+    *state = stage;
+    return 0;
+}
+
+/* Whatever happened, nothing is left. */
+static int tear_down(void **state)
+{
+    struct stage *stage = *state;
+    tutti_status status;
+
+    fake_gate(&stage->fake, false);
+    if (!stage->is_failed) {
+        fake_hold(&stage->fake, false);
+    }
+    status = tutti_finalize(stage->t);
+    assert_int_equal(status, stage->is_failed ? TUTTI_ERR_CONTEXT_FAILED : TUTTI_OK);
+    assert_int_equal(stage->fake.references, 0);
+    assert_int_equal(stage->fake.given, 0);
+    fake_device_fini(&stage->fake);
+    mem_free(stage);
+    return 0;
+}
+
+static tutti_options on_stream(void *stream)
+{
+    tutti_options options;
+
+    tutti_options_default(&options);
+    options.stream = stream;
+    return options;
+}
+
+static tutti_status sum(struct stage *stage, const char *name, tutti_request *request)
+{
+    const tutti_options options = on_stream(&stage->stream);
+
+    return tutti_allreduce_async(stage->t, name, stage->tensor, stage->tensor, COUNT,
+            TUTTI_FLOAT32, TUTTI_SUM, &options, request);
+}
+
+static void submit(struct stage *stage, const char *name, tutti_request *request)
+{
+    assert_int_equal(sum(stage, name, request), TUTTI_OK);
+}
+
+/* Issued, and held there. */
+static void submit_issued(struct stage *stage, const char *name, tutti_request *request)
+{
+    const int before = fake_get(&stage->fake, &stage->fake.issued);
+
+    fake_hold(&stage->fake, true);
+    submit(stage, name, request);
+    assert_true(fake_await_issued(&stage->fake, before + 1));
+}
+
+static void expect_wait(
+        struct stage *stage, tutti_request *request, int64_t timeout, int status)
+{
+    assert_int_equal(tutti_wait(stage->t, request, timeout), status);
+}
+
+/* ---------------------------------------------------------------- transitions */
+
+static void test_pending_issued_done(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request first;
+    tutti_request second = TUTTI_REQUEST_NULL;
+
+    fake_gate(&stage->fake, true);
+    fake_hold(&stage->fake, true);
+    submit(stage, "a", &first);
+    expect_wait(stage, &first, 1000, TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(), "\"a\" is not finished"));
+    assert_int_equal(sum(stage, "a", &second), TUTTI_ERR_DUPLICATE);
+
+    fake_gate(&stage->fake, false);
+    assert_true(fake_await_issued(&stage->fake, 1));
+    /* The name is free a moment after the batch was issued. */
+    while (sum(stage, "a", &second) == TUTTI_ERR_DUPLICATE) {
+        assert_int_equal(tutti_test(stage->t, &first), TUTTI_AGAIN);
+    }
+    expect_wait(stage, &first, 1000, TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(), "is issued"));
+    assert_int_equal(tutti_test(stage->t, &second), TUTTI_AGAIN);
+
+    fake_hold(&stage->fake, false);
+    expect_wait(stage, &first, SECONDS_30, TUTTI_OK);
+    expect_wait(stage, &second, SECONDS_30, TUTTI_OK);
+    assert_true(first == TUTTI_REQUEST_NULL && second == TUTTI_REQUEST_NULL);
+    assert_int_equal(stage->fake.follow_count, 0);
+}
+
+static void test_stream_waits(void **state)
+{
+    struct stage *stage = *state;
+    tutti_stats stats = { .size = sizeof stats };
+    tutti_request request;
+
+    fake_gate(&stage->fake, true);
+    fake_hold(&stage->fake, true);
+    submit(stage, "a", &request);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, &stage->other, 1000),
+            TUTTI_ERR_TIMEOUT);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 0);
+    assert_true(request != TUTTI_REQUEST_NULL);
+    fake_gate(&stage->fake, false);
+    assert_int_equal(
+            tutti_wait_stream(stage->t, &request, &stage->other, SECONDS_30), TUTTI_OK);
+    assert_true(request == TUTTI_REQUEST_NULL);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 1);
+    assert_ptr_equal(stage->fake.follows[0].stream, &stage->other);
+    /* The mark has not passed, and the context goes on looking. */
+    assert_true(context_has_work(stage->t));
+    assert_int_equal(tutti_stats_get(stage->t, &stats), TUTTI_OK);
+    assert_int_equal(stats.submitted, 1);
+    assert_int_equal(stats.completed, 1);
+    assert_int_equal(stats.bytes, COUNT * sizeof(float));
+    assert_int_equal(stats.device_batches, 1);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, &stage->other, 0), TUTTI_OK);
+}
+
+/* Finalize waits for the device, also when all requests have gone to streams. */
+static void test_finalize_waits(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request requests[2];
+
+    submit_issued(stage, "a", &requests[0]);
+    assert_int_equal(
+            tutti_wait_stream(stage->t, &requests[0], NULL, SECONDS_30), TUTTI_OK);
+    submit(stage, "b", &requests[1]);
+    /* The rest is for tear_down(): it lets the marks pass. */
+}
+
+/* What is batched together, and in a group, has one mark: one wait of the stream. */
+static void test_group(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request requests[4] = { 0 };
+    tutti_status statuses[4];
+    const char *const names[] = { "a", "b", "c" };
+
+    fake_hold(&stage->fake, true);
+    assert_int_equal(tutti_group_begin(stage->t), TUTTI_OK);
+    for (int i = 0; i < 3; i++) {
+        const tutti_options options = on_stream(&stage->stream);
+
+        assert_int_equal(tutti_allreduce_async(stage->t, names[i],
+                                 stage->tensor + 8 * i, stage->tensor + 8 * i, 8,
+                                 TUTTI_FLOAT32, TUTTI_SUM, &options, &requests[i]),
+                TUTTI_OK);
+    }
+    assert_int_equal(stage->fake.made, 0);
+    assert_int_equal(tutti_group_end(stage->t), TUTTI_OK);
+    assert_int_equal(tutti_wait_stream_all(stage->t, 4, requests, &stage->other,
+                             SECONDS_30, statuses),
+            TUTTI_OK);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 1);
+    assert_int_equal(stage->fake.marks_of_last, 1);
+    assert_int_equal(stage->fake.runs_of_last, 3);
+    assert_int_equal(stage->fake.made, 2); /* what was on the stream, and the result */
+    for (int i = 0; i < 4; i++) {
+        assert_true(requests[i] == TUTTI_REQUEST_NULL && statuses[i] == TUTTI_OK);
+    }
+}
+
+static void test_stream_is_refused(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request requests[2] = { TUTTI_REQUEST_NULL, TUTTI_REQUEST_NULL };
+    tutti_status statuses[2];
+    float here[2] = { 1, 2 };
+
+    submit_issued(stage, "a", &requests[0]);
+    assert_int_equal(tutti_allreduce_async(stage->t, "host", here, here, 2,
+                             TUTTI_FLOAT32, TUTTI_SUM, NULL, &requests[1]),
+            TUTTI_OK);
+    stage->fake.foreign = &stage->other;
+    assert_int_equal(tutti_wait_stream_all(stage->t, 2, requests, &stage->other,
+                             SECONDS_30, statuses),
+            TUTTI_ERR_INVALID);
+    assert_int_equal(statuses[0], TUTTI_ERR_INVALID);
+    assert_int_equal(statuses[1], TUTTI_OK);
+    assert_true(requests[0] != TUTTI_REQUEST_NULL);
+    assert_true(requests[1] == TUTTI_REQUEST_NULL);
+    fake_hold(&stage->fake, false);
+    expect_wait(stage, &requests[0], SECONDS_30, TUTTI_OK);
+}
+
+static void test_host_memory(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request request;
+    float here[2] = { 1, 2 };
+
+    assert_int_equal(tutti_allreduce_async(stage->t, "host", here, here, 2,
+                             TUTTI_FLOAT32, TUTTI_SUM, NULL, &request),
+            TUTTI_OK);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, &stage->stream, SECONDS_30),
+            TUTTI_OK);
+    assert_int_equal(stage->fake.follow_count, 0);
+    assert_int_equal(stage->fake.made, 0);
+    request = 12345;
+    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, 0), TUTTI_ERR_INVALID);
+}
+
+struct calls {
+    pthread_mutex_t lock;
+    int count;
+    int order[4];
+    tutti_status status;
+};
+
+struct call {
+    struct calls *calls;
+    int number;
+};
+
+static void note_call(void *user, tutti_status status, const char *message)
+{
+    const struct call *call = user;
+
+    (void)message;
+    (void)pthread_mutex_lock(&call->calls->lock);
+    call->calls->order[call->calls->count++] = call->number;
+    call->calls->status = status;
+    (void)pthread_mutex_unlock(&call->calls->lock);
+}
+
+static int calls_of(struct calls *calls)
+{
+    int count;
+
+    (void)pthread_mutex_lock(&calls->lock);
+    count = calls->count;
+    (void)pthread_mutex_unlock(&calls->lock);
+    return count;
+}
+
+static void submit_called(struct stage *stage, const char *name, struct call *call)
+{
+    tutti_options options = on_stream(&stage->stream);
+
+    options.callback = note_call;
+    options.user = call;
+    assert_int_equal(tutti_allreduce_async(stage->t, name, stage->tensor, stage->tensor,
+                             COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options, NULL),
+            TUTTI_OK);
+}
+
+/* Callbacks come when the mark has passed, in order. */
+static void test_callbacks(void **state)
+{
+    struct stage *stage = *state;
+    struct calls calls = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct call first = { .calls = &calls, .number = 1 };
+    struct call second = { .calls = &calls, .number = 2 };
+    tutti_request request;
+
+    fake_hold(&stage->fake, true);
+    assert_int_equal(tutti_group_begin(stage->t), TUTTI_OK);
+    submit_called(stage, "a", &first);
+    submit_called(stage, "b", &second);
+    assert_int_equal(tutti_group_end(stage->t), TUTTI_OK);
+    assert_true(fake_await_issued(&stage->fake, 1));
+    submit(stage, "c", &request);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
+    assert_int_equal(calls_of(&calls), 0);
+    fake_hold(&stage->fake, false);
+    submit(stage, "c", &request);
+    expect_wait(stage, &request, SECONDS_30, TUTTI_OK);
+    assert_int_equal(calls_of(&calls), 2);
+    assert_true(calls.order[0] == 1 && calls.order[1] == 2);
+    assert_int_equal(calls.status, TUTTI_OK);
+}
+
+static void test_cancel(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request request;
+
+    submit_issued(stage, "a", &request);
+    assert_int_equal(tutti_cancel(stage->t, request), TUTTI_OK);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
+    assert_int_equal(tutti_cancel(stage->t, request), TUTTI_ERR_INVALID);
+}
+
+/* ---------------------------------------------------------------- registered */
+
+static void test_registered(void **state)
+{
+    struct stage *stage = *state;
+    const tutti_options options = on_stream(&stage->stream);
+    const tutti_tensor_desc desc = { .size = sizeof desc,
+        .name = "r",
+        .collective = TUTTI_ALLREDUCE,
+        .count = COUNT,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM,
+        .options = &options };
+    tutti_tensor tensor;
+    tutti_request requests[3] = { 0 };
+
+    assert_int_equal(tutti_tensor_register(stage->t, &desc, &tensor), TUTTI_OK);
+    fake_hold(&stage->fake, true);
+    for (int step = 0; step < 3; step++) {
+        /* Those before are issued, and their requests are still there. */
+        while (tutti_submit(stage->t, tensor, stage->tensor, stage->tensor, NULL, NULL,
+                       &requests[step]) == TUTTI_ERR_DUPLICATE) {
+            assert_int_equal(tutti_test(stage->t, &requests[step - 1]), TUTTI_AGAIN);
+        }
+        assert_true(requests[step] != TUTTI_REQUEST_NULL);
+    }
+    assert_int_equal(tutti_tensor_unregister(stage->t, tensor), TUTTI_ERR_DUPLICATE);
+    assert_int_equal(
+            tutti_wait_stream_all(stage->t, 3, requests, NULL, SECONDS_30, NULL),
+            TUTTI_OK);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 3);
+    stage->fake.foreign = &stage->stream;
+    assert_int_equal(tutti_submit(stage->t, tensor, stage->tensor, stage->tensor, NULL,
+                             NULL, &requests[0]),
+            TUTTI_ERR_INVALID);
+    stage->fake.foreign = NULL;
+    assert_int_equal(tutti_tensor_unregister(stage->t, tensor), TUTTI_OK);
+}
+
+/* --------------------------------------------------------------------- places */
+
+static void test_two_spaces(void **state)
+{
+    struct stage *stage = *state;
+    float here[COUNT] = { 0 };
+    tutti_request request;
+
+    assert_int_equal(tutti_allreduce_async(stage->t, "a", stage->tensor, here, COUNT,
+                             TUTTI_FLOAT32, TUTTI_SUM, NULL, &request),
+            TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(),
+            "is device memory, and its output is "
+            "host memory"));
+    assert_int_equal(tutti_allreduce_async(stage->t, "a", stage->tensor, stage->tensor,
+                             COUNT + 1, TUTTI_FLOAT32, TUTTI_SUM, NULL, &request),
+            TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "\"a\": the memory ends before"));
+    assert_int_equal(stage->fake.made, 0);
+}
+
+/* A refused submission gives its mark back; tear_down() counts. */
+static void test_refusals(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request request;
+    tutti_request other;
+    tutti_options options = on_stream(&stage->stream);
+
+    stage->fake.full = true;
+    assert_int_equal(sum(stage, "a", &request), TUTTI_ERR_NO_MEMORY);
+    stage->fake.full = false;
+    options.process_set = 77;
+    assert_int_equal(tutti_allreduce_async(stage->t, "a", stage->tensor, stage->tensor,
+                             COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options, &request),
+            TUTTI_ERR_INVALID);
+    fake_gate(&stage->fake, true);
+    submit(stage, "a", &request);
+    assert_int_equal(sum(stage, "a", &other), TUTTI_ERR_DUPLICATE);
+    assert_int_equal(tutti_group_begin(stage->t), TUTTI_OK);
+    submit(stage, "b", &other);
+    stage->fake.full = true;
+    assert_int_equal(tutti_group_end(stage->t), TUTTI_ERR_NO_MEMORY);
+    stage->fake.full = false;
+    assert_int_equal(tutti_group_begin(stage->t), TUTTI_OK);
+    submit(stage, "b", &other);
+    assert_int_equal(sum(stage, "a", &other), TUTTI_ERR_DUPLICATE);
+    assert_int_equal(tutti_group_end(stage->t), TUTTI_ERR_DUPLICATE);
+    fake_gate(&stage->fake, false);
+    expect_wait(stage, &request, SECONDS_30, TUTTI_OK);
+}
+
+static void test_memory(void **state)
+{
+    struct stage *stage = *state;
+    void *memory = NULL;
+    void *kept = NULL;
+    tutti_request request;
+
+    assert_int_equal(tutti_alloc(stage->t, 100, TUTTI_DEVICE, &memory), TUTTI_OK);
+    assert_int_equal(tutti_alloc(stage->t, 0, TUTTI_DEVICE, &kept), TUTTI_OK);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.given), 2);
+    fake_hold(&stage->fake, true);
+    assert_int_equal(tutti_broadcast_async(stage->t, "a", memory, 100, TUTTI_UINT8, 0,
+                             NULL, &request),
+            TUTTI_OK);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
+    assert_int_equal(stage->fake.follow_count, 1);
+    assert_int_equal(tutti_free(stage->t, memory), TUTTI_OK);
+    assert_int_equal(tutti_free(stage->t, memory), TUTTI_ERR_INVALID);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.given), 1);
+}
+
+static void test_no_device(void **state)
+{
+    struct stage *stage = *state;
+    struct stage bare = { .t = NULL };
+    tutti_request request;
+    float here[2] = { 1, 2 };
+    void *memory;
+
+    (void)stage;
+    fake_device_init(&bare.fake);
+    bare.t = start(&bare, false);
+    assert_int_equal(
+            tutti_alloc(bare.t, 1, TUTTI_DEVICE, &memory), TUTTI_ERR_UNSUPPORTED);
+    assert_non_null(strstr(tutti_last_error(), "rank 0 has no GPU"));
+    assert_int_equal(tutti_allreduce_async(bare.t, "a", here, here, 2, TUTTI_FLOAT32,
+                             TUTTI_SUM, NULL, &request),
+            TUTTI_OK);
+    assert_int_equal(
+            tutti_wait_stream(bare.t, &request, &bare.stream, SECONDS_30), TUTTI_OK);
+    assert_int_equal(tutti_finalize(bare.t), TUTTI_OK);
+    fake_device_fini(&bare.fake);
+}
+
+/* The output of a request is where its input is, and can be taken once it is issued. */
+static void test_owned_output(void **state)
+{
+    struct stage *stage = *state;
+    const int64_t rows[] = { 8 };
+    int64_t rows_of = 0;
+    void *output = NULL;
+    tutti_request request;
+
+    fake_hold(&stage->fake, true);
+    stage->tensor[3] = 4;
+    assert_int_equal(tutti_allgather_async(stage->t, "g", stage->tensor, NULL, 8, 1,
+                             rows, TUTTI_FLOAT32, NULL, &request),
+            TUTTI_OK);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
+    assert_true(request != TUTTI_REQUEST_NULL);
+    assert_int_equal(tutti_request_take_output(
+                             stage->t, &request, &output, &rows_of, SECONDS_30),
+            TUTTI_OK);
+    assert_true(request == TUTTI_REQUEST_NULL && rows_of == 8);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.given), 1);
+    assert_true(((float *)output)[3] > 3);
+    assert_int_equal(tutti_free(stage->t, output), TUTTI_OK);
+}
+
+/* Nobody knows the sizes: no backend of the device takes it, and the host's do. */
+static void test_staged(void **state)
+{
+    struct stage *stage = *state;
+    tutti_stats stats = { .size = sizeof stats };
+    float *output = fake_memory(&stage->fake, 8 * sizeof(float));
+    tutti_request request;
+
+    stage->tensor[3] = 4;
+    assert_int_equal(tutti_gather_async(stage->t, "g", stage->tensor, output, 8, 1,
+                             NULL, TUTTI_FLOAT32, 0, NULL, &request),
+            TUTTI_OK);
+    expect_wait(stage, &request, SECONDS_30, TUTTI_OK);
+    assert_true(output[3] > 3);
+    assert_int_equal(tutti_stats_get(stage->t, &stats), TUTTI_OK);
+    assert_int_equal(stats.device_staged, 1);
+}
+
+/* What is empty here may not be so elsewhere: addresses and streams are signs. */
+static void test_empty(void **state)
+{
+    struct stage *stage = *state;
+    const int64_t none[] = { 0 };
+    const tutti_options options = on_stream(&stage->stream);
+    tutti_request request;
+
+    assert_int_equal(tutti_allgather_async(stage->t, "g", stage->tensor, NULL, 0, 1,
+                             none, TUTTI_FLOAT32, NULL, &request),
+            TUTTI_OK);
+    assert_int_equal(stage->fake.made, 1);
+    assert_int_equal(tutti_allgather_async(stage->t, "h", NULL, NULL, 0, 1, none,
+                             TUTTI_FLOAT32, &options, &request),
+            TUTTI_OK);
+    assert_int_equal(stage->fake.made, 2);
+    assert_int_equal(tutti_allgather_async(stage->t, "i", NULL, NULL, 0, 1, none,
+                             TUTTI_FLOAT32, NULL, &request),
+            TUTTI_OK);
+    assert_int_equal(tutti_allreduce_async(stage->t, "j", NULL, NULL, 0, TUTTI_FLOAT32,
+                             TUTTI_SUM, &options, &request),
+            TUTTI_OK);
+    assert_int_equal(tutti_barrier_async(stage->t, "k", &options, &request), TUTTI_OK);
+    assert_int_equal(stage->fake.made, 2);
+}
+
+static void test_removed_set(void **state)
+{
+    struct stage *stage = *state;
+    tutti_options options = on_stream(&stage->stream);
+    const int ranks[] = { 0 };
+    tutti_process_set set;
+    tutti_request request;
+
+    assert_int_equal(tutti_process_set_create(stage->t, ranks, 1, &set), TUTTI_OK);
+    options.process_set = set;
+    fake_hold(&stage->fake, true);
+    assert_int_equal(tutti_allreduce_async(stage->t, "a", stage->tensor, stage->tensor,
+                             COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options, &request),
+            TUTTI_OK);
+    while (tutti_process_set_destroy(stage->t, set) != TUTTI_OK) {
+        assert_int_equal(tutti_test(stage->t, &request), TUTTI_AGAIN);
+    }
+    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
+}
+
+/* -------------------------------------------------------------------- failure */
+
+static void test_abort(void **state)
+{
+    struct stage *stage = *state;
+    struct calls calls = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct call call = { .calls = &calls, .number = 1 };
+    tutti_request gone;
+    tutti_request waited;
+
+    stage->is_failed = true;
+    stage->fake.quits_needed = 3;
+    submit_issued(stage, "a", &gone);
+    assert_int_equal(tutti_wait_stream(stage->t, &gone, NULL, SECONDS_30), TUTTI_OK);
+    submit_issued(stage, "b", &waited);
+    submit_called(stage, "c", &call);
+    assert_true(fake_await_issued(&stage->fake, 3));
+    assert_int_equal(tutti_abort(stage->t, "enough"), TUTTI_OK);
+    /* Ended only when the backend has given up: three times it had not. */
+    expect_wait(stage, &waited, SECONDS_30, TUTTI_ERR_CONTEXT_FAILED);
+    assert_non_null(strstr(tutti_last_error(), "enough"));
+    assert_true(fake_get(&stage->fake, &stage->fake.quits) > 3);
+    expect_wait(stage, &waited, 0, TUTTI_OK);
+    driver_poke(stage->t);
+    assert_int_equal(calls_of(&calls), 1);
+    assert_int_equal(calls.status, TUTTI_ERR_CONTEXT_FAILED);
+    assert_int_equal(sum(stage, "d", &gone), TUTTI_ERR_CONTEXT_FAILED);
+}
+
+/* Nobody has a request any more, and the device is lost: the next call says so. */
+static void test_lost(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request request;
+    tutti_status status = TUTTI_OK;
+
+    stage->is_failed = true;
+    submit_issued(stage, "a", &request);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
+    (void)pthread_mutex_lock(&stage->fake.lock);
+    stage->fake.lost = true;
+    (void)pthread_mutex_unlock(&stage->fake.lock);
+    for (int i = 0; i < POLLS && status == TUTTI_OK; i++) {
+        driver_poke(stage->t);
+        status = sum(stage, "b", &request);
+        if (status == TUTTI_OK) {
+            status = tutti_wait_stream(stage->t, &request, NULL, SECONDS_30);
+        }
+    }
+    assert_int_equal(status, TUTTI_ERR_CONTEXT_FAILED);
+    assert_non_null(strstr(tutti_last_error(), "the fake device is lost"));
+}
+
+/* ---------------------------------------------------------------------- races */
+
+struct racer {
+    struct stage *stage;
+    tutti_request request;
+    tutti_status status;
+    bool on_stream;
+};
+
+static void *race(void *argument)
+{
+    struct racer *racer = argument;
+
+    racer->status = racer->on_stream
+            ? tutti_wait_stream(racer->stage->t, &racer->request, NULL, SECONDS_30)
+            : tutti_wait(racer->stage->t, &racer->request, SECONDS_30);
+    return NULL;
+}
+
+/* Two threads wait for one request while the engine ends it: one has it. */
+static void test_same_request(void **state)
+{
+    struct stage *stage = *state;
+
+    for (int i = 0; i < RACES; i++) {
+        struct racer racers[2] = { { .stage = stage, .on_stream = true },
+            { .stage = stage, .on_stream = i % 2 == 0 } };
+        pthread_t threads[2];
+        tutti_request request;
+
+        fake_gate(&stage->fake, i % 3 == 0);
+        fake_hold(&stage->fake, i % 5 == 0);
+        submit(stage, "a", &request);
+        for (int k = 0; k < 2; k++) {
+            racers[k].request = request;
+            assert_int_equal(pthread_create(&threads[k], NULL, race, &racers[k]), 0);
+        }
+        fake_gate(&stage->fake, false);
+        fake_hold(&stage->fake, false);
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(pthread_join(threads[k], NULL), 0);
+        }
+        assert_int_equal(
+                (racers[0].status == TUTTI_OK) + (racers[1].status == TUTTI_OK), 1);
+        assert_int_equal((racers[0].status == TUTTI_ERR_INVALID) +
+                        (racers[1].status == TUTTI_ERR_INVALID),
+                1);
+    }
+}
+
+/* The application hands over while the engine finds that the mark has passed. */
+static void test_steps(void **state)
+{
+    struct stage *stage = *state;
+    const char *const names[] = { "a", "b", "c", "d" };
+    tutti_stats stats = { .size = sizeof stats };
+
+    for (int step = 0; step < RACES; step++) {
+        tutti_request requests[4];
+
+        for (int i = 0; i < 4; i++) {
+            submit(stage, names[i], &requests[i]);
+        }
+        if (step % 2 == 0) {
+            assert_int_equal(tutti_wait_stream_all(
+                                     stage->t, 4, requests, NULL, SECONDS_30, NULL),
+                    TUTTI_OK);
+        } else {
+            assert_int_equal(tutti_wait_stream_all(
+                                     stage->t, 3, requests, NULL, SECONDS_30, NULL),
+                    TUTTI_OK);
+            expect_wait(stage, &requests[3], SECONDS_30, TUTTI_OK);
+        }
+    }
+    assert_int_equal(tutti_stats_get(stage->t, &stats), TUTTI_OK);
+    assert_int_equal(stats.completed, 4 * RACES);
+    assert_int_equal(stats.bytes, 4 * RACES * COUNT * sizeof(float));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_pending_issued_done),
+        TEST(test_stream_waits),
+        TEST(test_finalize_waits),
+        TEST(test_group),
+        TEST(test_stream_is_refused),
+        TEST(test_host_memory),
+        TEST(test_callbacks),
+        TEST(test_cancel),
+        TEST(test_registered),
+        TEST(test_two_spaces),
+        TEST(test_refusals),
+        TEST(test_memory),
+        TEST(test_no_device),
+        TEST(test_owned_output),
+        TEST(test_staged),
+        TEST(test_empty),
+        TEST(test_removed_set),
+        TEST(test_abort),
+        TEST(test_lost),
+        TEST(test_same_request),
+        TEST(test_steps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

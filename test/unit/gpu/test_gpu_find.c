@@ -1,0 +1,239 @@
+/*
+ * What is found, as facts and in words.
+ */
+#include <stdio.h>
+
+#include "../unit.h"
+#include "base/config.h"
+#include "loading.h"
+#include "ops/gpu/find.h"
+
+/* A configuration over the fakes, and what is found with it. */
+struct scene {
+    struct config config;
+    struct gpu_found found;
+    char text[8192]; /* what gpu_describe() wrote */
+};
+
+static struct scene scene;
+
+static void set(const char *name, const char *value)
+{
+    assert_int_equal(config_set(&scene.config, name, value, name), TUTTI_OK);
+}
+
+static int open_scene(void **state)
+{
+    (void)clear_fakes(state);
+    if (config_init(&scene.config) != TUTTI_OK) {
+        return -1;
+    }
+    set("cuda_library", FAKES "/libfake_cuda.so");
+    set("nccl_library", FAKES "/libfake_nccl.so");
+    return setenv("FAKE_NCCL_VERSION", "22809", 1);
+}
+
+static int close_scene(void **state)
+{
+    (void)state;
+    config_fini(&scene.config);
+    return 0;
+}
+
+static void assert_described(const char *expected)
+{
+    gpu_find(&scene.config, &scene.found);
+    assert_true(
+            gpu_describe(&scene.config, &scene.found, scene.text, sizeof scene.text));
+    assert_sentence(scene.text, expected);
+}
+
+static void test_devices_are_told_apart(void **state)
+{
+    const struct gpu_device_facts *second = &scene.found.devices[1];
+
+    (void)state;
+    gpu_find(&scene.config, &scene.found);
+    assert_true(scene.found.has_driver);
+    assert_true(scene.found.has_nccl);
+    assert_int_equal(scene.found.device_count, 2);
+    assert_int_equal(second->ordinal, 1);
+    assert_string_equal(second->name, "Fake 101");
+    assert_string_equal(scene.found.devices[0].pci, "0000:1a:00.0");
+    assert_string_equal(second->pci, "0001:1b:00.0");
+    assert_string_equal(second->uuid, "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe65");
+    assert_int_equal(second->sm_count, 133);
+    assert_int_equal(second->memory_bytes, (size_t)81 << 30);
+    assert_int_equal(second->l2_bytes, 50 << 20);
+    assert_int_equal(second->capability_major, 9);
+    assert_int_equal(second->capability_minor, 1);
+    assert_string_equal(scene.found.no_driver, "");
+    assert_string_equal(scene.found.no_nccl, "");
+}
+
+static void test_an_older_driver_has_older_uuids(void **state)
+{
+    (void)state;
+    set("cuda_library", FAKES "/libfake_cuda_11.so");
+    gpu_find(&scene.config, &scene.found);
+    assert_string_equal(
+            scene.found.devices[0].uuid, "GPU-10111213-1415-1617-1819-1a1b1c1d1e64");
+}
+
+static void test_more_devices_than_fit(void **state)
+{
+    (void)state;
+    (void)setenv("FAKE_CUDA_DEVICES", "100", 1);
+    gpu_find(&scene.config, &scene.found);
+    assert_int_equal(scene.found.device_count, GPU_DEVICES_MAX);
+    assert_string_equal(scene.found.devices[GPU_DEVICES_MAX - 1].name, "Fake 163");
+}
+
+static void test_a_device_that_does_not_answer(void **state)
+{
+    static const struct {
+        const char *call;
+        const char *what;
+    } rows[] = {
+        { "cuDeviceGet", "handle" },
+        { "cuDeviceGetName", "name" },
+        { "cuDeviceGetPCIBusId", "PCI id" },
+        { "cuDeviceGetUuid_v2", "UUID" },
+        { "cuDeviceTotalMem_v2", "memory" },
+        { "cuDeviceGetAttribute", "multiprocessors" },
+    };
+    char expected[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        (void)setenv("FAKE_CUDA_SILENT", rows[i].call, 1);
+        (void)snprintf(expected, sizeof expected,
+                "no GPU: the CUDA driver does not tell the %s of device 0: an unknown "
+                "error, "
+                "the driver has no text for it (error 999)\n",
+                rows[i].what);
+        assert_described(expected);
+        assert_false(scene.found.has_driver);
+        assert_int_equal(scene.found.device_count, 0);
+    }
+}
+
+static void test_off_looks_for_nothing(void **state)
+{
+    (void)state;
+    set("gpu", "off");
+    assert_described("no GPU: GPUs are switched off (gpu=off)\n");
+    assert_false(scene.found.has_driver);
+    assert_false(scene.found.has_nccl);
+}
+
+static void test_the_sentence_why_there_is_none(void **state)
+{
+    (void)state;
+    set("cuda_library", "libcuda_of_nowhere.so.1");
+    assert_described(
+            "no GPU: there is no CUDA driver: libcuda_of_nowhere.so.1: cannot open "
+            "shared object file: No such file or directory\n");
+}
+
+#define DEVICES \
+    "CUDA 12.4 in libfake_cuda.so\n" \
+    "GPU 0: Fake 100, 0000:1a:00.0, GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe64, 132 " \
+    "multiprocessors, 80.0 GiB, compute capability 9.0\n" \
+    "GPU 1: Fake 101, 0001:1b:00.0, GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe65, 133 " \
+    "multiprocessors, 81.0 GiB, compute capability 9.1\n"
+
+static void test_words_for_all_that_is_there(void **state)
+{
+    (void)state;
+    set("gpu_kernels", "some.fatbin");
+    assert_described(DEVICES
+            "NCCL 2.28.9 in libfake_nccl.so\n"
+            "NCCL calls used: ncclGetLastError, ncclCommInitRankConfig, ncclCommSplit, "
+            "ncclCommShrink, ncclCommFinalize, ncclCommRevoke, ncclMemAlloc, "
+            "ncclMemFree, "
+            "ncclCommRegister, ncclCommDeregister, ncclCommWindowRegister, "
+            "ncclCommWindowDeregister, ncclAlltoAll\n"
+            "kernels: in some.fatbin\n");
+}
+
+static void test_words_for_an_older_nccl(void **state)
+{
+    (void)state;
+    set("gpu_kernels", "some.fatbin");
+    (void)setenv("FAKE_NCCL_VERSION", "21801", 1);
+    assert_described(DEVICES
+            "NCCL 2.18.1 in libfake_nccl.so\n"
+            "NCCL calls used: ncclGetLastError, ncclCommInitRankConfig, ncclCommSplit, "
+            "ncclCommFinalize\n"
+            "NCCL calls not there: ncclCommShrink (2.27.3), ncclCommRevoke (2.28.7), "
+            "ncclMemAlloc (2.19.1), ncclMemFree (2.19.1), ncclCommRegister (2.19.1), "
+            "ncclCommDeregister (2.19.1), ncclCommWindowRegister (2.27.3), "
+            "ncclCommWindowDeregister (2.27.3), ncclAlltoAll (2.28.3)\n"
+            "kernels: in some.fatbin\n");
+}
+
+static void test_words_without_nccl(void **state)
+{
+    (void)state;
+    (void)setenv("FAKE_NCCL_VERSION", "21104", 1);
+    gpu_find(&scene.config, &scene.found);
+    assert_true(scene.found.has_driver);
+    assert_false(scene.found.has_nccl);
+    set("gpu_kernels", "some.fatbin");
+    assert_described(DEVICES "no NCCL: NCCL 2.11.4 in libfake_nccl.so is older than "
+                             "2.12; tensors in device "
+                             "memory go through host memory\n"
+                             "kernels: in some.fatbin\n");
+}
+
+static void test_kernels_are_part_of_the_build_or_not(void **state)
+{
+    (void)state;
+    gpu_find(&scene.config, &scene.found);
+    assert_true(
+            gpu_describe(&scene.config, &scene.found, scene.text, sizeof scene.text));
+    assert_non_null(strstr(scene.text,
+            gpu_has_kernels()
+                    ? "\nkernels: built in\n"
+                    : "\nkernels: none, since tutti was built without nvcc\n"));
+}
+
+static void test_a_text_that_does_not_fit_is_cut(void **state)
+{
+    char whole[sizeof scene.text], part[100];
+
+    (void)state;
+    gpu_find(&scene.config, &scene.found);
+    assert_true(gpu_describe(&scene.config, &scene.found, whole, sizeof whole));
+    for (size_t capacity = 1; capacity <= sizeof part; capacity++) {
+        memset(part, '#', sizeof part);
+        assert_false(gpu_describe(&scene.config, &scene.found, part, capacity));
+        assert_int_equal(strlen(part), capacity - 1);
+        assert_memory_equal(part, whole, capacity - 1);
+    }
+    assert_true(
+            gpu_describe(&scene.config, &scene.found, scene.text, strlen(whole) + 1));
+    assert_false(gpu_describe(&scene.config, &scene.found, scene.text, strlen(whole)));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_devices_are_told_apart),
+        TEST(test_an_older_driver_has_older_uuids),
+        TEST(test_more_devices_than_fit),
+        TEST(test_a_device_that_does_not_answer),
+        TEST(test_off_looks_for_nothing),
+        TEST(test_the_sentence_why_there_is_none),
+        TEST(test_words_for_all_that_is_there),
+        TEST(test_words_for_an_older_nccl),
+        TEST(test_words_without_nccl),
+        TEST(test_kernels_are_part_of_the_build_or_not),
+        TEST(test_a_text_that_does_not_fit_is_cut),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/*
+ * Loading of NCCL: versions, and which calls are used of each.
+ */
+#include "../unit.h"
+#include "loading.h"
+#include "ops/gpu/nccl.h"
+
+static void assert_refused(
+        const char *library, const char *version, const char *sentence)
+{
+    struct nccl_api api = { .version = 77 };
+
+    if (version != NULL) {
+        (void)setenv("FAKE_NCCL_VERSION", version, 1);
+    }
+    assert_int_equal(nccl_load(library, &api), TUTTI_ERR_UNSUPPORTED);
+    assert_sentence(tutti_last_error(), sentence);
+    assert_int_equal(api.version, 77);
+}
+
+static void test_what_is_not_there_or_not_nccl(void **state)
+{
+    (void)state;
+    assert_refused("libnccl_of_nowhere.so.2", NULL,
+            "there is no NCCL: libnccl_of_nowhere.so.2: cannot open shared object "
+            "file: No "
+            "such file or directory");
+    assert_refused(FAKES "/libfake_cuda.so", NULL,
+            "libfake_cuda.so lacks ncclGetVersion: it is not NCCL");
+    assert_refused(FAKES "/libfake_nccl_torn.so", "22809",
+            "libfake_nccl_torn.so lacks ncclSend");
+    assert_int_equal(unsetenv("FAKE_NCCL_VERSION"), 0);
+    assert_refused(FAKES "/libfake_nccl.so", NULL,
+            "NCCL in libfake_nccl.so does not tell its version (error 2)");
+}
+
+static void test_what_is_too_old(void **state)
+{
+    (void)state;
+    assert_refused(FAKES "/libfake_nccl.so", "21104",
+            "NCCL 2.11.4 in libfake_nccl.so is older than 2.12");
+    assert_refused(FAKES "/libfake_nccl.so", "2804",
+            "NCCL 2.8.4 in libfake_nccl.so is older than 2.12");
+    /* Too old comes first: what else is missing follows from it. */
+    assert_refused(FAKES "/libfake_nccl_torn.so", "21104",
+            "NCCL 2.11.4 in libfake_nccl_torn.so is older than 2.12");
+}
+
+/* The calls of a version, as a text. */
+static void list_calls(
+        const char *library, const char *version, char *text, size_t capacity)
+{
+    struct nccl_optional call;
+    struct nccl_api api;
+
+    (void)setenv("FAKE_NCCL_VERSION", version, 1);
+    assert_int_equal(nccl_load(library, &api), TUTTI_OK);
+    assert_int_equal(api.version, strtol(version, NULL, 10));
+    assert_non_null(api.all_reduce);
+    assert_non_null(api.get_error_string);
+    text[0] = '\0';
+    for (size_t i = 0; nccl_get_optional(&api, i, &call); i++) {
+        if (call.used) {
+            strncat(text, call.symbol + strlen("nccl"), capacity - strlen(text) - 2);
+            strncat(text, " ", 2);
+        }
+    }
+}
+
+static void test_which_calls_are_used(void **state)
+{
+    static const struct {
+        const char *version;
+        const char *calls;
+    } rows[] = {
+        { "21200", "" },
+        { "21303", "" },
+        { "21304", "GetLastError " },
+        { "21402", "GetLastError " },
+        { "21403", "GetLastError CommInitRankConfig CommFinalize " },
+        { "21801", "GetLastError CommInitRankConfig CommSplit CommFinalize " },
+        { "21901",
+                "GetLastError CommInitRankConfig CommSplit CommFinalize MemAlloc "
+                "MemFree "
+                "CommRegister CommDeregister " },
+        { "22703",
+                "GetLastError CommInitRankConfig CommSplit CommShrink CommFinalize "
+                "MemAlloc "
+                "MemFree CommRegister CommDeregister CommWindowRegister "
+                "CommWindowDeregister " },
+        { "22803",
+                "GetLastError CommInitRankConfig CommSplit CommShrink CommFinalize "
+                "MemAlloc "
+                "MemFree CommRegister CommDeregister CommWindowRegister "
+                "CommWindowDeregister AlltoAll " },
+        { "22807",
+                "GetLastError CommInitRankConfig CommSplit CommShrink CommFinalize "
+                "CommRevoke MemAlloc MemFree CommRegister CommDeregister "
+                "CommWindowRegister CommWindowDeregister AlltoAll " },
+    };
+    char calls[1024];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        list_calls(FAKES "/libfake_nccl.so", rows[i].version, calls, sizeof calls);
+        assert_string_equal(calls, rows[i].calls);
+    }
+}
+
+static void test_a_call_that_a_library_lacks_is_not_used(void **state)
+{
+    char calls[1024];
+
+    (void)state;
+    list_calls(FAKES "/libfake_nccl_thin.so", "22809", calls, sizeof calls);
+    assert_null(strstr(calls, "CommShrink "));
+    assert_non_null(strstr(calls, "CommSplit "));
+    assert_non_null(strstr(calls, "AlltoAll "));
+}
+
+static void test_a_config_says_whether_calls_block(void **state)
+{
+    struct nccl_config config;
+
+    (void)state;
+    memset(&config, 0x5a, sizeof config);
+    nccl_config_init(&config, false);
+    assert_int_equal(config.size, sizeof config);
+    assert_int_equal(config.magic, 0xcafebeef);
+    assert_int_equal(config.blocking, 0);
+    assert_int_equal(config.cga_cluster_size, INT_MIN);
+    assert_int_equal(config.nvls_ctas, INT_MIN);
+    assert_null(config.net_name);
+    assert_null(config.comm_name);
+    nccl_config_init(&config, true);
+    assert_int_equal(config.blocking, 1);
+}
+
+static void test_errors_have_a_text(void **state)
+{
+    struct nccl_api api;
+
+    (void)state;
+    (void)setenv("FAKE_NCCL_VERSION", "22809", 1);
+    assert_int_equal(nccl_load(FAKES "/libfake_nccl.so", &api), TUTTI_OK);
+    assert_string_equal(nccl_error_text(&api, NCCL_SYSTEM_ERROR), "an unknown error");
+}
+
+/* The real one needs no GPU to be loaded. */
+static void test_the_nccl_of_this_machine(void **state)
+{
+    struct nccl_api api;
+    struct nccl_optional call;
+
+    (void)state;
+    if (REAL_NCCL[0] == '\0') {
+        print_message("no NCCL here\n");
+        skip();
+    }
+    if (nccl_load(REAL_NCCL, &api) != TUTTI_OK) {
+        fail_msg("%s", tutti_last_error());
+    }
+    print_message("NCCL %d\n", api.version);
+    for (size_t i = 0; nccl_get_optional(&api, i, &call); i++) {
+        assert_int_equal(call.used, call.since <= api.version);
+    }
+    assert_string_equal(nccl_error_text(&api, NCCL_SUCCESS), "no error");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_what_is_not_there_or_not_nccl, clear_fakes),
+        cmocka_unit_test_setup(test_what_is_too_old, clear_fakes),
+        cmocka_unit_test_setup(test_which_calls_are_used, clear_fakes),
+        cmocka_unit_test_setup(
+                test_a_call_that_a_library_lacks_is_not_used, clear_fakes),
+        cmocka_unit_test_setup(test_a_config_says_whether_calls_block, clear_fakes),
+        cmocka_unit_test_setup(test_errors_have_a_text, clear_fakes),
+        cmocka_unit_test_setup(test_the_nccl_of_this_machine, clear_fakes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

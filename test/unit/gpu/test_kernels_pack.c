@@ -1,0 +1,419 @@
+/*
+ * The pack kernels, compiled for the host: every pair of types, both directions, all
+ * alignments and lengths around the edges of vectors and chunks, all forms of a launch,
+ * compared with the definition. Memory around what is written must stay, and memory is
+ * allocated so that a sanitizer sees whatever is read or written beyond.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "ops/gpu/kernels/kernels.h"
+#include "test/gpusim/bodies.h"
+#include "test/unit/gpu/pack_reference.h"
+#include "test/unit/unit.h"
+
+#define GUARD_BYTE 0xa7
+#define GUARD_BYTES 64
+#define PIECES_MAX 2000
+
+static const struct kernel_target small_target = { .sm_count = 1,
+    .parameter_bytes = KERNEL_SMALL_BYTES };
+static const struct kernel_target large_target = { .sm_count = 3,
+    .parameter_bytes = KERNEL_LARGE_BYTES };
+
+/** A tensor of a batch, with memory of its own that ends where it ends. */
+struct tensor {
+    unsigned char *memory;
+    unsigned char *elements; /* at the wanted distance from a boundary of 16 bytes */
+    uint64_t count;
+};
+
+/** What is packed and how. */
+struct batch {
+    tutti_dtype tensor_type, packed_type;
+    struct tensor tensors[PIECES_MAX];
+    size_t tensor_count;
+    unsigned char *packed; /* on a boundary of 128 bytes */
+    struct pack_plan plan;
+};
+
+static uint64_t random_state = 88172645463325252U;
+
+static uint64_t next_random(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+static uint64_t address_of(const void *memory)
+{
+    return (uint64_t)(uintptr_t)memory;
+}
+
+/* ------------------------------------------------------------------------- batches */
+
+/* Any bits: also NaN, infinity and subnormal numbers; and often short ones: averages. */
+static void fill(tutti_dtype dtype, unsigned char *elements, uint64_t count)
+{
+    const size_t bytes = tutti_dtype_size(dtype);
+    const float values[] = { 0, -0.0F, 1, -1, 65504, 1e-7F, 65520, 1e30F };
+
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bits = next_random();
+
+        if (dtype == TUTTI_FLOAT32 && (bits & 3) == 0) {
+            memcpy(&bits, &values[bits >> 8 & 7], sizeof values[0]);
+        } else if (!dtype_is_float(dtype) && (bits & 3) == 0) {
+            bits = (uint64_t)((int64_t)bits >> 60); /* -8 to 7 */
+        }
+        memcpy(elements + i * bytes, &bits, bytes);
+    }
+}
+
+static void add_tensor(struct batch *batch, uint64_t count, size_t shift)
+{
+    struct tensor *tensor = &batch->tensors[batch->tensor_count++];
+    const size_t bytes = count * tutti_dtype_size(batch->tensor_type);
+
+    assert_true(batch->tensor_count <= PIECES_MAX);
+    tensor->memory = malloc(GUARD_BYTES + shift + bytes);
+    assert_non_null(tensor->memory);
+    memset(tensor->memory, GUARD_BYTE, GUARD_BYTES + shift);
+    tensor->elements = tensor->memory + GUARD_BYTES + shift;
+    tensor->count = count;
+    fill(batch->tensor_type, tensor->elements, count);
+    assert_int_equal(
+            pack_plan_add(&batch->plan, address_of(tensor->elements), count), TUTTI_OK);
+}
+
+static void init_batch(struct batch *batch, tutti_dtype tensor, tutti_dtype packed)
+{
+    memset(batch, 0, sizeof *batch);
+    batch->tensor_type = tensor;
+    batch->packed_type = packed;
+    pack_plan_init(&batch->plan, tensor, packed);
+}
+
+/* The packed buffer ends with the last element: no more may be touched. */
+static void allocate_packed(struct batch *batch)
+{
+    const struct pack_piece *last = &batch->plan.pieces[batch->plan.piece_count - 1];
+    const size_t bytes =
+            last->packed + last->count * tutti_dtype_size(batch->packed_type);
+    const size_t rounded = (bytes + PACK_ALIGNMENT - 1) / PACK_ALIGNMENT;
+    unsigned char *memory = aligned_alloc(PACK_ALIGNMENT, rounded * PACK_ALIGNMENT);
+
+    assert_non_null(memory);
+    batch->packed = memory;
+    memset(memory, GUARD_BYTE, rounded * PACK_ALIGNMENT);
+}
+
+static void fini_batch(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->tensor_count; i++) {
+        free(batch->tensors[i].memory);
+    }
+    free(batch->packed);
+    pack_plan_fini(&batch->plan);
+}
+
+static void run(struct kernel_launch launch, const void *args)
+{
+    void *exact =
+            malloc(launch.args_bytes); /* a sanitizer sees more than the kernel's */
+
+    assert_non_null(exact);
+    memcpy(exact, args, launch.args_bytes);
+    kernel_body_of(launch.kernel)(exact, launch.grid, launch.threads);
+    free(exact);
+}
+
+static void launch_batch(const struct batch *batch, const struct pack_work *wanted,
+        const struct kernel_target *target)
+{
+    static union pack_args args;
+    struct pack_work work = *wanted;
+    void *table = NULL;
+
+    work.packed = address_of(batch->packed);
+    if (work.table != 0 || pack_plan_form(&batch->plan, target) == PACK_TABLE) {
+        table = malloc(pack_table_bytes(&batch->plan));
+        assert_non_null(table);
+        pack_table_write(&batch->plan, table);
+        work.table = address_of(table);
+    }
+    memset(&args, GUARD_BYTE, sizeof args);
+    run(pack_launch(&batch->plan, &work, target, &args), &args);
+    free(table);
+}
+
+/* -------------------------------------------------------------------------- checks */
+
+static void check_elements(const struct pack_step *step, const unsigned char *from,
+        const unsigned char *to, uint64_t count)
+{
+    const size_t from_bytes = tutti_dtype_size(step->from);
+    const size_t to_bytes = tutti_dtype_size(step->to);
+    unsigned char expected[8];
+
+    for (uint64_t i = 0; i < count; i++) {
+        pack_reference(step, from + i * from_bytes, expected);
+        if (!pack_same(step->to, expected, to + i * to_bytes)) {
+            print_error("%s to %s, scale %g, divisor %d: element %llu of %llu\n",
+                    tutti_dtype_name(step->from), tutti_dtype_name(step->to),
+                    step->scale, step->divisor, (unsigned long long)i,
+                    (unsigned long long)count);
+            assert_memory_equal(expected, to + i * to_bytes, to_bytes);
+        }
+    }
+}
+
+static void check_gathered(const struct batch *batch, double scale)
+{
+    const struct pack_step step = { .from = batch->tensor_type,
+        .to = batch->packed_type,
+        .scale = scale,
+        .divisor = 1,
+        .is_bool =
+                batch->tensor_type == TUTTI_BOOL && batch->packed_type == TUTTI_UINT8 };
+
+    for (size_t i = 0; i < batch->tensor_count; i++) {
+        const struct pack_piece *piece = &batch->plan.pieces[i];
+        const size_t end =
+                piece->packed + piece->count * tutti_dtype_size(batch->packed_type);
+        const size_t next = i + 1 < batch->tensor_count
+                ? batch->plan.pieces[i + 1].packed
+                : batch->plan.packed_bytes;
+
+        check_elements(&step, batch->tensors[i].elements, batch->packed + piece->packed,
+                piece->count);
+        for (size_t at = end; at < next; at++) {
+            assert_int_equal(batch->packed[at], GUARD_BYTE);
+        }
+    }
+}
+
+static void check_scattered(const struct batch *batch, double scale, int divisor)
+{
+    const struct pack_step step = { .from = batch->packed_type,
+        .to = batch->tensor_type,
+        .scale = scale,
+        .divisor = divisor,
+        .is_bool =
+                batch->tensor_type == TUTTI_BOOL && batch->packed_type == TUTTI_UINT8 };
+
+    for (size_t i = 0; i < batch->tensor_count; i++) {
+        const struct tensor *tensor = &batch->tensors[i];
+
+        check_elements(&step, batch->packed + batch->plan.pieces[i].packed,
+                tensor->elements, tensor->count);
+        for (const unsigned char *at = tensor->memory; at < tensor->elements; at++) {
+            assert_int_equal(*at, GUARD_BYTE);
+        }
+    }
+}
+
+/* Into the packed buffer, and, with other values in it, out of it. */
+static void check_both_ways(struct batch *batch, double scale, int divisor,
+        const struct kernel_target *target)
+{
+    const struct pack_work gather = {
+        .direction = PACK_GATHER, .scale = scale, .divisor = 1
+    };
+    const struct pack_work scatter = {
+        .direction = PACK_SCATTER, .scale = scale, .divisor = divisor
+    };
+
+    launch_batch(batch, &gather, target);
+    check_gathered(batch, scale);
+    for (size_t i = 0; i < batch->tensor_count; i++) {
+        fill(batch->packed_type, batch->packed + batch->plan.pieces[i].packed,
+                batch->tensors[i].count);
+    }
+    launch_batch(batch, &scatter, target);
+    check_scattered(batch, scale, divisor);
+}
+
+/* ---------------------------------------------------------------------------- tests */
+
+/* Lengths around the edges of vectors and chunks, at one alignment. */
+static void check_lengths(
+        tutti_dtype tensor, tutti_dtype packed, size_t shift, double scale, int divisor)
+{
+    static const uint64_t short_counts[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31,
+        32, 33, 47, 63, 64, 65, 127, 255, 1000, 1029 };
+    static struct batch batch;
+    const size_t wider = tutti_dtype_size(tensor) > tutti_dtype_size(packed)
+            ? tutti_dtype_size(tensor)
+            : tutti_dtype_size(packed);
+    const uint64_t chunk = PACK_CHUNK_BYTES / wider;
+
+    init_batch(&batch, tensor, packed);
+    for (size_t i = 0; i < sizeof short_counts / sizeof short_counts[0]; i++) {
+        add_tensor(&batch, short_counts[i], shift);
+    }
+    if (shift % 5 == 0) {
+        add_tensor(&batch, chunk - 1, shift);
+        add_tensor(&batch, chunk, shift);
+        add_tensor(&batch, chunk + 1, shift);
+        add_tensor(&batch, 2 * chunk + 17, shift);
+    }
+    allocate_packed(&batch);
+    check_both_ways(&batch, scale, divisor, &small_target);
+    fini_batch(&batch);
+}
+
+static void check_pair(tutti_dtype tensor, tutti_dtype packed)
+{
+    const bool is_float = dtype_is_float(tensor);
+
+    for (size_t shift = 0; shift <= 16; shift++) {
+        check_lengths(tensor, packed, shift, 1, 1);
+        check_lengths(tensor, packed, shift, is_float ? 0.37 : 1, 3);
+    }
+    check_lengths(tensor, packed, 0, 1, 8);
+    check_lengths(tensor, packed, 0, is_float ? 3.1 : 1, 4);
+    check_lengths(tensor, packed, 0, 1, 7);
+}
+
+static void test_every_pair_of_types_at_every_alignment(void **state)
+{
+    size_t pairs = 0;
+
+    (void)state;
+    for (int tensor = 0; tensor <= TUTTI_BOOL; tensor++) {
+        for (int packed = 0; packed <= TUTTI_BOOL; packed++) {
+            if (tensor == TUTTI_BOOL && packed == TUTTI_BOOL) {
+                continue; /* moved only: not divided */
+            }
+            if (pack_is_supported((tutti_dtype)tensor, (tutti_dtype)packed)) {
+                check_pair((tutti_dtype)tensor, (tutti_dtype)packed);
+                pairs++;
+            }
+        }
+    }
+    /* floats 4 + 4; integers 8 + 6 to 64 bits + 4 from 8 + 2 from 16 to 32; bool */
+    assert_int_equal(pairs, 8 + 8 + 12 + 1);
+}
+
+static void test_types_without_arithmetic_are_moved(void **state)
+{
+    static const tutti_dtype types[] = { TUTTI_BOOL, TUTTI_FLOAT8_E4M3,
+        TUTTI_FLOAT8_E5M2 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        for (size_t shift = 0; shift < 16; shift++) {
+            check_lengths(types[i], types[i], shift, 1, 1);
+        }
+    }
+}
+
+/* So many tensors that they are passed in each of the forms. */
+static void check_form(size_t tensors, const struct kernel_target *target,
+        enum pack_form form, uint64_t table)
+{
+    static struct batch batch;
+    struct pack_work work = {
+        .direction = PACK_GATHER, .scale = 0.5, .divisor = 1, .table = table
+    };
+
+    init_batch(&batch, TUTTI_FLOAT32, TUTTI_BFLOAT16);
+    for (size_t i = 0; i < tensors; i++) {
+        add_tensor(&batch, i % 97 == 0 ? 9000 + i : 1 + next_random() % 90, i % 4 * 4);
+    }
+    allocate_packed(&batch);
+    if (table == 0) {
+        assert_int_equal(pack_plan_form(&batch.plan, target), form);
+    }
+    launch_batch(&batch, &work, target);
+    check_gathered(&batch, 0.5);
+    work.direction = PACK_SCATTER;
+    work.divisor = 3;
+    launch_batch(&batch, &work, target);
+    check_scattered(&batch, 0.5, 3);
+    fini_batch(&batch);
+}
+
+static void test_every_form_finds_its_pieces(void **state)
+{
+    (void)state;
+    check_form(1, &small_target, PACK_SMALL, 0);
+    check_form(PACK_SMALL_PIECES, &small_target, PACK_SMALL, 0);
+    check_form(PACK_SMALL_PIECES + 1, &small_target, PACK_TABLE, 0);
+    check_form(PACK_SMALL_PIECES + 1, &large_target, PACK_LARGE, 0);
+    check_form(PACK_LARGE_PIECES, &large_target, PACK_LARGE, 0);
+    check_form(PACK_LARGE_PIECES + 1, &large_target, PACK_TABLE, 0);
+    check_form(PIECES_MAX, &large_target, PACK_TABLE, 0);
+    check_form(1, &large_target, PACK_TABLE, 1);
+    check_form(200, &large_target, PACK_TABLE, 1);
+}
+
+/* As a tensor that is reduced where it lies is averaged: both sides are the same memory. */
+static void test_a_tensor_is_scaled_where_it_lies(void **state)
+{
+    static union pack_args args;
+    float elements[1000];
+    struct pack_plan plan;
+    const struct pack_work work = {
+        .direction = PACK_SCATTER, .scale = 2, .divisor = 3
+    };
+    const struct kernel_launch launch = { 0 };
+
+    (void)state;
+    (void)launch;
+    for (int i = 0; i < 1000; i++) {
+        elements[i] = (float)i;
+    }
+    pack_plan_init(&plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
+    assert_int_equal(pack_plan_add_at(&plan, address_of(elements + 1), 998,
+                             address_of(elements + 1)),
+            TUTTI_OK);
+    run(pack_launch(&plan, &work, &small_target, &args), &args);
+    assert_true(elements[0] == 0 && elements[999] == 999);
+    for (int i = 1; i < 999; i++) {
+        assert_true(elements[i] == (float)i / 3 * 2);
+    }
+    pack_plan_fini(&plan);
+}
+
+/* The buffer of a slice may begin anywhere: nothing depends on its alignment. */
+static void test_packed_offsets_may_be_odd(void **state)
+{
+    static struct batch batch;
+    const struct pack_work gather = { .scale = 1, .divisor = 1 };
+    const struct pack_work scatter = {
+        .direction = PACK_SCATTER, .scale = 1, .divisor = 5
+    };
+    const struct pack_step in = { TUTTI_FLOAT16, TUTTI_FLOAT32, 1, 1, false };
+    const struct pack_step out = { TUTTI_FLOAT32, TUTTI_FLOAT16, 1, 5, false };
+
+    (void)state;
+    for (size_t offset = 0; offset < 32; offset++) {
+        init_batch(&batch, TUTTI_FLOAT16, TUTTI_FLOAT32);
+        add_tensor(&batch, 1000, 6);
+        batch.plan.pieces[0].packed = offset;
+        allocate_packed(&batch);
+        launch_batch(&batch, &gather, &small_target);
+        check_elements(&in, batch.tensors[0].elements, batch.packed + offset, 1000);
+        launch_batch(&batch, &scatter, &small_target);
+        check_elements(&out, batch.packed + offset, batch.tensors[0].elements, 1000);
+        fini_batch(&batch);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_pair_of_types_at_every_alignment),
+        cmocka_unit_test(test_types_without_arithmetic_are_moved),
+        cmocka_unit_test(test_every_form_finds_its_pieces),
+        cmocka_unit_test(test_a_tensor_is_scaled_where_it_lies),
+        cmocka_unit_test(test_packed_offsets_may_be_odd),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,355 @@
+/*
+ * Layouts of batches, and the parameters of launches.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "ops/gpu/kernels/kernels.h"
+#include "test/unit/unit.h"
+
+#define DRIVER_12_0 12000
+#define DRIVER_12_1 12010
+
+static const struct kernel_target old_gpu = { .sm_count = 40,
+    .parameter_bytes = KERNEL_SMALL_BYTES };
+static const struct kernel_target new_gpu = { .sm_count = 132,
+    .parameter_bytes = KERNEL_LARGE_BYTES };
+static union pack_args args;
+
+/* So many tensors of 100 elements each. */
+static struct pack_plan plan_of(size_t tensors)
+{
+    struct pack_plan plan;
+
+    pack_plan_init(&plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
+    for (size_t i = 0; i < tensors; i++) {
+        assert_int_equal(pack_plan_add(&plan, 4096 + i * 400, 100), TUTTI_OK);
+    }
+    return plan;
+}
+
+static void test_parameters_have_the_sizes_that_drivers_take(void **state)
+{
+    (void)state;
+    assert_true(sizeof(struct pack_small) <= 4096);
+    assert_true(sizeof(struct pack_large) <= 32764);
+    assert_true(sizeof(struct pack_small) + sizeof(struct pack_piece) > 4096);
+    assert_true(sizeof(struct pack_large) + sizeof(struct pack_piece) > 32764);
+    assert_int_equal(kernel_parameter_bytes(DRIVER_12_0), 4096);
+    assert_int_equal(kernel_parameter_bytes(DRIVER_12_1), 32764);
+    assert_int_equal(offsetof(struct pack_small, pieces), sizeof(struct pack_header));
+    assert_int_equal(sizeof(struct pack_header), 56);
+    assert_int_equal(sizeof(struct pack_piece), 32);
+}
+
+static void test_pieces_begin_on_boundaries(void **state)
+{
+    struct pack_plan plan;
+
+    (void)state;
+    pack_plan_init(&plan, TUTTI_FLOAT16, TUTTI_FLOAT32);
+    assert_int_equal(pack_plan_add(&plan, 7, 1), TUTTI_OK);
+    assert_int_equal(pack_plan_add(&plan, 9, 0), TUTTI_OK);
+    assert_int_equal(pack_plan_add(&plan, 11, 32), TUTTI_OK);
+    assert_int_equal(pack_plan_add(&plan, 13, 33), TUTTI_OK);
+    assert_int_equal(plan.piece_count, 3);
+    assert_int_equal(plan.pieces[0].packed, 0);
+    assert_int_equal(plan.pieces[1].packed, 128);
+    assert_int_equal(plan.pieces[2].packed, 256);
+    assert_int_equal(plan.packed_bytes, 512);
+    assert_int_equal(plan.pieces[2].tensor, 13);
+    pack_plan_fini(&plan);
+}
+
+/* A chunk is 32 KiB of the wider side: 8192 elements here. */
+static void test_chunks_are_counted(void **state)
+{
+    const uint64_t counts[] = { 1, 8191, 8192, 8193, 16384, 16385 };
+    const uint32_t chunks[] = { 1, 1, 1, 2, 2, 3 };
+    struct pack_plan plan;
+    uint32_t first = 0;
+
+    (void)state;
+    pack_plan_init(&plan, TUTTI_BFLOAT16, TUTTI_FLOAT32);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        assert_int_equal(pack_plan_add(&plan, 0, counts[i]), TUTTI_OK);
+        assert_int_equal(plan.pieces[i].first_chunk, first);
+        assert_int_equal(plan.pieces[i].chunk_count, chunks[i]);
+        first += chunks[i];
+    }
+    assert_int_equal(plan.chunk_count, first);
+    pack_plan_fini(&plan);
+}
+
+static void test_the_form_follows_from_the_pieces_and_the_driver(void **state)
+{
+    struct pack_plan plan;
+
+    (void)state;
+    plan = plan_of(PACK_SMALL_PIECES);
+    assert_int_equal(pack_plan_form(&plan, &old_gpu), PACK_SMALL);
+    assert_int_equal(pack_plan_form(&plan, &new_gpu), PACK_SMALL);
+    pack_plan_fini(&plan);
+    plan = plan_of(PACK_SMALL_PIECES + 1);
+    assert_int_equal(pack_plan_form(&plan, &old_gpu), PACK_TABLE);
+    assert_int_equal(pack_plan_form(&plan, &new_gpu), PACK_LARGE);
+    pack_plan_fini(&plan);
+    plan = plan_of(PACK_LARGE_PIECES + 1);
+    assert_int_equal(pack_plan_form(&plan, &new_gpu), PACK_TABLE);
+    pack_plan_fini(&plan);
+}
+
+static void test_a_table_has_pieces_and_the_piece_of_each_chunk(void **state)
+{
+    struct pack_plan plan;
+    uint64_t image[64];
+    const struct pack_piece *pieces = (const struct pack_piece *)image;
+    const uint32_t *map;
+
+    (void)state;
+    memset(image, 0xee, sizeof image);
+    pack_plan_init(&plan, TUTTI_UINT8, TUTTI_UINT8);
+    assert_int_equal(pack_plan_add(&plan, 5, 100), TUTTI_OK);
+    assert_int_equal(pack_plan_add(&plan, 6, 70000), TUTTI_OK);
+    assert_int_equal(pack_plan_add(&plan, 7, 32768), TUTTI_OK);
+    assert_int_equal(pack_table_bytes(&plan), 3 * sizeof *pieces + 5 * sizeof *map);
+    pack_table_write(&plan, image);
+    map = (const uint32_t *)(pieces + 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_memory_equal(&pieces[i], &plan.pieces[i], sizeof pieces[i]);
+    }
+    assert_int_equal(map[0], 0);
+    assert_int_equal(map[1], 1);
+    assert_int_equal(map[2], 1);
+    assert_int_equal(map[3], 1);
+    assert_int_equal(map[4], 2);
+    assert_int_equal(image[15] & 0xffffffffU, 0xeeeeeeeeU); /* and no more */
+    pack_plan_fini(&plan);
+}
+
+static void test_a_launch_has_as_many_blocks_as_chunks_or_as_fit(void **state)
+{
+    const struct pack_work work = { .scale = 1, .divisor = 1 };
+    struct pack_plan plan = plan_of(3);
+    struct kernel_launch launch = pack_launch(&plan, &work, &new_gpu, &args);
+
+    (void)state;
+    assert_int_equal(launch.grid, 3);
+    assert_int_equal(launch.threads, KERNEL_THREADS);
+    assert_int_equal(launch.args_bytes, sizeof(struct pack_small));
+    assert_int_equal(pack_plan_add(&plan, 0, UINT64_C(1) << 40), TUTTI_OK);
+    launch = pack_launch(&plan, &work, &new_gpu, &args);
+    assert_int_equal(launch.grid, 132 * KERNEL_BLOCKS_PER_SM);
+    pack_plan_fini(&plan);
+}
+
+static void test_a_table_is_named_in_the_header(void **state)
+{
+    const struct pack_work work = {
+        .scale = 1, .divisor = 1, .packed = 0x1000, .table = 0x2000
+    };
+    struct pack_plan plan = plan_of(2);
+    const struct kernel_launch launch = pack_launch(&plan, &work, &old_gpu, &args);
+
+    (void)state;
+    assert_int_equal(launch.args_bytes, sizeof(struct pack_header));
+    assert_int_equal(args.header.packed, 0x1000);
+    assert_int_equal(args.header.pieces, 0x2000);
+    assert_int_equal(args.header.map, 0x2000 + 2 * sizeof(struct pack_piece));
+    assert_string_equal(kernel_name(launch.kernel), "tutti_copy_table");
+    pack_plan_fini(&plan);
+}
+
+/** A row of the table below. */
+struct choice {
+    tutti_dtype tensor, packed;
+    struct pack_work work;
+    const char *kernel;
+    unsigned flags;
+    double factor;
+};
+
+static void test_kernel_and_arithmetic_follow_from_types_and_work(void **state)
+{
+    static const struct choice choices[] = {
+        { TUTTI_FLOAT32, TUTTI_FLOAT32, { PACK_GATHER, 0, 0, 1, 1 }, "tutti_copy_small",
+                0, 1 },
+        { TUTTI_FLOAT32, TUTTI_FLOAT32, { PACK_GATHER, 0, 0, 0.5, 1 },
+                "tutti_f32_f32_small", PACK_SCALES, 0.5 },
+        { TUTTI_FLOAT16, TUTTI_FLOAT32, { PACK_GATHER, 0, 0, 1, 1 },
+                "tutti_f16_f32_small", 0, 1 },
+        { TUTTI_FLOAT16, TUTTI_FLOAT32, { PACK_SCATTER, 0, 0, 1, 3 },
+                "tutti_f32_f16_small", PACK_SCATTERS | PACK_DIVIDES, 1 },
+        /* division by a power of two is a product with an exact number */
+        { TUTTI_BFLOAT16, TUTTI_BFLOAT16, { PACK_SCATTER, 0, 0, 1, 4 },
+                "tutti_bf16_bf16_small", PACK_SCATTERS | PACK_SCALES, 0.25 },
+        /* but not with a factor: that would be one rounding for two */
+        { TUTTI_FLOAT64, TUTTI_FLOAT64, { PACK_SCATTER, 0, 0, 1.1, 4 },
+                "tutti_f64_f64_small", PACK_SCATTERS | PACK_SCALES | PACK_DIVIDES,
+                1.1 },
+        { TUTTI_INT32, TUTTI_INT32, { PACK_SCATTER, 0, 0, 1, 1 }, "tutti_copy_small",
+                PACK_SCATTERS | PACK_SIGNED, 1 },
+        { TUTTI_INT8, TUTTI_INT64, { PACK_SCATTER, 0, 0, 1, 4 }, "tutti_integer_small",
+                PACK_SCATTERS | PACK_SIGNED | PACK_DIVIDES, 1 },
+        { TUTTI_UINT16, TUTTI_UINT32, { PACK_GATHER, 0, 0, 1, 1 },
+                "tutti_integer_small", 0, 1 },
+        { TUTTI_BOOL, TUTTI_UINT8, { PACK_GATHER, 0, 0, 1, 1 }, "tutti_integer_small",
+                PACK_BOOL, 1 },
+        { TUTTI_BOOL, TUTTI_BOOL, { PACK_GATHER, 0, 0, 1, 1 }, "tutti_copy_small", 0,
+                1 },
+        { TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E4M3, { PACK_GATHER, 0, 0, 1, 1 },
+                "tutti_copy_small", 0, 1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        const struct choice *c = &choices[i];
+        struct pack_plan plan;
+        struct kernel_launch launch;
+
+        pack_plan_init(&plan, c->tensor, c->packed);
+        assert_int_equal(pack_plan_add(&plan, 64, 10), TUTTI_OK);
+        launch = pack_launch(&plan, &c->work, &old_gpu, &args);
+        assert_string_equal(kernel_name(launch.kernel), c->kernel);
+        assert_int_equal(args.header.flags, c->flags);
+        assert_true(args.header.factor == c->factor);
+        pack_plan_fini(&plan);
+    }
+}
+
+static void test_types_on_the_wire(void **state)
+{
+    (void)state;
+    assert_int_equal(pack_wire_type(TUTTI_FLOAT16, TUTTI_SUM, true), TUTTI_FLOAT32);
+    assert_int_equal(pack_wire_type(TUTTI_FLOAT16, TUTTI_SUM, false), TUTTI_FLOAT16);
+    assert_int_equal(
+            pack_wire_type(TUTTI_BFLOAT16, TUTTI_AVERAGE, true), TUTTI_FLOAT32);
+    assert_int_equal(pack_wire_type(TUTTI_FLOAT32, TUTTI_AVERAGE, true), TUTTI_FLOAT32);
+    assert_int_equal(pack_wire_type(TUTTI_FLOAT64, TUTTI_SUM, true), TUTTI_FLOAT64);
+    assert_int_equal(pack_wire_type(TUTTI_INT8, TUTTI_AVERAGE, false), TUTTI_INT64);
+    assert_int_equal(pack_wire_type(TUTTI_UINT32, TUTTI_AVERAGE, false), TUTTI_UINT64);
+    assert_int_equal(pack_wire_type(TUTTI_INT8, TUTTI_SUM, false), TUTTI_INT8);
+    assert_int_equal(pack_wire_type(TUTTI_INT16, TUTTI_MIN, false), TUTTI_INT32);
+    assert_int_equal(pack_wire_type(TUTTI_UINT16, TUTTI_SUM, false), TUTTI_UINT32);
+    assert_int_equal(pack_wire_type(TUTTI_BOOL, TUTTI_MAX, false), TUTTI_UINT8);
+    for (int dtype = 0; dtype <= TUTTI_BOOL; dtype++) {
+        for (int op = TUTTI_SUM; op <= TUTTI_PRODUCT; op++) {
+            const tutti_dtype wire =
+                    pack_wire_type((tutti_dtype)dtype, (tutti_reduce_op)op, true);
+
+            assert_true(pack_is_supported((tutti_dtype)dtype, wire));
+        }
+    }
+}
+
+static void test_pairs_that_lose_or_change_the_value_are_refused(void **state)
+{
+    (void)state;
+    assert_false(pack_is_supported(TUTTI_INT8, TUTTI_UINT64));
+    assert_false(pack_is_supported(TUTTI_INT64, TUTTI_INT32));
+    assert_false(pack_is_supported(TUTTI_INT32, TUTTI_FLOAT32));
+    assert_false(pack_is_supported(TUTTI_FLOAT16, TUTTI_BFLOAT16));
+    assert_false(pack_is_supported(TUTTI_BOOL, TUTTI_INT8));
+    assert_false(pack_is_supported(TUTTI_FLOAT8_E4M3, TUTTI_FLOAT32));
+}
+
+static void test_what_is_too_large_changes_nothing(void **state)
+{
+    struct pack_plan plan = plan_of(1);
+    const struct pack_plan before = plan;
+
+    (void)state;
+    assert_int_equal(pack_plan_add(&plan, 0, UINT64_MAX), TUTTI_ERR_INVALID);
+    assert_int_equal(pack_plan_add(&plan, 0, UINT64_C(1) << 45), TUTTI_ERR_INVALID);
+    assert_int_equal(pack_plan_add_at(&plan, 0, 1, INT64_MAX), TUTTI_ERR_INVALID);
+    assert_memory_equal(&plan, &before, sizeof plan);
+    pack_plan_fini(&plan);
+}
+
+static void test_no_memory_changes_nothing(void **state)
+{
+    struct pack_plan plan;
+
+    (void)state;
+    pack_plan_init(&plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
+    mem_fail_at(1);
+    assert_int_equal(pack_plan_add(&plan, 0, 1), TUTTI_ERR_NO_MEMORY);
+    assert_int_equal(plan.piece_count, 0);
+    assert_int_equal(plan.chunk_count, 0);
+    assert_int_equal(pack_plan_add(&plan, 0, 1), TUTTI_OK);
+    pack_plan_fini(&plan);
+}
+
+static void test_a_plan_that_is_used_again_allocates_nothing(void **state)
+{
+    struct pack_plan plan = plan_of(50);
+    const uint64_t allocations = mem_alloc_count();
+
+    (void)state;
+    pack_plan_reset(&plan, TUTTI_FLOAT16, TUTTI_FLOAT32);
+    assert_int_equal(plan.piece_count, 0);
+    assert_int_equal(plan.chunk_count, 0);
+    assert_int_equal(plan.packed_bytes, 0);
+    for (size_t i = 0; i < 50; i++) {
+        assert_int_equal(pack_plan_add(&plan, 0, 100), TUTTI_OK);
+    }
+    assert_int_equal(mem_alloc_count(), allocations);
+    pack_plan_fini(&plan);
+}
+
+static void test_every_kernel_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < KERNEL_COUNT; i++) {
+        assert_non_null(kernel_name(i));
+        for (int j = 0; j < i; j++) {
+            assert_string_not_equal(kernel_name(i), kernel_name(j));
+        }
+        assert_int_equal(
+                kernel_is_optional(i), strstr(kernel_name(i), "_large") != NULL);
+    }
+    assert_null(kernel_name(KERNEL_COUNT));
+    assert_null(kernel_name(-1));
+}
+
+/* A fatbin begins with this number. Without nvcc there is none, and no size. */
+static void test_the_image_is_a_fatbin(void **state)
+{
+    const unsigned char magic[] = { 0x50, 0xed, 0x55, 0xba };
+    size_t bytes = 1;
+    const void *image = kernel_image(&bytes);
+
+    (void)state;
+    if (image == NULL) {
+        assert_int_equal(bytes, 0);
+        print_message("this build has no nvcc and no kernels\n");
+        return;
+    }
+    assert_true(bytes > sizeof magic);
+    assert_memory_equal(image, magic, sizeof magic);
+    assert_int_equal((uintptr_t)image % 8, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parameters_have_the_sizes_that_drivers_take),
+        cmocka_unit_test(test_pieces_begin_on_boundaries),
+        cmocka_unit_test(test_chunks_are_counted),
+        cmocka_unit_test(test_the_form_follows_from_the_pieces_and_the_driver),
+        cmocka_unit_test(test_a_table_has_pieces_and_the_piece_of_each_chunk),
+        cmocka_unit_test(test_a_launch_has_as_many_blocks_as_chunks_or_as_fit),
+        cmocka_unit_test(test_a_table_is_named_in_the_header),
+        cmocka_unit_test(test_kernel_and_arithmetic_follow_from_types_and_work),
+        cmocka_unit_test(test_types_on_the_wire),
+        cmocka_unit_test(test_pairs_that_lose_or_change_the_value_are_refused),
+        cmocka_unit_test(test_what_is_too_large_changes_nothing),
+        cmocka_unit_test(test_no_memory_changes_nothing),
+        cmocka_unit_test(test_a_plan_that_is_used_again_allocates_nothing),
+        cmocka_unit_test(test_every_kernel_has_a_name_of_its_own),
+        cmocka_unit_test(test_the_image_is_a_fatbin),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
