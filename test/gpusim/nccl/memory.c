@@ -146,7 +146,7 @@ nccl_result ncclCommRegister(
         const nccl_comm comm, void *memory, size_t bytes, void **handle)
 {
     nccl_result result = api_enter(comm, "ncclCommRegister");
-    struct comm_memory *record;
+    struct comm_memory *record = NULL;
 
     if (result != NCCL_SUCCESS) {
         return result;
@@ -272,7 +272,7 @@ nccl_result ncclCommWindowRegister(
         nccl_comm comm, void *memory, size_t bytes, nccl_window *window, int flags)
 {
     nccl_result result = api_enter(comm, "ncclCommWindowRegister");
-    struct comm_memory *record;
+    struct comm_memory *record = NULL;
 
     if (result != NCCL_SUCCESS) {
         return result;

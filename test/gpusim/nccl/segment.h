@@ -94,16 +94,17 @@ struct segment {
 };
 
 /* Makes memory for a communicator and the id by which it is found. 0 or errno. */
-int segment_id_make(unsigned char *id);
+int segment_id_make(unsigned char *bytes);
 
 /*
  * Opens the memory of an id and claims a rank in it. 0 or errno: ESRCH when its maker is
  * gone, EEXIST when the rank is there already, EINVAL when this is no id.
  */
-int segment_open(struct segment *segment, const unsigned char *id, int rank, int ranks);
+int segment_open(
+        struct segment *segment, const unsigned char *bytes, int rank, int ranks);
 
 /* The id's maker lets go of it: all ranks have opened it. Does nothing elsewhere. */
-void segment_id_release(const unsigned char *id);
+void segment_id_release(const unsigned char *bytes);
 
 /* Leaves: this rank is GONE (unless REFUSED), the memory unmapped. May be not open. */
 void segment_close(struct segment *segment);
