@@ -14,7 +14,10 @@
 #include "test/gpusim/state.h"
 
 enum {
-    TEXT_BUCKETS = 1024
+    TEXT_BUCKETS = 1024,
+    /* A new user of an actor counts as ordered after the old one, which it need not be: so
+     * each rests until many others came after it. */
+    ACTORS_AT_REST = 64
 };
 
 struct text {
@@ -34,6 +37,7 @@ static struct {
     uint32_t actors;
     struct text *texts[TEXT_BUCKETS];
     struct host process;
+    struct host *threads; /* with GPUSIM_HOST=thread; newest first */
     bool process_ready;
     bool per_thread; /* GPUSIM_HOST=thread */
 } clocks;
@@ -94,10 +98,13 @@ void clock_fini(struct clock *clock)
 
 uint32_t actor_take(uint64_t *time)
 {
-    if (clocks.rest_count > 0) {
+    if (clocks.rest_count > ACTORS_AT_REST) {
+        struct rest oldest = clocks.rests[0];
+
         clocks.rest_count--;
-        *time = clocks.rests[clocks.rest_count].time;
-        return clocks.rests[clocks.rest_count].actor;
+        memmove(clocks.rests, clocks.rests + 1, clocks.rest_count * sizeof oldest);
+        *time = oldest.time;
+        return oldest.actor;
     }
     *time = 0;
     return clocks.actors++;
@@ -131,6 +138,8 @@ static struct host *host_of_thread(void)
 
     if (thread_host == NULL) {
         thread_host = calloc(1, sizeof *thread_host);
+        thread_host->next = clocks.threads;
+        clocks.threads = thread_host;
         (void)snprintf(name, sizeof name, "host thread %u", ++threads);
         host_init(thread_host, name);
     }

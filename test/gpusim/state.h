@@ -9,6 +9,7 @@
 #define TUTTI_TEST_GPUSIM_STATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,7 @@ void actor_give_back(uint32_t actor, uint64_t time);
 struct host {
     uint32_t actor;
     struct clock clock;
+    struct host *next;
     char name[24];
 };
 struct host *host_self(void);
@@ -173,7 +175,7 @@ struct arena {
     uint64_t base; /* for the product                            */
     char *alias; /* the same bytes, for the simulator          */
     size_t reserved; /* bytes                                      */
-    size_t next; /* first byte never used                      */
+    atomic_size_t next; /* first byte never used; read without the lock, too */
     struct allocation **allocations; /* by address; freed ones as well  */
     size_t count;
     size_t capacity;

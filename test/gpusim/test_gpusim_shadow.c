@@ -129,14 +129,23 @@ static void test_neighbours_are_merged(void **state)
 static void test_actors_are_used_again_later(void **state)
 {
     uint64_t time = 7;
-    uint32_t actor = actor_take(&time), again;
+    uint32_t first = actor_take(&time), others = 0, actor;
 
     (void)state;
     assert_int_equal(time, 0);
-    actor_give_back(actor, 41);
-    again = actor_take(&time);
-    assert_int_equal(again, actor);
+    actor_give_back(first, 41);
+    while ((actor = actor_take(&time)) != first) {
+        assert_int_equal(time, 0);
+        actor_give_back(actor, 1);
+        others++;
+    }
     assert_int_equal(time, 41);
+    assert_int_equal(others, 64);
+}
+
+static void test_equal_texts_are_one(void **state)
+{
+    (void)state;
     assert_ptr_equal(intern("text"), intern("text"));
     assert_ptr_not_equal(intern("text"), intern("texts"));
 }
@@ -147,6 +156,7 @@ int main(void)
         cmocka_unit_test(test_random_accesses_agree_with_a_byte_map),
         cmocka_unit_test(test_neighbours_are_merged),
         cmocka_unit_test(test_actors_are_used_again_later),
+        cmocka_unit_test(test_equal_texts_are_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,15 +70,25 @@ static void *load(const char *name)
     return function;
 }
 
+/* What is launched with: gone, and overwritten, when the call has returned. */
+struct arguments {
+    uint64_t table, to;
+    int count;
+};
+
 static int launch(void *function, void *stream, uint64_t table, uint64_t to, int count)
 {
-    void *parameters[] = { &table, &to, &count };
-    int result =
-            cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
+    struct arguments *arguments = malloc(sizeof *arguments);
+    void *parameters[] = { &arguments->table, &arguments->to, &arguments->count };
+    int result;
 
-    table = 0; /* what was copied does not change any more */
-    to = 0;
-    count = -1;
+    *arguments = (struct arguments){ .table = table, .to = to, .count = count };
+    result = cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
+    /* through a volatile pointer, so that no compiler leaves it out before free() */
+    for (size_t i = 0; i < sizeof *arguments; i++) {
+        ((volatile char *)arguments)[i] = 0;
+    }
+    free(arguments);
     return result;
 }
 
