@@ -1,7 +1,7 @@
 # nvcc, which makes the GPU's kernels. Nothing else of the build needs CUDA: without nvcc the
 # library is the same but for the kernels, and loads driver and NCCL at run time all the same.
 #
-# Sets TUTTI_HAVE_NVCC, and provides tutti_fatbin().
+# Sets TUTTI_HAVE_NVCC, and provides tutti_image().
 
 set(TUTTI_CUDA "auto" CACHE STRING "GPU kernels: auto (if nvcc is found and works), on, off")
 set_property(CACHE TUTTI_CUDA PROPERTY STRINGS auto on off)
@@ -96,14 +96,23 @@ function(tutti_nvcc_code result)
     set(${result} ${code} PARENT_SCOPE)
 endfunction()
 
-# tutti_fatbin(OUTPUT file SOURCE file [DEPENDS files...]): one image for all architectures.
-function(tutti_fatbin)
-    cmake_parse_arguments(FATBIN "" "OUTPUT;SOURCE" "DEPENDS" ${ARGN})
+# tutti_image(TARGET target NAME name DIRECTORY directory DEPENDS files...): adds the kernels of
+# name.cu, for all architectures, to a target: bytes from tutti_<name>_image up to
+# tutti_<name>_image_end. Needs the language ASM.
+function(tutti_image)
+    cmake_parse_arguments(IMAGE "" "TARGET;NAME;DIRECTORY" "DEPENDS" ${ARGN})
+    set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${IMAGE_NAME}.fatbin)
+    set(assembly ${CMAKE_CURRENT_BINARY_DIR}/${IMAGE_NAME}_image.S)
+    set(source ${IMAGE_DIRECTORY}/${IMAGE_NAME}.cu)
+    list(TRANSFORM IMAGE_DEPENDS PREPEND ${IMAGE_DIRECTORY}/)
     tutti_nvcc_code(code)
-    add_custom_command(OUTPUT ${FATBIN_OUTPUT}
-        COMMAND ${TUTTI_NVCC} -std=c++17 --threads 2 ${TUTTI_NVCC_COMPRESS} -I${PROJECT_SOURCE_DIR}
-            -I${PROJECT_SOURCE_DIR}/include ${code} -fatbin -o ${FATBIN_OUTPUT}
-            ${FATBIN_SOURCE}
-        DEPENDS ${FATBIN_SOURCE} ${FATBIN_DEPENDS}
-        COMMENT "Making the GPU's kernels" VERBATIM)
+    add_custom_command(OUTPUT ${fatbin}
+        COMMAND ${TUTTI_NVCC} -std=c++17 --threads 2 ${TUTTI_NVCC_COMPRESS}
+            -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include ${code} -fatbin
+            -o ${fatbin} ${source}
+        DEPENDS ${source} ${IMAGE_DEPENDS}
+        COMMENT "Making the GPU's kernels of ${IMAGE_NAME}.cu" VERBATIM)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/image.S.in ${assembly} @ONLY)
+    set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS ${fatbin})
+    target_sources(${IMAGE_TARGET} PRIVATE ${assembly})
 endfunction()

@@ -372,7 +372,8 @@ typedef enum tutti_memory_kind {
  * fork() do not have it; nor the outputs that requests own.
  * @param bytes     0 is allowed and gives a unique pointer
  * @param[out] mem  the memory
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_INVALID
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_INVALID, TUTTI_ERR_UNSUPPORTED (device
+ *         memory, and this rank has no GPU)
  */
 TUTTI_MUST_USE tutti_status tutti_alloc(
         tutti *t, size_t bytes, tutti_memory_kind kind, void **mem);
@@ -478,8 +479,10 @@ typedef struct tutti_options {
     void *user; /**< handed to the callback                       */
     tutti_stream stream; /**< of tensors in device memory: the CUDA stream that
                             writes the input and may still use the output; what is
-                            on it at submission is done before either is touched.
-                            Default NULL: the legacy default stream              */
+                            on it at submission (of a group: when it ends) is done
+                            before either is touched. Default NULL: the legacy
+                            default stream. On a rank that gives and takes no rows a
+                            stream stands for device memory                      */
 } tutti_options;
 
 /**

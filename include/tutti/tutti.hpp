@@ -244,6 +244,13 @@ class options
         return *this;
     }
 
+    /** Of device memory: the CUDA stream that writes the input; tutti_options. */
+    options &stream(tutti_stream stream) noexcept
+    {
+        values_.stream = stream;
+        return *this;
+    }
+
     /**
      * Called at completion, on the engine's thread; it must not throw and must not wait.
      * The request that the call returns is then an empty one.
@@ -462,6 +469,17 @@ class request
         }
         check(status);
         return true;
+    }
+
+    /**
+     * Makes a CUDA stream wait, and this thread only until the operation is issued; throws
+     * when it failed. tutti_wait_stream().
+     */
+    void wait_stream(tutti_stream stream)
+    {
+        if (id_ != TUTTI_REQUEST_NULL) {
+            check(tutti_wait_stream(t_, &id_, stream, TUTTI_FOREVER));
+        }
     }
 
     /** Makes progress; true when finished, throws when it failed. tutti_test(). */
@@ -1312,7 +1330,8 @@ class context
 
 /**
  * count elements that tutti reduces with the fewest copies, zeroed; tutti_alloc().
- * Move-only; a container for the calls above. The destructor frees the memory; it must
+ * Move-only; a container for the calls above. Elements of device memory (TUTTI_DEVICE) are
+ * for kernels and for tutti: the host may not touch them. The destructor frees the memory; it must
  * not be in use by an operation. Failure cannot happen then and is ignored.
  */
 template <class T> class array
@@ -1320,14 +1339,15 @@ template <class T> class array
     static_assert(std::is_trivially_copyable_v<T>, "elements are moved as bytes");
 
   public:
-    array(const context &owner, std::size_t count) : t_(owner.get()), count_(count)
+    array(const context &owner, std::size_t count, tutti_memory_kind kind = TUTTI_HOST)
+        : t_(owner.get()), count_(count)
     {
         void *memory = nullptr;
 
         if (count > SIZE_MAX / sizeof(T)) {
             throw error(TUTTI_ERR_NO_MEMORY, "more elements than memory can address");
         }
-        check(tutti_alloc(t_, count * sizeof(T), TUTTI_HOST, &memory));
+        check(tutti_alloc(t_, count * sizeof(T), kind, &memory));
         data_ = static_cast<T *>(memory);
     }
 

@@ -4,11 +4,13 @@
 #include "launcher/job/flow.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "launcher/job/judge.h"
@@ -118,7 +120,8 @@ void flow_suspect(struct job *job)
                 : 0;
     } else if (first >= 0 && judge_has_left(&job->ranks.items[first])) {
         wait_ms = LEFT_MS;
-    } else if (first >= 0 && job->ranks.items[first].end == RANK_END_LOST) {
+    } else if (first >= 0 ? job->ranks.items[first].end == RANK_END_LOST
+                          : !WIFSIGNALED(job->engine.status)) {
         wait_ms = LOST_MS;
     }
     if (job->settle_at == 0 || after(job, wait_ms) < job->settle_at) {
@@ -289,18 +292,31 @@ static bool may_be_ended_by_engine(const struct rank *rank)
 }
 
 /*
- * Lost connections are a consequence where the engine is known to have ended the ranks:
- * because of MPI_Abort(), or because it or a part of it was killed. True when that is the
- * cause.
+ * A part of the engine has died that is not the engine itself, which may be the parent of
+ * supervisors on our host.
+ */
+static bool has_lost_daemon(const struct job *job)
+{
+    char own_name[HOST_NAME_MAX + 1] = "";
+
+    (void)gethostname(own_name, HOST_NAME_MAX);
+    return job->has_orphan &&
+            !(job->engine.has_ended &&
+                    strcmp(own_name, ranks_host(&job->ranks, job->orphan)) == 0);
+}
+
+/*
+ * Lost connections, and the end of the engine, are a consequence where the engine is known
+ * to have ended the ranks: because of MPI_Abort(), or because it or a part of it was
+ * killed. True when that is the cause.
  */
 static bool engine_ended_ranks(struct job *job, int first)
 {
     const bool has_aborted = abort_words_are_complete(&job->aborted);
 
     /* The rank that called it may have ended by itself before the engine ended it. */
-    if (first < 0 ||
-            (!may_be_ended_by_engine(&job->ranks.items[first]) &&
-                    !(has_aborted && job->aborted.rank == first))) {
+    if (first >= 0 && !may_be_ended_by_engine(&job->ranks.items[first]) &&
+            !(has_aborted && job->aborted.rank == first)) {
         return false;
     }
     if (has_aborted) {
@@ -311,7 +327,7 @@ static bool engine_ended_ranks(struct job *job, int first)
         fail_by_engine(job);
         return true;
     }
-    if (job->has_orphan) {
+    if (has_lost_daemon(job)) {
         flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
                 "the process of %s that started rank %d on host %s has died",
                 job->engine_name, job->orphan, ranks_host(&job->ranks, job->orphan));

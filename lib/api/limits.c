@@ -9,6 +9,8 @@
 #define BATCH_MIN ((size_t)256 << 10)
 #define BATCH_MAX ((size_t)2 << 20)
 #define FUSE_TENSOR_MAX ((size_t)64 << 10)
+/* Of GPUs; not measured: what is packed stays in the cache of those of data centres. */
+#define DEVICE_BATCH ((size_t)16 << 20)
 /* Bounds of automatic chunks: flat optimum over shared memory (docs/results/). */
 #define CHUNK_MIN ((size_t)64 << 10)
 #define CHUNK_MAX ((size_t)256 << 10)
@@ -26,6 +28,8 @@ void limits_choose(struct planner_limits *fusion, size_t *chunk_bytes,
 
     fusion->batch_bytes = config->fusion_bytes > 0 ? config->fusion_bytes : batch;
     fusion->tensor_bytes = FUSE_TENSOR_MAX;
+    fusion->device_bytes =
+            config->gpu_fusion_bytes > 0 ? config->gpu_fusion_bytes : DEVICE_BATCH;
     *chunk_bytes = config->chunk_bytes > 0
             ? config->chunk_bytes
             : clamp(machine->l2_bytes / 4, CHUNK_MIN, CHUNK_MAX);

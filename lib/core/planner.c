@@ -46,13 +46,33 @@ static bool keys_equal(const struct planner_item *a, const struct planner_item *
             (!meta_reduces(a->collective) || arithmetic_equal(&a->meta, &b->meta));
 }
 
+/* A device copies so fast, and is launched so slowly, that long tensors are fused, too. */
+static bool has_own_limit(
+        const struct planner_limits *limits, const struct planner_item *item)
+{
+    return item->meta.space == OP_DEVICE && limits->device_bytes > 0;
+}
+
+static size_t batch_limit(
+        const struct planner_limits *limits, const struct planner_item *item)
+{
+    return has_own_limit(limits, item) ? limits->device_bytes : limits->batch_bytes;
+}
+
+static size_t tensor_limit(
+        const struct planner_limits *limits, const struct planner_item *item)
+{
+    return has_own_limit(limits, item) ? limits->device_bytes : limits->tensor_bytes;
+}
+
 static bool fits(const struct planner_limits *limits, const struct planner_batch *batch,
         const struct planner_item *item)
 {
     if (!batch->open || !keys_equal(batch->first, item)) {
         return false;
     }
-    return item->meta.group != 0 || batch->bytes + item->bytes <= limits->batch_bytes;
+    return item->meta.group != 0 ||
+            batch->bytes + item->bytes <= batch_limit(limits, item);
 }
 
 static bool may_fuse(
@@ -61,8 +81,8 @@ static bool may_fuse(
     if (item->meta.group != 0) {
         return true;
     }
-    return limits->batch_bytes > 1 && item->bytes <= limits->tensor_bytes &&
-            item->bytes <= limits->batch_bytes;
+    return batch_limit(limits, item) > 1 && item->bytes <= tensor_limit(limits, item) &&
+            item->bytes <= batch_limit(limits, item);
 }
 
 static size_t find_batch(const struct planner *planner,

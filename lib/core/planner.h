@@ -21,6 +21,7 @@
 struct planner_limits {
     size_t batch_bytes; /* a fused batch is at most this long; below 2: no fusion  */
     size_t tensor_bytes; /* longer tensors are launched alone                       */
+    size_t device_bytes; /* both, of device memory; 0: as the above                 */
 };
 
 /** One ready tensor. */

@@ -334,35 +334,45 @@ static bool find_place(struct tutti *t, tutti_process_set id, struct op_set *pla
     return found;
 }
 
-/* Where there is a device: what calls the driver comes before the lock. */
-static tutti_status place(struct tutti *t, struct submission *s)
+static tutti_status queue(
+        struct tutti *t, const struct submission *s, tutti_request *request)
 {
-    struct op_set set;
+    tutti_status status;
 
-    if (t->device.state == NULL || !find_place(t, s->set, &set)) {
-        return TUTTI_OK;
+    pthread_mutex_lock(&t->lock);
+    status = queue_locked(t, s, request);
+    pthread_mutex_unlock(&t->lock);
+    if (status == TUTTI_OK) {
+        driver_notify(t);
     }
-    return placement_find(t, s, &set, !group_is_open(t));
+    return status;
+}
+
+/* What calls the driver of the device comes before the lock. */
+static tutti_status place_and_queue(
+        struct tutti *t, const struct submission *submission, tutti_request *request)
+{
+    struct submission s = *submission;
+    struct op_set set;
+    tutti_status status = TUTTI_OK;
+
+    if (find_place(t, s.set, &set)) {
+        status = placement_find(t, &s, &set, !group_is_open(t));
+    }
+    if (status == TUTTI_OK) {
+        status = queue(t, &s, request);
+    }
+    if (status != TUTTI_OK) {
+        placement_drop(t, &s);
+    }
+    return status;
 }
 
 tutti_status submit_queue(
         struct tutti *t, const struct submission *submission, tutti_request *request)
 {
-    struct submission s = *submission;
-    tutti_status status = place(t, &s);
-
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    pthread_mutex_lock(&t->lock);
-    status = queue_locked(t, &s, request);
-    pthread_mutex_unlock(&t->lock);
-    if (status == TUTTI_OK) {
-        driver_notify(t);
-    } else {
-        placement_drop(t, &s);
-    }
-    return status;
+    return t->device.state != NULL ? place_and_queue(t, submission, request)
+                                   : queue(t, submission, request);
 }
 
 /* What is submitted in the name of a registered tensor. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "ops/gpu/kernels/kernels.h"
 
 /* What is read of a device, one call after the other; the first error is kept. */
 struct reading {
@@ -164,5 +165,7 @@ void gpu_find(const struct config *config, struct gpu_found *found)
 
 bool gpu_has_kernels(void)
 {
-    return false;
+    size_t bytes;
+
+    return kernel_image(&bytes) != NULL;
 }

@@ -112,8 +112,8 @@ static tutti_status check_context(struct gpu *gpu)
     } else {
         result = cuda->device_primary_ctx_get_state(gpu->device, &flags, &is_active);
     }
-    if (result == CU_SUCCESS && is_active) {
-        return TUTTI_OK;
+    if (result != CU_SUCCESS || is_active) {
+        return gpu_check(gpu, result, doing);
     }
     return gpu_lose(gpu, CU_ERROR_CONTEXT_DESTROYED, doing);
 }
@@ -310,9 +310,22 @@ static bool enter_to_close(struct gpu *gpu)
             gpu->cuda->ctx_push_current(gpu->context) == CU_SUCCESS;
 }
 
+/* What is still on the streams uses memory that is to be freed. */
+static void wait_for_streams(const struct gpu *gpu)
+{
+    for (int i = 0; i < GPU_STREAMS; i++) {
+        if (gpu->streams[i] != NULL) {
+            (void)gpu->cuda->stream_synchronize(gpu->streams[i]);
+        }
+    }
+}
+
 static void close_device(struct gpu *gpu)
 {
     gpu->is_gone = !enter_to_close(gpu);
+    if (!gpu->is_gone) {
+        wait_for_streams(gpu);
+    }
     gpu_memory_close(gpu);
     gpu_marks_close(gpu);
     if (gpu->is_gone) {

@@ -26,6 +26,7 @@ enum gpu_stream {
     GPU_UNPACK, /* slabs into tensors                                               */
     GPU_COPY, /* to host memory                                                   */
     GPU_RETURN, /* back from it: not behind what still waits for its tensors        */
+    GPU_ZERO, /* memory that is given out: never behind anything else             */
     GPU_STREAMS
 };
 
@@ -84,7 +85,10 @@ struct gpu {
  */
 TUTTI_MUST_USE tutti_status gpu_open(const struct config *config, const struct log *log,
         const struct gpu_seat *seat, struct gpu **opened);
-/** Waits for nothing; what is in flight must have passed or been aborted. NULL is allowed. */
+/**
+ * Waits for what is on its streams: collectives must have been aborted, unless all ranks
+ * have issued them. NULL is allowed.
+ */
 void gpu_close(struct gpu *gpu);
 /** The interface of the core over it (device.c). */
 struct device gpu_device(struct gpu *gpu);

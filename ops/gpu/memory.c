@@ -303,11 +303,11 @@ static tutti_status zero(struct gpu *gpu, cu_pointer memory, size_t bytes)
 {
     struct device_mark *done = NULL;
     tutti_status status = gpu_check(gpu,
-            gpu->cuda->memset_d8_async(memory, 0, bytes, gpu->memory->zeroing),
+            gpu->cuda->memset_d8_async(memory, 0, bytes, gpu->streams[GPU_ZERO]),
             "zero device memory");
 
     if (status == TUTTI_OK) {
-        status = gpu_mark(gpu, gpu->memory->zeroing, &done);
+        status = gpu_mark(gpu, gpu->streams[GPU_ZERO], &done);
     }
     if (status == TUTTI_OK) {
         status = gpu_mark_wait(gpu, done);
@@ -369,9 +369,7 @@ tutti_status gpu_memory_open(struct gpu *gpu)
     }
     (void)pthread_mutex_init(&memory->lock, NULL);
     gpu->memory = memory;
-    return gpu_check(gpu,
-            gpu->cuda->stream_create(&memory->zeroing, CU_STREAM_NONBLOCKING, 0),
-            "create a stream");
+    return TUTTI_OK;
 }
 
 void gpu_memory_close(struct gpu *gpu)
@@ -393,9 +391,6 @@ void gpu_memory_close(struct gpu *gpu)
         }
         pieces_fini(&stretch->pieces);
         mem_free(stretch);
-    }
-    if (memory->zeroing != NULL && !gpu->is_gone) {
-        (void)gpu->cuda->stream_destroy(memory->zeroing);
     }
     (void)pthread_mutex_destroy(&memory->lock);
     mem_free(memory);

@@ -37,7 +37,6 @@ struct gpu_memory {
     /* tutti_alloc(TUTTI_DEVICE) */
     struct stretch *stretches; /* over next; owned; lock                           */
     size_t total; /* bytes of them; lock                                  */
-    cu_stream zeroing; /* fixed */
     bool has_parted; /* there are PIECE_PARTED; lock                           */
     bool has_leaving; /* there are PIECE_LEAVING; lock                          */
     bool is_settling; /* a thread is in settle(), and `leaving` is its; lock    */

@@ -232,6 +232,24 @@ void test_test_and_wait_for_become_true(void **)
     });
 }
 
+void test_a_stream_is_named_and_waits(void **)
+{
+    int somewhere = 0;
+
+    on_ranks(ranks_count, [&](tuttipp::context &c) {
+        std::vector<float> values(3, 1.0F);
+
+        /* Host memory: the stream is not looked at. */
+        tuttipp::request request = c.allreduce_async(
+                "values", values, TUTTI_SUM, tuttipp::options().stream(&somewhere));
+        request.wait_stream(&somewhere);
+        request.wait_stream(nullptr);
+
+        expect(!request && values[2] == ranks_count, "wrong sum");
+    });
+    assert_ptr_equal(tuttipp::options().stream(&somewhere).get().stream, &somewhere);
+}
+
 void test_destroyed_request_waits_for_its_buffer(void **)
 {
     on_ranks(ranks_count, [](tuttipp::context &c) {
@@ -781,6 +799,7 @@ int main()
         cmocka_unit_test(test_allreduce_of_pointers_leaves_the_input),
         cmocka_unit_test(test_requests_finish_in_any_order),
         cmocka_unit_test(test_test_and_wait_for_become_true),
+        cmocka_unit_test(test_a_stream_is_named_and_waits),
         cmocka_unit_test(test_destroyed_request_waits_for_its_buffer),
         cmocka_unit_test(test_assigned_request_waits_for_the_old_one),
         cmocka_unit_test(test_broadcast_and_barrier),

@@ -161,6 +161,25 @@ static void *run_rank(void *user)
     return NULL;
 }
 
+void backend_set_parameter(
+        struct backend_world *world, const char *name, const char *value)
+{
+    int at = 0;
+
+    while (at + 1 < BACKEND_PARAMETERS && world->parameters[at][0] != NULL) {
+        at++;
+    }
+    world->parameters[at][0] = name;
+    world->parameters[at][1] = value;
+}
+
+void backend_library(struct backend_world *world, const char *program, const char *nccl)
+{
+    backend_set_parameter(world, "cuda_library", GPUSIM_CUDA);
+    backend_set_parameter(world, "nccl_library", nccl);
+    backend_set_parameter(world, "gpu_kernels", program);
+}
+
 void backend_run(struct backend_world *world)
 {
     (void)pthread_barrier_init(&world->barrier, NULL, (unsigned)world->size);

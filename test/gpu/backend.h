@@ -20,6 +20,7 @@
 #include "ops/op.h"
 
 #define BACKEND_RANKS_MAX 4
+#define BACKEND_PARAMETERS 8
 
 #define check(condition) \
     do { \
@@ -50,13 +51,21 @@ struct backend_rank {
 /** What ranks share. */
 struct backend_world {
     int size;
-    const char *parameters[8][2]; /* name and value, up to a NULL */
+    const char
+            *parameters[BACKEND_PARAMETERS + 1][2]; /* name and value, up to a NULL */
     void (*body)(struct backend_rank *r);
     pthread_barrier_t barrier;
     uint8_t token[OP_TOKEN_BYTES];
     int ranks[BACKEND_RANKS_MAX]; /* 0, 1, 2 ... */
     struct backend_rank all[BACKEND_RANKS_MAX];
 };
+
+/** Sets the libraries: the simulated driver, this NCCL, and any file for kernels. */
+void backend_library(
+        struct backend_world *world, const char *program, const char *nccl);
+/** One more parameter of all ranks. */
+void backend_set_parameter(
+        struct backend_world *world, const char *name, const char *value);
 
 /** Runs the body on `size` ranks, with GPU and backend opened and closed around it. */
 void backend_run(struct backend_world *world);

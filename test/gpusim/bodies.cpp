@@ -6,6 +6,7 @@
 
 #include "ops/gpu/kernels/integer.cuh"
 #include "ops/gpu/kernels/pack.cuh"
+#include "ops/gpu/kernels/rival.cuh"
 #include "ops/gpu/kernels/sum.cuh"
 
 namespace
@@ -29,10 +30,10 @@ void run_pack(const void *parameter, uint32_t blocks, uint32_t threads)
     }
 }
 
-template <sum_thread_fn THREAD>
-void run_sum(const void *parameter, uint32_t blocks, uint32_t threads)
+template <class Args, void (*THREAD)(const Args &, const kernel_place &)>
+void run_plain(const void *parameter, uint32_t blocks, uint32_t threads)
 {
-    const sum_args &args = *static_cast<const sum_args *>(parameter);
+    const Args &args = *static_cast<const Args *>(parameter);
 
     for (uint32_t block = 0; block < blocks; block++) {
         for (uint32_t thread = 0; thread < threads; thread++) {
@@ -65,11 +66,16 @@ constexpr sum_thread_fn sum_f64 = sum_thread<double>;
 static const kernel_body bodies[KERNEL_COUNT] = {
 #define PACK_BODIES(symbol, name) \
     run_pack<pack_small, name>, run_pack<pack_large, name>, run_pack<pack_table, name>,
-#define SUM_BODY(symbol, name) run_sum<name>,
+#define SUM_BODY(symbol, name) run_plain<sum_args, name>,
     PACK_FAMILY_MAP(PACK_BODIES) SUM_FAMILY_MAP(SUM_BODY)
 };
 
 kernel_body kernel_body_of(int kernel)
 {
     return bodies[kernel];
+}
+
+void rival_body(const void *args, uint32_t blocks, uint32_t threads)
+{
+    run_plain<rival_args, rival_thread>(args, blocks, threads);
 }

@@ -4,6 +4,7 @@
  */
 #include "ops/gpu/kernels/kernels.h"
 
+#include "ops/gpu/kernels/rival.h"
 #include "test/gpusim/bodies.h"
 #include "test/gpusim/gpusim.h"
 
@@ -53,6 +54,22 @@ static void sum_ranges(const struct gpusim_launch *launch,
     gpusim_writes(accesses, args->output, bytes);
 }
 
+static void rival_ranges(
+        const struct gpusim_launch *launch, struct gpusim_accesses *accesses)
+{
+    const struct rival_args *args = launch->parameters[0];
+
+    for (unsigned i = 0; i < launch->grid[0] / RIVAL_BLOCKS; i++) {
+        gpusim_reads(accesses, args->copies[i].from, args->copies[i].bytes);
+        gpusim_writes(accesses, args->copies[i].to, args->copies[i].bytes);
+    }
+}
+
+static void rival_launch(const struct gpusim_launch *launch)
+{
+    rival_body(launch->parameters[0], launch->grid[0], launch->block[0]);
+}
+
 static void launch_body(int kernel, const struct gpusim_launch *launch)
 {
     kernel_body_of(kernel)(launch->parameters[0], launch->grid[0], launch->block[0]);
@@ -86,6 +103,7 @@ static const size_t small_bytes = sizeof(struct pack_small);
 static const size_t large_bytes = sizeof(struct pack_large);
 static const size_t table_bytes = sizeof(struct pack_table);
 static const size_t sum_bytes = sizeof(struct sum_args);
+static const size_t rival_bytes = sizeof(struct rival_args);
 
 /* clang-format off */
 #define KERNEL(kernel, bytes, ranges_of) \
@@ -101,6 +119,8 @@ static const size_t sum_bytes = sizeof(struct sum_args);
 static const struct gpusim_kernel kernels[] = {
     PACK_FAMILY_MAP(PACK_KERNELS)
     SUM_FAMILY_MAP(SUM_KERNEL)
+    { .name = "tutti_rival_blocks", .parameter_bytes = &rival_bytes, .parameter_count = 1,
+      .ranges = rival_ranges, .body = rival_launch, .max_threads = RIVAL_THREADS },
 };
 /* clang-format on */
 

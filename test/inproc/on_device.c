@@ -9,6 +9,7 @@
 #include <tutti/tutti.h>
 
 #include "api/setup.h"
+#include "base/faults.h"
 #include "control/inproc.h"
 #include "core/context.h"
 #include "core/driver.h"
@@ -355,6 +356,25 @@ static void test_cancel(void **state)
     assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
     assert_int_equal(tutti_cancel(stage->t, request), TUTTI_ERR_INVALID);
 }
+
+#ifdef TUTTI_FAULTS
+/* The planted bug: the stream does not wait, and the request is gone. */
+static void test_planted_bug(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request request;
+
+    fake_gate(&stage->fake, true);
+    submit(stage, "a", &request);
+    assert_int_equal(tutti_fault_set("no such bug"), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_fault_set("wait_stream_before_issue"), TUTTI_OK);
+    assert_int_equal(tutti_wait_stream(stage->t, &request, NULL, SECONDS_30), TUTTI_OK);
+    assert_int_equal(tutti_fault_set(NULL), TUTTI_OK);
+    assert_true(request == TUTTI_REQUEST_NULL);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 0);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.issued), 0);
+}
+#endif
 
 /* ---------------------------------------------------------------- registered */
 
@@ -725,6 +745,9 @@ int main(void)
         TEST(test_host_memory),
         TEST(test_callbacks),
         TEST(test_cancel),
+#ifdef TUTTI_FAULTS
+        TEST(test_planted_bug),
+#endif
         TEST(test_registered),
         TEST(test_two_spaces),
         TEST(test_refusals),

@@ -45,6 +45,7 @@ static bool keys_are_equal(const struct planner_item *a, const struct planner_it
 {
     return a->collective == b->collective && a->absent == b->absent &&
             a->meta.root == b->meta.root && a->meta.group == b->meta.group &&
+            a->meta.space == b->meta.space &&
             (!meta_reduces(a->collective) || arithmetic_is_equal(&a->meta, &b->meta));
 }
 

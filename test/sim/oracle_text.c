@@ -30,6 +30,8 @@ static const char *difference_name(enum deviation deviation)
         return "root differs";
     case DEVIATION_SCALE:
         return "scale factors differ";
+    case DEVIATION_SPACE:
+        return "memory differs";
     case DEVIATION_CLAIM:
     case DEVIATION_GROUP_LESS:
     case DEVIATION_GROUP_APART:
@@ -60,6 +62,9 @@ static void expected_value(const struct world *world, const struct sim_item *ite
     } else if (call->deviation == DEVIATION_SCALE) {
         (void)snprintf(text, capacity, "prescale %g, postscale %g", meta.prescale,
                 meta.postscale);
+    } else if (call->deviation == DEVIATION_SPACE) {
+        (void)snprintf(text, capacity, "%s",
+                meta.space == OP_DEVICE ? "device memory" : "host memory");
     } else if (meta.ndim == 0) {
         (void)snprintf(text, capacity, "none");
     } else if (meta.ndim == 1) {

@@ -61,6 +61,8 @@ static void deviate_value(const struct scenario *scenario, const struct sim_call
         meta->op = (tutti_reduce_op)(((int)meta->op + by) % 5);
     } else if (call->deviation == DEVIATION_ROOT) {
         meta->root = (meta->root + by) % scenario->sets[call->set].size;
+    } else if (call->deviation == DEVIATION_SPACE) {
+        meta->space = meta->space == OP_HOST ? OP_DEVICE : OP_HOST;
     } else if (call->deviation == DEVIATION_SCALE) {
         meta->prescale = 0.25;
     }

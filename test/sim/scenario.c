@@ -83,6 +83,14 @@ static void make_sets(struct generator *gen)
 
 /* ------------------------------------------------------------------- names */
 
+/* Some on a device. Of the seed alone, so that the rest of a scenario stays as it was. */
+static enum op_space random_space(const struct generator *gen)
+{
+    const struct scenario *s = gen->scenario;
+
+    return hash_u64(s->seed, (uint64_t)s->name_count) % 4 == 0 ? OP_DEVICE : OP_HOST;
+}
+
 static void random_meta(struct generator *gen, struct sim_name *name)
 {
     struct rng *rng = &gen->rng;
@@ -95,6 +103,7 @@ static void random_meta(struct generator *gen, struct sim_name *name)
     }
     meta->count = rng_range(rng, 1, 200);
     meta->dtype = (tutti_dtype)rng_below(rng, 12);
+    meta->space = random_space(gen);
     if (rng_chance(rng, 30)) {
         meta->ndim = SIM_DIMS;
         name->dims[0] = meta->count;
@@ -228,6 +237,9 @@ static enum deviation value_deviation(
 
     switch (rng_below(&gen->rng, 4)) {
     case 0:
+        if (hash_u64(gen->scenario->seed, (uint64_t)call->target) % 2 == 0) {
+            return DEVIATION_SPACE;
+        }
         return DEVIATION_DTYPE;
     case 1:
         return DEVIATION_COUNT;

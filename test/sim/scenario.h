@@ -44,6 +44,7 @@ enum deviation {
     DEVIATION_OP,
     DEVIATION_ROOT,
     DEVIATION_SCALE,
+    DEVIATION_SPACE,
     DEVIATION_CLAIM, /* what they claim contradicts what others claim           */
     DEVIATION_GROUP_LESS, /* they leave the target out of the group               */
     DEVIATION_GROUP_APART, /* they submit the target by itself, in a call of its own */

@@ -3,12 +3,12 @@
  */
 #include "ops/gpu/kernels/kernels.h"
 
-/* image_bytes.S */
-extern const unsigned char tutti_kernel_image[];
-extern const unsigned char tutti_kernel_image_end[];
+/* cmake/image.S.in */
+extern const unsigned char tutti_kernels_image[];
+extern const unsigned char tutti_kernels_image_end[];
 
 const void *kernel_image(size_t *bytes)
 {
-    *bytes = (size_t)(tutti_kernel_image_end - tutti_kernel_image);
-    return tutti_kernel_image;
+    *bytes = (size_t)(tutti_kernels_image_end - tutti_kernels_image);
+    return tutti_kernels_image;
 }

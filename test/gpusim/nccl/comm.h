@@ -43,7 +43,7 @@ struct comm_op {
     bool used;
     nccl_dtype type;
     uint64_t device_scalar; /* read when the collective runs; 0: the value below */
-    unsigned char scalar[8];
+    _Alignas(8) unsigned char scalar[8];
 };
 
 /* Memory registered with a communicator. */

@@ -70,6 +70,9 @@ static struct meta variation(int which)
     case 11:
         meta.row_count = 6;
         break;
+    case 12:
+        meta.space = OP_DEVICE;
+        break;
     default:
         meta.part_count = 2;
         meta.dims = with_parts;
@@ -79,7 +82,7 @@ static struct meta variation(int which)
 }
 
 enum {
-    VARIATIONS = 13
+    VARIATIONS = 14
 };
 
 static void test_any_difference_makes_metadata_unequal(void **state)
@@ -126,6 +129,7 @@ static void test_a_difference_is_told_in_words(void **state)
         { "group differs", "one of 7 members (fedcba9876543210)", "none" },
         { "form differs", "equal parts", "listed rows" },
         { "row_count differs", "0", "6" },
+        { "memory differs", "host memory", "device memory" },
         { "rows_of differs", "none", "[8, 9]" },
     };
     const struct meta a = sample();

@@ -86,10 +86,10 @@ static void test_a_smaller_tensor_fits_into_an_earlier_batch(void **state)
 
 static void test_every_part_of_the_key_separates(void **state)
 {
-    struct planner_item items[7];
+    struct planner_item items[8];
 
     (void)state;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         items[i] = item(TUTTI_FLOAT32, 4);
     }
     items[1].collective = TUTTI_BROADCAST;
@@ -98,7 +98,28 @@ static void test_every_part_of_the_key_separates(void **state)
     items[4].meta.prescale = 0.5;
     items[5].meta.postscale = 0.5;
     items[6].meta.group = 1;
-    expect(&limits, items, (const size_t[]){ 0, 1, 2, 3, 4, 5, 6 }, 7);
+    items[7].meta.space = OP_DEVICE;
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 3, 4, 5, 6, 7 }, 8);
+}
+
+/* Long tensors of a device are fused, up to a limit of its own. */
+static void test_a_device_has_its_own_limit(void **state)
+{
+    const struct planner_limits both = {
+        .batch_bytes = 100, .tensor_bytes = 60, .device_bytes = 1000
+    };
+    const struct planner_limits no_fusion = {
+        .batch_bytes = 100, .tensor_bytes = 60, .device_bytes = 1
+    };
+    struct planner_item items[6];
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        items[i] = item(TUTTI_FLOAT32, i == 5 ? 60 : 400);
+        items[i].meta.space = i < 4 ? OP_DEVICE : OP_HOST;
+    }
+    expect(&both, items, (const size_t[]){ 0, 0, 1, 1, 2, 3 }, 6);
+    expect(&no_fusion, items, (const size_t[]){ 0, 1, 2, 3, 4, 5 }, 6);
 }
 
 static void test_a_group_shares_a_batch_whatever_its_size(void **state)
@@ -253,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_a_tensor_looks_past_batches_of_other_keys),
         cmocka_unit_test(test_a_smaller_tensor_fits_into_an_earlier_batch),
         cmocka_unit_test(test_every_part_of_the_key_separates),
+        cmocka_unit_test(test_a_device_has_its_own_limit),
         cmocka_unit_test(test_a_group_shares_a_batch_whatever_its_size),
         cmocka_unit_test(test_a_group_of_many_keys_is_not_torn),
         cmocka_unit_test(test_without_fusion_every_tensor_is_alone),

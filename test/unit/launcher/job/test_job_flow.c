@@ -329,6 +329,47 @@ static void test_an_abort_is_told_late(void **state)
     close_play(&play);
 }
 
+/* The engine, which has lost a daemon, ends before the ranks that it ended are told of. */
+static void test_an_engine_that_lost_its_daemon_ends_first(void **state)
+{
+    struct play play;
+
+    (void)state;
+    open_play(&play);
+    play.job.engine.has_ended = true;
+    play.job.engine.status = 205 << 8;
+    flow_suspect(&play.job);
+    go_to(&play, 150);
+    assert_int_equal(play.job.state, JOB_RUNNING);
+    tell_orphan(&play, 3);
+    look(&play);
+    go_to(&play, 251);
+    assert_cause(
+            &play, "the process of mpirun that started rank 3 on host tt2 has died");
+    close_play(&play);
+}
+
+/* On our host it is the parent of supervisors, which say that it has died. */
+static void test_an_engine_that_ends_itself_is_the_cause(void **state)
+{
+    char own_name[64] = "";
+    struct play play;
+
+    (void)state;
+    assert_int_equal(gethostname(own_name, sizeof own_name - 1), 0);
+    open_play(&play);
+    mem_free(play.job.ranks.items[0].host);
+    play.job.ranks.items[0].host = mem_strdup(own_name);
+    tell_orphan(&play, 0);
+    look(&play);
+    play.job.engine.has_ended = true;
+    play.job.engine.status = 1 << 8;
+    flow_suspect(&play.job);
+    go_to(&play, 251);
+    assert_cause(&play, "mpirun ended with status 1 while the job ran");
+    close_play(&play);
+}
+
 /* Programs have two seconds, or as long as --grace-ms gives them. */
 static void test_a_signal_leaves_time_to_save(void **state)
 {
@@ -357,6 +398,8 @@ int main(void)
         cmocka_unit_test(test_a_slow_tuttirun_decides_too),
         cmocka_unit_test(test_an_abort_is_told_by_its_status_first),
         cmocka_unit_test(test_an_abort_is_told_late),
+        cmocka_unit_test(test_an_engine_that_lost_its_daemon_ends_first),
+        cmocka_unit_test(test_an_engine_that_ends_itself_is_the_cause),
         cmocka_unit_test(test_a_signal_leaves_time_to_save),
     };
 

@@ -1,0 +1,179 @@
+/*
+ * What the ranks decide about their GPUs from what all have told: a table of jobs.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/gpu_facts.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "test/unit/unit.h"
+
+#define RANKS 3
+
+/* Ranks 0 and 1 on one node, rank 2 on another; all have what it takes. */
+struct job {
+    struct nodes nodes;
+    struct gpu_facts facts[RANKS];
+    bool may_share;
+};
+
+static void job_init(struct job *job)
+{
+    const char *hosts[RANKS] = { "a", "a", "b" };
+
+    *job = (struct job){ .may_share = false };
+    assert_int_equal(nodes_init(&job->nodes, hosts, RANKS), TUTTI_OK);
+    for (int r = 0; r < RANKS; r++) {
+        job->facts[r] = (struct gpu_facts){ .has_gpu = true,
+            .has_kernels = true,
+            .nccl_version = 22809,
+            .process = (uint64_t)(100 + r) };
+        (void)snprintf(job->facts[r].pci, sizeof job->facts[r].pci, "0000:%02x:00.0",
+                r == 1 ? 0x2b : 0x1b);
+    }
+}
+
+/* Decides, and expects a verdict and words. */
+static struct gpu_decision decide(
+        struct job *job, enum gpu_verdict verdict, const char *says)
+{
+    struct gpu_decision decision;
+
+    assert_int_equal(
+            gpu_decide(job->facts, &job->nodes, job->may_share, &decision), TUTTI_OK);
+    assert_int_equal(decision.verdict, verdict);
+    if (strstr(decision.reason, says) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", says, decision.reason);
+    }
+    nodes_fini(&job->nodes);
+    return decision;
+}
+
+static void test_all_have_all(void **state)
+{
+    struct job job;
+    struct gpu_decision decision;
+
+    (void)state;
+    job_init(&job);
+    decision = decide(&job, GPU_NCCL, "");
+    assert_true(decision.has_kernels);
+    assert_false(decision.is_shared);
+    assert_string_equal(decision.reason, "");
+}
+
+static void test_some_have_none(void **state)
+{
+    struct job job;
+
+    (void)state;
+    job_init(&job);
+    for (int r = 0; r < RANKS; r++) {
+        job.facts[r] = (struct gpu_facts){ .reason = "no driver" };
+    }
+    (void)decide(&job, GPU_NOBODY, "");
+    job_init(&job);
+    job.facts[2] = (struct gpu_facts){ .reason = "no driver" };
+    (void)decide(&job, GPU_STAGED, "rank 0 has a GPU, but rank 2 has none: no driver");
+    job_init(&job);
+    job.facts[1].nccl_version = 0;
+    (void)snprintf(job.facts[1].reason, sizeof job.facts[1].reason, "no libnccl");
+    (void)decide(&job, GPU_STAGED, "rank 1 has no NCCL: no libnccl");
+    job_init(&job);
+    job.facts[2].has_kernels = false;
+    assert_false(decide(&job, GPU_NCCL, "").has_kernels);
+}
+
+static void test_versions_differ(void **state)
+{
+    struct job job;
+
+    (void)state;
+    job_init(&job);
+    job.facts[2].nccl_version = 21805;
+    (void)decide(&job, GPU_STAGED, "rank 0 has 2.28.9, rank 2 has 2.18.5");
+}
+
+static void test_ranks_share_a_gpu(void **state)
+{
+    struct job job;
+
+    (void)state;
+    job_init(&job);
+    job.facts[1] = job.facts[0];
+    job.facts[1].process = 9;
+    (void)decide(&job, GPU_STAGED, "rank 0 and rank 1 share the GPU 0000:1b:00.0");
+    job_init(&job);
+    job.facts[1] = job.facts[0];
+    job.facts[1].process = 9;
+    job.may_share = true;
+    assert_true(decide(&job, GPU_NCCL, "").is_shared);
+    /* NCCL 2.28 cannot be told so of two threads of a process, and 2.30 can. */
+    job_init(&job);
+    job.facts[1] = job.facts[0];
+    job.may_share = true;
+    (void)decide(&job, GPU_STAGED, "need NCCL 2.30");
+    job_init(&job);
+    job.facts[1] = job.facts[0];
+    job.may_share = true;
+    for (int r = 0; r < RANKS; r++) {
+        job.facts[r].nccl_version = GPU_NCCL_SHARES;
+    }
+    assert_true(decide(&job, GPU_NCCL, "").is_shared);
+}
+
+static void test_trouble_of_a_rank_is_everybodys(void **state)
+{
+    struct job job;
+    struct gpu_decision decision;
+
+    (void)state;
+    job_init(&job);
+    job.facts[1].trouble = TUTTI_ERR_CONFIG;
+    (void)snprintf(job.facts[1].reason, sizeof job.facts[1].reason, "no device 9");
+    assert_int_equal(
+            gpu_decide(job.facts, &job.nodes, false, &decision), TUTTI_ERR_CONFIG);
+    assert_string_equal(tutti_last_error(), "no device 9");
+    nodes_fini(&job.nodes);
+}
+
+static void test_facts_cross_the_wire_and_pieces_of_them_do_not(void **state)
+{
+    struct job job;
+    struct gpu_facts read;
+    struct wire_writer out = { 0 };
+
+    (void)state;
+    job_init(&job);
+    job.facts[1].trouble = TUTTI_ERR_NO_MEMORY;
+    (void)snprintf(job.facts[1].reason, sizeof job.facts[1].reason, "why");
+    gpu_facts_put(&out, &job.facts[1]);
+    assert_false(out.failed);
+    assert_int_equal(gpu_facts_get(out.data, out.len, 1, &read), TUTTI_OK);
+    assert_true(read.has_gpu && read.has_kernels);
+    assert_int_equal(read.nccl_version, 22809);
+    assert_int_equal(read.process, 101);
+    assert_int_equal(read.trouble, TUTTI_ERR_NO_MEMORY);
+    assert_string_equal(read.pci, job.facts[1].pci);
+    assert_string_equal(read.reason, "why");
+    for (size_t len = 0; len < out.len; len++) {
+        assert_int_equal(gpu_facts_get(out.data, len, 1, &read), TUTTI_ERR_PROTOCOL);
+    }
+    wire_writer_fini(&out);
+    nodes_fini(&job.nodes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_have_all),
+        cmocka_unit_test(test_some_have_none),
+        cmocka_unit_test(test_versions_differ),
+        cmocka_unit_test(test_ranks_share_a_gpu),
+        cmocka_unit_test(test_trouble_of_a_rank_is_everybodys),
+        cmocka_unit_test(test_facts_cross_the_wire_and_pieces_of_them_do_not),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

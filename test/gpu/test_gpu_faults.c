@@ -1,0 +1,214 @@
+/*
+ * Every call of the driver fails once, at its uses in a short life of a GPU: what is
+ * returned says what could not be done, nothing crashes, and nothing is left behind.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "test/gpu/rig.h"
+
+#define BYTES ((size_t)1000)
+
+/* Errors: one that passes, and two that lose the device. */
+static const int errors[] = { CU_ERROR_OUT_OF_MEMORY, CU_ERROR_ILLEGAL_ADDRESS,
+    CU_ERROR_CONTEXT_DESTROYED };
+
+/* Calls that give back what was had: what fails there cannot but stay. */
+static const char *const releases[] = { "cuCtxPopCurrent_v2", "cuEventDestroy_v2",
+    "cuLibraryUnload", "cuMemFreeHost", "cuMemFree_v2", "cuStreamDestroy_v2",
+    "cuDevicePrimaryCtxRelease_v2", "cuStreamSynchronize" };
+
+/* What is asked only to say something in an error, or has another way. */
+static const char *const harmless[] = { "cuGetErrorName", "cuGetErrorString",
+    "cuThreadExchangeStreamCaptureMode" };
+
+static const char *const functions[] = {
+#define CUDA_REQUIRED(field, symbol, parameters) #symbol,
+#define CUDA_OPTIONAL(field, symbol, parameters) #symbol,
+#include "ops/gpu/driver.def"
+};
+
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a failure was; the first one counts. */
+struct outcome {
+    tutti_status status;
+    char text[ERROR_TEXT_MAX];
+};
+
+static bool went_well(struct outcome *outcome, tutti_status status)
+{
+    if (status != TUTTI_OK && status != TUTTI_AGAIN && outcome->status == TUTTI_OK) {
+        outcome->status = status;
+        (void)snprintf(outcome->text, sizeof outcome->text, "%s", tutti_last_error());
+    }
+    return outcome->status == TUTTI_OK;
+}
+
+static bool is_there(struct outcome *outcome, const void *memory)
+{
+    return went_well(outcome, memory == NULL ? TUTTI_ERR_NO_MEMORY : TUTTI_OK);
+}
+
+/* Some of all that can be done with a GPU. */
+static void live(struct gpu *gpu, void *stream, struct outcome *outcome)
+{
+    const struct device d = gpu_device(gpu);
+    struct device_mark *mark = NULL;
+    struct device_mark *done = NULL;
+    enum op_space space = OP_HOST;
+    void *memory = d.alloc(gpu, BYTES);
+    void *host = memory == NULL ? NULL : d.host_alloc(gpu, BYTES);
+    const struct device_copy copy = { .to = memory, .from = host, .bytes = BYTES };
+    struct gpu_slab *slab = NULL;
+
+    if (is_there(outcome, memory) && is_there(outcome, host) &&
+            went_well(outcome, d.look(gpu, host, BYTES, &space)) &&
+            went_well(outcome, d.mark(gpu, stream, &mark)) &&
+            went_well(
+                    outcome, d.copy(gpu, HOST_TO_DEVICE, &copy, 1, &mark, 1, &done)) &&
+            went_well(outcome, d.follow(gpu, stream, done)) &&
+            went_well(outcome, d.passed(gpu, done))) {
+        slab = gpu_slab_take(gpu, BYTES, gpu->streams[GPU_PACK]);
+        (void)is_there(outcome, slab);
+    }
+    if (slab != NULL) {
+        gpu_slab_give(gpu, slab, done);
+    }
+    d.release(gpu, mark);
+    d.release(gpu, done);
+    gpusim_settle();
+    d.host_give_back(gpu, host);
+    d.give_back(gpu, memory);
+}
+
+static struct outcome live_through(void *stream)
+{
+    struct outcome outcome = { .status = TUTTI_OK };
+    struct rig rig;
+    struct gpu *gpu = NULL;
+
+    rig_init(&rig);
+    rig_set(&rig, "gpu_fusion_bytes", "1");
+    if (went_well(&outcome, gpu_open(&rig.config, &rig.log, &rig.seat, &gpu))) {
+        if (gpu != NULL) {
+            live(gpu, stream, &outcome);
+        } else {
+            outcome.status = TUTTI_ERR_UNSUPPORTED; /* no GPU: said, and no error */
+            (void)snprintf(outcome.text, sizeof outcome.text, "%s", tutti_last_error());
+        }
+        gpu_close(gpu);
+    }
+    rig_fini(&rig);
+    return outcome;
+}
+
+/* An error names what could not be done, and the driver's words. */
+static void check_words(const char *function, long nth, const struct outcome *outcome)
+{
+    if (outcome->status != TUTTI_OK && strlen(outcome->text) < 30) {
+        fail_msg("%s, use %ld: status %d says \"%s\"", function, nth,
+                (int)outcome->status, outcome->text);
+    }
+}
+
+static void fail_once(const char *function, long nth, int error, void *stream)
+{
+    const struct gpusim_live before = gpusim_live();
+    struct outcome outcome;
+
+    gpusim_fail(function, nth, error);
+    outcome = live_through(stream);
+    gpusim_fail_nothing();
+    check_words(function, nth, &outcome);
+    /* What was only said to be gone is really there, and stays. */
+    if (error != CU_ERROR_CONTEXT_DESTROYED) {
+        assert_nothing_leaked(&before);
+    }
+}
+
+static bool is_tried(const char *function)
+{
+    return !is_among(function, releases, sizeof releases / sizeof *releases) &&
+            !is_among(function, harmless, sizeof harmless / sizeof *harmless);
+}
+
+#define FUNCTIONS (sizeof functions / sizeof *functions)
+
+/* How often each function is called in a life without faults. */
+static void count_uses(void *stream, long uses[FUNCTIONS])
+{
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        uses[i] = -gpusim_calls(functions[i]);
+    }
+    assert_string_equal(live_through(stream).text, "");
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        uses[i] += gpusim_calls(functions[i]);
+    }
+}
+
+static void try_all(int error, void *stream)
+{
+    long uses[FUNCTIONS];
+
+    count_uses(stream, uses);
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        /* What is used often is tried less densely towards the end. */
+        for (long nth = 1; nth <= uses[i] && is_tried(functions[i]);
+                nth += 1 + nth / 4) {
+            fail_once(functions[i], nth, error, stream);
+        }
+    }
+    /* The faults are over, and so is their effect. */
+    assert_string_equal(live_through(stream).text, "");
+}
+
+static void test_every_call_may_fail(void **state)
+{
+    void *stream;
+
+    (void)state;
+    (void)caller_enter(1);
+    stream = caller_stream();
+    for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
+        try_all(errors[e], stream);
+    }
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    caller_leave(1);
+}
+
+/* The life does use what it is to show: a list that is not used up shows nothing. */
+static void test_the_life_uses_most_of_the_driver(void **state)
+{
+    int unused = 0;
+    void *stream;
+
+    (void)state;
+    (void)caller_enter(1);
+    stream = caller_stream();
+    assert_string_equal(live_through(stream).text, "");
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    caller_leave(1);
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        unused += gpusim_calls(functions[i]) == 0 ? 1 : 0;
+    }
+    assert_in_range(unused, 0, FUNCTIONS / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_life_uses_most_of_the_driver),
+        cmocka_unit_test(test_every_call_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

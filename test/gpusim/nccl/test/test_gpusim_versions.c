@@ -1,0 +1,115 @@
+/*
+ * The simulated NCCL in three versions: each says which it is, has the functions of the
+ * product's table that its version has, and no later one. And the arithmetic of halves.
+ */
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "ops/gpu/nccl.h"
+#include "test/gpusim/nccl/reduce.h"
+
+/* Every function of the table, and the version that brought it; 0: the oldest has it. */
+static const struct {
+    const char *symbol;
+    int since;
+} functions[] = {
+#define NCCL_REQUIRED(field, symbol, parameters) { #symbol, 0 },
+#define NCCL_OPTIONAL(field, symbol, since, parameters) { #symbol, since },
+#define NCCL_TEXT_REQUIRED(field, symbol, parameters) { #symbol, 0 },
+#define NCCL_TEXT_OPTIONAL(field, symbol, since, parameters) { #symbol, since },
+#include "ops/gpu/nccl.def"
+};
+
+static void check_version(const char *library, int version)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    struct nccl_api api;
+    size_t i;
+
+    if (handle == NULL) {
+        fail_msg("%s", dlerror());
+    }
+    for (i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        if ((dlsym(handle, functions[i].symbol) != NULL) !=
+                (functions[i].since <= version)) {
+            fail_msg("%s: %s", library, functions[i].symbol);
+        }
+    }
+    assert_null(dlsym(handle, "api_version"));
+    assert_int_equal(nccl_load(library, &api), TUTTI_OK);
+    assert_int_equal(api.version, version);
+    assert_int_equal(dlclose(handle), 0);
+}
+
+static void test_a_version_has_its_functions(void **state)
+{
+    (void)state;
+    check_version(GPUSIM_NCCL, 22809);
+    check_version(GPUSIM_NCCL_2_18, 21803);
+    check_version(GPUSIM_NCCL_2_12, 21212);
+}
+
+static void test_halves_keep_their_bits(void **state)
+{
+    uint32_t bits;
+
+    (void)state;
+    for (bits = 0; bits < 0x10000; bits++) {
+        if ((bits & 0x7c00) == 0x7c00 && (bits & 0x3ff) != 0) {
+            continue; /* NaN */
+        }
+        assert_int_equal(
+                reduce_half_from_float(reduce_half_to_float((uint16_t)bits)), bits);
+    }
+    for (bits = 0; bits < 0x10000; bits++) {
+        if ((bits & 0x7f80) == 0x7f80 && (bits & 0x7f) != 0) {
+            continue;
+        }
+        assert_int_equal(
+                reduce_bfloat_from_float(reduce_bfloat_to_float((uint16_t)bits)), bits);
+    }
+}
+
+static void test_halves_round_to_even(void **state)
+{
+    (void)state;
+    assert_int_equal(reduce_half_from_float(2049), reduce_half_from_float(2048));
+    assert_int_equal(reduce_half_from_float(2051), reduce_half_from_float(2052));
+    assert_int_equal(reduce_half_from_float(65519), 0x7bff);
+    assert_int_equal(reduce_half_from_float(65520), 0x7c00);
+    assert_int_equal(reduce_half_from_float(0x1p-25F), 0);
+    assert_int_equal(reduce_half_from_float(0x1.8p-24F), 2);
+    assert_int_equal(reduce_half_from_float(-0x1.8p-25F), 0x8001);
+    assert_int_equal(reduce_bfloat_from_float(257), 0x4380);
+    assert_int_equal(reduce_bfloat_from_float(259), 0x4382);
+}
+
+static void test_integers_wrap_and_means_truncate(void **state)
+{
+    int8_t a[2] = { 100, -7 };
+    int8_t b[2] = { 100, 0 };
+
+    (void)state;
+    reduce_fold(NCCL_INT8, NCCL_SUM, a, b, 2);
+    assert_int_equal(a[0], -56);
+    reduce_divide(NCCL_INT8, a, 2, 2);
+    assert_int_equal(a[0], -28);
+    assert_int_equal(a[1], -3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_version_has_its_functions),
+        cmocka_unit_test(test_halves_keep_their_bits),
+        cmocka_unit_test(test_halves_round_to_even),
+        cmocka_unit_test(test_integers_wrap_and_means_truncate),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
