@@ -11,18 +11,12 @@
 /* As far apart as allocations of the CUDA driver. */
 #define TENSOR_ALIGNMENT 256
 
-static void fail(const char *what)
-{
-    (void)fprintf(stderr, "bench-pack: %s\n", what);
-    exit(EXIT_FAILURE);
-}
-
 static void *host_memory(size_t bytes)
 {
     void *memory = malloc(bytes);
 
     if (memory == NULL) {
-        fail("out of memory");
+        pack_fail("out of memory");
     }
     return memory;
 }
@@ -37,7 +31,7 @@ static struct bench_workload tensors_of(const struct pack_case *c, tutti_dtype d
                       &workload, c->tensors, c->bytes / tutti_dtype_size(dtype));
 
     if (!made) {
-        fail("out of memory for the tensors of a case");
+        pack_fail("out of memory for the tensors of a case");
     }
     return workload;
 }
@@ -61,7 +55,7 @@ void pack_batch_init(struct pack_batch *batch, const struct pack_gpu *gpu,
         const uint64_t count = wanted < most ? wanted : most;
 
         if (pack_plan_add(&batch->plan, offset, count) != TUTTI_OK) {
-            fail(tutti_last_error());
+            pack_fail("%s", tutti_last_error());
         }
         batch->elements += count;
         offset += (count * element + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT *

@@ -1,6 +1,7 @@
 #include "bench/pack/gpu.h"
 
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +16,23 @@ extern const unsigned char tutti_rival_image[];
 /* Most bytes of a file with kernels. */
 #define IMAGE_BYTES_MAX (64 << 20)
 
+void pack_fail(const char *format, ...)
+{
+    va_list arguments;
+
+    (void)fprintf(stderr, "bench-pack: ");
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "\n");
+    exit(EXIT_FAILURE); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+}
+
 void pack_must(const struct pack_gpu *gpu, cu_result result, const char *what)
 {
     if (result != CU_SUCCESS) {
-        (void)fprintf(stderr, "bench-pack: cannot %s: %s (%s)\n", what,
-                driver_error_text(&gpu->cuda, result),
+        pack_fail("cannot %s: %s (%s)", what, driver_error_text(&gpu->cuda, result),
                 driver_error_name(&gpu->cuda, result));
-        exit(EXIT_FAILURE);
     }
 }
 
@@ -36,8 +47,7 @@ static void *read_image(const char *path)
         count = fread(bytes, 1, IMAGE_BYTES_MAX - 1, file);
     }
     if (count == 0) {
-        (void)fprintf(stderr, "bench-pack: cannot read kernels from %s\n", path);
-        exit(EXIT_FAILURE);
+        pack_fail("cannot read kernels from %s", path);
     }
     (void)fclose(file);
     return bytes;

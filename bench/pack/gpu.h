@@ -37,6 +37,7 @@ struct pack_gpu {
     cu_function kernels[KERNEL_COUNT]; /* NULL: the image lacks it (large)         */
     cu_function rival; /* rival.h                                                  */
     pack_batch_fn copy_batch; /* NULL: the driver has none, or an older one        */
+    cu_pointer busy; /* memory to write, while runs are launched; 0: none           */
     double peak; /* a plain copy, in 10^9 bytes per second; 0: not measured        */
 };
 
@@ -47,6 +48,8 @@ struct pack_gpu {
 int pack_gpu_open(struct pack_gpu *gpu, const struct config *config);
 void pack_gpu_close(struct pack_gpu *gpu);
 
+/** Ends the program with a message. */
+_Noreturn void pack_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** Ends the program with a message unless the result is CU_SUCCESS. */
 void pack_must(const struct pack_gpu *gpu, cu_result result, const char *what);
 

@@ -230,13 +230,13 @@ static double elapsed(const struct pack_gpu *gpu)
 
 /* One run, in seconds: the median of the samples. */
 static double measure(const struct pack_gpu *gpu, const struct way *way,
-        const struct pack_batch *batches, size_t count, int samples, cu_pointer busy)
+        const struct pack_batch *batches, size_t count, int samples)
 {
     static double times[SAMPLES_MAX];
     size_t next = 0;
 
     for (int sample = -1; sample < samples; sample++) { /* the first one warms up */
-        pack_must(gpu, gpu->cuda.memset_d8_async(busy, 0, BUSY_BYTES, gpu->stream),
+        pack_must(gpu, gpu->cuda.memset_d8_async(gpu->busy, 0, BUSY_BYTES, gpu->stream),
                 "keep the device busy");
         pack_must(gpu, gpu->cuda.event_record(gpu->begin, gpu->stream), "record");
         for (int run = 0; run < RUNS; run++) {
@@ -254,7 +254,7 @@ static double measure(const struct pack_gpu *gpu, const struct way *way,
 }
 
 /* What percentages are of: a copy of 1 GiB. */
-static void measure_plain(struct pack_gpu *gpu, int samples, cu_pointer busy)
+static void measure_plain(struct pack_gpu *gpu, int samples)
 {
     static const struct way plain = { .text = "plain", .run = run_loop };
     static const struct pack_case c = { .tensors = 1, .bytes = PLAIN_BYTES };
@@ -262,12 +262,12 @@ static void measure_plain(struct pack_gpu *gpu, int samples, cu_pointer busy)
 
     pack_batch_init(&batch, gpu, &c, kinds[0], false);
     gpu->peak = pack_batch_traffic(&batch) * 1e-9 /
-            measure(gpu, &plain, &batch, 1, samples, busy);
+            measure(gpu, &plain, &batch, 1, samples);
     pack_batch_fini(&batch, gpu);
 }
 
-static void measure_case(const struct pack_gpu *gpu, const struct pack_case *c,
-        struct pack_kind kind, const struct options *options, cu_pointer busy)
+static int measure_case(struct pack_gpu *gpu, const struct pack_case *c,
+        struct pack_kind kind, int samples)
 {
     static struct pack_batch batches[BATCHES_MAX];
     size_t count = 0;
@@ -283,7 +283,7 @@ static void measure_case(const struct pack_gpu *gpu, const struct pack_case *c,
         if (!applies(&ways[i], gpu, kind)) {
             continue;
         }
-        seconds = measure(gpu, &ways[i], batches, count, options->samples, busy);
+        seconds = measure(gpu, &ways[i], batches, count, samples);
         speed = pack_batch_traffic(&batches[0]) * 1e-9 / seconds;
         (void)printf("| %c: %s | %s | %s | %.1f | %.0f | %.0f |\n", c->letter, c->text,
                 kind.text, ways[i].text, seconds * 1e6, speed, speed / gpu->peak * 100);
@@ -292,17 +292,19 @@ static void measure_case(const struct pack_gpu *gpu, const struct pack_case *c,
     while (count > 0) {
         pack_batch_fini(&batches[--count], gpu);
     }
+    return 0;
 }
 
 /* ---------------------------------------------------------------------------- checks */
 
 /* @return the number of ways that were wrong */
-static int check_case(
-        const struct pack_gpu *gpu, const struct pack_case *c, struct pack_kind kind)
+static int check_case(struct pack_gpu *gpu, const struct pack_case *c,
+        struct pack_kind kind, int samples)
 {
     struct pack_batch batch;
     int wrong = 0;
 
+    (void)samples;
     pack_batch_init(&batch, gpu, c, kind, true);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         char what[128];
@@ -339,6 +341,7 @@ static int parse(int argc, char **argv, struct options *options)
         { NULL, 0, NULL, 0 } };
     int letter;
 
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
     while ((letter = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
         if (letter == 'k') {
             options->check = true;
@@ -356,26 +359,40 @@ static int parse(int argc, char **argv, struct options *options)
     return -1;
 }
 
-static int check_all(const struct pack_gpu *gpu, const struct options *options)
-{
-    int wrong = 0;
+#define CASES (sizeof cases / sizeof cases[0])
+#define KINDS (sizeof kinds / sizeof kinds[0])
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-            if (strchr(options->cases, cases[i].letter) != NULL) {
-                wrong += check_case(gpu, &cases[i], kinds[k]);
-            }
+/** What is done with a case and types. */
+typedef int (*case_fn)(struct pack_gpu *gpu, const struct pack_case *c,
+        struct pack_kind kind, int samples);
+
+/* All cases that are wanted, in all types. @return the sum of what `each` returns */
+static int each_case(struct pack_gpu *gpu, const struct options *options, case_fn each)
+{
+    int sum = 0;
+
+    for (size_t i = 0; i < CASES * KINDS; i++) {
+        const struct pack_case *c = &cases[i / KINDS];
+
+        if (strchr(options->cases, c->letter) != NULL) {
+            sum += each(gpu, c, kinds[i % KINDS], options->samples);
         }
     }
+    return sum;
+}
+
+static int check_all(struct pack_gpu *gpu, const struct options *options)
+{
+    const int wrong = each_case(gpu, options, check_case);
+
     (void)printf("bench-pack: %s: %d wrong\n", gpu->name, wrong);
     return wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int measure_all(struct pack_gpu *gpu, const struct options *options)
 {
-    const cu_pointer busy = pack_allocate(gpu, BUSY_BYTES);
-
-    measure_plain(gpu, options->samples, busy);
+    gpu->busy = pack_allocate(gpu, BUSY_BYTES);
+    measure_plain(gpu, options->samples);
     (void)printf(
             "%s, CUDA driver %d.%d, %d multiprocessors used; a plain copy: %.0f GB/s. "
             "Tensors in the arena: no copy at all.\n\n"
@@ -383,14 +400,8 @@ static int measure_all(struct pack_gpu *gpu, const struct options *options)
             "|---|---|---|---|---|---|\n",
             gpu->name, gpu->cuda.version / 1000, gpu->cuda.version % 1000 / 10,
             gpu->target.sm_count, gpu->peak);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-            if (strchr(options->cases, cases[i].letter) != NULL) {
-                measure_case(gpu, &cases[i], kinds[k], options, busy);
-            }
-        }
-    }
-    pack_free(gpu, busy);
+    (void)each_case(gpu, options, measure_case);
+    pack_free(gpu, gpu->busy);
     return EXIT_SUCCESS;
 }
 

@@ -84,33 +84,40 @@ static int first_with(const struct gpu_facts *facts, int size, bool has_gpu)
     return -1;
 }
 
+/* The lowest rank before `rank` with the same GPU, of the same process if asked for; -1. */
+static int find_sharer(const struct gpu_facts *facts, const struct nodes *nodes,
+        int rank, bool in_process)
+{
+    for (int r = 0; r < rank; r++) {
+        if (nodes->node_of[r] == nodes->node_of[rank] &&
+                strcmp(facts[r].pci, facts[rank].pci) == 0 &&
+                (!in_process || facts[r].process == facts[rank].process)) {
+            return r;
+        }
+    }
+    return -1;
+}
+
 /* Two ranks with one GPU; false: none. */
 static bool find_pair(const struct gpu_facts *facts, const struct nodes *nodes,
         int *first, int *second)
 {
-    for (int b = 1; b < nodes->size; b++) {
-        for (int a = 0; a < b; a++) {
-            if (nodes->node_of[a] == nodes->node_of[b] &&
-                    strcmp(facts[a].pci, facts[b].pci) == 0) {
-                *first = a;
-                *second = b;
-                return true;
-            }
+    for (int r = 1; r < nodes->size; r++) {
+        *first = find_sharer(facts, nodes, r, false);
+        *second = r;
+        if (*first >= 0) {
+            return true;
         }
     }
     return false;
 }
 
-/* True when NCCL says what it needs to: two ranks of one process, and it knows only processes. */
+/* True when NCCL could be told of processes only, and two ranks of one share a GPU. */
 static bool needs_processes(const struct gpu_facts *facts, const struct nodes *nodes)
 {
-    for (int b = 1; b < nodes->size && facts[0].nccl_version < GPU_NCCL_SHARES; b++) {
-        for (int a = 0; a < b; a++) {
-            if (nodes->node_of[a] == nodes->node_of[b] &&
-                    facts[a].process == facts[b].process &&
-                    strcmp(facts[a].pci, facts[b].pci) == 0) {
-                return true;
-            }
+    for (int r = 1; r < nodes->size && facts[0].nccl_version < GPU_NCCL_SHARES; r++) {
+        if (find_sharer(facts, nodes, r, true) >= 0) {
+            return true;
         }
     }
     return false;

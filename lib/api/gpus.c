@@ -79,11 +79,19 @@ static const struct setting apart_settings[] = { { "NCCL_NET", "Socket" },
     { "NCCL_P2P_DISABLE", "1" }, { "NCCL_SHM_DISABLE", "1" },
     { "NCCL_MNNVL_ENABLE", "0" } };
 
-/* What the user has set stays. */
+/*
+ * What the user has set stays. NCCL can be told in no other way; it is done while tutti is
+ * initialised, and only where gpu_share asks for it.
+ */
+static void set_unless_set(const char *name, const char *value)
+{
+    (void)setenv(name, value, 0); /* NOLINT(concurrency-mt-unsafe) */
+}
+
 static void apply(const struct setting *settings, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        (void)setenv(settings[i].name, settings[i].value, 0);
+        set_unless_set(settings[i].name, settings[i].value);
     }
 }
 
@@ -94,14 +102,14 @@ static void prepare_sharing(const struct context_spec *spec, int nccl_version)
 
     apply(shared_settings, sizeof shared_settings / sizeof *shared_settings);
     if (nccl_version >= GPU_NCCL_SHARES) {
-        (void)setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
+        set_unless_set("NCCL_MULTI_RANK_GPU_ENABLE", "1");
         return;
     }
     (void)snprintf(host, sizeof host, "tutti-%d", spec->rank);
-    (void)setenv("NCCL_HOSTID", host, 0);
+    set_unless_set("NCCL_HOSTID", host);
     apply(apart_settings, sizeof apart_settings / sizeof *apart_settings);
     if (spec->nodes.count == 1) {
-        (void)setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+        set_unless_set("NCCL_SOCKET_IFNAME", "lo");
     }
 }
 

@@ -160,15 +160,15 @@ static void *address(const struct gpu_task *task, struct script_place place)
 {
     const uint64_t base = place.in_slab ? task->slab->memory : 0;
 
-    return (void *)(uintptr_t)(base + place.at);
+    return (void *)(uintptr_t)(base + place.at); // NOLINT(performance-no-int-to-ptr)
 }
 
 static nccl_result call_nccl(const struct gpu_backend *gb, const struct gpu_task *task,
         const struct script_call *call)
 {
     const struct nccl_api *nccl = gb->gpu->nccl;
-    const cu_stream stream = gb->gpu->streams[GPU_COMM];
-    const nccl_comm comm = task->communicator->comm;
+    cu_stream stream = gb->gpu->streams[GPU_COMM];
+    nccl_comm comm = task->communicator->comm;
     const nccl_dtype dtype = task->form.nccl;
     const nccl_op op = task->form.op;
     void *output = address(task, call->output);

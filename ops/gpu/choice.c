@@ -100,9 +100,10 @@ static bool same_pci(const char *pci, const struct entry *entry)
 static void write_uuid(const cu_uuid *uuid, char text[UUID_TEXT_MAX])
 {
     static const char digits[] = "0123456789abcdef";
+    static const char kind[UUID_PREFIX] = { 'g', 'p', 'u', '-' };
     char *end = text + UUID_PREFIX;
 
-    memcpy(text, "gpu-", UUID_PREFIX);
+    memcpy(text, kind, sizeof kind);
     for (size_t i = 0; i < sizeof uuid->bytes; i++) {
         const unsigned char byte = (unsigned char)uuid->bytes[i];
 

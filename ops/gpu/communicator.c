@@ -305,7 +305,7 @@ struct abort_job {
 
 /* Who aborts; given up, and never freed, when an abort does not end. */
 struct communicator_crew {
-    nccl_result (*abort)(nccl_comm comm); /* NCCL's */
+    nccl_result (*give_up)(nccl_comm comm); /* ncclCommAbort() */
     _Atomic size_t left; /* jobs that have not ended */
     int64_t since_ns; /* when they began */
     struct abort_job jobs[]; /* one for each communicator */
@@ -315,7 +315,7 @@ static void *abort_one(void *user)
 {
     struct abort_job *job = user;
 
-    (void)job->crew->abort(job->comm);
+    (void)job->crew->give_up(job->comm);
     /* release: pairs with the acquire of who waits: NCCL is done with the device */
     (void)atomic_fetch_sub_explicit(&job->crew->left, 1, memory_order_release);
     return NULL;
@@ -365,7 +365,7 @@ static void begin_abort(struct communicators *all)
     if (crew == NULL) {
         return; /* tried again at the next call */
     }
-    crew->abort = all->gpu->nccl->comm_abort;
+    crew->give_up = all->gpu->nccl->comm_abort;
     crew->since_ns = clock_ns();
     atomic_store_explicit(&crew->left, count, memory_order_relaxed);
     all->crew = crew;

@@ -50,7 +50,7 @@ static cu_stream way_stream(const struct gpu *gpu, enum device_way way)
 static cu_result put_copy(
         const struct gpu *gpu, enum device_way way, const struct device_copy *copy)
 {
-    const cu_stream stream = way_stream(gpu, way);
+    cu_stream stream = way_stream(gpu, way);
 
     switch (way) {
     case DEVICE_TO_HOST:

@@ -272,7 +272,8 @@ tutti_status gpu_mark_wait(struct gpu *gpu, struct device_mark *mark)
 
 static bool is_default(cu_stream stream)
 {
-    return stream == NULL || stream == CU_LEGACY_STREAM || stream == CU_THREAD_STREAM;
+    /* As numbers: NULL, CU_LEGACY_STREAM and CU_THREAD_STREAM are 0, 1 and 2. */
+    return (uintptr_t)stream <= 2;
 }
 
 /* Device of another context, for words; -1: unknown. */

@@ -19,6 +19,7 @@
 
 static void *to_address(cu_pointer pointer)
 {
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are numbers */
     return (void *)(uintptr_t)pointer;
 }
 

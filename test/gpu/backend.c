@@ -1,6 +1,7 @@
 #include "test/gpu/backend.h"
 
-#include <string.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -8,6 +9,16 @@
 
 #define PATIENCE_NS 60000000000
 #define NAP_NS 20000
+
+void backend_check(
+        bool holds, int rank, const char *file, int line, const char *condition)
+{
+    if (!holds) {
+        (void)fprintf(stderr, "%s:%d: rank %d: %s; last error: %s\n", file, line, rank,
+                condition, tutti_last_error());
+        _exit(1);
+    }
+}
 
 void backend_barrier(struct backend_rank *r)
 {
@@ -27,15 +38,15 @@ void backend_meet(struct backend_rank *r, const struct op_set *set, bool everyon
     tutti_status status = TUTTI_AGAIN;
 
     if (r->rank == 0) {
-        check(op_gpu.token(r->state, r->world->token) == TUTTI_OK);
+        CHECK(op_gpu.token(r->state, r->world->token) == TUTTI_OK);
     }
     backend_barrier(r);
     while (status == TUTTI_AGAIN && (everyone || set->rank >= 0)) {
         bool moved = false;
 
         status = op_gpu.meet(r->state, set, r->world->token, everyone, &moved);
-        check(status == TUTTI_OK || status == TUTTI_AGAIN);
-        check(clock_ns() < deadline);
+        CHECK(status == TUTTI_OK || status == TUTTI_AGAIN);
+        CHECK(clock_ns() < deadline);
         if (status == TUTTI_AGAIN) {
             clock_sleep_ns(NAP_NS);
         }
@@ -52,7 +63,7 @@ tutti_status backend_step_until(struct backend_rank *r, void *task)
         bool moved = false;
 
         status = op_gpu.step(r->state, task, &moved);
-        check(clock_ns() < deadline);
+        CHECK(clock_ns() < deadline);
         if (status == TUTTI_AGAIN) {
             clock_sleep_ns(NAP_NS);
         }
@@ -65,13 +76,13 @@ struct device_mark *backend_issue(struct backend_rank *r, struct op_batch *batch
     void *task = mem_calloc(1, op_gpu.task_bytes);
     struct device_mark *mark = NULL;
 
-    check(task != NULL);
+    CHECK(task != NULL);
     batch->issued = &mark;
     batch->sequence = r->sequence++;
-    check(op_gpu.accepts(r->state, batch));
-    check(op_gpu.start(r->state, task, batch) == TUTTI_OK);
-    check(backend_step_until(r, task) == TUTTI_OK);
-    check(mark != NULL);
+    CHECK(op_gpu.accepts(r->state, batch));
+    CHECK(op_gpu.start(r->state, task, batch) == TUTTI_OK);
+    CHECK(backend_step_until(r, task) == TUTTI_OK);
+    CHECK(mark != NULL);
     mem_free(task);
     return mark;
 }
@@ -83,13 +94,13 @@ void backend_pass(struct backend_rank *r, struct device_mark *mark)
 
     while (status == TUTTI_AGAIN) {
         status = r->device.passed(r->device.state, mark);
-        check(clock_ns() < deadline);
-        check(op_gpu.watch(r->state) == TUTTI_OK);
+        CHECK(clock_ns() < deadline);
+        CHECK(op_gpu.watch(r->state) == TUTTI_OK);
         if (status == TUTTI_AGAIN) {
             clock_sleep_ns(NAP_NS);
         }
     }
-    check(status == TUTTI_OK);
+    CHECK(status == TUTTI_OK);
     r->device.release(r->device.state, mark);
 }
 
@@ -102,18 +113,18 @@ void *backend_alloc(struct backend_rank *r, size_t bytes)
 {
     void *memory = r->device.alloc(r->device.state, bytes);
 
-    check(memory != NULL);
+    CHECK(memory != NULL);
     return memory;
 }
 
 void backend_write(struct backend_rank *r, void *to, const void *from, size_t bytes)
 {
-    check(bytes == 0 || gpusim_write((uint64_t)(uintptr_t)to, from, bytes));
+    CHECK(bytes == 0 || gpusim_write((uint64_t)(uintptr_t)to, from, bytes));
 }
 
 void backend_read(struct backend_rank *r, void *to, const void *from, size_t bytes)
 {
-    check(bytes == 0 || gpusim_read(to, (uint64_t)(uintptr_t)from, bytes));
+    CHECK(bytes == 0 || gpusim_read(to, (uint64_t)(uintptr_t)from, bytes));
 }
 
 static void wake_nobody(void *user, int world_rank)
@@ -127,15 +138,15 @@ static void open_rank(struct backend_rank *r)
     const struct backend_world *world = r->world;
     const struct gpu_seat seat = { .rank = r->rank, .local_rank = r->rank };
 
-    check(config_init(&r->config) == TUTTI_OK);
+    CHECK(config_init(&r->config) == TUTTI_OK);
     for (int i = 0; world->parameters[i][0] != NULL; i++) {
-        check(config_set(&r->config, world->parameters[i][0], world->parameters[i][1],
+        CHECK(config_set(&r->config, world->parameters[i][0], world->parameters[i][1],
                       "test") == TUTTI_OK);
     }
     r->log = (struct log){ .level = TUTTI_LOG_WARN, .rank = r->rank };
-    check(gpu_open(&r->config, &r->log, &seat, &r->gpu) == TUTTI_OK);
-    check(r->gpu != NULL);
-    check(r->gpu->nccl != NULL);
+    CHECK(gpu_open(&r->config, &r->log, &seat, &r->gpu) == TUTTI_OK);
+    CHECK(r->gpu != NULL);
+    CHECK(r->gpu->nccl != NULL);
     r->device = gpu_device(r->gpu);
     r->env = (struct op_env){ .config = &r->config,
         .log = &r->log,
@@ -144,7 +155,7 @@ static void open_rank(struct backend_rank *r)
         .native = r->gpu,
         .wake = wake_nobody,
         .counts = &r->counts };
-    check(op_gpu.open(&r->env, &r->state) == TUTTI_OK);
+    CHECK(op_gpu.open(&r->env, &r->state) == TUTTI_OK);
 }
 
 static void *run_rank(void *user)
@@ -192,7 +203,7 @@ void backend_run(struct backend_world *world)
     for (int i = 0; i < world->size; i++) {
         struct backend_rank *r = &world->all[i];
 
-        check(pthread_create(&r->thread, NULL, run_rank, r) == 0);
+        CHECK(pthread_create(&r->thread, NULL, run_rank, r) == 0);
     }
     for (int i = 0; i < world->size; i++) {
         (void)pthread_join(world->all[i].thread, NULL);

@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include <tutti/tutti.h>
 
@@ -22,14 +20,12 @@
 #define BACKEND_RANKS_MAX 4
 #define BACKEND_PARAMETERS 8
 
-#define check(condition) \
-    do { \
-        if (!(condition)) { \
-            (void)fprintf(stderr, "%s:%d: rank %d: %s; last error: %s\n", __FILE__, \
-                    __LINE__, r->rank, #condition, tutti_last_error()); \
-            _exit(1); \
-        } \
-    } while (0)
+#define CHECK(condition) \
+    backend_check((condition), r->rank, __FILE__, __LINE__, #condition)
+
+/** Ends the process with words when it does not hold. */
+void backend_check(
+        bool holds, int rank, const char *file, int line, const char *condition);
 
 struct backend_world;
 

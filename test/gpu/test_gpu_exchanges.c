@@ -5,6 +5,7 @@
  *
  *     test_gpu_exchanges RANKS NCCL
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +159,7 @@ static void check_outputs(
         backend_read(r, host, x->outputs[t], x->output_bytes[t]);
         if (kind->collective == TUTTI_BROADCAST) {
             for (size_t i = 0; i < x->output_bytes[t]; i++) {
-                check(host[i] == byte_of(root, 0, t, i));
+                CHECK(host[i] == byte_of(root, 0, t, i));
             }
             continue;
         }
@@ -166,7 +167,7 @@ static void check_outputs(
             const int to = kind->collective == TUTTI_ALLTOALL ? r->rank : 0;
 
             for (size_t i = 0; i < x->recvs[t][m].bytes; i++) {
-                check(host[x->recvs[t][m].offset + i] == byte_of(m, to, t, i));
+                CHECK(host[x->recvs[t][m].offset + i] == byte_of(m, to, t, i));
             }
         }
     }
@@ -187,9 +188,9 @@ static void run_kind(struct backend_rank *r, const struct kind *kind)
     backend_do(r, &batch);
     check_outputs(r, kind, &x);
     if (kind->tensors == 1 || kind->collective == TUTTI_ALLTOALL) {
-        check(r->counts.packed == 0);
+        CHECK(r->counts.packed == 0);
     } else if (kind->anywhere && r->world->size > 1) {
-        check(r->counts.packed == 1);
+        CHECK(r->counts.packed == 1);
     }
 }
 
@@ -202,16 +203,16 @@ static void decline(struct backend_rank *r)
         .dtype = TUTTI_UINT8,
         .space = OP_DEVICE };
 
-    check(!op_gpu.accepts(r->state, &batch));
+    CHECK(!op_gpu.accepts(r->state, &batch));
     batch.sizes_known = true;
-    check(op_gpu.accepts(r->state, &batch));
+    CHECK(op_gpu.accepts(r->state, &batch));
     set.partial = true;
-    check(!op_gpu.accepts(r->state, &batch));
+    CHECK(!op_gpu.accepts(r->state, &batch));
     set.partial = false;
     batch.collective = TUTTI_GATHER;
-    check(!op_gpu.accepts(r->state, &batch));
+    CHECK(!op_gpu.accepts(r->state, &batch));
     batch.collective = TUTTI_SCATTER;
-    check(!op_gpu.accepts(r->state, &batch));
+    CHECK(!op_gpu.accepts(r->state, &batch));
 }
 
 static void body(struct backend_rank *r)

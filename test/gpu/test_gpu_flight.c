@@ -4,6 +4,7 @@
  *
  *     test_gpu_flight CASE RANKS NCCL
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static void sum_check(struct backend_rank *r, const struct sum *sum, float expec
 
     backend_read(r, host, sum->run.output, sizeof host);
     for (int i = 0; i < COUNT; i++) {
-        check(host[i] == expected);
+        CHECK(host[i] == expected);
     }
 }
 
@@ -65,7 +66,7 @@ static void sum_do(struct backend_rank *r, const struct op_set *set)
     }
     sum_prepare(r, set, &sum);
     backend_do(r, &sum.batch);
-    sum_check(r, &sum, (float)(set->size * (set->size + 1) / 2));
+    sum_check(r, &sum, (float)set->size * (float)(set->size + 1) / 2);
 }
 
 /* ------------------------------------------------------------------------- sets */
@@ -92,7 +93,7 @@ static void run_sets(struct backend_rank *r)
         op_gpu.part(r->state, &set);
     }
     backend_barrier(r);
-    check((gpusim_calls("ncclCommSplit") > splits) ==
+    CHECK((gpusim_calls("ncclCommSplit") > splits) ==
             (r->gpu->nccl->comm_split != NULL));
     /* The next ranks that meet end what has been left. */
     if (r->rank != 1) {
@@ -123,26 +124,26 @@ static void run_order(struct backend_rank *r)
     backend_meet(r, &world, true);
     sum_prepare(r, &world, &sum);
     sum.batch.op = TUTTI_MAX;
-    check(gpu_enter(r->gpu) == TUTTI_OK);
-    check(r->gpu->cuda->stream_create(&stream, CU_STREAM_NONBLOCKING, 0) == CU_SUCCESS);
+    CHECK(gpu_enter(r->gpu) == TUTTI_OK);
+    CHECK(r->gpu->cuda->stream_create(&stream, CU_STREAM_NONBLOCKING, 0) == CU_SUCCESS);
     gpusim_hold(stream);
     for (size_t i = 0; i < COUNT * sizeof(float); i++) {
-        check(r->gpu->cuda->memset_d8_async((cu_pointer)(uintptr_t)sum.run.input + i,
+        CHECK(r->gpu->cuda->memset_d8_async((cu_pointer)(uintptr_t)sum.run.input + i,
                       (unsigned char)(i % 4 == 3 ? 0x40 + r->rank : 0), 1,
                       stream) == CU_SUCCESS);
     }
-    check(r->device.mark(r->device.state, stream, &after) == TUTTI_OK);
+    CHECK(r->device.mark(r->device.state, stream, &after) == TUTTI_OK);
     sum.batch.after = &after;
     sum.batch.after_count = 1;
     mark = backend_issue(r, &sum.batch);
-    check(r->device.passed(r->device.state, mark) == TUTTI_AGAIN);
+    CHECK(r->device.passed(r->device.state, mark) == TUTTI_AGAIN);
     backend_barrier(r);
     gpusim_release(stream);
     backend_pass(r, mark);
     ((unsigned char *)&value)[3] = (unsigned char)(0x40 + r->world->size - 1);
     sum_check(r, &sum, value);
     r->device.release(r->device.state, after);
-    check(r->gpu->cuda->stream_destroy(stream) == CU_SUCCESS);
+    CHECK(r->gpu->cuda->stream_destroy(stream) == CU_SUCCESS);
     gpu_leave(r->gpu);
 }
 
@@ -177,15 +178,15 @@ static void run_tables(struct backend_rank *r)
     for (int i = 0; i < 5; i++) {
         backend_do(r, &sum.batch);
         backend_barrier(r);
-        check(r->counts.launches == 2 * (uint64_t)(i + 1));
-        check(i == 0 || gpusim_calls(upload) == uploads);
+        CHECK(r->counts.launches == 2 * (uint64_t)(i + 1));
+        CHECK(i == 0 || gpusim_calls(upload) == uploads);
         uploads = gpusim_calls(upload);
         backend_barrier(r);
     }
-    check(uploads == r->world->size);
+    CHECK(uploads == r->world->size);
     backend_read(r, host, block, sizeof host);
     for (int i = 0; i < MANY * 3; i++) {
-        check(host[i] == (i % 3 == 2 ? -1.0F : (float)r->world->size));
+        CHECK(host[i] == (i % 3 == 2 ? -1.0F : (float)r->world->size));
     }
 }
 
@@ -198,11 +199,11 @@ static void expect_failure(struct backend_rank *r, const char *words)
     tutti_status status = TUTTI_OK;
 
     while (status == TUTTI_OK) {
-        check(clock_ns() < deadline);
+        CHECK(clock_ns() < deadline);
         clock_sleep_ns(1000000);
         status = op_gpu.watch(r->state);
     }
-    check(strstr(tutti_last_error(), words) != NULL);
+    CHECK(strstr(tutti_last_error(), words) != NULL);
 }
 
 static void quit(struct backend_rank *r)
@@ -210,7 +211,7 @@ static void quit(struct backend_rank *r)
     const int64_t deadline = clock_ns() + 30000000000;
 
     while (!op_gpu.quit(r->state)) {
-        check(clock_ns() < deadline);
+        CHECK(clock_ns() < deadline);
         clock_sleep_ns(1000000);
     }
 }
@@ -236,7 +237,7 @@ static void run_async_error(struct backend_rank *r)
     }
     backend_barrier(r);
     quit(r);
-    check(r->device.passed(r->device.state, mark) != TUTTI_AGAIN);
+    CHECK(r->device.passed(r->device.state, mark) != TUTTI_AGAIN);
     r->device.release(r->device.state, mark);
 }
 
@@ -256,7 +257,7 @@ static void run_timeout(struct backend_rank *r)
     }
     backend_barrier(r);
     quit(r);
-    check(mark == NULL || r->device.passed(r->device.state, mark) != TUTTI_AGAIN);
+    CHECK(mark == NULL || r->device.passed(r->device.state, mark) != TUTTI_AGAIN);
     r->device.release(r->device.state, mark);
 }
 
@@ -276,7 +277,7 @@ static void run_cancel(struct backend_rank *r)
 
         sum_prepare(r, &world, &sums[i]);
         sums[i].batch.issued = &none;
-        check(op_gpu.start(r->state, tasks[i], &sums[i].batch) == TUTTI_OK);
+        CHECK(op_gpu.start(r->state, tasks[i], &sums[i].batch) == TUTTI_OK);
     }
     for (int i = 0; i < 2; i++) {
         while (!op_gpu.cancel(r->state, tasks[i])) {
@@ -296,18 +297,18 @@ static void run_no_meeting(struct backend_rank *r)
 
     if (r->rank == 0) {
         gpusim_nccl_fail("*:init:0:1");
-        check(op_gpu.token(r->state, r->world->token) == TUTTI_OK);
+        CHECK(op_gpu.token(r->state, r->world->token) == TUTTI_OK);
     }
     backend_barrier(r);
     while (status == TUTTI_AGAIN) {
         bool moved = false;
 
         status = op_gpu.meet(r->state, &world, r->world->token, true, &moved);
-        check(clock_ns() < deadline);
+        CHECK(clock_ns() < deadline);
         clock_sleep_ns(1000000);
     }
-    check(status == TUTTI_ERR_SYSTEM);
-    check(strstr(tutti_last_error(), "have not met") != NULL);
+    CHECK(status == TUTTI_ERR_SYSTEM);
+    CHECK(strstr(tutti_last_error(), "have not met") != NULL);
     quit(r);
 }
 

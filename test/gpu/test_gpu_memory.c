@@ -396,6 +396,7 @@ static void test_slabs_are_used_again_and_streams_wait_for_them(void **state)
         assert_non_null(slabs[i]);
         assert_true(slabs[i]->bytes >= gpu->slab_bytes);
         assert_int_equal(slabs[i]->memory % 256, 0);
+        assert_int_equal(cuMemsetD8Async(slabs[i]->memory, 1, 16, stream), 0);
         assert_int_equal(gpu_mark(gpu, stream, &marks[i]), TUTTI_OK);
         gpu_slab_give(gpu, slabs[i], marks[i]);
         gpu_mark_release(gpu, marks[i]);
@@ -403,6 +404,8 @@ static void test_slabs_are_used_again_and_streams_wait_for_them(void **state)
     allocations = gpusim_calls("cuMemAlloc_v2");
     fifth = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]); /* does not wait */
     assert_ptr_equal(fifth, slabs[0]); /* the one that was given back first */
+    assert_int_equal(/* a race, unless this waits */
+            cuMemsetD8Async(fifth->memory, 2, 16, gpu->streams[GPU_PACK]), 0);
     assert_int_equal(gpu_mark(gpu, gpu->streams[GPU_PACK], &after), TUTTI_OK);
     assert_int_equal(gpu_passed(gpu, after), TUTTI_AGAIN); /* but the stream does */
     gpusim_release(stream);

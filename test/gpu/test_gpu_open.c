@@ -266,6 +266,7 @@ static void try_reset(bool begins_again)
     struct gpu *gpu;
     struct device_mark *mark = NULL;
     void *context = NULL;
+    const long queries = gpusim_calls("cuEventQuery");
 
     rig_init(&rig);
     gpu = rig_open(&rig);
@@ -280,6 +281,7 @@ static void try_reset(bool begins_again)
     assert_int_equal(gpu_enter(gpu), TUTTI_ERR_SYSTEM);
     assert_error_has("cudaDeviceReset()");
     assert_null(gpu_memory_alloc(gpu, 100));
+    assert_int_equal(gpusim_calls("cuEventQuery"), queries); /* it might crash */
     gpu_mark_release(gpu, mark);
     gpu_close(gpu);
     if (begins_again) {

@@ -5,6 +5,7 @@
  *
  *     test_gpu_reductions RANKS NCCL [PARAMETER VALUE]...
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,7 +226,7 @@ static void check_outputs(
                     tutti_collective_name(kind->collective),
                     tutti_reduce_name(kind->op), tutti_dtype_name(kind->dtype),
                     (int)kind->placing, kind->in_place, kind->scaled, kind->even, t);
-            check(!"equal");
+            CHECK(!"equal");
         }
     }
 }
@@ -243,7 +244,7 @@ static void check_inputs(
 
         fill_loosely(kind->dtype, r->rank, t, before, count_of(r, kind, t));
         backend_read(r, after, b->runs[t].input, bytes);
-        check(memcmp(before, after, bytes) == 0);
+        CHECK(memcmp(before, after, bytes) == 0);
     }
 }
 
@@ -263,10 +264,10 @@ static void check_path(struct backend_rank *r, const struct kind *kind)
     if (kind->collective != TUTTI_ALLREDUCE) {
         return;
     }
-    check(r->counts.packed == (packs ? 1 : 0));
-    check(r->counts.in_place == (!packs && kind->placing != SINGLE ? 1 : 0));
-    check(packs || !whole || r->counts.launches == 0);
-    check(!packs || r->counts.launches == 2);
+    CHECK(r->counts.packed == (packs ? 1 : 0));
+    CHECK(r->counts.in_place == (!packs && kind->placing != SINGLE ? 1 : 0));
+    CHECK(packs || !whole || r->counts.launches == 0);
+    CHECK(!packs || r->counts.launches == 2);
 }
 
 static void run_kind(struct backend_rank *r, const struct kind *kind)
@@ -275,7 +276,7 @@ static void run_kind(struct backend_rank *r, const struct kind *kind)
 
     make(r, kind, &b);
     if (!op_gpu.accepts(r->state, &b.batch)) {
-        check(kind->dtype == TUTTI_BOOL && kind->op != TUTTI_MIN &&
+        CHECK(kind->dtype == TUTTI_BOOL && kind->op != TUTTI_MIN &&
                 kind->op != TUTTI_MAX);
     } else {
         r->counts.packed = r->counts.in_place = r->counts.launches = 0;

@@ -16,7 +16,7 @@ extern "C" {
 
 /* Errors that the simulator gives, by the names of cuda.h without their prefix. */
 enum cuda_error {
-#define CUDA_ERROR(value, name, text) CUDA_##name = value,
+#define CUDA_ERROR(value, name, text) CUDA_##name = (value),
 #include "test/gpusim/cuda_errors.def"
 #undef CUDA_ERROR
 };

@@ -11,7 +11,7 @@ static const char *const names[KERNEL_COUNT] = {
     KERNEL_FORM(symbol, PACK_LARGE, "tutti_" #name "_large") \
     KERNEL_FORM(symbol, PACK_TABLE, "tutti_" #name "_table")
 #define KERNEL_ALONE(symbol, name) \
-    [PACK_FAMILIES * PACK_FORMS + FAMILY_##symbol - PACK_FAMILIES] = "tutti_" #name,
+    [PACK_FAMILIES * PACK_FORMS + FAMILY_##symbol - PACK_FAMILIES] = ("tutti_" #name),
     PACK_FAMILY_MAP(KERNEL_FORMS) SUM_FAMILY_MAP(KERNEL_ALONE)
 #undef KERNEL_FORM
 #undef KERNEL_FORMS

@@ -169,6 +169,7 @@ static nccl_result divide(struct division *division, const char *function,
     nccl_comm parent = division->parent;
     int blocks = config_blocks(config, parent->blocking);
     bool has_child = division->colour != NCCL_NO_COLOUR;
+    cu_context before;
 
     if (division->slot == NULL || blocks < 0) {
         return comm_error(parent, NCCL_INVALID_ARGUMENT, "%s: argument", function);
@@ -179,11 +180,12 @@ static nccl_result divide(struct division *division, const char *function,
     }
     *division->slot = NULL;
     if (has_child) {
+        (void)cuCtxPushCurrent_v2(parent->context);
         division->child = comm_create(-1, 0, blocks == 1);
+        (void)cuCtxPopCurrent_v2(&before);
         if (division->child == NULL) {
             return NCCL_SYSTEM_ERROR;
         }
-        division->child->device = parent->device;
         division->child->maker = parent;
         *division->slot = division->child;
     }

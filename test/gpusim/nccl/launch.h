@@ -33,7 +33,8 @@ struct call {
     nccl_op op; /* as given; reports and facts tell this one          */
     bool is_scaled; /* inputs are multiplied by the scalar                */
     bool is_mean; /* the result is divided by the number of ranks       */
-    _Alignas(8) unsigned char scalar[8]; /* of the type                                        */
+    _Alignas(8) unsigned char scalar
+            [8]; /* of the type                                        */
     uint64_t device_scalar; /* where the scalar lies; 0: above                    */
     int root; /* or the peer; -1: none                              */
     cu_stream stream;

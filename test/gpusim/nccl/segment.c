@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
+#include "base/mem.h"
 
 #define MAGIC "gpusimID"
 
@@ -70,25 +71,60 @@ static struct id id_read(const unsigned char *bytes)
     return id;
 }
 
-int segment_id_make(unsigned char *bytes)
+/* Ids of this process whose descriptors are open. */
+struct own_id {
+    struct own_id *next;
+    uint64_t nonce;
+    int fd;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct own_id *first;
+} own_ids = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* A descriptor of memory that begins with the nonce, or -errno. */
+static int make_memory(uint64_t *nonce)
 {
-    struct id id = { .pid = getpid() };
     int fd = memfd_create("gpusim-nccl", MFD_CLOEXEC);
     int problem;
 
     if (fd < 0) {
-        return errno;
+        return -errno;
     }
-    if (getrandom(&id.nonce, sizeof id.nonce, 0) != (ssize_t)sizeof id.nonce ||
-            pwrite(fd, &id.nonce, sizeof id.nonce, 0) != (ssize_t)sizeof id.nonce) {
+    if (getrandom(nonce, sizeof *nonce, 0) != (ssize_t)sizeof *nonce ||
+            pwrite(fd, nonce, sizeof *nonce, 0) != (ssize_t)sizeof *nonce) {
         problem = errno;
         (void)close(fd);
+        return -problem;
+    }
+    return fd;
+}
+
+int segment_id_make(unsigned char *bytes)
+{
+    struct own_id *own = mem_alloc(sizeof *own);
+    struct id id = { .pid = getpid() };
+
+    if (own == NULL) {
+        return ENOMEM;
+    }
+    own->fd = make_memory(&own->nonce);
+    if (own->fd < 0) {
+        int problem = -own->fd;
+
+        mem_free(own);
         return problem;
     }
-    id.fd = fd;
+    id.fd = own->fd;
+    id.nonce = own->nonce;
     memcpy(id.magic, MAGIC, sizeof id.magic);
     memset(bytes, 0, SEGMENT_ID_BYTES);
     memcpy(bytes, &id, sizeof id);
+    (void)pthread_mutex_lock(&own_ids.lock);
+    own->next = own_ids.first;
+    own_ids.first = own;
+    (void)pthread_mutex_unlock(&own_ids.lock);
     return 0;
 }
 
@@ -124,18 +160,22 @@ static int id_open(const struct id *id)
 
 void segment_id_release(const unsigned char *bytes)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct id id = id_read(bytes);
+    struct own_id **link;
+    struct own_id *found;
 
-    if (id.pid != getpid()) {
-        return;
-    }
     /* Several ranks may be threads of this process: the first one closes it. */
-    (void)pthread_mutex_lock(&lock);
-    if (nonce_behind((int)id.fd) == id.nonce) {
-        (void)close((int)id.fd);
+    (void)pthread_mutex_lock(&own_ids.lock);
+    for (link = &own_ids.first; *link != NULL && (*link)->nonce != id.nonce;
+            link = &(*link)->next) {
     }
-    (void)pthread_mutex_unlock(&lock);
+    found = *link;
+    if (found != NULL) {
+        *link = found->next;
+        (void)close(found->fd);
+    }
+    (void)pthread_mutex_unlock(&own_ids.lock);
+    mem_free(found);
 }
 
 static int claim(struct segment *segment)

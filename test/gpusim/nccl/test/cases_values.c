@@ -256,19 +256,26 @@ void case_values(struct rank *rank)
     CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
 }
 
-/* Partial sums are rounded to the type, in the order of ranks: 2048 + 1 + 1 in halves. */
+/*
+ * Partial sums are rounded to the type, in the order of ranks. In halves 2048 + 1 + 1 is 2048
+ * and 1 + 1 + 2048 is 2050.
+ */
 void case_rounding(struct rank *rank)
 {
-    uint16_t value = reduce_half_from_float(rank->rank == 0 ? 2048.0F : 1.0F);
-    uint64_t memory = rank_alloc(sizeof value);
+    uint16_t values[2] = {
+        reduce_half_from_float(rank->rank == 0 ? 2048.0F : 1.0F),
+        reduce_half_from_float(rank->rank == rank->ranks - 1 ? 2048.0F : 1.0F),
+    };
+    uint64_t memory = rank_alloc(sizeof values);
 
     rank_join(rank, 0, &rank->comm);
-    CHECK(gpusim_write(memory, &value, sizeof value));
-    CHECK(ncclAllReduce(rank_pointer(memory), rank_pointer(memory), 1, NCCL_FLOAT16,
+    CHECK(gpusim_write(memory, values, sizeof values));
+    CHECK(ncclAllReduce(rank_pointer(memory), rank_pointer(memory), 2, NCCL_FLOAT16,
                   NCCL_SUM, rank->comm, rank->stream) == NCCL_SUCCESS);
     rank_sync(rank);
-    CHECK(gpusim_read(&value, memory, sizeof value));
-    CHECK(value == reduce_half_from_float(2048.0F));
+    CHECK(gpusim_read(values, memory, sizeof values));
+    CHECK(values[0] == reduce_half_from_float(2048.0F));
+    CHECK(values[1] == reduce_half_from_float(2050.0F));
     CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
     rank_free(memory);
 }

@@ -2,16 +2,12 @@
  * The simulated NCCL in three versions: each says which it is, has the functions of the
  * product's table that its version has, and no later one. And the arithmetic of halves.
  */
-#include <cmocka.h>
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "ops/gpu/nccl.h"
 #include "test/gpusim/nccl/reduce.h"
+#include "test/unit/unit.h"
 
 /* Every function of the table, and the version that brought it; 0: the oldest has it. */
 static const struct {
