@@ -97,7 +97,7 @@ static const struct horovod_flag flags[] = {
       .note = "the default" },
     { .name = "num-nccl-streams", .argument = "N", .meaning = HOROVOD_REFUSED,
       .key = "library_options.num_nccl_streams",
-      .note = "there are no GPU collectives yet, so no streams; leave it out" },
+      .note = "all process sets share one NCCL stream, in one order; leave it out" },
     { .name = "thread-affinity", .argument = "CORES", .meaning = HOROVOD_REFUSED,
       .key = "library_options.thread_affinity",
       .note = "--bind auto, the default, leaves room for the library's thread on each "

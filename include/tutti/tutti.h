@@ -168,8 +168,9 @@ const char *tutti_dtype_name(tutti_dtype dtype);
     X(TUTTI_PRODUCT, 4, "product")
 
 /**
- * Reductions. All are evaluated over one fixed binary tree of the ranks of the set
- * (docs/numerics.md), so equal inputs give equal bits whatever was fused or chunked.
+ * Reductions. In host memory all are evaluated over one fixed binary tree of the ranks of the
+ * set (docs/numerics.md), so equal inputs give equal bits whatever was fused or chunked; in
+ * device memory the order is NCCL's, and so is what MIN and MAX make of NaN.
  *   TUTTI_AVERAGE  on integers: the exact 64-bit sum divided by the number of ranks,
  *                  truncated toward zero.
  *   TUTTI_MIN/MAX  NaN wins; on bool they are AND and OR.
@@ -379,7 +380,8 @@ TUTTI_MUST_USE tutti_status tutti_alloc(
         tutti *t, size_t bytes, tutti_memory_kind kind, void **mem);
 
 /**
- * Frees memory of tutti_alloc() of the same context; NULL is allowed.
+ * Frees memory of tutti_alloc() of the same context; NULL is allowed. What the caller has put on
+ * streams of its own must be done with device memory.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (not such memory)
  */
 tutti_status tutti_free(tutti *t, void *mem);
@@ -556,7 +558,7 @@ TUTTI_MUST_USE tutti_status tutti_request_take_output(tutti *t, tutti_request *r
  * Makes a stream wait for an operation on device memory, and consumes the request: what is
  * put on the stream from now on finds the result, and may reuse the input. May block until
  * the operation is issued (every rank of the set has submitted it), and never until the GPU
- * has carried it out. From then on the name may be submitted again. An operation on host
+ * has carried it out, unless the operation goes through host memory (docs/gpu.md). From then on the name may be submitted again. An operation on host
  * memory is waited for as by tutti_wait(). Where the request owns its output it stays valid
  * as with tutti_wait().
  * @param request    set to TUTTI_REQUEST_NULL when consumed

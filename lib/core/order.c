@@ -165,6 +165,8 @@ bool order_created(struct tutti *t, struct process_set *set, struct work *creati
     }
     work_advance(creation, WORK_AGREED);
     set->creation = creation;
+    /* Every rank waits for it, so that what comes before it may be launched. */
+    (void)atomic_fetch_add_explicit(&t->order.demands, 1, memory_order_acq_rel);
     set_duty(t);
     if (t->rank == SEQUENCER) {
         struct ticket ticket = { .is_creation = true };
@@ -446,6 +448,7 @@ static void end_creation(struct tutti *t, struct process_set *set)
     struct work *work = set->creation;
 
     set->creation = NULL;
+    (void)atomic_fetch_sub_explicit(&t->order.demands, 1, memory_order_acq_rel);
     *(tutti_process_set *)work->output = set->id;
     completion_finish_one(t, work, TUTTI_OK, NULL);
 }

@@ -511,6 +511,25 @@ static void test_caller_issues(void **state)
     }
 }
 
+/* The creation of a set is waited for on all ranks, and what comes before it with it. */
+static void test_creation_demands(void **state)
+{
+    struct scene *scene = *state;
+
+    for (int r = 0; r < RANKS; r++) {
+        scene->players[r].context->config.issue = CONFIG_ISSUE_CALLER;
+        queue_batch(&scene->players[r], TUTTI_WORLD, 0);
+        create_set(&scene->players[r], 1);
+        queue_batch(&scene->players[r], TUTTI_WORLD, 1);
+    }
+    come_to_rest(scene);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(scene->players[r].count, 1);
+        assert_int_equal(scene->players[r].created[1], 1);
+        assert_int_equal(scene->players[r].met[1], 1);
+    }
+}
+
 static void test_malformed(void **state)
 {
     struct scene *scene = *state;
@@ -540,6 +559,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sets_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_members_meet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_caller_issues, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_creation_demands, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_malformed, set_up, tear_down),
     };
 
