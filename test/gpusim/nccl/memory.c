@@ -12,6 +12,7 @@
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/job.h"
+#include "test/gpusim/nccl/resident.h"
 
 enum {
     VERSION_ONLY_OWN_MEMORY = 22400 /* from here on cuMemAlloc's is not registered */
@@ -326,6 +327,7 @@ struct gpusim_nccl_live gpusim_nccl_live(void)
     struct gpusim_nccl_live live = {
         .comms = comm_count_live(),
         .registrations = comm_count_registered(),
+        .resident = resident_count(),
     };
     const struct allocation *allocation;
 

@@ -82,3 +82,18 @@ void resident_leave(struct resident *place)
     (void)pthread_mutex_unlock(&queues.lock);
     comm_ring_device(place->comm->device);
 }
+
+size_t resident_count(void)
+{
+    size_t count = 0;
+
+    (void)pthread_mutex_lock(&queues.lock);
+    for (size_t d = 0; d < DEVICES_MAX; d++) {
+        for (const struct resident *place = queues.first[d]; place != NULL;
+                place = place->next) {
+            count++;
+        }
+    }
+    (void)pthread_mutex_unlock(&queues.lock);
+    return count;
+}

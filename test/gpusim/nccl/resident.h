@@ -22,5 +22,7 @@ struct resident {
 /* Waits for a place; false when the kernel has to leave, and then has none. */
 bool resident_enter(struct resident *place, struct launch *launch);
 void resident_leave(struct resident *place);
+/** Kernels of this process that have entered and not left. */
+size_t resident_count(void);
 
 #endif

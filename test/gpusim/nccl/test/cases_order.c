@@ -1,6 +1,9 @@
 /*
  * What all ranks must do alike, and what hangs when they do not: every rule is broken once.
  */
+#include <time.h>
+
+#include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/test/cases.h"
 
 enum {
@@ -157,6 +160,16 @@ void case_ungrouped(struct rank *rank)
     never_ends(rank);
 }
 
+/* So many kernels of this process are on their devices. */
+static void await_resident(size_t count)
+{
+    const struct timespec nap = { .tv_nsec = 200000 };
+
+    while (gpusim_nccl_live().resident < count) {
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
 /* Two communicators on two streams; returns when both have run once. */
 static void two(struct rank *rank, nccl_comm *comms, cu_stream *streams, bool crossed)
 {
@@ -172,8 +185,9 @@ static void two(struct rank *rank, nccl_comm *comms, cu_stream *streams, bool cr
 
         CHECK(ncclAllReduce(memory[which], memory[which], COUNT, NCCL_FLOAT32, NCCL_SUM,
                       comms[which], streams[which]) == NCCL_SUCCESS);
-        /* Only when it runs, or waits: the order on the device is that of the launches. */
+        /* Only when it is on its device: else the other stream might be faster. */
         if (i == 0 && crossed) {
+            await_resident(rank->is_thread ? (size_t)rank->ranks : 1);
             rank_tell(rank, 0);
             rank_await(rank, 0, (uint32_t)rank->ranks);
         }
