@@ -71,19 +71,29 @@ tutti_status backend_step_until(struct backend_rank *r, void *task)
     return status;
 }
 
-struct device_mark *backend_issue(struct backend_rank *r, struct op_batch *batch)
+tutti_status backend_try_issue(
+        struct backend_rank *r, struct op_batch *batch, struct device_mark **mark)
 {
     void *task = mem_calloc(1, op_gpu.task_bytes);
-    struct device_mark *mark = NULL;
+    tutti_status status;
 
     CHECK(task != NULL);
-    batch->issued = &mark;
+    *mark = NULL;
+    batch->issued = mark;
     batch->sequence = r->sequence++;
     CHECK(op_gpu.accepts(r->state, batch));
     CHECK(op_gpu.start(r->state, task, batch) == TUTTI_OK);
-    CHECK(backend_step_until(r, task) == TUTTI_OK);
-    CHECK(mark != NULL);
+    status = backend_step_until(r, task);
+    CHECK((status == TUTTI_OK) == (*mark != NULL));
     mem_free(task);
+    return status;
+}
+
+struct device_mark *backend_issue(struct backend_rank *r, struct op_batch *batch)
+{
+    struct device_mark *mark;
+
+    CHECK(backend_try_issue(r, batch, &mark) == TUTTI_OK);
     return mark;
 }
 

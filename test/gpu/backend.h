@@ -73,7 +73,10 @@ struct op_set backend_set(const struct backend_rank *r);
 /** The ranks of a set meet; rank 0 makes the token. All ranks call it. */
 void backend_meet(struct backend_rank *r, const struct op_set *set, bool everyone);
 
-/** Starts a batch and steps until it is issued. */
+/** Starts a batch and steps until it is issued, or fails: then there is no mark. */
+tutti_status backend_try_issue(
+        struct backend_rank *r, struct op_batch *batch, struct device_mark **mark);
+/** The same, and it must not fail. */
 struct device_mark *backend_issue(struct backend_rank *r, struct op_batch *batch);
 /** Waits until a mark has passed, and releases it. */
 void backend_pass(struct backend_rank *r, struct device_mark *mark);
