@@ -69,13 +69,18 @@ void issue_join(struct issue *issue, struct work *work)
 
 void issue_leave(struct work *work)
 {
+    struct issue *issue = work->issue;
+
+    if (issue == NULL) {
+        return;
+    }
     if (work->next != NULL) {
         work->next->before = work->before;
     }
     if (work->before != NULL) {
         work->before->next = work->next;
     } else {
-        work->issue->works = work->next;
+        issue->works = work->next;
     }
     work->issue = NULL;
     work->next = NULL;

@@ -268,6 +268,27 @@ static tutti_status tell(struct tutti *t)
     return status;
 }
 
+static tutti_status send_question(struct tutti *t, const struct ticket *question)
+{
+    wire_writer_reset(&t->envelope);
+    wire_put_u8(&t->envelope, ENVELOPE_ASK);
+    wire_put_u8(&t->envelope, (uint8_t)question->lane);
+    wire_put_varint(&t->envelope, question->set);
+    return send(t, SEQUENCER);
+}
+
+/* TUTTI_AGAIN: of a set that is not here yet; its members are ahead in the world's log. */
+static tutti_status grant_question(struct tutti *t, struct ticket *question)
+{
+    struct process_set *set = process_sets_find(&t->sets, question->set);
+
+    if (set == NULL) {
+        return TUTTI_AGAIN;
+    }
+    grant(t, set, question);
+    return TUTTI_OK;
+}
+
 /* Hands questions to the sequencer; there, answers them. */
 static tutti_status answer(struct tutti *t)
 {
@@ -277,23 +298,13 @@ static tutti_status answer(struct tutti *t)
     while (asked->count > 0 && status == TUTTI_OK) {
         struct ticket question = *queue_at(asked, 0);
 
-        if (t->rank == SEQUENCER) {
-            struct process_set *set = process_sets_find(&t->sets, question.set);
-
-            if (set == NULL) {
-                break; /* its members are ahead of us in the world's log */
-            }
-            grant(t, set, &question);
-        } else {
-            wire_writer_reset(&t->envelope);
-            wire_put_u8(&t->envelope, ENVELOPE_ASK);
-            wire_put_u8(&t->envelope, (uint8_t)question.lane);
-            wire_put_varint(&t->envelope, question.set);
-            status = send(t, SEQUENCER);
+        status = t->rank == SEQUENCER ? grant_question(t, &question)
+                                      : send_question(t, &question);
+        if (status == TUTTI_OK) {
+            queue_pop(asked);
         }
-        queue_pop(asked);
     }
-    return status;
+    return status == TUTTI_AGAIN ? TUTTI_OK : status;
 }
 
 /* ---------------------------------------------------------------- receiving */

@@ -268,8 +268,8 @@ static tutti_status queue_tensor(struct tutti *t, struct process_set *set,
     if (status == TUTTI_OK) {
         status = take_work(t, set, tensor, s, &work);
     }
-    if (status != TUTTI_OK) {
-        return status;
+    if (work == NULL) {
+        return status; /* the reason */
     }
     status = fill(work, s);
     if (status != TUTTI_OK) {

@@ -66,6 +66,7 @@ struct work {
                                     the submitter while QUEUED, the consumer after DONE.
                                     Others may read it: what the engine has not written
                                     says no more than that the work is not its       */
+    bool owns_output; /* the output is allocated here (core/output.h)    */
 
     struct process_set *set;
     struct tensor *tensor; /* its name; holds it in flight                    */
@@ -77,7 +78,6 @@ struct work {
     size_t part_capacity;
     const void *input; /* caller's, lent                                  */
     void *output; /* caller's, lent; or owned until it is taken      */
-    bool owns_output; /* the output is allocated here (core/output.h)    */
     size_t bytes; /* payload: of the input                           */
     tutti_stream stream; /* of device memory: what was on it must be done  */
     struct device_mark *after; /* that point; a reference; NULL: nothing to wait for */
