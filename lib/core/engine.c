@@ -665,7 +665,8 @@ void engine_turn(struct tutti *t, bool *moved)
 bool engine_must_poll(const struct tutti *t)
 {
     return t->device.state != NULL &&
-            (issues_pending(&t->issues) || t->dispatcher.running != NULL);
+            (issues_pending(&t->issues) || t->dispatcher.running != NULL ||
+                    t->order.meets);
 }
 
 bool engine_is_flushed(const struct tutti *t)

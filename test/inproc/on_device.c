@@ -402,7 +402,6 @@ static void test_registered(void **state)
         }
         assert_true(requests[step] != TUTTI_REQUEST_NULL);
     }
-    assert_int_equal(tutti_tensor_unregister(stage->t, tensor), TUTTI_ERR_DUPLICATE);
     assert_int_equal(
             tutti_wait_stream_all(stage->t, 3, requests, NULL, SECONDS_30, NULL),
             TUTTI_OK);
