@@ -43,15 +43,20 @@ struct idleness {
     int64_t since_ns; /* 0: it just did something                             */
     int64_t looked_ns; /* last look at the clock of a spin; 0: none             */
     int64_t tick_ns; /* when the engine wants to look for stalls             */
+    bool must_poll; /* nothing rings when the engine's next work is there   */
 };
 
-/* One turn, and what it found. The calling thread drives. */
+/*
+ * One turn, and what it found: all that be_idle() may know of the engine, since another
+ * thread may drive by then. The calling thread drives.
+ */
 static void turn(struct tutti *t, struct idleness *idle)
 {
     bool moved = false;
 
     engine_turn(t, &moved);
     idle->tick_ns = t->next_tick_ns;
+    idle->must_poll = !t->control.ops->wakes || engine_must_poll(t);
     if (moved) {
         idle->since_ns = 0;
         idle->looked_ns = 0;
@@ -169,7 +174,7 @@ static void be_idle(
         return;
     }
     sleep = until == INT64_MAX ? INT64_MAX : until - now;
-    if (!t->control.ops->wakes || engine_must_poll(t)) {
+    if (idle->must_poll) {
         const int64_t nap = nap_length(waited);
 
         sleep = nap < sleep ? nap : sleep;

@@ -23,7 +23,7 @@ enum envelope_kind {
 /** One turn. Sets *moved when anything happened. A failure fails the context. */
 void engine_turn(struct tutti *t, bool *moved);
 
-/** True while a device is at work, which rings for nobody. The thread that drives. */
+/** True while a device is at work, which rings for nobody. Only for who drives. */
 bool engine_must_poll(const struct tutti *t);
 /** True when every message sent has left this rank. */
 bool engine_is_flushed(const struct tutti *t);
