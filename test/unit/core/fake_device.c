@@ -51,6 +51,16 @@ int fake_get(struct fake_device *fake, const int *number)
     return value;
 }
 
+uint64_t fake_made(struct fake_device *fake)
+{
+    uint64_t made;
+
+    lock(fake);
+    made = fake->made;
+    unlock(fake);
+    return made;
+}
+
 void fake_hold(struct fake_device *fake, bool held)
 {
     lock(fake);

@@ -63,5 +63,7 @@ void fake_gate(struct fake_device *fake, bool gated);
 bool fake_await_issued(struct fake_device *fake, int issued);
 /** A number under the lock. */
 int fake_get(struct fake_device *fake, const int *number);
+/** Marks that were made so far. */
+uint64_t fake_made(struct fake_device *fake);
 
 #endif
