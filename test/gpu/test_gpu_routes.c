@@ -5,7 +5,10 @@
  * the results is compared, and the counters must say that it went the way of the table and no
  * other. docs/gpu.md ("Which way a tensor goes") says the same in words: change both.
  *
- *     test_gpu_routes RANKS NCCL all|few     NCCL: a library, or "none"; few: fewer types
+ *     test_gpu_routes RANKS NCCL all|few [bare]
+ *
+ * NCCL is a library, or "none": then all is staged. few: fewer types. bare: there are no
+ * kernels, and what needs some is staged.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +24,7 @@ enum {
     SLOW_TIMES = 4, /* iterations of what is never planned                         */
     PLANNED_WITHIN = 500, /* iterations until what is planned has been, at most    */
     TYPES = TUTTI_FLOAT8_E5M2 + 1,
-    STAGED_BATCHES = 0 /* any number of batches, as the host makes them           */
+    PLANNED_TIMES = 4 /* a plan that is left sooner makes the next ones hesitate   */
 };
 
 /* -------------------------------------------------------------------- the table */
@@ -110,6 +113,7 @@ static const struct {
 static struct {
     int size;
     bool has_nccl;
+    bool has_kernels;
     bool few;
     pthread_barrier_t barrier;
     _Atomic int planned; /* ranks on which this iteration ran in a plan             */
@@ -168,8 +172,9 @@ static bool applies(const struct walker *w, const char *when)
 {
     const bool is_root = w->rank.rank == w->route->operations[0].root;
 
-    return strcmp(when, "always") == 0 || (strcmp(when, "root") == 0 && is_root) ||
-            (strcmp(when, "others") == 0 && !is_root);
+    return job.has_kernels &&
+            (strcmp(when, "always") == 0 || (strcmp(when, "root") == 0 && is_root) ||
+                    (strcmp(when, "others") == 0 && !is_root));
 }
 
 /* A batch through NCCL: what is packed, and how many kernels there are. */
@@ -188,8 +193,9 @@ static void check_nccl(const struct walker *w, char way, const tutti_stats *befo
 
             packs = packs || applies(w, to);
             unpacks = unpacks || applies(w, from);
-            is_packed =
-                    is_packed || strcmp(to, "never") != 0 || strcmp(from, "never") != 0;
+            is_packed = is_packed ||
+                    (job.has_kernels &&
+                            (strcmp(to, "never") != 0 || strcmp(from, "never") != 0));
         }
     }
     expect_count(w, 1, after->batches - before->batches, "batches");
@@ -249,17 +255,18 @@ static bool go_once(struct walker *w, struct route *route, char way)
     return all;
 }
 
-/* Until it has been in a plan: the first time it cannot be. */
+/* Negotiated at first, and until it has been in a plan. */
 static void go(struct walker *w, struct route *route, char way, bool is_planned)
 {
     const int limit = is_planned ? PLANNED_WITHIN : SLOW_TIMES;
-    bool in_plan = false;
+    int planned = 0;
 
-    for (w->iteration = 0; w->iteration < limit && !in_plan; w->iteration++) {
-        in_plan = go_once(w, route, way);
-        expect(w, !in_plan || w->iteration > 0, "planned before it was known");
+    for (w->iteration = 0; w->iteration < limit && planned < PLANNED_TIMES;
+            w->iteration++) {
+        planned += go_once(w, route, way) ? 1 : 0;
+        expect(w, planned == 0 || w->iteration > 0, "planned before it was known");
     }
-    expect(w, in_plan == is_planned, is_planned ? "never planned" : "planned");
+    expect_count(w, is_planned ? PLANNED_TIMES : 0, (uint64_t)planned, "planned");
     if (w->rank.rank == 0) {
         atomic_fetch_add(&job.routes, 1);
     }
@@ -278,6 +285,12 @@ static void refuse(struct walker *w, struct route *route)
             "the type is not named");
 }
 
+/* Whether this job has what it takes. */
+static bool can(char way)
+{
+    return job.has_nccl && (job.has_kernels || way == '.');
+}
+
 static void take(struct walker *w, const struct route_place *place, tutti_dtype dtype,
         tutti_reduce_op op, char way, bool is_planned)
 {
@@ -288,7 +301,7 @@ static void take(struct walker *w, const struct route_place *place, tutti_dtype 
     if (way == '-') {
         refuse(w, &route);
     } else {
-        go(w, &route, job.has_nccl ? way : 's', is_planned);
+        go(w, &route, can(way) ? way : 's', is_planned);
     }
 }
 
@@ -374,7 +387,8 @@ static bool start(tutti **contexts, const char *nccl)
             tutti_config_set(config, "cuda_library", GPUSIM_CUDA) == TUTTI_OK &&
             tutti_config_set(config, "nccl_library",
                     job.has_nccl ? nccl : "no-such-nccl.so") == TUTTI_OK &&
-            tutti_config_set(config, "gpu_kernels", "/proc/self/exe") == TUTTI_OK &&
+            tutti_config_set(config, "gpu_kernels",
+                    job.has_kernels ? "/proc/self/exe" : "no-such-image") == TUTTI_OK &&
             tutti_init_local(job.size, contexts, config) == TUTTI_OK;
 
     tutti_config_destroy(config);
@@ -386,11 +400,12 @@ int main(int argc, char **argv)
     struct walker walkers[ROUTE_RANKS_MAX];
     tutti *contexts[ROUTE_RANKS_MAX];
 
-    if (argc != 4 || argv[1][0] < '2' || argv[1][0] > '0' + ROUTE_RANKS_MAX) {
+    if (argc < 4 || argv[1][0] < '2' || argv[1][0] > '0' + ROUTE_RANKS_MAX) {
         return 2;
     }
     job.size = argv[1][0] - '0';
     job.has_nccl = strcmp(argv[2], "none") != 0;
+    job.has_kernels = argc < 5 || strcmp(argv[4], "bare") != 0;
     job.few = strcmp(argv[3], "few") == 0;
     (void)pthread_barrier_init(&job.barrier, NULL, (unsigned)job.size);
     if (!start(contexts, argv[2])) {
