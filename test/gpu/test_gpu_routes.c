@@ -7,8 +7,8 @@
  *
  *     test_gpu_routes RANKS NCCL all|few [bare]
  *
- * NCCL is a library, or "none": then all is staged. few: fewer types. bare: there are no
- * kernels, and what needs some is staged.
+ * NCCL is a library, or "none": then all is staged. few: fewer types. bare: some rank
+ * has no kernels, and what needs some is staged.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,6 +19,9 @@
 #include <tutti/tutti.h>
 
 #include "test/gpu/route.h"
+#include "test/gpusim/gpusim_test.h"
+
+#define NO_BINARY_FOR_GPU 209
 
 enum {
     SLOW_TIMES = 4, /* iterations of what is never planned                         */
@@ -387,8 +390,7 @@ static bool start(tutti **contexts, const char *nccl)
             tutti_config_set(config, "cuda_library", GPUSIM_CUDA) == TUTTI_OK &&
             tutti_config_set(config, "nccl_library",
                     job.has_nccl ? nccl : "no-such-nccl.so") == TUTTI_OK &&
-            tutti_config_set(config, "gpu_kernels",
-                    job.has_kernels ? "/proc/self/exe" : "no-such-image") == TUTTI_OK &&
+            tutti_config_set(config, "gpu_kernels", "/proc/self/exe") == TUTTI_OK &&
             tutti_init_local(job.size, contexts, config) == TUTTI_OK;
 
     tutti_config_destroy(config);
@@ -408,6 +410,9 @@ int main(int argc, char **argv)
     job.has_kernels = argc < 5 || strcmp(argv[4], "bare") != 0;
     job.few = strcmp(argv[3], "few") == 0;
     (void)pthread_barrier_init(&job.barrier, NULL, (unsigned)job.size);
+    if (!job.has_kernels) {
+        gpusim_fail("cuLibraryLoadData", 1, NO_BINARY_FOR_GPU);
+    }
     if (!start(contexts, argv[2])) {
         (void)fprintf(stderr, "%s\n", tutti_last_error());
         return 1;
