@@ -78,7 +78,7 @@ static void wait_chunk(tutti *t, struct stream_wait *on, struct wait *wait,
         int64_t deadline_ns, tutti_request *requests)
 {
     wait->issued = true;
-    if (FAULT(wait_stream_before_issue)) {
+    if (FAULT(WAIT_STREAM_BEFORE_ISSUE)) {
         forget_unissued(wait, requests);
     }
     wait_until(t, wait, deadline_ns);

@@ -11,10 +11,10 @@
 #    include "base/error.h"
 
 static const char *const fault_names[FAULT_COUNT] = {
-    [FAULT_wait_stream_before_issue] = "wait_stream_before_issue",
-    [FAULT_removed_event_wait] = "removed_event_wait",
-    [FAULT_skipped_collective] = "skipped_collective",
-    [FAULT_unchecked_error] = "unchecked_error",
+    [FAULT_WAIT_STREAM_BEFORE_ISSUE] = "wait_stream_before_issue",
+    [FAULT_REMOVED_EVENT_WAIT] = "removed_event_wait",
+    [FAULT_SKIPPED_COLLECTIVE] = "skipped_collective",
+    [FAULT_UNCHECKED_ERROR] = "unchecked_error",
 };
 
 static _Atomic unsigned faults; /* 1 << fault: it is there */

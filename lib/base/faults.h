@@ -13,10 +13,10 @@
 #    include <tutti/tutti.h>
 
 enum fault {
-    FAULT_wait_stream_before_issue, /* tutti_wait_stream() does not wait for it      */
-    FAULT_removed_event_wait, /* a stream does not wait for a mark             */
-    FAULT_skipped_collective, /* world rank 0 leaves its reductions out       */
-    FAULT_unchecked_error, /* what NCCL says about errors is not looked at */
+    FAULT_WAIT_STREAM_BEFORE_ISSUE, /* tutti_wait_stream() does not wait for it      */
+    FAULT_REMOVED_EVENT_WAIT, /* a stream does not wait for a mark             */
+    FAULT_SKIPPED_COLLECTIVE, /* world rank 0 leaves its reductions out       */
+    FAULT_UNCHECKED_ERROR, /* what NCCL says about errors is not looked at */
     FAULT_COUNT
 };
 

@@ -268,7 +268,7 @@ static tutti_status follow_marks(
 {
     tutti_status status = TUTTI_OK;
 
-    if (FAULT(removed_event_wait)) {
+    if (FAULT(REMOVED_EVENT_WAIT)) {
         return TUTTI_OK;
     }
     for (size_t i = 0; i < batch->after_count && status == TUTTI_OK; i++) {
@@ -307,7 +307,7 @@ static tutti_status pack(struct gpu_backend *gb, const struct gpu_task *task)
 /* The bug: a rank goes on without what the others do together. */
 static bool is_forgotten(const struct gpu_backend *gb, const struct gpu_task *task)
 {
-    return FAULT(skipped_collective) && gb->gpu->rank == 0 &&
+    return FAULT(SKIPPED_COLLECTIVE) && gb->gpu->rank == 0 &&
             op_is_reduction(task->batch->collective);
 }
 

@@ -53,7 +53,7 @@ static tutti_status poll_handle(const struct communicators *all,
     if (result == NCCL_IN_PROGRESS) {
         return TUTTI_AGAIN;
     }
-    if (FAULT(unchecked_error)) {
+    if (FAULT(UNCHECKED_ERROR)) {
         return TUTTI_OK;
     }
     return communicator_check(all, communicator, result, doing);

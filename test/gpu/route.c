@@ -152,7 +152,7 @@ static void contents(const struct route *route, int tensor, int rank,
 
     for (size_t i = 0; i < bytes && !operation_reduces(o); i++) {
         data[i] = (unsigned char)pattern_mix(
-                route->salt * 16 + (uint64_t)tensor * 4 + (uint64_t)rank, i);
+                (uint64_t)route->salt * 16 + (uint64_t)tensor * 4 + (uint64_t)rank, i);
     }
     for (size_t i = 0; i < bytes / element && operation_reduces(o); i++) {
         const uint64_t mixed = i + 3 * (uint64_t)tensor + route->salt;

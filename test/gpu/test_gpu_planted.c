@@ -192,22 +192,29 @@ static void wait_in_turn(const struct rank *r, int step, tutti_request *requests
     fetch(r);
 }
 
-static void check(const struct rank *r, int step)
+static void check_tensor(const struct rank *r, int step, int tensor)
 {
+    const bool is_sum = tensor + 1 < TENSORS;
     char text[128];
 
+    for (int e = 0; e < COUNT; e++) {
+        const float expected = value_of(0, step, tensor, e) +
+                (is_sum ? value_of(1, step, tensor, e) : 0);
+
+        if (r->results[tensor][e] != expected) {
+            (void)snprintf(text, sizeof text,
+                    "rank %d, step %d: element %d of tensor %d is %g", r->index, step,
+                    e, tensor, (double)r->results[tensor][e]);
+            give_up("a result is wrong", text);
+        }
+    }
+}
+
+static void check(const struct rank *r, int step)
+{
     must_cuda(cuStreamSynchronize(r->stream), "synchronize");
     for (int i = 0; i < TENSORS; i++) {
-        for (int e = 0; e < COUNT; e++) {
-            const float sum = i + 1 < TENSORS ? value_of(1, step, i, e) : 0;
-
-            if (r->results[i][e] != value_of(0, step, i, e) + sum) {
-                (void)snprintf(text, sizeof text,
-                        "rank %d, step %d: element %d of tensor %d is %g", r->index,
-                        step, e, i, (double)r->results[i][e]);
-                give_up("a result is wrong", text);
-            }
-        }
+        check_tensor(r, step, i);
     }
 }
 

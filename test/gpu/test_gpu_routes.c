@@ -80,23 +80,23 @@ static const struct {
 /* Bytes are bytes: one way for all types. */
 static const struct {
     struct route_kind kind;
-    char way;
+    const char *way;
     bool is_planned;
 } moved[] = {
-    { { "broadcast",         TUTTI_BROADCAST, FORM_EQUAL,   false }, '.', true  },
-    { { "allgather",         TUTTI_ALLGATHER, FORM_EQUAL,   false }, '.', true  },
-    { { "allgather listed",  TUTTI_ALLGATHER, FORM_LISTED,  false }, '.', true  },
-    { { "allgather unknown", TUTTI_ALLGATHER, FORM_UNKNOWN, false }, 's', true  },
-    { { "alltoall",          TUTTI_ALLTOALL,  FORM_EQUAL,   false }, '.', true  },
-    { { "alltoall listed",   TUTTI_ALLTOALL,  FORM_LISTED,  false }, '.', false },
-    { { "alltoall unknown",  TUTTI_ALLTOALL,  FORM_UNKNOWN, false }, 's', true  },
-    { { "gather",            TUTTI_GATHER,    FORM_EQUAL,   false }, 's', false },
-    { { "gather listed",     TUTTI_GATHER,    FORM_LISTED,  false }, 's', false },
-    { { "scatter",           TUTTI_SCATTER,   FORM_EQUAL,   false }, 's', false },
-    { { "scatter listed",    TUTTI_SCATTER,   FORM_LISTED,  false }, 's', false },
+    { { "broadcast",         TUTTI_BROADCAST, FORM_EQUAL,   false }, ".", true  },
+    { { "allgather",         TUTTI_ALLGATHER, FORM_EQUAL,   false }, ".", true  },
+    { { "allgather listed",  TUTTI_ALLGATHER, FORM_LISTED,  false }, ".", true  },
+    { { "allgather unknown", TUTTI_ALLGATHER, FORM_UNKNOWN, false }, "s", true  },
+    { { "alltoall",          TUTTI_ALLTOALL,  FORM_EQUAL,   false }, ".", true  },
+    { { "alltoall listed",   TUTTI_ALLTOALL,  FORM_LISTED,  false }, ".", false },
+    { { "alltoall unknown",  TUTTI_ALLTOALL,  FORM_UNKNOWN, false }, "s", true  },
+    { { "gather",            TUTTI_GATHER,    FORM_EQUAL,   false }, "s", false },
+    { { "gather listed",     TUTTI_GATHER,    FORM_LISTED,  false }, "s", false },
+    { { "scatter",           TUTTI_SCATTER,   FORM_EQUAL,   false }, "s", false },
+    { { "scatter listed",    TUTTI_SCATTER,   FORM_LISTED,  false }, "s", false },
 };
 
-/* Which batches of "." copy nothing: not to a slab, and from there. X: on the root; O: not there */
+/* Which batches of "." are copied by kernels, and where: to a slab, and from there. */
 static const struct {
     tutti_collective collective;
     const char *packs[ROUTE_PLACINGS]; /* single, fused, arena: inputs are packed */
@@ -294,10 +294,13 @@ static void refuse(struct walker *w, struct route *route)
             "the type is not named");
 }
 
-/* Whether this job has what it takes. */
-static bool can(char way)
+/* A way of the table in a job that may lack what it takes. */
+static char way_here(char way)
 {
-    return job.has_nccl && (job.has_kernels || way == '.');
+    if (job.has_nccl && (job.has_kernels || way == '.')) {
+        return way;
+    }
+    return 's';
 }
 
 static void take(struct walker *w, const struct route_place *place, tutti_dtype dtype,
@@ -310,7 +313,7 @@ static void take(struct walker *w, const struct route_place *place, tutti_dtype 
     if (way == '-') {
         refuse(w, &route);
     } else {
-        go(w, &route, can(way) ? way : 's', is_planned);
+        go(w, &route, way_here(way), is_planned);
     }
 }
 
@@ -322,15 +325,26 @@ static bool is_wanted(tutti_dtype dtype)
             dtype == TUTTI_FLOAT16 || dtype == TUTTI_FLOAT32 || dtype == TUTTI_BOOL;
 }
 
-/* The nth mark of a row that is not a space. */
+/* The mark of a type in a row; a row of one mark has it for all. */
 static char way_of(const char *ways, int dtype)
 {
-    for (; *ways != '\0'; ways++) {
-        if (*ways != ' ' && dtype-- == 0) {
+    for (int d = 0; *ways != '\0'; ways++) {
+        if (ways[1] == '\0' || (*ways != ' ' && d++ == dtype)) {
             return *ways;
         }
     }
     return '?';
+}
+
+/* All types of a row. */
+static void walk_row(struct walker *w, const struct route_place *place,
+        tutti_reduce_op op, const char *ways, bool is_planned)
+{
+    for (int d = 0; d < TYPES; d++) {
+        if (is_wanted((tutti_dtype)d)) {
+            take(w, place, (tutti_dtype)d, op, way_of(ways, d), is_planned);
+        }
+    }
 }
 
 static void walk_reductions(struct walker *w, enum route_placing placing)
@@ -340,12 +354,7 @@ static void walk_reductions(struct walker *w, enum route_placing placing)
     for (size_t k = 0; k < sizeof reductions / sizeof *reductions; k++) {
         route_place(&w->rank, &reductions[k], placing, &place);
         for (size_t i = 0; i < sizeof reduced / sizeof *reduced; i++) {
-            for (int d = 0; d < TYPES; d++) {
-                if (is_wanted((tutti_dtype)d)) {
-                    take(w, &place, (tutti_dtype)d, reduced[i].op,
-                            way_of(reduced[i].ways, d), true);
-                }
-            }
+            walk_row(w, &place, reduced[i].op, reduced[i].ways, true);
         }
     }
 }
@@ -356,12 +365,7 @@ static void walk_moves(struct walker *w, enum route_placing placing)
 
     for (size_t k = 0; k < sizeof moved / sizeof *moved; k++) {
         route_place(&w->rank, &moved[k].kind, placing, &place);
-        for (int d = 0; d < TYPES; d++) {
-            if (is_wanted((tutti_dtype)d)) {
-                take(w, &place, (tutti_dtype)d, TUTTI_SUM, moved[k].way,
-                        moved[k].is_planned);
-            }
-        }
+        walk_row(w, &place, TUTTI_SUM, moved[k].way, moved[k].is_planned);
     }
 }
 
