@@ -68,6 +68,9 @@ struct device {
     /* TUTTI_OK: it has passed. TUTTI_AGAIN: not yet. Errors: the device is lost. */
     tutti_status (*passed)(void *state, struct device_mark *mark);
 
+    /* Errors: the device is lost, for good. Any thread. */
+    tutti_status (*alive)(void *state);
+
     /* Adds a reference, and takes one away; a mark without references may be used again. */
     void (*hold)(void *state, struct device_mark *mark);
     void (*release)(void *state, struct device_mark *mark); /* NULL is allowed */

@@ -6,6 +6,7 @@
 #include "base/faults.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/failure.h"
 
 /* The marks of a wait, and what became of them. */
 struct stream_wait {
@@ -35,6 +36,7 @@ static void hand_over(tutti *t, struct wait *wait, struct stream_wait *on)
 {
     issues_marks(t, wait->works, wait->requests, on->marks, wait->count);
     follow(t, on, wait->count);
+    on->status = failure_of_device(t, on->status);
     if (on->status == TUTTI_OK) {
         issues_stream(t, wait->works, wait->requests, on->marks, wait->count);
     }

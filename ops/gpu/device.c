@@ -42,6 +42,11 @@ static tutti_status device_passed(void *state, struct device_mark *mark)
     return gpu_passed(state, mark);
 }
 
+static tutti_status device_alive(void *state)
+{
+    return gpu_alive(state);
+}
+
 static void device_hold(void *state, struct device_mark *mark)
 {
     (void)state;
@@ -156,6 +161,7 @@ struct device gpu_device(struct gpu *gpu)
         .follow = device_follow,
         .fence = device_fence,
         .passed = device_passed,
+        .alive = device_alive,
         .hold = device_hold,
         .release = device_release,
         .copy = device_copy_all,
