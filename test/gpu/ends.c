@@ -207,7 +207,7 @@ int ends_main(int argc, char **argv, const struct ends_case *cases, size_t count
         if (strcmp(cases[i].name, argv[1]) == 0) {
             ends_configure(&job, &cases[i], argv[3]);
             run_threads(&job);
-            return check_left();
+            return cases[i].is_lost ? 0 : check_left();
         }
     }
     return 2;

@@ -48,6 +48,7 @@ struct ends_case {
     void (*body)(struct ends_rank *r);
     const char *parameters; /* "name=value name=value"; "" for none                          */
     tutti_status finalize; /* what tutti_finalize() says on each rank                       */
+    bool is_lost; /* a device is, and nothing of it can be given back              */
 };
 
 #define ENDS_LOG_BYTES 16384
