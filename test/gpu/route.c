@@ -19,9 +19,11 @@ static const int64_t counts[ROUTE_TENSORS] = { 36, 300, 12 };
 
 static struct crew crew_of(const struct route_rank *r)
 {
-    return (struct crew){
-        .set = TUTTI_WORLD, .world = r->world, .size = r->size, .index = r->rank
-    };
+    return (struct crew){ .set = TUTTI_WORLD,
+        .world = r->world,
+        .size = r->size,
+        .index = r->rank,
+        .absent = r->absent };
 }
 
 /* Nobody gives or gets nothing: that is another way, and has tests of its own. */

@@ -48,6 +48,7 @@ struct route_rank {
     tutti *t; /* borrowed */
     int rank, size;
     int world[ROUTE_RANKS_MAX]; /* 0, 1, 2 ... */
+    bool absent[ROUTE_RANKS_MAX]; /* those that have joined */
 };
 
 /** A collective on its way. */

@@ -127,7 +127,7 @@ static struct {
 /** A rank, and what it does. */
 struct walker {
     struct route_rank rank;
-    const struct route *route; /* in work, for messages */
+    struct route route; /* the last one */
     int iteration;
     pthread_t thread;
 };
@@ -136,7 +136,7 @@ static void expect(const struct walker *w, bool holds, const char *what)
 {
     if (!holds) {
         (void)fprintf(stderr, "rank %d of %d, %s, iteration %d: %s\n", w->rank.rank,
-                w->rank.size, w->route->names[0], w->iteration, what);
+                w->rank.size, w->route.names[0], w->iteration, what);
         atomic_fetch_add(&job.wrong, 1);
     }
 }
@@ -154,7 +154,7 @@ static void expect_count(
     if (wanted != got) {
         (void)fprintf(stderr,
                 "rank %d of %d, %s, iteration %d: %s: %llu instead of %llu\n",
-                w->rank.rank, w->rank.size, w->route->names[0], w->iteration, what,
+                w->rank.rank, w->rank.size, w->route.names[0], w->iteration, what,
                 (unsigned long long)got, (unsigned long long)wanted);
         atomic_fetch_add(&job.wrong, 1);
     }
@@ -179,7 +179,7 @@ static tutti_stats stats_of(const struct walker *w)
 
 static bool applies(const struct walker *w, const char *when)
 {
-    const bool is_root = w->rank.rank == w->route->operations[0].root;
+    const bool is_root = w->rank.rank == w->route.operations[0].root;
 
     return job.has_kernels &&
             (strcmp(when, "always") == 0 || (strcmp(when, "root") == 0 && is_root) ||
@@ -190,7 +190,7 @@ static bool applies(const struct walker *w, const char *when)
 static void check_nccl(const struct walker *w, char way, const tutti_stats *before,
         const tutti_stats *after)
 {
-    const struct route_place *place = w->route->place;
+    const struct route_place *place = w->route.place;
     bool packs = way == 'k';
     bool unpacks = way != '.' && route_has_output(&w->rank, place->kind);
     bool is_packed = way == 'k';
@@ -223,7 +223,7 @@ static void check_staged(
 {
     const uint64_t batches = after->batches - before->batches;
 
-    expect(w, batches >= 1 && batches <= (uint64_t)w->route->place->tensors, "batches");
+    expect(w, batches >= 1 && batches <= (uint64_t)w->route.place->tensors, "batches");
     expect_count(w, batches, after->device_batches - before->device_batches,
             "on the device");
     expect_count(w, batches, after->device_staged - before->device_staged, "staged");
@@ -232,28 +232,32 @@ static void check_staged(
     expect_count(w, 0, after->device_launches - before->device_launches, "launches");
 }
 
-/* Once; true when it was in a plan, on all ranks. */
-static bool go_once(struct walker *w, struct route *route, char way)
+/* Once; true when it was in a plan. */
+static bool go_once(struct walker *w, char way)
 {
-    const uint64_t tensors = (uint64_t)route->place->tensors;
     tutti_stats before;
     tutti_stats after;
-    bool all;
 
-    route_fill(&w->rank, route, (uint32_t)w->iteration);
+    route_fill(&w->rank, &w->route, (uint32_t)w->iteration);
     before = stats_of(w);
-    expect_ok(w, route_submit(&w->rank, route));
-    expect_ok(w, route_wait(&w->rank, route));
-    expect(w, route_is_right(&w->rank, route), "the result is wrong");
+    expect_ok(w, route_submit(&w->rank, &w->route));
+    expect_ok(w, route_wait(&w->rank, &w->route));
+    expect(w, route_is_right(&w->rank, &w->route), "the result is wrong");
     after = stats_of(w);
     if (way == 's') {
         check_staged(w, &before, &after);
     } else {
         check_nccl(w, way, &before, &after);
     }
-    if (after.planned - before.planned == tensors) {
-        atomic_fetch_add(&job.planned, 1);
-    }
+    return after.planned - before.planned == (uint64_t)w->route.place->tensors;
+}
+
+/* True when it is so on all ranks. */
+static bool is_everywhere(const struct walker *w, bool is_here)
+{
+    bool all;
+
+    atomic_fetch_add(&job.planned, is_here ? 1 : 0);
     meet();
     all = atomic_load(&job.planned) == job.size;
     meet();
@@ -265,14 +269,14 @@ static bool go_once(struct walker *w, struct route *route, char way)
 }
 
 /* Negotiated at first, and until it has been in a plan. */
-static void go(struct walker *w, struct route *route, char way, bool is_planned)
+static void go(struct walker *w, char way, bool is_planned)
 {
     const int limit = is_planned ? PLANNED_WITHIN : SLOW_TIMES;
     int planned = 0;
 
     for (w->iteration = 0; w->iteration < limit && planned < PLANNED_TIMES;
             w->iteration++) {
-        planned += go_once(w, route, way) ? 1 : 0;
+        planned += is_everywhere(w, go_once(w, way)) ? 1 : 0;
         expect(w, planned == 0 || w->iteration > 0, "planned before it was known");
     }
     expect_count(w, is_planned ? PLANNED_TIMES : 0, (uint64_t)planned, "planned");
@@ -281,16 +285,17 @@ static void go(struct walker *w, struct route *route, char way, bool is_planned)
     }
 }
 
-static void refuse(struct walker *w, struct route *route)
+static void refuse(struct walker *w)
 {
     const tutti_stats before = stats_of(w);
 
     w->iteration = 0;
-    expect(w, route_submit(&w->rank, route) == TUTTI_ERR_UNSUPPORTED, "not refused");
+    expect(w, route_submit(&w->rank, &w->route) == TUTTI_ERR_UNSUPPORTED,
+            "not refused");
     expect_count(w, before.submitted, stats_of(w).submitted, "submitted");
     expect(w,
             strstr(tutti_last_error(),
-                    tutti_dtype_name(route->operations[0].pattern.dtype)) != NULL,
+                    tutti_dtype_name(w->route.operations[0].pattern.dtype)) != NULL,
             "the type is not named");
 }
 
@@ -306,14 +311,11 @@ static char way_here(char way)
 static void take(struct walker *w, const struct route_place *place, tutti_dtype dtype,
         tutti_reduce_op op, char way, bool is_planned)
 {
-    struct route route;
-
-    route_make(&w->rank, place, dtype, op, &route);
-    w->route = &route;
+    route_make(&w->rank, place, dtype, op, &w->route);
     if (way == '-') {
-        refuse(w, &route);
+        refuse(w);
     } else {
-        go(w, &route, way_here(way), is_planned);
+        go(w, way_here(way), is_planned);
     }
 }
 
@@ -369,6 +371,24 @@ static void walk_moves(struct walker *w, enum route_placing placing)
     }
 }
 
+/* While a rank has joined, which is also the one that orders all launches. */
+static void walk_joined(struct walker *w)
+{
+    struct route_place place;
+
+    if (w->rank.rank == 0) {
+        expect_ok(w, tutti_join(w->rank.t, NULL, NULL));
+        return;
+    }
+    w->rank.absent[0] = true;
+    for (size_t k = 0; k < sizeof reductions / sizeof *reductions; k++) {
+        route_place(&w->rank, &reductions[k], ROUTE_ARENA, &place);
+        route_make(&w->rank, &place, TUTTI_FLOAT32, TUTTI_AVERAGE, &w->route);
+        (void)go_once(w, 's');
+    }
+    expect_ok(w, tutti_join(w->rank.t, NULL, NULL));
+}
+
 static void *walk(void *argument)
 {
     struct walker *w = argument;
@@ -377,6 +397,7 @@ static void *walk(void *argument)
         walk_reductions(w, (enum route_placing)placing);
         walk_moves(w, (enum route_placing)placing);
     }
+    walk_joined(w);
     if (tutti_finalize(w->rank.t) != TUTTI_OK) {
         (void)fprintf(stderr, "%s\n", tutti_last_error());
         atomic_fetch_add(&job.wrong, 1);
