@@ -124,9 +124,16 @@ static struct {
     _Atomic int routes; /* of this table that were gone on rank 0                   */
 } job;
 
+enum {
+    REDUCTIONS = sizeof reductions / sizeof *reductions,
+    MOVES = sizeof moved / sizeof *moved
+};
+
 /** A rank, and what it does. */
 struct walker {
     struct route_rank rank;
+    struct route_place reductions[ROUTE_PLACINGS][REDUCTIONS];
+    struct route_place moves[ROUTE_PLACINGS][MOVES];
     struct route route; /* the last one */
     int iteration;
     pthread_t thread;
@@ -351,39 +358,48 @@ static void walk_row(struct walker *w, const struct route_place *place,
 
 static void walk_reductions(struct walker *w, enum route_placing placing)
 {
-    struct route_place place;
-
-    for (size_t k = 0; k < sizeof reductions / sizeof *reductions; k++) {
-        route_place(&w->rank, &reductions[k], placing, &place);
+    for (size_t k = 0; k < REDUCTIONS; k++) {
         for (size_t i = 0; i < sizeof reduced / sizeof *reduced; i++) {
-            walk_row(w, &place, reduced[i].op, reduced[i].ways, true);
+            walk_row(w, &w->reductions[placing][k], reduced[i].op, reduced[i].ways,
+                    true);
         }
     }
 }
 
 static void walk_moves(struct walker *w, enum route_placing placing)
 {
-    struct route_place place;
+    for (size_t k = 0; k < MOVES; k++) {
+        walk_row(
+                w, &w->moves[placing][k], TUTTI_SUM, moved[k].way, moved[k].is_planned);
+    }
+}
 
-    for (size_t k = 0; k < sizeof moved / sizeof *moved; k++) {
-        route_place(&w->rank, &moved[k].kind, placing, &place);
-        walk_row(w, &place, TUTTI_SUM, moved[k].way, moved[k].is_planned);
+/* Before anything is freed, also by the library: neighbours are so where there are no holes. */
+static void place_all(struct walker *w)
+{
+    for (int placing = 0; placing < ROUTE_PLACINGS; placing++) {
+        for (size_t k = 0; k < REDUCTIONS; k++) {
+            route_place(&w->rank, &reductions[k], (enum route_placing)placing,
+                    &w->reductions[placing][k]);
+        }
+        for (size_t k = 0; k < MOVES; k++) {
+            route_place(&w->rank, &moved[k].kind, (enum route_placing)placing,
+                    &w->moves[placing][k]);
+        }
     }
 }
 
 /* While a rank has joined, which is also the one that orders all launches. */
 static void walk_joined(struct walker *w)
 {
-    struct route_place place;
-
     if (w->rank.rank == 0) {
         expect_ok(w, tutti_join(w->rank.t, NULL, NULL));
         return;
     }
     w->rank.absent[0] = true;
-    for (size_t k = 0; k < sizeof reductions / sizeof *reductions; k++) {
-        route_place(&w->rank, &reductions[k], ROUTE_ARENA, &place);
-        route_make(&w->rank, &place, TUTTI_FLOAT32, TUTTI_AVERAGE, &w->route);
+    for (size_t k = 0; k < REDUCTIONS; k++) {
+        route_make(&w->rank, &w->reductions[ROUTE_ARENA][k], TUTTI_FLOAT32,
+                TUTTI_AVERAGE, &w->route);
         (void)go_once(w, 's');
     }
     expect_ok(w, tutti_join(w->rank.t, NULL, NULL));
@@ -393,6 +409,7 @@ static void *walk(void *argument)
 {
     struct walker *w = argument;
 
+    place_all(w);
     for (int placing = 0; placing < ROUTE_PLACINGS; placing++) {
         walk_reductions(w, (enum route_placing)placing);
         walk_moves(w, (enum route_placing)placing);
@@ -430,7 +447,7 @@ static bool start(tutti **contexts, const char *nccl)
 
 int main(int argc, char **argv)
 {
-    struct walker walkers[ROUTE_RANKS_MAX];
+    static struct walker walkers[ROUTE_RANKS_MAX];
     tutti *contexts[ROUTE_RANKS_MAX];
 
     if (argc < 4 || argv[1][0] < '2' || argv[1][0] > '0' + ROUTE_RANKS_MAX) {
