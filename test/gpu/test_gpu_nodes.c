@@ -342,13 +342,13 @@ static void broadcast(struct backend_rank *r, const struct op_set *set)
         .run_count = TENSORS,
         .space = OP_DEVICE };
     unsigned char *block = backend_alloc(r, 1024);
-    unsigned char host[1024];
+    unsigned char host[200];
 
     memset(host, set->rank == 0 ? 7 : 1, sizeof host);
-    backend_write(r, block, host, sizeof host);
     for (size_t t = 0; t < TENSORS; t++) {
-        void *tensor = block + t * (set->rank == 1 ? 256 : 512);
+        void *tensor = set->rank == 1 ? block + t * 512 : backend_alloc(r, sizeof host);
 
+        backend_write(r, tensor, host, sizeof host);
         runs[t] = (struct op_run){ .input = tensor, .output = tensor, .count = 200 };
     }
     backend_do(r, &batch);
