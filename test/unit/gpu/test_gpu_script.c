@@ -1061,6 +1061,55 @@ static void test_large_runs_stand_alone(void **state)
     script_fini(&script);
 }
 
+/*
+ * By nodes a large tensor needs padding where its parts do: it is packed where there is
+ * none, and by all ranks where slabs are registered.
+ */
+static void test_large_runs_by_nodes(void **state)
+{
+    const size_t large = SCRIPT_ALONE_BYTES / sizeof(float);
+    const struct op_set set = { .size = 6 };
+    float *const memory = (float *)(uintptr_t)0x10000000; // NOLINT
+    struct op_run run = { .input = memory, .output = memory, .count = large };
+    const struct op_batch batch = { .set = &set,
+        .collective = TUTTI_ALLREDUCE,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM,
+        .divisor = 6,
+        .prescale = 1.0,
+        .postscale = 1.0,
+        .runs = &run,
+        .run_count = 1 };
+    struct rank rank = { .memory = (unsigned char *)memory,
+        .padding = { { SCRIPT_ALONE_BYTES, SCRIPT_ALONE_BYTES + 256 } },
+        .padding_count = 1 };
+    struct gpu_form form;
+    struct script script = { 0 };
+    struct script_view view = { .batch = &batch,
+        .form = &form,
+        .kernels = true,
+        .node_ranks = 3,
+        .is_padding = is_padding,
+        .user = &rank };
+
+    (void)state;
+    assert_true(gpu_form_of(&batch, true, &form));
+    for (int i = 0; i < 4; i++) {
+        /* Padding; padding that does not count; none; none needed. */
+        static const bool packs[] = { false, true, true, false };
+
+        view.registers = i == 1 || i == 3;
+        rank.padding_count = i < 2 ? 1 : 0;
+        view.node_ranks = i == 3 ? 2 : 3;
+        script_reset(&script);
+        assert_int_equal(script_reduction(&script, &view), TUTTI_OK);
+        assert_int_equal(script.call_count, 3);
+        assert_int_equal(script.gathers.count, packs[i] ? 1 : 0);
+        assert_int_equal(script.slab_bytes > 0, packs[i]);
+    }
+    script_fini(&script);
+}
+
 /* Each allocation fails once. */
 static void test_out_of_memory(void **state)
 {
@@ -1106,6 +1155,7 @@ int main(void)
         cmocka_unit_test(test_nodes_want_padding),
         cmocka_unit_test(test_registered_is_packed),
         cmocka_unit_test(test_large_runs_stand_alone),
+        cmocka_unit_test(test_large_runs_by_nodes),
         cmocka_unit_test(test_out_of_memory),
     };
 
