@@ -75,8 +75,9 @@ static void check(const float *tensor, int iteration)
 
     CHECK(gpusim_read(host, (uint64_t)(uintptr_t)tensor, sizeof host));
     for (int i = 0; i < COUNT; i++) {
-        CHECK(host[i] ==
-                (float)(ranks * (i % 100 + iteration) + ranks * (ranks - 1) / 2));
+        const int sum = ranks * (i % 100 + iteration) + ranks * (ranks - 1) / 2;
+
+        CHECK(host[i] == (float)sum);
     }
 }
 

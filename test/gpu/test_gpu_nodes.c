@@ -60,12 +60,13 @@ static void sum_prepare(struct backend_rank *r, const struct op_set *set,
 static void sum_check(struct backend_rank *r, const struct sum *sum)
 {
     const int size = sum->batch.set->size;
+    const int ranks = size * (size + 1) / 2;
     float host[COUNT];
 
     for (size_t t = 0; t < TENSORS; t++) {
         backend_read(r, host, sum->runs[t].output, sizeof host);
         for (int i = 0; i < COUNT; i++) {
-            CHECK(host[i] == (float)(size * (size + 1) / 2 + size * i));
+            CHECK(host[i] == (float)(ranks + size * i));
         }
     }
 }
@@ -152,8 +153,12 @@ static void run_sets(struct backend_rank *r)
     if (r->rank == 0) {
         const char *said = strstr(r->lines, "gpu_hierarchical=nccl: process set");
 
-        CHECK(said != NULL && strstr(said + 1, "gpu_hierarchical") == NULL);
-        CHECK(strstr(said, has_split(r) ? "equally many" : "ncclCommSplit") != NULL);
+        CHECK(said != NULL);
+        if (said != NULL) {
+            CHECK(strstr(said + 1, "gpu_hierarchical") == NULL);
+            CHECK(strstr(said, has_split(r) ? "equally many" : "ncclCommSplit") !=
+                    NULL);
+        }
     }
 }
 
@@ -232,6 +237,7 @@ static void run_timeout(struct backend_rank *r)
     if (r->rank != 3) {
         sum_prepare(r, &world, true, &sum);
         mark = backend_issue(r, &sum.batch);
+        r->gpu->values.gpu_timeout_s = 0.3; /* what came before may take its time */
         while (status == TUTTI_OK) {
             CHECK(clock_ns() < deadline);
             clock_sleep_ns(1000000);
@@ -380,9 +386,9 @@ static void run_registered(struct backend_rank *r)
     CHECK(r->counts.packed == 16);
     CHECK(r->counts.in_place == 0);
     backend_barrier(r);
-    /* Three calls of each sum, and one of each broadcast, on each rank. */
-    CHECK(gpusim_nccl_live().registered_calls == 4 * 8 * 4);
-    CHECK(gpusim_nccl_live().registrations >= 4 * 6);
+    /* On 4 ranks 8 times 3 calls of a sum and one of a broadcast; 6 communicators each. */
+    CHECK(gpusim_nccl_live().registered_calls == 128);
+    CHECK(gpusim_nccl_live().registrations >= 24);
     backend_barrier(r);
     op_gpu.part(r->state, &other);
     backend_meet(r, &other, true);
@@ -423,7 +429,7 @@ static const struct {
     const char *registers;
 } cases[] = { { "sets", run_sets, "60", "false" },
     { "uneven", run_uneven, "60", "false" }, { "many", run_many, "60", "false" },
-    { "timeout", run_timeout, "0.3", "false" },
+    { "timeout", run_timeout, "60", "false" },
     { "refused", run_refused, "60", "false" },
     { "async_error", run_async_error, "60", "false" },
     { "no_meeting", run_no_meeting, "60", "false" },
