@@ -187,6 +187,7 @@ struct op_device_counts {
     _Atomic uint64_t packed; /* batches that a kernel packed                       */
     _Atomic uint64_t in_place; /* batches of several runs, with no copy            */
     _Atomic uint64_t launches; /* kernels of tutti's own                           */
+    _Atomic uint64_t hierarchical; /* batches that went in steps, by nodes         */
 };
 
 /** What a backend gets to work with; borrowed until close(). */

@@ -916,6 +916,8 @@ typedef struct tutti_stats {
     uint64_t device_in_place; /**< of these, of several tensors and with no copy    */
     uint64_t device_staged; /**< of these, copied to host memory and back         */
     uint64_t device_launches; /**< kernels of tutti's own: packing and unpacking    */
+    uint64_t device_hierarchical; /**< of device_batches, those that are reduced within
+                                     the nodes and across them: gpu_hierarchical */
 } tutti_stats;
 
 /**

@@ -153,6 +153,9 @@ tutti_status gpus_decide(
             gpu_kernels_drop(gpus->gpu);
         }
     }
+    if (gpus->gpu != NULL) {
+        status = gpu_set_nodes(gpus->gpu, spec->nodes.node_of, spec->nodes.size);
+    }
     switch (decision.verdict) {
     case GPU_NOBODY:
         log_debug(&spec->log, "no rank has a GPU: %s", facts[spec->rank].reason);
@@ -171,7 +174,7 @@ tutti_status gpus_decide(
         add_backend(spec, gpus);
         break;
     }
-    return TUTTI_OK;
+    return status;
 }
 
 /* ----------------------------------------------------------------------- meeting */

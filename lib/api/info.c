@@ -98,6 +98,7 @@ static void read_counters(tutti *t, tutti_stats *stats)
     stats->device_packed = counter_get(&t->device_counts.packed);
     stats->device_in_place = counter_get(&t->device_counts.in_place);
     stats->device_launches = counter_get(&t->device_counts.launches);
+    stats->device_hierarchical = counter_get(&t->device_counts.hierarchical);
 }
 
 tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)

@@ -5,6 +5,9 @@
  *     GPU_COMM     waits for that (or the marks); NCCL
  *     GPU_UNPACK   waits for that; unpacks; the mark that is handed back
  *
+ * NCCL's part is one group of calls, or one in the node, one across and one in the node
+ * again (script.h): each is on the stream before the next is called.
+ *
  * What has nothing to do is left out. A non-blocking NCCL may still be putting its part on
  * the stream when ncclGroupEnd() returns; until it has, nothing else is issued.
  */
@@ -34,7 +37,8 @@ struct gpu_task {
     struct gpu_form form; /* of the batch */
     enum gpu_phase phase; /* see there */
     tutti_status status; /* OVER: how it ended */
-    const struct communicator *communicator; /* CALLED: borrowed                    */
+    enum script_step step; /* CALLED: of the script; or none is left            */
+    struct communicator *communicator; /* CALLED: of the step; borrowed           */
     struct gpu_slab *slab; /* CALLED: owned; NULL: none needed */
     int64_t since_ns; /* CALLED: when NCCL was called                         */
 };
@@ -218,7 +222,7 @@ static tutti_status copy_own(struct gpu_backend *gb, const struct gpu_task *task
     return status;
 }
 
-/* A group is ended even if a call in it has failed. */
+/* The calls of a step. A group is ended even if a call in it has failed. */
 static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task)
 {
     const struct nccl_api *nccl = gb->gpu->nccl;
@@ -230,8 +234,11 @@ static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task
                 &gb->communicators, task->communicator, result, issuing);
     }
     for (size_t i = 0; i < gb->script.call_count; i++) {
-        if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
-            result = call_nccl(gb, task, &gb->script.calls[i]);
+        const struct script_call *call = &gb->script.calls[i];
+
+        if (call->step == task->step &&
+                (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS)) {
+            result = call_nccl(gb, task, call);
         }
     }
     ended = nccl->group_end();
@@ -242,6 +249,14 @@ static tutti_status call_all(struct gpu_backend *gb, const struct gpu_task *task
 }
 
 /* ---------------------------------------------------------------------- issuing */
+
+/* Equal on all ranks, as the version of NCCL is. */
+static bool registers(const struct gpu *gpu)
+{
+    return gpu->config->gpu_register && gpu->nccl->comm_register != NULL &&
+            gpu->nccl->comm_deregister != NULL && gpu->nccl->mem_alloc != NULL &&
+            gpu->nccl->mem_free != NULL;
+}
 
 /* tutti_alloc() rounds sizes up; what it adds belongs to nobody. */
 static bool is_padding(void *user, uint64_t at, size_t bytes)
@@ -254,6 +269,11 @@ static tutti_status write_script(struct gpu_backend *gb, const struct gpu_task *
     const struct script_view view = { .batch = task->batch,
         .form = &task->form,
         .kernels = gb->gpu->has_kernels,
+        .registers = registers(gb->gpu),
+        .node_ranks = task->communicator->nodes.count > 0
+                ? task->communicator->nodes.each
+                : 0,
+        .node_rank = task->communicator->nodes.local,
         .is_padding = is_padding,
         .user = gb->gpu };
 
@@ -304,6 +324,44 @@ static tutti_status pack(struct gpu_backend *gb, const struct gpu_task *task)
     return status == TUTTI_OK ? chain(gb, GPU_COMM, GPU_PACK) : status;
 }
 
+static tutti_status find_communicator(
+        const struct gpu_backend *gb, struct gpu_task *task, enum script_step step)
+{
+    static const enum communicator_scope scopes[] = { [SCRIPT_SET] = COMMUNICATOR_SET,
+        [SCRIPT_NODE] = COMMUNICATOR_NODE,
+        [SCRIPT_ACROSS] = COMMUNICATOR_ACROSS,
+        [SCRIPT_NODE_AGAIN] = COMMUNICATOR_NODE };
+    const uint32_t set = task->batch->set->id;
+
+    task->communicator = communicators_find(&gb->communicators, set, scopes[step]);
+    return task->communicator != NULL
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_INTERNAL,
+                      "rank %d: the ranks of process set %u have not met",
+                      gb->gpu->rank, set);
+}
+
+static tutti_status take_slab(
+        struct gpu_backend *gb, struct gpu_task *task, cu_stream stream)
+{
+    if (gb->script.slab_bytes == 0) {
+        return TUTTI_OK;
+    }
+    task->slab = gpu_slab_take(gb->gpu, gb->script.slab_bytes, stream);
+    if (task->slab == NULL) {
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    if (registers(gb->gpu) && !task->slab->of_nccl) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "rank %d: ncclMemAlloc() has no memory for a buffer of %zu bytes on "
+                "GPU "
+                "%d (%s), and all ranks must register theirs; gpu_register=false does "
+                "without",
+                gb->gpu->rank, task->slab->bytes, gb->gpu->ordinal, gb->gpu->pci);
+    }
+    return TUTTI_OK;
+}
+
 /* The bug: a rank goes on without what the others do together. */
 static bool is_forgotten(const struct gpu_backend *gb, const struct gpu_task *task)
 {
@@ -311,34 +369,46 @@ static bool is_forgotten(const struct gpu_backend *gb, const struct gpu_task *ta
             op_is_reduction(task->batch->collective);
 }
 
-/* Up to NCCL's part. */
+/* Goes on to the next step that has calls; without any the task is done with NCCL. */
+static tutti_status call_next(struct gpu_backend *gb, struct gpu_task *task)
+{
+    tutti_status status = TUTTI_OK;
+
+    task->step = script_step_from(&gb->script, task->step);
+    if (task->step == SCRIPT_STEPS || is_forgotten(gb, task)) {
+        task->step = SCRIPT_STEPS;
+        return TUTTI_OK;
+    }
+    status = find_communicator(gb, task, task->step);
+    if (status == TUTTI_OK && task->slab != NULL && registers(gb->gpu)) {
+        status = communicator_register(
+                &gb->communicators, task->communicator, task->slab);
+    }
+    task->since_ns = clock_ns();
+    return status == TUTTI_OK ? call_all(gb, task) : status;
+}
+
+/* Up to NCCL's part, and the first step of that. */
 static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
 {
     struct gpu *gpu = gb->gpu;
-    const struct op_batch *batch = task->batch;
     enum gpu_stream first;
     tutti_status status = flight_reserve(&gb->flight);
 
+    if (status == TUTTI_OK) {
+        status = find_communicator(gb, task, SCRIPT_SET);
+    }
     if (status == TUTTI_OK) {
         status = write_script(gb, task);
     }
     if (status != TUTTI_OK) {
         return status;
     }
-    task->communicator = communicators_find(&gb->communicators, batch->set->id);
-    if (task->communicator == NULL) {
-        return error_set(TUTTI_ERR_INTERNAL,
-                "rank %d: the ranks of process set %u have not met", gpu->rank,
-                batch->set->id);
-    }
     first = gb->script.gathers.count > 0 ? GPU_PACK : GPU_COMM;
-    if (gb->script.slab_bytes > 0) {
-        task->slab = gpu_slab_take(gpu, gb->script.slab_bytes, gpu->streams[first]);
-        if (task->slab == NULL) {
-            return TUTTI_ERR_NO_MEMORY;
-        }
+    status = take_slab(gb, task, gpu->streams[first]);
+    if (status == TUTTI_OK) {
+        status = follow_marks(gb, task->batch, gpu->streams[first]);
     }
-    status = follow_marks(gb, batch, gpu->streams[first]);
     if (status == TUTTI_OK && first == GPU_PACK) {
         status = pack(gb, task);
     }
@@ -346,11 +416,8 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
         status = copy_own(gb, task);
     }
     task->phase = GPU_CALLED;
-    task->since_ns = clock_ns();
-    if (status == TUTTI_OK && !is_forgotten(gb, task)) {
-        status = call_all(gb, task);
-    }
-    return status;
+    task->step = SCRIPT_SET;
+    return status == TUTTI_OK ? call_next(gb, task) : status;
 }
 
 static void count_paths(const struct gpu_backend *gb, const struct gpu_task *task)
@@ -362,6 +429,10 @@ static void count_paths(const struct gpu_backend *gb, const struct gpu_task *tas
         (void)atomic_fetch_add_explicit(&gb->counts->packed, 1, memory_order_relaxed);
     } else if (task->batch->run_count > 1) {
         (void)atomic_fetch_add_explicit(&gb->counts->in_place, 1, memory_order_relaxed);
+    }
+    if (script_step_from(&gb->script, SCRIPT_NODE) != SCRIPT_STEPS) {
+        (void)atomic_fetch_add_explicit(
+                &gb->counts->hierarchical, 1, memory_order_relaxed);
     }
 }
 
@@ -433,8 +504,12 @@ static tutti_status move(struct gpu_backend *gb, struct gpu_task *task, bool *mo
         }
         *moved = *moved || status == TUTTI_OK;
     }
-    if (status == TUTTI_OK) {
+    while (status == TUTTI_OK && task->step < SCRIPT_STEPS) {
         status = poll_calls(gb, task);
+        if (status == TUTTI_OK) {
+            task->step = (enum script_step)(task->step + 1);
+            status = call_next(gb, task);
+        }
     }
     return status == TUTTI_OK ? finish(gb, task) : status;
 }

@@ -16,6 +16,20 @@
 
 /* ----------------------------------------------------------------------- errors */
 
+static const char *scope_text(enum communicator_scope scope)
+{
+    switch (scope) {
+    case COMMUNICATOR_NODE:
+        return " (its ranks on this node)";
+    case COMMUNICATOR_ACROSS:
+        return " (one rank of each node)";
+    case COMMUNICATOR_SET:
+    case COMMUNICATOR_SCOPES:
+        break;
+    }
+    return "";
+}
+
 tutti_status communicator_check(const struct communicators *all,
         const struct communicator *communicator, nccl_result result, const char *doing)
 {
@@ -29,11 +43,11 @@ tutti_status communicator_check(const struct communicators *all,
         more = gpu->nccl->get_last_error(communicator->comm);
     }
     return error_set(TUTTI_ERR_SYSTEM,
-            "rank %d: NCCL cannot %s for process set %u on GPU %d (%s): %s%s%s; "
+            "rank %d: NCCL cannot %s for process set %u%s on GPU %d (%s): %s%s%s; "
             "NCCL_DEBUG=WARN says more",
-            gpu->rank, doing, communicator->set, gpu->ordinal, gpu->pci,
-            nccl_error_text(gpu->nccl, result), more == NULL || *more == 0 ? "" : ": ",
-            more == NULL ? "" : more);
+            gpu->rank, doing, communicator->set, scope_text(communicator->scope),
+            gpu->ordinal, gpu->pci, nccl_error_text(gpu->nccl, result),
+            more == NULL || *more == 0 ? "" : ": ", more == NULL ? "" : more);
 }
 
 /* Of any handle of a communicator, its parent's too. */
@@ -102,11 +116,13 @@ tutti_status communicators_token(
     return TUTTI_OK;
 }
 
-struct communicator *communicators_find(const struct communicators *all, uint32_t set)
+struct communicator *communicators_find(
+        const struct communicators *all, uint32_t set, enum communicator_scope scope)
 {
     struct communicator *at = all->first;
 
-    while (at != NULL && (at->set != set || at->stage != COMMUNICATOR_READY)) {
+    while (at != NULL &&
+            (at->set != set || at->scope != scope || at->stage != COMMUNICATOR_READY)) {
         at = at->next;
     }
     return at;
@@ -128,7 +144,7 @@ static struct communicator *add(struct communicators *all, const struct op_set *
     return added;
 }
 
-static void drop(struct communicators *all, struct communicator *communicator)
+static void unlink_one(struct communicators *all, struct communicator *communicator)
 {
     struct communicator **at = &all->first;
 
@@ -136,6 +152,23 @@ static void drop(struct communicators *all, struct communicator *communicator)
         at = &(*at)->next;
     }
     *at = communicator->next;
+    communicator->next = NULL;
+}
+
+static void forget_memory(struct communicator *communicator)
+{
+    while (communicator->registered != NULL) {
+        struct communicator_memory *gone = communicator->registered;
+
+        communicator->registered = gone->next;
+        mem_free(gone);
+    }
+}
+
+static void drop(struct communicators *all, struct communicator *communicator)
+{
+    unlink_one(all, communicator);
+    forget_memory(communicator);
     if (all->world == communicator) {
         all->world = NULL;
     }
@@ -145,18 +178,26 @@ static void drop(struct communicators *all, struct communicator *communicator)
     mem_free(communicator);
 }
 
-/* Part of the world's: no second search for the ranks. A rank that is no member helps. */
-static nccl_result split(struct communicators *all, struct communicator *communicator,
-        const struct op_set *set)
+/* Part of another one: no second search for the ranks. */
+static nccl_result split(const struct communicators *all, nccl_comm parent,
+        struct communicator *communicator, int colour, int key)
 {
-    const bool is_member = set->rank >= 0;
     struct nccl_config config;
 
     nccl_config_init(&config, false);
-    communicator->parent = all->world->comm;
-    return all->gpu->nccl->comm_split(communicator->parent,
-            is_member ? 0 : NCCL_NO_COLOUR, is_member ? set->rank : 0,
-            &communicator->comm, &config);
+    communicator->parent = parent;
+    return all->gpu->nccl->comm_split(
+            parent, colour, key, &communicator->comm, &config);
+}
+
+/* A part of the world's. A rank that is no member helps. */
+static nccl_result split_world(struct communicators *all,
+        struct communicator *communicator, const struct op_set *set)
+{
+    const bool is_member = set->rank >= 0;
+
+    return split(all, all->world->comm, communicator, is_member ? 0 : NCCL_NO_COLOUR,
+            is_member ? set->rank : 0);
 }
 
 static nccl_result init(struct communicators *all, struct communicator *communicator,
@@ -195,7 +236,7 @@ static tutti_status begin(struct communicators *all, const struct op_set *set,
         return TUTTI_ERR_NO_MEMORY;
     }
     all->meeting = made;
-    result = splits ? split(all, made, set) : init(all, made, set, token);
+    result = splits ? split_world(all, made, set) : init(all, made, set, token);
     return communicator_check(all, made, result, "make a communicator");
 }
 
@@ -214,50 +255,207 @@ static tutti_status poll_meeting(const struct communicators *all)
         return status;
     }
     return error_set(TUTTI_ERR_SYSTEM,
-            "rank %d: the %d ranks of process set %u have not met in NCCL on GPU %d "
+            "rank %d: the %d ranks of process set %u%s have not met in NCCL on GPU %d "
             "(%s) "
             "for %.1f s (gpu_timeout_s=%g): do all of them reach each other "
             "(NCCL_SOCKET_IFNAME)?",
-            all->gpu->rank, made->size, made->set, all->gpu->ordinal, all->gpu->pci,
-            age_s, limit_s);
+            all->gpu->rank, made->size, made->set, scope_text(made->scope),
+            all->gpu->ordinal, all->gpu->pci, age_s, limit_s);
 }
 
-tutti_status communicators_meet(struct communicators *all, const struct op_set *set,
-        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+/* ---------------------------------------------------------------- parts by nodes */
+
+/* Why a set that lies on several nodes is reduced by one call all the same; or NULL. */
+static const char *why_flat(const struct gpu *gpu, const struct nodes_view *nodes)
 {
-    struct communicator *made;
+    if (nodes->each == 0) {
+        return "it has not equally many ranks on each of its nodes";
+    }
+    if (gpu->nccl->comm_split == NULL) {
+        return "this NCCL has no ncclCommSplit(), which came with 2.18";
+    }
+    return gpu->has_kernels ? NULL : "not all ranks have tutti's kernels";
+}
+
+/* Looks whether the set's reductions go in steps; all its ranks find the same. */
+static tutti_status find_steps(struct communicators *all,
+        struct communicator *communicator, const struct op_set *set)
+{
+    const struct gpu *gpu = all->gpu;
+    struct nodes_view nodes = { .count = 0 };
+    const char *reason;
+    tutti_status status;
+
+    if (gpu->config->gpu_hierarchical == CONFIG_GPU_HIERARCHICAL_OFF ||
+            gpu->node_of == NULL) {
+        return TUTTI_OK;
+    }
+    status = nodes_view_make(&nodes, set, gpu->node_of, gpu->node_ranks);
+    if (status != TUTTI_OK || nodes.count == 1 || nodes.each == 1) {
+        return status;
+    }
+    reason = why_flat(gpu, &nodes);
+    if (reason == NULL) {
+        communicator->nodes = nodes;
+    } else if (set->rank == 0 && !all->told) {
+        all->told = true;
+        log_warn(gpu->log,
+                "gpu_hierarchical=nccl: process set %u on %d nodes is reduced by one "
+                "call of NCCL: %s",
+                set->id, nodes.count, reason);
+    }
+    return TUTTI_OK;
+}
+
+/* Begins to make one of the two that steps need. */
+static tutti_status begin_part(struct communicators *all, const struct communicator *of,
+        enum communicator_scope scope, const struct op_set *set)
+{
+    const bool in_node = scope == COMMUNICATOR_NODE;
+    struct communicator *made = add(all, set);
+    nccl_result result;
+
+    if (made == NULL) {
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    made->scope = scope;
+    made->size = in_node ? of->nodes.each : of->nodes.count;
+    all->meeting = made;
+    result = split(
+            all, of->comm, made, in_node ? of->nodes.node : of->nodes.local, set->rank);
+    return communicator_check(all, made, result, "make a communicator");
+}
+
+/* After `made`: what else the set needs. all->meeting stays NULL when it has all. */
+static tutti_status begin_next(
+        struct communicators *all, struct communicator *made, const struct op_set *set)
+{
+    const struct communicator *whole = made;
+    enum communicator_scope next = COMMUNICATOR_NODE;
     tutti_status status = TUTTI_OK;
 
-    if (all->meeting == NULL) {
-        status = begin(all, set, token, everyone);
+    if (made->scope == COMMUNICATOR_ACROSS) {
+        return TUTTI_OK;
     }
-    if (status != TUTTI_OK || all->meeting == NULL) {
-        return status;
+    if (made->scope == COMMUNICATOR_NODE) {
+        whole = communicators_find(all, set->id, COMMUNICATOR_SET);
+        next = COMMUNICATOR_ACROSS;
+    } else {
+        status = find_steps(all, made, set);
     }
-    status = poll_meeting(all);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    made = all->meeting;
+    return status == TUTTI_OK && nodes_view_has_steps(&whole->nodes)
+            ? begin_part(all, whole, next, set)
+            : status;
+}
+
+/* The one that is being made is ready. */
+static tutti_status settle(struct communicators *all, const struct op_set *set)
+{
+    struct communicator *made = all->meeting;
+
     all->meeting = NULL;
     made->parent = NULL;
     made->stage = COMMUNICATOR_READY;
     if (set->rank < 0) {
         drop(all, made);
-    } else if (set->index == 0) {
+        return TUTTI_OK;
+    }
+    if (set->index == 0 && made->scope == COMMUNICATOR_SET) {
         all->world = made;
     }
+    return begin_next(all, made, set);
+}
+
+tutti_status communicators_meet(struct communicators *all, const struct op_set *set,
+        const uint8_t token[OP_TOKEN_BYTES], bool everyone)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (all->meeting == NULL) {
+        status = begin(all, set, token, everyone);
+    }
+    while (status == TUTTI_OK && all->meeting != NULL) {
+        status = poll_meeting(all);
+        if (status == TUTTI_OK) {
+            status = settle(all, set);
+        }
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ registration */
+
+static bool is_registered(const struct communicator *communicator, cu_pointer memory)
+{
+    const struct communicator_memory *at = communicator->registered;
+
+    while (at != NULL && at->memory != memory) {
+        at = at->next;
+    }
+    return at != NULL;
+}
+
+tutti_status communicator_register(const struct communicators *all,
+        struct communicator *communicator, const struct gpu_slab *slab)
+{
+    struct communicator_memory *added;
+    nccl_result result;
+
+    if (is_registered(communicator, slab->memory)) {
+        return TUTTI_OK;
+    }
+    added = mem_calloc(1, sizeof *added);
+    if (added == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to register a buffer");
+    }
+    result = all->gpu->nccl->comm_register(communicator->comm,
+            (void *)(uintptr_t)slab->memory, /* NOLINT(performance-no-int-to-ptr) */
+            slab->bytes, &added->handle);
+    if (result != NCCL_SUCCESS) {
+        mem_free(added);
+        return communicator_check(
+                all, communicator, result, "register memory (gpu_register=true)");
+    }
+    added->memory = slab->memory;
+    added->next = communicator->registered;
+    communicator->registered = added;
     return TUTTI_OK;
+}
+
+static void deregister_all(
+        const struct communicators *all, struct communicator *communicator)
+{
+    for (const struct communicator_memory *at = communicator->registered; at != NULL;
+            at = at->next) {
+        (void)all->gpu->nccl->comm_deregister(communicator->comm, at->handle);
+    }
+    forget_memory(communicator);
 }
 
 /* ----------------------------------------------------------------------- ending */
 
+/* To the end of the list: the order in which they end is that in which they were left. */
+static void leave(struct communicators *all, struct communicator *gone)
+{
+    struct communicator **end = &all->first;
+
+    unlink_one(all, gone);
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = gone;
+    gone->stage = COMMUNICATOR_LEAVING;
+}
+
 void communicators_part(struct communicators *all, uint32_t set)
 {
-    struct communicator *gone = communicators_find(all, set);
+    for (int scope = 0; scope < COMMUNICATOR_SCOPES; scope++) {
+        struct communicator *gone =
+                communicators_find(all, set, (enum communicator_scope)scope);
 
-    if (gone != NULL) {
-        gone->stage = COMMUNICATOR_LEAVING;
+        if (gone != NULL) {
+            leave(all, gone);
+        }
     }
 }
 
@@ -267,6 +465,7 @@ static void finalize(struct communicators *all, struct communicator *communicato
     const struct nccl_api *nccl = all->gpu->nccl;
 
     communicator->stage = COMMUNICATOR_ENDING;
+    deregister_all(all, communicator);
     if (nccl->comm_finalize != NULL) {
         (void)nccl->comm_finalize(communicator->comm);
     }
@@ -287,13 +486,15 @@ void communicators_tidy(struct communicators *all)
 {
     struct communicator *next;
 
-    for (struct communicator *at = all->first; at != NULL; at = next) {
-        next = at->next;
+    for (struct communicator *at = all->first; at != NULL; at = at->next) {
         if (at->stage == COMMUNICATOR_LEAVING) {
             finalize(all, at);
         }
-        if (at->stage == COMMUNICATOR_ENDING) {
-            (void)end(all, at);
+    }
+    for (struct communicator *at = all->first; at != NULL; at = next) {
+        next = at->next;
+        if (at->stage == COMMUNICATOR_ENDING && !end(all, at)) {
+            return; /* those behind it wait: ranks end all in one order */
         }
     }
 }
@@ -426,10 +627,8 @@ static bool end_all(struct communicators *all)
 {
     const int64_t deadline_ns = clock_ns() + CLOSE_NS;
 
-    for (struct communicator *c = all->first; c != NULL; c = c->next) {
-        if (c->stage != COMMUNICATOR_ENDING) {
-            finalize(all, c);
-        }
+    while (all->first != NULL && all->first->stage == COMMUNICATOR_READY) {
+        communicators_part(all, all->first->set);
     }
     while (all->first != NULL) {
         communicators_tidy(all);

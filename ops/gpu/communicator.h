@@ -1,6 +1,8 @@
 /*
  * NCCL's communicators: one for each process set, made when its ranks meet, polled for
- * errors, and aborted together.
+ * errors, and aborted together. With gpu_hierarchical a set that lies on several nodes,
+ * equally many ranks on each, has two more, split from its own: that of the ranks of this
+ * node, and that of the ranks that have the same place in their nodes.
  *
  * They are non-blocking where NCCL can do that (2.14): every call may answer that it is in
  * progress, and nothing else is done with the communicator until communicator_poll() says
@@ -18,14 +20,30 @@
 #include <tutti/tutti.h>
 
 #include "ops/gpu/gpu.h"
+#include "ops/gpu/nodes.h"
 #include "ops/op.h"
 
-/** What a communicator is for. */
+/** Whom a communicator joins. */
+enum communicator_scope {
+    COMMUNICATOR_SET, /* all ranks of its set                               */
+    COMMUNICATOR_NODE, /* those on this rank's node                          */
+    COMMUNICATOR_ACROSS, /* one of each node: those with this rank's place in it */
+    COMMUNICATOR_SCOPES
+};
+
+/** How far a communicator is. */
 enum communicator_stage {
     COMMUNICATOR_MEETING, /* not yet made                                      */
     COMMUNICATOR_READY, /* for batches                                       */
     COMMUNICATOR_LEAVING, /* its set is removed; ended when nothing flies      */
     COMMUNICATOR_ENDING /* ncclCommFinalize() was called                     */
+};
+
+/** Memory that is registered with a communicator. */
+struct communicator_memory {
+    struct communicator_memory *next;
+    cu_pointer memory; /* where it begins                                      */
+    void *handle; /* NCCL's                                              */
 };
 
 /** A communicator. */
@@ -34,7 +52,10 @@ struct communicator {
     nccl_comm comm; /* NULL: not made, or this rank is no member               */
     nccl_comm parent; /* MEETING, by a split: the world's, which is polled too    */
     uint32_t set; /* its process set, for ever                               */
+    enum communicator_scope scope; /* which of the set's it is                    */
     int size; /* ranks in it                                             */
+    struct nodes_view nodes; /* SET: of its ranks; count 0: it has no steps       */
+    struct communicator_memory *registered; /* owned                             */
     enum communicator_stage stage; /* see there */
     int64_t since_ns; /* when the ranks began to meet                            */
 };
@@ -44,13 +65,14 @@ struct communicator_crew; /* threads that abort; communicator.c */
 /** All of a rank. Zeroed but for `gpu`: none. */
 struct communicators {
     struct gpu *gpu; /* borrowed */
-    struct communicator *first; /* owned */
+    struct communicator *first; /* owned; those that leave are last, in that order */
     struct communicator
             *world; /* the one of all ranks, once it is ready; in the list  */
     struct communicator
             *meeting; /* the one that is being made; in the list              */
     struct communicator_crew *crew; /* owned; NULL: nobody aborts                     */
     bool aborted; /* there are no communicators any more                     */
+    bool told; /* that a set has no steps, though they are asked for     */
 };
 
 /** See op_backend.token. Errors: TUTTI_ERR_SYSTEM. */
@@ -65,7 +87,16 @@ TUTTI_MUST_USE tutti_status communicators_meet(struct communicators *all,
         const struct op_set *set, const uint8_t token[OP_TOKEN_BYTES], bool everyone);
 
 /** The communicator of a set, NULL: it has none that is ready. */
-struct communicator *communicators_find(const struct communicators *all, uint32_t set);
+struct communicator *communicators_find(
+        const struct communicators *all, uint32_t set, enum communicator_scope scope);
+
+/**
+ * Registers a slab with a communicator that is ready, unless it is registered there
+ * already; until the communicator ends. NCCL must have ncclCommRegister().
+ * Errors: TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY.
+ */
+TUTTI_MUST_USE tutti_status communicator_register(const struct communicators *all,
+        struct communicator *communicator, const struct gpu_slab *slab);
 
 /**
  * Has what was called last on a communicator ended?
@@ -78,9 +109,12 @@ tutti_status communicator_poll(const struct communicators *all,
 tutti_status communicator_check(const struct communicators *all,
         const struct communicator *communicator, nccl_result result, const char *doing);
 
-/** The set of a communicator is removed. */
+/** The set is removed, and so will be its communicators. */
 void communicators_part(struct communicators *all, uint32_t set);
-/** Ends communicators of removed sets; nothing flies and the context is current. */
+/**
+ * Ends communicators of removed sets, in the order in which these were removed: the end of
+ * one may wait for the other ranks of the node. Nothing flies and the context is current.
+ */
 void communicators_tidy(struct communicators *all);
 
 /** Looks for errors that came later than the call. TUTTI_OK, TUTTI_ERR_SYSTEM. */

@@ -92,8 +92,8 @@ static void broadcast_segment(const struct exchange *x)
 {
     const struct op_batch *batch = x->view->batch;
     const bool is_root = batch->set->rank == batch->root;
-    struct script_span inputs = { .broken = !is_root };
-    struct script_span outputs = { 0 };
+    struct script_span inputs = { .broken = !is_root || x->segment.packs };
+    struct script_span outputs = { .broken = x->segment.packs };
     const size_t bytes = broadcast_span(x, false, &outputs);
     struct script_call call = {
         .verb = SCRIPT_BROADCAST, .peer = batch->root, .count = bytes
@@ -209,7 +209,7 @@ static void unpack_received(
 static struct script_place given(
         const struct exchange *x, struct script_place own, size_t bytes)
 {
-    struct script_span span = { 0 };
+    struct script_span span = { .broken = x->segment.packs };
 
     span_given(x, &span);
     script_span_end(&span, x->view, bytes);
@@ -224,7 +224,7 @@ static void gather_equal(const struct exchange *x)
 {
     const struct op_set *set = x->view->batch->set;
     const size_t total = (size_t)set->size * x->stride;
-    struct script_span outputs = { 0 };
+    struct script_span outputs = { .broken = x->segment.packs };
     struct script_call call = { .verb = SCRIPT_ALL_GATHER, .count = x->stride };
 
     for (int m = 0; m < set->size; m++) {
@@ -245,7 +245,7 @@ static void gather_equal(const struct exchange *x)
 static void gather_from(const struct exchange *x, int member)
 {
     const size_t bytes = member_bytes(x, member);
-    struct script_span outputs = { 0 };
+    struct script_span outputs = { .broken = x->segment.packs };
     struct script_call call = {
         .verb = SCRIPT_BROADCAST, .peer = member, .count = bytes
     };

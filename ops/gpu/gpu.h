@@ -72,6 +72,8 @@ struct gpu {
     cu_library library; /* of the kernels, or                                 */
     cu_module module; /* where the driver has no libraries                   */
     char nccl_absence[192]; /* why there is no NCCL                         */
+    int *node_of; /* [node_ranks] node of each world rank; owned; NULL: all on one */
+    int node_ranks; /* world ranks                                         */
     bool is_gone; /* closing: the context is no more, nor its handles      */
 };
 
@@ -94,6 +96,13 @@ void gpu_close(struct gpu *gpu);
 struct device gpu_device(struct gpu *gpu);
 /** The largest batch that is worth packing: gpu_fusion_bytes, or from the cache. */
 size_t gpu_fusion_bytes(const struct gpu *gpu);
+/**
+ * Which ranks are on one node, equal on all ranks; before the backend is opened.
+ * @param node_of  [ranks] node of each world rank, below `ranks`; copied
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status gpu_set_nodes(
+        struct gpu *gpu, const int *node_of, int ranks);
 /** From now on it counts as having no kernels, since other ranks have none. */
 void gpu_kernels_drop(struct gpu *gpu);
 
@@ -160,7 +169,6 @@ void gpu_marks_close(struct gpu *gpu);
 struct gpu_slab {
     cu_pointer memory; /* 256-byte aligned                                     */
     size_t bytes; /* at least what was asked for                            */
-    void *registration; /* of the communicator's; see communicator.h; or NULL    */
     bool of_nccl; /* from ncclMemAlloc(): can be registered                */
     struct device_mark *last_use; /* NULL: none that is not over; has a reference  */
     struct gpu_slab *next; /* among the spare ones, or all                          */

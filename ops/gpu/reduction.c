@@ -7,6 +7,10 @@
  *     outputs lie so                      NCCL writes there (and inputs are packed there);
  *                                         else into the slab, and are unpacked
  *
+ * By nodes an ALLREDUCE is a reduce-scatter among the ranks of the node, an allreduce among
+ * those of one place in their nodes, and an allgather in the node. The layout is padded, so
+ * tensors stay where they are only if what is behind them is padding, too.
+ *
  * REDUCESCATTER: the layout of a segment has the parts of member 0 of all its runs, then
  * those of member 1 ... With equal parts that is one ncclReduceScatter, otherwise one
  * ncclReduce for each member. Inputs must stay as they are, so what is scaled is packed.
@@ -14,6 +18,9 @@
 #include "base/error.h"
 #include "ops/gpu/script.h"
 #include "ops/runs.h"
+
+/* Parts of a segment begin on multiples of it, which NCCL moves fastest. */
+#define PART_ALIGNMENT ((size_t)16)
 
 /* The layout of a segment in work. */
 struct reduction {
@@ -127,43 +134,116 @@ static struct script_place place_of(const struct script_span *span)
     return (struct script_place){ .at = span->base };
 }
 
+/* True where this rank's tensors cannot be given to NCCL, wherever they lie. */
+static bool must_pack(const struct reduction *r)
+{
+    return r->view->form->casts || r->segment.packs;
+}
+
+/* Bytes of a rank's part of a segment that is reduced by nodes. */
+static size_t part_bytes(const struct reduction *r, size_t bytes)
+{
+    const size_t ranks = (size_t)r->view->node_ranks;
+
+    return size_align((bytes + ranks - 1) / ranks, PART_ALIGNMENT);
+}
+
+static bool goes_by_nodes(const struct reduction *r)
+{
+    return r->view->node_ranks > 0 && r->view->batch->collective == TUTTI_ALLREDUCE;
+}
+
+/* Sums in the node, of which each rank gets a part; of that across; and all get all. */
+static void call_by_nodes(const struct reduction *r, struct script_place input,
+        struct script_place output, size_t part)
+{
+    const struct script_place own =
+            script_behind(output, (size_t)r->view->node_rank * part);
+    const size_t count = part / r->wire;
+
+    script_call(r->script,
+            &(struct script_call){ .verb = SCRIPT_REDUCE_SCATTER,
+                    .step = SCRIPT_NODE,
+                    .input = input,
+                    .output = own,
+                    .count = count });
+    script_call(r->script,
+            &(struct script_call){ .verb = SCRIPT_ALL_REDUCE,
+                    .step = SCRIPT_ACROSS,
+                    .input = own,
+                    .output = own,
+                    .count = count });
+    script_call(r->script,
+            &(struct script_call){ .verb = SCRIPT_ALL_GATHER,
+                    .step = SCRIPT_NODE_AGAIN,
+                    .input = own,
+                    .output = output,
+                    .count = count });
+}
+
+/* Where a segment is read and written: tensors that lie right, or the slab. */
+struct reduction_places {
+    struct script_place input;
+    struct script_place output;
+    size_t bytes; /* of each, padding included                               */
+    bool packed; /* the input is to be packed there                         */
+};
+
+static struct reduction_places find_places(
+        const struct reduction *r, size_t bytes, bool has_output)
+{
+    const size_t layout = layout_bytes(r, 0);
+    /* Where padding would decide, ranks could differ. */
+    const bool broken = must_pack(r) || (r->view->registers && bytes != layout);
+    struct script_span inputs = { .broken = broken || scales_before(r) };
+    struct script_span outputs = { .broken = broken || !has_output };
+    struct reduction_places places = { .bytes = bytes };
+
+    span_inputs(r, 0, 0, &inputs);
+    script_span_end(&inputs, r->view, bytes);
+    span_outputs(r, 0, &outputs);
+    script_span_end(&outputs, r->view, bytes);
+    places.packed = !script_span_holds(&inputs);
+    places.input = place_of(&inputs);
+    if (script_span_holds(&outputs)) {
+        places.output = place_of(&outputs);
+    } else if (has_output || places.packed) {
+        places.output = script_slab(r->script, bytes);
+    } else {
+        places.output = places.input; /* nothing is written there */
+    }
+    places.input = places.packed ? places.output : places.input;
+    return places;
+}
+
 /* ALLREDUCE and REDUCE of a segment. */
 static void reduce_segment(const struct reduction *r)
 {
     const struct op_batch *batch = r->view->batch;
     const bool has_output =
             batch->collective == TUTTI_ALLREDUCE || batch->set->rank == batch->root;
-    const size_t bytes = layout_bytes(r, 0);
-    struct script_span inputs = { .broken = r->view->form->casts };
-    struct script_span outputs = { .broken = r->view->form->casts };
-    struct script_call call = {
-        .verb = batch->collective == TUTTI_ALLREDUCE ? SCRIPT_ALL_REDUCE
-                                                     : SCRIPT_REDUCE,
-        .peer = batch->root,
-        .count = bytes / r->wire,
-    };
+    const size_t layout = layout_bytes(r, 0);
+    const size_t part = goes_by_nodes(r) ? part_bytes(r, layout) : layout;
+    const size_t bytes = goes_by_nodes(r) ? (size_t)r->view->node_ranks * part : layout;
+    const struct reduction_places places = find_places(r, bytes, has_output);
 
-    span_inputs(r, 0, 0, &inputs);
-    if (has_output) {
-        span_outputs(r, 0, &outputs);
+    if (places.packed) {
+        gather(r, 0, places.output);
     }
-    if (script_span_holds(&inputs) && !scales_before(r)) {
-        call.input = place_of(&inputs);
-    }
-    if (has_output && script_span_holds(&outputs)) {
-        call.output = place_of(&outputs);
-    } else if (has_output || call.input.at == 0) {
-        call.output = script_slab(r->script, bytes);
+    if (goes_by_nodes(r)) {
+        call_by_nodes(r, places.input, places.output, part);
     } else {
-        call.output = call.input; /* nothing is written there */
+        script_call(r->script,
+                &(struct script_call){ .verb = batch->collective == TUTTI_ALLREDUCE
+                                ? SCRIPT_ALL_REDUCE
+                                : SCRIPT_REDUCE,
+                        .peer = batch->root,
+                        .input = places.input,
+                        .output = places.output,
+                        .count = bytes / r->wire });
     }
-    if (call.input.at == 0) {
-        gather(r, 0, call.output);
-        call.input = call.output;
-    }
-    script_call(r->script, &call);
-    if (has_output && (call.output.in_slab || scales_after(r))) {
-        scatter(r, 0, call.output);
+    if (has_output && (places.output.in_slab || scales_after(r))) {
+        scatter(r, 0, places.output);
     }
 }
 
@@ -171,7 +251,7 @@ static void reduce_segment(const struct reduction *r)
 static struct script_place scattered_input(const struct reduction *r)
 {
     const int size = r->view->batch->set->size;
-    struct script_span span = { .broken = r->view->form->casts || scales_before(r) };
+    struct script_span span = { .broken = must_pack(r) || scales_before(r) };
     struct script_place packed;
 
     for (int m = 0; m < size; m++) {
@@ -192,7 +272,7 @@ static struct script_place scattered_input(const struct reduction *r)
 static struct script_place own_output(
         const struct reduction *r, struct script_place own_input, size_t bytes)
 {
-    struct script_span span = { .broken = r->view->form->casts };
+    struct script_span span = { .broken = must_pack(r) };
 
     span_outputs(r, r->view->batch->set->rank, &span);
     script_span_end(&span, r->view, bytes);
@@ -228,7 +308,7 @@ static void scatter_to(const struct reduction *r, int member)
 {
     const bool is_own = member == r->view->batch->set->rank;
     const size_t bytes = layout_bytes(r, member);
-    struct script_span span = { .broken = r->view->form->casts || scales_before(r) };
+    struct script_span span = { .broken = must_pack(r) || scales_before(r) };
     struct script_call call = {
         .verb = SCRIPT_REDUCE, .peer = member, .count = bytes / r->wire
     };

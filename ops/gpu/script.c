@@ -33,6 +33,7 @@ struct script_segment script_next(const struct script_view *view, size_t first,
     if (!view->kernels || bytes(view, first) >= SCRIPT_ALONE_BYTES) {
         return segment;
     }
+    segment.packs = view->registers;
     while (segment.end < view->batch->run_count &&
             bytes(view, segment.end) < SCRIPT_ALONE_BYTES) {
         segment.end++;
@@ -140,4 +141,16 @@ void script_call(struct script *script, const struct script_call *call)
         return;
     }
     script->calls[script->call_count++] = *call;
+}
+
+enum script_step script_step_from(const struct script *script, enum script_step step)
+{
+    enum script_step next = SCRIPT_STEPS;
+
+    for (size_t i = 0; i < script->call_count; i++) {
+        const enum script_step at = script->calls[i].step;
+
+        next = at >= step && at < next ? at : next;
+    }
+    return next;
 }

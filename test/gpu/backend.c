@@ -1,6 +1,7 @@
 #include "test/gpu/backend.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -143,6 +144,16 @@ static void wake_nobody(void *user, int world_rank)
     (void)world_rank;
 }
 
+static void keep_line(void *user, tutti_log_level level, int rank, const char *line)
+{
+    struct backend_rank *r = user;
+    const size_t len = strlen(r->lines);
+
+    (void)level;
+    (void)rank;
+    (void)snprintf(r->lines + len, sizeof r->lines - len, "%s\n", line);
+}
+
 static void open_rank(struct backend_rank *r)
 {
     const struct backend_world *world = r->world;
@@ -153,10 +164,13 @@ static void open_rank(struct backend_rank *r)
         CHECK(config_set(&r->config, world->parameters[i][0], world->parameters[i][1],
                       "test") == TUTTI_OK);
     }
-    r->log = (struct log){ .level = TUTTI_LOG_WARN, .rank = r->rank };
+    r->log = (struct log){
+        .callback = keep_line, .user = r, .level = TUTTI_LOG_WARN, .rank = r->rank
+    };
     CHECK(gpu_open(&r->config, &r->log, &seat, &r->gpu) == TUTTI_OK);
     CHECK(r->gpu != NULL);
     CHECK(r->gpu->nccl != NULL);
+    CHECK(gpu_set_nodes(r->gpu, world->node_of, world->size) == TUTTI_OK);
     r->device = gpu_device(r->gpu);
     r->env = (struct op_env){ .config = &r->config,
         .log = &r->log,

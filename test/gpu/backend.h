@@ -17,7 +17,7 @@
 #include "ops/gpu/gpu.h"
 #include "ops/op.h"
 
-#define BACKEND_RANKS_MAX 4
+#define BACKEND_RANKS_MAX 6
 #define BACKEND_PARAMETERS 8
 
 #define CHECK(condition) \
@@ -41,6 +41,7 @@ struct backend_rank {
     struct op_env env;
     struct op_device_counts counts;
     uint64_t sequence; /* of the next batch */
+    char lines[1024]; /* what it logged */
     pthread_t thread;
 };
 
@@ -53,6 +54,7 @@ struct backend_world {
     pthread_barrier_t barrier;
     uint8_t token[OP_TOKEN_BYTES];
     int ranks[BACKEND_RANKS_MAX]; /* 0, 1, 2 ... */
+    int node_of[BACKEND_RANKS_MAX]; /* of each rank; all 0: one node */
     struct backend_rank all[BACKEND_RANKS_MAX];
 };
 

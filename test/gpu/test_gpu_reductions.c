@@ -3,7 +3,9 @@
  * several anywhere} x {in place or not} x {scaled or not}, over the simulated GPU, compared
  * with the definition; and by which path.
  *
- *     test_gpu_reductions RANKS NCCL [PARAMETER VALUE]...
+ *     test_gpu_reductions RANKS NCCL [nodes COUNT] [PARAMETER VALUE]...
+ *
+ * With several nodes only allreduces are done.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +40,18 @@ struct kind {
 };
 
 static const size_t counts[TENSORS] = { 37, 300, 4 };
+
+static bool has_nodes(const struct backend_rank *r)
+{
+    return r->world->node_of[r->world->size - 1] > 0;
+}
+
+static bool has_steps(const struct backend_rank *r)
+{
+    return has_nodes(r) &&
+            r->config.gpu_hierarchical == CONFIG_GPU_HIERARCHICAL_NCCL &&
+            r->gpu->nccl->comm_split != NULL;
+}
 
 static bool halves_are_floats(const struct backend_rank *r)
 {
@@ -102,7 +116,7 @@ static size_t part_of(const struct backend_rank *r, const struct kind *kind,
 static void expected_of(const struct backend_rank *r, const struct kind *kind,
         size_t tensor, unsigned char *result)
 {
-    static const int ranks[] = { 0, 1, 2, 3 };
+    static const int ranks[BACKEND_RANKS_MAX] = { 0, 1, 2, 3, 4, 5 };
     unsigned char inputs[BACKEND_RANKS_MAX][ELEMENTS_MAX * 2 * ELEMENT_MAX];
     const void *list[BACKEND_RANKS_MAX];
     const size_t count = count_of(r, kind, tensor);
@@ -267,6 +281,11 @@ static void check_path(struct backend_rank *r, const struct kind *kind)
     if (kind->collective != TUTTI_ALLREDUCE) {
         return;
     }
+    CHECK(r->counts.hierarchical == (has_steps(r) ? 1 : 0));
+    if (r->config.gpu_register) {
+        CHECK(r->counts.packed == 1);
+        return;
+    }
     CHECK(r->counts.packed == (packs ? 1 : 0));
     CHECK(r->counts.in_place == (!packs && kind->placing != SINGLE ? 1 : 0));
     CHECK(packs || !whole || r->counts.launches == 0);
@@ -283,6 +302,7 @@ static void run_kind(struct backend_rank *r, const struct kind *kind)
                 kind->op != TUTTI_MAX);
     } else {
         r->counts.packed = r->counts.in_place = r->counts.launches = 0;
+        r->counts.hierarchical = 0;
         backend_do(r, &b.batch);
         check_outputs(r, kind, &b);
         check_path(r, kind);
@@ -299,7 +319,7 @@ static void run_type(struct backend_rank *r, tutti_dtype dtype)
         TUTTI_REDUCESCATTER };
 
     for (int op = TUTTI_SUM; op <= TUTTI_PRODUCT; op++) {
-        for (unsigned i = 0; i < 3u * PLACINGS * 8u; i++) {
+        for (unsigned i = 0; i < (has_nodes(r) ? 1u : 3u) * PLACINGS * 8u; i++) {
             const struct kind kind = { .collective = collectives[i / 8 / PLACINGS],
                 .dtype = dtype,
                 .op = (tutti_reduce_op)op,
@@ -327,18 +347,31 @@ static void body(struct backend_rank *r)
     }
 }
 
+/* Ranks of a node are not neighbours. */
+static void spread(struct backend_world *world, int nodes)
+{
+    for (int r = 0; r < world->size; r++) {
+        world->node_of[r] = r % nodes;
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct backend_world world = { .body = body };
     int64_t size = 0;
+    int64_t nodes = 0;
 
     if (argc < 3 || !text_to_int64(argv[1], &size)) {
         return 2;
     }
     world.size = (int)size;
     backend_library(&world, argv[0], argv[2]);
-    for (int i = 3; i + 1 < argc && i < 9; i += 2) {
-        backend_set_parameter(&world, argv[i], argv[i + 1]);
+    for (int i = 3; i + 1 < argc && i < 11; i += 2) {
+        if (strcmp(argv[i], "nodes") == 0 && text_to_int64(argv[i + 1], &nodes)) {
+            spread(&world, (int)nodes);
+        } else {
+            backend_set_parameter(&world, argv[i], argv[i + 1]);
+        }
     }
     backend_run(&world);
     return 0;

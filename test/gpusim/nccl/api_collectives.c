@@ -164,8 +164,7 @@ static nccl_result run(nccl_comm comm, struct call *call, nccl_op op)
             fault_at(comm->rank, "skip", &value)) {
         return NCCL_SUCCESS;
     }
-    memory_count_call(comm, call->input, call_input_bytes(comm, call), call->output,
-            call_output_bytes(comm, call));
+    memory_note_call(comm, call);
     return launch_call(comm, call);
 }
 

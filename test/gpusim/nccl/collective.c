@@ -14,7 +14,7 @@
 #include "test/gpusim/nccl/launch.h"
 #include "test/gpusim/nccl/reduce.h"
 
-static_assert(sizeof(struct segment_facts) == 48, "facts are compared as bytes");
+static_assert(sizeof(struct segment_facts) == 64, "facts are compared as bytes");
 
 /* One step of one collective. */
 struct step {
@@ -142,11 +142,13 @@ static void facts_text(const struct segment_facts *facts, char *text, size_t cap
 {
     (void)snprintf(text, capacity,
             "%s #%llu of %llu x %s, reduction %d, root %d, %u of %u in its group, "
-            "at element %llu",
+            "at element %llu; registered at %llu and %llu (from 1; 0: not registered)",
             function_name((enum function)facts->function),
             (unsigned long long)facts->sequence, (unsigned long long)facts->count,
             reduce_type_name(facts->type), facts->reduction, facts->root,
-            facts->place + 1, facts->places, (unsigned long long)facts->offset);
+            facts->place + 1, facts->places, (unsigned long long)facts->offset,
+            (unsigned long long)facts->input_place,
+            (unsigned long long)facts->output_place);
 }
 
 /* Whether all ranks do the same in this step; a report otherwise. */
@@ -191,6 +193,8 @@ static void tell_facts(const struct step *step)
     facts->root = call->root;
     facts->place = call->place;
     facts->places = call->places;
+    facts->input_place = call->input_place;
+    facts->output_place = call->output_place;
     atomic_store(&here->steps, step->number);
     segment_ring_all(&comm->segment);
 }

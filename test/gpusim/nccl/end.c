@@ -103,6 +103,10 @@ static nccl_result destroy_step(struct job *job)
         if (result == NCCL_IN_PROGRESS) {
             return result;
         }
+        if (comm->memory != NULL) {
+            (void)comm_misuse(comm, "ncclCommDestroy",
+                    "memory is still registered with it", NCCL_SUCCESS);
+        }
     }
     comm_bury(comm);
     return NCCL_SUCCESS;

@@ -41,6 +41,8 @@ struct call {
     uint64_t sequence; /* of the collective in its communicator              */
     uint32_t place; /* in the group, among collectives                    */
     uint32_t places;
+    uint64_t input_place; /* see memory_note_call()                             */
+    uint64_t output_place;
 };
 
 /* The calls of one communicator in one group. */

@@ -297,9 +297,11 @@ nccl_result ncclCommWindowDeregister(nccl_comm comm, nccl_window window)
 
 /* ---- for tests ---- */
 
-static bool is_registered(nccl_comm comm, uint64_t start, size_t bytes)
+/* 0: not registered; else 1 and the offset in what is. */
+static uint64_t place_of(nccl_comm comm, uint64_t start, size_t bytes)
 {
     const struct comm_memory *record;
+    uint64_t place;
 
     (void)pthread_mutex_lock(&comm->lock);
     for (record = comm->memory; record != NULL; record = record->next) {
@@ -307,15 +309,49 @@ static bool is_registered(nccl_comm comm, uint64_t start, size_t bytes)
             break;
         }
     }
+    place = record == NULL ? 0 : 1 + start - record->start;
     (void)pthread_mutex_unlock(&comm->lock);
-    return record != NULL || bytes == 0;
+    return place;
 }
 
-void memory_count_call(nccl_comm comm, uint64_t start, size_t bytes,
-        uint64_t other_start, size_t other_bytes)
+/* Where both sides lie, as far as it has to be the same on all ranks. */
+static void note_places(struct call *call, uint64_t input, uint64_t output)
 {
-    if (is_registered(comm, start, bytes) &&
-            is_registered(comm, other_start, other_bytes)) {
+    switch (call->function) {
+    case FUNCTION_ALL_REDUCE:
+        call->input_place = input;
+        call->output_place = output;
+        break;
+    case FUNCTION_REDUCE_SCATTER:
+        call->input_place = input;
+        call->output_place = output != 0;
+        break;
+    case FUNCTION_ALL_GATHER:
+        call->input_place = input != 0;
+        call->output_place = output;
+        break;
+    case FUNCTION_REDUCE:
+        call->input_place = input;
+        break;
+    case FUNCTION_BROADCAST:
+        call->output_place = output;
+        break;
+    case FUNCTION_ALL_TO_ALL:
+    case FUNCTION_SEND:
+    case FUNCTION_RECV:
+        break;
+    }
+}
+
+void memory_note_call(nccl_comm comm, struct call *call)
+{
+    const size_t input_bytes = call_input_bytes(comm, call);
+    const size_t output_bytes = call_output_bytes(comm, call);
+    const uint64_t input = place_of(comm, call->input, input_bytes);
+    const uint64_t output = place_of(comm, call->output, output_bytes);
+
+    note_places(call, input, output);
+    if ((input != 0 || input_bytes == 0) && (output != 0 || output_bytes == 0)) {
         (void)pthread_mutex_lock(&memories.lock);
         memories.registered_calls++;
         (void)pthread_mutex_unlock(&memories.lock);

@@ -8,10 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "test/gpusim/nccl/comm.h"
+#include "test/gpusim/nccl/launch.h"
 
-/* Counts a call whose memory is all registered with its communicator. */
-void memory_count_call(nccl_comm comm, uint64_t start, size_t bytes,
-        uint64_t other_start, size_t other_bytes);
+/*
+ * Counts a call whose memory is all registered with its communicator, and notes where in it
+ * the call's memory is, which must be the same on all ranks: 0 where it is not registered,
+ * else 1, and more by the offset on the side that has the data of all ranks.
+ */
+void memory_note_call(nccl_comm comm, struct call *call);
 
 #endif

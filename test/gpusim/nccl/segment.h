@@ -46,6 +46,8 @@ struct segment_facts {
     int32_t root; /* -1: none                                         */
     uint32_t place; /* in its group, from 0                             */
     uint32_t places; /* collectives in its group                         */
+    uint64_t input_place; /* in what is registered; see memory_note_call()   */
+    uint64_t output_place;
 };
 
 /* What a rank says at a meeting of hosts. */

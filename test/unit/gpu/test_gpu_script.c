@@ -54,6 +54,15 @@ struct job {
     size_t counts[RUNS_MAX][RANKS_MAX]; /* elements; per member where it has parts  */
     size_t traffic[RUNS_MAX][RANKS_MAX][RANKS_MAX]; /* ALLTOALL: bytes from, to  */
     int root;
+    int node_ranks; /* 0, or ranks on each node                              */
+    bool alternates; /* ranks of a node are not neighbours                    */
+    bool registers;
+};
+
+/* The ranks that a call joins, in NCCL's order. */
+struct group {
+    int ranks[RANKS_MAX];
+    int size;
 };
 
 static unsigned seed;
@@ -186,91 +195,159 @@ static void scatter(const struct rank *rank)
     }
 }
 
-/* Element e of all ranks' input of a call. */
-static double reduced(const struct job *job, size_t call, size_t e)
+static int node_of(const struct job *job, int r)
+{
+    return job->alternates ? r % (job->size / job->node_ranks) : r / job->node_ranks;
+}
+
+static int place_in_node(const struct job *job, int r)
+{
+    return job->alternates ? r / (job->size / job->node_ranks) : r % job->node_ranks;
+}
+
+/* The ranks that do a step together with a rank. */
+static struct group group_of(const struct job *job, enum script_step step, int rank)
+{
+    struct group group = { .size = 0 };
+
+    for (int r = 0; r < job->size; r++) {
+        const bool is_in = step == SCRIPT_SET ||
+                (step == SCRIPT_ACROSS
+                                ? place_in_node(job, r) == place_in_node(job, rank)
+                                : node_of(job, r) == node_of(job, rank));
+
+        if (is_in) {
+            group.ranks[group.size++] = r;
+        }
+    }
+    return group;
+}
+
+/* Element e of the input that the ranks of a group give to a call. */
+static double reduced(
+        const struct job *job, const struct group *group, size_t call, size_t e)
 {
     const struct gpu_form *form = &job->ranks[0].form;
     const size_t wire = tutti_dtype_size(form->wire);
     double value = 0;
 
-    for (int r = 0; r < job->size; r++) {
-        const struct rank *rank = &job->ranks[r];
+    for (int i = 0; i < group->size; i++) {
+        const struct rank *rank = &job->ranks[group->ranks[i]];
         const double x =
                 load(form->wire, at(rank, rank->script.calls[call].input) + e * wire);
 
-        value = r == 0 ? x : combine(job->op, value, x);
+        value = i == 0 ? x : combine(job->op, value, x);
     }
     return value;
 }
 
-/* Elements [first, first + count) to one rank: NCCL reads all before it writes. */
-static void deliver(struct job *job, size_t call, size_t first, size_t count,
-        const bool takes[RANKS_MAX])
+/* All elements to those that take them: NCCL reads all before it writes. */
+static void deliver(struct job *job, const struct group *group, size_t call,
+        size_t count, const bool takes[RANKS_MAX])
 {
     const tutti_dtype dtype = job->ranks[0].form.wire;
     const size_t wire = tutti_dtype_size(dtype);
     unsigned char *results = mem_alloc(count * wire);
 
     for (size_t e = 0; e < count; e++) {
-        store(dtype, results + e * wire, reduced(job, call, first + e));
+        store(dtype, results + e * wire, reduced(job, group, call, e));
     }
-    for (int r = 0; r < job->size; r++) {
-        const struct rank *rank = &job->ranks[r];
+    for (int i = 0; i < group->size; i++) {
+        const struct rank *rank = &job->ranks[group->ranks[i]];
 
-        if (takes[r]) {
+        if (takes[group->ranks[i]]) {
             memcpy(at(rank, rank->script.calls[call].output), results, count * wire);
         }
     }
     mem_free(results);
 }
 
-static void call_reduction(struct job *job, size_t i)
+/* To each rank of the group its part. */
+static void deliver_parts(struct job *job, const struct group *group, size_t call)
 {
-    const struct script_call *call = &job->ranks[0].script.calls[i];
-    const size_t wire = tutti_dtype_size(job->ranks[0].form.wire);
-    unsigned char *parts[RANKS_MAX] = { NULL };
-    bool takes[RANKS_MAX] = { false };
+    const tutti_dtype dtype = job->ranks[0].form.wire;
+    const size_t wire = tutti_dtype_size(dtype);
+    const size_t count = job->ranks[0].script.calls[call].count;
+    unsigned char *parts = mem_alloc((size_t)group->size * count * wire);
 
-    if (call->verb != SCRIPT_REDUCE_SCATTER) {
-        for (int r = 0; r < job->size; r++) {
-            takes[r] = call->verb == SCRIPT_ALL_REDUCE || r == call->peer;
-        }
-        deliver(job, i, 0, call->count, takes);
-        return;
+    for (size_t e = 0; e < (size_t)group->size * count; e++) {
+        store(dtype, parts + e * wire, reduced(job, group, call, e));
     }
-    for (int r = 0; r < job->size; r++) {
-        parts[r] = mem_alloc(call->count * wire);
-        for (size_t e = 0; e < call->count; e++) {
-            store(job->ranks[0].form.wire, parts[r] + e * wire,
-                    reduced(job, i, (size_t)r * call->count + e));
-        }
+    for (int i = 0; i < group->size; i++) {
+        const struct rank *rank = &job->ranks[group->ranks[i]];
+
+        memcpy(at(rank, rank->script.calls[call].output),
+                parts + (size_t)i * count * wire, count * wire);
     }
-    for (int r = 0; r < job->size; r++) {
-        memcpy(at(&job->ranks[r], job->ranks[r].script.calls[i].output), parts[r],
-                call->count * wire);
-        mem_free(parts[r]);
-    }
+    mem_free(parts);
 }
 
-static void call_move(struct job *job, size_t i)
+/* From one, or from each, to all. Bytes, but behind a reduction. */
+static void call_move(struct job *job, const struct group *group, size_t i)
 {
     const struct script_call *call = &job->ranks[0].script.calls[i];
-    unsigned char *sent = mem_alloc((size_t)job->size * call->count);
+    const size_t bytes = call->count * tutti_dtype_size(job->ranks[0].form.wire);
+    unsigned char *sent = mem_alloc((size_t)group->size * bytes);
 
-    for (int r = 0; r < job->size; r++) {
-        memcpy(sent + (size_t)r * call->count,
-                at(&job->ranks[r], job->ranks[r].script.calls[i].input), call->count);
+    for (int m = 0; m < group->size; m++) {
+        const struct rank *rank = &job->ranks[group->ranks[m]];
+
+        memcpy(sent + (size_t)m * bytes, at(rank, rank->script.calls[i].input), bytes);
     }
-    for (int r = 0; r < job->size; r++) {
-        unsigned char *to = at(&job->ranks[r], job->ranks[r].script.calls[i].output);
+    for (int m = 0; m < group->size; m++) {
+        const struct rank *rank = &job->ranks[group->ranks[m]];
+        unsigned char *to = at(rank, rank->script.calls[i].output);
 
         if (call->verb == SCRIPT_BROADCAST) {
-            memcpy(to, sent + (size_t)call->peer * call->count, call->count);
+            memcpy(to, sent + (size_t)call->peer * bytes, bytes);
         } else {
-            memcpy(to, sent, (size_t)job->size * call->count);
+            memcpy(to, sent, (size_t)group->size * bytes);
         }
     }
     mem_free(sent);
+}
+
+static void call_group(struct job *job, const struct group *group, size_t i)
+{
+    const struct script_call *call = &job->ranks[0].script.calls[i];
+    bool takes[RANKS_MAX] = { false };
+
+    switch (call->verb) {
+    case SCRIPT_ALL_REDUCE:
+    case SCRIPT_REDUCE:
+        for (int r = 0; r < job->size; r++) {
+            takes[r] = call->verb == SCRIPT_ALL_REDUCE || r == call->peer;
+        }
+        deliver(job, group, i, call->count, takes);
+        break;
+    case SCRIPT_REDUCE_SCATTER:
+        deliver_parts(job, group, i);
+        break;
+    case SCRIPT_BROADCAST:
+    case SCRIPT_ALL_GATHER:
+        call_move(job, group, i);
+        break;
+    case SCRIPT_SEND:
+    case SCRIPT_RECV:
+    case SCRIPT_COPY:
+        fail();
+    }
+}
+
+/* A step of all ranks, group by group: each has its first rank's turn. */
+static void carry_out_step(struct job *job, enum script_step step)
+{
+    const struct script *script = &job->ranks[0].script;
+
+    for (size_t i = 0; i < script->call_count; i++) {
+        for (int r = 0; r < job->size && script->calls[i].step == step; r++) {
+            const struct group group = group_of(job, step, r);
+
+            if (group.ranks[0] == r) {
+                call_group(job, &group, i);
+            }
+        }
+    }
 }
 
 /* The k-th call of a kind to or from a rank; NULL: there are no more. */
@@ -323,6 +400,24 @@ static void carry_out_pairs(struct job *job)
     }
 }
 
+/* What is registered lies at one offset on all ranks; what one rank packs all do. */
+static void check_places(const struct job *job, const struct script_call *call,
+        const struct script_call *other)
+{
+    if (!job->registers) {
+        return;
+    }
+    assert_int_equal(call->input.in_slab, other->input.in_slab);
+    assert_int_equal(call->output.in_slab, other->output.in_slab);
+    if (call->verb == SCRIPT_REDUCE_SCATTER || call->verb == SCRIPT_ALL_REDUCE) {
+        assert_true(!call->input.in_slab || call->step == SCRIPT_ACROSS ||
+                call->input.at == other->input.at);
+    }
+    if (call->verb == SCRIPT_ALL_GATHER) {
+        assert_true(!call->output.in_slab || call->output.at == other->output.at);
+    }
+}
+
 /* NCCL wants the same calls in the same order. */
 static void check_calls(const struct job *job)
 {
@@ -336,6 +431,8 @@ static void check_calls(const struct job *job)
             assert_int_equal(other->calls[i].verb, first->calls[i].verb);
             assert_int_equal(other->calls[i].count, first->calls[i].count);
             assert_int_equal(other->calls[i].peer, first->calls[i].peer);
+            assert_int_equal(other->calls[i].step, first->calls[i].step);
+            check_places(job, &first->calls[i], &other->calls[i]);
         }
     }
 }
@@ -349,12 +446,8 @@ static void carry_out(struct job *job)
         carry_out_pairs(job);
     } else {
         check_calls(job);
-        for (size_t i = 0; i < job->ranks[0].script.call_count; i++) {
-            if (op_is_reduction(job->collective)) {
-                call_reduction(job, i);
-            } else {
-                call_move(job, i);
-            }
+        for (int step = SCRIPT_SET; step < SCRIPT_STEPS; step++) {
+            carry_out_step(job, (enum script_step)step);
         }
     }
     for (int r = 0; r < job->size; r++) {
@@ -612,6 +705,9 @@ static void write_script(struct job *job, int r)
     const struct script_view view = { .batch = &rank->batch,
         .form = &rank->form,
         .kernels = job->kernels,
+        .registers = job->registers,
+        .node_ranks = job->node_ranks,
+        .node_rank = job->node_ranks > 0 ? place_in_node(job, r) : 0,
         .is_padding = is_padding,
         .user = rank };
 
@@ -714,6 +810,11 @@ static void draw_job(struct job *job)
         .postscale = 1.0,
         .runs = 1 + draw(RUNS_MAX) };
     job->root = (int)draw((unsigned)job->size);
+    job->registers = draw(4) == 0;
+    if (job->size > 1 && draw(2) == 0) {
+        job->node_ranks = job->size == 4 ? 2 : job->size;
+        job->alternates = draw(2) == 0;
+    }
     if (op_is_reduction(job->collective)) {
         draw_reduction(job);
     } else {
@@ -847,6 +948,82 @@ static void test_ranks_may_differ(void **state)
     free_job(&job);
 }
 
+/* Four ranks on two nodes. */
+static void make_nodes(struct job *job, enum placing placing, size_t count)
+{
+    *job = (struct job){ .size = 4,
+        .kernels = true,
+        .in_place = true,
+        .collective = TUTTI_ALLREDUCE,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM,
+        .prescale = 1.0,
+        .postscale = 1.0,
+        .runs = 2,
+        .placing = { placing, placing, placing, placing },
+        .counts = { { 64, 64, 64, 64 }, { count, count, count, count } },
+        .node_ranks = 2 };
+    make_job(job);
+}
+
+/* In the node, across, and in the node again; what lies right stays there. */
+static void test_nodes_are_three_calls(void **state)
+{
+    static const enum script_verb verbs[] = { SCRIPT_REDUCE_SCATTER, SCRIPT_ALL_REDUCE,
+        SCRIPT_ALL_GATHER };
+    static struct job job;
+    const struct script *script = &job.ranks[3].script;
+
+    (void)state;
+    make_nodes(&job, SIDE_BY_SIDE, 7);
+    assert_int_equal(script->call_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(script->calls[i].verb, verbs[i]);
+        assert_int_equal(script->calls[i].step, SCRIPT_NODE + i);
+        assert_int_equal(script->calls[i].count, 36); /* half of 71, to 16 bytes */
+    }
+    assert_int_equal(script->slab_bytes, 0);
+    assert_int_equal(script_step_from(script, SCRIPT_SET), SCRIPT_NODE);
+    assert_int_equal(script_step_from(script, SCRIPT_ACROSS), SCRIPT_ACROSS);
+    carry_out(&job);
+    check_memory(&job);
+    free_job(&job);
+}
+
+/* Without padding behind them tensors stay only where parts need none. */
+static void test_nodes_want_padding(void **state)
+{
+    static struct job job;
+
+    (void)state;
+    make_nodes(&job, ADJACENT, 8);
+    assert_int_equal(job.ranks[0].script.slab_bytes, 0);
+    free_job(&job);
+    make_nodes(&job, ADJACENT, 7);
+    assert_int_equal(job.ranks[0].script.gathers.count, 2);
+    assert_int_equal(job.ranks[0].script.scatters.count, 2);
+    assert_true(job.ranks[0].script.slab_bytes >= 288);
+    free_job(&job);
+}
+
+/* Memory that is registered is packed, also what lies side by side. */
+static void test_registered_is_packed(void **state)
+{
+    static struct job job;
+
+    (void)state;
+    make_three(&job, SIDE_BY_SIDE, TUTTI_ALLREDUCE);
+    free_job(&job);
+    job.registers = true;
+    for (int r = 0; r < job.size; r++) {
+        job.ranks[r] = (struct rank){ .used = 0 };
+    }
+    make_job(&job);
+    assert_int_equal(job.ranks[0].script.gathers.count, 3);
+    assert_true(job.ranks[0].script.calls[0].input.in_slab);
+    free_job(&job);
+}
+
 /* A large tensor is not copied for the sake of small ones. */
 static void test_large_runs_stand_alone(void **state)
 {
@@ -881,6 +1058,55 @@ static void test_large_runs_stand_alone(void **state)
     assert_int_equal(script.gathers.count, 0);
     assert_int_equal(script.slab_bytes, 0);
     assert_int_equal(script.calls[1].count, large);
+    script_fini(&script);
+}
+
+/*
+ * By nodes a large tensor needs padding where its parts do: it is packed where there is
+ * none, and by all ranks where slabs are registered.
+ */
+static void test_large_runs_by_nodes(void **state)
+{
+    const size_t large = SCRIPT_ALONE_BYTES / sizeof(float);
+    const struct op_set set = { .size = 6 };
+    float *const memory = (float *)(uintptr_t)0x10000000; // NOLINT
+    struct op_run run = { .input = memory, .output = memory, .count = large };
+    const struct op_batch batch = { .set = &set,
+        .collective = TUTTI_ALLREDUCE,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM,
+        .divisor = 6,
+        .prescale = 1.0,
+        .postscale = 1.0,
+        .runs = &run,
+        .run_count = 1 };
+    struct rank rank = { .memory = (unsigned char *)memory,
+        .padding = { { SCRIPT_ALONE_BYTES, SCRIPT_ALONE_BYTES + 256 } },
+        .padding_count = 1 };
+    struct gpu_form form;
+    struct script script = { 0 };
+    struct script_view view = { .batch = &batch,
+        .form = &form,
+        .kernels = true,
+        .node_ranks = 3,
+        .is_padding = is_padding,
+        .user = &rank };
+
+    (void)state;
+    assert_true(gpu_form_of(&batch, true, &form));
+    for (int i = 0; i < 4; i++) {
+        /* Padding; padding that does not count; none; none needed. */
+        static const bool packs[] = { false, true, true, false };
+
+        view.registers = i == 1 || i == 3;
+        rank.padding_count = i < 2 ? 1 : 0;
+        view.node_ranks = i == 3 ? 2 : 3;
+        script_reset(&script);
+        assert_int_equal(script_reduction(&script, &view), TUTTI_OK);
+        assert_int_equal(script.call_count, 3);
+        assert_int_equal(script.gathers.count, packs[i] ? 1 : 0);
+        assert_int_equal(script.slab_bytes > 0, packs[i]);
+    }
     script_fini(&script);
 }
 
@@ -925,7 +1151,11 @@ int main(void)
         cmocka_unit_test(test_memory_of_others_is_not_touched),
         cmocka_unit_test(test_whole_boundaries_need_no_padding),
         cmocka_unit_test(test_ranks_may_differ),
+        cmocka_unit_test(test_nodes_are_three_calls),
+        cmocka_unit_test(test_nodes_want_padding),
+        cmocka_unit_test(test_registered_is_packed),
         cmocka_unit_test(test_large_runs_stand_alone),
+        cmocka_unit_test(test_large_runs_by_nodes),
         cmocka_unit_test(test_out_of_memory),
     };
 

@@ -67,6 +67,9 @@ void case_init(struct rank *rank);
 /* Memory and arguments (cases_memory.c). */
 void case_registration(struct rank *rank);
 void case_freed_registered(struct rank *rank);
+void case_left_registered(struct rank *rank);
+void case_registered_apart(struct rank *rank);
+void case_registered_elsewhere(struct rank *rank);
 void case_wrong_handle(struct rank *rank);
 void case_window(struct rank *rank);
 void case_host_memory(struct rank *rank);

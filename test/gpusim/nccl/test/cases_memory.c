@@ -56,6 +56,48 @@ void case_freed_registered(struct rank *rank)
     CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
 }
 
+void case_left_registered(struct rank *rank)
+{
+    void *memory;
+    void *handle;
+
+    rank_join(rank, 0, &rank->comm);
+    CHECK(ncclMemAlloc(&memory, BYTES) == NCCL_SUCCESS);
+    CHECK(ncclCommRegister(rank->comm, memory, BYTES, &handle) == NCCL_SUCCESS);
+    CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
+}
+
+/* One rank gives memory that is registered, the others do not. */
+void case_registered_apart(struct rank *rank)
+{
+    void *memory;
+    void *handle;
+
+    rank_join(rank, 0, &rank->comm);
+    CHECK(ncclMemAlloc(&memory, BYTES) == NCCL_SUCCESS);
+    if (rank->rank == 0) {
+        CHECK(ncclCommRegister(rank->comm, memory, BYTES, &handle) == NCCL_SUCCESS);
+    }
+    CHECK(all_reduce(rank, memory, memory) == NCCL_SUCCESS);
+    rank_sync(rank);
+}
+
+/* All ranks do, at different places. */
+void case_registered_elsewhere(struct rank *rank)
+{
+    void *memory;
+    void *handle;
+    unsigned char *bytes;
+
+    rank_join(rank, 0, &rank->comm);
+    CHECK(ncclMemAlloc(&memory, (size_t)2 * BYTES) == NCCL_SUCCESS);
+    CHECK(ncclCommRegister(rank->comm, memory, (size_t)2 * BYTES, &handle) ==
+            NCCL_SUCCESS);
+    bytes = (unsigned char *)memory + (rank->rank == 0 ? 256 : 0);
+    CHECK(all_reduce(rank, bytes, bytes) == NCCL_SUCCESS);
+    rank_sync(rank);
+}
+
 /* Given back to another communicator. */
 void case_wrong_handle(struct rank *rank)
 {

@@ -1,0 +1,485 @@
+/*
+ * Allreduces by nodes, and slabs that are registered, over the simulated GPU: which sets go
+ * in steps, many of them in flight, failures in the middle, and that nothing is left.
+ *
+ *     test_gpu_nodes CASE RANKS NODES NCCL
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "test/gpu/backend.h"
+#include "test/gpusim/gpusim_test.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
+
+enum {
+    TENSORS = 2,
+    COUNT = 71, /* an odd one: parts are padded */
+    IN_FLIGHT = 24
+};
+
+#define SECONDS_30 INT64_C(30000000000)
+
+/* A sum of float tensors of a set; the member of index i gives i + 1 + element. */
+struct sum {
+    struct op_run runs[TENSORS];
+    struct op_batch batch;
+};
+
+static void sum_prepare(struct backend_rank *r, const struct op_set *set,
+        bool side_by_side, struct sum *sum)
+{
+    float host[COUNT];
+    unsigned char *block = backend_alloc(r, 4096);
+
+    for (int i = 0; i < COUNT; i++) {
+        host[i] = (float)(set->rank + 1 + i);
+    }
+    for (size_t t = 0; t < TENSORS; t++) {
+        unsigned char *tensor =
+                side_by_side ? backend_alloc(r, sizeof host) : block + t * 1000;
+
+        backend_write(r, tensor, host, sizeof host);
+        sum->runs[t] =
+                (struct op_run){ .input = tensor, .output = tensor, .count = COUNT };
+    }
+    sum->batch = (struct op_batch){ .set = set,
+        .collective = TUTTI_ALLREDUCE,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM,
+        .divisor = set->size,
+        .prescale = 1.0,
+        .postscale = 1.0,
+        .runs = sum->runs,
+        .run_count = TENSORS,
+        .space = OP_DEVICE };
+}
+
+static void sum_check(struct backend_rank *r, const struct sum *sum)
+{
+    const int size = sum->batch.set->size;
+    const int ranks = size * (size + 1) / 2;
+    float host[COUNT];
+
+    for (size_t t = 0; t < TENSORS; t++) {
+        backend_read(r, host, sum->runs[t].output, sizeof host);
+        for (int i = 0; i < COUNT; i++) {
+            CHECK(host[i] == (float)(ranks + size * i));
+        }
+    }
+}
+
+/* Does a sum, and says whether it went by nodes. */
+static bool sum_do(struct backend_rank *r, const struct op_set *set)
+{
+    const uint64_t before = r->counts.hierarchical;
+    struct sum sum;
+
+    sum_prepare(r, set, true, &sum);
+    backend_do(r, &sum.batch);
+    sum_check(r, &sum);
+    return r->counts.hierarchical > before;
+}
+
+static bool has_split(const struct backend_rank *r)
+{
+    return r->gpu->nccl->comm_split != NULL;
+}
+
+/* -------------------------------------------------------------------------- sets */
+
+/* A set by its members; rank -1 where this rank is none. */
+static struct op_set set_of(
+        const struct backend_rank *r, uint32_t id, const int *members, int size)
+{
+    struct op_set set = {
+        .id = id, .index = 1, .rank = -1, .size = size, .world_ranks = members
+    };
+
+    for (int m = 0; m < size; m++) {
+        set.rank = members[m] == r->rank ? m : set.rank;
+    }
+    return set;
+}
+
+static void try_set(struct backend_rank *r, const struct op_set *set, bool steps)
+{
+    backend_meet(r, set, true);
+    if (set->rank >= 0) {
+        CHECK(sum_do(r, set) == steps);
+        CHECK(sum_do(r, set) == steps);
+    }
+    op_gpu.part(r->state, set);
+}
+
+/* Communicators end while other ranks meet: until there are those of the world and a pair. */
+static void meet_until_few(struct backend_rank *r, const struct op_set *pair)
+{
+    const size_t few = (size_t)r->world->size * (has_split(r) ? 3 : 1) + 2;
+    size_t left = few + 1;
+
+    for (int i = 0; i < 100 && left > few; i++) {
+        try_set(r, pair, false);
+        backend_barrier(r);
+        left = gpusim_nccl_live().comms;
+        backend_barrier(r);
+    }
+    CHECK(left <= few);
+}
+
+/* Ranks 0, 2 on one node, 1, 3 on another: which sets go in steps, and what is said. */
+static void run_sets(struct backend_rank *r)
+{
+    static const int pair[] = { 0, 1 };
+    static const int neighbours[] = { 1, 3 };
+    static const int uneven[] = { 0, 1, 2 };
+    static const int backwards[] = { 3, 2, 1, 0 };
+    const struct op_set world = backend_set(r);
+    const struct op_set sets[] = { set_of(r, 1, pair, 2), set_of(r, 2, neighbours, 2),
+        set_of(r, 3, backwards, 4), set_of(r, 4, uneven, 3),
+        set_of(r, 5, backwards, 4) };
+
+    backend_meet(r, &world, true);
+    CHECK(sum_do(r, &world) == has_split(r));
+    for (size_t i = 0; i < 3; i++) {
+        try_set(r, &sets[i], sets[i].size == 4 && has_split(r));
+    }
+    try_set(r, &sets[3], false);
+    try_set(r, &sets[4], has_split(r));
+    CHECK(sum_do(r, &world) == has_split(r));
+    meet_until_few(r, &sets[0]);
+    if (r->rank == 0) {
+        const char *said = strstr(r->lines, "gpu_hierarchical=nccl: process set");
+
+        CHECK(said != NULL);
+        if (said != NULL) {
+            CHECK(strstr(said + 1, "gpu_hierarchical") == NULL);
+            CHECK(strstr(said, has_split(r) ? "equally many" : "ncclCommSplit") !=
+                    NULL);
+        }
+    }
+}
+
+/* As many ranks on no two nodes: one call, and one line of the log. */
+static void run_uneven(struct backend_rank *r)
+{
+    const struct op_set world = backend_set(r);
+
+    CHECK(gpu_set_nodes(r->gpu, (const int[]){ 0, 1, 1, 1, 1, 1 }, r->world->size) ==
+            TUTTI_OK);
+    backend_meet(r, &world, true);
+    CHECK(!sum_do(r, &world));
+    CHECK((strstr(r->lines, "not equally many ranks") != NULL) == (r->rank == 0));
+}
+
+/* ------------------------------------------------------------------------ flight */
+
+/* Many batches of two sets, issued with no wait in between, each on its own tensors. */
+static void run_many(struct backend_rank *r)
+{
+    static const int backwards[] = { 3, 2, 1, 0 };
+    const struct op_set world = backend_set(r);
+    const struct op_set other = set_of(r, 1, backwards, 4);
+    struct sum sums[IN_FLIGHT];
+    struct device_mark *marks[IN_FLIGHT];
+
+    backend_meet(r, &world, true);
+    backend_meet(r, &other, true);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        sum_prepare(r, i % 3 == 1 ? &other : &world, (i + r->rank) % 2 == 0, &sums[i]);
+    }
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        marks[i] = backend_issue(r, &sums[i].batch);
+    }
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        backend_pass(r, marks[i]);
+        sum_check(r, &sums[i]);
+    }
+    CHECK(r->counts.hierarchical == IN_FLIGHT);
+    CHECK(r->counts.packed == IN_FLIGHT / 2);
+    CHECK(r->counts.in_place == IN_FLIGHT / 2);
+}
+
+/* ---------------------------------------------------------------------- failures */
+
+static void quit(struct backend_rank *r, struct device_mark *mark)
+{
+    const int64_t deadline = clock_ns() + SECONDS_30;
+
+    while (!op_gpu.quit(r->state)) {
+        CHECK(clock_ns() < deadline);
+        clock_sleep_ns(1000000);
+    }
+    CHECK(mark == NULL || r->device.passed(r->device.state, mark) != TUTTI_AGAIN);
+    r->device.release(r->device.state, mark);
+}
+
+static void expect_words(const struct backend_rank *r, const char *words)
+{
+    if (strstr(tutti_last_error(), words) == NULL) {
+        backend_check(false, r->rank, __FILE__, __LINE__, words);
+    }
+}
+
+/* A rank that does not take part is missed in the node, and across. */
+static void run_timeout(struct backend_rank *r)
+{
+    const struct op_set world = backend_set(r);
+    const int64_t deadline = clock_ns() + SECONDS_30;
+    struct device_mark *mark = NULL;
+    tutti_status status = TUTTI_OK;
+    struct sum sum;
+
+    backend_meet(r, &world, true);
+    CHECK(sum_do(r, &world));
+    if (r->rank != 3) {
+        sum_prepare(r, &world, true, &sum);
+        mark = backend_issue(r, &sum.batch);
+        r->gpu->values.gpu_timeout_s = 0.3; /* what came before may take its time */
+        while (status == TUTTI_OK) {
+            CHECK(clock_ns() < deadline);
+            clock_sleep_ns(1000000);
+            status = op_gpu.watch(r->state);
+        }
+        expect_words(r, "gpu_timeout_s=0.3");
+    }
+    backend_barrier(r);
+    quit(r, mark);
+}
+
+/* The step across is refused: said of which communicator; nothing else is called. */
+static void run_refused(struct backend_rank *r)
+{
+    const struct op_set world = backend_set(r);
+    struct device_mark *mark = NULL;
+    struct sum sum;
+    long gathers;
+
+    backend_meet(r, &world, true);
+    CHECK(sum_do(r, &world));
+    sum_prepare(r, &world, false, &sum);
+    backend_barrier(r);
+    gathers = gpusim_calls("ncclAllGather");
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclAllReduce:0:2");
+    }
+    backend_barrier(r);
+    CHECK(backend_try_issue(r, &sum.batch, &mark) == TUTTI_ERR_SYSTEM);
+    expect_words(r, "process set 0 (one rank of each node)");
+    backend_barrier(r);
+    CHECK(gpusim_calls("ncclAllGather") == gathers);
+    quit(r, mark);
+}
+
+/* An error that comes later, in any of the steps: somebody finds it, and all get away. */
+static void run_async_error(struct backend_rank *r)
+{
+    static _Atomic int found;
+    const struct op_set world = backend_set(r);
+    const int64_t deadline = clock_ns() + SECONDS_30;
+    struct device_mark *mark;
+    struct sum sum;
+
+    backend_meet(r, &world, true);
+    CHECK(sum_do(r, &world));
+    sum_prepare(r, &world, true, &sum);
+    backend_barrier(r);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("1:async:2:6");
+    }
+    backend_barrier(r);
+    if (backend_try_issue(r, &sum.batch, &mark) != TUTTI_OK ||
+            op_gpu.watch(r->state) != TUTTI_OK) {
+        (void)atomic_fetch_add(&found, 1);
+    }
+    while (atomic_load(&found) == 0) {
+        CHECK(clock_ns() < deadline);
+        clock_sleep_ns(1000000);
+        if (op_gpu.watch(r->state) != TUTTI_OK) {
+            expect_words(r, "process set 0 (");
+            (void)atomic_fetch_add(&found, 1);
+        }
+    }
+    backend_barrier(r);
+    quit(r, mark);
+}
+
+/* Communicators by nodes cannot be made. */
+static void run_no_meeting(struct backend_rank *r)
+{
+    const struct op_set world = backend_set(r);
+    const int64_t deadline = clock_ns() + SECONDS_30;
+    tutti_status status = TUTTI_AGAIN;
+
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclCommSplit:0:2");
+        CHECK(op_gpu.token(r->state, r->world->token) == TUTTI_OK);
+    }
+    backend_barrier(r);
+    while (status == TUTTI_AGAIN) {
+        bool moved = false;
+
+        status = op_gpu.meet(r->state, &world, r->world->token, true, &moved);
+        CHECK(clock_ns() < deadline);
+        clock_sleep_ns(1000000);
+    }
+    CHECK(status == TUTTI_ERR_SYSTEM);
+    expect_words(r, "process set 0 (its ranks on this node)");
+    backend_barrier(r);
+    quit(r, NULL);
+}
+
+/* ------------------------------------------------------------------ registration */
+
+/* Bytes from the first member: packed on all ranks, wherever they lie. */
+static void broadcast(struct backend_rank *r, const struct op_set *set)
+{
+    struct op_run runs[TENSORS];
+    struct op_batch batch = { .set = set,
+        .collective = TUTTI_BROADCAST,
+        .dtype = TUTTI_UINT8,
+        .op = TUTTI_SUM,
+        .divisor = 1,
+        .prescale = 1.0,
+        .postscale = 1.0,
+        .runs = runs,
+        .run_count = TENSORS,
+        .space = OP_DEVICE };
+    unsigned char *block = backend_alloc(r, 1024);
+    unsigned char host[200];
+
+    memset(host, set->rank == 0 ? 7 : 1, sizeof host);
+    for (size_t t = 0; t < TENSORS; t++) {
+        void *tensor = set->rank == 1 ? block + t * 512 : backend_alloc(r, sizeof host);
+
+        backend_write(r, tensor, host, sizeof host);
+        runs[t] = (struct op_run){ .input = tensor, .output = tensor, .count = 200 };
+    }
+    backend_do(r, &batch);
+    for (size_t t = 0; t < TENSORS; t++) {
+        backend_read(r, host, runs[t].output, 200);
+        CHECK(host[0] == 7 && host[199] == 7);
+    }
+}
+
+/*
+ * Tensors lie side by side on some ranks and not on others: that all pack them at one place
+ * is what the simulated NCCL looks at.
+ */
+static void run_registered(struct backend_rank *r)
+{
+    static const int backwards[] = { 3, 2, 1, 0 };
+    const struct op_set world = backend_set(r);
+    const struct op_set other = set_of(r, 1, backwards, 4);
+    struct sum sum;
+
+    backend_meet(r, &world, true);
+    backend_meet(r, &other, true);
+    for (int i = 0; i < 8; i++) {
+        sum_prepare(r, i % 2 == 0 ? &world : &other, (i + r->rank) % 3 == 0, &sum);
+        backend_do(r, &sum.batch);
+        sum_check(r, &sum);
+        broadcast(r, i % 2 == 0 ? &world : &other);
+    }
+    CHECK(r->counts.packed == 16);
+    CHECK(r->counts.in_place == 0);
+    backend_barrier(r);
+    /* On 4 ranks 8 times 3 calls of a sum and one of a broadcast; 6 communicators each. */
+    CHECK(gpusim_nccl_live().registered_calls == 128);
+    CHECK(gpusim_nccl_live().registrations >= 24);
+    backend_barrier(r);
+    op_gpu.part(r->state, &other);
+    backend_meet(r, &other, true);
+    CHECK(sum_do(r, &other));
+    backend_barrier(r);
+}
+
+/* A rank whose buffer cannot be registered cannot go on: the others would be. */
+static void run_unregistered(struct backend_rank *r)
+{
+    static _Atomic int found;
+    const struct op_set world = backend_set(r);
+    struct device_mark *mark;
+    struct sum sum;
+
+    backend_meet(r, &world, true);
+    sum_prepare(r, &world, true, &sum);
+    backend_barrier(r);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclMemAlloc:1:1");
+    }
+    backend_barrier(r);
+    if (backend_try_issue(r, &sum.batch, &mark) != TUTTI_OK) {
+        expect_words(r, "gpu_register=false does without");
+        (void)atomic_fetch_add(&found, 1);
+    }
+    backend_barrier(r);
+    CHECK(atomic_load(&found) == 1);
+    quit(r, mark);
+}
+
+/* -------------------------------------------------------------------------- main */
+
+static const struct {
+    const char *name;
+    void (*body)(struct backend_rank *r);
+    const char *timeout;
+    const char *registers;
+} cases[] = { { "sets", run_sets, "60", "false" },
+    { "uneven", run_uneven, "60", "false" }, { "many", run_many, "60", "false" },
+    { "timeout", run_timeout, "60", "false" },
+    { "refused", run_refused, "60", "false" },
+    { "async_error", run_async_error, "60", "false" },
+    { "no_meeting", run_no_meeting, "60", "false" },
+    { "registered", run_registered, "60", "true" },
+    { "unregistered", run_unregistered, "60", "true" } };
+
+/* What was made is gone when everything is closed. */
+static int check_leaks(void)
+{
+    const struct gpusim_live live = gpusim_live();
+    const struct gpusim_nccl_live nccl = gpusim_nccl_live();
+
+    if (live.device_allocations + live.host_allocations + live.streams + live.events +
+                    nccl.comms + nccl.registrations + nccl.allocations !=
+            0) {
+        (void)fprintf(stderr,
+                "left: %zu device, %zu events, %zu communicators, %zu "
+                "registrations\n",
+                live.device_allocations, live.events, nccl.comms, nccl.registrations);
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct backend_world world;
+    int64_t size = 0;
+    int64_t nodes = 0;
+
+    if (argc != 5 || !text_to_int64(argv[2], &size) ||
+            !text_to_int64(argv[3], &nodes)) {
+        return 2;
+    }
+    world.size = (int)size;
+    backend_library(&world, argv[0], argv[4]);
+    backend_set_parameter(&world, "gpu_hierarchical", "nccl");
+    for (int r = 0; r < world.size; r++) {
+        world.node_of[r] = r % (int)nodes;
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            world.body = cases[i].body;
+            backend_set_parameter(&world, "gpu_timeout_s", cases[i].timeout);
+            backend_set_parameter(&world, "gpu_register", cases[i].registers);
+        }
+    }
+    if (world.body == NULL) {
+        return 2;
+    }
+    backend_run(&world);
+    return check_leaks();
+}

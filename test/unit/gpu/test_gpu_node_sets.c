@@ -1,0 +1,93 @@
+/*
+ * How the ranks of a process set lie on nodes.
+ */
+#include "base/mem.h"
+#include "ops/gpu/nodes.h"
+#include "test/unit/unit.h"
+
+enum {
+    RANKS = 6
+};
+
+/* Nodes alternate. */
+static const int node_of[RANKS] = { 0, 1, 2, 0, 1, 2 };
+
+static struct nodes_view look(const int *members, int size, int rank)
+{
+    const struct op_set set = { .rank = rank, .size = size, .world_ranks = members };
+    struct nodes_view view = { .count = -1 };
+
+    assert_int_equal(nodes_view_make(&view, &set, node_of, RANKS), TUTTI_OK);
+    return view;
+}
+
+static void test_equally_many(void **state)
+{
+    static const int backwards[] = { 5, 4, 3, 2, 1, 0 };
+
+    (void)state;
+    for (int r = 0; r < RANKS; r++) {
+        const struct nodes_view view = look(backwards, RANKS, r);
+
+        assert_int_equal(view.count, 3);
+        assert_int_equal(view.each, 2);
+        assert_int_equal(view.node, node_of[5 - r]);
+        assert_int_equal(view.local, r / 3);
+        assert_true(nodes_view_has_steps(&view));
+    }
+}
+
+/* All members find the same, also those whose own node has most. */
+static void test_unequally_many(void **state)
+{
+    static const int members[] = { 0, 1, 3 };
+
+    (void)state;
+    for (int r = 0; r < 3; r++) {
+        const struct nodes_view view = look(members, 3, r);
+
+        assert_int_equal(view.count, 2);
+        assert_int_equal(view.each, 0);
+        assert_false(nodes_view_has_steps(&view));
+    }
+}
+
+static void test_one_node_or_one_rank_each(void **state)
+{
+    static const int node[] = { 3, 0 };
+    static const int apart[] = { 0, 1, 5 };
+    struct nodes_view view = look(node, 2, 0);
+
+    (void)state;
+    assert_int_equal(view.count, 1);
+    assert_int_equal(view.each, 2);
+    assert_false(nodes_view_has_steps(&view));
+    view = look(apart, 3, 2);
+    assert_int_equal(view.count, 3);
+    assert_int_equal(view.each, 1);
+    assert_false(nodes_view_has_steps(&view));
+}
+
+static void test_out_of_memory(void **state)
+{
+    static const int members[] = { 0 };
+    const struct op_set set = { .size = 1, .world_ranks = members };
+    struct nodes_view view;
+
+    (void)state;
+    mem_fail_at(1);
+    assert_int_equal(nodes_view_make(&view, &set, node_of, RANKS), TUTTI_ERR_NO_MEMORY);
+    mem_fail_at(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equally_many),
+        cmocka_unit_test(test_unequally_many),
+        cmocka_unit_test(test_one_node_or_one_rank_each),
+        cmocka_unit_test(test_out_of_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
