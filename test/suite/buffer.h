@@ -15,14 +15,24 @@ struct buffer {
     void *data; /* what the test uses, filled with rubbish  */
     size_t bytes; /* of data                                  */
     unsigned char *memory; /* data and its guards; owned               */
+    size_t guard; /* bytes of each guard                      */
     tutti *lender; /* it is of tutti_alloc() of this one; NULL: of the heap */
+    bool on_device; /* device memory; no lender: of cuMemAlloc() */
 };
 
-/** From now on every second buffer of this thread is memory of t; NULL: none is. */
+/**
+ * From now on every second buffer of this thread is memory of t; NULL: none is. In a run
+ * with GPUs (gpu.h) all are device memory, and the thread enters the device of t.
+ */
 void buffer_mix(tutti *t);
 /** Ends the program without memory: a test that cannot be made proves nothing. */
 void buffer_init(struct buffer *buffer, size_t bytes);
-/** True when nothing was written beside the data. */
+/** The same in host memory, whatever the run. */
+void buffer_init_on_host(struct buffer *buffer, size_t bytes);
+/** Writes data, at an offset; into device memory on a stream, if that is not NULL. */
+void buffer_put(const struct buffer *buffer, size_t offset, const void *from,
+        size_t bytes, void *stream);
+/** True when nothing was written beside the data. Counts as reading all of it. */
 bool buffer_is_intact(const struct buffer *buffer);
 void buffer_fini(struct buffer *buffer);
 

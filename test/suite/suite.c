@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "test/suite/buffer.h"
+#include "test/suite/gpu.h"
 
 struct topic {
     const char *name;
@@ -86,6 +87,14 @@ bool suite_select(int argc, char **argv, struct suite_selection *selection)
         }
         first += 2;
     }
+    if (first < argc && strcmp(argv[first], "--gpu") == 0) {
+        selection->gpu = true;
+        first++;
+    }
+    if (first + 1 < argc && strcmp(argv[first], "--nccl") == 0) {
+        selection->nccl = argv[first + 1];
+        first += 2;
+    }
     for (int i = first; i < argc; i++) {
         if (!check_topic(argv[i])) {
             return false;
@@ -107,6 +116,13 @@ static bool is_selected(const struct suite_selection *selection, const char *nam
         }
     }
     return selection->count == 0;
+}
+
+void suite_begin_gpu(const char *nccl, int ranks)
+{
+    gpu_begin(&(struct gpu_libraries){ .cuda = GPUSIM_CUDA,
+                      .nccl = nccl != NULL ? nccl : GPUSIM_NCCL },
+            ranks);
 }
 
 static double seconds(void)

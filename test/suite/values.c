@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "test/suite/buffer.h"
+#include "test/suite/gpu.h"
 #include "test/suite/pattern.h"
 #include "test/suite/reference.h"
 #include "test/suite/suite.h"
@@ -61,7 +62,7 @@ static void sample_end(tutti *t, struct checks *c, struct sample *s)
     const size_t bytes = s->count * tutti_dtype_size(s->pattern.dtype);
     struct buffer expected;
 
-    EXPECT_OK(c, tutti_wait(t, &s->request, TUTTI_FOREVER));
+    EXPECT_OK(c, gpu_wait(t, &s->request));
     buffer_init(&expected, bytes);
     pattern_expect(&s->pattern, c->size, s->scales, expected.data, s->count);
     if (!EXPECT(c, memcmp(s->output.data, expected.data, bytes) == 0)) {

@@ -1,0 +1,62 @@
+/*
+ * A run of the suite on device memory: the simulated GPU (docs/design/gpusim.md), as an
+ * application sees one. A thread that is a rank enters the device of its context; then it
+ * has memory there and a stream of its own. The driver is loaded, not linked, so that the
+ * same program runs without one.
+ *
+ * Device memory of the simulator can be read and written in place. It does not see that,
+ * so who writes what an operation may still use, or reads what one has written, says so:
+ * gpu_write(), gpu_see(). What nothing orders is a race, and ends the process with 97.
+ *
+ * A call that fails ends the program.
+ */
+#ifndef TUTTI_TEST_SUITE_GPU_H
+#define TUTTI_TEST_SUITE_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+/** Which libraries a run uses. */
+struct gpu_libraries {
+    const char *cuda; /* path of the simulated driver               */
+    const char *nccl; /* path of an NCCL; "none": everything staged */
+};
+
+/**
+ * All contexts get a GPU from now on. Before there are threads.
+ * @param ranks  of the job: as many devices there are
+ */
+void gpu_begin(const struct gpu_libraries *libraries, int ranks);
+/** True after gpu_begin(). */
+bool gpu_is_used(void);
+/** True when what NCCL can do need not be staged. */
+bool gpu_has_nccl(void);
+/** The libraries of gpu_begin(). */
+const struct gpu_libraries *gpu_libraries(void);
+
+/** The calling thread works on the device of this context; NULL: on none any more. */
+void gpu_enter(tutti *t);
+/** True in a thread that has entered a device. */
+bool gpu_is_entered(void);
+/** The stream of the calling thread. */
+void *gpu_stream(void);
+/** Waits for all that is on it. */
+void gpu_synchronize(void);
+
+/** Memory of the thread's device, of cuMemAlloc(). */
+void *gpu_alloc(size_t bytes);
+void gpu_free(void *memory);
+/** Writes device memory, on a stream or, if that is NULL, at once. */
+void gpu_write(void *to, const void *from, size_t bytes, void *stream);
+/** Says that the host reads these bytes now. */
+void gpu_see(const void *from, size_t bytes);
+
+/**
+ * As tutti_wait() without a time limit, for a request that is not retried. On a device
+ * every other call makes the thread's stream wait, and waits for that.
+ */
+tutti_status gpu_wait(tutti *t, tutti_request *request);
+
+#endif
