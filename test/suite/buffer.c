@@ -65,8 +65,7 @@ static unsigned char *memory_new(const struct buffer *buffer)
     const size_t all = buffer->bytes + 2 * buffer->guard;
 
     if (buffer->lender != NULL) {
-        return lend(
-                buffer->lender, all, buffer->on_device ? TUTTI_DEVICE : TUTTI_HOST);
+        return lend(buffer->lender, all, buffer->on_device ? TUTTI_DEVICE : TUTTI_HOST);
     }
     return buffer->on_device ? gpu_alloc(all) : must_alloc(all, 1);
 }

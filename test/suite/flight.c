@@ -116,6 +116,10 @@ void flight_prepare(
 
 void flight_fini(struct flight *f)
 {
+    /* What was not submitted may still be written. */
+    if (f->stream != NULL) {
+        gpu_synchronize();
+    }
     buffer_fini(&f->input);
     buffer_fini(&f->output);
 }
@@ -401,7 +405,7 @@ void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want
     EXPECT(c, f->request == TUTTI_REQUEST_NULL);
     flight_prepare(&before, f->operation, f->crew);
     if (gpu_is_entered()) {
-        gpu_synchronize();
+        gpu_synchronize(); /* nothing else says when the inputs are written */
     }
     EXPECT(c, memcmp(before.input.data, f->input.data, f->input.bytes) == 0);
     EXPECT(c, memcmp(before.output.data, f->output.data, f->output.bytes) == 0);
