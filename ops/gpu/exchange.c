@@ -106,6 +106,8 @@ static void broadcast_segment(const struct exchange *x)
     if (is_root) {
         (void)broadcast_span(x, true, &inputs);
     }
+    script_span_end(&inputs, x->view, bytes);
+    script_span_end(&outputs, x->view, bytes);
     call.output = script_span_holds(&outputs) ? place_of(&outputs)
                                               : script_slab(x->script, bytes);
     call.input = call.output;
@@ -255,6 +257,7 @@ static void gather_from(const struct exchange *x, int member)
         return;
     }
     span_received(x, member, 0, &outputs);
+    script_span_end(&outputs, x->view, bytes);
     call.output = script_span_holds(&outputs) ? place_of(&outputs)
                                               : script_slab(x->script, bytes);
     call.input = member == x->view->batch->set->rank ? given(x, call.output, bytes)

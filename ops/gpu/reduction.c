@@ -147,6 +147,9 @@ static void reduce_segment(const struct reduction *r)
     if (has_output) {
         span_outputs(r, 0, &outputs);
     }
+    /* Behind the last one that has any there may be empty ones, on a boundary. */
+    script_span_end(&inputs, r->view, bytes);
+    script_span_end(&outputs, r->view, bytes);
     if (script_span_holds(&inputs) && !scales_before(r)) {
         call.input = place_of(&inputs);
     }
@@ -237,6 +240,7 @@ static void scatter_to(const struct reduction *r, int member)
         return;
     }
     span_inputs(r, member, 0, &span);
+    script_span_end(&span, r->view, bytes);
     if (script_span_holds(&span)) {
         call.input = place_of(&span);
     } else {

@@ -16,6 +16,7 @@
 #define MEMORY_BYTES 65536
 #define SLAB_BYTES 262144
 #define FILLER 0x5a
+#define SLAB_FILLER 0x33
 
 /* Where the tensors of a rank lie. */
 enum placing {
@@ -501,8 +502,8 @@ static void make_memory(struct job *job, int r)
     rank->expected = mem_alloc(MEMORY_BYTES);
     rank->may_change = mem_calloc(1, MEMORY_BYTES);
     rank->slab = mem_alloc_aligned(SLAB_BYTES);
-    memset(rank->memory, FILLER, MEMORY_BYTES);
-    memset(rank->slab, FILLER, SLAB_BYTES);
+    memset(rank->memory, FILLER + r, MEMORY_BYTES);
+    memset(rank->slab, SLAB_FILLER, SLAB_BYTES);
     for (size_t i = 0; i < job->runs; i++) {
         const size_t offset =
                 allocate(rank, job->placing[r], input_elements(job, r, i) * own);
@@ -729,9 +730,16 @@ static void draw_job(struct job *job)
     for (size_t i = 0; i < job->runs; i++) {
         const unsigned limit = draw(3) == 0 ? 300 : 40;
 
-        job->counts[i][0] = whole && i + 1 < job->runs ? 64 : 1 + draw(limit);
+        job->counts[i][0] = whole && i + 1 < job->runs ? 64 : draw(limit);
+        if (draw(5) == 0) {
+            job->counts[i][0] = 0;
+        }
         for (int m = 0; m < job->size; m++) {
-            job->counts[i][m] = same == 0 || m == 0 ? job->counts[i][0] : draw(limit);
+            if (m > 0) {
+                job->counts[i][m] = same == 0 ? job->counts[i][0]
+                        : draw(3) == 0        ? 0
+                                              : draw(limit);
+            }
             for (int k = 0; k < job->size; k++) {
                 job->traffic[i][m][k] = job->in_place ? job->counts[i][0]
                         : draw(3) == 0                ? 0
