@@ -92,6 +92,11 @@ bool gpu_has_nccl(void)
     return gpu_is_used() && strcmp(used.nccl, "none") != 0;
 }
 
+bool gpu_folds(void)
+{
+    return gpu_has_nccl() && gpu_is_entered();
+}
+
 const struct gpu_libraries *gpu_libraries(void)
 {
     return &used;

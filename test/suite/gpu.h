@@ -33,6 +33,8 @@ void gpu_begin(const struct gpu_libraries *libraries, int ranks);
 bool gpu_is_used(void);
 /** True when what NCCL can do need not be staged. */
 bool gpu_has_nccl(void);
+/** True when what this thread has on its device is reduced by NCCL, in the order of ranks. */
+bool gpu_folds(void);
 /** The libraries of gpu_begin(). */
 const struct gpu_libraries *gpu_libraries(void);
 

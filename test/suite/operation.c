@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/suite/gpu.h"
 #include "test/suite/reference.h"
 
 bool operation_reduces(const struct operation *o)
@@ -142,6 +143,17 @@ void operation_fill(
             &o->pattern, world_rank, input, bytes / tutti_dtype_size(o->pattern.dtype));
 }
 
+/* While somebody has joined device memory is staged. */
+static bool nccl_reduces(const struct operation *o, const struct crew *crew)
+{
+    for (int i = 0; crew->absent != NULL && i < crew->size; i++) {
+        if (crew->absent[i]) {
+            return false;
+        }
+    }
+    return gpu_folds() && !o->is_on_host;
+}
+
 /* Over those that take part, in their order. */
 static void reduce_inputs(const struct operation *o, const struct crew *crew,
         const void *const *inputs, void *output)
@@ -160,6 +172,7 @@ static void reduce_inputs(const struct operation *o, const struct crew *crew,
         .inputs = present,
         .ranks = ranks };
 
+    reduction.folds = nccl_reduces(o, crew);
     for (int i = 0; i < crew->size; i++) {
         if (crew->absent == NULL || !crew->absent[i]) {
             ranks[reduction.n] = crew->world[i];

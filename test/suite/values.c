@@ -241,7 +241,8 @@ static void one_special(tutti *t, struct checks *c, const struct pattern *patter
                              .postscale = 1,
                              .n = c->size,
                              .inputs = inputs,
-                             .ranks = ranks },
+                             .ranks = ranks,
+                             .folds = gpu_folds() },
             expected, count);
     EXPECT_OK(c,
             tutti_allreduce(t, "specials", input.data, output.data, (int64_t)count,
