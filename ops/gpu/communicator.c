@@ -249,12 +249,13 @@ tutti_status communicators_meet(struct communicators *all, const struct op_set *
 
 /* ----------------------------------------------------------------------- ending */
 
-void communicators_part(struct communicators *all, uint32_t set)
+void communicators_part(struct communicators *all, uint32_t set, uint32_t next)
 {
     struct communicator *gone = communicators_find(all, set);
 
     if (gone != NULL) {
         gone->stage = COMMUNICATOR_LEAVING;
+        gone->next_set = next;
     }
 }
 
@@ -280,19 +281,31 @@ static bool end(struct communicators *all, struct communicator *communicator)
     return true;
 }
 
-void communicators_tidy(struct communicators *all)
+/*
+ * One after the other: the list has the order in which ranks met, which is the same on all.
+ * In an order of its own a rank could wait for one that waits for it elsewhere.
+ */
+static bool end_in_order(struct communicators *all)
 {
     struct communicator *next;
 
     for (struct communicator *at = all->first; at != NULL; at = next) {
         next = at->next;
-        if (at->stage == COMMUNICATOR_LEAVING) {
-            finalize(all, at);
-        }
-        if (at->stage == COMMUNICATOR_ENDING) {
-            (void)end(all, at);
+        if (at->stage == COMMUNICATOR_ENDING && !end(all, at)) {
+            return false;
         }
     }
+    return true;
+}
+
+bool communicators_tidy(struct communicators *all, uint32_t set)
+{
+    for (struct communicator *c = all->first; c != NULL; c = c->next) {
+        if (c->stage == COMMUNICATOR_LEAVING && c->next_set <= set) {
+            finalize(all, c);
+        }
+    }
+    return end_in_order(all);
 }
 
 /* ------------------------------------------------------------------------ abort */
@@ -428,14 +441,11 @@ static bool end_all(struct communicators *all)
             finalize(all, c);
         }
     }
-    while (all->first != NULL) {
-        communicators_tidy(all);
-        if (all->first != NULL && clock_ns() > deadline_ns) {
+    while (!end_in_order(all)) {
+        if (clock_ns() > deadline_ns) {
             return false;
         }
-        if (all->first != NULL) {
-            clock_sleep_ns(NAP_NS);
-        }
+        clock_sleep_ns(NAP_NS);
     }
     return true;
 }

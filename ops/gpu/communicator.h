@@ -37,6 +37,7 @@ struct communicator {
     int size; /* ranks in it                                             */
     enum communicator_stage stage; /* see there */
     int64_t since_ns; /* when the ranks began to meet                            */
+    uint32_t next_set; /* LEAVING: sets from this id on were created later        */
 };
 
 struct communicator_crew; /* threads that abort; communicator.c */
@@ -78,10 +79,14 @@ tutti_status communicator_poll(const struct communicators *all,
 tutti_status communicator_check(const struct communicators *all,
         const struct communicator *communicator, nccl_result result, const char *doing);
 
-/** The set of a communicator is removed. */
-void communicators_part(struct communicators *all, uint32_t set);
-/** Ends communicators of removed sets; nothing flies and the context is current. */
-void communicators_tidy(struct communicators *all);
+/** The set of a communicator is removed; `next` as in op_backend.part. */
+void communicators_part(struct communicators *all, uint32_t set, uint32_t next);
+/**
+ * Ends communicators of sets that were removed before `set` was created; nothing flies and
+ * the context is current. All ranks of the world do, or NCCL waits for those that do not.
+ * False: not all have ended; call again.
+ */
+bool communicators_tidy(struct communicators *all, uint32_t set);
 
 /** Looks for errors that came later than the call. TUTTI_OK, TUTTI_ERR_SYSTEM. */
 tutti_status communicators_watch(const struct communicators *all);
