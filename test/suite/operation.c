@@ -288,6 +288,7 @@ static struct operation choose(
 struct operation operation_random(int size, uint64_t number)
 {
     const uint64_t more = pattern_mix(number, 1);
+    const bool is_on_host = pattern_mix(number, 3) % 3 == 0;
     struct operation o = { .collective = collectives[number % 8] };
     struct pattern pattern = { .salt = (uint32_t)(more >> 32) };
 
@@ -297,6 +298,7 @@ struct operation operation_random(int size, uint64_t number)
         number = pattern_mix(number, 2);
     } while (operation_reduces(&o) && !reference_accepts(pattern.dtype, pattern.op));
     o = choose(o.collective, pattern, size, more);
+    o.is_on_host = is_on_host;
     if (operation_reduces(&o) && dtype_is_real(pattern.dtype) && more % 4 == 0) {
         o.scales = (struct scales){ 0.5, 3 };
     }

@@ -134,8 +134,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* That device memory was used at all, and went the way that it was to go. */
-static void check_paths(tutti *t, struct checks *c)
+void suite_check_paths(tutti *t, struct checks *c)
 {
     tutti_stats stats = { .size = sizeof stats };
 
@@ -197,7 +196,7 @@ void suite_run(const struct suite_selection *selection, struct checks *c)
     }
     atomic_store_explicit(&c->topic, "end", memory_order_relaxed);
     if (gpu_is_used()) {
-        check_paths(t, c);
+        suite_check_paths(t, c);
     }
     buffer_mix(NULL);
     checks_step(c, "finalize");

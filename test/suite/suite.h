@@ -66,6 +66,12 @@ bool suite_select(int argc, char **argv, struct suite_selection *selection);
 /** gpu_begin() with the simulator of this build; `nccl` as in the selection. */
 void suite_begin_gpu(const char *nccl, int ranks);
 
+/**
+ * Checks, with GPUs, that device memory went the way that it was to go: with NCCL not all of
+ * it through host memory, without it all.
+ */
+void suite_check_paths(tutti *t, struct checks *c);
+
 /** Runs the selected topics on this rank: opens and finalizes the shared context. */
 void suite_run(const struct suite_selection *selection, struct checks *c);
 
