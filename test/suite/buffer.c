@@ -142,3 +142,34 @@ void buffer_fini(struct buffer *buffer)
     }
     *buffer = (struct buffer){ 0 };
 }
+
+void *array_new(size_t bytes)
+{
+    void *zeros = must_alloc(bytes, 1);
+    void *memory;
+
+    if (!gpu_is_entered() || bytes == 0) {
+        return zeros;
+    }
+    memory = gpu_alloc(bytes);
+    gpu_write(memory, zeros, bytes, NULL);
+    free(zeros);
+    return memory;
+}
+
+void array_free(void *memory)
+{
+    if (gpu_owns(memory)) {
+        gpu_free(memory);
+    } else {
+        free(memory);
+    }
+}
+
+void array_fini(void *variable)
+{
+    void *memory = NULL;
+
+    memcpy(&memory, variable, sizeof memory);
+    array_free(memory);
+}

@@ -36,6 +36,21 @@ void buffer_put(const struct buffer *buffer, size_t offset, const void *from,
 bool buffer_is_intact(const struct buffer *buffer);
 void buffer_fini(struct buffer *buffer);
 
+/**
+ * Zeroed memory without guards, of the device that the thread has entered or of the heap.
+ * The simulator does not see how the host uses it, but freeing it counts as writing: an
+ * operation whose end the host has not waited for is a race.
+ */
+void *array_new(size_t bytes);
+void array_free(void *memory);
+/** Of a variable: for BUFFER_ARRAY. */
+void array_fini(void *variable);
+
+/** An array of the block, in such memory: `type *name`. */
+#define BUFFER_ARRAY(type, name, count) \
+    type *name __attribute__((cleanup(array_fini))) = \
+            array_new((size_t)(count) * sizeof(type))
+
 /** Zeroed memory; ends the program when there is none. */
 void *must_alloc(size_t count, size_t size);
 

@@ -160,6 +160,11 @@ void gpu_free(void *memory)
     check(driver.free((uint64_t)(uintptr_t)memory) == 0, "cuMemFree");
 }
 
+bool gpu_owns(const void *memory)
+{
+    return gpu_is_used() && driver.device_of((uint64_t)(uintptr_t)memory) >= 0;
+}
+
 void gpu_write(void *to, const void *from, size_t bytes, void *stream)
 {
     const uint64_t address = (uint64_t)(uintptr_t)to;

@@ -50,6 +50,8 @@ void gpu_synchronize(void);
 /** Memory of the thread's device, of cuMemAlloc(). */
 void *gpu_alloc(size_t bytes);
 void gpu_free(void *memory);
+/** True for memory of a device. */
+bool gpu_owns(const void *memory);
 /** Writes device memory, on a stream or, if that is NULL, at once. */
 void gpu_write(void *to, const void *from, size_t bytes, void *stream);
 /** Says that the host reads these bytes now. */
