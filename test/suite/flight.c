@@ -69,9 +69,7 @@ static char *output_of(const struct flight *f)
 /* Half of what is on a device is written and submitted with a stream. */
 static void *choose_stream(void)
 {
-    static _Thread_local unsigned chosen;
-
-    return gpu_is_entered() && chosen++ % 2 == 0 ? gpu_stream() : NULL;
+    return gpu_toss() ? gpu_stream() : NULL;
 }
 
 static void make_buffer(const struct flight *f, struct buffer *buffer, size_t bytes)

@@ -11,6 +11,7 @@
 #include "test/gpusim/cuda.h"
 #include "test/gpusim/gpusim_test.h"
 #include "test/suite/buffer.h"
+#include "test/suite/pattern.h"
 
 #define STREAM_NON_BLOCKING 1U
 
@@ -37,7 +38,8 @@ static struct gpu_libraries used;
 /* Of the calling thread. */
 static _Thread_local int device = -1;
 static _Thread_local void *stream_of_thread;
-static _Thread_local unsigned waits;
+static _Thread_local uint64_t coin;
+static _Thread_local uint64_t tosses;
 
 static void check(bool ok, const char *what)
 {
@@ -191,11 +193,22 @@ void gpu_see(const void *from, size_t bytes)
     free(seen);
 }
 
+void gpu_toss_from(uint64_t seed)
+{
+    coin = seed;
+    tosses = 0;
+}
+
+bool gpu_toss(void)
+{
+    return gpu_is_entered() && pattern_mix(coin, tosses++) % 2 == 0;
+}
+
 tutti_status gpu_wait(tutti *t, tutti_request *request)
 {
     tutti_status status;
 
-    if (!gpu_is_entered() || waits++ % 2 == 0) {
+    if (!gpu_toss()) {
         return tutti_wait(t, request, TUTTI_FOREVER);
     }
     status = tutti_wait_stream(t, request, stream_of_thread, TUTTI_FOREVER);

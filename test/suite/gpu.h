@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tutti/tutti.h>
 
@@ -57,9 +58,14 @@ void gpu_write(void *to, const void *from, size_t bytes, void *stream);
 /** Says that the host reads these bytes now. */
 void gpu_see(const void *from, size_t bytes);
 
+/** The coin of the thread, which gpu_toss() and gpu_wait() throw; a program's is its own. */
+void gpu_toss_from(uint64_t seed);
+/** True half of the time, and only in a thread that has entered a device. */
+bool gpu_toss(void);
+
 /**
- * As tutti_wait() without a time limit, for a request that is not retried. On a device
- * every other call makes the thread's stream wait, and waits for that.
+ * As tutti_wait() without a time limit, for a request that is not retried. On a device half
+ * of the calls make the thread's stream wait, and wait for that.
  */
 tutti_status gpu_wait(tutti *t, tutti_request *request);
 
