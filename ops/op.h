@@ -305,8 +305,12 @@ struct op_backend {
     tutti_status (*meet)(void *state, const struct op_set *set,
             const uint8_t token[OP_TOKEN_BYTES], bool everyone, bool *moved);
 
-    /* The set is removed: nothing of it is in flight but issued commands. */
-    void (*part)(void *state, const struct op_set *set);
+    /*
+     * The set is removed: nothing of it is in flight but issued commands. Ranks come to know
+     * of it at different times; but sets whose id is `next` or more were created later, so
+     * when everyone meets for such a one all ranks know.
+     */
+    void (*part)(void *state, const struct op_set *set, uint32_t next);
 
     /*
      * Gives up what is issued, after the context failed and every task was cancelled; also

@@ -7,6 +7,8 @@
  *                                    left out
  *     alltoall in place              a copy of the inputs, which the outputs overwrite
  *
+ * Device memory is packed by its backend: nothing here may touch it.
+ *
  * The other exchanges are never packed here: backends take their runs.
  */
 #include "core/fusion.h"
@@ -164,10 +166,12 @@ static void unpack_parts(const struct batch *batch)
 
 /* --------------------------------------------------------- alltoall in place */
 
-static bool is_in_place_alltoall(const struct work *work)
+static bool is_in_place_alltoall(const struct batch *batch, size_t i)
 {
-    return work->request.collective == TUTTI_ALLTOALL && work->input == work->output &&
-            work->bytes > 0;
+    const struct work *work = batch->works[i];
+
+    return batch->op.space == OP_HOST && work->request.collective == TUTTI_ALLTOALL &&
+            work->input == work->output && work->bytes > 0;
 }
 
 static void copy_inputs(struct batch *batch)
@@ -175,7 +179,7 @@ static void copy_inputs(struct batch *batch)
     char *to = batch->buffer;
 
     for (size_t i = 0; i < batch->work_count; i++) {
-        if (is_in_place_alltoall(batch->works[i])) {
+        if (is_in_place_alltoall(batch, i)) {
             mem_copy(to, batch->works[i]->input, batch->works[i]->bytes);
             batch->runs[i].input = to;
             batch->runs[i].scratch = true;
@@ -195,7 +199,7 @@ static bool is_packed(const struct batch *batch)
 bool fusion_is_needed(const struct batch *batch)
 {
     for (size_t i = 0; i < batch->work_count; i++) {
-        if (is_in_place_alltoall(batch->works[i])) {
+        if (is_in_place_alltoall(batch, i)) {
             return true;
         }
     }

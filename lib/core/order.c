@@ -521,7 +521,7 @@ void order_removed(struct tutti *t, const struct process_set *set)
     const struct dispatcher_backend *backend = backend_of(t);
 
     if (backend != NULL) {
-        backend->ops->part(backend->state, &set->op);
+        backend->ops->part(backend->state, &set->op, t->sets.next_id);
         set_duty(t);
     }
 }

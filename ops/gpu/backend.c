@@ -52,6 +52,7 @@ struct gpu_backend {
     struct communicators communicators; /* one for each set */
     struct flight flight; /* what was issued */
     struct gpu_slab *spoilt; /* owned: of batches that failed; back at the end   */
+    bool has_met; /* the meeting in work made its communicator          */
     bool failed; /* a batch did: nothing is issued any more              */
     struct device_mark *ends[GPU_COPY]; /* owned; of streams, after the abort      */
     int64_t halted_ns; /* when they were made; 0: they are not              */
@@ -671,9 +672,17 @@ static tutti_status meet_alone(struct gpu_backend *gb, const struct op_set *set,
         status = flight_check(&gb->flight, gb->gpu);
         return status == TUTTI_OK ? TUTTI_AGAIN : status;
     }
-    if (status == TUTTI_OK) {
-        communicators_tidy(&gb->communicators);
+    if (status == TUTTI_OK && !gb->has_met) {
         status = communicators_meet(&gb->communicators, set, token, everyone);
+        gb->has_met = status == TUTTI_OK;
+    }
+    /* To end one waits for the other ranks of it: only now, when they have come. */
+    if (status == TUTTI_OK && everyone &&
+            !communicators_tidy(&gb->communicators, set->id)) {
+        return TUTTI_AGAIN;
+    }
+    if (status == TUTTI_OK) {
+        gb->has_met = false;
     }
     return status;
 }
@@ -693,11 +702,11 @@ static tutti_status gpu_meet(void *state, const struct op_set *set,
     return status;
 }
 
-static void gpu_part(void *state, const struct op_set *set)
+static void gpu_part(void *state, const struct op_set *set, uint32_t next)
 {
     struct gpu_backend *gb = state;
 
-    communicators_part(&gb->communicators, set->id);
+    communicators_part(&gb->communicators, set->id, next);
 }
 
 const struct op_backend op_gpu = {

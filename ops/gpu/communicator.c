@@ -144,17 +144,6 @@ static struct communicator *add(struct communicators *all, const struct op_set *
     return added;
 }
 
-static void unlink_one(struct communicators *all, struct communicator *communicator)
-{
-    struct communicator **at = &all->first;
-
-    while (*at != communicator) {
-        at = &(*at)->next;
-    }
-    *at = communicator->next;
-    communicator->next = NULL;
-}
-
 static void forget_memory(struct communicator *communicator)
 {
     while (communicator->registered != NULL) {
@@ -167,7 +156,12 @@ static void forget_memory(struct communicator *communicator)
 
 static void drop(struct communicators *all, struct communicator *communicator)
 {
-    unlink_one(all, communicator);
+    struct communicator **at = &all->first;
+
+    while (*at != communicator) {
+        at = &(*at)->next;
+    }
+    *at = communicator->next;
     forget_memory(communicator);
     if (all->world == communicator) {
         all->world = NULL;
@@ -434,27 +428,15 @@ static void deregister_all(
 
 /* ----------------------------------------------------------------------- ending */
 
-/* To the end of the list: the order in which they end is that in which they were left. */
-static void leave(struct communicators *all, struct communicator *gone)
-{
-    struct communicator **end = &all->first;
-
-    unlink_one(all, gone);
-    while (*end != NULL) {
-        end = &(*end)->next;
-    }
-    *end = gone;
-    gone->stage = COMMUNICATOR_LEAVING;
-}
-
-void communicators_part(struct communicators *all, uint32_t set)
+void communicators_part(struct communicators *all, uint32_t set, uint32_t next)
 {
     for (int scope = 0; scope < COMMUNICATOR_SCOPES; scope++) {
         struct communicator *gone =
                 communicators_find(all, set, (enum communicator_scope)scope);
 
         if (gone != NULL) {
-            leave(all, gone);
+            gone->stage = COMMUNICATOR_LEAVING;
+            gone->next_set = next;
         }
     }
 }
@@ -482,21 +464,31 @@ static bool end(struct communicators *all, struct communicator *communicator)
     return true;
 }
 
-void communicators_tidy(struct communicators *all)
+/*
+ * One after the other: the list has the order in which ranks met, which is the same on all.
+ * In an order of its own a rank could wait for one that waits for it elsewhere.
+ */
+static bool end_in_order(struct communicators *all)
 {
     struct communicator *next;
 
-    for (struct communicator *at = all->first; at != NULL; at = at->next) {
-        if (at->stage == COMMUNICATOR_LEAVING) {
-            finalize(all, at);
-        }
-    }
     for (struct communicator *at = all->first; at != NULL; at = next) {
         next = at->next;
         if (at->stage == COMMUNICATOR_ENDING && !end(all, at)) {
-            return; /* those behind it wait: ranks end all in one order */
+            return false;
         }
     }
+    return true;
+}
+
+bool communicators_tidy(struct communicators *all, uint32_t set)
+{
+    for (struct communicator *c = all->first; c != NULL; c = c->next) {
+        if (c->stage == COMMUNICATOR_LEAVING && c->next_set <= set) {
+            finalize(all, c);
+        }
+    }
+    return end_in_order(all);
 }
 
 /* ------------------------------------------------------------------------ abort */
@@ -627,17 +619,16 @@ static bool end_all(struct communicators *all)
 {
     const int64_t deadline_ns = clock_ns() + CLOSE_NS;
 
-    while (all->first != NULL && all->first->stage == COMMUNICATOR_READY) {
-        communicators_part(all, all->first->set);
+    for (struct communicator *c = all->first; c != NULL; c = c->next) {
+        if (c->stage != COMMUNICATOR_ENDING) {
+            finalize(all, c);
+        }
     }
-    while (all->first != NULL) {
-        communicators_tidy(all);
-        if (all->first != NULL && clock_ns() > deadline_ns) {
+    while (!end_in_order(all)) {
+        if (clock_ns() > deadline_ns) {
             return false;
         }
-        if (all->first != NULL) {
-            clock_sleep_ns(NAP_NS);
-        }
+        clock_sleep_ns(NAP_NS);
     }
     return true;
 }

@@ -58,6 +58,7 @@ struct communicator {
     struct communicator_memory *registered; /* owned                             */
     enum communicator_stage stage; /* see there */
     int64_t since_ns; /* when the ranks began to meet                            */
+    uint32_t next_set; /* LEAVING: sets from this id on were created later        */
 };
 
 struct communicator_crew; /* threads that abort; communicator.c */
@@ -109,13 +110,14 @@ tutti_status communicator_poll(const struct communicators *all,
 tutti_status communicator_check(const struct communicators *all,
         const struct communicator *communicator, nccl_result result, const char *doing);
 
-/** The set is removed, and so will be its communicators. */
-void communicators_part(struct communicators *all, uint32_t set);
+/** A set is removed, and so will be its communicators; `next` as in op_backend.part. */
+void communicators_part(struct communicators *all, uint32_t set, uint32_t next);
 /**
- * Ends communicators of removed sets, in the order in which these were removed: the end of
- * one may wait for the other ranks of the node. Nothing flies and the context is current.
+ * Ends communicators of sets that were removed before `set` was created; nothing flies and
+ * the context is current. All ranks of the world do, or NCCL waits for those that do not.
+ * False: not all have ended; call again.
  */
-void communicators_tidy(struct communicators *all);
+bool communicators_tidy(struct communicators *all, uint32_t set);
 
 /** Looks for errors that came later than the call. TUTTI_OK, TUTTI_ERR_SYSTEM. */
 tutti_status communicators_watch(const struct communicators *all);

@@ -8,8 +8,9 @@
  * member 1 does ... With equal contributions that is one ncclAllGather, otherwise one
  * ncclBroadcast from each member.
  *
- * ALLTOALL: sends and receives in one group, and a copy of the rank's own part. ncclAlltoAll
- * is of no use: that all parts are equal is something that no rank knows of the others.
+ * ALLTOALL: sends and receives in one group, and a copy of the rank's own part; in place it is
+ * a copy of all that is sent, which what comes would overwrite. ncclAlltoAll is of no use:
+ * that all parts are equal is something that no rank knows of the others.
  */
 #include "base/error.h"
 #include "ops/gpu/script.h"
@@ -105,6 +106,8 @@ static void broadcast_segment(const struct exchange *x)
     if (is_root) {
         (void)broadcast_span(x, true, &inputs);
     }
+    script_span_end(&inputs, x->view, bytes);
+    script_span_end(&outputs, x->view, bytes);
     call.output = script_span_holds(&outputs) ? place_of(&outputs)
                                               : script_slab(x->script, bytes);
     call.input = call.output;
@@ -254,6 +257,7 @@ static void gather_from(const struct exchange *x, int member)
         return;
     }
     span_received(x, member, 0, &outputs);
+    script_span_end(&outputs, x->view, bytes);
     call.output = script_span_holds(&outputs) ? place_of(&outputs)
                                               : script_slab(x->script, bytes);
     call.input = member == x->view->batch->set->rank ? given(x, call.output, bytes)
@@ -289,14 +293,34 @@ static void allgather_segment(struct exchange *x)
 
 /* -------------------------------------------------------------------- alltoall */
 
+/* Where the parts that are sent lie. */
+static struct script_place sent_from(const struct exchange *x, const struct op_run *run)
+{
+    const struct op_part *last = &run->sends[x->view->batch->set->size - 1];
+    const size_t bytes = last->offset + last->bytes;
+    struct script_place copy;
+
+    if (run->input != run->output || bytes == 0) {
+        return script_at(run->input, 0);
+    }
+    copy = script_slab(x->script, bytes);
+    script_call(x->script,
+            &(struct script_call){ .verb = SCRIPT_COPY,
+                    .input = script_at(run->input, 0),
+                    .output = copy,
+                    .count = bytes });
+    return copy;
+}
+
 static void alltoall_run(const struct exchange *x, const struct op_run *run)
 {
     const struct op_set *set = x->view->batch->set;
+    const struct script_place input = sent_from(x, run);
 
     for (int m = 0; m < set->size; m++) {
         const struct op_part *send = &run->sends[m];
         const struct op_part *recv = &run->recvs[m];
-        const struct script_place from = script_at(run->input, send->offset);
+        const struct script_place from = script_behind(input, send->offset);
         const struct script_place to = script_at(run->output, recv->offset);
 
         if (m != set->rank) {
@@ -310,7 +334,7 @@ static void alltoall_run(const struct exchange *x, const struct op_run *run)
                             .peer = m,
                             .output = to,
                             .count = recv->bytes });
-        } else if (from.at != to.at) {
+        } else if (run->input != run->output) {
             script_call(x->script,
                     &(struct script_call){ .verb = SCRIPT_COPY,
                             .input = from,

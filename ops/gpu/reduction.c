@@ -317,6 +317,7 @@ static void scatter_to(const struct reduction *r, int member)
         return;
     }
     span_inputs(r, member, 0, &span);
+    script_span_end(&span, r->view, bytes);
     if (script_span_holds(&span)) {
         call.input = place_of(&span);
     } else {

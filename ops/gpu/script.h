@@ -163,7 +163,10 @@ struct script_span {
 };
 void script_span_add(struct script_span *span, const struct script_view *view,
         const void *memory, size_t bytes, size_t offset);
-/** The layout ends at `offset`: what is between it and the last range must be padding. */
+/**
+ * The layout ends at `offset`: what is between it and the last range must be padding. A
+ * layout may end with empty runs, which begin on a boundary all the same.
+ */
 void script_span_end(
         struct script_span *span, const struct script_view *view, size_t offset);
 /** True when there was a range and all lay as the layout says. */

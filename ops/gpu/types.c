@@ -4,8 +4,9 @@
  *
  *     type                          travels as
  *     float32, float64              itself
- *     float16, bfloat16             float32 where they are added or multiplied, and itself
- *                                   for MIN, MAX, and with gpu_half_sums=half
+ *     float16, bfloat16             float32 where they are added or multiplied, or scaled
+ *                                   twice; itself for other MIN, MAX, and with
+ *                                   gpu_half_sums=half
  *     integers, AVERAGE             64 bits
  *     16-bit integers               32 bits: NCCL has none
  *     bool                          uint8, made 0 or 1 on the way
@@ -106,6 +107,12 @@ static void set_scales(const struct op_batch *batch, struct gpu_form *form)
     }
 }
 
+/* Would be rounded more than once if it travelled as it is. */
+static bool is_rounded_between(const struct op_batch *batch)
+{
+    return !selects(batch->op) || (batch->prescale != 1.0 && batch->postscale != 1.0);
+}
+
 bool gpu_form_of(
         const struct op_batch *batch, bool half_in_float, struct gpu_form *form)
 {
@@ -127,7 +134,7 @@ bool gpu_form_of(
         return false;
     }
     made.wire = pack_wire_type(
-            batch->dtype, batch->op, half_in_float && !selects(batch->op));
+            batch->dtype, batch->op, half_in_float && is_rounded_between(batch));
     made.casts = made.wire != batch->dtype;
     if (!nccl_type(made.wire, &made.nccl) ||
             (made.casts && !pack_is_supported(batch->dtype, made.wire))) {

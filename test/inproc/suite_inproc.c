@@ -1,7 +1,7 @@
 /*
  * Runs the suite with ranks that are threads of this process.
  *
- *   suite_inproc RANKS [--list] [--without topic] [topic...]
+ *   suite_inproc RANKS [--list] [--without topic] [--gpu] [--nccl file] [topic...]
  */
 #include <signal.h>
 #include <stdio.h>
@@ -119,11 +119,15 @@ int main(int argc, char **argv)
     job.size = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0;
     if (job.size < 1 || job.size > RANKS_MAX) {
         (void)fprintf(stderr,
-                "usage: suite_inproc RANKS [--list] [--without topic] [topic...]\n");
+                "usage: suite_inproc RANKS [--list] [--without topic] [--gpu] "
+                "[--nccl file] [topic...]\n");
         return 2;
     }
     if (!suite_select(argc - 1, argv + 1, &selection)) {
         return 2;
+    }
+    if (selection.gpu) {
+        suite_begin_gpu(selection.nccl, job.size);
     }
     (void)pthread_mutex_init(&job.log.lock, NULL);
     (void)pthread_barrier_init(&threads.barrier, NULL, (unsigned)job.size);

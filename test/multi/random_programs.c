@@ -2,9 +2,9 @@
  * Random programs (test/suite/program.h) whose results are compared with what MPI brings:
  * the raw inputs of all ranks are gathered by plain MPI and reduced by the slow reference.
  *
- *   random_programs [--seed FIRST] [--programs COUNT]      (under mpirun)
+ *   random_programs [--gpu] [--nccl file] [--seed FIRST] [--programs COUNT]   (under mpirun)
  *
- * A failure prints the seed; --seed alone runs that program only. Where MPI allows it the
+ * With --gpu two of three tensors lie in simulated device memory. A failure prints the seed; --seed alone runs that program only. Where MPI allows it the
  * inputs of the next program are gathered by another thread while one runs, so that the
  * application's MPI and tutti's are in use at the same time.
  */
@@ -16,7 +16,9 @@
 
 #include "lib/control/mpi_end.h"
 #include "process_job.h"
+#include "test/suite/gpu.h"
 #include "test/suite/program.h"
+#include "test/suite/suite.h"
 
 enum {
     PROGRAMS = 1000,
@@ -39,6 +41,8 @@ struct prepared {
 struct selection {
     uint64_t first;
     uint64_t count;
+    bool gpu; /* device memory, too */
+    const char *nccl; /* as in struct suite_selection */
 };
 
 /* Without spinning: there may be more ranks than cores. */
@@ -130,12 +134,31 @@ static void run_all(tutti *const *contexts, struct checks *c,
     free(two);
 }
 
+/* Number of arguments that say on what it runs, which come first. */
+static int take_gpu(int argc, char **argv, struct selection *selection)
+{
+    int at = 1;
+
+    if (at < argc && strcmp(argv[at], "--gpu") == 0) {
+        selection->gpu = true;
+        at++;
+    }
+    if (at + 1 < argc && strcmp(argv[at], "--nccl") == 0) {
+        selection->nccl = argv[at + 1];
+        at += 2;
+    }
+    return at - 1;
+}
+
 static bool parse(int argc, char **argv, int size, struct selection *selection)
 {
     bool counted = false;
+    int at = 1;
 
-    *selection = (struct selection){ (uint64_t)SEED_STEP * (uint64_t)size, PROGRAMS };
-    for (int i = 1; i < argc; i += 2) {
+    *selection = (struct selection){ .first = (uint64_t)SEED_STEP * (uint64_t)size,
+        .count = PROGRAMS };
+    at += take_gpu(argc, argv, selection);
+    for (int i = at; i < argc; i += 2) {
         char *end = NULL;
         const uint64_t number = i + 1 < argc ? strtoull(argv[i + 1], &end, 10) : 0;
 
@@ -161,13 +184,26 @@ static void run(
     static const struct setting tight[] = { { "fusion_bytes", "600" },
         { "inflight", "2" }, { "cache_capacity", "8" }, { "tree_fanout", "2" }, { 0 } };
     static const struct setting quiet[] = { { "background_thread", "false" }, { 0 } };
-    tutti *contexts[CONTEXTS] = { job_open(c, NULL), job_open(c, tight),
-        job_open(c, quiet) };
+    tutti *contexts[CONTEXTS];
     MPI_Comm comm;
+
+    if (selection->gpu) {
+        suite_begin_gpu(selection->nccl, c->size);
+    }
+    contexts[0] = job_open(c, NULL);
+    contexts[1] = job_open(c, tight);
+    contexts[2] = job_open(c, quiet);
+    if (selection->gpu) {
+        buffer_mix(contexts[0]);
+    }
 
     (void)MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     run_all(contexts, c, selection, comm, program);
     (void)MPI_Comm_free(&comm);
+    if (selection->gpu) {
+        suite_check_paths(contexts[0], c);
+    }
+    buffer_mix(NULL);
     for (int i = 0; i < CONTEXTS; i++) {
         EXPECT_OK(c, tutti_finalize(contexts[i]));
     }
@@ -189,9 +225,8 @@ int main(int argc, char **argv)
     atomic_store(&checks.topic, "random programs");
     if (job.size > PROGRAM_RANKS_MAX || !parse(argc, argv, job.size, &selection)) {
         (void)fprintf(stderr,
-                "usage: random_programs [--seed FIRST] [--programs COUNT], on at most "
-                "%d "
-                "ranks\n",
+                "usage: random_programs [--gpu] [--nccl file] [--seed FIRST] "
+                "[--programs COUNT], on at most %d ranks\n",
                 PROGRAM_RANKS_MAX);
     } else if (EXPECT(&checks, level == MPI_THREAD_MULTIPLE)) {
         run(&checks, &selection, argv[0]);

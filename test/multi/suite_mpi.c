@@ -1,7 +1,8 @@
 /*
  * Runs the suite with ranks that are processes.
  *
- *   suite_mpi [--list] [--without topic] [topic...]      (under mpirun)
+ *   suite_mpi [--list] [--without topic] [--gpu] [--nccl file] [topic...]
+ *                                                        (under mpirun)
  */
 #include <stdio.h>
 
@@ -23,6 +24,9 @@ int main(int argc, char **argv)
         return 2;
     }
     process_job_init(&job, &checks, &world);
+    if (selection.gpu) {
+        suite_begin_gpu(selection.nccl, job.size);
+    }
     if (EXPECT(&checks, level == MPI_THREAD_MULTIPLE)) {
         suite_run(&selection, &checks);
     }

@@ -7,8 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/suite/gpu.h"
+
 /* A multiple of 8 and of nothing larger, so that data are aligned as malloc()'s are. */
 #define GUARD_BYTES ((size_t)72)
+/* On devices half of them: data that are aligned as the fusion buffer is need no packing. */
+#define GUARD_BYTES_ALIGNED ((size_t)256)
 #define GUARD 0xa5
 #define RUBBISH 0x3c
 
@@ -31,6 +35,9 @@ static _Thread_local unsigned made;
 void buffer_mix(tutti *t)
 {
     lender_of_thread = t;
+    if (gpu_is_used()) {
+        gpu_enter(t);
+    }
 }
 
 /* Other buffers are on each rank the library's, and on none always. */
@@ -42,36 +49,72 @@ static tutti *choose_lender(void)
     return t != NULL && (made + made / 3 + (unsigned)tutti_rank(t)) % 2 == 0 ? t : NULL;
 }
 
-static unsigned char *memory_new(tutti *lender, size_t bytes)
+static unsigned char *lend(tutti *lender, size_t bytes, tutti_memory_kind kind)
 {
     void *memory = NULL;
 
-    if (lender == NULL) {
-        return must_alloc(bytes, 1);
-    }
-    if (tutti_alloc(lender, bytes, TUTTI_HOST, &memory) != TUTTI_OK) {
+    if (tutti_alloc(lender, bytes, kind, &memory) != TUTTI_OK) {
         (void)fprintf(stderr, "no memory for a test: %s\n", tutti_last_error());
         abort();
     }
     return memory;
 }
 
-void buffer_init(struct buffer *buffer, size_t bytes)
+static unsigned char *memory_new(const struct buffer *buffer)
 {
-    tutti *lender = choose_lender();
-    unsigned char *memory = memory_new(lender, bytes + 2 * GUARD_BYTES);
+    const size_t all = buffer->bytes + 2 * buffer->guard;
 
-    memset(memory, GUARD, GUARD_BYTES);
-    memset(memory + GUARD_BYTES, RUBBISH, bytes);
-    memset(memory + GUARD_BYTES + bytes, GUARD, GUARD_BYTES);
-    *buffer = (struct buffer){
-        .data = memory + GUARD_BYTES, .bytes = bytes, .memory = memory, .lender = lender
-    };
+    if (buffer->lender != NULL) {
+        return lend(buffer->lender, all, buffer->on_device ? TUTTI_DEVICE : TUTTI_HOST);
+    }
+    return buffer->on_device ? gpu_alloc(all) : must_alloc(all, 1);
 }
 
-static bool is_guard(const unsigned char *band)
+static void init(struct buffer *buffer, size_t bytes, bool on_device)
 {
-    for (size_t i = 0; i < GUARD_BYTES; i++) {
+    unsigned char *filled;
+
+    *buffer = (struct buffer){ .bytes = bytes,
+        .lender = choose_lender(),
+        .guard = on_device && made % 4 < 2 ? GUARD_BYTES_ALIGNED : GUARD_BYTES,
+        .on_device = on_device };
+    buffer->memory = memory_new(buffer);
+    buffer->data = buffer->memory + buffer->guard;
+    filled = on_device ? must_alloc(bytes + 2 * buffer->guard, 1) : buffer->memory;
+    memset(filled, GUARD, buffer->guard);
+    memset(filled + buffer->guard, RUBBISH, bytes);
+    memset(filled + buffer->guard + bytes, GUARD, buffer->guard);
+    if (on_device) {
+        gpu_write(buffer->memory, filled, bytes + 2 * buffer->guard, NULL);
+        free(filled);
+    }
+}
+
+void buffer_init(struct buffer *buffer, size_t bytes)
+{
+    init(buffer, bytes, gpu_is_entered());
+}
+
+void buffer_init_on_host(struct buffer *buffer, size_t bytes)
+{
+    init(buffer, bytes, false);
+}
+
+void buffer_put(const struct buffer *buffer, size_t offset, const void *from,
+        size_t bytes, void *stream)
+{
+    char *to = (char *)buffer->data + offset;
+
+    if (buffer->on_device) {
+        gpu_write(to, from, bytes, stream);
+    } else if (bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+}
+
+static bool is_guard(const unsigned char *band, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
         if (band[i] != GUARD) {
             return false;
         }
@@ -81,16 +124,52 @@ static bool is_guard(const unsigned char *band)
 
 bool buffer_is_intact(const struct buffer *buffer)
 {
-    return is_guard(buffer->memory) &&
-            is_guard(buffer->memory + GUARD_BYTES + buffer->bytes);
+    if (buffer->on_device) {
+        gpu_see(buffer->memory, buffer->bytes + 2 * buffer->guard);
+    }
+    return is_guard(buffer->memory, buffer->guard) &&
+            is_guard(buffer->memory + buffer->guard + buffer->bytes, buffer->guard);
 }
 
 void buffer_fini(struct buffer *buffer)
 {
     if (buffer->lender != NULL) {
         (void)tutti_free(buffer->lender, buffer->memory);
+    } else if (buffer->on_device) {
+        gpu_free(buffer->memory);
     } else {
         free(buffer->memory);
     }
     *buffer = (struct buffer){ 0 };
+}
+
+void *array_new(size_t bytes)
+{
+    void *zeros = must_alloc(bytes, 1);
+    void *memory;
+
+    if (!gpu_is_entered() || bytes == 0) {
+        return zeros;
+    }
+    memory = gpu_alloc(bytes);
+    gpu_write(memory, zeros, bytes, NULL);
+    free(zeros);
+    return memory;
+}
+
+void array_free(void *memory)
+{
+    if (gpu_owns(memory)) {
+        gpu_free(memory);
+    } else {
+        free(memory);
+    }
+}
+
+void array_fini(void *variable)
+{
+    void *memory = NULL;
+
+    memcpy(&memory, variable, sizeof memory);
+    array_free(memory);
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 
 static tutti_status begin_sum(
@@ -18,12 +19,13 @@ static tutti_status begin_sum(
 static void name_works(tutti *t, struct checks *c, const char *name)
 {
     for (int i = 0; i < 3; i++) {
-        int32_t value = c->rank;
+        BUFFER_ARRAY(int32_t, value, 1);
 
+        *value = c->rank;
         EXPECT_OK(c,
                 tutti_allreduce(
-                        t, name, &value, &value, 1, TUTTI_INT32, TUTTI_SUM, NULL));
-        EXPECT(c, value == c->size * (c->size - 1) / 2);
+                        t, name, value, value, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+        EXPECT(c, *value == c->size * (c->size - 1) / 2);
     }
 }
 
@@ -64,10 +66,11 @@ static void after_announcement(tutti *t, struct checks *c, int by)
 {
     const bool late = c->rank == c->size - 1;
     tutti_request request = TUTTI_REQUEST_NULL;
-    int32_t value = 5;
+    BUFFER_ARRAY(int32_t, value, 1);
 
+    *value = 5;
     if (!late) {
-        begin_announced(t, c, "cancelled", &value, &request);
+        begin_announced(t, c, "cancelled", value, &request);
     }
     if (c->rank == by) {
         EXPECT_OK(c, tutti_cancel(t, request));
@@ -78,13 +81,13 @@ static void after_announcement(tutti *t, struct checks *c, int by)
     }
     job_meet(c);
     if (late) {
-        EXPECT_OK(c, begin_sum(t, "cancelled", &value, &request));
+        EXPECT_OK(c, begin_sum(t, "cancelled", value, &request));
     }
     EXPECT_STATUS(c, TUTTI_ERR_CANCELLED, tutti_wait(t, &request, TUTTI_FOREVER));
     checks_list(c, by == 0 ? 0 : -1, "cancelled after its announcement",
             TUTTI_ERR_CANCELLED, tutti_last_error());
     job_same_text(c, t, "message", tutti_last_error());
-    EXPECT(c, value == 5);
+    EXPECT(c, *value == 5);
 }
 
 /* Everybody must see the same end. */
@@ -117,11 +120,12 @@ static void while_it_runs(tutti *t, struct checks *c)
 
     for (int i = 0; i < 40; i++) {
         tutti_request request = TUTTI_REQUEST_NULL;
-        int32_t value = 1;
+        BUFFER_ARRAY(int32_t, value, 1);
 
+        *value = 1;
         (void)snprintf(name, sizeof name, "race %d", i % 4);
-        begin_announced(t, c, name, &value, &request);
-        race(t, c, request, &value, c->rank == i % c->size);
+        begin_announced(t, c, name, value, &request);
+        race(t, c, request, value, c->rank == i % c->size);
     }
 }
 
@@ -134,13 +138,14 @@ static void while_planned(tutti *t, struct checks *c)
     for (int i = 0; i < 60; i++) {
         const bool cancels = i % 6 == 5 && c->rank == i % c->size;
         tutti_request request = TUTTI_REQUEST_NULL;
-        int32_t value = 1;
+        BUFFER_ARRAY(int32_t, value, 1);
 
-        EXPECT_OK(c, begin_sum(t, "planned race", &value, &request));
+        *value = 1;
+        EXPECT_OK(c, begin_sum(t, "planned race", value, &request));
         if (cancels && tutti_test(t, &request) == TUTTI_OK) {
             request = TUTTI_REQUEST_NULL;
         }
-        race(t, c, request, &value, cancels);
+        race(t, c, request, value, cancels);
     }
     EXPECT_OK(c, tutti_finalize(t));
 }
@@ -149,11 +154,12 @@ static void while_planned(tutti *t, struct checks *c)
 static void at_once(tutti *t, struct checks *c)
 {
     tutti_request request = TUTTI_REQUEST_NULL;
-    int32_t value = 1;
+    BUFFER_ARRAY(int32_t, value, 1);
     tutti_status status = TUTTI_OK;
 
+    *value = 1;
     if (c->rank == 0) {
-        EXPECT_OK(c, begin_sum(t, "at once", &value, &request));
+        EXPECT_OK(c, begin_sum(t, "at once", value, &request));
         EXPECT_OK(c, tutti_cancel(t, request));
     }
     fence(t, c);
@@ -165,11 +171,11 @@ static void at_once(tutti *t, struct checks *c)
     /* Before that look nobody else may submit: all would be told of the cancellation. */
     job_meet(c);
     if (c->rank > 0 || (status == TUTTI_ERR_CANCELLED && c->size > 1)) {
-        EXPECT_OK(c, begin_sum(t, "at once", &value, &request));
+        EXPECT_OK(c, begin_sum(t, "at once", value, &request));
     }
     status = tutti_wait(t, &request, TUTTI_FOREVER);
     EXPECT(c, status == TUTTI_OK || status == TUTTI_ERR_CANCELLED);
-    EXPECT(c, c->size == 1 || value == (status == TUTTI_OK ? c->size : 1));
+    EXPECT(c, c->size == 1 || *value == (status == TUTTI_OK ? c->size : 1));
 }
 
 /* A cancelled member takes its group along, on all ranks, announced or not. */
@@ -181,8 +187,11 @@ static void group_member(tutti *t, struct checks *c, bool is_announced)
     const uint64_t before = announced(t, c);
     tutti_request requests[3] = { 0 };
     tutti_status statuses[3] = { 0 };
-    int32_t values[3] = { 1, 1, 1 };
+    BUFFER_ARRAY(int32_t, values, 3);
 
+    for (int i = 0; i < 3; i++) {
+        values[i] = 1;
+    }
     if (late) {
         fence(t, c);
     }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test/suite/gpu.h"
 #include "test/suite/operation.h"
 #include "test/suite/suite.h"
 
@@ -248,6 +249,9 @@ static void begin_mixed(tutti *t, struct checks *c, struct kinds *k,
         struct flight *flight = &k->flights[i];
 
         flight_prepare(flight, &k->operations[i], &k->world);
+        if (flight->stream != NULL) {
+            gpu_synchronize(); /* the registration may have no stream, or the other way */
+        }
         EXPECT_OK(c,
                 (round + i + c->rank) % 2 == 0
                         ? flight_submit_registered(t, flight, tensors[i])

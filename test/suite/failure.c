@@ -68,7 +68,7 @@ static void pending_operations(struct checks *c, int culprit)
     struct verdict verdict = { .status = TUTTI_OK };
     tutti_options options;
     tutti_request requests[2] = { 0 };
-    int32_t values[3] = { 1, 1, 1 };
+    BUFFER_ARRAY(int32_t, values, 3);
 
     checks_step(c, "pending operations");
     tutti_options_default(&options);
@@ -134,7 +134,7 @@ static void running_operations(struct checks *c)
 
     checks_step(c, "running operations");
     for (int i = 0; i < TENSORS; i++) {
-        data[i] = must_alloc((size_t)count, sizeof(float));
+        data[i] = array_new((size_t)count * sizeof(float));
         requests[i] = TUTTI_REQUEST_NULL;
         (void)!tutti_allreduce_async(t, names[i], data[i], data[i], count,
                 TUTTI_FLOAT32, TUTTI_SUM, NULL, &requests[i]);
@@ -147,7 +147,7 @@ static void running_operations(struct checks *c)
         const tutti_status status = tutti_wait(t, &requests[i], TUTTI_FOREVER);
 
         EXPECT(c, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);
-        free(data[i]);
+        array_free(data[i]);
     }
     while (tutti_barrier(t, "after", NULL) == TUTTI_OK) {
         (void)sched_yield();

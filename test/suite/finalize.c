@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 
 /** How operations ended that were in flight when finalize was called. */
@@ -36,7 +37,7 @@ static void in_flight(struct checks *c)
         LONELY = 5
     };
     tutti *t = job_open(c, NULL);
-    int64_t values[COMPLETE + LONELY];
+    BUFFER_ARRAY(int64_t, values, COMPLETE + LONELY);
     struct ends ends = { 0 };
     tutti_options options;
     char name[32];
@@ -118,12 +119,13 @@ static void again_and_again(struct checks *c)
     checks_step(c, "again and again");
     for (int i = 0; i < 5; i++) {
         tutti *t = job_open(c, NULL);
-        int32_t value = i;
+        BUFFER_ARRAY(int32_t, value, 1);
 
+        *value = i;
         EXPECT_OK(c,
                 tutti_allreduce(
-                        t, "round", &value, &value, 1, TUTTI_INT32, TUTTI_SUM, NULL));
-        EXPECT(c, value == i * c->size);
+                        t, "round", value, value, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+        EXPECT(c, *value == i * c->size);
         EXPECT_OK(c, tutti_finalize(t));
     }
     EXPECT_OK(c, tutti_finalize(NULL));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/suite/gpu.h"
 #include "test/suite/operation.h"
 
 /* ------------------------------------------------------------------ memory */
@@ -65,26 +66,58 @@ static char *output_of(const struct flight *f)
     return (char *)f->output.data + (output_is_inside(f->operation) ? f->at : 0);
 }
 
+/* Half of what is on a device is written and submitted with a stream. */
+static void *choose_stream(void)
+{
+    return gpu_toss() ? gpu_stream() : NULL;
+}
+
+static void make_buffer(const struct flight *f, struct buffer *buffer, size_t bytes)
+{
+    if (f->operation->is_on_host) {
+        buffer_init_on_host(buffer, bytes);
+    } else {
+        buffer_init(buffer, bytes);
+    }
+}
+
+static void put_input(const struct flight *f, size_t bytes)
+{
+    const struct buffer *buffer = is_in_place(f) ? &f->output : &f->input;
+    char *filled = must_alloc(bytes, 1);
+
+    operation_fill(f->operation, f->crew->world[f->crew->index], filled, bytes);
+    buffer_put(buffer, (size_t)(input_of(f) - (char *)buffer->data), filled, bytes,
+            f->stream);
+    free(filled);
+}
+
 void flight_prepare(
         struct flight *f, const struct operation *o, const struct crew *crew)
 {
     const size_t in = operation_input_bytes(o, crew->size, crew->index);
     const size_t out = operation_output_bytes(o, crew->size, crew->index);
 
-    *f = (struct flight){ .operation = o, .crew = crew };
+    *f = (struct flight){
+        .operation = o, .crew = crew, .stream = o->is_on_host ? NULL : choose_stream()
+    };
     if (is_in_place(f)) {
         f->at = own_offset(o, crew);
-        buffer_init(&f->input, 0);
-        buffer_init(&f->output, in > out ? in : out);
+        make_buffer(f, &f->input, 0);
+        make_buffer(f, &f->output, in > out ? in : out);
     } else {
-        buffer_init(&f->input, in);
-        buffer_init(&f->output, owns_output(f) ? 0 : out);
+        make_buffer(f, &f->input, in);
+        make_buffer(f, &f->output, owns_output(f) ? 0 : out);
     }
-    operation_fill(o, crew->world[crew->index], input_of(f), in);
+    put_input(f, in);
 }
 
 void flight_fini(struct flight *f)
 {
+    /* What was not submitted may still be written. */
+    if (f->stream != NULL) {
+        gpu_synchronize();
+    }
     buffer_fini(&f->input);
     buffer_fini(&f->output);
 }
@@ -145,6 +178,7 @@ static void make_arguments(const struct flight *f, struct arguments *a)
     *a = (struct arguments){ .output = owns_output(f) ? NULL : output_of(f) };
     tutti_options_default(&a->options);
     a->options.process_set = f->crew->set;
+    a->options.stream = f->stream;
     if (operation_reduces(o)) {
         a->options.prescale = o->scales.pre;
         a->options.postscale = o->scales.post;
@@ -285,6 +319,9 @@ static void take_owned(tutti *t, struct checks *c, struct flight *f,
     if (EXPECT_OK(c,
                 tutti_request_take_output(
                         t, &f->request, &output, rows_of, TUTTI_FOREVER))) {
+        if (f->input.on_device) {
+            gpu_see(output, bytes);
+        }
         EXPECT(c, output != NULL && memcmp(output, expected, bytes) == 0);
         EXPECT(c, rows_are_right(f, rows_of));
         EXPECT_OK(c, tutti_free(t, output));
@@ -324,6 +361,11 @@ static bool input_is_intact(const struct flight *f)
 
 static void check_memory(struct checks *c, const struct flight *f, size_t bytes)
 {
+    /* The parts of those who have joined are left out: perhaps nothing was read. */
+    if (f->stream != NULL && f->crew->absent != NULL &&
+            f->operation->collective == TUTTI_REDUCESCATTER) {
+        gpu_synchronize();
+    }
     EXPECT(c, buffer_is_intact(&f->input) && buffer_is_intact(&f->output));
     EXPECT(c, is_in_place(f) ? rest_is_intact(f, bytes) : input_is_intact(f));
 }
@@ -334,7 +376,9 @@ void flight_end_with(tutti *t, struct checks *c, struct flight *f, const void *e
     const size_t bytes = operation_output_bytes(f->operation, crew->size, crew->index);
     char text[128];
 
-    EXPECT_OK(c, tutti_wait(t, &f->request, TUTTI_FOREVER));
+    EXPECT_OK(c,
+            owns_output(f) ? tutti_wait(t, &f->request, TUTTI_FOREVER)
+                           : gpu_wait(t, &f->request));
     if (owns_output(f)) {
         take_owned(t, c, f, expected, bytes);
     } else if (!EXPECT(c, bytes == 0 || memcmp(output_of(f), expected, bytes) == 0)) {
@@ -363,6 +407,9 @@ void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want
     EXPECT_STATUS(c, want, tutti_wait(t, &f->request, TUTTI_FOREVER));
     EXPECT(c, f->request == TUTTI_REQUEST_NULL);
     flight_prepare(&before, f->operation, f->crew);
+    if (gpu_is_entered()) {
+        gpu_synchronize(); /* nothing else says when the inputs are written */
+    }
     EXPECT(c, memcmp(before.input.data, f->input.data, f->input.bytes) == 0);
     EXPECT(c, memcmp(before.output.data, f->output.data, f->output.bytes) == 0);
     EXPECT(c, buffer_is_intact(&f->input) && buffer_is_intact(&f->output));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 
 enum {
@@ -13,7 +14,7 @@ enum {
 
 /** A group's tensors, of 1000 elements each. */
 struct members {
-    int32_t values[MEMBERS][1000];
+    int32_t (*values)[1000]; /* [MEMBERS]; borrowed */
     tutti_request requests[MEMBERS];
 };
 
@@ -242,7 +243,8 @@ static void different_members(tutti *t, struct checks *c, struct members *m)
 
 void suite_groups(tutti *t, struct checks *c)
 {
-    struct members members;
+    BUFFER_ARRAY(int32_t, memory, MEMBERS * 1000);
+    struct members members = { .values = (int32_t(*)[1000])memory };
 
     one_batch(c, &members);
     all_or_nothing(t, c, &members);

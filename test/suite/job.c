@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test/suite/gpu.h"
+
 void job_meet(struct checks *c)
 {
     c->job->meet(c->job, c->rank);
@@ -26,6 +28,32 @@ static void take_line(void *user, tutti_log_level level, int rank, const char *l
     (void)pthread_mutex_unlock(&log->lock);
 }
 
+/* The simulated GPU; a rank's device is that of its number, wherever it says that it is. */
+static void set_gpu(struct checks *c, tutti_config *config)
+{
+    const struct gpu_libraries *libraries = gpu_libraries();
+    char number[16];
+
+    EXPECT_OK(c, tutti_config_set(config, "cuda_library", libraries->cuda));
+    EXPECT_OK(c, tutti_config_set(config, "nccl_library", libraries->nccl));
+    EXPECT_OK(c, tutti_config_set(config, "gpu_kernels", "/proc/self/exe"));
+    if (c->job->processes) {
+        (void)snprintf(number, sizeof number, "%d", c->rank);
+        EXPECT_OK(c, tutti_config_set(config, "gpu", number));
+    }
+}
+
+/* What a topic says of fusion it says of device memory, too. */
+static void set_all(struct checks *c, tutti_config *config, const struct setting *s)
+{
+    for (; s != NULL && s->name != NULL; s++) {
+        EXPECT_OK(c, tutti_config_set(config, s->name, s->value));
+        if (gpu_is_used() && strcmp(s->name, "fusion_bytes") == 0) {
+            EXPECT_OK(c, tutti_config_set(config, "gpu_fusion_bytes", s->value));
+        }
+    }
+}
+
 tutti_status job_try_open(struct checks *c, const struct setting *settings, tutti **t)
 {
     tutti_config *config = NULL;
@@ -33,9 +61,10 @@ tutti_status job_try_open(struct checks *c, const struct setting *settings, tutt
 
     EXPECT_OK(c, tutti_config_create(&config));
     EXPECT_OK(c, tutti_config_set_log(config, take_line, &c->job->log));
-    for (const struct setting *s = settings; s != NULL && s->name != NULL; s++) {
-        EXPECT_OK(c, tutti_config_set(config, s->name, s->value));
+    if (gpu_is_used()) {
+        set_gpu(c, config);
     }
+    set_all(c, config, settings);
     status = c->job->open(c->job, c->rank, config, t);
     tutti_config_destroy(config);
     return status;

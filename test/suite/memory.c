@@ -4,7 +4,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "test/suite/gpu.h"
 #include "test/suite/suite.h"
+
+/* In a run with GPUs device memory, which the simulator lets the host touch. */
+static tutti_memory_kind kind_of_run(void)
+{
+    return gpu_is_entered() ? TUTTI_DEVICE : TUTTI_HOST;
+}
 
 static bool is_zero(const unsigned char *bytes, size_t n)
 {
@@ -23,7 +30,8 @@ static void reduced_in_place(tutti *t, struct checks *c)
     int32_t *values;
     bool right = true;
 
-    EXPECT_OK(c, tutti_alloc(t, (size_t)count * sizeof *values, TUTTI_HOST, &memory));
+    EXPECT_OK(
+            c, tutti_alloc(t, (size_t)count * sizeof *values, kind_of_run(), &memory));
     EXPECT(c, (uintptr_t)memory % 64 == 0);
     EXPECT(c, is_zero(memory, (size_t)count * sizeof *values));
     values = memory;
@@ -46,15 +54,15 @@ static void freed_once(tutti *t, struct checks *c)
     void *memory = NULL;
     int foreign = 0;
 
-    EXPECT_OK(c, tutti_alloc(t, 0, TUTTI_HOST, &empty[0]));
-    EXPECT_OK(c, tutti_alloc(t, 0, TUTTI_HOST, &empty[1]));
+    EXPECT_OK(c, tutti_alloc(t, 0, kind_of_run(), &empty[0]));
+    EXPECT_OK(c, tutti_alloc(t, 0, kind_of_run(), &empty[1]));
     EXPECT(c, empty[0] != NULL && empty[1] != NULL && empty[0] != empty[1]);
     EXPECT_OK(c, tutti_free(t, empty[0]));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_free(t, empty[0]));
     EXPECT_OK(c, tutti_free(t, empty[1]));
     EXPECT_OK(c, tutti_free(t, NULL));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_free(t, &foreign));
-    EXPECT_OK(c, tutti_alloc(t, 100, TUTTI_HOST, &memory));
+    EXPECT_OK(c, tutti_alloc(t, 100, kind_of_run(), &memory));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_free(t, (char *)memory + 1));
     EXPECT_OK(c, tutti_free(t, memory));
 }
@@ -63,14 +71,14 @@ static void refused(tutti *t, struct checks *c)
 {
     void *memory = &memory;
 
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_alloc(t, 8, TUTTI_HOST, NULL));
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_alloc(NULL, 8, TUTTI_HOST, &memory));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_alloc(t, 8, kind_of_run(), NULL));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_alloc(NULL, 8, kind_of_run(), &memory));
     EXPECT_STATUS(
             c, TUTTI_ERR_INVALID, tutti_alloc(t, 8, (tutti_memory_kind)9, &memory));
     EXPECT_STATUS(
-            c, TUTTI_ERR_NO_MEMORY, tutti_alloc(t, SIZE_MAX, TUTTI_HOST, &memory));
+            c, TUTTI_ERR_NO_MEMORY, tutti_alloc(t, SIZE_MAX, kind_of_run(), &memory));
     EXPECT_STATUS(c, TUTTI_ERR_NO_MEMORY,
-            tutti_alloc(t, SIZE_MAX / 2 + 1, TUTTI_HOST, &memory));
+            tutti_alloc(t, SIZE_MAX / 2 + 1, kind_of_run(), &memory));
     EXPECT(c, memory == &memory);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 
 /** What a rank asks for; zero is an allreduce of four float32, not scaled. */
@@ -87,7 +88,7 @@ static tutti_status ask(tutti *t, const char *name, const struct wish *wish,
 
 static void agree(tutti *t, struct checks *c, const char *name, const struct wish *wish)
 {
-    float values[4] = { 1, 2, 3, 4 };
+    BUFFER_ARRAY(float, values, 4);
     tutti_request request = TUTTI_REQUEST_NULL;
 
     EXPECT_OK(c, ask(t, name, wish, values, &request));
@@ -109,11 +110,14 @@ static void disagree(
         tutti *t, struct checks *c, const char *name, const struct dissent *d)
 {
     const bool last = c->rank == c->size - 1;
-    float values[4] = { 1, 2, 3, 4 };
+    BUFFER_ARRAY(float, values, 4);
     tutti_request request = TUTTI_REQUEST_NULL;
     char message[1024];
     char side[128];
 
+    for (int i = 0; i < 4; i++) {
+        values[i] = (float)(i + 1);
+    }
     /* The list of messages shall not depend on who is first; the tests may. */
     if (c->list && last) {
         EXPECT_OK(c, tutti_barrier(t, "the last one waits", NULL));
@@ -165,8 +169,8 @@ static void all_differ(tutti *t, struct checks *c)
     };
     tutti_request requests[OTHERS + 1];
     tutti_status statuses[OTHERS + 1];
-    int32_t values[OTHERS];
-    int32_t odd[32] = { 0 };
+    BUFFER_ARRAY(int32_t, values, OTHERS);
+    BUFFER_ARRAY(int32_t, odd, 32);
     char name[32];
 
     checks_step(c, "everybody differs");

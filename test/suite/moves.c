@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "test/suite/buffer.h"
+#include "test/suite/gpu.h"
 #include "test/suite/pattern.h"
 #include "test/suite/suite.h"
 
@@ -37,7 +38,7 @@ static void move_end(tutti *t, struct checks *c, struct move *m)
 {
     struct buffer expected;
 
-    EXPECT_OK(c, tutti_wait(t, &m->request, TUTTI_FOREVER));
+    EXPECT_OK(c, gpu_wait(t, &m->request));
     buffer_init(&expected, m->buffer.bytes);
     pattern_fill(&m->pattern, m->root, expected.data, m->count);
     EXPECT(c, memcmp(m->buffer.data, expected.data, expected.bytes) == 0);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/suite/gpu.h"
 #include "test/suite/reference.h"
 
 bool operation_reduces(const struct operation *o)
@@ -142,6 +143,17 @@ void operation_fill(
             &o->pattern, world_rank, input, bytes / tutti_dtype_size(o->pattern.dtype));
 }
 
+/* While somebody has joined device memory is staged. */
+static bool nccl_reduces(const struct operation *o, const struct crew *crew)
+{
+    for (int i = 0; crew->absent != NULL && i < crew->size; i++) {
+        if (crew->absent[i]) {
+            return false;
+        }
+    }
+    return gpu_folds() && !o->is_on_host;
+}
+
 /* Over those that take part, in their order. */
 static void reduce_inputs(const struct operation *o, const struct crew *crew,
         const void *const *inputs, void *output)
@@ -160,6 +172,7 @@ static void reduce_inputs(const struct operation *o, const struct crew *crew,
         .inputs = present,
         .ranks = ranks };
 
+    reduction.folds = nccl_reduces(o, crew);
     for (int i = 0; i < crew->size; i++) {
         if (crew->absent == NULL || !crew->absent[i]) {
             ranks[reduction.n] = crew->world[i];
@@ -275,6 +288,7 @@ static struct operation choose(
 struct operation operation_random(int size, uint64_t number)
 {
     const uint64_t more = pattern_mix(number, 1);
+    const bool is_on_host = pattern_mix(number, 3) % 3 == 0;
     struct operation o = { .collective = collectives[number % 8] };
     struct pattern pattern = { .salt = (uint32_t)(more >> 32) };
 
@@ -284,6 +298,7 @@ struct operation operation_random(int size, uint64_t number)
         number = pattern_mix(number, 2);
     } while (operation_reduces(&o) && !reference_accepts(pattern.dtype, pattern.op));
     o = choose(o.collective, pattern, size, more);
+    o.is_on_host = is_on_host;
     if (operation_reduces(&o) && dtype_is_real(pattern.dtype) && more % 4 == 0) {
         o.scales = (struct scales){ 0.5, 3 };
     }

@@ -35,6 +35,7 @@ struct operation {
     bool in_place; /* where input and output can be the same memory        */
     bool owns_output; /* the request allocates, where it can; not in place    */
     bool is_shaped; /* a shape of two dimensions is given                   */
+    bool is_on_host; /* host memory, also in a run with GPUs (gpu.h)         */
 };
 
 /** The members of a process set, and which of them this rank is. */
@@ -53,6 +54,7 @@ struct flight {
     struct buffer input; /* empty when it is in place */
     struct buffer output; /* empty when the request owns it */
     size_t at; /* in place: where the smaller of the two lies in the other */
+    void *stream; /* with what the input is written, and submitted; NULL: none */
     tutti_request request;
 };
 

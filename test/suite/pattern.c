@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "test/suite/buffer.h"
+#include "test/suite/gpu.h"
 #include "test/suite/reference.h"
 
 uint64_t pattern_mix(uint64_t a, uint64_t b)
@@ -120,7 +121,8 @@ void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
         .postscale = scales.post,
         .n = n,
         .inputs = inputs,
-        .ranks = ranks };
+        .ranks = ranks,
+        .folds = gpu_folds() };
 
     for (int i = 0; i < n; i++) {
         char *input = memory + (size_t)i * period * bytes;

@@ -177,6 +177,7 @@ static struct number reduce_range(
     while (2 * split < n) {
         split *= 2;
     }
+    split = r->folds ? n - 1 : split;
     return combine(r, reduce_range(r, element, first, split),
             reduce_range(r, element, first + split, n - split));
 }
@@ -223,7 +224,7 @@ static bool has_levels(const struct reduction *r)
     int groups = 0;
     int largest = 0;
 
-    if (group_of == NULL || r->ranks == NULL ||
+    if (group_of == NULL || r->ranks == NULL || r->folds ||
             (r->op == TUTTI_AVERAGE && !dtype_is_real(r->dtype))) {
         return false;
     }

@@ -1,6 +1,6 @@
 /*
  * What an allreduce must give, slowly and by its definition: one element at a time, a
- * recursion over the canonical tree, every result rounded where the types say so.
+ * recursion over the canonical tree (or a fold, for device memory), every result rounded where the types say so.
  */
 #ifndef TUTTI_TEST_SUITE_REFERENCE_H
 #define TUTTI_TEST_SUITE_REFERENCE_H
@@ -20,6 +20,8 @@ struct reduction {
     int n;
     const void *const *inputs; /* [n] */
     const int *ranks; /* [n] world rank of each input */
+    bool folds; /* one level, from the first input to the last, as the simulated NCCL
+                   does; else the canonical tree */
 };
 
 /**

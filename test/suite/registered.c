@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 
 static tutti_tensor_desc sum_of(const char *name, int64_t count)
@@ -30,10 +31,12 @@ static void by_id_and_by_name(tutti *t, struct checks *c)
     EXPECT_OK(c, tutti_tensor_register(t, &desc, &tensor));
     memset(name, 'x', sizeof name - 1); /* it was copied */
     for (int i = 0; i < 8; i++) {
-        int64_t values[2] = { c->rank + 1, i };
-        int64_t sums[2] = { 0 };
+        BUFFER_ARRAY(int64_t, values, 2);
+        BUFFER_ARRAY(int64_t, sums, 2);
         tutti_request request = TUTTI_REQUEST_NULL;
 
+        values[0] = c->rank + 1;
+        values[1] = i;
         if ((c->rank + i) % 2 == 0) {
             EXPECT_OK(c, tutti_submit(t, tensor, values, sums, NULL, NULL, &request));
         } else {
@@ -77,9 +80,11 @@ static void other_collectives(tutti *t, struct checks *c)
         .options = &options };
     tutti_tensor move = 0;
     tutti_tensor gate = 0;
-    uint8_t bytes[3] = { (uint8_t)c->rank, 1, 2 };
+    BUFFER_ARRAY(uint8_t, bytes, 3);
     _Atomic int left = 2;
 
+    bytes[0] = (uint8_t)c->rank;
+    bytes[2] = 2;
     checks_step(c, "broadcast and barrier");
     tutti_options_default(&options);
     options.ndim = 1;
@@ -152,22 +157,23 @@ static void in_flight(tutti *t, struct checks *c)
     tutti_tensor tensor = 0;
     tutti_request request = TUTTI_REQUEST_NULL;
     tutti_request second = TUTTI_REQUEST_NULL;
-    int64_t value = 1;
+    BUFFER_ARRAY(int64_t, value, 1);
 
+    *value = 1;
     checks_step(c, "in flight");
     EXPECT_OK(c, tutti_tensor_register(t, &desc, &tensor));
     if (!late) {
-        EXPECT_OK(c, tutti_submit(t, tensor, &value, &value, NULL, NULL, &request));
+        EXPECT_OK(c, tutti_submit(t, tensor, value, value, NULL, NULL, &request));
         EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE, tutti_tensor_unregister(t, tensor));
         EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE,
-                tutti_submit(t, tensor, &value, &value, NULL, NULL, &second));
+                tutti_submit(t, tensor, value, value, NULL, NULL, &second));
     }
     job_meet(c);
     if (late) {
-        EXPECT_OK(c, tutti_submit(t, tensor, &value, &value, NULL, NULL, &request));
+        EXPECT_OK(c, tutti_submit(t, tensor, value, value, NULL, NULL, &request));
     }
     EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
-    EXPECT(c, value == c->size);
+    EXPECT(c, *value == c->size);
     EXPECT_OK(c, tutti_tensor_unregister(t, tensor));
 }
 

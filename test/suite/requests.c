@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 
 static tutti_status begin_sum(
@@ -17,13 +18,14 @@ static void consumed_is_unknown(tutti *t, struct checks *c)
 {
     tutti_request request = TUTTI_REQUEST_NULL;
     tutti_request copy;
-    int32_t value = 1;
+    BUFFER_ARRAY(int32_t, value, 1);
 
-    EXPECT_OK(c, begin_sum(t, "once", &value, &request));
+    *value = 1;
+    EXPECT_OK(c, begin_sum(t, "once", value, &request));
     EXPECT(c, request != TUTTI_REQUEST_NULL);
     copy = request;
     EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
-    EXPECT(c, request == TUTTI_REQUEST_NULL && value == c->size);
+    EXPECT(c, request == TUTTI_REQUEST_NULL && *value == c->size);
     EXPECT_OK(c, tutti_wait(t, &request, 0));
     EXPECT_OK(c, tutti_test(t, &request));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait(t, &copy, TUTTI_FOREVER));
@@ -60,13 +62,14 @@ static void late_rank(tutti *t, struct checks *c)
 {
     const bool late = c->rank == c->size - 1;
     tutti_request request = TUTTI_REQUEST_NULL;
-    int32_t value = 1;
+    BUFFER_ARRAY(int32_t, value, 1);
 
+    *value = 1;
     checks_step(c, "time-outs");
     if (!late) {
         tutti_request before;
 
-        EXPECT_OK(c, begin_sum(t, "late", &value, &request));
+        EXPECT_OK(c, begin_sum(t, "late", value, &request));
         before = request;
         EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &request, 0));
         EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &request, -1));
@@ -77,10 +80,10 @@ static void late_rank(tutti *t, struct checks *c)
     }
     job_meet(c);
     if (late) {
-        EXPECT_OK(c, begin_sum(t, "late", &value, &request));
+        EXPECT_OK(c, begin_sum(t, "late", value, &request));
     }
     EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
-    EXPECT(c, value == c->size);
+    EXPECT(c, *value == c->size);
 }
 
 /* Of three operations one is late: the others are consumed. */
@@ -89,8 +92,11 @@ static void late_one_of_three(tutti *t, struct checks *c)
     const bool late = c->rank == c->size - 1;
     tutti_request requests[4] = { 0 };
     tutti_status statuses[4];
-    int32_t values[3] = { 1, 2, 3 };
+    BUFFER_ARRAY(int32_t, values, 3);
 
+    for (int i = 0; i < 3; i++) {
+        values[i] = i + 1;
+    }
     checks_step(c, "wait_all, time-outs");
     EXPECT_OK(c, begin_sum(t, "first", &values[0], &requests[0]));
     EXPECT_OK(c, begin_sum(t, "third", &values[2], &requests[3]));
@@ -133,7 +139,7 @@ static void failures_in_an_array(tutti *t, struct checks *c)
     };
     tutti_request requests[N] = { 0 };
     tutti_status statuses[N];
-    int32_t values[N];
+    BUFFER_ARRAY(int32_t, values, N);
     char name[] = "array 000";
 
     checks_step(c, "wait_all, failures");

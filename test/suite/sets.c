@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "test/suite/buffer.h"
+#include "test/suite/gpu.h"
 #include "test/suite/pattern.h"
 #include "test/suite/suite.h"
 
@@ -97,7 +98,7 @@ static void part_end(tutti *t, struct checks *c, struct part *p)
 {
     struct buffer expected;
 
-    EXPECT_OK(c, tutti_wait(t, &p->request, TUTTI_FOREVER));
+    EXPECT_OK(c, gpu_wait(t, &p->request));
     buffer_init(&expected, p->data.bytes);
     if (p->root < 0) {
         pattern_expect_of(&p->pattern, p->set->ranks, p->set->size,

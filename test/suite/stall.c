@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 
 enum {
@@ -81,7 +82,7 @@ static void check_lines(struct checks *c, const struct stall *s, tutti_request *
 static void one_is_late(struct checks *c, const struct stall *s)
 {
     tutti_request requests[TENSORS] = { 0 };
-    int32_t values[TENSORS];
+    BUFFER_ARRAY(int32_t, values, TENSORS);
     tutti_stats stats = { .size = sizeof stats };
 
     job_meet(c);
@@ -134,7 +135,7 @@ static void fails_the_context(struct checks *c)
         { "stall_fail_s", "0.3" }, { "log_level", "error" }, { 0 } };
     tutti *t = job_open(c, settings);
     tutti_request requests[TENSORS] = { 0 };
-    int32_t values[TENSORS];
+    BUFFER_ARRAY(int32_t, values, TENSORS);
     const bool late = c->rank == c->size - 1;
 
     checks_step(c, "a stall fails the context");

@@ -8,44 +8,47 @@
 #include <time.h>
 
 #include "test/suite/buffer.h"
+#include "test/suite/gpu.h"
 
 struct topic {
     const char *name;
     suite_topic run;
+    const char *host_only; /* why it is left out of runs with GPUs; NULL: it is not */
 };
 
 static const struct topic topics[] = {
-    { "values", suite_values },
-    { "trees", suite_trees },
-    { "collectives", suite_collectives },
-    { "rows", suite_rows },
-    { "claims", suite_claims },
-    { "join", suite_join },
-    { "many_sets", suite_many_sets },
-    { "ends", suite_ends },
-    { "leaving", suite_leaving },
-    { "programs", suite_programs },
-    { "bad_rows", suite_bad_rows },
-    { "row_mismatches", suite_row_mismatches },
-    { "moves", suite_moves },
-    { "fusion", suite_fusion },
-    { "layout", suite_layout },
-    { "threads", suite_threads },
-    { "requests", suite_requests },
-    { "refusals", suite_refusals },
-    { "mismatches", suite_mismatches },
-    { "sets", suite_sets },
-    { "groups", suite_groups },
-    { "registered", suite_registered },
-    { "ids", suite_ids },
-    { "cancel", suite_cancel },
-    { "stall", suite_stall },
-    { "failure", suite_failure },
-    { "abort", suite_abort },
-    { "finalize", suite_finalize },
-    { "config", suite_config },
-    { "memory", suite_memory },
-    { "nodes", suite_nodes },
+    { "values", suite_values, NULL },
+    { "trees", suite_trees, "the order of the host's sums" },
+    { "collectives", suite_collectives, NULL },
+    { "rows", suite_rows, NULL },
+    { "claims", suite_claims,
+            "contradictions of rows; row_mismatches has them on the device" },
+    { "join", suite_join, NULL },
+    { "many_sets", suite_many_sets, NULL },
+    { "ends", suite_ends, NULL },
+    { "leaving", suite_leaving, NULL },
+    { "programs", suite_programs, NULL },
+    { "bad_rows", suite_bad_rows, "calls that are refused, whatever the memory" },
+    { "row_mismatches", suite_row_mismatches, NULL },
+    { "moves", suite_moves, NULL },
+    { "fusion", suite_fusion, NULL },
+    { "layout", suite_layout, NULL },
+    { "threads", suite_threads, NULL },
+    { "requests", suite_requests, NULL },
+    { "refusals", suite_refusals, "calls that are refused, whatever the memory" },
+    { "mismatches", suite_mismatches, NULL },
+    { "sets", suite_sets, NULL },
+    { "groups", suite_groups, NULL },
+    { "registered", suite_registered, NULL },
+    { "ids", suite_ids, "numbers of names, whatever the memory" },
+    { "cancel", suite_cancel, NULL },
+    { "stall", suite_stall, NULL },
+    { "failure", suite_failure, NULL },
+    { "abort", suite_abort, NULL },
+    { "finalize", suite_finalize, NULL },
+    { "config", suite_config, "parameters, and no tensor" },
+    { "memory", suite_memory, NULL },
+    { "nodes", suite_nodes, NULL },
 };
 
 #define TOPIC_COUNT (sizeof topics / sizeof *topics)
@@ -86,6 +89,14 @@ bool suite_select(int argc, char **argv, struct suite_selection *selection)
         }
         first += 2;
     }
+    if (first < argc && strcmp(argv[first], "--gpu") == 0) {
+        selection->gpu = true;
+        first++;
+    }
+    if (first + 1 < argc && strcmp(argv[first], "--nccl") == 0) {
+        selection->nccl = argv[first + 1];
+        first += 2;
+    }
     for (int i = first; i < argc; i++) {
         if (!check_topic(argv[i])) {
             return false;
@@ -109,12 +120,40 @@ static bool is_selected(const struct suite_selection *selection, const char *nam
     return selection->count == 0;
 }
 
+void suite_begin_gpu(const char *nccl, int ranks)
+{
+    gpu_begin(&(struct gpu_libraries){ .cuda = GPUSIM_CUDA,
+                      .nccl = nccl != NULL ? nccl : GPUSIM_NCCL },
+            ranks);
+}
+
 static double seconds(void)
 {
     struct timespec now;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void suite_check_paths(tutti *t, struct checks *c)
+{
+    tutti_stats stats = { .size = sizeof stats };
+
+    EXPECT_OK(c, tutti_stats_get(t, &stats));
+    if (c->rank == 0) {
+        printf("of %llu batches %llu on the device, %llu packed, %llu in place, "
+               "%llu staged\n",
+                (unsigned long long)stats.batches,
+                (unsigned long long)stats.device_batches,
+                (unsigned long long)stats.device_packed,
+                (unsigned long long)stats.device_in_place,
+                (unsigned long long)stats.device_staged);
+    }
+    if (!gpu_has_nccl()) {
+        EXPECT(c, stats.device_staged == stats.device_batches);
+    } else if (stats.device_batches > 0) {
+        EXPECT(c, stats.device_staged < stats.device_batches);
+    }
 }
 
 /* One topic, and how long it took. */
@@ -132,6 +171,13 @@ static void run_topic(const struct topic *topic, tutti *t, struct checks *c)
     }
 }
 
+static void say_left_out(const struct topic *topic, const struct checks *c)
+{
+    if (c->rank == 0) {
+        printf("%-12s is not for device memory: %s\n", topic->name, topic->host_only);
+    }
+}
+
 void suite_run(const struct suite_selection *selection, struct checks *c)
 {
     tutti *t;
@@ -140,11 +186,19 @@ void suite_run(const struct suite_selection *selection, struct checks *c)
     t = job_open(c, NULL);
     buffer_mix(t);
     for (size_t i = 0; i < TOPIC_COUNT && t != NULL; i++) {
-        if (is_selected(selection, topics[i].name)) {
+        if (!is_selected(selection, topics[i].name)) {
+            continue;
+        }
+        if (gpu_is_used() && topics[i].host_only != NULL) {
+            say_left_out(&topics[i], c);
+        } else {
             run_topic(&topics[i], t, c);
         }
     }
     atomic_store_explicit(&c->topic, "end", memory_order_relaxed);
+    if (gpu_is_used()) {
+        suite_check_paths(t, c);
+    }
     buffer_mix(NULL);
     checks_step(c, "finalize");
     EXPECT_OK(c, tutti_finalize(t));

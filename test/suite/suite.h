@@ -51,12 +51,26 @@ void suite_nodes(tutti *t, struct checks *c);
 struct suite_selection {
     bool list; /* --list: print the messages that are provoked      */
     const char *without; /* --without: a topic that is left out; NULL: none   */
+    bool gpu; /* --gpu: tensors lie in simulated device memory     */
+    const char *nccl; /* --nccl: "none", or a file; NULL: the simulated one */
     int count; /* topics named; 0: all                              */
     char **names; /* them                                              */
 };
 
-/** Parses [--list] [--without topic] [topic...]; false, having said so, for an unknown topic. */
+/**
+ * Parses [--list] [--without topic] [--gpu] [--nccl file] [topic...]; false, having said
+ * so, for an unknown topic.
+ */
 bool suite_select(int argc, char **argv, struct suite_selection *selection);
+
+/** gpu_begin() with the simulator of this build; `nccl` as in the selection. */
+void suite_begin_gpu(const char *nccl, int ranks);
+
+/**
+ * Checks, with GPUs, that device memory went the way that it was to go: with NCCL not all of
+ * it through host memory, without it all.
+ */
+void suite_check_paths(tutti *t, struct checks *c);
 
 /** Runs the selected topics on this rank: opens and finalizes the shared context. */
 void suite_run(const struct suite_selection *selection, struct checks *c);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/suite.h"
 
 enum {
@@ -21,7 +22,7 @@ struct worker {
     tutti *t;
     struct checks *c;
     int index;
-    int64_t value; /* buffer of `request` */
+    int64_t *value; /* buffer of its operations; borrowed */
     tutti_request request;
     pthread_t thread;
 };
@@ -50,12 +51,11 @@ static void *call_and_wait(void *argument)
 
     (void)snprintf(name, sizeof name, "thread %d", w->index);
     for (int64_t i = 0; i < ROUNDS; i++) {
-        int64_t value = (w->index + 1 + i) * (w->c->rank + 1);
-
+        *w->value = (w->index + 1 + i) * (w->c->rank + 1);
         EXPECT_OK(w->c,
-                tutti_allreduce(
-                        w->t, name, &value, &value, 1, TUTTI_INT64, TUTTI_SUM, NULL));
-        EXPECT(w->c, value == sum_over_ranks(w->c->size, w->index + 1 + i));
+                tutti_allreduce(w->t, name, w->value, w->value, 1, TUTTI_INT64,
+                        TUTTI_SUM, NULL));
+        EXPECT(w->c, *w->value == sum_over_ranks(w->c->size, w->index + 1 + i));
     }
     return NULL;
 }
@@ -67,9 +67,9 @@ static void *submit_only(void *argument)
     char name[32];
 
     (void)snprintf(name, sizeof name, "handed over %d", w->index);
-    w->value = 10 * (w->index + 1) * (w->c->rank + 1);
+    *w->value = 10 * (w->index + 1) * (w->c->rank + 1);
     EXPECT_OK(w->c,
-            tutti_allreduce_async(w->t, name, &w->value, &w->value, 1, TUTTI_INT64,
+            tutti_allreduce_async(w->t, name, w->value, w->value, 1, TUTTI_INT64,
                     TUTTI_SUM, NULL, &w->request));
     return NULL;
 }
@@ -79,7 +79,7 @@ static void *wait_only(void *argument)
     struct worker *w = argument;
 
     EXPECT_OK(w->c, tutti_wait(w->t, &w->request, TUTTI_FOREVER));
-    EXPECT(w->c, w->value == sum_over_ranks(w->c->size, 10 * (w->index + 1)));
+    EXPECT(w->c, *w->value == sum_over_ranks(w->c->size, 10 * (w->index + 1)));
     return NULL;
 }
 
@@ -96,7 +96,7 @@ static void *submit_and_poll(void *argument)
     }
     EXPECT_OK(w->c, status);
     EXPECT(w->c, w->request == TUTTI_REQUEST_NULL);
-    EXPECT(w->c, w->value == sum_over_ranks(w->c->size, 10 * (w->index + 1)));
+    EXPECT(w->c, *w->value == sum_over_ranks(w->c->size, 10 * (w->index + 1)));
     return NULL;
 }
 
@@ -104,7 +104,7 @@ static void *submit_and_poll(void *argument)
 struct chain {
     tutti *t;
     struct checks *c;
-    int64_t value;
+    int64_t *value; /* its buffer; borrowed */
     _Atomic int links; /* finished */
 };
 
@@ -117,9 +117,9 @@ static void submit_link(struct chain *chain)
     tutti_options_default(&options);
     options.callback = follow_up;
     options.user = chain;
-    chain->value = chain->c->rank + 1;
+    *chain->value = chain->c->rank + 1;
     EXPECT_OK(chain->c,
-            tutti_allreduce_async(chain->t, "chain", &chain->value, &chain->value, 1,
+            tutti_allreduce_async(chain->t, "chain", chain->value, chain->value, 1,
                     TUTTI_INT64, TUTTI_SUM, &options, NULL));
 }
 
@@ -135,7 +135,7 @@ static void follow_up(void *user, tutti_status status, const char *message)
 
     EXPECT_OK(c, status);
     EXPECT(c, message != NULL && message[0] == '\0');
-    EXPECT(c, chain->value == sum_over_ranks(c->size, 1));
+    EXPECT(c, *chain->value == sum_over_ranks(c->size, 1));
     EXPECT_STATUS(c, TUTTI_ERR_THREAD, tutti_wait(chain->t, &request, 0));
     EXPECT_STATUS(c, TUTTI_ERR_THREAD, tutti_test(chain->t, &request));
     EXPECT_STATUS(c, TUTTI_ERR_THREAD, tutti_wait_all(chain->t, 1, &request, 0, NULL));
@@ -153,7 +153,8 @@ static void follow_up(void *user, tutti_status status, const char *message)
 
 static void callbacks_follow_up(tutti *t, struct checks *c)
 {
-    struct chain chain = { .t = t, .c = c };
+    BUFFER_ARRAY(int64_t, value, 1);
+    struct chain chain = { .t = t, .c = c, .value = value };
 
     submit_link(&chain);
     /* Nobody waits here: the background thread carries it all. */
@@ -165,10 +166,11 @@ static void callbacks_follow_up(tutti *t, struct checks *c)
 
 void suite_threads(tutti *t, struct checks *c)
 {
+    BUFFER_ARRAY(int64_t, values, THREADS);
     struct worker workers[THREADS];
 
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){ .t = t, .c = c, .index = i };
+        workers[i] = (struct worker){ .t = t, .c = c, .index = i, .value = &values[i] };
     }
     checks_step(c, "blocking calls");
     run_workers(workers, call_and_wait);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "test/suite/buffer.h"
+#include "test/suite/gpu.h"
 #include "test/suite/pattern.h"
 #include "test/suite/reference.h"
 #include "test/suite/suite.h"
@@ -61,7 +62,7 @@ static void sample_end(tutti *t, struct checks *c, struct sample *s)
     const size_t bytes = s->count * tutti_dtype_size(s->pattern.dtype);
     struct buffer expected;
 
-    EXPECT_OK(c, tutti_wait(t, &s->request, TUTTI_FOREVER));
+    EXPECT_OK(c, gpu_wait(t, &s->request));
     buffer_init(&expected, bytes);
     pattern_expect(&s->pattern, c->size, s->scales, expected.data, s->count);
     if (!EXPECT(c, memcmp(s->output.data, expected.data, bytes) == 0)) {
@@ -222,8 +223,10 @@ static void one_special(tutti *t, struct checks *c, const struct pattern *patter
     int *ranks = must_alloc((size_t)c->size, sizeof *ranks);
     char *memory = must_alloc((size_t)c->size + 1, bytes);
     char *expected = memory + (size_t)c->size * bytes;
+    struct buffer input;
     struct buffer output;
 
+    buffer_init(&input, bytes);
     buffer_init(&output, bytes);
     for (int r = 0; r < c->size; r++) {
         ranks[r] = r;
@@ -231,19 +234,22 @@ static void one_special(tutti *t, struct checks *c, const struct pattern *patter
         pattern_fill(pattern, r, memory + (size_t)r * bytes, count);
         put_specials(pattern->dtype, r, c->size, memory + (size_t)r * bytes, count);
     }
+    buffer_put(&input, 0, inputs[c->rank], bytes, NULL);
     reference_reduce(&(struct reduction){ .dtype = pattern->dtype,
                              .op = pattern->op,
                              .prescale = 1,
                              .postscale = 1,
                              .n = c->size,
                              .inputs = inputs,
-                             .ranks = ranks },
+                             .ranks = ranks,
+                             .folds = gpu_folds() },
             expected, count);
     EXPECT_OK(c,
-            tutti_allreduce(t, "specials", inputs[c->rank], output.data, (int64_t)count,
+            tutti_allreduce(t, "specials", input.data, output.data, (int64_t)count,
                     pattern->dtype, pattern->op, NULL));
     EXPECT(c, reference_equal(pattern->dtype, output.data, expected, count));
-    EXPECT(c, buffer_is_intact(&output));
+    EXPECT(c, buffer_is_intact(&input) && buffer_is_intact(&output));
+    buffer_fini(&input);
     buffer_fini(&output);
     free(ranks);
     free(memory);

@@ -114,10 +114,11 @@ static tutti_status note_meeting(void *state, const struct op_set *set,
     return TUTTI_OK;
 }
 
-static void nothing_to_part(void *state, const struct op_set *set)
+static void nothing_to_part(void *state, const struct op_set *set, uint32_t next)
 {
     (void)state;
     (void)set;
+    (void)next;
 }
 
 static const struct op_backend meeting = { .name = "meeting",

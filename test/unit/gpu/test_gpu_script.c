@@ -16,6 +16,7 @@
 #define MEMORY_BYTES 65536
 #define SLAB_BYTES 262144
 #define FILLER 0x5a
+#define SLAB_FILLER 0x33
 
 /* Where the tensors of a rank lie. */
 enum placing {
@@ -382,20 +383,23 @@ static void exchange_pair(struct job *job, int from, int to)
     }
 }
 
+/* Copies come first; then in place what is sent is no longer where it was. */
 static void carry_out_pairs(struct job *job)
 {
     for (int a = 0; a < job->size; a++) {
         const struct rank *rank = &job->ranks[a];
 
-        for (int b = 0; b < job->size; b++) {
-            exchange_pair(job, a, b);
-        }
         for (size_t i = 0; i < rank->script.call_count; i++) {
             const struct script_call *call = &rank->script.calls[i];
 
             if (call->verb == SCRIPT_COPY) {
                 memcpy(at(rank, call->output), at(rank, call->input), call->count);
             }
+        }
+    }
+    for (int a = 0; a < job->size; a++) {
+        for (int b = 0; b < job->size; b++) {
+            exchange_pair(job, a, b);
         }
     }
 }
@@ -591,8 +595,8 @@ static void make_memory(struct job *job, int r)
     rank->expected = mem_alloc(MEMORY_BYTES);
     rank->may_change = mem_calloc(1, MEMORY_BYTES);
     rank->slab = mem_alloc_aligned(SLAB_BYTES);
-    memset(rank->memory, FILLER, MEMORY_BYTES);
-    memset(rank->slab, FILLER, SLAB_BYTES);
+    memset(rank->memory, FILLER + r, MEMORY_BYTES);
+    memset(rank->slab, SLAB_FILLER, SLAB_BYTES);
     for (size_t i = 0; i < job->runs; i++) {
         const size_t offset =
                 allocate(rank, job->placing[r], input_elements(job, r, i) * own);
@@ -604,7 +608,8 @@ static void make_memory(struct job *job, int r)
     }
     rank->used = size_align(rank->used, 256) + 256;
     for (size_t i = 0; i < job->runs; i++) {
-        rank->runs[i].output = job->in_place && is_simple(job)
+        rank->runs[i].output =
+                job->in_place && (is_simple(job) || job->collective == TUTTI_ALLTOALL)
                 ? (void *)(uintptr_t)rank->runs[i].input // NOLINT
                 : rank->memory +
                         allocate(rank, job->placing[r],
@@ -826,11 +831,20 @@ static void draw_job(struct job *job)
     for (size_t i = 0; i < job->runs; i++) {
         const unsigned limit = draw(3) == 0 ? 300 : 40;
 
-        job->counts[i][0] = whole && i + 1 < job->runs ? 64 : 1 + draw(limit);
+        job->counts[i][0] = whole && i + 1 < job->runs ? 64 : draw(limit);
+        if (draw(5) == 0) {
+            job->counts[i][0] = 0;
+        }
         for (int m = 0; m < job->size; m++) {
-            job->counts[i][m] = same == 0 || m == 0 ? job->counts[i][0] : draw(limit);
+            if (m > 0) {
+                job->counts[i][m] = same == 0 ? job->counts[i][0]
+                        : draw(3) == 0        ? 0
+                                              : draw(limit);
+            }
             for (int k = 0; k < job->size; k++) {
-                job->traffic[i][m][k] = draw(3) == 0 ? 0 : draw(limit);
+                job->traffic[i][m][k] = job->in_place ? job->counts[i][0]
+                        : draw(3) == 0                ? 0
+                                                      : draw(limit);
             }
         }
     }

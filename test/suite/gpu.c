@@ -1,0 +1,217 @@
+/*
+ * The simulated GPU, loaded.
+ */
+#include "test/suite/gpu.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/gpusim/cuda.h"
+#include "test/gpusim/gpusim_test.h"
+#include "test/suite/buffer.h"
+#include "test/suite/pattern.h"
+
+#define STREAM_NON_BLOCKING 1U
+
+/** What is called of the driver, and of the simulator itself. */
+struct driver {
+    __typeof__(&cuInit) init;
+    __typeof__(&cuDevicePrimaryCtxRetain) retain;
+    __typeof__(&cuDevicePrimaryCtxRelease_v2) release;
+    __typeof__(&cuCtxSetCurrent) set_current;
+    __typeof__(&cuStreamCreate) stream_create;
+    __typeof__(&cuStreamDestroy_v2) stream_destroy;
+    __typeof__(&cuStreamSynchronize) stream_synchronize;
+    __typeof__(&cuMemAlloc_v2) alloc;
+    __typeof__(&cuMemFree_v2) free;
+    __typeof__(&cuMemcpyHtoDAsync_v2) copy_in;
+    __typeof__(&gpusim_write) write;
+    __typeof__(&gpusim_read) read;
+    __typeof__(&gpusim_pointer_device) device_of;
+};
+
+static struct driver driver;
+static struct gpu_libraries used;
+
+/* Of the calling thread. */
+static _Thread_local int device = -1;
+static _Thread_local void *stream_of_thread;
+static _Thread_local uint64_t coin;
+static _Thread_local uint64_t tosses;
+
+static void check(bool ok, const char *what)
+{
+    if (!ok) {
+        (void)fprintf(stderr, "the simulated GPU: %s failed\n", what);
+        abort();
+    }
+}
+
+static void load(void *library, const char *name, void *function)
+{
+    void *found = dlsym(library, name);
+
+    check(found != NULL, name);
+    memcpy(function, &found, sizeof found);
+}
+
+void gpu_begin(const struct gpu_libraries *libraries, int ranks)
+{
+    char count[16];
+    void *library;
+
+    (void)snprintf(count, sizeof count, "%d", ranks);
+    (void)setenv("GPUSIM_DEVICES", count, 1);
+    (void)unsetenv("CUDA_VISIBLE_DEVICES");
+    library = dlopen(libraries->cuda, RTLD_NOW | RTLD_LOCAL);
+    check(library != NULL, libraries->cuda);
+    load(library, "cuInit", &driver.init);
+    load(library, "cuDevicePrimaryCtxRetain", &driver.retain);
+    load(library, "cuDevicePrimaryCtxRelease_v2", &driver.release);
+    load(library, "cuCtxSetCurrent", &driver.set_current);
+    load(library, "cuStreamCreate", &driver.stream_create);
+    load(library, "cuStreamDestroy_v2", &driver.stream_destroy);
+    load(library, "cuStreamSynchronize", &driver.stream_synchronize);
+    load(library, "cuMemAlloc_v2", &driver.alloc);
+    load(library, "cuMemFree_v2", &driver.free);
+    load(library, "cuMemcpyHtoDAsync_v2", &driver.copy_in);
+    load(library, "gpusim_write", &driver.write);
+    load(library, "gpusim_read", &driver.read);
+    load(library, "gpusim_pointer_device", &driver.device_of);
+    check(driver.init(0) == 0, "cuInit");
+    used = *libraries;
+}
+
+bool gpu_is_used(void)
+{
+    return used.cuda != NULL;
+}
+
+bool gpu_has_nccl(void)
+{
+    return gpu_is_used() && strcmp(used.nccl, "none") != 0;
+}
+
+bool gpu_folds(void)
+{
+    return gpu_has_nccl() && gpu_is_entered();
+}
+
+const struct gpu_libraries *gpu_libraries(void)
+{
+    return &used;
+}
+
+static void leave(void)
+{
+    check(driver.stream_destroy(stream_of_thread) == 0, "cuStreamDestroy");
+    check(driver.set_current(NULL) == 0, "cuCtxSetCurrent");
+    check(driver.release(device) == 0, "cuDevicePrimaryCtxRelease");
+    device = -1;
+}
+
+void gpu_enter(tutti *t)
+{
+    void *memory = NULL;
+    void *context = NULL;
+
+    if (device >= 0) {
+        leave();
+    }
+    if (t == NULL || !gpu_is_used()) {
+        return;
+    }
+    /* Which device a context has is asked of its memory. */
+    check(tutti_alloc(t, 1, TUTTI_DEVICE, &memory) == TUTTI_OK, tutti_last_error());
+    device = driver.device_of((uint64_t)(uintptr_t)memory);
+    check(device >= 0, "device of tutti_alloc()");
+    check(tutti_free(t, memory) == TUTTI_OK, tutti_last_error());
+    check(driver.retain(&context, device) == 0, "cuDevicePrimaryCtxRetain");
+    check(driver.set_current(context) == 0, "cuCtxSetCurrent");
+    check(driver.stream_create(&stream_of_thread, STREAM_NON_BLOCKING) == 0,
+            "cuStreamCreate");
+}
+
+bool gpu_is_entered(void)
+{
+    return device >= 0;
+}
+
+void *gpu_stream(void)
+{
+    return stream_of_thread;
+}
+
+void gpu_synchronize(void)
+{
+    check(driver.stream_synchronize(stream_of_thread) == 0, "cuStreamSynchronize");
+}
+
+void *gpu_alloc(size_t bytes)
+{
+    uint64_t memory = 0;
+
+    check(driver.alloc(&memory, bytes) == 0, "cuMemAlloc");
+    return (void *)(uintptr_t)memory;
+}
+
+void gpu_free(void *memory)
+{
+    check(driver.free((uint64_t)(uintptr_t)memory) == 0, "cuMemFree");
+}
+
+bool gpu_owns(const void *memory)
+{
+    return gpu_is_used() && driver.device_of((uint64_t)(uintptr_t)memory) >= 0;
+}
+
+void gpu_write(void *to, const void *from, size_t bytes, void *stream)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)to;
+
+    if (bytes == 0) {
+        return;
+    }
+    if (stream != NULL) {
+        check(driver.copy_in(address, from, bytes, stream) == 0, "cuMemcpyHtoDAsync");
+    } else {
+        check(driver.write(address, from, bytes), "writing device memory");
+    }
+}
+
+void gpu_see(const void *from, size_t bytes)
+{
+    void *seen;
+
+    if (bytes == 0) {
+        return;
+    }
+    seen = must_alloc(bytes, 1);
+    check(driver.read(seen, (uint64_t)(uintptr_t)from, bytes), "reading device memory");
+    free(seen);
+}
+
+void gpu_toss_from(uint64_t seed)
+{
+    coin = seed;
+    tosses = 0;
+}
+
+bool gpu_toss(void)
+{
+    return gpu_is_entered() && pattern_mix(coin, tosses++) % 2 == 0;
+}
+
+tutti_status gpu_wait(tutti *t, tutti_request *request)
+{
+    tutti_status status;
+
+    if (!gpu_toss()) {
+        return tutti_wait(t, request, TUTTI_FOREVER);
+    }
+    status = tutti_wait_stream(t, request, stream_of_thread, TUTTI_FOREVER);
+    gpu_synchronize();
+    return status;
+}
