@@ -224,7 +224,7 @@ static void copy_rows(const struct work *work, int64_t *rows_of)
 {
     const struct meta *meta = &work->request.meta;
     const size_t row_bytes = (size_t)meta->row_count * tutti_dtype_size(meta->dtype);
-    const int size = work->set->op.size;
+    const int size = work->part_members;
 
     for (int i = 0; i < size; i++) {
         rows_of[i] = (int64_t)(work->parts[size + i].bytes / row_bytes);

@@ -384,10 +384,17 @@ static void background_idle(struct tutti *t, struct idleness *idle, uint32_t see
     background_nap(t, nap_length(now - idle->since_ns));
 }
 
+/* It failed in a call that only submitted, and the other ranks do not know yet. */
+static bool is_untold(struct tutti *t)
+{
+    return atomic_load_explicit(&t->failed, memory_order_seq_cst) != 0 &&
+            atomic_load_explicit(&t->failure_told, memory_order_relaxed) == 0;
+}
+
 static bool background_is_needed(struct tutti *t)
 {
     return atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0 &&
-            (context_has_work(t) || order_is_on_duty(t));
+            (context_has_work(t) || order_is_on_duty(t) || is_untold(t));
 }
 
 /*

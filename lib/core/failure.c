@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "core/completion.h"
 #include "core/context.h"
+#include "core/driver.h"
 #include "core/engine.h"
 #include "core/registration.h"
 
@@ -44,6 +45,7 @@ tutti_status failure_of_device(struct tutti *t, tutti_status status)
         return status;
     }
     failure_set(t, t->rank, tutti_last_error());
+    driver_notify(t); /* the others are to be told, and nothing here may be in flight */
     pthread_mutex_lock(&t->lock);
     status = error_raise(&t->failure);
     pthread_mutex_unlock(&t->lock);

@@ -45,16 +45,17 @@ static struct buffer input_of(const struct submission *s, const struct op_set *s
         .bytes = used ? input_bytes(s) : 0 };
 }
 
-/* Of rows only the first element is looked at: what comes from whom is known later. */
+/* At least the first element of rows: what comes from whom may be known later. */
 static struct buffer output_of(const struct submission *s, const struct op_set *set)
 {
     const bool roots = s->collective == TUTTI_REDUCE || s->collective == TUTTI_GATHER;
     const bool used = (!roots || set->rank == s->meta.root) && !rows_own_output(s, set);
 
     return (struct buffer){ .memory = used ? s->output : NULL,
-        .bytes = !used                      ? 0
-                : rows_apply(s->collective) ? tutti_dtype_size(s->meta.dtype)
-                                            : bytes_of(s, s->meta.count) };
+        .bytes = !used ? 0
+                : rows_apply(s->collective)
+                ? size_max(rows_output_bytes(s, set), tutti_dtype_size(s->meta.dtype))
+                : bytes_of(s, s->meta.count) };
 }
 
 static tutti_status look(struct tutti *t, const struct submission *s,

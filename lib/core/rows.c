@@ -421,6 +421,58 @@ size_t rows_place(struct op_part *parts, int count)
     return offset;
 }
 
+/* Rows of all members together, or as many from each; -1: too many. */
+static int64_t sum_rows(const int64_t *rows_of, int64_t rows, int size)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < size; i++) {
+        if (__builtin_add_overflow(sum, rows_of != NULL ? rows_of[i] : rows, &sum)) {
+            return -1;
+        }
+    }
+    return sum;
+}
+
+/* Of a call that nobody has checked yet. */
+static int64_t output_rows(const struct submission *s, const struct op_set *set)
+{
+    const struct rows *rows = &s->rows;
+
+    switch (s->collective) {
+    case TUTTI_REDUCESCATTER:
+        return rows->rows_of != NULL
+                ? rows->rows_of[set->rank]
+                : tutti_part(rows->rows, set->size, set->rank, NULL);
+    case TUTTI_ALLGATHER:
+        return rows->rows_of != NULL       ? sum_rows(rows->rows_of, 0, set->size)
+                : form_of(s) == META_EQUAL ? sum_rows(NULL, rows->rows, set->size)
+                                           : rows->rows;
+    case TUTTI_ALLTOALL:
+        return rows->rows_of == NULL      ? rows->rows
+                : rows->recv_rows == NULL ? 0
+                                          : sum_rows(rows->recv_rows, 0, set->size);
+    case TUTTI_GATHER:
+        return is_root(s, set) ? sum_rows(rows->rows_of, rows->rows, set->size) : 0;
+    default: /* of TUTTI_SCATTER only the root knows all */
+        return lists_all(s, set) && rows->rows_of != NULL ? rows->rows_of[set->rank]
+                                                          : rows->rows;
+    }
+}
+
+size_t rows_output_bytes(const struct submission *s, const struct op_set *set)
+{
+    const int64_t rows = output_rows(s, set);
+    int64_t bytes;
+
+    return rows <= 0 || __builtin_mul_overflow(rows, s->meta.row_count, &bytes) ||
+                    __builtin_mul_overflow(
+                            bytes, (int64_t)tutti_dtype_size(s->meta.dtype), &bytes) ||
+                    bytes < 0
+            ? 0
+            : (size_t)bytes;
+}
+
 static size_t row_bytes_of(const struct submission *s)
 {
     return (size_t)s->meta.row_count * tutti_dtype_size(s->meta.dtype);

@@ -70,6 +70,12 @@ void rows_lay_out(const struct submission *submission, const struct op_set *set,
         struct rows_layout *layout);
 
 /**
+ * Bytes of the output on this rank, as far as the call tells them: less where it does not,
+ * and 0 for a call that rows_check() would refuse.
+ */
+size_t rows_output_bytes(const struct submission *submission, const struct op_set *set);
+
+/**
  * Checks that buffers are there, and overlap only where they may; rows_check() has passed.
  * @return TUTTI_OK, TUTTI_ERR_INVALID
  */

@@ -158,6 +158,7 @@ static tutti_status fill_parts(struct work *work, const struct submission *s)
     }
     layout.sends = work->parts;
     layout.recvs = work->parts + set->size;
+    work->part_members = set->size;
     rows_lay_out(s, set, &layout);
     work->bytes = layout.input_bytes;
     return rows_check_buffers(s, set, &layout);
@@ -358,8 +359,7 @@ static tutti_status place_and_queue(
     tutti_status status = TUTTI_OK;
 
     if (find_place(t, s.set, &set)) {
-        status = failure_of_device(
-                t, placement_find(t, &s, &set, !group_is_open(t)));
+        status = failure_of_device(t, placement_find(t, &s, &set, !group_is_open(t)));
     }
     if (status == TUTTI_OK) {
         status = queue(t, &s, request);

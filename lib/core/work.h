@@ -76,6 +76,7 @@ struct work {
     struct op_part *parts; /* owned; of collectives on rows: [set size] of the
                                 input, then [set size] of the output            */
     size_t part_capacity;
+    int part_members; /* so many for each side; the set may be gone when they are read */
     const void *input; /* caller's, lent                                  */
     void *output; /* caller's, lent; or owned until it is taken      */
     size_t bytes; /* payload: of the input                           */

@@ -71,7 +71,8 @@ static void set_all(struct ends_job *job, const char *parameters)
     }
 }
 
-void ends_configure(struct ends_job *job, const struct ends_case *what, const char *nccl)
+void ends_configure(
+        struct ends_job *job, const struct ends_case *what, const char *nccl)
 {
     const struct ends_rank nobody = { .rank = -1 };
     const struct ends_rank *r = &nobody;
@@ -293,7 +294,9 @@ tutti_request ends_sum(struct ends_rank *r, const char *name, const float *input
 
 void ends_whole_sum(struct ends_rank *r, const char *name)
 {
-    enum { COUNT = 100 };
+    enum {
+        COUNT = 100
+    };
     float *memory = ends_alloc(r, COUNT);
     float *pinned = ends_pinned(r, COUNT);
     tutti_request request;

@@ -26,7 +26,8 @@
     ends_check((condition), r->rank, __FILE__, __LINE__, #condition)
 
 /** Ends the process with words, and tutti's last error, when it does not hold. */
-void ends_check(bool holds, int rank, const char *file, int line, const char *condition);
+void ends_check(
+        bool holds, int rank, const char *file, int line, const char *condition);
 
 struct ends_job;
 
@@ -39,15 +40,18 @@ struct ends_rank {
     int device; /* of the simulator                                              */
     void *context; /* its primary context, current in the rank's thread             */
     void *stream; /* a non-blocking one of the caller's                            */
-    pthread_t thread; /* of ranks that are threads                                     */
+    pthread_t
+            thread; /* of ranks that are threads                                     */
 };
 
 /** A case: what runs on each rank, and under which parameters. */
 struct ends_case {
     const char *name;
     void (*body)(struct ends_rank *r);
-    const char *parameters; /* "name=value name=value"; "" for none                          */
-    tutti_status finalize; /* what tutti_finalize() says on each rank                       */
+    const char *
+            parameters; /* "name=value name=value"; "" for none                          */
+    tutti_status
+            finalize; /* what tutti_finalize() says on each rank                       */
     bool is_lost; /* a device is, and nothing of it can be given back              */
 };
 
@@ -67,7 +71,8 @@ struct ends_job {
 };
 
 /** Fills in the configuration of a job: libraries, the log, and the case's parameters. */
-void ends_configure(struct ends_job *job, const struct ends_case *what, const char *nccl);
+void ends_configure(
+        struct ends_job *job, const struct ends_case *what, const char *nccl);
 /** The device's context and the stream, in the rank's thread. */
 void ends_enter(struct ends_rank *r);
 void ends_leave(struct ends_rank *r);

@@ -77,8 +77,8 @@ static void backward(
 
     for (int l = 0; l < LAYERS; l++) {
         (void)snprintf(name, sizeof name, "layer %d", l);
-        ends_fill(r, trainer->gradients[l], gradient_of(r->rank, step, l), COUNT,
-                stream);
+        ends_fill(
+                r, trainer->gradients[l], gradient_of(r->rank, step, l), COUNT, stream);
         trainer->requests[l] = ends_sum(
                 r, name, trainer->gradients[l], trainer->sums[l], COUNT, stream);
     }
@@ -304,8 +304,7 @@ static void run_free_at_once(struct ends_rank *r)
         request = ends_sum(r, "x", input, output, COUNT, r->stream);
         CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
         CHECK(tutti_free(r->t, input) == TUTTI_OK);
-        ends_take(
-                r, pinned + (ptrdiff_t)step * COUNT, output, COUNT, r->stream);
+        ends_take(r, pinned + (ptrdiff_t)step * COUNT, output, COUNT, r->stream);
         if (step % 3 == 0) { /* the caller's own copy must be over */
             CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
             CHECK(tutti_free(r->t, output) == TUTTI_OK);
@@ -353,7 +352,9 @@ static const char *const never[] = { "cuEventSynchronize", "cuStreamSynchronize"
     "ncclMemFree", "cuMemcpyHtoDAsync_v2", "cuMemcpyAsync", "cuModuleLoadData",
     "cuMemcpyHtoD_v2", "cuLibraryLoadData" };
 
-enum { NEVER = sizeof never / sizeof *never };
+enum {
+    NEVER = sizeof never / sizeof *never
+};
 
 static tutti_stats stats_of(struct ends_rank *r)
 {

@@ -93,8 +93,7 @@ static void train(struct ends_rank *r)
             (void)snprintf(name, sizeof name, "tensor %d", i);
             ends_fill(r, memories[i], (float)((r->rank + 1) * (step + i + 1)), COUNT,
                     r->stream);
-            requests[i] =
-                    ends_sum(r, name, memories[i], memories[i], COUNT, r->stream);
+            requests[i] = ends_sum(r, name, memories[i], memories[i], COUNT, r->stream);
         }
         CHECK(tutti_wait_stream_all(r->t, TENSORS, requests, r->stream, ENDS_PATIENCE,
                       NULL) == TUTTI_OK);
@@ -133,7 +132,9 @@ static void run_staged(struct ends_rank *r)
 {
     train(r);
     expect_route(r, true);
-    CHECK(r->rank != 0 || ends_was_logged(r->job, "rank 0 has no NCCL: there is no NCCL: no-such.so: "));
+    CHECK(r->rank != 0 ||
+            ends_was_logged(
+                    r->job, "rank 0 has no NCCL: there is no NCCL: no-such.so: "));
 }
 
 static void run_shared(struct ends_rank *r)
@@ -263,7 +264,8 @@ static void run_exited(struct ends_rank *r)
 
 static const struct part parts[] = {
     { { "nccl", run_nccl, "", TUTTI_OK, false }, NULL, true },
-    { { "staged", run_staged, "nccl_library=no-such.so", TUTTI_OK, false }, NULL, true },
+    { { "staged", run_staged, "nccl_library=no-such.so", TUTTI_OK, false }, NULL,
+            true },
     { { "share", run_nccl, "gpu=0 gpu_share=true", TUTTI_OK, false }, share, true },
     { { "shared", run_shared, "gpu=0", TUTTI_OK, false }, share, true },
     { { "nodes", run_nodes, "", TUTTI_OK, false }, be_on_nodes, true },
