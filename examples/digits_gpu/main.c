@@ -35,7 +35,7 @@ static const char usage[] =
         "Start it alone or with: tuttirun -np N digits_gpu [options]\n"
         "  --epochs N      passes over the training images (30)\n"
         "  --batch N       images per step, over all ranks (32)\n"
-        "  --lr X          peak learning rate (0.02)\n"
+        "  --lr X          peak learning rate (0.1)\n"
         "  --seed N        of shuffling and of the first parameters (1)\n"
         "  --data FILE     the images (digits.csv beside the program)\n"
         "  --kernels FILE  the kernels (digits_gpu.fatbin beside the program)\n"
@@ -104,7 +104,7 @@ static bool parse(struct inputs *inputs, int argc, char **argv)
     int letter;
 
     inputs->options = (struct options){
-        .epochs = 30, .batch = 32, .rate = 0.02, .seed = 1, .library = "libcuda.so.1"
+        .epochs = 30, .batch = 32, .rate = 0.1, .seed = 1, .library = "libcuda.so.1"
     };
     opterr = 0;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
