@@ -285,26 +285,34 @@ void suite_capture(struct suite *s)
 
 /* ----------------------------------------------------------------------------- abort */
 
-/* Issued on all ranks or already failed: the others may have been told. */
-static void issue(struct suite *s, void *memory)
+/*
+ * Issued on all ranks or already failed: the others may have been told. What goes through host
+ * memory is issued only when the host has its input, which is held back: it stays pending.
+ */
+static void issue(struct suite *s, void *memory, tutti_request *request)
 {
-    tutti_request request = TUTTI_REQUEST_NULL;
-    tutti_status status = sum(s, "held", memory, s->rig.stream, &request);
+    tutti_status status = sum(s, "held", memory, s->rig.stream, request);
 
     if (status == TUTTI_OK && !s->staged) {
-        status = tutti_wait_stream(s->t, &request, s->rig.stream, SECONDS_60);
-    } else if (status == TUTTI_OK) {
-        /* it is issued only when the host has its input, which is held back */
-        status = tutti_wait(s->t, &request, 0);
-        status = status == TUTTI_ERR_TIMEOUT ? TUTTI_OK : status;
+        status = tutti_wait_stream(s->t, request, s->rig.stream, SECONDS_60);
     }
     (void)SUITE_EXPECT(s, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);
+}
+
+/* Its buffers are free when it is over, and not before. */
+static void end_pending(struct suite *s, tutti_request *request)
+{
+    if (*request != TUTTI_REQUEST_NULL) {
+        (void)SUITE_EXPECT(
+                s, tutti_wait(s->t, request, SECONDS_60) == TUTTI_ERR_CONTEXT_FAILED);
+    }
 }
 
 void suite_abort(struct suite *s)
 {
     static atomic_bool released;
     void *memory = device_memory(&s->rig, 1024);
+    tutti_request held = TUTTI_REQUEST_NULL;
     tutti_request request = TUTTI_REQUEST_NULL;
     tutti_status status;
 
@@ -315,7 +323,7 @@ void suite_abort(struct suite *s)
     if (s->rank == 0) {
         hold_stream(s, &released);
     }
-    issue(s, memory);
+    issue(s, memory, &held);
     if (s->rank == s->size - 1) {
         (void)SUITE_EXPECT(s, tutti_abort(s->t, "a rank gave up") == TUTTI_OK);
     }
@@ -327,6 +335,7 @@ void suite_abort(struct suite *s)
     (void)SUITE_EXPECT(s, strstr(tutti_last_error(), "a rank gave up") != NULL);
     atomic_store(&released, true);
     (void)SUITE_EXPECT(s, s->rig.cuda.stream_synchronize(s->rig.stream) == CU_SUCCESS);
+    end_pending(s, &held);
     device_drop(&s->rig, memory);
     s->is_broken = true;
 }
