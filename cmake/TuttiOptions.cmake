@@ -9,7 +9,6 @@ option(TUTTI_LTO "optimise the shared library as a whole, with GCC and a release
 option(TUTTI_WERROR "treat warnings as errors" OFF)
 set(TUTTI_SANITIZE "" CACHE STRING "sanitizers: address,undefined or thread")
 option(TUTTI_COVERAGE "instrument for coverage" OFF)
-option(TUTTI_FAULTS "compile in bugs that tests switch on (lib/base/faults.h)" OFF)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
@@ -32,8 +31,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # Flags of every target of the project, as an interface library.
 add_library(tutti_flags INTERFACE)
-target_compile_definitions(tutti_flags INTERFACE
-    _GNU_SOURCE $<$<BOOL:${TUTTI_FAULTS}>:TUTTI_FAULTS>)
+target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
 target_compile_options(tutti_flags INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wcast-qual -Wpointer-arith
     -Wwrite-strings -Wformat=2 -Wswitch-enum

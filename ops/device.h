@@ -59,8 +59,17 @@ struct device {
     /* What is put on a stream of the caller from now on waits for a mark. Errors: as mark(). */
     tutti_status (*follow)(void *state, tutti_stream stream, struct device_mark *mark);
 
+    /*
+     * What collectives do on the device from now on comes behind what is on a stream of the
+     * caller now. Errors: as mark(). NULL: the device has no collectives of its own.
+     */
+    tutti_status (*fence)(void *state, tutti_stream stream);
+
     /* TUTTI_OK: it has passed. TUTTI_AGAIN: not yet. Errors: the device is lost. */
     tutti_status (*passed)(void *state, struct device_mark *mark);
+
+    /* Errors: the device is lost, for good. Any thread. */
+    tutti_status (*alive)(void *state);
 
     /* Adds a reference, and takes one away; a mark without references may be used again. */
     void (*hold)(void *state, struct device_mark *mark);

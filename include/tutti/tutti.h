@@ -477,7 +477,8 @@ typedef struct tutti_options {
     double prescale; /**< each input is multiplied by it; default 1    */
     double postscale; /**< the result is multiplied by it; default 1    */
     int priority; /**< more is more urgent; a hint; default 0       */
-    tutti_callback callback; /**< NULL: none. With one, no request is returned */
+    tutti_callback callback; /**< NULL: none. With one, no request is returned; with
+                            issue=caller that alone puts nothing on the GPU      */
     void *user; /**< handed to the callback                       */
     tutti_stream stream; /**< of tensors in device memory: the CUDA stream that
                             writes the input and may still use the output; what is

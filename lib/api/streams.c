@@ -6,6 +6,7 @@
 #include "base/faults.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/failure.h"
 
 /* The marks of a wait, and what became of them. */
 struct stream_wait {
@@ -35,6 +36,7 @@ static void hand_over(tutti *t, struct wait *wait, struct stream_wait *on)
 {
     issues_marks(t, wait->works, wait->requests, on->marks, wait->count);
     follow(t, on, wait->count);
+    on->status = failure_of_device(t, on->status);
     if (on->status == TUTTI_OK) {
         issues_stream(t, wait->works, wait->requests, on->marks, wait->count);
     }
@@ -74,6 +76,28 @@ static void forget_unissued(struct wait *wait, tutti_request *requests)
     }
 }
 
+/*
+ * With issue=caller the program's own collectives between submission and this call were
+ * launched first, so they are to run first. NCCL's kernels wait for other ranks while they
+ * hold the device, and the order in which the host has launched them is none to the device.
+ * A stream that is refused is refused again when it is to wait.
+ */
+static void keep_place(tutti *t, const struct wait *wait, tutti_stream stream)
+{
+    bool is_issued = true;
+
+    if (t->config.issue != CONFIG_ISSUE_CALLER || t->device.fence == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < wait->count && is_issued; i++) {
+        is_issued = wait->works[i] == NULL ||
+                work_is_over_or_issued(wait->works[i], wait->requests[i]);
+    }
+    if (!is_issued) {
+        (void)t->device.fence(t->device.state, stream);
+    }
+}
+
 static void wait_chunk(tutti *t, struct stream_wait *on, struct wait *wait,
         int64_t deadline_ns, tutti_request *requests)
 {
@@ -81,6 +105,7 @@ static void wait_chunk(tutti *t, struct stream_wait *on, struct wait *wait,
     if (FAULT(wait_stream_before_issue)) {
         forget_unissued(wait, requests);
     }
+    keep_place(t, wait, on->stream);
     wait_until(t, wait, deadline_ns);
     if (t->device.state != NULL) {
         hand_over(t, wait, on);

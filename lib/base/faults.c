@@ -24,7 +24,7 @@ bool fault_is_on(enum fault which)
     return (atomic_load_explicit(&faults, memory_order_relaxed) & 1u << which) != 0;
 }
 
-__attribute__((visibility("default"))) tutti_status tutti_fault_set(const char *name)
+tutti_status tutti_fault_set(const char *name)
 {
     if (name == NULL) {
         atomic_store_explicit(&faults, 0, memory_order_relaxed);

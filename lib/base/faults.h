@@ -1,6 +1,7 @@
 /*
- * Bugs on purpose, for tests that must find them. They exist only in a build with
- * -DTUTTI_FAULTS=ON; elsewhere FAULT() is false, and nothing is compiled of what it guards.
+ * Bugs on purpose, for tests that must find them. They exist only in programs that link
+ * tutti_planted (test/CMakeLists.txt), which compiles the sources that use FAULT() with
+ * TUTTI_FAULTS; elsewhere it is false, and nothing is compiled of what it guards.
  */
 #ifndef TUTTI_BASE_FAULTS_H
 #define TUTTI_BASE_FAULTS_H
@@ -14,8 +15,8 @@
 enum fault {
     FAULT_wait_stream_before_issue, /* tutti_wait_stream() does not wait for it      */
     FAULT_removed_event_wait, /* a stream does not wait for a mark             */
-    FAULT_skipped_collective, /* a rank leaves a collective out                */
-    FAULT_unchecked_error, /* an error of the device is not looked at       */
+    FAULT_skipped_collective, /* world rank 0 leaves its reductions out       */
+    FAULT_unchecked_error, /* what NCCL says about errors is not looked at */
     FAULT_COUNT
 };
 
@@ -23,8 +24,8 @@ enum fault {
 bool fault_is_on(enum fault which);
 
 /**
- * Puts a bug into this process: "removed_event_wait", ...; NULL: takes all out. Exported,
- * and declared by the tests that use it: it is part of no interface. Any thread.
+ * Puts a bug into this process: "removed_event_wait", ...; NULL: takes all out. Any
+ * thread.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (no such bug)
  */
 tutti_status tutti_fault_set(const char *name);

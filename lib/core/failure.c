@@ -37,6 +37,19 @@ void failure_set(struct tutti *t, int rank, const char *text)
     doorbell_ring(t->bell);
 }
 
+tutti_status failure_of_device(struct tutti *t, tutti_status status)
+{
+    if (status == TUTTI_OK || status == TUTTI_AGAIN || t->device.state == NULL ||
+            t->device.alive(t->device.state) == TUTTI_OK) {
+        return status;
+    }
+    failure_set(t, t->rank, tutti_last_error());
+    pthread_mutex_lock(&t->lock);
+    status = error_raise(&t->failure);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
 /* The cause as tuttirun has it. All ranks are told, so nobody passes it on. */
 static void take_notice(struct tutti *t)
 {

@@ -20,6 +20,13 @@ void failure_set(struct tutti *t, int rank, const char *text);
  * it ended.
  */
 void failure_set_last(struct tutti *t, tutti_status status);
+/**
+ * What a call returns that has got `status` from the device: a device that is lost fails the
+ * context here and now, for the engine may have nothing that makes it look. Any thread, with
+ * no lock held and no lease.
+ * @return `status`, or TUTTI_ERR_CONTEXT_FAILED with the first cause as the last error
+ */
+tutti_status failure_of_device(struct tutti *t, tutti_status status);
 /** Engine: fails the context when tuttirun has said that the job has failed. One load. */
 void failure_look(struct tutti *t);
 /**

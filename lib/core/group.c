@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/failure.h"
 #include "core/submit.h"
 
 struct open_group *group_of_thread(struct groups *groups)
@@ -179,7 +180,7 @@ tutti_status group_end(struct tutti *t)
                 TUTTI_ERR_INVALID, "this thread of rank %d has no group open", t->rank);
     }
     if (t->device.state != NULL) {
-        group_refuse(t, mark_members(t, group));
+        group_refuse(t, failure_of_device(t, mark_members(t, group)));
     }
     pthread_mutex_lock(&t->lock);
     status = end_locked(t, group);

@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/failure.h"
 #include "core/lease.h"
 #include "core/placement.h"
 #include "core/registration.h"
@@ -357,7 +358,8 @@ static tutti_status place_and_queue(
     tutti_status status = TUTTI_OK;
 
     if (find_place(t, s.set, &set)) {
-        status = placement_find(t, &s, &set, !group_is_open(t));
+        status = failure_of_device(
+                t, placement_find(t, &s, &set, !group_is_open(t)));
     }
     if (status == TUTTI_OK) {
         status = queue(t, &s, request);
@@ -506,8 +508,9 @@ tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
     if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
         work = lease_take(&t->works, tensor);
     }
-    status = work != NULL ? queue_leased(t, work, buffers, request)
-                          : queue_slowly(t, tensor, buffers, request);
+    status = failure_of_device(t,
+            work != NULL ? queue_leased(t, work, buffers, request)
+                         : queue_slowly(t, tensor, buffers, request));
     if (status == TUTTI_OK) {
         driver_notify(t);
     }

@@ -53,6 +53,9 @@ static tutti_status poll_handle(const struct communicators *all,
     if (result == NCCL_IN_PROGRESS) {
         return TUTTI_AGAIN;
     }
+    if (FAULT(unchecked_error)) {
+        return TUTTI_OK;
+    }
     return communicator_check(all, communicator, result, doing);
 }
 
@@ -66,7 +69,7 @@ tutti_status communicators_watch(const struct communicators *all)
 {
     tutti_status status = TUTTI_OK;
 
-    if (FAULT(unchecked_error) || all->aborted) {
+    if (all->aborted) {
         return TUTTI_OK;
     }
     for (const struct communicator *c = all->first; c != NULL && status == TUTTI_OK;

@@ -24,9 +24,27 @@ static tutti_status device_follow(
     return gpu_follow_caller(state, stream, mark);
 }
 
+static tutti_status device_fence(void *state, tutti_stream stream)
+{
+    struct gpu *gpu = state;
+    struct device_mark *mark = NULL;
+    tutti_status status = gpu_mark_caller(gpu, stream, &mark);
+
+    if (status == TUTTI_OK) {
+        status = gpu_follow(gpu, gpu->streams[GPU_COMM], mark);
+        gpu_mark_release(gpu, mark);
+    }
+    return status;
+}
+
 static tutti_status device_passed(void *state, struct device_mark *mark)
 {
     return gpu_passed(state, mark);
+}
+
+static tutti_status device_alive(void *state)
+{
+    return gpu_alive(state);
 }
 
 static void device_hold(void *state, struct device_mark *mark)
@@ -141,7 +159,9 @@ struct device gpu_device(struct gpu *gpu)
         .look = device_look,
         .mark = device_mark_caller,
         .follow = device_follow,
+        .fence = device_fence,
         .passed = device_passed,
+        .alive = device_alive,
         .hold = device_hold,
         .release = device_release,
         .copy = device_copy_all,

@@ -228,6 +228,19 @@ static tutti_status fake_follow(
     return status;
 }
 
+static tutti_status fake_alive(void *state)
+{
+    struct fake_device *fake = state;
+    tutti_status status = TUTTI_OK;
+
+    lock(fake);
+    if (fake->lost) {
+        status = error_set(TUTTI_ERR_SYSTEM, "the fake device is lost");
+    }
+    unlock(fake);
+    return status;
+}
+
 static tutti_status fake_passed(void *state, struct device_mark *mark)
 {
     struct fake_device *fake = state;
@@ -294,6 +307,7 @@ struct device fake_device(struct fake_device *fake)
         .mark = fake_mark,
         .follow = fake_follow,
         .passed = fake_passed,
+        .alive = fake_alive,
         .hold = fake_mark_hold,
         .release = fake_mark_release,
         .copy = fake_copy,

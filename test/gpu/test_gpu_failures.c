@@ -1,0 +1,500 @@
+/*
+ * What goes wrong, from end to end: all ranks end with one status and the first cause in
+ * words, what can go on goes on, and tutti_finalize() works after each.
+ *
+ *     test_gpu_failures CASE RANKS NCCL
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "test/gpu/ends.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
+
+enum {
+    COUNT = 300,
+    WORDS = 2048,
+    TENSORS = 3
+};
+
+/* The rank that something happens to. */
+#define CULPRIT 1
+
+/* ---------------------------------------------------------------- failed contexts */
+
+/* What each rank was told. */
+static char told[ENDS_RANKS_MAX][WORDS];
+
+/* The sum of a fresh tensor; NULL: it may not end, or the call be refused. */
+static tutti_request submit(struct ends_rank *r, const char *name, float *memory)
+{
+    ends_fill(r, memory, (float)(r->rank + 1), COUNT, r->stream);
+    return ends_sum(r, name, memory, memory, COUNT, r->stream);
+}
+
+static void expect_words(struct ends_rank *r, const char *words)
+{
+    if (strstr(tutti_last_error(), words) == NULL) {
+        (void)fprintf(stderr, "\"%s\" is not said\n", words);
+        CHECK(!"the error says why");
+    }
+}
+
+/* Waits for what must fail the context; afterwards nothing works any more. */
+static void expect_failed(struct ends_rank *r, tutti_request *request, const char *words)
+{
+    float *memory = NULL;
+    const tutti_options options = ends_on(r->stream);
+    tutti_request after = TUTTI_REQUEST_NULL;
+
+    CHECK(tutti_wait(r->t, request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
+    CHECK(*request == TUTTI_REQUEST_NULL);
+    expect_words(r, words);
+    (void)snprintf(told[r->rank], WORDS, "%s", tutti_last_error());
+    CHECK(tutti_allreduce_async(r->t, "after", memory, memory, 0, TUTTI_FLOAT32,
+                  TUTTI_SUM, &options, &after) == TUTTI_ERR_CONTEXT_FAILED);
+    CHECK(strcmp(tutti_last_error(), told[r->rank]) == 0);
+}
+
+/* Only one rank can have found it: all say the same. */
+static void expect_one_cause(struct ends_rank *r)
+{
+    char first[64];
+
+    ends_meet(r);
+    (void)snprintf(first, sizeof first, "first cause, on rank %d: ", CULPRIT);
+    CHECK(strstr(told[r->rank], first) != NULL);
+    CHECK(strcmp(told[r->rank], told[0]) == 0);
+}
+
+/* NCCL tells one rank of an error by itself. */
+static void run_async_error(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
+
+    ends_whole_sum(r, "before");
+    ends_meet(r);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("1:async:1:6");
+    }
+    ends_meet(r);
+    request = submit(r, "x", memory);
+    expect_failed(r, &request, "process set 0");
+    expect_one_cause(r);
+    ends_free(r, memory);
+}
+
+/* The same when every rank has handed its work over, and there is no request to tell. */
+static void run_async_error_later(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_status status = TUTTI_OK;
+    tutti_request request;
+
+    ends_whole_sum(r, "before");
+    ends_meet(r);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("1:async:1:6");
+    }
+    ends_meet(r);
+    for (int i = 0; status == TUTTI_OK; i++) {
+        const tutti_options options = ends_on(r->stream);
+
+        CHECK(i < 1000000);
+        status = tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
+                TUTTI_SUM, &options, &request);
+        if (status == TUTTI_OK) {
+            status = tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE);
+        }
+    }
+    CHECK(status == TUTTI_ERR_CONTEXT_FAILED);
+    expect_words(r, "process set 0");
+    (void)snprintf(told[r->rank], WORDS, "%s", tutti_last_error());
+    expect_one_cause(r);
+    /* The stream that waits for a result goes on. */
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* The device of one rank is lost, which its next call finds; the others are told. */
+static void expect_lost(struct ends_rank *r, void (*lose)(struct ends_rank *r),
+        const char *words)
+{
+    const tutti_options options = ends_on(r->stream);
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request = TUTTI_REQUEST_NULL;
+
+    ends_whole_sum(r, "before");
+    ends_meet(r);
+    if (r->rank == CULPRIT) {
+        lose(r);
+        CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
+                      TUTTI_SUM, &options, &request) == TUTTI_ERR_CONTEXT_FAILED);
+        expect_words(r, words);
+        (void)snprintf(told[r->rank], WORDS, "%s", tutti_last_error());
+    } else {
+        request = submit(r, "x", memory);
+        expect_failed(r, &request, words);
+        CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+        ends_free(r, memory);
+    }
+    expect_one_cause(r);
+}
+
+/* A kernel of the program's has written where nothing is. */
+static void fail_kernel(struct ends_rank *r)
+{
+    gpusim_fail_device(r->device, CUDA_ILLEGAL_ADDRESS);
+}
+
+static void run_failed_kernel(struct ends_rank *r)
+{
+    expect_lost(r, fail_kernel, "an illegal memory access was encountered");
+    CHECK(strstr(told[r->rank], "rank 1 has lost GPU 1 (") != NULL);
+}
+
+static void reset(struct ends_rank *r)
+{
+    gpusim_reset(r->device);
+}
+
+static void run_reset(struct ends_rank *r)
+{
+    expect_lost(r, reset, "was it reset (cudaDeviceReset()) before tutti_finalize()?");
+}
+
+static bool is_late(void *what)
+{
+    return ends_was_logged(what, "has not ended the allreduce of 1 tensors");
+}
+
+/*
+ * Work of the program's before a tensor does not end on one rank. NCCL's abort there waits for
+ * it, so this rank is told when it has ended after all, or after half a minute.
+ */
+static void run_timeout(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
+
+    ends_whole_sum(r, "before");
+    if (r->rank == CULPRIT) {
+        gpusim_hold(r->stream);
+    }
+    request = submit(r, "x", memory);
+    if (r->rank == CULPRIT) {
+        ends_await(r, is_late, r->job);
+        gpusim_release(r->stream);
+    }
+    expect_failed(r, &request, "has not ended the allreduce of 1 tensors");
+    expect_words(r, "(gpu_timeout_s=0.5)");
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* A communicator that is never ready. */
+static void run_no_meeting(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
+
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:init:0:1");
+    }
+    ends_meet(r);
+    request = submit(r, "x", memory);
+    expect_failed(r, &request, "have not met in NCCL");
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* ------------------------------------------------------------------------ stalls */
+
+static bool is_told(void *what)
+{
+    return ends_was_logged(what, "stalled for");
+}
+
+/* A rank is late: the others are told who, of what, and it goes on. */
+static void run_late(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
+
+    ends_whole_sum(r, "before");
+    if (r->rank == CULPRIT) {
+        ends_await(r, is_told, r->job);
+    }
+    request = submit(r, "x", memory);
+    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    CHECK(ends_was_logged(r->job, "rank 1 has not submitted allreduce \"x\""));
+    CHECK(!ends_was_logged(r->job, "rank 0 has not"));
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* A rank leaves a tensor out: nothing is issued, and in the end it fails. */
+static void run_left_out(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request = TUTTI_REQUEST_NULL;
+
+    ends_whole_sum(r, "before");
+    if (r->rank != CULPRIT) {
+        request = submit(r, "x", memory);
+        CHECK(tutti_wait_stream(r->t, &request, r->stream, 1000) == TUTTI_ERR_TIMEOUT);
+    } else {
+        ends_await(r, is_told, r->job);
+        request = submit(r, "y", memory);
+    }
+    expect_failed(r, &request,
+            "allreduce \"x\" was not submitted by all ranks within stall_fail_s = 0.3 s");
+    CHECK(ends_was_logged(r->job, "rank 1 has not submitted allreduce \"x\""));
+    ends_meet(r);
+    CHECK(strcmp(told[r->rank], told[0]) == 0);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* ----------------------------------------------------------------------- refusals */
+
+static void expect_refused(
+        struct ends_rank *r, float *memory, void *stream, const char *words)
+{
+    const tutti_options options = ends_on(stream);
+    tutti_request request = TUTTI_REQUEST_NULL;
+
+    CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
+                  TUTTI_SUM, &options, &request) == TUTTI_ERR_INVALID);
+    CHECK(request == TUTTI_REQUEST_NULL);
+    expect_words(r, words);
+}
+
+/* A stream that cannot wait is refused, and the request stays. */
+static void expect_wait_refused(
+        struct ends_rank *r, float *memory, void *stream, const char *words)
+{
+    tutti_request request = submit(r, "x", memory);
+
+    CHECK(tutti_wait_stream(r->t, &request, stream, ENDS_PATIENCE) ==
+            TUTTI_ERR_INVALID);
+    expect_words(r, words);
+    CHECK(request != TUTTI_REQUEST_NULL);
+    CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_OK);
+}
+
+static void run_foreign_stream(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    void *context = NULL;
+    void *stream = NULL;
+
+    CHECK(cuCtxCreate_v2(&context, 0, r->device) == CUDA_SUCCESS);
+    CHECK(cuStreamCreate(&stream, 1) == CUDA_SUCCESS);
+    CHECK(cuCtxSetCurrent(r->context) == CUDA_SUCCESS);
+    expect_refused(r, memory, stream, "is of a context of its own (cuCtxCreate())");
+    ends_whole_sum(r, "x");
+    expect_wait_refused(
+            r, memory, stream, "is of a context of its own (cuCtxCreate())");
+    CHECK(cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
+    CHECK(cuCtxDestroy_v2(context) == CUDA_SUCCESS);
+    CHECK(cuCtxSetCurrent(r->context) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* Streams and memory of the neighbour's GPU. */
+static void run_other_gpu(struct ends_rank *r)
+{
+    static void *streams[ENDS_RANKS_MAX];
+    static float *memories[ENDS_RANKS_MAX];
+    float *memory = ends_alloc(r, COUNT);
+    const int next = (r->rank + 1) % r->size;
+    char words[64];
+
+    streams[r->rank] = r->stream;
+    memories[r->rank] = memory;
+    ends_meet(r);
+    (void)snprintf(words, sizeof words, "is of GPU %d, but", next);
+    expect_refused(r, memory, streams[next], words);
+    (void)snprintf(words, sizeof words, "is memory of GPU %d, but", next);
+    expect_refused(r, memories[next], r->stream, words);
+    ends_whole_sum(r, "x");
+    ends_meet(r);
+    ends_free(r, memory);
+}
+
+/* The capture is left as it was. */
+static void run_capture(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    static const char words[] = "is being captured in a CUDA graph";
+    void *captured = NULL;
+    void *graph = NULL;
+    size_t nodes = 0;
+
+    ends_whole_sum(r, "x");
+    CHECK(cuStreamCreate(&captured, 1) == CUDA_SUCCESS);
+    ends_meet(r); /* nobody of the process may allocate during it */
+    CHECK(cuStreamBeginCapture_v2(captured, 0) == CUDA_SUCCESS);
+    ends_fill(r, memory, 1, COUNT, captured);
+    expect_refused(r, memory, captured, words);
+    ends_fill(r, memory, 2, COUNT, captured);
+    expect_wait_refused(r, memory, captured, words);
+    CHECK(cuStreamEndCapture(captured, &graph) == CUDA_SUCCESS);
+    CHECK(cuGraphGetNodes(graph, NULL, &nodes) == CUDA_SUCCESS && nodes == 2);
+    ends_meet(r);
+    CHECK(cuGraphDestroy(graph) == CUDA_SUCCESS);
+    CHECK(cuStreamDestroy_v2(captured) == CUDA_SUCCESS);
+    ends_whole_sum(r, "x");
+    ends_free(r, memory);
+}
+
+/* What cannot be had is said; what was had before goes on. */
+static void run_no_memory(struct ends_rank *r)
+{
+    void *memory = NULL;
+
+    ends_whole_sum(r, "x");
+    gpusim_limit_memory(r->device, 0);
+    CHECK(tutti_alloc(r->t, (size_t)1 << 30, TUTTI_DEVICE, &memory) ==
+            TUTTI_ERR_NO_MEMORY);
+    expect_words(r, "no device memory for 1073741824 bytes on rank ");
+    CHECK(memory == NULL);
+    gpusim_limit_memory(r->device, SIZE_MAX);
+    ends_whole_sum(r, "x");
+}
+
+/* One rank has no memory left to pack tensors in, and the others do. */
+static void run_no_memory_to_pack(struct ends_rank *r)
+{
+    float *memories[TENSORS];
+    tutti_request requests[TENSORS];
+
+    ends_whole_sum(r, "before");
+    for (int i = 0; i < TENSORS; i++) {
+        memories[i] = ends_alloc(r, COUNT);
+        ends_fill(r, memories[i], 1, COUNT, r->stream);
+    }
+    if (r->rank == CULPRIT) {
+        gpusim_limit_memory(r->device, 0);
+    }
+    ends_meet(r);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < TENSORS; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "%d", i);
+        requests[i] =
+                ends_sum(r, name, memories[i], memories[i], COUNT, r->stream);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    for (int i = 0; i < TENSORS; i++) {
+        expect_failed(r, &requests[i], "out of memory");
+    }
+    expect_one_cause(r);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    for (int i = 0; i < TENSORS; i++) {
+        ends_free(r, memories[i]);
+    }
+}
+
+/* -------------------------------------------------------------- what is not there */
+
+/* Host memory works, and device memory is refused. */
+static void expect_host(struct ends_rank *r)
+{
+    float value = (float)(r->rank + 1);
+    void *memory = NULL;
+
+    CHECK(tutti_allreduce(r->t, "host", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM,
+                  NULL) == TUTTI_OK);
+    CHECK(value == ends_total(r));
+    CHECK(tutti_alloc(r->t, 4, TUTTI_DEVICE, &memory) == TUTTI_ERR_UNSUPPORTED);
+    expect_words(r, "has no GPU, so there is no device memory");
+}
+
+/* The line of tutti_gpu_describe(), which is all that it says. */
+static void expect_line(
+        struct ends_rank *r, const char *parameter, const char *value, const char *line)
+{
+    tutti_config *config = NULL;
+    char text[4096] = "";
+
+    CHECK(tutti_config_create(&config) == TUTTI_OK);
+    CHECK(tutti_config_set(config, parameter, value) == TUTTI_OK);
+    CHECK(tutti_gpu_describe(config, text, sizeof text) == TUTTI_OK);
+    if (strcmp(text, line) != 0) {
+        (void)fprintf(stderr, "\"%s\" is said, not \"%s\"\n", text, line);
+        CHECK(!"the sentence of docs/gpu.md");
+    }
+    tutti_config_destroy(config);
+}
+
+static void run_no_driver(struct ends_rank *r)
+{
+    expect_host(r);
+    expect_line(r, "cuda_library", "no-such.so",
+            "no GPU: there is no CUDA driver: no-such.so: cannot open shared object "
+            "file: No such file or directory\n");
+}
+
+static void run_off(struct ends_rank *r)
+{
+    expect_host(r);
+    expect_line(r, "gpu", "off", "no GPU: GPUs are switched off (gpu=off)\n");
+}
+
+/* What lies on the device goes through host memory, and the log says why, once. */
+static void expect_staged(struct ends_rank *r, const char *words)
+{
+    tutti_stats stats = { .size = sizeof stats };
+
+    ends_whole_sum(r, "x");
+    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
+    CHECK(stats.device_batches == 1 && stats.device_staged == 1);
+    CHECK(ends_was_logged(r->job,
+            "tensors in device memory are copied to host memory, reduced there and "
+            "copied back: "));
+    CHECK(ends_was_logged(r->job, words));
+}
+
+static void run_no_nccl(struct ends_rank *r)
+{
+    expect_staged(r, "rank 0 has no NCCL: ");
+    CHECK(ends_was_logged(r->job, "no-such.so: cannot open shared object file"));
+}
+
+static void run_old_nccl(struct ends_rank *r)
+{
+    expect_staged(r, "rank 0 has no NCCL: NCCL 2.11.4 in ");
+    CHECK(ends_was_logged(r->job, " is older than 2.12"));
+}
+
+/* -------------------------------------------------------------------------- main */
+
+#define FAILED TUTTI_ERR_CONTEXT_FAILED
+
+static const struct ends_case cases[] = {
+    { "async_error", run_async_error, "", FAILED, false },
+    { "async_error_later", run_async_error_later, "", FAILED, false },
+    { "failed_kernel", run_failed_kernel, "", FAILED, true },
+    { "reset", run_reset, "", FAILED, true },
+    { "timeout", run_timeout, "gpu_timeout_s=0.5", FAILED, false },
+    { "no_meeting", run_no_meeting, "gpu_timeout_s=0.5", FAILED, false },
+    { "late", run_late, "stall_warning_s=0.1", TUTTI_OK, false },
+    { "left_out", run_left_out, "stall_warning_s=0.1 stall_fail_s=0.3", FAILED, false },
+    { "foreign_stream", run_foreign_stream, "", TUTTI_OK, false },
+    { "other_gpu", run_other_gpu, "", TUTTI_OK, false },
+    { "capture", run_capture, "", TUTTI_OK, false },
+    { "no_memory", run_no_memory, "", TUTTI_OK, false },
+    { "no_memory_to_pack", run_no_memory_to_pack, "", FAILED, false },
+    { "no_driver", run_no_driver, "cuda_library=no-such.so", TUTTI_OK, false },
+    { "off", run_off, "gpu=off", TUTTI_OK, false },
+    { "no_nccl", run_no_nccl, "nccl_library=no-such.so", TUTTI_OK, false },
+    { "old_nccl", run_old_nccl, "", TUTTI_OK, false },
+};
+
+int main(int argc, char **argv)
+{
+    return ends_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

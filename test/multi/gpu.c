@@ -1,0 +1,332 @@
+/*
+ * Ranks that are processes, over the simulated GPU: what depends on that.
+ *
+ *     gpu CASE NCCL        (under mpirun)
+ */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tutti/mpi.h>
+
+#include "lib/control/mpi_end.h"
+#include "test/gpu/ends.h"
+
+enum {
+    HANG_SECONDS = 110,
+    COUNT = 500,
+    TENSORS = 4,
+    STEPS = 6,
+    WORDS = 2048
+};
+
+/** What runs on each rank, and what is set for it before. */
+struct part {
+    struct ends_case common;
+    void (*before)(struct ends_rank *r); /* the configuration is there; NULL: nothing */
+    bool opens; /* a context is made for the body, and finalized after it */
+};
+
+/* ---------------------------------------------------------------------------- meeting */
+
+/* Civil: a rank that is late leaves the core to the others. */
+static void meet_processes(struct ends_rank *r)
+{
+    const struct timespec time = { .tv_nsec = 200000 };
+    MPI_Request request;
+    int done = 0;
+
+    (void)r;
+    (void)MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+        (void)nanosleep(&time, NULL);
+    }
+}
+
+/* The last error is the same on all ranks. */
+static void expect_one_text(struct ends_rank *r)
+{
+    char first[WORDS] = "";
+    char mine[WORDS] = "";
+
+    (void)snprintf(mine, sizeof mine, "%s", tutti_last_error());
+    memcpy(first, mine, sizeof first);
+    CHECK(MPI_Bcast(first, WORDS, MPI_CHAR, 0, MPI_COMM_WORLD) == MPI_SUCCESS);
+    CHECK(strcmp(first, mine) == 0);
+}
+
+static int names_left(const char *directory)
+{
+    DIR *listing = opendir(directory);
+    const struct dirent *entry;
+    int count = 0;
+
+    while (listing != NULL && (entry = readdir(listing)) != NULL) {
+        count += strncmp(entry->d_name, "tutti", 5) == 0 ? 1 : 0;
+    }
+    if (listing != NULL) {
+        (void)closedir(listing);
+    }
+    return count;
+}
+
+/* ----------------------------------------------------------------------------- values */
+
+/* Steps of some tensors that are fused, and one that is alone. */
+static void train(struct ends_rank *r)
+{
+    float *memories[TENSORS];
+    float *pinned = ends_pinned(r, (int64_t)STEPS * TENSORS * COUNT);
+    tutti_request requests[TENSORS];
+
+    for (int i = 0; i < TENSORS; i++) {
+        memories[i] = ends_alloc(r, COUNT);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = 0; i < TENSORS; i++) {
+            char name[16];
+
+            (void)snprintf(name, sizeof name, "tensor %d", i);
+            ends_fill(r, memories[i], (float)((r->rank + 1) * (step + i + 1)), COUNT,
+                    r->stream);
+            requests[i] =
+                    ends_sum(r, name, memories[i], memories[i], COUNT, r->stream);
+        }
+        CHECK(tutti_wait_stream_all(r->t, TENSORS, requests, r->stream, ENDS_PATIENCE,
+                      NULL) == TUTTI_OK);
+        for (int i = 0; i < TENSORS; i++) {
+            ends_take(r, pinned + (ptrdiff_t)(step * TENSORS + i) * COUNT, memories[i],
+                    COUNT, r->stream);
+        }
+    }
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    for (int k = 0; k < STEPS * TENSORS; k++) {
+        ends_expect(r, pinned + (ptrdiff_t)k * COUNT,
+                ends_total(r) * (float)(k / TENSORS + k % TENSORS + 1), COUNT);
+    }
+    for (int i = 0; i < TENSORS; i++) {
+        ends_free(r, memories[i]);
+    }
+    ends_unpin(r, pinned);
+}
+
+static void expect_route(struct ends_rank *r, bool is_staged)
+{
+    tutti_stats stats = { .size = sizeof stats };
+
+    CHECK(tutti_stats_get(r->t, &stats) == TUTTI_OK);
+    CHECK(stats.device_batches > 0);
+    CHECK(stats.device_staged == (is_staged ? stats.device_batches : 0));
+}
+
+static void run_nccl(struct ends_rank *r)
+{
+    train(r);
+    expect_route(r, false);
+}
+
+static void run_staged(struct ends_rank *r)
+{
+    train(r);
+    expect_route(r, true);
+    CHECK(r->rank != 0 || ends_was_logged(r->job, "rank 0 has no NCCL: there is no NCCL: no-such.so: "));
+}
+
+static void run_shared(struct ends_rank *r)
+{
+    train(r);
+    expect_route(r, true);
+    CHECK(r->rank != 0 || ends_was_logged(r->job, "rank 0 and rank 1 share the GPU"));
+}
+
+/* ------------------------------------------------------------------ several on a GPU */
+
+static void share(struct ends_rank *r)
+{
+    r->device = 0;
+}
+
+/* Ranks of two nodes have the same devices; what the simulator takes for hosts follows. */
+static void be_on_nodes(struct ends_rank *r)
+{
+    const char *node = r->rank < r->size / 2 ? "0" : "1";
+
+    CHECK(setenv("TUTTI_HOST_ID", node, 1) == 0);
+    CHECK(setenv("NCCL_HOSTID", node, 1) == 0);
+    r->device = r->rank % (r->size / 2);
+    /* Made from the environment, so again. */
+    tutti_config_destroy(r->job->config);
+    ends_configure(r->job, r->job->what, r->job->nccl);
+}
+
+static void run_nodes(struct ends_rank *r)
+{
+    CHECK(tutti_node_count(r->t) == 2 && tutti_local_size(r->t) == r->size / 2);
+    train(r);
+    expect_route(r, false);
+}
+
+/* --------------------------------------------------------------------------- refusals */
+
+/* No rank starts, and all say whose parameter is wrong. */
+static void run_refused(struct ends_rank *r)
+{
+    tutti *t = NULL;
+
+    CHECK(tutti_init_mpi(&t, MPI_COMM_WORLD, r->job->config) == TUTTI_ERR_CONFIG);
+    CHECK(strstr(tutti_last_error(), "there is no device \"9\" for rank 1") != NULL);
+    expect_one_text(r);
+}
+
+static void switch_off(struct ends_rank *r)
+{
+    if (r->rank == 1) {
+        CHECK(tutti_config_set(r->job->config, "gpu", "off") == TUTTI_OK);
+    }
+}
+
+/* A rank without a GPU: host memory works, and what is not alike is told to all. */
+static void run_one_off(struct ends_rank *r)
+{
+    float value = (float)(r->rank + 1);
+    float *memory = ends_alloc(r, 1);
+    tutti_request request;
+
+    CHECK(tutti_allreduce(r->t, "host", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM,
+                  NULL) == TUTTI_OK);
+    CHECK(value == ends_total(r));
+    CHECK(r->rank != 0 ||
+            ends_was_logged(r->job, "rank 0 has a GPU, but rank 1 has none: gpu=off"));
+    ends_fill(r, memory, 1, 1, r->stream);
+    request = r->rank == 1 ? ends_sum(r, "x", &value, &value, 1, NULL)
+                           : ends_sum(r, "x", memory, memory, 1, r->stream);
+    CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_MISMATCH);
+    expect_one_text(r);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/* ------------------------------------------------------------------------------ death */
+
+/* The last rank ends; its kernel, for which the others' wait, is never launched. */
+static void run_death(struct ends_rank *r, bool is_killed)
+{
+    const int victim = r->size - 1;
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
+    char named[32];
+
+    train(r);
+    ends_fill(r, memory, 1, COUNT, r->stream);
+    if (r->rank == victim) {
+        gpusim_hold(r->stream);
+    }
+    request = ends_sum(r, "x", memory, memory, COUNT, r->stream);
+    CHECK(tutti_wait_stream(r->t, &request, r->stream, ENDS_PATIENCE) == TUTTI_OK);
+    ends_meet(r);
+    if (r->rank == victim) {
+        if (is_killed) {
+            (void)raise(SIGKILL);
+        }
+        _Exit(0);
+    }
+    request = ends_sum(r, "y", memory, memory, COUNT, r->stream);
+    CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
+    (void)snprintf(named, sizeof named, "rank %d (process ", victim);
+    CHECK(strstr(tutti_last_error(), named) != NULL);
+    CHECK(strstr(tutti_last_error(), "has died") != NULL);
+    /* The stream that waits for what has been issued goes on. */
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    CHECK(tutti_finalize(r->t) == TUTTI_ERR_CONTEXT_FAILED);
+    CHECK(names_left("/dev/shm") == 0);
+    printf("rank %d noticed\n", r->rank);
+    (void)fflush(stdout);
+    /* MPI cannot be finalized in order without the dead rank. */
+    _Exit(0);
+}
+
+static void run_killed(struct ends_rank *r)
+{
+    run_death(r, true);
+}
+
+static void run_exited(struct ends_rank *r)
+{
+    run_death(r, false);
+}
+
+/* ------------------------------------------------------------------------------- main */
+
+static const struct part parts[] = {
+    { { "nccl", run_nccl, "", TUTTI_OK, false }, NULL, true },
+    { { "staged", run_staged, "nccl_library=no-such.so", TUTTI_OK, false }, NULL, true },
+    { { "share", run_nccl, "gpu=0 gpu_share=true", TUTTI_OK, false }, share, true },
+    { { "shared", run_shared, "gpu=0", TUTTI_OK, false }, share, true },
+    { { "nodes", run_nodes, "", TUTTI_OK, false }, be_on_nodes, true },
+    { { "refused", run_refused, "gpu=0,9", TUTTI_OK, false }, NULL, false },
+    { { "one_off", run_one_off, "", TUTTI_OK, false }, switch_off, true },
+    { { "killed", run_killed, "", TUTTI_OK, true }, NULL, true },
+    { { "exited", run_exited, "", TUTTI_OK, true }, NULL, true },
+};
+
+/* A signal handler has no argument. */
+static void hang(int number)
+{
+    static const char text[] = "gpu: a rank hangs\n";
+
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _Exit(3);
+}
+
+static void run(struct ends_rank *r, const struct part *part)
+{
+    if (part->before != NULL) {
+        part->before(r);
+    }
+    if (!part->opens) {
+        part->common.body(r);
+        return;
+    }
+    CHECK(tutti_init_mpi(&r->t, MPI_COMM_WORLD, r->job->config) == TUTTI_OK);
+    ends_enter(r);
+    part->common.body(r);
+    CHECK(tutti_finalize(r->t) == part->common.finalize);
+    ends_leave(r);
+    CHECK(gpusim_live().device_allocations == 0 && gpusim_live().streams == 0);
+    CHECK(gpusim_live().events == 0 && gpusim_live().retained == 0);
+}
+
+int main(int argc, char **argv)
+{
+    static struct ends_job job = { .meet = meet_processes };
+    struct ends_rank *r = &job.ranks[0];
+    int level = 0;
+
+    if (argc != 3 ||
+            MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
+        return 2;
+    }
+    (void)signal(SIGALRM, hang);
+    (void)alarm(HANG_SECONDS);
+    r->job = &job;
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &r->rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &r->size);
+    r->device = r->rank;
+    job.size = r->size;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (strcmp(parts[i].common.name, argv[1]) == 0) {
+            ends_configure(&job, &parts[i].common, argv[2]);
+            run(r, &parts[i]);
+            tutti_config_destroy(job.config);
+            ends_meet(r);
+            control_mpi_end();
+            return 0;
+        }
+    }
+    return 2;
+}
