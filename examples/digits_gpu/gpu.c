@@ -39,10 +39,25 @@ enum {
                     unsigned block_x, unsigned block_y, unsigned block_z, \
                     unsigned shared, void *stream, void **parameters, void **extra))
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): declarations are no expressions */
 struct gpu_driver {
 #define FIELD(field, symbol, parameters) int(*field) parameters;
     DRIVER(FIELD)
 #undef FIELD
+};
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+/** A function of the driver, and its place in struct gpu_driver. */
+struct symbol {
+    const char *name;
+    size_t offset;
+};
+
+static const struct symbol symbols[] = {
+#define SYMBOL(field, symbol, parameters) \
+    { #symbol, offsetof(struct gpu_driver, field) },
+    DRIVER(SYMBOL)
+#undef SYMBOL
 };
 
 /* Remembers the first error. Returns true when there is none. */
@@ -65,16 +80,19 @@ bool gpu_is_well(const struct gpu *gpu)
 
 /* --------------------------------------------------------------------------- opening */
 
-/* One function; false when the library lacks it. */
-static bool find_function(struct gpu *gpu, void *library, const char *name, void *field)
+/* Its functions; false when the library lacks one. */
+static bool find_functions(struct gpu *gpu, void *library)
 {
-    void *symbol = dlsym(library, name);
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *found = dlsym(library, symbols[i].name);
 
-    if (symbol == NULL) {
-        (void)snprintf(gpu->error, sizeof gpu->error, "the CUDA driver lacks %s", name);
-        return false;
+        if (found == NULL) {
+            (void)snprintf(gpu->error, sizeof gpu->error, "the CUDA driver lacks %s",
+                    symbols[i].name);
+            return false;
+        }
+        memcpy((char *)gpu->driver + symbols[i].offset, &found, sizeof found);
     }
-    memcpy(field, &symbol, sizeof symbol);
     return true;
 }
 
@@ -85,7 +103,7 @@ static bool load_driver(struct gpu *gpu, const char *name)
 
     if (library == NULL) {
         (void)snprintf(gpu->error, sizeof gpu->error, "there is no CUDA driver: %s",
-                dlerror());
+                dlerror()); /* NOLINT(concurrency-mt-unsafe): there is one thread */
         return false;
     }
     gpu->driver = calloc(1, sizeof *gpu->driver);
@@ -93,13 +111,8 @@ static bool load_driver(struct gpu *gpu, const char *name)
         (void)snprintf(gpu->error, sizeof gpu->error, "out of memory");
         return false;
     }
-#define FIND(field, symbol, parameters) \
-    if (!find_function(gpu, library, #symbol, &gpu->driver->field)) { \
-        return false; \
-    }
-    DRIVER(FIND)
-#undef FIND
-    return check(gpu, gpu->driver->init(0), "start the CUDA driver");
+    return find_functions(gpu, library) &&
+            check(gpu, gpu->driver->init(0), "start the CUDA driver");
 }
 
 /* tutti works in the primary context, which is the CUDA runtime's. */

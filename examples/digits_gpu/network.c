@@ -45,7 +45,7 @@ static size_t patch_count(const struct layer_view *v)
 /* The tensors of layer l: gradients lie in the order in which they are made. */
 static struct tensor *tensors_of(struct network *net, int l)
 {
-    return &net->tensors[2 * (LAYERS - 1 - l)];
+    return net->tensors + 2 * (size_t)(LAYERS - 1 - l);
 }
 
 static void add_tensor(struct network *net, struct tensor *tensor, size_t count)

@@ -259,7 +259,7 @@ static int launch_evaluation(struct trainer *trainer)
 
     for (int at = 0; at < count; at += most) {
         const int part = count - at < most ? count - at : most;
-        const size_t image = (size_t)(trainer->data->train + begin + at);
+        const size_t image = (size_t)trainer->data->train + (size_t)begin + (size_t)at;
 
         network_forward(&trainer->net, trainer->images + image * DATA_PIXELS, part);
         network_loss(&trainer->net, trainer->labels + image, part, part);

@@ -316,6 +316,30 @@ static struct operation kind_of(
         .row_count = 1 };
 }
 
+/* A way to move it, or a reduction that its type has. */
+static bool is_there(const struct operation *kind)
+{
+    return operation_reduces(kind)
+            ? reference_accepts(kind->pattern.dtype, kind->pattern.op)
+            : kind->pattern.op == TUTTI_SUM;
+}
+
+static void try_kinds(struct suite *s, tutti_collective collective, int dtype)
+{
+    for (int op = TUTTI_SUM; op <= TUTTI_PRODUCT; op++) {
+        struct operation kind = kind_of(s, (int)collective, dtype, op);
+
+        if (!is_there(&kind)) {
+            continue;
+        }
+        try_everywhere(s, &kind);
+        if (operation_reduces(&kind) && dtype_is_real(kind.pattern.dtype)) {
+            kind.scales = (struct scales){ 2, 0.25 };
+            try_kind(s, &kind, ANYWHERE);
+        }
+    }
+}
+
 void suite_operations(struct suite *s)
 {
     static const tutti_collective collectives[] = { TUTTI_ALLREDUCE, TUTTI_REDUCE,
@@ -327,20 +351,7 @@ void suite_operations(struct suite *s)
     }
     for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++) {
         for (int dtype = TUTTI_UINT8; dtype <= TUTTI_FLOAT8_E5M2; dtype++) {
-            for (int op = TUTTI_SUM; op <= TUTTI_PRODUCT; op++) {
-                struct operation kind = kind_of(s, (int)collectives[i], dtype, op);
-                const bool reduces = operation_reduces(&kind);
-
-                if (reduces ? !reference_accepts(kind.pattern.dtype, kind.pattern.op)
-                            : op != TUTTI_SUM) {
-                    continue;
-                }
-                try_everywhere(s, &kind);
-                if (reduces && dtype_is_real(kind.pattern.dtype)) {
-                    kind.scales = (struct scales){ 2, 0.25 };
-                    try_kind(s, &kind, ANYWHERE);
-                }
-            }
+            try_kinds(s, collectives[i], dtype);
         }
     }
 }
