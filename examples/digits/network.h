@@ -93,9 +93,4 @@ int network_count_correct(const struct network *net, const int *labels, int coun
 /** One step of descent along the gradients. */
 void network_update(struct network *net, double rate, double momentum, double decay);
 
-/** A generator of 64 random bits (splitmix64); the state is any number. */
-uint64_t random_bits(uint64_t *state);
-/** A number from [-1, 1). */
-double random_signed(uint64_t *state);
-
 #endif

@@ -32,12 +32,6 @@ int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/** First item of a rank's part of `count` items. */
-static int part_begin(int count, int rank, int size)
-{
-    return (int)((int64_t)count * rank / size);
-}
-
 static int steps_per_epoch(const struct trainer *trainer)
 {
     return (trainer->data->train + trainer->batch - 1) / trainer->batch;
@@ -119,8 +113,9 @@ static tutti_status allocate(struct trainer *trainer)
     trainer->part_max = part_max;
     trainer->images = calloc((size_t)part_max * DATA_PIXELS, sizeof *trainer->images);
     trainer->labels = calloc((size_t)part_max, sizeof *trainer->labels);
-    trainer->order = calloc((size_t)trainer->data->train, sizeof *trainer->order);
-    if (trainer->images == NULL || trainer->labels == NULL || trainer->order == NULL ||
+    if (trainer->images == NULL || trainer->labels == NULL ||
+            !batches_init(&trainer->batches, trainer->data, trainer->options->seed,
+                    trainer->rank, trainer->size) ||
             !network_init(&trainer->net, shapes, count, part_max, trainer->gradients)) {
         return TUTTI_ERR_NO_MEMORY;
     }
@@ -166,72 +161,8 @@ void trainer_fini(struct trainer *trainer)
     }
     free(trainer->images);
     free(trainer->labels);
-    free(trainer->order);
+    batches_fini(&trainer->batches);
     *trainer = (struct trainer){ .job = NULL };
-}
-
-/** A number that depends on the seed and the epoch alone, so not on the rank. */
-static uint64_t epoch_seed(const struct trainer *trainer, int epoch)
-{
-    return trainer->options->seed * 1000003 + (uint64_t)epoch;
-}
-
-/** Puts the training images into an order that depends on seed and epoch alone. */
-static void shuffle(struct trainer *trainer, int epoch)
-{
-    uint64_t state = epoch_seed(trainer, epoch);
-
-    for (int i = 0; i < trainer->data->train; i++) {
-        trainer->order[i] = i;
-    }
-    for (int i = trainer->data->train - 1; i > 0; i--) {
-        int j = (int)(random_bits(&state) % ((uint64_t)i + 1));
-        int image = trainer->order[i];
-
-        trainer->order[i] = trainer->order[j];
-        trainer->order[j] = image;
-    }
-}
-
-/** Draws a small turn, stretch, slant, shift and change of contrast. */
-static struct distortion draw_distortion(uint64_t state)
-{
-    double angle = 0.3 * random_signed(&state);
-    double width = exp(0.25 * random_signed(&state));
-    double height = exp(0.25 * random_signed(&state));
-    double slant = 0.2 * random_signed(&state);
-    double right = 0.8 * random_signed(&state);
-    double down = 0.8 * random_signed(&state);
-
-    return (struct distortion){
-        .matrix = {
-            { width * cos(angle), height * (sin(angle) + slant * cos(angle)), right },
-            { -width * sin(angle), height * (cos(angle) - slant * sin(angle)), down },
-        },
-        .contrast = exp(0.3 * random_signed(&state)),
-    };
-}
-
-/**
- * Fills in this rank's part of a batch. Every image is distorted a little, because 1500
- * are few and other people write differently; how depends on seed, epoch and image.
- * @return images filled in
- */
-static int load_part(struct trainer *trainer, int epoch, int first, int batch)
-{
-    int begin = part_begin(batch, trainer->rank, trainer->size);
-    int end = part_begin(batch, trainer->rank + 1, trainer->size);
-
-    for (int i = 0; i < end - begin; i++) {
-        int image = trainer->order[first + begin + i];
-        uint64_t state = epoch_seed(trainer, epoch) * DATA_IMAGES_MAX + (uint64_t)image;
-        struct distortion distortion = draw_distortion(random_bits(&state));
-
-        dataset_copy_distorted(trainer->data, image, &distortion,
-                trainer->images + (size_t)i * DATA_PIXELS);
-        trainer->labels[i] = trainer->data->labels[image];
-    }
-    return end - begin;
 }
 
 /** The learning rate of the current step: warm-up to the peak, then down a cosine. */
@@ -345,8 +276,8 @@ static tutti_status evaluate(struct trainer *trainer, struct progress *progress)
 {
     const struct dataset *data = trainer->data;
     int held_out = data->count - data->train;
-    int end = data->train + part_begin(held_out, trainer->rank + 1, trainer->size);
-    int at = data->train + part_begin(held_out, trainer->rank, trainer->size);
+    int end = data->train + batches_part(held_out, trainer->rank + 1, trainer->size);
+    int at = data->train + batches_part(held_out, trainer->rank, trainer->size);
     int64_t counts[3] = { 0 }; /* recognised, tested, ns of communication */
     tutti_status status;
 
@@ -376,11 +307,12 @@ tutti_status trainer_epoch(
 
     *progress = (struct progress){ .loss = 0.0 };
     trainer->communication_ns = 0;
-    shuffle(trainer, epoch);
+    batches_shuffle(&trainer->batches, epoch);
     for (int first = 0; first < images; first += trainer->batch) {
         int left = images - first;
         int batch = left < trainer->batch ? left : trainer->batch;
-        int part = load_part(trainer, epoch, first, batch);
+        int part = batches_load(&trainer->batches, epoch, first, batch, trainer->images,
+                trainer->labels);
         double loss = 0.0;
 
         status = train_step(trainer, part, batch, &loss);

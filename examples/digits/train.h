@@ -10,6 +10,7 @@
 
 #include <tutti/tutti.h>
 
+#include "batches.h"
 #include "data.h"
 #include "network.h"
 #include "options.h"
@@ -35,7 +36,7 @@ struct trainer {
     double *gradients; /* of tutti_alloc(): reduced with few copies */
     double *images; /* this rank's part of a batch; owned */
     int *labels; /* likewise; owned */
-    int *order; /* images of an epoch, shuffled; owned */
+    struct batches batches; /* the images of each step */
     char weights_name[NETWORK_LAYERS_MAX][TENSOR_NAME_BYTES];
     char bias_name[NETWORK_LAYERS_MAX][TENSOR_NAME_BYTES];
     int64_t step; /* steps done */

@@ -118,6 +118,27 @@ static tutti_status check_context(struct gpu *gpu)
     return gpu_lose(gpu, CU_ERROR_CONTEXT_DESTROYED, doing);
 }
 
+/* How often a thread is inside, and the mode that it had before; in whichever device. */
+static _Thread_local unsigned entered;
+static _Thread_local cu_capture_mode mode_before;
+
+/*
+ * While a thread of the application captures a graph, the driver refuses calls such as
+ * cuMemAlloc() and cuEventQuery() of all threads that have not said that they know what they
+ * do, and makes the capture invalid. What is done inside has nothing to do with a capture.
+ */
+static cu_result push(const struct gpu *gpu)
+{
+    const cu_result result = gpu->cuda->ctx_push_current(gpu->context);
+
+    if (result == CU_SUCCESS && entered++ == 0 &&
+            gpu->cuda->thread_exchange_capture_mode != NULL) {
+        mode_before = CU_CAPTURE_RELAXED;
+        (void)gpu->cuda->thread_exchange_capture_mode(&mode_before);
+    }
+    return result;
+}
+
 tutti_status gpu_enter(struct gpu *gpu)
 {
     tutti_status status = gpu_alive(gpu);
@@ -126,8 +147,7 @@ tutti_status gpu_enter(struct gpu *gpu)
         status = check_context(gpu);
     }
     if (status == TUTTI_OK) {
-        status = gpu_check(
-                gpu, gpu->cuda->ctx_push_current(gpu->context), "enter its context");
+        status = gpu_check(gpu, push(gpu), "enter its context");
     }
     return status;
 }
@@ -136,6 +156,9 @@ void gpu_leave(const struct gpu *gpu)
 {
     cu_context popped = NULL;
 
+    if (--entered == 0 && gpu->cuda->thread_exchange_capture_mode != NULL) {
+        (void)gpu->cuda->thread_exchange_capture_mode(&mode_before);
+    }
     (void)gpu->cuda->ctx_pop_current(&popped);
 }
 
@@ -307,7 +330,7 @@ static bool enter_to_close(struct gpu *gpu)
     }
     /* Lost for another reason: what can be given back is, and errors are of no interest. */
     return !is_reset(atomic_load_explicit(&gpu->lost, memory_order_acquire)) &&
-            gpu->cuda->ctx_push_current(gpu->context) == CU_SUCCESS;
+            push(gpu) == CU_SUCCESS;
 }
 
 /* What is still on the streams uses memory that is to be freed. */

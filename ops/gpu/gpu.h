@@ -107,7 +107,8 @@ TUTTI_MUST_USE tutti_status gpu_set_nodes(
 void gpu_kernels_drop(struct gpu *gpu);
 
 /**
- * Makes the context current on this thread; gpu_leave() undoes it. They nest. Notices that
+ * Makes the context current on this thread, and its calls harmless to graphs that others
+ * capture meanwhile; gpu_leave() undoes both. They nest. Notices that
  * the context is gone (cudaDeviceReset()) before a handle of it is used.
  * @return TUTTI_OK, or TUTTI_ERR_SYSTEM once the device is lost: nothing was entered
  */

@@ -208,42 +208,17 @@ tutti_status gpu_follow(struct gpu *gpu, cu_stream stream, struct device_mark *m
 
 /* ---------------------------------------------------------------------- waiting */
 
-/*
- * While a thread of the application captures a graph, the driver forbids calls such as
- * cuEventQuery() to all threads that have not said that they know what they do, and
- * makes the capture invalid.
- */
-static cu_capture_mode relax(const struct gpu *gpu)
-{
-    cu_capture_mode mode = CU_CAPTURE_RELAXED;
-
-    if (gpu->cuda->thread_exchange_capture_mode != NULL) {
-        (void)gpu->cuda->thread_exchange_capture_mode(&mode);
-    }
-    return mode;
-}
-
-static void restore(const struct gpu *gpu, cu_capture_mode mode)
-{
-    if (gpu->cuda->thread_exchange_capture_mode != NULL) {
-        (void)gpu->cuda->thread_exchange_capture_mode(&mode);
-    }
-}
-
 /* Asks, or waits, with one of two calls of the driver. */
 static tutti_status ask(struct gpu *gpu, struct device_mark *mark,
         cu_result (*call)(cu_event event), const char *doing)
 {
     tutti_status status = gpu_enter(gpu);
-    cu_capture_mode mode;
     cu_result result;
 
     if (status != TUTTI_OK) {
         return status;
     }
-    mode = relax(gpu);
     result = call(mark->event);
-    restore(gpu, mode);
     gpu_leave(gpu);
     if (result == CU_ERROR_NOT_READY) {
         return TUTTI_AGAIN;

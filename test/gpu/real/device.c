@@ -1,0 +1,109 @@
+#include "test/gpu/real/device.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define RUBBISH 0x5a
+
+void device_must(const struct device_rig *rig, cu_result result, const char *what)
+{
+    if (result != CU_SUCCESS) {
+        (void)fprintf(stderr, "cannot %s: %s (%s)\n", what,
+                driver_error_text(&rig->cuda, result),
+                driver_error_name(&rig->cuda, result));
+        exit(EXIT_FAILURE); /* NOLINT(concurrency-mt-unsafe): nothing goes on */
+    }
+}
+
+int device_find(struct device_rig *rig, const char *program)
+{
+    char warnings[ERROR_TEXT_MAX] = "";
+    int count = 0;
+
+    memset(rig, 0, sizeof *rig);
+    if (config_init(&rig->config) != TUTTI_OK ||
+            config_from_environment(&rig->config, warnings, sizeof warnings) !=
+                    TUTTI_OK) {
+        (void)fprintf(stderr, "%s: %s\n", program, error_last());
+        return 2;
+    }
+    if (driver_load(rig->config.cuda_library, &rig->cuda) != TUTTI_OK) {
+        (void)printf("%s: skipped: %s\n", program, error_last());
+        return DEVICE_SKIPPED;
+    }
+    if (rig->cuda.device_get_count(&count) != CU_SUCCESS || count == 0) {
+        (void)printf("%s: skipped: the CUDA driver reports no device\n", program);
+        return DEVICE_SKIPPED;
+    }
+    return 0;
+}
+
+void device_open(struct device_rig *rig, int local_rank)
+{
+    char name[80] = "";
+    int count = 0;
+
+    device_must(rig, rig->cuda.device_get_count(&count), "count devices");
+    device_must(rig, rig->cuda.device_get(&rig->device, local_rank % count),
+            "find its device");
+    device_must(rig, rig->cuda.device_get_name(name, sizeof name, rig->device),
+            "name its device");
+    rig->simulated = strstr(name, "gpusim") != NULL;
+    device_must(rig, rig->cuda.device_primary_ctx_retain(&rig->context, rig->device),
+            "open its device");
+    device_must(rig, rig->cuda.ctx_set_current(rig->context), "use its device");
+    device_must(rig, rig->cuda.stream_create(&rig->stream, CU_STREAM_NONBLOCKING, 0),
+            "make a stream");
+}
+
+void device_close(struct device_rig *rig)
+{
+    device_must(rig, rig->cuda.stream_destroy(rig->stream), "destroy a stream");
+    device_must(rig, rig->cuda.ctx_set_current(NULL), "leave its device");
+    device_must(
+            rig, rig->cuda.device_primary_ctx_release(rig->device), "close its device");
+    config_fini(&rig->config);
+}
+
+cu_pointer device_address(const void *memory)
+{
+    return (cu_pointer)(uintptr_t)memory;
+}
+
+void *device_memory(const struct device_rig *rig, size_t bytes)
+{
+    cu_pointer memory = 0;
+
+    device_must(rig, rig->cuda.mem_alloc(&memory, bytes), "allocate device memory");
+    device_must(rig, rig->cuda.memset_d8_async(memory, RUBBISH, bytes, rig->stream),
+            "fill device memory");
+    device_must(rig, rig->cuda.stream_synchronize(rig->stream), "wait");
+    return (void *)(uintptr_t)memory; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+void device_drop(const struct device_rig *rig, void *memory)
+{
+    device_must(rig, rig->cuda.mem_free(device_address(memory)), "free device memory");
+}
+
+void device_upload(
+        const struct device_rig *rig, void *to, const void *from, size_t bytes)
+{
+    device_must(rig,
+            rig->cuda.memcpy_htod_async(device_address(to), from, bytes, rig->stream),
+            "copy to the device");
+    device_must(rig, rig->cuda.stream_synchronize(rig->stream), "wait for a copy");
+}
+
+void device_download(
+        const struct device_rig *rig, void *to, const void *from, size_t bytes)
+{
+    device_must(rig,
+            rig->cuda.memcpy_dtoh_async(to, device_address(from), bytes, rig->stream),
+            "copy from the device");
+    device_must(rig, rig->cuda.stream_synchronize(rig->stream), "wait for a copy");
+}

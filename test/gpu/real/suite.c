@@ -1,0 +1,135 @@
+/*
+ * tutti on a machine with a GPU, ranks as processes with memory that is really the device's:
+ *
+ *     device_suite [--staged] [--time-limit SECONDS] [operations|order|capture|abort]...
+ *
+ * --staged says that there is no NCCL: everything must go through host memory then. Without
+ * topics all run; abort is the last, for it breaks the job.
+ */
+#include "test/gpu/real/suite.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+/** A topic and its name. */
+struct topic {
+    const char *name;
+    void (*run)(struct suite *s);
+};
+
+static const struct topic topics[] = { { "operations", suite_operations },
+    { "order", suite_order }, { "capture", suite_capture }, { "abort", suite_abort } };
+
+#define TOPICS (sizeof topics / sizeof topics[0])
+
+bool suite_expect(
+        struct suite *s, bool holds, const char *file, int line, const char *condition)
+{
+    s->made++;
+    if (!holds) {
+        s->failed++;
+        (void)fprintf(stderr, "%s:%d: rank %d, %s: %s does not hold; %s\n", file, line,
+                s->rank, s->what, condition, tutti_last_error());
+    }
+    return holds;
+}
+
+static bool is_wanted(const char *name, char *const *names)
+{
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return names[0] == NULL;
+}
+
+/* Names that are no topics. @return the first, or NULL */
+static const char *find_unknown(char *const *names)
+{
+    for (int i = 0; names[i] != NULL; i++) {
+        bool known = false;
+
+        for (size_t t = 0; t < TOPICS; t++) {
+            known = known || strcmp(topics[t].name, names[i]) == 0;
+        }
+        if (!known) {
+            return names[i];
+        }
+    }
+    return NULL;
+}
+
+/* Of the arguments. @return false, having said what is wrong */
+static bool parse(int argc, char **argv, struct suite *s, int64_t *limit)
+{
+    static const struct option longs[] = { { "staged", no_argument, NULL, 's' },
+        { "time-limit", required_argument, NULL, 't' }, { NULL, 0, NULL, 0 } };
+    int letter;
+
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
+    while ((letter = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        if (letter == 's') {
+            s->staged = true;
+        } else if (letter != 't' || !text_to_int64(optarg, limit) || *limit < 1) {
+            (void)fprintf(stderr,
+                    "usage: device_suite [--staged] [--time-limit SECONDS] "
+                    "[topic]...\n");
+            return false;
+        }
+    }
+    if (find_unknown(argv + optind) != NULL) {
+        (void)fprintf(stderr, "device_suite: there is no topic \"%s\"\n",
+                find_unknown(argv + optind));
+        return false;
+    }
+    return true;
+}
+
+static int finish(struct suite *s)
+{
+    const tutti_status status = tutti_finalize(s->t);
+
+    (void)SUITE_EXPECT(
+            s, status == (s->is_broken ? TUTTI_ERR_CONTEXT_FAILED : TUTTI_OK));
+    if (!s->is_broken) {
+        device_close(&s->rig);
+    }
+    (void)printf("device_suite: rank %d: %d checks, %d failed\n", s->rank, s->made,
+            s->failed);
+    return s->failed == 0 && s->made > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    static struct suite s;
+    int64_t limit = 600;
+    int status = device_find(&s.rig, "device_suite");
+
+    if (status != 0) {
+        return status;
+    }
+    if (!parse(argc, argv, &s, &limit)) {
+        return 2;
+    }
+    (void)alarm((unsigned)limit); /* a hang ends with a signal, not never */
+    if (tutti_init(&s.t, NULL) != TUTTI_OK) {
+        (void)fprintf(stderr, "device_suite: %s\n", tutti_last_error());
+        return EXIT_FAILURE;
+    }
+    s.rank = tutti_rank(s.t);
+    s.size = tutti_size(s.t);
+    device_open(&s.rig, tutti_local_rank(s.t));
+    for (size_t i = 0; i < TOPICS; i++) {
+        if (is_wanted(topics[i].name, argv + optind)) {
+            s.what = topics[i].name;
+            topics[i].run(&s);
+        }
+    }
+    return finish(&s);
+}
