@@ -35,8 +35,8 @@ static _Thread_local unsigned made;
 void buffer_mix(tutti *t)
 {
     lender_of_thread = t;
-    if (gpu_is_used()) {
-        gpu_enter(t);
+    if (suite_gpu_is_used()) {
+        suite_gpu_enter(t);
     }
 }
 
@@ -67,7 +67,7 @@ static unsigned char *memory_new(const struct buffer *buffer)
     if (buffer->lender != NULL) {
         return lend(buffer->lender, all, buffer->on_device ? TUTTI_DEVICE : TUTTI_HOST);
     }
-    return buffer->on_device ? gpu_alloc(all) : must_alloc(all, 1);
+    return buffer->on_device ? suite_gpu_alloc(all) : must_alloc(all, 1);
 }
 
 static void init(struct buffer *buffer, size_t bytes, bool on_device)
@@ -85,14 +85,14 @@ static void init(struct buffer *buffer, size_t bytes, bool on_device)
     memset(filled + buffer->guard, RUBBISH, bytes);
     memset(filled + buffer->guard + bytes, GUARD, buffer->guard);
     if (on_device) {
-        gpu_write(buffer->memory, filled, bytes + 2 * buffer->guard, NULL);
+        suite_gpu_write(buffer->memory, filled, bytes + 2 * buffer->guard, NULL);
         free(filled);
     }
 }
 
 void buffer_init(struct buffer *buffer, size_t bytes)
 {
-    init(buffer, bytes, gpu_is_entered());
+    init(buffer, bytes, suite_gpu_is_entered());
 }
 
 void buffer_init_on_host(struct buffer *buffer, size_t bytes)
@@ -106,7 +106,7 @@ void buffer_put(const struct buffer *buffer, size_t offset, const void *from,
     char *to = (char *)buffer->data + offset;
 
     if (buffer->on_device) {
-        gpu_write(to, from, bytes, stream);
+        suite_gpu_write(to, from, bytes, stream);
     } else if (bytes > 0) {
         memcpy(to, from, bytes);
     }
@@ -125,7 +125,7 @@ static bool is_guard(const unsigned char *band, size_t bytes)
 bool buffer_is_intact(const struct buffer *buffer)
 {
     if (buffer->on_device) {
-        gpu_see(buffer->memory, buffer->bytes + 2 * buffer->guard);
+        suite_gpu_see(buffer->memory, buffer->bytes + 2 * buffer->guard);
     }
     return is_guard(buffer->memory, buffer->guard) &&
             is_guard(buffer->memory + buffer->guard + buffer->bytes, buffer->guard);
@@ -136,7 +136,7 @@ void buffer_fini(struct buffer *buffer)
     if (buffer->lender != NULL) {
         (void)tutti_free(buffer->lender, buffer->memory);
     } else if (buffer->on_device) {
-        gpu_free(buffer->memory);
+        suite_gpu_free(buffer->memory);
     } else {
         free(buffer->memory);
     }
@@ -148,19 +148,19 @@ void *array_new(size_t bytes)
     void *zeros = must_alloc(bytes, 1);
     void *memory;
 
-    if (!gpu_is_entered() || bytes == 0) {
+    if (!suite_gpu_is_entered() || bytes == 0) {
         return zeros;
     }
-    memory = gpu_alloc(bytes);
-    gpu_write(memory, zeros, bytes, NULL);
+    memory = suite_gpu_alloc(bytes);
+    suite_gpu_write(memory, zeros, bytes, NULL);
     free(zeros);
     return memory;
 }
 
 void array_free(void *memory)
 {
-    if (gpu_owns(memory)) {
-        gpu_free(memory);
+    if (suite_gpu_owns(memory)) {
+        suite_gpu_free(memory);
     } else {
         free(memory);
     }

@@ -250,7 +250,7 @@ static void begin_mixed(tutti *t, struct checks *c, struct kinds *k,
 
         flight_prepare(flight, &k->operations[i], &k->world);
         if (flight->stream != NULL) {
-            gpu_synchronize(); /* the registration may have no stream, or the other way */
+            suite_gpu_synchronize(); /* the registration may have no stream, or the other way */
         }
         EXPECT_OK(c,
                 (round + i + c->rank) % 2 == 0

@@ -69,7 +69,7 @@ static char *output_of(const struct flight *f)
 /* Half of what is on a device is written and submitted with a stream. */
 static void *choose_stream(void)
 {
-    return gpu_toss() ? gpu_stream() : NULL;
+    return suite_gpu_toss() ? suite_gpu_stream() : NULL;
 }
 
 static void make_buffer(const struct flight *f, struct buffer *buffer, size_t bytes)
@@ -116,7 +116,7 @@ void flight_fini(struct flight *f)
 {
     /* What was not submitted may still be written. */
     if (f->stream != NULL) {
-        gpu_synchronize();
+        suite_gpu_synchronize();
     }
     buffer_fini(&f->input);
     buffer_fini(&f->output);
@@ -320,7 +320,7 @@ static void take_owned(tutti *t, struct checks *c, struct flight *f,
                 tutti_request_take_output(
                         t, &f->request, &output, rows_of, TUTTI_FOREVER))) {
         if (f->input.on_device) {
-            gpu_see(output, bytes);
+            suite_gpu_see(output, bytes);
         }
         EXPECT(c, output != NULL && memcmp(output, expected, bytes) == 0);
         EXPECT(c, rows_are_right(f, rows_of));
@@ -364,7 +364,7 @@ static void check_memory(struct checks *c, const struct flight *f, size_t bytes)
     /* The parts of those who have joined are left out: perhaps nothing was read. */
     if (f->stream != NULL && f->crew->absent != NULL &&
             f->operation->collective == TUTTI_REDUCESCATTER) {
-        gpu_synchronize();
+        suite_gpu_synchronize();
     }
     EXPECT(c, buffer_is_intact(&f->input) && buffer_is_intact(&f->output));
     EXPECT(c, is_in_place(f) ? rest_is_intact(f, bytes) : input_is_intact(f));
@@ -378,7 +378,7 @@ void flight_end_with(tutti *t, struct checks *c, struct flight *f, const void *e
 
     EXPECT_OK(c,
             owns_output(f) ? tutti_wait(t, &f->request, TUTTI_FOREVER)
-                           : gpu_wait(t, &f->request));
+                           : suite_gpu_wait(t, &f->request));
     if (owns_output(f)) {
         take_owned(t, c, f, expected, bytes);
     } else if (!EXPECT(c, bytes == 0 || memcmp(output_of(f), expected, bytes) == 0)) {
@@ -407,8 +407,8 @@ void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want
     EXPECT_STATUS(c, want, tutti_wait(t, &f->request, TUTTI_FOREVER));
     EXPECT(c, f->request == TUTTI_REQUEST_NULL);
     flight_prepare(&before, f->operation, f->crew);
-    if (gpu_is_entered()) {
-        gpu_synchronize(); /* nothing else says when the inputs are written */
+    if (suite_gpu_is_entered()) {
+        suite_gpu_synchronize(); /* nothing else says when the inputs are written */
     }
     EXPECT(c, memcmp(before.input.data, f->input.data, f->input.bytes) == 0);
     EXPECT(c, memcmp(before.output.data, f->output.data, f->output.bytes) == 0);

@@ -33,7 +33,7 @@ struct driver {
 };
 
 static struct driver driver;
-static struct gpu_libraries used;
+static struct suite_gpu_libraries used;
 
 /* Of the calling thread. */
 static _Thread_local int device = -1;
@@ -57,7 +57,7 @@ static void load(void *library, const char *name, void *function)
     memcpy(function, &found, sizeof found);
 }
 
-void gpu_begin(const struct gpu_libraries *libraries, int ranks)
+void suite_gpu_begin(const struct suite_gpu_libraries *libraries, int ranks)
 {
     char count[16];
     void *library;
@@ -84,22 +84,22 @@ void gpu_begin(const struct gpu_libraries *libraries, int ranks)
     used = *libraries;
 }
 
-bool gpu_is_used(void)
+bool suite_gpu_is_used(void)
 {
     return used.cuda != NULL;
 }
 
-bool gpu_has_nccl(void)
+bool suite_gpu_has_nccl(void)
 {
-    return gpu_is_used() && strcmp(used.nccl, "none") != 0;
+    return suite_gpu_is_used() && strcmp(used.nccl, "none") != 0;
 }
 
-bool gpu_folds(void)
+bool suite_gpu_folds(void)
 {
-    return gpu_has_nccl() && gpu_is_entered();
+    return suite_gpu_has_nccl() && suite_gpu_is_entered();
 }
 
-const struct gpu_libraries *gpu_libraries(void)
+const struct suite_gpu_libraries *suite_gpu_libraries(void)
 {
     return &used;
 }
@@ -112,7 +112,7 @@ static void leave(void)
     device = -1;
 }
 
-void gpu_enter(tutti *t)
+void suite_gpu_enter(tutti *t)
 {
     void *memory = NULL;
     void *context = NULL;
@@ -120,7 +120,7 @@ void gpu_enter(tutti *t)
     if (device >= 0) {
         leave();
     }
-    if (t == NULL || !gpu_is_used()) {
+    if (t == NULL || !suite_gpu_is_used()) {
         return;
     }
     /* Which device a context has is asked of its memory. */
@@ -134,22 +134,22 @@ void gpu_enter(tutti *t)
             "cuStreamCreate");
 }
 
-bool gpu_is_entered(void)
+bool suite_gpu_is_entered(void)
 {
     return device >= 0;
 }
 
-void *gpu_stream(void)
+void *suite_gpu_stream(void)
 {
     return stream_of_thread;
 }
 
-void gpu_synchronize(void)
+void suite_gpu_synchronize(void)
 {
     check(driver.stream_synchronize(stream_of_thread) == 0, "cuStreamSynchronize");
 }
 
-void *gpu_alloc(size_t bytes)
+void *suite_gpu_alloc(size_t bytes)
 {
     uint64_t memory = 0;
 
@@ -157,17 +157,17 @@ void *gpu_alloc(size_t bytes)
     return (void *)(uintptr_t)memory;
 }
 
-void gpu_free(void *memory)
+void suite_gpu_free(void *memory)
 {
     check(driver.free((uint64_t)(uintptr_t)memory) == 0, "cuMemFree");
 }
 
-bool gpu_owns(const void *memory)
+bool suite_gpu_owns(const void *memory)
 {
-    return gpu_is_used() && driver.device_of((uint64_t)(uintptr_t)memory) >= 0;
+    return suite_gpu_is_used() && driver.device_of((uint64_t)(uintptr_t)memory) >= 0;
 }
 
-void gpu_write(void *to, const void *from, size_t bytes, void *stream)
+void suite_gpu_write(void *to, const void *from, size_t bytes, void *stream)
 {
     const uint64_t address = (uint64_t)(uintptr_t)to;
 
@@ -181,7 +181,7 @@ void gpu_write(void *to, const void *from, size_t bytes, void *stream)
     }
 }
 
-void gpu_see(const void *from, size_t bytes)
+void suite_gpu_see(const void *from, size_t bytes)
 {
     void *seen;
 
@@ -193,25 +193,25 @@ void gpu_see(const void *from, size_t bytes)
     free(seen);
 }
 
-void gpu_toss_from(uint64_t seed)
+void suite_gpu_toss_from(uint64_t seed)
 {
     coin = seed;
     tosses = 0;
 }
 
-bool gpu_toss(void)
+bool suite_gpu_toss(void)
 {
-    return gpu_is_entered() && pattern_mix(coin, tosses++) % 2 == 0;
+    return suite_gpu_is_entered() && pattern_mix(coin, tosses++) % 2 == 0;
 }
 
-tutti_status gpu_wait(tutti *t, tutti_request *request)
+tutti_status suite_gpu_wait(tutti *t, tutti_request *request)
 {
     tutti_status status;
 
-    if (!gpu_toss()) {
+    if (!suite_gpu_toss()) {
         return tutti_wait(t, request, TUTTI_FOREVER);
     }
     status = tutti_wait_stream(t, request, stream_of_thread, TUTTI_FOREVER);
-    gpu_synchronize();
+    suite_gpu_synchronize();
     return status;
 }

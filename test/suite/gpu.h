@@ -5,8 +5,9 @@
  * same program runs without one.
  *
  * Device memory of the simulator can be read and written in place. It does not see that,
- * so who writes what an operation may still use, or reads what one has written, says so:
- * gpu_write(), gpu_see(). What nothing orders is a race, and ends the process with 97.
+ * so who writes what an operation may still use, or reads what one has written, says so with
+ * suite_gpu_write() and suite_gpu_see(). What nothing orders is a race, which ends the process
+ * with 97.
  *
  * A call that fails ends the program.
  */
@@ -20,7 +21,7 @@
 #include <tutti/tutti.h>
 
 /** Which libraries a run uses. */
-struct gpu_libraries {
+struct suite_gpu_libraries {
     const char *cuda; /* path of the simulated driver               */
     const char *nccl; /* path of an NCCL; "none": everything staged */
 };
@@ -29,44 +30,44 @@ struct gpu_libraries {
  * All contexts get a GPU from now on. Before there are threads.
  * @param ranks  of the job: as many devices there are
  */
-void gpu_begin(const struct gpu_libraries *libraries, int ranks);
-/** True after gpu_begin(). */
-bool gpu_is_used(void);
+void suite_gpu_begin(const struct suite_gpu_libraries *libraries, int ranks);
+/** True after suite_gpu_begin(). */
+bool suite_gpu_is_used(void);
 /** True when what NCCL can do need not be staged. */
-bool gpu_has_nccl(void);
+bool suite_gpu_has_nccl(void);
 /** True when what this thread has on its device is reduced by NCCL, in the order of ranks. */
-bool gpu_folds(void);
-/** The libraries of gpu_begin(). */
-const struct gpu_libraries *gpu_libraries(void);
+bool suite_gpu_folds(void);
+/** The libraries of suite_gpu_begin(). */
+const struct suite_gpu_libraries *suite_gpu_libraries(void);
 
 /** The calling thread works on the device of this context; NULL: on none any more. */
-void gpu_enter(tutti *t);
+void suite_gpu_enter(tutti *t);
 /** True in a thread that has entered a device. */
-bool gpu_is_entered(void);
+bool suite_gpu_is_entered(void);
 /** The stream of the calling thread. */
-void *gpu_stream(void);
+void *suite_gpu_stream(void);
 /** Waits for all that is on it. */
-void gpu_synchronize(void);
+void suite_gpu_synchronize(void);
 
 /** Memory of the thread's device, of cuMemAlloc(). */
-void *gpu_alloc(size_t bytes);
-void gpu_free(void *memory);
+void *suite_gpu_alloc(size_t bytes);
+void suite_gpu_free(void *memory);
 /** True for memory of a device. */
-bool gpu_owns(const void *memory);
+bool suite_gpu_owns(const void *memory);
 /** Writes device memory, on a stream or, if that is NULL, at once. */
-void gpu_write(void *to, const void *from, size_t bytes, void *stream);
+void suite_gpu_write(void *to, const void *from, size_t bytes, void *stream);
 /** Says that the host reads these bytes now. */
-void gpu_see(const void *from, size_t bytes);
+void suite_gpu_see(const void *from, size_t bytes);
 
-/** The coin of the thread, which gpu_toss() and gpu_wait() throw; a program's is its own. */
-void gpu_toss_from(uint64_t seed);
+/** The thread's coin, for suite_gpu_toss() and suite_gpu_wait(); a program's is its own. */
+void suite_gpu_toss_from(uint64_t seed);
 /** True half of the time, and only in a thread that has entered a device. */
-bool gpu_toss(void);
+bool suite_gpu_toss(void);
 
 /**
  * As tutti_wait() without a time limit, for a request that is not retried. On a device half
  * of the calls make the thread's stream wait, and wait for that.
  */
-tutti_status gpu_wait(tutti *t, tutti_request *request);
+tutti_status suite_gpu_wait(tutti *t, tutti_request *request);
 
 #endif

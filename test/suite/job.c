@@ -31,7 +31,7 @@ static void take_line(void *user, tutti_log_level level, int rank, const char *l
 /* The simulated GPU; a rank's device is that of its number, wherever it says that it is. */
 static void set_gpu(struct checks *c, tutti_config *config)
 {
-    const struct gpu_libraries *libraries = gpu_libraries();
+    const struct suite_gpu_libraries *libraries = suite_gpu_libraries();
     char number[16];
 
     EXPECT_OK(c, tutti_config_set(config, "cuda_library", libraries->cuda));
@@ -48,7 +48,7 @@ static void set_all(struct checks *c, tutti_config *config, const struct setting
 {
     for (; s != NULL && s->name != NULL; s++) {
         EXPECT_OK(c, tutti_config_set(config, s->name, s->value));
-        if (gpu_is_used() && strcmp(s->name, "fusion_bytes") == 0) {
+        if (suite_gpu_is_used() && strcmp(s->name, "fusion_bytes") == 0) {
             EXPECT_OK(c, tutti_config_set(config, "gpu_fusion_bytes", s->value));
         }
     }
@@ -61,7 +61,7 @@ tutti_status job_try_open(struct checks *c, const struct setting *settings, tutt
 
     EXPECT_OK(c, tutti_config_create(&config));
     EXPECT_OK(c, tutti_config_set_log(config, take_line, &c->job->log));
-    if (gpu_is_used()) {
+    if (suite_gpu_is_used()) {
         set_gpu(c, config);
     }
     set_all(c, config, settings);

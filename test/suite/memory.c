@@ -10,7 +10,7 @@
 /* In a run with GPUs device memory, which the simulator lets the host touch. */
 static tutti_memory_kind kind_of_run(void)
 {
-    return gpu_is_entered() ? TUTTI_DEVICE : TUTTI_HOST;
+    return suite_gpu_is_entered() ? TUTTI_DEVICE : TUTTI_HOST;
 }
 
 static bool is_zero(const unsigned char *bytes, size_t n)

@@ -38,7 +38,7 @@ static void move_end(tutti *t, struct checks *c, struct move *m)
 {
     struct buffer expected;
 
-    EXPECT_OK(c, gpu_wait(t, &m->request));
+    EXPECT_OK(c, suite_gpu_wait(t, &m->request));
     buffer_init(&expected, m->buffer.bytes);
     pattern_fill(&m->pattern, m->root, expected.data, m->count);
     EXPECT(c, memcmp(m->buffer.data, expected.data, expected.bytes) == 0);

@@ -151,7 +151,7 @@ static bool nccl_reduces(const struct operation *o, const struct crew *crew)
             return false;
         }
     }
-    return gpu_folds() && !o->is_on_host;
+    return suite_gpu_folds() && !o->is_on_host;
 }
 
 /* Over those that take part, in their order. */

@@ -122,7 +122,7 @@ void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
         .n = n,
         .inputs = inputs,
         .ranks = ranks,
-        .folds = gpu_folds() };
+        .folds = suite_gpu_folds() };
 
     for (int i = 0; i < n; i++) {
         char *input = memory + (size_t)i * period * bytes;

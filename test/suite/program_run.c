@@ -256,7 +256,7 @@ void program_run(tutti *t, struct checks *c, const struct program *program,
     for (int i = 0; i < program->world; i++) {
         r->at[i] = arenas[i];
     }
-    gpu_toss_from(program->seed * 1000 + (uint64_t)c->rank);
+    suite_gpu_toss_from(program->seed * 1000 + (uint64_t)c->rank);
     make_sets(r);
     for (int i = 0; i < program->phase_count; i++) {
         run_units(r, &program->phases[i]);

@@ -98,7 +98,7 @@ static void part_end(tutti *t, struct checks *c, struct part *p)
 {
     struct buffer expected;
 
-    EXPECT_OK(c, gpu_wait(t, &p->request));
+    EXPECT_OK(c, suite_gpu_wait(t, &p->request));
     buffer_init(&expected, p->data.bytes);
     if (p->root < 0) {
         pattern_expect_of(&p->pattern, p->set->ranks, p->set->size,

@@ -122,8 +122,8 @@ static bool is_selected(const struct suite_selection *selection, const char *nam
 
 void suite_begin_gpu(const char *nccl, int ranks)
 {
-    gpu_begin(&(struct gpu_libraries){ .cuda = GPUSIM_CUDA,
-                      .nccl = nccl != NULL ? nccl : GPUSIM_NCCL },
+    suite_gpu_begin(&(struct suite_gpu_libraries){ .cuda = GPUSIM_CUDA,
+                            .nccl = nccl != NULL ? nccl : GPUSIM_NCCL },
             ranks);
 }
 
@@ -149,7 +149,7 @@ void suite_check_paths(tutti *t, struct checks *c)
                 (unsigned long long)stats.device_in_place,
                 (unsigned long long)stats.device_staged);
     }
-    if (!gpu_has_nccl()) {
+    if (!suite_gpu_has_nccl()) {
         EXPECT(c, stats.device_staged == stats.device_batches);
     } else if (stats.device_batches > 0) {
         EXPECT(c, stats.device_staged < stats.device_batches);
@@ -189,14 +189,14 @@ void suite_run(const struct suite_selection *selection, struct checks *c)
         if (!is_selected(selection, topics[i].name)) {
             continue;
         }
-        if (gpu_is_used() && topics[i].host_only != NULL) {
+        if (suite_gpu_is_used() && topics[i].host_only != NULL) {
             say_left_out(&topics[i], c);
         } else {
             run_topic(&topics[i], t, c);
         }
     }
     atomic_store_explicit(&c->topic, "end", memory_order_relaxed);
-    if (gpu_is_used()) {
+    if (suite_gpu_is_used()) {
         suite_check_paths(t, c);
     }
     buffer_mix(NULL);

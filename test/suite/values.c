@@ -62,7 +62,7 @@ static void sample_end(tutti *t, struct checks *c, struct sample *s)
     const size_t bytes = s->count * tutti_dtype_size(s->pattern.dtype);
     struct buffer expected;
 
-    EXPECT_OK(c, gpu_wait(t, &s->request));
+    EXPECT_OK(c, suite_gpu_wait(t, &s->request));
     buffer_init(&expected, bytes);
     pattern_expect(&s->pattern, c->size, s->scales, expected.data, s->count);
     if (!EXPECT(c, memcmp(s->output.data, expected.data, bytes) == 0)) {
@@ -242,7 +242,7 @@ static void one_special(tutti *t, struct checks *c, const struct pattern *patter
                              .n = c->size,
                              .inputs = inputs,
                              .ranks = ranks,
-                             .folds = gpu_folds() },
+                             .folds = suite_gpu_folds() },
             expected, count);
     EXPECT_OK(c,
             tutti_allreduce(t, "specials", input.data, output.data, (int64_t)count,
