@@ -90,7 +90,7 @@ static void run_sets(struct backend_rank *r)
         backend_meet(r, &set, true);
         sum_do(r, &set);
         sum_do(r, &world);
-        op_gpu.part(r->state, &set);
+        op_gpu.part(r->state, &set, id + 1);
     }
     backend_barrier(r);
     CHECK((gpusim_calls("ncclCommSplit") > splits) ==

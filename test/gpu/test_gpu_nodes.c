@@ -111,22 +111,18 @@ static void try_set(struct backend_rank *r, const struct op_set *set, bool steps
         CHECK(sum_do(r, set) == steps);
         CHECK(sum_do(r, set) == steps);
     }
-    op_gpu.part(r->state, set);
+    op_gpu.part(r->state, set, set->id + 1);
 }
 
-/* Communicators end while other ranks meet: until there are those of the world and a pair. */
-static void meet_until_few(struct backend_rank *r, const struct op_set *pair)
+/* All that was left ends where everyone meets: there are those of the world and a pair. */
+static void meet_last(struct backend_rank *r, const struct op_set *pair)
 {
     const size_t few = (size_t)r->world->size * (has_split(r) ? 3 : 1) + 2;
-    size_t left = few + 1;
 
-    for (int i = 0; i < 100 && left > few; i++) {
-        try_set(r, pair, false);
-        backend_barrier(r);
-        left = gpusim_nccl_live().comms;
-        backend_barrier(r);
-    }
-    CHECK(left <= few);
+    try_set(r, pair, false);
+    backend_barrier(r);
+    CHECK(gpusim_nccl_live().comms == few);
+    backend_barrier(r);
 }
 
 /* Ranks 0, 2 on one node, 1, 3 on another: which sets go in steps, and what is said. */
@@ -138,8 +134,8 @@ static void run_sets(struct backend_rank *r)
     static const int backwards[] = { 3, 2, 1, 0 };
     const struct op_set world = backend_set(r);
     const struct op_set sets[] = { set_of(r, 1, pair, 2), set_of(r, 2, neighbours, 2),
-        set_of(r, 3, backwards, 4), set_of(r, 4, uneven, 3),
-        set_of(r, 5, backwards, 4) };
+        set_of(r, 3, backwards, 4), set_of(r, 4, uneven, 3), set_of(r, 5, backwards, 4),
+        set_of(r, 6, pair, 2) };
 
     backend_meet(r, &world, true);
     CHECK(sum_do(r, &world) == has_split(r));
@@ -149,7 +145,7 @@ static void run_sets(struct backend_rank *r)
     try_set(r, &sets[3], false);
     try_set(r, &sets[4], has_split(r));
     CHECK(sum_do(r, &world) == has_split(r));
-    meet_until_few(r, &sets[0]);
+    meet_last(r, &sets[5]);
     if (r->rank == 0) {
         const char *said = strstr(r->lines, "gpu_hierarchical=nccl: process set");
 
@@ -373,6 +369,7 @@ static void run_registered(struct backend_rank *r)
     static const int backwards[] = { 3, 2, 1, 0 };
     const struct op_set world = backend_set(r);
     const struct op_set other = set_of(r, 1, backwards, 4);
+    const struct op_set again = set_of(r, 2, backwards, 4);
     struct sum sum;
 
     backend_meet(r, &world, true);
@@ -390,9 +387,9 @@ static void run_registered(struct backend_rank *r)
     CHECK(gpusim_nccl_live().registered_calls == 128);
     CHECK(gpusim_nccl_live().registrations >= 24);
     backend_barrier(r);
-    op_gpu.part(r->state, &other);
-    backend_meet(r, &other, true);
-    CHECK(sum_do(r, &other));
+    op_gpu.part(r->state, &other, again.id);
+    backend_meet(r, &again, true);
+    CHECK(sum_do(r, &again));
     backend_barrier(r);
 }
 
