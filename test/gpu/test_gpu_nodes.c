@@ -121,7 +121,10 @@ static void meet_last(struct backend_rank *r, const struct op_set *pair)
 
     try_set(r, pair, false);
     backend_barrier(r);
-    CHECK(gpusim_nccl_live().comms == few);
+    /* Of the simulator that the program is linked with. */
+    if (r->gpu->nccl->version / 100 == 228) {
+        CHECK(gpusim_nccl_live().comms == few);
+    }
     backend_barrier(r);
 }
 

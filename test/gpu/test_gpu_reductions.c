@@ -48,8 +48,7 @@ static bool has_nodes(const struct backend_rank *r)
 
 static bool has_steps(const struct backend_rank *r)
 {
-    return has_nodes(r) &&
-            r->config.gpu_hierarchical == CONFIG_GPU_HIERARCHICAL_NCCL &&
+    return has_nodes(r) && r->config.gpu_hierarchical == CONFIG_GPU_HIERARCHICAL_NCCL &&
             r->gpu->nccl->comm_split != NULL;
 }
 
@@ -272,7 +271,7 @@ static void check_path(struct backend_rank *r, const struct kind *kind)
     const bool selects = kind->op == TUTTI_MIN || kind->op == TUTTI_MAX;
     const bool is_16 = kind->dtype == TUTTI_INT16 || kind->dtype == TUTTI_UINT16;
     const bool casts = kind->dtype == TUTTI_BOOL || is_16 ||
-            (half && !selects && halves_are_floats(r)) ||
+            (half && (!selects || kind->scaled) && halves_are_floats(r)) ||
             (!dtype_is_real(kind->dtype) && kind->op == TUTTI_AVERAGE &&
                     tutti_dtype_size(kind->dtype) < 8);
     const bool packs = casts || kind->placing == ANYWHERE;
