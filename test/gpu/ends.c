@@ -265,7 +265,7 @@ void ends_expect(struct ends_rank *r, const float *host, float value, int64_t co
         if (memcmp(&host[i], &value, sizeof value) != 0) {
             (void)fprintf(stderr, "element %" PRId64 " is %g, not %g\n", i,
                     (double)host[i], (double)value);
-            CHECK(!"the result is right");
+            CHECK(false && "the result is right");
         }
     }
 }

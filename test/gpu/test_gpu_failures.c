@@ -35,7 +35,7 @@ static void expect_words(struct ends_rank *r, const char *words)
 {
     if (strstr(tutti_last_error(), words) == NULL) {
         (void)fprintf(stderr, "\"%s\" is not said\n", words);
-        CHECK(!"the error says why");
+        CHECK(false && "the error says why");
     }
 }
 
@@ -446,7 +446,7 @@ static void expect_line(
     CHECK(tutti_gpu_describe(config, text, sizeof text) == TUTTI_OK);
     if (strcmp(text, line) != 0) {
         (void)fprintf(stderr, "\"%s\" is said, not \"%s\"\n", text, line);
-        CHECK(!"the sentence of docs/gpu.md");
+        CHECK(false && "the sentence of docs/gpu.md");
     }
     tutti_config_destroy(config);
 }

@@ -428,7 +428,7 @@ static void run_planned_cost(struct ends_rank *r)
         if (gpusim_calls(never[i]) != calls[i]) {
             (void)fprintf(stderr, "%s was called %ld times\n", never[i],
                     gpusim_calls(never[i]) - calls[i]);
-            CHECK(!"a planned step does without it");
+            CHECK(false && "a planned step does without it");
         }
     }
     launches = gpusim_calls("cuLaunchKernel") - launches;
