@@ -559,15 +559,16 @@ TUTTI_MUST_USE tutti_status tutti_request_take_output(tutti *t, tutti_request *r
  * Makes a stream wait for an operation on device memory, and consumes the request: what is
  * put on the stream from now on finds the result, and may reuse the input. May block until
  * the operation is issued (every rank of the set has submitted it), and never until the GPU
- * has carried it out, unless the operation goes through host memory (docs/gpu.md). From then on the name may be submitted again. An operation on host
- * memory is waited for as by tutti_wait(). Where the request owns its output it stays valid
- * as with tutti_wait().
+ * has carried it out, unless the operation goes through host memory (docs/gpu.md). From then
+ * on the name may be submitted again. An operation on host memory is waited for as by
+ * tutti_wait(). Where the request owns its output it stays valid as with tutti_wait().
  * @param request    set to TUTTI_REQUEST_NULL when consumed
  * @param stream     of this rank's device
  * @param timeout_ns as for tutti_wait()
  * @return as tutti_wait(); TUTTI_ERR_INVALID when the stream is of another context or is
- *         being captured, and then the request stays valid. An error of the GPU after this
- *         call fails the context, and is told by the next one
+ *         being captured, and then the request stays valid; an operation that the GPU has
+ *         carried out needs no stream, and looks at none. An error of the GPU after this call
+ *         fails the context, and is told by the next one
  */
 TUTTI_MUST_USE tutti_status tutti_wait_stream(
         tutti *t, tutti_request *request, tutti_stream stream, int64_t timeout_ns);
