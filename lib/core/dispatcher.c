@@ -12,6 +12,7 @@
 #include "core/completion.h"
 #include "core/context.h"
 #include "core/fusion.h"
+#include "core/issues.h"
 #include "core/launch.h"
 
 static struct set_lane *lane_of(const struct batch *batch)
@@ -233,6 +234,14 @@ static void finish(struct tutti *t, struct batch *batch)
     completion_finish(t, works);
 }
 
+/* It runs no more; its set may have been removed. */
+static void leave_lane(const struct batch *batch)
+{
+    if (batch->set != NULL) {
+        lane_of(batch)->running--;
+    }
+}
+
 /*
  * Backends tell batches of a lane apart by sequence modulo OP_INFLIGHT_MAX, so one that
  * takes long holds up those that far behind it.
@@ -243,7 +252,8 @@ static bool window_is_open(const struct tutti *t, const struct set_lane *lane)
         return false;
     }
     for (const struct batch *b = t->dispatcher.running; b != NULL; b = b->next) {
-        if (lane_of(b) == lane && lane->sequence - b->op.sequence >= OP_INFLIGHT_MAX) {
+        if (b->set != NULL && lane_of(b) == lane &&
+                lane->sequence - b->op.sequence >= OP_INFLIGHT_MAX) {
             return false;
         }
     }
@@ -379,7 +389,7 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
 static tutti_status finish_any(struct tutti *t, struct batch *batch)
 {
     if (batch->stage == STAGE_OUT) {
-        lane_of(batch)->running--;
+        leave_lane(batch);
         recycle(&t->dispatcher, batch);
         return TUTTI_OK;
     }
@@ -477,6 +487,21 @@ void dispatcher_forget(struct tutti *t, struct process_set *set)
             forget_waiting(t, &set->lanes[lane]);
         }
     }
+    for (struct batch *b = t->dispatcher.running; b != NULL; b = b->next) {
+        if (b->set == set && b->stage == STAGE_OUT) {
+            b->set = NULL;
+        }
+    }
+}
+
+/* Nobody reads or writes the caller's memory for it any more. */
+static bool is_cancelled(struct tutti *t, const struct batch *batch)
+{
+    if (batch->stage == STAGE_IN) {
+        return !issues_wait_for(t, batch->issued);
+    }
+    return batch->backend == NULL ||
+            batch->backend->ops->cancel(batch->backend->state, batch->task);
 }
 
 bool dispatcher_cancel_all(struct tutti *t)
@@ -490,13 +515,12 @@ bool dispatcher_cancel_all(struct tutti *t)
     while (*at != NULL) {
         struct batch *batch = *at;
 
-        if (batch->backend != NULL &&
-                !batch->backend->ops->cancel(batch->backend->state, batch->task)) {
+        if (!is_cancelled(t, batch)) {
             at = &batch->next;
             continue;
         }
         *at = batch->next;
-        lane_of(batch)->running--;
+        leave_lane(batch);
         /* The backend may still write into the buffer until it is closed. */
         batch->next = dispatcher->cancelled;
         dispatcher->cancelled = batch;

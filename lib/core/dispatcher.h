@@ -49,7 +49,7 @@ enum launch {
 
 /** Works that are launched together. */
 struct batch {
-    struct process_set *set;
+    struct process_set *set; /* NULL: removed, while results go back to the device  */
     uint32_t lane; /* of the set; below OP_LANES                         */
     struct work **works; /* owned; work_count of them, in order of the lane    */
     size_t work_count, work_capacity;

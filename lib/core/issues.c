@@ -153,16 +153,25 @@ tutti_status issues_look(struct tutti *t, bool *moved)
     return TUTTI_OK;
 }
 
+bool issues_wait_for(struct tutti *t, struct device_mark *mark)
+{
+    struct issues *issues = &t->issues;
+
+    if (t->device.passed(t->device.state, mark) != TUTTI_AGAIN) {
+        return false;
+    }
+    if (issues->patience_ns == 0) {
+        issues->patience_ns = clock_ns() + PATIENCE_NS;
+    }
+    return clock_ns() < issues->patience_ns;
+}
+
 bool issues_give_up(struct tutti *t, const struct error *error)
 {
     struct issues *issues = &t->issues;
 
-    if (issues->oldest != NULL && issues->patience_ns == 0) {
-        issues->patience_ns = clock_ns() + PATIENCE_NS;
-    }
     while (issues->oldest != NULL) {
-        if (t->device.passed(t->device.state, issues->oldest->mark) == TUTTI_AGAIN &&
-                clock_ns() < issues->patience_ns) {
+        if (issues_wait_for(t, issues->oldest->mark)) {
             return false;
         }
         end_oldest(t, error);

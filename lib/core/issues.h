@@ -64,6 +64,12 @@ void issue_leave(struct work *work);
 tutti_status issues_look(struct tutti *t, bool *moved);
 
 /**
+ * Engine, after the context failed: true while a mark has not passed and is waited for,
+ * which is for a limited time in all.
+ */
+bool issues_wait_for(struct tutti *t, struct device_mark *mark);
+
+/**
  * Engine, after the context failed and the backends have given up: ends all works with
  * `error` once the device does not touch their memory any more. False: call again.
  */

@@ -352,7 +352,7 @@ static void carry_out(const struct op_batch *batch)
                 ? run->sends[0].bytes
                 : run->count * tutti_dtype_size(batch->dtype);
 
-        if (run->output != run->input && run->output != NULL) {
+        if (bytes > 0 && run->output != run->input && run->output != NULL) {
             memcpy(run->output, run->input, bytes);
         }
     }
