@@ -913,7 +913,8 @@ typedef struct tutti_stats {
                             whole or part */
     uint64_t poisons; /**< times that a plan was left                        */
     uint64_t device_batches; /**< of batches, those in device memory               */
-    uint64_t device_packed; /**< of these, packed in a fusion buffer by a kernel  */
+    uint64_t device_packed; /**< of these, packed in a fusion buffer by a kernel,
+                               or, of alltoalls in place, copied there          */
     uint64_t device_in_place; /**< of these, of several tensors and with no copy    */
     uint64_t device_staged; /**< of these, copied to host memory and back         */
     uint64_t device_launches; /**< kernels of tutti's own: packing and unpacking    */

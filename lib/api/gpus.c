@@ -152,8 +152,6 @@ tutti_status gpus_decide(
         if (!decision.has_kernels) {
             gpu_kernels_drop(gpus->gpu);
         }
-    }
-    if (gpus->gpu != NULL) {
         status = gpu_set_nodes(gpus->gpu, spec->nodes.node_of, spec->nodes.size);
     }
     switch (decision.verdict) {

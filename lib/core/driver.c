@@ -83,6 +83,13 @@ static bool try_drive(struct tutti *t)
             &t->driving, &nobody, 1, memory_order_seq_cst, memory_order_relaxed);
 }
 
+/* The context has failed, and the other ranks do not know yet. */
+static bool is_untold(struct tutti *t)
+{
+    return atomic_load_explicit(&t->failed, memory_order_seq_cst) != 0 &&
+            atomic_load_explicit(&t->failure_told, memory_order_relaxed) == 0;
+}
+
 /*
  * A failure that another thread set while this one drove must not stay untold: that thread
  * could not drive. Sequentially consistent against failure_set() and the try_drive() after
@@ -93,9 +100,7 @@ static void stop_driving(struct tutti *t)
     bool moved = false;
 
     atomic_store_explicit(&t->driving, 0, memory_order_seq_cst);
-    while (atomic_load_explicit(&t->failed, memory_order_seq_cst) != 0 &&
-            atomic_load_explicit(&t->failure_told, memory_order_relaxed) == 0 &&
-            try_drive(t)) {
+    while (is_untold(t) && try_drive(t)) {
         engine_turn(t, &moved);
         atomic_store_explicit(&t->driving, 0, memory_order_seq_cst);
     }
@@ -384,13 +389,7 @@ static void background_idle(struct tutti *t, struct idleness *idle, uint32_t see
     background_nap(t, nap_length(now - idle->since_ns));
 }
 
-/* It failed in a call that only submitted, and the other ranks do not know yet. */
-static bool is_untold(struct tutti *t)
-{
-    return atomic_load_explicit(&t->failed, memory_order_seq_cst) != 0 &&
-            atomic_load_explicit(&t->failure_told, memory_order_relaxed) == 0;
-}
-
+/* Also when a call that only submitted has failed the context. */
 static bool background_is_needed(struct tutti *t)
 {
     return atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0 &&

@@ -465,7 +465,7 @@ static bool end(struct communicators *all, struct communicator *communicator)
 }
 
 /*
- * One after the other: the list has the order in which ranks met, which is the same on all.
+ * One after the other: the list follows the order in which ranks met, the same on all.
  * In an order of its own a rank could wait for one that waits for it elsewhere.
  */
 static bool end_in_order(struct communicators *all)

@@ -66,7 +66,7 @@ struct communicator_crew; /* threads that abort; communicator.c */
 /** All of a rank. Zeroed but for `gpu`: none. */
 struct communicators {
     struct gpu *gpu; /* borrowed */
-    struct communicator *first; /* owned; those that leave are last, in that order */
+    struct communicator *first; /* owned; newest first                            */
     struct communicator
             *world; /* the one of all ranks, once it is ready; in the list  */
     struct communicator

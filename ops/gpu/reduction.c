@@ -185,7 +185,6 @@ static void call_by_nodes(const struct reduction *r, struct script_place input,
 struct reduction_places {
     struct script_place input;
     struct script_place output;
-    size_t bytes; /* of each, padding included                               */
     bool packed; /* the input is to be packed there                         */
 };
 
@@ -197,7 +196,7 @@ static struct reduction_places find_places(
     const bool broken = must_pack(r) || (r->view->registers && bytes != layout);
     struct script_span inputs = { .broken = broken || scales_before(r) };
     struct script_span outputs = { .broken = broken || !has_output };
-    struct reduction_places places = { .bytes = bytes };
+    struct reduction_places places;
 
     span_inputs(r, 0, 0, &inputs);
     script_span_end(&inputs, r->view, bytes);
