@@ -33,7 +33,8 @@ struct op_set backend_set(const struct backend_rank *r)
     };
 }
 
-void backend_meet(struct backend_rank *r, const struct op_set *set, bool everyone)
+static tutti_status meet(
+        struct backend_rank *r, const struct op_set *set, bool everyone)
 {
     const int64_t deadline = clock_ns() + PATIENCE_NS;
     tutti_status status = TUTTI_AGAIN;
@@ -46,13 +47,25 @@ void backend_meet(struct backend_rank *r, const struct op_set *set, bool everyon
         bool moved = false;
 
         status = op_gpu.meet(r->state, set, r->world->token, everyone, &moved);
-        CHECK(status == TUTTI_OK || status == TUTTI_AGAIN);
         CHECK(clock_ns() < deadline);
         if (status == TUTTI_AGAIN) {
             clock_sleep_ns(NAP_NS);
         }
     }
+    return status;
+}
+
+void backend_meet(struct backend_rank *r, const struct op_set *set, bool everyone)
+{
+    const tutti_status status = meet(r, set, everyone);
+
+    CHECK(status == TUTTI_OK || (status == TUTTI_AGAIN && set->rank < 0));
     backend_barrier(r);
+}
+
+void backend_meet_in_vain(struct backend_rank *r, const struct op_set *set)
+{
+    CHECK(meet(r, set, true) == TUTTI_ERR_SYSTEM);
 }
 
 tutti_status backend_step_until(struct backend_rank *r, void *task)

@@ -74,6 +74,8 @@ void backend_barrier(struct backend_rank *r);
 struct op_set backend_set(const struct backend_rank *r);
 /** The ranks of a set meet; rank 0 makes the token. All ranks call it. */
 void backend_meet(struct backend_rank *r, const struct op_set *set, bool everyone);
+/** The ranks of a set meet, and that fails; the last error says why. */
+void backend_meet_in_vain(struct backend_rank *r, const struct op_set *set);
 
 /** Starts a batch and steps until it is issued, or fails: then there is no mark. */
 tutti_status backend_try_issue(

@@ -309,22 +309,11 @@ static void run_async_error(struct backend_rank *r)
 static void run_no_meeting(struct backend_rank *r)
 {
     const struct op_set world = backend_set(r);
-    const int64_t deadline = clock_ns() + SECONDS_30;
-    tutti_status status = TUTTI_AGAIN;
 
     if (r->rank == 0) {
         gpusim_nccl_fail("*:ncclCommSplit:0:2");
-        CHECK(op_gpu.token(r->state, r->world->token) == TUTTI_OK);
     }
-    backend_barrier(r);
-    while (status == TUTTI_AGAIN) {
-        bool moved = false;
-
-        status = op_gpu.meet(r->state, &world, r->world->token, true, &moved);
-        CHECK(clock_ns() < deadline);
-        clock_sleep_ns(1000000);
-    }
-    CHECK(status == TUTTI_ERR_SYSTEM);
+    backend_meet_in_vain(r, &world);
     expect_words(r, "process set 0 (its ranks on this node)");
     backend_barrier(r);
     quit(r, NULL);
