@@ -215,6 +215,9 @@ static tutti_status train_step(struct trainer *trainer, int first, int part, int
     /* also after an error: what was submitted still owns its memory */
     waited = tutti_wait_stream_all(
             trainer->job, TENSORS, requests, trainer->gpu->stream, TUTTI_FOREVER, NULL);
+    if (waited != TUTTI_OK) { /* and so does what a failed job has left on the GPU */
+        (void)!tutti_wait_all(trainer->job, TENSORS, requests, TUTTI_FOREVER, NULL);
+    }
     if (status != TUTTI_OK || waited != TUTTI_OK) {
         return status != TUTTI_OK ? status : waited;
     }

@@ -567,8 +567,10 @@ TUTTI_MUST_USE tutti_status tutti_request_take_output(tutti *t, tutti_request *r
  * @param timeout_ns as for tutti_wait()
  * @return as tutti_wait(); TUTTI_ERR_INVALID when the stream is of another context or is
  *         being captured, and then the request stays valid; an operation that the GPU has
- *         carried out needs no stream, and looks at none. An error of the GPU after this call
- *         fails the context, and is told by the next one
+ *         carried out needs no stream, and looks at none. TUTTI_ERR_CONTEXT_FAILED comes
+ *         without a wait for the GPU, too: a request whose buffers it may still use stays
+ *         valid, and tutti_wait() or tutti_finalize() returns when it does not. An error of
+ *         the GPU after this call fails the context, and is told by the next one
  */
 TUTTI_MUST_USE tutti_status tutti_wait_stream(
         tutti *t, tutti_request *request, tutti_stream stream, int64_t timeout_ns);

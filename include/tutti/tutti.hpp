@@ -473,7 +473,8 @@ class request
 
     /**
      * Makes a CUDA stream wait, and this thread only until the operation is issued; throws
-     * when it failed. tutti_wait_stream().
+     * when it failed. In a failed context the GPU may still use the buffers then; wait(), and
+     * the destructor, return when it does not. tutti_wait_stream().
      */
     void wait_stream(tutti_stream stream)
     {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "core/context.h"
 #include "core/driver.h"
+#include "core/failure.h"
 #include "core/order.h"
 
 static bool is_over(const struct wait *wait, size_t i)
@@ -17,8 +18,11 @@ static bool is_over(const struct wait *wait, size_t i)
     if (work == NULL) {
         return true;
     }
-    return wait->issued ? work_is_over_or_issued(work, wait->requests[i])
-                        : work_is_over(work, wait->requests[i]);
+    if (!wait->issued) {
+        return work_is_over(work, wait->requests[i]);
+    }
+    return work_is_over_or_issued(work, wait->requests[i]) ||
+            (failure_lingers(wait->t) && work_is_on_device(work));
 }
 
 static bool wait_is_over(void *what)
@@ -141,6 +145,7 @@ tutti_status wait_prepare(
 {
     tutti_status status = TUTTI_OK;
 
+    wait->t = t;
     wait->count = count;
     wait->over = 0;
     wait->issued = false;

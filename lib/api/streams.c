@@ -12,7 +12,8 @@
 struct stream_wait {
     tutti_stream stream;
     struct device_mark *marks[WAIT_CHUNK]; /* a reference each; NULL: not issued    */
-    tutti_status status; /* of the stream that was to wait                         */
+    bool stays[WAIT_CHUNK]; /* not over, and not handed over: the request stays    */
+    tutti_status status; /* of those that stay; TUTTI_OK: none does                */
 };
 
 /* Tensors of one batch have one mark, and mostly stand together. */
@@ -41,16 +42,40 @@ static void hand_over(tutti *t, struct wait *wait, struct stream_wait *on)
         issues_stream(t, wait->works, wait->requests, on->marks, wait->count);
     }
     for (size_t i = 0; i < wait->count; i++) {
+        on->stays[i] = on->status != TUTTI_OK && on->marks[i] != NULL;
         t->device.release(t->device.state, on->marks[i]);
     }
 }
 
-/* The stream cannot wait: what was to go to it stays as it was. */
+static bool has_failed(const tutti *t)
+{
+    /* Pairs with failure_set(). */
+    return atomic_load_explicit(&t->failed, memory_order_acquire) != 0;
+}
+
+/*
+ * After a failure no stream waits for anything. What the device still has stays with its
+ * request, by which the host learns when its memory is free.
+ */
+static void keep(tutti *t, const struct wait *wait, struct stream_wait *on)
+{
+    for (size_t i = 0; i < wait->count; i++) {
+        const struct work *work = wait->works[i];
+
+        on->stays[i] = work != NULL && work_is_on_device(work) &&
+                !work_is_over(work, wait->requests[i]);
+        if (on->stays[i]) {
+            on->status = context_check(t);
+        }
+    }
+}
+
+/* What is not over, and not handed over, stays as it was. */
 static void consume_others(tutti *t, const struct stream_wait *on, size_t count,
         tutti_request *requests, tutti_status *statuses, struct wait_outcome *outcome)
 {
     for (size_t i = 0; i < count; i++) {
-        if (on->marks[i] == NULL) {
+        if (!on->stays[i]) {
             wait_consume(t, 1, requests + i, statuses != NULL ? statuses + i : NULL,
                     outcome);
             continue;
@@ -105,9 +130,13 @@ static void wait_chunk(tutti *t, struct stream_wait *on, struct wait *wait,
     if (FAULT(WAIT_STREAM_BEFORE_ISSUE)) {
         forget_unissued(wait, requests);
     }
-    keep_place(t, wait, on->stream);
+    if (!has_failed(t)) {
+        keep_place(t, wait, on->stream);
+    }
     wait_until(t, wait, deadline_ns);
-    if (t->device.state != NULL) {
+    if (has_failed(t)) {
+        keep(t, wait, on);
+    } else if (t->device.state != NULL) {
         hand_over(t, wait, on);
     }
 }

@@ -17,11 +17,13 @@ struct work;
 
 /** Some requests, and how many of them, in order, are known to be over. */
 struct wait {
+    const tutti *t; /* whose they are                                             */
     struct work *works[WAIT_CHUNK]; /* NULL: nothing to wait for                  */
     tutti_request requests[WAIT_CHUNK];
     size_t count;
     size_t over;
-    bool issued; /* it is enough that they are issued                            */
+    bool issued; /* of device memory it is enough that they are issued, or that the
+                    context has failed and they will not be                   */
 };
 
 /** TUTTI_OK if this thread may wait in this context; `requests` is the caller's pointer. */

@@ -137,6 +137,25 @@ static bool quit_backends(const struct dispatcher *dispatcher)
     return quit;
 }
 
+bool failure_lingers(const struct tutti *t)
+{
+    /* Pairs with the release in set_lingers(): the failure is seen, too. */
+    return atomic_load_explicit(&t->lingers, memory_order_acquire) != 0;
+}
+
+/* One writer, so no read-modify-write is needed. */
+static void set_lingers(struct tutti *t, bool lingers)
+{
+    const bool did = atomic_load_explicit(&t->lingers, memory_order_relaxed) != 0;
+
+    if (lingers != did) {
+        atomic_store_explicit(&t->lingers, lingers, memory_order_release);
+    }
+    if (lingers && !did) {
+        doorbell_ring(&t->done_bell);
+    }
+}
+
 void failure_enforce(struct tutti *t)
 {
     struct error failure;
@@ -153,6 +172,7 @@ void failure_enforce(struct tutti *t)
     cancelled = dispatcher_cancel_all(t);
     completion_drain(t, NULL, cancelled ? WORK_RUNNING : WORK_AGREED, &failure);
     over = cancelled && quit_backends(&t->dispatcher) && issues_give_up(t, &failure);
+    set_lingers(t, !over);
     /* Nobody rings when our memory is ours again. */
     t->next_tick_ns = over ? INT64_MAX : t->now_ns + RETRY_NS;
 }

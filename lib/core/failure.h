@@ -5,6 +5,8 @@
 #ifndef TUTTI_CORE_FAILURE_H
 #define TUTTI_CORE_FAILURE_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 struct tutti;
@@ -34,6 +36,13 @@ void failure_look(struct tutti *t);
  * and ends all works. Does nothing while the context lives, and cheap afterwards.
  */
 void failure_enforce(struct tutti *t);
+/**
+ * Any thread: true while the context has failed and works are left whose memory the device,
+ * or another rank, may still touch; they end when it does not. That may take as long as what
+ * the program has on its own streams: who need not have the memory back does not wait for it.
+ * `done_bell` rings when it becomes true.
+ */
+bool failure_lingers(const struct tutti *t);
 /** Engine: another rank says the job has failed. */
 void failure_received(struct tutti *t, int from, const void *bytes, size_t len);
 

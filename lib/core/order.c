@@ -534,7 +534,7 @@ bool order_is_on_duty(const struct tutti *t)
 /* Who waits takes its demand back itself; the engine is only earlier, mostly. */
 void order_demand(struct tutti *t, struct work *work)
 {
-    if (work->request.meta.space == OP_DEVICE && !work_is_issued(work) &&
+    if (work_is_on_device(work) && !work_is_issued(work) &&
             atomic_exchange_explicit(&work->demanded, 1, memory_order_acq_rel) == 0) {
         (void)atomic_fetch_add_explicit(&t->order.demands, 1, memory_order_acq_rel);
     }
@@ -542,7 +542,7 @@ void order_demand(struct tutti *t, struct work *work)
 
 void order_satisfied(struct tutti *t, struct work *work)
 {
-    if (work->request.meta.space == OP_DEVICE &&
+    if (work_is_on_device(work) &&
             atomic_exchange_explicit(&work->demanded, 0, memory_order_acq_rel) != 0) {
         (void)atomic_fetch_sub_explicit(&t->order.demands, 1, memory_order_acq_rel);
     }

@@ -171,6 +171,11 @@ static inline bool work_is_issued(const struct work *work)
     /* Pairs with the releases in issues.c and completion.c. */
     return atomic_load_explicit(&work->done, memory_order_acquire) != WORK_PENDING;
 }
+/** True when its memory is the device's. Any thread, while the request is not consumed. */
+static inline bool work_is_on_device(const struct work *work)
+{
+    return work->request.meta.space == OP_DEVICE;
+}
 /** True when a work is of this request, and nobody is consuming it. Any thread. */
 bool work_is_of(const struct work *work, tutti_request request);
 /** True when the handle's work is final or no longer exists. Any thread, no lock. */

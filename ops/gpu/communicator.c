@@ -499,21 +499,32 @@ struct abort_job {
     nccl_comm comm; /* to abort */
 };
 
-/* Who aborts; given up, and never freed, when an abort does not end. */
+/* Who aborts. The last to leave frees it: an abort may be left behind, and end later. */
 struct communicator_crew {
     nccl_result (*give_up)(nccl_comm comm); /* ncclCommAbort() */
     _Atomic size_t left; /* jobs that have not ended */
+    _Atomic size_t users; /* jobs that still look at it, and who has begun them */
     int64_t since_ns; /* when they began */
     struct abort_job jobs[]; /* one for each communicator */
 };
 
+static void crew_leave(struct communicator_crew *crew)
+{
+    /* release and acquire: who frees it does so after all that the others did with it */
+    if (atomic_fetch_sub_explicit(&crew->users, 1, memory_order_acq_rel) == 1) {
+        mem_free(crew);
+    }
+}
+
 static void *abort_one(void *user)
 {
-    struct abort_job *job = user;
+    const struct abort_job *job = user;
+    struct communicator_crew *crew = job->crew;
 
-    (void)job->crew->give_up(job->comm);
+    (void)crew->give_up(job->comm);
     /* release: pairs with the acquire of who waits: NCCL is done with the device */
-    (void)atomic_fetch_sub_explicit(&job->crew->left, 1, memory_order_release);
+    (void)atomic_fetch_sub_explicit(&crew->left, 1, memory_order_release);
+    crew_leave(crew);
     return NULL;
 }
 
@@ -564,6 +575,7 @@ static void begin_abort(struct communicators *all)
     crew->give_up = all->gpu->nccl->comm_abort;
     crew->since_ns = clock_ns();
     atomic_store_explicit(&crew->left, count, memory_order_relaxed);
+    atomic_store_explicit(&crew->users, count + 1, memory_order_relaxed);
     all->crew = crew;
     revoke_all(all);
     for (const struct communicator *c = all->first; c != NULL; c = c->next) {
@@ -600,12 +612,11 @@ bool communicators_abort(struct communicators *all)
     if (left > 0 && clock_ns() - all->crew->since_ns < ABORT_NS) {
         return false;
     }
-    if (left == 0) {
-        mem_free(all->crew);
-    } else {
+    if (left > 0) {
         log_error(all->gpu->log, "%zu aborts of NCCL do not end; they are left behind",
                 left);
     }
+    crew_leave(all->crew);
     all->crew = NULL;
     all->aborted = true;
     drop_all(all);

@@ -71,7 +71,7 @@ struct communicators {
             *world; /* the one of all ranks, once it is ready; in the list  */
     struct communicator
             *meeting; /* the one that is being made; in the list              */
-    struct communicator_crew *crew; /* owned; NULL: nobody aborts                     */
+    struct communicator_crew *crew; /* a reference; NULL: nobody aborts               */
     bool aborted; /* there are no communicators any more                     */
     bool told; /* that a set has no steps, though they are asked for     */
 };

@@ -90,8 +90,8 @@ static void run_async_error(struct ends_rank *r)
 static void run_async_error_later(struct ends_rank *r)
 {
     float *memory = ends_alloc(r, COUNT);
+    tutti_request request = TUTTI_REQUEST_NULL;
     tutti_status status = TUTTI_OK;
-    tutti_request request;
 
     ends_whole_sum(r, "before");
     ends_meet(r);
@@ -113,8 +113,10 @@ static void run_async_error_later(struct ends_rank *r)
     expect_words(r, "process set 0");
     (void)snprintf(told[r->rank], WORDS, "%s", tutti_last_error());
     expect_one_cause(r);
-    /* The stream that waits for a result goes on. */
+    /* The stream that waits for a result goes on; for the last one it may not wait. */
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    CHECK(request == TUTTI_REQUEST_NULL ||
+            tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
     ends_free(r, memory);
 }
 
@@ -192,6 +194,149 @@ static void run_timeout(struct ends_rank *r)
     expect_words(r, "(gpu_timeout_s=0.5)");
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     ends_free(r, memory);
+}
+
+/* ------------------------------------------------------------------ held streams */
+
+/* NCCL was asked to put a sum on all GPUs. */
+static bool is_called(void *what)
+{
+    return gpusim_calls("ncclAllReduce") >= *(const long *)what;
+}
+
+/*
+ * Sums of a group on all ranks. On rank 0 work of the program's holds them back, and NCCL has
+ * them on its stream and does not say so: they are not issued, and its abort waits.
+ */
+static void submit_held(
+        struct ends_rank *r, tutti_request *requests, float *const *memories, int count)
+{
+    long calls;
+
+    ends_whole_sum(r, "before");
+    ends_meet(r);
+    calls = gpusim_calls("ncclAllReduce") + r->size;
+    if (r->rank == 0) {
+        gpusim_nccl_fail("0:late:1:0");
+        gpusim_hold(r->stream);
+    }
+    ends_meet(r);
+    CHECK(tutti_group_begin(r->t) == TUTTI_OK);
+    for (int i = 0; i < count; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "%d", i);
+        requests[i] = submit(r, name, memories[i]);
+    }
+    CHECK(tutti_group_end(r->t) == TUTTI_OK);
+    ends_await(r, is_called, &calls);
+}
+
+/* A stream is not to wait any more, and the request still says when the memory is free. */
+static void expect_kept(struct ends_rank *r, tutti_request *request)
+{
+    CHECK(tutti_wait_stream(r->t, request, r->stream, ENDS_PATIENCE) ==
+            TUTTI_ERR_CONTEXT_FAILED);
+    expect_words(r, "rank 1 gave up");
+    CHECK(*request != TUTTI_REQUEST_NULL);
+}
+
+static void give_up(struct ends_rank *r)
+{
+    ends_meet(r);
+    if (r->rank == CULPRIT) {
+        CHECK(tutti_abort(r->t, "rank 1 gave up") == TUTTI_OK);
+    }
+}
+
+/* A wait for a stream does not wait for what is on it; one of the host does. */
+static void run_held(struct ends_rank *r)
+{
+    float *memory = ends_alloc(r, COUNT);
+    tutti_request request;
+
+    submit_held(r, &request, &memory, 1);
+    give_up(r);
+    if (r->rank == 0) {
+        expect_kept(r, &request);
+        CHECK(tutti_test(r->t, &request) == TUTTI_AGAIN);
+        gpusim_release(r->stream);
+    }
+    expect_failed(r, &request, "rank 1 gave up");
+    expect_one_cause(r);
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    ends_free(r, memory);
+}
+
+/** A thread that waits beside its rank's own. */
+struct beside {
+    struct ends_rank *r;
+    tutti_request request;
+    void (*wait)(struct ends_rank *r, tutti_request *request);
+    pthread_t thread;
+};
+
+static void *run_beside(void *arg)
+{
+    struct beside *beside = arg;
+
+    beside->wait(beside->r, &beside->request);
+    return NULL;
+}
+
+static void wait_on_host(struct ends_rank *r, tutti_request *request)
+{
+    CHECK(tutti_wait(r->t, request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
+    CHECK(*request == TUTTI_REQUEST_NULL);
+}
+
+/* The same of three threads, one of which waits for its memory all the time. */
+static void run_held_threads(struct ends_rank *r)
+{
+    struct beside others[] = { { .r = r, .wait = wait_on_host },
+        { .r = r, .wait = expect_kept } };
+    tutti_request requests[TENSORS];
+    float *memories[TENSORS];
+
+    for (int i = 0; i < TENSORS; i++) {
+        memories[i] = ends_alloc(r, COUNT);
+    }
+    submit_held(r, requests, memories, TENSORS);
+    for (int i = 0; i < 2 && r->rank == 0; i++) {
+        others[i].request = requests[i];
+        CHECK(pthread_create(&others[i].thread, NULL, run_beside, &others[i]) == 0);
+    }
+    give_up(r);
+    if (r->rank == 0) {
+        expect_kept(r, &requests[2]);
+        CHECK(pthread_join(others[1].thread, NULL) == 0);
+        gpusim_release(r->stream);
+        CHECK(pthread_join(others[0].thread, NULL) == 0);
+        wait_on_host(r, &others[1].request);
+    } else {
+        wait_on_host(r, &requests[0]);
+        wait_on_host(r, &requests[1]);
+    }
+    expect_failed(r, &requests[2], "rank 1 gave up");
+    CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
+    for (int i = 0; i < TENSORS; i++) {
+        ends_free(r, memories[i]);
+    }
+}
+
+/* Nobody waits for the memory but tutti_finalize(), whose it is. */
+static void run_held_left(struct ends_rank *r)
+{
+    tutti_request request;
+    void *memory = NULL;
+
+    CHECK(tutti_alloc(r->t, COUNT * sizeof(float), TUTTI_DEVICE, &memory) == TUTTI_OK);
+    submit_held(r, &request, (float *[]){ memory }, 1);
+    give_up(r);
+    if (r->rank == 0) {
+        expect_kept(r, &request);
+        gpusim_release(r->stream);
+    }
 }
 
 /* A communicator that is never ready. */
@@ -505,6 +650,9 @@ static const struct ends_case cases[] = {
     { "failed_kernel", run_failed_kernel, "", FAILED, true },
     { "reset", run_reset, "", FAILED, true },
     { "timeout", run_timeout, "gpu_timeout_s=0.5", FAILED, false },
+    { "held", run_held, "", FAILED, false },
+    { "held_threads", run_held_threads, "", FAILED, false },
+    { "held_left", run_held_left, "", FAILED, false },
     { "no_meeting", run_no_meeting, "gpu_timeout_s=0.5", FAILED, false },
     { "late", run_late, "stall_warning_s=0.1", TUTTI_OK, false },
     { "left_out", run_left_out, "stall_warning_s=0.1 stall_fail_s=0.3", FAILED, false },

@@ -2,13 +2,16 @@
  * Works on device memory, in a context of one rank over a device that does what the test
  * says: when batches are issued, when marks pass, what fails. Linked with the rooms.
  */
+#include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <tutti/tutti.h>
 
 #include "api/setup.h"
+#include "base/clock.h"
 #include "base/faults.h"
 #include "control/inproc.h"
 #include "core/context.h"
@@ -80,6 +83,9 @@ static int tear_down(void **state)
     tutti_status status;
 
     fake_gate(&stage->fake, false);
+    if (fake_get(&stage->fake, &stage->fake.quits_needed) == INT_MAX) {
+        fake_need_quits(&stage->fake, 0); /* a check has failed */
+    }
     if (!stage->is_failed) {
         fake_hold(&stage->fake, false);
     }
@@ -629,6 +635,76 @@ static void test_abort(void **state)
     assert_int_equal(sum(stage, "d", &gone), TUTTI_ERR_CONTEXT_FAILED);
 }
 
+/* One that is issued, and one that the backend still puts on the device, which keeps both. */
+static void submit_kept(struct stage *stage, tutti_request requests[2])
+{
+    stage->is_failed = true;
+    fake_need_quits(&stage->fake, INT_MAX);
+    submit_issued(stage, "a", &requests[0]);
+    fake_gate(&stage->fake, true);
+    submit(stage, "b", &requests[1]);
+    while (fake_get(&stage->fake, &stage->fake.started) < 2) {
+        assert_int_equal(tutti_test(stage->t, &requests[1]), TUTTI_AGAIN);
+    }
+}
+
+static void expect_kept(struct stage *stage, tutti_request *request)
+{
+    assert_int_equal(tutti_wait_stream(stage->t, request, &stage->other, SECONDS_30),
+            TUTTI_ERR_CONTEXT_FAILED);
+    assert_non_null(strstr(tutti_last_error(), "enough"));
+    assert_true(*request != TUTTI_REQUEST_NULL);
+}
+
+static void expect_ended(struct stage *stage, tutti_request *request)
+{
+    expect_wait(stage, request, SECONDS_30, TUTTI_ERR_CONTEXT_FAILED);
+    assert_non_null(strstr(tutti_last_error(), "enough"));
+    assert_true(*request == TUTTI_REQUEST_NULL);
+}
+
+/* A stream waits for nothing after a failure, the host for its memory. */
+static void test_abort_keeps(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request requests[4] = { TUTTI_REQUEST_NULL };
+    tutti_status statuses[4];
+
+    submit_kept(stage, requests + 1);
+    requests[3] = requests[2];
+    requests[2] = requests[1] + ((uint64_t)1 << 60); /* nobody's */
+    assert_int_equal(tutti_abort(stage->t, "enough"), TUTTI_OK);
+    assert_int_equal(tutti_wait_stream_all(stage->t, 4, requests, &stage->other,
+                             SECONDS_30, statuses),
+            TUTTI_ERR_CONTEXT_FAILED);
+    assert_int_equal(statuses[0], TUTTI_OK);
+    assert_int_equal(statuses[1], TUTTI_ERR_CONTEXT_FAILED);
+    assert_int_equal(statuses[2], TUTTI_ERR_INVALID);
+    assert_int_equal(statuses[3], TUTTI_ERR_CONTEXT_FAILED);
+    expect_kept(stage, &requests[1]);
+    expect_kept(stage, &requests[3]);
+    assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 0);
+    assert_int_equal(tutti_test(stage->t, &requests[1]), TUTTI_AGAIN);
+    expect_wait(stage, &requests[3], 1000, TUTTI_ERR_TIMEOUT);
+
+    fake_need_quits(&stage->fake, 0);
+    expect_ended(stage, &requests[1]);
+    expect_ended(stage, &requests[3]);
+}
+
+/* Their requests are left to tutti_finalize(), which waits for them. */
+static void test_abort_and_finalize(void **state)
+{
+    struct stage *stage = *state;
+    tutti_request requests[2];
+
+    submit_kept(stage, requests);
+    assert_int_equal(tutti_abort(stage->t, "enough"), TUTTI_OK);
+    expect_kept(stage, &requests[0]);
+    expect_kept(stage, &requests[1]);
+    fake_need_quits(&stage->fake, fake_get(&stage->fake, &stage->fake.quits) + 100);
+}
+
 /* Nobody has a request any more, and the device is lost: the next call says so. */
 static void test_lost(void **state)
 {
@@ -670,6 +746,77 @@ static void *race(void *argument)
             ? tutti_wait_stream(racer->stage->t, &racer->request, NULL, SECONDS_30)
             : tutti_wait(racer->stage->t, &racer->request, SECONDS_30);
     return NULL;
+}
+
+struct waiter {
+    pthread_t thread;
+    struct racer racer;
+    _Atomic bool ended;
+};
+
+static void *wait_for_ever(void *argument)
+{
+    struct waiter *waiter = argument;
+    struct racer *racer = &waiter->racer;
+
+    racer->status = racer->on_stream
+            ? tutti_wait_stream(racer->stage->t, &racer->request, NULL, TUTTI_FOREVER)
+            : tutti_wait(racer->stage->t, &racer->request, TUTTI_FOREVER);
+    atomic_store(&waiter->ended, true);
+    return NULL;
+}
+
+static bool is_driven(const struct stage *stage)
+{
+    return atomic_load(&stage->t->driving) != 0 && atomic_load(&stage->t->waiters) == 1;
+}
+
+static bool has_sleeper(const struct stage *stage)
+{
+    return atomic_load(&stage->t->waiters) == 2 &&
+            doorbell_has_sleepers(&stage->t->done_bell);
+}
+
+/* Starts one that waits, and waits for it. */
+static void start_waiter(struct stage *stage, struct waiter *waiter,
+        bool (*is_there)(const struct stage *stage))
+{
+    waiter->racer.stage = stage;
+    assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_ever, waiter), 0);
+    while (!is_there(stage)) {
+        clock_sleep_ns(100000);
+    }
+}
+
+/* The one that drives goes on for the host; the other one wakes up. */
+static void test_abort_wakes(void **state)
+{
+    struct stage *stage = *state;
+    struct waiter host = { .racer.on_stream = false };
+    struct waiter stream = { .racer.on_stream = true };
+    tutti_request requests[2];
+    const int64_t limit = clock_ns() + SECONDS_30;
+
+    submit_kept(stage, requests);
+    host.racer.request = requests[0];
+    stream.racer.request = requests[1];
+    start_waiter(stage, &host, is_driven);
+    start_waiter(stage, &stream, has_sleeper);
+    assert_int_equal(tutti_abort(stage->t, "enough"), TUTTI_OK);
+    while (!atomic_load(&stream.ended) && clock_ns() < limit) {
+        clock_sleep_ns(100000);
+    }
+    assert_true(atomic_load(&stream.ended));
+    assert_false(atomic_load(&host.ended));
+    assert_int_equal(pthread_join(stream.thread, NULL), 0);
+    assert_int_equal(stream.racer.status, TUTTI_ERR_CONTEXT_FAILED);
+    assert_true(stream.racer.request != TUTTI_REQUEST_NULL);
+
+    fake_need_quits(&stage->fake, 0);
+    assert_int_equal(pthread_join(host.thread, NULL), 0);
+    assert_int_equal(host.racer.status, TUTTI_ERR_CONTEXT_FAILED);
+    assert_true(host.racer.request == TUTTI_REQUEST_NULL);
+    expect_ended(stage, &stream.racer.request);
 }
 
 /* Two threads wait for one request while the engine ends it: one has it. */
@@ -756,6 +903,9 @@ int main(void)
         TEST(test_empty),
         TEST(test_removed_set),
         TEST(test_abort),
+        TEST(test_abort_keeps),
+        TEST(test_abort_and_finalize),
+        TEST(test_abort_wakes),
         TEST(test_lost),
         TEST(test_same_request),
         TEST(test_steps),

@@ -286,20 +286,21 @@ void suite_capture(struct suite *s)
 /* ----------------------------------------------------------------------------- abort */
 
 /*
- * Issued on all ranks or already failed: the others may have been told. What goes through host
- * memory is issued only when the host has its input, which is held back: it stays pending.
+ * Issued, or failed, for NCCL may not have said that it is on the stream before a rank gave up;
+ * what is held back must not hold up this wait. What goes through host memory is issued when
+ * the host has all inputs: rank 0 has none, and so only it may wait, for others give up.
  */
 static void issue(struct suite *s, void *memory, tutti_request *request)
 {
     tutti_status status = sum(s, "held", memory, s->rig.stream, request);
 
-    if (status == TUTTI_OK && !s->staged) {
+    if (status == TUTTI_OK && (!s->staged || s->rank == 0)) {
         status = tutti_wait_stream(s->t, request, s->rig.stream, SECONDS_60);
     }
     (void)SUITE_EXPECT(s, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);
 }
 
-/* Its buffers are free when it is over, and not before. */
+/* What has failed stays until the GPU does not touch its buffers any more. */
 static void end_pending(struct suite *s, tutti_request *request)
 {
     if (*request != TUTTI_REQUEST_NULL) {

@@ -11,6 +11,9 @@
  *   slow            the launch starts so many microseconds late
  *   skip            the collective does nothing, silently (the value does not matter)
  *   init            the communicator is never ready (the value does not matter)
+ *   late            the launch is on its stream, and polls of a communicator that does not
+ *                   block say until it is aborted that it is in progress (the value does
+ *                   not matter)
  */
 #ifndef TUTTI_TEST_GPUSIM_NCCL_FAULTS_H
 #define TUTTI_TEST_GPUSIM_NCCL_FAULTS_H

@@ -29,6 +29,7 @@ enum {
 struct launch_job {
     struct job base;
     struct launch *launch; /* NULL: it is on its stream */
+    bool is_late; /* a fault: polls do not say so */
 };
 
 static bool leaves(const struct launch *launch)
@@ -211,8 +212,9 @@ static void number_calls(struct launch *launch)
             (unsigned long long)launch->calls[0].sequence);
 }
 
-static void find_faults(struct launch *launch)
+static void find_faults(struct launch_job *self)
 {
+    struct launch *launch = self->launch;
     long value;
 
     (void)fault_at(launch->comm->rank, "slow", &launch->late_us);
@@ -222,6 +224,7 @@ static void find_faults(struct launch *launch)
     if (fault_at(launch->comm->rank, "kernel", &value)) {
         launch->kernel = (int)value;
     }
+    self->is_late = fault_at(launch->comm->rank, "late", &value);
 }
 
 /* Adds a range, unless it is empty. */
@@ -354,8 +357,11 @@ static nccl_result step(struct job *job)
     cu_context before;
     int result;
 
+    if (self->launch == NULL) {
+        return NCCL_IN_PROGRESS;
+    }
     number_calls(self->launch);
-    find_faults(self->launch);
+    find_faults(self);
     (void)cuCtxPushCurrent_v2(comm->context);
     result = put_on_stream(self->launch);
     (void)cuCtxPopCurrent_v2(&before);
@@ -365,7 +371,7 @@ static nccl_result step(struct job *job)
                 function_name(self->launch->calls[0].function), result);
     }
     self->launch = NULL;
-    return NCCL_SUCCESS;
+    return self->is_late ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
 }
 
 static void drop(struct job *job)

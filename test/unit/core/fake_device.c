@@ -75,6 +75,13 @@ void fake_gate(struct fake_device *fake, bool gated)
     unlock(fake);
 }
 
+void fake_need_quits(struct fake_device *fake, int quits)
+{
+    lock(fake);
+    fake->quits_needed = quits;
+    unlock(fake);
+}
+
 bool fake_await_issued(struct fake_device *fake, int issued)
 {
     struct timespec until;
@@ -338,8 +345,12 @@ static bool takes_known(const void *state, const struct op_batch *batch)
 
 static tutti_status start_fake(void *state, void *task, const struct op_batch *batch)
 {
-    (void)state;
+    struct fake_device *fake = state;
+
     memcpy(task, &batch, sizeof batch);
+    lock(fake);
+    fake->started++;
+    unlock(fake);
     return TUTTI_OK;
 }
 
@@ -379,13 +390,6 @@ static tutti_status step_fake(void *state, void *task, bool *moved)
     return gated ? TUTTI_AGAIN : TUTTI_OK;
 }
 
-static bool cancel_fake(void *state, void *task)
-{
-    (void)state;
-    (void)task;
-    return true;
-}
-
 /* As an abort does, it lets what is stuck pass. */
 static bool quit_fake(void *state)
 {
@@ -399,6 +403,12 @@ static bool quit_fake(void *state)
     }
     unlock(fake);
     return quit;
+}
+
+static bool cancel_fake(void *state, void *task)
+{
+    (void)task;
+    return quit_fake(state);
 }
 
 const struct op_backend op_fake = { .name = "fake",

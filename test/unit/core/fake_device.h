@@ -29,11 +29,12 @@ struct fake_device {
     bool lost; /* passed() says so                                            */
     bool full; /* mark() has no memory                                        */
     tutti_stream foreign; /* a stream that is refused; NULL: none             */
-    int quits_needed; /* quit() says false so often; then nothing is held     */
-    int quits; /* calls of quit()                                             */
+    int quits_needed; /* quit() and cancel() say false so often; then nothing is held */
+    int quits; /* calls of these                                              */
     uint64_t made; /* marks                                                   */
     int references; /* of all marks                                           */
     int given; /* blocks of memory that are handed out                        */
+    int started; /* batches                                                   */
     int issued; /* batches                                                    */
     size_t marks_of_last; /* op_batch.after_count of the last batch           */
     size_t runs_of_last; /* its op_batch.run_count                            */
@@ -61,6 +62,8 @@ void fake_hold(struct fake_device *fake, bool held);
 void fake_gate(struct fake_device *fake, bool gated);
 /** Waits until so many batches were issued; false after 30 seconds. */
 bool fake_await_issued(struct fake_device *fake, int issued);
+/** quits_needed from now on. */
+void fake_need_quits(struct fake_device *fake, int quits);
 /** A number under the lock. */
 int fake_get(struct fake_device *fake, const int *number);
 /** Marks that were made so far. */

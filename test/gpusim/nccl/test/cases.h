@@ -63,6 +63,7 @@ void case_kernel(struct rank *rank);
 void case_call(struct rank *rank);
 void case_slow(struct rank *rank);
 void case_init(struct rank *rank);
+void case_late(struct rank *rank);
 
 /* Memory and arguments (cases_memory.c). */
 void case_registration(struct rank *rank);

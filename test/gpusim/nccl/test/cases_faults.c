@@ -288,3 +288,51 @@ void case_init(struct rank *rank)
     rank_meet(rank);
     CHECK(gpusim_nccl_live().comms == 0);
 }
+
+/* The launch comes to its stream, which is held, and ends there; no poll says either. */
+static void stay_in_progress(const struct rank *rank)
+{
+    nccl_result state;
+    int polls;
+
+    for (polls = 0; gpusim_pending(rank->stream) == 0; polls++) {
+        CHECK(polls < 20);
+        CHECK(ncclCommGetAsyncError(rank->comm, &state) == NCCL_SUCCESS);
+        CHECK(state == NCCL_IN_PROGRESS);
+    }
+    gpusim_release(rank->stream);
+    rank_sync(rank);
+    for (polls = 0; polls < 20; polls++) {
+        CHECK(ncclCommGetAsyncError(rank->comm, &state) == NCCL_SUCCESS);
+        CHECK(state == NCCL_IN_PROGRESS);
+    }
+}
+
+/* Rank 0's launch runs as any, though polls never say that it is on its stream. */
+void case_late(struct rank *rank)
+{
+    uint64_t memory = rank_alloc(COUNT);
+    struct nccl_config config;
+    unsigned char first;
+
+    nccl_config_init(&config, false);
+    CHECK(ncclCommInitRankConfig(&rank->comm, rank->ranks, rank->shared->ids[0],
+                  rank->rank, &config) == NCCL_IN_PROGRESS);
+    CHECK(rank_poll(rank->comm) == NCCL_SUCCESS);
+    CHECK(gpusim_fill(memory, rank->rank + 1, COUNT));
+    if (rank->rank == 0) {
+        gpusim_hold(rank->stream);
+    }
+    CHECK(all_reduce(rank, memory, rank->comm) == NCCL_IN_PROGRESS);
+    if (rank->rank == 0) {
+        stay_in_progress(rank);
+    } else {
+        CHECK(rank_poll(rank->comm) == NCCL_SUCCESS);
+        rank_sync(rank);
+    }
+    CHECK(gpusim_read(&first, memory, 1) && first == rank->ranks);
+    rank_meet(rank);
+    CHECK(ncclCommAbort(rank->comm) == NCCL_SUCCESS);
+    rank_meet(rank);
+    CHECK(gpusim_nccl_live().comms == 0);
+}
