@@ -129,7 +129,7 @@ static void run_crossed(struct ends_rank *r)
     request = ends_sum(r, "y", own.tensor, own.tensor, COUNT, r->stream);
     CHECK(tutti_wait(r->t, &request, ENDS_PATIENCE) == TUTTI_ERR_CONTEXT_FAILED);
     CHECK(strstr(tutti_last_error(), "has not ended the allreduce") != NULL);
-    CHECK(strstr(tutti_last_error(), "gpu_timeout_s=0.5") != NULL);
+    CHECK(strstr(tutti_last_error(), "gpu_timeout_s=2") != NULL);
     ends_take(r, own.seen, own.mine, COUNT, r->stream);
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     ends_expect(r, own.seen, (float)r->size, COUNT);
@@ -175,7 +175,7 @@ static const struct ends_case cases[] = {
     { .name = "callback", .body = run_callback, .parameters = "issue=caller" },
     { .name = "crossed",
             .body = run_crossed,
-            .parameters = "gpu_timeout_s=0.5",
+            .parameters = "gpu_timeout_s=2",
             .finalize = TUTTI_ERR_CONTEXT_FAILED },
 };
 
