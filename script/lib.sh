@@ -5,6 +5,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 passed=0 failed=0 skipped=0
+times='' # of what was timed, a line each
 
 say() {
     echo "== $*"
@@ -13,6 +14,15 @@ say() {
 die() {
     echo "${0##*/}: $*" >&2
     exit 1
+}
+
+# timed NAME COMMAND...: runs a command and notes how long it takes, for finish.
+timed() {
+    local name=$1 start=$SECONDS status=0
+    shift
+    "$@" || status=$?
+    times+=$(printf '%6d s  %s' $((SECONDS - start)) "$name")$'\n'
+    return "$status"
 }
 
 # build_preset PRESET [cmake arguments]
@@ -65,17 +75,17 @@ run_tests() {
 # test_preset PRESET [cmake arguments]: builds a preset and runs its tests; what cannot be
 # built counts as one failure.
 test_preset() {
-    if ! build_preset "$@"; then
+    if ! timed "building $1" build_preset "$@"; then
         say "FAILED: build of $1"
         failed=$((failed + 1))
         return
     fi
-    run_tests "$1" "$(binary_dir "$1")"
+    timed "testing $1" run_tests "$1" "$(binary_dir "$1")"
 }
 
 # test_long PRESET: the longest tests of a preset that is built.
 test_long() {
-    run_tests "$1-long" "$(binary_dir "$1")"
+    timed "testing $1-long" run_tests "$1-long" "$(binary_dir "$1")"
 }
 
 # check NAME COMMAND...: runs a command and counts it as a test; exit status 77 stands for
@@ -84,7 +94,7 @@ check() {
     local name=$1 status=0
     shift
     say "$name"
-    "$@" || status=$?
+    timed "$name" "$@" || status=$?
     case $status in
     0) passed=$((passed + 1)) ;;
     77) skipped=$((skipped + 1)) ;;
@@ -123,9 +133,10 @@ read_rows() {
     ((${#rows[@]} > 0)) || die "no row of $1 matches '$2'"
 }
 
-# The closing line of a test run, and its exit status.
+# The closing lines of a test run, times and the result, and its exit status.
 finish() {
     echo
+    echo "$times"
     echo "$passed passed, $failed failed, $skipped skipped"
     ((failed == 0 && passed > 0))
 }
