@@ -45,8 +45,8 @@ static void slot_claim(struct shm_slot *slot, const struct op_set *set)
     for (int stage = 0; stage < SHM_STAGES; stage++) {
         atomic_store_explicit(&slot->reached[stage], 0, memory_order_relaxed);
     }
-    /* Pairs with the acquire in shm_member_reached(). */
-    atomic_store_explicit(&slot->set, set->id, memory_order_release);
+    /* Pairs with the load in shm_member_reached(). */
+    atomic_store_explicit(&slot->set, set->id, memory_order_seq_cst);
 }
 
 bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set)
@@ -65,9 +65,9 @@ bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set)
                     (set->index + 1 - rows) * sizeof bank[0])) {
         return false;
     }
-    /* Pairs with the acquire in shm_member_reached(). */
+    /* Pairs with the load in shm_member_reached(). */
     atomic_store_explicit(
-            &segment->rows[set->bank], set->index + 1, memory_order_release);
+            &segment->rows[set->bank], set->index + 1, memory_order_seq_cst);
     return true;
 }
 
