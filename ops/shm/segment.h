@@ -15,9 +15,9 @@
  * runs any more; those who still wait for the release find a larger number, which will
  * do. A rank that left early, having copied from others, has runs that nobody reads, and
  * one that left early because all operands were in the slots waits, before it uses the
- * slot again, until as many have read its own as there were others. A rank that was left
- * out of batches (op.h) uses some slots later again, or never; all of the above compares
- * numbers of those who took part.
+ * slot again, until as many have read its own as there were others; they wake it. A rank
+ * that was left out of batches (op.h) uses some slots later again, or never; all of the
+ * above compares numbers of those who took part.
  *
  * Indices of process sets are used again, their ids are not: a slot says for which id it
  * counts. The members of the former set had all left its batches by then.
@@ -64,12 +64,18 @@ struct shm_run {
     uint64_t scratch; /* 1: op_run.scratch */
 };
 
+/** Lowest bit of `read`: the owner waits for it, and is to be woken. */
+#define SHM_OWNER_WAITS ((uint32_t)1)
+/** What one who has read adds to it. */
+#define SHM_HAS_READ ((uint32_t)2)
+
 /** A rank's part in a batch. Written by the owner only, but for `read`. */
 struct shm_slot {
     _Alignas(64) _Atomic uint64_t
             reached[SHM_STAGES]; /* marks of the newest batch; 0: none */
     _Atomic uint32_t set; /* id of the process set that they count for */
-    _Atomic uint32_t read; /* how often others have read operands in it, ever */
+    _Atomic uint32_t read; /* how often others have read operands in it, ever, doubled;
+                              SHM_OWNER_WAITS */
     uint64_t runs; /* offset of the table of runs; valid once arrived */
     uint64_t staging; /* offset of the staging memory, 0: none; likewise */
     uint64_t operands; /* offset of the operands of a small batch; likewise */
@@ -82,7 +88,7 @@ struct shm_slot {
     size_t table_bytes; /* its size */
     void *block; /* for operands that do not fit; owned */
     uint32_t block_bytes; /* its size */
-    uint32_t due; /* what `read` will be in the end */
+    uint32_t due; /* what `read` will be in the end, without SHM_OWNER_WAITS */
 };
 
 /** A cell of the board (ops/board.h). Written by its owner only. */

@@ -11,11 +11,29 @@
 /* Bytes of a table of a slot at least. */
 #define TABLE_BYTES_MIN ((size_t)512)
 
-/** True when nobody reads operands in a slot of this rank any more. */
-static bool is_claimable(const struct shm_slot *slot)
+/**
+ * True when nobody reads operands in a slot of this rank any more; else those who still
+ * will wake it.
+ */
+static bool is_claimable(struct shm_slot *slot)
 {
-    /* Pairs with the counting in shm_once_work(). */
-    return atomic_load_explicit(&slot->read, memory_order_acquire) == slot->due;
+    /* Pairs with the counting in shm_once_work(), as does the one below. */
+    uint32_t read = atomic_load_explicit(&slot->read, memory_order_acquire);
+
+    if (read == slot->due) {
+        return true;
+    }
+    if ((read & SHM_OWNER_WAITS) == 0) {
+        /* One word, so who has not counted yet sees that it is waited for. */
+        read = atomic_fetch_or_explicit(
+                &slot->read, SHM_OWNER_WAITS, memory_order_acquire);
+    }
+    if ((read & ~SHM_OWNER_WAITS) != slot->due) {
+        return false;
+    }
+    /* Nobody else writes it until this rank arrives, which publishes it. */
+    atomic_store_explicit(&slot->read, slot->due, memory_order_relaxed);
+    return true;
 }
 
 /** Makes a slot of this rank count for a set. */
@@ -27,8 +45,8 @@ static void slot_claim(struct shm_slot *slot, const struct op_set *set)
     for (int stage = 0; stage < SHM_STAGES; stage++) {
         atomic_store_explicit(&slot->reached[stage], 0, memory_order_relaxed);
     }
-    /* Pairs with the acquire in shm_member_reached(). */
-    atomic_store_explicit(&slot->set, set->id, memory_order_release);
+    /* Pairs with the load in shm_member_reached(). */
+    atomic_store_explicit(&slot->set, set->id, memory_order_seq_cst);
 }
 
 bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set)
@@ -47,9 +65,9 @@ bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set)
                     (set->index + 1 - rows) * sizeof bank[0])) {
         return false;
     }
-    /* Pairs with the acquire in shm_member_reached(). */
+    /* Pairs with the load in shm_member_reached(). */
     atomic_store_explicit(
-            &segment->rows[set->bank], set->index + 1, memory_order_release);
+            &segment->rows[set->bank], set->index + 1, memory_order_seq_cst);
     return true;
 }
 

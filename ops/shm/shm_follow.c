@@ -46,20 +46,20 @@ bool shm_member_reached(const struct shm_state *shm, const struct op_batch *batc
     const struct shm_rank *rank = shm_member(shm, batch, member);
     const struct shm_slot *slot = shm_slot_of(rank, batch);
 
-    /* Pairs with the release in shm_row_claim(): reading a row makes no memory for it. */
+    /*
+     * All three are sequentially consistent so that the last one knows it, see shm.c.
+     * Pairs with the store in shm_row_claim(): reading a row makes no memory for it.
+     */
     if (batch->set->index >=
             atomic_load_explicit(
-                    &rank->segment->rows[batch->set->bank], memory_order_acquire)) {
+                    &rank->segment->rows[batch->set->bank], memory_order_seq_cst)) {
         return false;
     }
-    /* Pairs with the release in slot_claim(): counts of a former set are gone. */
-    if (atomic_load_explicit(&slot->set, memory_order_acquire) != batch->set->id) {
+    /* Pairs with the store in slot_claim(): counts of a former set are gone. */
+    if (atomic_load_explicit(&slot->set, memory_order_seq_cst) != batch->set->id) {
         return false;
     }
-    /*
-     * Pairs with the store in shm_reach() or publish(), whose data it makes visible;
-     * sequentially consistent so that the last one knows it, see shm.c.
-     */
+    /* Pairs with the store in shm_reach() or publish(), whose data it makes visible. */
     return atomic_load_explicit(&slot->reached[stage], memory_order_seq_cst) >=
             shm_mark(batch, rounds);
 }

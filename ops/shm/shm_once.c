@@ -66,7 +66,7 @@ tutti_status shm_once_give(const struct shm_state *shm, const struct shm_task *t
                 batch->count);
     }
     slot->operands = shm_offset(mine, to);
-    slot->due += (uint32_t)batch->set->size - 1;
+    slot->due += SHM_HAS_READ * ((uint32_t)batch->set->size - 1);
     for (size_t run = 0; run < batch->run_count; run++) {
         const size_t bytes = batch->runs[run].count * tutti_dtype_size(batch->dtype);
 
@@ -103,6 +103,20 @@ static void reduce_run(struct shm_state *shm, const struct op_batch *batch,
     }
 }
 
+/** The operands of a member are read; it may be waiting for that. */
+static void count_reading(
+        const struct shm_state *shm, const struct op_batch *batch, int member)
+{
+    struct shm_slot *slot = shm_slot_of(shm_member(shm, batch, member), batch);
+    /* Pairs with the loads in is_claimable(): what was read may be overwritten. */
+    const uint32_t before =
+            atomic_fetch_add_explicit(&slot->read, SHM_HAS_READ, memory_order_release);
+
+    if ((before & SHM_OWNER_WAITS) != 0) {
+        shm_wake(shm, batch, member);
+    }
+}
+
 void shm_once_work(struct shm_state *shm, const struct shm_task *task)
 {
     const struct op_batch *batch = task->batch;
@@ -114,10 +128,7 @@ void shm_once_work(struct shm_state *shm, const struct shm_task *task)
     }
     for (int member = 0; member < batch->set->size; member++) {
         if (member != batch->set->rank) {
-            /* Pairs with the load in is_claimable(): what was read may be overwritten. */
-            (void)atomic_fetch_add_explicit(
-                    &shm_slot_of(shm_member(shm, batch, member), batch)->read, 1,
-                    memory_order_release);
+            count_reading(shm, batch, member);
         }
     }
 }

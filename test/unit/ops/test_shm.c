@@ -601,13 +601,42 @@ static void test_operands_stay_until_all_have_read_them(void **state)
     assert_int_equal(job_start(&fleet, &jobs[OP_INFLIGHT_MAX], 0), TUTTI_OK);
     assert_member_waits(&fleet, &jobs[OP_INFLIGHT_MAX], 0);
 
+    /* It sleeps until then. */
+    atomic_store(&fleet.woken[0], false);
     for (size_t i = 0; i < OP_INFLIGHT_MAX; i++) {
         assert_int_equal(job_step(&fleet, &jobs[i], 1, &moved), TUTTI_OK);
+        assert_true(atomic_load(&fleet.woken[0]));
         job_check(&jobs[i]);
     }
     run_to_end(&fleet, &jobs[OP_INFLIGHT_MAX]);
     program_check_and_free(&program);
     fleet_close(&fleet);
+}
+
+/* Ranks that are far apart wait for each other to read what they gave. */
+static void test_many_small_sums_in_flight(void **state)
+{
+    enum {
+        SUMS = 12 * OP_INFLIGHT_MAX
+    };
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        const struct club all = club_of_all(seed % 2 == 0 ? 2 : 3);
+        struct program program = program_new(SUMS);
+        struct job *jobs = program.jobs;
+        struct fleet fleet;
+
+        fleet_open(&fleet, all.size);
+        for (size_t i = 0; i < program.count; i++) {
+            simple_job_init(&jobs[i], &all, i, TUTTI_ALLREDUCE, 1 + i % 50);
+        }
+
+        fleet_run_scheduled(&fleet, &program, seed);
+
+        program_check_and_free(&program);
+        fleet_close(&fleet);
+    }
 }
 
 static void test_a_set_is_not_taken_for_a_former_one_of_its_index(void **state)
@@ -790,6 +819,7 @@ int main(void)
         cmocka_unit_test(test_ranks_run_as_threads),
         cmocka_unit_test(test_a_small_sum_takes_one_synchronisation),
         cmocka_unit_test(test_operands_stay_until_all_have_read_them),
+        cmocka_unit_test(test_many_small_sums_in_flight),
         cmocka_unit_test(test_a_set_is_not_taken_for_a_former_one_of_its_index),
         cmocka_unit_test(test_scale_factors_and_averages_apply),
         cmocka_unit_test(test_the_steady_state_allocates_nothing),
