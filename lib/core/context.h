@@ -127,6 +127,7 @@ struct tutti {
     _Atomic uint32_t failed; /* 1: `failure` is set                              */
     _Atomic uint32_t failure_told; /* 1: the others know of the failure */
     _Atomic uint32_t lingers; /* 1: see failure_lingers(); written by the engine  */
+    _Atomic uint32_t unsent; /* 1: messages have not left this rank; by who drives */
     _Atomic uintptr_t calling_back; /* thread inside a callback, 0: none            */
     struct engine_counters counters;
 

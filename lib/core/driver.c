@@ -47,6 +47,33 @@ struct idleness {
 };
 
 /*
+ * A turn of the engine; the calling thread drives. Whether messages of this rank are left is
+ * for those who decide that nobody needs to drive any more: others may be waiting for them.
+ * Written when it changes only, since threads that submit read words beside it.
+ */
+static void run(struct tutti *t, bool *moved)
+{
+    uint32_t unsent;
+
+    engine_turn(t, moved);
+    unsent = engine_is_flushed(t) ? 0 : 1;
+    if (atomic_load_explicit(&t->unsent, memory_order_relaxed) != unsent) {
+        /* Who is rung after it, or drives after this thread, sees it. */
+        atomic_store_explicit(&t->unsent, unsent, memory_order_relaxed);
+    }
+}
+
+/*
+ * Messages must not stay behind when nobody drives any more; those of a context that has
+ * failed may never leave.
+ */
+static bool has_unsent(struct tutti *t)
+{
+    return atomic_load_explicit(&t->unsent, memory_order_relaxed) != 0 &&
+            atomic_load_explicit(&t->failed, memory_order_relaxed) == 0;
+}
+
+/*
  * One turn, and what it found: all that be_idle() may know of the engine, since another
  * thread may drive by then. The calling thread drives.
  */
@@ -54,7 +81,7 @@ static void turn(struct tutti *t, struct idleness *idle)
 {
     bool moved = false;
 
-    engine_turn(t, &moved);
+    run(t, &moved);
     idle->tick_ns = t->next_tick_ns;
     idle->must_poll = !t->control.ops->wakes || engine_must_poll(t);
     if (moved) {
@@ -101,7 +128,7 @@ static void stop_driving(struct tutti *t)
 
     atomic_store_explicit(&t->driving, 0, memory_order_seq_cst);
     while (is_untold(t) && try_drive(t)) {
-        engine_turn(t, &moved);
+        run(t, &moved);
         atomic_store_explicit(&t->driving, 0, memory_order_seq_cst);
     }
 }
@@ -211,13 +238,11 @@ static bool drive(struct tutti *t, driver_over over, void *what, int64_t deadlin
     }
 }
 
-/* Messages of this rank must not stay behind when nobody drives any more. */
 static void flush_messages(struct tutti *t)
 {
     struct idleness idle = { .load = &t->load };
 
-    while (!engine_is_flushed(t) &&
-            atomic_load_explicit(&t->failed, memory_order_relaxed) == 0) {
+    while (has_unsent(t)) {
         const uint32_t seen = doorbell_listen(t->bell);
 
         turn(t, &idle);
@@ -240,7 +265,7 @@ void driver_leave(struct tutti *t)
             atomic_fetch_sub_explicit(&t->waiters, 1, memory_order_seq_cst);
 
     if (before == 1 && t->has_background &&
-            (context_has_work(t) || order_is_on_duty(t))) {
+            (context_has_work(t) || order_is_on_duty(t) || has_unsent(t))) {
         doorbell_ring(&t->park_bell);
     }
 }
@@ -298,9 +323,12 @@ void driver_poke(struct tutti *t)
 
     if (try_drive(t)) {
         t->poked_ns = clock_ns();
-        engine_turn(t, &moved);
+        run(t, &moved);
         stop_driving(t);
         doorbell_ring(&t->done_bell);
+        if (t->has_background && has_unsent(t)) {
+            doorbell_ring(&t->park_bell);
+        }
     }
 }
 
@@ -389,11 +417,15 @@ static void background_idle(struct tutti *t, struct idleness *idle, uint32_t see
     background_nap(t, nap_length(now - idle->since_ns));
 }
 
-/* Also when a call that only submitted has failed the context. */
+/*
+ * Also when a call that only submitted has failed the context, and while others may wait for
+ * messages of this rank, whose own operations are over.
+ */
 static bool background_is_needed(struct tutti *t)
 {
     return atomic_load_explicit(&t->waiters, memory_order_seq_cst) == 0 &&
-            (context_has_work(t) || order_is_on_duty(t) || is_untold(t));
+            (context_has_work(t) || order_is_on_duty(t) || is_untold(t) ||
+                    has_unsent(t));
 }
 
 /*
