@@ -191,7 +191,7 @@ static void run_timeout(struct ends_rank *r)
         gpusim_release(r->stream);
     }
     expect_failed(r, &request, "has not ended the allreduce of 1 tensors");
-    expect_words(r, "(gpu_timeout_s=0.5)");
+    expect_words(r, "(gpu_timeout_s=2)");
     CHECK(cuStreamSynchronize(r->stream) == CUDA_SUCCESS);
     ends_free(r, memory);
 }
@@ -649,11 +649,11 @@ static const struct ends_case cases[] = {
     { "async_error_later", run_async_error_later, "", FAILED, false },
     { "failed_kernel", run_failed_kernel, "", FAILED, true },
     { "reset", run_reset, "", FAILED, true },
-    { "timeout", run_timeout, "gpu_timeout_s=0.5", FAILED, false },
+    { "timeout", run_timeout, "gpu_timeout_s=2", FAILED, false },
     { "held", run_held, "", FAILED, false },
     { "held_threads", run_held_threads, "", FAILED, false },
     { "held_left", run_held_left, "", FAILED, false },
-    { "no_meeting", run_no_meeting, "gpu_timeout_s=0.5", FAILED, false },
+    { "no_meeting", run_no_meeting, "gpu_timeout_s=2", FAILED, false },
     { "late", run_late, "stall_warning_s=0.1", TUTTI_OK, false },
     { "left_out", run_left_out, "stall_warning_s=0.1 stall_fail_s=0.3", FAILED, false },
     { "foreign_stream", run_foreign_stream, "", TUTTI_OK, false },

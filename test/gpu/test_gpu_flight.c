@@ -260,7 +260,7 @@ static void run_timeout(struct backend_rank *r)
     if (r->rank == 0) {
         sum_prepare(r, &world, &sum);
         mark = backend_issue(r, &sum.batch);
-        expect_failure(r, "gpu_timeout_s=0.3");
+        expect_failure(r, "gpu_timeout_s=1.5");
     }
     backend_barrier(r);
     quit(r);
@@ -316,7 +316,7 @@ static const struct {
     const char *timeout;
 } cases[] = { { "sets", run_sets, "60" }, { "order", run_order, "60" },
     { "tables", run_tables, "60" }, { "async_error", run_async_error, "60" },
-    { "timeout", run_timeout, "0.3" }, { "cancel", run_cancel, "60" },
+    { "timeout", run_timeout, "1.5" }, { "cancel", run_cancel, "60" },
     { "no_meeting", run_no_meeting, "0.3" } };
 
 /* What was made is gone when everything is closed. */
