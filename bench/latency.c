@@ -13,20 +13,30 @@ static void print_head(int compare)
     bool limit = (compare & BENCH_WITH_LIMIT) != 0;
     bool slow = (compare & BENCH_WITH_SLOW) != 0;
     bool exchange = (compare & BENCH_WITH_EXCHANGE) != 0;
+    bool wait = (compare & BENCH_WITH_WAIT) != 0;
+    bool copy = (compare & BENCH_WITH_COPY) != 0;
+    bool cma = (compare & BENCH_WITH_CMA) != 0;
 
-    (void)printf("# %11s %10s %10s %10s %7s %7s%s%s%s%s\n", "size", "min", "median",
-            "p99", "#wrong", "planned",
+    (void)printf("# %11s %8s %10s %10s %10s %7s %7s%s%s%s%s%s%s%s\n", "size",
+            "complete", "min", "median", "p99", "#wrong", "planned",
             mpi ? "    raw MPI     median        p99   tutti / MPI (min..max)" : "",
             limit ? "      limit     median        p99   tutti / limit (min..max)" : "",
             slow ? "       slow     median        p99   tutti / slow (min..max)" : "",
             exchange ? "   exchange     median        p99   tutti / exchange (min..max)"
-                     : "");
-    (void)printf("# %11s %10s %10s %10s %7s %7s%s%s%s%s\n", "(B)", "(us)", "(us)",
-            "(us)", "", "",
+                     : "",
+            wait ? "       wait     median        p99   tutti / wait (min..max)" : "",
+            copy ? "       copy     median        p99   tutti / copy (min..max)" : "",
+            cma ? "        cma     median        p99   tutti / cma (min..max)" : "");
+    (void)printf("# %11s %8s %10s %10s %10s %7s %7s%s%s%s%s%s%s%s\n", "(B)", "", "(us)",
+            "(us)", "(us)", "", "",
             mpi ? "   min (us)       (us)       (us)                         " : "",
             limit ? "   min (us)       (us)       (us)                           " : "",
             slow ? "   min (us)       (us)       (us)                          " : "",
-            exchange ? "   min (us)       (us)       (us)" : "");
+            exchange ? "   min (us)       (us)       (us)                              "
+                     : "",
+            wait ? "   min (us)       (us)       (us)                          " : "",
+            copy ? "   min (us)       (us)       (us)                          " : "",
+            cma ? "   min (us)       (us)       (us)" : "");
 }
 
 static void print_compared(const struct side_result *side)
@@ -38,18 +48,23 @@ static void print_compared(const struct side_result *side)
     }
 }
 
-static void print_row(uint64_t bytes, const struct measurement *result)
+static void print_row(
+        const struct work *work, uint64_t bytes, const struct measurement *result)
 {
     const struct side_result *own = &result->side[SIDE_TUTTI];
     char planned[BENCH_PLANNED_TEXT_MAX];
 
     bench_planned_text(&result->planned, planned);
-    (void)printf("  %11" PRIu64 " %10.2f %10.2f %10.2f %7" PRId64 " %7s", bytes,
-            own->min, own->typical, own->p99, own->wrong, planned);
+    (void)printf("  %11" PRIu64 " %8s %10.2f %10.2f %10.2f %7" PRId64 " %7s", bytes,
+            bench_complete_name(work->complete), own->min, own->typical, own->p99,
+            own->wrong, planned);
     print_compared(&result->side[SIDE_MPI]);
     print_compared(&result->side[SIDE_LIMIT]);
     print_compared(&result->side[SIDE_SLOW]);
     print_compared(&result->side[SIDE_EXCHANGE]);
+    print_compared(&result->side[SIDE_WAIT]);
+    print_compared(&result->side[SIDE_COPY]);
+    print_compared(&result->side[SIDE_CMA]);
     (void)printf("\n");
     (void)fflush(stdout);
 }
@@ -72,7 +87,7 @@ static tutti_status measure_size(
         measure_to_json(&json, &work, &effort, &result);
         job_row_write(job, &json);
         if (job->rank == 0) {
-            print_row(bytes, &result);
+            print_row(&work, bytes, &result);
         }
     }
     work_close(&work);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "bench/commands.h"
-#include "control/mpi_end.h"
+#include "transport/mpi_end.h"
 
 enum {
     EXIT_BAD_ARGUMENTS = 2,
@@ -69,12 +69,13 @@ static tutti_status run_where_possible(struct job *job)
     const int compare = job->arguments->compare;
     const int hosts = tutti_node_count(job->t);
 
-    if ((compare & BENCH_WITH_LIMIT) != 0 && hosts > 1) {
+    if ((compare & (BENCH_WITH_LIMIT | BENCH_WITH_RIVAL)) != 0 && hosts > 1) {
         job_complain(job,
-                "--compare limit: the %d ranks are on %d hosts, and the limit is that "
+                "--compare %s: the %d ranks are on %d hosts, and the limit is that "
                 "of memory which all of them map; start them on one host, or leave it "
                 "out",
-                job->size, hosts);
+                (compare & BENCH_WITH_LIMIT) != 0 ? "limit" : "copy, cma", job->size,
+                hosts);
         job->left_out = true;
         return TUTTI_OK;
     }
@@ -125,6 +126,6 @@ int main(int argc, char **argv)
     } else if (job_prepare(&job, &arguments)) {
         status = run_job(&job);
     }
-    control_mpi_end();
+    transport_mpi_end();
     return status;
 }

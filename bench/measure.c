@@ -31,7 +31,9 @@ struct series {
 struct companions {
     struct work mapped; /* for the limit */
     struct work slow; /* for tutti without plans */
+    struct work waiting; /* for tutti with waits; borrowed buffers */
     struct exchange *exchange; /* on tutti's buffers; owned */
+    struct rival *rival; /* likewise */
 };
 
 struct effort effort_for(const struct job *job, uint64_t bytes)
@@ -63,10 +65,13 @@ static tutti_status time_steps(
     tutti_stats after;
 
     for (int i = 0; i < effort->iterations && status == TUTTI_OK; i++) {
-        double start = bench_now_us();
+        const double start = bench_now_us();
+        double end;
 
+        series->work->ended_us = 0;
         status = series->step(series->work);
-        samples[i] = (bench_now_us() - start) / effort->operations;
+        end = series->work->ended_us > 0 ? series->work->ended_us : bench_now_us();
+        samples[i] = (end - start) / effort->operations;
     }
     after = job_stats(series->work->t);
     bench_planned_add(&series->planned, &before, &after);
@@ -192,6 +197,9 @@ static void conclude(const struct series *sides, int count, double *ratios,
         side->typical = bench_summarise(sides[i].typical, rounds).median;
         side->p99 = bench_summarise(sides[i].p99, rounds).median;
         side->min = sides[i].min;
+        if (sides[i].work->steps > 0) {
+            side->tail = sides[i].work->tail_us / (double)sides[i].work->steps;
+        }
     }
 }
 
@@ -245,6 +253,11 @@ static tutti_status companions_open(
         status = exchange_open(&companions->exchange, work);
         work->exchange = companions->exchange;
     }
+    if (status == TUTTI_OK && (compare & BENCH_WITH_RIVAL) != 0) {
+        status = rival_open(&companions->rival, work);
+        work->rival = companions->rival;
+    }
+    companions->waiting = work_waiting(work);
     return status;
 }
 
@@ -253,6 +266,7 @@ static void companions_close(struct companions *companions)
     work_close(&companions->mapped);
     work_close(&companions->slow);
     exchange_close(companions->exchange);
+    rival_close(companions->rival);
 }
 
 /* Who takes rounds, tutti first; returns how many. */
@@ -280,9 +294,24 @@ static int list_sides(struct series sides[SIDE_COUNT], struct work *work, int co
             .step = companions->slow.step,
         };
     }
+    if ((compare & BENCH_WITH_WAIT) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_WAIT, .work = &companions->waiting, .step = work->step
+        };
+    }
     if ((compare & BENCH_WITH_EXCHANGE) != 0) {
         sides[count++] = (struct series){
             .side = SIDE_EXCHANGE, .work = work, .step = work_step_exchange
+        };
+    }
+    if ((compare & BENCH_WITH_COPY) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_COPY, .work = work, .step = work_step_copy
+        };
+    }
+    if ((compare & BENCH_WITH_CMA) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_CMA, .work = work, .step = work_step_cma
         };
     }
     return count;
@@ -321,10 +350,10 @@ static void mpi_to_json(struct bench_json *json, const struct side_result *mpi)
 }
 
 /* Its members are named after it: "limit_us", "vs_limit", ... */
-static void companion_to_json(
-        struct bench_json *json, const char *name, const struct side_result *side)
+static void companion_to_json(struct bench_json *json, const char *name,
+        const struct side_result *side, const struct side_result *own)
 {
-    char time[32], ratio[32], spread[32], min[32], wrong[32];
+    char time[32], ratio[32], spread[32], min[32], p99[32], p99_ratio[32], wrong[32];
 
     (void)snprintf(time, sizeof time, "%s_us", name);
     (void)snprintf(ratio, sizeof ratio, "vs_%s", name);
@@ -336,9 +365,13 @@ static void companion_to_json(
         return;
     }
     (void)snprintf(min, sizeof min, "%s_min_us", name);
+    (void)snprintf(p99, sizeof p99, "%s_p99_us", name);
+    (void)snprintf(p99_ratio, sizeof p99_ratio, "vs_%s_p99", name);
     (void)snprintf(wrong, sizeof wrong, "%s_wrong", name);
     bench_json_number(json, time, side->typical);
     bench_json_number(json, min, side->min);
+    bench_json_number(json, p99, side->p99);
+    bench_json_number(json, p99_ratio, own->p99 / side->p99);
     bench_json_number(json, ratio, side->ratio.median);
     bench_json_range(json, spread, side->ratio.min, side->ratio.max);
     bench_json_count(json, wrong, side->wrong);
@@ -365,8 +398,11 @@ void measure_to_json(struct bench_json *json, const struct work *work,
         bench_json_text(json, "compare", compare);
     }
     mpi_to_json(json, &result->side[SIDE_MPI]);
-    companion_to_json(json, "limit", &result->side[SIDE_LIMIT]);
-    companion_to_json(json, "slow", &result->side[SIDE_SLOW]);
-    companion_to_json(json, "exchange", &result->side[SIDE_EXCHANGE]);
+    companion_to_json(json, "limit", &result->side[SIDE_LIMIT], own);
+    companion_to_json(json, "slow", &result->side[SIDE_SLOW], own);
+    companion_to_json(json, "exchange", &result->side[SIDE_EXCHANGE], own);
+    companion_to_json(json, "wait", &result->side[SIDE_WAIT], own);
+    companion_to_json(json, "copy", &result->side[SIDE_COPY], own);
+    companion_to_json(json, "cma", &result->side[SIDE_CMA], own);
     bench_planned_to_json(json, &result->planned);
 }

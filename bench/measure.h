@@ -32,6 +32,9 @@ enum side {
     SIDE_LIMIT,
     SIDE_SLOW,
     SIDE_EXCHANGE,
+    SIDE_WAIT,
+    SIDE_COPY,
+    SIDE_CMA,
     SIDE_COUNT
 };
 
@@ -41,6 +44,7 @@ struct side_result {
     double min; /* smallest sample */
     double typical; /* median of the rounds' figures */
     double p99; /* median of the rounds' 99th percentiles */
+    double tail; /* work->tail_us per step, warm-up included */
     int64_t wrong; /* elements; -1: not checked */
     struct bench_summary ratio; /* tutti's time / this side's, over the rounds */
 };

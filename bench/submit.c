@@ -58,8 +58,8 @@ static void submit_burst(struct worker *w, float *values, tutti_request *request
 {
     for (int i = 0; i < BURST; i++) {
         const tutti_status status = w->by_id
-                ? tutti_submit(w->t, w->ids[i], &values[i], &values[i], NULL, NULL,
-                          &requests[i])
+                ? tutti_submit(w->t, w->ids[i], &values[i], &values[i], TUTTI_NO_STEP,
+                          NULL, NULL, &requests[i])
                 : tutti_allreduce_async(w->t, w->names[i], &values[i], &values[i], 1,
                           TUTTI_FLOAT32, TUTTI_SUM, NULL, &requests[i]);
 

@@ -92,6 +92,7 @@ static tutti_status measure_in_place(struct job *job,
         row->mpi = compared_of(&result.side[SIDE_MPI]);
         row->limit = compared_of(&result.side[SIDE_LIMIT]);
         row->slow = compared_of(&result.side[SIDE_SLOW]);
+        row->wait = compared_of(&result.side[SIDE_WAIT]);
         job_row_start(job, &json);
         measure_to_json(&json, &work, &effort, &result);
         bench_json_number(&json, "algbw", row->in_place.algbw);

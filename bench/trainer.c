@@ -3,7 +3,8 @@
  *
  * A step has a loss, averaged under a new name each time; a backward pass of T ms whose
  * layers are submitted as they become ready, from the back, out of two sets of buffers by
- * turns; and now and then one more micro step, metrics, an evaluation, a rank that is
+ * turns, and whose end is noticed as --complete says: with callbacks the thread computes,
+ * submits a layer, computes on, and sleeps in the end until the last has called; and now and then one more micro step, metrics, an evaluation, a rank that is
  * late. Which step has what is said in core/program.h.
  */
 #include <math.h>
@@ -135,7 +136,13 @@ static tutti_status run_backward(struct work *work)
         status = work_submit(work, done, next);
         done = next;
     }
-    return status == TUTTI_OK ? work_wait(work) : status;
+    if (status == TUTTI_OK) {
+        const double computed_us = bench_now_us();
+
+        status = work_wait(work);
+        work->tail_us += bench_now_us() - computed_us;
+    }
+    return status;
 }
 
 /* The gradients of a micro step stay on the rank; only its loss travels. */
@@ -227,6 +234,7 @@ static void print_figures(const struct measurement *result, double share)
 {
     const struct side_result *own = &result->side[SIDE_TUTTI];
     const struct side_result *slow = &result->side[SIDE_SLOW];
+    const struct side_result *wait = &result->side[SIDE_WAIT];
     char planned[BENCH_PLANNED_TEXT_MAX];
 
     bench_planned_text(&result->planned, planned);
@@ -236,7 +244,16 @@ static void print_figures(const struct measurement *result, double share)
                 "step without plans", slow->typical / 1e3, slow->ratio.median,
                 slow->ratio.min, slow->ratio.max);
     }
-    (void)printf("  %-28s %11.3f\n", "training steps planned", share);
+    if (wait->measured) {
+        (void)printf("  %-28s %11.3f ms   tutti / wait %.3f (%.3f..%.3f)\n",
+                "step that is waited for", wait->typical / 1e3, wait->ratio.median,
+                wait->ratio.min, wait->ratio.max);
+    }
+    (void)printf("  %-28s %11.3f ms", "after the backward pass", own->tail / 1e3);
+    if (wait->measured) {
+        (void)printf("   where it is waited for %.3f ms", wait->tail / 1e3);
+    }
+    (void)printf("\n  %-28s %11.3f\n", "training steps planned", share);
     (void)printf("  %-28s %11s      left %.0f times\n", "operations planned", planned,
             result->planned.poisons);
     (void)printf("  %-28s %11lld\n", "#wrong", (long long)own->wrong);
@@ -254,6 +271,10 @@ static void report(const struct work *work, const struct effort *effort,
     bench_json_number(&json, "backward_ms", job->arguments->backward_ms);
     measure_to_json(&json, work, effort, result);
     bench_json_number(&json, "training_planned", share);
+    bench_json_number(&json, "tail_us", result->side[SIDE_TUTTI].tail);
+    if (result->side[SIDE_WAIT].measured) {
+        bench_json_number(&json, "wait_tail_us", result->side[SIDE_WAIT].tail);
+    }
     job_row_write(job, &json);
     if (job->rank == 0) {
         print_figures(result, share);

@@ -5,10 +5,17 @@
 #include "bench/work.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/core/arithmetic.h"
 #include "bench/core/collective.h"
+
+/* tutti_test() is called so often before the core is offered to others each time. */
+enum {
+    TESTS_UNTIL_YIELD = 200
+};
 
 /* Bytes of a tensor, and what it takes up: cache lines, and never nothing. */
 static size_t tensor_bytes(const struct work *work, size_t index)
@@ -131,6 +138,7 @@ static void describe(struct work *work, struct job *job,
         .t = job->t,
         .tensors = tensors,
         .step = work_step_tutti,
+        .complete = (enum bench_complete)arguments->complete,
         .in_place = in_place,
         .operation = { .collective = (tutti_collective)arguments->collective,
                 .dtype = (tutti_dtype)arguments->dtype,
@@ -195,13 +203,35 @@ static void use_buffers(struct work *work)
     work_clear(work);
 }
 
+static struct work_news *news_create(void)
+{
+    struct work_news *news = calloc(1, sizeof *news);
+
+    if (news != NULL) {
+        (void)pthread_mutex_init(&news->lock, NULL);
+        (void)pthread_cond_init(&news->over, NULL);
+    }
+    return news;
+}
+
+static void news_destroy(struct work_news *news)
+{
+    if (news != NULL) {
+        (void)pthread_mutex_destroy(&news->lock);
+        (void)pthread_cond_destroy(&news->over);
+        free(news);
+    }
+}
+
 /* The work is described; its buffers are not there yet. */
 static tutti_status open_buffers(struct work *work)
 {
     tutti_status status;
 
     work->requests = calloc(work->tensors->count, sizeof *work->requests);
-    status = work->requests == NULL
+    work->uses = calloc(work->tensors->count, sizeof *work->uses);
+    work->news = news_create();
+    status = work->requests == NULL || work->uses == NULL || work->news == NULL
             ? job_failed(work->job, TUTTI_ERR_NO_MEMORY, "allocating requests")
             : allocate(work, &work->owned[0]);
     if (status == TUTTI_OK && (!work->in_place || work->alternates)) {
@@ -273,6 +303,8 @@ void work_close(struct work *work)
     release(work, &work->owned[0]);
     release(work, &work->owned[1]);
     free(work->requests);
+    news_destroy(work->news);
+    free(work->uses);
     if (work->segment != NULL) {
         segment_close(work->segment);
     }
@@ -358,8 +390,33 @@ static const char *name_now(const struct work *work, size_t index)
             : work->tensors->tensors[index].name;
 }
 
-static tutti_status submit_named(
-        struct work *work, size_t index, tutti_request *request)
+/* A callback of tutti. */
+static void take_news(void *user, tutti_status status, const char *message)
+{
+    struct work_news *news = user;
+
+    (void)pthread_mutex_lock(&news->lock);
+    if (status != TUTTI_OK && news->status == TUTTI_OK) {
+        news->status = status;
+        (void)snprintf(news->message, sizeof news->message, "%s", message);
+    }
+    if (--news->pending == 0) {
+        news->ended_us = bench_now_us();
+        (void)pthread_cond_signal(&news->over);
+    }
+    (void)pthread_mutex_unlock(&news->lock);
+}
+
+/* One more callback is to come, or, with -1, one less: its submission has failed. */
+static void expect_news(struct work_news *news, int more)
+{
+    (void)pthread_mutex_lock(&news->lock);
+    news->pending = (size_t)((int64_t)news->pending + more);
+    (void)pthread_mutex_unlock(&news->lock);
+}
+
+static tutti_status submit_named(struct work *work, size_t index,
+        const tutti_options *options, tutti_request *request)
 {
     const struct bench_operation *how = &work->operation;
     const char *name = name_now(work, index);
@@ -372,28 +429,28 @@ static tutti_status submit_named(
     switch (how->collective) {
     case TUTTI_ALLREDUCE:
         return tutti_allreduce_async(
-                t, name, input, output, count, how->dtype, how->op, NULL, request);
+                t, name, input, output, count, how->dtype, how->op, options, request);
     case TUTTI_BROADCAST:
         return tutti_broadcast_async(
-                t, name, output, count, how->dtype, how->root, NULL, request);
+                t, name, output, count, how->dtype, how->root, options, request);
     case TUTTI_REDUCE:
         return tutti_reduce_async(t, name, input, output, count, how->dtype, how->op,
-                how->root, NULL, request);
+                how->root, options, request);
     case TUTTI_REDUCESCATTER:
         return tutti_reducescatter_async(t, name, input, output, count, 1, NULL,
-                how->dtype, how->op, NULL, request);
+                how->dtype, how->op, options, request);
     case TUTTI_ALLGATHER:
         return tutti_allgather_async(
-                t, name, input, output, part, 1, NULL, how->dtype, NULL, request);
+                t, name, input, output, part, 1, NULL, how->dtype, options, request);
     case TUTTI_ALLTOALL:
         return tutti_alltoall_async(t, name, input, output, count, 1, NULL, NULL,
-                how->dtype, NULL, request);
+                how->dtype, options, request);
     case TUTTI_GATHER:
         return tutti_gather_async(t, name, input, output, part, 1, NULL, how->dtype,
-                how->root, NULL, request);
+                how->root, options, request);
     case TUTTI_SCATTER:
         return tutti_scatter_async(t, name, input, output, part, 1, NULL, how->dtype,
-                how->root, NULL, request);
+                how->root, options, request);
     case TUTTI_BARRIER: /* has no tensors */
         break;
     }
@@ -403,12 +460,30 @@ static tutti_status submit_named(
 static tutti_status submit_one(struct work *work, size_t index, tutti_request *request)
 {
     const struct work_exception *exception = &work->exception;
+    const bool calls = work->complete == BENCH_BY_CALLBACK;
+    tutti_callback callback = calls ? take_news : NULL;
+    tutti_options options;
+    tutti_status status;
 
-    if (work->ids == NULL || (exception->exists && exception->tensor == index)) {
-        return submit_named(work, index, request);
+    if (calls) {
+        expect_news(work->news, 1);
+        request = NULL;
     }
-    return tutti_submit(work->t, work->ids[index], work_input(work, index),
-            work_output(work, index), NULL, NULL, request);
+    if (work->ids == NULL || (exception->exists && exception->tensor == index)) {
+        tutti_options_default(&options);
+        options.step = work->uses[index]++;
+        options.callback = callback;
+        options.user = work->news;
+        status = submit_named(work, index, &options, request);
+    } else {
+        status = tutti_submit(work->t, work->ids[index], work_input(work, index),
+                work_output(work, index), work->uses[index]++, callback, work->news,
+                request);
+    }
+    if (calls && status != TUTTI_OK) {
+        expect_news(work->news, -1);
+    }
+    return status;
 }
 
 tutti_status work_submit(struct work *work, size_t from, size_t to)
@@ -431,12 +506,73 @@ tutti_status work_wait_one(struct work *work, size_t place)
     return status == TUTTI_OK ? TUTTI_OK : job_failed(work->job, status, "waiting");
 }
 
+/* Sleeps, as a program does that has left everything to its callbacks. */
+static tutti_status await_news(struct work *work)
+{
+    struct work_news *news = work->news;
+    tutti_status status;
+
+    (void)pthread_mutex_lock(&news->lock);
+    while (news->pending > 0) {
+        (void)pthread_cond_wait(&news->over, &news->lock);
+    }
+    status = news->status;
+    (void)pthread_mutex_unlock(&news->lock);
+    if (status != TUTTI_OK) {
+        job_complain(work->job, "%s", news->message);
+    }
+    return status;
+}
+
+/* Asks over and over; after a while others may have the core in between. */
+static tutti_status test_one(struct work *work, size_t place, int *tests)
+{
+    tutti_status status = tutti_test(work->t, &work->requests[place]);
+
+    while (status == TUTTI_AGAIN) {
+        if (++*tests > TESTS_UNTIL_YIELD) {
+            (void)sched_yield();
+        }
+        status = tutti_test(work->t, &work->requests[place]);
+    }
+    return status;
+}
+
+static tutti_status test_all(struct work *work)
+{
+    tutti_status status = TUTTI_OK;
+    int tests = 0;
+
+    for (size_t i = 0; i < work->tensors->count && status == TUTTI_OK; i++) {
+        status = test_one(work, i, &tests);
+    }
+    return status;
+}
+
 tutti_status work_wait(struct work *work)
 {
-    tutti_status status = tutti_wait_all(
-            work->t, work->tensors->count, work->requests, TUTTI_FOREVER, NULL);
+    tutti_status status = TUTTI_OK;
 
+    switch (work->complete) {
+    case BENCH_BY_WAIT:
+        status = tutti_wait_all(
+                work->t, work->tensors->count, work->requests, TUTTI_FOREVER, NULL);
+        break;
+    case BENCH_BY_CALLBACK:
+        return await_news(work);
+    case BENCH_BY_TEST:
+        status = test_all(work);
+        break;
+    }
     return status == TUTTI_OK ? TUTTI_OK : job_failed(work->job, status, "waiting");
+}
+
+struct work work_waiting(const struct work *work)
+{
+    struct work waiting = *work;
+
+    waiting.complete = BENCH_BY_WAIT;
+    return waiting;
 }
 
 tutti_status work_step_tutti(struct work *work)
@@ -444,7 +580,12 @@ tutti_status work_step_tutti(struct work *work)
     tutti_status status = work_submit(work, 0, work->tensors->count);
 
     work->result_in_front = false;
-    return status == TUTTI_OK ? work_wait(work) : status;
+    if (status == TUTTI_OK) {
+        status = work_wait(work);
+    }
+    /* How long the thread that the last callback wakes takes to wake up is not tutti's. */
+    work->ended_us = work->complete == BENCH_BY_CALLBACK ? work->news->ended_us : 0;
+    return status;
 }
 
 static void fill(struct work *work)
@@ -563,4 +704,5 @@ void work_to_json(struct bench_json *json, const struct work *work)
     bench_json_integer(json, "tensors", (int64_t)work->tensors->count);
     bench_json_text(
             json, "memory", bench_memory_name((enum bench_memory)arguments->memory));
+    bench_json_text(json, "complete", bench_complete_name(work->complete));
 }

@@ -8,6 +8,7 @@
 #ifndef TUTTI_BENCH_WORK_H
 #define TUTTI_BENCH_WORK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@ struct buffers {
 };
 
 struct work;
+struct rival;
 
 /** Does the collective on all tensors once. */
 typedef tutti_status (*work_step)(struct work *work);
@@ -38,6 +40,16 @@ struct work_exception {
     const char *name; /* NULL: it is left out, and none take part */
 };
 
+/** What callbacks tell the thread that submitted, which sleeps meanwhile. */
+struct work_news {
+    pthread_mutex_t lock; /* of the following */
+    pthread_cond_t over; /* `pending` is 0 */
+    size_t pending; /* operations whose callback has not run */
+    tutti_status status; /* first error */
+    char message[256]; /* what it said */
+    double ended_us; /* when the last one ran */
+};
+
 struct work {
     struct job *job;
     tutti *t; /* borrowed from the job; the context that does it */
@@ -45,8 +57,12 @@ struct work {
     struct bench_operation operation; /* from the arguments */
     struct bench_pattern pattern; /* this rank's inputs and the results */
     work_step step; /* how tutti does it; may be changed after opening */
+    enum bench_complete complete; /* how the ends of operations are noticed */
+    struct work_news *news; /* with callbacks; owned by the work that was opened */
+    double ended_us; /* when the last step was over, if not when it returned; or 0 */
     const void *program; /* of another step: what it needs; borrowed */
     uint64_t steps; /* of another step: how many it has done */
+    double tail_us; /* of another step: what it has waited after backward passes, in all */
     struct work_exception exception; /* of the last step, and of the next submission */
     bool in_place; /* inputs and outputs are the same */
     bool alternates; /* in place, in the one or the other of `owned` */
@@ -55,9 +71,11 @@ struct work {
     unsigned char **inputs; /* of owned[0], or by turns */
     unsigned char **outputs; /* the inputs in place, else of owned[1] */
     tutti_request *requests; /* in the order of submission */
+    int64_t *uses; /* of each tensor: its step */
     tutti_tensor *ids; /* of the tensors; NULL: submitted by name */
     struct segment *segment; /* owned; what owned[0] is part of; NULL: other memory */
     struct exchange *exchange; /* borrowed; its batches; NULL: not compared with */
+    struct rival *rival; /* borrowed; of copy and cma; NULL: not compared with */
     void **slices; /* with a segment: this rank's slice of the part of each rank */
 };
 
@@ -101,8 +119,10 @@ int64_t work_count_wrong(const struct work *work);
 tutti_status work_submit(struct work *work, size_t from, size_t to);
 /** Waits for the tensor that is the place-th from the back, counted from 0. */
 tutti_status work_wait_one(struct work *work, size_t place);
-/** Waits for everything that was submitted. */
+/** Waits, as work->complete says, for everything that was submitted. */
 tutti_status work_wait(struct work *work);
+/** The same work, step and buffers, borrowed, with tutti_wait_all(); not to be closed. */
+struct work work_waiting(const struct work *work);
 
 tutti_status work_step_tutti(struct work *work);
 tutti_status work_step_mpi(struct work *work);
@@ -111,6 +131,17 @@ tutti_status work_step_mpi(struct work *work);
  * buffers of all ranks, between two meetings of the ranks and with no other protocol.
  */
 tutti_status work_step_limit(struct work *work);
+
+/**
+ * What the two steps below need; for an allreduce of one tensor in private memory, in
+ * place, among ranks of one host. Collective. rival_close() also after a failure.
+ */
+tutti_status rival_open(struct rival **opened, const struct work *work);
+void rival_close(struct rival *rival);
+/** Through memory that all ranks map, in pieces that stay in the cache. */
+tutti_status work_step_copy(struct work *work);
+/** By process_vm_readv(): bytes that a rank needs of another are copied once. */
+tutti_status work_step_cma(struct work *work);
 
 /** The data plane alone moves the batches of a plan; see exchange.h. */
 tutti_status work_step_exchange(struct work *work);

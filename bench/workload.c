@@ -15,25 +15,30 @@ static void print_head(int compare)
     bool limit = (compare & BENCH_WITH_LIMIT) != 0;
     bool slow = (compare & BENCH_WITH_SLOW) != 0;
     bool exchange = (compare & BENCH_WITH_EXCHANGE) != 0;
+    bool wait = (compare & BENCH_WITH_WAIT) != 0;
 
-    (void)printf("# %-17s %8s %10s %11s %11s %7s %7s %7s%s%s%s%s\n", "workload",
-            "tensors", "MB", "min", "median", "#wrong", "planned", "poisons",
-            mpi ? "     raw MPI   tutti / MPI (min..max)" : "",
-            limit ? "       limit   tutti / limit (min..max)" : "",
-            slow ? "        slow   tutti / slow (min..max)" : "",
-            exchange ? "    exchange   tutti / exchange (min..max)" : "");
-    (void)printf("# %-17s %8s %10s %11s %11s %7s %7s %7s%s%s%s%s\n", "", "", "", "(ms)",
-            "(ms)", "", "", "", mpi ? "        (ms)                         " : "",
-            limit ? "        (ms)                           " : "",
-            slow ? "        (ms)                          " : "",
-            exchange ? "        (ms)" : "");
+    (void)printf("# %-17s %8s %10s %8s %11s %11s %11s %7s %7s %7s%s%s%s%s%s\n",
+            "workload", "tensors", "MB", "complete", "min", "median", "p99", "#wrong",
+            "planned", "poisons",
+            mpi ? "     raw MPI         p99   tutti / MPI (min..max)" : "",
+            limit ? "       limit         p99   tutti / limit (min..max)" : "",
+            slow ? "        slow         p99   tutti / slow (min..max)" : "",
+            exchange ? "    exchange         p99   tutti / exchange (min..max)" : "",
+            wait ? "        wait         p99   tutti / wait (min..max)" : "");
+    (void)printf("# %-17s %8s %10s %8s %11s %11s %11s %7s %7s %7s%s%s%s%s%s\n", "", "",
+            "", "", "(ms)", "(ms)", "(ms)", "", "", "",
+            mpi ? "        (ms)        (ms)                         " : "",
+            limit ? "        (ms)        (ms)                           " : "",
+            slow ? "        (ms)        (ms)                          " : "",
+            exchange ? "        (ms)        (ms)                              " : "",
+            wait ? "        (ms)        (ms)" : "");
 }
 
 static void print_compared(const struct side_result *side)
 {
     if (side->measured) {
-        (void)printf(" %11.3f   %.2f (%.2f..%.2f)", side->typical / 1e3,
-                side->ratio.median, side->ratio.min, side->ratio.max);
+        (void)printf(" %11.3f %11.3f   %.2f (%.2f..%.2f)", side->typical / 1e3,
+                side->p99 / 1e3, side->ratio.median, side->ratio.min, side->ratio.max);
     }
 }
 
@@ -45,15 +50,16 @@ static void print_row(const struct work *work, const struct measurement *result)
     char planned[BENCH_PLANNED_TEXT_MAX];
 
     bench_planned_text(&result->planned, planned);
-    (void)printf("  %-17s %8zu %10.2f %11.3f %11.3f %7lld %7s %7.0f", tensors->name,
-            tensors->count,
+    (void)printf("  %-17s %8zu %10.2f %8s %11.3f %11.3f %11.3f %7lld %7s %7.0f",
+            tensors->name, tensors->count,
             (double)tensors->elements * (double)work->pattern.element_bytes / 1e6,
-            own->min / 1e3, own->typical / 1e3, (long long)own->wrong, planned,
-            result->planned.poisons);
+            bench_complete_name(work->complete), own->min / 1e3, own->typical / 1e3,
+            own->p99 / 1e3, (long long)own->wrong, planned, result->planned.poisons);
     print_compared(&result->side[SIDE_MPI]);
     print_compared(&result->side[SIDE_LIMIT]);
     print_compared(&result->side[SIDE_SLOW]);
     print_compared(&result->side[SIDE_EXCHANGE]);
+    print_compared(&result->side[SIDE_WAIT]);
     (void)printf("\n");
     (void)fflush(stdout);
 }
@@ -156,7 +162,7 @@ tutti_status run_workload(struct job *job)
         return one ? workload_adversarial(job, adversary) : run_adversaries(job);
     }
     print_heads(job,
-            "all tensors submitted in reverse order, then waited for; time per "
+            "all tensors submitted in reverse order; time until the last is over, per "
             "step");
     return strcmp(name, "all") == 0 ? run_networks(job) : run_network(job, name);
 }

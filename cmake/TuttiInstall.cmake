@@ -23,11 +23,16 @@ if(TUTTI_HAVE_MPI)
     install(FILES include/tutti/mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 endif()
 
-# tutti.pc. An MPI with no pkg-config module is named by its files.
+# tutti.pc. An MPI with no pkg-config module is named by its files. Outside /usr the loader
+# may not look for libraries, so programs are told where this one was when they were linked.
 set(pc_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH TUTTI_PC_PREFIX ${pc_dir} ${CMAKE_INSTALL_PREFIX}/.)
 file(RELATIVE_PATH TUTTI_PC_INCLUDEDIR ${pc_dir} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 string(REGEX REPLACE "/+$" "" TUTTI_PC_PREFIX "${TUTTI_PC_PREFIX}")
+set(TUTTI_PC_RPATH "")
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set(TUTTI_PC_RPATH " -Wl,-rpath,\${libdir}")
+endif()
 set(TUTTI_PC_REQUIRES "hwloc >= 2.0 ${TUTTI_MPI_MODULE}")
 string(STRIP ${TUTTI_PC_REQUIRES} TUTTI_PC_REQUIRES)
 set(TUTTI_PC_LIBS "${CMAKE_THREAD_LIBS_INIT} -lm")

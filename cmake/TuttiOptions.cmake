@@ -35,6 +35,7 @@ target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
 target_compile_options(tutti_flags INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wvla -Wcast-qual -Wpointer-arith
     -Wwrite-strings -Wformat=2 -Wswitch-enum
+    -fno-semantic-interposition
     $<$<COMPILE_LANGUAGE:C>:-Wconversion>
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
     $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>

@@ -4,19 +4,49 @@
 # Other libraries that a room needs, kept for the link of the library.
 define_property(TARGET PROPERTY TUTTI_ROOM_LIBS BRIEF_DOCS "libraries a room needs")
 
-# tutti_room(NAME name SOURCES ... [BELOW rooms ...] [LIBS libraries ...])
+# A build for a second MPI takes what does not see MPI from a first build.
+set(TUTTI_ROOMS_FROM "" CACHE PATH "another build, with the same options but for the MPI")
+
+# tutti_take(TARGET SHARED|STATIC output): the target is the file of that name in the other build.
+function(tutti_take target kind output)
+    set(file ${TUTTI_ROOMS_FROM}/lib/lib${output}${CMAKE_${kind}_LIBRARY_SUFFIX})
+    add_library(${target} ${kind} IMPORTED GLOBAL)
+    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${file})
+    target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR}/include
+        ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR})
+    set_property(GLOBAL APPEND PROPERTY TUTTI_TAKEN ${target})
+    set_property(GLOBAL APPEND PROPERTY TUTTI_TAKEN_FILES ${file})
+endfunction()
+
+# The other build brings what is taken up to date first. Called when all is known.
+function(tutti_refresh_taken)
+    get_property(targets GLOBAL PROPERTY TUTTI_TAKEN)
+    get_property(files GLOBAL PROPERTY TUTTI_TAKEN_FILES)
+    if(targets)
+        add_custom_target(taken BYPRODUCTS ${files}
+            COMMAND ${CMAKE_COMMAND} --build ${TUTTI_ROOMS_FROM} --target ${targets} VERBATIM)
+        foreach(target ${targets} tutti)
+            add_dependencies(${target} taken)
+        endforeach()
+    endif()
+endfunction()
+
+# tutti_room(NAME name SOURCES ... [BELOW rooms ...] [LIBS libraries ...] [OPTIONS flags ...]
+#     [SEES_MPI])
 function(tutti_room)
-    cmake_parse_arguments(ROOM "" "NAME" "SOURCES;BELOW;LIBS" ${ARGN})
+    cmake_parse_arguments(ROOM "SEES_MPI" "NAME" "SOURCES;BELOW;LIBS;OPTIONS" ${ARGN})
     set(target tutti_${ROOM_NAME})
-    add_library(${target} STATIC ${ROOM_SOURCES})
-    target_include_directories(${target} PUBLIC
-        ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR})
     list(TRANSFORM ROOM_BELOW PREPEND tutti_)
-    target_link_libraries(${target} PUBLIC tutti_flags ${ROOM_BELOW} Threads::Threads
-        PRIVATE ${ROOM_LIBS})
-    target_compile_options(${target} PRIVATE ${TUTTI_LTO_OPTIONS})
-    if(TUTTI_LTO_OPTIONS)
-        target_link_options(${target} INTERFACE -fno-lto)
+    set(interface tutti_flags ${ROOM_BELOW} Threads::Threads)
+    if(TUTTI_ROOMS_FROM AND NOT ROOM_SEES_MPI)
+        tutti_take(${target} STATIC ${target})
+        target_link_libraries(${target} INTERFACE ${interface} ${ROOM_LIBS})
+    else()
+        add_library(${target} STATIC ${ROOM_SOURCES})
+        target_include_directories(${target} PUBLIC
+            ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR})
+        target_link_libraries(${target} PUBLIC ${interface} PRIVATE ${ROOM_LIBS})
+        target_compile_options(${target} PRIVATE ${ROOM_OPTIONS})
     endif()
     set_property(TARGET ${target} PROPERTY TUTTI_ROOM_LIBS "${ROOM_LIBS}")
 endfunction()
@@ -26,10 +56,25 @@ function(tutti_library)
     cmake_parse_arguments(LIBRARY "" "" "ROOMS" ${ARGN})
     set(map ${PROJECT_SOURCE_DIR}/lib/tutti.map)
     foreach(room ${LIBRARY_ROOMS})
-        list(APPEND objects $<TARGET_OBJECTS:tutti_${room}>)
+        get_target_property(taken tutti_${room} IMPORTED)
+        if(taken)
+            get_target_property(archive tutti_${room} IMPORTED_LOCATION)
+            list(APPEND archives ${archive})
+        else()
+            list(APPEND objects $<TARGET_OBJECTS:tutti_${room}>)
+            target_compile_options(tutti_${room} PRIVATE ${TUTTI_LTO_OPTIONS})
+        endif()
+        if(TUTTI_LTO_OPTIONS)
+            target_link_options(tutti_${room} INTERFACE -fno-lto)
+        endif()
         get_target_property(room_libs tutti_${room} TUTTI_ROOM_LIBS)
         list(APPEND libs ${room_libs})
     endforeach()
+    set(link_options -Wl,--version-script=${map} ${TUTTI_LTO_OPTIONS})
+    if(archives)
+        list(PREPEND libs -Wl,--whole-archive ${archives} -Wl,--no-whole-archive)
+        list(APPEND link_options -fno-lto) # quicker; the first build has it
+    endif()
 
     add_library(tutti SHARED ${objects})
     add_library(tutti::tutti ALIAS tutti)
@@ -37,12 +82,12 @@ function(tutti_library)
         LINKER_LANGUAGE C
         VERSION ${PROJECT_VERSION}
         SOVERSION ${PROJECT_VERSION_MAJOR}
-        LINK_DEPENDS ${map})
+        LINK_DEPENDS "${map};${archives}")
     target_include_directories(tutti PUBLIC
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(tutti PRIVATE tutti_flags ${libs} Threads::Threads m)
-    target_link_options(tutti PRIVATE -Wl,--version-script=${map} ${TUTTI_LTO_OPTIONS})
+    target_link_options(tutti PRIVATE ${link_options})
     if(NOT TUTTI_SANITIZE)
         # A sanitizer's run-time library is found only in the program.
         target_link_options(tutti PRIVATE -Wl,-z,defs)
@@ -62,7 +107,7 @@ function(tutti_unit_test)
         set(UNIT_SOURCES ${UNIT_NAME}.c)
     endif()
     add_executable(${UNIT_NAME} ${UNIT_SOURCES})
-    target_link_libraries(${UNIT_NAME} PRIVATE tutti_${UNIT_ROOM} PkgConfig::CMOCKA m
+    target_link_libraries(${UNIT_NAME} PRIVATE tutti_${UNIT_ROOM} tutti_unit_main m
         ${UNIT_LIBS})
     add_test(NAME unit.${UNIT_NAME} COMMAND ${UNIT_NAME})
     set(timeout 120)

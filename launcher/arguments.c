@@ -81,7 +81,7 @@ void arguments_add_format(struct arguments *list, const char *format, ...)
 
 void arguments_add_all(struct arguments *list, char *const *texts)
 {
-    for (; *texts != NULL; texts++) {
+    for (; texts != NULL && *texts != NULL; texts++) {
         arguments_add(list, *texts);
     }
 }

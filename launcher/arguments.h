@@ -24,7 +24,7 @@ void arguments_add(struct arguments *list, const char *text);
 /** Appends a formatted string. */
 void arguments_add_format(struct arguments *list, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
-/** Appends copies of a NULL-terminated array. */
+/** Appends copies of a NULL-terminated array; NULL, the items of an empty list, has none. */
 void arguments_add_all(struct arguments *list, char *const *texts);
 
 /**

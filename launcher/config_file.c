@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "launcher/flags.h"
-#include "launcher/horovod_flags.h"
 
 enum {
     ORIGIN_MAX = 512, /* bytes of "file:line: key" with its terminating zero */
@@ -22,7 +21,7 @@ enum {
 struct file {
     struct options *options;
     const char *path;
-    const struct config_file_given *given;
+    bool has_hosts; /* of the command line   */
     yaml_document_t *document; /* owner of all nodes */
 };
 
@@ -32,18 +31,6 @@ struct entry {
     const yaml_node_t *value;
     char origin[ORIGIN_MAX]; /* "file:line: key", for errors  */
 };
-
-bool config_file_is_hosts(const char *name)
-{
-    static const char *const names[] = { "hosts", "hostfile", "host-discovery-script" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static const yaml_node_t *node_of(const struct file *file, int index)
 {
@@ -75,16 +62,16 @@ static bool is_null(const yaml_node_t *node)
 }
 
 /*
- * Sets a flag of ours. What its error says, which may name the flag as on the command
+ * Sets a flag. What its error says, which may name the flag as on the command
  * line, comes behind file, line and key.
  */
-static tutti_status set_flag(const struct file *file, const char *name,
+static tutti_status set_flag(const struct file *file, const struct flag *flag,
         const char *value, const char *origin)
 {
     tutti_status status = arguments_status(&file->options->kept);
 
     if (status == TUTTI_OK) {
-        status = options_set(file->options, name, value, origin);
+        status = options_set(file->options, flag, value, origin);
     }
     if (status != TUTTI_OK && strncmp(error_last(), origin, strlen(origin)) != 0) {
         char text[ERROR_TEXT_MAX];
@@ -157,34 +144,24 @@ static size_t pair_count(const yaml_node_t *mapping)
             mapping->data.mapping.pairs.start);
 }
 
-/* Sets a flag of horovodrun's from a key that stands for it. */
-static tutti_status apply_horovod(const struct file *file,
-        const struct horovod_flag *flag, const struct entry *entry)
+/* Sets a flag without an argument when the value is true. */
+static tutti_status apply_switch(
+        const struct file *file, const struct flag *flag, const struct entry *entry)
 {
-    const char *text = NULL;
-    tutti_status status;
     bool on = true;
+    tutti_status status = read_bool(entry, &on);
 
-    if (flag->argument != NULL) {
-        status = read_text(file, entry, &text);
-    } else {
-        status = read_bool(entry, &on);
-    }
     if (status == TUTTI_OK && !on) {
-        flag = flag->off == NULL ? NULL : horovod_flag_of_name(flag->off);
+        flag = flag->off == NULL ? NULL : flag_find(flag->off);
     }
-    if (status != TUTTI_OK || flag == NULL) {
-        return status;
-    }
-    if (flag->meaning == HOROVOD_SAME) {
-        return set_flag(file, flag->name, text, entry->origin);
-    }
-    return horovod_flag_apply(file->options, flag, text, entry->origin);
+    return status != TUTTI_OK || flag == NULL
+            ? status
+            : set_flag(file, flag, NULL, entry->origin);
 }
 
 /* Sets a flag once for each word of a list. */
 static tutti_status apply_each(
-        const struct file *file, const char *name, const struct entry *entry)
+        const struct file *file, const struct flag *flag, const struct entry *entry)
 {
     const yaml_node_item_t *end = entry->value->data.sequence.items.top;
     tutti_status status = TUTTI_OK;
@@ -197,7 +174,7 @@ static tutti_status apply_each(
         one.value = node_of(file, *item);
         status = read_text(file, &one, &text);
         if (status == TUTTI_OK) {
-            status = set_flag(file, name, text, entry->origin);
+            status = set_flag(file, flag, text, entry->origin);
         }
     }
     return status;
@@ -205,7 +182,7 @@ static tutti_status apply_each(
 
 /* Sets a flag to the words of a list with commas between them. */
 static tutti_status apply_joined(
-        const struct file *file, const char *name, const struct entry *entry)
+        const struct file *file, const struct flag *flag, const struct entry *entry)
 {
     const yaml_node_item_t *items = entry->value->data.sequence.items.start;
     size_t count = (size_t)(entry->value->data.sequence.items.top - items);
@@ -229,80 +206,59 @@ static tutti_status apply_joined(
                     "%s: the list is too long; put it in a hostfile", entry->origin);
         }
     }
-    return set_flag(file, name, options_keep(file->options, list), entry->origin);
+    return set_flag(file, flag, options_keep(file->options, list), entry->origin);
 }
 
 static tutti_status apply_flag(
         const struct file *file, const struct flag *flag, const struct entry *entry)
 {
-    const char *text = NULL;
+    const bool is_list = entry->value->type == YAML_SEQUENCE_NODE;
+    const char *text = scalar_text(entry->value);
     tutti_status status;
     bool on;
 
-    text = scalar_text(entry->value);
-    if (strcmp(flag->name, "help") == 0 || strcmp(flag->name, "version") == 0 ||
-            strcmp(flag->name, "config-file") == 0) {
+    if (flag->not_in_file) {
         return error_set(
                 TUTTI_ERR_INVALID, "%s: belongs on the command line", entry->origin);
     }
-    if (file->given->hosts && config_file_is_hosts(flag->name)) {
+    if (file->has_hosts && flag->is_hosts) {
         return TUTTI_OK;
     }
     if (flag->argument == NULL ||
-            (flag->optional && text != NULL && text_to_bool(text, &on))) {
-        status = read_bool(entry, &on);
-        return status == TUTTI_OK && on
-                ? set_flag(file, flag->name, NULL, entry->origin)
-                : status;
+            (flag->absent != NULL && text != NULL && text_to_bool(text, &on))) {
+        return apply_switch(file, flag, entry);
     }
-    if (entry->value->type == YAML_SEQUENCE_NODE && strcmp(flag->name, "hosts") == 0) {
-        return apply_joined(file, flag->name, entry);
+    if (is_list && flag->kind == FLAG_HOSTS) {
+        return apply_joined(file, flag, entry);
     }
-    if (entry->value->type == YAML_SEQUENCE_NODE &&
-            (strcmp(flag->name, "export") == 0 ||
-                    strcmp(flag->name, "mpi-args") == 0)) {
-        return apply_each(file, flag->name, entry);
+    if (is_list && (flag->kind == FLAG_EXPORT || flag->kind == FLAG_WORDS)) {
+        return apply_each(file, flag, entry);
     }
     status = read_text(file, entry, &text);
-    return status != TUTTI_OK ? status
-                              : set_flag(file, flag->name, text, entry->origin);
+    return status != TUTTI_OK ? status : set_flag(file, flag, text, entry->origin);
 }
 
 static tutti_status refuse_key(const struct entry *entry)
 {
-    char nearest[KEY_MAX];
+    const struct flag *nearest = flag_nearest(entry->key);
+    char name[FLAG_NAME_LIMIT];
 
-    if (options_nearest(entry->key, nearest, sizeof nearest)[0] != '\0') {
+    if (nearest != NULL) {
         return error_set(TUTTI_ERR_INVALID, "%s: is no key; did you mean %s?",
-                entry->origin, nearest);
+                entry->origin, flag_spell(nearest, name));
     }
     return error_set(TUTTI_ERR_INVALID,
             "%s: is no key; keys are the names of flags: see tuttirun --help all",
             entry->origin);
 }
 
-/* A key that is the name, or the letter, of a flag or a parameter. */
+/* A key that is the name, or the letter, of a flag. */
 static tutti_status apply_key(const struct file *file, const struct entry *entry)
 {
-    struct options_name found = options_find(entry->key);
-    const char *text = NULL;
-    tutti_status status;
+    const struct flag *flag = entry->key[1] == '\0' ? flag_of_letter(entry->key[0])
+                                                    : flag_find(entry->key);
 
-    if (entry->key[1] == '\0') {
-        found.flag = flag_of_letter(entry->key[0]);
-    }
-    if (found.horovod != NULL) {
-        return apply_horovod(file, found.horovod, entry);
-    }
-    if (found.flag != NULL) {
-        return apply_flag(file, found.flag, entry);
-    }
-    if (found.row == NULL) {
-        return refuse_key(entry);
-    }
-    status = read_text(file, entry, &text);
-    return status != TUTTI_OK ? status
-                              : set_flag(file, found.row->name, text, entry->origin);
+    return flag == NULL ? refuse_key(entry) : apply_flag(file, flag, entry);
 }
 
 /* env: NAME: value, and NAME: alone to hand ours on. */
@@ -333,8 +289,8 @@ static tutti_status apply_env(const struct file *file, const struct entry *entry
             return error_set(
                     TUTTI_ERR_INVALID, "%s: the value is too long", variable.origin);
         }
-        status = set_flag(
-                file, "export", options_keep(file->options, word), variable.origin);
+        status = set_flag(file, flag_find("export"), options_keep(file->options, word),
+                variable.origin);
     }
     return status;
 }
@@ -372,19 +328,19 @@ static tutti_status apply_group(const struct file *file, const struct entry *gro
     for (size_t i = 0; i < pair_count(group->value) && status == TUTTI_OK; i++) {
         struct entry entry;
         char key[KEY_MAX];
-        const struct horovod_flag *flag;
+        const struct flag *flag;
 
         status = read_pair(file, group->value, i, &entry);
         if (status != TUTTI_OK) {
             return status;
         }
         (void)snprintf(key, sizeof key, "%s.%.60s", group->key, entry.key);
-        flag = horovod_flag_of_key(key);
+        flag = flag_of_key(key);
         /* What is switched off has settings that matter to nobody. */
-        if (flag != NULL && (!off || strcmp(entry.key, "enabled") == 0)) {
-            status = apply_horovod(file, flag, &entry);
-        } else if (flag == NULL) {
+        if (flag == NULL || flag->kind == FLAG_SAME) {
             status = apply_key(file, &entry);
+        } else if (!off || strcmp(entry.key, "enabled") == 0) {
+            status = apply_flag(file, flag, &entry);
         }
     }
     return status;
@@ -393,7 +349,6 @@ static tutti_status apply_group(const struct file *file, const struct entry *gro
 /* controller: mpi, gloo or jsrun, which are flags on horovodrun's command line. */
 static tutti_status apply_controller(const struct file *file, const struct entry *entry)
 {
-    const struct horovod_flag *flag;
     const char *text = NULL;
     tutti_status status = read_text(file, entry, &text);
     int index;
@@ -405,8 +360,16 @@ static tutti_status apply_controller(const struct file *file, const struct entry
         return error_set(TUTTI_ERR_INVALID, "%s %s: choose one of mpi|gloo|jsrun",
                 entry->origin, text);
     }
-    flag = horovod_flag_of_name(text);
-    return horovod_flag_apply(file->options, flag, NULL, entry->origin);
+    return index == 0 ? TUTTI_OK : set_flag(file, flag_find(text), NULL, entry->origin);
+}
+
+/* The groups of horovodrun's files. */
+static bool is_group(const char *key)
+{
+    int index;
+
+    return text_to_choice(key,
+            "params|autotune|timeline|stall_check|library_options|logging", &index);
 }
 
 static tutti_status apply_root(const struct file *file)
@@ -432,7 +395,7 @@ static tutti_status apply_root(const struct file *file)
             status = apply_env(file, &entry);
         } else if (strcmp(entry.key, "controller") == 0) {
             status = apply_controller(file, &entry);
-        } else if (horovod_is_group(entry.key)) {
+        } else if (is_group(entry.key)) {
             status = apply_group(file, &entry);
         } else {
             status = apply_key(file, &entry);
@@ -495,10 +458,10 @@ static tutti_status apply_stream(struct file *file, FILE *stream)
     return status;
 }
 
-tutti_status config_file_apply(struct options *options, const char *path,
-        const struct config_file_given *given)
+tutti_status config_file_apply(
+        struct options *options, const char *path, bool has_hosts)
 {
-    struct file file = { .options = options, .path = path, .given = given };
+    struct file file = { .options = options, .path = path, .has_hosts = has_hosts };
     FILE *stream = fopen(path, "re");
     tutti_status status;
 

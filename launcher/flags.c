@@ -1,177 +1,254 @@
 /*
- * The flags of tuttirun that belong to no folder, and the list of all groups.
+ * The rows of flags.def and config.def, and how they are found.
  */
 #include "launcher/flags.h"
 
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "launcher/job/rank_list.h"
+#include "launcher/options.h"
 
-tutti_status flag_read_choice(
-        const char *value, const char *origin, const char *choices, int *index)
-{
-    if (!text_to_choice(value, choices, index)) {
-        return error_set(
-                TUTTI_ERR_INVALID, "%s %s: choose one of %s", origin, value, choices);
-    }
-    return TUTTI_OK;
-}
-
-static tutti_status apply_dry_run(
-        struct options *options, const char *value, const char *origin)
-{
-    (void)value;
-    (void)origin;
-    options->dry_run = true;
-    return TUTTI_OK;
-}
-
-static tutti_status apply_verbose(
-        struct options *options, const char *value, const char *origin)
-{
-    (void)value;
-    (void)origin;
-    options->verbose = true;
-    return TUTTI_OK;
-}
-
-static tutti_status apply_help(
-        struct options *options, const char *value, const char *origin)
-{
-    (void)origin;
-    options->action = OPTIONS_HELP;
-    options->topic = value;
-    return TUTTI_OK;
-}
-
-static tutti_status apply_version(
-        struct options *options, const char *value, const char *origin)
-{
-    (void)value;
-    (void)origin;
-    options->action = OPTIONS_VERSION;
-    return TUTTI_OK;
-}
-
-/* The file was read before all flags: options.c. */
-static tutti_status apply_config_file(
-        struct options *options, const char *value, const char *origin)
-{
-    if (options->config_file != NULL) {
-        return error_set(TUTTI_ERR_INVALID, "%s %s: %s is given already; one file only",
-                origin, value, options->config_file);
-    }
-    options->config_file = value;
-    return TUTTI_OK;
-}
-
-static const struct flag flags[] = {
-    {
-            .name = "config-file",
-            .argument = "FILE",
-            .help = "flags and parameters from a YAML file; the command line wins",
-            .apply = apply_config_file,
-    },
-    {
-            .name = "dry-run",
-            .help = "print the command that would be run, and run nothing",
-            .apply = apply_dry_run,
-    },
-    {
-            .name = "verbose",
-            .letter = 'v',
-            .help = "say what is run and how ranks are bound",
-            .apply = apply_verbose,
-    },
-    {
-            .name = "version",
-            .letter = 'V',
-            .help = "print the version; with --verbose, what tutti was built with",
-            .apply = apply_version,
-    },
-    {
-            .name = "help",
-            .letter = 'h',
-            .argument = "TOPIC",
-            .optional = true,
-            .help = "print this; about a TOPIC: parameters, all, or the name of a flag",
-            .apply = apply_help,
-    },
+enum {
+    SECONDS_MAX = 2000000 /* whose milliseconds an int can hold */
 };
 
-static const struct flag_group other_flags = {
-    .heading = "Other",
-    .flags = flags,
-    .count = sizeof flags / sizeof flags[0],
+static bool is_drawing(const char *form)
+{
+    const char *ending = strrchr(form, '.');
+
+    return strcmp(form, "text") == 0 || strcmp(form, "svg") == 0 ||
+            (ending != NULL && strcmp(ending, ".svg") == 0);
+}
+
+/* Megabytes, of which none means no fusion: here 1 byte does. */
+static bool convert_megabytes(const char *value, char *text, size_t capacity)
+{
+    int64_t megabytes;
+
+    if (!text_to_int64(value, &megabytes) || megabytes < 0) {
+        return false;
+    }
+    return megabytes == 0 ? snprintf(text, capacity, "1") > 0
+                          : snprintf(text, capacity, "%sm", value) < (int)capacity;
+}
+
+/* Names that differ; others are checked by the parameter. */
+static bool convert_level(const char *value, char *text, size_t capacity)
+{
+    int index;
+
+    if (text_to_choice(value, "warning|fatal", &index)) {
+        return text_from_choice("warn|error", index, text, capacity);
+    }
+    return snprintf(text, capacity, "%s", value) < (int)capacity;
+}
+
+static bool convert_seconds(const char *value, char *text, size_t capacity)
+{
+    double seconds;
+
+    return text_to_real(value, &seconds) && seconds >= 0 &&
+            snprintf(text, capacity, "%s", value) < (int)capacity;
+}
+
+/* The help of a row comes first in `...`, columns that few flags have behind it. */
+/* clang-format off */
+#define PARAMETER(field, def, range, scope, text, ...)                                 \
+    { .name = #field, .kind = FLAG_PARAMETER, .argument = (range), .initial = (def),   \
+        .is_same = (scope), .help = (text), __VA_ARGS__ },
+#define SAME true
+#define FREE false
+#define BOOL(field, def, scope, horovod, text)                                         \
+    PARAMETER(field, #def, "true|false", scope, text, .choices = "true|false")
+#define INT(field, def, low, high, scope, horovod, text)                               \
+    PARAMETER(field, #def, #low ".." #high, scope, text, .choices = NULL)
+#define SIZE INT
+#define REAL INT
+#define ENUM(field, def, values, scope, horovod, text)                                 \
+    PARAMETER(field, def, values, scope, text, .choices = (values))
+#define TEXT(field, def, scope, horovod, text)                                         \
+    PARAMETER(field, def, "text", scope, text, .choices = NULL)
+static const struct flag rows[] = {
+#include "base/config.def"
+#undef SAME
+#undef FREE
+#undef BOOL
+#undef INT
+#undef SIZE
+#undef REAL
+#undef ENUM
+#undef TEXT
+#undef PARAMETER
+#define FLAG(field, type, ...)                                                         \
+    { .name = #field, .kind = (type), .help = __VA_ARGS__ },
+#define VALUE(field, type, text, ...)                                                  \
+    { .name = #field, .kind = (type), .offset = offsetof(struct options, field),       \
+        .argument = (text), .help = __VA_ARGS__ },
+#define GROUP(heading) { .kind = FLAG_GROUP, .help = (heading) },
+#define SWITCH(field, ...)                                                             \
+    VALUE(field, FLAG_SWITCH, NULL, __VA_ARGS__)
+#define ON_OFF(field, ...)                                                             \
+    { .name = #field, .kind = FLAG_ON_OFF, .offset = offsetof(struct options, field),  \
+        .argument = "HOW", .choices = "on|off", .help = __VA_ARGS__ },
+#define CHOICE(field, text, values, ...)                                               \
+    { .name = #field, .kind = FLAG_CHOICE, .offset = offsetof(struct options, field),  \
+        .argument = (text), .choices = (values), .help = __VA_ARGS__ },
+#define INT(field, text, low, high, ...)                                               \
+    { .name = #field, .kind = FLAG_INT, .offset = offsetof(struct options, field),     \
+        .argument = (text), .min = (low), .max = (high), .help = __VA_ARGS__ },
+#define SECONDS(field, low, high, ...)                                                 \
+    { .name = #field, .kind = FLAG_SECONDS,                                            \
+        .offset = offsetof(struct options, field##_ms), .argument = "SECONDS",         \
+        .expects = "write seconds,", .min = (low), .max = (high), .help = __VA_ARGS__ },
+#define SIZE(field, text, ...) VALUE(field, FLAG_SIZE, text, __VA_ARGS__)
+#define TEXT(field, text, ...) VALUE(field, FLAG_TEXT, text, __VA_ARGS__)
+#define WORDS(field, text, ...) VALUE(field, FLAG_WORDS, text, __VA_ARGS__)
+#define ACTION(field, type, text, ...)                                                 \
+    { .name = #field, .kind = FLAG_##type, .argument = (text), .help = __VA_ARGS__ },
+#define HOROVOD(field, type, ...) FLAG(field, FLAG_##type, __VA_ARGS__)
+#include "launcher/flags.def"
+#undef FLAG
+#undef VALUE
+};
+/* clang-format on */
+
+enum {
+    ROW_COUNT = sizeof rows / sizeof rows[0]
 };
 
-const struct flag_group *const *flag_groups(size_t *count)
+const struct flag *flag_rows(size_t *count)
 {
-    static const struct flag_group *const groups[] = {
-        &hosts_flags,
-        &engine_flags,
-        &bind_flags,
-        &job_flags,
-        &check_flags,
-        &other_flags,
-    };
-
-    *count = sizeof groups / sizeof groups[0];
-    return groups;
+    *count = ROW_COUNT;
+    return rows;
 }
 
-bool flag_names_choices(const struct flag *flag)
+bool flag_is_ours(const struct flag *flag)
 {
-    char first[32];
-
-    if (flag->choices == NULL) {
-        return true;
-    }
-    return !text_from_choice(flag->choices, 0, first, sizeof first) ||
-            strstr(flag->help, first) != NULL;
+    return flag->kind > FLAG_GROUP && flag->kind < FLAG_PARAMETER;
 }
 
-static bool is_called(const struct flag *flag, const char *name)
+bool flag_is_horovod(const struct flag *flag)
 {
-    return strcmp(flag->name, name) == 0 ||
-            (flag->alias != NULL && strcmp(flag->alias, name) == 0);
+    return flag->kind > FLAG_SAME;
 }
 
-const struct flag *flag_at(size_t n)
+/* Equal but for '_' and '-'; false for NULL. */
+static bool is_name(const char *ours, const char *name)
 {
-    size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
-
-    for (size_t i = 0; i < count; i++) {
-        if (n < groups[i]->count) {
-            return &groups[i]->flags[n];
+    for (; ours != NULL && *ours != '\0'; ours++, name++) {
+        if ((*ours == '_' ? '-' : *ours) != (*name == '_' ? '-' : *name)) {
+            return false;
         }
-        n -= groups[i]->count;
+    }
+    return ours != NULL && *name == '\0';
+}
+
+static bool has_name(const struct flag *flag, const char *name)
+{
+    return flag->kind != FLAG_GROUP && flag->kind != FLAG_SAME &&
+            (is_name(flag->name, name) || is_name(flag->alias, name));
+}
+
+/* From the end: horovodrun's --log-level takes more words than ours. */
+const struct flag *flag_find(const char *name)
+{
+    for (size_t i = ROW_COUNT; i-- > 0;) {
+        if (has_name(&rows[i], name)) {
+            return &rows[i];
+        }
     }
     return NULL;
 }
 
-const struct flag *flag_of_name(const char *name)
+const struct flag *flag_find_ours(const char *name)
 {
-    const struct flag *flag;
-
-    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
-        if (is_called(flag, name)) {
-            break;
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (!flag_is_horovod(&rows[i]) && has_name(&rows[i], name)) {
+            return &rows[i];
         }
     }
-    return flag;
+    return NULL;
 }
 
 const struct flag *flag_of_letter(char letter)
 {
-    const struct flag *flag;
-
-    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
-        if (letter != '\0' && flag->letter == letter) {
-            break;
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (letter != '\0' && rows[i].letter == letter) {
+            return &rows[i];
         }
     }
-    return flag;
+    return NULL;
+}
+
+const struct flag *flag_of_key(const char *key)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (rows[i].key != NULL && strcmp(rows[i].key, key) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+const struct flag *flag_nearest(const char *name)
+{
+    const struct flag *nearest = NULL;
+    char normal[FLAG_NAME_LIMIT];
+    size_t least = SIZE_MAX;
+
+    (void)snprintf(normal, sizeof normal, "%s", name);
+    for (char *p = normal; *p != '\0'; p++) {
+        *p = (char)(*p == '-' ? '_' : text_lower(*p));
+    }
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        size_t distance;
+
+        if (!flag_is_ours(&rows[i]) && rows[i].kind != FLAG_PARAMETER) {
+            continue;
+        }
+        distance = text_distance(normal, rows[i].name);
+        /* With more than half of the letters wrong it is another word. */
+        if (distance < least &&
+                distance <= size_max(strlen(normal), strlen(rows[i].name)) / 2) {
+            least = distance;
+            nearest = &rows[i];
+        }
+    }
+    return nearest;
+}
+
+const char *flag_spell(const struct flag *flag, char text[FLAG_NAME_LIMIT])
+{
+    (void)snprintf(text, FLAG_NAME_LIMIT, "%s", flag->name);
+    for (char *p = text; *p != '\0'; p++) {
+        *p = (char)(*p == '_' ? '-' : *p);
+    }
+    return text;
+}
+
+/* True when the help names the choices, or the argument of a parameter does. */
+static bool names_choices(const struct flag *flag)
+{
+    char first[32];
+
+    return flag->choices == NULL || flag->kind == FLAG_PARAMETER ||
+            !text_from_choice(flag->choices, 0, first, sizeof first) ||
+            strstr(flag->help, first) != NULL;
+}
+
+const char *flag_sentence(const struct flag *flag, char text[FLAG_SENTENCE_MAX])
+{
+    const bool has_initial = flag->initial != NULL && flag->initial[0] != '\0';
+    const bool is_complete = names_choices(flag);
+
+    (void)snprintf(text, FLAG_SENTENCE_MAX, "%s%s%s%s%s%s%s", flag->help,
+            is_complete ? "" : " (", is_complete ? "" : flag->choices,
+            is_complete ? "" : ")", has_initial ? "; default " : "",
+            has_initial ? flag->initial : "",
+            flag->is_same ? "; equal on all ranks" : "");
+    return text;
 }

@@ -1,6 +1,6 @@
 /*
- * The flags of tuttirun itself. Each group lies beside what it controls; flags.c lists the
- * groups. Parameters of the library are flags, too, from base/config.def.
+ * The flags of tuttirun and of horovodrun, and the parameters of the library, as one list:
+ * made from flags.def and base/config.def.
  */
 #ifndef TUTTI_LAUNCHER_FLAGS_H
 #define TUTTI_LAUNCHER_FLAGS_H
@@ -8,54 +8,85 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <tutti/tutti.h>
+#include "base/config.h"
 
-#include "launcher/options.h"
+enum {
+    FLAG_NAME_LIMIT = 64, /* bytes of a flag's name with its terminating zero */
+    FLAG_SENTENCE_MAX = 512 /* bytes of flag_sentence() with its terminating zero */
+};
 
-/** One flag, for the parser, --help, the manual and the completion. */
+/** What is done with a value; the names are those of flags.def. */
+enum flag_kind {
+    FLAG_GROUP, /* no flag: a heading of --help */
+    FLAG_SWITCH,
+    FLAG_ON_OFF,
+    FLAG_CHOICE,
+    FLAG_INT,
+    FLAG_SECONDS,
+    FLAG_SIZE,
+    FLAG_TEXT,
+    FLAG_WORDS,
+    FLAG_HOSTS,
+    FLAG_HOSTFILE,
+    FLAG_EXPORT,
+    FLAG_TIMESTAMPS,
+    FLAG_PARAMETER, /* of the library */
+    /* Flags of horovodrun. */
+    FLAG_SAME,
+    FLAG_IS,
+    FLAG_NOTHING,
+    FLAG_IGNORED,
+    FLAG_REFUSED
+};
+
 struct flag {
-    const char *name; /* "num-proc": --num-proc, and -num-proc as mpirun has it */
-    const char *alias; /* another name, or NULL                                  */
-    const char *argument; /* what follows, "N"; NULL: nothing                       */
-    const char *choices; /* its values, "auto|none|mpi"; NULL: free                */
-    const char *help; /* one sentence                                           */
-    /* Applies the value (NULL without an argument); origin is the flag as written. */
-    tutti_status (*apply)(
-            struct options *options, const char *value, const char *origin);
-    char letter; /* -n, or 0                                               */
-    bool optional; /* the argument may be missing: --name, --name=value, or
-                      --name and one of choices                              */
+    const char *name; /* "dry_run": --dry-run, and -dry-run as mpirun has it */
+    const char *alias; /* another name, or NULL                               */
+    const char *argument; /* what follows, "N"; NULL: nothing                    */
+    const char *choices; /* its values, "auto|none|mpi"; NULL: free             */
+    const char *initial; /* its default; NULL: none                             */
+    const char *help; /* one sentence; FLAG_GROUP: the heading               */
+    const char *absent; /* the value when the argument is missing; NULL: it may
+                           not be. Else: --name, --name=value, or --name and one
+                           of choices                                          */
+    const char *expects; /* for errors: before a range, or a sentence           */
+    bool (*check)(const char *value); /* false: refused; NULL: all but ""    */
+    double min, max;
+    size_t offset; /* of the value in struct options or config            */
+    enum flag_kind kind;
+    char letter; /* -n, or 0                                            */
+    bool is_hosts; /* says which hosts there are, of which one only can   */
+    bool not_in_file; /* for the command line only                           */
+    bool is_same; /* a parameter that is equal on all ranks              */
+
+    const char *horovod; /* not NULL: horovodrun has it too; a note, or ""      */
+    const char *key; /* in its file, "params.cache_capacity", or NULL       */
+    const char *off; /* the flag that "key: false" stands for; NULL: none   */
+    const char *to; /* FLAG_IS: "--fusion-bytes %", % being the value      */
+    /* Puts a value of horovodrun as ours; false: it is malformed. NULL: as it is. */
+    bool (*convert)(const char *value, char *text, size_t capacity);
 };
 
-/** Flags under one heading of --help. */
-struct flag_group {
-    const char *heading;
-    const struct flag *flags;
-    size_t count;
-};
+/** All rows: parameters first, then flags.def in its order; *count is set. */
+const struct flag *flag_rows(size_t *count);
+/** True for flags of tuttirun itself: neither parameters nor horovodrun's, nor headings. */
+bool flag_is_ours(const struct flag *flag);
+/** True for those of horovodrun's that are not flags or parameters by the same name. */
+bool flag_is_horovod(const struct flag *flag);
 
-extern const struct flag_group hosts_flags; /* hosts/hosts_flags.c   */
-extern const struct flag_group engine_flags; /* engine/engine_flags.c */
-extern const struct flag_group bind_flags; /* bind/bind_flags.c     */
-extern const struct flag_group job_flags; /* job/job_flags.c       */
-extern const struct flag_group check_flags; /* check/check_flags.c   */
-
-/** All groups, in the order of --help; *count is set. */
-const struct flag_group *const *flag_groups(size_t *count);
-/** The n-th flag of all groups in that order; NULL behind the last. */
-const struct flag *flag_at(size_t n);
-/** The flag of a name, or of a letter; NULL when there is none. */
-const struct flag *flag_of_name(const char *name);
+/** The flag of a name, without dashes; '-' and '_' are equal. NULL: there is none. */
+const struct flag *flag_find(const char *name);
+/** The same among flags of ours and parameters only. */
+const struct flag *flag_find_ours(const char *name);
 const struct flag *flag_of_letter(char letter);
+/** The one of horovodrun's of a key of its file, "autotune.enabled", or NULL. */
+const struct flag *flag_of_key(const char *key);
+/** The flag of ours, or the parameter, whose name is nearest; NULL when none is near. */
+const struct flag *flag_nearest(const char *name);
 
-/** True when nothing need be said of its choices: there are none, or its help does. */
-bool flag_names_choices(const struct flag *flag);
-
-/**
- * Index of a value among "one|two|three".
- * @return TUTTI_OK, TUTTI_ERR_INVALID (names flag, value and choices)
- */
-TUTTI_MUST_USE tutti_status flag_read_choice(
-        const char *value, const char *origin, const char *choices, int *index);
+/** Its name as it is typed, "dry-run". Returns text. */
+const char *flag_spell(const struct flag *flag, char text[FLAG_NAME_LIMIT]);
+/** Its help with choices and default. Returns text. */
+const char *flag_sentence(const struct flag *flag, char text[FLAG_SENTENCE_MAX]);
 
 #endif

@@ -5,13 +5,9 @@
 
 #include <string.h>
 
-#include "base/config.h"
 #include "base/error.h"
+#include "launcher/built.h"
 #include "launcher/flags.h"
-#include "launcher/horovod_flags.h"
-#include "launcher/options.h"
-
-static const char built_mpi[] = TUTTI_MPI_NAME;
 
 enum {
     HELP_COLUMN = 26, /* where the sentences start */
@@ -48,61 +44,46 @@ static void print_entry(FILE *file, const char *flag, const char *help)
 
 static void print_flag(FILE *file, const struct flag *flag)
 {
-    char text[128];
-    char help[512];
+    char name[FLAG_NAME_LIMIT];
+    char sentence[FLAG_SENTENCE_MAX];
+    char text[256];
     size_t len = 0;
 
     if (flag->letter != '\0') {
         len += (size_t)snprintf(text, sizeof text, "-%c, ", flag->letter);
     }
-    len += (size_t)snprintf(text + len, sizeof text - len, "--%s", flag->name);
+    len += (size_t)snprintf(
+            text + len, sizeof text - len, "--%s", flag_spell(flag, name));
     if (flag->alias != NULL) {
         len += (size_t)snprintf(text + len, sizeof text - len, ", --%s", flag->alias);
     }
     if (flag->argument != NULL) {
-        (void)snprintf(text + len, sizeof text - len, flag->optional ? "[=%s]" : " %s",
-                flag->argument);
+        (void)snprintf(text + len, sizeof text - len,
+                flag->absent != NULL ? "[=%s]" : " %s", flag->argument);
     }
-    if (flag_names_choices(flag)) {
-        print_entry(file, text, flag->help);
-        return;
-    }
-    (void)snprintf(help, sizeof help, "%s (%s)", flag->help, flag->choices);
-    print_entry(file, text, help);
-}
-
-static void print_row(FILE *file, const struct config_row *row)
-{
-    char name[64];
-    char flag[128];
-    char help[512];
-
-    (void)snprintf(flag, sizeof flag, "--%s %s",
-            options_flag_name(row->name, name, sizeof name), row->range);
-    (void)snprintf(help, sizeof help, "%s%s%s%s", row->help,
-            row->initial[0] == '\0' ? "" : "; default ", row->initial,
-            row->same ? "; equal on all ranks" : "");
-    print_entry(file, flag, help);
+    print_entry(file, text, flag_sentence(flag, sentence));
 }
 
 static void print_flags(FILE *file)
 {
     size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
+    const struct flag *rows = flag_rows(&count);
 
     (void)fprintf(file,
             "usage: tuttirun -np N [-H LIST | --hostfile FILE] [options] program "
             "[args]\n"
-            "\nStarts N ranks of a program through the MPI or Slurm that is there.\n"
+            "\nStarts N ranks of a program with the launcher already installed: "
+            "mpirun, mpiexec\nor srun.\n"
             "\n"
             "  tuttirun -np 4 ./train                  four ranks here\n"
             "  tuttirun -H a:4,b:4 ./train             eight ranks on two hosts\n"
             "  tuttirun --config-file job.yaml ./train flags from a file\n"
             "  tuttirun --dry-run -np 4 ./train        what would be run\n");
     for (size_t i = 0; i < count; i++) {
-        (void)fprintf(file, "\n%s:\n", groups[i]->heading);
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            print_flag(file, &groups[i]->flags[k]);
+        if (rows[i].kind == FLAG_GROUP) {
+            (void)fprintf(file, "\n%s:\n", rows[i].help);
+        } else if (flag_is_ours(&rows[i])) {
+            print_flag(file, &rows[i]);
         }
     }
 }
@@ -110,13 +91,15 @@ static void print_flags(FILE *file)
 static void print_parameters(FILE *file)
 {
     size_t count;
-    const struct config_row *rows = config_rows(&count);
+    const struct flag *rows = flag_rows(&count);
 
     (void)fprintf(file,
             "Parameters of the library (each is also a variable: TUTTI_SPIN_US is "
             "--spin-us):\n");
     for (size_t i = 0; i < count; i++) {
-        print_row(file, &rows[i]);
+        if (rows[i].kind == FLAG_PARAMETER) {
+            print_flag(file, &rows[i]);
+        }
     }
 }
 
@@ -131,60 +114,54 @@ static void print_end(FILE *file)
             "127: a host could not run it. See also tuttirun(1).\n");
 }
 
-static const char *horovod_word(const struct horovod_flag *flag)
+static void print_horovod(FILE *file, const struct flag *flag)
 {
-    switch (flag->meaning) {
-    case HOROVOD_SAME:
-        return "the same here";
-    case HOROVOD_IS:
-        return flag->to;
-    case HOROVOD_NOTHING:
-        return "does nothing here";
-    case HOROVOD_REFUSED:
-        return "is refused here";
-    }
-    return "";
+    char name[FLAG_NAME_LIMIT];
+
+    (void)fprintf(file, "  --%s of horovodrun: %s%s%s\n", flag_spell(flag, name),
+            flag->kind == FLAG_IS                ? flag->to
+                    : flag->kind == FLAG_REFUSED ? "is refused here"
+                                                 : "does nothing here",
+            flag->help[0] == '\0' ? "" : ": ", flag->help);
 }
 
 /* One flag, of whichever table. */
 static tutti_status print_topic(FILE *file, const char *topic)
 {
     const char *name = topic + strspn(topic, "-");
-    struct options_name found = options_find(name);
-    char nearest[64];
+    const bool is_letter = name[0] != '\0' && name[1] == '\0';
+    const struct flag *flag =
+            is_letter ? flag_of_letter(name[0]) : flag_find_ours(name);
+    const struct flag *nearest = flag_nearest(name);
+    char text[FLAG_NAME_LIMIT];
 
-    if (found.flag == NULL && name[0] != '\0' && name[1] == '\0') {
-        found.flag = flag_of_letter(name[0]);
+    if (flag != NULL) {
+        print_flag(file, flag);
+        return TUTTI_OK;
     }
-    if (found.flag != NULL) {
-        print_flag(file, found.flag);
-    } else if (found.row != NULL) {
-        print_row(file, found.row);
-    } else if (found.horovod != NULL) {
-        (void)fprintf(file, "  --%s of horovodrun: %s%s%s\n", found.horovod->name,
-                horovod_word(found.horovod), found.horovod->note == NULL ? "" : ": ",
-                found.horovod->note == NULL ? "" : found.horovod->note);
-    } else if (options_nearest(name, nearest, sizeof nearest)[0] != '\0') {
+    flag = flag_find(name);
+    if (flag != NULL) {
+        print_horovod(file, flag);
+        return TUTTI_OK;
+    }
+    if (nearest != NULL) {
         return error_set(TUTTI_ERR_INVALID,
                 "--help %s: there is no such flag; did you mean %s? Other topics: "
                 "parameters, all",
-                topic, nearest);
-    } else {
-        return error_set(TUTTI_ERR_INVALID,
-                "--help %s: there is no such topic; choose parameters, all, or the "
-                "name "
-                "of a flag",
-                topic);
+                topic, flag_spell(nearest, text));
     }
-    return TUTTI_OK;
+    return error_set(TUTTI_ERR_INVALID,
+            "--help %s: there is no such topic; choose parameters, all, or the name of "
+            "a flag",
+            topic);
 }
 
 tutti_status help_print(FILE *file, const char *topic)
 {
-    bool all = topic != NULL && strcmp(topic, "all") == 0;
-    bool parameters = topic != NULL && strcmp(topic, "parameters") == 0;
+    bool all = strcmp(topic, "all") == 0;
+    bool parameters = strcmp(topic, "parameters") == 0;
 
-    if (topic != NULL && !all && !parameters) {
+    if (topic[0] != '\0' && !all && !parameters) {
         return print_topic(file, topic);
     }
     if (!parameters) {
@@ -212,7 +189,6 @@ void help_print_build(FILE *file)
             "compiler   %s\n"
             "data       shared memory%s\n"
             "GPUs       no\n",
-            tutti_version(), built_mpi, has_mpi ? " " : "",
-            has_mpi ? TUTTI_MPIEXEC : "", __VERSION__,
+            tutti_version(), built_mpi, has_mpi ? " " : "", built_mpirun, __VERSION__,
             has_mpi ? ", messages of MPI" : "");
 }

@@ -10,7 +10,7 @@
 
 /**
  * Writes the help, made from the tables.
- * @param topic  NULL: all flags of tuttirun; "parameters": those of the library; "all";
+ * @param topic  "": all flags of tuttirun; "parameters": those of the library; "all";
  *               or the name of a flag, with or without dashes
  * @return TUTTI_OK, TUTTI_ERR_INVALID (there is no such topic; nothing is written)
  */

@@ -1,6 +1,6 @@
 /*
- * tuttirun: starts the ranks of a job through the mpirun that is there, and looks after
- * them until the job has ended.
+ * tuttirun: starts the ranks of a job with the launcher already installed (mpirun, mpiexec
+ * or srun), and supervises them until the job has ended.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,17 +13,20 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/arguments.h"
-#include "launcher/bind/show.h"
+#include "launcher/bind/bind_show.h"
 #include "launcher/check/check.h"
-#include "launcher/engine/engine.h"
+#include "launcher/command_line.h"
+#include "launcher/environment.h"
 #include "launcher/exec/exec.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
 #include "launcher/job/job.h"
+#include "launcher/job_command.h"
 #include "launcher/join/join.h"
-#include "launcher/launch.h"
+#include "launcher/join/secret.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
+#include "launcher/starter/starter.h"
 
 /* What env, timeout and containers return when they themselves failed. */
 enum {
@@ -37,7 +40,7 @@ static int report(void)
 }
 
 /* As a line for a shell; variables that are set for the command come first. */
-static int show(FILE *file, const struct engine_command *command)
+static int show(FILE *file, const struct starter_command *command)
 {
     struct arguments all = { .items = NULL };
     char *line = NULL;
@@ -68,8 +71,8 @@ static void tell(const struct options *options)
     }
 }
 
-/* Without supervisors, tuttirun becomes the engine. Returns only when it cannot. */
-static int become(const struct engine_command *command, char *const *environment)
+/* Without supervisors, tuttirun becomes the starter. Returns only when it cannot. */
+static int become(const struct starter_command *command, char *const *environment)
 {
     (void)execve(command->words.items[0], command->words.items, environment);
     (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
@@ -77,7 +80,7 @@ static int become(const struct engine_command *command, char *const *environment
 }
 
 static int run_command(const struct options *options, const struct placement *placement,
-        const struct engine_command *command, char *const *environment)
+        const struct starter_command *command, char *const *environment)
 {
     struct arguments variables = { .items = NULL };
     struct job_plan plan = {
@@ -93,13 +96,13 @@ static int run_command(const struct options *options, const struct placement *pl
     if (options->verbose) {
         (void)show(stderr, command);
     }
-    engine_environment(command, environment, &variables);
+    starter_environment(command, environment, &variables);
     plan.environment = variables.items;
     if (arguments_status(&variables) != TUTTI_OK) {
         result = report();
     } else {
-        result = options->job.supervise ? job_run(&plan)
-                                        : become(command, plan.environment);
+        result =
+                options->supervise ? job_run(&plan) : become(command, plan.environment);
     }
     arguments_fini(&variables);
     return result;
@@ -108,12 +111,12 @@ static int run_command(const struct options *options, const struct placement *pl
 static int run_placed(const struct options *options, const struct placement *placement,
         char *const *environment)
 {
-    struct engine_command command = { .words = { .items = NULL } };
+    struct starter_command command = { .words = { .items = NULL } };
     int result = launch_prepare(options, placement, environment, &command) != TUTTI_OK
             ? report()
             : run_command(options, placement, &command, environment);
 
-    engine_command_fini(&command);
+    starter_command_fini(&command);
     return result;
 }
 
@@ -122,19 +125,24 @@ static int wait_placed(const struct options *options, const struct placement *pl
     return place_wait(options, placement) == TUTTI_OK ? EXIT_SUCCESS : report();
 }
 
-static int run(struct options *options, char *const *environment)
+static int run(struct options *options)
 {
     struct placement placement = { .ranks = 0 };
-    int result = place_ranks(options, environment, &placement) != TUTTI_OK ? report()
-            : placement.waits ? wait_placed(options, &placement)
-                              : run_placed(options, &placement, environment);
+    tutti_status status = place_ranks(options, environ, &placement);
+    int result;
 
+    /* It has been read; the starter, ranks and commands of the first host do not get it. */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): tuttirun has one thread */
+    (void)unsetenv(JOIN_SECRET_VARIABLE);
+    result = status != TUTTI_OK ? report()
+            : placement.waits   ? wait_placed(options, &placement)
+                                : run_placed(options, &placement, environ);
     placement_fini(&placement);
     return result;
 }
 
 /*
- * Streams that we were not given, or that an engine closes for its supervisors: what is
+ * Streams that we were not given, or that a starter closes for its supervisors: what is
  * opened next would be taken for them.
  */
 static void fill_streams(void)
@@ -146,6 +154,17 @@ static void fill_streams(void)
     } while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0) {
         (void)close(fd);
+    }
+}
+
+/* As shells do: ours has to find programs, and starters theirs. */
+static void fill_path(void)
+{
+    char path[256];
+
+    if (environment_get(environ, "PATH") == NULL &&
+            confstr(_CS_PATH, path, sizeof path) <= sizeof path) {
+        (void)setenv("PATH", path, 0); /* NOLINT(concurrency-mt-unsafe): one thread */
     }
 }
 
@@ -164,23 +183,23 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--join-agent") == 0) {
         return join_agent(argv + 2);
     }
-    if (options_parse(&options, argv) != TUTTI_OK) {
+    fill_path();
+    if (command_line_parse(&options, argv) != TUTTI_OK) {
         result = report();
-    } else if (options.action == OPTIONS_HELP) {
-        result =
-                help_print(stdout, options.topic) == TUTTI_OK ? EXIT_SUCCESS : report();
-    } else if (options.action == OPTIONS_VERSION && options.verbose) {
+    } else if (options.help != NULL) {
+        result = help_print(stdout, options.help) == TUTTI_OK ? EXIT_SUCCESS : report();
+    } else if (options.version && options.verbose) {
         help_print_build(stdout);
-    } else if (options.action == OPTIONS_VERSION) {
+    } else if (options.version) {
         (void)printf("tuttirun %s\n", tutti_version());
     } else if (options.check) {
         tell(&options);
         result = check_run(&options, environ);
-    } else if (options.bind.show) {
+    } else if (options.show_binding != NULL) {
         result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {
         tell(&options);
-        result = run(&options, environ);
+        result = run(&options);
     }
     options_fini(&options);
     return result;

@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "launcher/join/join.h"
+#include "launcher/join/secret.h"
 
 enum {
-    JOIN_PORT = 47108,
-    JOIN_SECONDS = 600
+    JOIN_PORT = 47108
 };
 
 /* A variable of the ranks, unless the user set it. */
@@ -19,9 +19,9 @@ static void export_number(struct options *options, const char *name, int number)
 {
     char text[16];
 
-    if (!arguments_has(&options->exports, name)) {
+    if (!arguments_has(&options->export, name)) {
         (void)snprintf(text, sizeof text, "%d", number);
-        arguments_set(&options->exports, name, text);
+        arguments_set(&options->export, name, text);
     }
 }
 
@@ -33,16 +33,16 @@ static tutti_status take(struct options *options, const struct placement *placem
     if (status != TUTTI_OK) {
         return status;
     }
-    host_list_fini(&options->hosts.list);
-    options->hosts.list = hosts;
-    if (options->ranks == 0) {
-        options->ranks = placement->ranks;
+    host_list_fini(&options->hosts);
+    options->hosts = hosts;
+    if (options->np == 0) {
+        options->np = placement->ranks;
     }
-    status = options_settle_ranks(options, &options->hosts.list);
+    status = options_settle_ranks(options, &options->hosts);
     if (status == TUTTI_OK && placement->shard.count > 0) {
         export_number(options, "SHARD_INDEX", placement->shard.index);
         export_number(options, "SHARD_COUNT", placement->shard.count);
-        status = arguments_status(&options->exports);
+        status = arguments_status(&options->export);
     }
     return status;
 }
@@ -52,7 +52,7 @@ static void say(const struct options *options, const struct placement *placement
     char text[ERROR_TEXT_MAX];
 
     (void)fprintf(stderr, "tuttirun: %s\n",
-            placement_describe(placement, options->ranks, text, sizeof text));
+            placement_describe(placement, options->np, text, sizeof text));
     if (placement->shard.count > 0) {
         (void)fprintf(stderr,
                 "tuttirun: an array job: its ranks have SHARD_INDEX=%d of "
@@ -65,8 +65,7 @@ static void say(const struct options *options, const struct placement *placement
 static tutti_status gather(const struct options *options, struct placement *placement)
 {
     if (!options->dry_run) {
-        return join_gather(placement, options->hosts.join_timeout_s,
-                options->hosts.slots_per_host);
+        return join_gather(placement, options->join_timeout, options->slots_per_host);
     }
     return placement->hosts.count > 0 ? TUTTI_OK
                                       : error_set(TUTTI_ERR_INVALID,
@@ -88,7 +87,7 @@ tutti_status place_wait(
         (void)fprintf(stderr, "tuttirun: %s: host %s runs the job\n", placement->source,
                 placement->join.first);
     }
-    return join_serve(placement, options->hosts.join_timeout_s);
+    return join_serve(placement, options->join_timeout);
 }
 
 tutti_status place_ranks(
@@ -104,13 +103,12 @@ tutti_status place_ranks(
     tutti_status status;
 
     (void)gethostname(own_name, sizeof own_name - 1);
-    if (options->hosts.join_timeout_s == 0) {
-        options->hosts.join_timeout_s = JOIN_SECONDS;
-    }
     status = source_resolve(&facts, placement);
-    if (options->hosts.join_port > 0 || placement->join.port == 0) {
-        placement->join.port =
-                options->hosts.join_port > 0 ? options->hosts.join_port : JOIN_PORT;
+    if (options->join_port > 0 || placement->join.port == 0) {
+        placement->join.port = options->join_port > 0 ? options->join_port : JOIN_PORT;
+    }
+    if (status == TUTTI_OK && placement->join.nodes > 1 && !options->dry_run) {
+        status = join_secret_read(options, environment, &placement->join);
     }
     if (status != TUTTI_OK || placement->waits) {
         return status;

@@ -5,11 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,10 +18,7 @@
 #include "base/mem.h"
 
 enum {
-    CHUNK = 4096, /* bytes read at once                                      */
-    TICK_MS = 20, /* between looks for processes whose pipes others hold open */
-    END_TICK_MS = 2, /* the same when all pipes are at their end               */
-    NS_PER_MS = 1000000
+    CHUNK = 4096 /* bytes read at once */
 };
 
 static void close_pair(const int pair[2])
@@ -30,9 +27,8 @@ static void close_pair(const int pair[2])
     (void)close(pair[1]);
 }
 
-/* Signals are as a program expects them, also when ours are blocked or ignored. */
-static int spawn(struct process *process, char *const *argv, char *const *environment,
-        const int ends[3])
+int process_spawn(pid_t *pid, const char *program, char *const *argv,
+        char *const *environment, const int ends[3], bool is_group)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -52,9 +48,8 @@ static int spawn(struct process *process, char *const *argv, char *const *enviro
     (void)posix_spawnattr_setsigdefault(&attributes, &defaults);
     (void)posix_spawnattr_setflags(&attributes,
             (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                    (process->is_group ? POSIX_SPAWN_SETPGROUP : 0)));
-    error = posix_spawnp(
-            &process->pid, argv[0], &actions, &attributes, argv, environment);
+                    (is_group ? POSIX_SPAWN_SETPGROUP : 0)));
+    error = posix_spawnp(pid, program, &actions, &attributes, argv, environment);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)posix_spawnattr_destroy(&attributes);
     return error;
@@ -79,7 +74,8 @@ static tutti_status start(
         error = errno;
         goto err_out;
     }
-    error = spawn(process, argv, environment, (const int[]){ in[0], out[1], err[1] });
+    error = process_spawn(&process->pid, argv[0], argv, environment,
+            (const int[]){ in[0], out[1], err[1] }, process->is_group);
     if (error != 0) {
         process->pid = 0;
         goto err_err;
@@ -92,6 +88,7 @@ static tutti_status start(
     process->in = in[1];
     process->out.fd = out[0];
     process->err.fd = err[0];
+    process->end = (int)syscall(SYS_pidfd_open, process->pid, 0);
     return TUTTI_OK;
 
 err_err:
@@ -123,8 +120,18 @@ static bool is_alive(const struct process *process)
     return process->pid > 0 && !process->has_ended;
 }
 
+/* What it writes, and its end; at their ends they are not watched any more. */
+static void watch(struct process *process, unsigned events)
+{
+    const int fds[] = { process->out.fd, process->err.fd, process->end };
+
+    for (size_t i = 0; i < 3; i++) {
+        (void)loop_set(process->loop, &process->watches[i], fds[i], events);
+    }
+}
+
 /* Takes all that is there; what is beyond the limit is dropped. */
-static void drain(struct process_stream *stream)
+static void drain(struct process *process, struct process_stream *stream)
 {
     while (stream->fd >= 0) {
         char chunk[CHUNK];
@@ -137,8 +144,8 @@ static void drain(struct process_stream *stream)
             return;
         }
         if (got <= 0) {
-            (void)close(stream->fd);
-            stream->fd = -1;
+            loop_close(process->loop,
+                    &process->watches[stream == &process->out ? 0 : 1], &stream->fd);
             return;
         }
         if (stream->len + (size_t)got <= PROCESS_OUTPUT_MAX &&
@@ -177,47 +184,28 @@ static void reap(struct process *process, int flags)
     process->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     process->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     /* The order matters: what it wrote before its end is in the pipes by now. */
-    drain(&process->out);
-    drain(&process->err);
+    drain(process, &process->out);
+    drain(process, &process->err);
+    watch(process, 0); /* others may hold its pipes */
 }
 
-static size_t watch(
-        struct process *const *list, size_t count, struct pollfd *fds, size_t capacity)
+static void hear(void *context, unsigned ready)
 {
-    size_t used = 0;
+    struct process *process = context;
 
-    for (size_t i = 0; i < count && used + 2 <= capacity; i++) {
-        if (is_alive(list[i]) && list[i]->out.fd >= 0) {
-            fds[used++] = (struct pollfd){ .fd = list[i]->out.fd, .events = POLLIN };
-        }
-        if (is_alive(list[i]) && list[i]->err.fd >= 0) {
-            fds[used++] = (struct pollfd){ .fd = list[i]->err.fd, .events = POLLIN };
-        }
-    }
-    return used;
+    (void)ready;
+    drain(process, &process->out);
+    drain(process, &process->err);
+    reap(process, WNOHANG);
 }
 
-void process_poll(struct process *const *list, size_t count, int64_t until_ns)
+void process_watch(struct process *process, struct loop *loop)
 {
-    struct pollfd *fds = mem_calloc(2 * count + 1, sizeof *fds);
-    int64_t left_ms = (until_ns - clock_ns()) / NS_PER_MS + 1;
-
-    if (left_ms > 0) {
-        /* Without memory it still looks at all of them, at every tick. */
-        size_t used = fds == NULL ? 0 : watch(list, count, fds, 2 * count);
-
-        int tick_ms = used == 0 ? END_TICK_MS : TICK_MS;
-
-        (void)poll(fds, (nfds_t)used, left_ms < tick_ms ? (int)left_ms : tick_ms);
+    process->loop = loop;
+    for (size_t i = 0; i < 3; i++) {
+        process->watches[i] = (struct loop_watch){ .call = hear, .context = process };
     }
-    mem_free(fds);
-    for (size_t i = 0; i < count; i++) {
-        if (is_alive(list[i])) {
-            drain(&list[i]->out);
-            drain(&list[i]->err);
-            reap(list[i], WNOHANG);
-        }
-    }
+    watch(process, EPOLLIN);
 }
 
 void process_tell(struct process *process, const char *text, size_t len)
@@ -281,18 +269,26 @@ void process_last_words(const struct process *process, char *text, size_t capaci
 
 bool process_finish(struct process *process, int64_t until_ns)
 {
-    struct process *const list[] = { process };
+    struct loop loop;
 
     process_close_input(process);
-    while (!process->has_ended && clock_ns() < until_ns) {
-        process_poll(list, 1, until_ns);
-    }
     if (process->has_ended) {
         return true;
     }
-    kill_all(process);
-    reap(process, 0);
-    return false;
+    if (loop_init(&loop) == TUTTI_OK) {
+        process_watch(process, &loop);
+        while (!process->has_ended && clock_ns() < until_ns) {
+            (void)loop_turn(&loop, until_ns);
+        }
+        process->loop = NULL;
+    }
+    loop_fini(&loop);
+    if (!process->has_ended) {
+        kill_all(process);
+        reap(process, 0);
+        return false;
+    }
+    return true;
 }
 
 tutti_status process_run(struct process *process, char *const *argv,
@@ -316,12 +312,9 @@ void process_fini(struct process *process)
         kill_all(process);
         reap(process, 0);
     }
-    if (process->out.fd >= 0) {
-        (void)close(process->out.fd);
-    }
-    if (process->err.fd >= 0) {
-        (void)close(process->err.fd);
-    }
+    loop_close(process->loop, &process->watches[0], &process->out.fd);
+    loop_close(process->loop, &process->watches[1], &process->err.fd);
+    loop_close(process->loop, &process->watches[2], &process->end);
     mem_free(process->out.text);
     mem_free(process->err.text);
     *process = (struct process){ .pid = 0 };

@@ -1,6 +1,6 @@
 /*
  * Programs that run beside us: their input is a pipe that we write, and what they write is
- * kept, up to a limit. Many at once, by poll(). One thread.
+ * kept, up to a limit. Many at once, by a loop. One thread.
  */
 #ifndef TUTTI_LAUNCHER_PROCESS_H
 #define TUTTI_LAUNCHER_PROCESS_H
@@ -11,6 +11,8 @@
 #include <sys/types.h>
 
 #include <tutti/tutti.h>
+
+#include "launcher/session/loop.h"
 
 enum {
     PROCESS_OUTPUT_MAX = 1 << 22 /* bytes kept of what has not been taken */
@@ -33,6 +35,10 @@ struct process {
     int status; /* as a shell has it: 0 to 255, 128 + signal            */
     int signal; /* that ended it; 0: it exited                          */
     int in; /* our end of its input; -1: closed                     */
+    int end; /* pidfd, readable when it has ended; -1: closed        */
+    struct loop *loop; /* that watches it; NULL: none                         */
+    struct loop_watch
+            watches[3]; /* of out, err and end                                 */
     struct process_stream out;
     struct process_stream err;
 };
@@ -47,13 +53,8 @@ TUTTI_MUST_USE tutti_status process_start(
 TUTTI_MUST_USE tutti_status process_start_group(
         struct process *process, char *const *argv, char *const *environment);
 
-/**
- * Waits until a process has written or ended, and takes what is there.
- * @param list      pointers to processes; those that never ran or ended are passed over
- * @param until_ns  clock_ns() at which it gives up; it may return a little earlier, too,
- *                  with nothing new
- */
-void process_poll(struct process *const *list, size_t count, int64_t until_ns);
+/** Has a loop take what it writes, and notice its end: until then the process stays. */
+void process_watch(struct process *process, struct loop *loop);
 
 /** Writes all of it to its input; errors are left to be seen as its end. */
 void process_tell(struct process *process, const char *text, size_t len);
@@ -70,7 +71,7 @@ bool process_take_line(struct process *process, char *line, size_t capacity);
 void process_last_words(const struct process *process, char *text, size_t capacity);
 
 /**
- * Ends its input and waits for its end.
+ * Ends its input and waits for its end; no other loop watches it.
  * @return false when it had not ended at the deadline, and was killed
  */
 bool process_finish(struct process *process, int64_t until_ns);
@@ -80,5 +81,12 @@ TUTTI_MUST_USE tutti_status process_run(struct process *process, char *const *ar
 
 /** Kills it when it still runs, waits for it and releases what it wrote. */
 void process_fini(struct process *process);
+
+/**
+ * The same as posix_spawnp(), with these ends as its streams, and signals as a program
+ * expects them, also when ours are blocked or ignored. @return errno; 0: it runs
+ */
+int process_spawn(pid_t *pid, const char *program, char *const *argv,
+        char *const *environment, const int ends[3], bool is_group);
 
 #endif

@@ -33,9 +33,15 @@ static tutti_status explain(const char *file)
 
 static tutti_status refuse_unfound(const char *name)
 {
+    struct stat facts;
+
     if (is_executable(name)) {
         return error_set(TUTTI_ERR_INVALID,
                 "cannot run %s: it is not in PATH; did you mean ./%s?", name, name);
+    }
+    if (stat(name, &facts) == 0 && S_ISDIR(facts.st_mode)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "cannot run %s: it is a directory, and not in PATH", name);
     }
     return error_set(TUTTI_ERR_INVALID, "cannot run %s: it is not in PATH", name);
 }

@@ -6,13 +6,7 @@
  * log holds, under its index there.
  *
  * Our own transports move whatever was launched, in any order: a collective needs
- * a name that all members give it, and each set has its plan and its log.
- *
- * With -DORDER the backend needs one order (NCCL, the vendor's MPI): a rank's
- * launches are a queue, and a collective runs when it is at the head of the
- * queues of all its members. Then one set of those that overlap may have a plan;
- * what any rank submits off that plan, in whichever set, poisons it, and is
- * announced once the plan is left; and there is one log for all. */
+ * a name that all members give it, and each set has its plan and its log. */
 #define RANKS 3
 #define A0 0
 #define A1 1
@@ -27,26 +21,6 @@
 /* The plan of a set: its length, the operation of an index, what is on it. */
 #define LENGTH(s) (s == 0 -> 2 : 1)
 #define PLANNED(s, k) (s == 0 -> k : B0)
-#if defined(ORDER) && !defined(BUG_TWO_PLANS)
-#define HAS_PLAN(s) (s == 0)
-#define ON_PLAN 3
-#else
-#define HAS_PLAN(s) true
-#define ON_PLAN 7
-#endif
-
-/* Everything that is off the plan of a component, if the backend needs one order. */
-#if defined(ORDER) && !defined(BUG_BESIDE)
-#define DISTURBS(r) (pend[r] & ~ON_PLAN)
-#else
-#define DISTURBS(r) 0
-#endif
-
-#if defined(ORDER) && !defined(BUG_TWO_LOGS)
-#define THE_LOG(op) 0
-#else
-#define THE_LOG(op) SET(op)
-#endif
 
 #define AT(s, r) ((s) * RANKS + (r))
 byte c[2 * RANKS], d[2 * RANKS];  /* of a set and a rank: arrived, decided */
@@ -61,7 +35,6 @@ byte lg[2 * OPS], loglen[2], lpos[2 * RANKS];
 byte plane[2 * NAMES * RANKS]; /* 1 + what a rank launched under a name */
 byte launched[OPS];            /* by whom */
 byte count[2 * RANKS];         /* launched so far, of a set */
-byte queue[RANKS * OPS], head[RANKS], tail[RANKS];
 byte finished;
 byte program;
 
@@ -109,10 +82,6 @@ inline launch(lane, number) {
     assert(pend[r] & BIT(op));
     assert(!(launched[op] & BIT(r)));
     launched[op] = launched[op] | BIT(r);
-#ifdef ORDER
-    queue[r * OPS + tail[r]] = op;
-    tail[r]++;
-#else
     s = SET(op);
     name = NAME(s, lane, number);
     plane[(s * NAMES + name) * RANKS + r] = op + 1;
@@ -120,7 +89,6 @@ inline launch(lane, number) {
     assert(SAME(0) && SAME(1) && SAME(2));
     name = 0;
     s = 0;
-#endif
     skip
 }
 
@@ -128,7 +96,7 @@ inline launch(lane, number) {
 #define POISONS(set, q) \
     (BELONGS(set, q) && poi[AT(set, q)] && c[AT(set, q)] == d[AT(set, r)])
 #define NEXT_OP(set) PLANNED(set, c[AT(set, r)])
-#define IN_PLAN(set) (HAS_PLAN(set) && BELONGS(set, r) && !slow[AT(set, r)])
+#define IN_PLAN(set) (BELONGS(set, r) && !slow[AT(set, r)])
 #define MAY_MARK(set) (IN_PLAN(set) && !poi[AT(set, r)] && c[AT(set, r)] < LENGTH(set))
 #define IS_HERE(set) (pend[r] & BIT(NEXT_OP(set)))
 
@@ -139,7 +107,6 @@ inline launch(lane, number) {
     :: d_step { MAY_MARK(set) && IS_HERE(set) -> c[AT(set, r)]++ } \
     :: d_step { MAY_MARK(set) && !IS_HERE(set) && AHEAD(set) -> \
         poi[AT(set, r)] = true } \
-    :: d_step { MAY_MARK(set) && DISTURBS(r) -> poi[AT(set, r)] = true } \
     :: d_step { IN_PLAN(set) && d[AT(set, r)] < LENGTH(set) && \
             MARKS(set, 0) && MARKS(set, 1) && MARKS(set, 2) -> \
         op = PLANNED(set, d[AT(set, r)]); \
@@ -149,15 +116,8 @@ inline launch(lane, number) {
             (POISONS(set, 0) || POISONS(set, 1) || POISONS(set, 2)) -> \
         slow[AT(set, r)] = true }
 
-/* The plan is over when its last batch has committed; the model has no second round. */
-#define LEFT(set) (!HAS_PLAN(set) || slow[AT(set, r)] || d[AT(set, r)] == LENGTH(set))
-
 /* May this rank announce an operation now? */
-#if defined(ORDER) && !defined(BUG_BESIDE) && !defined(BUG_ANNOUNCE_EARLY)
-#define FREE(o) (LEFT(0) && (LEFT(1) || !BELONGS(1, r)))
-#else
-#define FREE(o) (o == X || !HAS_PLAN(SET(o)) || slow[AT(SET(o), r)])
-#endif
+#define FREE(o) (o == X || slow[AT(SET(o), r)])
 #define UNTOLD(o) (pend[r] & ~told[r] & BIT(o) && !(launched[o] & BIT(r)) && FREE(o))
 
 /* Announces; the last to do so appends, which stands for the coordinator. */
@@ -166,7 +126,7 @@ inline announce() {
     ann[op] = ann[op] | BIT(r);
     if
     :: ann[op] == MEMBERS(op) ->
-        s = THE_LOG(op);
+        s = SET(op);
         lg[s * OPS + loglen[s]] = op;
         loglen[s]++;
         s = 0
@@ -202,22 +162,10 @@ end:
     od
 }
 
-#ifdef ORDER
-#define RUNS(o, q) \
-    (!(MEMBERS(o) & BIT(q)) || (head[q] < tail[q] && queue[q * OPS + head[q]] == o))
-#define POP(o, q) \
-    if \
-    :: MEMBERS(o) & BIT(q) -> queue[q * OPS + head[q]] = 0; head[q]++ \
-    :: else \
-    fi
-#else
 #define RUNS(o, q) \
     (!(MEMBERS(o) & BIT(q)) || ((launched[o] & BIT(q)) && (pend[q] & BIT(o))))
-#define POP(o, q) skip
-#endif
 #define COLLECTIVE(o) \
     :: d_step { RUNS(o, 0) && RUNS(o, 1) && RUNS(o, 2) -> \
-        POP(o, 0); POP(o, 1); POP(o, 2); \
         pend[0] = pend[0] & ~BIT(o); \
         pend[1] = pend[1] & ~BIT(o); \
         pend[2] = pend[2] & ~BIT(o); \

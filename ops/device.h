@@ -1,9 +1,9 @@
 /*
- * The GPU of a rank, as the core sees it: where memory lies, marks in streams, and copies
+ * The GPU of a rank, as the core sees it: where memory lies, events in streams, and copies
  * between its memory and the host's. An interface like op.h; ops/gpu brings one.
  *
- * A *mark* is a point in the commands of a stream: it has passed when all that was put on
- * the stream before it has been carried out. Marks are counted: who makes one has a
+ * An *event* is a point in the commands of a stream: it has passed when all that was put on
+ * the stream before it has been carried out. Events are counted: who makes one has a
  * reference.
  *
  * All functions may be called by any thread, and by several at a time; none waits for the
@@ -50,39 +50,41 @@ struct device {
             void *state, const void *memory, size_t bytes, enum op_space *space);
 
     /*
-     * Makes a mark behind what is on a stream of the caller now.
+     * Records an event behind what is on a stream of the caller now.
      * Errors: TUTTI_ERR_INVALID: the stream is of another context, or is being captured in
      * a graph; TUTTI_ERR_NO_MEMORY.
      */
-    tutti_status (*mark)(void *state, tutti_stream stream, struct device_mark **mark);
+    tutti_status (*record)(
+            void *state, tutti_stream stream, struct device_event **event);
 
-    /* What is put on a stream of the caller from now on waits for a mark. Errors: as mark(). */
-    tutti_status (*follow)(void *state, tutti_stream stream, struct device_mark *mark);
+    /* What is put on a stream of the caller from now on waits for an event. Errors: as record(). */
+    tutti_status (*follow)(
+            void *state, tutti_stream stream, struct device_event *event);
 
     /*
      * What collectives do on the device from now on comes behind what is on a stream of the
-     * caller now. Errors: as mark(). NULL: the device has no collectives of its own.
+     * caller now. Errors: as record(). NULL: the device has no collectives of its own.
      */
     tutti_status (*fence)(void *state, tutti_stream stream);
 
     /* TUTTI_OK: it has passed. TUTTI_AGAIN: not yet. Errors: the device is lost. */
-    tutti_status (*passed)(void *state, struct device_mark *mark);
+    tutti_status (*passed)(void *state, struct device_event *event);
 
     /* Errors: the device is lost, for good. Any thread. */
     tutti_status (*alive)(void *state);
 
-    /* Adds a reference, and takes one away; a mark without references may be used again. */
-    void (*hold)(void *state, struct device_mark *mark);
-    void (*release)(void *state, struct device_mark *mark); /* NULL is allowed */
+    /* Adds a reference, and takes one away; an event without references may be used again. */
+    void (*hold)(void *state, struct device_event *event);
+    void (*release)(void *state, struct device_event *event); /* NULL is allowed */
 
     /*
-     * Puts copies on a stream of the device, behind marks. *done is the mark after them.
+     * Puts copies on a stream of the device, behind events. *done is the event after them.
      * Host memory is of host_alloc(). Errors: nothing was copied, or the device is lost.
      */
     tutti_status (*copy)(void *state, enum device_way way,
             const struct device_copy *copies, size_t count,
-            struct device_mark *const *after, size_t after_count,
-            struct device_mark **done);
+            struct device_event *const *after, size_t after_count,
+            struct device_event **done);
 
     /* Memory of the device, zeroed, 256-byte aligned; NULL: none is left. */
     void *(*alloc)(void *state, size_t bytes);

@@ -101,21 +101,17 @@ enum op_space {
 };
 
 /** A point in the commands of a stream; see ops/device.h. */
-struct device_mark;
+struct device_event;
 
-/** What is known of the ranks of a batch: a batch rides when it is started to find out. */
-enum op_accord {
-    OP_AGREED, /* all of them have started it or will; nothing more to know   */
-    OP_RIDING, /* some may walk instead: see rides()                          */
-    OP_DROPPED /* some did: it is only to be brought to its end               */
+/** What a member gives to an allreduce: all runs, one behind the other. */
+struct op_operand {
+    struct op_operand *next;
+    int member;
+    const uint8_t *bytes;
 };
 
-/** What a member's first message of a batch that rides said. */
-enum op_word {
-    OP_UNHEARD,
-    OP_ARRIVES, /* the member has started the batch                            */
-    OP_WALKS /* it walks                                                    */
-};
+/** Most members of a set whose operands come to each of them beforehand. */
+#define OP_OPERANDS_MAX 16
 
 /** What to do. Lives until the task is final or cancelled. */
 struct op_batch {
@@ -134,15 +130,15 @@ struct op_batch {
     size_t run_count; /* 1 unless the backend takes runs of this collective */
     size_t count; /* elements of all runs together; at least 1, but 0 where
                      runs have recvs                                     */
+    const struct op_operand *operands; /* of all others, where they are here already, on
+                     every rank: then nothing is to be exchanged         */
     enum op_space space; /* of all inputs and outputs; equal on all ranks          */
-    struct device_mark *const *after; /* [after_count] DEVICE: what must have passed on
+    struct device_event *const *after; /* [after_count] DEVICE: what must have passed on
                               this rank before inputs are read and outputs written    */
     size_t after_count;
-    struct device_mark **issued; /* DEVICE: where the backend puts, before it ends with
-                              TUTTI_OK, the mark after which the outputs are there and
+    struct device_event **issued; /* DEVICE: where the backend puts, before it ends with
+                              TUTTI_OK, the event after which the outputs are there and
                               nobody touches the memory; the core releases it         */
-    enum op_accord accord; /* RIDING at start() of a batch that rides; the core makes it
-                              AGREED or DROPPED between two calls of step()       */
 
     /*
      * Where runs have recvs. True on all ranks: recvs are filled. False on all ranks: a
@@ -177,6 +173,22 @@ static inline bool op_is_exchange(tutti_collective collective)
 {
     return collective == TUTTI_ALLGATHER || collective == TUTTI_ALLTOALL ||
             collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
+}
+
+/** True when the batch reads an input on this rank. */
+static inline bool op_has_input(const struct op_batch *op)
+{
+    return (op->collective != TUTTI_BROADCAST && op->collective != TUTTI_SCATTER) ||
+            op->set->rank == op->root;
+}
+
+/** True when the batch gives this rank something new. */
+static inline bool op_has_output(const struct op_batch *op)
+{
+    if (op->collective == TUTTI_REDUCE || op->collective == TUTTI_GATHER) {
+        return op->set->rank == op->root;
+    }
+    return op->collective != TUTTI_BROADCAST || op->set->rank != op->root;
 }
 
 /** Bytes by which the ranks of a set find each other; see op_backend.token. */
@@ -229,8 +241,7 @@ struct op_backend {
 
     /*
      * True when it can run such a batch on such a set. May look only at facts that are
-     * equal on all ranks of the set (so not at pointers). A backend that runs what it is
-     * given in one order, the same on all ranks, declines lanes other than 0.
+     * equal on all ranks of the set (so not at pointers).
      */
     bool (*accepts)(const void *state, const struct op_batch *batch);
 
@@ -254,28 +265,11 @@ struct op_backend {
     bool (*cancel)(void *state, void *task);
 
     /*
-     * True when such a batch may ride: start() while it is not known whether the others
-     * will, too. Each member begins with a message to each other one, which says that it
-     * has started; nothing is written to an output, and no work is left that a walking
-     * member could not end, before the batch is AGREED. A DROPPED one ends without having
-     * written anything, when all first messages have been sent and received.
-     * Looks at what accepts() may look at. NULL: none does.
+     * True when every rank gets all operands of such a batch and reduces them by itself, by
+     * reduce_tree() in the order of the ranks: they may as well come with the agreement.
+     * Looks at what accepts() may look at. NULL: never.
      */
-    bool (*rides)(const void *state, const struct op_batch *batch);
-
-    /*
-     * Begins to walk: to take part without data in a batch that others may have started.
-     * Of the batch only set, lane and sequence are filled. The task ends like that of a
-     * batch that is DROPPED. NULL where `rides` is.
-     */
-    tutti_status (*walk)(void *state, void *task, const struct op_batch *batch);
-
-    /*
-     * What is known of another member of a batch that rides, by the last step(); before
-     * the task is final. All members are told the same by one that arrives or walks. NULL
-     * where `rides` is.
-     */
-    enum op_word (*heard)(const void *state, const void *task, int member);
+    bool (*gathers)(const void *state, const struct op_batch *batch);
 
     /*
      * Looks whether the others still live; called now and then while something is waited
@@ -286,8 +280,8 @@ struct op_backend {
 
     /*
      * A DEVICE backend. Its batches are started in one order on all ranks, whatever set and
-     * lane they are of (core/order.h), and end as soon as their commands are issued: the
-     * marks say when those have been carried out. Before the first batch of a set its
+     * lane they are of (lib/device/tickets.h), and end as soon as their commands are issued: the
+     * events say when those have been carried out. Before the first batch of a set its
      * ranks meet, in that order, too; NULL on other backends.
      *
      * token() makes, on one rank, what the ranks of a set need to find each other.
@@ -315,7 +309,7 @@ struct op_backend {
     /*
      * Gives up what is issued, after the context failed and every task was cancelled; also
      * when there was none. True: it touches the caller's memory no more, or no longer than
-     * until the marks have passed that were handed out. False: call again. NULL: there is
+     * until the events have passed that were handed out. False: call again. NULL: there is
      * nothing to give up.
      */
     bool (*quit)(void *state);

@@ -58,13 +58,16 @@ count_results() {
     ((all > 0))
 }
 
-# run_tests PRESET DIRECTORY: runs the tests of a preset, built there, and counts them; when
-# they cannot be run at all, that counts as one failure.
+# run_tests PRESET DIRECTORY: runs the tests of a preset, built there, but for those whose
+# names match left_out, and counts them; when they cannot be run at all, that counts as one
+# failure. Tests mostly wait, so twice as many run as there are processors.
+left_out=''
 run_tests() {
     local results=$root/$2/results.xml
     say "testing $1"
     rm -f "$results"
-    (cd "$root" && ctest --preset "$1" -j "$(nproc)" --output-junit "$results") || true
+    (cd "$root" && ctest --preset "$1" -j $((2 * $(nproc))) --output-junit "$results" \
+        ${left_out:+-E "$left_out"}) || true
     if ! count_results "$results"; then
         say "FAILED: ctest of $1"
         failed=$((failed + 1))
@@ -103,6 +106,38 @@ check() {
         failed=$((failed + 1))
         ;;
     esac
+}
+
+# compare_with_main: sets changes to the files that differ from where this branch left main,
+# and full to why everything is to be tested, if it is.
+compare_with_main() {
+    local main base='' head
+    changes='' full=''
+    head=$(git -C "$root" rev-parse HEAD 2>/dev/null) || head=''
+    for main in origin/main main; do
+        [[ -n $base ]] || base=$(git -C "$root" merge-base HEAD "$main" 2>/dev/null) || base=''
+    done
+    if [[ ${CI_FULL:-0} == 1 ]]; then
+        full='CI_FULL=1'
+    elif [[ -z $base ]]; then
+        full='no main to compare with is here'
+    elif [[ $base == "$head" ]]; then
+        full='this is main'
+    else
+        changes=$(git -C "$root" diff --name-only "$base" &&
+            git -C "$root" ls-files --others --exclude-standard) || full='git diff failed'
+    fi
+}
+
+# changed NAME PATTERN: whether files whose names match changed since main. What is about
+# them alone is left out otherwise; it says so, and counts as skipped.
+changed() {
+    if [[ -n $full ]] || grep -qE -- "$2" <<<"$changes"; then
+        return 0
+    fi
+    say "left out: $1; nothing it reads changed since main (CI_FULL=1 runs it)"
+    skipped=$((skipped + 1))
+    return 1
 }
 
 # job FILE RANKS tutti-bench arguments...: runs it for FILE.json; it prints to FILE.log.

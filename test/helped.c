@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/context.h"
+#include "run/context.h"
 #include "test/suite/buffer.h"
 #include "test/suite/pattern.h"
 
@@ -136,7 +136,7 @@ bool helped_run(tutti *t)
     int round = 0;
     int64_t help;
 
-    t->crew.load.allowed = MANY_CORES;
+    t->driver.helpers.load.allowed = MANY_CORES;
     do {
         right = run_round(t, round++) && right;
         help = least_help(t);

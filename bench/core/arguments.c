@@ -111,12 +111,22 @@ static const struct choice compare_choices[] = {
     { "limit", BENCH_WITH_LIMIT },
     { "slow", BENCH_WITH_SLOW },
     { "exchange", BENCH_WITH_EXCHANGE },
+    { "wait", BENCH_WITH_WAIT },
+    { "copy", BENCH_WITH_COPY },
+    { "cma", BENCH_WITH_CMA },
     { NULL, 0 },
 };
 
 static const struct choice memory_choices[] = {
     { "private", BENCH_PRIVATE },
     { "arena", BENCH_ARENA },
+    { NULL, 0 },
+};
+
+static const struct choice complete_choices[] = {
+    { "wait", BENCH_BY_WAIT },
+    { "callback", BENCH_BY_CALLBACK },
+    { "test", BENCH_BY_TEST },
     { NULL, 0 },
 };
 
@@ -215,6 +225,11 @@ void bench_compare_text(int compare, char text[BENCH_COMPARE_TEXT_MAX])
 const char *bench_memory_name(enum bench_memory memory)
 {
     return choice_name(memory_choices, (int)memory);
+}
+
+const char *bench_complete_name(enum bench_complete complete)
+{
+    return choice_name(complete_choices, (int)complete);
 }
 
 const char *bench_dtype_name(tutti_dtype dtype)
@@ -497,11 +512,15 @@ static bool check_program(struct bench_arguments *arguments)
     if (!is_adversarial(name) && arguments->hold > 0) {
         return complain(arguments, "--hold: workload %s is always alike", name);
     }
+    if (is_adversarial(name) && arguments->complete != BENCH_BY_WAIT) {
+        return complain(arguments, "--complete: workload %s waits", name);
+    }
     if ((is_trainer(name) || is_adversarial(name)) &&
             (arguments->collective != TUTTI_ALLREDUCE ||
-                    (arguments->compare & ~BENCH_WITH_SLOW) != 0)) {
+                    (arguments->compare & ~(BENCH_WITH_SLOW | BENCH_WITH_WAIT)) != 0)) {
         return complain(arguments,
-                "workload %s: it is made of allreduces and compared with slow only",
+                "workload %s: it is made of allreduces and compared with slow only, or "
+                "with wait",
                 name);
     }
     return true;
@@ -592,6 +611,12 @@ static bool check_compare(struct bench_arguments *arguments)
     if (arguments->compare == 0) {
         return true;
     }
+    if ((arguments->compare & BENCH_WITH_WAIT) != 0 &&
+            arguments->complete == BENCH_BY_WAIT) {
+        return complain(arguments,
+                "--compare: wait is for --complete callback or test; otherwise tutti "
+                "waits anyway");
+    }
     if (arguments->command == BENCH_OVERLAP &&
             (arguments->compare & ~BENCH_WITH_SLOW) != 0) {
         return complain(arguments,
@@ -600,6 +625,12 @@ static bool check_compare(struct bench_arguments *arguments)
     if (arguments->rounds < 5) {
         return complain(arguments, "--compare needs --rounds of at least 5, not %d",
                 arguments->rounds);
+    }
+    if ((arguments->compare & BENCH_WITH_RIVAL) != 0 &&
+            (arguments->command != BENCH_LATENCY ||
+                    arguments->collective != TUTTI_ALLREDUCE)) {
+        return complain(arguments,
+                "--compare: copy and cma are ways to do one allreduce, of latency");
     }
     if ((arguments->compare & (BENCH_WITH_LIMIT | BENCH_WITH_EXCHANGE)) != 0 &&
             arguments->collective != TUTTI_ALLREDUCE) {

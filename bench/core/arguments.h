@@ -36,11 +36,21 @@ enum bench_compare {
     BENCH_WITH_LIMIT = 4,
     BENCH_WITH_SLOW = 8,
     BENCH_WITH_EXCHANGE = 16,
+    BENCH_WITH_WAIT = 32,
+    BENCH_WITH_COPY = 64,
+    BENCH_WITH_CMA = 128,
+    BENCH_WITH_RIVAL = BENCH_WITH_COPY | BENCH_WITH_CMA,
     BENCH_WITH_ANY_MPI = BENCH_WITH_MPI | BENCH_WITH_MPI_TUNED
 };
 enum bench_memory {
     BENCH_PRIVATE,
     BENCH_ARENA
+};
+/** How the application learns that its operations are over. */
+enum bench_complete {
+    BENCH_BY_WAIT,
+    BENCH_BY_CALLBACK,
+    BENCH_BY_TEST
 };
 enum bench_compute {
     BENCH_DEVICE,
@@ -76,6 +86,7 @@ struct bench_arguments {
     int average; /* enum bench_average */
     int compare; /* enum bench_compare, or-ed; 0: nothing */
     int memory; /* enum bench_memory */
+    int complete; /* enum bench_complete */
     int compute; /* enum bench_compute */
     double seconds; /* idle: length of the sleep */
     double backward_ms; /* trainer, overlap: length of the backward pass */
@@ -96,11 +107,12 @@ bool bench_arguments_parse(struct bench_arguments *arguments, int argc, char **a
 void bench_arguments_help(FILE *out);
 
 const char *bench_command_name(enum bench_command command);
-#define BENCH_COMPARE_TEXT_MAX 32
+#define BENCH_COMPARE_TEXT_MAX 64
 
 /** As it was asked for, such as "mpi,limit"; "" for nothing. */
 void bench_compare_text(int compare, char text[BENCH_COMPARE_TEXT_MAX]);
 const char *bench_memory_name(enum bench_memory memory);
+const char *bench_complete_name(enum bench_complete complete);
 const char *bench_dtype_name(tutti_dtype dtype);
 const char *bench_collective_name(tutti_collective collective);
 /** "sum", ...; "none" where nothing is reduced. */

@@ -8,33 +8,42 @@
 #include "bench/core/arguments.h"
 
 /* The end of a line of the head: a piece for each comparison that is made. */
-static void put_compared_head(
-        FILE *out, int compare, const char *mpi, const char *limit, const char *slow)
+static void put_compared_head(FILE *out, int compare, const char *const texts[4])
 {
-    (void)fprintf(out, "%s%s%s\n", (compare & BENCH_WITH_ANY_MPI) != 0 ? mpi : "",
-            (compare & BENCH_WITH_LIMIT) != 0 ? limit : "",
-            (compare & BENCH_WITH_SLOW) != 0 ? slow : "");
+    static const int kinds[4] = { BENCH_WITH_ANY_MPI, BENCH_WITH_LIMIT, BENCH_WITH_SLOW,
+        BENCH_WITH_WAIT };
+
+    for (int kind = 0; kind < 4; kind++) {
+        (void)fputs((compare & kinds[kind]) != 0 ? texts[kind] : "", out);
+    }
+    (void)fputc('\n', out);
 }
 
 void bench_columns_head(FILE *out, int compare)
 {
+    static const char *const names[] = { "           raw MPI in-place          ",
+        "             limit in-place          ", "      without plans, in-place",
+        "               waited for, in-place" };
+    static const char *const fields[] = { "       time   ratio    (min..max)    ",
+        "       time   ratio    (min..max)    ", "       time   ratio    (min..max)",
+        "           time   ratio    (min..max)" };
+    static const char *const units[] = { "       (us)  tutti / MPI             ",
+        "       (us)  tutti / limit           ", "       (us)  tutti / slow",
+        "                   (us)  tutti / wait" };
+
     (void)fprintf(out, "#\n#%54s%16s%34s", "", "out-of-place", "in-place");
-    put_compared_head(out, compare, "           raw MPI in-place          ",
-            "             limit in-place          ", "      without plans, in-place");
+    put_compared_head(out, compare, names);
     (void)fprintf(
             out, "# %11s %13s %9s %8s %5s", "size", "count", "type", "redop", "root");
     for (int side = 0; side < 2; side++) {
         (void)fprintf(out, " %10s %7s %7s %6s", "time", "algbw", "busbw", "#wrong");
     }
-    put_compared_head(out, compare, "       time   ratio    (min..max)    ",
-            "       time   ratio    (min..max)    ",
-            "       time   ratio    (min..max)");
+    put_compared_head(out, compare, fields);
     (void)fprintf(out, "# %11s %13s %9s %8s %5s", "(B)", "(elements)", "", "", "");
     for (int side = 0; side < 2; side++) {
         (void)fprintf(out, " %10s %7s %7s %6s", "(us)", "(GB/s)", "(GB/s)", "");
     }
-    put_compared_head(out, compare, "       (us)  tutti / MPI             ",
-            "       (us)  tutti / limit           ", "       (us)  tutti / slow");
+    put_compared_head(out, compare, units);
 }
 
 static void put_cells(FILE *out, const struct bench_cells *cells)
@@ -69,6 +78,7 @@ void bench_columns_row(FILE *out, const struct bench_row *row)
     put_compared(out, &row->mpi);
     put_compared(out, &row->limit);
     put_compared(out, &row->slow);
+    put_compared(out, &row->wait);
     (void)fprintf(out, "\n");
 }
 

@@ -1,7 +1,7 @@
 /*
  * The table of nccl-tests: one row per size, out-of-place and in-place side by side, and
- * here a part for each of the comparisons: with raw MPI, with the limit and with tutti
- * without plans.
+ * here a part for each of the comparisons: with raw MPI, with the limit, with tutti
+ * without plans and with tutti when it is waited for.
  */
 #ifndef TUTTI_BENCH_CORE_COLUMNS_H
 #define TUTTI_BENCH_CORE_COLUMNS_H
@@ -34,7 +34,7 @@ struct bench_row {
     const char *redop; /* "none" where nothing is reduced */
     int root; /* -1: the collective has none */
     struct bench_cells out_of_place, in_place;
-    struct bench_compared mpi, limit, slow;
+    struct bench_compared mpi, limit, slow, wait;
 };
 
 /** @param compare  enum bench_compare, or-ed: which comparisons have columns */

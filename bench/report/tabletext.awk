@@ -38,6 +38,8 @@ BEGIN {
     figures["limit"] = "vs_limit"
     figures["slow"] = "vs_slow"
     figures["exchange"] = "vs_exchange"
+    figures["wait"] = "vs_wait"
+    figures["p99"] = "vs_wait_p99"
     figures["exposed"] = "exposed_ratio"
     figures["steps"] = "training_planned"
     names["mpi"] = "MPI"

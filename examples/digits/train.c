@@ -185,9 +185,13 @@ static tutti_status submit(struct trainer *trainer, const char *name, double *gr
         size_t count, tutti_request *request)
 {
     int64_t begin = now_ns();
-    tutti_status status = tutti_allreduce_async(trainer->job, name, gradient, gradient,
-            (int64_t)count, TUTTI_FLOAT64, TUTTI_SUM, NULL, request);
+    tutti_options options;
+    tutti_status status;
 
+    tutti_options_default(&options);
+    options.step = trainer->step; /* ranks in different steps get an error */
+    status = tutti_allreduce_async(trainer->job, name, gradient, gradient,
+            (int64_t)count, TUTTI_FLOAT64, TUTTI_SUM, &options, request);
     trainer->communication_ns += now_ns() - begin;
     return status;
 }
@@ -244,8 +248,7 @@ static tutti_status train_step(
 
     network_forward(net, trainer->images, part);
     sum = network_loss(net, trainer->labels, part, batch);
-    status = tutti_allreduce_async(trainer->job, "loss", &sum, &sum, 1, TUTTI_FLOAT64,
-            TUTTI_SUM, NULL, &requests[count]);
+    status = submit(trainer, "loss", &sum, 1, &requests[count]);
     if (status == TUTTI_OK) {
         status = backward(trainer, part, requests);
     }

@@ -257,6 +257,18 @@ static tutti_status run(tutti *job, struct inputs *inputs, bool mine, int *code)
     return status;
 }
 
+/* Ends the job. All ranks have the same text for a mismatch, so rank 0 says it. */
+static void give_up(tutti *job, tutti_status status, const char *reason)
+{
+    char text[512];
+
+    if (status != TUTTI_ERR_MISMATCH || tutti_rank(job) == 0) {
+        (void)snprintf(text, sizeof text, "%s: %s", tutti_status_text(status), reason);
+        /* logs it; the others may wait for what this rank no longer submits */
+        (void)tutti_abort(job, text);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct inputs inputs;
@@ -273,11 +285,8 @@ int main(int argc, char **argv)
     mine = inputs_read(&inputs, job, argc, argv);
     status = run(job, &inputs, mine, &code);
     if (status != TUTTI_OK) {
-        (void)fprintf(stderr, "digits_gpu: rank %d: %s: %s\n", tutti_rank(job),
-                tutti_status_text(status),
+        give_up(job, status,
                 gpu_is_well(&inputs.gpu) ? tutti_last_error() : inputs.gpu.error);
-        /* the others may be waiting for what this rank no longer submits */
-        (void)tutti_abort(job, "training failed");
         code = EXIT_FAILED;
     }
     if (tutti_finalize(job) != TUTTI_OK && code == EXIT_TRAINED) {

@@ -167,6 +167,7 @@ static tutti_status submit(
 
     tutti_options_default(&options);
     options.stream = trainer->gpu->stream;
+    options.step = trainer->step; /* ranks in different steps get an error */
     return tutti_allreduce_async(trainer->job, tensor->name, gradient, gradient,
             (int64_t)tensor->count, TUTTI_FLOAT32, TUTTI_SUM, &options, request);
 }

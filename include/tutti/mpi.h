@@ -17,11 +17,11 @@ extern "C" {
 #endif
 
 /**
- * As tutti_init(), over the ranks of a communicator of the caller. The communicator is
- * duplicated (the caller may free or use it at once) and MPI is never finalized by
- * tutti. Collective over comm. MPI must be initialised; below MPI_THREAD_MULTIPLE
- * there is no background thread and the calling thread must be the one that makes all
- * MPI calls of the process.
+ * Like tutti_init(), but over the ranks of a communicator. Collective over comm. MPI must
+ * be initialised. tutti duplicates the communicator, so the caller may use or free it at
+ * once. tutti does not finalize MPI unless an earlier tutti_init() initialised it. Below
+ * MPI_THREAD_MULTIPLE there is no background thread, and the calling thread must be the
+ * one that makes all MPI calls of the process.
  * @param comm  an intra-communicator; its ranks become the ranks of the world
  * @return as tutti_init(); TUTTI_ERR_INVALID also for MPI_COMM_NULL and
  *         inter-communicators

@@ -1,22 +1,38 @@
 /*
  * tutti: collective communication for data-parallel training.
  *
- * Ranks submit named tensors in any order and from any thread; tutti agrees
- * across ranks on what is ready, fuses small tensors, moves and reduces the data
- * and hands back the result. Tensors that come again under the same names, as in the
- * steps of a training, are planned after two iterations and from then on not negotiated,
- * as long as all ranks submit them again (parameter "plan", docs/tuning.md).
+ * Ranks submit named tensors in any order and from any thread. tutti agrees across ranks
+ * on which tensors are ready, fuses small ones, runs the collective and hands back the
+ * result. Training steps that repeat are planned after two iterations and then need no
+ * negotiation (parameter "plan", docs/tuning.md).
+ *
+ * Shape of use
+ *
+ *     tutti_init(&t, NULL);                              join the job
+ *     tutti_alloc(t, bytes, TUTTI_HOST, &memory);        optional: reduced without a copy
+ *     tutti_broadcast(t, "params", ...);                 same start on all ranks
+ *     each step:
+ *         tutti_allreduce_async(t, name, ..., &request)  as soon as a gradient is ready
+ *         tutti_wait_all(t, n, requests, ...)            before the update; or callbacks,
+ *                                                        or tutti_wait_stream_all() on GPUs
+ *     tutti_finalize(t);                                 collective
+ *
+ *   For a fixed set of tensors, tutti_tensor_register() once and tutti_submit() in each
+ *   step save the lock, hash and string of a submission by name. tutti_group_begin() and
+ *   tutti_group_end() submit tensors all or nothing. Process sets run collectives among
+ *   some of the ranks. tutti_test(), tutti_cancel() and timeouts serve programs that may
+ *   not block.
  *
  * Conventions
  *   - Every function that can fail returns a tutti_status; TUTTI_OK is 0. A call
- *     that fails has changed nothing. The reason in words is in tutti_last_error().
+ *     that fails has changed nothing. tutti_last_error() has the message.
  *   - Counts are numbers of elements, 64-bit. Sizes are bytes. Timeouts are relative
  *     nanoseconds. Ranks and roots are indices within the process set of the call.
  *   - A name is scoped by (process set, operation): an allreduce "loss" and a
  *     broadcast "loss" are different tensors.
- *   - Buffers are lent from submission to local completion: tutti_wait() or
- *     tutti_test() returned a final status, or the callback started. After that no
- *     rank reads or writes them.
+ *   - Buffers belong to tutti ("lent" below) from submission to local completion: until
+ *     tutti_wait() or tutti_test() returns a final status, or the callback starts. After
+ *     that no rank reads or writes them.
  *   - All functions that take a tutti * may be called from any thread, except where
  *     they say otherwise, and except when MPI was initialised below
  *     MPI_THREAD_MULTIPLE (see docs/threads.md).
@@ -26,10 +42,9 @@
  * Three kinds of failure, and only three:
  *   refused          the call returns an error and nothing happened;
  *   failed work      one operation fails with the same status and message on every
- *                    rank of its process set, the job goes on;
- *   failed context   a peer is lost or the protocol is broken: every pending and
- *                    every later operation returns TUTTI_ERR_CONTEXT_FAILED with the
- *                    first cause and its rank.
+ *                    rank of its process set; the job can continue;
+ *   failed context   a rank died or aborted: every pending and every later operation
+ *                    returns TUTTI_ERR_CONTEXT_FAILED with the first cause and its rank.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
@@ -65,11 +80,12 @@ extern "C" {
 const char *tutti_version(void);
 
 /**
- * True when the loaded library has a feature: "mpi", "openmpi", "mpich", "hwloc", "shm"
- * (shared memory between the processes of a node), "hier" (it is used in sets that span
- * nodes, too), "cuda" (its kernels for GPUs are built in; what this machine has says
- * tutti_gpu_describe()); or when it can reduce with vector instructions of this processor: "avx512",
- * "avx2", "neon".
+ * True if the loaded library has a feature:
+ *   "mpi", "openmpi", "mpich", "hwloc"  it was built with it
+ *   "shm"      shared memory between the processes of a node
+ *   "hier"     shared memory inside nodes for sets that span several nodes
+ *   "cuda"     GPU kernels are built in; tutti_gpu_describe() tells what this machine has
+ *   "avx512", "avx2", "neon"  it reduces with these instructions on this processor
  */
 bool tutti_has_feature(const char *feature);
 
@@ -111,10 +127,10 @@ const char *tutti_status_name(tutti_status status);
 const char *tutti_status_text(tutti_status status);
 
 /**
- * What went wrong in the last failing tutti call of the calling thread, in words:
- * the thing, its value, the ranks concerned and the way out. Waiting calls store the
- * message of the request that failed. Never NULL; "" if nothing failed yet. Valid
- * until the next failing call of this thread.
+ * The message of the calling thread's last failed tutti call: what failed, its value, the
+ * ranks concerned and what to do. Waiting calls store the message of the request that
+ * failed. Never NULL; "" if no call has failed. Valid until the next failing call of this
+ * thread.
  */
 const char *tutti_last_error(void);
 
@@ -151,7 +167,7 @@ typedef enum tutti_dtype {
 #undef TUTTI_DTYPE_ENUM
 } tutti_dtype;
 
-/** Bytes per element; 0 for a number that is no tutti_dtype. */
+/** Bytes per element; 0 for other numbers. */
 size_t tutti_dtype_size(tutti_dtype dtype);
 
 /** Name, e.g. "bfloat16"; "unknown dtype" for other numbers. */
@@ -168,9 +184,9 @@ const char *tutti_dtype_name(tutti_dtype dtype);
     X(TUTTI_PRODUCT, 4, "product")
 
 /**
- * Reductions. In host memory all are evaluated over one fixed binary tree of the ranks of the
- * set (docs/numerics.md), so equal inputs give equal bits whatever was fused or chunked; in
- * device memory the order is NCCL's, and so is what MIN and MAX make of NaN.
+ * Reductions. In host memory they follow one fixed binary tree of the ranks of the set
+ * (docs/numerics.md), so equal inputs give equal bits, however tensors are fused or chunked.
+ * In device memory NCCL chooses the order and what MIN and MAX return for NaN.
  *   TUTTI_AVERAGE  on integers: the exact 64-bit sum divided by the number of ranks,
  *                  truncated toward zero.
  *   TUTTI_MIN/MAX  NaN wins; on bool they are AND and OR.
@@ -217,7 +233,7 @@ const char *tutti_collective_name(tutti_collective collective);
 
 /* ------------------------------------------------------ context and config */
 
-/** A rank's membership of a job: everything hangs off it. Opaque. */
+/** A rank's membership of a job, which owns everything else. Opaque. */
 typedef struct tutti tutti;
 
 /** Settings for tutti_init*(): the environment, overridden by calls. Opaque. */
@@ -225,8 +241,8 @@ typedef struct tutti_config tutti_config;
 
 /** Severity of a log line; less is more severe. */
 typedef enum tutti_log_level {
-    TUTTI_LOG_ERROR = 0, /**< the caller's work failed                  */
-    TUTTI_LOG_WARN = 1, /**< odd, going on                             */
+    TUTTI_LOG_ERROR = 0, /**< the caller's operation failed             */
+    TUTTI_LOG_WARN = 1, /**< unexpected, but the job continues         */
     TUTTI_LOG_INFO = 2, /**< once per step of the life cycle           */
     TUTTI_LOG_DEBUG = 3, /**< per object                                */
     TUTTI_LOG_TRACE = 4 /**< per message                               */
@@ -242,19 +258,19 @@ typedef void (*tutti_log_callback)(
         void *user, tutti_log_level level, int rank, const char *line);
 
 /**
- * Creates a configuration filled from the defaults and the environment (TUTTI_*, and
- * the HOROVOD_* names that have a counterpart; docs/reference/configuration.md).
+ * Creates a configuration from the defaults and the environment (TUTTI_*, and HOROVOD_*
+ * names that have a counterpart; docs/reference/configuration.md).
  * @param[out] config  released with tutti_config_destroy()
  * @return TUTTI_OK, TUTTI_ERR_CONFIG (a variable has a bad value; tutti_last_error()
  *         names it, its value and its range), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status tutti_config_create(tutti_config **config);
 
-/** Releases a configuration; NULL is allowed. Contexts keep a copy of their own. */
+/** Releases a configuration; NULL is allowed. Contexts have their own copies. */
 void tutti_config_destroy(tutti_config *config);
 
 /**
- * Sets one parameter, by its name in the table ("stall_warning_s"), from text.
+ * Sets a parameter from text, by its name ("stall_warning_s").
  * @return TUTTI_OK, TUTTI_ERR_CONFIG (unknown name, with a suggestion, or bad value),
  *         TUTTI_ERR_INVALID (NULL argument), TUTTI_ERR_NO_MEMORY
  */
@@ -262,8 +278,8 @@ TUTTI_MUST_USE tutti_status tutti_config_set(
         tutti_config *config, const char *name, const char *value);
 
 /**
- * Reads one parameter as text.
- * @param[out] text  the value, valid until the next change of this configuration
+ * Reads a parameter as text.
+ * @param[out] text  the value, valid until this configuration changes
  * @return TUTTI_OK, TUTTI_ERR_CONFIG (unknown name), TUTTI_ERR_INVALID
  */
 TUTTI_MUST_USE tutti_status tutti_config_get(
@@ -278,38 +294,43 @@ tutti_status tutti_config_set_log(
         tutti_config *config, tutti_log_callback callback, void *user);
 
 /**
- * Says what there is for GPUs in this process: the CUDA driver, its devices, NCCL and which
- * of its calls are used, and whether the kernels are there; or, in a line that begins with
- * "no GPU: ", why there are none. Loads the driver and NCCL, and uses no device.
- * @param config    whose cuda_library, nccl_library, gpu and gpu_kernels count; NULL: the
+ * Describes the GPU support found in this process: the CUDA driver, its devices, NCCL,
+ * which NCCL calls are used, and the kernels. If no GPU can be used, the text begins with
+ * "no GPU: " and the reason. Loads the driver and NCCL and uses no device.
+ * @param config    supplies cuda_library, nccl_library, gpu and gpu_kernels; NULL: the
  *                  defaults and the environment
- * @param[out] text lines that end with a newline; for people, and not to be taken apart
- * @param capacity  bytes of text; more is cut. 16 KiB are enough
- * @return TUTTI_OK, also when there is none; TUTTI_ERR_INVALID (text is NULL, or capacity
- *         0), TUTTI_ERR_CONFIG (config is NULL and a variable has a bad value),
+ * @param[out] text lines for people, each ended by a newline; they may change between
+ *                  versions
+ * @param capacity  size of text in bytes; a longer text is cut. 16 KiB are enough
+ * @return TUTTI_OK, also if there is no GPU; TUTTI_ERR_INVALID (text is NULL, or capacity
+ *         is 0), TUTTI_ERR_CONFIG (config is NULL and a variable has a bad value),
  *         TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status tutti_gpu_describe(
         const tutti_config *config, char *text, size_t capacity);
 
 /**
- * Joins the job that the launcher started (tuttirun, mpirun, srun), as MPI_Init does.
- * Initialises MPI with MPI_THREAD_MULTIPLE if the application has not, and then also
- * finalizes it in tutti_finalize(). A process without a launcher is a job of one rank.
- * Collective over all ranks.
+ * Joins the job that the launcher (tuttirun, mpirun, srun) started, as MPI_Init does. A
+ * process without a launcher is a job of one rank. If the application has not initialised
+ * MPI, this call does so with MPI_THREAD_MULTIPLE, and the last context of the process
+ * finalizes MPI in tutti_finalize(); MPI cannot be initialised again after that.
+ *
+ * Collective over all ranks: if one rank cannot start, all return an error that names it and
+ * the reason. A rank that fails before MPI runs, because of a bad value in its environment,
+ * cannot tell the others. It must exit; the launcher then ends the others.
  * @param[out] t      the context, released with tutti_finalize()
- * @param[in] config  NULL: from the environment; not kept
- * @return TUTTI_OK, TUTTI_ERR_CONFIG (bad value, or ranks disagree on a value that must
- *         be equal), TUTTI_ERR_MPI (also when MPI was already finalized),
+ * @param[in] config  NULL: taken from the environment; else copied
+ * @return TUTTI_OK, TUTTI_ERR_CONFIG (bad value, or ranks differ in a value that must be
+ *         equal), TUTTI_ERR_MPI (also if MPI was already finalized),
  *         TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM, TUTTI_ERR_INVALID (t is NULL),
  *         TUTTI_ERR_UNSUPPORTED (built without MPI)
  */
 TUTTI_MUST_USE tutti_status tutti_init(tutti **t, const tutti_config *config);
 
 /**
- * Makes n ranks inside this process, one for each of n threads; they share memory
- * and need no MPI. contexts[i] is rank i of n, to be used and finalized by thread i
- * (finalize is collective: from n threads).
+ * Creates n ranks inside this process, one for each of n threads. They share memory and
+ * need no MPI. contexts[i] is rank i. Finalizing is collective, so n threads must call
+ * tutti_finalize(), one for each context.
  * @param[in] n          number of ranks, 1 to 1024
  * @param[out] contexts  n contexts
  * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_CONFIG, TUTTI_ERR_NO_MEMORY,
@@ -319,19 +340,26 @@ TUTTI_MUST_USE tutti_status tutti_init_local(
         int n, tutti **contexts, const tutti_config *config);
 
 /**
- * Leaves the job: waits until every rank called it, then releases the context and all
- * its memory (also that of tutti_alloc()). Collective. Operations still in flight
- * are completed first when all ranks submitted them and fail with
- * TUTTI_ERR_FINALIZED otherwise. No other thread may be inside a tutti call on t.
- * @param t  released in every case; NULL is allowed and does nothing
- * @return TUTTI_OK, or TUTTI_ERR_CONTEXT_FAILED with the first cause when the context
- *         had failed
+ * Leaves the job. Collective: it waits until every rank has called it, then releases the
+ * context and all its memory, including that of tutti_alloc(). Operations that all ranks
+ * have submitted are completed first; the others fail with TUTTI_ERR_FINALIZED. No other
+ * thread may be inside a tutti call on t.
+ *
+ * In a failed context it waits for no rank and returns within a second, or later if the GPU
+ * still uses the caller's memory. If tutti initialised MPI and not all ranks arrive in that
+ * time, MPI is not finalized; the message says so, and the process should end.
+ * @param t  released unless TUTTI_ERR_THREAD is returned; NULL is allowed and does nothing
+ * @return TUTTI_OK; TUTTI_ERR_CONTEXT_FAILED with the first cause if the context had failed;
+ *         TUTTI_ERR_MPI if this context ended normally but MPI was not finalized, because
+ *         another context of the process had failed; TUTTI_ERR_THREAD inside a callback of
+ *         the context, or where MPI's thread level forbids the call: nothing has changed
  */
 tutti_status tutti_finalize(tutti *t);
 
 /**
- * Declares the job broken: every rank's context fails with this text and this rank as
- * its first cause, and all pending operations return. Returns at once.
+ * Declares the job broken. The context of every rank fails with this text and this rank as
+ * the first cause, and all pending operations return. Returns at once; all ranks must still
+ * call tutti_finalize().
  * @param text  what happened, copied
  * @return TUTTI_OK, TUTTI_ERR_INVALID (NULL argument)
  */
@@ -341,7 +369,7 @@ tutti_status tutti_abort(tutti *t, const char *text);
 int tutti_rank(const tutti *t);
 /** Number of ranks of the job. */
 int tutti_size(const tutti *t);
-/** This rank's index among the ranks of its node. */
+/** Index of this rank among the ranks of its node. */
 int tutti_local_rank(const tutti *t);
 /** Number of ranks on this node. */
 int tutti_local_size(const tutti *t);
@@ -351,15 +379,15 @@ int tutti_node(const tutti *t);
 int tutti_node_count(const tutti *t);
 
 /**
- * True when a background thread moves data while the application computes; false when
- * MPI was initialised below MPI_THREAD_MULTIPLE or background_thread=0, so that data
- * move only inside tutti calls.
+ * True if a background thread moves data while the application computes. False if MPI was
+ * initialised below MPI_THREAD_MULTIPLE or background_thread is false; data then move only
+ * inside tutti calls.
  */
 bool tutti_has_background(const tutti *t);
 
 /* ------------------------------------------------------------------ memory */
 
-/** Where memory lives. */
+/** Where memory is. */
 typedef enum tutti_memory_kind {
     TUTTI_HOST = 0, /**< host memory, 64-byte aligned, zeroed                        */
     TUTTI_DEVICE =
@@ -368,51 +396,68 @@ typedef enum tutti_memory_kind {
 } tutti_memory_kind;
 
 /**
- * Allocates memory that tutti can reduce with the fewest copies. A local call. Freed
- * by tutti_free() or tutti_finalize(). Where ranks of a node share memory, the children of
- * fork() do not have it; nor the outputs that requests own.
+ * Allocates memory that tutti reduces with the fewest copies. A local call. Freed by
+ * tutti_free() or tutti_finalize(). Do not pass it to free() or realloc(): the process ends
+ * ("free(): invalid pointer"), at once or in tutti_finalize(). Where ranks of a node share
+ * memory, children of fork() cannot access it, nor outputs that requests own.
+ *
+ * Host memory is fully committed when the call returns, so using it later cannot fail. The
+ * call is refused if the memory exceeds, without swapping, what the host has available or
+ * what a memory cgroup of this process may still take (the kernel would kill the process
+ * instead of refusing). It is also refused if it leaves too little for the other ranks of
+ * the node, which may be allocating too: 32 MiB for each rank, or 1/32 of the memory for all,
+ * whichever is less, but at least 1 MiB for each. So ranks can allocate concurrently until
+ * no memory is left. Memory that others take at the same moment, such as malloc() or another
+ * job in the same cgroup, is not noticed in time. The same holds for outputs that requests
+ * own and for tutti's own buffers; if these do not fit, the context fails, and the text says
+ * what ran out.
  * @param bytes     0 is allowed and gives a unique pointer
  * @param[out] mem  the memory
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_INVALID, TUTTI_ERR_UNSUPPORTED (device
- *         memory, and this rank has no GPU)
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY (on the host the text says how much is left),
+ *         TUTTI_ERR_INVALID, TUTTI_ERR_UNSUPPORTED (device memory, and this rank has no
+ *         GPU)
  */
 TUTTI_MUST_USE tutti_status tutti_alloc(
         tutti *t, size_t bytes, tutti_memory_kind kind, void **mem);
 
 /**
- * Frees memory of tutti_alloc() of the same context; NULL is allowed. What the caller has put on
- * streams of its own must be done with device memory.
+ * Frees memory of tutti_alloc() of the same context, or an output taken from a request. NULL
+ * is allowed; memory of malloc() is refused. Device memory: the caller's own kernels must have
+ * finished with it.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (not such memory)
  */
 tutti_status tutti_free(tutti *t, void *mem);
 
 /* ------------------------------------------------------------ process sets */
 
-/** A set of ranks that does collectives of its own; a handle. */
+/** A set of ranks with collectives of its own; a handle. */
 typedef uint32_t tutti_process_set;
 
 /** The set of all ranks. */
 #define TUTTI_WORLD ((tutti_process_set)0)
 
 /**
- * Creates a set from ranks of the world; the set's ranks are numbered in the order of
- * the list. Collective over the world: all ranks, members or not, call it with the
- * same list. Other work may be in flight. A list may be used for more than one set.
+ * Creates a set from ranks of the world. The set's ranks are numbered in the order of the
+ * list. Collective over the world: all ranks, members or not, call it with the same list.
+ * Operations may be in flight. Several sets may have the same list. A rank creates and splits
+ * one at a time, whatever the thread, and all ranks in the same order; otherwise the call
+ * fails on all of them with TUTTI_ERR_MISMATCH (a split counts as an empty list).
  * @param[in] ranks  n distinct ranks of the world, copied
  * @param[out] set   the handle, equal on all ranks
  * @return TUTTI_OK, TUTTI_ERR_INVALID (empty, out of range or repeated rank),
- *         TUTTI_ERR_MISMATCH (ranks gave different lists), TUTTI_ERR_NO_MEMORY,
+ *         TUTTI_ERR_MISMATCH (ranks gave different lists, or some of them split),
+ *         TUTTI_ERR_THREAD, TUTTI_ERR_NO_MEMORY,
  *         TUTTI_ERR_CONTEXT_FAILED, TUTTI_ERR_FINALIZED
  */
 TUTTI_MUST_USE tutti_status tutti_process_set_create(
         tutti *t, const int *ranks, int n, tutti_process_set *set);
 
 /**
- * Splits the world: ranks of one color form a set, numbered by key and, where keys are
- * equal, by world rank. Collective over the world. One set per color is made, in
- * ascending order of color, and every rank learns the handle of its own.
+ * Splits the world: the ranks of one color form a set, ordered by key and, for equal keys, by
+ * world rank. Collective over the world. The sets are created in ascending order of color,
+ * and every rank gets the handle of its own set.
  * @param color     0 or more, or TUTTI_UNDEFINED: in no set
- * @param key       any
+ * @param key       any number
  * @param[out] set  the set of this rank's color; TUTTI_WORLD for TUTTI_UNDEFINED
  * @return as tutti_process_set_create(); TUTTI_ERR_INVALID for another negative color
  */
@@ -423,10 +468,10 @@ TUTTI_MUST_USE tutti_status tutti_process_set_split(
 #define TUTTI_UNDEFINED (-1)
 
 /**
- * Removes a set; its handle is never used again. Collective over the world; the set
- * must have nothing in flight on this rank.
+ * Removes a set. Collective over the world. The set must have nothing in flight on this
+ * rank. Handles are not reused.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (unknown set, or the world),
- *         TUTTI_ERR_DUPLICATE (work in flight, or already being removed),
+ *         TUTTI_ERR_DUPLICATE (an operation is in flight, or already being removed),
  *         TUTTI_ERR_CONTEXT_FAILED, TUTTI_ERR_FINALIZED
  */
 TUTTI_MUST_USE tutti_status tutti_process_set_destroy(tutti *t, tutti_process_set set);
@@ -452,11 +497,14 @@ TUTTI_MUST_USE tutti_status tutti_process_set_ranks(
 
 /**
  * Called once when an operation is finished, on the thread that runs the engine, with
- * no lock held. It may submit; it must not wait. The request is already consumed.
+ * no lock held. It may submit and must not wait. The request is already consumed.
  * @param status   final status of the operation
  * @param message  the reason when it failed, else ""; valid during the call
  */
 typedef void (*tutti_callback)(void *user, tutti_status status, const char *message);
+
+/** No step is given: see tutti_options. */
+#define TUTTI_NO_STEP ((int64_t)-1)
 
 /**
  * A CUDA stream: a cudaStream_t or CUstream of the rank's device, in its primary context.
@@ -465,9 +513,9 @@ typedef void (*tutti_callback)(void *user, tutti_status status, const char *mess
 typedef void *tutti_stream;
 
 /**
- * Options of an operation. Fill with tutti_options_default() first, then change
- * fields; a struct whose size is 0 is refused. NULL instead of options means the
- * defaults. Copied by the call.
+ * Options of an operation. Fill them with tutti_options_default(), then change fields; a
+ * struct whose size is 0 is refused. NULL instead of options means the defaults. Copied by
+ * the call.
  */
 typedef struct tutti_options {
     size_t size; /**< sizeof(tutti_options) as the caller knew it  */
@@ -476,22 +524,30 @@ typedef struct tutti_options {
     const int64_t *dims; /**< shape, compared across ranks; product = count */
     double prescale; /**< each input is multiplied by it; default 1    */
     double postscale; /**< the result is multiplied by it; default 1    */
-    int priority; /**< more is more urgent; a hint; default 0       */
+    int priority; /**< higher is more urgent; a hint; default 0     */
     tutti_callback callback; /**< NULL: none. With one, no request is returned; with
                             issue=caller that alone puts nothing on the GPU      */
-    void *user; /**< handed to the callback                       */
-    tutti_stream stream; /**< of tensors in device memory: the CUDA stream that
-                            writes the input and may still use the output; what is
-                            on it at submission (of a group: when it ends) is done
+    void *user; /**< passed to the callback                       */
+    tutti_stream stream; /**< tensors in device memory: the CUDA stream that
+                            writes the input and may still use the output. What is
+                            on it at submission (of a group: when it ends) finishes
                             before either is touched. Default NULL: the legacy
-                            default stream. On a rank that gives and takes no rows a
-                            stream stands for device memory                      */
+                            default stream. On a rank that sends and receives no rows,
+                            a stream stands for device memory                    */
+    int64_t step; /**< 0 or more: which use of the name this is, compared
+                            across ranks like a shape. A use that a rank left out then
+                            fails with TUTTI_ERR_MISMATCH on all ranks instead of being
+                            paired with the next one. Costs nothing if steps grow
+                            evenly: by the same number, after the same number of uses.
+                            Default TUTTI_NO_STEP: not compared; either all ranks give
+                            a step or none does. For a registered tensor it is an
+                            argument of tutti_submit()                           */
 } tutti_options;
 
 /**
  * Fills the first `size` bytes of options with the defaults, and options->size with size;
- * NULL is allowed. Called through tutti_options_default(), so that a program and the library
- * may know structs of different lengths.
+ * NULL is allowed. Programs call the macro tutti_options_default(), which passes the size of
+ * the struct they were compiled with, so program and library may be of different versions.
  */
 void tutti_options_default_sized(tutti_options *options, size_t size);
 
@@ -505,32 +561,36 @@ typedef uint64_t tutti_request;
 /** No request. Waiting for it succeeds at once. */
 #define TUTTI_REQUEST_NULL ((tutti_request)0)
 
-/** A timeout that never comes. */
+/** No timeout. */
 #define TUTTI_FOREVER INT64_MAX
 
 /**
- * Waits until an operation is finished and consumes the request. The waiting thread
- * drives communication itself.
+ * Waits until an operation is finished and consumes the request. The waiting thread runs the
+ * engine itself.
  * @param request     set to TUTTI_REQUEST_NULL when consumed
  * @param timeout_ns  0 polls, TUTTI_FOREVER waits
  * @return the operation's final status: TUTTI_OK, TUTTI_ERR_MISMATCH,
  *         TUTTI_ERR_CANCELLED, TUTTI_ERR_CONTEXT_FAILED, TUTTI_ERR_FINALIZED, ...;
  *         or, the request not consumed, TUTTI_ERR_TIMEOUT (the operation goes on and
  *         owns its buffers), TUTTI_ERR_INVALID (unknown or consumed request),
- *         TUTTI_ERR_THREAD (inside a callback, or MPI's thread level forbids it)
+ *         TUTTI_ERR_THREAD (inside a callback)
+ *
+ * Below MPI_THREAD_MULTIPLE only the thread that called tutti_init*() moves data; other
+ * threads sleep until it is inside a tutti call (docs/threads.md).
  */
 TUTTI_MUST_USE tutti_status tutti_wait(
         tutti *t, tutti_request *request, int64_t timeout_ns);
 
 /**
- * Makes some progress and asks whether an operation is finished.
- * @return TUTTI_AGAIN while it is not; otherwise as tutti_wait()
+ * Makes progress and tells whether an operation is finished; if so, consumes the request.
+ * With TUTTI_REQUEST_NULL it only makes progress; docs/threads.md says when that is needed.
+ * @return TUTTI_AGAIN if it is not finished; otherwise as tutti_wait()
  */
 TUTTI_MUST_USE tutti_status tutti_test(tutti *t, tutti_request *request);
 
 /**
- * Waits for n operations. Finished ones are consumed and set to TUTTI_REQUEST_NULL,
- * also when others fail or time out.
+ * Waits for n operations. Requests of finished operations are consumed and set to
+ * TUTTI_REQUEST_NULL, even if others fail or time out.
  * @param requests       n requests; TUTTI_REQUEST_NULL entries count as finished
  * @param[out] statuses  NULL, or n statuses: final, or TUTTI_ERR_TIMEOUT
  * @return TUTTI_OK, else the first error in the order of the array, else
@@ -542,35 +602,36 @@ TUTTI_MUST_USE tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *re
 /**
  * Waits for an operation that owns its output (its output was NULL) and takes the
  * output. tutti_wait(), tutti_test() and tutti_wait_all() return TUTTI_OK for such a
- * request without consuming it: it stays valid until the output is taken here, or until
+ * request without consuming it. It stays valid until this call takes the output, or until
  * tutti_finalize().
  * @param request      set to TUTTI_REQUEST_NULL when consumed
  * @param[out] output  the rows of all ranks, in order of rank; to be freed with
- *                     tutti_free(); never NULL on success
+ *                     tutti_free(), not free(); never NULL on success
  * @param[out] rows_of NULL, or room for one number per rank of the set: the rows that
  *                     came from it
  * @param timeout_ns   as for tutti_wait()
- * @return as tutti_wait(); TUTTI_ERR_INVALID also when the request owns no output
+ * @return as tutti_wait(); TUTTI_ERR_INVALID also if the request owns no output
  */
 TUTTI_MUST_USE tutti_status tutti_request_take_output(tutti *t, tutti_request *request,
         void **output, int64_t *rows_of, int64_t timeout_ns);
 
 /**
- * Makes a stream wait for an operation on device memory, and consumes the request: what is
- * put on the stream from now on finds the result, and may reuse the input. May block until
- * the operation is issued (every rank of the set has submitted it), and never until the GPU
- * has carried it out, unless the operation goes through host memory (docs/gpu.md). From then
- * on the name may be submitted again. An operation on host memory is waited for as by
- * tutti_wait(). Where the request owns its output it stays valid as with tutti_wait().
+ * Makes a stream wait for an operation on device memory, and consumes the request. Work put
+ * on the stream after this call sees the result and may reuse the input. The calling thread
+ * waits only until the operation is issued: every rank of the set has submitted it, and its
+ * commands are on streams of the GPU. It does not wait for the GPU, except for operations
+ * staged through host memory (docs/gpu.md). After this call the name may be submitted again.
+ * For an operation on host memory the call behaves like tutti_wait(). A request that owns its
+ * output stays valid, as with tutti_wait().
  * @param request    set to TUTTI_REQUEST_NULL when consumed
- * @param stream     of this rank's device
+ * @param stream     a stream of this rank's device
  * @param timeout_ns as for tutti_wait()
- * @return as tutti_wait(); TUTTI_ERR_INVALID when the stream is of another context or is
- *         being captured, and then the request stays valid; an operation that the GPU has
- *         carried out needs no stream, and looks at none. TUTTI_ERR_CONTEXT_FAILED comes
- *         without a wait for the GPU, too: a request whose buffers it may still use stays
- *         valid, and tutti_wait() or tutti_finalize() returns when it does not. An error of
- *         the GPU after this call fails the context, and is told by the next one
+ * @return as tutti_wait(). TUTTI_ERR_INVALID if the stream belongs to another context or is
+ *         being captured: the request stays valid. If the GPU has already finished the
+ *         operation, the stream is not used. TUTTI_ERR_CONTEXT_FAILED is returned without
+ *         waiting for the GPU: a request whose buffers the GPU may still use stays valid, and
+ *         the buffers are free when tutti_wait() or tutti_finalize() has returned. A GPU error
+ *         after this call fails the context and is returned by the next call
  */
 TUTTI_MUST_USE tutti_status tutti_wait_stream(
         tutti *t, tutti_request *request, tutti_stream stream, int64_t timeout_ns);
@@ -585,12 +646,11 @@ TUTTI_MUST_USE tutti_status tutti_wait_stream_all(tutti *t, size_t n,
         tutti_status *statuses);
 
 /**
- * Tries to withdraw an operation. Before the tensor was announced to other ranks it
- * ends at once with TUTTI_ERR_CANCELLED on this rank only. Later the operation ends on
- * all ranks with TUTTI_ERR_CANCELLED once all of them have submitted it, unless it
- * was agreed on before the cancellation arrived: then it completes as usual. The
- * request stays valid and must be waited for.
- * @return TUTTI_OK (asked for), TUTTI_ERR_INVALID (unknown or finished request)
+ * Tries to withdraw an operation. If other ranks have not been told of it yet, it ends at
+ * once with TUTTI_ERR_CANCELLED, on this rank only. Otherwise it ends with that status on all
+ * ranks once all have submitted it. If the ranks had agreed on it before the cancellation
+ * arrived, it completes normally. The request stays valid and must be waited for.
+ * @return TUTTI_OK (requested), TUTTI_ERR_INVALID (unknown or finished request)
  */
 TUTTI_MUST_USE tutti_status tutti_cancel(tutti *t, tutti_request request);
 
@@ -601,12 +661,12 @@ TUTTI_MUST_USE tutti_status tutti_cancel(tutti *t, tutti_request request);
  * out[i] = postscale * (prescale * in_0[i] op ... op prescale * in_n-1[i]).
  * @param name     1 to TUTTI_NAME_MAX bytes, no control characters; copied
  * @param input    count elements, lent until completion
- * @param output   count elements, lent; may equal input (in place), must not overlap it
+ * @param output   count elements, lent; may equal input (in place) and must not overlap it
  *                 otherwise
  * @param count    elements; 0 is allowed
  * @param options  NULL for defaults. prescale and postscale other than 1 are refused
  *                 for integers and bool
- * @param[out] request  to be waited for; NULL only with a callback
+ * @param[out] request  the handle to wait for; NULL only with a callback
  * @return TUTTI_OK: submitted; TUTTI_ERR_INVALID, TUTTI_ERR_UNSUPPORTED (bool or
  *         float8 with this reduction), TUTTI_ERR_DUPLICATE, TUTTI_ERR_NO_MEMORY,
  *         TUTTI_ERR_CONTEXT_FAILED, TUTTI_ERR_FINALIZED
@@ -635,8 +695,8 @@ TUTTI_MUST_USE tutti_status tutti_broadcast(tutti *t, const char *name, void *bu
         int64_t count, tutti_dtype dtype, int root, const tutti_options *options);
 
 /**
- * Reduces count elements over the ranks of a set; the root alone gets the result.
- * @param output  count elements on the root, lent; may equal input. Elsewhere ignored
+ * Reduces count elements over the ranks of a set. Only the root gets the result.
+ * @param output  on the root: count elements, lent; may equal input. Ignored on other ranks
  * @param root    rank within the set
  * @return as tutti_allreduce_async()
  */
@@ -651,21 +711,20 @@ TUTTI_MUST_USE tutti_status tutti_reduce(tutti *t, const char *name, const void 
         const tutti_options *options);
 
 /*
- * The following work on rows: a tensor of `rows` rows along its first dimension, each of
- * row_count elements, without gaps. A shape in the options is that of this rank's input
- * (of the output for scatter); its first dimension is compared only where it must be
- * equal on all ranks.
+ * The following operations work on rows: a tensor has `rows` rows along its first dimension,
+ * each of row_count elements, without gaps. A shape in the options is that of this rank's
+ * input (scatter: of its output); its first dimension is compared only where it must be the
+ * same on all ranks.
  */
 
 /**
- * Reduces rows over the ranks of a set and spreads the result: each rank gets its part of
- * the rows.
+ * Reduces rows over the ranks of a set and gives each rank its part of the result.
  * @param input   rows * row_count elements, lent
  * @param output  the elements of this rank's part, lent; it may be that part of the input
- *                (in place) but must not overlap the input otherwise
- * @param rows    equal on all ranks
- * @param rows_of NULL: as tutti_part() says. Else one number per rank of the set, equal on
- *                all ranks, with the sum `rows`; copied
+ *                (in place) and must not overlap the input otherwise
+ * @param rows    the same on all ranks
+ * @param rows_of NULL: divided as by tutti_part(). Otherwise one number per rank of the set,
+ *                the same on all ranks, with the sum `rows`; copied
  * @return as tutti_allreduce_async()
  */
 TUTTI_MUST_USE tutti_status tutti_reducescatter_async(tutti *t, const char *name,
@@ -680,26 +739,26 @@ TUTTI_MUST_USE tutti_status tutti_reducescatter(tutti *t, const char *name,
         const tutti_options *options);
 
 /**
- * The part of rows that falls to one of several: the first rows % parts get one more.
- * @param[out] first  NULL, or where the part begins
- * @return its rows; 0 when index is outside 0 to parts - 1 or rows is negative
+ * Divides rows into parts; the first rows % parts parts get one row more.
+ * @param[out] first  NULL, or the index of the first row of the part
+ * @return the rows of the part; 0 if index is outside 0 to parts - 1 or rows is negative
  */
 int64_t tutti_part(int64_t rows, int parts, int index, int64_t *first);
 
 /**
  * Gathers the rows of all ranks, in order of rank, on every rank.
  * @param input   this rank's rows, lent
- * @param output  the rows of all ranks, lent. In place: input is this rank's part of it;
- *                otherwise they must not overlap. NULL: see below
+ * @param output  the rows of all ranks, lent. It may contain the input as this rank's part
+ *                (in place) and must not overlap it otherwise. NULL: see below
  * @param rows    rows of this rank; 0 is allowed
- * @param rows_of NULL, or one number per rank of the set, equal on all ranks; copied
- * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when ranks chose different forms
+ * @param rows_of NULL, or one number per rank of the set, the same on all ranks; copied
+ * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH if ranks chose different forms
  *
- * Three forms, and all ranks choose the same one:
+ * There are three forms. All ranks must choose the same one:
  *   output, no rows_of    every rank has the same number of rows
  *   rows_of               rank r has rows_of[r] rows; output may be NULL
- *   neither               every rank has as many rows as it likes; nothing about them is
- *                         agreed on beforehand, the sizes travel with the data
+ *   neither               each rank may have any number of rows; the sizes travel with the
+ *                         data
  * Without an output the request owns it: see tutti_request_take_output().
  */
 TUTTI_MUST_USE tutti_status tutti_allgather_async(tutti *t, const char *name,
@@ -714,20 +773,20 @@ TUTTI_MUST_USE tutti_status tutti_allgather(tutti *t, const char *name,
 
 /**
  * Sends rows to every rank and receives rows from every rank, both in order of rank.
- * @param input     rows rows, lent: first those for rank 0, then those for rank 1, ...
- * @param output    the rows received, lent; may equal input when all parts are equal, must
- *                  not overlap it otherwise. NULL: the request owns it
+ * @param input     `rows` rows, lent: first those for rank 0, then those for rank 1, ...
+ * @param output    the rows received, lent. It may equal input if all parts have the same
+ *                  size, and must not overlap it otherwise. NULL: the request owns it
  * @param rows      rows of the input
- * @param send_rows NULL: rows / size for each rank, which must divide, and rows is equal
- *                  on all ranks. Else one number per rank of the set with the sum `rows`;
- *                  copied
- * @param recv_rows one number per rank: the rows that come from it; copied. Needed with
+ * @param send_rows NULL: each rank gets `rows` divided by the number of ranks, without
+ *                  remainder, and rows is the same on all ranks. Otherwise one number per
+ *                  rank of the set, with the sum `rows`; copied
+ * @param recv_rows one number per rank: the rows that come from it; copied. Required with
  *                  send_rows and an output, allowed with send_rows alone, NULL otherwise
- * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when ranks chose different forms
- *         or one expects other rows than another sends
+ * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH if ranks chose different forms, or
+ *         a rank expects a different number of rows than another sends it
  *
- * With send_rows and without an output nothing about sizes is agreed on beforehand: they
- * travel with the data, so that they may change from step to step at no cost.
+ * With send_rows and without an output, the ranks do not agree on sizes beforehand: the
+ * sizes travel with the data and may change from step to step at no cost.
  */
 TUTTI_MUST_USE tutti_status tutti_alltoall_async(tutti *t, const char *name,
         const void *input, void *output, int64_t rows, int64_t row_count,
@@ -743,13 +802,13 @@ TUTTI_MUST_USE tutti_status tutti_alltoall(tutti *t, const char *name,
 /**
  * Gathers the rows of all ranks, in order of rank, on the root.
  * @param input   this rank's rows, lent
- * @param output  on the root the rows of all ranks, lent; in place: input is the root's
- *                part of it. NULL on the root: the request owns it. Elsewhere ignored
+ * @param output  on the root: the rows of all ranks, lent; it may contain the input as the
+ *                root's part (in place). NULL: the request owns it. Ignored on other ranks
  * @param rows    rows of this rank
- * @param rows_of on the root with an output: one number per rank of the set, or NULL when
- *                all have as many as the root; copied. Otherwise ignored
- * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when the root expects other rows
- *         than a rank sends
+ * @param rows_of on the root with an output: one number per rank of the set, or NULL if
+ *                every rank has as many rows as the root; copied. Ignored otherwise
+ * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH if the root expects a different
+ *         number of rows than a rank sends
  */
 TUTTI_MUST_USE tutti_status tutti_gather_async(tutti *t, const char *name,
         const void *input, void *output, int64_t rows, int64_t row_count,
@@ -762,16 +821,17 @@ TUTTI_MUST_USE tutti_status tutti_gather(tutti *t, const char *name, const void 
         tutti_dtype dtype, int root, const tutti_options *options);
 
 /**
- * Spreads rows of the root: rank r gets its part of them.
- * @param input   on the root the rows for all ranks in order of rank, lent. Elsewhere
- *                ignored
- * @param output  this rank's part, lent; on the root it may be that part of the input. NULL:
- *                the request owns it, and rows is ignored but on the root without rows_of
+ * Distributes rows of the root: rank r gets part r.
+ * @param input   on the root: the rows for all ranks in order of rank, lent. Ignored on
+ *                other ranks
+ * @param output  this rank's part, lent; on the root it may be the root's part of the input.
+ *                NULL: the request owns it, and rows is ignored except on the root without
+ *                rows_of
  * @param rows    rows of this rank
- * @param rows_of on the root: one number per rank of the set, or NULL when all get as many
- *                as the root; copied. Elsewhere ignored
- * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH when a rank expects other rows
- *         than the root sends
+ * @param rows_of on the root: one number per rank of the set, or NULL if every rank gets as
+ *                many rows as the root; copied. Ignored on other ranks
+ * @return as tutti_allreduce_async(); TUTTI_ERR_MISMATCH if a rank expects a different number
+ *         of rows than the root sends
  */
 TUTTI_MUST_USE tutti_status tutti_scatter_async(tutti *t, const char *name,
         const void *input, void *output, int64_t rows, int64_t row_count,
@@ -784,9 +844,9 @@ TUTTI_MUST_USE tutti_status tutti_scatter(tutti *t, const char *name, const void
         tutti_dtype dtype, int root, const tutti_options *options);
 
 /**
- * Finishes when every rank of the set has submitted it. Barriers of different names
- * may be in flight together.
- * @param options  only process_set, callback and user are used
+ * Finishes when every rank of the set has submitted it. Barriers of different names may be
+ * in flight together.
+ * @param options  only process_set, callback, user and step are used
  * @return as tutti_allreduce_async()
  */
 TUTTI_MUST_USE tutti_status tutti_barrier_async(tutti *t, const char *name,
@@ -797,19 +857,20 @@ TUTTI_MUST_USE tutti_status tutti_barrier(
         tutti *t, const char *name, const tutti_options *options);
 
 /**
- * Says that this rank has no more data for now (its share of an uneven data set is used
- * up), and finishes when every rank of the set has said so. Until then the reductions of
- * the others (allreduce, reduce, reducescatter) go on without this rank: it is skipped, and
- * an average is divided by the number of those that contribute. All other collectives fail
- * on those that submit them with TUTTI_ERR_UNSUPPORTED, and so does a reduce to a root that
- * has joined. What this rank submitted before still counts. Until the join is finished this
- * rank may submit nothing else to the set; afterwards everything starts anew. Not inside
- * a group.
+ * Declares that this rank has no more data for now, for example because its share of an
+ * uneven data set is used up. The operation finishes when every rank of the set has joined.
+ * Until then allreduce, reduce and reducescatter run without the joined ranks, and an average
+ * is divided by the number of ranks that contribute. The other collectives fail with
+ * TUTTI_ERR_UNSUPPORTED on the ranks that submit them, and so does a reduce to a root that
+ * has joined. Operations that this rank submitted before it joined still count. Until the
+ * join is finished this rank may submit nothing else to the set; afterwards no rank is
+ * joined. Not inside a group.
  * @param options      only process_set, callback and user are used
- * @param[out] last    NULL, or the rank within the set that joined last, equal on all
- *                     ranks (it has seen most data); valid once the join is finished
- * @return as tutti_allreduce_async(); TUTTI_ERR_DUPLICATE when this rank has joined;
- *         TUTTI_ERR_FINALIZED when a rank finalizes instead of joining
+ * @param[out] last    NULL, or the index in the set of the rank that joined last, which has
+ *                     seen the most data; the same on all ranks. Lent until the join is
+ *                     finished, and valid then
+ * @return as tutti_allreduce_async(); TUTTI_ERR_DUPLICATE if this rank has already joined;
+ *         TUTTI_ERR_FINALIZED if a rank finalizes instead of joining
  */
 TUTTI_MUST_USE tutti_status tutti_join_async(
         tutti *t, const tutti_options *options, int *last, tutti_request *request);
@@ -827,13 +888,14 @@ typedef uint64_t tutti_tensor;
 typedef struct tutti_tensor_desc {
     size_t size; /**< sizeof(tutti_tensor_desc)                      */
     const char *name; /**< copied                                         */
-    tutti_collective collective; /**< which operation                                */
-    int64_t count; /**< elements; rows where it works on rows          */
+    tutti_collective collective; /**< the operation                                  */
+    int64_t count; /**< elements, or rows if it works on rows          */
     tutti_dtype dtype; /**< element type                                   */
-    tutti_reduce_op op; /**< of a reduction                                 */
-    int root; /**< where there is one: rank within the set        */
-    const tutti_options *options; /**< NULL: defaults; callback and user are ignored */
-    int64_t row_count; /**< elements of a row, where it works on rows      */
+    tutti_reduce_op op; /**< for reductions                                 */
+    int root; /**< for operations with a root: rank in the set    */
+    const tutti_options *options; /**< NULL: defaults; callback, user and step are
+                                       ignored                              */
+    int64_t row_count; /**< elements of a row, if it works on rows         */
     const int64_t *rows_of; /**< rows_of, or send_rows of alltoall; copied      */
     const int64_t *recv_rows; /**< of alltoall; copied                            */
     bool owns_output; /**< the output of submit is NULL: see take_output  */
@@ -841,52 +903,56 @@ typedef struct tutti_tensor_desc {
 
 /**
  * Registers a name with its metadata, so that submitting it handles no string, takes no
- * lock and allocates nothing. Local. Any thread.
+ * lock and allocates nothing. Local: not all ranks need to register it. Any thread.
  * @param[out] tensor  the handle, never 0; valid until it is unregistered, its process set
  *                     is destroyed, or the context is finalized
  * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_UNSUPPORTED, TUTTI_ERR_DUPLICATE
- *         (registered already in this set and operation), TUTTI_ERR_NO_MEMORY
+ *         (already registered in this set and operation), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status tutti_tensor_register(
         tutti *t, const tutti_tensor_desc *desc, tutti_tensor *tensor);
 
 /**
- * Forgets a registration. It must not be in flight; a request of it that is still to be
- * waited for stays valid.
+ * Removes a registration. The tensor must not be in flight. A request of it that is not yet
+ * consumed stays valid.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (unknown), TUTTI_ERR_DUPLICATE (in flight)
  */
 tutti_status tutti_tensor_unregister(tutti *t, tutti_tensor tensor);
 
 /**
- * Submits a registered tensor. Mixes freely with submission by name: ranks need not
- * agree on who registers. Any thread, without waiting for another one, unless a thread has a
- * group open or the last request of this tensor is still to be consumed: then, and when
- * the submission is refused, it takes a lock as submission by name does.
+ * Submits a registered tensor. Other ranks may submit the same tensor by name. Any thread.
+ * It takes no lock, except if a thread has a group open, if the last request of this tensor
+ * is not yet consumed, or if the submission is refused; then it takes the lock that
+ * submission by name takes.
  * @param input    as for the operation; ignored by broadcast and barrier
  * @param output   as for the operation; the buffer of a broadcast
+ * @param step     as in tutti_options; TUTTI_NO_STEP: not given
  * @param callback NULL, or called at completion instead of returning a request
  * @return as tutti_allreduce_async()
  */
 TUTTI_MUST_USE tutti_status tutti_submit(tutti *t, tutti_tensor tensor,
-        const void *input, void *output, tutti_callback callback, void *user,
-        tutti_request *request);
+        const void *input, void *output, int64_t step, tutti_callback callback,
+        void *user, tutti_request *request);
 
 /* ------------------------------------------------------------------ groups */
 
 /**
- * Starts a group in the calling thread: what this thread submits on t until
- * tutti_group_end() is taken all or nothing and launched together. Groups do not nest.
- * All members use one process set. Waiting inside a group is refused.
+ * Starts a group in the calling thread. Either all or none of what this thread submits on t
+ * until tutti_group_end() is submitted, and it is launched together. Groups do not nest. All
+ * members use one process set. Calls that wait are refused inside a group; a collective that
+ * is refused for this reason counts as a refused member.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (a group is open), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status tutti_group_begin(tutti *t);
 
 /**
- * Submits the group. If any member was refused since tutti_group_begin(), nothing is
- * submitted, all its requests become TUTTI_REQUEST_NULL-like (unknown), and the first
- * error is returned. Every rank must submit the same members in one group; if not, all
- * members fail with TUTTI_ERR_MISMATCH.
- * @return TUTTI_OK, TUTTI_ERR_INVALID (no group is open), the first error of a member
+ * Submits the group. If any submission of this thread was refused since
+ * tutti_group_begin(), nothing is submitted, the group's requests become invalid, and the
+ * first such error is returned. The same happens if another thread of this rank has joined
+ * the process set since then. Every rank must submit the same members in one group; if not,
+ * all members fail with TUTTI_ERR_MISMATCH.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (no group is open, or this rank has joined), the
+ *         first error of a member, TUTTI_ERR_CONTEXT_FAILED, TUTTI_ERR_FINALIZED
  */
 TUTTI_MUST_USE tutti_status tutti_group_end(tutti *t);
 
@@ -906,22 +972,25 @@ typedef struct tutti_stats {
     uint64_t control_bytes; /**< their bytes                                      */
     uint64_t wait_ns; /**< time spent by callers inside waiting calls       */
     uint64_t stalls; /**< stall lines logged here                          */
-    uint64_t shared_pieces; /**< pieces of sums made by threads that waited beside
-                               the one that runs the engine; see reduce_threads */
-    uint64_t planned; /**< operations agreed on by a plan, without negotiation */
-    uint64_t planned_steps; /**< iterations of a plan that ran in it from the first
-                               tensor to the last */
-    uint64_t slow_steps; /**< iterations of a plan's tensors that were negotiated, in
-                            whole or part */
-    uint64_t poisons; /**< times that a plan was left                        */
+    uint64_t shared_pieces; /**< pieces of sums computed by waiting threads that
+                               help the one that runs the engine; see reduce_threads */
+    uint64_t planned; /**< operations that ran in a plan, without negotiation */
+    uint64_t planned_steps; /**< iterations that ran in a plan from the first tensor
+                               to the last */
+    uint64_t slow_steps; /**< iterations of a plan's tensors that were negotiated,
+                            in whole or in part */
+    union {
+        uint64_t plan_exits; /**< times that a plan was left                     */
+        uint64_t poisons; /**< old name of plan_exits; removed in the next version */
+    };
     uint64_t device_batches; /**< of batches, those in device memory               */
     uint64_t device_packed; /**< of these, packed in a fusion buffer by a kernel,
                                or, of alltoalls in place, copied there          */
-    uint64_t device_in_place; /**< of these, of several tensors and with no copy    */
+    uint64_t device_in_place; /**< of these, with several tensors and no copy       */
     uint64_t device_staged; /**< of these, copied to host memory and back         */
-    uint64_t device_launches; /**< kernels of tutti's own: packing and unpacking    */
-    uint64_t device_hierarchical; /**< of device_batches, those that are reduced within
-                                     the nodes and across them: gpu_hierarchical */
+    uint64_t device_launches; /**< tutti's own kernels: packing and unpacking       */
+    uint64_t device_hierarchical; /**< of device_batches, those reduced within nodes and
+                                     then across nodes: gpu_hierarchical */
 } tutti_stats;
 
 /**

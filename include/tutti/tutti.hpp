@@ -2,19 +2,19 @@
  * tutti for C++17: thin RAII over tutti.h, header-only.
  *
  * Everything is in namespace tuttipp, because C's handle type has the name tutti. The
- * semantics are those of tutti.h: each member names the C function it stands for, and
- * that function's documentation holds. What is added:
+ * semantics are those of tutti.h: each member names the C function that it calls, whose
+ * documentation applies. This header adds:
  *
- *   - Failures are exceptions: a call that C would answer with an error throws
- *     tuttipp::error with that status and the text of tutti_last_error(). TUTTI_AGAIN
- *     and TUTTI_ERR_TIMEOUT are answers, not failures, where a bool can say them.
- *   - Destructors release, never throw, and say below what they do on failure.
+ *   - Failures are exceptions: if the C function returns an error, the call throws
+ *     tuttipp::error with that status and the text of tutti_last_error(). Calls that
+ *     return bool return false for TUTTI_AGAIN and TUTTI_ERR_TIMEOUT instead.
+ *   - Destructors release and never throw; each class says what happens on failure.
  *   - Element types are deduced, and containers with contiguous elements (std::data and
- *     std::size: vector, array, C arrays, ...) stand for pointer and count.
+ *     std::size: vector, array, C arrays, ...) replace pointer and count.
  *
  * Lifetimes: a context outlives its requests, process sets, tensors and arrays, so
  * declare it first. Buffers are lent until their request is finished; a request that
- * goes out of scope waits, so a buffer declared before its request is always safe.
+ * goes out of scope waits, so a buffer that is declared before its request is always safe.
  */
 #ifndef TUTTI_TUTTI_HPP
 #define TUTTI_TUTTI_HPP
@@ -58,7 +58,7 @@ class error : public std::runtime_error
     tutti_status status_;
 };
 
-/** Throws error unless status is TUTTI_OK. For C calls made beside this header. */
+/** Throws error unless status is TUTTI_OK. For direct calls of the C interface. */
 inline void check(tutti_status status)
 {
     if (status != TUTTI_OK) {
@@ -95,7 +95,7 @@ template <class T> constexpr tutti_dtype deduce_dtype()
 
 /**
  * The tutti_dtype of an element type, as `value`. Known: bool, float, double and the
- * integers. Specialise it for a half-precision type of yours:
+ * integers. Specialise it for your half-precision type:
  *
  *   template <> struct tuttipp::dtype_of<my_half> {
  *       static constexpr tutti_dtype value = TUTTI_FLOAT16;
@@ -118,7 +118,7 @@ inline std::int64_t to_count(std::size_t count) noexcept
     return static_cast<std::int64_t>(count);
 }
 
-/** Calls of containers only: something with std::data and std::size. */
+/** Enables an overload for containers: types with std::data and std::size. */
 template <class C> using if_container = decltype(std::data(std::declval<C &>()));
 
 } // namespace detail
@@ -176,7 +176,7 @@ class config
         return *this;
     }
 
-    /** What there is for GPUs, in lines for people; tutti_gpu_describe(). */
+    /** Describes the GPU support, in lines for people; tutti_gpu_describe(). */
     std::string describe_gpus() const
     {
         std::string text(std::size_t{ 16 } << 10, '\0');
@@ -223,28 +223,35 @@ class options
         return *this;
     }
 
-    /** Each input is multiplied by it. */
+    /** Factor of each input. */
     options &prescale(double factor) noexcept
     {
         values_.prescale = factor;
         return *this;
     }
 
-    /** The result is multiplied by it. */
+    /** Factor of the result. */
     options &postscale(double factor) noexcept
     {
         values_.postscale = factor;
         return *this;
     }
 
-    /** More is more urgent. */
+    /** Higher is more urgent. */
     options &priority(int level) noexcept
     {
         values_.priority = level;
         return *this;
     }
 
-    /** Of device memory: the CUDA stream that writes the input; tutti_options. */
+    /** Which use of the name this is, compared across ranks; tutti_options. */
+    options &step(std::int64_t number) noexcept
+    {
+        values_.step = number;
+        return *this;
+    }
+
+    /** For device memory: the CUDA stream that writes the input; tutti_options. */
     options &stream(tutti_stream stream) noexcept
     {
         values_.stream = stream;
@@ -283,12 +290,12 @@ class options
  * Rows of a tensor, built by chaining; the arguments rows, row_count and rows_of of C.
  *
  *   rows(3, columns)                      three rows
- *   rows(3, columns).of({ 3, 0, 5 })      and how many each rank of the set has
+ *   rows(3, columns).of({ 3, 0, 5 })      and the number of rows of each rank of the set
  */
 class rows
 {
   public:
-    /** `count` rows of `row_count` elements; which ones says the call. */
+    /** `count` rows of `row_count` elements; each call says which rows it means. */
     explicit rows(std::size_t count, std::size_t row_count = 1) noexcept
         : count_(detail::to_count(count)), row_count_(detail::to_count(row_count))
     {
@@ -309,8 +316,8 @@ class rows
     }
 
     /**
-     * For a tensor: its output is to be taken from the request. The other calls see that
-     * they were given none.
+     * For a tensor: its output will be taken from the request. Other calls need no such
+     * hint, since they have no output argument then.
      */
     rows &into_request() noexcept
     {
@@ -328,13 +335,13 @@ class rows
         return row_count_;
     }
 
-    /** What of() gave, borrowed; NULL: nothing. */
+    /** The numbers given to of(), borrowed; NULL if none. */
     const std::int64_t *of() const noexcept
     {
         return of_.empty() ? nullptr : of_.data();
     }
 
-    /** What from() gave, borrowed; NULL: nothing. */
+    /** The numbers given to from(), borrowed; NULL if none. */
     const std::int64_t *from() const noexcept
     {
         return from_.empty() ? nullptr : from_.data();
@@ -353,13 +360,13 @@ class rows
     std::vector<std::int64_t> from_;
 };
 
-/** A part of rows: where it begins, and how many it has. */
+/** A part of rows: its first row, and its number of rows. */
 struct slice {
     std::int64_t first;
     std::int64_t rows;
 };
 
-/** The part of rows that falls to one of several; tutti_part(). */
+/** Divides rows into parts and returns one of them; tutti_part(). */
 inline slice part(std::int64_t rows, int parts, int index) noexcept
 {
     slice found = { 0, 0 };
@@ -385,7 +392,7 @@ inline place place_in_set(tutti *t, const tutti_options &with)
     return found;
 }
 
-/** Containers know their size: one that does not fit is refused before C sees it. */
+/** Refuses a container of the wrong size before C is called. */
 inline void expect_elements(const char *name, std::size_t have, std::int64_t need)
 {
     if (to_count(have) != need) {
@@ -404,10 +411,10 @@ inline void expect_elements(const char *name, std::size_t have, std::int64_t nee
  * An operation in flight; tutti_request. Move-only; an empty one counts as finished.
  *
  * The destructor, and assigning another request to this one, wait until the operation is
- * finished, so that its buffers stay alive; its status is dropped. Where waiting is
- * refused (in a callback, or inside an open group) they do not wait and the buffers must
- * be kept alive by other means. If the other ranks never submit their part, they wait
- * until the context fails: tutti_abort(), or the parameter stall_fail_s.
+ * finished, so that its buffers stay alive; the status is dropped. Where waiting is refused
+ * (in a callback, or inside an open group) they do not wait, and the program must keep the
+ * buffers alive. If the other ranks never submit the operation, the wait lasts until the
+ * context fails: by tutti_abort(), or the parameter stall_fail_s.
  */
 class request
 {
@@ -456,7 +463,7 @@ class request
         }
     }
 
-    /** As wait(), for a limited time. False: not finished, the operation goes on. */
+    /** Like wait(), for a limited time. False: not finished, the operation goes on. */
     bool wait_for(std::chrono::nanoseconds timeout)
     {
         tutti_status status = TUTTI_OK;
@@ -472,9 +479,9 @@ class request
     }
 
     /**
-     * Makes a CUDA stream wait, and this thread only until the operation is issued; throws
-     * when it failed. In a failed context the GPU may still use the buffers then; wait(), and
-     * the destructor, return when it does not. tutti_wait_stream().
+     * Makes a CUDA stream wait; this thread waits only until the operation is issued.
+     * Throws if it failed. In a failed context the GPU may still use the buffers after that;
+     * wait() and the destructor return when it no longer does. tutti_wait_stream().
      */
     void wait_stream(tutti_stream stream)
     {
@@ -483,7 +490,7 @@ class request
         }
     }
 
-    /** Makes progress; true when finished, throws when it failed. tutti_test(). */
+    /** Makes progress; true if finished, throws if it failed. tutti_test(). */
     bool test()
     {
         tutti_status status = TUTTI_OK;
@@ -507,15 +514,15 @@ class request
     }
 
     /**
-     * Waits and takes the output that the operation owns, to be freed with tutti_free();
-     * throws when it failed. tutti_request_take_output().
+     * Waits and takes the output that the operation owns; free it with tutti_free().
+     * Throws if the operation failed. tutti_request_take_output().
      */
     void take_output(void **output, std::int64_t *rows_of)
     {
         check(tutti_request_take_output(t_, &id_, output, rows_of, TUTTI_FOREVER));
     }
 
-    /** Gives the C request away; this one becomes empty. */
+    /** Releases the C request to the caller; this one becomes empty. */
     tutti_request release() noexcept
     {
         return std::exchange(id_, TUTTI_REQUEST_NULL);
@@ -535,8 +542,8 @@ class request
 };
 
 /**
- * Waits for all requests of a range, also when some fail; then throws the first failure
- * in the order of the range.
+ * Waits for all requests of a range, even if some fail, then throws the first failure in
+ * the order of the range.
  */
 template <class Iterator> void wait_all(Iterator first, Iterator last)
 {
@@ -562,20 +569,20 @@ template <class Container> void wait_all(Container &requests)
 
 template <class T> class array;
 
-/** What an operation without an output brought. */
+/** The output of an operation that was given none. */
 template <class T> struct received {
     array<T> values; /* the rows, in order of rank */
     std::vector<std::int64_t> rows_of; /* how many came from each rank of the set */
 };
 
 /**
- * An operation in flight that owns its output, because nobody knew how large it would be.
- * Move-only. The destructor waits as that of request does, and drops the output.
+ * An operation in flight that owns its output, because its size was not known. Move-only.
+ * The destructor waits like that of request, and frees the output.
  */
 template <class T> class rows_request
 {
   public:
-    /** Takes over an operation of a set of `peers` ranks; `owns`: here it has an output. */
+    /** Takes over an operation of a set of `peers` ranks; `owns`: it has an output here. */
     rows_request(request &&operation, tutti *t, int peers, std::int64_t row_count,
             bool owns) noexcept
         : request_(std::move(operation)), t_(t), peers_(peers), row_count_(row_count),
@@ -606,13 +613,13 @@ template <class T> class rows_request
     rows_request(const rows_request &) = delete;
     rows_request &operator=(const rows_request &) = delete;
 
-    /** True while there is something to take. */
+    /** True until the output is taken. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(request_);
     }
 
-    /** As those of request; the output stays to be taken. */
+    /** Like those of request; the output can still be taken. */
     void wait()
     {
         request_.wait();
@@ -634,9 +641,9 @@ template <class T> class rows_request
     }
 
     /**
-     * Waits and takes the output; throws when the operation failed, and when there is
-     * nothing to take. Where the operation has no output (a gather elsewhere than on its
-     * root) nothing is received. tutti_request_take_output().
+     * Waits and takes the output; throws if the operation failed, or if there is nothing to
+     * take. On a rank without an output (a gather, except on the root) the result is empty.
+     * tutti_request_take_output().
      */
     received<T> take();
 
@@ -665,15 +672,15 @@ template <class T> class rows_request
 /**
  * A rank's membership of a job. Move-only.
  *
- * The destructor calls tutti_finalize(): collective, it waits for the other ranks. Its
- * status is dropped (the library has logged the cause); call finalize() to see it. When
- * an exception destroys it, it calls tutti_abort() first: the other ranks would wait for
- * operations that this one no longer submits, and now fail with that as the cause.
+ * The destructor calls tutti_finalize(), which is collective and waits for the other ranks.
+ * The status is dropped (the library has logged the cause); call finalize() to see it. If
+ * an exception destroys the context, it calls tutti_abort() first, because the other ranks
+ * would wait for operations that this one no longer submits.
  */
 class context
 {
   public:
-    /** Holds nothing; only assigning to it and destroying it are allowed. */
+    /** Empty; it may only be assigned to and destroyed. */
     context() noexcept = default;
 
     /** Joins the job of the launcher, configured from the environment; tutti_init(). */
@@ -685,7 +692,7 @@ class context
         return joined;
     }
 
-    /** As join(), with settings. */
+    /** Like join(), with settings. */
     static context join(const config &settings)
     {
         context joined;
@@ -704,15 +711,15 @@ class context
     }
 
     /**
-     * Makes n ranks for n threads of this process; tutti_init_local(). Move each into its
-     * thread: finalizing is collective, so one thread cannot destroy two of them.
+     * Creates n ranks for n threads of this process; tutti_init_local(). Move each into its
+     * own thread: finalizing is collective, so one thread cannot destroy two of them.
      */
     static std::vector<context> local(int n)
     {
         return make_local(n, nullptr);
     }
 
-    /** As local(n), with settings. */
+    /** Like local(n), with settings. */
     static std::vector<context> local(int n, const config &settings)
     {
         return make_local(n, settings.get());
@@ -727,7 +734,7 @@ class context
     {
     }
 
-    /** Leaves the job this one was in, as the destructor does. */
+    /** Leaves its present job first, as the destructor does. */
     context &operator=(context &&other) noexcept
     {
         if (this != &other) {
@@ -740,7 +747,7 @@ class context
     context(const context &) = delete;
     context &operator=(const context &) = delete;
 
-    /** Leaves the job; throws when the context had failed, and is empty in any case. */
+    /** Leaves the job; throws if the context had failed. It is empty afterwards. */
     void finalize()
     {
         check(tutti_finalize(std::exchange(t_, nullptr)));
@@ -908,7 +915,7 @@ class context
                 dtype_of_v<T>, op, root, &c));
     }
 
-    /** As above, in place on a container: elsewhere than on the root it is only read. */
+    /** As above, in place on a container: on other ranks it is only read. */
     template <class C, class = detail::if_container<C>>
     [[nodiscard]] request reduce_async(const char *name, C &data, tutti_reduce_op op,
             int root, const options &with = options())
@@ -939,7 +946,7 @@ class context
         return request(t_, id);
     }
 
-    /** Reduces rows and spreads the result; tutti_reducescatter(). */
+    /** Reduces rows and gives each rank its part; tutti_reducescatter(). */
     template <class T>
     void reducescatter(const char *name, const T *input, T *output, const rows &parts,
             tutti_reduce_op op, const options &with = options())
@@ -950,7 +957,7 @@ class context
                 parts.row_count(), parts.of(), dtype_of_v<T>, op, &c));
     }
 
-    /** As above, on containers, whose elements are the rows; parts as part() says. */
+    /** As above, on containers, whose elements are the rows; divided as by part(). */
     template <class In, class Out, class = detail::if_container<In>,
             class = detail::if_container<Out>>
     [[nodiscard]] request reducescatter_async(const char *name, In &input, Out &output,
@@ -1018,7 +1025,7 @@ class context
                 with);
     }
 
-    /** As above, without an output: rank by rank as many rows as it likes, to be taken. */
+    /** As above, without an output: any number of rows per rank, taken from the request. */
     template <class T>
     [[nodiscard]] rows_request<T> allgather_async(const char *name, const T *input,
             const rows &mine, const options &with = options())
@@ -1078,7 +1085,7 @@ class context
                 with);
     }
 
-    /** As above, without an output: what the others send, to be taken. */
+    /** As above, without an output: taken from the request. */
     template <class T>
     [[nodiscard]] rows_request<T> alltoall_async(const char *name, const T *input,
             const rows &mine, const options &with = options())
@@ -1138,7 +1145,7 @@ class context
                 with);
     }
 
-    /** As above, without an output: as many rows as a rank likes, to be taken on the root. */
+    /** As above, without an output: with any number of rows per rank; taken on the root. */
     template <class T>
     [[nodiscard]] rows_request<T> gather_async(const char *name, const T *input,
             const rows &mine, int root, const options &with = options())
@@ -1166,7 +1173,7 @@ class context
         return request(t_, id);
     }
 
-    /** Spreads rows of the root; tutti_scatter(). */
+    /** Distributes rows of the root; tutti_scatter(). */
     template <class T>
     void scatter(const char *name, const T *input, T *output, const rows &mine,
             int root, const options &with = options())
@@ -1199,7 +1206,7 @@ class context
                 root, with);
     }
 
-    /** As above, without an output: what the root sends, to be taken. */
+    /** As above, without an output: taken from the request. */
     template <class T>
     [[nodiscard]] rows_request<T> scatter_async(const char *name, const T *input,
             const rows &mine, int root, const options &with = options())
@@ -1233,8 +1240,8 @@ class context
     }
 
     /**
-     * Says that this rank has no more data for now; tutti_join_async(), whose name means
-     * something else here.
+     * Declares that this rank has no more data for now; tutti_join_async(). (join() is
+     * taken: it joins the job.)
      * @param last  NULL, or lent until the request is finished
      */
     [[nodiscard]] request out_of_data_async(
@@ -1247,7 +1254,7 @@ class context
         return request(t_, id);
     }
 
-    /** As above, waiting until all ranks are; returns which was last. tutti_join(). */
+    /** As above, waiting; returns the rank that joined last. tutti_join(). */
     int out_of_data(const options &with = options())
     {
         tutti_options c = with.get();
@@ -1258,7 +1265,7 @@ class context
     }
 
   private:
-    /* Containers whose elements are rows must be of the sizes that go with each other. */
+    /* The sizes of containers whose elements are rows must fit each other. */
 
     detail::place place_of(const options &with) const
     {
@@ -1332,8 +1339,8 @@ class context
 /**
  * count elements that tutti reduces with the fewest copies, zeroed; tutti_alloc().
  * Move-only; a container for the calls above. Elements of device memory (TUTTI_DEVICE) are
- * for kernels and for tutti: the host may not touch them. The destructor frees the memory; it must
- * not be in use by an operation. Failure cannot happen then and is ignored.
+ * for kernels and for tutti; the host must not touch them. The destructor frees the memory,
+ * which no operation may use any more; this cannot fail.
  */
 template <class T> class array
 {
@@ -1459,7 +1466,7 @@ template <class T> received<T> rows_request<T>::take()
 /* ------------------------------------------------------------- process sets */
 
 /**
- * Ranks that do collectives of their own; tutti_process_set. Move-only.
+ * A subset of the ranks, for collectives among them; tutti_process_set. Move-only.
  *
  * Removing a set is collective over the world, so the destructor does not do it: call
  * destroy() on all ranks, or leave the set to finalize().
@@ -1467,7 +1474,7 @@ template <class T> received<T> rows_request<T>::take()
 class process_set
 {
   public:
-    /** Collective: every rank of the world, member or not, gives the same list. */
+    /** Collective: every rank of the world, member or not, passes the same list. */
     process_set(const context &world, const std::vector<int> &ranks) : t_(world.get())
     {
         check(tutti_process_set_create(
@@ -1475,7 +1482,7 @@ class process_set
     }
 
     /**
-     * Collective: the ranks of one color form a set, in order of key; nothing for
+     * Collective: the ranks of one color form a set, in order of key; empty for
      * TUTTI_UNDEFINED. tutti_process_set_split().
      */
     static std::optional<process_set> split(
@@ -1571,14 +1578,14 @@ inline options &options::set(const process_set &set) noexcept
 /* ------------------------------------------------------------------- groups */
 
 /**
- * A group of submissions of this thread: all or nothing; tutti_group_begin().
+ * Submissions of this thread, all of them or none; tutti_group_begin().
  *
  *   group together(context);
  *   requests.push_back(context.allreduce_async(...));
  *   together.commit();
  *
- * Requests made inside a group must live until commit(). Without commit() (an exception
- * left the scope) the destructor closes the group so that nothing of it is submitted.
+ * Requests made inside a group must live until commit(). Without commit(), for example
+ * after an exception, the destructor closes the group and nothing is submitted.
  */
 class group
 {
@@ -1615,8 +1622,8 @@ class group
 /**
  * A name with its metadata, registered once; tutti_tensor. Move-only.
  *
- * The destructor unregisters it, a local call. While an operation of it is in flight
- * that is refused: the registration then stays until the context is finalized.
+ * The destructor unregisters it, a local call. If an operation of it is in flight, that is
+ * refused, and the registration stays until the context is finalized.
  */
 class tensor
 {
@@ -1737,22 +1744,26 @@ class tensor
      * Submits it; tutti_submit(). The buffers hold the registered count of elements; a
      * broadcast uses output only.
      */
-    template <class T> [[nodiscard]] request submit(const T *input, T *output)
+    template <class T>
+    [[nodiscard]] request submit(
+            const T *input, T *output, std::int64_t step = TUTTI_NO_STEP)
     {
         tutti_request id = TUTTI_REQUEST_NULL;
 
         expect_dtype(dtype_of_v<T>);
-        check(tutti_submit(t_, tensor_, input, output, nullptr, nullptr, &id));
+        check(tutti_submit(t_, tensor_, input, output, step, nullptr, nullptr, &id));
         return request(t_, id);
     }
 
-    /** Submits one of rows that go into_request(). */
-    template <class T> [[nodiscard]] rows_request<T> submit(const T *input)
+    /** Submits a tensor whose rows go into_request(). */
+    template <class T>
+    [[nodiscard]] rows_request<T> submit(
+            const T *input, std::int64_t step = TUTTI_NO_STEP)
     {
         tutti_request id = TUTTI_REQUEST_NULL;
 
         expect_dtype(dtype_of_v<T>);
-        check(tutti_submit(t_, tensor_, input, nullptr, nullptr, nullptr, &id));
+        check(tutti_submit(t_, tensor_, input, nullptr, step, nullptr, nullptr, &id));
         return rows_request<T>(
                 request(t_, id), t_, output_.peers, output_.row_count, output_.owned);
     }
@@ -1815,7 +1826,7 @@ class tensor
         }
     }
 
-    /* What a request of rows that go into it has to know. */
+    /* What a request that owns its rows has to know. */
     struct requested {
         int peers = 0;
         std::int64_t row_count = 0;

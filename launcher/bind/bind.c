@@ -5,14 +5,22 @@
  */
 #include "launcher/bind/bind.h"
 
+#include <limits.h>
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launcher/bind/bind_map.h"
 #include "launcher/bind/here.h"
-#include "launcher/bind/map.h"
 #include "launcher/environment.h"
+
+enum {
+    CPUS_MAX = 1 << 16 /* no kernel is made for more */
+};
 
 static const char *value_of(const struct arguments *environment, const char *name)
 {
@@ -154,6 +162,16 @@ static void take_place(const struct bind_request *request, const struct here *he
         bind_place(here, plan, request->index, environment, text);
     }
     tell_device(request, plan, here->machine.gpus.vendor, environment);
+}
+
+void bind_release(void)
+{
+    static unsigned char every_cpu[CPUS_MAX / CHAR_BIT];
+
+    memset(every_cpu, UCHAR_MAX, sizeof every_cpu);
+    /* The kernel takes those that are there and that the cgroup has. */
+    (void)syscall(SYS_sched_setaffinity, 0, sizeof every_cpu, every_cpu);
+    (void)syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
 }
 
 tutti_status bind_rank(const struct bind_request *request,

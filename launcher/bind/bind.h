@@ -46,4 +46,10 @@ enum {
 TUTTI_MUST_USE tutti_status bind_rank(const struct bind_request *request,
         struct arguments *environment, char text[BIND_TEXT_MAX]);
 
+/**
+ * Lets the calling process run on every core of the host that its cgroup allows, and takes
+ * memory from where it runs; what it has started stays bound.
+ */
+void bind_release(void);
+
 #endif

@@ -9,7 +9,7 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/bind/plan.h"
+#include "launcher/bind/bind_plan.h"
 
 struct here {
     struct bind_machine machine; /* what a plan needs to know                     */

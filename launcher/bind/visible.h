@@ -9,7 +9,7 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/bind/gpus.h"
+#include "launcher/bind/host_gpus.h"
 
 enum {
     VISIBLE_NAME_MAX = 96 /* bytes of an entry with its zero */

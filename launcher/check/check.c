@@ -9,36 +9,36 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "launcher/check/agent.h"
-#include "launcher/check/connect.h"
-#include "launcher/check/crew.h"
-#include "launcher/check/show.h"
-#include "launcher/engine/prepare.h"
+#include "launcher/check/check_agent.h"
+#include "launcher/check/check_connect.h"
+#include "launcher/check/check_hosts.h"
+#include "launcher/check/check_show.h"
 #include "launcher/job/job.h"
-#include "launcher/launch.h"
+#include "launcher/job_command.h"
+#include "launcher/starter/prepare.h"
 
-static void announce(const struct crew *crew)
+static void announce(const struct check_hosts *checked)
 {
-    const struct placement *placement = crew->plan->placement;
+    const struct placement *placement = checked->plan->placement;
 
-    (void)printf("checking %zu host%s (%s) with %s\n", crew->count,
-            crew->count == 1 ? "" : "s",
+    (void)printf("checking %zu host%s (%s) with %s\n", checked->count,
+            checked->count == 1 ? "" : "s",
             placement->source[0] == '\0' ? "this machine" : placement->source,
-            crew->self);
+            checked->self);
     (void)fflush(stdout);
 }
 
-static int show(const struct crew *crew)
+static int show(const struct check_hosts *checked)
 {
     const struct show_result result = {
-        .hosts = (const struct seen *const *)crew->seen,
-        .host_count = crew->count,
-        .general = &crew->general,
-        .pairs = crew->pairs,
-        .pairs_well = crew->pairs_well,
-        .pairs_ms = crew->pairs_ms,
+        .hosts = (const struct seen *const *)checked->seen,
+        .host_count = checked->count,
+        .general = &checked->general,
+        .pairs = checked->pairs,
+        .pairs_well = checked->pairs_well,
+        .pairs_ms = checked->pairs_ms,
     };
-    const char *path = crew->plan->options->job.report;
+    const char *path = checked->plan->options->report;
     bool is_well = show_is_well(&result);
 
     show_text(stdout, &result);
@@ -51,20 +51,20 @@ static int show(const struct crew *crew)
 
 static int run(const struct check_plan *plan, const char *own_name)
 {
-    struct crew crew;
+    struct check_hosts checked;
     int result = JOB_EXIT_LAUNCHER;
 
-    if (crew_init(&crew, plan, own_name) == TUTTI_OK) {
-        announce(&crew);
-        crew_gather(&crew);
-        crew_probe(&crew);
-        crew_pair(&crew);
-        judge_hosts(crew.seen, crew.count, &crew.yardstick);
-        result = show(&crew);
+    if (check_hosts_init(&checked, plan, own_name) == TUTTI_OK) {
+        announce(&checked);
+        check_hosts_gather(&checked);
+        check_hosts_probe(&checked);
+        check_hosts_pair(&checked);
+        host_findings_hosts(checked.seen, checked.count, &checked.yardstick);
+        result = show(&checked);
     } else {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     }
-    crew_fini(&crew);
+    check_hosts_fini(&checked);
     return result;
 }
 
@@ -72,7 +72,7 @@ int check_run(const struct options *options, char *const *environment)
 {
     char own_name[HOST_NAME_LIMIT] = "";
     struct placement placement = { .ranks = 0 };
-    struct detect_choice engine;
+    struct detect_choice starter;
     const struct source_facts facts = {
         .options = options,
         .environment = environment,
@@ -83,7 +83,7 @@ int check_run(const struct options *options, char *const *environment)
         .options = options,
         .placement = &placement,
         .environment = environment,
-        .engine = engine.path,
+        .starter = starter.path,
     };
     int result = JOB_EXIT_LAUNCHER;
 
@@ -93,9 +93,9 @@ int check_run(const struct options *options, char *const *environment)
             launch_check_hosts(&placement.hosts) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     } else {
-        if (engine_find(options, &placement, environment, &engine) != TUTTI_OK) {
+        if (starter_find(options, &placement, environment, &starter) != TUTTI_OK) {
             (void)printf("the hosts are not asked for MPI: %s\n", tutti_last_error());
-            engine.path[0] = '\0';
+            starter.path[0] = '\0';
         }
         result = run(&plan, own_name);
     }

@@ -4,7 +4,7 @@
  *     tuttirun --check -H a,b ---- ssh or srun ----> tuttirun --check-host   on a
  *                              \-- ssh or srun ----> tuttirun --check-host   on b
  *
- * All at once. What they say is judged (judge.h) and shown (show.h); a host that does not
+ * All at once. What they say is judged (host_findings.h) and shown (check_show.h); a host that does not
  * answer is looked at step by step. At last every host connects to every other one.
  */
 #ifndef TUTTI_LAUNCHER_CHECK_CHECK_H
@@ -20,7 +20,7 @@ struct check_plan {
     const struct options *options;
     const struct placement *placement; /* where a job would run                      */
     char *const *environment;
-    const char *engine; /* path of what would start it; "": none was found */
+    const char *starter; /* path of what would start it; "": none was found */
 };
 
 /**

@@ -27,8 +27,8 @@ struct facts {
     char binary[FACTS_TEXT_MAX]; /* hash of the file of its tuttirun           */
     char host[FACTS_TEXT_MAX]; /* what it calls itself                       */
     char machine[FACTS_TEXT_MAX]; /* machine_identity(): equal names, one host  */
-    char engine[FACTS_TEXT_MAX]; /* version of the engine there; "": none      */
-    char engine_trouble[FACTS_TEXT_MAX]; /* why there is none                 */
+    char starter[FACTS_TEXT_MAX]; /* version of the starter there; "": none      */
+    char starter_trouble[FACTS_TEXT_MAX]; /* why there is none                 */
     char seen_as[FACTS_ADDRESS_MAX]; /* its address on the way to us; "": unknown */
     char addresses[FACTS_ADDRESSES_MAX][FACTS_ADDRESS_MAX]; /* not loopback      */
     size_t address_count;

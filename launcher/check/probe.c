@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "launcher/check/connect.h"
+#include "launcher/check/check_connect.h"
 #include "launcher/process.h"
 
 enum {
@@ -43,24 +43,20 @@ bool probe_take_line(struct seen *seen, const char *line)
 }
 
 /* Runs all that were started to their ends. */
-static void finish(struct process **processes, size_t count)
+static void finish(struct process *processes, size_t count)
 {
     int64_t until = clock_ns() + limit_ns;
-    bool is_running = true;
 
-    while (is_running && clock_ns() < until) {
-        process_poll(processes, count, until);
-        is_running = false;
-        for (size_t i = 0; i < count; i++) {
-            is_running =
-                    is_running || (processes[i]->pid > 0 && !processes[i]->has_ended);
+    for (size_t i = 0; i < count; i++) {
+        if (processes[i].pid > 0) {
+            (void)process_finish(&processes[i], until);
         }
     }
 }
 
 /* "ssh -G ... HOST": what its configuration makes of the name. */
 static void ask_configuration(struct process *process, const struct seen *seen,
-        const struct judge_yardstick *yardstick, char *const *environment)
+        const struct findings_yardstick *yardstick, char *const *environment)
 {
     struct arguments command = { .items = NULL };
 
@@ -74,7 +70,7 @@ static void ask_configuration(struct process *process, const struct seen *seen,
 }
 
 static void ask_connection(struct process *process, const struct seen *seen,
-        const struct judge_yardstick *yardstick, char *const *environment)
+        const struct findings_yardstick *yardstick, char *const *environment)
 {
     struct arguments command = { .items = NULL };
 
@@ -106,46 +102,41 @@ static bool is_wanted(const struct seen *seen)
 }
 
 static void probe_all(struct seen *const *hosts, size_t count,
-        const struct judge_yardstick *yardstick, char *const *environment,
-        struct process **processes)
+        const struct findings_yardstick *yardstick, char *const *environment,
+        struct process *processes)
 {
     for (size_t i = 0; i < count; i++) {
         if (is_wanted(hosts[i])) {
-            ask_configuration(processes[i], hosts[i], yardstick, environment);
+            ask_configuration(&processes[i], hosts[i], yardstick, environment);
         }
     }
     finish(processes, count);
     for (size_t i = 0; i < count; i++) {
-        bool asks = processes[i]->pid > 0 && is_direct(processes[i], hosts[i]);
+        bool asks = processes[i].pid > 0 && is_direct(&processes[i], hosts[i]);
 
-        process_fini(processes[i]);
+        process_fini(&processes[i]);
         if (asks) {
-            ask_connection(processes[i], hosts[i], yardstick, environment);
+            ask_connection(&processes[i], hosts[i], yardstick, environment);
         }
     }
     finish(processes, count);
     for (size_t i = 0; i < count; i++) {
-        if (processes[i]->pid > 0 && processes[i]->has_ended &&
+        if (processes[i].pid > 0 && processes[i].signal == 0 &&
                 process_take_line(
-                        processes[i], hosts[i]->probe, sizeof hosts[i]->probe)) {
-            hosts[i]->probe_status = processes[i]->status;
+                        &processes[i], hosts[i]->probe, sizeof hosts[i]->probe)) {
+            hosts[i]->probe_status = processes[i].status;
         }
-        process_fini(processes[i]);
+        process_fini(&processes[i]);
     }
 }
 
 void probe_hosts(struct seen *const *hosts, size_t count,
-        const struct judge_yardstick *yardstick, char *const *environment)
+        const struct findings_yardstick *yardstick, char *const *environment)
 {
-    struct process *storage = mem_calloc(count, sizeof *storage);
-    struct process **processes = mem_calloc(count, sizeof(struct process *));
+    struct process *processes = mem_calloc(count, sizeof *processes);
 
-    if (storage != NULL && processes != NULL) {
-        for (size_t i = 0; i < count; i++) {
-            processes[i] = &storage[i];
-        }
+    if (processes != NULL) {
         probe_all(hosts, count, yardstick, environment, processes);
     }
     mem_free(processes);
-    mem_free(storage);
 }

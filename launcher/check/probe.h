@@ -5,11 +5,11 @@
 #ifndef TUTTI_LAUNCHER_CHECK_PROBE_H
 #define TUTTI_LAUNCHER_CHECK_PROBE_H
 
-#include "launcher/check/judge.h"
+#include "launcher/check/host_findings.h"
 
 /** Fills the probe_ members of the hosts for which ssh failed. Some seconds at most. */
 void probe_hosts(struct seen *const *hosts, size_t count,
-        const struct judge_yardstick *yardstick, char *const *environment);
+        const struct findings_yardstick *yardstick, char *const *environment);
 
 /**
  * Takes a line of "ssh -G HOST". Pure.

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/engine/network.h"
+#include "launcher/starter/job_network.h"
 
 bool route_text(const struct sockaddr *address, char text[FACTS_ADDRESS_MAX])
 {

@@ -7,28 +7,15 @@
 
 #include "base/mem.h"
 #include "launcher/environment.h"
+#include "launcher/starter/starter.h"
 
-static void add_flags(struct arguments *out, const struct engine_options *engine)
+static void add_flags(struct arguments *out, const struct options *options)
 {
     arguments_add(out, "-o");
     arguments_add(out, "BatchMode=yes");
     arguments_add(out, "-o");
     arguments_add_format(out, "ConnectTimeout=%d", SSH_CONNECT_S);
-    if (engine->ssh_config != NULL) {
-        arguments_add(out, "-F");
-        arguments_add(out, engine->ssh_config);
-    }
-    if (engine->ssh_port != 0) {
-        arguments_add(out, "-p");
-        arguments_add_format(out, "%d", engine->ssh_port);
-    }
-    if (engine->ssh_identity != NULL) {
-        arguments_add(out, "-i");
-        arguments_add(out, engine->ssh_identity);
-    }
-    if (engine->ssh_args.count > 0) {
-        arguments_add_all(out, engine->ssh_args.items);
-    }
+    starter_add_ssh(options, out);
 }
 
 static bool is_ssh(const char *program)
@@ -49,7 +36,7 @@ void ssh_command(const struct ssh_way *way, const char *host, struct arguments *
     }
     /* Another program has flags of its own. */
     if (!out->failed && is_ssh(out->items[first])) {
-        add_flags(out, &way->options->engine);
+        add_flags(out, way->options);
     }
     arguments_add(out, host);
 }
@@ -58,11 +45,10 @@ const char *ssh_agent(const struct options *options, char *const *environment)
 {
     static const char *const names[] = { "OMPI_MCA_plm_rsh_agent",
         "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC" };
-    const struct engine_options *engine = &options->engine;
     const char *value = NULL;
 
-    if (engine->ssh_config != NULL || engine->ssh_port != 0 ||
-            engine->ssh_identity != NULL || engine->ssh_args.count > 0) {
+    if (options->ssh_config != NULL || options->ssh_port != 0 ||
+            options->ssh_identity_file != NULL || options->ssh_args.count > 0) {
         return NULL;
     }
     for (size_t i = 0; value == NULL && i < sizeof names / sizeof names[0]; i++) {

@@ -58,7 +58,7 @@ static enum talk_next take_clock(
 }
 
 static enum talk_next take_pair(
-        struct talk *talk, const char *line, struct judged_pair *pair)
+        struct talk *talk, const char *line, struct tried_pair *pair)
 {
     char copy[PAIR_BYTES];
     char *words[5];
@@ -97,7 +97,7 @@ static enum talk_next take_fact(struct talk *talk, const char *line)
 }
 
 enum talk_next talk_line(struct talk *talk, const char *line, int64_t now_real_ns,
-        struct judged_pair *pair)
+        struct tried_pair *pair)
 {
     switch (talk->state) {
     case TALK_NOISE:

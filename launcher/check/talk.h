@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "launcher/check/judge.h"
+#include "launcher/check/host_findings.h"
 
 enum {
     TALK_CLOCKS = 3 /* questions for the clock; the fastest answer counts */
@@ -45,6 +45,6 @@ void talk_end(struct talk *talk);
  * @param now_real_ns  CLOCK_REALTIME when it came
  */
 enum talk_next talk_line(struct talk *talk, const char *line, int64_t now_real_ns,
-        struct judged_pair *pair);
+        struct tried_pair *pair);
 
 #endif

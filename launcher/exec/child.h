@@ -13,7 +13,7 @@
 struct child_plan {
     char *const *argv; /* program and arguments                            */
     char *const *environment; /* NAME=VALUE each                            */
-    sigset_t signals; /* its mask: what the engine gave the supervisor     */
+    sigset_t signals; /* its mask: what the starter gave the supervisor     */
     struct sigaction pipe_action; /* its SIGPIPE: the same                  */
 };
 

@@ -13,11 +13,11 @@
 #include "base/text.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
-#include "launcher/engine/network.h"
 #include "launcher/environment.h"
 #include "launcher/exec/rank.h"
 #include "launcher/exec/supervisor.h"
 #include "launcher/link/message.h"
+#include "launcher/starter/job_network.h"
 
 enum {
     EXIT_LAUNCHER = 125, /* as shells have it, see docs/tuttirun.md */

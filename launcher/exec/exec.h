@@ -1,11 +1,11 @@
 /*
- * tuttirun --exec: the supervisor that the engine starts for every rank.
+ * tuttirun --exec: the supervisor that the starter starts for every rank.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_EXEC_H
 #define TUTTI_LAUNCHER_EXEC_EXEC_H
 
 /**
- * Runs "[flags] [--] program args" as the rank that the engine's variables tell, bound
+ * Runs "[flags] [--] program args" as the rank that the starter's variables tell, bound
  * to its share of the host. With the variable LINK_VARIABLE it supervises the program
  * for the tuttirun named there; without, it binds and becomes the program.
  * @param argv  what follows --exec, NULL-terminated

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -15,7 +16,7 @@
 #include "base/error.h"
 #include "launcher/exec/folder.h"
 #include "launcher/exec/procs.h"
-#include "launcher/exec/sweep.h"
+#include "launcher/exec/shm_cleanup.h"
 
 enum {
     QUIET_SCANS = 2, /* without a process, until it is believed that none is left */
@@ -24,9 +25,17 @@ enum {
 };
 
 static const int64_t scan_pause_ns = 10000000;
+static const int look_ms = 100; /* between looks at a supervisor without its front */
 
-/* Closes every descriptor but one. */
-static void close_others(int keep)
+/* Whom it is about. */
+struct guarded {
+    pid_t supervisor;
+    pid_t group; /* that is the rank's; 0: none */
+    int front_fd; /* see front.h                 */
+};
+
+/* Closes every descriptor but two. */
+static void close_others(int keep, int keep_too)
 {
     DIR *folder = opendir("/proc/self/fd");
     const char *name;
@@ -34,7 +43,7 @@ static void close_others(int keep)
     while (folder != NULL && (name = folder_next(folder)) != NULL) {
         int fd = (int)strtol(name, NULL, DECIMAL);
 
-        if (name[0] != '.' && fd != keep && fd != dirfd(folder)) {
+        if (name[0] != '.' && fd != keep && fd != keep_too && fd != dirfd(folder)) {
             (void)close(fd);
         }
     }
@@ -57,19 +66,31 @@ static void kill_all(const char *mark, pid_t group)
     }
 }
 
-/* Returns true when the supervisor died, false when it dismissed the guardian. */
-static bool watch(int fd)
+/*
+ * Returns true when the supervisor died, false when it dismissed the guardian. One that is
+ * stopped when the starter has killed its front will not hear any more that it should end.
+ */
+static bool watch(int fd, int front_fd, pid_t supervisor)
 {
+    struct pollfd polled[] = { { .fd = fd, .events = POLLIN }, { .fd = front_fd } };
+    bool is_front_gone = false;
     char byte;
-    ssize_t len;
 
-    do {
-        len = read(fd, &byte, 1);
-    } while (len < 0 && errno == EINTR);
-    return len <= 0;
+    while (polled[0].revents == 0) {
+        (void)poll(polled, 2, is_front_gone ? look_ms : -1);
+        if (polled[1].revents != 0) {
+            is_front_gone = true;
+            polled[1].fd = -1;
+        }
+        if (is_front_gone && process_state(supervisor) == 'T') {
+            (void)kill(supervisor, SIGKILL);
+        }
+    }
+    return read(fd, &byte, 1) <= 0;
 }
 
-static _Noreturn void guard(const char *mark, int64_t since, int fd, pid_t group)
+static _Noreturn void guard(
+        const char *mark, int64_t since, int fd, const struct guarded *guarded)
 {
     sigset_t all;
 
@@ -77,17 +98,21 @@ static _Noreturn void guard(const char *mark, int64_t since, int fd, pid_t group
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
     (void)setsid();
     (void)prctl(PR_SET_NAME, "tutti-guardian");
-    close_others(fd);
-    if (chdir("/") == 0 && watch(fd)) {
-        kill_all(mark, group);
-        sweep_shared_memory(since);
+    close_others(fd, guarded->front_fd);
+    if (chdir("/") == 0 && watch(fd, guarded->front_fd, guarded->supervisor)) {
+        kill_all(mark, guarded->group);
+        shm_cleanup(since);
     }
     _exit(EXIT_SUCCESS);
 }
 
-tutti_status guardian_start(const char *mark, int64_t since, int *fd)
+tutti_status guardian_start(const char *mark, int64_t since, int front_fd, int *fd)
 {
-    pid_t group = getpgrp() == getpid() ? getpid() : 0;
+    const struct guarded guarded = {
+        .supervisor = getpid(),
+        .group = getpgrp() == getpid() ? getpid() : 0,
+        .front_fd = front_fd,
+    };
     int status = 0;
     int ends[2];
     pid_t pid;
@@ -101,7 +126,7 @@ tutti_status guardian_start(const char *mark, int64_t since, int *fd)
         (void)close(ends[1]);
         pid = fork();
         if (pid == 0) {
-            guard(mark, since, ends[0], group);
+            guard(mark, since, ends[0], &guarded);
         }
         _exit(pid > 0 ? EXIT_SUCCESS : errno);
     }

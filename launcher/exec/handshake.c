@@ -1,17 +1,17 @@
 /*
- * The beginning of a supervisor's link.
+ * The beginning of a supervisor's session.
  */
 #include "launcher/exec/handshake.h"
 
-#include <poll.h>
+#include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "launcher/exec/connect.h"
 #include "launcher/link/address.h"
+#include "launcher/session/connect.h"
 
 enum {
     HOST_BYTES = 256
@@ -20,14 +20,45 @@ enum {
 static const int64_t patience_ns = 10000000000;
 static const int64_t millisecond = 1000000;
 
-static void say_hello(
-        struct channel *channel, const char *token, const struct rank *rank)
+static tutti_status fail_to_reach(const struct link_address *address, int reason)
+{
+    char list[LINK_JOIN_MAX] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < address->count && len < sizeof list; i++) {
+        int added = snprintf(list + len, sizeof list - len, "%s%s", i == 0 ? "" : ", ",
+                address->addresses[i]);
+
+        len += added < 0 ? 0 : (size_t)added;
+    }
+    errno = reason;
+    return error_set_errno(TUTTI_ERR_SYSTEM,
+            "cannot reach tuttirun at %s, port %d (choose a network that all hosts "
+            "share with --nic)",
+            list, address->port);
+}
+
+static tutti_status reach(
+        const struct link_address *address, int64_t deadline, struct session *session)
+{
+    struct connect_addresses addresses = { .count = 0 };
+    char port[16];
+
+    (void)snprintf(port, sizeof port, "%d", address->port);
+    errno = EADDRNOTAVAIL;
+    for (size_t i = 0; i < address->count; i++) {
+        (void)connect_add(&addresses, address->addresses[i], port,
+                AI_NUMERICHOST | AI_NUMERICSERV);
+    }
+    *session = session_of(
+            connect_any(&addresses, deadline), address->token, LINK_TOKEN_BYTES);
+    return session_is_lost(session) ? fail_to_reach(address, errno) : TUTTI_OK;
+}
+
+static void put_hello(struct wire_writer *out, const struct rank *rank)
 {
     char host[HOST_BYTES] = "";
     struct link_hello hello = {
-        .version = LINK_VERSION,
-        .release = link_text_of(tutti_version()),
-        .token = link_text_of(token),
         .rank = rank->rank,
         .size = rank->size,
         .local_rank = rank->local_rank,
@@ -37,7 +68,7 @@ static void say_hello(
 
     (void)gethostname(host, sizeof host - 1);
     hello.host = link_text_of(host);
-    link_put_hello(&channel->out, &hello);
+    link_put_hello(out, &hello);
 }
 
 static bool copy_text(char *to, size_t capacity, struct link_text text)
@@ -45,90 +76,92 @@ static bool copy_text(char *to, size_t capacity, struct link_text text)
     return snprintf(to, capacity, "%.*s", (int)text.len, text.text) < (int)capacity;
 }
 
-static tutti_status take_orders(
-        const struct link_message *message, struct orders *orders)
+static tutti_status take_orders(const struct frame *frame, struct orders *orders)
 {
-    const struct link_welcome *welcome = &message->welcome;
+    struct link_welcome welcome;
+    struct wire_reader in;
 
-    if (message->type != LINK_WELCOME) {
-        return error_set(TUTTI_ERR_PROTOCOL,
-                "tuttirun begins with message %d instead of a welcome",
-                (int)message->type);
+    wire_reader_init(&in, frame->body, frame->len);
+    if (!link_get_welcome(&in, &welcome)) {
+        return error_set(TUTTI_ERR_PROTOCOL, "what tuttirun wants is malformed");
     }
     *orders = (struct orders){
-        .beat_ns = (int64_t)welcome->beat_ms * millisecond,
-        .silent_ns = (int64_t)welcome->silent_ms * millisecond,
-        .kill_ms = welcome->kill_ms,
-        .output_rate = welcome->output_rate,
-        .forward = welcome->forward,
+        .beat_ns = (int64_t)welcome.beat_ms * millisecond,
+        .silent_ns = (int64_t)welcome.silent_ms * millisecond,
+        .kill_ms = welcome.kill_ms,
+        .output_rate = welcome.output_rate,
+        .forward = welcome.forward,
     };
-    if (!copy_text(orders->job, sizeof orders->job, welcome->job) ||
+    if (!copy_text(orders->job, sizeof orders->job, welcome.job) ||
             !copy_text(orders->log_folder, sizeof orders->log_folder,
-                    welcome->log_folder)) {
+                    welcome.log_folder)) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "the job's name or the path of its logs is too long");
     }
     return TUTTI_OK;
 }
 
-static void wait_for_channel(struct channel *channel, int64_t left)
+static tutti_status explain(enum meet_outcome outcome)
 {
-    struct pollfd polled = { .fd = channel->fd, .events = POLLIN };
+    static const char *const what[] = {
+        [MEET_CLOSED] = "tuttirun has closed the connection",
+        [MEET_SILENT] = "tuttirun accepts a connection but says nothing",
+        [MEET_OTHER] = "tuttirun says something else than was expected",
+        [MEET_REFUSED] = "tuttirun says something else than was expected",
+    };
 
-    if (channel_waiting(channel) > 0) {
-        polled.events |= POLLOUT;
+    switch (outcome) {
+    case MEET_UNPROVEN:
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "what answers at the address of tuttirun does not know the secret of "
+                "the job");
+    case MEET_FAILED:
+        return TUTTI_ERR_SYSTEM;
+    case MEET_CLOSED:
+    case MEET_SILENT:
+    case MEET_OTHER:
+    case MEET_REFUSED:
+        return error_set(outcome == MEET_SILENT ? TUTTI_ERR_SYSTEM : TUTTI_ERR_PROTOCOL,
+                "%s: is the same version of tutti installed on all hosts? (here %s)",
+                what[outcome], tutti_version());
+    case MEET_OK:
+        break;
     }
-    (void)poll(&polled, 1, (int)((left + millisecond - 1) / millisecond));
-    if ((polled.revents & POLLOUT) != 0) {
-        channel_send(channel);
-    }
-    if ((polled.revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-        channel_receive(channel);
-    }
+    return TUTTI_OK;
 }
 
-static tutti_status hear_welcome(
-        struct channel *channel, int64_t deadline, struct orders *orders)
+/* Both sides prove that they know the token; nothing is obeyed before. */
+static tutti_status meet(struct session *session, int64_t deadline,
+        const struct rank *rank, struct orders *orders)
 {
-    struct link_message message;
-    int64_t left;
+    struct wire_writer hello = { .data = NULL };
+    struct frame frame;
+    enum meet_outcome outcome = meet_wait(session, deadline);
 
-    channel_send(channel);
-    while (!channel_next(channel, &message)) {
-        left = deadline - clock_ns();
-        if (channel_is_lost(channel)) {
-            return error_set(TUTTI_ERR_PROTOCOL,
-                    "tuttirun has closed the connection: is the same version of tutti "
-                    "installed on all hosts? (here %s)",
-                    tutti_version());
-        }
-        if (left <= 0) {
-            return error_set(
-                    TUTTI_ERR_SYSTEM, "tuttirun accepts a connection but says nothing");
-        }
-        wait_for_channel(channel, left);
+    put_hello(&hello, rank);
+    if (outcome == MEET_OK) {
+        outcome = hello.failed ? MEET_CLOSED
+                               : meet_join(session, &link_protocol, hello.data,
+                                         hello.len, deadline, &frame);
     }
-    return take_orders(&message, orders);
+    wire_writer_fini(&hello);
+    return outcome == MEET_OK ? take_orders(&frame, orders) : explain(outcome);
 }
 
 tutti_status handshake(const char *join, const struct rank *rank,
-        struct channel *channel, struct orders *orders)
+        struct session *session, struct orders *orders)
 {
     int64_t deadline = clock_deadline(clock_ns(), patience_ns);
     struct link_address address;
-    int fd;
     tutti_status status = link_address_parse(&address, join);
 
-    *channel = (struct channel){ .fd = -1 };
+    *session = (struct session){ .fd = -1 };
     if (status == TUTTI_OK) {
-        status = connect_any(&address, deadline, &fd);
+        status = reach(&address, deadline, session);
     }
     if (status == TUTTI_OK) {
-        status = channel_init(channel, fd);
+        status = meet(session, deadline, rank, orders);
     }
-    if (status == TUTTI_OK) {
-        say_hello(channel, address.token, rank);
-        status = hear_welcome(channel, deadline, orders);
-    }
+    session->exchange.secret = NULL; /* it was borrowed of `address` */
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * The beginning of a supervisor's link: it connects, says who it is, and hears what it
+ * The beginning of a supervisor's session: it connects, says who it is, and hears what it
  * has to do.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_HANDSHAKE_H
@@ -11,8 +11,8 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/exec/channel.h"
 #include "launcher/exec/rank.h"
+#include "launcher/link/message.h"
 
 enum {
     HANDSHAKE_JOB_MAX = 256 /* bytes of a job's name with its zero */
@@ -31,11 +31,11 @@ struct orders {
 
 /**
  * @param join  the value of LINK_VARIABLE
- * @param[out] channel  released with channel_fini() in every case
+ * @param[out] session  released with session_fini() in every case
  * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_SYSTEM (tuttirun is not reached),
  *         TUTTI_ERR_PROTOCOL (it does not answer as it should), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status handshake(const char *join, const struct rank *rank,
-        struct channel *channel, struct orders *orders);
+        struct session *session, struct orders *orders);
 
 #endif

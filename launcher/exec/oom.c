@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/text.h"
 
 enum {
@@ -32,43 +33,6 @@ static bool read_text(const char *path, char text[FILE_MAX])
     (void)close(fd);
     text[total] = '\0';
     return len >= 0;
-}
-
-/* The line's controllers, between its colons, have this name among them. */
-static bool has_controller(const char *line, const char *name)
-{
-    const char *list = strchr(line, ':');
-    size_t len = strlen(name);
-
-    while (list != NULL && *list != '\0') {
-        list++;
-        if (strncmp(list, name, len) == 0 && (list[len] == ':' || list[len] == ',')) {
-            return true;
-        }
-        list += strcspn(list, ",:\n");
-        list = *list == ',' ? list : NULL;
-    }
-    return false;
-}
-
-bool oom_find_cgroup(
-        const char *cgroups, const char *controller, char *path, size_t capacity)
-{
-    for (const char *line = cgroups; line != NULL && *line != '\0';) {
-        const char *end = strchr(line, '\n');
-        const char *start = strchr(line, ':');
-
-        start = start == NULL ? NULL : strchr(start + 1, ':');
-        if (start != NULL && (end == NULL || start < end) &&
-                has_controller(line, controller)) {
-            size_t len = strcspn(start + 1, "\n");
-
-            return snprintf(path, capacity, "%.*s", (int)len, start + 1) <
-                    (int)capacity;
-        }
-        line = end == NULL ? NULL : end + 1;
-    }
-    return false;
 }
 
 bool oom_parse(const char *events, uint64_t *count)
@@ -119,7 +83,7 @@ static bool try_place(struct oom *oom, const char *root, const struct place *pla
     char path[PATH_MAX] = "";
     char text[FILE_MAX];
 
-    if (!oom_find_cgroup(cgroups, place->controller, path, sizeof path)) {
+    if (!cgroup_find(cgroups, place->controller, path, sizeof path)) {
         return false;
     }
     for (int attempt = 0; attempt < 2; attempt++) {

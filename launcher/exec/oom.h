@@ -25,9 +25,6 @@ void oom_open(struct oom *oom, const char *root);
  */
 bool oom_has_killed(const struct oom *oom, char *text, size_t capacity);
 
-/** Pure: the path of a controller in /proc/PID/cgroup; "" names version 2. */
-bool oom_find_cgroup(
-        const char *cgroups, const char *controller, char *path, size_t capacity);
 /** Pure: the number behind "oom_kill ". */
 bool oom_parse(const char *events, uint64_t *count);
 

@@ -1,5 +1,5 @@
 /*
- * Which rank this process is. Of several engines the inner one counts: mpirun inside of
+ * Which rank this process is. Of several starters the inner one counts: mpirun inside of
  * a Slurm job starts its ranks with Slurm's variables as well.
  */
 #include "launcher/exec/rank.h"
@@ -54,10 +54,10 @@ static void read_slurm_node(struct rank *rank, char *const *environment)
     }
 }
 
-static const struct engine_names {
+static const struct starter_names {
     const char *rank, *size, *local_rank, *local_size; /* NULL: it has none */
     bool is_slurm; /* its local size is in a list       */
-} engines[] = {
+} starters[] = {
     { .rank = "OMPI_COMM_WORLD_RANK",
             .size = "OMPI_COMM_WORLD_SIZE",
             .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -82,7 +82,7 @@ static int read_number(char *const *environment, const char *name, int min)
 }
 
 static void read_place(
-        struct rank *rank, char *const *environment, const struct engine_names *names)
+        struct rank *rank, char *const *environment, const struct starter_names *names)
 {
     rank->local_rank = read_number(environment, names->local_rank, 0);
     rank->local_size = read_number(environment, names->local_size, 1);
@@ -96,15 +96,15 @@ static void read_place(
 }
 
 /*
- * The first engine whose rank is known; the place on the host may be told by another
+ * The first starter whose rank is known; the place on the host may be told by another
  * one: srun with --mpi=pmi2 sets PMI_RANK, and says the rest as Slurm.
  */
 struct rank rank_read(char *const *environment)
 {
     struct rank rank = { .rank = -1, .size = -1, .local_rank = -1, .local_size = -1 };
 
-    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
-        const struct engine_names *names = &engines[i];
+    for (size_t i = 0; i < sizeof starters / sizeof starters[0]; i++) {
+        const struct starter_names *names = &starters[i];
 
         if (rank.rank < 0) {
             rank.rank = read_number(environment, names->rank, 0);

@@ -6,13 +6,13 @@
  * a session of its own. When the supervisor itself is killed, its guardian finds them by
  * an entry of their environment.
  *
- * Signals. Engines signal the process group, which has reached the program as well, so
- * the supervisor forwards none; what tuttirun sends over the link, it gives to the
- * program alone.
+ * Signals. What the starter sends reaches the front, which is what the starter has started,
+ * and what tuttirun sends comes over the link; both are given to the program alone.
+ * Supervisor and program are a session of their own: what is sent to its group by others
+ * has reached the program as well, and is not passed on.
  */
 #include "launcher/exec/supervisor.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
@@ -21,14 +21,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/exec/front.h"
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/procs.h"
+#include "launcher/exec/shm_cleanup.h"
 #include "launcher/exec/supervisor_parts.h"
-#include "launcher/exec/sweep.h"
 
 enum {
-    EXIT_LAUNCHER = 125,
-    POLLED = 6 /* link, signals, result of exec, two streams, the engine */
+    EXIT_LAUNCHER = 125
 };
 
 static void hear_signals(struct supervisor *supervisor, int64_t now)
@@ -52,22 +52,21 @@ static int64_t earlier(int64_t a, int64_t b)
 /* tuttirun takes less than the program writes. */
 static bool is_full(const struct supervisor *supervisor)
 {
-    return channel_waiting(&supervisor->channel) > CHANNEL_FULL;
+    return session_waiting(&supervisor->session) > SESSION_FULL;
 }
 
-/* Milliseconds that nothing has to be done for. */
-static int idle_ms(const struct supervisor *supervisor, int64_t now)
+/* When something has to be done by time. */
+static int64_t next_due(const struct supervisor *supervisor)
 {
     int64_t due = earlier(supervisor->beat_due, supervisor->kill_due);
 
+    due = earlier(due, earlier(supervisor->term_due, supervisor->stop_due));
     due = earlier(due, output_due(&supervisor->out));
     due = earlier(due, output_due(&supervisor->err));
     if (supervisor->phase == PHASE_DRAINING && !is_full(supervisor)) {
         due = earlier(due, supervisor->ended + SUPERVISOR_DRAIN_NS);
     }
-    return due <= now
-            ? 0
-            : (int)((due - now + SUPERVISOR_MILLISECOND - 1) / SUPERVISOR_MILLISECOND);
+    return due;
 }
 
 /* Reads the streams that have something. */
@@ -85,38 +84,50 @@ static void read_streams(struct supervisor *supervisor, bool out, bool err, int6
     }
 }
 
-/* Waits, and takes what came. A full channel makes the program wait, as any pipe does. */
+static void watch_all(struct supervisor *supervisor, bool must_wait)
+{
+    const int fds[WATCHES] = {
+        [WATCH_SIGNALS] = supervisor->signal_fd,
+        [WATCH_EXEC] = supervisor->child.exec_fd,
+        [WATCH_OUT] = must_wait ? -1 : supervisor->out.fd,
+        [WATCH_ERR] = must_wait ? -1 : supervisor->err.fd,
+        [WATCH_STARTER] = supervisor->is_starter_gone ? -1 : supervisor->starter_fd,
+        [WATCH_FRONT] = supervisor->front_fd,
+    };
+
+    for (int i = 0; i < WATCHES; i++) {
+        (void)loop_set(&supervisor->loop, &supervisor->watches[i], fds[i], EPOLLIN);
+    }
+}
+
+/*
+ * Waits, and takes what came. tuttirun that takes nothing makes the program wait, as any
+ * pipe does.
+ */
 static void wait_and_read(struct supervisor *supervisor)
 {
-    struct channel *channel = &supervisor->channel;
+    const struct loop_watch *watches = supervisor->watches;
     bool must_wait = is_full(supervisor);
-    struct pollfd polled[POLLED] = {
-        { .fd = channel->fd, .events = POLLIN },
-        { .fd = supervisor->signal_fd, .events = POLLIN },
-        { .fd = supervisor->child.exec_fd, .events = POLLIN },
-        { .fd = must_wait ? -1 : supervisor->out.fd, .events = POLLIN },
-        { .fd = must_wait ? -1 : supervisor->err.fd, .events = POLLIN },
-        { .fd = supervisor->is_engine_gone ? -1 : supervisor->engine_fd,
-                .events = POLLIN },
-    };
     int64_t now;
 
-    if (channel_waiting(channel) > 0) {
-        polled[0].events |= POLLOUT;
-    }
+    watch_all(supervisor, must_wait);
     supervisor->looked = clock_ns();
-    (void)poll(polled, POLLED, idle_ms(supervisor, supervisor->looked));
+    (void)loop_wait(&supervisor->loop, next_due(supervisor));
     now = clock_ns();
-    if (polled[2].revents != 0) {
+    if (watches[WATCH_EXEC].ready != 0) {
         supervisor_hear_exec(supervisor);
     }
     if (!must_wait) {
-        read_streams(supervisor, polled[3].revents != 0, polled[4].revents != 0, now);
+        read_streams(supervisor, watches[WATCH_OUT].ready != 0,
+                watches[WATCH_ERR].ready != 0, now);
     }
-    if (polled[1].revents != 0) {
+    if (watches[WATCH_SIGNALS].ready != 0) {
         hear_signals(supervisor, now);
     }
-    if ((polled[0].revents & ~POLLOUT) != 0) {
+    if (watches[WATCH_FRONT].ready != 0) {
+        supervisor_hear_front(supervisor, now);
+    }
+    if ((supervisor->session.watch.ready & ~(unsigned)EPOLLOUT) != 0) {
         supervisor_hear_tuttirun(supervisor, now);
     }
 }
@@ -124,7 +135,7 @@ static void wait_and_read(struct supervisor *supervisor)
 static bool is_over(const struct supervisor *supervisor)
 {
     return supervisor->phase == PHASE_REPORTED && !supervisor->has_children &&
-            (supervisor->is_released || channel_is_lost(&supervisor->channel));
+            (supervisor->is_released || session_is_lost(&supervisor->session));
 }
 
 static void run_loop(struct supervisor *supervisor)
@@ -135,13 +146,14 @@ static void run_loop(struct supervisor *supervisor)
         wait_and_read(supervisor);
         now = clock_ns();
         supervisor_watch_tuttirun(supervisor, now);
-        supervisor_watch_engine(supervisor, now);
+        supervisor_watch_starter(supervisor, now);
+        supervisor_end_when_due(supervisor, now);
         supervisor_kill_when_due(supervisor, now);
         output_tick(&supervisor->out, now);
         output_tick(&supervisor->err, now);
         supervisor_report_end(supervisor, now);
         supervisor_beat(supervisor, now);
-        channel_send(&supervisor->channel);
+        supervisor_send(supervisor);
     }
 }
 
@@ -155,6 +167,9 @@ static void supervise(struct supervisor *supervisor)
     supervisor->ended = now;
     supervisor->looked = now;
     supervisor->beat_due = now;
+    if (!session_attach(&supervisor->session, &supervisor->loop, NULL, NULL)) {
+        session_lose(&supervisor->session);
+    }
     /* What came right after the welcome has been received with it. */
     supervisor_hear_tuttirun(supervisor, now);
     run_loop(supervisor);
@@ -162,7 +177,7 @@ static void supervise(struct supervisor *supervisor)
 
 static void finish(struct supervisor *supervisor)
 {
-    sweep_shared_memory(supervisor->since);
+    shm_cleanup(supervisor->since);
     output_fini(&supervisor->out);
     output_fini(&supervisor->err);
     notice_destroy(&supervisor->notice);
@@ -172,29 +187,34 @@ static void finish(struct supervisor *supervisor)
     if (supervisor->signal_fd >= 0) {
         (void)close(supervisor->signal_fd);
     }
-    if (supervisor->engine_fd >= 0) {
-        (void)close(supervisor->engine_fd);
+    if (supervisor->starter_fd >= 0) {
+        (void)close(supervisor->starter_fd);
+    }
+    if (supervisor->front_fd >= 0) {
+        (void)close(supervisor->front_fd);
     }
 }
 
 /*
- * The engine's daemon does not notice a cut network for many minutes when it has something
+ * The starter's daemon does not notice a cut network for many minutes when it has something
  * to say. It is there for this job only; that of Slurm, which ends its steps, is not.
  */
 static void end_daemon(const struct supervisor *supervisor)
 {
     static const char *const daemons[] = { "orted", "prted", "hydra_pmi_proxy" };
-    const pid_t engine = supervisor->engine;
+    const pid_t starter = supervisor->starter;
 
     for (size_t i = 0; i < sizeof daemons / sizeof daemons[0]; i++) {
-        if (supervisor->was_cut_off && getppid() == engine &&
-                process_is_named(engine, daemons[i])) {
-            (void)kill(engine, SIGTERM);
+        if (supervisor->was_cut_off && !supervisor->is_starter_gone &&
+                process_is_named(starter, daemons[i])) {
+            (void)kill(starter, SIGTERM);
         }
     }
 }
 
-int supervisor_run(const struct exec_plan *plan, const char *join)
+/* Behind its front, whose parent was the starter; returns the exit status. */
+static int run(
+        const struct exec_plan *plan, const char *join, pid_t starter, int front_fd)
 {
     struct supervisor *supervisor = mem_calloc(1, sizeof *supervisor);
     int result = EXIT_LAUNCHER;
@@ -204,17 +224,22 @@ int supervisor_run(const struct exec_plan *plan, const char *join)
         return EXIT_LAUNCHER;
     }
     supervisor->plan = plan;
-    supervisor->engine = getppid();
-    supervisor->engine_fd = -1;
+    supervisor->starter = starter;
+    supervisor->starter_fd = -1;
     supervisor->guardian_fd = -1;
     supervisor->signal_fd = -1;
     supervisor->out.fd = -1;
     supervisor->err.fd = -1;
     supervisor->child.exec_fd = -1;
+    supervisor->front_fd = front_fd;
     supervisor->kill_due = INT64_MAX;
+    supervisor->term_due = INT64_MAX;
+    supervisor->stop_due = INT64_MAX;
     supervisor->exit_status = EXIT_LAUNCHER;
-    if (handshake(join, &plan->rank, &supervisor->channel, &supervisor->orders) !=
-            TUTTI_OK) {
+    supervisor->session.fd = -1;
+    if (loop_init(&supervisor->loop) != TUTTI_OK ||
+            handshake(join, &plan->rank, &supervisor->session, &supervisor->orders) !=
+                    TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun --exec: rank %d: %s\n", plan->rank.rank,
                 tutti_last_error());
     } else {
@@ -226,7 +251,22 @@ int supervisor_run(const struct exec_plan *plan, const char *join)
         end_daemon(supervisor);
         result = supervisor->exit_status;
     }
-    channel_fini(&supervisor->channel);
+    session_fini(&supervisor->session);
+    loop_fini(&supervisor->loop);
     mem_free(supervisor);
     return result;
+}
+
+int supervisor_run(const struct exec_plan *plan, const char *join)
+{
+    const pid_t starter = getppid();
+    int exit_status = EXIT_LAUNCHER;
+    int front_fd;
+
+    if (front_start(&front_fd, &exit_status) != TUTTI_OK) {
+        (void)fprintf(stderr, "tuttirun --exec: rank %d: %s\n", plan->rank.rank,
+                tutti_last_error());
+        return EXIT_LAUNCHER;
+    }
+    return front_fd < 0 ? exit_status : run(plan, join, starter, front_fd);
 }

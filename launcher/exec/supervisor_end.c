@@ -28,8 +28,9 @@ void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t no
 {
     int64_t due = clock_deadline(now, (int64_t)kill_ms * SUPERVISOR_MILLISECOND);
 
-    if (supervisor->phase < PHASE_DRAINING) {
+    if (supervisor->phase < PHASE_DRAINING && !supervisor->ending.was_stopped) {
         supervisor->ending.was_stopped = true;
+        supervisor->failure = notice_failure(&supervisor->notice);
     }
     if (!supervisor->is_stopping && kill_ms > 0) {
         send_to_all(supervisor, SIGTERM);
@@ -56,7 +57,7 @@ static void tell_started(struct supervisor *supervisor)
         .log = link_text_of(supervisor->folder),
     };
 
-    link_put_started(&supervisor->channel.out, &started);
+    link_put_started(&supervisor->session.out, &started);
 }
 
 void supervisor_hear_exec(struct supervisor *supervisor)
@@ -115,15 +116,21 @@ static void describe_detail(struct supervisor *supervisor, struct link_exited *e
 
 static void tell_exited(struct supervisor *supervisor)
 {
+    char awaited[NOTICE_AWAITED_MAX];
     struct link_exited exited = {
         .time = (uint64_t)supervisor->ended,
         .stage = (uint8_t)notice_stage(&supervisor->notice),
         .tail = { .text = supervisor->tail.text, .len = supervisor->tail.len },
+        .failure = (uint8_t)(supervisor->ending.was_stopped
+                        ? supervisor->failure
+                        : notice_failure(&supervisor->notice)),
     };
 
+    notice_awaited(&supervisor->notice, awaited);
+    exited.awaited = link_text_of(awaited);
     ending_describe(&supervisor->ending, &exited);
     describe_detail(supervisor, &exited);
-    link_put_exited(&supervisor->channel.out, &exited);
+    link_put_exited(&supervisor->session.out, &exited);
     supervisor->phase = PHASE_REPORTED;
 }
 

@@ -1,12 +1,17 @@
 /*
- * A supervisor, tuttirun and the engine: what they say, and whether they are there.
+ * A supervisor, tuttirun and the starter: what they say, and whether they are there.
  */
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "launcher/exec/procs.h"
 #include "launcher/exec/supervisor_parts.h"
+
+static const int64_t suspect_ns = LINK_SUSPECT_MS * SUPERVISOR_MILLISECOND;
+static const double second = 1e9;
 
 static void pass_signal(struct supervisor *supervisor, int number)
 {
@@ -16,14 +21,57 @@ static void pass_signal(struct supervisor *supervisor, int number)
     }
 }
 
+/* A text of the wire, terminated and cut. */
+static void copy_text(char *to, size_t capacity, struct link_text text)
+{
+    (void)snprintf(to, capacity, "%.*s", (int)text.len, text.text);
+}
+
+static void pass_suspicion(struct supervisor *supervisor, struct link_text suspicion)
+{
+    char text[NOTICE_SUSPICION_MAX];
+
+    copy_text(text, sizeof text, suspicion);
+    notice_suspect(&supervisor->notice, text);
+    supervisor->suspects_tuttirun = false;
+}
+
+/* What the supervisor itself suspects: tuttirun, which can say nothing then. */
+static void suspect_tuttirun(struct supervisor *supervisor)
+{
+    char text[NOTICE_SUSPICION_MAX];
+
+    (void)snprintf(text, sizeof text,
+            "tuttirun was not heard for %.1f s: the network was cut, or tuttirun or "
+            "its "
+            "host was stopped; the job ends after %g s of that (--heartbeat-timeout)",
+            (double)(supervisor->looked - supervisor->heard) / second,
+            (double)supervisor->orders.silent_ns / second);
+    notice_suspect(&supervisor->notice, text);
+    supervisor->suspects_tuttirun = true;
+}
+
+static void hear_beat(
+        struct supervisor *supervisor, const struct link_beat *beat, int64_t now)
+{
+    supervisor->heard = now;
+    supervisor->echo = beat->sent;
+    if (supervisor->suspects_tuttirun) {
+        supervisor->suspects_tuttirun = false;
+        notice_suspect(&supervisor->notice, "");
+    }
+}
+
 static void post_failure(
         struct supervisor *supervisor, const struct link_failure *failure)
 {
     char text[NOTICE_TEXT_MAX];
 
-    (void)snprintf(
-            text, sizeof text, "%.*s", (int)failure->text.len, failure->text.text);
+    copy_text(text, sizeof text, failure->text);
     notice_post(&supervisor->notice, failure->rank, text);
+    /* From here tuttirun says when the program ends. */
+    supervisor->is_told = true;
+    supervisor->stop_due = INT64_MAX;
 }
 
 static void obey(
@@ -31,14 +79,16 @@ static void obey(
 {
     switch (message->type) {
     case LINK_BEAT:
-        supervisor->heard = now;
-        supervisor->echo = message->beat.sent;
+        hear_beat(supervisor, &message->beat, now);
         break;
     case LINK_SIGNAL:
         pass_signal(supervisor, message->signal);
         break;
     case LINK_FAILURE:
         post_failure(supervisor, &message->failure);
+        break;
+    case LINK_SUSPICION:
+        pass_suspicion(supervisor, message->suspicion);
         break;
     case LINK_STOP:
         supervisor_stop(supervisor, message->stop_ms, now);
@@ -47,8 +97,6 @@ static void obey(
         supervisor->is_released = true;
         supervisor->exit_status = message->release;
         break;
-    case LINK_HELLO:
-    case LINK_WELCOME:
     case LINK_STARTED:
     case LINK_OUTPUT:
     case LINK_NOTE:
@@ -59,11 +107,27 @@ static void obey(
 
 void supervisor_hear_tuttirun(struct supervisor *supervisor, int64_t now)
 {
+    struct session *session = &supervisor->session;
     struct link_message message;
+    struct frame frame;
+    int got;
 
-    channel_receive(&supervisor->channel);
-    while (channel_next(&supervisor->channel, &message)) {
+    if (!session_receive(session)) {
+        session_lose(session);
+    }
+    while ((got = session_next(session, &frame)) > 0 &&
+            link_read(&frame, &message) == TUTTI_OK) {
         obey(supervisor, &message, now);
+    }
+    if (got != 0) {
+        session_lose(session);
+    }
+}
+
+void supervisor_send(struct supervisor *supervisor)
+{
+    if (!session_send(&supervisor->session)) {
+        session_lose(&supervisor->session);
     }
 }
 
@@ -80,7 +144,7 @@ void supervisor_beat(struct supervisor *supervisor, int64_t now)
     if (supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0) {
         message.state = (uint8_t)process_state(supervisor->child.pid);
     }
-    link_put_beat(&supervisor->channel.out, &message);
+    link_put_beat(&supervisor->session.out, &message);
     supervisor->beat_due = now + supervisor->orders.beat_ns;
 }
 
@@ -90,29 +154,84 @@ void supervisor_beat(struct supervisor *supervisor, int64_t now)
  */
 void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now)
 {
-    if (!channel_is_lost(&supervisor->channel) &&
-            supervisor->looked - supervisor->heard > supervisor->orders.silent_ns) {
-        channel_lose(&supervisor->channel);
-        supervisor->was_cut_off = true;
+    const int64_t silence = supervisor->looked - supervisor->heard;
+
+    if (!session_is_lost(&supervisor->session)) {
+        if (silence > supervisor->orders.silent_ns) {
+            session_lose(&supervisor->session);
+            supervisor->was_cut_off = true;
+        } else if (silence > suspect_ns + 2 * supervisor->orders.beat_ns &&
+                !supervisor->suspects_tuttirun) {
+            suspect_tuttirun(supervisor);
+        }
     }
-    if (channel_is_lost(&supervisor->channel) && !supervisor->is_released &&
+    if (session_is_lost(&supervisor->session) && !supervisor->is_released &&
             !supervisor->is_stopping) {
         supervisor_stop(supervisor, supervisor->orders.kill_ms, now);
     }
 }
 
-/* Without its parent, the engine's daemon, the program has no engine either. */
-void supervisor_watch_engine(struct supervisor *supervisor, int64_t now)
+void supervisor_hear_front(struct supervisor *supervisor, int64_t now)
+{
+    unsigned char number;
+    ssize_t len;
+
+    while ((len = read(supervisor->front_fd, &number, 1)) == 1) {
+        if (number != SIGTERM) {
+            pass_signal(supervisor, number);
+        } else if (supervisor->term_due == INT64_MAX) {
+            supervisor->term_due = now + SUPERVISOR_TERM_NS;
+        }
+    }
+    if (len == 0) {
+        (void)close(supervisor->front_fd);
+        supervisor->front_fd = -1;
+    }
+}
+
+static bool starter_has_died(const struct supervisor *supervisor)
+{
+    struct pollfd polled = { .fd = supervisor->starter_fd, .events = POLLIN };
+
+    if (polled.fd >= 0) {
+        return poll(&polled, 1, 0) > 0;
+    }
+    return kill(supervisor->starter, 0) != 0 && errno == ESRCH;
+}
+
+/*
+ * What the starter killed was one of many: it is no cause, and tuttirun knows better. An
+ * starter that has died is one. In both cases the program first hears what tuttirun says.
+ */
+void supervisor_watch_starter(struct supervisor *supervisor, int64_t now)
 {
     char note[SUPERVISOR_DETAIL_BYTES];
 
-    if (supervisor->is_engine_gone || getppid() == supervisor->engine) {
+    if (supervisor->is_starter_gone ||
+            (supervisor->front_fd >= 0 && !starter_has_died(supervisor))) {
         return;
     }
-    supervisor->is_engine_gone = true;
-    (void)snprintf(note, sizeof note,
-            "rank %d: " LINK_NOTE_ORPHANED "; ending the program",
-            supervisor->plan->rank.rank);
-    link_put_note(&supervisor->channel.out, note);
-    supervisor_stop(supervisor, supervisor->orders.kill_ms, now);
+    supervisor->is_starter_gone = true;
+    if (supervisor->front_fd >= 0) {
+        (void)snprintf(note, sizeof note,
+                "rank %d: " LINK_NOTE_ORPHANED "; ending the program",
+                supervisor->plan->rank.rank);
+        link_put_note(&supervisor->session.out, note);
+    }
+    supervisor->term_due = INT64_MAX;
+    if (!supervisor->is_told) {
+        supervisor->stop_due = now + SUPERVISOR_ORPHAN_NS;
+    }
+}
+
+void supervisor_end_when_due(struct supervisor *supervisor, int64_t now)
+{
+    if (now >= supervisor->term_due) {
+        supervisor->term_due = INT64_MAX;
+        pass_signal(supervisor, SIGTERM);
+    }
+    if (now >= supervisor->stop_due) {
+        supervisor->stop_due = INT64_MAX;
+        supervisor_stop(supervisor, supervisor->orders.kill_ms, now);
+    }
 }

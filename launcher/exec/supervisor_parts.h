@@ -3,7 +3,7 @@
  *
  *   supervisor.c          the loop and the whole
  *   supervisor_start.c    the program is bound and started
- *   supervisor_link.c     tuttirun and the engine: what they say, and whether they are there
+ *   supervisor_link.c     tuttirun and the starter: what they say, and whether they are there
  *   supervisor_end.c      the end of the program, and of what it left behind
  */
 #ifndef TUTTI_LAUNCHER_EXEC_SUPERVISOR_PARTS_H
@@ -18,20 +18,27 @@
 
 #include "base/notice.h"
 #include "launcher/bind/bind.h"
-#include "launcher/exec/channel.h"
 #include "launcher/exec/child.h"
 #include "launcher/exec/ending.h"
 #include "launcher/exec/handshake.h"
 #include "launcher/exec/oom.h"
-#include "launcher/exec/output.h"
+#include "launcher/exec/rank_output.h"
 #include "launcher/exec/supervisor.h"
 #include "launcher/exec/tail.h"
+#include "launcher/session/session.h"
 
 enum {
     SUPERVISOR_MARK_BYTES = 320, /* NAME=JOB.RANK.PID                */
     SUPERVISOR_DETAIL_BYTES = 256 /* a sentence on a failed start     */
 };
 
+/**
+ * Starters send SIGTERM and kill within milliseconds when another rank has failed: so long
+ * tuttirun has to say why before the program hears of it.
+ */
+#define SUPERVISOR_TERM_NS ((int64_t)600000000)
+/** The same when the starter has died, or has killed the front, and sends nothing more. */
+#define SUPERVISOR_ORPHAN_NS ((int64_t)2000000000)
 #define SUPERVISOR_MILLISECOND ((int64_t)1000000)
 /** Grandchildren may hold the pipes; the report does not wait for them longer. */
 #define SUPERVISOR_DRAIN_NS ((int64_t)200000000)
@@ -43,15 +50,29 @@ enum supervisor_phase {
     PHASE_REPORTED /* tuttirun has been told                         */
 };
 
+/** What the supervisor waits for, beside tuttirun. */
+enum supervisor_watch {
+    WATCH_SIGNALS,
+    WATCH_EXEC, /* how it went */
+    WATCH_OUT,
+    WATCH_ERR,
+    WATCH_STARTER,
+    WATCH_FRONT,
+    WATCHES
+};
+
 struct supervisor {
     const struct exec_plan *plan;
     struct orders orders;
-    struct channel channel;
-    pid_t engine; /* the parent                                     */
-    int engine_fd; /* readable once it has died; -1: looked at by turns   */
+    struct session session; /* with tuttirun                                  */
+    struct loop loop;
+    struct loop_watch watches[WATCHES];
+    pid_t starter; /* the parent of the front                        */
+    int front_fd; /* signals of the starter (front.h); -1: the front was killed */
+    int starter_fd; /* readable once it has died; -1: looked at by turns   */
     int guardian_fd; /* -1: there is none                              */
-    int signal_fd; /* hears SIGCHLD and what the engine sends        */
-    int64_t since; /* when the rank was started, by sweep_clock()    */
+    int signal_fd; /* hears SIGCHLD and what the starter sends        */
+    int64_t since; /* when the rank was started, by shm_cleanup_clock()    */
     char mark[SUPERVISOR_MARK_BYTES]; /* entry of the program's environment    */
     char folder[PATH_MAX]; /* of its logs; "": none                          */
     char binding[BIND_TEXT_MAX]; /* in words                              */
@@ -61,6 +82,7 @@ struct supervisor {
     struct output out, err; /* the program's                                  */
     struct child child; /* the program                                    */
     struct ending ending; /* what is known of its end                       */
+    enum notice_failure failure; /* of its context, when it was asked to end       */
     char detail[SUPERVISOR_DETAIL_BYTES]; /* of a failed start                      */
     enum supervisor_phase phase;
     bool has_children; /* processes are left below the supervisor          */
@@ -74,7 +96,11 @@ struct supervisor {
     int64_t kill_due; /* SIGKILL to all that is left; INT64_MAX: never  */
     bool is_stopping; /* SIGTERM was sent to all                        */
     bool is_killing; /* SIGKILL was                                    */
-    bool is_engine_gone; /* the parent has died                            */
+    int64_t term_due; /* the starter's SIGTERM is passed on; INT64_MAX: there is none */
+    int64_t stop_due; /* no word of tuttirun came: the program ends; INT64_MAX: never */
+    bool is_told; /* the library was told why the job fails              */
+    bool is_starter_gone; /* the starter has died, or has killed the front     */
+    bool suspects_tuttirun; /* the library was told that tuttirun is not heard    */
     bool was_cut_off; /* tuttirun fell silent                                */
     bool is_released; /* tuttirun needs it no longer                    */
     int exit_status; /* of the supervisor                              */
@@ -99,11 +125,17 @@ void supervisor_report_end(struct supervisor *supervisor, int64_t now);
 
 /** Does what tuttirun has said. */
 void supervisor_hear_tuttirun(struct supervisor *supervisor, int64_t now);
+/** Sends what tuttirun takes; loses the session when it is broken. */
+void supervisor_send(struct supervisor *supervisor);
 /** Sends a beat when it is time. */
 void supervisor_beat(struct supervisor *supervisor, int64_t now);
 /** tuttirun is lost by its silence, or with its connection: ends the program. */
 void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now);
-/** Without its parent, the engine's daemon, the program has no engine either. */
-void supervisor_watch_engine(struct supervisor *supervisor, int64_t now);
+/** Signals of the starter, or the end of the front. */
+void supervisor_hear_front(struct supervisor *supervisor, int64_t now);
+/** Passes on the starter's SIGTERM, or ends the program, when tuttirun has had its time. */
+void supervisor_end_when_due(struct supervisor *supervisor, int64_t now);
+/** Without the starter's process on its host, the program has no starter either. */
+void supervisor_watch_starter(struct supervisor *supervisor, int64_t now);
 
 #endif

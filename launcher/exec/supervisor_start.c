@@ -15,12 +15,17 @@
 
 #include "base/error.h"
 #include "launcher/arguments.h"
-#include "launcher/engine/network.h"
+#include "launcher/bind/bind.h"
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exec/procs.h"
+#include "launcher/exec/shm_cleanup.h"
 #include "launcher/exec/supervisor_parts.h"
-#include "launcher/exec/sweep.h"
+#include "launcher/starter/job_network.h"
+
+enum {
+    NICE_WANTED = -10 /* a supervisor's, which sleeps but for its heartbeats */
+};
 
 static void block_signals(struct child_plan *plan, sigset_t *mask)
 {
@@ -39,13 +44,17 @@ static void block_signals(struct child_plan *plan, sigset_t *mask)
     (void)sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 }
 
-static void raise_descriptor_limit(void)
+/*
+ * Here and not before the program was started, which keeps its share of the host and its
+ * priority. A supervisor that starves with its rank would be taken for dead. More than
+ * this user may have is refused, step by step.
+ */
+static void take_whole_host(void)
 {
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    bind_release();
+    for (int nice = NICE_WANTED; nice < 0 && setpriority(PRIO_PROCESS, 0, nice) != 0;
+            nice++) {
+        /* the next best */
     }
 }
 
@@ -103,7 +112,7 @@ static tutti_status open_outputs(struct supervisor *supervisor)
         .forward = supervisor->orders.forward,
         .bytes_per_second = supervisor->orders.output_rate,
         .folder = supervisor->folder,
-        .channel = &supervisor->channel,
+        .out = &supervisor->session.out,
     };
     tutti_status status = output_init(&supervisor->out, &plan);
 
@@ -122,7 +131,7 @@ static void open_log_folder(struct supervisor *supervisor)
         supervisor->folder[0] = '\0';
         (void)snprintf(note, sizeof note, "rank %d has no log: %s",
                 supervisor->plan->rank.rank, tutti_last_error());
-        link_put_note(&supervisor->channel.out, note);
+        link_put_note(&supervisor->session.out, note);
     }
 }
 
@@ -140,7 +149,6 @@ static tutti_status start_program(
     }
     if (status == TUTTI_OK) {
         add_notice(supervisor, &environment);
-        raise_descriptor_limit();
         oom_open(&supervisor->oom, "");
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
         status = arguments_status(&environment);
@@ -159,13 +167,18 @@ static tutti_status start_program(
     return status;
 }
 
-/* Standard input is the program's: the engine is to see when the program closes it. */
-static void leave_input(void)
+/*
+ * Standard input is the program's: the starter is to see when the program closes it. The
+ * other streams are the front's, whose end the starter is to see.
+ */
+static void leave_streams(void)
 {
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null >= 0) {
         (void)dup2(null, STDIN_FILENO);
+        (void)dup2(null, STDOUT_FILENO);
+        (void)dup2(null, STDERR_FILENO);
         (void)close(null);
     }
 }
@@ -177,10 +190,10 @@ void supervisor_start(struct supervisor *supervisor)
 
     block_signals(&child_plan, &mask);
     supervisor->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
-    supervisor->engine_fd = (int)syscall(SYS_pidfd_open, supervisor->engine, 0);
-    supervisor->since = sweep_clock();
+    supervisor->starter_fd = (int)syscall(SYS_pidfd_open, supervisor->starter, 0);
+    supervisor->since = shm_cleanup_clock();
     if (supervisor->signal_fd < 0 ||
-            guardian_start(supervisor->mark, supervisor->since,
+            guardian_start(supervisor->mark, supervisor->since, supervisor->front_fd,
                     &supervisor->guardian_fd) != TUTTI_OK ||
             start_program(supervisor, &child_plan) != TUTTI_OK) {
         supervisor->ending.setup_errno = errno != 0 ? errno : EIO;
@@ -188,5 +201,6 @@ void supervisor_start(struct supervisor *supervisor)
                 supervisor->detail, SUPERVISOR_DETAIL_BYTES, "%s", tutti_last_error());
         supervisor->phase = PHASE_DRAINING;
     }
-    leave_input();
+    take_whole_host();
+    leave_streams();
 }

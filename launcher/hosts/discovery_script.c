@@ -2,12 +2,12 @@
  * --host-discovery-script, as horovodrun has it: lines "host" or "host:slots".
  */
 #include "launcher/hosts/resolver.h"
-#include "launcher/hosts/script.h"
+#include "launcher/hosts/script_hosts.h"
 
 static tutti_status resolve(
         const struct source_facts *facts, struct placement *placement)
 {
-    const char *file = facts->options->hosts.script;
+    const char *file = facts->options->host_discovery_script;
     tutti_status status;
 
     if (file == NULL) {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "launcher/hosts/resolver.h"
-#include "launcher/hosts/script.h"
+#include "launcher/hosts/script_hosts.h"
 
 static const char hostfile[] = "/etc/mpi/hostfile";
 static const char script[] = "/etc/mpi/discover_hosts.sh";
@@ -24,7 +24,7 @@ static tutti_status imply(const struct source_facts *facts, struct host_list *ho
 {
     int slots = slots_per_worker(facts);
 
-    return slots > 0 && facts->options->hosts.slots_per_host == 0
+    return slots > 0 && facts->options->slots_per_host == 0
             ? host_list_imply(hosts, slots)
             : TUTTI_OK;
 }

@@ -38,8 +38,7 @@ static int own_slots(const struct source_facts *facts)
 {
     int gpus = resolver_count(facts, "SM_NUM_GPUS");
 
-    return facts->options->hosts.slots_per_host > 0 || gpus > HOST_SLOTS_LIMIT ? 0
-                                                                               : gpus;
+    return facts->options->slots_per_host > 0 || gpus > HOST_SLOTS_LIMIT ? 0 : gpus;
 }
 
 static tutti_status add_hosts(const struct source_facts *facts, const char *origin,
@@ -119,8 +118,8 @@ static tutti_status set_own(const struct source_facts *facts,
 static tutti_status take_config(const struct source_facts *facts, const char *origin,
         const json_t *config, struct placement *placement)
 {
-    bool is_counted = facts->options->hosts.slots_per_host > 0 ||
-            facts->options->hosts.list.count > 0;
+    bool is_counted =
+            facts->options->slots_per_host > 0 || facts->options->hosts.count > 0;
     tutti_status status =
             add_hosts(facts, origin, json_object_get(config, "hosts"), placement);
 

@@ -161,9 +161,9 @@ static tutti_status count_slots(const struct source_facts *facts,
     if (tasks_are_asked_for(facts, view)) {
         return slurm_counts(slots, count, view->tasks, view->tasks_name);
     }
-    if (facts->options->hosts.slots_per_host > 0) {
-        gpus = facts->options->hosts.slots_per_host;
-    } else if ((int64_t)gpus * (int64_t)count < facts->options->ranks) {
+    if (facts->options->slots_per_host > 0) {
+        gpus = facts->options->slots_per_host;
+    } else if ((int64_t)gpus * (int64_t)count < facts->options->np) {
         gpus = 0;
     }
     if (gpus > 0) {

@@ -142,7 +142,7 @@ static void take_join(struct placement *placement, const struct placement *alloc
 static tutti_status take_command_line(
         const struct source_facts *facts, struct placement *placement)
 {
-    const struct host_list *asked = &facts->options->hosts.list;
+    const struct host_list *asked = &facts->options->hosts;
     struct placement allocation = { .ranks = 0 };
     tutti_status status;
 
@@ -178,8 +178,8 @@ tutti_status source_resolve(
         const struct source_facts *facts, struct placement *placement)
 {
     struct placement found = { .ranks = 0 };
-    int slots = facts->options->hosts.slots_per_host;
-    tutti_status status = facts->options->hosts.list.count > 0
+    int slots = facts->options->slots_per_host;
+    tutti_status status = facts->options->hosts.count > 0
             ? take_command_line(facts, &found)
             : take_first_source(facts, &found);
 

@@ -13,6 +13,7 @@
 #include "launcher/options.h"
 
 enum {
+    JOIN_SECRET_MAX = 1024, /* bytes of the secret of hosts that join */
     SOURCE_TEXT_MAX = 256 /* bytes of a description with its zero */
 };
 
@@ -39,6 +40,8 @@ struct join_place {
     char first[HOST_NAME_LIMIT]; /* host to join; on that itself it may be "" */
     int port; /* on that                                                */
     char key[SOURCE_TEXT_MAX]; /* that all of the job know              */
+    char secret[JOIN_SECRET_MAX]; /* that nobody else knows; join/secret.h */
+    size_t secret_len; /* bytes of it; 0: the network is trusted  */
 };
 
 /** Where a job runs. Zeroed is valid input for placement_fini(). */

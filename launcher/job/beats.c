@@ -1,23 +1,34 @@
 /*
  * Heartbeats: one to each supervisor and one back, every beat_ms; and what it means when
- * they do not come.
+ * they do not come. A crowded machine, a debugger or one that is moved are silent for
+ * seconds and come back: so silence is said soon, and taken back, and ends the job only
+ * when it lasts for --heartbeat-timeout.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/job/exit_text.h"
 #include "launcher/job/flow.h"
+
+enum {
+    ENDING_MS = 1000, /* at most, for the others to hear why and to end      */
+    LATE_BEATS = 2, /* so many may be late without any harm                    */
+    LATE_MS = 500 /* so late tuttirun has stood still, and the others may not */
+};
 
 /*
  * How long nothing is heard of a rank before it is lost. --heartbeat-timeout is when the job
- * is over, so a fifth of it is kept for the others to hear why, and to end. Before its
- * program runs a supervisor may be reading a large host, which has the time of the start.
+ * is over, so a fifth of it, at most a second, is kept for the others. Before its program
+ * runs a supervisor may be reading a large host, which has the time of the start.
  */
 static int64_t patience(const struct job *job, const struct server_link *link)
 {
+    const int silent_ms = job->options->heartbeat_timeout_ms;
+    const int ending_ms = silent_ms / 5 < ENDING_MS ? silent_ms / 5 : ENDING_MS;
     int64_t ms = link->rank >= 0 && job->ranks.items[link->rank].state == RANK_JOINED &&
-                    job->options->start_ms > job->options->silent_ms
-            ? job->options->start_ms
-            : job->options->silent_ms - job->options->silent_ms / 5;
+                    job->options->start_timeout_ms > silent_ms
+            ? job->options->start_timeout_ms
+            : silent_ms - ending_ms;
 
     return ms * JOB_NS_PER_MS;
 }
@@ -37,21 +48,28 @@ static void send_beats(struct job *job)
             .held = link->last_sent == 0 ? 0 : (uint64_t)(job->now - link->last_came),
         };
 
-        if (link->fd >= 0 && link->rank >= 0) {
-            link_put_beat(&link->out, &beat);
+        if (!session_is_lost(&link->session) && link->rank >= 0) {
+            link_put_beat(&link->session.out, &beat);
             flow_send(job, link);
         }
     }
 }
 
+static int64_t no_later(int64_t time, int64_t now)
+{
+    return time < now ? time : now;
+}
+
 /* Time during which tuttirun itself did not run says nothing about anyone. */
-static void forgive(struct job *job)
+static void forgive(struct job *job, int64_t ns)
 {
     for (size_t i = 0; i < job->server.count; i++) {
-        job->server.links[i]->heard = job->now;
-        job->server.links[i]->opened = job->now;
-        if (job->server.links[i]->stopped != 0) {
-            job->server.links[i]->stopped = job->now;
+        struct server_link *link = job->server.links[i];
+
+        link->heard = no_later(link->heard + ns, job->now);
+        link->opened = no_later(link->opened + ns, job->now);
+        if (link->stopped != 0) {
+            link->stopped = no_later(link->stopped + ns, job->now);
         }
     }
 }
@@ -59,7 +77,8 @@ static void forgive(struct job *job)
 static bool is_silent(
         const struct job *job, const struct server_link *link, int less_ms)
 {
-    return link->fd >= 0 && link->rank >= 0 && !link->is_parked &&
+    return !session_is_lost(&link->session) && link->rank >= 0 &&
+            !link->session.is_paused &&
             job->now - link->heard >= patience(job, link) - less_ms * JOB_NS_PER_MS;
 }
 
@@ -70,14 +89,14 @@ static bool is_silent(
 static void lose_host(struct job *job, const struct server_link *silent)
 {
     const char *host = ranks_host(&job->ranks, silent->rank);
-    int slack_ms = 2 * job->options->beat_ms;
+    int slack_ms = 2 * job->options->heartbeat_ms;
     char detail[512];
     bool all = true;
 
     for (size_t i = 0; i < job->server.count; i++) {
         const struct server_link *link = job->server.links[i];
 
-        if (link->fd >= 0 && link->rank >= 0 &&
+        if (!session_is_lost(&link->session) && link->rank >= 0 &&
                 strcmp(ranks_host(&job->ranks, link->rank), host) == 0) {
             all = all && is_silent(job, link, slack_ms);
         }
@@ -114,17 +133,137 @@ static void look_for_stopped(struct job *job, const struct server_link *link)
     flow_suspect(job);
 }
 
+/* What is to be thought of a rank; `beats`: that may be late without any harm. */
+static enum doubt doubt_of(
+        const struct job *job, const struct server_link *link, int beats)
+{
+    const int64_t ms = LINK_SUSPECT_MS + (int64_t)beats * job->options->heartbeat_ms;
+    const int64_t since = job->now - ms * JOB_NS_PER_MS;
+
+    if (session_is_lost(&link->session) || link->rank < 0 || link->has_exited ||
+            job->ranks.items[link->rank].state != RANK_RUNNING) {
+        return DOUBT_NONE;
+    }
+    if (link->heard <= since) {
+        return DOUBT_SILENT;
+    }
+    return link->stopped != 0 && link->stopped <= since ? DOUBT_STOPPED : DOUBT_NONE;
+}
+
+/* To the library of every rank that can be reached. */
+static void tell_suspicion(struct job *job, const char *text)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        struct server_link *link = job->server.links[i];
+
+        if (!session_is_lost(&link->session) && link->rank >= 0 && !link->has_exited) {
+            link_put_suspicion(&link->session.out, text);
+            flow_send(job, link);
+        }
+    }
+}
+
+/* Takes over a doubt, or its end, of all ranks of the host that it is true for. */
+static int change_doubts(
+        struct job *job, const char *host, enum doubt old, enum doubt doubt)
+{
+    const int beats = doubt == DOUBT_NONE ? LATE_BEATS : 0; /* about to be, as well */
+    int count = 0;
+
+    for (size_t i = 0; i < job->server.count; i++) {
+        struct server_link *link = job->server.links[i];
+
+        if (link->rank >= 0 && link->doubt == old &&
+                doubt_of(job, link, beats) == doubt &&
+                strcmp(ranks_host(&job->ranks, link->rank), host) == 0) {
+            link->doubt = doubt;
+            link->doubt_since = doubt == DOUBT_STOPPED ? link->stopped : link->heard;
+            count++;
+        }
+    }
+    return count;
+}
+
+static bool any_doubt(const struct job *job)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        if (job->server.links[i]->doubt != DOUBT_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *doubt_words(enum doubt old, enum doubt doubt)
+{
+    switch (doubt) {
+    case DOUBT_SILENT:
+        return "is silent: its supervisor was not heard for";
+    case DOUBT_STOPPED:
+        return "is stopped, by SIGSTOP or a terminal's SIGTTIN or SIGTTOU, for";
+    case DOUBT_NONE:
+        break;
+    }
+    return old == DOUBT_SILENT ? "is heard again, after" : "runs again, after";
+}
+
+/* Says what has changed, once for all ranks of a host. */
+static void say_doubt(struct job *job, struct server_link *link, enum doubt doubt)
+{
+    const char *host = ranks_host(&job->ranks, link->rank);
+    const enum doubt old = link->doubt;
+    const int64_t ended = link->doubt_since;
+    const int others = change_doubts(job, host, old, doubt) - 1;
+    const bool is_over = doubt == DOUBT_NONE;
+    char more[64] = "";
+    char limit[96] = "";
+    char took[32];
+    char text[512];
+
+    exit_text_duration(
+            job->now - (is_over ? ended : link->doubt_since), took, sizeof took);
+    if (others > 0) {
+        (void)snprintf(more, sizeof more, " (and %d more there)", others);
+    }
+    if (!is_over) {
+        (void)snprintf(limit, sizeof limit,
+                "; the job ends after %g s of that (--heartbeat-timeout)",
+                job->options->heartbeat_timeout_ms / 1000.0);
+    }
+    (void)snprintf(text, sizeof text, "rank %d on host %s%s %s %s%s", link->rank, host,
+            more, doubt_words(old, doubt), took, limit);
+    console_say(&job->console, "tuttirun", "%s", text);
+    if (!is_over || !any_doubt(job)) {
+        tell_suspicion(job, is_over ? "" : text);
+    }
+}
+
+static void look_for_doubt(struct job *job, struct server_link *link)
+{
+    const enum doubt doubt = doubt_of(job, link, LATE_BEATS);
+
+    if (doubt == link->doubt) {
+        return;
+    }
+    if (job->cause.kind == CAUSE_NONE && job->settle_at == 0 &&
+            !session_is_lost(&link->session) && !link->has_exited) {
+        say_doubt(job, link, doubt);
+    } else {
+        link->doubt = doubt; /* more is known of it */
+    }
+}
+
 /* A connection that has not said in time whose it is, is nobody's. */
 static void look_at_stranger(const struct job *job, struct server_link *link)
 {
     if (job->now - link->opened > SERVER_STRANGER_MS * JOB_NS_PER_MS) {
-        server_close(link);
+        session_lose(&link->session);
     }
 }
 
 static void look_at(struct job *job, struct server_link *link)
 {
-    if (link->is_parked) {
+    if (link->session.is_paused) {
         link->heard = job->now;
     }
     if (link->rank < 0) {
@@ -133,13 +272,14 @@ static void look_at(struct job *job, struct server_link *link)
         lose_host(job, link);
     } else {
         look_for_stopped(job, link);
+        look_for_doubt(job, link);
     }
 }
 
 static void look_for_silence(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
-        if (job->server.links[i]->fd >= 0) {
+        if (!session_is_lost(&job->server.links[i]->session)) {
             look_at(job, job->server.links[i]);
         }
     }
@@ -147,17 +287,20 @@ static void look_for_silence(struct job *job)
 
 void beats_step(struct job *job)
 {
-    int64_t beat = job->options->beat_ms * JOB_NS_PER_MS;
+    const int64_t beat = job->options->heartbeat_ms * JOB_NS_PER_MS;
+    const int64_t late = job->next_beat == 0 ? 0 : job->now - job->next_beat;
 
-    if (job->now < job->next_beat) {
+    if (late < 0) {
         return;
     }
-    if (job->next_beat != 0 &&
-            job->now - job->next_beat > job->options->silent_ms * JOB_NS_PER_MS / 2) {
-        job->slept_ns = job->now - (job->next_beat - beat); /* since the last one */
+    if (late > LATE_MS * JOB_NS_PER_MS) {
+        forgive(job, late);
+    }
+    if (late > job->options->heartbeat_timeout_ms * JOB_NS_PER_MS / 2) {
+        job->slept_ns = late + beat; /* since the last one */
         job->woke = job->now;
-        forgive(job);
-    } else if (job->now - job->woke > job->options->silent_ms * JOB_NS_PER_MS) {
+    } else if (job->now - job->woke >
+            job->options->heartbeat_timeout_ms * JOB_NS_PER_MS) {
         job->slept_ns = 0; /* whoever did not hear us would be gone by now */
     }
     send_beats(job);

@@ -61,7 +61,7 @@ static int digits_of(int number)
     return digits;
 }
 
-void console_open(struct console *console, const struct job_options *options, int ranks)
+void console_open(struct console *console, const struct options *options, int ranks)
 {
     struct timespec now = { .tv_sec = 0 };
     struct timespec monotonic = { .tv_sec = 0 };
@@ -71,7 +71,7 @@ void console_open(struct console *console, const struct job_options *options, in
     *console = (struct console){
         .has_prefix = options->prefix == JOB_PREFIX_ON ||
                 (options->prefix == JOB_PREFIX_AUTO && ranks > 1),
-        .timestamps = options->timestamps,
+        .timestamps = (enum job_timestamps)options->timestamp_form,
         .rank_width = digits_of(ranks - 1),
         .start = (int64_t)monotonic.tv_sec * NS_PER_S + monotonic.tv_nsec,
         .epoch = ((int64_t)now.tv_sec - monotonic.tv_sec) * NS_PER_S + now.tv_nsec -

@@ -54,8 +54,7 @@ struct console_origin {
 };
 
 /** Takes over descriptors 1 and 2; never fails. */
-void console_open(
-        struct console *console, const struct job_options *options, int ranks);
+void console_open(struct console *console, const struct options *options, int ranks);
 /** Writes what is kept, however long that takes, and closes. */
 void console_close(struct console *console);
 

@@ -13,21 +13,21 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "launcher/job/judge.h"
+#include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
-#include "launcher/job/words.h"
+#include "launcher/job/root_cause.h"
 
 enum {
     SETTLE_MS = 50, /* an earlier cause may still be on its way               */
-    LOST_MS = 250, /* what cut a connection may be told by another rank       */
+    LOST_MS = 250, /* what cut a connection, or failed a context, may be told  */
     LEFT_MS = 300, /* others may be about to exit with 0, too                */
     LATE_MS = 20, /* so late we have stood still, and have not heard it all  */
     POSTPONED_MAX = 4,
     SIGNAL_GRACE_MS = 2000, /* a program may have something to save                   */
     STOP_MORE_MS = 500, /* after SIGKILL, until its report                        */
-    ENGINE_MS = 400, /* that the engine has to end after a failure, twice      */
-    ENGINE_LOST_MS = 100, /* the same where a host is silent, which it waits for     */
-    ENGINE_WELL_MS = 10000, /* and when all went well                              */
+    STARTER_MS = 400, /* that the starter has to end after a failure, twice      */
+    STARTER_LOST_MS = 100, /* the same where a host is silent, which it waits for     */
+    STARTER_WELL_MS = 10000, /* and when all went well                              */
     DRAIN_MS = 300 /* after its end: grandchildren may hold its streams      */
 };
 
@@ -38,7 +38,7 @@ static int64_t after(const struct job *job, int ms)
 
 void flow_send(struct job *job, struct server_link *link)
 {
-    if (!server_flush(&job->server, link)) {
+    if (!server_flush(link)) {
         flow_lose(job, link, RANK_END_LOST, "the connection to its supervisor ended");
     }
 }
@@ -55,29 +55,29 @@ static int64_t time_of_loss(
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail)
 {
-    server_close(link);
-    link->is_parked = false;
+    session_lose(&link->session);
     if (link->rank >= 0 && !link->has_exited) {
         ranks_lose(&job->ranks, link->rank, end, time_of_loss(job, link, end), detail);
         flow_suspect(job);
     }
 }
 
-void flow_show_engine(struct job *job)
+void flow_show_starter(struct job *job)
 {
-    size_t kept = said_kept(&job->said);
-    size_t first = job->said.count - kept;
+    size_t kept = starter_output_kept(&job->starter_output);
+    size_t first = job->starter_output.count - kept;
 
-    for (size_t i = size_max(job->said_shown, first); i < job->said.count; i++) {
-        console_say(&job->console, job->engine_name, "%s",
-                said_line(&job->said, i - first));
+    for (size_t i = size_max(job->starter_output_shown, first);
+            i < job->starter_output.count; i++) {
+        console_say(&job->console, job->starter_name, "%s",
+                starter_output_line(&job->starter_output, i - first));
     }
-    job->said_shown = job->said.count;
+    job->starter_output_shown = job->starter_output.count;
 }
 
 static bool is_alive(const struct server_link *link)
 {
-    return link->fd >= 0 && link->rank >= 0;
+    return !session_is_lost(&link->session) && link->rank >= 0;
 }
 
 /* True while a program runs, or its supervisor has not told its end. */
@@ -91,37 +91,43 @@ static bool anything_runs(const struct job *job)
     return false;
 }
 
-int flow_engine_patience_ms(const struct job *job)
+int flow_starter_patience_ms(const struct job *job)
 {
     for (int i = 0; i < job->ranks.count; i++) {
         if (job->ranks.items[i].end == RANK_END_SILENT) {
-            return ENGINE_LOST_MS;
+            return STARTER_LOST_MS;
         }
     }
-    return ENGINE_MS;
+    return STARTER_MS;
+}
+
+/* Another rank may be about to tell of the cause. */
+static bool is_consequence(const struct rank *rank)
+{
+    return rank->end == RANK_END_LOST || rank->failure == NOTICE_FAILURE_TOLD;
 }
 
 void flow_suspect(struct job *job)
 {
-    int first = judge_first(&job->ranks);
+    int first = root_cause_first(&job->ranks);
     int wait_ms = SETTLE_MS;
 
     if (job->state != JOB_SPAWNING && job->state != JOB_RUNNING) {
         return;
     }
-    if (first < 0 && !job->engine.has_ended) {
+    if (first < 0 && !job->starter.has_ended && !job->has_orphan) {
         return;
     }
     if (job->ranks.ended == job->ranks.count) {
-        /* All were lost at once: the engine has ended them, and will say more. */
+        /* All were lost at once: the starter has ended them, and will say more. */
         wait_ms = first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
-                        !job->engine.has_ended
-                ? ENGINE_MS
+                        !job->starter.has_ended
+                ? STARTER_MS
                 : 0;
-    } else if (first >= 0 && judge_has_left(&job->ranks.items[first])) {
+    } else if (first >= 0 && root_cause_has_left(&job->ranks.items[first])) {
         wait_ms = LEFT_MS;
-    } else if (first >= 0 ? job->ranks.items[first].end == RANK_END_LOST
-                          : !WIFSIGNALED(job->engine.status)) {
+    } else if (first >= 0 ? is_consequence(&job->ranks.items[first])
+                          : !WIFSIGNALED(job->starter.status)) {
         wait_ms = LOST_MS;
     }
     if (job->settle_at == 0 || after(job, wait_ms) < job->settle_at) {
@@ -140,7 +146,7 @@ static void tell_failure(struct job *job)
         struct server_link *link = job->server.links[i];
 
         if (is_alive(link) && !link->has_exited) {
-            link_put_failure(&link->out, &failure);
+            link_put_failure(&link->session.out, &failure);
             flow_send(job, link);
         }
     }
@@ -152,7 +158,7 @@ static void tell_signal(struct job *job, int number)
         struct server_link *link = job->server.links[i];
 
         if (is_alive(link) && !link->has_exited) {
-            link_put_signal(&link->out, number);
+            link_put_signal(&link->session.out, number);
             flow_send(job, link);
         }
     }
@@ -164,7 +170,7 @@ static void tell_stop(struct job *job, int kill_ms)
         struct server_link *link = job->server.links[i];
 
         if (is_alive(link) && !link->has_exited) {
-            link_put_stop(&link->out, (uint32_t)kill_ms);
+            link_put_stop(&link->session.out, (uint32_t)kill_ms);
             flow_send(job, link);
         }
     }
@@ -206,18 +212,25 @@ void flow_fail(
     }
 }
 
-static void fail_by_rank(struct job *job, int rank)
+/* What it takes to name a rank. */
+static struct report_facts facts_of(const struct job *job)
 {
-    const struct report_facts facts = {
+    return (struct report_facts){
         .ranks = &job->ranks,
+        .cause = &job->cause,
         .start = job->start,
         .has_hosts = ranks_have_hosts(&job->ranks),
     };
+}
+
+static void fail_by_rank(struct job *job, int rank)
+{
+    const struct report_facts facts = facts_of(job);
 
     job->cause = (struct cause){
         .kind = CAUSE_RANK,
         .rank = rank,
-        .exit_status = words_exit_status(&job->ranks.items[rank]),
+        .exit_status = exit_text_exit_status(&job->ranks.items[rank]),
         .when = job->ranks.items[rank].when,
     };
     report_rank(&facts, rank, job->cause.text);
@@ -225,26 +238,26 @@ static void fail_by_rank(struct job *job, int rank)
     tell_failure(job);
 }
 
-/* The engine has ended although ranks have not, or were not there yet. */
-static void fail_by_engine(struct job *job)
+/* The starter has ended although ranks have not, or were not there yet. */
+static void fail_by_starter(struct job *job)
 {
     char words[128];
     char missing[128];
-    int absent = ranks_list(&job->ranks, RANK_ABSENT, missing, sizeof missing);
+    int absent = ranks_list(&job->ranks, rank_is_absent, missing, sizeof missing);
 
-    engine_process_words(&job->engine, words, sizeof words);
-    flow_show_engine(job);
+    starter_process_words(&job->starter, words, sizeof words);
+    flow_show_starter(job);
     if (absent > 0) {
-        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_STARTER, JOB_EXIT_LAUNCHER,
                 "%s ended with %s before rank%s %s had started; what it said is "
                 "above%s",
-                job->engine_name, words, absent == 1 ? "" : "s", missing,
+                job->starter_name, words, absent == 1 ? "" : "s", missing,
                 job->plan->placement->hosts.count > 1
                         ? ", and tuttirun --check looks at the hosts"
                         : "");
     } else {
-        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
-                "%s ended with %s while the job ran", job->engine_name, words);
+        flow_fail(job, CAUSE_STARTER, JOB_EXIT_LAUNCHER,
+                "%s ended with %s while the job ran", job->starter_name, words);
     }
 }
 
@@ -263,7 +276,7 @@ static void describe_abort(const struct job *job, char text[CAUSE_TEXT_MAX])
     (void)snprintf(text, CAUSE_TEXT_MAX,
             "rank %d on host %s called MPI_Abort with code %d, and %s ended the others",
             rank, is_known ? ranks_host(&job->ranks, rank) : "?", job->aborted.code,
-            job->engine_name);
+            job->starter_name);
 }
 
 static void fail_by_abort(struct job *job)
@@ -271,28 +284,43 @@ static void fail_by_abort(struct job *job)
     char text[CAUSE_TEXT_MAX];
 
     describe_abort(job, text);
-    flow_fail(job, CAUSE_ENGINE, abort_status(job), "%s", text);
+    flow_fail(job, CAUSE_STARTER, abort_status(job), "%s", text);
 }
 
-/* The engine's words of MPI_Abort() may come after the end of the rank that called it. */
+/* That a rank stayed outside tutti until it was ended is known when it has been. */
+static void blame_absentee(struct job *job)
+{
+    const struct report_facts facts = facts_of(job);
+    const int absentee = job->cause.kind == CAUSE_RANK
+            ? root_cause_absentee(&job->ranks, job->cause.rank)
+            : -1;
+
+    if (absentee >= 0) {
+        report_absentee(&facts, absentee, job->cause.text);
+        job->cause.rank = absentee;
+    }
+}
+
+/* The starter's words of MPI_Abort() may come after the end of the rank that called it. */
 static void amend_cause(struct job *job)
 {
     if (job->cause.kind == CAUSE_RANK && abort_words_are_complete(&job->aborted) &&
             job->aborted.rank == job->cause.rank) {
-        job->cause.kind = CAUSE_ENGINE;
+        job->cause.kind = CAUSE_STARTER;
         job->cause.rank = -1;
         job->cause.exit_status = abort_status(job);
         describe_abort(job, job->cause.text);
     }
+    blame_absentee(job);
 }
 
-static bool may_be_ended_by_engine(const struct rank *rank)
+static bool may_be_ended_by_starter(const struct rank *rank)
 {
     return rank->end == RANK_END_LOST || rank->was_stopped;
 }
 
 /*
- * A part of the engine has died that is not the engine itself, which may be the parent of
+ * A part of the starter has died that is not the starter itself, which may be the parent of
  * supervisors on our host.
  */
 static bool has_lost_daemon(const struct job *job)
@@ -301,21 +329,21 @@ static bool has_lost_daemon(const struct job *job)
 
     (void)gethostname(own_name, HOST_NAME_MAX);
     return job->has_orphan &&
-            !(job->engine.has_ended &&
+            !(job->starter.has_ended &&
                     strcmp(own_name, ranks_host(&job->ranks, job->orphan)) == 0);
 }
 
 /*
- * Lost connections, and the end of the engine, are a consequence where the engine is known
+ * Lost connections, and the end of the starter, are a consequence where the starter is known
  * to have ended the ranks: because of MPI_Abort(), or because it or a part of it was
  * killed. True when that is the cause.
  */
-static bool engine_ended_ranks(struct job *job, int first)
+static bool starter_ended_ranks(struct job *job, int first)
 {
     const bool has_aborted = abort_words_are_complete(&job->aborted);
 
-    /* The rank that called it may have ended by itself before the engine ended it. */
-    if (first >= 0 && !may_be_ended_by_engine(&job->ranks.items[first]) &&
+    /* The rank that called it may have ended by itself before the starter ended it. */
+    if (first >= 0 && !may_be_ended_by_starter(&job->ranks.items[first]) &&
             !(has_aborted && job->aborted.rank == first)) {
         return false;
     }
@@ -323,14 +351,14 @@ static bool engine_ended_ranks(struct job *job, int first)
         fail_by_abort(job);
         return true;
     }
-    if (job->engine.has_ended && WIFSIGNALED(job->engine.status)) {
-        fail_by_engine(job);
+    if (job->starter.has_ended && WIFSIGNALED(job->starter.status)) {
+        fail_by_starter(job);
         return true;
     }
     if (has_lost_daemon(job)) {
-        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_STARTER, JOB_EXIT_LAUNCHER,
                 "the process of %s that started rank %d on host %s has died",
-                job->engine_name, job->orphan, ranks_host(&job->ranks, job->orphan));
+                job->starter_name, job->orphan, ranks_host(&job->ranks, job->orphan));
         return true;
     }
     return false;
@@ -338,17 +366,17 @@ static bool engine_ended_ranks(struct job *job, int first)
 
 static void settle(struct job *job)
 {
-    int first = judge_first(&job->ranks);
+    int first = root_cause_first(&job->ranks);
 
     job->settle_at = 0;
-    if (engine_ended_ranks(job, first)) {
+    if (starter_ended_ranks(job, first)) {
         return;
     }
     if (first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
-            job->slept_ns >= job->options->silent_ms * JOB_NS_PER_MS) {
+            job->slept_ns >= job->options->heartbeat_timeout_ms * JOB_NS_PER_MS) {
         char slept[64];
 
-        words_duration(job->slept_ns, slept, sizeof slept);
+        exit_text_duration(job->slept_ns, slept, sizeof slept);
         flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER,
                 "the launcher itself was stopped for %s, and its ranks ended because "
                 "they "
@@ -356,17 +384,17 @@ static void settle(struct job *job)
                 slept);
     } else if (first >= 0 && !job->ranks.items[first].was_stopped) {
         fail_by_rank(job, first);
-    } else if (job->engine.has_ended &&
+    } else if (job->starter.has_ended &&
             (first >= 0 || job->ranks.ended < job->ranks.count)) {
-        fail_by_engine(job);
+        fail_by_starter(job);
     } else if (first >= 0) {
-        char words[WORDS_MAX];
+        char words[EXIT_TEXT_MAX];
 
-        words_end(&job->ranks.items[first], words);
-        flow_fail(job, CAUSE_ENGINE, JOB_EXIT_LAUNCHER,
+        exit_text_end(&job->ranks.items[first], words);
+        flow_fail(job, CAUSE_STARTER, JOB_EXIT_LAUNCHER,
                 "rank %d on host %s %s, but not by tuttirun: %s or its daemon there "
                 "ended",
-                first, ranks_host(&job->ranks, first), words, job->engine_name);
+                first, ranks_host(&job->ranks, first), words, job->starter_name);
     }
 }
 
@@ -386,7 +414,7 @@ void flow_signal(struct job *job, int number)
         job->said_suspend = true;
         return;
     }
-    words_signal(number, words, sizeof words);
+    exit_text_signal(number, words, sizeof words);
     if (job->state == JOB_STOPPING) {
         tell_stop(job, 0);
         job->stop_at = 0;
@@ -396,7 +424,7 @@ void flow_signal(struct job *job, int number)
     tell_signal(job, number);
 }
 
-/* Every supervisor ends with the status of its rank, for the engine's own books. */
+/* Every supervisor ends with the status of its rank, for the starter's own books. */
 static void release(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
@@ -409,13 +437,14 @@ static void release(struct job *job)
         status = job->ranks.items[link->rank].end == RANK_END_EXIT &&
                         job->ranks.items[link->rank].value == 0
                 ? 0
-                : words_exit_status(&job->ranks.items[link->rank]);
-        link_put_release(&link->out, (uint8_t)status);
+                : exit_text_exit_status(&job->ranks.items[link->rank]);
+        link_put_release(&link->session.out, (uint8_t)status);
         flow_send(job, link);
     }
     job->was_released = true;
-    job->end_engine_at = after(job,
-            job->state == JOB_STOPPING ? flow_engine_patience_ms(job) : ENGINE_WELL_MS);
+    job->end_starter_at = after(job,
+            job->state == JOB_STOPPING ? flow_starter_patience_ms(job)
+                                       : STARTER_WELL_MS);
     server_stop_listening(&job->server);
 }
 
@@ -447,21 +476,21 @@ static void fail_start(struct job *job)
 {
     char missing[128];
     char hosts[256];
-    int absent = ranks_list(&job->ranks, RANK_ABSENT, missing, sizeof missing);
+    int absent = ranks_list(&job->ranks, rank_is_absent, missing, sizeof missing);
 
     list_missing_hosts(job, hosts, sizeof hosts);
     flow_fail(job, CAUSE_START, JOB_EXIT_LAUNCHER,
             "rank%s %s%s ha%s not started within %g s; tuttirun --check looks at the "
             "hosts, --start-timeout gives more time",
             absent == 1 ? "" : "s", missing, hosts, absent == 1 ? "s" : "ve",
-            job->options->start_ms / 1000.0);
+            job->options->start_timeout_ms / 1000.0);
 }
 
 static void fail_timeout(struct job *job)
 {
     char running[128];
 
-    (void)ranks_list(&job->ranks, RANK_RUNNING, running, sizeof running);
+    (void)ranks_list(&job->ranks, rank_is_running, running, sizeof running);
     flow_fail(job, CAUSE_TIMEOUT, JOB_EXIT_TIMEOUT,
             "ended after the %g s of --timeout; still running: rank%s %s",
             job->options->timeout_ms / 1000.0, strpbrk(running, ",-") ? "s" : "",
@@ -497,17 +526,17 @@ static bool links_are_closed(const struct job *job)
     return true;
 }
 
-/* After the release: the engine ends, or is ended, and what it said is read. */
-static void step_engine(struct job *job)
+/* After the release: the starter ends, or is ended, and what it said is read. */
+static void step_starter(struct job *job)
 {
-    if (!job->engine.has_ended) {
-        if (is_due(job, job->kill_engine_at)) {
-            engine_process_signal(&job->engine, SIGKILL);
-            job->kill_engine_at = 0;
-        } else if (is_due(job, job->end_engine_at)) {
-            engine_process_signal(&job->engine, SIGTERM);
-            job->end_engine_at = 0;
-            job->kill_engine_at = after(job, flow_engine_patience_ms(job));
+    if (!job->starter.has_ended) {
+        if (is_due(job, job->kill_starter_at)) {
+            starter_process_signal(&job->starter, SIGKILL);
+            job->kill_starter_at = 0;
+        } else if (is_due(job, job->end_starter_at)) {
+            starter_process_signal(&job->starter, SIGTERM);
+            job->end_starter_at = 0;
+            job->kill_starter_at = after(job, flow_starter_patience_ms(job));
         }
         return;
     }
@@ -515,8 +544,8 @@ static void step_engine(struct job *job)
         job->leave_at = after(job, DRAIN_MS);
     }
     if (is_due(job, job->leave_at) ||
-            (links_are_closed(job) && job->engine.output < 0 &&
-                    job->engine.errors < 0)) {
+            (links_are_closed(job) && job->starter.output < 0 &&
+                    job->starter.errors < 0)) {
         amend_cause(job);
         job_advance(&job->state, job->state == JOB_STOPPING ? JOB_FAILED : JOB_DONE);
     }
@@ -524,7 +553,7 @@ static void step_engine(struct job *job)
 
 static int64_t start_limit(const struct job *job)
 {
-    return job->start + job->options->start_ms * JOB_NS_PER_MS;
+    return job->start + job->options->start_timeout_ms * JOB_NS_PER_MS;
 }
 
 static int64_t time_limit(const struct job *job)
@@ -597,7 +626,7 @@ void flow_step(struct job *job)
         release(job);
     }
     if (job->was_released) {
-        step_engine(job);
+        step_starter(job);
     }
 }
 
@@ -615,8 +644,8 @@ int64_t flow_next(const struct job *job)
     sooner(&next, job->settle_at);
     sooner(&next, job->stop_at);
     sooner(&next, job->lose_at);
-    sooner(&next, job->end_engine_at);
-    sooner(&next, job->kill_engine_at);
+    sooner(&next, job->end_starter_at);
+    sooner(&next, job->kill_starter_at);
     sooner(&next, job->leave_at);
     if (job->state == JOB_SPAWNING) {
         sooner(&next, start_limit(job));

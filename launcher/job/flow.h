@@ -1,9 +1,9 @@
 /*
- * A job as it runs: all that job.c's loop, hear.c and flow.c share, and what flow.c
+ * A job as it runs: all that job.c's loop, supervisor_events.c and flow.c share, and what flow.c
  * decides: when a cause is known, who is told, what is stopped, and when all is over.
  *
  *   a rank ends badly -- settle --> cause -- FAILURE to survivors -- grace --> STOP
- *        -- all have ended or are lost --> RELEASE -- the engine ends --> report
+ *        -- all have ended or are lost --> RELEASE -- the starter ends --> report
  */
 #ifndef TUTTI_LAUNCHER_JOB_FLOW_H
 #define TUTTI_LAUNCHER_JOB_FLOW_H
@@ -14,11 +14,11 @@
 #include "launcher/job/abort_words.h"
 #include "launcher/job/cause.h"
 #include "launcher/job/console.h"
-#include "launcher/job/engine_process.h"
 #include "launcher/job/job.h"
 #include "launcher/job/ranks.h"
-#include "launcher/job/said.h"
 #include "launcher/job/server.h"
+#include "launcher/job/starter_output.h"
+#include "launcher/job/starter_process.h"
 #include "launcher/job/state.h"
 
 #define JOB_NS_PER_MS INT64_C(1000000)
@@ -26,31 +26,47 @@
 enum {
     JOB_NAME_MAX = 64, /* bytes of a job's identity with its zero               */
     JOB_PATH_MAX = 4096, /* bytes of the folder of logs with its zero             */
-    JOB_INPUT_MAX = 4096 /* bytes typed that wait for the engine                  */
+    JOB_INPUT_MAX = 4096 /* bytes typed that wait for the starter                  */
+};
+
+/** What tuttirun waits for, beside supervisors. */
+enum job_watch {
+    JOB_SIGNALS,
+    JOB_STARTER_END,
+    JOB_STARTER_OUTPUT,
+    JOB_STARTER_ERRORS,
+    JOB_INPUT,
+    JOB_STARTER_INPUT,
+    JOB_STDOUT,
+    JOB_STDERR,
+    JOB_WATCHES
 };
 
 struct job {
     const struct job_plan *plan; /* what is run                                   */
-    const struct job_options *options; /* of plan                                  */
-    char engine_name[64]; /* "mpirun"                                          */
+    const struct options *options; /* of plan                                  */
+    char starter_name[64]; /* "mpirun"                                          */
     char name[JOB_NAME_MAX]; /* identity of the job                               */
     char log_folder[JOB_PATH_MAX]; /* absolute; "": none                           */
     enum job_state state; /* written by job_advance()                             */
     struct ranks ranks; /* what is known of each                                */
     struct cause cause; /* why it fails; CAUSE_NONE: it does not                */
     struct server server; /* links of supervisors                                 */
-    struct engine_process engine; /* what starts them                             */
-    struct said said; /* by the engine                                        */
-    int orphan; /* first rank whose engine's daemon is gone; where has_orphan */
+    struct starter_process starter; /* what starts them                             */
+    struct starter_output
+            starter_output; /* by the starter                                        */
+    int orphan; /* first rank whose starter's daemon is gone; where has_orphan */
     bool has_orphan; /* there is one                                         */
-    struct abort_words aborted; /* who called MPI_Abort(), by the engine and by ranks */
-    size_t said_shown; /* lines of it that were shown                          */
+    struct abort_words
+            aborted; /* who called MPI_Abort(), by the starter and by ranks */
+    size_t starter_output_shown; /* lines of it that were shown                          */
     struct console console; /* stdout and stderr                                   */
-    int epoll; /* all descriptors                                      */
+    struct loop loop; /* all descriptors                                     */
+    struct loop_watch watches[JOB_WATCHES]; /* but those of the server                */
     int signals; /* signalfd                                             */
-    char input[JOB_INPUT_MAX]; /* typed, for the engine                            */
+    char input[JOB_INPUT_MAX]; /* typed, for the starter                            */
     size_t input_len; /* of it                                               */
-    int64_t start; /* our clock: when the engine was started               */
+    int64_t start; /* our clock: when the starter was started               */
     int64_t now; /* our clock: of this turn of the loop                  */
     int64_t next_beat; /* when heartbeats go out and silence is looked at      */
     int64_t slept_ns; /* how long no heartbeat went out when tuttirun did not run */
@@ -59,8 +75,8 @@ struct job {
     int postponed; /* how often that was put off                          */
     int64_t stop_at; /* when survivors are stopped; 0: not yet known         */
     int64_t lose_at; /* when those that stay are given up; 0: none were stopped */
-    int64_t end_engine_at; /* when the engine is told to end; 0: not yet          */
-    int64_t kill_engine_at; /* when it is killed; 0: not yet                       */
+    int64_t end_starter_at; /* when the starter is told to end; 0: not yet          */
+    int64_t kill_starter_at; /* when it is killed; 0: not yet                       */
     int64_t leave_at; /* when nothing more is waited for; 0: not yet          */
     bool was_released; /* every supervisor was told to end                     */
     bool said_suspend; /* the note about Ctrl-Z was shown                      */
@@ -71,8 +87,8 @@ void flow_send(struct job *job, struct server_link *link);
 /** A connection has ended or is given up: its rank is lost unless it had ended. */
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail);
-/** Shows what the engine said and was not shown yet. */
-void flow_show_engine(struct job *job);
+/** Shows what the starter said and was not shown yet. */
+void flow_show_starter(struct job *job);
 /** Something may have failed: the cause is decided after a moment. */
 void flow_suspect(struct job *job);
 /** The job fails for a reason that is no rank's: tells the survivors. */
@@ -80,19 +96,19 @@ void flow_fail(struct job *job, enum cause_kind kind, int exit_status,
         const char *format, ...) __attribute__((format(printf, 4, 5)));
 /** A signal to tuttirun. */
 void flow_signal(struct job *job, int number);
-/** What is due: start, settling, stopping, releasing, the end of the engine. */
+/** What is due: start, settling, stopping, releasing, the end of the starter. */
 void flow_step(struct job *job);
 /** When flow_step() has something to do next, our clock; INT64_MAX: not by time. */
 int64_t flow_next(const struct job *job);
-/** How long an engine has to end by itself once its ranks have, after a failure. */
-int flow_engine_patience_ms(const struct job *job);
+/** How long a starter has to end by itself once its ranks have, after a failure. */
+int flow_starter_patience_ms(const struct job *job);
 /** True when nothing is left to wait for. */
 bool flow_is_over(const struct job *job);
 
-/** Bytes of a supervisor have come, or its connection ended (hear.c). */
-void hear_link(struct job *job, size_t index, bool is_broken);
+/** Bytes of a supervisor have come, or its connection ended (supervisor_events.c). */
+void supervisor_events_read(struct job *job, struct server_link *link, bool is_broken);
 /** Reads on where the console was full and is not any more. */
-void hear_parked(struct job *job);
+void supervisor_events_resume(struct job *job);
 /** Sends heartbeats and looks for silence (beats.c). */
 void beats_step(struct job *job);
 

@@ -1,5 +1,5 @@
 /*
- * tuttirun while a job runs: one loop over the links of supervisors, the engine, signals
+ * tuttirun while a job runs: one loop over the links of supervisors, the starter, signals
  * and the terminal. What is decided is in flow.c.
  */
 #include "launcher/job/job.h"
@@ -13,66 +13,44 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "launcher/engine/network.h"
 #include "launcher/job/flow.h"
 #include "launcher/job/report.h"
+#include "launcher/job/root_cause.h"
 #include "launcher/link/address.h"
-
-/* What epoll's data says an event is about; links are EVENT_LINKS + index. */
-enum event {
-    EVENT_LISTENER,
-    EVENT_SIGNALS,
-    EVENT_ENGINE_END,
-    EVENT_ENGINE_OUTPUT,
-    EVENT_ENGINE_ERRORS,
-    EVENT_INPUT,
-    EVENT_ENGINE_INPUT,
-    EVENT_STDOUT,
-    EVENT_STDERR,
-    EVENT_LINKS
-};
+#include "launcher/starter/job_network.h"
 
 enum {
-    EVENTS_MAX = 64, /* that are taken at once                                */
     READ_MAX = 4096,
     OTHER_DESCRIPTORS = 64, /* that tuttirun needs beside one for each rank          */
+    LIST_MAX = 128, /* bytes of a list of ranks with its zero */
     STRANGERS_MAX = 64 /* connections that have not said hello, beside the ranks */
 };
 
-static bool watch(const struct job *job, int fd, unsigned events, enum event what)
+static bool watch(struct job *job, int fd, unsigned events, enum job_watch what)
 {
-    struct epoll_event event = { .events = events, .data.u64 = (uint64_t)what };
-
-    return epoll_ctl(job->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+    return loop_set(&job->loop, &job->watches[what], fd, events);
 }
 
 /* Each rank has a connection: its descriptor must be allowed. */
 static tutti_status raise_limit(int ranks)
 {
-    struct rlimit limit;
-    rlim_t need = (rlim_t)ranks + OTHER_DESCRIPTORS;
+    const uint64_t need = (uint64_t)ranks + OTHER_DESCRIPTORS;
+    const uint64_t limit = loop_raise_limit(need);
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return TUTTI_OK;
-    }
-    if (limit.rlim_max < need) {
-        return error_set(TUTTI_ERR_INVALID,
-                "%d ranks need %llu open files in tuttirun, and the limit is %llu; "
-                "raise it (ulimit -Hn), or give --supervise off",
-                ranks, (unsigned long long)need, (unsigned long long)limit.rlim_max);
-    }
-    if (limit.rlim_cur < need) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-    return TUTTI_OK;
+    return limit >= need
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_INVALID,
+                      "%d ranks need %llu open files in tuttirun, and the limit is "
+                      "%llu; "
+                      "raise it (ulimit -Hn), or give --supervise off",
+                      ranks, (unsigned long long)need, (unsigned long long)limit);
 }
 
 /* Signals that come to us by a descriptor; those that we were told to ignore stay so. */
@@ -93,7 +71,7 @@ static tutti_status open_signals(struct job *job)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     job->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (job->signals < 0 || !watch(job, job->signals, EPOLLIN, EVENT_SIGNALS)) {
+    if (job->signals < 0 || !watch(job, job->signals, EPOLLIN, JOB_SIGNALS)) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "cannot receive signals");
     }
     return TUTTI_OK;
@@ -103,7 +81,7 @@ static tutti_status open_signals(struct job *job)
 static bool finds_hosts(const struct job *job)
 {
     return job->plan->placement->hosts.count == 0 &&
-            strcmp(job->engine_name, "srun") == 0;
+            strcmp(job->starter_name, "srun") == 0;
 }
 
 static bool is_local(const struct job *job)
@@ -119,10 +97,9 @@ static bool is_local(const struct job *job)
 static tutti_status find_addresses(const struct job *job, struct link_address *address)
 {
     char addresses[LINK_ADDRESSES_MAX][NETWORK_ADDRESS_MAX];
-    tutti_status status =
-            network_addresses(finds_hosts(job) ? NULL : &job->plan->placement->hosts,
-                    job->plan->options->engine.nic, addresses, LINK_ADDRESSES_MAX,
-                    &address->count);
+    tutti_status status = network_addresses(
+            finds_hosts(job) ? NULL : &job->plan->placement->hosts,
+            job->plan->options->nic, addresses, LINK_ADDRESSES_MAX, &address->count);
 
     for (size_t i = 0; status == TUTTI_OK && i < address->count; i++) {
         (void)snprintf(address->addresses[i], LINK_ADDRESS_MAX, "%s", addresses[i]);
@@ -135,8 +112,7 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     /* Where we listen for this machine alone, whichever networks --nic names. */
     struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
     const bool only_local = is_local(job);
-    tutti_status status =
-            server_init(&job->server, job->epoll, EVENT_LINKS, only_local);
+    tutti_status status = server_init(&job->server, &job->loop, only_local);
 
     if (status == TUTTI_OK && !only_local) {
         status = find_addresses(job, &address);
@@ -147,7 +123,7 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     (void)snprintf(address.token, sizeof address.token, "%s", job->server.token);
     address.port = job->server.port;
     link_address_format(&address, join);
-    return watch(job, job->server.listener, EPOLLIN, EVENT_LISTENER)
+    return loop_set(&job->loop, &job->server.watch, job->server.listener, EPOLLIN)
             ? TUTTI_OK
             : error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
 }
@@ -166,7 +142,7 @@ static void name_job(struct job *job)
 /* Supervisors may run in another folder. */
 static tutti_status find_log_folder(struct job *job)
 {
-    const char *folder = job->options->log_folder;
+    const char *folder = job->options->log_dir;
     char here[PATH_MAX];
     int len;
 
@@ -187,17 +163,17 @@ static tutti_status find_log_folder(struct job *job)
 }
 
 /* "mpirun" of /usr/bin/mpirun.openmpi */
-static void name_engine(struct job *job)
+static void name_starter(struct job *job)
 {
     const char *path = job->plan->command[0];
     const char *slash = strrchr(path, '/');
 
-    (void)snprintf(job->engine_name, sizeof job->engine_name, "%s",
+    (void)snprintf(job->starter_name, sizeof job->starter_name, "%s",
             slash == NULL ? path : slash + 1);
-    job->engine_name[strcspn(job->engine_name, ".")] = '\0';
+    job->starter_name[strcspn(job->starter_name, ".")] = '\0';
 }
 
-static tutti_status start_engine(struct job *job, const char *join)
+static tutti_status start_starter(struct job *job, const char *join)
 {
     struct arguments environment = { .items = NULL };
     tutti_status status;
@@ -207,18 +183,18 @@ static tutti_status start_engine(struct job *job, const char *join)
     status = arguments_status(&environment);
     if (status == TUTTI_OK) {
         job_advance(&job->state, JOB_SPAWNING);
-        status = engine_process_start(
-                &job->engine, job->plan->command, environment.items);
+        status = starter_process_start(
+                &job->starter, job->plan->command, environment.items);
     }
     arguments_fini(&environment);
     if (status == TUTTI_OK &&
-            (!watch(job, job->engine.pidfd, EPOLLIN, EVENT_ENGINE_END) ||
-                    !watch(job, job->engine.output, EPOLLIN, EVENT_ENGINE_OUTPUT) ||
-                    !watch(job, job->engine.errors, EPOLLIN, EVENT_ENGINE_ERRORS))) {
+            (!watch(job, job->starter.pidfd, EPOLLIN, JOB_STARTER_END) ||
+                    !watch(job, job->starter.output, EPOLLIN, JOB_STARTER_OUTPUT) ||
+                    !watch(job, job->starter.errors, EPOLLIN, JOB_STARTER_ERRORS))) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for the engine");
     }
-    if (status == TUTTI_OK && job->engine.input >= 0) {
-        (void)watch(job, STDIN_FILENO, EPOLLIN, EVENT_INPUT);
+    if (status == TUTTI_OK && job->starter.input >= 0) {
+        (void)watch(job, STDIN_FILENO, EPOLLIN, JOB_INPUT);
     }
     return status;
 }
@@ -226,44 +202,53 @@ static tutti_status start_engine(struct job *job, const char *join)
 static tutti_status job_start(struct job *job)
 {
     char join[LINK_JOIN_MAX];
-    tutti_status status = ranks_init(&job->ranks, job->plan->options->ranks);
+    tutti_status status = ranks_init(&job->ranks, job->plan->options->np);
 
     if (status == TUTTI_OK) {
-        status = raise_limit(job->plan->options->ranks);
+        status = raise_limit(job->plan->options->np);
     }
     if (status == TUTTI_OK) {
         status = find_log_folder(job);
     }
     if (status == TUTTI_OK) {
-        job->epoll = epoll_create1(EPOLL_CLOEXEC);
-        status = job->epoll >= 0 ? open_signals(job)
-                                 : error_set_errno(TUTTI_ERR_SYSTEM, "epoll");
+        status = loop_init(&job->loop);
+    }
+    if (status == TUTTI_OK) {
+        status = open_signals(job);
     }
     if (status == TUTTI_OK) {
         status = open_server(job, join);
     }
     if (status == TUTTI_OK) {
         name_job(job);
-        status = start_engine(job, join);
+        status = start_starter(job, join);
     }
     return status;
 }
 
+/* The ranks that left without tutti_finalize(). */
+static int list_left(const struct job *job, char text[LIST_MAX])
+{
+    return ranks_list(&job->ranks, root_cause_has_left, text, LIST_MAX);
+}
+
 /*
- * Once something has failed, what the engine says is about supervisors, not about the
+ * Once something has failed, what the starter says is about supervisors, not about the
  * cause: it is kept.
  */
-static void show_engine_line(void *context, const char *line)
+static void show_starter_line(void *context, const char *line)
 {
     struct job *job = context;
+    char list[LIST_MAX];
 
     abort_words_take(&job->aborted, line, strlen(line));
-    if (job->cause.kind == CAUSE_NONE && job->settle_at == 0) {
-        flow_show_engine(job);
+    if (job->cause.kind == CAUSE_NONE && job->settle_at == 0 &&
+            list_left(job, list) == 0) {
+        flow_show_starter(job);
     }
 }
 
-static void hear_engine(struct job *job, int *fd)
+static void hear_starter(struct job *job, enum job_watch what, int *fd)
 {
     char bytes[READ_MAX];
     ssize_t done;
@@ -273,47 +258,32 @@ static void hear_engine(struct job *job, int *fd)
     }
     done = read(*fd, bytes, sizeof bytes);
     if (done > 0) {
-        said_add(&job->said, bytes, (size_t)done, show_engine_line, job);
+        starter_output_add(
+                &job->starter_output, bytes, (size_t)done, show_starter_line, job);
     } else if (done == 0 || (errno != EAGAIN && errno != EINTR)) {
-        said_end(&job->said, show_engine_line, job);
-        (void)close(*fd);
-        *fd = -1;
-    }
-}
-
-/*
- * What nothing is wanted of is taken out: epoll tells of a reader that has gone, or a
- * terminal, for ever and even to those who asked for nothing.
- */
-static void change_events(
-        const struct job *job, int fd, unsigned events, enum event what)
-{
-    struct epoll_event event = { .events = events, .data.u64 = (uint64_t)what };
-
-    if (events == 0) {
-        (void)epoll_ctl(job->epoll, EPOLL_CTL_DEL, fd, NULL);
-    } else if (epoll_ctl(job->epoll, EPOLL_CTL_MOD, fd, &event) != 0) {
-        (void)epoll_ctl(job->epoll, EPOLL_CTL_ADD, fd, &event);
+        starter_output_end(&job->starter_output, show_starter_line, job);
+        loop_close(&job->loop, &job->watches[what], fd);
     }
 }
 
 static void close_input(struct job *job)
 {
-    (void)epoll_ctl(job->epoll, EPOLL_CTL_DEL, STDIN_FILENO, NULL);
-    (void)close(job->engine.input);
-    job->engine.input = -1;
+    (void)watch(job, STDIN_FILENO, 0, JOB_INPUT);
+    loop_close(&job->loop, &job->watches[JOB_STARTER_INPUT], &job->starter.input);
 }
 
-/* What is typed goes to the engine; a group in the background does not read. */
-static void pump_input(struct job *job)
+/* What is typed goes to the starter; a group in the background does not read. */
+static void pump_input(void *context, unsigned ready)
 {
+    struct job *job = context;
     ssize_t done;
 
-    if (job->engine.input < 0 || job->input_len > 0) {
+    (void)ready;
+    if (job->starter.input < 0 || job->input_len > 0) {
         return;
     }
     if (tcgetpgrp(STDIN_FILENO) != getpgrp()) {
-        change_events(job, STDIN_FILENO, 0, EVENT_INPUT);
+        (void)watch(job, STDIN_FILENO, 0, JOB_INPUT);
         return;
     }
     done = read(STDIN_FILENO, job->input, sizeof job->input);
@@ -322,18 +292,20 @@ static void pump_input(struct job *job)
         return;
     }
     job->input_len = (size_t)done;
-    change_events(job, STDIN_FILENO, 0, EVENT_INPUT);
-    change_events(job, job->engine.input, EPOLLOUT, EVENT_ENGINE_INPUT);
+    (void)watch(job, STDIN_FILENO, 0, JOB_INPUT);
+    (void)watch(job, job->starter.input, EPOLLOUT, JOB_STARTER_INPUT);
 }
 
-static void push_input(struct job *job)
+static void push_input(void *context, unsigned ready)
 {
+    struct job *job = context;
     ssize_t done;
 
-    if (job->engine.input < 0 || job->input_len == 0) {
+    (void)ready;
+    if (job->starter.input < 0 || job->input_len == 0) {
         return;
     }
-    done = write(job->engine.input, job->input, job->input_len);
+    done = write(job->starter.input, job->input, job->input_len);
     if (done < 0 && errno != EAGAIN) {
         close_input(job);
         return;
@@ -343,112 +315,128 @@ static void push_input(struct job *job)
         memmove(job->input, job->input + done, job->input_len);
     }
     if (job->input_len == 0) {
-        change_events(job, job->engine.input, 0, EVENT_ENGINE_INPUT);
-        change_events(job, STDIN_FILENO, EPOLLIN, EVENT_INPUT);
+        (void)watch(job, job->starter.input, 0, JOB_STARTER_INPUT);
+        (void)watch(job, STDIN_FILENO, EPOLLIN, JOB_INPUT);
     }
 }
 
-static void hear_signals(struct job *job)
+static void on_signals(void *context, unsigned ready)
 {
+    struct job *job = context;
     struct signalfd_siginfo info;
 
+    (void)ready;
     while (read(job->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         flow_signal(job, (int)info.ssi_signo);
     }
 }
 
-static void hear_engine_end(struct job *job)
+static void on_starter_end(void *context, unsigned ready)
 {
-    if (engine_process_reap(&job->engine)) {
-        (void)epoll_ctl(job->epoll, EPOLL_CTL_DEL, job->engine.pidfd, NULL);
+    struct job *job = context;
+
+    (void)ready;
+    if (starter_process_reap(&job->starter)) {
+        (void)watch(job, job->starter.pidfd, 0, JOB_STARTER_END);
         /* Its last words come before what we say about its end. */
-        hear_engine(job, &job->engine.output);
-        hear_engine(job, &job->engine.errors);
+        hear_starter(job, JOB_STARTER_OUTPUT, &job->starter.output);
+        hear_starter(job, JOB_STARTER_ERRORS, &job->starter.errors);
         flow_suspect(job);
     }
 }
 
-static void hear_event(struct job *job, uint64_t what, unsigned events)
+static void on_listener(void *context, unsigned ready)
 {
-    if (what >= EVENT_LINKS) {
-        size_t index = (size_t)(what - EVENT_LINKS);
+    struct job *job = context;
 
-        if ((events & EPOLLOUT) != 0 && job->server.links[index]->fd >= 0) {
-            flow_send(job, job->server.links[index]);
-        }
-        if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
-            hear_link(job, index, (events & (EPOLLHUP | EPOLLERR)) != 0);
-        }
-        return;
+    (void)ready;
+    server_accept(&job->server, (size_t)job->ranks.count + STRANGERS_MAX, job->now);
+}
+
+static void on_link(void *context, unsigned ready)
+{
+    struct server_link *link = context;
+    struct job *job = link->server->owner;
+
+    if ((ready & (unsigned)EPOLLOUT) != 0) {
+        flow_send(job, link);
     }
-    switch ((enum event)what) {
-    case EVENT_LISTENER:
-        server_accept(&job->server, (size_t)job->ranks.count + STRANGERS_MAX, job->now);
-        break;
-    case EVENT_SIGNALS:
-        hear_signals(job);
-        break;
-    case EVENT_ENGINE_END:
-        hear_engine_end(job);
-        break;
-    case EVENT_ENGINE_OUTPUT:
-        hear_engine(job, &job->engine.output);
-        break;
-    case EVENT_ENGINE_ERRORS:
-        hear_engine(job, &job->engine.errors);
-        break;
-    case EVENT_INPUT:
-        pump_input(job);
-        break;
-    case EVENT_ENGINE_INPUT:
-        push_input(job);
-        break;
-    case EVENT_STDOUT:
-    case EVENT_STDERR:
-        console_flush(&job->console);
-        break;
-    case EVENT_LINKS:
-        break;
+    if ((ready & (unsigned)(EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+        supervisor_events_read(
+                job, link, (ready & (unsigned)(EPOLLHUP | EPOLLERR)) != 0);
     }
+}
+
+static void on_output(void *context, unsigned ready)
+{
+    struct job *job = context;
+
+    (void)ready;
+    hear_starter(job, JOB_STARTER_OUTPUT, &job->starter.output);
+}
+
+static void on_errors(void *context, unsigned ready)
+{
+    struct job *job = context;
+
+    (void)ready;
+    hear_starter(job, JOB_STARTER_ERRORS, &job->starter.errors);
+}
+
+static void on_console(void *context, unsigned ready)
+{
+    struct job *job = context;
+
+    (void)ready;
+    console_flush(&job->console);
+}
+
+static void set_calls(struct job *job)
+{
+    static void (*const calls[JOB_WATCHES])(void *context, unsigned ready) = {
+        [JOB_SIGNALS] = on_signals,
+        [JOB_STARTER_END] = on_starter_end,
+        [JOB_STARTER_OUTPUT] = on_output,
+        [JOB_STARTER_ERRORS] = on_errors,
+        [JOB_INPUT] = pump_input,
+        [JOB_STARTER_INPUT] = push_input,
+        [JOB_STDOUT] = on_console,
+        [JOB_STDERR] = on_console,
+    };
+
+    for (int i = 0; i < JOB_WATCHES; i++) {
+        job->watches[i] = (struct loop_watch){ .call = calls[i], .context = job };
+    }
+    job->server.watch = (struct loop_watch){ .call = on_listener, .context = job };
+    job->server.call = on_link;
+    job->server.owner = job;
 }
 
 static void watch_console(struct job *job)
 {
     for (int i = 0; i < 2; i++) {
-        change_events(job, job->console.streams[i].fd,
+        (void)watch(job, job->console.streams[i].fd,
                 console_waits(&job->console, i) ? EPOLLOUT : 0,
-                i == 0 ? EVENT_STDOUT : EVENT_STDERR);
+                i == 0 ? JOB_STDOUT : JOB_STDERR);
     }
-}
-
-static int wait_ms(const struct job *job)
-{
-    int64_t left = flow_next(job) - clock_ns();
-
-    if (left <= 0) {
-        return 0;
-    }
-    return left / JOB_NS_PER_MS >= 1000 ? 1000 : (int)(left / JOB_NS_PER_MS) + 1;
 }
 
 static void job_loop(struct job *job)
 {
-    struct epoll_event events[EVENTS_MAX];
-
     while (!flow_is_over(job)) {
-        int count = epoll_wait(job->epoll, events, EVENTS_MAX, wait_ms(job));
+        struct loop_watch *ready;
 
-        if (count > 0) {
+        if (loop_wait(&job->loop, flow_next(job)) > 0) {
             server_note_hangups(&job->server, clock_ns());
         }
-        for (int i = 0; i < count; i++) {
+        while ((ready = loop_next(&job->loop)) != NULL) {
             /* In the order of their arrival, so that the first of two has the earlier time. */
             job->now = clock_ns();
-            hear_event(job, events[i].data.u64, events[i].events);
+            ready->call(ready->context, ready->ready);
         }
         job->now = clock_ns();
         beats_step(job);
-        hear_parked(job);
+        supervisor_events_resume(job);
         flow_step(job);
         watch_console(job);
     }
@@ -459,6 +447,20 @@ static void say_line(void *context, const char *line)
     struct job *job = context;
 
     console_say(&job->console, "tuttirun", "%s", line);
+}
+
+/* Who left without tutti_finalize(), when all is over: starters use twenty lines for it. */
+static bool tell_left(struct job *job)
+{
+    char list[LIST_MAX];
+    int left = list_left(job, list);
+
+    if (left > 0) {
+        console_say(&job->console, "tuttirun",
+                "rank%s %s exited with status 0 without calling tutti_finalize()",
+                left == 1 ? "" : "s", list);
+    }
+    return left > 0;
 }
 
 static void report(struct job *job, int exit_status)
@@ -478,8 +480,9 @@ static void report(struct job *job, int exit_status)
             report_write(&facts, job->options->report) != TUTTI_OK) {
         console_say(&job->console, "tuttirun", "%s", tutti_last_error());
     }
-    if (job->cause.kind == CAUSE_NONE || job->plan->options->verbose) {
-        flow_show_engine(job);
+    if ((job->cause.kind == CAUSE_NONE && !tell_left(job)) ||
+            job->plan->options->verbose) {
+        flow_show_starter(job);
     }
     if (job->cause.kind == CAUSE_NONE || job->cause.kind == CAUSE_OUTPUT) {
         return;
@@ -503,14 +506,28 @@ static void let_signals_end_us(void)
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/*
+ * Where tuttirun knows no cause, a starter that ended by itself may: ranks that did not
+ * finalize MPI, for one.
+ */
+static int exit_status_of(const struct job *job)
+{
+    const int status = job->starter.status;
+
+    return job->cause.kind == CAUSE_NONE && job->end_starter_at != 0 &&
+                    WIFEXITED(status)
+            ? WEXITSTATUS(status)
+            : job->cause.exit_status;
+}
+
 static int job_end(struct job *job)
 {
-    int exit_status = job->cause.exit_status;
+    int exit_status = exit_status_of(job);
 
     report(job, exit_status);
-    engine_process_fini(&job->engine);
+    starter_process_fini(&job->starter);
     if (job->cause.kind != CAUSE_NONE) {
-        engine_process_end_rest(flow_engine_patience_ms(job));
+        starter_process_end_rest(flow_starter_patience_ms(job));
     }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
@@ -521,9 +538,7 @@ static int job_end(struct job *job)
     if (job->signals >= 0) {
         (void)close(job->signals);
     }
-    if (job->epoll >= 0) {
-        (void)close(job->epoll);
-    }
+    loop_fini(&job->loop);
     mem_free(job);
     return exit_status;
 }
@@ -538,17 +553,18 @@ int job_run(const struct job_plan *plan)
     }
     *job = (struct job){
         .plan = plan,
-        .options = &plan->options->job,
-        .engine = engine_process_none,
+        .options = plan->options,
+        .starter = starter_process_none,
         .cause.rank = -1,
         .server = { .listener = -1, .hangups = -1 },
-        .epoll = -1,
+        .loop.epoll = -1,
         .signals = -1,
         .now = clock_ns(),
     };
     job->start = job->now;
-    name_engine(job);
-    console_open(&job->console, job->options, plan->options->ranks);
+    set_calls(job);
+    name_starter(job);
+    console_open(&job->console, job->options, plan->options->np);
     job->console.has_hosts = plan->placement->hosts.count > 1;
     if (job_start(job) == TUTTI_OK) {
         job_loop(job);

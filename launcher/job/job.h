@@ -1,5 +1,5 @@
 /*
- * A job under tuttirun: starts the engine, hears its supervisors, decides what failed
+ * A job under tuttirun: starts the starter, hears its supervisors, decides what failed
  * first, stops what is left and says what happened.
  */
 #ifndef TUTTI_LAUNCHER_JOB_JOB_H
@@ -14,7 +14,7 @@
 /** Exit statuses of tuttirun that are not a rank's. */
 enum job_exit {
     JOB_EXIT_TIMEOUT = 124, /* --timeout                        */
-    JOB_EXIT_LAUNCHER = 125, /* tuttirun or the engine failed    */
+    JOB_EXIT_LAUNCHER = 125, /* tuttirun or the starter failed    */
     JOB_EXIT_CANNOT_RUN = 126, /* a host could not run the program */
     JOB_EXIT_NOT_FOUND = 127 /* a host did not find the program  */
 };
@@ -22,8 +22,8 @@ enum job_exit {
 struct job_plan {
     const struct options *options;
     const struct placement *placement;
-    char *const *command; /* the engine's, NULL-terminated */
-    char *const *environment; /* for the engine; LINK_VARIABLE is added to it */
+    char *const *command; /* the starter's, NULL-terminated */
+    char *const *environment; /* for the starter; LINK_VARIABLE is added to it */
 };
 
 /**

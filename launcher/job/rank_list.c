@@ -36,7 +36,7 @@ static bool read_entry(const char **text, int *first, int *last)
         return false;
     }
     if (**text == ',') {
-        (*text)++;
+        *text += (*text)[1] == ' ' ? 2 : 1;
         return **text != '\0';
     }
     return **text == '\0';

@@ -36,6 +36,7 @@ void ranks_fini(struct ranks *ranks)
         mem_free(rank->log);
         mem_free(rank->detail);
         mem_free(rank->tail);
+        mem_free(rank->awaited);
     }
     mem_free(ranks->items);
     *ranks = (struct ranks){ .items = NULL };
@@ -132,11 +133,13 @@ void ranks_exit(struct ranks *ranks, int index, const struct link_exited *exited
     rank->value = (int)exited->value;
     rank->doubt = doubt;
     rank->stage = (enum notice_stage)exited->stage;
+    rank->failure = (enum notice_failure)exited->failure;
     rank->dumped_core = exited->dumped_core;
     rank->is_oom = exited->is_oom;
     rank->was_stopped = exited->was_stopped;
     rank->detail = copy_link_text(exited->detail);
     rank->tail = copy_link_text(exited->tail);
+    rank->awaited = copy_link_text(exited->awaited);
 }
 
 void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,
@@ -170,10 +173,21 @@ const char *ranks_host(const struct ranks *ranks, int rank)
     return host == NULL ? "?" : host;
 }
 
-/* The last of the ranks from `first` on that are all in this state. */
-static int last_of(const struct ranks *ranks, int first, enum rank_state state)
+bool rank_is_absent(const struct rank *rank)
 {
-    while (first + 1 < ranks->count && ranks->items[first + 1].state == state) {
+    return rank->state == RANK_ABSENT;
+}
+
+bool rank_is_running(const struct rank *rank)
+{
+    return rank->state == RANK_RUNNING;
+}
+
+/* The last of the ranks from `first` on that all match. */
+static int last_of(
+        const struct ranks *ranks, int first, bool (*matches)(const struct rank *rank))
+{
+    while (first + 1 < ranks->count && matches(&ranks->items[first + 1])) {
         first++;
     }
     return first;
@@ -195,17 +209,17 @@ static size_t put_range(char *text, size_t len, size_t capacity, int first, int 
     return len;
 }
 
-int ranks_list(
-        const struct ranks *ranks, enum rank_state state, char *text, size_t capacity)
+int ranks_list(const struct ranks *ranks, bool (*matches)(const struct rank *rank),
+        char *text, size_t capacity)
 {
     size_t len = 0;
     int count = 0;
 
     text[0] = '\0';
     for (int i = 0; i < ranks->count; i++) {
-        int last = last_of(ranks, i, state);
+        int last = last_of(ranks, i, matches);
 
-        if (ranks->items[i].state != state) {
+        if (!matches(&ranks->items[i])) {
             continue;
         }
         if (len < capacity) {

@@ -42,14 +42,16 @@ struct rank {
     enum rank_state state; /* written by the functions below                      */
     enum rank_end end; /* how, once ENDED                                         */
     int value; /* by end                                                       */
+    enum notice_stage stage; /* how far the library had come when it ended          */
     int64_t when; /* when it ended; for SILENT, when it was last heard            */
     int64_t doubt; /* how far off `when` may be, for the offset of clocks          */
-    enum notice_stage stage; /* how far the library had come when it ended          */
+    enum notice_failure failure; /* of its context, until it ended or we ended it   */
     bool dumped_core; /* a core file was written                                  */
     bool is_oom; /* the kernel killed it for want of memory                      */
-    bool was_stopped; /* we or the engine ended it: never a cause                 */
+    bool was_stopped; /* we or the starter ended it: a cause only by not coming     */
     char *detail; /* more in words: what exec said, what the limit was; owned     */
     char *tail; /* its last lines of stderr; owned                              */
+    char *awaited; /* ranks of which some did not come to it; owned; NULL: all did */
 };
 
 /** All ranks. Zeroed is valid input for ranks_fini(). */
@@ -79,11 +81,14 @@ void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,
 bool ranks_have_hosts(const struct ranks *ranks);
 /** The host's name for people, "?" when it is not known. */
 const char *ranks_host(const struct ranks *ranks, int rank);
+/** What a list of ranks may be of. */
+bool rank_is_absent(const struct rank *rank);
+bool rank_is_running(const struct rank *rank);
 /**
- * Lists the ranks of a state as "0,3-5" into text of `capacity` bytes, cut with "...".
+ * Lists the ranks that match as "0,3-5" into text of `capacity` bytes, cut with "...".
  * @return how many there are
  */
-int ranks_list(
-        const struct ranks *ranks, enum rank_state state, char *text, size_t capacity);
+int ranks_list(const struct ranks *ranks, bool (*matches)(const struct rank *rank),
+        char *text, size_t capacity);
 
 #endif

@@ -10,7 +10,8 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "launcher/job/words.h"
+#include "launcher/job/exit_text.h"
+#include "launcher/job/root_cause.h"
 
 enum {
     LINE_MAX_BYTES = LINK_TEXT_MAX + 64
@@ -49,12 +50,12 @@ static size_t put_name(const struct report_facts *facts, int rank, char *text)
 void report_rank(const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX])
 {
     const struct rank *rank = &facts->ranks->items[index];
-    char words[WORDS_MAX];
+    char words[EXIT_TEXT_MAX];
     char time[64];
     size_t len = put_name(facts, index, text);
 
-    words_end(rank, words);
-    words_duration(rank->when - facts->start, time, sizeof time);
+    exit_text_end(rank, words);
+    exit_text_duration(rank->when - facts->start, time, sizeof time);
     len += put(text, len, " %s", words);
     if (rank->pid > 0) {
         len += put(text, len, ", pid %" PRIu64, rank->pid);
@@ -63,6 +64,25 @@ void report_rank(const struct report_facts *facts, int index, char text[CAUSE_TE
     if (is_lost(rank) && rank->detail != NULL) {
         (void)put(text, len, ": %s", rank->detail);
     }
+}
+
+void report_absentee(
+        const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX])
+{
+    const struct rank *rank = &facts->ranks->items[index];
+    const int64_t given_up = facts->cause->when;
+    char words[EXIT_TEXT_MAX];
+    char time[64];
+    char later[64];
+    size_t len = put_name(facts, index, text);
+
+    exit_text_end(rank, words);
+    exit_text_duration(given_up - facts->start, time, sizeof time);
+    exit_text_duration(rank->when - given_up, later, sizeof later);
+    (void)put(text, len,
+            " was still running outside tutti when rank %d had given up waiting for "
+            "it, pid %" PRIu64 ", %s after the start; it %s %s later",
+            facts->cause->rank, rank->pid, time, words, later);
 }
 
 static void put_tail(const char *tail, report_line line, void *context)
@@ -100,10 +120,23 @@ void report_cause(const struct report_facts *facts, report_line line, void *cont
     }
 }
 
-/* Ranks that a report has a line for, the cause aside. */
-static bool is_told(const struct rank *rank)
+/* True when ranks gave up working together, so that it matters who was not there. */
+static bool is_about_coming(const struct report_facts *facts)
 {
-    return rank->state == RANK_ENDED && !rank->was_stopped &&
+    const int rank = facts->cause->rank;
+
+    return rank >= 0 &&
+            (facts->ranks->items[rank].failure != NOTICE_FAILURE_NONE ||
+                    root_cause_is_outside(&facts->ranks->items[rank]));
+}
+
+/* Ranks that a report has a line for, the cause aside. */
+static bool is_told(const struct report_facts *facts, const struct rank *rank)
+{
+    if (rank->was_stopped) {
+        return root_cause_is_outside(rank) && is_about_coming(facts);
+    }
+    return rank->state == RANK_ENDED &&
             (rank->end != RANK_END_EXIT || rank->value != 0);
 }
 
@@ -111,12 +144,15 @@ static void put_other(const struct report_facts *facts, int index, char *text)
 {
     const struct rank *rank = &facts->ranks->items[index];
     int64_t since = rank->when - facts->cause->when;
-    char words[WORDS_MAX];
+    char words[EXIT_TEXT_MAX];
     char time[64];
     size_t len = put_name(facts, index, text);
 
-    words_end(rank, words);
-    words_duration(since < 0 ? -since : since, time, sizeof time);
+    if (root_cause_is_outside(rank)) {
+        len += put(text, len, " was still running outside tutti, and");
+    }
+    exit_text_end(rank, words);
+    exit_text_duration(since < 0 ? -since : since, time, sizeof time);
     (void)snprintf(text + len, CAUSE_TEXT_MAX - len, " %s, %s %s", words, time,
             since < 0 ? "before" : "later");
 }
@@ -128,7 +164,7 @@ static void put_others(
     int told = 0;
 
     for (int i = 0; i < facts->ranks->count; i++) {
-        if (i == facts->cause->rank || !is_told(&facts->ranks->items[i])) {
+        if (i == facts->cause->rank || !is_told(facts, &facts->ranks->items[i])) {
             continue;
         }
         told++;

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
-#include "launcher/job/words.h"
 
 enum {
     PATH_BYTES = 4096
@@ -28,10 +28,16 @@ static const char *const end_names[] = {
     [RANK_END_STUCK] = "stopped",
 };
 
+static const char *const failure_names[] = {
+    [NOTICE_FAILURE_NONE] = NULL,
+    [NOTICE_FAILURE_FOUND] = "found",
+    [NOTICE_FAILURE_TOLD] = "told",
+};
+
 static const char *const cause_names[] = {
     [CAUSE_NONE] = "none",
     [CAUSE_RANK] = "rank",
-    [CAUSE_ENGINE] = "engine",
+    [CAUSE_STARTER] = "engine",
     [CAUSE_START] = "start",
     [CAUSE_TIMEOUT] = "timeout",
     [CAUSE_SIGNAL] = "signal",
@@ -64,9 +70,9 @@ static json_t *rank_object(const struct report_facts *facts, int index)
 {
     const struct rank *rank = &facts->ranks->items[index];
     json_t *object = json_object();
-    char words[WORDS_MAX];
+    char words[EXIT_TEXT_MAX];
 
-    words_end(rank, words);
+    exit_text_end(rank, words);
     (void)json_object_set_new(object, "rank", json_integer(index));
     (void)json_object_set_new(object, "host", text_or_null(rank->host));
     (void)json_object_set_new(object, "pid",
@@ -81,6 +87,8 @@ static json_t *rank_object(const struct report_facts *facts, int index)
     (void)json_object_set_new(object, "was_stopped", json_boolean(rank->was_stopped));
     (void)json_object_set_new(object, "dumped_core", json_boolean(rank->dumped_core));
     (void)json_object_set_new(object, "out_of_memory", json_boolean(rank->is_oom));
+    (void)json_object_set_new(
+            object, "failure", text_or_null(failure_names[rank->failure]));
     (void)json_object_set_new(object, "binding", text_or_null(rank->binding));
     (void)json_object_set_new(object, "log", text_or_null(rank->log));
     (void)json_object_set_new(object, "tail", text_or_null(rank->tail));

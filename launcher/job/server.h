@@ -1,7 +1,6 @@
 /*
- * The connections of supervisors: a listening socket, and for each supervisor the bytes
- * that came and the bytes that wait to go. A stranger, who does not begin with the
- * secret of the job, is dropped without a word.
+ * The sessions of supervisors, and the listening socket that they call. A stranger, who does
+ * not begin with a proof that he knows the secret of the job, is dropped without a word.
  */
 #ifndef TUTTI_LAUNCHER_JOB_SERVER_H
 #define TUTTI_LAUNCHER_JOB_SERVER_H
@@ -12,45 +11,49 @@
 
 #include <tutti/tutti.h>
 
-#include "base/wire.h"
 #include "launcher/job/offset.h"
 #include "launcher/link/address.h"
+#include "launcher/session/session.h"
 
 enum {
-    SERVER_STRANGER_MS =
-            10000, /* that a connection has to say hello                   */
-    SERVER_OUT_MAX = 1 << 20 /* bytes that wait to go to one supervisor, at most     */
+    SERVER_STRANGER_MS = 10000 /* that a connection has to say hello */
+};
+
+/** What a rank is suspected of, which ends the job only when it lasts. */
+enum doubt {
+    DOUBT_NONE,
+    DOUBT_SILENT, /* its supervisor is not heard      */
+    DOUBT_STOPPED /* its program is stopped (SIGSTOP) */
 };
 
 /** One connection. */
 struct server_link {
-    int fd; /* -1: it has ended                                       */
+    struct session session; /* with the supervisor; paused: its output waits for the
+                               console; lost: it has ended */
+    struct server *server; /* it is one of                                           */
     size_t index; /* in the links of the server                             */
     int rank; /* whose supervisor it is; -1: no hello yet               */
     int64_t opened; /* when, our clock                                        */
     int64_t heard; /* when bytes last came                                    */
     int64_t hung_up; /* when its other end was closed; 0: it is open, or unseen */
     int64_t stopped; /* since when the program is seen stopped; 0: it is not   */
+    enum doubt doubt; /* what was said of it                                    */
+    int64_t doubt_since; /* since when, where it is not DOUBT_NONE                 */
     uint64_t last_sent; /* `sent` of the last beat that came; 0: none             */
     int64_t last_came; /* when it came                                           */
-    bool is_parked; /* output waits in `in` for the console; not read         */
-    unsigned events; /* that epoll reports now                                */
     bool has_exited; /* EXITED came: the program has ended                     */
     struct offset offset; /* of its clock                                          */
-    uint8_t *in; /* bytes that came and are not yet whole; owned           */
-    size_t in_len; /* of them                                                */
-    size_t in_capacity; /* allocated                                              */
-    struct wire_writer out; /* bytes that wait to go                                  */
-    size_t out_sent; /* of them                                                */
 };
 
 /** Zeroed with listener and hangups -1 is valid input for server_fini(). */
 struct server {
-    int epoll; /* borrowed: events of links carry their index + base    */
+    struct loop *loop; /* borrowed                                              */
+    void (*call)(void *link, unsigned ready); /* when something has come of a link */
+    void *owner; /* of the server, for it                                 */
     int hangups; /* epoll: links whose other end was closed, in that order */
-    uint64_t base; /* added to the index of a link in epoll's data         */
+    struct loop_watch watch; /* of the listener; set by the owner                */
     int listener; /* -1: not listening                                    */
-    int port; /* of the listener                                       */
+    uint16_t port; /* of the listener                                       */
     bool is_local; /* only processes of this machine can connect             */
     char token[LINK_TOKEN_BYTES + 1]; /* the secret                            */
     struct server_link **links; /* owned, each is owned                       */
@@ -59,20 +62,19 @@ struct server {
 };
 
 /**
- * Listens on a port that is free, for this machine alone or for all.
+ * Listens on a port that is free, for this machine alone or for all. What is set of the
+ * server is its owner and what it calls.
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM
  */
 TUTTI_MUST_USE tutti_status server_init(
-        struct server *server, int epoll, uint64_t base, bool only_local);
+        struct server *server, struct loop *loop, bool only_local);
 void server_fini(struct server *server);
+
 /** No more supervisors are expected. */
 void server_stop_listening(struct server *server);
 
 /** Accepts all that wait; `limit` connections at most are held. */
 void server_accept(struct server *server, size_t limit, int64_t now);
-/** True when two secrets are equal; takes as long for all that are not. */
-bool server_token_is(const struct server *server, const char *text, size_t len);
-
 /** Has server_note_hangups() look at a link; server_accept() does that itself. */
 TUTTI_MUST_USE bool server_watch_end(
         const struct server *server, const struct server_link *link);
@@ -82,17 +84,7 @@ TUTTI_MUST_USE bool server_watch_end(
  * looked at before one that had not.
  */
 void server_note_hangups(struct server *server, int64_t now);
-/**
- * Reads what has come.
- * @return true while the connection lives
- */
-bool server_read(struct server_link *link, int64_t now);
-/** Forgets the first bytes that came: of messages that were taken. */
-void server_drop(struct server_link *link, size_t used);
-/** Sends what waits in link->out; false when the connection has ended or is stuck. */
-bool server_flush(const struct server *server, struct server_link *link);
-/** Sets what epoll reports of a link: reading unless parked, writing when bytes wait. */
-void server_watch(const struct server *server, struct server_link *link);
-void server_close(struct server_link *link);
+/** Sends what waits; false when the connection has ended or is stuck. */
+bool server_flush(struct server_link *link);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum job_state {
     JOB_PLANNED, /* nothing was started yet                                     */
-    JOB_SPAWNING, /* the engine runs; not every supervisor has said hello        */
+    JOB_SPAWNING, /* the starter runs; not every supervisor has said hello        */
     JOB_RUNNING, /* all supervisors are there                                   */
     JOB_STOPPING, /* a cause is known: ranks are told, then ended                */
     JOB_DONE, /* every rank ended well                                       */

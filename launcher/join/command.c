@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -14,7 +13,8 @@
 
 #include "base/mem.h"
 #include "launcher/arguments.h"
-#include "launcher/join/frame.h"
+#include "launcher/join/join_message.h"
+#include "launcher/process.h"
 
 enum {
     INPUT_MAX = 1 << 20 /* bytes of input that wait for a command */
@@ -22,37 +22,18 @@ enum {
 
 static void close_stream(struct command *command, int stream)
 {
-    if (command->streams[stream] >= 0) {
-        (void)close(command->streams[stream]);
-        command->streams[stream] = -1;
-    }
+    loop_close(command->loop, &command->watches[stream], &command->streams[stream]);
 }
 
-/* Spawns with the ends that are the command's; signals as they were by default. */
-static int spawn(pid_t *pid, char *const *words, int ends[COMMAND_STREAMS])
+/* Output is waited for, and room for input when there is some. */
+static void watch(struct command *command)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    sigset_t pipes;
-    int error;
+    const unsigned in = command->input_len > 0 ? (unsigned)EPOLLOUT : 0U;
 
-    (void)sigemptyset(&none);
-    (void)sigemptyset(&pipes);
-    (void)sigaddset(&pipes, SIGPIPE);
-    (void)posix_spawn_file_actions_init(&actions);
     for (int i = 0; i < COMMAND_STREAMS; i++) {
-        (void)posix_spawn_file_actions_adddup2(&actions, ends[i], i);
+        (void)loop_set(command->loop, &command->watches[i], command->streams[i],
+                i == 0 ? in : (unsigned)EPOLLIN);
     }
-    (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    (void)posix_spawnattr_setsigdefault(&attributes, &pipes);
-    (void)posix_spawnattr_setflags(&attributes,
-            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    error = posix_spawn(pid, "/bin/sh", &actions, &attributes, words, environ);
-    (void)posix_spawnattr_destroy(&attributes);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return error;
 }
 
 /* Ours is the writing end of stdin and the reading ends of the others. */
@@ -71,20 +52,20 @@ static bool open_pipes(int ours[COMMAND_STREAMS], int ends[COMMAND_STREAMS])
     return opened;
 }
 
-bool command_start(
-        struct command *command, uint32_t channel, const char *text, size_t len)
+bool command_start(struct command *command, struct loop *loop, uint32_t channel,
+        const char *text, size_t len)
 {
     struct arguments words = { .items = NULL };
     int ends[COMMAND_STREAMS];
     pid_t pid = 0;
     bool started;
 
-    *command = (struct command){ .channel = channel };
+    *command = (struct command){ .channel = channel, .loop = loop };
     arguments_add(&words, "sh");
     arguments_add(&words, "-c");
     arguments_add_format(&words, "%.*s", (int)len, text);
     started = open_pipes(command->streams, ends) && !words.failed &&
-            spawn(&pid, words.items, ends) == 0;
+            process_spawn(&pid, "/bin/sh", words.items, environ, ends, true) == 0;
     for (int i = 0; i < COMMAND_STREAMS; i++) {
         if (ends[i] >= 0) {
             (void)close(ends[i]);
@@ -94,6 +75,7 @@ bool command_start(
         }
     }
     command->pid = pid;
+    watch(command);
     arguments_fini(&words);
     return started;
 }
@@ -138,27 +120,12 @@ void command_kill(const struct command *command, int number)
     }
 }
 
-nfds_t command_list(const struct command *command, struct pollfd *polls)
+static void relay_output(struct command *command, int stream, struct session *session)
 {
-    nfds_t count = 0;
-
-    for (int i = 0; i < COMMAND_STREAMS; i++) {
-        bool waits = i > 0 || command->input_len > 0;
-
-        if (command->streams[i] >= 0 && waits) {
-            polls[count++] = (struct pollfd){ .fd = command->streams[i],
-                .events = i == 0 ? POLLOUT : POLLIN };
-        }
-    }
-    return count;
-}
-
-static void relay_output(struct command *command, int stream, int fd)
-{
-    static char bytes[FRAME_READ_MAX];
+    static char bytes[JOIN_READ_MAX];
     ssize_t got = read(command->streams[stream], bytes, sizeof bytes);
-    struct frame frame = {
-        .type = FRAME_OUTPUT,
+    struct join_message frame = {
+        .type = JOIN_OUTPUT,
         .channel = command->channel,
         .value = (uint32_t)stream,
         .bytes = bytes,
@@ -166,15 +133,16 @@ static void relay_output(struct command *command, int stream, int fd)
 
     if (got > 0) {
         frame.len = (size_t)got;
-        (void)frame_send(fd, &frame);
+        (void)join_send(session, &frame);
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
         close_stream(command, stream);
     }
 }
 
-static void write_input(struct command *command, int fd)
+static void write_input(struct command *command, struct session *session)
 {
-    const struct frame more = { .type = FRAME_INPUT, .channel = command->channel };
+    const struct join_message more = { .type = JOIN_INPUT,
+        .channel = command->channel };
     ssize_t wrote = 0;
 
     if (command->input_len > 0) {
@@ -188,7 +156,7 @@ static void write_input(struct command *command, int fd)
         command->input_len -= (size_t)wrote;
         memmove(command->input, command->input + wrote, command->input_len);
         if (command->input_len == 0) {
-            (void)frame_send(fd, &more);
+            (void)join_send(session, &more);
         }
     }
     if (command->input_ends && command->input_len == 0) {
@@ -196,14 +164,15 @@ static void write_input(struct command *command, int fd)
     }
 }
 
-void command_relay(struct command *command, int fd)
+void command_relay(struct command *command, struct session *session)
 {
     if (command->streams[0] >= 0) {
-        write_input(command, fd);
+        write_input(command, session);
     }
     for (int i = 1; i < COMMAND_STREAMS; i++) {
         if (command->streams[i] >= 0) {
-            relay_output(command, i, fd);
+            relay_output(command, i, session);
         }
     }
+    watch(command);
 }

@@ -5,20 +5,23 @@
 #ifndef TUTTI_LAUNCHER_JOIN_COMMAND_H
 #define TUTTI_LAUNCHER_JOIN_COMMAND_H
 
-#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "launcher/join/join_message.h"
+
 enum {
-    COMMAND_STREAMS = 3 /* of a command that are polled */
+    COMMAND_STREAMS = 3
 };
 
 /** Zeroed is none. */
 struct command {
     uint32_t channel;
     pid_t pid; /* its process group, too; 0: there is none         */
+    struct loop *loop; /* that watches its streams                          */
+    struct loop_watch watches[COMMAND_STREAMS];
     int streams[COMMAND_STREAMS]; /* our ends of stdin, stdout, stderr; -1: closed */
     uint8_t *input; /* not yet written; owned                           */
     size_t input_len;
@@ -28,9 +31,12 @@ struct command {
     int status; /* its exit status, 128+signal                      */
 };
 
-/** Starts `sh -c` of a text that need not end in a zero; false when it cannot. */
-bool command_start(
-        struct command *command, uint32_t channel, const char *text, size_t len);
+/**
+ * Starts `sh -c` of a text that need not end in a zero; false when it cannot.
+ * @param loop  returns from waiting when something is to be relayed
+ */
+bool command_start(struct command *command, struct loop *loop, uint32_t channel,
+        const char *text, size_t len);
 void command_fini(struct command *command);
 
 /**
@@ -45,9 +51,7 @@ bool command_is_over(const struct command *command);
 /** A signal to all of its process group. */
 void command_kill(const struct command *command, int number);
 
-/** Puts what can be waited for; returns how many, up to COMMAND_STREAMS. */
-nfds_t command_list(const struct command *command, struct pollfd *polls);
 /** Sends what is there of its output, writes what it takes of its input. */
-void command_relay(struct command *command, int fd);
+void command_relay(struct command *command, struct session *session);
 
 #endif

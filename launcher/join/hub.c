@@ -1,11 +1,9 @@
 /*
  * The hub: a process beside tuttirun that holds the connections of hosts that joined, and
- * hands on what agents ask for. It outlives neither: when tuttirun, or the engine that
+ * hands on what agents ask for. It outlives neither: when tuttirun, or the starter that
  * tuttirun became, ends, it says so to all hosts.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,22 +12,24 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "launcher/join/gather.h"
+#include "launcher/join/join_gather.h"
+#include "launcher/join/join_message.h"
+#include "launcher/session/listen.h"
 
 enum {
     AGENTS_MAX = 4096, /* commands at once       */
     AGENT_LOST = 255 /* status when the host is lost, as ssh has it */
 };
 
-/* An engine's agent. */
+/* A starter's agent. */
 struct agent {
-    struct frame_end end; /* fd -1: none                                 */
+    struct session session; /* none: the place is free                     */
+    struct hub *hub;
     uint32_t channel; /* its place in the list, and how often that was taken before,
                          times AGENTS_MAX: late frames find nobody     */
     size_t member; /* whose command it waits for                  */
@@ -38,32 +38,37 @@ struct agent {
 
 struct hub {
     struct members members;
+    struct link {
+        struct hub *hub;
+        size_t number;
+    } * links; /* [members.count], owned: which member a call is about */
+    struct loop loop;
+    struct loop_watch watches[2]; /* of the listener and the owner */
     int listener;
-    int owner; /* pidfd of tuttirun */
+    int owner; /* pidfd of tuttirun; -1: it has ended */
     struct agent agents[AGENTS_MAX];
     size_t agent_count; /* places in use so far */
-    struct pollfd *polls;
 };
 
 static void tell_agent(
-        struct agent *agent, enum frame_type type, uint32_t value, const char *text)
+        struct agent *agent, enum join_type type, uint32_t value, const char *text)
 {
-    const struct frame frame = {
+    const struct join_message frame = {
         .type = type,
         .value = value,
         .bytes = text,
         .len = text == NULL ? 0 : strlen(text),
     };
 
-    (void)frame_send(agent->end.fd, &frame);
+    (void)join_send(&agent->session, &frame);
 }
 
 /* Its command cannot be run, or not any more: says why, as ssh would. */
 static void fail_agent(struct agent *agent, const char *why)
 {
-    tell_agent(agent, FRAME_OUTPUT, 2, why);
-    tell_agent(agent, FRAME_ENDED, AGENT_LOST, NULL);
-    frame_end_fini(&agent->end);
+    tell_agent(agent, JOIN_OUTPUT, 2, why);
+    tell_agent(agent, JOIN_ENDED, AGENT_LOST, NULL);
+    session_fini(&agent->session);
     agent->runs = false;
 }
 
@@ -72,7 +77,7 @@ static void lose_member(struct hub *hub, size_t number)
     struct member *member = &hub->members.list[number];
     char why[HOST_NAME_LIMIT + 64];
 
-    frame_end_fini(&member->end);
+    session_fini(&member->session);
     (void)snprintf(why, sizeof why,
             "tuttirun: the connection to host %s, which had joined, is "
             "lost\n",
@@ -85,7 +90,7 @@ static void lose_member(struct hub *hub, size_t number)
 }
 
 /* The next of the words that end in zeros each; NULL behind the last. */
-static const char *next_word(const struct frame *frame, const char *word)
+static const char *next_word(const struct join_message *frame, const char *word)
 {
     const char *next = word == NULL ? frame->bytes : word + strlen(word) + 1;
 
@@ -105,12 +110,12 @@ static size_t member_of(const struct hub *hub, const char *name)
 
 /* The words from the one behind the host on, with spaces between, as ssh sends them. */
 static void hand_on_command(struct hub *hub, struct agent *agent,
-        const struct frame *frame, const char *host)
+        const struct join_message *frame, const char *host)
 {
     size_t start = (size_t)(host - frame->bytes) + strlen(host) + 1;
     size_t len = frame->len - start;
     char *text = mem_alloc(len + 1);
-    const struct frame run = { .type = FRAME_RUN,
+    const struct join_message run = { .type = JOIN_RUN,
         .channel = agent->channel,
         .bytes = text,
         .len = len > 0 ? len - 1 : 0 };
@@ -126,12 +131,12 @@ static void hand_on_command(struct hub *hub, struct agent *agent,
         }
     }
     if (agent->member == hub->members.own) {
-        (void)frame_send(agent->end.fd, &run);
-        frame_end_fini(&agent->end);
+        (void)join_send(&agent->session, &run);
+        session_fini(&agent->session);
     } else {
         agent->runs = true;
-        tell_agent(agent, FRAME_RUN, 0, NULL);
-        if (!frame_send(hub->members.list[agent->member].end.fd, &run)) {
+        tell_agent(agent, JOIN_RUN, 0, NULL);
+        if (!join_send(&hub->members.list[agent->member].session, &run)) {
             lose_member(hub, agent->member);
         }
     }
@@ -140,13 +145,13 @@ static void hand_on_command(struct hub *hub, struct agent *agent,
 
 /* Flags come before the host; it is the first word that is one of those that joined. */
 static void start_command(
-        struct hub *hub, struct agent *agent, const struct frame *frame)
+        struct hub *hub, struct agent *agent, const struct join_message *frame)
 {
     const char *word = NULL;
     char why[HOST_NAME_LIMIT + 64];
 
     if (frame->len == 0 || frame->bytes[frame->len - 1] != '\0') {
-        frame_end_fini(&agent->end);
+        session_fini(&agent->session);
         return;
     }
     for (word = next_word(frame, NULL); word != NULL; word = next_word(frame, word)) {
@@ -156,7 +161,7 @@ static void start_command(
         }
     }
     if (word == NULL ||
-            (hub->members.list[agent->member].end.fd < 0 &&
+            (session_is_lost(&hub->members.list[agent->member].session) &&
                     agent->member != hub->members.own)) {
         (void)snprintf(why, sizeof why,
                 "tuttirun: host %s has not joined, or is lost\n",
@@ -167,13 +172,14 @@ static void start_command(
     hand_on_command(hub, agent, frame, word);
 }
 
-static void take_agent_frame(struct hub *hub, struct agent *agent, struct frame *frame)
+static void take_agent_frame(
+        struct hub *hub, struct agent *agent, struct join_message *frame)
 {
-    if (frame->type == FRAME_RUN && !agent->runs) {
+    if (frame->type == JOIN_RUN && !agent->runs) {
         start_command(hub, agent, frame);
-    } else if (frame->type == FRAME_INPUT && agent->runs) {
+    } else if (frame->type == JOIN_INPUT && agent->runs) {
         frame->channel = agent->channel;
-        if (!frame_send(hub->members.list[agent->member].end.fd, frame)) {
+        if (!join_send(&hub->members.list[agent->member].session, frame)) {
             lose_member(hub, agent->member);
         }
     }
@@ -182,77 +188,84 @@ static void take_agent_frame(struct hub *hub, struct agent *agent, struct frame 
 /* The agent is gone: nobody waits for its command any more. */
 static void lose_agent(struct hub *hub, struct agent *agent)
 {
-    const struct frame cancel = { .type = FRAME_CANCEL, .channel = agent->channel };
+    const struct join_message cancel = { .type = JOIN_CANCEL,
+        .channel = agent->channel };
 
-    frame_end_fini(&agent->end);
+    session_fini(&agent->session);
     if (agent->runs) {
         agent->runs = false;
-        (void)frame_send(hub->members.list[agent->member].end.fd, &cancel);
+        (void)join_send(&hub->members.list[agent->member].session, &cancel);
     }
 }
 
-static void hear_agent(struct hub *hub, size_t number)
+static void hear_agent(void *context, unsigned ready)
 {
-    struct agent *agent = &hub->agents[number];
-    struct frame frame;
-    int got = -1;
+    struct agent *agent = context;
+    struct join_message message;
+    int got = session_receive(&agent->session) ? 1 : -1;
 
-    if (frame_receive(&agent->end) == TUTTI_OK) {
-        got = frame_next(&agent->end, &frame);
-    }
-    while (got > 0 && agent->end.fd >= 0) {
-        take_agent_frame(hub, agent, &frame);
-        got = agent->end.fd >= 0 ? frame_next(&agent->end, &frame) : 0;
+    (void)ready;
+    while (got > 0 && !session_is_lost(&agent->session)) {
+        got = join_next(&agent->session, &message);
+        if (got > 0) {
+            take_agent_frame(agent->hub, agent, &message);
+        }
     }
     if (got < 0) {
-        lose_agent(hub, agent);
+        lose_agent(agent->hub, agent);
     }
 }
 
-static void take_member_frame(struct hub *hub, size_t number, const struct frame *frame)
+static void take_member_frame(
+        struct hub *hub, size_t number, const struct join_message *frame)
 {
     struct agent *agent = &hub->agents[frame->channel % AGENTS_MAX];
 
     if (agent->channel != frame->channel || !agent->runs || agent->member != number ||
-            (frame->type != FRAME_INPUT && frame->type != FRAME_OUTPUT &&
-                    frame->type != FRAME_ENDED)) {
+            (frame->type != JOIN_INPUT && frame->type != JOIN_OUTPUT &&
+                    frame->type != JOIN_ENDED)) {
         return;
     }
-    if (!frame_send(agent->end.fd, frame)) {
+    if (!join_send(&agent->session, frame)) {
         lose_agent(hub, agent);
-    } else if (frame->type == FRAME_ENDED) {
+    } else if (frame->type == JOIN_ENDED) {
         agent->runs = false;
-        frame_end_fini(&agent->end);
+        session_fini(&agent->session);
     }
 }
 
-static void hear_member(struct hub *hub, size_t number)
+static void hear_member(void *context, unsigned ready)
 {
-    struct member *member = &hub->members.list[number];
-    struct frame frame;
-    int got = -1;
+    const struct link *link = context;
+    struct session *session = &link->hub->members.list[link->number].session;
+    struct join_message message;
+    int got = session_receive(session) ? 1 : -1;
 
-    if (frame_receive(&member->end) == TUTTI_OK) {
-        got = frame_next(&member->end, &frame);
-    }
+    (void)ready;
     while (got > 0) {
-        take_member_frame(hub, number, &frame);
-        got = frame_next(&member->end, &frame);
+        got = join_next(session, &message);
+        if (got > 0) {
+            take_member_frame(link->hub, link->number, &message);
+        }
     }
     if (got < 0) {
-        lose_member(hub, number);
+        lose_member(link->hub, link->number);
     }
 }
 
-static void accept_agent(struct hub *hub)
+static void accept_agent(void *context, unsigned ready)
 {
+    struct hub *hub = context;
     int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
     size_t number = 0;
+    struct agent *agent;
 
+    (void)ready;
     if (fd < 0) {
         return;
     }
-    while (number < hub->agent_count && hub->agents[number].end.fd >= 0) {
+    while (number < hub->agent_count &&
+            !session_is_lost(&hub->agents[number].session)) {
         number++;
     }
     if (number == AGENTS_MAX) {
@@ -260,54 +273,33 @@ static void accept_agent(struct hub *hub)
         return;
     }
     hub->agent_count = size_max(hub->agent_count, number + 1);
-    hub->agents[number] = (struct agent){
-        .end = { .fd = fd },
-        .channel = hub->agents[number].channel + AGENTS_MAX,
+    agent = &hub->agents[number];
+    *agent = (struct agent){
+        .session = session_of(fd, NULL, 0),
+        .hub = hub,
+        .channel = agent->channel + AGENTS_MAX,
     };
+    if (!session_attach(&agent->session, &hub->loop, hear_agent, agent)) {
+        session_fini(&agent->session);
+    }
 }
 
-static bool turn(struct hub *hub)
+/* tuttirun has ended. */
+static void end_hub(void *context, unsigned ready)
 {
-    struct pollfd *polls = hub->polls;
-    size_t members = hub->members.count;
-    size_t agents = hub->agent_count;
+    struct hub *hub = context;
 
-    polls[0] = (struct pollfd){ .fd = hub->owner, .events = POLLIN };
-    polls[1] = (struct pollfd){ .fd = hub->listener, .events = POLLIN };
-    for (size_t i = 0; i < members; i++) {
-        polls[2 + i] =
-                (struct pollfd){ .fd = hub->members.list[i].end.fd, .events = POLLIN };
-    }
-    for (size_t i = 0; i < agents; i++) {
-        polls[2 + members + i] =
-                (struct pollfd){ .fd = hub->agents[i].end.fd, .events = POLLIN };
-    }
-    if (poll(polls, 2 + members + agents, -1) < 0) {
-        return errno == EINTR;
-    }
-    for (size_t i = 0; i < members; i++) {
-        if (polls[2 + i].revents != 0 && hub->members.list[i].end.fd >= 0) {
-            hear_member(hub, i);
-        }
-    }
-    for (size_t i = 0; i < agents; i++) {
-        if (polls[2 + members + i].revents != 0 && hub->agents[i].end.fd >= 0) {
-            hear_agent(hub, i);
-        }
-    }
-    if (polls[1].revents != 0) {
-        accept_agent(hub);
-    }
-    return polls[0].revents == 0;
+    (void)ready;
+    loop_close(&hub->loop, &hub->watches[1], &hub->owner);
 }
 
-static void say_goodbye(const struct hub *hub)
+static void say_goodbye(struct hub *hub)
 {
-    const struct frame bye = { .type = FRAME_BYE };
+    const struct join_message bye = { .type = JOIN_BYE };
 
     for (size_t i = 0; i < hub->members.count; i++) {
-        if (hub->members.list[i].end.fd >= 0) {
-            (void)frame_send(hub->members.list[i].end.fd, &bye);
+        if (!session_is_lost(&hub->members.list[i].session)) {
+            (void)join_send(&hub->members.list[i].session, &bye);
         }
     }
 }
@@ -326,39 +318,42 @@ static void detach(void)
     }
 }
 
+static bool watch_all(struct hub *hub)
+{
+    bool watched = loop_init(&hub->loop) == TUTTI_OK;
+
+    hub->watches[0] = (struct loop_watch){ .call = accept_agent, .context = hub };
+    hub->watches[1] = (struct loop_watch){ .call = end_hub, .context = hub };
+    watched = watched &&
+            loop_set(&hub->loop, &hub->watches[0], hub->listener, EPOLLIN) &&
+            loop_set(&hub->loop, &hub->watches[1], hub->owner, EPOLLIN);
+    for (size_t i = 0; watched && i < hub->members.count; i++) {
+        hub->links[i] = (struct link){ .hub = hub, .number = i };
+        watched = session_attach(
+                &hub->members.list[i].session, &hub->loop, hear_member, &hub->links[i]);
+    }
+    return watched;
+}
+
 _Noreturn static void run_hub(struct hub *hub, const struct hub_place *place)
 {
+    bool goes_on;
+
     detach();
     for (size_t i = 0; i < AGENTS_MAX; i++) {
-        hub->agents[i].end.fd = -1;
+        hub->agents[i].session.fd = -1;
         hub->agents[i].channel = (uint32_t)i;
     }
-    while (turn(hub)) {
+    goes_on = watch_all(hub);
+    while (goes_on) {
+        (void)loop_turn(&hub->loop, INT64_MAX);
+        goes_on = hub->owner >= 0;
     }
     say_goodbye(hub);
     (void)unlink(place->socket);
     (void)unlink(place->agent);
     (void)rmdir(place->folder);
     _exit(EXIT_SUCCESS);
-}
-
-static tutti_status listen_for_agents(const char *path, int *listener)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
-            listen(fd, SOMAXCONN) != 0) {
-        tutti_status status = error_set_errno(TUTTI_ERR_SYSTEM, "listen on %s", path);
-
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return status;
-    }
-    *listener = fd;
-    return TUTTI_OK;
 }
 
 tutti_status hub_start(struct members *members, const struct hub_place *place)
@@ -372,19 +367,20 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory");
     }
     hub->members = *members;
-    hub->polls = mem_calloc(2 + members->count + AGENTS_MAX, sizeof *hub->polls);
+    hub->links = mem_calloc(members->count, sizeof *hub->links);
     hub->owner = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    if (hub->polls == NULL || hub->owner < 0) {
+    if (hub->links == NULL || hub->owner < 0) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "watch this process");
         goto err_free;
     }
-    status = listen_for_agents(place->socket, &hub->listener);
-    if (status != TUTTI_OK) {
+    hub->listener = listen_path(place->socket);
+    if (hub->listener < 0) {
+        status = error_set_errno(TUTTI_ERR_SYSTEM, "listen on %s", place->socket);
         goto err_owner;
     }
     pid = fork();
     if (pid == 0) {
-        /* No child of tuttirun, which ends all that is left of an engine. */
+        /* No child of tuttirun, which ends all that is left of a starter. */
         pid = fork();
         if (pid == 0) {
             run_hub(hub, place);
@@ -400,12 +396,12 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
 err_owner:
     (void)close(hub->owner);
 err_free:
-    mem_free(hub->polls);
+    mem_free(hub->links);
     mem_free(hub);
     return status;
 }
 
-/* The agent: a script, for engines take the name of one file in place of ssh. */
+/* The agent: a script, for starters take the name of one file in place of ssh. */
 static tutti_status write_agent(const struct hub_place *place)
 {
     char self[4096];

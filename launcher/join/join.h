@@ -1,20 +1,21 @@
 /*
  * Hosts without ssh. Where the same command is started on every host of a job, tuttirun on
- * the first listens, those on the others join it, and what an engine would have started with
+ * the first listens, those on the others join it, and what a starter would have started with
  * ssh is started through these connections:
  *
  *     first host                                         other hosts
- *     tuttirun --(forks)--> hub <------ TCP ------------ tuttirun (join_serve)
- *        |                   ^  HELLO: key, name, slots        |
- *     mpirun --> agent ------+  RUN, INPUT, CANCEL -->         +-- sh -c COMMAND
+ *     tuttirun --(forks)--> hub <------ session -------- tuttirun (join_serve)
+ *        |                   ^                               |
+ *     mpirun --> agent ------+  RUN, INPUT, CANCEL -->       +-- sh -c COMMAND
  *                Unix socket |  <-- OUTPUT, ENDED
  *                            +  BYE --> when tuttirun has ended
  *
- * The agent is a script in the hub's folder that runs `tuttirun --join-agent`; engines are
+ * The agent is a script in the hub's folder that runs `tuttirun --join-agent`; starters are
  * told to use it in place of ssh.
  *
- * HELLO carries the key of the place. It keeps jobs apart; it is no secret to those who may
- * list the account's jobs, so the network has to keep strangers out.
+ * HELLO carries the key of the place, which keeps jobs apart, and is no secret to those who
+ * may list the account's jobs. The secret is the user's (secret.h): nothing is run before
+ * both sides have proven that they know it.
  */
 #ifndef TUTTI_LAUNCHER_JOIN_JOIN_H
 #define TUTTI_LAUNCHER_JOIN_JOIN_H

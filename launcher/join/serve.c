@@ -4,8 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +11,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,75 +18,125 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/join/command.h"
-#include "launcher/join/frame.h"
 #include "launcher/join/join.h"
+#include "launcher/join/join_message.h"
 #include "launcher/join/leftovers.h"
 #include "launcher/join/slots.h"
+#include "launcher/session/connect.h"
 
 enum {
     RETRY_MS = 200,
-    CONNECT_S = 5, /* that one address may take; the kernel would take minutes */
-    COMMANDS_MAX = 64 /* at once; an engine needs one or two */
+    CONNECT_S = 5, /* that a connection may take; the kernel would take minutes */
+    REFUSAL_MAX = 200, /* bytes of what a stranger says that are shown */
+    MEET_S = 10, /* until who answers has to have said what is next */
+    COMMANDS_MAX = 64 /* at once; a starter needs one or two */
 };
 
 struct server {
-    struct frame_end end; /* to the first host                     */
+    struct session session; /* with the first host                   */
+    struct loop loop;
+    struct loop_watch watch; /* of `signals`                          */
     int signals; /* signalfd                              */
     struct command commands[COMMANDS_MAX];
     bool is_over; /* BYE came                              */
-    bool is_refused; /* with a reason, which is the last error */
 };
 
-static int connect_once(const char *host, const char *port)
+static int64_t seconds_from_now(int seconds)
 {
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    const struct timeval limit = { .tv_sec = CONNECT_S };
-    struct addrinfo *list = NULL;
-    int fd = -1;
-
-    if (getaddrinfo(host, port, &hints, &list) != 0) {
-        return -1;
-    }
-    for (const struct addrinfo *one = list; fd < 0 && one != NULL; one = one->ai_next) {
-        fd = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, 0);
-        if (fd >= 0) {
-            (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-        }
-        if (fd >= 0 && connect(fd, one->ai_addr, one->ai_addrlen) != 0) {
-            (void)close(fd);
-            fd = -1;
-        }
-    }
-    freeaddrinfo(list);
-    return fd;
+    return clock_ns() + (int64_t)seconds * 1000000000;
 }
 
-/* The first host may start later than we, and its name be known later still. */
-static tutti_status connect_first(
-        const struct join_place *place, int timeout_s, struct frame_end *end)
+/* Connected to one who begins as a first host does; he has proven nothing yet. */
+static bool find_first(
+        const struct join_place *place, int64_t deadline, struct session *session)
 {
-    int64_t deadline = clock_ns() + (int64_t)timeout_s * 1000000000;
+    const int64_t patience = seconds_from_now(MEET_S);
+    struct connect_addresses addresses = { .count = 0 };
     char port[16];
+    int one = 1;
 
     (void)snprintf(port, sizeof port, "%d", place->port);
-    for (;;) {
-        int fd = connect_once(place->first, port);
-        int one = 1;
+    if (connect_add(&addresses, place->first, port, 0) != 0) {
+        return false;
+    }
+    *session = session_of(connect_any(&addresses, seconds_from_now(CONNECT_S)),
+            place->secret, place->secret_len);
+    if (session_is_lost(session)) {
+        return false;
+    }
+    (void)setsockopt(session->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    if (meet_wait(session, patience < deadline ? patience : deadline) == MEET_OK) {
+        return true;
+    }
+    session_fini(session);
+    return false;
+}
 
-        if (fd >= 0) {
-            (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-            *end = (struct frame_end){ .fd = fd };
-            return TUTTI_OK;
+/* Nobody knows yet who says so: only what does a terminal no harm is shown. */
+static tutti_status take_refusal(const struct frame *refusal)
+{
+    char why[REFUSAL_MAX];
+
+    (void)snprintf(
+            why, sizeof why, "%.*s", (int)refusal->len, (const char *)refusal->body);
+    for (char *c = why; *c != '\0'; c++) {
+        if (*c < ' ' || *c > '~') {
+            *c = '?';
         }
+    }
+    return error_set(TUTTI_ERR_INVALID, "this host is refused: %s", why);
+}
+
+static tutti_status meet_first(struct session *session, const struct join_hello *hello)
+{
+    struct wire_writer body = { .data = NULL };
+    struct frame frame = { .len = 0 };
+    enum meet_outcome outcome = MEET_CLOSED;
+
+    join_put_hello(&body, hello);
+    if (!body.failed) {
+        outcome = meet_join(session, &join_protocol, body.data, body.len,
+                seconds_from_now(MEET_S), &frame);
+    }
+    wire_writer_fini(&body);
+    switch (outcome) {
+    case MEET_OK:
+        return TUTTI_OK;
+    case MEET_CLOSED:
+    case MEET_SILENT:
+        return error_set(TUTTI_ERR_SYSTEM, "it does not answer a hello");
+    case MEET_REFUSED:
+        return take_refusal(&frame);
+    case MEET_FAILED:
+        return TUTTI_ERR_SYSTEM;
+    case MEET_OTHER:
+    case MEET_UNPROVEN:
+        break;
+    }
+    return error_set(TUTTI_ERR_INVALID,
+            "it does not know the secret of the job, so nothing of what it says is "
+            "run");
+}
+
+/*
+ * The first host may start later than we, and its name be known later still; what had its
+ * port before may still answer, and it closes connections that are too many at once.
+ */
+static tutti_status join_first(const struct join_place *place, int timeout_s,
+        const struct join_hello *hello, struct session *session)
+{
+    int64_t deadline = seconds_from_now(timeout_s);
+
+    while (!find_first(place, deadline, session)) {
         if (clock_ns() >= deadline) {
             return error_set(TUTTI_ERR_TIMEOUT,
-                    "tuttirun on the first host, %s port %s, has not been reached "
-                    "within "
-                    "%d s (--join-timeout)",
-                    place->first, port, timeout_s);
+                    "no tuttirun of this version on the first host, %s port %d, "
+                    "has been reached within %d s (--join-timeout)",
+                    place->first, place->port, timeout_s);
         }
         clock_sleep_ns((int64_t)RETRY_MS * 1000000);
     }
+    return meet_first(session, hello);
 }
 
 static struct command *find_command(struct server *server, uint32_t channel)
@@ -102,17 +149,17 @@ static struct command *find_command(struct server *server, uint32_t channel)
     return NULL;
 }
 
-static void send_ended(int fd, uint32_t channel, int status)
+static void send_ended(struct session *session, uint32_t channel, int status)
 {
-    const struct frame frame = {
-        .type = FRAME_ENDED, .channel = channel, .value = (uint32_t)status
+    const struct join_message message = {
+        .type = JOIN_ENDED, .channel = channel, .value = (uint32_t)status
     };
 
     /* A connection that is gone is noticed when it is read. */
-    (void)frame_send(fd, &frame);
+    (void)join_send(session, &message);
 }
 
-static void start_command(struct server *server, const struct frame *frame)
+static void start_command(struct server *server, const struct join_message *message)
 {
     size_t place = 0;
 
@@ -120,56 +167,60 @@ static void start_command(struct server *server, const struct frame *frame)
         place++;
     }
     if (place == COMMANDS_MAX ||
-            !command_start(&server->commands[place], frame->channel, frame->bytes,
-                    frame->len)) {
-        send_ended(server->end.fd, frame->channel, 255);
+            !command_start(&server->commands[place], &server->loop, message->channel,
+                    message->bytes, message->len)) {
+        send_ended(&server->session, message->channel, 255);
     }
 }
 
-static void take_frame(struct server *server, const struct frame *frame)
+static void obey(struct server *server, const struct join_message *message)
 {
-    struct command *command = find_command(server, frame->channel);
+    struct command *command = find_command(server, message->channel);
 
-    switch (frame->type) {
-    case FRAME_RUN:
-        start_command(server, frame);
+    switch (message->type) {
+    case JOIN_RUN:
+        start_command(server, message);
         return;
-    case FRAME_INPUT:
+    case JOIN_INPUT:
         if (command != NULL) {
-            command_give(command, frame->bytes, frame->len);
-            command_relay(command, server->end.fd);
+            command_give(command, message->bytes, message->len);
+            command_relay(command, &server->session);
         }
         return;
-    case FRAME_CANCEL:
+    case JOIN_CANCEL:
         if (command != NULL) {
             command_kill(command, SIGTERM);
         }
         return;
-    case FRAME_BYE:
+    case JOIN_BYE:
         server->is_over = true;
-        server->is_refused = frame->len > 0;
-        if (server->is_refused) {
-            (void)error_set(TUTTI_ERR_INVALID, "the first host: %.*s", (int)frame->len,
-                    frame->bytes);
-        }
         return;
-    case FRAME_HELLO:
-    case FRAME_OUTPUT:
-    case FRAME_ENDED:
+    case JOIN_OUTPUT:
+    case JOIN_ENDED:
         return;
     }
 }
 
-static tutti_status take_frames(struct server *server)
+static tutti_status hear_first(struct server *server)
 {
-    struct frame frame;
-    tutti_status status = frame_receive(&server->end);
-    int got = status == TUTTI_OK ? frame_next(&server->end, &frame) : 0;
+    struct session *session = &server->session;
+    bool lives = session_receive(session);
+    struct join_message message;
+    int got = lives ? 1 : 0;
 
-    for (; got > 0 && !server->is_over; got = frame_next(&server->end, &frame)) {
-        take_frame(server, &frame);
+    while (got > 0 && !server->is_over) {
+        got = join_next(session, &message);
+        if (got > 0) {
+            obey(server, &message);
+        }
     }
-    return got < 0 ? error_set(TUTTI_ERR_SYSTEM, "a message is malformed") : status;
+    if (!lives) {
+        return error_set(TUTTI_ERR_SYSTEM, "the connection %s",
+                session->was_closed ? "was closed" : "is lost");
+    }
+    return got < 0
+            ? error_set(TUTTI_ERR_SYSTEM, "a message is malformed or not sealed by it")
+            : TUTTI_OK;
 }
 
 static void note_end(struct server *server, pid_t pid, int end)
@@ -199,10 +250,10 @@ static void relay_commands(struct server *server)
         struct command *command = &server->commands[i];
 
         if (command->pid > 0) {
-            command_relay(command, server->end.fd);
+            command_relay(command, &server->session);
         }
         if (command->pid > 0 && command_is_over(command)) {
-            send_ended(server->end.fd, command->channel, command->status);
+            send_ended(&server->session, command->channel, command->status);
             command_fini(command);
         }
     }
@@ -223,28 +274,18 @@ static int take_signals(struct server *server)
     return asked;
 }
 
+/* Hears signals and commands first, whatever woke us. */
 static tutti_status turn(struct server *server)
 {
-    struct pollfd polls[2 + COMMANDS_MAX * COMMAND_STREAMS];
-    nfds_t count = 2;
     int asked;
 
-    polls[0] = (struct pollfd){ .fd = server->end.fd, .events = POLLIN };
-    polls[1] = (struct pollfd){ .fd = server->signals, .events = POLLIN };
-    for (size_t i = 0; i < COMMANDS_MAX; i++) {
-        if (server->commands[i].pid > 0) {
-            count += command_list(&server->commands[i], polls + count);
-        }
-    }
-    if (poll(polls, count, -1) < 0 && errno != EINTR) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "wait for the first host");
-    }
+    (void)loop_wait(&server->loop, INT64_MAX);
     asked = take_signals(server);
     relay_commands(server);
     if (asked != 0) {
         return error_set(TUTTI_ERR_SYSTEM, "ended by signal %d", asked);
     }
-    return polls[0].revents != 0 ? take_frames(server) : TUTTI_OK;
+    return server->session.watch.ready != 0 ? hear_first(server) : TUTTI_OK;
 }
 
 static tutti_status open_signals(struct server *server)
@@ -260,41 +301,58 @@ static tutti_status open_signals(struct server *server)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     server->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    return server->signals >= 0 ? TUTTI_OK
-                                : error_set_errno(TUTTI_ERR_SYSTEM, "signalfd");
+    return server->signals >= 0 && loop_init(&server->loop) == TUTTI_OK &&
+                    loop_set(&server->loop, &server->watch, server->signals, EPOLLIN) &&
+                    session_attach(&server->session, &server->loop, NULL, NULL)
+            ? TUTTI_OK
+            : error_set_errno(TUTTI_ERR_SYSTEM, "wait for the first host");
 }
 
-static tutti_status serve(struct server *server, const struct placement *placement)
+/* Says whom it is about. */
+static tutti_status name_first(tutti_status status, const struct placement *placement)
 {
-    const struct frame_hello hello = {
+    char why[ERROR_TEXT_MAX];
+
+    (void)snprintf(why, sizeof why, "%s", tutti_last_error());
+    return error_set(status, "the first host, %s port %d: %s", placement->join.first,
+            placement->join.port, why);
+}
+
+static tutti_status join(
+        struct server *server, const struct placement *placement, int timeout_s)
+{
+    const struct join_hello hello = {
         .key = placement->join.key,
-        .release = tutti_version(),
         .name = placement->own,
         .index = placement->join.index,
         .slots = slots_here(),
     };
+    tutti_status status =
+            join_first(&placement->join, timeout_s, &hello, &server->session);
+
+    return status == TUTTI_OK || status == TUTTI_ERR_TIMEOUT
+            ? status
+            : name_first(status, placement);
+}
+
+static tutti_status serve(struct server *server, const struct placement *placement)
+{
     tutti_status status = open_signals(server);
 
-    if (status == TUTTI_OK && !frame_send_hello(server->end.fd, &hello)) {
-        status = error_set(TUTTI_ERR_SYSTEM, "the connection is lost");
+    /* What came with the WELCOME is here already; the loop would not tell. */
+    if (status == TUTTI_OK) {
+        status = hear_first(server);
     }
     while (status == TUTTI_OK && !server->is_over) {
         status = turn(server);
     }
-    if (server->end.closed && !server->is_over) {
+    if (server->session.was_closed && !server->is_over) {
         /* In a container whose first process it was, tuttirun's end leaves no time for BYE. */
         (void)fprintf(stderr, "tuttirun: the first host, %s, has ended\n",
                 placement->join.first);
         return TUTTI_OK;
     }
-    if (status != TUTTI_OK) {
-        char why[ERROR_TEXT_MAX];
-
-        (void)snprintf(why, sizeof why, "%s", tutti_last_error());
-        return error_set(
-                status, "serving the first host, %s: %s", placement->join.first, why);
-    }
-    return server->is_refused ? TUTTI_ERR_INVALID : TUTTI_OK;
+    return status == TUTTI_OK ? status : name_first(status, placement);
 }
 
 tutti_status join_serve(const struct placement *placement, int timeout_s)
@@ -305,9 +363,10 @@ tutti_status join_serve(const struct placement *placement, int timeout_s)
     if (server == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory");
     }
-    server->end.fd = -1;
+    server->session.fd = -1;
+    server->loop.epoll = -1;
     server->signals = -1;
-    status = connect_first(&placement->join, timeout_s, &server->end);
+    status = join(server, placement, timeout_s);
     if (status == TUTTI_OK) {
         status = serve(server, placement);
         leftovers_end();
@@ -318,7 +377,8 @@ tutti_status join_serve(const struct placement *placement, int timeout_s)
     if (server->signals >= 0) {
         (void)close(server->signals);
     }
-    frame_end_fini(&server->end);
+    session_fini(&server->session);
+    loop_fini(&server->loop);
     mem_free(server);
     return status;
 }

@@ -5,7 +5,7 @@
 
 #include <sched.h>
 
-#include "launcher/check/gather.h"
+#include "launcher/check/local_facts.h"
 #include "launcher/hosts/host_list.h"
 
 int slots_here(void)

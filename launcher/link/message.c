@@ -9,37 +9,15 @@
 #include "base/notice.h"
 
 enum {
-    LENGTH_BYTES = 4, /* in front of each message        */
     SIGNAL_MAX = 64, /* largest number of a signal      */
     MILLISECONDS_MAX = 86400000, /* a day: nobody waits longer      */
     EXIT_MAX = 255, /* largest exit status             */
     RANK_MAX = 1 << 24 /* more ranks are a mistake        */
 };
 
+const struct meet_protocol link_protocol = { .name = "supervisor" };
+
 /* ------------------------------------------------------------------ writing */
-
-/* Begins a message; returns where its length goes. */
-static size_t begin(struct wire_writer *out, enum link_type type)
-{
-    size_t start = out->len;
-
-    wire_put_u32(out, 0);
-    wire_put_u8(out, (uint8_t)type);
-    return start;
-}
-
-static void end(struct wire_writer *out, size_t start)
-{
-    size_t len;
-
-    if (out->failed) {
-        return;
-    }
-    len = out->len - start - LENGTH_BYTES;
-    for (size_t i = 0; i < LENGTH_BYTES; i++) {
-        out->data[start + i] = (uint8_t)(len >> (8 * i));
-    }
-}
 
 /* At most `max` bytes of a text: what is longer is cut, not refused. */
 static void put_text(struct wire_writer *out, struct link_text text, size_t max)
@@ -54,24 +32,16 @@ static void put_name(struct wire_writer *out, struct link_text text)
 
 void link_put_hello(struct wire_writer *out, const struct link_hello *hello)
 {
-    size_t start = begin(out, LINK_HELLO);
-
-    wire_put_u32(out, hello->version);
-    put_name(out, hello->release);
-    put_name(out, hello->token);
     put_name(out, hello->host);
     wire_put_svarint(out, hello->rank);
     wire_put_svarint(out, hello->size);
     wire_put_svarint(out, hello->local_rank);
     wire_put_svarint(out, hello->local_size);
     wire_put_varint(out, hello->pid);
-    end(out, start);
 }
 
 void link_put_welcome(struct wire_writer *out, const struct link_welcome *welcome)
 {
-    size_t start = begin(out, LINK_WELCOME);
-
     put_name(out, welcome->job);
     put_name(out, welcome->log_folder);
     wire_put_u32(out, welcome->beat_ms);
@@ -79,54 +49,53 @@ void link_put_welcome(struct wire_writer *out, const struct link_welcome *welcom
     wire_put_u32(out, welcome->kill_ms);
     wire_put_u64(out, welcome->output_rate);
     wire_put_u8(out, welcome->forward ? 1 : 0);
-    end(out, start);
 }
 
 void link_put_started(struct wire_writer *out, const struct link_started *started)
 {
-    size_t start = begin(out, LINK_STARTED);
+    size_t start = frame_begin(out, LINK_STARTED);
 
     wire_put_varint(out, started->pid);
     put_name(out, started->binding);
     put_name(out, started->log);
-    end(out, start);
+    frame_end(out, start, NULL);
 }
 
 void link_put_beat(struct wire_writer *out, const struct link_beat *beat)
 {
-    size_t start = begin(out, LINK_BEAT);
+    size_t start = frame_begin(out, LINK_BEAT);
 
     wire_put_u64(out, beat->sent);
     wire_put_u64(out, beat->echo);
     wire_put_u64(out, beat->held);
     wire_put_u8(out, beat->state);
-    end(out, start);
+    frame_end(out, start, NULL);
 }
 
 void link_put_output(struct wire_writer *out, const struct link_output *output)
 {
-    size_t start = begin(out, LINK_OUTPUT);
+    size_t start = frame_begin(out, LINK_OUTPUT);
 
     wire_put_u8(out, output->stream);
     wire_put_u64(out, output->time);
     put_text(out, output->lines, LINK_LINES_MAX);
-    end(out, start);
+    frame_end(out, start, NULL);
 }
 
 void link_put_note(struct wire_writer *out, const char *text)
 {
-    size_t start = begin(out, LINK_NOTE);
+    size_t start = frame_begin(out, LINK_NOTE);
 
     put_name(out, link_text_of(text));
-    end(out, start);
+    frame_end(out, start, NULL);
 }
 
 void link_put_signal(struct wire_writer *out, int number)
 {
-    size_t start = begin(out, LINK_SIGNAL);
+    size_t start = frame_begin(out, LINK_SIGNAL);
 
     wire_put_svarint(out, number);
-    end(out, start);
+    frame_end(out, start, NULL);
 }
 
 enum {
@@ -137,7 +106,7 @@ enum {
 
 void link_put_exited(struct wire_writer *out, const struct link_exited *exited)
 {
-    size_t start = begin(out, LINK_EXITED);
+    size_t start = frame_begin(out, LINK_EXITED);
 
     wire_put_u8(out, exited->ending);
     wire_put_u32(out, exited->value);
@@ -149,32 +118,42 @@ void link_put_exited(struct wire_writer *out, const struct link_exited *exited)
                     (exited->was_stopped ? EXITED_WAS_STOPPED : 0)));
     put_name(out, exited->detail);
     put_text(out, exited->tail, LINK_TAIL_MAX);
-    end(out, start);
+    wire_put_u8(out, exited->failure);
+    put_name(out, exited->awaited);
+    frame_end(out, start, NULL);
 }
 
 void link_put_failure(struct wire_writer *out, const struct link_failure *failure)
 {
-    size_t start = begin(out, LINK_FAILURE);
+    size_t start = frame_begin(out, LINK_FAILURE);
 
     wire_put_svarint(out, failure->rank);
     put_name(out, failure->text);
-    end(out, start);
+    frame_end(out, start, NULL);
+}
+
+void link_put_suspicion(struct wire_writer *out, const char *text)
+{
+    size_t start = frame_begin(out, LINK_SUSPICION);
+
+    put_name(out, link_text_of(text));
+    frame_end(out, start, NULL);
 }
 
 void link_put_stop(struct wire_writer *out, uint32_t kill_ms)
 {
-    size_t start = begin(out, LINK_STOP);
+    size_t start = frame_begin(out, LINK_STOP);
 
     wire_put_u32(out, kill_ms);
-    end(out, start);
+    frame_end(out, start, NULL);
 }
 
 void link_put_release(struct wire_writer *out, uint8_t exit_status)
 {
-    size_t start = begin(out, LINK_RELEASE);
+    size_t start = frame_begin(out, LINK_RELEASE);
 
     wire_put_u8(out, exit_status);
-    end(out, start);
+    frame_end(out, start, NULL);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -228,20 +207,18 @@ static struct link_text get_name(struct wire_reader *in)
     return get_text(in, LINK_TEXT_MAX);
 }
 
-static void get_hello(struct wire_reader *in, struct link_hello *hello)
+bool link_get_hello(struct wire_reader *in, struct link_hello *hello)
 {
-    hello->version = wire_get_u32(in);
-    hello->release = get_name(in);
-    hello->token = get_name(in);
     hello->host = get_name(in);
     hello->rank = (int)get_in(in, -1, RANK_MAX);
     hello->size = (int)get_in(in, -1, RANK_MAX);
     hello->local_rank = (int)get_in(in, -1, RANK_MAX);
     hello->local_size = (int)get_in(in, -1, RANK_MAX);
     hello->pid = wire_get_varint(in);
+    return wire_ok(in);
 }
 
-static void get_welcome(struct wire_reader *in, struct link_welcome *welcome)
+bool link_get_welcome(struct wire_reader *in, struct link_welcome *welcome)
 {
     welcome->job = get_name(in);
     welcome->log_folder = get_name(in);
@@ -250,6 +227,7 @@ static void get_welcome(struct wire_reader *in, struct link_welcome *welcome)
     welcome->kill_ms = get_u32_in(in, 0, MILLISECONDS_MAX);
     welcome->output_rate = wire_get_u64(in);
     welcome->forward = get_u8_in(in, 0, 1) == 1;
+    return wire_ok(in);
 }
 
 static void get_started(struct wire_reader *in, struct link_started *started)
@@ -289,6 +267,8 @@ static void get_exited(struct wire_reader *in, struct link_exited *exited)
     exited->was_stopped = (flags & EXITED_WAS_STOPPED) != 0;
     exited->detail = get_name(in);
     exited->tail = get_text(in, LINK_TAIL_MAX);
+    exited->failure = get_u8_in(in, NOTICE_FAILURE_NONE, NOTICE_FAILURE_TOLD);
+    exited->awaited = get_name(in);
 }
 
 static void get_failure(struct wire_reader *in, struct link_failure *failure)
@@ -302,12 +282,6 @@ static bool get_fields(
         struct wire_reader *in, uint8_t type, struct link_message *message)
 {
     switch (type) {
-    case LINK_HELLO:
-        get_hello(in, &message->hello);
-        return true;
-    case LINK_WELCOME:
-        get_welcome(in, &message->welcome);
-        return true;
     case LINK_STARTED:
         get_started(in, &message->started);
         return true;
@@ -335,45 +309,28 @@ static bool get_fields(
     case LINK_RELEASE:
         message->release = wire_get_u8(in);
         return true;
+    case LINK_SUSPICION:
+        message->suspicion = get_name(in);
+        return true;
     default:
         return false;
     }
 }
 
-tutti_status link_take(
-        const void *bytes, size_t len, struct link_message *message, size_t *used)
+tutti_status link_read(const struct frame *frame, struct link_message *message)
 {
-    struct link_message found = { .type = LINK_HELLO };
+    struct link_message found = { .type = (enum link_type)frame->type };
     struct wire_reader in;
-    uint32_t body;
-    uint8_t type;
 
-    *used = 0;
-    if (len < LENGTH_BYTES) {
-        return TUTTI_OK;
-    }
-    wire_reader_init(&in, bytes, len);
-    body = wire_get_u32(&in);
-    if (body == 0 || body > LINK_MESSAGE_MAX) {
+    wire_reader_init(&in, frame->body, frame->len);
+    if (!get_fields(&in, frame->type, &found)) {
         return error_set(TUTTI_ERR_PROTOCOL,
-                "a message of %u bytes over the link; it has 1 to %d", body,
-                LINK_MESSAGE_MAX);
-    }
-    if (len - LENGTH_BYTES < body) {
-        return TUTTI_OK;
-    }
-    wire_reader_init(&in, (const uint8_t *)bytes + LENGTH_BYTES, body);
-    type = wire_get_u8(&in);
-    if (!get_fields(&in, type, &found)) {
-        return error_set(
-                TUTTI_ERR_PROTOCOL, "a message of unknown type %u over the link", type);
+                "a message of unknown type %u over the link", frame->type);
     }
     if (!wire_ok(&in)) {
         return error_set(TUTTI_ERR_PROTOCOL,
-                "a malformed message of type %u over the link", type);
+                "a malformed message of type %u over the link", frame->type);
     }
-    found.type = (enum link_type)type;
     *message = found;
-    *used = LENGTH_BYTES + body;
     return TUTTI_OK;
 }

@@ -1,19 +1,21 @@
 /*
  * What tuttirun and its supervisors (tuttirun --exec, one per rank) say to each other,
- * over one TCP connection per supervisor that the supervisor makes.
+ * over one session per supervisor that the supervisor connects.
  *
- * A message is its length (4 bytes, little-endian, of what follows), its type (1 byte)
- * and its fields as base/wire.h writes them. Bytes after the last known field are
- * ignored; a type that is unknown is an error. Pure: bytes in, structs out.
+ * A message is a frame; its body is its fields as base/wire.h writes them. Bytes after the
+ * last known field are ignored; a type that is unknown is an error. Pure: bytes in, structs
+ * out. First they meet (session/meet.h), by the job's token, which is never sent.
  *
  * supervisor                       tuttirun
- *     HELLO  ------------------------->        token is checked, rank is noted
- *        <-------------------------  WELCOME   what to do
+ *        <-------------------------  CHALLENGE
+ *     HELLO  ------------------------->        its proof is checked, rank is noted
+ *        <-------------------------  WELCOME   with a proof; what to do
  *     STARTED ------------------------>        the program runs
  *     BEAT <-------------------------> BEAT    every beat_ms, both ways; clock offsets
  *     OUTPUT, NOTE ------------------->        lines for the console
  *        <-------------------------  SIGNAL    to be given to the program
  *     EXITED ------------------------->        how the program ended
+ *        <-----------------------  SUSPICION   who is not heard: to the library
  *        <-------------------------  FAILURE   why the job failed: to the library
  *        <-------------------------  STOP      end the program: SIGTERM, then SIGKILL
  *        <-------------------------  RELEASE   the supervisor may end now
@@ -29,25 +31,23 @@
 #include <tutti/tutti.h>
 
 #include "base/wire.h"
+#include "launcher/session/meet.h"
 
 enum {
-    LINK_VERSION = 1, /* of this protocol; both sides must have the same     */
     LINK_TOKEN_BYTES = 32, /* of the secret, in hexadecimal, without a zero       */
     LINK_TEXT_MAX = 4096, /* bytes of a name, path or sentence                   */
     LINK_TAIL_LINES = 20, /* last lines of stderr that EXITED carries            */
     LINK_TAIL_MAX = 16384, /* bytes of them                                       */
     LINK_LINES_MAX = 1 << 16, /* bytes of lines in one OUTPUT                         */
     LINK_BEAT_MS_MAX = 60000, /* longest time between beats                           */
-    LINK_MESSAGE_MAX = 1 << 17 /* bytes of a message without its length           */
+    LINK_SUSPECT_MS = 2300 /* and two beats of silence, until it is said             */
 };
 
 /** The variable that tells supervisors where tuttirun is: see link/address.h. */
 #define LINK_VARIABLE "TUTTI_INTERNAL_JOIN"
 
 enum link_type {
-    LINK_HELLO = 1,
-    LINK_WELCOME,
-    LINK_STARTED,
+    LINK_STARTED = FRAME_OWN,
     LINK_BEAT,
     LINK_OUTPUT,
     LINK_NOTE,
@@ -55,7 +55,8 @@ enum link_type {
     LINK_EXITED,
     LINK_FAILURE,
     LINK_STOP,
-    LINK_RELEASE
+    LINK_RELEASE,
+    LINK_SUSPICION
 };
 
 /** Text inside a received message, not terminated; borrowed from its bytes. */
@@ -70,13 +71,13 @@ static inline struct link_text link_text_of(const char *text)
     return (struct link_text){ .text = text, .len = strlen(text) };
 }
 
+/** How they meet: the secret is the token, and nothing is sealed. */
+extern const struct meet_protocol link_protocol;
+
 /** The first thing a supervisor says. */
 struct link_hello {
-    uint32_t version; /* LINK_VERSION of the supervisor's tuttirun            */
-    struct link_text release; /* tutti_version() of it                        */
-    struct link_text token; /* the secret of the job                          */
     struct link_text host; /* its host's name                                 */
-    int rank, size; /* in the job, by the variables of the engine; -1: unknown */
+    int rank, size; /* in the job, by the variables of the starter; -1: unknown */
     int local_rank, local_size; /* on its host; -1: unknown                   */
     uint64_t pid; /* of the supervisor, as seen on its host                   */
 };
@@ -127,10 +128,12 @@ struct link_exited {
     uint8_t stage; /* enum notice_stage: how far the library had come          */
     bool dumped_core;
     bool is_oom; /* the kernel killed it for want of memory                    */
-    bool was_stopped; /* STOP, SIGNAL or the engine ended it: not a cause         */
+    bool was_stopped; /* STOP, SIGNAL or the starter ended it                      */
     struct link_text
             detail; /* what exec or set-up said, or what the kernel's limit was; "" */
     struct link_text tail; /* its last lines of stderr                         */
+    uint8_t failure; /* enum notice_failure: of its context, until STOP         */
+    struct link_text awaited; /* ranks of which some did not come to it; "": all did */
 };
 
 /** Why the job failed, for survivors; posted to the library (base/notice.h). */
@@ -139,22 +142,30 @@ struct link_failure {
     struct link_text text; /* in words             */
 };
 
-/*
- * Each appends one whole message, length included. Texts longer than their limit (
- * LINK_TEXT_MAX where nothing else is said) are cut.
- */
+/** The bodies of HELLO and WELCOME. */
 void link_put_hello(struct wire_writer *out, const struct link_hello *hello);
 void link_put_welcome(struct wire_writer *out, const struct link_welcome *welcome);
+/** @return false when they are malformed */
+TUTTI_MUST_USE bool link_get_hello(struct wire_reader *in, struct link_hello *hello);
+TUTTI_MUST_USE bool link_get_welcome(
+        struct wire_reader *in, struct link_welcome *welcome);
+
+/*
+ * Each appends one whole frame. Texts longer than their limit (LINK_TEXT_MAX where nothing
+ * else is said) are cut.
+ */
 void link_put_started(struct wire_writer *out, const struct link_started *started);
 void link_put_beat(struct wire_writer *out, const struct link_beat *beat);
 void link_put_output(struct wire_writer *out, const struct link_output *output);
-/** Part of the sentence of a supervisor whose engine's daemon is gone: that is a cause. */
+/** Part of the sentence of a supervisor whose starter's daemon is gone: that is a cause. */
 #define LINK_NOTE_ORPHANED "the engine's process on its host has died"
 /** A sentence of the supervisor for the console; not the program's. */
 void link_put_note(struct wire_writer *out, const char *text);
 void link_put_signal(struct wire_writer *out, int number);
 void link_put_exited(struct wire_writer *out, const struct link_exited *exited);
 void link_put_failure(struct wire_writer *out, const struct link_failure *failure);
+/** Who is not heard, which fails nothing yet (base/notice.h); "": nobody any more. */
+void link_put_suspicion(struct wire_writer *out, const char *text);
 /** SIGTERM at once, SIGKILL kill_ms later, to all that the rank started. */
 void link_put_stop(struct wire_writer *out, uint32_t kill_ms);
 /** The supervisor ends with this exit status. */
@@ -164,12 +175,11 @@ void link_put_release(struct wire_writer *out, uint8_t exit_status);
 struct link_message {
     enum link_type type;
     union {
-        struct link_hello hello;
-        struct link_welcome welcome;
         struct link_started started;
         struct link_beat beat;
         struct link_output output;
         struct link_text note;
+        struct link_text suspicion;
         int signal; /* 1 to 64 */
         struct link_exited exited;
         struct link_failure failure;
@@ -179,12 +189,11 @@ struct link_message {
 };
 
 /**
- * Takes the first message of a stream of bytes.
- * @param[out] used  bytes it took; 0: it is not whole yet
- * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (too long, unknown type, malformed fields or
- *         values out of range; the error says what)
+ * What a frame says; borrowed from it.
+ * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (unknown type, malformed fields or values out of
+ *         range; the error says what)
  */
-TUTTI_MUST_USE tutti_status link_take(
-        const void *bytes, size_t len, struct link_message *message, size_t *used);
+TUTTI_MUST_USE tutti_status link_read(
+        const struct frame *frame, struct link_message *message);
 
 #endif

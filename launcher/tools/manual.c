@@ -6,8 +6,7 @@
 
 #include <tutti/tutti.h>
 
-#include "base/config.h"
-#include "launcher/options.h"
+#include "launcher/flags.h"
 #include "launcher/tools/pages.h"
 
 static const char beginning[] =
@@ -21,9 +20,10 @@ static const char beginning[] =
         ".SH DESCRIPTION\n"
         "Starts\n"
         ".I N\n"
-        "ranks of a program through the MPI or the Slurm that is there, gives each its "
-        "share\n"
-        "of its host, and says what went wrong first if a rank fails.\n"
+        "ranks of a program with the launcher already installed (mpirun, mpiexec or "
+        "srun),\n"
+        "gives each rank its share of its host, and reports the first rank that "
+        "failed.\n"
         ".PP\n"
         "Flags end at the first word that is none, the program, or at\n"
         ".BR \\-\\- .\n"
@@ -144,69 +144,50 @@ static void print_name(const char *dashes, const char *name)
 static void print_flag(const struct flag *flag)
 {
     const char letter[2] = { flag->letter, '\0' };
+    char name[FLAG_NAME_LIMIT];
+    char sentence[FLAG_SENTENCE_MAX];
 
     (void)puts(".TP");
     if (flag->letter != '\0') {
         print_name("-", letter);
         (void)fputs(", ", stdout);
     }
-    print_name("--", flag->name);
+    print_name("--", flag_spell(flag, name));
     if (flag->alias != NULL) {
         (void)fputs(", ", stdout);
         print_name("--", flag->alias);
     }
     if (flag->argument != NULL) {
-        (void)fputs(flag->optional ? "[=\\fI" : " \\fI", stdout);
+        (void)fputs(flag->absent != NULL ? "[=\\fI" : " \\fI", stdout);
         print_plain(flag->argument);
-        (void)fputs(flag->optional ? "\\fR]" : "\\fR", stdout);
+        (void)fputs(flag->absent != NULL ? "\\fR]" : "\\fR", stdout);
     }
     (void)putchar('\n');
-    print_line(flag->help);
-    if (!flag_names_choices(flag)) {
-        (void)putchar('(');
-        print_plain(flag->choices);
-        (void)puts(")");
-    }
-}
-
-static void print_row(const struct config_row *row)
-{
-    char name[64];
-
-    (void)puts(".TP");
-    print_name("--", options_flag_name(row->name, name, sizeof name));
-    (void)fputs(" \\fI", stdout);
-    print_plain(row->range);
-    (void)puts("\\fR");
-    print_line(row->help);
-    if (row->initial[0] != '\0') {
-        (void)fputs("(default ", stdout);
-        print_plain(row->initial);
-        (void)puts(")");
-    }
+    print_line(flag_sentence(flag, sentence));
 }
 
 void pages_manual(void)
 {
     size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
-    const struct config_row *rows;
+    const struct flag *rows = flag_rows(&count);
 
     (void)puts(".\\\" Made from the tables of flags when tutti is built.");
     (void)printf(".TH TUTTIRUN 1 \"\" \"tutti %s\" \"tutti\"\n", tutti_version());
     (void)fputs(beginning, stdout);
     (void)puts(".SH OPTIONS");
     for (size_t i = 0; i < count; i++) {
-        (void)printf(".SS ");
-        print_line(groups[i]->heading);
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            print_flag(&groups[i]->flags[k]);
+        if (rows[i].kind == FLAG_GROUP) {
+            (void)printf(".SS ");
+            print_line(rows[i].help);
+        } else if (flag_is_ours(&rows[i])) {
+            print_flag(&rows[i]);
         }
     }
     (void)fputs(middle, stdout);
-    rows = config_rows(&count);
     for (size_t i = 0; i < count; i++) {
-        print_row(&rows[i]);
+        if (rows[i].kind == FLAG_PARAMETER) {
+            print_flag(&rows[i]);
+        }
     }
     (void)fputs(end, stdout);
 }

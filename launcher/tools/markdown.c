@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/horovod_flags.h"
+#include "launcher/flags.h"
 #include "launcher/tools/pages.h"
 
 static const char reference_head[] =
@@ -29,7 +29,7 @@ static const char reference_head[] =
 static const char horovodrun_head[] =
         "# Flags of horovodrun\n"
         "\n"
-        "<!-- Written by script/gendocs from launcher/horovod_flags.c. -->\n"
+        "<!-- Written by script/gendocs from launcher/flags.def. -->\n"
         "\n"
         "Command lines and configuration files of horovodrun are understood where they "
         "mean the\n"
@@ -81,56 +81,44 @@ static void print_sentence(const char *text)
     }
 }
 
-/* Code in a cell, where only a bar needs care. */
-static void print_code(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '|') {
-            (void)putchar('\\');
-        }
-        (void)putchar(*text);
-    }
-}
-
 static void print_flag(const struct flag *flag)
 {
-    (void)printf("| `--%s", flag->name);
+    char name[FLAG_NAME_LIMIT];
+
+    (void)printf("| `--%s", flag_spell(flag, name));
     if (flag->argument != NULL) {
-        (void)printf(flag->optional ? "[=%s]" : " %s", flag->argument);
+        (void)printf(flag->absent != NULL ? "[=%s]" : " %s", flag->argument);
     }
     (void)putchar('`');
     if (flag->alias != NULL) {
-        (void)printf(", `--%s`", flag->alias);
+        (void)printf(", `-%s%s`", strlen(flag->alias) <= 2 ? "" : "-", flag->alias);
     }
     if (flag->letter != '\0') {
         (void)printf(", `-%c`", flag->letter);
     }
     (void)printf(" | ");
-    print_sentence(flag->help);
-    if (!flag_names_choices(flag)) {
-        (void)printf(" (`");
-        print_code(flag->choices);
-        (void)printf("`)");
-    }
-    (void)puts(" |");
 }
 
 void pages_reference(void)
 {
     size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
+    const struct flag *rows = flag_rows(&count);
+    char sentence[FLAG_SENTENCE_MAX];
 
     (void)fputs(reference_head, stdout);
     for (size_t i = 0; i < count; i++) {
-        (void)printf("\n## %s\n\n| | |\n|---|---|\n", groups[i]->heading);
-        for (size_t k = 0; k < groups[i]->count; k++) {
-            print_flag(&groups[i]->flags[k]);
+        if (rows[i].kind == FLAG_GROUP) {
+            (void)printf("\n## %s\n\n| | |\n|---|---|\n", rows[i].help);
+        } else if (flag_is_ours(&rows[i])) {
+            print_flag(&rows[i]);
+            print_sentence(flag_sentence(&rows[i], sentence));
+            (void)puts(" |");
         }
     }
 }
 
 /* "--fusion-bytes %" with the name of the argument in the place of %. */
-static void print_ours(const struct horovod_flag *flag)
+static void print_ours(const struct flag *flag)
 {
     size_t before = strcspn(flag->to, "%");
 
@@ -139,42 +127,27 @@ static void print_ours(const struct horovod_flag *flag)
             flag->to[before] == '%' ? flag->to + before + 1 : "");
 }
 
-static void print_meaning(const struct horovod_flag *flag)
+static void print_horovod(const struct flag *flag)
 {
-    switch (flag->meaning) {
-    case HOROVOD_SAME:
-        (void)printf("the same");
-        return;
-    case HOROVOD_IS:
+    print_flag(flag);
+    if (flag->kind == FLAG_IS) {
         print_ours(flag);
-        return;
-    case HOROVOD_NOTHING:
-        (void)printf("does nothing");
-        return;
-    case HOROVOD_REFUSED:
-        (void)printf("refused");
-        return;
-    }
-}
-
-static void print_row(const struct horovod_flag *flag)
-{
-    (void)printf("| `--%s%s%s`", flag->name, flag->argument == NULL ? "" : " ",
-            flag->argument == NULL ? "" : flag->argument);
-    if (flag->alias != NULL) {
-        (void)printf(", `-%s%s`", strlen(flag->alias) <= 2 ? "" : "-", flag->alias);
+    } else if (flag_is_horovod(flag)) {
+        (void)printf(flag->kind == FLAG_REFUSED ? "refused" : "does nothing");
+    } else {
+        (void)printf("the same");
     }
     (void)printf(" | ");
-    print_meaning(flag);
-    (void)printf(" | ");
-    print_sentence(flag->note == NULL ? "" : flag->note);
+    print_sentence(flag->horovod != NULL ? flag->horovod : flag->help);
     (void)puts(" |");
 }
 
 /* A key of the file, and the flags that it stands for. */
-static void print_key(const struct horovod_flag *flag)
+static void print_key(const struct flag *flag)
 {
-    (void)printf("| `%s` | `--%s`", flag->key, flag->name);
+    char name[FLAG_NAME_LIMIT];
+
+    (void)printf("| `%s` | `--%s`", flag->key, flag_spell(flag, name));
     if (flag->off != NULL) {
         (void)printf(", `--%s`", flag->off);
     }
@@ -184,16 +157,18 @@ static void print_key(const struct horovod_flag *flag)
 void pages_horovodrun(void)
 {
     size_t count;
-    const struct horovod_flag *flags = horovod_flags(&count);
+    const struct flag *rows = flag_rows(&count);
 
     (void)fputs(horovodrun_head, stdout);
     for (size_t i = 0; i < count; i++) {
-        print_row(&flags[i]);
+        if (rows[i].horovod != NULL || rows[i].kind >= FLAG_SAME) {
+            print_horovod(&rows[i]);
+        }
     }
     (void)fputs(horovodrun_keys, stdout);
     for (size_t i = 0; i < count; i++) {
-        if (flags[i].key != NULL && strcmp(flags[i].name, "mpi") != 0) {
-            print_key(&flags[i]);
+        if (rows[i].key != NULL) {
+            print_key(&rows[i]);
         }
     }
     (void)puts("| `controller` | `--mpi`, `--gloo`, `--jsrun` |");

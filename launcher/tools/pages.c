@@ -7,15 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void pages_each_flag(void (*show)(const struct flag *flag))
-{
-    const struct flag *flag;
-
-    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
-        show(flag);
-    }
-}
-
 int main(int argc, char **argv)
 {
     static const struct {

@@ -5,8 +5,6 @@
 #ifndef TUTTI_LAUNCHER_TOOLS_PAGES_H
 #define TUTTI_LAUNCHER_TOOLS_PAGES_H
 
-#include "launcher/flags.h"
-
 /** tuttirun(1) in roff. */
 void pages_manual(void);
 /** What bash sources to complete tuttirun. */
@@ -15,8 +13,5 @@ void pages_completion(void);
 void pages_reference(void);
 /** docs/launcher/horovodrun.md. */
 void pages_horovodrun(void);
-
-/** Calls show() for every flag of ours, in the order of --help. */
-void pages_each_flag(void (*show)(const struct flag *flag));
 
 #endif

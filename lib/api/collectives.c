@@ -2,33 +2,16 @@
  * The public collectives and groups.
  */
 #include "api/call.h"
-#include "core/check.h"
-#include "core/context.h"
-#include "core/driver.h"
+#include "run/check.h"
+#include "run/context.h"
+#include "run/driver.h"
 
-tutti_status call_check_context(const tutti *t)
-{
-    if (t == NULL) {
-        return error_set(TUTTI_ERR_INVALID, "the context is NULL");
-    }
-    if (forkmark_is_child(&t->forkmark)) {
-        return error_set(TUTTI_ERR_INVALID,
-                "rank %d forked, and this is the child: only the parent may use the "
-                "context; call exec or _exit here",
-                t->rank);
-    }
-    return TUTTI_OK;
-}
-
-tutti_status call_submit(
+/* Checks and queues; a refusal is remembered by the thread's open group. */
+static tutti_status submit(
         tutti *t, const struct submission *submission, tutti_request *request)
 {
-    tutti_status status = call_check_context(t);
+    tutti_status status = check_call(submission);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    status = check_call(submission);
     if (status == TUTTI_OK && request == NULL && submission->callback == NULL) {
         status = error_set(TUTTI_ERR_INVALID,
                 "\"%s\": request is NULL and there is no callback", submission->name);
@@ -42,26 +25,27 @@ tutti_status call_submit(
     return status;
 }
 
-tutti_status call_blocking(tutti *t, const struct submission *submission)
+/* Submits and waits. */
+static tutti_status submit_and_wait(tutti *t, const struct submission *submission)
 {
     struct submission alone = *submission;
     tutti_request request = TUTTI_REQUEST_NULL;
-    tutti_status status = call_check_context(t);
+    tutti_status status = context_may_wait(t);
 
-    if (status == TUTTI_OK) {
-        status = driver_may_wait(t);
+    if (status == TUTTI_OK && group_is_open(t)) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "\"%s\": a blocking call inside a group (rank %d); %s",
+                submission->name != NULL ? submission->name : "", t->rank,
+                submission->collective == META_JOIN ? "end the group first"
+                                                    : "use the _async form");
     }
     if (status != TUTTI_OK) {
+        group_refuse(t, status);
         return status;
-    }
-    if (group_is_open(t)) {
-        return error_set(TUTTI_ERR_INVALID,
-                "\"%s\": a blocking call inside a group; use the _async form",
-                submission->name != NULL ? submission->name : "");
     }
     alone.callback = NULL;
     driver_enter(t);
-    status = call_submit(t, &alone, &request);
+    status = submit(t, &alone, &request);
     if (status == TUTTI_OK) {
         status = call_wait(t, &request, TUTTI_FOREVER);
     }
@@ -90,6 +74,9 @@ static tutti_status add_options(
         return status;
     }
     submission->set = options.process_set;
+    if (submission->collective != META_JOIN) {
+        submission->step = meta_step(options.step);
+    }
     if (submission->collective != TUTTI_BARRIER &&
             submission->collective != META_JOIN) {
         submission->meta.ndim = options.ndim;
@@ -107,15 +94,20 @@ static tutti_status add_options(
 static tutti_status run(tutti *t, struct submission *submission,
         const tutti_options *options, struct request_or_wait how)
 {
-    const tutti_status status = add_options(options, submission);
+    tutti_status status = call_check_context(t);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    if (!how.blocks) {
-        return call_submit(t, submission, how.request);
+    status = add_options(options, submission);
+    if (status != TUTTI_OK) {
+        group_refuse(t, status);
+        return status;
     }
-    return call_blocking(t, submission);
+    if (!how.blocks) {
+        return submit(t, submission, how.request);
+    }
+    return submit_and_wait(t, submission);
 }
 
 static const struct request_or_wait blocking = { .blocks = true };

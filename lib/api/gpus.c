@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/setup.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "ops/gpu/backend.h"
@@ -202,16 +203,13 @@ tutti_status gpus_meet(struct gpus *gpus, struct context_spec *spec)
     const uint8_t **blocks = NULL;
     size_t *lengths = NULL;
     struct gpu_facts facts;
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    tutti_status status;
 
     gpus_open(gpus, spec, true, spec->nodes.local_of[spec->rank], &facts);
     gpu_facts_put(&out, &facts);
-    if (out.failed) {
-        error_note("no memory to start");
-    } else {
-        status =
-                control_allgather(&spec->control, out.data, out.len, &blocks, &lengths);
-    }
+    status = out.failed ? error_set(TUTTI_ERR_NO_MEMORY, "no memory to start")
+                        : TUTTI_OK;
+    status = setup_gather(spec, status, &out, &blocks, &lengths);
     wire_writer_fini(&out);
     if (status == TUTTI_OK) {
         status = take_all(gpus, spec, blocks, lengths);

@@ -10,7 +10,7 @@
 #include <tutti/tutti.h>
 
 #include "api/gpu_facts.h"
-#include "core/context.h"
+#include "run/start.h"
 
 struct gpu;
 

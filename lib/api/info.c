@@ -6,12 +6,12 @@
 #include "api/call.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "core/context.h"
-#include "core/driver.h"
-#include "core/failure.h"
-#include "core/shutdown.h"
 #include "ops/gpu/find.h"
 #include "ops/reduce/reduce.h"
+#include "run/context.h"
+#include "run/driver.h"
+#include "run/failure.h"
+#include "run/stop.h"
 
 int tutti_rank(const tutti *t)
 {
@@ -25,27 +25,27 @@ int tutti_size(const tutti *t)
 
 int tutti_local_rank(const tutti *t)
 {
-    return t->nodes.local_of[t->rank];
+    return t->topology.nodes.local_of[t->rank];
 }
 
 int tutti_local_size(const tutti *t)
 {
-    return t->nodes.local_size[t->nodes.node_of[t->rank]];
+    return t->topology.nodes.local_size[t->topology.nodes.node_of[t->rank]];
 }
 
 int tutti_node(const tutti *t)
 {
-    return t->nodes.node_of[t->rank];
+    return t->topology.nodes.node_of[t->rank];
 }
 
 int tutti_node_count(const tutti *t)
 {
-    return t->nodes.count;
+    return t->topology.nodes.count;
 }
 
 bool tutti_has_background(const tutti *t)
 {
-    return t->has_background;
+    return t->driver.has_background;
 }
 
 static bool has_vectors(const char *name)
@@ -76,9 +76,11 @@ static void read_counters(tutti *t, tutti_stats *stats)
 {
     const struct engine_counters *counters = &t->counters;
 
-    stats->completed = counter_get(&t->completed) + counter_get(&t->issues.streamed);
-    stats->failed = counter_get(&t->failed_works);
-    stats->bytes = counter_get(&t->bytes) + counter_get(&t->issues.streamed_bytes);
+    stats->completed =
+            counter_get(&t->finished.ok) + counter_get(&t->counters.streamed);
+    stats->failed = counter_get(&t->finished.failed);
+    stats->bytes =
+            counter_get(&t->finished.bytes) + counter_get(&t->counters.streamed_bytes);
     /* Last, so that it is not less than those that have ended. */
     stats->submitted = counter_get(&t->intake.count);
     stats->batches = counter_get(&counters->batches);
@@ -88,17 +90,17 @@ static void read_counters(tutti *t, tutti_stats *stats)
     stats->control_bytes = counter_get(&counters->message_bytes);
     stats->wait_ns = counter_get(&counters->wait_ns);
     stats->stalls = counter_get(&counters->stalls);
-    stats->shared_pieces = counter_get(&t->crew.helped);
+    stats->shared_pieces = counter_get(&t->driver.helpers.helped);
     stats->planned = counter_get(&counters->planned);
     stats->planned_steps = counter_get(&counters->planned_steps);
     stats->slow_steps = counter_get(&counters->slow_steps);
-    stats->poisons = counter_get(&counters->poisons);
+    stats->plan_exits = counter_get(&counters->plan_exits);
     stats->device_batches = counter_get(&counters->device_batches);
     stats->device_staged = counter_get(&counters->device_staged);
-    stats->device_packed = counter_get(&t->device_counts.packed);
-    stats->device_in_place = counter_get(&t->device_counts.in_place);
-    stats->device_launches = counter_get(&t->device_counts.launches);
-    stats->device_hierarchical = counter_get(&t->device_counts.hierarchical);
+    stats->device_packed = counter_get(&t->counters.device.packed);
+    stats->device_in_place = counter_get(&t->counters.device.in_place);
+    stats->device_launches = counter_get(&t->counters.device.launches);
+    stats->device_hierarchical = counter_get(&t->counters.device.hierarchical);
 }
 
 tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)

@@ -4,10 +4,11 @@
 #include "api/gpus.h"
 #include "api/setup.h"
 #include "base/mem.h"
-#include "control/inproc.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
-#include "ops/shm/shm_board.h"
+#include "ops/shm/shm_arrival_flags.h"
+#include "run/stop.h"
+#include "transport/inproc.h"
 
 #define LOCAL_RANKS_MAX 1024
 
@@ -38,13 +39,14 @@ static void leave_job(struct local_job *job)
     }
 }
 
-static void leave(void *user, bool failed)
+static tutti_status leave(void *user, bool failed)
 {
     struct local_rank *rank = user;
 
     (void)failed;
     gpus_close(&rank->gpus);
     leave_job(rank->job);
+    return TUTTI_OK;
 }
 
 static struct local_job *job_create(int n)
@@ -66,7 +68,7 @@ static struct local_job *job_create(int n)
 }
 
 static tutti_status open_controls(
-        int n, struct local_job *job, struct control *controls)
+        int n, struct local_job *job, struct transport *controls)
 {
     struct doorbell **bells = mem_calloc((size_t)n, sizeof(struct doorbell *));
     tutti_status status;
@@ -77,7 +79,7 @@ static tutti_status open_controls(
     for (int i = 0; i < n; i++) {
         bells[i] = &job->bells[i];
     }
-    status = control_inproc_open(n, bells, controls);
+    status = transport_inproc_open(n, bells, controls);
     mem_free(bells);
     return status;
 }
@@ -108,23 +110,23 @@ static bool shows_words(const struct config *config)
 
 /* Takes over the control end, and makes one of the job's users of the spec. */
 static tutti_status prepare_rank(struct context_spec *spec, const tutti_config *config,
-        const struct control *control, struct local_job *job)
+        const struct transport *transport, struct local_job *job)
 {
-    struct local_rank *rank = &job->ranks[control->rank];
-    tutti_status status = setup_begin(spec, config, control->rank);
+    struct local_rank *rank = &job->ranks[transport->rank];
+    tutti_status status = setup_begin(spec, config, transport->rank);
 
     (void)atomic_fetch_add_explicit(&job->users, 1, memory_order_relaxed);
     rank->job = job;
-    spec->size = control->size;
-    spec->control = *control;
-    spec->bell = &job->bells[control->rank];
+    spec->size = transport->size;
+    spec->transport = *transport;
+    spec->bell = &job->bells[transport->rank];
     spec->any_thread = true;
     if (shows_words(&spec->config)) {
-        spec->board = shm_board(job->domain);
+        spec->arrival_flags = shm_arrival_flags(job->domain);
     }
     spec->release = leave;
-    spec->release_user = rank;
-    return status == TUTTI_OK ? one_node(&spec->nodes, control->size) : status;
+    spec->user = rank;
+    return status == TUTTI_OK ? one_node(&spec->nodes, transport->size) : status;
 }
 
 /* Each rank opens a GPU, and all decide on what all have. */
@@ -156,7 +158,7 @@ static void add_backends(struct context_spec *spec, const struct local_job *job)
 
 /* *prepared counts the specs that hold something. */
 static tutti_status prepare_all(int n, const tutti_config *config,
-        struct local_job *job, const struct control *controls,
+        struct local_job *job, const struct transport *controls,
         struct context_spec *specs, int *prepared)
 {
     tutti_status status = TUTTI_OK;
@@ -187,7 +189,7 @@ static tutti_status start_ranks(
     }
     if (status != TUTTI_OK) {
         for (int i = 0; i < started - 1; i++) {
-            context_destroy(contexts[i]);
+            (void)context_destroy(contexts[i]);
         }
         for (int i = started; i < n; i++) {
             context_spec_fini(&specs[i]);
@@ -198,7 +200,7 @@ static tutti_status start_ranks(
 
 /* Takes the control ends over. */
 static tutti_status start_with(struct tutti **contexts, const tutti_config *config,
-        struct local_job *job, const struct control *controls)
+        struct local_job *job, const struct transport *controls)
 {
     const int n = controls[0].size;
     struct context_spec *specs = mem_calloc((size_t)n, sizeof *specs);
@@ -225,7 +227,7 @@ static tutti_status start_with(struct tutti **contexts, const tutti_config *conf
 static tutti_status start_all(int n, struct tutti **contexts,
         const tutti_config *config, struct local_job *job)
 {
-    struct control *controls = mem_calloc((size_t)n, sizeof *controls);
+    struct transport *controls = mem_calloc((size_t)n, sizeof *controls);
     tutti_status status = TUTTI_ERR_NO_MEMORY;
 
     if (controls != NULL) {

@@ -8,54 +8,79 @@
 #include "api/gpus.h"
 #include "api/neighbours.h"
 #include "api/setup.h"
+#include "base/error.h"
 #include "base/mem.h"
-#include "control/mpi.h"
+#include "base/notice.h"
 #include "ops/hier/hier.h"
 #include "ops/mpi/mpi.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
-#include "ops/shm/shm_board.h"
+#include "ops/shm/shm_arrival_flags.h"
+#include "transport/mpi.h"
 
 /** What a context of an MPI job stands on; lives as long as it. */
-struct mpi_ground {
+struct mpi_env {
     struct mpi_job job;
     struct shm_domain *domain; /* the memory shared with this node; NULL: none */
     bool all_share; /* every node with several ranks shares memory; equal on all ranks */
-    struct hier_ground nodes; /* of sets that span nodes */
-    struct hier_ground caches; /* of sets on one node that span caches */
+    struct hier_config nodes; /* of sets that span nodes */
+    struct hier_config caches; /* of sets on one node that span caches */
     struct gpus gpus; /* this rank's */
+    struct notice notice; /* the context's, once it has one */
+    bool has_started; /* all ranks have a context */
     int rank;
 };
 
 /* A node's ranks are divided by cache from here on. */
 #define CACHES_SIZE_MIN 9
 
-static void leave(void *user, bool failed)
+/* tuttirun has said that the job failed: not all ranks come. */
+static tutti_status look_for_notice(void *user)
 {
-    struct mpi_ground *ground = user;
+    const struct mpi_env *env = user;
+    char text[NOTICE_TEXT_MAX];
+    int rank = -1;
 
-    gpus_close(&ground->gpus);
-    shm_domain_destroy(ground->domain);
-    if (failed) {
-        control_mpi_job_abandon(&ground->job);
-    } else {
-        control_mpi_job_fini(&ground->job);
+    if (!notice_is_posted(&env->notice)) {
+        return TUTTI_OK;
     }
-    mem_free(ground);
+    notice_read(&env->notice, &rank, text);
+    return error_set(TUTTI_ERR_CONTEXT_FAILED, "the context has failed: %s", text);
+}
+
+static tutti_status leave(void *user, bool failed)
+{
+    struct mpi_env *env = user;
+    enum mpi_job_end end = failed ? MPI_JOB_FAILED : MPI_JOB_ENDED;
+    tutti_status status;
+
+    gpus_close(&env->gpus);
+    shm_domain_destroy(env->domain);
+    status = transport_mpi_job_fini(
+            &env->job, env->has_started ? end : MPI_JOB_NOT_BEGUN);
+    mem_free(env);
+    return status;
+}
+
+static tutti_status agree(void *user, tutti_status mine)
+{
+    const struct mpi_env *env = user;
+
+    return transport_mpi_job_agree(&env->job, mine);
 }
 
 static void *shared_alloc(void *user, size_t bytes)
 {
-    const struct mpi_ground *ground = user;
+    const struct mpi_env *env = user;
 
-    return shm_domain_alloc(ground->domain, ground->rank, bytes);
+    return shm_domain_alloc(env->domain, env->rank, bytes);
 }
 
 static void shared_free(void *user, void *memory)
 {
-    const struct mpi_ground *ground = user;
+    const struct mpi_env *env = user;
 
-    shm_domain_free(ground->domain, ground->rank, memory);
+    shm_domain_free(env->domain, env->rank, memory);
 }
 
 static void add_backend(
@@ -67,93 +92,91 @@ static void add_backend(
 
 /* -------------------------------------------------------------------- groups */
 
-static bool divides_nodes(
-        const struct context_spec *spec, const struct mpi_ground *ground)
+static bool divides_nodes(const struct context_spec *spec, const struct mpi_env *env)
 {
-    return ground->all_share && spec->nodes.count > 1 &&
+    return env->all_share && spec->nodes.count > 1 &&
             spec->config.hierarchy != CONFIG_HIERARCHY_FLAT;
 }
 
 /* May differ between nodes: it is about sets that are within one. */
-static bool divides_caches(
-        const struct context_spec *spec, const struct mpi_ground *ground)
+static bool divides_caches(const struct context_spec *spec, const struct mpi_env *env)
 {
-    return ground->domain != NULL && spec->caches.count > spec->nodes.count &&
+    return env->domain != NULL && spec->caches.count > spec->nodes.count &&
             (spec->config.hierarchy == CONFIG_HIERARCHY_AUTO ||
                     spec->config.hierarchy == CONFIG_HIERARCHY_CACHE);
 }
 
 /* A rank that is alone on its node has no domain, and needs none. */
-static void add_nodes(struct context_spec *spec, struct mpi_ground *ground)
+static void add_nodes(struct context_spec *spec, struct mpi_env *env)
 {
-    const bool is_alone = ground->domain == NULL;
+    const bool is_alone = env->domain == NULL;
 
-    ground->nodes = (struct hier_ground){ .inner = is_alone ? &op_self : &op_shm,
+    env->nodes = (struct hier_config){ .inner = is_alone ? &op_self : &op_shm,
         .across = &op_mpi,
-        .inner_native = ground->domain,
-        .across_native = ground->job.data,
+        .inner_native = env->domain,
+        .across_native = env->job.data,
         .group_of = spec->nodes.node_of,
         .alloc = is_alone ? NULL : shared_alloc,
         .give_back = is_alone ? NULL : shared_free,
-        .user = ground };
-    add_backend(spec, &op_hier, &ground->nodes);
+        .user = env };
+    add_backend(spec, &op_hier, &env->nodes);
     log_debug(&spec->log,
             "sets that span nodes: shared memory inside the %d nodes, MPI messages "
             "between them",
             spec->nodes.count);
 }
 
-static void add_caches(struct context_spec *spec, struct mpi_ground *ground)
+static void add_caches(struct context_spec *spec, struct mpi_env *env)
 {
     const bool always = spec->config.hierarchy == CONFIG_HIERARCHY_CACHE;
 
-    ground->caches = (struct hier_ground){ .inner = &op_shm,
+    env->caches = (struct hier_config){ .inner = &op_shm,
         .across = &op_shm,
-        .inner_native = ground->domain,
-        .across_native = ground->domain,
+        .inner_native = env->domain,
+        .across_native = env->domain,
         .group_of = spec->caches.node_of,
         .within = spec->nodes.node_of,
         .size_min = always ? 0 : CACHES_SIZE_MIN,
         .alloc = shared_alloc,
         .give_back = shared_free,
-        .user = ground };
-    add_backend(spec, &op_hier, &ground->caches);
+        .user = env };
+    add_backend(spec, &op_hier, &env->caches);
     log_debug(&spec->log,
             "sets of %d ranks or more on one node: shared memory inside the %d groups "
             "of ranks that share a cache, then between them",
             always ? 3 : CACHES_SIZE_MIN, spec->caches.count);
 }
 
-static void choose_backends(struct context_spec *spec, struct mpi_ground *ground)
+static void choose_backends(struct context_spec *spec, struct mpi_env *env)
 {
     add_backend(spec, &op_self, NULL);
-    if (divides_caches(spec, ground)) {
-        add_caches(spec, ground);
+    if (divides_caches(spec, env)) {
+        add_caches(spec, env);
     }
-    if (ground->domain != NULL) {
-        add_backend(spec, &op_shm, ground->domain);
+    if (env->domain != NULL) {
+        add_backend(spec, &op_shm, env->domain);
         spec->memory = (struct memory){
-            .alloc = shared_alloc, .give_back = shared_free, .user = ground
+            .alloc = shared_alloc, .give_back = shared_free, .user = env
         };
-        spec->board = shm_board(ground->domain);
+        spec->arrival_flags = shm_arrival_flags(env->domain);
     }
-    if (divides_nodes(spec, ground)) {
-        add_nodes(spec, ground);
+    if (divides_nodes(spec, env)) {
+        add_nodes(spec, env);
     }
     if (spec->config.backend == CONFIG_BACKEND_VENDOR) {
-        add_backend(spec, &op_mpi_vendor, ground->job.data);
+        add_backend(spec, &op_mpi_vendor, env->job.data);
     }
-    add_backend(spec, &op_mpi, ground->job.data);
+    add_backend(spec, &op_mpi, env->job.data);
 }
 
 /* How many the backends need is known when the ranks have agreed on the configuration. */
 static tutti_status add_communicators(
-        const struct context_spec *spec, struct mpi_ground *ground)
+        const struct context_spec *spec, struct mpi_env *env)
 {
     static_assert(OP_LANES <= MPI_JOB_DATA_MAX, "each lane may have a communicator");
 
     return spec->config.backend == CONFIG_BACKEND_VENDOR
-            ? control_mpi_job_widen(&ground->job, OP_LANES)
+            ? transport_mpi_job_widen(&env->job, OP_LANES)
             : TUTTI_OK;
 }
 
@@ -168,43 +191,67 @@ static void say_thread_level(const struct context_spec *spec)
     }
 }
 
-/* The job is joined; the spec takes it over in any case. */
-static tutti_status start(
-        tutti **t, struct context_spec *spec, struct mpi_ground *ground)
+static tutti_status open_control(struct context_spec *spec, struct mpi_env *env)
 {
-    tutti_status status;
+    const tutti_status status = transport_mpi_open(&env->job, &spec->transport);
 
-    spec->release = leave;
-    spec->release_user = ground;
-    status = control_mpi_open(&ground->job, &spec->control);
     if (status == TUTTI_OK) {
-        spec->rank = spec->control.rank;
-        spec->size = spec->control.size;
+        spec->rank = spec->transport.rank;
+        spec->size = spec->transport.size;
         spec->log.rank = spec->rank;
+        spec->any_thread = env->job.thread_level == MPI_THREAD_MULTIPLE;
+        env->rank = spec->rank;
+    }
+    return status;
+}
+
+/* Each step is done by all ranks or ends the start of all. */
+static tutti_status prepare(struct context_spec *spec, struct mpi_env *env)
+{
+    tutti_status status = agree(env, open_control(spec, env));
+
+    if (status == TUTTI_OK) {
         if (spec->size > 1) {
             notice_open(&spec->notice, config_internal(NOTICE_VARIABLE));
         }
-        spec->any_thread = ground->job.thread_level == MPI_THREAD_MULTIPLE;
-        ground->rank = spec->rank;
         spec->expects_gpus = gpus_expected(&spec->config);
-        status = setup_agree(spec);
+        status = agree(env, setup_agree(spec));
     }
     if (status == TUTTI_OK) {
-        status = add_communicators(spec, ground);
+        status = add_communicators(spec, env);
     }
     if (status == TUTTI_OK) {
-        status = neighbours_meet(spec, &ground->domain, &ground->all_share);
+        status = agree(env, neighbours_meet(spec, &env->domain, &env->all_share));
     }
     if (status == TUTTI_OK && spec->expects_gpus) {
-        status = gpus_meet(&ground->gpus, spec);
+        status = agree(env, gpus_meet(&env->gpus, spec));
     }
+    return status;
+}
+
+/* The job is joined; the spec takes it over in any case. */
+static tutti_status start(tutti **t, struct context_spec *spec, struct mpi_env *env)
+{
+    tutti_status status;
+
+    spec->agree = agree;
+    spec->release = leave;
+    spec->user = env;
+    status = prepare(spec, env);
     if (status != TUTTI_OK) {
         context_spec_fini(spec);
         return status;
     }
-    choose_backends(spec, ground);
+    choose_backends(spec, env);
     say_thread_level(spec);
-    return context_create(t, spec);
+    status = context_create(t, spec);
+    if (status == TUTTI_OK) {
+        env->has_started = true;
+        env->notice = (*t)->failure.notice;
+        env->job.look = look_for_notice;
+        env->job.user = env;
+    }
+    return status;
 }
 
 /*
@@ -232,38 +279,55 @@ static tutti_status check_world(void)
 /* The process's part in the job; of the world when comm is MPI_COMM_NULL. */
 static tutti_status join_job(struct mpi_job *job, MPI_Comm comm)
 {
-    tutti_status status = control_mpi_job_init(job, comm);
+    tutti_status status = transport_mpi_job_init(job, comm);
 
     if (status == TUTTI_OK && comm == MPI_COMM_NULL) {
         status = check_world();
         if (status != TUTTI_OK) {
-            control_mpi_job_fini(job);
+            (void)transport_mpi_job_fini(job, MPI_JOB_NOT_BEGUN);
         }
     }
     return status;
 }
 
+/*
+ * This rank has failed before it could join: it joins to say so, where MPI runs. Where it does
+ * not, the others wait in MPI_Init until the launcher sees that this process has ended.
+ */
+static tutti_status refuse(MPI_Comm comm, tutti_status status)
+{
+    struct mpi_job job;
+    struct error error;
+
+    error_fill(&error, status, -1, "%s", tutti_last_error());
+    if (transport_mpi_is_on() && transport_mpi_job_init(&job, comm) == TUTTI_OK) {
+        (void)!transport_mpi_job_agree(&job, error_raise(&error));
+        (void)transport_mpi_job_fini(&job, MPI_JOB_NOT_BEGUN);
+    }
+    return error_raise(&error);
+}
+
 static tutti_status join(tutti **t, MPI_Comm comm, const tutti_config *config)
 {
-    struct mpi_ground *ground;
+    struct mpi_env *env;
     struct context_spec spec;
     tutti_status status = setup_begin(&spec, config, -1);
 
     if (status != TUTTI_OK) {
-        return status;
+        return refuse(comm, status);
     }
-    ground = mem_calloc(1, sizeof *ground);
-    if (ground == NULL) {
+    env = mem_calloc(1, sizeof *env);
+    if (env == NULL) {
         context_spec_fini(&spec);
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to initialise");
+        return refuse(comm, error_set(TUTTI_ERR_NO_MEMORY, "no memory to initialise"));
     }
-    status = join_job(&ground->job, comm);
+    status = join_job(&env->job, comm);
     if (status != TUTTI_OK) {
-        mem_free(ground);
+        mem_free(env);
         context_spec_fini(&spec);
         return status;
     }
-    return start(t, &spec, ground);
+    return start(t, &spec, env);
 }
 
 tutti_status tutti_init(tutti **t, const tutti_config *config)

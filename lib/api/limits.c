@@ -13,7 +13,7 @@
 #define DEVICE_BATCH ((size_t)16 << 20)
 /* Bounds of automatic chunks: flat optimum over shared memory (docs/results/). */
 #define CHUNK_MIN ((size_t)64 << 10)
-#define CHUNK_MAX ((size_t)256 << 10)
+#define CHUNK_MAX ((size_t)512 << 10)
 
 static size_t clamp(size_t value, size_t low, size_t high)
 {
@@ -32,5 +32,5 @@ void limits_choose(struct planner_limits *fusion, size_t *chunk_bytes,
             config->gpu_fusion_bytes > 0 ? config->gpu_fusion_bytes : DEVICE_BATCH;
     *chunk_bytes = config->chunk_bytes > 0
             ? config->chunk_bytes
-            : clamp(machine->l2_bytes / 4, CHUNK_MIN, CHUNK_MAX);
+            : clamp(machine->l2_bytes / 2, CHUNK_MIN, CHUNK_MAX);
 }

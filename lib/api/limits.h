@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
+#include "agree/planner.h"
 #include "base/config.h"
-#include "core/planner.h"
 #include "topo/machine.h"
 
 /**

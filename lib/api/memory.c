@@ -2,8 +2,22 @@
  * tutti_alloc() and tutti_free().
  */
 #include "api/call.h"
-#include "core/context.h"
-#include "core/output.h"
+#include "base/headroom.h"
+#include "run/context.h"
+#include "run/output.h"
+
+static tutti_status no_memory(const tutti *t, size_t bytes, tutti_memory_kind kind)
+{
+    if (kind == TUTTI_DEVICE) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "tutti_alloc: no device memory for %zu bytes on rank %d", bytes,
+                t->rank);
+    }
+    return error_set(TUTTI_ERR_NO_MEMORY,
+            "tutti_alloc: no host memory for %zu bytes on rank %d; the host and its "
+            "memory cgroups have %llu MiB left for all ranks here",
+            bytes, t->rank, (unsigned long long)(memory_room("").left >> 20));
+}
 
 tutti_status tutti_alloc(tutti *t, size_t bytes, tutti_memory_kind kind, void **mem)
 {
@@ -26,9 +40,7 @@ tutti_status tutti_alloc(tutti *t, size_t bytes, tutti_memory_kind kind, void **
     }
     memory = output_alloc(t, kind == TUTTI_DEVICE ? OP_DEVICE : OP_HOST, bytes);
     if (memory == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "tutti_alloc: no %s memory for %zu bytes on rank %d",
-                kind == TUTTI_DEVICE ? "device" : "host", bytes, t->rank);
+        return no_memory(t, bytes, kind);
     }
     *mem = memory;
     return TUTTI_OK;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/setup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -48,15 +49,15 @@ static tutti_status reserve(struct meeting *meeting)
 {
     const struct context_spec *spec = meeting->spec;
     const size_t bytes = reservation_size(node_size(spec));
-    tutti_status status = shm_domain_open(
-            &meeting->domain, spec->size, spec->rank, bytes, RESERVATION_MEMFD);
+    tutti_status status = shm_domain_open(&meeting->domain, spec->size, spec->rank,
+            node_size(spec), bytes, RESERVATION_MEMFD);
 
     if (status == TUTTI_ERR_SYSTEM) {
         char why[ERROR_TEXT_MAX];
 
         (void)snprintf(why, sizeof why, "%s", tutti_last_error());
-        status = shm_domain_open(
-                &meeting->domain, spec->size, spec->rank, bytes, RESERVATION_POSIX);
+        status = shm_domain_open(&meeting->domain, spec->size, spec->rank,
+                node_size(spec), bytes, RESERVATION_POSIX);
         if (status == TUTTI_OK) {
             log_warn(&spec->log,
                     "shared memory is limited by the size of /dev/shm, because an "
@@ -125,22 +126,23 @@ static tutti_status take_introduction(
     return TUTTI_OK;
 }
 
-static tutti_status introduce(struct meeting *meeting)
+static tutti_status introduce(struct meeting *meeting, tutti_status status)
 {
     struct context_spec *spec = meeting->spec;
     const int *node_of = spec->nodes.node_of;
     struct wire_writer out = { 0 };
     const uint8_t **blocks = NULL;
     size_t *lengths = NULL;
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
 
     put_introduction(&out, meeting);
-    if (!out.failed) {
-        status =
-                control_allgather(&spec->control, out.data, out.len, &blocks, &lengths);
+    if (out.failed && status == TUTTI_OK) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
     }
+    status = setup_gather(spec, status, &out, &blocks, &lengths);
     wire_writer_fini(&out);
-    for (int rank = 0; rank < spec->size && status == TUTTI_OK; rank++) {
+    /* Without room for them this rank has failed, and so has the gathering. */
+    for (int rank = 0;
+            rank < spec->size && status == TUTTI_OK && meeting->cards != NULL; rank++) {
         if (node_of[rank] != node_of[spec->rank]) {
             continue;
         }
@@ -236,9 +238,15 @@ static tutti_status agree(struct meeting *meeting)
     struct context_spec *spec = meeting->spec;
     const uint8_t **blocks = NULL;
     size_t *lengths = NULL;
-    tutti_status status = control_allgather(&spec->control, meeting->trouble,
-            strlen(meeting->trouble), &blocks, &lengths);
+    struct wire_writer out = { 0 };
+    tutti_status status = TUTTI_OK;
 
+    wire_put_bytes(&out, meeting->trouble, strlen(meeting->trouble));
+    if (out.failed) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
+    }
+    status = setup_gather(spec, status, &out, &blocks, &lengths);
+    wire_writer_fini(&out);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -259,10 +267,17 @@ static bool has_neighbours(const struct nodes *nodes)
 
 static tutti_status meet(struct meeting *meeting)
 {
-    tutti_status status;
+    tutti_status status = TUTTI_OK;
 
+    meeting->parties =
+            mem_calloc((size_t)node_size(meeting->spec), sizeof *meeting->parties);
+    meeting->cards =
+            mem_calloc((size_t)node_size(meeting->spec), sizeof *meeting->cards);
+    if (meeting->parties == NULL || meeting->cards == NULL) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
+    }
     prepare(meeting);
-    status = introduce(meeting);
+    status = introduce(meeting, status);
     if (status == TUTTI_OK) {
         exchange(meeting);
         status = agree(meeting);
@@ -289,13 +304,7 @@ tutti_status neighbours_meet(
                     spec->config.backend != CONFIG_BACKEND_SHM)) {
         return status;
     }
-    meeting.parties = mem_calloc((size_t)node_size(spec), sizeof *meeting.parties);
-    meeting.cards = mem_calloc((size_t)node_size(spec), sizeof *meeting.cards);
-    if (meeting.parties == NULL || meeting.cards == NULL) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
-    } else {
-        status = meet(&meeting);
-    }
+    status = meet(&meeting);
     mem_free(meeting.parties);
     mem_free(meeting.cards);
     if (status != TUTTI_OK) {

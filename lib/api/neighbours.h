@@ -9,8 +9,8 @@
 
 #include <tutti/tutti.h>
 
-#include "core/context.h"
 #include "ops/shm/shm.h"
+#include "run/start.h"
 
 /**
  * Makes the domain of this rank's node. Collective over spec->control, whose nodes are

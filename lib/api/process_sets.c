@@ -8,9 +8,9 @@
 #include "api/call.h"
 #include "base/bitset.h"
 #include "base/mem.h"
-#include "core/context.h"
-#include "core/driver.h"
-#include "core/registration.h"
+#include "run/context.h"
+#include "run/driver.h"
+#include "run/persistent.h"
 
 /* A rank list as the metadata of META_SET_CREATE; every rank in range and once. */
 static tutti_status check_ranks(const tutti *t, const int *ranks, int n)
@@ -37,19 +37,24 @@ static tutti_status check_ranks(const tutti *t, const int *ranks, int n)
     return status;
 }
 
-/* Queues an internal operation of the world and waits for it. */
-static tutti_status run_internal(tutti *t, const struct submission *submission)
+/* Whether this thread may make or remove a set now. */
+static tutti_status check_thread(tutti *t)
 {
-    tutti_request request = TUTTI_REQUEST_NULL;
-    tutti_status status = driver_may_wait(t);
+    tutti_status status = context_may_wait(t);
 
     if (status == TUTTI_OK && group_is_open(t)) {
         status = error_set(TUTTI_ERR_INVALID,
                 "process sets cannot be changed inside a group (rank %d)", t->rank);
     }
-    if (status != TUTTI_OK) {
-        return status;
-    }
+    return status;
+}
+
+/* Queues an internal operation of the world and waits for it. */
+static tutti_status run_internal(tutti *t, const struct submission *submission)
+{
+    tutti_request request = TUTTI_REQUEST_NULL;
+    tutti_status status;
+
     driver_enter(t);
     status = submit_queue(t, submission, &request);
     if (status == TUTTI_OK) {
@@ -57,6 +62,60 @@ static tutti_status run_internal(tutti *t, const struct submission *submission)
     }
     driver_leave(t);
     return status;
+}
+
+/*
+ * Calls that make sets have no names by which the ranks could tell them apart. So on each
+ * rank they come one after the other: the n-th of a rank meets the n-th of the others, and
+ * if they ask for different things all fail. A split is one of them as a whole. Who has to
+ * wait for others of its rank drives meanwhile.
+ */
+struct turn {
+    tutti *t;
+    uint32_t ticket;
+};
+
+static bool is_served(void *what)
+{
+    const struct turn *turn = what;
+
+    /* Pairs with end_turn(). */
+    return atomic_load_explicit(&turn->t->sets.served, memory_order_acquire) ==
+            turn->ticket;
+}
+
+static tutti_status begin_turn(tutti *t)
+{
+    struct turn turn = { .t = t };
+    const tutti_status status = check_thread(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    driver_enter(t);
+    turn.ticket = atomic_fetch_add_explicit(&t->sets.tickets, 1, memory_order_relaxed);
+    driver_wait(t, is_served, &turn, INT64_MAX);
+    return TUTTI_OK;
+}
+
+static void end_turn(tutti *t)
+{
+    (void)atomic_fetch_add_explicit(&t->sets.served, 1, memory_order_release);
+    doorbell_ring(t->driver.bell);
+    doorbell_ring(&t->driver.done_bell);
+    driver_leave(t);
+}
+
+/* All ranks agree on this list of ranks; an empty one stands for a split. */
+static tutti_status run_create(
+        tutti *t, const int64_t *ranks, int n, tutti_process_set *set)
+{
+    return run_internal(t,
+            &(struct submission){ .collective = META_SET_CREATE,
+                    .name = "create",
+                    .set = TUTTI_WORLD,
+                    .meta = { .prescale = 1, .postscale = 1, .ndim = n, .dims = ranks },
+                    .output = set });
 }
 
 tutti_status tutti_process_set_create(
@@ -85,12 +144,11 @@ tutti_status tutti_process_set_create(
     for (int i = 0; i < n; i++) {
         dims[i] = ranks[i];
     }
-    status = run_internal(t,
-            &(struct submission){ .collective = META_SET_CREATE,
-                    .name = "create",
-                    .set = TUTTI_WORLD,
-                    .meta = { .prescale = 1, .postscale = 1, .ndim = n, .dims = dims },
-                    .output = &created });
+    status = begin_turn(t);
+    if (status == TUTTI_OK) {
+        status = run_create(t, dims, n, &created);
+        end_turn(t);
+    }
     mem_free(dims);
     if (status == TUTTI_OK) {
         *set = created;
@@ -122,8 +180,8 @@ static int compare_memberships(const void *a, const void *b)
 }
 
 /* Creates the sets of all colors, one by one: every rank in the same order. */
-static tutti_status create_colors(tutti *t, const struct membership *all, int *ranks,
-        int64_t color, tutti_process_set *own)
+static tutti_status create_colors(tutti *t, const struct membership *all,
+        int64_t *ranks, int64_t color, tutti_process_set *own)
 {
     tutti_status status = TUTTI_OK;
     int next;
@@ -133,12 +191,12 @@ static tutti_status create_colors(tutti *t, const struct membership *all, int *r
 
         for (next = first; next < t->size && all[next].color == all[first].color;
                 next++) {
-            ranks[next - first] = (int)all[next].rank;
+            ranks[next - first] = all[next].rank;
         }
         if (all[first].color == TUTTI_UNDEFINED) {
             continue;
         }
-        status = tutti_process_set_create(t, ranks, next - first, &set);
+        status = run_create(t, ranks, next - first, &set);
         if (status == TUTTI_OK && all[first].color == color) {
             *own = set;
         }
@@ -146,12 +204,44 @@ static tutti_status create_colors(tutti *t, const struct membership *all, int *r
     return status;
 }
 
+/* Under a name that no caller can use. */
+static tutti_status exchange_memberships(
+        tutti *t, const struct membership *mine, struct membership *all)
+{
+    return run_internal(t,
+            &(struct submission){ .collective = TUTTI_ALLGATHER,
+                    .name = "tutti_process_set_split\x01",
+                    .set = TUTTI_WORLD,
+                    .meta = { .row_count = sizeof *mine / sizeof mine->color,
+                            .dtype = TUTTI_INT64,
+                            .prescale = 1,
+                            .postscale = 1 },
+                    .rows = { .rows = 1 },
+                    .input = mine,
+                    .output = all });
+}
+
+/* In a turn. `ranks` and `all` have room for the world. */
+static tutti_status split(tutti *t, const struct membership *mine,
+        struct membership *all, int64_t *ranks, tutti_process_set *own)
+{
+    tutti_status status = run_create(t, NULL, 0, own);
+
+    if (status == TUTTI_OK) {
+        status = exchange_memberships(t, mine, all);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    qsort(all, (size_t)t->size, sizeof *all, compare_memberships);
+    return create_colors(t, all, ranks, mine->color, own);
+}
+
 tutti_status tutti_process_set_split(
         tutti *t, int color, int key, tutti_process_set *set)
 {
-    struct membership mine;
     struct membership *all;
-    int *ranks;
+    int64_t *ranks;
     tutti_process_set own = TUTTI_WORLD;
     tutti_status status = call_check_context(t);
 
@@ -168,13 +258,13 @@ tutti_status tutti_process_set_split(
     if (all == NULL || ranks == NULL) {
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to split the world");
     } else {
-        mine = (struct membership){ .color = color, .key = key, .rank = t->rank };
-        status = tutti_allgather(t, "tutti_process_set_split", &mine, all, 1,
-                sizeof mine / sizeof mine.color, NULL, TUTTI_INT64, NULL);
+        status = begin_turn(t);
     }
     if (status == TUTTI_OK) {
-        qsort(all, (size_t)t->size, sizeof *all, compare_memberships);
-        status = create_colors(t, all, ranks, color, &own);
+        const struct membership mine = { color, key, t->rank };
+
+        status = split(t, &mine, all, ranks, &own);
+        end_turn(t);
     }
     mem_free(all);
     mem_free(ranks);
@@ -190,7 +280,7 @@ tutti_status tutti_process_set_split(
 static void reopen_set(tutti *t, struct process_set *set)
 {
     set->closing = false;
-    registration_gate(t);
+    persistent_gate_all(t);
 }
 
 /* Under the lock: no more submissions to the set, if it has nothing in flight. */
@@ -207,8 +297,8 @@ static tutti_status close_set(tutti *t, tutti_process_set id)
                 "process set %u is being destroyed already on rank %d", id, t->rank);
     }
     set->closing = true;
-    registration_gate(t);
-    if (set->in_flight > 0 || registration_is_busy(t, set)) {
+    persistent_gate_all(t);
+    if (set->in_flight > 0 || persistent_any_busy(t, set)) {
         reopen_set(t, set);
         return error_set(TUTTI_ERR_DUPLICATE,
                 "process set %u has work in flight on rank %d", id, t->rank);
@@ -221,6 +311,10 @@ tutti_status tutti_process_set_destroy(tutti *t, tutti_process_set set)
     char name[32];
     tutti_status status = call_check_context(t);
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = check_thread(t);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -3,9 +3,9 @@
  */
 #include "api/call.h"
 #include "base/status.h"
-#include "core/check.h"
-#include "core/context.h"
-#include "core/registration.h"
+#include "run/check.h"
+#include "run/context.h"
+#include "run/registration.h"
 
 /* The first published size of tutti_tensor_desc. */
 #define DESC_SIZE_MIN sizeof(tutti_tensor_desc)
@@ -13,7 +13,7 @@
 /* What a description stands for, as far as its collective uses it. */
 static void copy_desc(const tutti_tensor_desc *desc, struct submission *s)
 {
-    const bool has_rows = rows_apply((int)desc->collective);
+    const bool has_rows = meta_has_rows((int)desc->collective);
 
     s->meta.dtype = desc->dtype;
     if (has_rows) {
@@ -106,20 +106,25 @@ tutti_status tutti_tensor_unregister(tutti *t, tutti_tensor tensor)
 }
 
 tutti_status tutti_submit(tutti *t, tutti_tensor tensor, const void *input,
-        void *output, tutti_callback callback, void *user, tutti_request *request)
+        void *output, int64_t step, tutti_callback callback, void *user,
+        tutti_request *request)
 {
-    const struct submission buffers = {
-        .input = input, .output = output, .callback = callback, .user = user
-    };
+    const struct submission buffers = { .step = meta_step(step),
+        .input = input,
+        .output = output,
+        .callback = callback,
+        .user = user };
     tutti_status status = call_check_context(t);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    if (request == NULL && callback == NULL) {
+    status = check_step(buffers.step);
+    if (status == TUTTI_OK && request == NULL && callback == NULL) {
         status = error_set(TUTTI_ERR_INVALID,
                 "tutti_submit: request is NULL and there is no callback");
-    } else {
+    }
+    if (status == TUTTI_OK) {
         status = submit_registered(t, tensor, &buffers, request);
     }
     if (status != TUTTI_OK) {

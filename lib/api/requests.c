@@ -6,23 +6,36 @@
 #include "api/call.h"
 #include "api/wait.h"
 #include "base/clock.h"
-#include "core/context.h"
-#include "core/driver.h"
-#include "core/failure.h"
-#include "core/order.h"
+#include "run/context.h"
+#include "run/driver.h"
+#include "run/failure.h"
+
+tutti_status call_check_context(const tutti *t)
+{
+    if (t == NULL) {
+        return error_set(TUTTI_ERR_INVALID, "the context is NULL");
+    }
+    if (forkmark_is_child(&t->forkmark)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "rank %d forked, and this is the child: only the parent may use the "
+                "context; call exec or _exit here",
+                t->rank);
+    }
+    return TUTTI_OK;
+}
 
 static bool is_over(const struct wait *wait, size_t i)
 {
-    const struct work *work = wait->works[i];
+    const struct operation *operation = wait->operations[i];
 
-    if (work == NULL) {
+    if (operation == NULL) {
         return true;
     }
     if (!wait->issued) {
-        return work_is_over(work, wait->requests[i]);
+        return operation_is_over(operation, wait->requests[i]);
     }
-    return work_is_over_or_issued(work, wait->requests[i]) ||
-            (failure_lingers(wait->t) && work_is_on_device(work));
+    return operation_is_over_or_issued(operation, wait->requests[i]) ||
+            (failure_lingers(wait->t) && operation_is_on_device(operation));
 }
 
 static bool wait_is_over(void *what)
@@ -45,50 +58,52 @@ static tutti_status unknown(tutti_request request)
 }
 
 /* Its output is there and was not taken yet. */
-static bool holds_output(const struct work *work)
+static bool holds_output(const struct operation *operation)
 {
-    return work->owns_output && work->status == TUTTI_OK;
+    return operation->owns_output && operation->status == TUTTI_OK;
 }
 
-/* Works of consumed requests that go back into the pool, over next. */
+/* Operations of consumed requests that go back into the pool, over next. */
 struct spent {
-    struct work *works;
+    struct operation *operations;
 };
 
 static void put_back(tutti *t, struct spent *spent)
 {
-    if (spent->works == NULL) {
+    if (spent->operations == NULL) {
         return;
     }
     pthread_mutex_lock(&t->lock);
-    while (spent->works != NULL) {
-        struct work *work = spent->works;
+    while (spent->operations != NULL) {
+        struct operation *operation = spent->operations;
 
-        spent->works = work->next;
-        work_put_back(&t->works, work);
+        spent->operations = operation->next;
+        operation_put_back(&t->operations, operation);
     }
     pthread_mutex_unlock(&t->lock);
 }
 
 /*
- * True when a work is done; else the error says that it is not. The name is read under the
+ * True when an operation is done; else the error says that it is not. The name is read under the
  * lock: without it the operation could end, and its name be forgotten.
  */
-static bool check_done(tutti *t, const struct work *work)
+static bool check_done(tutti *t, const struct operation *operation)
 {
-    bool is_done = work_is_done(work);
+    bool is_done = operation_is_done(operation);
 
     if (!is_done) {
         pthread_mutex_lock(&t->lock);
-        is_done = work_is_done(work);
-        if (!is_done && work_is_issued(work)) {
+        is_done = operation_is_done(operation);
+        if (!is_done && operation_is_issued(operation)) {
             (void)error_set(TUTTI_ERR_TIMEOUT,
                     "%s is issued, and not finished by the GPU of rank %d",
-                    meta_collective_name(work->request.collective), t->rank);
+                    meta_collective_name(operation->request.collective), t->rank);
         } else if (!is_done) {
-            (void)error_set(TUTTI_ERR_TIMEOUT, "%s \"%s\" is not finished on rank %d",
-                    meta_collective_name(work->request.collective), work->request.name,
-                    t->rank);
+            (void)error_set(TUTTI_ERR_TIMEOUT,
+                    "%s \"%s\" is not finished on rank %d%s%s",
+                    meta_collective_name(operation->request.collective),
+                    operation->request.name, t->rank,
+                    t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);
         }
         pthread_mutex_unlock(&t->lock);
     }
@@ -101,32 +116,32 @@ static bool check_done(tutti *t, const struct work *work)
  */
 static tutti_status consume(tutti *t, tutti_request *request, struct spent *spent)
 {
-    struct work *work = work_find(&t->works, *request);
+    struct operation *operation = operation_find(&t->operations, *request);
     tutti_status status;
 
-    if (work == NULL) {
+    if (operation == NULL) {
         return unknown(*request);
     }
-    if (!check_done(t, work)) {
+    if (!check_done(t, operation)) {
         return TUTTI_ERR_TIMEOUT;
     }
-    if (!work_claim(work, *request)) {
+    if (!operation_claim(operation, *request)) {
         return unknown(*request);
     }
-    status = work->status;
-    if (work->error != NULL) {
-        (void)error_raise(work->error);
+    status = operation->status;
+    if (operation->error != NULL) {
+        (void)error_raise(operation->error);
     } else if (status != TUTTI_OK) {
         (void)error_set(status, "%s", tutti_status_text(status));
     }
-    if (holds_output(work)) {
-        work_unclaim(work);
+    if (holds_output(operation)) {
+        operation_unclaim(operation);
         return status;
     }
     *request = TUTTI_REQUEST_NULL;
-    if (work_end(work)) {
-        work->next = spent->works;
-        spent->works = work;
+    if (operation_end(operation)) {
+        operation->next = spent->operations;
+        spent->operations = operation;
     }
     return status;
 }
@@ -151,12 +166,12 @@ tutti_status wait_prepare(
     wait->issued = false;
     for (size_t i = 0; i < count; i++) {
         wait->requests[i] = requests[i];
-        wait->works[i] = NULL;
+        wait->operations[i] = NULL;
         if (requests[i] == TUTTI_REQUEST_NULL) {
             continue;
         }
-        wait->works[i] = work_find(&t->works, requests[i]);
-        if (wait->works[i] == NULL && status == TUTTI_OK) {
+        wait->operations[i] = operation_find(&t->operations, requests[i]);
+        if (wait->operations[i] == NULL && status == TUTTI_OK) {
             status = unknown(requests[i]);
         }
     }
@@ -170,12 +185,13 @@ int64_t wait_deadline(int64_t timeout_ns)
 }
 
 /* Only device batches are held back until somebody waits for them. */
-static void demand(
-        tutti *t, const struct wait *wait, void (*tell)(tutti *, struct work *))
+static void demand(tutti *t, const struct wait *wait,
+        void (*tell)(struct operation *, struct tickets *))
 {
     for (size_t i = 0; t->device.state != NULL && i < wait->count; i++) {
-        if (wait->works[i] != NULL && work_is_of(wait->works[i], wait->requests[i])) {
-            tell(t, wait->works[i]);
+        if (wait->operations[i] != NULL &&
+                operation_is_of(wait->operations[i], wait->requests[i])) {
+            tell(wait->operations[i], &t->tickets);
         }
     }
 }
@@ -188,9 +204,9 @@ void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
         return;
     }
     begin = clock_ns();
-    demand(t, wait, order_demand);
+    demand(t, wait, operation_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
-    demand(t, wait, order_satisfied);
+    demand(t, wait, operation_satisfied);
     counter_add(&t->counters.wait_ns, (uint64_t)(clock_ns() - begin));
 }
 
@@ -216,7 +232,7 @@ tutti_status wait_check(tutti *t, const void *requests)
     if (requests == NULL) {
         return error_set(TUTTI_ERR_INVALID, "the pointer to the request is NULL");
     }
-    status = driver_may_wait(t);
+    status = context_may_wait(t);
     if (status == TUTTI_OK && group_is_open(t)) {
         status = error_set(TUTTI_ERR_INVALID,
                 "waiting inside a group (rank %d); end it first", t->rank);
@@ -225,14 +241,14 @@ tutti_status wait_check(tutti *t, const void *requests)
 }
 
 /* Rows that came from each member. */
-static void copy_rows(const struct work *work, int64_t *rows_of)
+static void copy_rows(const struct operation *operation, int64_t *rows_of)
 {
-    const struct meta *meta = &work->request.meta;
+    const struct meta *meta = &operation->request.meta;
     const size_t row_bytes = (size_t)meta->row_count * tutti_dtype_size(meta->dtype);
-    const int size = work->part_members;
+    const int size = operation->part_members;
 
     for (int i = 0; i < size; i++) {
-        rows_of[i] = (int64_t)(work->parts[size + i].bytes / row_bytes);
+        rows_of[i] = (int64_t)(operation->parts[size + i].bytes / row_bytes);
     }
 }
 
@@ -240,36 +256,37 @@ static void copy_rows(const struct work *work, int64_t *rows_of)
 static tutti_status take_output(
         tutti *t, tutti_request *request, void **output, int64_t *rows_of)
 {
-    struct work *work = work_find(&t->works, *request);
+    struct operation *operation = operation_find(&t->operations, *request);
 
-    if (work != NULL && !work->owns_output) {
+    if (operation != NULL && !operation->owns_output) {
+        /* Without the name, which may be forgotten when the operation is over. */
         return error_set(TUTTI_ERR_INVALID,
-                "%s \"%s\" of rank %d has an output of the caller; there is nothing to "
+                "this %s of rank %d has an output of the caller; there is nothing to "
                 "take",
-                meta_collective_name(work->request.collective), work->request.name,
-                t->rank);
+                meta_collective_name(operation->request.collective), t->rank);
     }
-    if (work == NULL || !work_is_done(work) || !holds_output(work)) {
+    if (operation == NULL || !operation_is_done(operation) ||
+            !holds_output(operation)) {
         return consume_one(t, request);
     }
-    if (!work_claim(work, *request)) {
+    if (!operation_claim(operation, *request)) {
         return unknown(*request);
     }
-    *output = work->output;
+    *output = operation->output;
     if (rows_of != NULL) {
-        copy_rows(work, rows_of);
+        copy_rows(operation, rows_of);
     }
-    work->owns_output = false;
-    work_unclaim(work);
+    operation->owns_output = false;
+    operation_unclaim(operation);
     return consume_one(t, request);
 }
 
 /* Nothing is waited for when the request cannot have an output. */
 static bool may_hold_output(tutti *t, tutti_request request)
 {
-    const struct work *work = work_find(&t->works, request);
+    const struct operation *operation = operation_find(&t->operations, request);
 
-    return work != NULL && work->owns_output;
+    return operation != NULL && operation->owns_output;
 }
 
 tutti_status tutti_request_take_output(tutti *t, tutti_request *request, void **output,
@@ -316,12 +333,15 @@ tutti_status tutti_test(tutti *t, tutti_request *request)
     struct wait wait;
     tutti_status status = wait_check(t, request);
 
-    if (status != TUTTI_OK || *request == TUTTI_REQUEST_NULL) {
-        return status;
+    if (status == TUTTI_OK) {
+        status = wait_prepare(t, &wait, request, 1);
     }
-    status = wait_prepare(t, &wait, request, 1);
     if (status != TUTTI_OK) {
         return status;
+    }
+    if (*request == TUTTI_REQUEST_NULL) {
+        driver_poke(t);
+        return TUTTI_OK;
     }
     if (!wait_is_over(&wait)) {
         driver_poke(t);
@@ -329,8 +349,18 @@ tutti_status tutti_test(tutti *t, tutti_request *request)
     return wait_is_over(&wait) ? consume_one(t, request) : TUTTI_AGAIN;
 }
 
+void wait_note(struct error *first, tutti_status status)
+{
+    if (status != TUTTI_OK &&
+            (first->status == TUTTI_OK ||
+                    (first->status == TUTTI_ERR_TIMEOUT &&
+                            status != TUTTI_ERR_TIMEOUT))) {
+        error_fill(first, status, -1, "%s", tutti_last_error());
+    }
+}
+
 void wait_consume(tutti *t, size_t count, tutti_request *requests,
-        tutti_status *statuses, struct wait_outcome *outcome)
+        tutti_status *statuses, struct error *first)
 {
     struct spent spent = { 0 };
 
@@ -343,32 +373,23 @@ void wait_consume(tutti *t, size_t count, tutti_request *requests,
         if (statuses != NULL) {
             statuses[i] = status;
         }
-        if (status == TUTTI_ERR_TIMEOUT) {
-            outcome->timed_out = true;
-        } else if (status != TUTTI_OK && outcome->first == TUTTI_OK) {
-            outcome->first = status;
-        }
+        wait_note(first, status);
     }
     put_back(t, &spent);
-}
-
-tutti_status wait_result(const struct wait_outcome *outcome)
-{
-    return outcome->first == TUTTI_OK && outcome->timed_out ? TUTTI_ERR_TIMEOUT
-                                                            : outcome->first;
 }
 
 tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *requests,
         int64_t timeout_ns, tutti_status *statuses)
 {
     struct wait wait;
-    struct wait_outcome outcome = { .first = TUTTI_OK };
+    struct error first;
     int64_t deadline;
     const tutti_status status = wait_check(t, n > 0 ? (void *)requests : (void *)t);
 
     if (status != TUTTI_OK) {
         return status;
     }
+    first.status = TUTTI_OK;
     deadline = wait_deadline(timeout_ns);
     driver_enter(t);
     for (size_t at = 0; at < n; at += WAIT_CHUNK) {
@@ -378,32 +399,32 @@ tutti_status tutti_wait_all(tutti *t, size_t n, tutti_request *requests,
         (void)wait_prepare(t, &wait, requests + at, count);
         wait_until(t, &wait, deadline);
         wait_consume(t, count, requests + at, statuses != NULL ? statuses + at : NULL,
-                &outcome);
+                &first);
     }
     driver_leave(t);
-    return wait_result(&outcome);
+    return first.status == TUTTI_OK ? TUTTI_OK : error_raise(&first);
 }
 
 tutti_status tutti_cancel(tutti *t, tutti_request request)
 {
-    struct work *work;
+    struct operation *operation;
     tutti_status status = call_check_context(t);
 
     if (status != TUTTI_OK) {
         return status;
     }
     pthread_mutex_lock(&t->lock);
-    work = work_find(&t->works, request);
-    if (work == NULL || work_is_done(work)) {
+    operation = operation_find(&t->operations, request);
+    if (operation == NULL || operation_is_done(operation)) {
         status = unknown(request);
     } else {
-        work_ask_cancel(work, request);
-        /* Pairs with the engine's acquire: it finds the work when it looks. */
-        atomic_store_explicit(&t->cancels_pending, 1, memory_order_release);
+        operation_ask_cancel(operation, request);
+        /* Pairs with the engine's acquire: it finds the operation when it looks. */
+        atomic_store_explicit(&t->engine.cancels_pending, 1, memory_order_release);
     }
     pthread_mutex_unlock(&t->lock);
     if (status == TUTTI_OK) {
-        driver_notify(t);
+        context_notify(t);
     }
     return status;
 }

@@ -211,7 +211,7 @@ static void name_caches(const struct nodes *nodes, const struct place *places,
 static tutti_status find_caches(
         struct context_spec *spec, const struct place *places, const char **names)
 {
-    const size_t size = (size_t)spec->control.size;
+    const size_t size = (size_t)spec->transport.size;
     char *texts = mem_calloc(size, CACHE_NAME_MAX);
     bool *is_unknown = mem_calloc(size, sizeof *is_unknown);
     tutti_status status;
@@ -232,17 +232,17 @@ static tutti_status find_places(
 {
     tutti_status status;
 
-    for (int r = 0; r < spec->control.size; r++) {
+    for (int r = 0; r < spec->transport.size; r++) {
         names[r] = places[r].host;
     }
-    status = nodes_init(&spec->nodes, names, spec->control.size);
+    status = nodes_init(&spec->nodes, names, spec->transport.size);
     return status == TUTTI_OK ? find_caches(spec, places, names) : status;
 }
 
 static tutti_status take_all(
         struct context_spec *spec, const uint8_t **blocks, const size_t *lengths)
 {
-    const size_t size = (size_t)spec->control.size;
+    const size_t size = (size_t)spec->transport.size;
     struct place *places = mem_calloc(size, sizeof *places);
     const char **names = mem_calloc(size, sizeof *names);
     tutti_status status = TUTTI_OK;
@@ -266,6 +266,26 @@ static tutti_status take_all(
     return status;
 }
 
+tutti_status setup_gather(struct context_spec *spec, tutti_status mine,
+        const struct wire_writer *block, const uint8_t ***blocks, size_t **lengths)
+{
+    struct error own;
+    tutti_status status;
+    tutti_status all;
+
+    error_fill(&own, mine, spec->rank, "%s", tutti_last_error());
+    status = mine == TUTTI_OK && block->len > 0
+            ? transport_allgather(
+                      &spec->transport, block->data, block->len, blocks, lengths)
+            : transport_allgather(&spec->transport, "", 0, blocks, lengths);
+    all = context_spec_agree(spec, mine == TUTTI_OK ? status : error_raise(&own));
+    if (status == TUTTI_OK && all != TUTTI_OK) {
+        mem_free(*blocks);
+        *blocks = NULL;
+    }
+    return all;
+}
+
 tutti_status setup_agree(struct context_spec *spec)
 {
     struct wire_writer facts = { 0 };
@@ -274,12 +294,9 @@ tutti_status setup_agree(struct context_spec *spec)
     tutti_status status;
 
     put_facts(&facts, spec);
-    if (facts.failed) {
-        wire_writer_fini(&facts);
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
-    }
-    status =
-            control_allgather(&spec->control, facts.data, facts.len, &blocks, &lengths);
+    status = facts.failed ? error_set(TUTTI_ERR_NO_MEMORY, "no memory to start")
+                          : TUTTI_OK;
+    status = setup_gather(spec, status, &facts, &blocks, &lengths);
     wire_writer_fini(&facts);
     if (status == TUTTI_OK) {
         status = take_all(spec, blocks, lengths);

@@ -6,7 +6,8 @@
 
 #include <tutti/tutti.h>
 
-#include "core/context.h"
+#include "base/wire.h"
+#include "run/start.h"
 
 /**
  * Starts a spec from a configuration (NULL: the environment): values, log, and defaults
@@ -16,6 +17,16 @@
  */
 tutti_status setup_begin(
         struct context_spec *spec, const tutti_config *config, int rank);
+
+/**
+ * Gathers each rank's block, on all ranks or on none. Collective, also for a rank that has
+ * failed and has no block.
+ * @param mine      this rank's status, with the last error set where it is one
+ * @param[out] blocks  as transport_allgather()
+ * @return TUTTI_OK; `mine`; or why another rank failed, which the text names
+ */
+tutti_status setup_gather(struct context_spec *spec, tutti_status mine,
+        const struct wire_writer *block, const uint8_t ***blocks, size_t **lengths);
 
 /**
  * Exchanges facts over spec->control (whose rank and size are set): fills spec->nodes and caches,

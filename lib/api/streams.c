@@ -4,53 +4,54 @@
 #include "api/call.h"
 #include "api/wait.h"
 #include "base/faults.h"
-#include "core/context.h"
-#include "core/driver.h"
-#include "core/failure.h"
+#include "run/complete_device.h"
+#include "run/context.h"
+#include "run/driver.h"
+#include "run/failure.h"
 
-/* The marks of a wait, and what became of them. */
+/* The events of a wait, and what became of them. */
 struct stream_wait {
     tutti_stream stream;
-    struct device_mark *marks[WAIT_CHUNK]; /* a reference each; NULL: not issued    */
+    struct device_event *events[WAIT_CHUNK]; /* a reference each; NULL: not issued    */
     bool stays[WAIT_CHUNK]; /* not over, and not handed over: the request stays    */
     tutti_status status; /* of those that stay; TUTTI_OK: none does                */
 };
 
-/* Tensors of one batch have one mark, and mostly stand together. */
+/* Tensors of one batch have one event, and mostly stand together. */
 static void follow(tutti *t, struct stream_wait *on, size_t count)
 {
-    const struct device_mark *last = NULL;
+    const struct device_event *last = NULL;
 
     for (size_t i = 0; i < count && on->status == TUTTI_OK; i++) {
-        if (on->marks[i] != NULL && on->marks[i] != last) {
-            on->status = t->device.follow(t->device.state, on->stream, on->marks[i]);
-            last = on->marks[i];
+        if (on->events[i] != NULL && on->events[i] != last) {
+            on->status = t->device.follow(t->device.state, on->stream, on->events[i]);
+            last = on->events[i];
         }
     }
 }
 
 /*
  * The stream waits for what is issued by now, which is done for the host then. No lock is
- * held while the driver is called; the engine may end the same works meanwhile.
+ * held while the driver is called; the engine may end the same operations meanwhile.
  */
 static void hand_over(tutti *t, struct wait *wait, struct stream_wait *on)
 {
-    issues_marks(t, wait->works, wait->requests, on->marks, wait->count);
+    complete_events(t, wait->operations, wait->requests, on->events, wait->count);
     follow(t, on, wait->count);
     on->status = failure_of_device(t, on->status);
     if (on->status == TUTTI_OK) {
-        issues_stream(t, wait->works, wait->requests, on->marks, wait->count);
+        complete_stream(t, wait->operations, wait->requests, on->events, wait->count);
     }
     for (size_t i = 0; i < wait->count; i++) {
-        on->stays[i] = on->status != TUTTI_OK && on->marks[i] != NULL;
-        t->device.release(t->device.state, on->marks[i]);
+        on->stays[i] = on->status != TUTTI_OK && on->events[i] != NULL;
+        t->device.release(t->device.state, on->events[i]);
     }
 }
 
 static bool has_failed(const tutti *t)
 {
     /* Pairs with failure_set(). */
-    return atomic_load_explicit(&t->failed, memory_order_acquire) != 0;
+    return atomic_load_explicit(&t->failure.is_set, memory_order_acquire) != 0;
 }
 
 /*
@@ -60,32 +61,36 @@ static bool has_failed(const tutti *t)
 static void keep(tutti *t, const struct wait *wait, struct stream_wait *on)
 {
     for (size_t i = 0; i < wait->count; i++) {
-        const struct work *work = wait->works[i];
+        const struct operation *operation = wait->operations[i];
 
-        on->stays[i] = work != NULL && work_is_on_device(work) &&
-                !work_is_over(work, wait->requests[i]);
+        on->stays[i] = operation != NULL && operation_is_on_device(operation) &&
+                !operation_is_over(operation, wait->requests[i]);
         if (on->stays[i]) {
             on->status = context_check(t);
         }
     }
 }
 
-/* What is not over, and not handed over, stays as it was. */
+/*
+ * What is not over, and not handed over, stays as it was. The thread's last error is why it
+ * is not.
+ */
 static void consume_others(tutti *t, const struct stream_wait *on, size_t count,
-        tutti_request *requests, tutti_status *statuses, struct wait_outcome *outcome)
+        tutti_request *requests, tutti_status *statuses, struct error *first)
 {
+    struct error staying;
+
+    error_fill(&staying, on->status, t->rank, "%s", tutti_last_error());
     for (size_t i = 0; i < count; i++) {
         if (!on->stays[i]) {
-            wait_consume(t, 1, requests + i, statuses != NULL ? statuses + i : NULL,
-                    outcome);
+            wait_consume(
+                    t, 1, requests + i, statuses != NULL ? statuses + i : NULL, first);
             continue;
         }
         if (statuses != NULL) {
             statuses[i] = on->status;
         }
-        if (outcome->first == TUTTI_OK) {
-            outcome->first = on->status;
-        }
+        wait_note(first, error_raise(&staying));
     }
 }
 
@@ -93,9 +98,9 @@ static void consume_others(tutti *t, const struct stream_wait *on, size_t count,
 static void forget_unissued(struct wait *wait, tutti_request *requests)
 {
     for (size_t i = 0; i < wait->count; i++) {
-        if (wait->works[i] != NULL &&
-                !work_is_over_or_issued(wait->works[i], wait->requests[i])) {
-            wait->works[i] = NULL;
+        if (wait->operations[i] != NULL &&
+                !operation_is_over_or_issued(wait->operations[i], wait->requests[i])) {
+            wait->operations[i] = NULL;
             requests[i] = TUTTI_REQUEST_NULL;
         }
     }
@@ -115,8 +120,8 @@ static void keep_place(tutti *t, const struct wait *wait, tutti_stream stream)
         return;
     }
     for (size_t i = 0; i < wait->count && is_issued; i++) {
-        is_issued = wait->works[i] == NULL ||
-                work_is_over_or_issued(wait->works[i], wait->requests[i]);
+        is_issued = wait->operations[i] == NULL ||
+                operation_is_over_or_issued(wait->operations[i], wait->requests[i]);
     }
     if (!is_issued) {
         (void)t->device.fence(t->device.state, stream);
@@ -144,7 +149,7 @@ static void wait_chunk(tutti *t, struct stream_wait *on, struct wait *wait,
 tutti_status tutti_wait_stream_all(tutti *t, size_t n, tutti_request *requests,
         tutti_stream stream, int64_t timeout_ns, tutti_status *statuses)
 {
-    struct wait_outcome outcome = { .first = TUTTI_OK };
+    struct error first;
     struct wait wait;
     int64_t deadline;
     const tutti_status status = wait_check(t, n > 0 ? (void *)requests : (void *)t);
@@ -152,6 +157,7 @@ tutti_status tutti_wait_stream_all(tutti *t, size_t n, tutti_request *requests,
     if (status != TUTTI_OK) {
         return status;
     }
+    first.status = TUTTI_OK;
     deadline = wait_deadline(timeout_ns);
     driver_enter(t);
     for (size_t at = 0; at < n; at += WAIT_CHUNK) {
@@ -163,13 +169,13 @@ tutti_status tutti_wait_stream_all(tutti *t, size_t n, tutti_request *requests,
         (void)wait_prepare(t, &wait, requests + at, count);
         wait_chunk(t, &on, &wait, deadline, requests + at);
         if (on.status == TUTTI_OK) {
-            wait_consume(t, count, requests + at, its, &outcome);
+            wait_consume(t, count, requests + at, its, &first);
         } else {
-            consume_others(t, &on, count, requests + at, its, &outcome);
+            consume_others(t, &on, count, requests + at, its, &first);
         }
     }
     driver_leave(t);
-    return wait_result(&outcome);
+    return first.status == TUTTI_OK ? TUTTI_OK : error_raise(&first);
 }
 
 tutti_status tutti_wait_stream(

@@ -10,7 +10,9 @@
 
 #include <tutti/tutti.h>
 
-struct work;
+#include "base/error.h"
+
+struct operation;
 
 /** Requests that are waited for together. */
 #define WAIT_CHUNK 64
@@ -18,7 +20,8 @@ struct work;
 /** Some requests, and how many of them, in order, are known to be over. */
 struct wait {
     const tutti *t; /* whose they are                                             */
-    struct work *works[WAIT_CHUNK]; /* NULL: nothing to wait for                  */
+    struct operation
+            *operations[WAIT_CHUNK]; /* NULL: nothing to wait for                  */
     tutti_request requests[WAIT_CHUNK];
     size_t count;
     size_t over;
@@ -29,7 +32,7 @@ struct wait {
 /** TUTTI_OK if this thread may wait in this context; `requests` is the caller's pointer. */
 tutti_status wait_check(tutti *t, const void *requests);
 
-/** Looks up at most WAIT_CHUNK works; the first unknown request is reported. */
+/** Looks up at most WAIT_CHUNK operations; the first unknown request is reported. */
 tutti_status wait_prepare(
         tutti *t, struct wait *wait, const tutti_request *requests, size_t count);
 
@@ -39,17 +42,14 @@ void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns);
 /** When a wait of so long ends that begins now. */
 int64_t wait_deadline(int64_t timeout_ns);
 
-/** The outcome of several requests. */
-struct wait_outcome {
-    tutti_status first; /* the first error, but for time-outs                         */
-    bool timed_out; /* some are not over                                          */
-};
-
-/** What the call returns. */
-tutti_status wait_result(const struct wait_outcome *outcome);
-
-/** Consumes requests that are over; statuses may be NULL. */
+/**
+ * Consumes requests that are over; statuses may be NULL.
+ * @param[in,out] first  the first error of all, time-outs only if there is no other
+ */
 void wait_consume(tutti *t, size_t count, tutti_request *requests,
-        tutti_status *statuses, struct wait_outcome *outcome);
+        tutti_status *statuses, struct error *first);
+
+/** What became of one of them, with the thread's last error. */
+void wait_note(struct error *first, tutti_status status);
 
 #endif

@@ -83,6 +83,16 @@ int bitset_count(const struct bitset *set)
     return count;
 }
 
+bool bitset_is_empty(const struct bitset *set)
+{
+    for (size_t i = 0; i < bitset_words(set); i++) {
+        if (set->words[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void bitset_copy(struct bitset *to, const struct bitset *from)
 {
     assert(to->bits == from->bits);

@@ -21,6 +21,8 @@ void bitset_add(struct bitset *set, int member);
 void bitset_remove(struct bitset *set, int member);
 bool bitset_has(const struct bitset *set, int member);
 int bitset_count(const struct bitset *set);
+/** True for a zeroed set, too. */
+bool bitset_is_empty(const struct bitset *set);
 /** Copies members; both must have the same number of bits. */
 void bitset_copy(struct bitset *to, const struct bitset *from);
 /**

@@ -1,31 +1,16 @@
 /*
- * The table of parameters, and the environment. The only file that reads environment
- * variables.
+ * The table of parameters, and their values: from text, to text, copied.
  *
  * The rows are generated from config.def, and everything else walks the rows: a
- * parameter is known in no other place. Where Horovod's variables mean something else,
- * horovod_value() translates; two of them have no row and a line of their own.
+ * parameter is known in no other place.
  */
 #include "base/config.h"
 
-#include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/text.h"
-
-#define VARIABLE_PREFIX "TUTTI_"
-#define VARIABLE_INTERNAL "TUTTI_INTERNAL_"
-/* tuttirun sets it for programs to read; the library has no parameter of that name. */
-#define VARIABLE_DEVICE "TUTTI_LOCAL_DEVICE"
-
-enum {
-    CONFIG_NAME_MAX = 64
-};
 
 /* clang-format off */
 #define SAME true
@@ -143,275 +128,249 @@ tutti_status config_unknown(const char *name, const char *origin)
             CONFIG_SHOWN_MAX, name, nearest->name);
 }
 
-/* Lines of warnings, kept whole: what does not fit is left out. */
-struct lines {
-    char *text; /* terminated */
-    size_t capacity; /* of text */
-};
+/* ----------------------------------------------------------------------- values */
 
-__attribute__((format(printf, 2, 3))) static void lines_add(
-        struct lines *lines, const char *format, ...)
+static void *value_of(struct config *config, const struct config_row *row)
 {
-    size_t used = strlen(lines->text);
-    char line[ERROR_TEXT_MAX];
-    va_list args;
-    int len;
-
-    va_start(args, format);
-    len = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (len >= 0 && (size_t)len < sizeof line &&
-            used + (size_t)len + 1 < lines->capacity) {
-        (void)snprintf(lines->text + used, lines->capacity - used, "%s\n", line);
-    }
+    return (char *)config + row->offset;
 }
 
-/* "TUTTI_" and the upper-case name. */
-static void variable_of(
-        const struct config_row *row, char variable[CONFIG_NAME_MAX + 8])
+static const void *const_value_of(
+        const struct config *config, const struct config_row *row)
 {
-    size_t prefix = strlen(VARIABLE_PREFIX);
-    size_t i;
-
-    (void)snprintf(variable, CONFIG_NAME_MAX + 8, VARIABLE_PREFIX "%s", row->name);
-    for (i = prefix; variable[i] != '\0'; i++) {
-        variable[i] = text_upper(variable[i]);
-    }
+    return (const char *)config + row->offset;
 }
 
-static const char *variable_get(const char *name)
+static bool is_within(const struct config_row *row, double number)
 {
-    /* No other thread may change the environment meanwhile: nobody can exclude that. */
-    return getenv(name); /* NOLINT(concurrency-mt-unsafe) */
+    return number >= row->min && number <= row->max;
 }
 
-/* What a value of Horovod's is called here, where the two differ. */
-static const char *horovod_value(const char *variable, const char *text)
+static bool parse_int(const struct config_row *row, const char *text, int *value)
 {
-    static const char *const levels[] = { "trace", "debug", "info", "warn", "error",
-        "error" };
-    size_t bytes;
-    int level;
-
-    if (strcmp(variable, "HOROVOD_LOG_LEVEL") == 0 &&
-            text_to_choice(text, "trace|debug|info|warning|error|fatal", &level)) {
-        return levels[level];
-    }
-    /* 0 bytes switch fusion off there; here that is a limit that nothing fits. */
-    if (strcmp(variable, "HOROVOD_FUSION_THRESHOLD") == 0 &&
-            text_to_size(text, &bytes) && bytes == 0) {
-        return "1";
-    }
-    return text;
-}
-
-static tutti_status apply_alias(
-        struct config *config, const struct config_row *row, struct lines *warnings)
-{
-    char variable[CONFIG_NAME_MAX + 8];
-    const char *text = row->horovod != NULL ? variable_get(row->horovod) : NULL;
-    tutti_status status;
-
-    if (text == NULL) {
-        return TUTTI_OK;
-    }
-    status = config_set(
-            config, row->name, horovod_value(row->horovod, text), row->horovod);
-    if (status == TUTTI_OK) {
-        variable_of(row, variable);
-        lines_add(warnings, "%s is read as %s", row->horovod, variable);
-    }
-    return status;
-}
-
-/* Horovod's switch for the warning and the shutdown, which are numbers here. */
-static tutti_status apply_stall_check_disable(
-        struct config *config, struct lines *warnings)
-{
-    static const char variable[] = "HOROVOD_STALL_CHECK_DISABLE";
-    const char *text = variable_get(variable);
-    bool disable;
     int64_t number;
 
-    if (text == NULL) {
-        return TUTTI_OK;
+    if (!text_to_int64(text, &number) || !is_within(row, (double)number)) {
+        return false;
     }
-    if (text_to_int64(text, &number)) {
-        disable = number > 0;
-    } else if (!text_to_bool(text, &disable)) {
-        return error_set(TUTTI_ERR_CONFIG,
-                "%s cannot be \"%.*s\": it takes true, false or a number", variable,
-                CONFIG_SHOWN_MAX, text);
+    *value = (int)number;
+    return true;
+}
+
+static bool parse_size(const struct config_row *row, const char *text, size_t *value)
+{
+    size_t number;
+
+    if (!text_to_size(text, &number) || !is_within(row, (double)number)) {
+        return false;
     }
-    if (disable) {
-        config->stall_warning_s = 0;
-        config->stall_fail_s = 0;
-        lines_add(warnings,
-                "%s is read as TUTTI_STALL_WARNING_S=0 and TUTTI_STALL_FAIL_S=0",
-                variable);
+    *value = number;
+    return true;
+}
+
+static bool parse_real(const struct config_row *row, const char *text, double *value)
+{
+    double number;
+
+    if (!text_to_real(text, &number) || !is_within(row, number)) {
+        return false;
     }
+    *value = number;
+    return true;
+}
+
+static bool is_control(char letter)
+{
+    return (unsigned char)letter < ' ' || letter == '\x7f';
+}
+
+/* One line of printable text, because it is shown in messages and sent to ranks. */
+static bool is_plain_text(const char *text)
+{
+    size_t i;
+
+    for (i = 0; text[i] != '\0'; i++) {
+        if (i == CONFIG_TEXT_MAX || is_control(text[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* @return TUTTI_OK, TUTTI_ERR_CONFIG (malformed), TUTTI_ERR_NO_MEMORY */
+static tutti_status parse_text(const char *text, char **value)
+{
+    char *copy;
+
+    if (!is_plain_text(text)) {
+        return TUTTI_ERR_CONFIG;
+    }
+    copy = mem_strdup(text);
+    if (copy == NULL) {
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    mem_free(*value);
+    *value = copy;
     return TUTTI_OK;
 }
 
-static tutti_status apply_horovod(struct config *config, struct lines *warnings)
+/* Parses into the value; on failure it keeps what it was. As parse_text(). */
+static tutti_status value_parse(
+        const struct config_row *row, const char *text, void *value)
+{
+    bool ok = false;
+
+    switch (row->type) {
+    case CONFIG_BOOL:
+        ok = text_to_bool(text, value);
+        break;
+    case CONFIG_INT:
+        ok = parse_int(row, text, value);
+        break;
+    case CONFIG_SIZE:
+        ok = parse_size(row, text, value);
+        break;
+    case CONFIG_REAL:
+        ok = parse_real(row, text, value);
+        break;
+    case CONFIG_ENUM:
+        ok = text_to_choice(text, row->range, value);
+        break;
+    case CONFIG_TEXT:
+        return parse_text(text, value);
+    }
+    return ok ? TUTTI_OK : TUTTI_ERR_CONFIG;
+}
+
+static tutti_status no_memory(void)
+{
+    return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for the configuration");
+}
+
+tutti_status config_init(struct config *config)
+{
+    struct config fresh = { .host_id = NULL };
+    size_t i;
+
+    for (i = 0; i < CONFIG_COUNT; i++) {
+        if (value_parse(&rows[i], rows[i].initial, value_of(&fresh, &rows[i])) !=
+                TUTTI_OK) {
+            config_fini(&fresh);
+            return no_memory();
+        }
+    }
+    *config = fresh;
+    return TUTTI_OK;
+}
+
+void config_fini(struct config *config)
 {
     size_t i;
 
     for (i = 0; i < CONFIG_COUNT; i++) {
-        tutti_status status = apply_alias(config, &rows[i], warnings);
+        if (rows[i].type == CONFIG_TEXT) {
+            char **text = value_of(config, &rows[i]);
 
-        if (status != TUTTI_OK) {
-            return status;
+            mem_free(*text);
+            *text = NULL;
         }
     }
-    if (variable_get("HOROVOD_CYCLE_TIME") != NULL) {
-        lines_add(warnings,
-                "HOROVOD_CYCLE_TIME is ignored: tutti acts on events and has no cycle "
-                "timer");
-    }
-    return apply_stall_check_disable(config, warnings);
 }
 
-static tutti_status apply_variables(struct config *config)
+tutti_status config_copy(struct config *to, const struct config *from)
 {
+    struct config copy = *from;
+    bool failed = false;
     size_t i;
 
     for (i = 0; i < CONFIG_COUNT; i++) {
-        char variable[CONFIG_NAME_MAX + 8];
-        const char *text;
-        tutti_status status;
+        if (rows[i].type == CONFIG_TEXT) {
+            char **text = value_of(&copy, &rows[i]);
 
-        variable_of(&rows[i], variable);
-        text = variable_get(variable);
-        status = text == NULL ? TUTTI_OK
-                              : config_set(config, rows[i].name, text, variable);
-        if (status != TUTTI_OK) {
-            return status;
+            *text = mem_strdup(*text);
+            failed = failed || *text == NULL;
         }
     }
+    if (failed) {
+        config_fini(&copy);
+        return no_memory();
+    }
+    *to = copy;
     return TUTTI_OK;
 }
 
-static bool has_prefix(const char *text, const char *prefix)
+/* Sets the last error to what the parameter takes instead of this value. */
+static tutti_status bad_value(
+        const struct config_row *row, const char *text, const char *origin)
 {
-    return strncmp(text, prefix, strlen(prefix)) == 0;
+    const char *before = "";
+    const char *allowed = row->range;
+    const char *after = "";
+
+    switch (row->type) {
+    case CONFIG_BOOL:
+        allowed = "true or false (also 1, 0, yes, no, on, off)";
+        break;
+    case CONFIG_INT:
+        before = "a whole number in ";
+        break;
+    case CONFIG_SIZE:
+        before = "bytes in ";
+        after = " (suffixes k, m and g are powers of 1024)";
+        break;
+    case CONFIG_REAL:
+        before = "a number in ";
+        break;
+    case CONFIG_ENUM:
+        before = "one of ";
+        break;
+    case CONFIG_TEXT:
+        allowed = "at most 255 characters without line breaks";
+        break;
+    }
+    return error_set(TUTTI_ERR_CONFIG, "%s: %s cannot be \"%.*s\": it takes %s%s%s",
+            origin, row->name, CONFIG_SHOWN_MAX, text, before, allowed, after);
 }
 
-/* True when "NAME=value" sets a parameter, or is there for programs. */
-static bool is_known_variable(const char *entry, size_t name_len)
+tutti_status config_set(
+        struct config *config, const char *name, const char *text, const char *origin)
 {
-    size_t i;
+    const struct config_row *row = config_find(name);
+    tutti_status status;
 
-    if (has_prefix(entry, VARIABLE_DEVICE) && name_len == strlen(VARIABLE_DEVICE)) {
-        return true;
+    if (row == NULL) {
+        return config_unknown(name, origin);
     }
-    for (i = 0; i < CONFIG_COUNT; i++) {
-        char variable[CONFIG_NAME_MAX + 8];
-
-        variable_of(&rows[i], variable);
-        if (strlen(variable) == name_len && strncmp(entry, variable, name_len) == 0) {
-            return true;
-        }
+    status = value_parse(row, text, value_of(config, row));
+    if (status == TUTTI_ERR_CONFIG) {
+        return bad_value(row, text, origin);
     }
-    return false;
+    return status == TUTTI_OK ? TUTTI_OK : no_memory();
 }
 
-/* Warns of one unknown TUTTI_ variable, or refuses it. */
-static tutti_status report_unknown(
-        const char *entry, size_t name_len, bool strict, struct lines *warnings)
+bool config_format(const struct config *config, const struct config_row *row,
+        char *text, size_t capacity)
 {
-    char name[CONFIG_SHOWN_MAX + 1];
-    char variable[CONFIG_NAME_MAX + 8];
-    char hint[CONFIG_NAME_MAX + 32] = "";
-    const struct config_row *nearest;
+    const void *value = const_value_of(config, row);
+    int len = -1;
 
-    (void)snprintf(name, sizeof name, "%.*s", (int)size_min(name_len, CONFIG_SHOWN_MAX),
-            entry);
-    nearest = config_nearest(name + strlen(VARIABLE_PREFIX));
-    if (nearest != NULL) {
-        variable_of(nearest, variable);
-        (void)snprintf(hint, sizeof hint, "; did you mean %s?", variable);
+    switch (row->type) {
+    case CONFIG_BOOL:
+        len = snprintf(text, capacity, "%s", *(const bool *)value ? "true" : "false");
+        break;
+    case CONFIG_INT:
+        len = snprintf(text, capacity, "%d", *(const int *)value);
+        break;
+    case CONFIG_SIZE:
+        len = snprintf(text, capacity, "%zu", *(const size_t *)value);
+        break;
+    case CONFIG_REAL:
+        return text_from_real(*(const double *)value, text, capacity);
+    case CONFIG_ENUM:
+        return text_from_choice(row->range, *(const int *)value, text, capacity);
+    case CONFIG_TEXT:
+        len = snprintf(text, capacity, "%s", *(char *const *)value);
+        break;
     }
-    if (strict) {
-        return error_set(TUTTI_ERR_CONFIG, "%s names no parameter%s", name, hint);
-    }
-    lines_add(warnings, "%s names no parameter%s", name, hint);
-    return TUTTI_OK;
-}
-
-static tutti_status check_unknown(const struct config *config, struct lines *warnings)
-{
-    char *const *entry;
-
-    for (entry = environ; entry != NULL && *entry != NULL; entry++) {
-        size_t name_len = strcspn(*entry, "=");
-        tutti_status status;
-
-        if (!has_prefix(*entry, VARIABLE_PREFIX) ||
-                has_prefix(*entry, VARIABLE_INTERNAL) ||
-                is_known_variable(*entry, name_len)) {
-            continue;
-        }
-        status = report_unknown(*entry, name_len, config->strict, warnings);
-        if (status != TUTTI_OK) {
-            return status;
-        }
-    }
-    return TUTTI_OK;
-}
-
-tutti_status config_from_environment(
-        struct config *config, char *warnings, size_t capacity)
-{
-    struct lines lines = { .capacity = capacity };
-    struct config next;
-    tutti_status status = config_copy(&next, config);
-
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    lines.text = warnings;
-    status = apply_horovod(&next, &lines);
-    if (status == TUTTI_OK) {
-        status = apply_variables(&next);
-    }
-    if (status == TUTTI_OK) {
-        status = check_unknown(&next, &lines);
-    }
-    if (status != TUTTI_OK) {
-        config_fini(&next);
-        return status;
-    }
-    config_fini(config);
-    *config = next;
-    return TUTTI_OK;
-}
-
-const char *config_internal(const char *variable)
-{
-    return has_prefix(variable, VARIABLE_INTERNAL) ? variable_get(variable) : NULL;
-}
-
-const char *config_foreign(const char *variable)
-{
-    return variable_get(variable);
-}
-
-int config_launched_ranks(const char **variable)
-{
-    /* mpirun may run inside a step of srun, but not the other way round. */
-    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-        "SLURM_STEP_NUM_TASKS" };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = variable_get(names[i]);
-        int64_t ranks;
-
-        if (text != NULL && text_to_int64(text, &ranks) && ranks >= 1 &&
-                ranks <= INT_MAX) {
-            *variable = names[i];
-            return (int)ranks;
-        }
-    }
-    return 0;
+    return len >= 0 && (size_t)len < capacity;
 }

@@ -49,6 +49,8 @@ struct config_bytes {
 /** Number of parameters. */
 #define CONFIG_COUNT sizeof(struct config_bytes)
 
+/** Longest name of a parameter. */
+#define CONFIG_NAME_MAX 64
 /** Longest value of a TEXT parameter in bytes, without the terminating zero. */
 #define CONFIG_TEXT_MAX 255
 /** Characters of a wrong name or value that an error shows. */

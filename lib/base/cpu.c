@@ -19,6 +19,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -36,23 +38,6 @@ enum {
     FILE_TEXT_MAX = 4096,
     AFFINITY_BYTES_MAX = 1 << 17
 };
-
-/* Reads the beginning of a file; -1 when it cannot be read. */
-static ssize_t file_read(const char *path, char *text, size_t capacity)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len;
-
-    if (fd < 0) {
-        return -1;
-    }
-    len = read(fd, text, capacity - 1);
-    (void)close(fd);
-    if (len >= 0) {
-        text[len] = '\0';
-    }
-    return len;
-}
 
 /* Number of cores in the affinity mask; 0 when the kernel does not tell. */
 static int affinity_count(void)
@@ -98,7 +83,7 @@ static void quota_apply(const char *path, long *cores)
 {
     char text[FILE_TEXT_MAX];
 
-    if (file_read(path, text, sizeof text) > 0 && cpu_max_parse(text) < *cores) {
+    if (kernel_file_read(path, text, sizeof text) > 0 && cpu_max_parse(text) < *cores) {
         *cores = cpu_max_parse(text);
     }
 }
@@ -110,7 +95,7 @@ static long quota_limit(long cores)
     char path[sizeof root + FILE_TEXT_MAX + sizeof "/cpu.max"];
     char *group, *slash;
 
-    if (file_read("/proc/self/cgroup", text, sizeof text) < 0) {
+    if (kernel_file_read("/proc/self/cgroup", text, sizeof text) < 0) {
         return cores;
     }
     /* The line of cgroup v2 is "0::/path"; it comes last when v1 is mounted too. */
@@ -170,12 +155,20 @@ static long runnable_in_machine(int loadavg_fd)
     return end != field && *end == '/' ? runnable : -1;
 }
 
+/* Whether a stat of /proc says that its thread is in state R. */
+static bool stat_is_runnable(const char *text)
+{
+    /* "11206 (name) R ...": the name may itself contain brackets and spaces */
+    const char *state = strrchr(text, ')');
+
+    return state != NULL && state[1] == ' ' && state[2] == 'R';
+}
+
 /* True when a thread of this process is in state R. */
 static bool task_is_runnable(int tasks_fd, const char *id)
 {
     char path[64];
     char text[512];
-    const char *state;
     ssize_t len;
     int fd;
 
@@ -190,9 +183,48 @@ static bool task_is_runnable(int tasks_fd, const char *id)
         return false;
     }
     text[len] = '\0';
-    /* "11206 (name) R ...": the name may itself contain brackets and spaces */
-    state = strrchr(text, ')');
-    return state != NULL && state[1] == ' ' && state[2] == 'R';
+    return stat_is_runnable(text);
+}
+
+int32_t cpu_thread_id(void)
+{
+    static _Thread_local int32_t id;
+
+    if (id == 0) {
+        id = (int32_t)gettid();
+    }
+    return id;
+}
+
+bool cpu_thread_runs(struct cpu_thread *thread, int32_t id)
+{
+    char path[64];
+    char text[512];
+    ssize_t len;
+
+    if (id == 0) {
+        return false;
+    }
+    if (thread->id != id) {
+        cpu_thread_fini(thread);
+        (void)snprintf(path, sizeof path, "/proc/self/task/%" PRId32 "/stat", id);
+        thread->stat_fd = open(path, O_RDONLY | O_CLOEXEC);
+        thread->id = id;
+    }
+    len = pread(thread->stat_fd, text, sizeof text - 1, 0);
+    if (len <= 0) {
+        return false;
+    }
+    text[len] = '\0';
+    return stat_is_runnable(text);
+}
+
+void cpu_thread_fini(struct cpu_thread *thread)
+{
+    if (thread->id != 0 && thread->stat_fd >= 0) {
+        (void)close(thread->stat_fd);
+    }
+    *thread = (struct cpu_thread){ .stat_fd = -1 };
 }
 
 /* Runnable threads among the `len` bytes of entries of /proc/self/task. */

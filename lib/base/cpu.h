@@ -59,6 +59,19 @@ bool cpu_load_is_sure(const struct cpu_load *load, int64_t now_ns);
  */
 void cpu_load_doubt(struct cpu_load *load);
 
+/** The kernel's number of the calling thread; a system call for the first call of a thread. */
+int32_t cpu_thread_id(void);
+/** A thread of this process that is looked at. Zeroed is valid. */
+struct cpu_thread {
+    int32_t id; /* 0: none yet */
+    int stat_fd; /* its stat of /proc, kept open; -1: cannot be read */
+};
+
+/** True when thread `id` runs or waits for a core; false when it sleeps or has ended, and where
+ * nothing is known. */
+bool cpu_thread_runs(struct cpu_thread *thread, int32_t id);
+void cpu_thread_fini(struct cpu_thread *thread);
+
 /** One pause of a spin loop. */
 static inline void cpu_relax(void)
 {

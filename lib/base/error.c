@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 /* Per thread, so that callers on different threads never see each other's text. */
 static _Thread_local char last_error[ERROR_TEXT_MAX];
 
@@ -62,6 +64,16 @@ void error_fill(
     error->status = status;
     error->rank = rank;
     (void)snprintf(error->text, sizeof error->text, "%s", text);
+}
+
+struct error *error_copy(const struct error *from)
+{
+    struct error *copy = mem_alloc(sizeof *copy);
+
+    if (copy != NULL) {
+        *copy = *from;
+    }
+    return copy;
 }
 
 tutti_status error_raise(const struct error *error)

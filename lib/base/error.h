@@ -37,6 +37,9 @@ const char *error_last(void);
 void error_fill(struct error *error, tutti_status status, int rank, const char *format,
         ...) __attribute__((format(printf, 4, 5)));
 
+/** A copy, freed with mem_free(); NULL when out of memory: then the status has to do. */
+struct error *error_copy(const struct error *from);
+
 /** Makes a record the calling thread's last error and returns its status. */
 tutti_status error_raise(const struct error *error);
 

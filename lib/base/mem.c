@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The only mutable state of the library outside contexts; both are plain counters. */
+/* Mutable state outside contexts; both are plain counters. */
 static _Atomic uint64_t alloc_count;
 static _Atomic uint64_t calls_until_failure; /* 0: off */
 
@@ -91,11 +91,14 @@ void *mem_alloc_aligned(size_t size)
     return block;
 }
 
+/* Up to here memcpy() uses the widest vectors; well below where it uses "rep movs". */
+#define COPY_SMALL ((size_t)2 << 10)
+
 /* 16 bytes, which any vector unit moves at once, at any address. */
 typedef uint64_t copy_vector __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* A loop, because memcpy() of a constant length may become "rep movs", too. */
-void mem_copy(void *to, const void *from, size_t bytes)
+/* From front to back: memcpy() begins at both ends, which other cores deliver slowly. */
+static size_t copy_vectors(void *to, const void *from, size_t bytes)
 {
     const size_t blocks = bytes / (4 * sizeof(copy_vector));
     copy_vector *target = to;
@@ -112,9 +115,20 @@ void mem_copy(void *to, const void *from, size_t bytes)
         target[2] = third;
         target[3] = fourth;
     }
-    if (bytes % (4 * sizeof(copy_vector)) != 0) {
-        memcpy(target, source, bytes % (4 * sizeof(copy_vector)));
+    return blocks * 4 * sizeof(copy_vector);
+}
+
+void mem_copy(void *to, const void *from, size_t bytes)
+{
+    size_t done = 0;
+
+    if (bytes > COPY_SMALL) {
+        done = copy_vectors(to, from, bytes);
+        bytes -= done;
     }
+    /* A length that the compiler knows to be small may become "rep movs", too. */
+    __asm__("" : "+r"(bytes));
+    memcpy((char *)to + done, (const char *)from + done, bytes);
 }
 
 char *mem_strdup(const char *text)

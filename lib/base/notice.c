@@ -30,6 +30,10 @@ struct notice_page {
     int32_t rank;
     char text[NOTICE_TEXT_MAX];
     _Atomic uint32_t contexts; /* that are alive; by the library */
+    _Atomic uint32_t suspicions; /* that were written; odd: one is being written */
+    _Atomic char suspicion[NOTICE_SUSPICION_MAX]; /* terminated; "": none */
+    _Atomic uint32_t failure; /* enum notice_failure; by the library */
+    char awaited[NOTICE_AWAITED_MAX]; /* the same; read when it has ended  */
 };
 
 static_assert(sizeof(struct notice_page) <= NOTICE_BYTES, "fits its page");
@@ -77,6 +81,27 @@ void notice_post(struct notice *notice, int rank, const char *text)
     atomic_store_explicit(&page->is_posted, 1, memory_order_release);
 }
 
+void notice_suspect(struct notice *notice, const char *text)
+{
+    struct notice_page *page = notice->page;
+    char copy[NOTICE_SUSPICION_MAX] = "";
+    uint32_t count;
+
+    if (page == NULL) {
+        return;
+    }
+    count = atomic_load_explicit(&page->suspicions, memory_order_relaxed);
+    atomic_store_explicit(&page->suspicions, count + 1, memory_order_relaxed);
+    /* Pairs with the fence of notice_suspicion(): who reads a letter sees the odd count. */
+    atomic_thread_fence(memory_order_release);
+    (void)snprintf(copy, sizeof copy, "%s", text);
+    for (size_t i = 0; i < sizeof copy; i++) {
+        atomic_store_explicit(&page->suspicion[i], copy[i], memory_order_relaxed);
+    }
+    /* Pairs with the acquire of notice_suspicion(): the text is there. */
+    atomic_store_explicit(&page->suspicions, count + 2, memory_order_release);
+}
+
 /* What the program wrote is not believed further than it makes sense. */
 enum notice_stage notice_stage(const struct notice *notice)
 {
@@ -86,6 +111,22 @@ enum notice_stage notice_stage(const struct notice *notice)
 
     return stage <= NOTICE_STAGE_FINALIZED ? (enum notice_stage)stage
                                            : NOTICE_STAGE_NONE;
+}
+
+enum notice_failure notice_failure(const struct notice *notice)
+{
+    uint32_t failure = notice->page == NULL
+            ? NOTICE_FAILURE_NONE
+            : atomic_load_explicit(&notice->page->failure, memory_order_relaxed);
+
+    return failure <= NOTICE_FAILURE_TOLD ? (enum notice_failure)failure
+                                          : NOTICE_FAILURE_NONE;
+}
+
+void notice_awaited(const struct notice *notice, char text[NOTICE_AWAITED_MAX])
+{
+    (void)snprintf(text, NOTICE_AWAITED_MAX, "%.*s", NOTICE_AWAITED_MAX - 1,
+            notice->page == NULL ? "" : notice->page->awaited);
 }
 
 void notice_destroy(struct notice *notice)
@@ -127,6 +168,12 @@ void notice_open(struct notice *notice, const char *text)
         notice->page = map_page((int)number);
         notice->fd = (int)number;
     }
+    if (notice->page != NULL &&
+            atomic_load_explicit(&notice->page->contexts, memory_order_relaxed) == 0) {
+        notice->page->awaited[0] = '\0';
+        atomic_store_explicit(
+                &notice->page->failure, NOTICE_FAILURE_NONE, memory_order_relaxed);
+    }
 }
 
 /* Library: tells how far it has come. */
@@ -153,6 +200,24 @@ void notice_end(struct notice *notice)
     }
 }
 
+void notice_fail(struct notice *notice, enum notice_failure failure)
+{
+    uint32_t none = NOTICE_FAILURE_NONE;
+
+    if (notice->page != NULL) {
+        (void)atomic_compare_exchange_strong_explicit(&notice->page->failure, &none,
+                failure, memory_order_relaxed, memory_order_relaxed);
+    }
+}
+
+void notice_await(struct notice *notice, const char *ranks)
+{
+    if (notice->page != NULL && notice_failure(notice) == NOTICE_FAILURE_NONE) {
+        (void)snprintf(
+                notice->page->awaited, sizeof notice->page->awaited, "%s", ranks);
+    }
+}
+
 bool notice_is_posted(const struct notice *notice)
 {
     /* Pairs with the release of notice_post(). */
@@ -165,6 +230,33 @@ void notice_read(const struct notice *notice, int *rank, char text[NOTICE_TEXT_M
     *rank = notice->page->rank;
     (void)snprintf(
             text, NOTICE_TEXT_MAX, "%.*s", NOTICE_TEXT_MAX - 1, notice->page->text);
+}
+
+bool notice_suspicion(
+        const struct notice *notice, uint32_t *seen, char text[NOTICE_SUSPICION_MAX])
+{
+    struct notice_page *page = notice->page;
+    uint32_t count;
+
+    if (page == NULL) {
+        return false;
+    }
+    /* Pairs with the release of notice_suspect(). */
+    count = atomic_load_explicit(&page->suspicions, memory_order_acquire);
+    if (count == *seen || count % 2 != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < NOTICE_SUSPICION_MAX; i++) {
+        text[i] = atomic_load_explicit(&page->suspicion[i], memory_order_relaxed);
+    }
+    text[NOTICE_SUSPICION_MAX - 1] = '\0';
+    /* Pairs with the fence of notice_suspect(). */
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&page->suspicions, memory_order_relaxed) != count) {
+        return false; /* it has changed meanwhile: the next look sees it whole */
+    }
+    *seen = count;
+    return true;
 }
 
 void notice_close(struct notice *notice)

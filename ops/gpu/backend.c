@@ -1,9 +1,9 @@
 /*
  * A batch on its way to the GPU:
  *
- *     GPU_PACK     waits for the marks of the batch; packs into the slab
- *     GPU_COMM     waits for that (or the marks); NCCL
- *     GPU_UNPACK   waits for that; unpacks; the mark that is handed back
+ *     GPU_PACK     waits for the events of the batch; packs into the slab
+ *     GPU_COMM     waits for that (or the events); NCCL
+ *     GPU_UNPACK   waits for that; unpacks; the event that is handed back
  *
  * NCCL's part is one group of calls, or one in the node, one across and one in the node
  * again (script.h): each is on the stream before the next is called.
@@ -54,7 +54,7 @@ struct gpu_backend {
     struct gpu_slab *spoilt; /* owned: of batches that failed; back at the end   */
     bool has_met; /* the meeting in work made its communicator          */
     bool failed; /* a batch did: nothing is issued any more              */
-    struct device_mark *ends[GPU_COPY]; /* owned; of streams, after the abort      */
+    struct device_event *ends[GPU_COPY]; /* owned; of streams, after the abort      */
     int64_t halted_ns; /* when they were made; 0: they are not              */
 };
 
@@ -106,7 +106,7 @@ static void gpu_backend_close(void *state)
 
     communicators_close(&gb->communicators, in_peace);
     for (int i = 0; i < GPU_COPY; i++) {
-        gpu_mark_release(gb->gpu, gb->ends[i]);
+        gpu_event_release(gb->gpu, gb->ends[i]);
     }
     give_spoilt(gb);
     packing_close(&gb->packing);
@@ -284,7 +284,7 @@ static tutti_status write_script(struct gpu_backend *gb, const struct gpu_task *
             : script_exchange(&gb->script, &view);
 }
 
-static tutti_status follow_marks(
+static tutti_status follow_events(
         const struct gpu_backend *gb, const struct op_batch *batch, cu_stream stream)
 {
     tutti_status status = TUTTI_OK;
@@ -303,13 +303,13 @@ static tutti_status chain(
         const struct gpu_backend *gb, enum gpu_stream behind, enum gpu_stream before)
 {
     struct gpu *gpu = gb->gpu;
-    struct device_mark *mark = NULL;
-    tutti_status status = gpu_mark(gpu, gpu->streams[before], &mark);
+    struct device_event *event = NULL;
+    tutti_status status = gpu_record(gpu, gpu->streams[before], &event);
 
     if (status == TUTTI_OK) {
-        status = gpu_follow(gpu, gpu->streams[behind], mark);
+        status = gpu_follow(gpu, gpu->streams[behind], event);
     }
-    gpu_mark_release(gpu, mark);
+    gpu_event_release(gpu, event);
     return status;
 }
 
@@ -408,7 +408,7 @@ static tutti_status issue(struct gpu_backend *gb, struct gpu_task *task)
     first = gb->script.gathers.count > 0 ? GPU_PACK : GPU_COMM;
     status = take_slab(gb, task, gpu->streams[first]);
     if (status == TUTTI_OK) {
-        status = follow_marks(gb, task->batch, gpu->streams[first]);
+        status = follow_events(gb, task->batch, gpu->streams[first]);
     }
     if (status == TUTTI_OK && first == GPU_PACK) {
         status = pack(gb, task);
@@ -448,7 +448,7 @@ static tutti_status finish(struct gpu_backend *gb, struct gpu_task *task)
         .direction = PACK_SCATTER,
         .slab = task->slab != NULL ? task->slab->memory : 0,
         .stream = gpu->streams[GPU_UNPACK] };
-    struct device_mark *mark = NULL;
+    struct device_event *event = NULL;
     tutti_status status = TUTTI_OK;
 
     if (scatters) {
@@ -458,18 +458,18 @@ static tutti_status finish(struct gpu_backend *gb, struct gpu_task *task)
         status = packing_run(&gb->packing, &work);
     }
     if (status == TUTTI_OK) {
-        status = gpu_mark(gpu, gpu->streams[last], &mark);
+        status = gpu_record(gpu, gpu->streams[last], &event);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     count_paths(gb, task);
-    flight_add(&gb->flight, task->batch, mark);
+    flight_add(&gb->flight, task->batch, event);
     if (task->slab != NULL) {
-        gpu_slab_give(gpu, task->slab, mark);
+        gpu_slab_give(gpu, task->slab, event);
         task->slab = NULL;
     }
-    *task->batch->issued = mark;
+    *task->batch->issued = event;
     return TUTTI_OK;
 }
 
@@ -580,10 +580,10 @@ static tutti_status gpu_step(void *state, void *task, bool *moved)
 
 /* ---------------------------------------------------------------------- failure */
 
-static void mark_ends(struct gpu_backend *gb)
+static void record_ends(struct gpu_backend *gb)
 {
     for (int i = 0; i < GPU_COPY; i++) {
-        if (gpu_mark(gb->gpu, gb->gpu->streams[i], &gb->ends[i]) != TUTTI_OK) {
+        if (gpu_record(gb->gpu, gb->gpu->streams[i], &gb->ends[i]) != TUTTI_OK) {
             gb->ends[i] = NULL;
         }
     }
@@ -611,7 +611,7 @@ static bool gpu_quit(void *state)
         return false;
     }
     if (gb->halted_ns == 0) {
-        mark_ends(gb);
+        record_ends(gb);
     }
     if (has_ended(gb)) {
         return true;

@@ -12,34 +12,34 @@ static tutti_status device_look(
     return gpu_memory_look(state, memory, bytes, space);
 }
 
-static tutti_status device_mark_caller(
-        void *state, tutti_stream stream, struct device_mark **mark)
+static tutti_status device_record(
+        void *state, tutti_stream stream, struct device_event **event)
 {
-    return gpu_mark_caller(state, stream, mark);
+    return gpu_record_caller(state, stream, event);
 }
 
 static tutti_status device_follow(
-        void *state, tutti_stream stream, struct device_mark *mark)
+        void *state, tutti_stream stream, struct device_event *event)
 {
-    return gpu_follow_caller(state, stream, mark);
+    return gpu_follow_caller(state, stream, event);
 }
 
 static tutti_status device_fence(void *state, tutti_stream stream)
 {
     struct gpu *gpu = state;
-    struct device_mark *mark = NULL;
-    tutti_status status = gpu_mark_caller(gpu, stream, &mark);
+    struct device_event *event = NULL;
+    tutti_status status = gpu_record_caller(gpu, stream, &event);
 
     if (status == TUTTI_OK) {
-        status = gpu_follow(gpu, gpu->streams[GPU_COMM], mark);
-        gpu_mark_release(gpu, mark);
+        status = gpu_follow(gpu, gpu->streams[GPU_COMM], event);
+        gpu_event_release(gpu, event);
     }
     return status;
 }
 
-static tutti_status device_passed(void *state, struct device_mark *mark)
+static tutti_status device_passed(void *state, struct device_event *event)
 {
-    return gpu_passed(state, mark);
+    return gpu_passed(state, event);
 }
 
 static tutti_status device_alive(void *state)
@@ -47,15 +47,15 @@ static tutti_status device_alive(void *state)
     return gpu_alive(state);
 }
 
-static void device_hold(void *state, struct device_mark *mark)
+static void device_hold(void *state, struct device_event *event)
 {
     (void)state;
-    gpu_mark_hold(mark);
+    gpu_event_hold(event);
 }
 
-static void device_release(void *state, struct device_mark *mark)
+static void device_release(void *state, struct device_event *event)
 {
-    gpu_mark_release(state, mark);
+    gpu_event_release(state, event);
 }
 
 /* ----------------------------------------------------------------------- copies */
@@ -83,7 +83,7 @@ static cu_result put_copy(
 
 /* What was begun cannot be taken back: an error behind the first copy loses the device. */
 static tutti_status put_copies(struct gpu *gpu, enum device_way way,
-        const struct device_copy *copies, size_t count, struct device_mark *done)
+        const struct device_copy *copies, size_t count, struct device_event *done)
 {
     static const char doing[] = "copy between host and device memory";
     bool has_begun = false;
@@ -105,29 +105,30 @@ static tutti_status put_copies(struct gpu *gpu, enum device_way way,
     if (status != TUTTI_OK) {
         return status;
     }
-    status = gpu_mark_set(gpu, done, way_stream(gpu, way));
+    status = gpu_event_record(gpu, done, way_stream(gpu, way));
     return status == TUTTI_OK ? status : gpu_lose(gpu, CU_ERROR_UNKNOWN, doing);
 }
 
 static tutti_status device_copy_all(void *state, enum device_way way,
         const struct device_copy *copies, size_t count,
-        struct device_mark *const *after, size_t after_count, struct device_mark **done)
+        struct device_event *const *after, size_t after_count,
+        struct device_event **done)
 {
     struct gpu *gpu = state;
-    struct device_mark *mark = NULL;
-    tutti_status status = gpu_mark_new(gpu, &mark);
+    struct device_event *event = NULL;
+    tutti_status status = gpu_event_new(gpu, &event);
 
     for (size_t i = 0; i < after_count && status == TUTTI_OK; i++) {
         status = gpu_follow(gpu, way_stream(gpu, way), after[i]);
     }
     if (status == TUTTI_OK) {
-        status = put_copies(gpu, way, copies, count, mark);
+        status = put_copies(gpu, way, copies, count, event);
     }
     if (status != TUTTI_OK) {
-        gpu_mark_release(gpu, mark);
+        gpu_event_release(gpu, event);
         return status;
     }
-    *done = mark;
+    *done = event;
     return TUTTI_OK;
 }
 
@@ -157,7 +158,7 @@ struct device gpu_device(struct gpu *gpu)
 {
     return (struct device){ .state = gpu,
         .look = device_look,
-        .mark = device_mark_caller,
+        .record = device_record,
         .follow = device_follow,
         .fence = device_fence,
         .passed = device_passed,

@@ -39,11 +39,11 @@ tutti_status flight_reserve(struct flight *flight)
 }
 
 void flight_add(
-        struct flight *flight, const struct op_batch *batch, struct device_mark *mark)
+        struct flight *flight, const struct op_batch *batch, struct device_event *event)
 {
-    gpu_mark_hold(mark);
+    gpu_event_hold(event);
     flight->count++;
-    *batch_at(flight, flight->count - 1) = (struct flight_batch){ .mark = mark,
+    *batch_at(flight, flight->count - 1) = (struct flight_batch){ .event = event,
         .since_ns = clock_ns(),
         .set = batch->set->id,
         .collective = batch->collective,
@@ -52,7 +52,7 @@ void flight_add(
 
 static void drop_first(struct flight *flight, struct gpu *gpu)
 {
-    gpu_mark_release(gpu, batch_at(flight, 0)->mark);
+    gpu_event_release(gpu, batch_at(flight, 0)->event);
     flight->first = (flight->first + 1) & (flight->capacity - 1);
     flight->count--;
 }
@@ -60,7 +60,7 @@ static void drop_first(struct flight *flight, struct gpu *gpu)
 tutti_status flight_sweep(struct flight *flight, struct gpu *gpu)
 {
     while (flight->count > 0) {
-        const tutti_status status = gpu_passed(gpu, batch_at(flight, 0)->mark);
+        const tutti_status status = gpu_passed(gpu, batch_at(flight, 0)->event);
 
         if (status == TUTTI_AGAIN) {
             return TUTTI_OK;

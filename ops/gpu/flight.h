@@ -18,7 +18,8 @@
 
 /** A batch whose commands are issued. */
 struct flight_batch {
-    struct device_mark *mark; /* after its last command; a reference                  */
+    struct device_event
+            *event; /* after its last command; a reference                  */
     int64_t since_ns; /* when it was issued                                   */
     uint32_t set; /* its process set                                      */
     tutti_collective collective; /* for messages */
@@ -35,9 +36,9 @@ struct flight {
 
 /** Makes sure that flight_add() can be called once. TUTTI_AGAIN: the air is full. */
 TUTTI_MUST_USE tutti_status flight_reserve(struct flight *flight);
-/** Adds a batch; the mark gets a reference. */
-void flight_add(
-        struct flight *flight, const struct op_batch *batch, struct device_mark *mark);
+/** Adds a batch; the event gets a reference. */
+void flight_add(struct flight *flight, const struct op_batch *batch,
+        struct device_event *event);
 
 /** Forgets those that have passed. Errors: the device is lost. */
 tutti_status flight_sweep(struct flight *flight, struct gpu *gpu);

@@ -1,5 +1,5 @@
 /*
- * A rank's GPU: opening and closing it, its context on a thread, and errors in words.
+ * A rank's GPU: opening and closing it.
  */
 #include "ops/gpu/gpu.h"
 
@@ -15,152 +15,6 @@
  * beside it are the tensors, and the kernels of the application. */
 #define FUSION_EIGHTHS 3
 #define FUSION_MIN ((size_t)4 << 20)
-
-/* ----------------------------------------------------------------------- errors */
-
-/*
- * Results after which nothing on the device works any more: its context is gone, or a
- * kernel has left it in a state from which only a new process recovers.
- */
-static const cu_result fatal_results[] = { CU_ERROR_DEINITIALIZED,
-    CU_ERROR_DEVICE_UNAVAILABLE, CU_ERROR_INVALID_CONTEXT, CU_ERROR_ECC,
-    CU_ERROR_NVLINK, CU_ERROR_ILLEGAL_ADDRESS, CU_ERROR_LAUNCH_TIMEOUT,
-    CU_ERROR_CONTEXT_DESTROYED, CU_ERROR_ASSERT, CU_ERROR_HARDWARE_STACK,
-    CU_ERROR_ILLEGAL_INSTRUCTION, CU_ERROR_MISALIGNED_ADDRESS,
-    CU_ERROR_INVALID_ADDRESS_SPACE, CU_ERROR_INVALID_PC, CU_ERROR_LAUNCH_FAILED,
-    CU_ERROR_UNKNOWN };
-
-static bool is_fatal(cu_result result)
-{
-    for (size_t i = 0; i < sizeof fatal_results / sizeof *fatal_results; i++) {
-        if (fatal_results[i] == result) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* True when the context was taken away, and not broken from within. */
-static bool is_reset(cu_result result)
-{
-    return result == CU_ERROR_DEINITIALIZED || result == CU_ERROR_INVALID_CONTEXT ||
-            result == CU_ERROR_CONTEXT_DESTROYED;
-}
-
-tutti_status gpu_alive(const struct gpu *gpu)
-{
-    /* acquire: pairs with gpu_lose(), which tells after this what it was doing */
-    const cu_result lost = atomic_load_explicit(&gpu->lost, memory_order_acquire);
-    const char *doing = atomic_load_explicit(&gpu->lost_doing, memory_order_acquire);
-
-    if (lost == CU_SUCCESS) {
-        return TUTTI_OK;
-    }
-    return error_set(TUTTI_ERR_SYSTEM,
-            "rank %d has lost GPU %d (%s): it could not %s: %s (%s); %s", gpu->rank,
-            gpu->ordinal, gpu->pci, doing == NULL ? "use it" : doing,
-            driver_error_text(gpu->cuda, lost), driver_error_name(gpu->cuda, lost),
-            is_reset(lost) ? "was it reset (cudaDeviceReset()) before tutti_finalize()?"
-                           : "a kernel of this process has failed, or the device: "
-                             "compute-sanitizer finds out which");
-}
-
-tutti_status gpu_lose(struct gpu *gpu, cu_result result, const char *doing)
-{
-    int none = CU_SUCCESS;
-
-    if (atomic_compare_exchange_strong_explicit(&gpu->lost, &none, result,
-                memory_order_acq_rel, memory_order_acquire)) {
-        atomic_store_explicit(&gpu->lost_doing, doing, memory_order_release);
-    }
-    return gpu_alive(gpu);
-}
-
-tutti_status gpu_check(struct gpu *gpu, cu_result result, const char *doing)
-{
-    if (result == CU_SUCCESS) {
-        return TUTTI_OK;
-    }
-    if (is_fatal(result)) {
-        return gpu_lose(gpu, result, doing);
-    }
-    return error_set(
-            result == CU_ERROR_OUT_OF_MEMORY ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM,
-            "rank %d, GPU %d (%s): cannot %s: %s (%s)", gpu->rank, gpu->ordinal,
-            gpu->pci, doing, driver_error_text(gpu->cuda, result),
-            driver_error_name(gpu->cuda, result));
-}
-
-/* ---------------------------------------------------------------------- context */
-
-/*
- * After cudaDeviceReset() the context's handle stays, and may even be of a new context,
- * but streams and events are dangling: the driver may crash on them. So this comes first.
- */
-static tutti_status check_context(struct gpu *gpu)
-{
-    static const char doing[] = "find its context";
-    const struct cuda_driver *cuda = gpu->cuda;
-    unsigned long long id = 0;
-    unsigned flags = 0;
-    int is_active = 0;
-    cu_result result;
-
-    if (cuda->ctx_get_id != NULL) {
-        result = cuda->ctx_get_id(gpu->context, &id);
-        is_active = id == gpu->context_id;
-    } else {
-        result = cuda->device_primary_ctx_get_state(gpu->device, &flags, &is_active);
-    }
-    if (result != CU_SUCCESS || is_active) {
-        return gpu_check(gpu, result, doing);
-    }
-    return gpu_lose(gpu, CU_ERROR_CONTEXT_DESTROYED, doing);
-}
-
-/* How often a thread is inside, and the mode that it had before; in whichever device. */
-static _Thread_local unsigned entered;
-static _Thread_local cu_capture_mode mode_before;
-
-/*
- * While a thread of the application captures a graph, the driver refuses calls such as
- * cuMemAlloc() and cuEventQuery() of all threads that have not said that they know what they
- * do, and makes the capture invalid. What is done inside has nothing to do with a capture.
- */
-static cu_result push(const struct gpu *gpu)
-{
-    const cu_result result = gpu->cuda->ctx_push_current(gpu->context);
-
-    if (result == CU_SUCCESS && entered++ == 0 &&
-            gpu->cuda->thread_exchange_capture_mode != NULL) {
-        mode_before = CU_CAPTURE_RELAXED;
-        (void)gpu->cuda->thread_exchange_capture_mode(&mode_before);
-    }
-    return result;
-}
-
-tutti_status gpu_enter(struct gpu *gpu)
-{
-    tutti_status status = gpu_alive(gpu);
-
-    if (status == TUTTI_OK) {
-        status = check_context(gpu);
-    }
-    if (status == TUTTI_OK) {
-        status = gpu_check(gpu, push(gpu), "enter its context");
-    }
-    return status;
-}
-
-void gpu_leave(const struct gpu *gpu)
-{
-    cu_context popped = NULL;
-
-    if (--entered == 0 && gpu->cuda->thread_exchange_capture_mode != NULL) {
-        (void)gpu->cuda->thread_exchange_capture_mode(&mode_before);
-    }
-    (void)gpu->cuda->ctx_pop_current(&popped);
-}
 
 /* ---------------------------------------------------------------------- opening */
 
@@ -237,7 +91,7 @@ static tutti_status furnish(struct gpu *gpu)
         status = image_load(gpu);
     }
     if (status == TUTTI_OK) {
-        status = gpu_marks_open(gpu);
+        status = gpu_events_open(gpu);
     }
     return status == TUTTI_OK ? gpu_memory_open(gpu) : status;
 }
@@ -322,17 +176,6 @@ static tutti_status find_device(struct gpu *gpu, const struct gpu_seat *seat)
 
 /* ---------------------------------------------------------------------- closing */
 
-/* False: the context is gone, and its handles must not be touched any more. */
-static bool enter_to_close(struct gpu *gpu)
-{
-    if (gpu_enter(gpu) == TUTTI_OK) {
-        return true;
-    }
-    /* Lost for another reason: what can be given back is, and errors are of no interest. */
-    return !is_reset(atomic_load_explicit(&gpu->lost, memory_order_acquire)) &&
-            push(gpu) == CU_SUCCESS;
-}
-
 /* What is still on the streams uses memory that is to be freed. */
 static void wait_for_streams(const struct gpu *gpu)
 {
@@ -345,12 +188,12 @@ static void wait_for_streams(const struct gpu *gpu)
 
 static void close_device(struct gpu *gpu)
 {
-    gpu->is_gone = !enter_to_close(gpu);
+    gpu->is_gone = !gpu_enter_to_close(gpu);
     if (!gpu->is_gone) {
         wait_for_streams(gpu);
     }
     gpu_memory_close(gpu);
-    gpu_marks_close(gpu);
+    gpu_events_close(gpu);
     if (gpu->is_gone) {
         return;
     }

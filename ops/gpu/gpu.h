@@ -30,7 +30,7 @@ enum gpu_stream {
     GPU_STREAMS
 };
 
-struct gpu_marks; /* marks.c */
+struct gpu_events; /* gpu_events.c */
 struct gpu_memory; /* memory.c */
 
 /** Where a rank sits. */
@@ -59,7 +59,7 @@ struct gpu {
     size_t slab_bytes; /* a slab has at least so many: a full batch           */
     bool has_kernels; /* see gpu_kernels_drop()                              */
     cu_function kernels[KERNEL_COUNT]; /* by number; NULL: the image lacks it     */
-    struct gpu_marks *marks; /* owned */
+    struct gpu_events *events; /* owned */
     struct gpu_memory *memory; /* owned */
     _Atomic int lost; /* the first cu_result that says that the device is lost; 0 */
     _Atomic(const char *) lost_doing; /* what could not be done then; NULL: soon  */
@@ -113,7 +113,12 @@ void gpu_kernels_drop(struct gpu *gpu);
  * @return TUTTI_OK, or TUTTI_ERR_SYSTEM once the device is lost: nothing was entered
  */
 TUTTI_MUST_USE tutti_status gpu_enter(struct gpu *gpu);
-/** After a gpu_enter() that gave TUTTI_OK. */
+/**
+ * As gpu_enter(), also when the device is lost for another reason: what can be given back is.
+ * @return false: the context is gone, and its handles must not be touched any more
+ */
+bool gpu_enter_to_close(struct gpu *gpu);
+/** After a gpu_enter() that gave TUTTI_OK, or a gpu_enter_to_close() that gave true. */
 void gpu_leave(const struct gpu *gpu);
 
 /**
@@ -128,41 +133,41 @@ tutti_status gpu_lose(struct gpu *gpu, cu_result result, const char *doing);
 /** TUTTI_OK, or TUTTI_ERR_SYSTEM with what was in the way when the device was lost. */
 tutti_status gpu_alive(const struct gpu *gpu);
 
-/* ------------------------------------------------------------ marks (marks.c) */
+/* ------------------------------------------------------------ events (gpu_events.c) */
 
 /*
- * These make the context current by themselves, and may be called by any thread. Marks are
- * events that are used again; the steady state creates none.
+ * These make the context current by themselves, and may be called by any thread. Events
+ * are used again; the steady state creates none.
  */
 
-/** A mark behind what is on a stream of the GPU now. TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM */
-TUTTI_MUST_USE tutti_status gpu_mark(
-        struct gpu *gpu, cu_stream stream, struct device_mark **mark);
-/** The same in two steps, for who cannot fail later: a mark that is nowhere yet counts as
+/** An event behind what is on a stream of the GPU now. TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM */
+TUTTI_MUST_USE tutti_status gpu_record(
+        struct gpu *gpu, cu_stream stream, struct device_event **event);
+/** The same in two steps, for who cannot fail later: an event that is nowhere yet counts as
  *  passed. */
-TUTTI_MUST_USE tutti_status gpu_mark_new(struct gpu *gpu, struct device_mark **mark);
-TUTTI_MUST_USE tutti_status gpu_mark_set(
-        struct gpu *gpu, struct device_mark *mark, cu_stream stream);
-/** A stream of the GPU waits for a mark. */
+TUTTI_MUST_USE tutti_status gpu_event_new(struct gpu *gpu, struct device_event **event);
+TUTTI_MUST_USE tutti_status gpu_event_record(
+        struct gpu *gpu, struct device_event *event, cu_stream stream);
+/** A stream of the GPU waits for an event. */
 TUTTI_MUST_USE tutti_status gpu_follow(
-        struct gpu *gpu, cu_stream stream, struct device_mark *mark);
+        struct gpu *gpu, cu_stream stream, struct device_event *event);
 /** TUTTI_OK, TUTTI_AGAIN, or the device is lost. */
-tutti_status gpu_passed(struct gpu *gpu, struct device_mark *mark);
+tutti_status gpu_passed(struct gpu *gpu, struct device_event *event);
 /** Waits on the host, asleep, until it has passed. For what is short. */
-tutti_status gpu_mark_wait(struct gpu *gpu, struct device_mark *mark);
-void gpu_mark_hold(struct device_mark *mark);
+tutti_status gpu_event_wait(struct gpu *gpu, struct device_event *event);
+void gpu_event_hold(struct device_event *event);
 /** NULL is allowed. */
-void gpu_mark_release(struct gpu *gpu, struct device_mark *mark);
+void gpu_event_release(struct gpu *gpu, struct device_event *event);
 
-/** As gpu_mark() and gpu_follow(), on a stream of the caller, which is looked at first.
+/** As gpu_record() and gpu_follow(), on a stream of the caller, which is looked at first.
  *  TUTTI_ERR_INVALID: it is of another context, or being captured. */
-TUTTI_MUST_USE tutti_status gpu_mark_caller(
-        struct gpu *gpu, cu_stream stream, struct device_mark **mark);
+TUTTI_MUST_USE tutti_status gpu_record_caller(
+        struct gpu *gpu, cu_stream stream, struct device_event **event);
 TUTTI_MUST_USE tutti_status gpu_follow_caller(
-        struct gpu *gpu, cu_stream stream, struct device_mark *mark);
+        struct gpu *gpu, cu_stream stream, struct device_event *event);
 
-tutti_status gpu_marks_open(struct gpu *gpu);
-void gpu_marks_close(struct gpu *gpu);
+tutti_status gpu_events_open(struct gpu *gpu);
+void gpu_events_close(struct gpu *gpu);
 
 /* ---------------------------------------------------------- memory (memory.c) */
 
@@ -171,7 +176,7 @@ struct gpu_slab {
     cu_pointer memory; /* 256-byte aligned                                     */
     size_t bytes; /* at least what was asked for                            */
     bool of_nccl; /* from ncclMemAlloc(): can be registered                */
-    struct device_mark *last_use; /* NULL: none that is not over; has a reference  */
+    struct device_event *last_use; /* NULL: none that is not over; has a reference  */
     struct gpu_slab *next; /* among the spare ones, or all                          */
     struct gpu_slab *next_of_all;
 };
@@ -182,11 +187,11 @@ struct gpu_slab {
 
 /**
  * A slab that nothing in flight uses, or whose last use ends before what is put on `stream`
- * from now on (it follows the mark). NULL: no memory; error set.
+ * from now on (it follows the event). NULL: no memory; error set.
  */
 struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream);
-/** Gives it back; it is in use until the mark has passed (a reference is added). */
-void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_mark *mark);
+/** Gives it back; it is in use until the event has passed (a reference is added). */
+void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_event *event);
 /** True when memory is of tutti_alloc(TUTTI_DEVICE) of this rank, all of it in one piece. */
 bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes);
 /** True when these bytes are what tutti_alloc() added to round a size up. */

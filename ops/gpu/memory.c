@@ -3,7 +3,7 @@
  * tensors that are allocated one after the other lie side by side and are reduced as one.
  *
  * A piece that is given back may still be used by what is on our streams. It is *parted*
- * until marks are put on all of them, and *leaving* until those have passed; then it is free.
+ * until events are recorded on all, and *leaving* until those have passed; then it is free.
  * Nobody waits for that: who finds no room meanwhile takes new memory.
  */
 #include "ops/gpu/memory.h"
@@ -16,50 +16,6 @@
 #define STRETCH_MAX ((size_t)256 << 20)
 /* What the driver gives out is a multiple of this anyway. */
 #define STRETCH_ALIGNMENT ((size_t)2 << 20)
-
-static void *to_address(cu_pointer pointer)
-{
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are numbers */
-    return (void *)(uintptr_t)pointer;
-}
-
-static cu_pointer to_pointer(const void *address)
-{
-    return (cu_pointer)(uintptr_t)address;
-}
-
-/* ----------------------------------------------------------------------- source */
-
-tutti_status memory_grab(struct gpu *gpu, size_t bytes, struct gpu_stretch *stretch)
-{
-    const struct nccl_api *nccl = gpu->nccl;
-    cu_pointer pointer = 0;
-    void *address = NULL;
-    tutti_status status;
-
-    if (nccl != NULL && nccl->mem_alloc != NULL && nccl->mem_free != NULL &&
-            nccl->mem_alloc(&address, bytes) == NCCL_SUCCESS) {
-        *stretch = (struct gpu_stretch){
-            .base = to_pointer(address), .bytes = bytes, .of_nccl = true
-        };
-        return TUTTI_OK;
-    }
-    status = gpu_check(
-            gpu, gpu->cuda->mem_alloc(&pointer, bytes), "allocate device memory");
-    if (status == TUTTI_OK) {
-        *stretch = (struct gpu_stretch){ .base = pointer, .bytes = bytes };
-    }
-    return status;
-}
-
-void memory_drop(const struct gpu *gpu, const struct gpu_stretch *stretch)
-{
-    if (stretch->of_nccl) {
-        (void)gpu->nccl->mem_free(to_address(stretch->base));
-    } else {
-        (void)gpu->cuda->mem_free(stretch->base);
-    }
-}
 
 /* -------------------------------------------------------------------- stretches */
 
@@ -79,7 +35,7 @@ bool gpu_memory_stretch(
     const struct stretch *found;
 
     (void)pthread_mutex_lock(&gpu->memory->lock);
-    found = memory_find_locked(gpu->memory, to_pointer(memory));
+    found = memory_find_locked(gpu->memory, memory_pointer(memory));
     if (found != NULL) {
         *stretch = found->facts;
     }
@@ -89,7 +45,7 @@ bool gpu_memory_stretch(
 
 bool gpu_memory_has(struct gpu *gpu, const void *memory, size_t bytes)
 {
-    const cu_pointer address = to_pointer(memory);
+    const cu_pointer address = memory_pointer(memory);
     const struct stretch *stretch;
     bool has = false;
 
@@ -182,7 +138,7 @@ static void turn_locked(
 static void release_leaving(struct gpu *gpu)
 {
     for (int i = 0; i < GPU_STREAMS; i++) {
-        gpu_mark_release(gpu, gpu->memory->leaving[i]);
+        gpu_event_release(gpu, gpu->memory->leaving[i]);
         gpu->memory->leaving[i] = NULL;
     }
 }
@@ -198,11 +154,11 @@ static bool have_left(struct gpu *gpu)
     return true;
 }
 
-/* Marks on all streams that may use a piece that has parted. */
+/* Events on all streams that may use a piece that has parted. */
 static bool watch_leaving(struct gpu *gpu)
 {
     for (int i = 0; i < GPU_STREAMS; i++) {
-        if (gpu_mark(gpu, gpu->streams[i], &gpu->memory->leaving[i]) != TUTTI_OK) {
+        if (gpu_record(gpu, gpu->streams[i], &gpu->memory->leaving[i]) != TUTTI_OK) {
             release_leaving(gpu);
             return false;
         }
@@ -302,17 +258,17 @@ static bool give_up_piece(
 /* On a stream of its own, and waited for: others' kernels need not end for it. */
 static tutti_status zero(struct gpu *gpu, cu_pointer memory, size_t bytes)
 {
-    struct device_mark *done = NULL;
+    struct device_event *done = NULL;
     tutti_status status = gpu_check(gpu,
             gpu->cuda->memset_d8_async(memory, 0, bytes, gpu->streams[GPU_ZERO]),
             "zero device memory");
 
     if (status == TUTTI_OK) {
-        status = gpu_mark(gpu, gpu->streams[GPU_ZERO], &done);
+        status = gpu_record(gpu, gpu->streams[GPU_ZERO], &done);
     }
     if (status == TUTTI_OK) {
-        status = gpu_mark_wait(gpu, done);
-        gpu_mark_release(gpu, done);
+        status = gpu_event_wait(gpu, done);
+        gpu_event_release(gpu, done);
     }
     return status;
 }
@@ -348,13 +304,13 @@ void *gpu_memory_alloc(struct gpu *gpu, size_t bytes)
     }
     found = allocate(gpu, size_max(bytes, 1));
     gpu_leave(gpu);
-    return to_address(found);
+    return memory_address(found);
 }
 
 void gpu_memory_give_back(struct gpu *gpu, void *memory)
 {
     if (memory != NULL &&
-            give_up_piece(gpu->memory, to_pointer(memory), PIECE_PARTED)) {
+            give_up_piece(gpu->memory, memory_pointer(memory), PIECE_PARTED)) {
         try_to_settle(gpu);
     }
 }

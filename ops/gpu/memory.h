@@ -1,6 +1,6 @@
 /*
- * What the files about the memory of a GPU share: memory.c (tutti_alloc), slabs.c, pinned.c
- * and look.c.
+ * What the files about the memory of a GPU share: memory.c (tutti_alloc),
+ * memory_source.c, slabs.c, pinned.c and look.c.
  *
  * Nothing is given back to the driver before the GPU is closed: cuMemFree() waits for all
  * that is on the device, and a collective there may wait for a rank that waits for this one.
@@ -40,7 +40,7 @@ struct gpu_memory {
     bool has_parted; /* there are PIECE_PARTED; lock                           */
     bool has_leaving; /* there are PIECE_LEAVING; lock                          */
     bool is_settling; /* a thread is in settle(), and `leaving` is its; lock    */
-    struct device_mark *leaving[GPU_STREAMS]; /* when those have left                */
+    struct device_event *leaving[GPU_STREAMS]; /* when those have left                */
 
     struct pinned *pinned; /* over next; owned; lock                               */
 
@@ -48,6 +48,17 @@ struct gpu_memory {
     struct gpu_slab *spare; /* over next, the one that was given back first is first */
     struct gpu_slab *all; /* over next_of_all; owned                             */
 };
+
+static inline void *memory_address(cu_pointer pointer)
+{
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are numbers */
+    return (void *)(uintptr_t)pointer;
+}
+
+static inline cu_pointer memory_pointer(const void *address)
+{
+    return (cu_pointer)(uintptr_t)address;
+}
 
 /**
  * Memory of the device, from NCCL where that can give some; the context is current.

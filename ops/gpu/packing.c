@@ -39,7 +39,7 @@ void packing_close(struct packing *packing)
     for (size_t i = 0; i < PACKING_TABLES; i++) {
         struct packing_table *table = &packing->tables[i];
 
-        gpu_mark_release(packing->gpu, table->copied);
+        gpu_event_release(packing->gpu, table->copied);
         gpu_host_give_back(packing->gpu, table->image);
         *table = (struct packing_table){ 0 };
     }
@@ -78,13 +78,13 @@ static bool is_of(
 /* What is put on a stream from now on comes after what is on another now. */
 static tutti_status chain(struct gpu *gpu, cu_stream behind, cu_stream before)
 {
-    struct device_mark *mark = NULL;
-    tutti_status status = gpu_mark(gpu, before, &mark);
+    struct device_event *event = NULL;
+    tutti_status status = gpu_record(gpu, before, &event);
 
     if (status == TUTTI_OK) {
-        status = gpu_follow(gpu, behind, mark);
+        status = gpu_follow(gpu, behind, event);
     }
-    gpu_mark_release(gpu, mark);
+    gpu_event_release(gpu, event);
     return status;
 }
 
@@ -97,7 +97,7 @@ static tutti_status settle(struct packing *packing, struct packing_table *table)
         status = gpu_passed(packing->gpu, table->copied);
     }
     if (status == TUTTI_OK && table->copied != NULL) {
-        gpu_mark_release(packing->gpu, table->copied);
+        gpu_event_release(packing->gpu, table->copied);
         table->copied = NULL;
     }
     return status;
@@ -187,7 +187,7 @@ static tutti_status fill_table(struct packing *packing, struct packing_table *ta
     status = gpu_check(gpu,
             gpu->cuda->memcpy_htod_async(table->memory, table->image, bytes, stream),
             "copy a table of tensors to it");
-    return status == TUTTI_OK ? gpu_mark(gpu, stream, &table->copied) : status;
+    return status == TUTTI_OK ? gpu_record(gpu, stream, &table->copied) : status;
 }
 
 /* A new table with the plan. TUTTI_AGAIN: there is no memory for it. */

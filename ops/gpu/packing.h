@@ -32,7 +32,7 @@ struct packing_table {
     cu_pointer memory; /* the table, within that of all                        */
     size_t offset; /* of it there                                           */
     void *image; /* the same, pinned: compared with, copied from; owned      */
-    struct device_mark *copied; /* after the copy; NULL: it is known to be there  */
+    struct device_event *copied; /* after the copy; NULL: it is known to be there  */
 };
 
 /** Of one backend. Zeroed but for `gpu`: nothing. */

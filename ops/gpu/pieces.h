@@ -15,7 +15,7 @@ enum piece_state {
     PIECE_FREE,
     PIECE_USED,
     PIECE_PARTED, /* given back, but commands that are issued may use it       */
-    PIECE_LEAVING /* likewise, and there are marks that tell                   */
+    PIECE_LEAVING /* likewise, and there are events that tell                   */
 };
 
 struct piece {

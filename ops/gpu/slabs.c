@@ -14,7 +14,7 @@
 static bool is_over(struct gpu *gpu, struct gpu_slab *slab)
 {
     if (slab->last_use != NULL && gpu_passed(gpu, slab->last_use) == TUTTI_OK) {
-        gpu_mark_release(gpu, slab->last_use);
+        gpu_event_release(gpu, slab->last_use);
         slab->last_use = NULL;
     }
     return slab->last_use == NULL;
@@ -105,19 +105,19 @@ struct gpu_slab *gpu_slab_take(struct gpu *gpu, size_t bytes, cu_stream stream)
         return slab;
     }
     slab = unlink_slab(pending);
-    gpu_mark_release(gpu, slab->last_use);
+    gpu_event_release(gpu, slab->last_use);
     slab->last_use = NULL;
     return slab;
 }
 
-void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_mark *mark)
+void gpu_slab_give(struct gpu *gpu, struct gpu_slab *slab, struct device_event *event)
 {
     struct gpu_slab **end = &gpu->memory->spare;
 
-    if (mark != NULL) {
-        gpu_mark_hold(mark);
+    if (event != NULL) {
+        gpu_event_hold(event);
     }
-    slab->last_use = mark;
+    slab->last_use = event;
     slab->next = NULL;
     while (*end != NULL) {
         end = &(*end)->next;
@@ -136,7 +136,7 @@ void slabs_close(struct gpu *gpu)
         };
 
         memory->all = slab->next_of_all;
-        gpu_mark_release(gpu, slab->last_use);
+        gpu_event_release(gpu, slab->last_use);
         if (!gpu->is_gone) {
             memory_drop(gpu, &stretch);
         }

@@ -44,63 +44,20 @@ static bool is_within(const int *within, const struct op_set *set)
 static bool hier_accepts(const void *state, const struct op_batch *batch)
 {
     const struct hier_state *hier = state;
-    const struct hier_ground *ground = hier->ground;
+    const struct hier_config *config = hier->config;
     struct grouping groups;
 
-    if (batch->set->size < ground->size_min || batch->set->size < 3 ||
-            !kind_is_taken(batch) || !is_within(ground->within, batch->set)) {
+    if (batch->set->size < config->size_min || batch->set->size < 3 ||
+            !kind_is_taken(batch) || !is_within(config->within, batch->set)) {
         return false;
     }
-    grouping_make(&groups, batch->set, ground->group_of, hier->numbers, hier->places);
+    grouping_make(&groups, batch->set, config->group_of, hier->numbers, hier->places);
     return groups.count > 1 && groups.largest > 1 &&
             (batch->collective != TUTTI_REDUCESCATTER ||
                     groups.smallest == groups.largest);
 }
 
 /* ---------------------------------------------------------------------- legs */
-
-static void lead(struct hier_task *task, struct hier_leg *leg)
-{
-    const struct op_set *set = task->batch->set;
-
-    leg->set = (struct op_set){
-        .id = set->id, .index = set->index, .world_ranks = leg->world
-    };
-    leg->batch = (struct op_batch){ .set = &leg->set,
-        .sequence = task->batch->sequence,
-        .lane = task->batch->lane,
-        .runs = leg->runs };
-    leg->wanted = true;
-}
-
-void hier_lead_inner(struct hier_task *task, uint32_t bank)
-{
-    const struct grouping *groups = &task->groups;
-    struct hier_leg *leg = &task->inner;
-
-    lead(task, leg);
-    leg->set.bank = bank;
-    leg->set.rank = groups->local;
-    leg->set.size = grouping_size(groups, groups->mine);
-    for (int m = 0; m < leg->set.size; m++) {
-        leg->world[m] =
-                task->batch->set->world_ranks[grouping_member(groups, groups->mine, m)];
-    }
-}
-
-void hier_lead_across(struct hier_task *task,
-        int (*member_of)(const struct hier_task *task, int group))
-{
-    const struct grouping *groups = &task->groups;
-    struct hier_leg *leg = &task->across;
-
-    lead(task, leg);
-    leg->set.rank = groups->mine;
-    leg->set.size = groups->count;
-    for (int group = 0; group < groups->count; group++) {
-        leg->world[group] = task->batch->set->world_ranks[member_of(task, group)];
-    }
-}
 
 /** Starts a leg, or steps it. @return TUTTI_OK: it is final, or there is none */
 static tutti_status leg_step(
@@ -188,7 +145,7 @@ static bool desk_take(struct hier_state *hier, struct hier_task *task)
     char *memory;
 
     grouping_make(
-            &task->groups, set, hier->ground->group_of, hier->numbers, hier->places);
+            &task->groups, set, hier->config->group_of, hier->numbers, hier->places);
     room = room_of(task);
     memory = hier_pool_take(&hier->desks,
             places +
@@ -200,7 +157,7 @@ static bool desk_take(struct hier_state *hier, struct hier_task *task)
     if (memory == NULL) {
         return false;
     }
-    grouping_make(&task->groups, set, hier->ground->group_of, hier->numbers,
+    grouping_make(&task->groups, set, hier->config->group_of, hier->numbers,
             carve(&memory, places));
     leg_carve(&hier->inner, &task->inner, &memory, members, room.inner_runs,
             room.inner_parts);
@@ -331,14 +288,14 @@ static tutti_status side_open(struct hier_side *side, const struct op_env *env,
 
 static tutti_status open_sides(struct hier_state *hier, const struct op_env *env)
 {
-    const struct hier_ground *ground = hier->ground;
+    const struct hier_config *config = hier->config;
     tutti_status status =
-            side_open(&hier->inner, env, ground->inner, ground->inner_native);
+            side_open(&hier->inner, env, config->inner, config->inner_native);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    status = side_open(&hier->across, env, ground->across, ground->across_native);
+    status = side_open(&hier->across, env, config->across, config->across_native);
     if (status != TUTTI_OK) {
         hier->inner.ops->close(hier->inner.state);
     }
@@ -354,7 +311,7 @@ static void state_free(struct hier_state *hier)
 
 static tutti_status hier_open(const struct op_env *env, void **state)
 {
-    const struct hier_ground *ground = env->native;
+    const struct hier_config *config = env->native;
     const size_t ranks = (size_t)env->world_size;
     struct hier_state *hier = mem_calloc(1, sizeof *hier);
     tutti_status status;
@@ -362,9 +319,9 @@ static tutti_status hier_open(const struct op_env *env, void **state)
     if (hier == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a composed backend");
     }
-    hier->ground = ground;
+    hier->config = config;
     hier->scratch = (struct hier_pool){
-        .alloc = ground->alloc, .give_back = ground->give_back, .user = ground->user
+        .alloc = config->alloc, .give_back = config->give_back, .user = config->user
     };
     hier->numbers = mem_calloc(ranks, sizeof *hier->numbers);
     hier->places = mem_calloc(grouping_entries(env->world_size), sizeof *hier->places);

@@ -19,7 +19,7 @@
  * points to. All but the natives and the memory is equal on all ranks, except that a rank
  * that is alone in its group may have op_self inside.
  */
-struct hier_ground {
+struct hier_config {
     const struct op_backend *inner; /* between the ranks of a group; opened by hier */
     const struct op_backend *across; /* between ranks of different groups; likewise */
     void *inner_native;

@@ -24,7 +24,7 @@ struct hier_side {
 };
 
 struct hier_state {
-    const struct hier_ground *ground; /* borrowed */
+    const struct hier_config *config; /* borrowed */
     struct hier_side inner, across;
     int *numbers; /* [world_size] scratch of grouping_make(); owned */
     int *places; /* [grouping_entries(world_size)] of accepts(); owned */

@@ -5,7 +5,6 @@
  *     reduction_direct.c   large: direct reduce-scatter and allgather, chunked
  *     broadcast_tree.c     binomial tree or chain, chunked
  *     exchange.c           allgather, alltoall, gather, scatter: parts, one hop
- *     walk.c               what ranks do that take no part in a batch that rides
  *     task.h               how messages of different batches are kept apart
  *
  * The choice looks only at the batch's size and kind and at configuration that is equal
@@ -160,18 +159,9 @@ static bool mpi_cancel(void *state, void *storage)
     return true;
 }
 
-/* A walking rank must be able to take what is sent whatever it is. */
-static bool mpi_rides(const void *state, const struct op_batch *batch)
+static bool mpi_gathers(const void *state, const struct op_batch *batch)
 {
-    const struct mpi_state *owner = state;
-    const size_t size = (size_t)batch->set->size;
-
-    if (!op_is_reduction(batch->collective) || size < 2) {
-        return false;
-    }
-    return choose(owner, batch) == &reduction_direct ||
-            batch->count * tutti_dtype_size(batch->dtype) <=
-            direct_message_max(owner, size);
+    return choose(state, batch) == &reduction_gather;
 }
 
 static int tag_of(const struct op_batch *batch)
@@ -179,21 +169,11 @@ static int tag_of(const struct op_batch *batch)
     return ((int)batch->set->index * OP_SLOTS + (int)op_slot(batch)) * TASK_PHASES;
 }
 
-/* Takes the task that is filled in to its algorithm. */
-static tutti_status begin(struct mpi_state *owner, struct mpi_task *task)
-{
-    const tutti_status status = task->algorithm->start(owner, task);
-
-    if (status != TUTTI_OK) {
-        let_go(owner, task);
-    }
-    return status;
-}
-
 static tutti_status mpi_start(void *state, void *storage, const struct op_batch *batch)
 {
     struct mpi_state *owner = state;
     struct mpi_task *task = storage;
+    tutti_status status;
     size_t bytes;
 
     assert(batch->set->index < OP_SETS_MAX && batch->lane < OP_LANES &&
@@ -210,32 +190,12 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
         .tag = tag_of(batch),
         .element_bytes = tutti_dtype_size(batch->dtype),
         .spec = reduce_spec_of(batch),
-        .rides = batch->accord == OP_RIDING,
     };
-    assert(!task->rides || mpi_rides(state, batch));
-    return begin(owner, task);
-}
-
-static tutti_status mpi_walk(void *state, void *storage, const struct op_batch *batch)
-{
-    struct mpi_state *owner = state;
-    struct mpi_task *task = storage;
-
-    *task = (struct mpi_task){ .batch = batch,
-        .algorithm = &walk,
-        .env = owner->env,
-        .comm = owner->comm,
-        .tag = tag_of(batch),
-        .rides = true };
-    return begin(owner, task);
-}
-
-static enum op_word mpi_heard(const void *state, const void *storage, int member)
-{
-    const struct mpi_task *task = storage;
-
-    (void)state;
-    return (enum op_word)task->heard[member];
+    status = task->algorithm->start(owner, task);
+    if (status != TUTTI_OK) {
+        let_go(owner, task);
+    }
+    return status;
 }
 
 static tutti_status mpi_step(void *state, void *storage, bool *moved)
@@ -262,7 +222,5 @@ const struct op_backend op_mpi = {
     .start = mpi_start,
     .step = mpi_step,
     .cancel = mpi_cancel,
-    .rides = mpi_rides,
-    .walk = mpi_walk,
-    .heard = mpi_heard,
+    .gathers = mpi_gathers,
 };

@@ -13,12 +13,16 @@
  * Not taken, so that the core uses op_mpi: float16 and bfloat16 (no MPI type), MIN and
  * MAX of floats (MPI leaves NaN open), AVERAGE of integers (64-bit sum), SUM of 8 and
  * 16 bits (the AVX kernels of Open MPI 4.1 saturate where others wrap), MIN and MAX of
- * unsigned integers (MPICH 4.0 compares them as signed ones). A prescale costs one pass
- * over the input first, AVERAGE and postscale one over the output afterwards. Batches
- * beyond an MPI count go in portions, one after the other. Collectives must be posted
- * in one order on all ranks, though batches become ready at different times (a
- * prescale, a portion): each batch draws a ticket of its lane when it starts, which is in
- * one order, and posts only in its turn, which ends when its last portion is posted.
+ * unsigned integers (MPICH 4.0 compares them as signed ones).
+ *
+ * MPI wants MPI_IN_PLACE at all ranks or at none, but every rank of tutti decides by itself
+ * whether its output is its input. So MPI always works in place: an input elsewhere is
+ * brought to the output first, which MPI would do itself. A prescale is part of that pass;
+ * AVERAGE and postscale cost one over the output afterwards. Batches beyond an MPI count
+ * go in portions, one after the other. Collectives must be posted in one order on all
+ * ranks, though batches become ready at different times (a pass, a portion): each batch
+ * draws a ticket of its lane when it starts, which is in one order, and posts only in its
+ * turn, which ends when its last portion is posted.
  */
 #include <mpi.h>
 #include <string.h>
@@ -201,15 +205,16 @@ static double scale_after(const struct op_batch *batch)
                                       : batch->postscale;
 }
 
-/* The input must be brought to the output before MPI works on that in place. */
+/* The input must be brought to the output, scaled, before MPI works on that in place. */
 static bool needs_prepare(const struct op_batch *batch)
 {
-    bool in_place = batch->runs[0].input == batch->runs[0].output;
+    const bool elsewhere =
+            batch->count > 0 && batch->runs[0].input != batch->runs[0].output;
 
     if (batch->collective == TUTTI_BROADCAST) {
-        return batch->set->rank == batch->root && !in_place;
+        return batch->set->rank == batch->root && elsewhere;
     }
-    return batch->prescale != 1;
+    return batch->prescale != 1 || elsewhere;
 }
 
 static size_t elements_of(const struct vendor_task *task, size_t bytes)
@@ -253,17 +258,13 @@ static int post_portion(const struct vendor_lane *lane, struct vendor_task *task
     size_t count = elements_of(task, PORTION_BYTES);
     size_t offset = task->at * task->element_bytes;
     void *output = (uint8_t *)run->output + offset;
-    const void *input = (const uint8_t *)run->input + offset;
 
     task->at += count;
     if (batch->collective == TUTTI_BROADCAST) {
         return MPI_Ibcast(output, (int)(count * task->element_bytes), MPI_BYTE,
                 batch->root, lane->comm, &task->request);
     }
-    if (run->input == run->output || needs_prepare(batch)) {
-        input = MPI_IN_PLACE;
-    }
-    return MPI_Iallreduce(input, output, (int)count, vendor_dtype(batch->dtype),
+    return MPI_Iallreduce(MPI_IN_PLACE, output, (int)count, vendor_dtype(batch->dtype),
             vendor_op(batch->op), lane->comm, &task->request);
 }
 

@@ -30,9 +30,6 @@
  * is complete. My own slice is sent to nobody before it is reduced. The order of chunks
  * is kept in each phase (four counters), because messages of a phase are matched in
  * order; see task.h.
- *
- * A batch that rides exchanges the operands of its first chunk with everybody, if only a
- * byte where a share is empty, and does nothing else before it is agreed.
  */
 #include "base/mem.h"
 #include "ops/mpi/task.h"
@@ -174,27 +171,6 @@ static bool group_has(const struct mpi_task *task, enum group group, int peer)
     return true;
 }
 
-/* Posts the message of an operand of so many bytes. */
-static tutti_status post_operand(
-        struct mpi_task *task, enum group group, size_t chunk, int i, struct span span)
-{
-    const int peer = task_peer(task, i);
-    const int index = request_of(task, group, chunk, i);
-    const uint8_t *input = task->batch->runs[0].input;
-    const size_t bytes = chunk == 0 ? task_first_bytes(task, span.bytes) : span.bytes;
-
-    if (bytes == 0) {
-        return TUTTI_OK;
-    }
-    (*pending_of(task, group, chunk))++;
-    if (group == RECEIVE_OPERANDS) {
-        return task_receive(
-                task, index, TASK_OPERANDS, peer, operand_of(task, chunk, i), bytes);
-    }
-    return task_send(task, index, TASK_OPERANDS, peer,
-            span.bytes > 0 ? input + span.offset : &task_first_byte, bytes);
-}
-
 /* Posts one message of a chunk, unless it is empty. */
 static tutti_status post(struct mpi_task *task, enum group group, size_t chunk, int i)
 {
@@ -205,9 +181,6 @@ static tutti_status post(struct mpi_task *task, enum group group, size_t chunk, 
     struct span span = slice_of(task, chunk, mine ? me : peer);
     int index = request_of(task, group, chunk, i);
 
-    if (group == RECEIVE_OPERANDS || group == SEND_OPERANDS) {
-        return post_operand(task, group, chunk, i, span);
-    }
     if (span.bytes == 0 || !group_has(task, group, peer)) {
         return TUTTI_OK;
     }
@@ -220,7 +193,11 @@ static tutti_status post(struct mpi_task *task, enum group group, size_t chunk, 
         return task_send(task, index, TASK_RESULTS, peer, result_of(task, chunk, span),
                 span.bytes);
     case RECEIVE_OPERANDS:
+        return task_receive(task, index, TASK_OPERANDS, peer,
+                operand_of(task, chunk, i), span.bytes);
     case SEND_OPERANDS:
+        return task_send(task, index, TASK_OPERANDS, peer,
+                (const uint8_t *)run->input + span.offset, span.bytes);
     case GROUP_COUNT:
         break;
     }
@@ -237,14 +214,13 @@ static tutti_status post_group(struct mpi_task *task, enum group group, size_t c
     return status;
 }
 
-/* Keeps `depth` chunks in flight; one as long as the batch rides. */
+/* Keeps `depth` chunks in flight. */
 static tutti_status issue(struct mpi_task *task)
 {
     struct direct *d = &task->direct;
-    const size_t chunks = task->batch->accord == OP_AGREED ? d->chunk_count : 1;
     tutti_status status = TUTTI_OK;
 
-    while (status == TUTTI_OK && d->issued < chunks &&
+    while (status == TUTTI_OK && d->issued < d->chunk_count &&
             d->issued - d->finished < (size_t)d->depth) {
         /* Sends first: posting a receive may move its whole message there and then. */
         status = post_group(task, SEND_OPERANDS, d->issued);
@@ -332,16 +308,7 @@ static tutti_status take_messages(struct mpi_task *task, bool *moved)
         task->direct.pending[task->done[i] / peer_count(task)]--;
     }
     *moved = *moved || count > 0;
-    return task->rides ? task_hear(task, count) : TUTTI_OK;
-}
-
-/* It is not agreed: ends with its first messages when it is dropped. */
-static tutti_status direct_ride(const struct mpi_task *task)
-{
-    const bool ended = *pending_of(task, RECEIVE_OPERANDS, 0) == 0 &&
-            *pending_of(task, SEND_OPERANDS, 0) == 0;
-
-    return ended && task->batch->accord == OP_DROPPED ? TUTTI_OK : TUTTI_AGAIN;
+    return TUTTI_OK;
 }
 
 static tutti_status direct_step(struct mpi_task *task, bool *moved)
@@ -351,9 +318,6 @@ static tutti_status direct_step(struct mpi_task *task, bool *moved)
 
     if (status != TUTTI_OK) {
         return status;
-    }
-    if (task->batch->accord != OP_AGREED) {
-        return direct_ride(task);
     }
     status = open_results(task);
     if (status == TUTTI_OK) {
@@ -370,7 +334,7 @@ static tutti_status direct_step(struct mpi_task *task, bool *moved)
 }
 
 /* The longest slice; a multiple of TASK_ALIGNMENT. */
-size_t direct_message_max(const struct mpi_state *state, size_t size)
+static size_t longest_slice(const struct mpi_state *state, size_t size)
 {
     size_t affordable = SCRATCH_BUDGET / (DEPTH_MIN * size);
 
@@ -394,7 +358,7 @@ static void lay_out(const struct mpi_state *state, struct mpi_task *task)
 {
     struct direct *d = &task->direct;
     size_t size = (size_t)task->batch->set->size;
-    size_t longest = direct_message_max(state, size) / task->element_bytes;
+    size_t longest = longest_slice(state, size) / task->element_bytes;
     size_t share = largest_share(task);
     size_t chunks = (share - 1) / longest + 1;
     size_t depth;

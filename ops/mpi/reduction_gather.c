@@ -8,8 +8,6 @@
  *     reducescatter   everybody wants its part
  *
  * In place is safe because the output is written only after all sends are complete.
- *
- * A batch that rides is sent to everybody, if only a byte, and reduced once it is agreed.
  */
 #include "base/mem.h"
 #include "ops/mpi/task.h"
@@ -56,13 +54,10 @@ static tutti_status send_operands(struct mpi_task *task)
         const int peer = task_peer(task, i);
         const struct op_part part = wanted_by(task, peer);
 
-        const void *from =
-                part.bytes > 0 ? (const void *)(input + part.offset) : &task_first_byte;
-        const size_t bytes = task_first_bytes(task, part.bytes);
-
-        if (bytes > 0) {
+        if (part.bytes > 0) {
             task->gather.pending++;
-            status = task_send(task, peers + i, TASK_OPERANDS, peer, from, bytes);
+            status = task_send(task, peers + i, TASK_OPERANDS, peer,
+                    input + part.offset, part.bytes);
         }
     }
     return status;
@@ -71,7 +66,7 @@ static tutti_status send_operands(struct mpi_task *task)
 static tutti_status gather_start(struct mpi_state *state, struct mpi_task *task)
 {
     const struct op_set *set = task->batch->set;
-    const size_t bytes = task_first_bytes(task, wanted_by(task, set->rank).bytes);
+    const size_t bytes = wanted_by(task, set->rank).bytes;
     int peers = set->size - 1;
     size_t stride = size_align(bytes, TASK_ALIGNMENT);
     size_t pointers = (size_t)set->size * sizeof *task->gather.operands;
@@ -110,27 +105,21 @@ static void reduce(const struct mpi_task *task)
 
 static tutti_status gather_step(struct mpi_task *task, bool *moved)
 {
-    const enum op_accord accord = task->batch->accord;
     int count = 0;
 
     if (task->gather.pending > 0) {
         tutti_status status = task_poll(task, &count);
 
-        if (status == TUTTI_OK && task->rides) {
-            status = task_hear(task, count);
-        }
         if (status != TUTTI_OK) {
             return status;
         }
         task->gather.pending -= count;
         *moved = *moved || count > 0;
     }
-    if (task->gather.pending > 0 || accord == OP_RIDING) {
+    if (task->gather.pending > 0) {
         return TUTTI_AGAIN;
     }
-    if (accord == OP_AGREED) {
-        reduce(task);
-    }
+    reduce(task);
     *moved = true;
     return TUTTI_OK;
 }

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -26,12 +25,9 @@ uint8_t *task_prepare(struct mpi_state *state, struct mpi_task *task, int receiv
     size_t requests = size_align(count * sizeof *task->requests, TASK_ALIGNMENT);
     size_t statuses = size_align(count * sizeof *task->statuses, TASK_ALIGNMENT);
     size_t done = size_align(count * sizeof *task->done, TASK_ALIGNMENT);
-    size_t heard = task->rides ? (size_t)task->batch->set->size : 0;
     uint8_t *at;
 
-    heard = size_align(heard, TASK_ALIGNMENT);
-    task->scratch =
-            scratch_take(&state->pool, requests + statuses + done + heard + extra);
+    task->scratch = scratch_take(&state->pool, requests + statuses + done + extra);
     if (task->scratch == NULL) {
         (void)error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory to run a batch: %s of %zu tensors",
@@ -47,11 +43,7 @@ uint8_t *task_prepare(struct mpi_state *state, struct mpi_task *task, int receiv
     for (int i = 0; i < task->request_count; i++) {
         task->requests[i] = MPI_REQUEST_NULL;
     }
-    if (task->rides) {
-        task->heard = at + requests + statuses + done;
-        memset(task->heard, OP_UNHEARD, (size_t)task->batch->set->size);
-    }
-    return at + requests + statuses + done + heard;
+    return at + requests + statuses + done;
 }
 
 tutti_status task_receive(struct mpi_task *task, int index, enum task_phase phase,
@@ -108,29 +100,5 @@ tutti_status task_poll(struct mpi_task *task, int *count)
         return task_error(code, "moving tensor data");
     }
     *count = completed == MPI_UNDEFINED ? 0 : completed;
-    return TUTTI_OK;
-}
-
-const uint8_t task_first_byte = 1;
-
-tutti_status task_hear(struct mpi_task *task, int count)
-{
-    const int peers = task->batch->set->size - 1;
-
-    for (int i = 0; i < count; i++) {
-        const int peer = task->done[i] < peers ? task_peer(task, task->done[i]) : -1;
-        int bytes = 0;
-        int code;
-
-        /* The same requests serve later chunks, when all is known. */
-        if (peer < 0 || task->heard[peer] != OP_UNHEARD) {
-            continue;
-        }
-        code = MPI_Get_count(&task->statuses[i], MPI_BYTE, &bytes);
-        if (code != MPI_SUCCESS) {
-            return task_error(code, "reading the length of tensor data");
-        }
-        task->heard[peer] = bytes > 0 ? OP_ARRIVES : OP_WALKS;
-    }
     return TUTTI_OK;
 }

@@ -128,13 +128,11 @@ struct mpi_task {
     int tag; /* of phase 0 */
     size_t element_bytes;
     struct reduce_spec spec; /* of reductions */
-    bool rides; /* was started so, or walks */
     struct scratch *scratch; /* holds all arrays of the task */
     MPI_Request *requests; /* [request_count] receives, then sends */
     int receive_count;
     int request_count;
     int *done; /* [request_count] filled by task_poll() */
-    uint8_t *heard; /* [set size] op_word, of a batch that rides; else NULL */
     MPI_Status *statuses; /* [request_count] likewise */
     int64_t cancelled_ns; /* when it was given up; 0: it was not */
     union {
@@ -142,7 +140,6 @@ struct mpi_task {
         struct gather gather;
         struct broadcast broadcast;
         struct exchange exchange;
-        int walk_pending; /* requests outstanding */
     };
 };
 
@@ -158,10 +155,6 @@ extern const struct mpi_algorithm reduction_gather;
 extern const struct mpi_algorithm reduction_direct;
 extern const struct mpi_algorithm broadcast_tree;
 extern const struct mpi_algorithm exchange_direct;
-extern const struct mpi_algorithm walk;
-
-/** Most bytes of a message of operands of reduction_direct, in sets of a size. */
-size_t direct_message_max(const struct mpi_state *state, size_t size);
 
 /**
  * Takes scratch for the requests of a task and `extra` bytes more, aligned to
@@ -180,24 +173,6 @@ TUTTI_MUST_USE tutti_status task_send(struct mpi_task *task, int index,
 
 /** Lets MPI work; task->done[0 .. *count) are the requests that completed. */
 TUTTI_MUST_USE tutti_status task_poll(struct mpi_task *task, int *count);
-
-/*
- * Batches that ride. The first messages that a task sends and receives are one each way for
- * each peer, in phase TASK_OPERANDS, received by the requests below `peers`. They say
- * whether their sender arrives, by their length alone: who walks sends nothing.
- */
-
-/** Bytes of a first message; at least 1 when it must say that this rank arrives. */
-static inline size_t task_first_bytes(const struct mpi_task *task, size_t bytes)
-{
-    return task->rides && bytes == 0 ? 1 : bytes;
-}
-
-/** What to send where there is no operand. */
-extern const uint8_t task_first_byte;
-
-/** Takes note of the first messages among the requests that task_poll() returned. */
-TUTTI_MUST_USE tutti_status task_hear(struct mpi_task *task, int count);
 
 /** Sets the last error to `what` and MPI's text. @return TUTTI_ERR_MPI */
 tutti_status task_error(int code, const char *what);

@@ -64,7 +64,9 @@ static bool share(const struct op_env *env, const struct reduce_job *job)
 
 void reduce_shared(const struct op_env *env, const struct reduce_job *job)
 {
-    if (env->share == NULL || !share(env, job)) {
+    const size_t bytes = job->count * tutti_dtype_size(job->spec->dtype);
+
+    if (env->share == NULL || bytes < 2 * PIECE_OPERAND_MIN || !share(env, job)) {
         reduce_tree(job->spec, job->inputs, job->n, job->outputs, job->m, job->count);
     }
 }

@@ -16,9 +16,10 @@
  *   tree       join in the canonical order
  *   result     average, postscale, narrow, store to every output
  *
- * Up to four operands of one output stay in registers. More are read in groups of four,
- * some cache lines of each at a time, and the sums of groups wait in the first-level
- * cache: reading one vector from each of many arrays would be several times slower.
+ * Up to four operands of one output, or two of two, stay in registers. More are read in
+ * groups of four, some cache lines of each at a time, and the sums of groups wait in the
+ * first-level cache: reading one vector from each of many arrays would be several times
+ * slower.
  *
  * Vectors are those of GCC and Clang: operators work on each lane by itself, and a
  * comparison gives lanes of all ones or of zeros. A lane is as wide as an accumulator.
@@ -316,18 +317,24 @@ INLINE vector finish(struct pass pass, vector value)
     return value;
 }
 
-/** A few operands, in registers, and one output: n is a constant, at most GROUP. */
-INLINE void reduce_few(struct pass pass, int n, size_t bytes)
+/** A few operands, in registers: n and m are constants, at most GROUP and 2. */
+INLINE void reduce_few(struct pass pass, int n, int m, size_t bytes)
 {
     const size_t step = step_bytes(pass.kind);
     char *const output = pass.call->outputs[0];
+    char *const second = pass.call->outputs[m - 1];
     const void *inputs[GROUP];
 
     for (int k = 0; k < n; k++) {
         inputs[k] = pass.call->inputs[k];
     }
     for (size_t at = 0; at < bytes; at += step) {
-        pass.kind->store(output + at, finish(pass, group(pass, inputs, n, at)));
+        const vector result = finish(pass, group(pass, inputs, n, at));
+
+        pass.kind->store(output + at, result);
+        if (m == 2) {
+            pass.kind->store(second + at, result);
+        }
     }
 }
 
@@ -406,11 +413,13 @@ INLINE void reduce_all(struct pass pass, size_t bytes)
     const bool one = pass.call->m == 1;
 
     if (one && n == 2) {
-        reduce_few(pass, 2, bytes);
+        reduce_few(pass, 2, 1, bytes);
+    } else if (n == 2 && pass.call->m == 2 && pass.kind->common) {
+        reduce_few(pass, 2, 2, bytes);
     } else if (one && n == 3 && pass.kind->common) {
-        reduce_few(pass, 3, bytes);
+        reduce_few(pass, 3, 1, bytes);
     } else if (one && n == 4 && pass.kind->common) {
-        reduce_few(pass, 4, bytes);
+        reduce_few(pass, 4, 1, bytes);
     } else {
         reduce_many(pass, bytes);
     }

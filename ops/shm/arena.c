@@ -67,6 +67,31 @@ static size_t stretch_end(const struct arena *arena, size_t first, size_t end)
     return granule;
 }
 
+/*
+ * Commits granules in steps, as long as memory is left for them; what was committed before
+ * there was none stays so, for the caller to discard.
+ */
+static bool commit_new(struct arena *arena, size_t granule, size_t end)
+{
+    const size_t step = arena->headroom.step / GRANULE;
+    const bool at_once = end - granule <= step;
+    bool fits = headroom_take(&arena->headroom, (end - granule) * GRANULE);
+
+    while (fits && granule < end) {
+        const size_t next = size_min(granule + step, end);
+
+        fits = (at_once ||
+                       headroom_take(&arena->headroom, (next - granule) * GRANULE)) &&
+                reservation_commit(arena->reservation, granule * GRANULE,
+                        (next - granule) * GRANULE);
+        if (fits) {
+            set_committed(arena, granule, next, true);
+            granule = next;
+        }
+    }
+    return fits;
+}
+
 /** Makes a range that no block in use covers zeroed and committed memory. */
 static bool commit(struct arena *arena, size_t offset, size_t bytes)
 {
@@ -82,10 +107,7 @@ static bool commit(struct arena *arena, size_t offset, size_t bytes)
         if (is_committed(arena, granule)) {
             memset(address_of(arena, from), 0, to - from);
             arena->spare_bytes -= size_min(arena->spare_bytes, to - from);
-        } else if (reservation_commit(arena->reservation, granule * GRANULE,
-                           (next - granule) * GRANULE)) {
-            set_committed(arena, granule, next, true);
-        } else {
+        } else if (!commit_new(arena, granule, next)) {
             return false;
         }
     }
@@ -227,7 +249,7 @@ static void *alloc_locked(struct arena *arena, size_t bytes)
     }
     if (!commit(arena, block->offset, bytes) ||
             !map_insert(&arena->used, address_hash(memory), block)) {
-        (void)block_release(block);
+        discard(arena, block_release(block));
         return NULL;
     }
     return memory;
@@ -268,8 +290,8 @@ void arena_free(struct arena *arena, void *memory)
     pthread_mutex_unlock(&arena->lock);
 }
 
-bool arena_init(
-        struct arena *arena, const struct reservation *reservation, size_t first)
+bool arena_init(struct arena *arena, const struct reservation *reservation,
+        size_t first, int sharers)
 {
     const size_t granules = reservation->bytes / GRANULE + 1;
 
@@ -281,6 +303,7 @@ bool arena_init(
         mem_free(arena->committed);
         return false;
     }
+    headroom_init(&arena->headroom, sharers);
     (void)pthread_mutex_init(&arena->lock, NULL);
     return true;
 }
@@ -297,6 +320,7 @@ void arena_fini(struct arena *arena)
     }
     map_fini(&arena->used);
     mem_free(arena->committed);
+    headroom_fini(&arena->headroom);
     (void)pthread_mutex_destroy(&arena->lock);
     *arena = (struct arena){ 0 };
 }

@@ -1,9 +1,10 @@
 /*
  * Allocates in a rank's own reservation, so that the others can address what it gives.
  *
- * Blocks never move. Their pages are committed before they are handed out: a full cgroup
- * or /dev/shm is an error of the allocation and not a signal in the middle of a sum. Some
- * of what is freed stays committed for the next allocation.
+ * Blocks never move. Their pages are committed before they are handed out, and not where
+ * memory would run out (base/headroom.h): a full cgroup or /dev/shm is an error of the
+ * allocation and not a signal in the middle of a sum. Some of what is freed stays committed
+ * for the next allocation.
  *
  * The lists of blocks are private memory, where no peer can damage them.
  */
@@ -15,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/headroom.h"
 #include "base/map.h"
 #include "ops/shm/reservation.h"
 
@@ -22,6 +24,7 @@ struct arena_block;
 
 struct arena {
     const struct reservation *reservation; /* borrowed */
+    struct headroom headroom; /* for what is committed */
     pthread_mutex_t lock; /* guards what follows */
     struct arena_block *blocks; /* all, free or not, by offset; owned */
     struct map used; /* those in use by address */
@@ -29,9 +32,13 @@ struct arena {
     size_t spare_bytes; /* committed, but in no block in use, about */
 };
 
-/** Manages a reservation from an offset on. @return false when out of memory */
-bool arena_init(
-        struct arena *arena, const struct reservation *reservation, size_t first);
+/**
+ * Manages a reservation from an offset on.
+ * @param sharers  processes of the node that have one, this one counted
+ * @return false when out of memory
+ */
+bool arena_init(struct arena *arena, const struct reservation *reservation,
+        size_t first, int sharers);
 void arena_fini(struct arena *arena);
 
 /** Zeroed memory on a boundary of 64 bytes, or NULL. Any thread. */

@@ -100,7 +100,7 @@ struct shm_domain *shm_domain_create(int ranks)
 
 /** Makes the reservation of a rank of this process, with its arena behind the segment. */
 static tutti_status rank_reserve(
-        struct shm_rank *rank, size_t bytes, enum reservation_kind kind)
+        struct shm_rank *rank, size_t bytes, enum reservation_kind kind, int sharers)
 {
     struct arena *arena = mem_calloc(1, sizeof *arena);
     tutti_status status;
@@ -118,7 +118,7 @@ static tutti_status rank_reserve(
                 TUTTI_ERR_NO_MEMORY, "no shared memory for control words");
         goto err_unmap;
     }
-    if (!arena_init(arena, &rank->reservation, ARENA_OFFSET)) {
+    if (!arena_init(arena, &rank->reservation, ARENA_OFFSET, sharers)) {
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for an arena");
         goto err_unmap;
     }
@@ -142,7 +142,7 @@ struct shm_domain *shm_domain_create_apart(int ranks)
     struct shm_domain *domain = domain_new(ranks);
 
     for (int i = 0; domain != NULL && i < ranks; i++) {
-        if (rank_reserve(&domain->rank[i], APART_BYTES, RESERVATION_MEMFD) !=
+        if (rank_reserve(&domain->rank[i], APART_BYTES, RESERVATION_MEMFD, ranks) !=
                 TUTTI_OK) {
             shm_domain_destroy(domain);
             return NULL;
@@ -181,7 +181,7 @@ void shm_domain_destroy(struct shm_domain *domain)
 
 /* --------------------------------------------------------------- processes */
 
-tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me,
+tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me, int sharers,
         size_t bytes, enum reservation_kind kind)
 {
     struct shm_domain *domain = domain_new(ranks);
@@ -191,7 +191,7 @@ tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me,
     if (domain == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", ranks);
     }
-    status = rank_reserve(&domain->rank[me], bytes, kind);
+    status = rank_reserve(&domain->rank[me], bytes, kind, sharers);
     if (status != TUTTI_OK) {
         shm_domain_destroy(domain);
         return status;

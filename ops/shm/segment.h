@@ -7,7 +7,7 @@
  * Rows that are never used take no memory. There are several banks of rows, because a batch
  * that is composed of others (ops/hier) has several of them for one sequence number.
  *
- * A slot counts: for each stage it holds a mark, which is the sequence number, in the
+ * A slot counts: for each stage it holds a flag, which is the sequence number, in the
  * lane, of the newest batch for which its owner has reached the stage, followed by the number of rounds
  * of it. So waiting is comparing, nothing is ever set back, and no old value can be taken
  * for a new one. A rank uses a slot again when it has left the batch OP_INFLIGHT_MAX
@@ -22,8 +22,8 @@
  * Indices of process sets are used again, their ids are not: a slot says for which id it
  * counts. The members of the former set had all left its batches by then.
  *
- * The board has rows of its own, of which readers look at the id before and after the word
- * (shm_board.c): nothing says when the members of a former set have stopped to look.
+ * Arrival flags have rows of their own, of which readers look at the id before and after the word
+ * (shm_arrival_flags.c): nothing says when the members of a former set have stopped to look.
  *
  * Addresses in a segment are offsets from the base of its owner. Ranks of one process can
  * address everything: their base is 0.
@@ -52,6 +52,8 @@ enum shm_stage {
 
 /** Bytes of operands that fit into a slot. */
 #define SHM_INLINE_BYTES 128
+/** Bytes of operands that fit into its first cache line, beside the flags. */
+#define SHM_TINY_BYTES 24
 
 /** Stands for the offset of memory that the others cannot address. */
 #define SHM_PRIVATE UINT64_MAX
@@ -72,13 +74,18 @@ struct shm_run {
 /** A rank's part in a batch. Written by the owner only, but for `read`. */
 struct shm_slot {
     _Alignas(64) _Atomic uint64_t
-            reached[SHM_STAGES]; /* marks of the newest batch; 0: none */
+            reached[SHM_STAGES]; /* flags of the newest batch; 0: none */
     _Atomic uint32_t set; /* id of the process set that they count for */
     _Atomic uint32_t read; /* how often others have read operands in it, ever, doubled;
                               SHM_OWNER_WAITS */
-    uint64_t runs; /* offset of the table of runs; valid once arrived */
-    uint64_t staging; /* offset of the staging memory, 0: none; likewise */
-    uint64_t operands; /* offset of the operands of a small batch; likewise */
+    union {
+        struct {
+            uint64_t runs; /* offset of the table of runs; valid once arrived */
+            uint64_t staging; /* offset of the staging memory, 0: none; likewise */
+            uint64_t operands; /* offset of the operands of a small batch; likewise */
+        };
+        uint8_t tiny[SHM_TINY_BYTES]; /* of a small batch: they come with the flag */
+    };
 
     uint8_t payload[SHM_INLINE_BYTES]; /* those operands, if there is room */
 
@@ -91,21 +98,21 @@ struct shm_slot {
     uint32_t due; /* what `read` will be in the end, without SHM_OWNER_WAITS */
 };
 
-/** A cell of the board (ops/board.h). Written by its owner only. */
-struct shm_board_cell {
+/** A cell of the arrival flags (ops/arrival_flags.h). Written by its owner only. */
+struct shm_arrival_flags_cell {
     _Atomic uint64_t word; /* shifted left by one; below it the place of its detail */
     _Atomic uint64_t details[2]; /* of the last two words */
 };
 
 /** The cells of a lane. */
-struct shm_board_line {
+struct shm_arrival_flags_line {
     _Alignas(64) _Atomic uint32_t set; /* id of the process set that they count for */
-    struct shm_board_cell cells[2];
+    struct shm_arrival_flags_cell cells[2];
 };
 
 /** The cells of a process set. */
-struct shm_board_row {
-    struct shm_board_line lanes[OP_LANES];
+struct shm_flag_row {
+    struct shm_arrival_flags_line lanes[OP_LANES];
 };
 
 struct shm_segment {
@@ -114,17 +121,19 @@ struct shm_segment {
     _Atomic uint32_t gone; /* 1: gave up; nobody may touch its runs */
     _Atomic uint32_t closed; /* 1: closed in order; its process may end */
     _Atomic uint32_t rows[OP_BANKS]; /* rows of slots that are backed by memory */
-    _Atomic uint32_t board_rows; /* rows of the board that are */
+    _Atomic uint32_t flag_rows; /* rows of arrival flags that are */
+    _Alignas(64) _Atomic uint64_t waits; /* grows while its application waits */
     _Alignas(4096) struct shm_slot
             slots[OP_BANKS][OP_SETS_MAX][OP_SLOTS]; /* by bank, set index, op_slot() */
-    struct shm_board_row board[OP_SETS_MAX]; /* by set index; behind the slots on pages
+    struct shm_flag_row
+            arrival_flags[OP_SETS_MAX]; /* by set index; behind the slots on pages
                                                 of its own */
 };
 
 static_assert(sizeof(struct shm_slot) == 256, "a slot is four cache lines");
 static_assert(sizeof(struct shm_slot[OP_SLOTS]) % 4096 == 0, "a row is pages");
 
-static_assert(sizeof(struct shm_board_line) == 64, "a lane is a cache line");
+static_assert(sizeof(struct shm_arrival_flags_line) == 64, "a lane is a cache line");
 
 /** A rank as seen from this process. */
 struct shm_rank {
@@ -158,7 +167,7 @@ static inline struct shm_slot *shm_slot_of(
 #define SHM_ROUNDS_MAX (((uint64_t)1 << 24) - 1)
 
 /** What a slot holds when a stage of a batch was reached for so many rounds. */
-static inline uint64_t shm_mark(const struct op_batch *batch, uint64_t rounds)
+static inline uint64_t shm_flag(const struct op_batch *batch, uint64_t rounds)
 {
     return (batch->sequence + 1) << 24 | rounds;
 }

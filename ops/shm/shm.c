@@ -268,6 +268,7 @@ static void shm_close(void *state)
     atomic_store_explicit(&mine->segment->closed, 1, memory_order_release);
     mem_free(shm->inputs);
     mem_free(shm->outputs);
+    mem_free(shm->views);
     mem_free(shm);
 }
 
@@ -294,9 +295,10 @@ static tutti_status shm_open(const struct op_env *env, void **state)
     shm->domain = env->native;
     shm->ring_bytes = SHM_RING_ROUNDS *
             size_max(env->chunk_bytes, shm_mapped_ranks(shm->domain) * 4096);
-    shm->inputs = mem_calloc(size, sizeof *shm->inputs);
-    shm->outputs = mem_calloc(size, sizeof *shm->outputs);
-    if (shm->inputs == NULL || shm->outputs == NULL) {
+    shm->inputs = mem_calloc(2 * size, sizeof *shm->inputs);
+    shm->outputs = mem_calloc(2 * size, sizeof *shm->outputs);
+    shm->views = mem_calloc(size, sizeof *shm->views);
+    if (shm->inputs == NULL || shm->outputs == NULL || shm->views == NULL) {
         goto err_free;
     }
     *state = shm;
@@ -305,6 +307,7 @@ static tutti_status shm_open(const struct op_env *env, void **state)
 err_free:
     mem_free(shm->inputs);
     mem_free(shm->outputs);
+    mem_free(shm->views);
     mem_free(shm);
 err_memory:
     return error_set(

@@ -45,9 +45,10 @@ struct shm_card {
 
 /**
  * Makes a domain in which only the calling rank is, with a reservation of its own.
+ * @param sharers  ranks that will share it, this one counted
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
  */
-tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me,
+tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me, int sharers,
         size_t bytes, enum reservation_kind kind);
 struct shm_card shm_domain_card(const struct shm_domain *domain, int me);
 /** The descriptor of the own reservation, to be passed to the others. */

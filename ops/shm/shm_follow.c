@@ -61,7 +61,7 @@ bool shm_member_reached(const struct shm_state *shm, const struct op_batch *batc
     }
     /* Pairs with the store in shm_reach() or publish(), whose data it makes visible. */
     return atomic_load_explicit(&slot->reached[stage], memory_order_seq_cst) >=
-            shm_mark(batch, rounds);
+            shm_flag(batch, rounds);
 }
 
 bool shm_all_reached(
@@ -97,7 +97,7 @@ void shm_reach(struct shm_state *shm, struct shm_task *task, enum shm_stage stag
     }
     /* Pairs with the load in shm_member_reached(). */
     atomic_store_explicit(
-            &slot->reached[stage], shm_mark(batch, 0), memory_order_seq_cst);
+            &slot->reached[stage], shm_flag(batch, 0), memory_order_seq_cst);
     if (!shm_all_reached(shm, task, stage)) {
         return;
     }

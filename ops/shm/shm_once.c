@@ -31,12 +31,30 @@ bool shm_once_applies(const struct op_batch *batch)
             batch->count <= bytes_max(batch->set) / tutti_dtype_size(batch->dtype);
 }
 
+static bool is_tiny(const struct op_batch *batch)
+{
+    return batch->count <= SHM_TINY_BYTES / tutti_dtype_size(batch->dtype);
+}
+
+/** Where the operands of a member are that has arrived. */
+static char *operands_of(
+        const struct shm_state *shm, const struct op_batch *batch, int member)
+{
+    const struct shm_rank *rank = shm_member(shm, batch, member);
+    struct shm_slot *slot = shm_slot_of(rank, batch);
+
+    return is_tiny(batch) ? (char *)slot->tiny : shm_address(rank, slot->operands);
+}
+
 /** Memory for operands in a slot of this rank; NULL when there is none. */
 static void *room_for(const struct shm_rank *mine, struct shm_slot *slot,
         const struct op_batch *batch)
 {
     const size_t bytes = batch->count * tutti_dtype_size(batch->dtype);
 
+    if (is_tiny(batch)) {
+        return slot->tiny;
+    }
     if (bytes <= sizeof slot->payload) {
         return slot->payload;
     }
@@ -65,7 +83,9 @@ tutti_status shm_once_give(const struct shm_state *shm, const struct shm_task *t
         return error_set(TUTTI_ERR_NO_MEMORY, "no shared memory for %zu small elements",
                 batch->count);
     }
-    slot->operands = shm_offset(mine, to);
+    if (!is_tiny(batch)) {
+        slot->operands = shm_offset(mine, to);
+    }
     slot->due += SHM_HAS_READ * ((uint32_t)batch->set->size - 1);
     for (size_t run = 0; run < batch->run_count; run++) {
         const size_t bytes = batch->runs[run].count * tutti_dtype_size(batch->dtype);
@@ -86,19 +106,13 @@ static void reduce_run(struct shm_state *shm, const struct op_batch *batch,
     void *output = run->output;
 
     for (int member = 0; member < batch->set->size; member++) {
-        const struct shm_rank *rank = shm_member(shm, batch, member);
-
-        shm->inputs[member] =
-                shm_address(rank, shm_slot_of(rank, batch)->operands + first);
+        shm->inputs[member] = operands_of(shm, batch, member) + first;
     }
     /* The own copy may be handed back just now. */
     shm->inputs[batch->set->rank] = run->input;
     reduce_tree(&spec, shm->inputs, batch->set->size, &output, 1, run->count);
-    if (batch->set->size == 2) {
-        const int other = 1 - batch->set->rank;
-        const struct shm_rank *rank = shm_member(shm, batch, other);
-
-        shm_hand_back(shm_address(rank, shm_slot_of(rank, batch)->operands + first),
+    if (batch->set->size == 2 && !is_tiny(batch)) {
+        shm_hand_back(operands_of(shm, batch, 1 - batch->set->rank) + first,
                 run->count * tutti_dtype_size(batch->dtype));
     }
 }

@@ -113,47 +113,6 @@ void shm_reduce_init(const struct shm_state *shm, struct shm_task *task)
     task->stage.all = is_private || task->take.all > 0 ? most : 0;
 }
 
-/** The operand of a member at a cursor, `done` bytes after the start of the round. */
-static const void *operand_of(const struct shm_state *shm, const struct shm_task *task,
-        int member, size_t done)
-{
-    const struct op_batch *batch = task->batch;
-    const size_t run = task->rest.run;
-    const size_t offset = runs_begin(batch, task->rest.member, run) +
-            task->rest.offset * tutti_dtype_size(batch->dtype);
-    const struct shm_run *runs;
-
-    if (member == batch->set->rank) {
-        return (const char *)batch->runs[run].input + offset;
-    }
-    runs = shm_member_runs(shm, batch, member);
-    if (runs[run].input != SHM_PRIVATE) {
-        return shm_address(shm_member(shm, batch, member), runs[run].input + offset);
-    }
-    return shm_member_place(shm, task, member, task->work.done, task->rest.member) +
-            done;
-}
-
-/** Where a member wants the elements at the cursor. */
-static void *result_of(const struct shm_state *shm, const struct shm_task *task,
-        int member, size_t done)
-{
-    const struct op_batch *batch = task->batch;
-    const size_t run = task->rest.run;
-    const size_t offset = task->rest.offset * tutti_dtype_size(batch->dtype);
-    const struct shm_run *runs;
-
-    if (member == batch->set->rank) {
-        return (char *)batch->runs[run].output + offset;
-    }
-    runs = shm_member_runs(shm, batch, member);
-    if (runs[run].output != SHM_PRIVATE) {
-        return shm_address(shm_member(shm, batch, member), runs[run].output + offset);
-    }
-    return shm_member_place(shm, task, member, task->work.done, task->rest.member) +
-            done;
-}
-
 /** True when the result is written over the operand that a member staged. */
 static bool is_staged_over(
         const struct op_batch *batch, const struct shm_run *run, int member)
@@ -163,12 +122,57 @@ static bool is_staged_over(
                     (batch->collective == TUTTI_REDUCE && member == batch->root));
 }
 
-/** Elements whose operands, and whose results, are one piece of memory on each member. */
-struct span {
-    size_t run; /* that it began with */
-    size_t done; /* bytes of the round before it */
-    size_t count;
-};
+/** Sets shm->views for the next round of work. */
+static void look_at_members(struct shm_state *shm, const struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    const int me = batch->set->rank;
+
+    for (int member = 0; member < batch->set->size; member++) {
+        struct shm_view *view = &shm->views[member];
+
+        *view = (struct shm_view){ .runs = NULL };
+        if (member != me) {
+            view->rank = shm_member(shm, batch, member);
+            view->runs = shm_member_runs(shm, batch, member);
+            view->place = shm_member_place(shm, task, member, task->work.done, me);
+        }
+    }
+}
+
+/** The operand of a member, from an element of a run on, `done` bytes into the round. */
+static const void *operand_of(const struct op_batch *batch, struct shm_view *view,
+        int member, const struct runs_cursor *at, size_t done)
+{
+    const size_t offset = runs_begin(batch, at->member, at->run) +
+            at->offset * tutti_dtype_size(batch->dtype);
+    const struct shm_run *run;
+
+    if (member == batch->set->rank) {
+        return (const char *)batch->runs[at->run].input + offset;
+    }
+    run = &view->runs[at->run];
+    if (run->input != SHM_PRIVATE) {
+        return shm_address(view->rank, run->input + offset);
+    }
+    view->only_read |= !is_staged_over(batch, run, member);
+    return view->place + done;
+}
+
+/** Where a member wants these elements. */
+static void *result_of(const struct op_batch *batch, const struct shm_view *view,
+        int member, const struct runs_cursor *at, size_t done)
+{
+    const size_t offset = at->offset * tutti_dtype_size(batch->dtype);
+    const struct shm_run *run;
+
+    if (member == batch->set->rank) {
+        return (char *)batch->runs[at->run].output + offset;
+    }
+    run = &view->runs[at->run];
+    return run->output != SHM_PRIVATE ? shm_address(view->rank, run->output + offset)
+                                      : view->place + done;
+}
 
 /** The members that want the result. */
 static struct shm_members receivers_of(const struct op_batch *batch)
@@ -182,132 +186,141 @@ static struct shm_members receivers_of(const struct op_batch *batch)
     };
 }
 
-/** The elements at the cursor; their addresses go to shm->inputs and outputs. */
-static struct span span_begin(
-        struct shm_state *shm, const struct shm_task *task, size_t done, size_t count)
-{
-    const struct op_batch *batch = task->batch;
-    const struct shm_members receivers = receivers_of(batch);
+/** Elements whose operands, and whose results, are one piece of memory on each member. */
+struct span {
+    const void **inputs; /* [n] */
+    void **outputs; /* [m] */
+    int n, m;
+    size_t count;
+};
 
-    for (int member = 0; member < batch->set->size; member++) {
-        shm->inputs[member] = operand_of(shm, task, member, done);
+/** Finds where the elements at the cursor lie. */
+static void span_find(struct span *span, const struct shm_state *shm,
+        const struct shm_task *task, size_t done)
+{
+    const struct shm_members receivers = receivers_of(task->batch);
+
+    for (int i = 0; i < span->n; i++) {
+        span->inputs[i] = operand_of(task->batch, &shm->views[i], i, &task->rest, done);
     }
-    for (int i = 0; i < receivers.count; i++) {
-        shm->outputs[i] = result_of(shm, task, receivers.first + i, done);
+    for (int i = 0; i < span->m; i++) {
+        const int member = receivers.first + i;
+
+        span->outputs[i] =
+                result_of(task->batch, &shm->views[member], member, &task->rest, done);
     }
-    return (struct span){ .run = task->rest.run, .done = done, .count = count };
 }
 
-/** True when the elements at the cursor lie so far from the span's first everywhere. */
-static bool lie_apart_by(const struct shm_state *shm, const struct shm_task *task,
-        size_t done, ptrdiff_t bytes)
+/** True when a span begins where another one ends, everywhere. */
+static bool span_follows(
+        const struct span *span, const struct span *other, size_t element_bytes)
 {
-    const struct op_batch *batch = task->batch;
-    const struct shm_members receivers = receivers_of(batch);
+    const size_t bytes = other->count * element_bytes;
 
-    for (int member = 0; member < batch->set->size; member++) {
-        if (operand_of(shm, task, member, done) !=
-                (const char *)shm->inputs[member] + bytes) {
+    for (int i = 0; i < span->n; i++) {
+        if (span->inputs[i] != (const char *)other->inputs[i] + bytes) {
             return false;
         }
     }
-    for (int i = 0; i < receivers.count; i++) {
-        if (result_of(shm, task, receivers.first + i, done) !=
-                (char *)shm->outputs[i] + bytes) {
+    for (int i = 0; i < span->m; i++) {
+        if (span->outputs[i] != (char *)other->outputs[i] + bytes) {
             return false;
         }
     }
     return true;
+}
+
+static void span_swap(struct span *a, struct span *b)
+{
+    const struct span old = *a;
+
+    *a = *b;
+    *b = old;
 }
 
 /*
  * Makes the next elements part of the span, if they lie behind it on every member, or, as
  * gradients do that became ready from the last layer to the first, in front of it.
  */
-static bool span_extend(struct shm_state *shm, const struct shm_task *task,
-        struct span *span, size_t done, size_t count)
+static bool span_extend(struct span *span, struct span *next, size_t element_bytes)
 {
-    const struct op_batch *batch = task->batch;
-    const ptrdiff_t bytes = (ptrdiff_t)(count * tutti_dtype_size(batch->dtype));
+    const size_t count = span->count + next->count;
 
-    if (!lie_apart_by(shm, task, done, (ptrdiff_t)(done - span->done))) {
-        if (!lie_apart_by(shm, task, done, -bytes)) {
-            return false;
-        }
-        for (int member = 0; member < batch->set->size; member++) {
-            shm->inputs[member] = (const char *)shm->inputs[member] - bytes;
-        }
-        for (int i = 0; i < receivers_of(batch).count; i++) {
-            shm->outputs[i] = (char *)shm->outputs[i] - bytes;
-        }
+    if (span_follows(span, next, element_bytes)) {
+        span_swap(span, next);
+    } else if (!span_follows(next, span, element_bytes)) {
+        return false;
     }
-    span->count += count;
+    span->count = count;
     return true;
 }
 
 static void span_reduce(
-        struct shm_state *shm, const struct shm_task *task, const struct span *span)
+        const struct shm_state *shm, const struct shm_task *task, struct span *span)
 {
-    const struct op_batch *batch = task->batch;
-    const struct reduce_spec spec = reduce_spec_of(batch);
+    const struct reduce_spec spec = reduce_spec_of(task->batch);
 
     reduce_shared(shm->env,
             &(struct reduce_job){ .spec = &spec,
-                    .inputs = shm->inputs,
-                    .n = batch->set->size,
-                    .outputs = shm->outputs,
-                    .m = receivers_of(batch).count,
+                    .inputs = span->inputs,
+                    .n = span->n,
+                    .outputs = span->outputs,
+                    .m = span->m,
                     .count = span->count });
 }
 
 /** Hands staged operands back that were only read. */
-static void span_hand_back(const struct shm_state *shm, const struct shm_task *task,
-        const struct span *span)
+static void hand_back(
+        const struct shm_state *shm, const struct op_batch *batch, size_t bytes)
 {
-    const struct op_batch *batch = task->batch;
-    const int me = batch->set->rank;
-
     for (int member = 0; member < batch->set->size; member++) {
-        const struct shm_run *run;
-
-        if (member == me) {
-            continue;
-        }
-        run = &shm_member_runs(shm, batch, member)[span->run];
-        if (run->input == SHM_PRIVATE && !is_staged_over(batch, run, member)) {
-            shm_hand_back(shm_member_place(shm, task, member, task->work.done, me) +
-                            span->done,
-                    span->count * tutti_dtype_size(batch->dtype));
+        if (shm->views[member].only_read) {
+            shm_hand_back(shm->views[member].place, bytes);
         }
     }
 }
 
-/** Moves on by a piece. @return the elements of the next one; 0: the round is done */
-static size_t next_piece(struct shm_task *task, size_t *done, size_t count)
+/* The next run joins the span, or the span is reduced and the run begins one. */
+static void span_take(struct shm_state *shm, struct shm_task *task, struct span *span,
+        struct span *next, size_t bytes)
 {
-    const size_t bytes = tutti_dtype_size(task->batch->dtype);
-
-    runs_advance(&task->rest, task->batch, count);
-    *done += count * bytes;
-    return runs_piece(&task->rest, task->batch, (task->piece - *done) / bytes);
+    if (span->count > 0 && span_extend(span, next, bytes)) {
+        return;
+    }
+    if (span->count > 0) {
+        span_reduce(shm, task, span);
+    }
+    span_swap(span, next);
 }
 
 /* Tensors that are neighbours on every member are reduced as if they were one. */
 void shm_reduce_work(struct shm_state *shm, struct shm_task *task)
 {
+    const struct op_batch *batch = task->batch;
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    const size_t all = task->piece / bytes;
+    struct span span = { .inputs = shm->inputs,
+        .outputs = shm->outputs,
+        .n = batch->set->size,
+        .m = receivers_of(batch).count };
+    struct span next = span;
     size_t done = 0;
-    size_t count = next_piece(task, &done, 0);
 
-    while (count > 0) {
-        struct span span = span_begin(shm, task, done, count);
+    next.inputs += span.n;
+    next.outputs += span.m;
+    look_at_members(shm, task);
+    while ((next.count = runs_piece(&task->rest, batch, all - done)) > 0) {
+        const size_t count = next.count;
 
-        count = next_piece(task, &done, count);
-        while (count > 0 && span_extend(shm, task, &span, done, count)) {
-            count = next_piece(task, &done, count);
-        }
-        span_reduce(shm, task, &span);
-        span_hand_back(shm, task, &span);
+        span_find(&next, shm, task, done * bytes);
+        span_take(shm, task, &span, &next, bytes);
+        runs_advance(&task->rest, batch, count);
+        done += count;
     }
+    if (span.count > 0) {
+        span_reduce(shm, task, &span);
+    }
+    hand_back(shm, batch, done * bytes);
 }
 
 /** Copies what is private of a member's piece of the round into its place. */

@@ -22,7 +22,7 @@ static void publish(struct shm_state *shm, const struct shm_task *task,
     }
     /* Pairs with the load in shm_member_reached(). */
     atomic_store_explicit(
-            &slot->reached[stage], shm_mark(batch, done), memory_order_release);
+            &slot->reached[stage], shm_flag(batch, done), memory_order_release);
 }
 
 /** The ring of a member that has arrived, as an offset; 0: none. */

@@ -36,11 +36,20 @@ struct shm_ring {
     struct shm_ring *next;
 };
 
+/** What a round of work needs of another member. */
+struct shm_view {
+    const struct shm_rank *rank;
+    const struct shm_run *runs; /* its table */
+    char *place; /* in its ring, for this rank's piece; used only where it has one */
+    bool only_read; /* the place holds operands that no result is written over */
+};
+
 struct shm_state {
     const struct op_env *env; /* borrowed */
     struct shm_domain *domain; /* borrowed */
-    const void **inputs; /* [world_size] scratch of a step; owned */
-    void **outputs; /* [world_size] likewise */
+    const void **inputs; /* [2 * world_size] scratch of a step; owned */
+    void **outputs; /* [2 * world_size] likewise */
+    struct shm_view *views; /* [world_size] likewise */
     size_t table_bytes; /* of the largest table of a slot: what others grow to */
     struct shm_ring *rings; /* spare; owned */
     size_t ring_bytes; /* of each ring */
@@ -116,7 +125,7 @@ static inline void shm_hand_back(char *scratch, size_t bytes)
     for (size_t at = 0; at < bytes; at += MEM_CACHE_LINE) {
         char *byte = scratch + at;
 
-        /* Atomic only to be kept: the marks of the rounds order it. */
+        /* Atomic only to be kept: the flags of the rounds order it. */
         __atomic_store_n(
                 byte, __atomic_load_n(byte, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     }

@@ -646,6 +646,24 @@ void test_shape_is_compared(void **)
     });
 }
 
+void test_steps_are_compared(void **)
+{
+    on_ranks(ranks_count, [](tuttipp::context &c) {
+        std::vector<float> values(4, 1.0F);
+        const std::int64_t step = c.rank() == 2 ? 8 : 7;
+        tuttipp::tensor sum = tuttipp::tensor::allreduce<float>(c, "sum", 4, TUTTI_SUM);
+
+        expect(status_of([&] {
+            c.allreduce("values", values, TUTTI_SUM, tuttipp::options().step(step));
+        }) == TUTTI_ERR_MISMATCH,
+                "no mismatch");
+        expect(status_of([&] {
+            sum.submit(values.data(), values.data(), step).wait();
+        }) == TUTTI_ERR_MISMATCH,
+                "no mismatch of what is registered");
+    });
+}
+
 void test_array_is_zeroed_and_reduced(void **)
 {
     on_ranks(ranks_count, [](tuttipp::context &c) {
@@ -819,6 +837,7 @@ int main()
         cmocka_unit_test(test_mismatch_throws_on_every_rank_and_the_job_goes_on),
         cmocka_unit_test(test_wait_all_finishes_all_and_throws_the_first_failure),
         cmocka_unit_test(test_shape_is_compared),
+        cmocka_unit_test(test_steps_are_compared),
         cmocka_unit_test(test_array_is_zeroed_and_reduced),
         cmocka_unit_test(test_process_set_reduces_among_its_members),
         cmocka_unit_test(test_committed_group_is_submitted),

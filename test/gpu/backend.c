@@ -86,38 +86,38 @@ tutti_status backend_step_until(struct backend_rank *r, void *task)
 }
 
 tutti_status backend_try_issue(
-        struct backend_rank *r, struct op_batch *batch, struct device_mark **mark)
+        struct backend_rank *r, struct op_batch *batch, struct device_event **event)
 {
     void *task = mem_calloc(1, op_gpu.task_bytes);
     tutti_status status;
 
     CHECK(task != NULL);
-    *mark = NULL;
-    batch->issued = mark;
+    *event = NULL;
+    batch->issued = event;
     batch->sequence = r->sequence++;
     CHECK(op_gpu.accepts(r->state, batch));
     CHECK(op_gpu.start(r->state, task, batch) == TUTTI_OK);
     status = backend_step_until(r, task);
-    CHECK((status == TUTTI_OK) == (*mark != NULL));
+    CHECK((status == TUTTI_OK) == (*event != NULL));
     mem_free(task);
     return status;
 }
 
-struct device_mark *backend_issue(struct backend_rank *r, struct op_batch *batch)
+struct device_event *backend_issue(struct backend_rank *r, struct op_batch *batch)
 {
-    struct device_mark *mark;
+    struct device_event *event;
 
-    CHECK(backend_try_issue(r, batch, &mark) == TUTTI_OK);
-    return mark;
+    CHECK(backend_try_issue(r, batch, &event) == TUTTI_OK);
+    return event;
 }
 
-void backend_pass(struct backend_rank *r, struct device_mark *mark)
+void backend_pass(struct backend_rank *r, struct device_event *event)
 {
     const int64_t deadline = clock_ns() + PATIENCE_NS;
     tutti_status status = TUTTI_AGAIN;
 
     while (status == TUTTI_AGAIN) {
-        status = r->device.passed(r->device.state, mark);
+        status = r->device.passed(r->device.state, event);
         CHECK(clock_ns() < deadline);
         CHECK(op_gpu.watch(r->state) == TUTTI_OK);
         if (status == TUTTI_AGAIN) {
@@ -125,7 +125,7 @@ void backend_pass(struct backend_rank *r, struct device_mark *mark)
         }
     }
     CHECK(status == TUTTI_OK);
-    r->device.release(r->device.state, mark);
+    r->device.release(r->device.state, event);
 }
 
 void backend_do(struct backend_rank *r, struct op_batch *batch)

@@ -77,13 +77,13 @@ void backend_meet(struct backend_rank *r, const struct op_set *set, bool everyon
 /** The ranks of a set meet, and that fails; the last error says why. */
 void backend_meet_in_vain(struct backend_rank *r, const struct op_set *set);
 
-/** Starts a batch and steps until it is issued, or fails: then there is no mark. */
+/** Starts a batch and steps until it is issued, or fails: then there is no event. */
 tutti_status backend_try_issue(
-        struct backend_rank *r, struct op_batch *batch, struct device_mark **mark);
+        struct backend_rank *r, struct op_batch *batch, struct device_event **event);
 /** The same, and it must not fail. */
-struct device_mark *backend_issue(struct backend_rank *r, struct op_batch *batch);
-/** Waits until a mark has passed, and releases it. */
-void backend_pass(struct backend_rank *r, struct device_mark *mark);
+struct device_event *backend_issue(struct backend_rank *r, struct op_batch *batch);
+/** Waits until an event has passed, and releases it. */
+void backend_pass(struct backend_rank *r, struct device_event *event);
 /** Both. */
 void backend_do(struct backend_rank *r, struct op_batch *batch);
 

@@ -103,18 +103,18 @@ void *caller_stream(void)
     return stream;
 }
 
-void assert_passes(struct gpu *gpu, struct device_mark *mark)
+void assert_passes(struct gpu *gpu, struct device_event *event)
 {
     const struct timespec pause = { .tv_nsec = 100000 };
     const int64_t deadline = clock_ns() + DEADLINE_NS;
-    tutti_status status = gpu_passed(gpu, mark);
+    tutti_status status = gpu_passed(gpu, event);
 
     while (status == TUTTI_AGAIN && clock_ns() < deadline) {
         (void)nanosleep(&pause, NULL);
-        status = gpu_passed(gpu, mark);
+        status = gpu_passed(gpu, event);
     }
     if (status != TUTTI_OK) {
-        fail_msg("the mark does not pass: %s",
+        fail_msg("the event does not pass: %s",
                 status == TUTTI_AGAIN ? "not in time" : tutti_last_error());
     }
 }

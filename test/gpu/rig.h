@@ -40,7 +40,7 @@ void caller_leave(int device);
 /** A non-blocking stream of the current context. */
 void *caller_stream(void);
 
-/** Polls a mark until it has passed, with a deadline. */
-void assert_passes(struct gpu *gpu, struct device_mark *mark);
+/** Polls an event until it has passed, with a deadline. */
+void assert_passes(struct gpu *gpu, struct device_event *event);
 
 #endif

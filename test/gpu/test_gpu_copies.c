@@ -55,8 +55,8 @@ static int end(void **state)
     return 0;
 }
 
-static void copy(struct fixture *f, enum device_way way, struct device_mark *after,
-        struct device_mark **done)
+static void copy(struct fixture *f, enum device_way way, struct device_event *after,
+        struct device_event **done)
 {
     struct device_copy copies[COUNT];
 
@@ -82,13 +82,13 @@ static unsigned char *bytes_of(int value)
 }
 
 /* There and back, behind what the caller's stream does: the simulator sees any race. */
-static void test_copies_wait_for_marks_and_are_waited_for(void **state)
+static void test_copies_wait_for_events_and_are_waited_for(void **state)
 {
     struct fixture *f = *state;
     const struct device *d = &f->device;
-    struct device_mark *written = NULL;
-    struct device_mark *copied = NULL;
-    struct device_mark *returned = NULL;
+    struct device_event *written = NULL;
+    struct device_event *copied = NULL;
+    struct device_event *returned = NULL;
 
     gpusim_hold(f->stream);
     for (int i = 0; i < COUNT; i++) {
@@ -97,7 +97,7 @@ static void test_copies_wait_for_marks_and_are_waited_for(void **state)
                 0);
         memset(f->host[i], 0xee, BYTES);
     }
-    assert_int_equal(d->mark(d->state, f->stream, &written), TUTTI_OK);
+    assert_int_equal(d->record(d->state, f->stream, &written), TUTTI_OK);
     copy(f, DEVICE_TO_HOST, written, &copied);
     assert_int_equal(d->passed(d->state, copied), TUTTI_AGAIN);
     gpusim_release(f->stream);
@@ -129,9 +129,9 @@ static void test_the_ways_do_not_wait_for_each_other(void **state)
 {
     struct fixture *f = *state;
     const struct device *d = &f->device;
-    struct device_mark *written = NULL;
-    struct device_mark *copied = NULL;
-    struct device_mark *returned = NULL;
+    struct device_event *written = NULL;
+    struct device_event *copied = NULL;
+    struct device_event *returned = NULL;
     const struct device_copy there = {
         .to = f->host[0], .from = f->memory[0], .bytes = BYTES
     };
@@ -141,7 +141,7 @@ static void test_the_ways_do_not_wait_for_each_other(void **state)
 
     memset(f->host[2], 1, BYTES);
     gpusim_hold(f->stream);
-    assert_int_equal(d->mark(d->state, f->stream, &written), TUTTI_OK);
+    assert_int_equal(d->record(d->state, f->stream, &written), TUTTI_OK);
     assert_int_equal(d->copy(d->state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied),
             TUTTI_OK);
     assert_int_equal(
@@ -157,7 +157,7 @@ static void test_the_ways_do_not_wait_for_each_other(void **state)
 
 static tutti_status copy_two(struct fixture *f)
 {
-    struct device_mark *done = NULL;
+    struct device_event *done = NULL;
     const struct device_copy copies[] = {
         { .to = f->host[0], .from = f->memory[0], .bytes = BYTES },
         { .to = f->host[1], .from = f->memory[1], .bytes = BYTES },
@@ -175,7 +175,7 @@ static void test_an_error_before_the_first_copy_has_copied_nothing(void **state)
     assert_error_has("cannot copy between host and device memory");
     assert_int_equal(gpu_alive(f->gpu), TUTTI_OK);
     gpusim_fail("cuEventCreate", 1, CU_ERROR_OUT_OF_MEMORY);
-    /* Marks that are spare need no event: use them up. */
+    /* Spare events come before new ones: use them up. */
     for (int i = 0; i < 100 && copy_two(f) == TUTTI_OK; i++) {
         assert_int_equal(gpu_alive(f->gpu), TUTTI_OK);
     }
@@ -198,7 +198,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(test_copies_wait_for_marks_and_are_waited_for),
+        TEST(test_copies_wait_for_events_and_are_waited_for),
         TEST(test_the_ways_do_not_wait_for_each_other),
         TEST(test_an_error_before_the_first_copy_has_copied_nothing),
         TEST(test_an_error_behind_the_first_copy_loses_the_device),

@@ -50,12 +50,11 @@ static struct gpu_decision decide(
     return decision;
 }
 
-static void test_all_have_all(void **state)
+UNIT_TEST(test_all_have_all)
 {
     struct job job;
     struct gpu_decision decision;
 
-    (void)state;
     job_init(&job);
     decision = decide(&job, GPU_NCCL, "");
     assert_true(decision.has_kernels);
@@ -63,11 +62,10 @@ static void test_all_have_all(void **state)
     assert_string_equal(decision.reason, "");
 }
 
-static void test_some_have_none(void **state)
+UNIT_TEST(test_some_have_none)
 {
     struct job job;
 
-    (void)state;
     job_init(&job);
     for (int r = 0; r < RANKS; r++) {
         job.facts[r] = (struct gpu_facts){ .reason = "no driver" };
@@ -85,21 +83,19 @@ static void test_some_have_none(void **state)
     assert_false(decide(&job, GPU_NCCL, "").has_kernels);
 }
 
-static void test_versions_differ(void **state)
+UNIT_TEST(test_versions_differ)
 {
     struct job job;
 
-    (void)state;
     job_init(&job);
     job.facts[2].nccl_version = 21805;
     (void)decide(&job, GPU_STAGED, "rank 0 has 2.28.9, rank 2 has 2.18.5");
 }
 
-static void test_ranks_share_a_gpu(void **state)
+UNIT_TEST(test_ranks_share_a_gpu)
 {
     struct job job;
 
-    (void)state;
     job_init(&job);
     job.facts[1] = job.facts[0];
     job.facts[1].process = 9;
@@ -123,12 +119,11 @@ static void test_ranks_share_a_gpu(void **state)
     assert_true(decide(&job, GPU_NCCL, "").is_shared);
 }
 
-static void test_trouble_of_a_rank_is_everybodys(void **state)
+UNIT_TEST(test_trouble_of_a_rank_is_everybodys)
 {
     struct job job;
     struct gpu_decision decision;
 
-    (void)state;
     job_init(&job);
     job.facts[1].trouble = TUTTI_ERR_CONFIG;
     (void)snprintf(job.facts[1].reason, sizeof job.facts[1].reason, "no device 9");
@@ -138,13 +133,12 @@ static void test_trouble_of_a_rank_is_everybodys(void **state)
     nodes_fini(&job.nodes);
 }
 
-static void test_facts_cross_the_wire_and_pieces_of_them_do_not(void **state)
+UNIT_TEST(test_facts_cross_the_wire_and_pieces_of_them_do_not)
 {
     struct job job;
     struct gpu_facts read;
     struct wire_writer out = { 0 };
 
-    (void)state;
     job_init(&job);
     job.facts[1].trouble = TUTTI_ERR_NO_MEMORY;
     (void)snprintf(job.facts[1].reason, sizeof job.facts[1].reason, "why");
@@ -162,18 +156,4 @@ static void test_facts_cross_the_wire_and_pieces_of_them_do_not(void **state)
     }
     wire_writer_fini(&out);
     nodes_fini(&job.nodes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_have_all),
-        cmocka_unit_test(test_some_have_none),
-        cmocka_unit_test(test_versions_differ),
-        cmocka_unit_test(test_ranks_share_a_gpu),
-        cmocka_unit_test(test_trouble_of_a_rank_is_everybodys),
-        cmocka_unit_test(test_facts_cross_the_wire_and_pieces_of_them_do_not),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,8 +62,8 @@ static bool is_there(struct outcome *outcome, const void *memory)
 static void live(struct gpu *gpu, void *stream, struct outcome *outcome)
 {
     const struct device d = gpu_device(gpu);
-    struct device_mark *mark = NULL;
-    struct device_mark *done = NULL;
+    struct device_event *event = NULL;
+    struct device_event *done = NULL;
     enum op_space space = OP_HOST;
     void *memory = d.alloc(gpu, BYTES);
     void *host = memory == NULL ? NULL : d.host_alloc(gpu, BYTES);
@@ -72,9 +72,9 @@ static void live(struct gpu *gpu, void *stream, struct outcome *outcome)
 
     if (is_there(outcome, memory) && is_there(outcome, host) &&
             went_well(outcome, d.look(gpu, host, BYTES, &space)) &&
-            went_well(outcome, d.mark(gpu, stream, &mark)) &&
+            went_well(outcome, d.record(gpu, stream, &event)) &&
             went_well(
-                    outcome, d.copy(gpu, HOST_TO_DEVICE, &copy, 1, &mark, 1, &done)) &&
+                    outcome, d.copy(gpu, HOST_TO_DEVICE, &copy, 1, &event, 1, &done)) &&
             went_well(outcome, d.follow(gpu, stream, done)) &&
             went_well(outcome, d.passed(gpu, done))) {
         slab = gpu_slab_take(gpu, BYTES, gpu->streams[GPU_PACK]);
@@ -83,7 +83,7 @@ static void live(struct gpu *gpu, void *stream, struct outcome *outcome)
     if (slab != NULL) {
         gpu_slab_give(gpu, slab, done);
     }
-    d.release(gpu, mark);
+    d.release(gpu, event);
     d.release(gpu, done);
     gpusim_settle();
     d.host_give_back(gpu, host);
@@ -171,11 +171,10 @@ static void try_all(int error, void *stream)
     assert_string_equal(live_through(stream).text, "");
 }
 
-static void test_every_call_may_fail(void **state)
+UNIT_TEST(test_every_call_may_fail)
 {
     void *stream;
 
-    (void)state;
     (void)caller_enter(1);
     stream = caller_stream();
     for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
@@ -186,12 +185,11 @@ static void test_every_call_may_fail(void **state)
 }
 
 /* The life does use what it is to show: a list that is not used up shows nothing. */
-static void test_the_life_uses_most_of_the_driver(void **state)
+UNIT_TEST(test_the_life_uses_most_of_the_driver)
 {
     int unused = 0;
     void *stream;
 
-    (void)state;
     (void)caller_enter(1);
     stream = caller_stream();
     assert_string_equal(live_through(stream).text, "");
@@ -201,14 +199,4 @@ static void test_the_life_uses_most_of_the_driver(void **state)
         unused += gpusim_calls(functions[i]) == 0 ? 1 : 0;
     }
     assert_in_range(unused, 0, FUNCTIONS / 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_life_uses_most_of_the_driver),
-        cmocka_unit_test(test_every_call_may_fail),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

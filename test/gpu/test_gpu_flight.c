@@ -116,8 +116,8 @@ static void run_order(struct backend_rank *r)
 {
     const struct op_set world = backend_set(r);
     cu_stream stream = NULL;
-    struct device_mark *after = NULL;
-    struct device_mark *mark;
+    struct device_event *after = NULL;
+    struct device_event *event;
     struct sum sum;
     float value = 0;
 
@@ -132,14 +132,14 @@ static void run_order(struct backend_rank *r)
                       (unsigned char)(i % 4 == 3 ? 0x40 + r->rank : 0), 1,
                       stream) == CU_SUCCESS);
     }
-    CHECK(r->device.mark(r->device.state, stream, &after) == TUTTI_OK);
+    CHECK(r->device.record(r->device.state, stream, &after) == TUTTI_OK);
     sum.batch.after = &after;
     sum.batch.after_count = 1;
-    mark = backend_issue(r, &sum.batch);
-    CHECK(r->device.passed(r->device.state, mark) == TUTTI_AGAIN);
+    event = backend_issue(r, &sum.batch);
+    CHECK(r->device.passed(r->device.state, event) == TUTTI_AGAIN);
     backend_barrier(r);
     gpusim_release(stream);
-    backend_pass(r, mark);
+    backend_pass(r, event);
     ((unsigned char *)&value)[3] = (unsigned char)(0x40 + r->world->size - 1);
     sum_check(r, &sum, value);
     r->device.release(r->device.state, after);
@@ -223,7 +223,7 @@ static void quit(struct backend_rank *r)
 static void run_async_error(struct backend_rank *r)
 {
     const struct op_set world = backend_set(r);
-    struct device_mark *mark;
+    struct device_event *event;
     tutti_status status;
     struct sum sum;
 
@@ -235,7 +235,7 @@ static void run_async_error(struct backend_rank *r)
     }
     backend_barrier(r);
     sum_prepare(r, &world, &sum);
-    status = backend_try_issue(r, &sum.batch, &mark);
+    status = backend_try_issue(r, &sum.batch, &event);
     CHECK(r->rank == 0 || status == TUTTI_OK);
     if (status != TUTTI_OK) {
         CHECK(strstr(tutti_last_error(), "process set 0") != NULL);
@@ -244,28 +244,28 @@ static void run_async_error(struct backend_rank *r)
     }
     backend_barrier(r);
     quit(r);
-    CHECK(mark == NULL || r->device.passed(r->device.state, mark) != TUTTI_AGAIN);
-    r->device.release(r->device.state, mark);
+    CHECK(event == NULL || r->device.passed(r->device.state, event) != TUTTI_AGAIN);
+    r->device.release(r->device.state, event);
 }
 
 /* A rank that does not take part is noticed by the others, and they get away. */
 static void run_timeout(struct backend_rank *r)
 {
     const struct op_set world = backend_set(r);
-    struct device_mark *mark = NULL;
+    struct device_event *event = NULL;
     struct sum sum;
 
     backend_meet(r, &world, true);
     sum_do(r, &world);
     if (r->rank == 0) {
         sum_prepare(r, &world, &sum);
-        mark = backend_issue(r, &sum.batch);
+        event = backend_issue(r, &sum.batch);
         expect_failure(r, "gpu_timeout_s=1.5");
     }
     backend_barrier(r);
     quit(r);
-    CHECK(mark == NULL || r->device.passed(r->device.state, mark) != TUTTI_AGAIN);
-    r->device.release(r->device.state, mark);
+    CHECK(event == NULL || r->device.passed(r->device.state, event) != TUTTI_AGAIN);
+    r->device.release(r->device.state, event);
 }
 
 /* Tasks that were started, and never issued, can be given up. */
@@ -280,7 +280,7 @@ static void run_cancel(struct backend_rank *r)
     }
     backend_meet(r, &world, true);
     for (int i = 0; i < 2; i++) {
-        struct device_mark *none = NULL;
+        struct device_event *none = NULL;
 
         sum_prepare(r, &world, &sums[i]);
         sums[i].batch.issued = &none;

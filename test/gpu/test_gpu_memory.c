@@ -386,8 +386,8 @@ static void test_slabs_are_used_again_and_streams_wait_for_them(void **state)
     cu_stream stream = gpu->streams[GPU_UNPACK];
     struct gpu_slab *slabs[4];
     struct gpu_slab *fifth;
-    struct device_mark *marks[4] = { NULL };
-    struct device_mark *after = NULL;
+    struct device_event *events[4] = { NULL };
+    struct device_event *after = NULL;
     long allocations;
 
     gpusim_hold(stream);
@@ -397,20 +397,20 @@ static void test_slabs_are_used_again_and_streams_wait_for_them(void **state)
         assert_true(slabs[i]->bytes >= gpu->slab_bytes);
         assert_int_equal(slabs[i]->memory % 256, 0);
         assert_int_equal(cuMemsetD8Async(slabs[i]->memory, 1, 16, stream), 0);
-        assert_int_equal(gpu_mark(gpu, stream, &marks[i]), TUTTI_OK);
-        gpu_slab_give(gpu, slabs[i], marks[i]);
-        gpu_mark_release(gpu, marks[i]);
+        assert_int_equal(gpu_record(gpu, stream, &events[i]), TUTTI_OK);
+        gpu_slab_give(gpu, slabs[i], events[i]);
+        gpu_event_release(gpu, events[i]);
     }
     allocations = gpusim_calls("cuMemAlloc_v2");
     fifth = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]); /* does not wait */
     assert_ptr_equal(fifth, slabs[0]); /* the one that was given back first */
     assert_int_equal(/* a race, unless this waits */
             cuMemsetD8Async(fifth->memory, 2, 16, gpu->streams[GPU_PACK]), 0);
-    assert_int_equal(gpu_mark(gpu, gpu->streams[GPU_PACK], &after), TUTTI_OK);
+    assert_int_equal(gpu_record(gpu, gpu->streams[GPU_PACK], &after), TUTTI_OK);
     assert_int_equal(gpu_passed(gpu, after), TUTTI_AGAIN); /* but the stream does */
     gpusim_release(stream);
     assert_passes(gpu, after);
-    gpu_mark_release(gpu, after);
+    gpu_event_release(gpu, after);
     gpu_slab_give(gpu, fifth, NULL);
     for (int i = 0; i < 20; i++) {
         struct gpu_slab *slab = gpu_slab_take(gpu, 1000, gpu->streams[GPU_PACK]);

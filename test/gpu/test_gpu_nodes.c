@@ -182,7 +182,7 @@ static void run_many(struct backend_rank *r)
     const struct op_set world = backend_set(r);
     const struct op_set other = set_of(r, 1, backwards, 4);
     struct sum sums[IN_FLIGHT];
-    struct device_mark *marks[IN_FLIGHT];
+    struct device_event *events[IN_FLIGHT];
 
     backend_meet(r, &world, true);
     backend_meet(r, &other, true);
@@ -190,10 +190,10 @@ static void run_many(struct backend_rank *r)
         sum_prepare(r, i % 3 == 1 ? &other : &world, (i + r->rank) % 2 == 0, &sums[i]);
     }
     for (int i = 0; i < IN_FLIGHT; i++) {
-        marks[i] = backend_issue(r, &sums[i].batch);
+        events[i] = backend_issue(r, &sums[i].batch);
     }
     for (int i = 0; i < IN_FLIGHT; i++) {
-        backend_pass(r, marks[i]);
+        backend_pass(r, events[i]);
         sum_check(r, &sums[i]);
     }
     CHECK(r->counts.hierarchical == IN_FLIGHT);
@@ -203,7 +203,7 @@ static void run_many(struct backend_rank *r)
 
 /* ---------------------------------------------------------------------- failures */
 
-static void quit(struct backend_rank *r, struct device_mark *mark)
+static void quit(struct backend_rank *r, struct device_event *event)
 {
     const int64_t deadline = clock_ns() + SECONDS_30;
 
@@ -211,8 +211,8 @@ static void quit(struct backend_rank *r, struct device_mark *mark)
         CHECK(clock_ns() < deadline);
         clock_sleep_ns(1000000);
     }
-    CHECK(mark == NULL || r->device.passed(r->device.state, mark) != TUTTI_AGAIN);
-    r->device.release(r->device.state, mark);
+    CHECK(event == NULL || r->device.passed(r->device.state, event) != TUTTI_AGAIN);
+    r->device.release(r->device.state, event);
 }
 
 static void expect_words(const struct backend_rank *r, const char *words)
@@ -227,7 +227,7 @@ static void run_timeout(struct backend_rank *r)
 {
     const struct op_set world = backend_set(r);
     const int64_t deadline = clock_ns() + SECONDS_30;
-    struct device_mark *mark = NULL;
+    struct device_event *event = NULL;
     tutti_status status = TUTTI_OK;
     struct sum sum;
 
@@ -235,7 +235,7 @@ static void run_timeout(struct backend_rank *r)
     CHECK(sum_do(r, &world));
     if (r->rank != 3) {
         sum_prepare(r, &world, true, &sum);
-        mark = backend_issue(r, &sum.batch);
+        event = backend_issue(r, &sum.batch);
         r->gpu->values.gpu_timeout_s = 0.3; /* what came before may take its time */
         while (status == TUTTI_OK) {
             CHECK(clock_ns() < deadline);
@@ -245,14 +245,14 @@ static void run_timeout(struct backend_rank *r)
         expect_words(r, "gpu_timeout_s=0.3");
     }
     backend_barrier(r);
-    quit(r, mark);
+    quit(r, event);
 }
 
 /* The step across is refused: said of which communicator; nothing else is called. */
 static void run_refused(struct backend_rank *r)
 {
     const struct op_set world = backend_set(r);
-    struct device_mark *mark = NULL;
+    struct device_event *event = NULL;
     struct sum sum;
     long gathers;
 
@@ -265,11 +265,11 @@ static void run_refused(struct backend_rank *r)
         gpusim_nccl_fail("*:ncclAllReduce:0:2");
     }
     backend_barrier(r);
-    CHECK(backend_try_issue(r, &sum.batch, &mark) == TUTTI_ERR_SYSTEM);
+    CHECK(backend_try_issue(r, &sum.batch, &event) == TUTTI_ERR_SYSTEM);
     expect_words(r, "process set 0 (one rank of each node)");
     backend_barrier(r);
     CHECK(gpusim_calls("ncclAllGather") == gathers);
-    quit(r, mark);
+    quit(r, event);
 }
 
 /* An error that comes later, in any of the steps: somebody finds it, and all get away. */
@@ -278,7 +278,7 @@ static void run_async_error(struct backend_rank *r)
     static _Atomic int found;
     const struct op_set world = backend_set(r);
     const int64_t deadline = clock_ns() + SECONDS_30;
-    struct device_mark *mark;
+    struct device_event *event;
     struct sum sum;
 
     backend_meet(r, &world, true);
@@ -289,7 +289,7 @@ static void run_async_error(struct backend_rank *r)
         gpusim_nccl_fail("1:async:2:6");
     }
     backend_barrier(r);
-    if (backend_try_issue(r, &sum.batch, &mark) != TUTTI_OK ||
+    if (backend_try_issue(r, &sum.batch, &event) != TUTTI_OK ||
             op_gpu.watch(r->state) != TUTTI_OK) {
         (void)atomic_fetch_add(&found, 1);
     }
@@ -302,7 +302,7 @@ static void run_async_error(struct backend_rank *r)
         }
     }
     backend_barrier(r);
-    quit(r, mark);
+    quit(r, event);
 }
 
 /* Communicators by nodes cannot be made. */
@@ -390,7 +390,7 @@ static void run_unregistered(struct backend_rank *r)
 {
     static _Atomic int found;
     const struct op_set world = backend_set(r);
-    struct device_mark *mark;
+    struct device_event *event;
     struct sum sum;
 
     backend_meet(r, &world, true);
@@ -400,13 +400,13 @@ static void run_unregistered(struct backend_rank *r)
         gpusim_nccl_fail("*:ncclMemAlloc:1:1");
     }
     backend_barrier(r);
-    if (backend_try_issue(r, &sum.batch, &mark) != TUTTI_OK) {
+    if (backend_try_issue(r, &sum.batch, &event) != TUTTI_OK) {
         expect_words(r, "gpu_register=false does without");
         (void)atomic_fetch_add(&found, 1);
     }
     backend_barrier(r);
     CHECK(atomic_load(&found) == 1);
-    quit(r, mark);
+    quit(r, event);
 }
 
 /* -------------------------------------------------------------------------- main */

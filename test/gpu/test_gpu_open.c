@@ -31,14 +31,13 @@ static void assert_refused(struct rig *rig, const char *wanted, const char *says
     assert_error_has(says);
 }
 
-static void test_an_open_gpu_has_all_it_needs_and_leaves_nothing(void **state)
+UNIT_TEST(test_an_open_gpu_has_all_it_needs_and_leaves_nothing)
 {
     const struct gpusim_live before = gpusim_live();
     struct rig rig;
     struct gpu *gpu;
     void *current = NULL;
 
-    (void)state;
     rig_init(&rig);
     gpu = rig_open(&rig);
     assert_int_equal(gpu->ordinal, 1); /* local rank 1 */
@@ -58,7 +57,7 @@ static void test_an_open_gpu_has_all_it_needs_and_leaves_nothing(void **state)
     rig_fini(&rig);
 }
 
-static void test_streams_do_not_block_and_are_urgent(void **state)
+UNIT_TEST(test_streams_do_not_block_and_are_urgent)
 {
     struct rig rig;
     struct gpu *gpu;
@@ -66,7 +65,6 @@ static void test_streams_do_not_block_and_are_urgent(void **state)
     int least = 0;
     int greatest = 0;
 
-    (void)state;
     rig_init(&rig);
     gpu = rig_open(&rig);
     assert_int_equal(gpu_enter(gpu), TUTTI_OK);
@@ -84,11 +82,10 @@ static void test_streams_do_not_block_and_are_urgent(void **state)
     rig_fini(&rig);
 }
 
-static void test_devices_are_chosen_as_the_parameter_says(void **state)
+UNIT_TEST(test_devices_are_chosen_as_the_parameter_says)
 {
     struct rig rig;
 
-    (void)state;
     rig_init(&rig);
     rig.seat.local_rank = 6; /* of 4 devices */
     assert_int_equal(chosen(&rig, "auto"), 2);
@@ -101,13 +98,12 @@ static void test_devices_are_chosen_as_the_parameter_says(void **state)
     rig_fini(&rig);
 }
 
-static void test_pci_ids_are_known_in_all_spellings(void **state)
+UNIT_TEST(test_pci_ids_are_known_in_all_spellings)
 {
     struct rig rig;
     struct gpu *gpu;
     char text[32];
 
-    (void)state;
     rig_init(&rig);
     rig_set(&rig, "gpu", "2");
     gpu = rig_open(&rig);
@@ -145,12 +141,11 @@ static void write_uuid(int device, char text[64])
     text[len] = '\0';
 }
 
-static void test_uuids_are_known_by_their_beginning(void **state)
+UNIT_TEST(test_uuids_are_known_by_their_beginning)
 {
     struct rig rig;
     char text[64];
 
-    (void)state;
     rig_init(&rig);
     assert_int_equal(cuInit(0), 0);
     for (int device = 0; device < 4; device++) {
@@ -163,12 +158,11 @@ static void test_uuids_are_known_by_their_beginning(void **state)
     rig_fini(&rig);
 }
 
-static void test_what_is_not_there_is_refused_by_name(void **state)
+UNIT_TEST(test_what_is_not_there_is_refused_by_name)
 {
     const struct gpusim_live before = gpusim_live();
     struct rig rig;
 
-    (void)state;
     rig_init(&rig);
     assert_refused(&rig, "4", "no device \"4\" for rank 5: the driver has 4 devices");
     assert_refused(&rig, "-1", "no device \"-1\"");
@@ -185,11 +179,10 @@ static void test_what_is_not_there_is_refused_by_name(void **state)
     rig_fini(&rig);
 }
 
-static void test_auto_takes_the_device_of_the_calling_thread(void **state)
+UNIT_TEST(test_auto_takes_the_device_of_the_calling_thread)
 {
     struct rig rig;
 
-    (void)state;
     rig_init(&rig);
     (void)caller_enter(3);
     assert_int_equal(chosen(&rig, "auto"), 3);
@@ -199,12 +192,11 @@ static void test_auto_takes_the_device_of_the_calling_thread(void **state)
     rig_fini(&rig);
 }
 
-static void test_without_a_gpu_there_is_a_reason_and_no_error(void **state)
+UNIT_TEST(test_without_a_gpu_there_is_a_reason_and_no_error)
 {
     struct rig rig;
     struct gpu *gpu = (struct gpu *)&rig;
 
-    (void)state;
     rig_init(&rig);
     rig_set(&rig, "cuda_library", "no-such-driver.so");
     assert_int_equal(gpu_open(&rig.config, &rig.log, &rig.seat, &gpu), TUTTI_OK);
@@ -218,12 +210,11 @@ static void test_without_a_gpu_there_is_a_reason_and_no_error(void **state)
     rig_fini(&rig);
 }
 
-static void test_a_gpu_outlives_what_it_was_opened_with(void **state)
+UNIT_TEST(test_a_gpu_outlives_what_it_was_opened_with)
 {
     struct rig rig;
     struct gpu *gpu;
 
-    (void)state;
     rig_init(&rig);
     gpu = rig_open(&rig);
     rig_fini(&rig);
@@ -232,14 +223,13 @@ static void test_a_gpu_outlives_what_it_was_opened_with(void **state)
     gpu_close(gpu);
 }
 
-static void test_entering_nests_and_leaves_the_callers_context(void **state)
+UNIT_TEST(test_entering_nests_and_leaves_the_callers_context)
 {
     struct rig rig;
     struct gpu *gpu;
     void *mine;
     void *current = NULL;
 
-    (void)state;
     rig_init(&rig);
     mine = caller_enter(0);
     rig_set(&rig, "gpu", "2");
@@ -264,25 +254,25 @@ static void try_reset(bool begins_again)
 {
     struct rig rig;
     struct gpu *gpu;
-    struct device_mark *mark = NULL;
+    struct device_event *event = NULL;
     void *context = NULL;
     const long queries = gpusim_calls("cuEventQuery");
 
     rig_init(&rig);
     gpu = rig_open(&rig);
-    assert_int_equal(gpu_mark(gpu, gpu->streams[GPU_COMM], &mark), TUTTI_OK);
+    assert_int_equal(gpu_record(gpu, gpu->streams[GPU_COMM], &event), TUTTI_OK);
     gpusim_reset(gpu->ordinal);
     if (begins_again) {
         assert_int_equal(cuDevicePrimaryCtxRetain(&context, gpu->ordinal), 0);
     }
-    assert_int_equal(gpu_passed(gpu, mark), TUTTI_ERR_SYSTEM);
+    assert_int_equal(gpu_passed(gpu, event), TUTTI_ERR_SYSTEM);
     assert_error_has("rank 5 has lost GPU 1");
     assert_error_has("cudaDeviceReset()");
     assert_int_equal(gpu_enter(gpu), TUTTI_ERR_SYSTEM);
     assert_error_has("cudaDeviceReset()");
     assert_null(gpu_memory_alloc(gpu, 100));
     assert_int_equal(gpusim_calls("cuEventQuery"), queries); /* it might crash */
-    gpu_mark_release(gpu, mark);
+    gpu_event_release(gpu, event);
     gpu_close(gpu);
     if (begins_again) {
         assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), 0);
@@ -293,24 +283,21 @@ static void try_reset(bool begins_again)
     rig_fini(&rig);
 }
 
-static void test_a_reset_is_noticed(void **state)
+UNIT_TEST(test_a_reset_is_noticed)
 {
-    (void)state;
     try_reset(false);
 }
 
-static void test_a_reset_is_noticed_when_there_is_a_new_context(void **state)
+UNIT_TEST(test_a_reset_is_noticed_when_there_is_a_new_context)
 {
-    (void)state;
     try_reset(true);
 }
 
-static void test_kernels_that_cannot_be_had_are_said_once(void **state)
+UNIT_TEST(test_kernels_that_cannot_be_had_are_said_once)
 {
     struct rig rig;
     struct gpu *gpu = NULL;
 
-    (void)state;
     rig_init(&rig);
     gpusim_fail("cuLibraryLoadData", 1, CU_ERROR_NO_BINARY_FOR_GPU);
     gpu = rig_open(&rig);
@@ -327,25 +314,4 @@ static void test_kernels_that_cannot_be_had_are_said_once(void **state)
             gpu_open(&rig.config, &rig.log, &rig.seat, &gpu), TUTTI_ERR_CONFIG);
     assert_error_has("no file with kernels");
     rig_fini(&rig);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_open_gpu_has_all_it_needs_and_leaves_nothing),
-        cmocka_unit_test(test_streams_do_not_block_and_are_urgent),
-        cmocka_unit_test(test_devices_are_chosen_as_the_parameter_says),
-        cmocka_unit_test(test_pci_ids_are_known_in_all_spellings),
-        cmocka_unit_test(test_uuids_are_known_by_their_beginning),
-        cmocka_unit_test(test_what_is_not_there_is_refused_by_name),
-        cmocka_unit_test(test_auto_takes_the_device_of_the_calling_thread),
-        cmocka_unit_test(test_without_a_gpu_there_is_a_reason_and_no_error),
-        cmocka_unit_test(test_a_gpu_outlives_what_it_was_opened_with),
-        cmocka_unit_test(test_entering_nests_and_leaves_the_callers_context),
-        cmocka_unit_test(test_a_reset_is_noticed),
-        cmocka_unit_test(test_a_reset_is_noticed_when_there_is_a_new_context),
-        cmocka_unit_test(test_kernels_that_cannot_be_had_are_said_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,12 +169,11 @@ static void run(struct local *job, uint64_t expected_staged, const char *says)
     finish(job);
 }
 
-static void test_each_rank_has_a_gpu_and_nccl_reduces(void **state)
+UNIT_TEST(test_each_rank_has_a_gpu_and_nccl_reduces)
 {
     const struct gpusim_live before = gpusim_live();
     struct local job;
 
-    (void)state;
     prepare(&job);
     run(&job, 0, "");
     assert_string_equal(job.lines, ""); /* nothing to warn of */
@@ -184,42 +183,38 @@ static void test_each_rank_has_a_gpu_and_nccl_reduces(void **state)
     assert_int_equal(gpusim_live().events, before.events);
 }
 
-static void test_without_nccl_host_memory_reduces(void **state)
+UNIT_TEST(test_without_nccl_host_memory_reduces)
 {
     struct local job;
 
-    (void)state;
     prepare(&job);
     set(&job, "nccl_library", "no-such-nccl.so");
     run(&job, 1, "rank 0 has no NCCL");
 }
 
-static void test_ranks_on_one_gpu_are_told(void **state)
+UNIT_TEST(test_ranks_on_one_gpu_are_told)
 {
     struct local job;
 
-    (void)state;
     prepare(&job);
     set(&job, "gpu", "3");
     run(&job, 1, "rank 0 and rank 1 share the GPU");
 }
 
-static void test_the_parameter_backend_asks_for_host_memory(void **state)
+UNIT_TEST(test_the_parameter_backend_asks_for_host_memory)
 {
     struct local job;
 
-    (void)state;
     prepare(&job);
     set(&job, "backend", "shm");
     run(&job, 1, "the parameter backend asks for it");
 }
 
-static void test_a_gpu_that_is_not_there_is_refused(void **state)
+UNIT_TEST(test_a_gpu_that_is_not_there_is_refused)
 {
     const struct gpusim_live before = gpusim_live();
     struct local job;
 
-    (void)state;
     prepare(&job);
     set(&job, "gpu", "0,9");
     assert_int_equal(
@@ -229,12 +224,11 @@ static void test_a_gpu_that_is_not_there_is_refused(void **state)
     tutti_config_destroy(job.config);
 }
 
-static void test_without_a_driver_host_memory_works(void **state)
+UNIT_TEST(test_without_a_driver_host_memory_works)
 {
     struct local job;
     void *memory = NULL;
 
-    (void)state;
     prepare(&job);
     set(&job, "cuda_library", "no-such-driver.so");
     start(&job);
@@ -243,18 +237,4 @@ static void test_without_a_driver_host_memory_works(void **state)
     assert_non_null(strstr(tutti_last_error(), "rank 0 has no GPU"));
     assert_int_equal(tutti_alloc(job.contexts[0], 4, TUTTI_HOST, &memory), TUTTI_OK);
     finish(&job);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_a_driver_host_memory_works),
-        cmocka_unit_test(test_a_gpu_that_is_not_there_is_refused),
-        cmocka_unit_test(test_without_nccl_host_memory_reduces),
-        cmocka_unit_test(test_ranks_on_one_gpu_are_told),
-        cmocka_unit_test(test_the_parameter_backend_asks_for_host_memory),
-        cmocka_unit_test(test_each_rank_has_a_gpu_and_nccl_reduces),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

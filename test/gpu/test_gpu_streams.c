@@ -380,7 +380,7 @@ static void planned_step(struct ends_rank *r, struct trainer *trainer, int step)
 }
 
 /*
- * More steps in flight than will be measured, so that there are as many marks and slabs as
+ * More steps in flight than will be measured, so that there are as many events and slabs as
  * are needed then; and the end of the last, so that they are there to be used again.
  */
 static void warm_up(struct ends_rank *r, struct trainer *trainer)

@@ -8,13 +8,12 @@ enum {
     INVALID_CONTEXT = 201
 };
 
-static void test_devices_say_who_they_are(void **state)
+UNIT_TEST(test_devices_say_who_they_are)
 {
     char name[64], pci[16], other[16];
     unsigned char uuid[16], other_uuid[16];
     int count = 0, value = -1;
 
-    (void)state;
     gpu_open(0);
     assert_int_equal(cuDeviceGetCount(&count), 0);
     assert_int_equal(count, 4);
@@ -39,13 +38,12 @@ static void test_devices_say_who_they_are(void **state)
     gpu_close(0);
 }
 
-static void test_the_primary_context_counts_its_uses(void **state)
+UNIT_TEST(test_the_primary_context_counts_its_uses)
 {
     void *first = NULL, *second = NULL;
     unsigned flags, version;
     int active = -1;
 
-    (void)state;
     assert_int_equal(cuInit(0), 0);
     assert_int_equal(cuDevicePrimaryCtxRetain(&first, 1), 0);
     assert_int_equal(cuDevicePrimaryCtxRetain(&second, 1), 0);
@@ -61,13 +59,12 @@ static void test_the_primary_context_counts_its_uses(void **state)
     assert_int_equal(cuCtxGetApiVersion(first, &version), INVALID_CONTEXT);
 }
 
-static void test_calls_need_a_context(void **state)
+UNIT_TEST(test_calls_need_a_context)
 {
     void *context, *current = &context;
     uint64_t pointer;
     int device = -1;
 
-    (void)state;
     assert_int_equal(cuInit(0), 0);
     assert_int_equal(cuMemAlloc_v2(&pointer, 8), INVALID_CONTEXT);
     assert_int_equal(cuCtxPopCurrent_v2(&current), INVALID_CONTEXT);
@@ -86,14 +83,13 @@ static void test_calls_need_a_context(void **state)
 }
 
 /* What cudaDeviceReset() does to everybody else in the process. */
-static void test_after_a_reset_everything_is_refused(void **state)
+UNIT_TEST(test_after_a_reset_everything_is_refused)
 {
     void *context = gpu_open(0), *stream = gpu_stream(), *event = gpu_event();
     uint64_t pointer = gpu_alloc(16), other;
     unsigned version, type = 7;
     unsigned long long id, id_after;
 
-    (void)state;
     assert_int_equal(cuCtxGetId(context, &id), 0);
     gpusim_hold(stream);
     assert_int_equal(cuMemsetD8Async(pointer, 1, 16, stream), 0);
@@ -123,13 +119,12 @@ static void test_after_a_reset_everything_is_refused(void **state)
     assert_int_equal(gpusim_reports(), 0);
 }
 
-static void test_a_foreign_context_is_seen(void **state)
+UNIT_TEST(test_a_foreign_context_is_seen)
 {
     void *primary = gpu_open(0), *event = gpu_event(), *foreign = NULL, *stream,
          *of = NULL;
     uint64_t pointer;
 
-    (void)state;
     assert_int_equal(cuCtxCreate_v2(&foreign, 0, 0), 0);
     stream = gpu_stream();
     pointer = gpu_alloc(8);
@@ -162,13 +157,12 @@ static void count_run(void *argument)
 }
 
 /* An error of the device sticks to its context, and what is queued is dropped. */
-static void test_a_failed_operation_fails_the_context(void **state)
+UNIT_TEST(test_a_failed_operation_fails_the_context)
 {
     void *stream, *other, *event;
     int error = 719, runs = 0;
     uint64_t pointer;
 
-    (void)state;
     gpu_open(0);
     stream = gpu_stream();
     other = gpu_stream();
@@ -201,9 +195,8 @@ static void test_a_failed_operation_fails_the_context(void **state)
     gpu_close(0);
 }
 
-static void test_any_device_can_fail_by_itself(void **state)
+UNIT_TEST(test_any_device_can_fail_by_itself)
 {
-    (void)state;
     gpu_open(1);
     gpusim_fail_device(1, 700);
     assert_int_equal(cuCtxSynchronize(), 700);
@@ -214,31 +207,14 @@ static void test_any_device_can_fail_by_itself(void **state)
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), 0);
 }
 
-static void test_nothing_is_left(void **state)
+UNIT_TEST(test_nothing_is_left)
 {
     struct gpusim_live live = gpusim_live();
 
-    (void)state;
     assert_int_equal(live.device_allocations, 0);
     assert_int_equal(live.host_allocations, 0);
     assert_int_equal(live.streams, 0);
     assert_int_equal(live.events, 0);
     assert_int_equal(live.modules, 0);
     assert_int_equal(live.retained, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices_say_who_they_are),
-        cmocka_unit_test(test_the_primary_context_counts_its_uses),
-        cmocka_unit_test(test_calls_need_a_context),
-        cmocka_unit_test(test_after_a_reset_everything_is_refused),
-        cmocka_unit_test(test_a_foreign_context_is_seen),
-        cmocka_unit_test(test_a_failed_operation_fails_the_context),
-        cmocka_unit_test(test_any_device_can_fail_by_itself),
-        cmocka_unit_test(test_nothing_is_left),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,14 +92,13 @@ static int launch(void *function, void *stream, uint64_t table, uint64_t to, int
     return result;
 }
 
-static void test_a_kernel_gets_copies_of_its_parameters(void **state)
+UNIT_TEST(test_a_kernel_gets_copies_of_its_parameters)
 {
     struct piece pieces[2];
     void *function, *stream;
     uint64_t a, table, to;
     char bytes[8];
 
-    (void)state;
     gpu_open(0);
     function = load("gather");
     stream = gpu_stream();
@@ -123,14 +122,13 @@ static void test_a_kernel_gets_copies_of_its_parameters(void **state)
     gpu_close(0);
 }
 
-static void test_a_bad_address_in_a_table_is_an_error_of_the_device(void **state)
+UNIT_TEST(test_a_bad_address_in_a_table_is_an_error_of_the_device)
 {
     struct piece piece = { .bytes = 9 };
     void *function, *stream;
     uint64_t table, to;
     char text[256];
 
-    (void)state;
     gpu_open(0);
     function = load("gather");
     stream = gpu_stream();
@@ -146,13 +144,12 @@ static void test_a_bad_address_in_a_table_is_an_error_of_the_device(void **state
     gpu_close(0);
 }
 
-static void test_memory_of_another_device_is_out_of_reach(void **state)
+UNIT_TEST(test_memory_of_another_device_is_out_of_reach)
 {
     struct piece piece = { .bytes = 8 };
     void *function, *stream;
     uint64_t table, to;
 
-    (void)state;
     gpu_open(1);
     piece.from = gpu_alloc(8);
     gpu_open(0);
@@ -169,13 +166,12 @@ static void test_memory_of_another_device_is_out_of_reach(void **state)
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), 0);
 }
 
-static void test_the_table_itself_is_checked(void **state)
+UNIT_TEST(test_the_table_itself_is_checked)
 {
     struct piece *pinned;
     void *function, *stream, *other;
     uint64_t table, to;
 
-    (void)state;
     gpu_open(0);
     function = load("gather");
     stream = gpu_stream();
@@ -196,14 +192,13 @@ static void test_the_table_itself_is_checked(void **state)
     gpu_close(0);
 }
 
-static void test_bad_launches_are_refused(void **state)
+UNIT_TEST(test_bad_launches_are_refused)
 {
     uint64_t zero = 0;
     int count = 0;
     void *parameters[] = { &zero, &zero, &count };
     void *function, *library, *kernel;
 
-    (void)state;
     gpu_open(0);
     function = load("gather");
     assert_int_equal(
@@ -229,13 +224,12 @@ static void test_bad_launches_are_refused(void **state)
 }
 
 /* Ten thousand tensors, twenty times: what a step of a trainer asks of the checker. */
-static void test_many_tensors_are_no_burden(void **state)
+UNIT_TEST(test_many_tensors_are_no_burden)
 {
     struct piece *pieces = calloc(TENSORS, sizeof *pieces);
     uint64_t tensors, table, to;
     void *function, *stream;
 
-    (void)state;
     gpu_open(0);
     function = load("gather");
     stream = gpu_stream();
@@ -261,12 +255,11 @@ static void test_many_tensors_are_no_burden(void **state)
     gpu_close(0);
 }
 
-static void test_the_nth_kernel_fails(void **state)
+UNIT_TEST(test_the_nth_kernel_fails)
 {
     void *function, *stream;
     uint64_t table, to;
 
-    (void)state;
     gpu_open(0);
     function = load("gather");
     stream = gpu_stream();
@@ -283,7 +276,7 @@ static void test_the_nth_kernel_fails(void **state)
     gpu_close(0);
 }
 
-static void test_capture_counts_and_does_not_run(void **state)
+UNIT_TEST(test_capture_counts_and_does_not_run)
 {
     void *function, *stream, *other, *event, *graph;
     uint64_t table, to;
@@ -291,7 +284,6 @@ static void test_capture_counts_and_does_not_run(void **state)
     int status = -1;
     char byte;
 
-    (void)state;
     gpu_open(0);
     function = load("gather");
     stream = gpu_stream();
@@ -354,14 +346,13 @@ static int spoil_by_polling(void *stream, void *event)
     return cuEventQuery(event);
 }
 
-static void test_what_capture_forbids_spoils_it(void **state)
+UNIT_TEST(test_what_capture_forbids_spoils_it)
 {
     int (*const calls[])(void *, void *) = { spoil_by_query, spoil_by_synchronising,
         spoil_by_allocating, spoil_by_polling };
     void *stream, *event, *graph;
     int status;
 
-    (void)state;
     gpu_open(0);
     stream = gpu_stream();
     event = gpu_event();
@@ -379,12 +370,11 @@ static void test_what_capture_forbids_spoils_it(void **state)
     gpu_close(0);
 }
 
-static void test_other_rules_of_capture(void **state)
+UNIT_TEST(test_other_rules_of_capture)
 {
     void *stream, *blocking, *event, *graph;
     int mode = 2, status;
 
-    (void)state;
     gpu_open(0);
     stream = gpu_stream();
     event = gpu_event();
@@ -417,22 +407,4 @@ static void test_other_rules_of_capture(void **state)
     assert_int_equal(cuStreamDestroy_v2(stream), 0);
     assert_int_equal(cuStreamDestroy_v2(blocking), 0);
     gpu_close(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_kernel_gets_copies_of_its_parameters),
-        cmocka_unit_test(test_a_bad_address_in_a_table_is_an_error_of_the_device),
-        cmocka_unit_test(test_memory_of_another_device_is_out_of_reach),
-        cmocka_unit_test(test_the_table_itself_is_checked),
-        cmocka_unit_test(test_bad_launches_are_refused),
-        cmocka_unit_test(test_many_tensors_are_no_burden),
-        cmocka_unit_test(test_the_nth_kernel_fails),
-        cmocka_unit_test(test_capture_counts_and_does_not_run),
-        cmocka_unit_test(test_what_capture_forbids_spoils_it),
-        cmocka_unit_test(test_other_rules_of_capture),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

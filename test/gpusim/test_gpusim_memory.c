@@ -10,12 +10,11 @@ enum {
     ATTRIBUTES = 7
 };
 
-static void test_fresh_memory_is_poison(void **state)
+UNIT_TEST(test_fresh_memory_is_poison)
 {
     unsigned char bytes[BYTES];
     uint64_t pointer;
 
-    (void)state;
     gpu_open(0);
     pointer = gpu_alloc(BYTES);
     assert_int_equal(pointer % 512, 0);
@@ -27,13 +26,12 @@ static void test_fresh_memory_is_poison(void **state)
     gpu_close(0);
 }
 
-static void test_copies_go_there_and_back(void **state)
+UNIT_TEST(test_copies_go_there_and_back)
 {
     unsigned char out[BYTES], in[BYTES];
     uint64_t a, b;
     void *stream;
 
-    (void)state;
     gpu_open(0);
     for (size_t i = 0; i < BYTES; i++) {
         out[i] = (unsigned char)(7 * i);
@@ -55,12 +53,11 @@ static void test_copies_go_there_and_back(void **state)
     gpu_close(0);
 }
 
-static void test_a_host_pointer_is_no_device_pointer(void **state)
+UNIT_TEST(test_a_host_pointer_is_no_device_pointer)
 {
     uint64_t pointer;
     char host[8] = { 0 };
 
-    (void)state;
     gpu_open(0);
     pointer = gpu_alloc(8);
     assert_int_equal(cuMemcpyDtoD_v2(pointer, (uint64_t)(uintptr_t)host, 8), 1);
@@ -71,12 +68,11 @@ static void test_a_host_pointer_is_no_device_pointer(void **state)
     gpu_close(0);
 }
 
-static void test_misuse_is_reported(void **state)
+UNIT_TEST(test_misuse_is_reported)
 {
     uint64_t pointer;
     char text[256];
 
-    (void)state;
     gpu_open(0);
     pointer = gpu_alloc(100);
     assert_int_equal(cuMemsetD8_v2(pointer + 90, 0, 11), 1);
@@ -99,13 +95,12 @@ static int write_behind(void *argument)
     return 0;
 }
 
-static void test_a_touched_guard_is_found_at_free(void **state)
+UNIT_TEST(test_a_touched_guard_is_found_at_free)
 {
     uint64_t pointer, behind;
     char text[256];
     void *stream;
 
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__)
     skip(); /* the guard is poisoned: the write itself ends the program */
 #endif
@@ -151,7 +146,7 @@ static struct facts facts_of(uint64_t pointer)
     return facts;
 }
 
-static void test_attributes_of_pointers(void **state)
+UNIT_TEST(test_attributes_of_pointers)
 {
     void *context, *pinned = NULL;
     uint64_t pointer, managed = 0;
@@ -159,7 +154,6 @@ static void test_attributes_of_pointers(void **state)
     struct facts facts;
     char host;
 
-    (void)state;
     context = gpu_open(2);
     pointer = gpu_alloc(BYTES);
     assert_int_equal(cuMemHostAlloc(&pinned, BYTES, 1), 0);
@@ -191,12 +185,11 @@ static void test_attributes_of_pointers(void **state)
     gpu_close(2);
 }
 
-static void test_memory_runs_out(void **state)
+UNIT_TEST(test_memory_runs_out)
 {
     uint64_t first, pointer = 0;
     size_t available, total;
 
-    (void)state;
     gpu_open(1);
     assert_int_equal(cuMemGetInfo_v2(&available, &total), 0);
     assert_int_equal(available, total);
@@ -215,12 +208,11 @@ static void test_memory_runs_out(void **state)
     gpu_close(1);
 }
 
-static void test_a_large_quarantine_gives_pages_back(void **state)
+UNIT_TEST(test_a_large_quarantine_gives_pages_back)
 {
     const size_t large = 48 << 20;
     struct gpusim_live before = gpusim_live(), after;
 
-    (void)state;
     gpu_open(0);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(cuMemFree_v2(gpu_alloc(large)), 0);
@@ -231,14 +223,13 @@ static void test_a_large_quarantine_gives_pages_back(void **state)
     gpu_close(0);
 }
 
-static void test_pageable_copies_are_counted(void **state)
+UNIT_TEST(test_pageable_copies_are_counted)
 {
     long before = gpusim_pageable_copies();
     uint64_t pointer;
     void *pinned;
     char host[8];
 
-    (void)state;
     gpu_open(0);
     pointer = gpu_alloc(8);
     assert_int_equal(cuMemHostAlloc(&pinned, 8, 0), 0);
@@ -250,21 +241,4 @@ static void test_pageable_copies_are_counted(void **state)
     assert_int_equal(cuMemFreeHost(pinned), 0);
     assert_int_equal(cuMemFree_v2(pointer), 0);
     gpu_close(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fresh_memory_is_poison),
-        cmocka_unit_test(test_copies_go_there_and_back),
-        cmocka_unit_test(test_a_host_pointer_is_no_device_pointer),
-        cmocka_unit_test(test_misuse_is_reported),
-        cmocka_unit_test(test_a_touched_guard_is_found_at_free),
-        cmocka_unit_test(test_attributes_of_pointers),
-        cmocka_unit_test(test_memory_runs_out),
-        cmocka_unit_test(test_a_large_quarantine_gives_pages_back),
-        cmocka_unit_test(test_pageable_copies_are_counted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,9 +128,8 @@ static void expect_floats(uint64_t memory, size_t count, float value)
 
 /* ---------------------------------------------------------------------------- tests */
 
-static void test_every_kernel_is_found(void **state)
+UNIT_TEST(test_every_kernel_is_found)
 {
-    (void)state;
     bench_open();
     for (int i = 0; i < KERNEL_COUNT; i++) {
         void *function = NULL;
@@ -168,9 +167,8 @@ static void check_there_and_back(bool has_table)
     bench_close();
 }
 
-static void test_there_and_back(void **state)
+UNIT_TEST(test_there_and_back)
 {
-    (void)state;
     check_there_and_back(false);
     check_there_and_back(true);
 }
@@ -196,18 +194,16 @@ static void expect_race_of(int tensor, bool has_table)
     bench_close();
 }
 
-static void test_every_tensor_of_a_launch_is_watched(void **state)
+UNIT_TEST(test_every_tensor_of_a_launch_is_watched)
 {
-    (void)state;
     for (int i = 0; i < TENSORS; i++) {
         expect_race_of(i, false);
         expect_race_of(i, true);
     }
 }
 
-static void test_the_packed_buffer_is_watched(void **state)
+UNIT_TEST(test_the_packed_buffer_is_watched)
 {
-    (void)state;
     bench_open();
     for (int i = 0; i < TENSORS; i++) {
         produce(i, 0);
@@ -222,9 +218,8 @@ static void test_the_packed_buffer_is_watched(void **state)
     bench_close();
 }
 
-static void test_a_table_that_is_not_there_yet_is_found(void **state)
+UNIT_TEST(test_a_table_that_is_not_there_yet_is_found)
 {
-    (void)state;
     bench_open();
     upload_table(bench.pack);
     gpu_wait(bench.pack);
@@ -241,7 +236,7 @@ static void test_a_table_that_is_not_there_yet_is_found(void **state)
     bench_close();
 }
 
-static void test_a_sum_of_operands(void **state)
+UNIT_TEST(test_a_sum_of_operands)
 {
     static const float operands[4][100] = { { 1 }, { 2 }, { 4 }, { 8 } };
     struct sum_args args = { .stride = sizeof operands[0],
@@ -252,7 +247,6 @@ static void test_a_sum_of_operands(void **state)
         .divisor = 1 };
     float sum = 0;
 
-    (void)state;
     bench_open();
     args.operands = bench.slab;
     args.output = bench.tensors[0];
@@ -264,18 +258,4 @@ static void test_a_sum_of_operands(void **state)
     assert_true(sum == 15);
     assert_int_equal(gpusim_reports(), 0);
     bench_close();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kernel_is_found),
-        cmocka_unit_test(test_there_and_back),
-        cmocka_unit_test(test_every_tensor_of_a_launch_is_watched),
-        cmocka_unit_test(test_the_packed_buffer_is_watched),
-        cmocka_unit_test(test_a_table_that_is_not_there_yet_is_found),
-        cmocka_unit_test(test_a_sum_of_operands),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

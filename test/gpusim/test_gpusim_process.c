@@ -150,12 +150,11 @@ static void child_is_good(void)
     NEED(cuMemFree_v2(pointer) == 0);
 }
 
-static void test_findings_end_in_a_failing_status(void **state)
+UNIT_TEST(test_findings_end_in_a_failing_status)
 {
     char none[] = "GPUSIM_NOTHING=1", lenient[] = "GPUSIM_STRICT=0";
     struct outcome outcome;
 
-    (void)state;
     expect_good(child_is_good, none);
     outcome = run_child(child_races, none);
     expect_exit(&outcome, STATUS_FOUND);
@@ -175,12 +174,11 @@ static void child_has_an_odd_option(void)
     child_open();
 }
 
-static void test_bad_options_end_the_process(void **state)
+UNIT_TEST(test_bad_options_end_the_process)
 {
     char number[] = "GPUSIM_DEVICES=four", faults[] = "GPUSIM_FAIL=cuInit:0:1";
     struct outcome outcome;
 
-    (void)state;
     outcome = run_child(child_has_an_odd_option, number);
     expect_exit(&outcome, STATUS_FOUND);
     assert_non_null(strstr(outcome.text, "GPUSIM_DEVICES=four"));
@@ -210,11 +208,10 @@ static void child_has_two_faults(void)
     NEED(cuMemFree_v2(0) == 0);
 }
 
-static void test_calls_fail_when_asked_to(void **state)
+UNIT_TEST(test_calls_fail_when_asked_to)
 {
     char faults[] = "GPUSIM_FAIL=cuMemAlloc_v2:2:2,cuCtxSynchronize:1:719";
 
-    (void)state;
     expect_good(child_has_two_faults, faults);
 }
 
@@ -242,13 +239,12 @@ static void child_sees_none(void)
     NEED(cuInit(0) == 100);
 }
 
-static void test_the_environment_chooses_devices(void **state)
+UNIT_TEST(test_the_environment_chooses_devices)
 {
     char two[] = "GPUSIM_DEVICES=2", numbers[] = "CUDA_VISIBLE_DEVICES=3,1,9,0";
     char uuids[] = "CUDA_VISIBLE_DEVICES=GPU-40414243-4445,GPU-20";
     char none[] = "CUDA_VISIBLE_DEVICES=", zero[] = "GPUSIM_DEVICES=0";
 
-    (void)state;
     expect_good(child_counts_two, two);
     expect_good(child_sees_3_and_1, numbers);
     expect_good(child_sees_3_and_1, uuids);
@@ -313,12 +309,11 @@ static void child_touches_nothing(void)
     use_protected(&pointer);
 }
 
-static void test_protected_memory_catches_the_host(void **state)
+UNIT_TEST(test_protected_memory_catches_the_host)
 {
     char protect[] = "GPUSIM_PROTECT=1", open[] = "GPUSIM_PROTECT=0";
     struct outcome outcome;
 
-    (void)state;
     expect_good(child_touches_nothing, protect);
     outcome = run_child(child_touches_device_memory, open);
     expect_exit(&outcome, STATUS_RETURNED);
@@ -341,11 +336,10 @@ static void child_reuses(void)
     NEED(cuMemFree_v2(third) == 0);
 }
 
-static void test_addresses_are_used_again_when_asked_for(void **state)
+UNIT_TEST(test_addresses_are_used_again_when_asked_for)
 {
     char reuse[] = "GPUSIM_REUSE=1", quarantine[] = "GPUSIM_REUSE=0";
 
-    (void)state;
     expect_good(child_reuses, reuse);
     expect_good(child_reuses, quarantine);
 }
@@ -368,11 +362,10 @@ static void child_forks(void)
     NEED(status == 0);
 }
 
-static void test_a_forked_child_has_no_driver(void **state)
+UNIT_TEST(test_a_forked_child_has_no_driver)
 {
     char none[] = "GPUSIM_NOTHING=1";
 
-    (void)state;
     expect_good(child_forks, none);
 }
 
@@ -400,11 +393,10 @@ static void child_reads_in_a_thread(void)
     NEED(gpusim_take_races(NULL, 0) == (apart ? 1 : 0));
 }
 
-static void test_host_threads_are_one_or_many(void **state)
+UNIT_TEST(test_host_threads_are_one_or_many)
 {
     char process[] = "GPUSIM_HOST=process", thread[] = "GPUSIM_HOST=thread";
 
-    (void)state;
     expect_good(child_reads_in_a_thread, process);
     expect_good(child_reads_in_a_thread, thread);
 }
@@ -427,27 +419,9 @@ static void child_is_delayed(void)
             1000000);
 }
 
-static void test_operations_are_delayed_when_asked_for(void **state)
+UNIT_TEST(test_operations_are_delayed_when_asked_for)
 {
     char delay[] = "GPUSIM_DELAY_US=2000";
 
-    (void)state;
     expect_good(child_is_delayed, delay);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_findings_end_in_a_failing_status),
-        cmocka_unit_test(test_bad_options_end_the_process),
-        cmocka_unit_test(test_calls_fail_when_asked_to),
-        cmocka_unit_test(test_the_environment_chooses_devices),
-        cmocka_unit_test(test_protected_memory_catches_the_host),
-        cmocka_unit_test(test_addresses_are_used_again_when_asked_for),
-        cmocka_unit_test(test_a_forked_child_has_no_driver),
-        cmocka_unit_test(test_host_threads_are_one_or_many),
-        cmocka_unit_test(test_operations_are_delayed_when_asked_for),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

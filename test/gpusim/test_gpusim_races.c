@@ -103,27 +103,24 @@ static void try_write_then_write(bool linked)
     bench_close(&bench);
 }
 
-static void test_a_missing_wait_before_a_read_is_found(void **state)
+UNIT_TEST(test_a_missing_wait_before_a_read_is_found)
 {
-    (void)state;
     try_write_then_read(false);
     try_write_then_read(true);
 }
 
-static void test_a_missing_wait_before_a_write_is_found(void **state)
+UNIT_TEST(test_a_missing_wait_before_a_write_is_found)
 {
-    (void)state;
     try_read_then_write(false);
     try_read_then_write(true);
     try_write_then_write(false);
     try_write_then_write(true);
 }
 
-static void test_reads_do_not_race_with_reads(void **state)
+UNIT_TEST(test_reads_do_not_race_with_reads)
 {
     struct bench bench = bench_open();
 
-    (void)state;
     assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, bench.a, 10, bench.first), 0);
     assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b + 10, bench.a, 10, bench.second), 0);
     expect_races(0, "", "");
@@ -131,11 +128,10 @@ static void test_reads_do_not_race_with_reads(void **state)
 }
 
 /* All readers that nothing orders must be waited for, not only the last one. */
-static void test_every_reader_is_remembered(void **state)
+UNIT_TEST(test_every_reader_is_remembered)
 {
     struct bench bench = bench_open();
 
-    (void)state;
     assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, bench.a, 10, bench.first), 0);
     gpusim_settle();
     assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b + 10, bench.a, 10, bench.second), 0);
@@ -145,12 +141,11 @@ static void test_every_reader_is_remembered(void **state)
     bench_close(&bench);
 }
 
-static void test_the_host_must_wait_before_it_reads(void **state)
+UNIT_TEST(test_the_host_must_wait_before_it_reads)
 {
     struct bench bench = bench_open();
     char bytes[BYTES];
 
-    (void)state;
     /* whichever comes first: the access is late or early, it is a race in both cases */
     assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, bench.first), 0);
     assert_true(gpusim_read(bytes, bench.a, BYTES));
@@ -174,11 +169,10 @@ static void test_the_host_must_wait_before_it_reads(void **state)
     bench_close(&bench);
 }
 
-static void test_what_the_host_wrote_is_seen_by_what_it_submits(void **state)
+UNIT_TEST(test_what_the_host_wrote_is_seen_by_what_it_submits)
 {
     struct bench bench = bench_open();
 
-    (void)state;
     assert_true(gpusim_fill(bench.a, 1, BYTES));
     assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, bench.a, BYTES, bench.first), 0);
     gpu_wait(bench.first);
@@ -188,12 +182,11 @@ static void test_what_the_host_wrote_is_seen_by_what_it_submits(void **state)
 }
 
 /* The driver may wait when memory is freed, but does not promise it. */
-static void test_freeing_what_is_in_use_is_found(void **state)
+UNIT_TEST(test_freeing_what_is_in_use_is_found)
 {
     struct bench bench = bench_open();
     uint64_t pointer = gpu_alloc(BYTES);
 
-    (void)state;
     assert_int_equal(cuMemcpyDtoDAsync_v2(bench.b, pointer, BYTES, bench.first), 0);
     assert_int_equal(cuMemFree_v2(pointer), 0);
     expect_races(1, "cuMemFree", "cuMemcpyDtoDAsync_v2");
@@ -205,12 +198,11 @@ static void test_freeing_what_is_in_use_is_found(void **state)
     bench_close(&bench);
 }
 
-static void test_pinned_memory_is_checked_as_well(void **state)
+UNIT_TEST(test_pinned_memory_is_checked_as_well)
 {
     struct bench bench = bench_open();
     void *pinned;
 
-    (void)state;
     assert_int_equal(cuMemHostAlloc(&pinned, BYTES, 1), 0);
     assert_int_equal(cuMemcpyDtoHAsync_v2(pinned, bench.a, BYTES, bench.first), 0);
     assert_int_equal(cuMemcpyHtoDAsync_v2(bench.b, pinned, BYTES, bench.second), 0);
@@ -221,12 +213,11 @@ static void test_pinned_memory_is_checked_as_well(void **state)
 }
 
 /* An edge through a third party orders as well: first -> host -> second. */
-static void test_order_is_transitive(void **state)
+UNIT_TEST(test_order_is_transitive)
 {
     struct bench bench = bench_open();
     void *third = gpu_stream();
 
-    (void)state;
     assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, bench.first), 0);
     gpu_wait(bench.first);
     assert_int_equal(cuMemsetD8Async(bench.a, 2, BYTES, bench.second), 0);
@@ -242,11 +233,10 @@ static void test_order_is_transitive(void **state)
 }
 
 /* What comes after a record is not covered by it. */
-static void test_a_record_covers_what_was_before_it(void **state)
+UNIT_TEST(test_a_record_covers_what_was_before_it)
 {
     struct bench bench = bench_open();
 
-    (void)state;
     assert_int_equal(cuEventRecord(bench.event, bench.first), 0);
     assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, bench.first), 0);
     assert_int_equal(cuStreamWaitEvent(bench.second, bench.event, 0), 0);
@@ -255,12 +245,11 @@ static void test_a_record_covers_what_was_before_it(void **state)
     bench_close(&bench);
 }
 
-static void test_the_default_stream_orders_implicitly(void **state)
+UNIT_TEST(test_the_default_stream_orders_implicitly)
 {
     struct bench bench = bench_open();
     void *blocking;
 
-    (void)state;
     assert_int_equal(cuStreamCreate(&blocking, 0), 0);
     assert_int_equal(cuMemsetD8Async(bench.a, 1, BYTES, blocking), 0);
     assert_int_equal(cuMemsetD8Async(bench.a, 2, BYTES, NULL), 0);
@@ -273,11 +262,10 @@ static void test_the_default_stream_orders_implicitly(void **state)
 }
 
 /* Ranges of a thousand tensors in one buffer: neighbours do not race, one overlap does. */
-static void test_many_neighbours(void **state)
+UNIT_TEST(test_many_neighbours)
 {
     struct bench bench = bench_open();
 
-    (void)state;
     for (uint64_t i = 0; i < BYTES; i += 4) {
         assert_int_equal(cuMemsetD8Async(bench.a + i, 1, 4,
                                  i % 8 == 0 ? bench.first : bench.second),
@@ -287,24 +275,4 @@ static void test_many_neighbours(void **state)
     assert_int_equal(cuMemsetD8Async(bench.a + 800, 1, 5, bench.first), 0);
     expect_races(1, "writes 5 bytes at offset 800", "at offset 804");
     bench_close(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_missing_wait_before_a_read_is_found),
-        cmocka_unit_test(test_a_missing_wait_before_a_write_is_found),
-        cmocka_unit_test(test_reads_do_not_race_with_reads),
-        cmocka_unit_test(test_every_reader_is_remembered),
-        cmocka_unit_test(test_the_host_must_wait_before_it_reads),
-        cmocka_unit_test(test_what_the_host_wrote_is_seen_by_what_it_submits),
-        cmocka_unit_test(test_freeing_what_is_in_use_is_found),
-        cmocka_unit_test(test_pinned_memory_is_checked_as_well),
-        cmocka_unit_test(test_order_is_transitive),
-        cmocka_unit_test(test_a_record_covers_what_was_before_it),
-        cmocka_unit_test(test_the_default_stream_orders_implicitly),
-        cmocka_unit_test(test_many_neighbours),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,29 +225,17 @@ static bool run_program(uint64_t seed, unsigned careful, int count)
     return races;
 }
 
-static void test_a_race_is_reported_exactly_when_there_is_one(void **state)
+UNIT_TEST(test_a_race_is_reported_exactly_when_there_is_one)
 {
     int racy = 0, programs = 150;
 
-    (void)state;
     for (int seed = 0; seed < programs; seed++) {
         racy += run_program((uint64_t)seed, seed % 2 == 0 ? 99 : 90, 40) ? 1 : 0;
     }
     assert_in_range(racy, programs / 10, programs - programs / 10);
 }
 
-static void test_a_long_correct_program_has_no_alarm(void **state)
+UNIT_TEST(test_a_long_correct_program_has_no_alarm)
 {
-    (void)state;
     assert_false(run_program(1000, 100, OPS_MAX));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_race_is_reported_exactly_when_there_is_one),
-        cmocka_unit_test(test_a_long_correct_program_has_no_alarm),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

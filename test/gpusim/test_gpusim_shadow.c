@@ -54,7 +54,7 @@ static bool naive_touch(struct byte *bytes, const struct gpusim_range *range,
     return found;
 }
 
-static void test_random_accesses_agree_with_a_byte_map(void **state)
+UNIT_TEST(test_random_accesses_agree_with_a_byte_map)
 {
     struct clock clocks[ACTORS] = { { .times = NULL } };
     struct byte bytes[BYTES] = { { .written = 0 } };
@@ -62,7 +62,6 @@ static void test_random_accesses_agree_with_a_byte_map(void **state)
     long conflicts = 0;
     uint32_t seed = 1;
 
-    (void)state;
     for (int step = 0; step < STEPS; step++) {
         uint64_t draw = gpusim_seeded(seed, (uint64_t)step);
         uint32_t actor = (uint32_t)(draw % ACTORS);
@@ -92,7 +91,7 @@ static void test_random_accesses_agree_with_a_byte_map(void **state)
 }
 
 /* However a buffer was cut, touching all of it leaves one span. */
-static void test_neighbours_are_merged(void **state)
+UNIT_TEST(test_neighbours_are_merged)
 {
     struct clock clock = { .times = NULL };
     struct shadow shadow = { .root = NULL };
@@ -100,7 +99,6 @@ static void test_neighbours_are_merged(void **state)
     struct conflict conflict;
     struct gpusim_range all = { .start = 4096, .bytes = 64L * TENSORS };
 
-    (void)state;
     for (int round = 0; round < 3; round++) {
         clock_tick(&clock, 0);
         access.time = clock_time(&clock, 0);
@@ -126,12 +124,11 @@ static void test_neighbours_are_merged(void **state)
     clock_fini(&clock);
 }
 
-static void test_actors_are_used_again_later(void **state)
+UNIT_TEST(test_actors_are_used_again_later)
 {
     uint64_t time = 7;
     uint32_t first = actor_take(&time), others = 0, actor;
 
-    (void)state;
     assert_int_equal(time, 0);
     actor_give_back(first, 41);
     while ((actor = actor_take(&time)) != first) {
@@ -143,21 +140,8 @@ static void test_actors_are_used_again_later(void **state)
     assert_int_equal(others, 64);
 }
 
-static void test_equal_texts_are_one(void **state)
+UNIT_TEST(test_equal_texts_are_one)
 {
-    (void)state;
     assert_ptr_equal(intern("text"), intern("text"));
     assert_ptr_not_equal(intern("text"), intern("texts"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_accesses_agree_with_a_byte_map),
-        cmocka_unit_test(test_neighbours_are_merged),
-        cmocka_unit_test(test_actors_are_used_again_later),
-        cmocka_unit_test(test_equal_texts_are_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

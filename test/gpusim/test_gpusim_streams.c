@@ -11,13 +11,12 @@ enum {
     STREAMS = 3
 };
 
-static void test_a_stream_is_asynchronous(void **state)
+UNIT_TEST(test_a_stream_is_asynchronous)
 {
     uint64_t pointer;
     unsigned char byte = 0;
     void *stream;
 
-    (void)state;
     gpu_open(0);
     stream = gpu_stream();
     pointer = gpu_alloc(1);
@@ -38,13 +37,12 @@ static void test_a_stream_is_asynchronous(void **state)
     gpu_close(0);
 }
 
-static void test_an_event_orders_two_streams(void **state)
+UNIT_TEST(test_an_event_orders_two_streams)
 {
     uint64_t pointer;
     void *first, *second, *event;
     unsigned char byte = 0;
 
-    (void)state;
     gpu_open(0);
     first = gpu_stream();
     second = gpu_stream();
@@ -73,11 +71,10 @@ static void test_an_event_orders_two_streams(void **state)
 }
 
 /* A wait takes the record that is there at the call, not one made later. */
-static void test_a_wait_takes_the_record_of_its_time(void **state)
+UNIT_TEST(test_a_wait_takes_the_record_of_its_time)
 {
     void *first, *second, *event;
 
-    (void)state;
     gpu_open(0);
     first = gpu_stream();
     second = gpu_stream();
@@ -97,11 +94,10 @@ static void test_a_wait_takes_the_record_of_its_time(void **state)
     gpu_close(0);
 }
 
-static void test_the_default_stream_waits_for_blocking_ones(void **state)
+UNIT_TEST(test_the_default_stream_waits_for_blocking_ones)
 {
     void *blocking, *other;
 
-    (void)state;
     gpu_open(0);
     assert_int_equal(cuStreamCreate(&blocking, 0), 0);
     other = gpu_stream();
@@ -122,11 +118,10 @@ static void test_the_default_stream_waits_for_blocking_ones(void **state)
     gpu_close(0);
 }
 
-static void test_blocking_streams_wait_for_the_default_one(void **state)
+UNIT_TEST(test_blocking_streams_wait_for_the_default_one)
 {
     void *blocking, *other;
 
-    (void)state;
     gpu_open(0);
     assert_int_equal(cuStreamCreate(&blocking, 0), 0);
     other = gpu_stream();
@@ -155,12 +150,11 @@ static void note_order(void *argument)
     *place = atomic_fetch_add(&next, 1);
 }
 
-static void test_host_functions_run_in_order(void **state)
+UNIT_TEST(test_host_functions_run_in_order)
 {
     int places[STREAMS] = { 0 };
     void *stream;
 
-    (void)state;
     gpu_open(0);
     stream = gpu_stream();
     for (int i = 0; i < STREAMS; i++) {
@@ -177,11 +171,10 @@ static void call_cuda(void *argument)
     *(int *)argument = cuCtxSynchronize();
 }
 
-static void test_a_host_function_must_not_call_cuda(void **state)
+UNIT_TEST(test_a_host_function_must_not_call_cuda)
 {
     int result = 0;
 
-    (void)state;
     gpu_open(0);
     assert_int_equal(cuLaunchHostFunc(NULL, call_cuda, &result), 0);
     gpu_wait(NULL);
@@ -205,14 +198,13 @@ static void *free_in_thread(void *argument)
 }
 
 /* As a real driver may: so a free behind a collective that waits for us hangs here, too. */
-static void test_freeing_waits_for_the_device(void **state)
+UNIT_TEST(test_freeing_waits_for_the_device)
 {
     long calls = gpusim_calls("cuMemFree_v2");
     struct freeing freeing = { .context = gpu_open(0) };
     void *stream = gpu_stream();
     pthread_t thread;
 
-    (void)state;
     freeing.pointer = gpu_alloc(4);
     gpusim_hold(stream);
     assert_int_equal(cuLaunchHostFunc(stream, gpu_nothing, NULL), 0);
@@ -229,12 +221,11 @@ static void test_freeing_waits_for_the_device(void **state)
     gpu_close(0);
 }
 
-static void test_elapsed_time_grows(void **state)
+UNIT_TEST(test_elapsed_time_grows)
 {
     void *start, *end, *stream;
     float milliseconds = -1;
 
-    (void)state;
     gpu_open(0);
     stream = gpu_stream();
     assert_int_equal(cuEventCreate(&start, 0), 0);
@@ -254,11 +245,10 @@ static void test_elapsed_time_grows(void **state)
     gpu_close(0);
 }
 
-static void test_stale_handles_are_refused(void **state)
+UNIT_TEST(test_stale_handles_are_refused)
 {
     void *stream, *event;
 
-    (void)state;
     gpu_open(0);
     stream = gpu_stream();
     event = gpu_event();
@@ -270,22 +260,4 @@ static void test_stale_handles_are_refused(void **state)
     assert_int_equal(cuStreamQuery((void *)&stream), 400);
     assert_int_equal(gpusim_take_reports(NULL, 0), 4);
     gpu_close(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stream_is_asynchronous),
-        cmocka_unit_test(test_an_event_orders_two_streams),
-        cmocka_unit_test(test_a_wait_takes_the_record_of_its_time),
-        cmocka_unit_test(test_the_default_stream_waits_for_blocking_ones),
-        cmocka_unit_test(test_blocking_streams_wait_for_the_default_one),
-        cmocka_unit_test(test_host_functions_run_in_order),
-        cmocka_unit_test(test_a_host_function_must_not_call_cuda),
-        cmocka_unit_test(test_freeing_waits_for_the_device),
-        cmocka_unit_test(test_elapsed_time_grows),
-        cmocka_unit_test(test_stale_handles_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

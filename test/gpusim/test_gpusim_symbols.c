@@ -13,9 +13,8 @@ static const char *const symbols[] = {
 #include "ops/gpu/driver.def"
 };
 
-static void test_every_symbol_of_the_table_is_there(void **state)
+UNIT_TEST(test_every_symbol_of_the_table_is_there)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         if (dlsym(RTLD_DEFAULT, symbols[i]) == NULL) {
             fail_msg("libgpusim_cuda.so lacks %s", symbols[i]);
@@ -24,14 +23,13 @@ static void test_every_symbol_of_the_table_is_there(void **state)
     assert_null(dlsym(RTLD_DEFAULT, "cuNoSuchCall"));
 }
 
-static void test_the_product_loads_it(void **state)
+UNIT_TEST(test_the_product_loads_it)
 {
     struct cuda_driver driver;
     cu_context context;
     cu_pointer pointer;
     Dl_info self;
 
-    (void)state;
     assert_int_not_equal(dladdr(dlsym(RTLD_DEFAULT, "gpusim_races"), &self), 0);
     assert_int_equal(driver_load(self.dli_fname, &driver), TUTTI_OK);
     assert_int_equal(driver.version, 13000);
@@ -45,12 +43,11 @@ static void test_the_product_loads_it(void **state)
     assert_int_equal(gpusim_calls("cuMemAlloc_v2"), 1); /* this very library */
 }
 
-static void test_newest_versions_are_found_by_name(void **state)
+UNIT_TEST(test_newest_versions_are_found_by_name)
 {
     void *function = NULL;
     int status = -1;
 
-    (void)state;
     assert_int_equal(
             cuGetProcAddress_v2("cuMemAlloc", &function, 13000, 0, &status), 0);
     assert_ptr_equal(function, dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
@@ -60,15 +57,4 @@ static void test_newest_versions_are_found_by_name(void **state)
     assert_int_equal(
             cuGetProcAddress_v2("cuNoSuchCall", &function, 13000, 0, &status), 500);
     assert_int_equal(status, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_symbol_of_the_table_is_there),
-        cmocka_unit_test(test_the_product_loads_it),
-        cmocka_unit_test(test_newest_versions_are_found_by_name),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

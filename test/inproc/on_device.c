@@ -1,6 +1,6 @@
 /*
- * Works on device memory, in a context of one rank over a device that does what the test
- * says: when batches are issued, when marks pass, what fails. Linked with the rooms.
+ * Operations on device memory, in a context of one rank over a device that does what the test
+ * says: when batches are issued, when events pass, what fails. Linked with the rooms.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -13,12 +13,12 @@
 #include "api/setup.h"
 #include "base/clock.h"
 #include "base/faults.h"
-#include "control/inproc.h"
-#include "core/context.h"
-#include "core/driver.h"
 #include "ops/self/self.h"
-#include "test/unit/core/fake_device.h"
+#include "run/driver.h"
+#include "run/start.h"
+#include "test/unit/device/fake_device.h"
 #include "test/unit/unit.h"
+#include "transport/inproc.h"
 
 enum {
     COUNT = 256,
@@ -40,15 +40,15 @@ struct stage {
 static tutti *start(struct stage *stage, bool has_device)
 {
     struct doorbell *bells[] = { &stage->bell };
-    struct control control;
+    struct transport transport;
     struct context_spec spec;
     const char *hosts[] = { "" };
     tutti *t = NULL;
 
     assert_int_equal(setup_begin(&spec, NULL, 0), TUTTI_OK);
-    assert_int_equal(control_inproc_open(1, bells, &control), TUTTI_OK);
+    assert_int_equal(transport_inproc_open(1, bells, &transport), TUTTI_OK);
     spec.size = 1;
-    spec.control = control;
+    spec.transport = transport;
     spec.bell = &stage->bell;
     spec.any_thread = true;
     spec.backends[0] = &op_fake;
@@ -187,7 +187,7 @@ static void test_stream_waits(void **state)
     assert_true(request == TUTTI_REQUEST_NULL);
     assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 1);
     assert_ptr_equal(stage->fake.follows[0].stream, &stage->other);
-    /* The mark has not passed, and the context goes on looking. */
+    /* The event has not passed, and the context goes on looking. */
     assert_true(context_has_work(stage->t));
     assert_int_equal(tutti_stats_get(stage->t, &stats), TUTTI_OK);
     assert_int_equal(stats.submitted, 1);
@@ -207,10 +207,10 @@ static void test_finalize_waits(void **state)
     assert_int_equal(
             tutti_wait_stream(stage->t, &requests[0], NULL, SECONDS_30), TUTTI_OK);
     submit(stage, "b", &requests[1]);
-    /* The rest is for tear_down(): it lets the marks pass. */
+    /* The rest is for tear_down(): it lets the events pass. */
 }
 
-/* What is batched together, and in a group, has one mark: one wait of the stream. */
+/* What is batched together, and in a group, has one event: one wait of the stream. */
 static void test_group(void **state)
 {
     struct stage *stage = *state;
@@ -234,7 +234,7 @@ static void test_group(void **state)
                              SECONDS_30, statuses),
             TUTTI_OK);
     assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 1);
-    assert_int_equal(stage->fake.marks_of_last, 1);
+    assert_int_equal(stage->fake.events_of_last, 1);
     assert_int_equal(stage->fake.runs_of_last, 3);
     /* What was on the stream, and the result. */
     assert_int_equal(fake_made(&stage->fake), 2);
@@ -327,7 +327,7 @@ static void submit_called(struct stage *stage, const char *name, struct call *ca
             TUTTI_OK);
 }
 
-/* Callbacks come when the mark has passed, in order. */
+/* Callbacks come when the event has passed, in order. */
 static void test_callbacks(void **state)
 {
     struct stage *stage = *state;
@@ -401,7 +401,8 @@ static void test_registered(void **state)
     fake_hold(&stage->fake, true);
     for (int step = 0; step < 3; step++) {
         /* Those before are issued, and their requests are still there. */
-        while (tutti_submit(stage->t, tensor, stage->tensor, stage->tensor, NULL, NULL,
+        while (tutti_submit(stage->t, tensor, stage->tensor, stage->tensor,
+                       TUTTI_NO_STEP, NULL, NULL,
                        &requests[step]) == TUTTI_ERR_DUPLICATE) {
             assert_int_equal(tutti_test(stage->t, &requests[step - 1]), TUTTI_AGAIN);
         }
@@ -412,8 +413,8 @@ static void test_registered(void **state)
             TUTTI_OK);
     assert_int_equal(fake_get(&stage->fake, &stage->fake.follow_count), 3);
     stage->fake.foreign = &stage->stream;
-    assert_int_equal(tutti_submit(stage->t, tensor, stage->tensor, stage->tensor, NULL,
-                             NULL, &requests[0]),
+    assert_int_equal(tutti_submit(stage->t, tensor, stage->tensor, stage->tensor,
+                             TUTTI_NO_STEP, NULL, NULL, &requests[0]),
             TUTTI_ERR_INVALID);
     stage->fake.foreign = NULL;
     assert_int_equal(tutti_tensor_unregister(stage->t, tensor), TUTTI_OK);
@@ -440,7 +441,7 @@ static void test_two_spaces(void **state)
     assert_int_equal(fake_made(&stage->fake), 0);
 }
 
-/* A refused submission gives its mark back; tear_down() counts. */
+/* A refused submission gives its event back; tear_down() counts. */
 static void test_refusals(void **state)
 {
     struct stage *stage = *state;
@@ -566,7 +567,7 @@ static void test_empty(void **state)
     const tutti_options options = on_stream(&stage->stream);
     tutti_request request;
 
-    fake_gate(&stage->fake, true); /* no marks of batches, only of what is submitted */
+    fake_gate(&stage->fake, true); /* no events of batches, only of what is submitted */
     assert_int_equal(tutti_allgather_async(stage->t, "g", stage->tensor, NULL, 0, 1,
                              none, TUTTI_FLOAT32, NULL, &request),
             TUTTI_OK);
@@ -768,13 +769,14 @@ static void *wait_for_ever(void *argument)
 
 static bool is_driven(const struct stage *stage)
 {
-    return atomic_load(&stage->t->driving) != 0 && atomic_load(&stage->t->waiters) == 1;
+    return atomic_load(&stage->t->driver.driving) != 0 &&
+            atomic_load(&stage->t->driver.waiters) == 1;
 }
 
 static bool has_sleeper(const struct stage *stage)
 {
-    return atomic_load(&stage->t->waiters) == 2 &&
-            doorbell_has_sleepers(&stage->t->done_bell);
+    return atomic_load(&stage->t->driver.waiters) == 2 &&
+            doorbell_has_sleepers(&stage->t->driver.done_bell);
 }
 
 /* Starts one that waits, and waits for it. */
@@ -850,7 +852,7 @@ static void test_same_request(void **state)
     }
 }
 
-/* The application hands over while the engine finds that the mark has passed. */
+/* The application hands over while the engine finds that the event has passed. */
 static void test_steps(void **state)
 {
     struct stage *stage = *state;

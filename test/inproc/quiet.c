@@ -16,7 +16,7 @@
 #include <tutti/tutti.h>
 
 #include "base/clock.h"
-#include "core/context.h"
+#include "run/context.h"
 
 #define TRY_NS INT64_C(30000000000)
 #define ALONE_NS 100000000
@@ -52,7 +52,7 @@ static void step(struct rank *rank, int32_t *value)
  */
 static bool stretch(struct rank *rank)
 {
-    const struct cpu_load before = rank->t->load;
+    const struct cpu_load before = rank->t->driver.load;
     const int64_t start_ns = clock_ns();
     const bool knows = before.samples > 0 && before.idle >= 0 && !before.doubted;
     int32_t is_over = start_ns >= rank->limit_ns;
@@ -60,8 +60,8 @@ static bool stretch(struct rank *rank)
     for (int i = 0; i < STEPS; i++) {
         step(rank, &is_over);
     }
-    if (knows && rank->t->load.doubts == before.doubts) {
-        rank->asked = rank->asked || rank->t->load.samples != before.samples;
+    if (knows && rank->t->driver.load.doubts == before.doubts) {
+        rank->asked = rank->asked || rank->t->driver.load.samples != before.samples;
         rank->quiet += clock_ns() - start_ns >= LENGTH_NS ? 1 : 0;
     }
     return is_over != 0;
@@ -131,9 +131,9 @@ static void test_submissions_soon_wake_nobody(void **state)
 
     (void)state;
     assert_int_equal(tutti_init_local(1, &t, NULL), TUTTI_OK);
-    assert_true(t->has_background);
+    assert_true(t->driver.has_background);
     while (clock_ns() - since_ns < ALONE_NS && clock_ns() < limit_ns) {
-        if (doorbell_has_sleepers(&t->park_bell)) {
+        if (doorbell_has_sleepers(&t->driver.park_bell)) {
             since_ns = clock_ns();
         }
         submit_and_wait(t);
@@ -141,10 +141,10 @@ static void test_submissions_soon_wake_nobody(void **state)
     assert_true(clock_ns() - since_ns >= ALONE_NS);
 
     /* With nothing to do at all it sleeps for good. */
-    while (!doorbell_has_sleepers(&t->park_bell) && clock_ns() < limit_ns) {
+    while (!doorbell_has_sleepers(&t->driver.park_bell) && clock_ns() < limit_ns) {
         clock_sleep_ns(1000000);
     }
-    assert_true(doorbell_has_sleepers(&t->park_bell));
+    assert_true(doorbell_has_sleepers(&t->driver.park_bell));
     assert_int_equal(tutti_finalize(t), TUTTI_OK);
 }
 

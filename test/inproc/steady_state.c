@@ -133,8 +133,8 @@ static tutti_status begin(struct trainer *trainer, int k)
     char name[32];
 
     if (trainer->by_id) {
-        return tutti_submit(trainer->t, trainer->ids[k], gradient, gradient, NULL, NULL,
-                &trainer->requests[k]);
+        return tutti_submit(trainer->t, trainer->ids[k], gradient, gradient,
+                TUTTI_NO_STEP, NULL, NULL, &trainer->requests[k]);
     }
     (void)snprintf(name, sizeof name, "layer %d", k);
     return tutti_allreduce_async(trainer->t, name, gradient, gradient, elements_of(k),

@@ -2,7 +2,7 @@
  * Operations of registered tensors take no lock: they are submitted, agreed on, moved,
  * ended and consumed while another thread holds the lock of the context. Linked with the
  * rooms, to get at that lock. A rank that wants it after all hangs, which the time limit
- * of the test ends.
+ * of the test ends. They have the priority that was registered.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #include <tutti/tutti.h>
 
 #include "base/clock.h"
-#include "core/context.h"
+#include "run/context.h"
 
 enum {
     RANKS_MAX = 3,
@@ -82,12 +82,12 @@ static void step(struct trainer *trainer)
         requests[i] = TUTTI_REQUEST_NULL;
         must(trainer,
                 tutti_submit(trainer->t, trainer->tensors[i], trainer->gradients[i],
-                        trainer->gradients[i], calls ? count_end : NULL, &ends,
-                        &requests[i]));
+                        trainer->gradients[i], TUTTI_NO_STEP, calls ? count_end : NULL,
+                        &ends, &requests[i]));
     }
     must(trainer,
-            tutti_submit(trainer->t, trainer->tensors[TENSORS], NULL, NULL, NULL, NULL,
-                    &gate));
+            tutti_submit(trainer->t, trainer->tensors[TENSORS], NULL, NULL,
+                    TUTTI_NO_STEP, NULL, NULL, &gate));
     must(trainer, tutti_wait(trainer->t, &gate, TUTTI_FOREVER));
     must(trainer, tutti_wait_all(trainer->t, TENSORS, requests, TUTTI_FOREVER, NULL));
     /*
@@ -163,11 +163,51 @@ static void test_ranks_take_no_lock(void **state)
     run_ranks(RANKS_MAX);
 }
 
+static int priority_of(tutti *t, tutti_tensor tensor, bool in_group)
+{
+    tutti_request request = TUTTI_REQUEST_NULL;
+    float value = 1;
+    int priority;
+
+    assert_true(!in_group || tutti_group_begin(t) == TUTTI_OK);
+    assert_int_equal(tutti_submit(t, tensor, &value, &value, TUTTI_NO_STEP, NULL, NULL,
+                             &request),
+            TUTTI_OK);
+    assert_true(!in_group || tutti_group_end(t) == TUTTI_OK);
+    priority = operation_find(&t->operations, request)->request.priority;
+    assert_int_equal(tutti_wait(t, &request, TUTTI_FOREVER), TUTTI_OK);
+    return priority;
+}
+
+/* Without the lock, and with it. */
+static void test_registered_priority_counts(void **state)
+{
+    tutti_options options;
+    tutti_tensor_desc desc = { .size = sizeof desc,
+        .name = "urgent",
+        .collective = TUTTI_ALLREDUCE,
+        .count = 1,
+        .dtype = TUTTI_FLOAT32,
+        .options = &options };
+    tutti_tensor tensor;
+    tutti *t;
+
+    (void)state;
+    tutti_options_default(&options);
+    options.priority = 77;
+    assert_int_equal(tutti_init_local(1, &t, NULL), TUTTI_OK);
+    assert_int_equal(tutti_tensor_register(t, &desc, &tensor), TUTTI_OK);
+    assert_int_equal(priority_of(t, tensor, false), 77);
+    assert_int_equal(priority_of(t, tensor, true), 77);
+    assert_int_equal(tutti_finalize(t), TUTTI_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank_takes_no_lock),
         cmocka_unit_test(test_ranks_take_no_lock),
+        cmocka_unit_test(test_registered_priority_counts),
     };
 
     return cmocka_run_group_tests_name("unlocked", tests, NULL, NULL);

@@ -9,10 +9,10 @@
 
 #include "api/setup.h"
 #include "base/clock.h"
-#include "control/inproc.h"
-#include "core/context.h"
 #include "ops/self/self.h"
+#include "run/start.h"
 #include "test/unit/unit.h"
+#include "transport/inproc.h"
 
 enum {
     POLLS = 20 /* more than turns that end an operation */
@@ -23,7 +23,7 @@ enum {
 
 /* A transport that must be polled, as MPI must, around the one of threads. */
 struct post {
-    struct control inner;
+    struct transport inner;
     atomic_bool holds; /* messages have not left */
     atomic_int polls;
 };
@@ -35,7 +35,7 @@ static tutti_status post_send(void *state, int to, const void *bytes, size_t len
     return post->inner.ops->send(post->inner.state, to, bytes, len);
 }
 
-static tutti_status post_poll(void *state, control_deliver deliver, void *user)
+static tutti_status post_poll(void *state, transport_deliver deliver, void *user)
 {
     struct post *post = state;
 
@@ -63,7 +63,7 @@ static void post_close(void *state)
     post->inner.ops->close(post->inner.state);
 }
 
-static const struct control_ops post_ops = {
+static const struct transport_ops post_ops = {
     .name = "post",
     .wakes = false,
     .send = post_send,
@@ -91,11 +91,11 @@ static int set_up(void **state)
     assert_non_null(stage);
     bells[0] = &stage->bell;
     assert_int_equal(setup_begin(&spec, NULL, 0), TUTTI_OK);
-    assert_int_equal(control_inproc_open(1, bells, &stage->post.inner), TUTTI_OK);
+    assert_int_equal(transport_inproc_open(1, bells, &stage->post.inner), TUTTI_OK);
     spec.size = 1;
-    spec.control = stage->post.inner;
-    spec.control.ops = &post_ops;
-    spec.control.state = &stage->post;
+    spec.transport = stage->post.inner;
+    spec.transport.ops = &post_ops;
+    spec.transport.state = &stage->post;
     spec.bell = &stage->bell;
     spec.any_thread = true;
     spec.backends[0] = &op_self;

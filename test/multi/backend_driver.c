@@ -224,7 +224,6 @@ void flight_make(
         .runs = &flight->run,
         .run_count = 1,
         .count = order->count,
-        .accord = order->rides ? OP_RIDING : OP_AGREED,
     };
     if (order->collective == TUTTI_REDUCESCATTER) {
         make_parts(flight, order);
@@ -239,19 +238,6 @@ void flight_start(struct flight *flight, const struct bench *bench)
     CHECK(bench->backend->accepts(bench->state, &flight->batch));
     CHECK(bench->backend->start(bench->state, flight->task, &flight->batch) ==
             TUTTI_OK);
-    flight->live = true;
-}
-
-void flight_walk(
-        struct flight *flight, const struct bench *bench, const struct order *order)
-{
-    memset(flight, 0, sizeof *flight);
-    flight->task = mem_calloc(1, bench->backend->task_bytes);
-    CHECK(flight->task != NULL);
-    flight->batch = (struct op_batch){
-        .set = order->set, .sequence = order->sequence, .lane = order->lane
-    };
-    CHECK(bench->backend->walk(bench->state, flight->task, &flight->batch) == TUTTI_OK);
     flight->live = true;
 }
 

@@ -69,16 +69,12 @@ struct order {
     size_t count;
     bool in_place;
     bool small_numbers;
-    bool rides; /* starts as OP_RIDING */
 };
 
 /** Fills memory and starts nothing. */
 void flight_make(
         struct flight *flight, const struct bench *bench, const struct order *order);
 void flight_start(struct flight *flight, const struct bench *bench);
-/** Begins to walk it; of the order only set, lane and sequence matter. */
-void flight_walk(
-        struct flight *flight, const struct bench *bench, const struct order *order);
 /** Steps it once; true when it has become final. */
 bool flight_step(struct flight *flight, const struct bench *bench, bool *moved);
 /** Compares output, input and guards with what they must be. */

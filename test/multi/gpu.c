@@ -13,11 +13,11 @@
 
 #include <tutti/mpi.h>
 
-#include "lib/control/mpi_end.h"
+#include "lib/transport/mpi_end.h"
 #include "test/gpu/ends.h"
 
 enum {
-    HANG_SECONDS = 110,
+    HANG_SECONDS = 280,
     COUNT = 500,
     TENSORS = 4,
     STEPS = 6,
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
             run(r, &parts[i]);
             tutti_config_destroy(job.config);
             ends_meet(r);
-            control_mpi_end();
+            transport_mpi_end();
             return 0;
         }
     }

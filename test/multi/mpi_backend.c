@@ -462,6 +462,32 @@ static void test_vendor_reduces_all_that_it_takes(void)
     bench_close(&bench);
 }
 
+/* Each rank by itself decides whether its output is its input. */
+static void test_vendor_lets_only_some_ranks_work_in_place(void)
+{
+    static const tutti_collective collectives[] = { TUTTI_ALLREDUCE, TUTTI_BROADCAST };
+    const struct setup setup = { .backend = &op_mpi_vendor, .chunk_bytes = 4096 };
+    struct bench bench;
+    struct order order = {
+        .dtype = TUTTI_INT32, .op = TUTTI_SUM, .prescale = 1, .postscale = 1
+    };
+
+    bench_open(&bench, &setup);
+    order.set = &bench.world;
+    for (int in_place = 0; in_place < 1 << bench.size; in_place++) {
+        order.in_place = (in_place >> bench.rank & 1) != 0;
+        order.root = in_place % bench.size;
+        for (int c = 0; c < 2; c++) {
+            order.collective = collectives[c];
+            order.count = 1;
+            check_vendor_result(&bench, &order);
+            order.count = 20000; /* by another algorithm of the MPI library */
+            check_vendor_result(&bench, &order);
+        }
+    }
+    bench_close(&bench);
+}
+
 /* Order number i of a mix that the MPI library takes. */
 static struct order vendor_order(const struct op_set *set, int i)
 {
@@ -531,6 +557,7 @@ int main(int argc, char **argv)
     test_steady_state_allocates_nothing();
     test_vendor_takes_only_what_it_does_as_promised();
     test_vendor_reduces_all_that_it_takes();
+    test_vendor_lets_only_some_ranks_work_in_place();
     test_vendor_runs_many_batches_at_once();
     test_cancel_returns();
     meet(MPI_COMM_WORLD);

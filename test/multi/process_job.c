@@ -15,7 +15,7 @@
 #include "test/suite/reference.h"
 
 enum {
-    HANG_SECONDS = 110,
+    HANG_SECONDS = 280,
     YIELDS = 100
 };
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/control/mpi_end.h"
+#include "lib/transport/mpi_end.h"
 #include "process_job.h"
 #include "test/suite/gpu.h"
 #include "test/suite/program.h"
@@ -232,6 +232,6 @@ int main(int argc, char **argv)
         run(&checks, &selection, argv[0]);
         status = process_job_end(&job, &checks);
     }
-    control_mpi_end();
+    transport_mpi_end();
     return status;
 }

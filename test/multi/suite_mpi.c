@@ -1,12 +1,12 @@
 /*
  * Runs the suite with ranks that are processes.
  *
- *   suite_mpi [--list] [--without topic] [--gpu] [--nccl file] [topic...]
+ *   suite_mpi [--list] [--without topic]... [--gpu] [--nccl file] [topic...]
  *                                                        (under mpirun)
  */
 #include <stdio.h>
 
-#include "lib/control/mpi_end.h"
+#include "lib/transport/mpi_end.h"
 #include "process_job.h"
 #include "test/suite/suite.h"
 
@@ -31,6 +31,6 @@ int main(int argc, char **argv)
         suite_run(&selection, &checks);
     }
     status = process_job_end(&job, &checks);
-    control_mpi_end();
+    transport_mpi_end();
     return status;
 }

@@ -1,10 +1,14 @@
 /*
  * MPI initialised by the application below MPI_THREAD_MULTIPLE: no background thread,
- * other threads submit but do not wait, and all of it still works.
+ * other threads submit and wait, and what they submit moves while the main thread is inside
+ * tutti.
  *
  *   thread_levels single|funneled|serialized
  */
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,37 +19,65 @@
 struct other {
     tutti *t;
     struct checks *c;
-    int64_t value;
-    tutti_request request;
+    int64_t values[2];
+    atomic_bool is_late; /* its wait has run into the deadline */
+    atomic_bool ended;
 };
 
 static void *submit_elsewhere(void *argument)
 {
     struct other *other = argument;
     struct checks *c = other->c;
-    int64_t value = 1;
+    tutti_request request = TUTTI_REQUEST_NULL;
 
     EXPECT_OK(c,
-            tutti_allreduce_async(other->t, "elsewhere", &other->value, &other->value,
-                    1, TUTTI_INT64, TUTTI_SUM, NULL, &other->request));
-    EXPECT_STATUS(c, TUTTI_ERR_THREAD, tutti_wait(other->t, &other->request, 0));
-    EXPECT(c, other->request != TUTTI_REQUEST_NULL);
-    EXPECT_STATUS(c, TUTTI_ERR_THREAD,
-            tutti_allreduce(other->t, "blocking", &value, &value, 1, TUTTI_INT64,
-                    TUTTI_SUM, NULL));
+            tutti_allreduce_async(other->t, "elsewhere", &other->values[0],
+                    &other->values[0], 1, TUTTI_INT64, TUTTI_SUM, NULL, &request));
+    EXPECT_OK(c, tutti_wait(other->t, &request, TUTTI_FOREVER));
+    EXPECT_OK(c,
+            tutti_allreduce(other->t, "blocking", &other->values[1], &other->values[1],
+                    1, TUTTI_INT64, TUTTI_SUM, NULL));
+    if (c->rank == 0) {
+        /* The others submit it when this rank has told them of its deadline. */
+        EXPECT_OK(c, tutti_barrier_async(other->t, "late", NULL, &request));
+        EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(other->t, &request, 1000000));
+        atomic_store(&other->is_late, true);
+        EXPECT_OK(c, tutti_wait(other->t, &request, TUTTI_FOREVER));
+    }
+    /* It would have to call MPI; the context lives on. */
+    EXPECT_STATUS(c, TUTTI_ERR_THREAD, tutti_finalize(other->t));
+    EXPECT(c, strstr(tutti_last_error(), "MPI_THREAD_MULTIPLE") != NULL);
+    atomic_store(&other->ended, true);
     return NULL;
+}
+
+/* The main thread of a program that has nothing to wait for itself. */
+static void serve(tutti *t, struct checks *c, const atomic_bool *until)
+{
+    tutti_request none = TUTTI_REQUEST_NULL;
+
+    while (!atomic_load(until)) {
+        EXPECT_OK(c, tutti_test(t, &none));
+        (void)sched_yield();
+    }
 }
 
 static void from_another_thread(tutti *t, struct checks *c)
 {
-    struct other other = { .t = t, .c = c, .value = c->rank + 1 };
+    struct other other = { .t = t, .c = c, .values = { c->rank + 1, c->rank + 2 } };
+    const int64_t sum = (int64_t)c->size * (c->size + 1) / 2;
     pthread_t thread;
 
-    checks_step(c, "submitting from another thread");
+    checks_step(c, "from another thread");
     EXPECT(c, pthread_create(&thread, NULL, submit_elsewhere, &other) == 0);
+    serve(t, c, c->rank == 0 ? &other.is_late : &other.ended);
+    EXPECT_OK(c, tutti_barrier(t, "on time", NULL));
+    if (c->rank != 0) {
+        EXPECT_OK(c, tutti_barrier(t, "late", NULL));
+    }
+    serve(t, c, &other.ended);
     (void)pthread_join(thread, NULL);
-    EXPECT_OK(c, tutti_wait(t, &other.request, TUTTI_FOREVER));
-    EXPECT(c, other.value == c->size * (c->size + 1) / 2);
+    EXPECT(c, other.values[0] == sum && other.values[1] == sum + c->size);
 }
 
 static void from_the_main_thread(tutti *t, struct checks *c)

@@ -89,6 +89,6 @@ void scenario_claim(const struct scenario *scenario, const struct sim_item *item
             claims[count++] = scenario_sent(scenario, item, member, m);
         }
     }
-    meta->claim_count = count;
+    meta->row_counts = count;
     meta->dims = meta->ndim + count > 0 ? numbers : NULL;
 }

@@ -23,7 +23,8 @@ const char *check_name(enum check check)
         [CHECK_STALL] = "stall report",
         [CHECK_BOUNDS] = "bounds",
         [CHECK_INJECTION] = "injection",
-        [CHECK_WIRES] = "wires",
+        [CHECK_OPERANDS] = "operands",
+        [CHECK_ORDER] = "launch order",
         [CHECK_UNPLANNED] = "planned" };
 
     return names[check];
@@ -77,22 +78,21 @@ static void dump_rank(const struct world *world, int rank)
 
 static void dump_plan(const struct sim_member *member, int lane)
 {
-    static const char *const states[] = { [PLAN_SLOW] = "slow",
-        [PLAN_QUEUED] = "queued",
-        [PLAN_ON] = "on",
-        [PLAN_DRAINING] = "draining" };
-    static const char *const poisons[POISON_COUNT] = {
-        [POISON_NONE] = "none",
-        [POISON_TIMER] = "timer",
-        [POISON_METADATA] = "other metadata",
-        [POISON_JOIN] = "join",
-        [POISON_FINALIZE] = "finalize",
-        [POISON_CANCEL] = "cancel",
-        [POISON_REPLACED] = "replaced",
-        [POISON_FOLLOWED] = "another rank parts",
-        [POISON_HEARD] = "heard",
+    static const char *const states[] = {
+        [PLAN_SLOW] = "slow", [PLAN_QUEUED] = "queued", [PLAN_ON] = "on"
     };
-    const struct plan_lane *l = &member->negotiator.lanes[lane];
+    static const char *const plan_exits[PLAN_EXIT_COUNT] = {
+        [PLAN_EXIT_NONE] = "none",
+        [PLAN_EXIT_TIMER] = "timer",
+        [PLAN_EXIT_METADATA] = "other metadata",
+        [PLAN_EXIT_JOIN] = "join",
+        [PLAN_EXIT_FINALIZE] = "finalize",
+        [PLAN_EXIT_CANCEL] = "cancel",
+        [PLAN_EXIT_REPLACED] = "replaced",
+        [PLAN_EXIT_FOLLOWED] = "another rank leaves",
+        [PLAN_EXIT_STEP] = "another step",
+    };
+    const struct plan_lane *l = &member->negotiator.plans.lanes[lane];
     const struct plan *plan = l->current;
 
     if (plan == NULL) {
@@ -104,8 +104,8 @@ static void dump_plan(const struct sim_member *member, int lane)
             member->set, lane, member->rank, states[plan->state],
             (unsigned long long)plan->epoch, (unsigned long long)l->epoch,
             plan->batch_count, (unsigned long long)plan->cursor,
-            (unsigned long long)plan->decided, plan->here, poisons[plan->wanted.poison],
-            plan->poisoned ? " contributed" : "",
+            (unsigned long long)plan->decided, plan->here, plan_exits[plan->wanted.why],
+            plan->exiting ? " contributed" : "",
             l->next != NULL ? ", one is queued" : "");
     for (uint32_t i = 0; i < plan->item_count; i++) {
         (void)fprintf(stderr, " %s(%u)", plan->items[i]->name, plan->items[i]->batch);

@@ -4,7 +4,7 @@
 #ifndef TUTTI_SIM_GENERATOR_H
 #define TUTTI_SIM_GENERATOR_H
 
-#include "partings.h"
+#include "leaves.h"
 #include "rng.h"
 #include "scenario.h"
 
@@ -34,7 +34,7 @@ struct generator {
     int template_counts[SIM_SETS_MAX];
     int deviations_left;
     int deviation_chance; /* percent of the calls, while some are left */
-    struct parting_plan plans[SIM_SETS_MAX];
+    struct leave_plan plans[SIM_SETS_MAX];
 };
 
 /** A new name in a set; its index. */

@@ -3,7 +3,7 @@
  */
 #include "meddle.h"
 
-#include "core/protocol.h"
+#include "agree/protocol.h"
 #include "grow.h"
 
 /* Damage is done to one of the messages after so many events. */
@@ -28,7 +28,7 @@ static struct message *copy_of(const struct message *message, size_t len)
 }
 
 /* The first name is that of a join or a finalize, which may legally come twice. */
-static bool is_parting(const struct message *message)
+static bool is_leave(const struct message *message)
 {
     /* The tag stands at 1; then the rank, of up to two bytes, and the collective. */
     const size_t at = (message->bytes[2] & 0x80) != 0 ? 4 : 3;
@@ -38,7 +38,7 @@ static bool is_parting(const struct message *message)
 
 /*
  * A repetition that must be noticed at once: a turn, or a name at the coordinator (unless
- * it belongs to a group that was cancelled, or failed because somebody parted; or a plan
+ * it belongs to a group that was cancelled, or failed because somebody joined or finalized; or a plan
  * made it void).
  */
 static bool must_be_noticed(const struct world *world, const struct message *message)
@@ -48,8 +48,7 @@ static bool must_be_noticed(const struct world *world, const struct message *mes
     return message->bytes[0] == KIND_LOG ||
             (message->bytes[0] == KIND_ANNOUNCE && member == 0 &&
                     world->scenario->lanes == 1 && message->bytes[1] == ITEM_NAME &&
-                    !is_parting(message) &&
-                    !world->scenario->sets[message->set].joins &&
+                    !is_leave(message) && !world->scenario->sets[message->set].joins &&
                     world->scenario->cancel_chance == 0);
 }
 

@@ -7,6 +7,7 @@
 #include "oracle.h"
 
 #include "grow.h"
+#include "operands.h"
 
 static const struct sim_call *call_of(const struct world *world, int item)
 {
@@ -43,7 +44,7 @@ static bool arithmetic_is_equal(const struct meta *a, const struct meta *b)
 
 static bool keys_are_equal(const struct planner_item *a, const struct planner_item *b)
 {
-    return a->collective == b->collective && a->absent == b->absent &&
+    return a->collective == b->collective && a->joined == b->joined &&
             a->meta.root == b->meta.root && a->meta.group == b->meta.group &&
             a->meta.space == b->meta.space &&
             (!meta_reduces(a->collective) || arithmetic_is_equal(&a->meta, &b->meta));
@@ -109,24 +110,27 @@ static struct planner_item item_of(const struct outcome *outcome)
     return (struct planner_item){ .collective = outcome->collective,
         .meta = *meta,
         .bytes = has_rows ? 0 : (size_t)meta->count * tutti_dtype_size(meta->dtype),
-        .absent = absent_number(outcome->absent) };
+        .joined = absent_number(outcome->joined) };
 }
 
 /* Checks the outcomes [first, end), which are one batch of a plan. */
 static void take_batch(
         struct world *world, struct sim_member *member, size_t first, size_t end)
 {
-    const struct outcome *outcomes = member->negotiator.outcomes;
+    const struct outcome *outcomes = member->negotiator.outbox.outcomes;
     const uint64_t batch = ++member->batches[outcomes[first].lane];
 
-    wires_agree(world, member, &outcomes[first], end - first);
+    if (member->negotiator.config.direct && !world->tainted) {
+        operands_take(world, member, &outcomes[first]);
+    }
     for (size_t i = first; i < end; i++) {
         world->batches[i] = batch;
         world->planned[i - first] = item_of(&outcomes[i]);
         if (!world->tainted &&
                 (!is_planned(&outcomes[i]) || !batch_is_allowed(world, i - first))) {
             world_fail(world, CHECK_BATCHES, "batch %llu of lane %u breaks the rules",
-                    (unsigned long long)outcomes[first].turn, outcomes[first].lane);
+                    (unsigned long long)outcomes[first].log_message,
+                    outcomes[first].lane);
         }
     }
 }
@@ -135,7 +139,7 @@ static void take_batch(
 static void plan_turn(
         struct world *world, const struct sim_member *member, size_t first, size_t end)
 {
-    const struct outcome *outcomes = member->negotiator.outcomes;
+    const struct outcome *outcomes = member->negotiator.outbox.outcomes;
     size_t count = 0;
     size_t batches;
 
@@ -174,7 +178,7 @@ static bool groups_differ(const struct sim_call *call)
             call->deviation == DEVIATION_GROUP_MORE;
 }
 
-/* How a call ends that some members do not make because they have parted. */
+/* How a call ends that some members do not make because they have joined or finalized. */
 static bool parted_verdict_is_allowed(
         const struct world *world, const struct sim_call *call, tutti_status status)
 {
@@ -355,7 +359,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         .dtype = status == TUTTI_OK ? slot->request.meta.dtype : TUTTI_FLOAT32,
         .last = outcome->last,
         .status = status,
-        .turn = outcome->turn,
+        .turn = outcome->log_message,
         .batch = batch };
     const bool join = slot->request.collective == META_JOIN && status == TUTTI_OK;
 
@@ -368,7 +372,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
     if (status != TUTTI_OK) {
         check_text(world, slot, outcome->error);
     } else {
-        check_absent(world, slot, outcome->absent);
+        check_absent(world, slot, outcome->joined);
         if (!world->fates[slot->item].agreed) {
             world->fates[slot->item].agreed = true;
             check_agreement(world, slot);
@@ -388,7 +392,7 @@ static void book_absent(struct world *world, struct sim_member *member,
         .count = outcome->meta.count,
         .dtype = outcome->meta.dtype,
         .last = outcome->last,
-        .turn = outcome->turn,
+        .turn = outcome->log_message,
         .batch = batch };
 
     world_log(world, "rank %d: %s of %lld in set %d is ready without it", member->rank,
@@ -397,11 +401,30 @@ static void book_absent(struct world *world, struct sim_member *member,
     if (world->tainted) {
         return;
     }
-    if (outcome->absent == NULL || !bitset_has(outcome->absent, member->member)) {
+    if (outcome->joined == NULL || !bitset_has(outcome->joined, member->member)) {
         world_fail(world, CHECK_ABSENT, "member %d of set %d is not absent",
                 member->member, member->set);
     }
     check_log(world, member, outcome->lane, &entry);
+}
+
+/* The decision as this member is told it. */
+static uint64_t digest_of(
+        uint64_t hash, const struct sim_member *member, const struct outcome *outcome)
+{
+    const struct slot *slot = outcome->cookie;
+    const struct error *error = outcome->error;
+
+    hash = hash_u64(hash, (uint64_t)member->set << 32 | (uint32_t)member->member);
+    hash = hash_u64(hash, slot != NULL ? (uint64_t)slot->item : UINT64_MAX);
+    hash = hash_u64(hash, outcome->log_message);
+    hash = hash_u64(hash, (uint64_t)outcome->lane << 32 | (uint32_t)outcome->last);
+    hash = hash_u64(hash, (uint64_t)outcome->collective);
+    hash = hash_u64(hash, slot != NULL ? 0 : (uint64_t)outcome->meta.count);
+    for (int m = 0; outcome->joined != NULL && m < outcome->joined->bits; m++) {
+        hash = bitset_has(outcome->joined, m) ? hash_u64(hash, (uint64_t)m) : hash;
+    }
+    return error != NULL ? hash_bytes(hash, error->text, strlen(error->text)) : hash;
 }
 
 static void book(struct world *world, struct sim_member *member,
@@ -410,6 +433,7 @@ static void book(struct world *world, struct sim_member *member,
     struct slot *slot = outcome->cookie;
     struct sim_rank *rank = &world->ranks[member->rank];
 
+    world->digest.decisions = digest_of(world->digest.decisions, member, outcome);
     if (slot == NULL) {
         book_absent(world, member, outcome, batch);
         return;
@@ -428,7 +452,6 @@ static void book(struct world *world, struct sim_member *member,
     if (!world->tainted) {
         check_outcome(world, member, outcome, batch);
     }
-    wires_check_returned(world, slot);
     slot->pending = false;
     rank->pending--;
     rank->awaited -= oracle_allows_waiting(world, slot) ? 1 : 0;
@@ -439,28 +462,29 @@ void oracle_take(struct world *world, struct sim_member *member)
     const struct negotiator *n = &member->negotiator;
     size_t first = 0;
 
-    if (n->outcome_count > world->planned_capacity) {
+    if (n->outbox.outcome_count > world->planned_capacity) {
         free(world->planned);
         free(world->batches);
-        world->planned_capacity = 2 * n->outcome_count;
+        world->planned_capacity = 2 * n->outbox.outcome_count;
         world->planned = sim_alloc(world->planned_capacity, sizeof *world->planned);
         world->batches = sim_alloc(world->planned_capacity, sizeof *world->batches);
     }
-    for (size_t i = 0; i < n->outcome_count; i++) {
-        if (i + 1 < n->outcome_count &&
-                n->outcomes[i + 1].turn == n->outcomes[i].turn &&
-                n->outcomes[i + 1].lane == n->outcomes[i].lane) {
+    for (size_t i = 0; i < n->outbox.outcome_count; i++) {
+        if (i + 1 < n->outbox.outcome_count &&
+                n->outbox.outcomes[i + 1].log_message ==
+                        n->outbox.outcomes[i].log_message &&
+                n->outbox.outcomes[i + 1].lane == n->outbox.outcomes[i].lane) {
             continue;
         }
-        if (n->outcomes[i].lane > 0) {
+        if (n->outbox.outcomes[i].lane > 0) {
             take_batch(world, member, first, i + 1);
         } else {
             plan_turn(world, member, first, i + 1);
         }
         first = i + 1;
     }
-    for (size_t i = 0; i < n->outcome_count && !world->stop; i++) {
-        book(world, member, &n->outcomes[i], world->batches[i]);
+    for (size_t i = 0; i < n->outbox.outcome_count && !world->stop; i++) {
+        book(world, member, &n->outbox.outcomes[i], world->batches[i]);
     }
 }
 
@@ -491,28 +515,38 @@ static bool set_has_leftovers(struct world *world, int set)
     return leftovers;
 }
 
+/* What plans hold takes no room, and may stay for a while when they are gone. */
+static bool has_room_for_numbers(const struct world *world, const struct negotiator *n)
+{
+    return world->scenario->lanes > 1 ||
+            n->names.by_number.count <= (size_t)world->scenario->number_capacity;
+}
+
 static void check_tables(struct world *world, const struct sim_member *member)
 {
     const struct negotiator *n = &member->negotiator;
     const struct negotiator *first = &world->members[member->set][0].negotiator;
 
-    if (n->active.count != 0 || n->groups.count != 0) {
+    if (n->names.active.count != 0 || n->groups.waiting.count != 0) {
         world_fail(world, CHECK_BOUNDS,
                 "%zu rounds and %zu groups are left at rank %d in set %d: \"%s\"%s",
-                n->active.count, n->groups.count, member->rank, member->set,
-                n->active.first != NULL ? n->active.first->name : "",
-                n->active.first != NULL && n->active.first->split ? ", split" : "");
+                n->names.active.count, n->groups.waiting.count, member->rank,
+                member->set,
+                n->names.active.first != NULL ? n->names.active.first->name : "",
+                n->names.active.first != NULL && n->names.active.first->split
+                        ? ", split"
+                        : "");
     }
-    if (n->numbers.count > (size_t)world->scenario->number_capacity ||
-            n->numbers.count != first->numbers.count ||
-            n->log_length != first->log_length) {
+    if (!has_room_for_numbers(world, n) ||
+            n->names.by_number.count != first->names.by_number.count ||
+            n->log.length != first->log.length) {
         world_fail(world, CHECK_BOUNDS,
                 "%zu numbers and a log of %llu at rank %d in set %d, %zu and %llu at "
                 "its "
                 "coordinator",
-                n->numbers.count, (unsigned long long)n->log_length, member->rank,
-                member->set, first->numbers.count,
-                (unsigned long long)first->log_length);
+                n->names.by_number.count, (unsigned long long)n->log.length,
+                member->rank, member->set, first->names.by_number.count,
+                (unsigned long long)first->log.length);
     }
 }
 
@@ -569,13 +603,10 @@ static void finish_set(struct world *world, int set)
     for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
         check_groups(world, set, lane);
     }
-    if (world->scenario->is_steady && members[0].negotiator.planned_steps == 0) {
+    if (world->scenario->is_steady && members[0].negotiator.stats.planned_steps == 0) {
         world_fail(world, CHECK_UNPLANNED,
                 "nothing is planned in set %d in %d iterations", set,
                 world->scenario->iterations);
-    }
-    if (!leftovers) {
-        wires_finish(world, set);
     }
     for (int m = 0; m < world->scenario->sets[set].size; m++) {
         finish_member(world, &members[m]);

@@ -13,7 +13,7 @@ void oracle_finish(struct world *world);
 /** Checks what an error says about a mismatch. */
 void oracle_check_text(
         struct world *world, const struct sim_item *item, const char *text);
-/** Checks that an error names those that parted. */
+/** Checks that an error names those that joined or finalized. */
 void oracle_check_parted(
         struct world *world, const struct sim_item *item, const struct error *error);
 /** True when the rank may wait for a submission in the middle of its program. */

@@ -32,6 +32,8 @@ static const char *difference_name(enum deviation deviation)
         return "scale factors differ";
     case DEVIATION_SPACE:
         return "memory differs";
+    case DEVIATION_STEP:
+        return "step differs";
     case DEVIATION_CLAIM:
     case DEVIATION_GROUP_LESS:
     case DEVIATION_GROUP_APART:
@@ -62,6 +64,10 @@ static void expected_value(const struct world *world, const struct sim_item *ite
     } else if (call->deviation == DEVIATION_SCALE) {
         (void)snprintf(text, capacity, "prescale %g, postscale %g", meta.prescale,
                 meta.postscale);
+    } else if (call->deviation == DEVIATION_STEP && meta.step == 0) {
+        (void)snprintf(text, capacity, "no step");
+    } else if (call->deviation == DEVIATION_STEP) {
+        (void)snprintf(text, capacity, "step %" PRIu64, meta.step - 1);
     } else if (call->deviation == DEVIATION_SPACE) {
         (void)snprintf(text, capacity, "%s",
                 meta.space == OP_DEVICE ? "device memory" : "host memory");
@@ -168,8 +174,7 @@ static bool text_is_true(const struct world *world, const struct sim_item *item,
     at = read_ranks(at + strlen(intro), ranks, " gave ", &sides[0]);
     at = at != NULL ? read_value(at, ", rank ", ", ranks ", &sides[0]) : NULL;
     at = at != NULL ? read_ranks(at + 2, ranks, " gave ", &sides[1]) : NULL;
-    at = at != NULL ? read_value(at, "; give the same", ", others gave", &sides[1])
-                    : NULL;
+    at = at != NULL ? read_value(at, "; ", ", others gave", &sides[1]) : NULL;
     return at != NULL && side_is_true(world, item, &sides[0], &roles[0]) &&
             side_is_true(world, item, &sides[1], &roles[1]) && roles[0] != roles[1];
 }

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "core/negotiator.h"
+#include "agree/negotiator.h"
 #include "scenario.h"
 
 enum role scenario_role(const struct sim_call *call, int member)
@@ -65,6 +65,8 @@ static void deviate_value(const struct scenario *scenario, const struct sim_call
         meta->space = meta->space == OP_HOST ? OP_DEVICE : OP_HOST;
     } else if (call->deviation == DEVIATION_SCALE) {
         meta->prescale = 0.25;
+    } else if (call->deviation == DEVIATION_STEP) {
+        meta->step += (uint64_t)by;
     }
 }
 

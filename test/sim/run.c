@@ -47,13 +47,13 @@ static void count_steps(const struct world *world, struct run_result *result)
 {
     result->planned_steps = 0;
     result->slow_steps = 0;
-    result->poisons = 0;
+    result->plan_exits = 0;
     for (int set = 0; set < world->scenario->set_count; set++) {
         const struct negotiator *negotiator = &world->members[set][0].negotiator;
 
-        result->planned_steps += negotiator->planned_steps;
-        result->slow_steps += negotiator->slow_steps;
-        result->poisons += negotiator->poisons;
+        result->planned_steps += negotiator->stats.planned_steps;
+        result->slow_steps += negotiator->stats.slow_steps;
+        result->plan_exits += negotiator->stats.plan_exits;
     }
 }
 
@@ -75,6 +75,7 @@ void run_seed(uint64_t seed, struct observer *observer, bool verbose,
     }
     result->check = world->check;
     result->events = world->events;
+    result->digest = world->digest;
     result->ranks = scenario->ranks;
     result->mode = scenario->mode;
     count_steps(world, result);

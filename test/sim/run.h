@@ -10,10 +10,11 @@ struct run_result {
     enum check check; /* CHECK_NONE: nothing was found */
     char finding[1400];
     int64_t events;
+    struct digest digest;
     int ranks;
     enum sim_mode mode;
     uint64_t planned_steps, slow_steps; /* at the coordinators                  */
-    uint64_t poisons;
+    uint64_t plan_exits;
 };
 
 /** @param observer  of the negotiators; may be NULL */

@@ -5,13 +5,13 @@
 
 #include <stdio.h>
 
-#include "core/negotiator.h"
+#include "agree/negotiator.h"
 #include "generator.h"
 #include "grow.h"
 
 /* Waves of a program that does not train. */
 #define WAVES_MAX 16
-/* Larger sets have no board and no wires: these need much memory for who knows what. */
+/* Larger sets have no board. */
 #define BOARD_MEMBERS_MAX 20
 
 /* -------------------------------------------------------------------- sets */
@@ -57,8 +57,8 @@ static void add_set(struct generator *gen, const int *ranks, int size, const int
         set->member_of[ranks[m]] = m;
     }
     set->board = size <= BOARD_MEMBERS_MAX && rng_chance(&gen->rng, 50);
-    set->rides = !set->board && size > 1 && size <= BOARD_MEMBERS_MAX &&
-            hash_u64(s->seed, (uint64_t)s->set_count) % 10 < 7;
+    set->direct = !set->board && size > 1 && size <= BOARD_MEMBERS_MAX &&
+            hash_u64(s->seed, (uint64_t)s->set_count) % 10 < 6;
 }
 
 static void make_sets(struct generator *gen)
@@ -135,6 +135,35 @@ static int count_names(const struct scenario *s, int set, int collective)
     return count;
 }
 
+/* Of the seed alone, as random_space(); what is steady gives no reason to leave a plan. */
+static enum sim_steps choose_steps(const struct generator *gen)
+{
+    const struct scenario *s = gen->scenario;
+    const uint64_t random = hash_u64(s->seed + 1, (uint64_t)s->name_count);
+
+    return (enum sim_steps)(random % (s->is_steady ? STEPS_RUNS : STEPS_COUNT));
+}
+
+/* What the next call of a name gives. */
+static uint64_t next_step(const struct scenario *s, const struct sim_name *name)
+{
+    const uint64_t call = (uint64_t)name->calls;
+    const uint64_t random = hash_u64(s->seed + 2, call * 1000 + (uint64_t)name->set);
+
+    switch (name->steps) {
+    case STEPS_EVEN:
+        return 1 + call * (1 + 2 * (s->seed % 2));
+    case STEPS_RUNS:
+        return 1 + call / (2 + s->seed % 3);
+    case STEPS_WILD:
+        return random % 8 == 0 ? random % 5 : 10 + call;
+    case STEPS_NONE:
+    case STEPS_COUNT:
+        break;
+    }
+    return 0;
+}
+
 int generate_name(struct generator *gen, int set, int collective)
 {
     struct scenario *s = gen->scenario;
@@ -147,6 +176,7 @@ int generate_name(struct generator *gen, int set, int collective)
     name = &s->names[index];
     name->set = set;
     name->collective = collective;
+    name->steps = collective < META_SET_CREATE ? choose_steps(gen) : STEPS_NONE;
     (void)snprintf(name->text, sizeof name->text, "layer.%d", position);
     random_meta(gen, name);
     return index;
@@ -191,6 +221,8 @@ static void add_item(struct generator *gen, int call, int name, bool extra)
     item->name = name;
     item->call = call;
     item->meta = s->names[name].meta;
+    item->meta.step = next_step(s, &s->names[name]);
+    s->names[name].calls++;
     memcpy(item->dims, s->names[name].dims, sizeof item->dims);
     item->phase = s->names[name].phase;
     item->extra = extra;
@@ -209,7 +241,7 @@ int generate_call(struct generator *gen, int wave, const struct template *templa
     s->calls[index].first = s->item_count;
     s->calls[index].grouped = template->grouped;
     s->calls[index].target = s->item_count;
-    s->calls[index].roles = parting_roles(
+    s->calls[index].roles = leave_roles(
             &gen->plans[s->calls[index].set], wave, &s->sets[s->calls[index].set]);
     for (int i = 0; i < template->count; i++) {
         add_item(gen, index, template->names[i], false);
@@ -242,6 +274,9 @@ static enum deviation value_deviation(
         }
         return DEVIATION_DTYPE;
     case 1:
+        if (hash_u64(gen->scenario->seed, (uint64_t)call->target) % 2 == 0) {
+            return DEVIATION_STEP;
+        }
         return DEVIATION_COUNT;
     case 2:
         return DEVIATION_SHAPE;
@@ -277,7 +312,8 @@ static enum deviation choose_deviation(
 static bool has_third_value(enum deviation deviation)
 {
     return deviation == DEVIATION_DTYPE || deviation == DEVIATION_COUNT ||
-            deviation == DEVIATION_SHAPE || deviation == DEVIATION_OP;
+            deviation == DEVIATION_SHAPE || deviation == DEVIATION_OP ||
+            deviation == DEVIATION_STEP;
 }
 
 static uint8_t *choose_roles(struct generator *gen, int size, enum deviation deviation)
@@ -310,6 +346,8 @@ static void add_stray(struct generator *gen, int original)
     const int size = s->sets[s->names[name].set].size;
 
     s->calls[stray].stray = true;
+    s->items[s->calls[stray].first].meta.step =
+            s->items[s->calls[original].target].meta.step;
     free(s->calls[stray].roles);
     s->calls[stray].roles = sim_alloc((size_t)size, sizeof *s->calls[stray].roles);
     for (int m = 0; m < size; m++) {
@@ -400,7 +438,7 @@ static void make_wave(struct generator *gen, int wave)
 static void add_partings(struct generator *gen, int set)
 {
     struct scenario *s = gen->scenario;
-    const struct parting_plan *plan = &gen->plans[set];
+    const struct leave_plan *plan = &gen->plans[set];
     const struct template join = { .names = { generate_name(gen, set, META_JOIN) },
         .count = 1 };
 
@@ -434,7 +472,7 @@ static void make_waves(struct generator *gen)
     s->wave_first = sim_alloc(SIM_WAVES_MAX + 2, sizeof *s->wave_first);
     s->wave_count = waves + 1;
     for (int set = 0; set < s->set_count; set++) {
-        parting_plan_make(&gen->plans[set], s, &s->sets[set], &gen->rng);
+        leave_plan_make(&gen->plans[set], s, &s->sets[set], &gen->rng);
     }
     if (s->is_training) {
         training_make_waves(gen);
@@ -443,7 +481,7 @@ static void make_waves(struct generator *gen)
         make_wave(gen, w);
     }
     s->wave_first[waves] = s->call_count;
-    s->partings_first = s->call_count;
+    s->leaves_first = s->call_count;
     s->wave_first[waves + 1] = s->call_count;
     for (int set = 0; set < s->set_count; set++) {
         training_add_late(gen, set);
@@ -511,6 +549,8 @@ struct scenario *scenario_create(uint64_t seed)
     s->seed = seed;
     s->ranks = world_size(&gen.rng, seed);
     choose_parameters(&gen);
+    /* Apart from the other choices, so that seeds keep their meaning. */
+    s->row_count_bytes_max = seed % 4 == 0 && !s->is_training ? seed % 1024 : SIZE_MAX;
     make_sets(&gen);
     for (int set = 0; set < s->set_count; set++) {
         if (s->is_training) {

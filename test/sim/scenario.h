@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/meta.h"
-#include "core/planner.h"
+#include "agree/meta.h"
+#include "agree/planner.h"
 #include "rng.h"
 
 enum {
@@ -45,6 +45,7 @@ enum deviation {
     DEVIATION_ROOT,
     DEVIATION_SCALE,
     DEVIATION_SPACE,
+    DEVIATION_STEP, /* they left the tensor out before                    */
     DEVIATION_CLAIM, /* what they claim contradicts what others claim           */
     DEVIATION_GROUP_LESS, /* they leave the target out of the group               */
     DEVIATION_GROUP_APART, /* they submit the target by itself, in a call of its own */
@@ -70,8 +71,8 @@ struct sim_set {
     int *member_of; /* [world] member, or -1; owned                                 */
     int join; /* its name for joins                                           */
     bool joins; /* some members join early                                      */
-    bool board; /* its members see the marks of each other                      */
-    bool rides; /* its plans of reductions may ride                             */
+    bool board; /* its members see the arrivals of each other                      */
+    bool direct; /* else they tell each other; or tell along the tree            */
 };
 
 /** What happens in a training program beside the same in each iteration; in percent. */
@@ -85,6 +86,15 @@ struct sim_training {
     bool late; /* when some part, the others are late with something   */
 };
 
+/** How the steps of a name go from one call to the next. */
+enum sim_steps {
+    STEPS_NONE,
+    STEPS_EVEN, /* 1, 2, 3, or 3, 6, 9                                 */
+    STEPS_RUNS, /* the same a few times in a row                       */
+    STEPS_WILD, /* now and then they jump, are not given, or go back   */
+    STEPS_COUNT
+};
+
 /** A name within a set. */
 struct sim_name {
     int set;
@@ -93,6 +103,8 @@ struct sim_name {
     struct meta meta; /* what the next call gives; dims are in `dims`         */
     int64_t dims[SIM_DIMS];
     int phase; /* what the next call claims                             */
+    enum sim_steps steps;
+    int calls; /* that use it, so far                                   */
     bool dead; /* something of it may hang: not used again             */
 };
 
@@ -126,6 +138,7 @@ struct scenario {
     int ranks;
     int fanout;
     int number_capacity;
+    size_t row_count_bytes_max;
     int64_t stall_ns, stall_fail_ns;
     struct planner_limits limits;
     int lanes, window;
@@ -147,7 +160,7 @@ struct scenario {
     int call_count;
     int *wave_first; /* [wave_count + 1] first call of each wave */
     int wave_count;
-    int partings_first; /* first call that has waves of its own; they come last */
+    int leaves_first; /* first call that has waves of its own; they come last */
     bool finalizes; /* each member calls finalize in the end, or earlier */
     bool leaves_joined; /* a member may call finalize before its join is over */
 

@@ -57,18 +57,6 @@ static bool try_tick(struct world *world, int rank)
     return rank_is_awake(&world->ranks[rank]) && world_tick(world, rank);
 }
 
-/* In some scenarios data are faster than messages. */
-static bool try_wires(struct world *world)
-{
-    const int most = world->scenario->seed % 3 == 0 ? 20 : 1;
-    int moves = 0;
-
-    while (moves < most && try_ranks(world, world_wire)) {
-        moves++;
-    }
-    return moves > 0;
-}
-
 /* One event, by weight; if that kind is impossible, any other. */
 static bool happen(struct world *world)
 {
@@ -83,15 +71,13 @@ static bool happen(struct world *world)
     } else if (choice < s->step_weight + s->deliver_weight) {
         moved = try_delivery(world, true);
     } else if (choice < total - s->turn_weight) {
-        moved = s->lanes > 1 && (try_ranks(world, world_look) || try_wires(world));
+        moved = s->lanes > 1 && try_ranks(world, world_look);
     } else {
         moved = try_ranks(world, world_turn);
     }
     return moved || try_ranks(world, world_turn) || try_delivery(world, false) ||
             try_ranks(world, world_step) ||
-            (s->lanes > 1 &&
-                    (try_ranks(world, world_wire) ||
-                            try_ranks(world, world_look_closely)));
+            (s->lanes > 1 && try_ranks(world, world_look_closely));
 }
 
 static bool count_event(struct world *world)
@@ -121,7 +107,6 @@ void schedule_settle(struct world *world)
 {
     while (!world->stop &&
             (try_ranks(world, world_turn) || try_delivery(world, false) ||
-                    try_ranks(world, world_wire) ||
                     try_ranks(world, world_look_closely)) &&
             count_event(world)) {
     }
@@ -133,7 +118,5 @@ void schedule_wake_all(struct world *world)
         while (world->network.busy_count > 0 && !world->stop) {
             world_deliver(world, network_take(&world->network, 0));
         }
-    } while (!world->stop &&
-            (try_ranks(world, world_turn) || try_ranks(world, world_wire_asleep)) &&
-            count_event(world));
+    } while (!world->stop && try_ranks(world, world_turn) && count_event(world));
 }

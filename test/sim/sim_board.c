@@ -3,7 +3,7 @@
  */
 #include "sim_board.h"
 
-#include "core/plan.h"
+#include "agree/plan.h"
 #include "grow.h"
 
 #define CELLS (2 * PLAN_LANES_MAX)

@@ -1,5 +1,6 @@
 /*
- * sim_negotiator: many seeded schedules of the negotiator as it is in the library.
+ * sim_negotiator: many seeded schedules of the negotiator as it is in the library; with
+ * --launches, of the launch order of device batches.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,20 +9,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run.h"
+#include "launches.h"
 
 struct options {
     uint64_t first;
     uint64_t count;
     int jobs;
     bool verbose;
+    bool launches;
 };
 
 static int usage(void)
 {
     (void)fprintf(stderr,
-            "usage: sim_negotiator [--first SEED] [--count N] [--jobs N]\n"
-            "       sim_negotiator --seed SEED [--verbose]\n");
+            "usage: sim_negotiator [--launches] [--first SEED] [--count N] [--jobs N]\n"
+            "       sim_negotiator [--launches] --seed SEED [--verbose]\n");
     return 2;
 }
 
@@ -32,6 +34,10 @@ static bool parse(int argc, char **argv, struct options *options)
 
         if (strcmp(argv[i], "--verbose") == 0) {
             options->verbose = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--launches") == 0) {
+            options->launches = true;
             continue;
         }
         i++;
@@ -52,13 +58,15 @@ static bool parse(int argc, char **argv, struct options *options)
     return options->count > 0 && options->jobs > 0;
 }
 
-static void report(uint64_t seed, const struct run_result *result)
+static void report(
+        const struct options *options, uint64_t seed, const struct run_result *result)
 {
     (void)fprintf(stderr,
             "seed %" PRIu64 " (%s, %d ranks) fails the check \"%s\":\n  %s\n"
-            "  rerun: sim_negotiator --seed %" PRIu64 " --verbose\n",
+            "  rerun: sim_negotiator%s --seed %" PRIu64 " --verbose\n",
             seed, scenario_mode_name(result->mode), result->ranks,
-            check_name(result->check), result->finding, seed);
+            check_name(result->check), result->finding,
+            options->launches ? " --launches" : "", seed);
 }
 
 /* Every jobs-th seed, starting with the job-th; returns the number of failures. */
@@ -73,15 +81,18 @@ static int run_share(const struct options *options, int job)
         const uint64_t seed = options->first + i;
         struct run_result result;
 
-        run_seed(seed, NULL, options->verbose, &result);
+        (options->launches ? launches_run_seed : run_seed)(
+                seed, NULL, options->verbose, &result);
         sum.events += result.events;
+        sum.digest.decisions = hash_u64(sum.digest.decisions, result.digest.decisions);
+        sum.digest.actions = hash_u64(sum.digest.actions, result.digest.actions);
         sum.planned_steps += result.planned_steps;
         sum.slow_steps += result.slow_steps;
-        sum.poisons += result.poisons;
+        sum.plan_exits += result.plan_exits;
         runs[result.mode]++;
         most_ranks = result.ranks > most_ranks ? result.ranks : most_ranks;
         if (result.check != CHECK_NONE && ++failures <= 10) {
-            report(seed, &result);
+            report(options, seed, &result);
         }
     }
     (void)printf("job %d: %" PRId64 " events, at most %d ranks, %d failures;", job,
@@ -90,8 +101,9 @@ static int run_share(const struct options *options, int job)
         (void)printf(" %s %" PRIu64, scenario_mode_name((enum sim_mode)m), runs[m]);
     }
     (void)printf("; iterations of plans: %" PRIu64 " planned, %" PRIu64 " not; %" PRIu64
-                 " poisons\n",
-            sum.planned_steps, sum.slow_steps, sum.poisons);
+                 " exits; digests: decisions %016" PRIx64 ", actions %016" PRIx64 "\n",
+            sum.planned_steps, sum.slow_steps, sum.plan_exits, sum.digest.decisions,
+            sum.digest.actions);
     return failures;
 }
 

@@ -87,11 +87,12 @@ static bool is_lacking(const struct world *world, int set, const struct plan *pl
     const struct scenario *s = world->scenario;
 
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-        const struct entry *entry = plan->items[i];
+        const struct tensor_state *tensor = plan->items[i];
 
         for (int n = 0; n < s->name_count; n++) {
-            if (s->names[n].set == set && s->names[n].collective == entry->collective &&
-                    strcmp(s->names[n].text, entry->name) == 0 &&
+            if (s->names[n].set == set &&
+                    s->names[n].collective == tensor->collective &&
+                    strcmp(s->names[n].text, tensor->name) == 0 &&
                     !world->slots[n][member].pending) {
                 return true;
             }
@@ -123,7 +124,7 @@ static const struct plan *plan_with(
     const struct sim_name *n = &world->scenario->names[name];
 
     for (int lane = 1; lane < world->scenario->lanes; lane++) {
-        const struct plan *plan = reporter->negotiator.lanes[lane].current;
+        const struct plan *plan = reporter->negotiator.plans.lanes[lane].current;
 
         for (uint32_t i = 0; plan != NULL && i < plan->item_count; i++) {
             if (plan->items[i]->collective == n->collective &&

@@ -64,6 +64,20 @@ static int choose_time_step(struct rng *rng)
     return steps[rng_below(rng, 5)];
 }
 
+/* Plans that follow each other on one lane, while numbers are retired. */
+static void crowd_lanes(struct scenario *s)
+{
+    const uint64_t choice = hash_u64(s->seed, 1);
+
+    if (choice % 4 == 0 && !s->is_steady) {
+        s->lanes = 2;
+        s->number_capacity = 3 + (int)(choice / 4 % 10);
+        s->training.shapes = 2;
+        s->training.one_offs = 90;
+        s->look_weight = 1;
+    }
+}
+
 void training_choose(struct generator *gen)
 {
     struct scenario *s = gen->scenario;
@@ -98,6 +112,7 @@ void training_choose(struct generator *gen)
     }
     gen->deviation_chance = 1;
     s->is_steady = s->mode == MODE_LEGAL && rng_chance(rng, 25);
+    crowd_lanes(s);
     if (s->is_steady) {
         choose_steady(s, rng);
     }
@@ -310,6 +325,6 @@ void training_add_late(struct generator *gen, int set)
         call = generate_call(gen, w, &gen->templates[set][0]);
         free(s->calls[call].roles);
         s->calls[call].roles = NULL;
-        s->calls[call].waves = parting_late_waves(&gen->plans[set], w, &s->sets[set]);
+        s->calls[call].waves = leave_late_waves(&gen->plans[set], w, &s->sets[set]);
     }
 }

@@ -3,8 +3,9 @@
  */
 #include "world.h"
 
-#include "core/negotiator_parts.h"
+#include "agree/negotiator_parts.h"
 #include "grow.h"
+#include "operands.h"
 #include "oracle.h"
 
 /* ----------------------------------------------------------------- set-up */
@@ -20,15 +21,19 @@ static void create_member(
         .world_ranks = s->sets[set].ranks,
         .fanout = s->fanout,
         .number_capacity = s->number_capacity,
+        .row_count_bytes_max = s->row_count_bytes_max,
         .stall_ns = s->stall_ns,
         .stall_fail_ns = s->stall_fail_ns,
         .lanes = s->lanes,
         .window = s->window,
         .board = s->sets[set].board,
+        .direct = s->sets[set].direct,
         .limits = s->limits,
-        .rides = s->sets[set].rides ? wires_let_ride : NULL,
-        .user = &world->ride_seed };
+        .carry = operands_carry,
+        .keep = operands_keep,
+        .user = m };
 
+    m->world = world;
     m->set = set;
     m->member = member;
     m->rank = s->sets[set].ranks[member];
@@ -88,7 +93,7 @@ static void begin_wave(struct world *world, int rank)
     if (r->wave + 1 < s->wave_count) {
         add_calls(world, rank, s->wave_first[r->wave], s->wave_first[r->wave + 1]);
     }
-    add_calls(world, rank, s->partings_first, s->call_count);
+    add_calls(world, rank, s->leaves_first, s->call_count);
     rng_shuffle(&world->rng, r->order, r->order_count);
 }
 
@@ -98,7 +103,6 @@ struct world *world_create(
     struct world *world = sim_alloc(1, sizeof *world);
 
     world->scenario = scenario;
-    world->ride_seed = scenario->seed;
     world->rng = rng_seeded(scenario->seed + UINT64_C(0x5851f42d4c957f2d));
     world->verbose = verbose;
     world->ticks_left = scenario->is_training ? 2000 : 300;
@@ -111,9 +115,6 @@ struct world *world_create(
 
         world->members[s] = sim_alloc((size_t)size, sizeof *world->members[s]);
         world->boards[s] = scenario->sets[s].board ? sim_board_create(size) : NULL;
-        world->wires[s] = scenario->sets[s].rides
-                ? sim_wires_create(size, scenario->window)
-                : NULL;
         for (int m = 0; m < size; m++) {
             create_member(world, s, m, observer);
         }
@@ -134,10 +135,10 @@ void world_destroy(struct world *world)
     for (int set = 0; set < s->set_count; set++) {
         for (int m = 0; m < s->sets[set].size; m++) {
             negotiator_fini(&world->members[set][m].negotiator);
+            free(world->members[set][m].kept);
         }
         free(world->members[set]);
         sim_board_destroy(world->boards[set]);
-        sim_wires_destroy(world->wires[set]);
         for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
             free(world->logs[set][lane].entries);
         }
@@ -348,7 +349,7 @@ static void take_note(struct world *world, const struct sim_member *member,
     }
 }
 
-static void show_mark(struct world *world, const struct sim_member *member,
+static void show_arrival(struct world *world, const struct sim_member *member,
         const struct action *action)
 {
     world_log(world, "rank %d, set %d: cell %u shows %llx", member->rank, member->set,
@@ -357,14 +358,26 @@ static void show_mark(struct world *world, const struct sim_member *member,
             action->word, action->detail);
 }
 
+static void digest_action(struct world *world, const struct sim_member *member,
+        const struct action *action, const uint8_t *bytes)
+{
+    uint64_t hash = hash_u64(world->digest.actions, (uint64_t)member->rank);
+
+    hash = hash_u64(hash, (uint64_t)action->kind << 32 | (uint32_t)action->to);
+    hash = hash_u64(hash, action->word);
+    hash = hash_u64(hash, action->detail);
+    world->digest.actions = hash_bytes(hash, bytes, action->len);
+}
+
 static void run_actions(struct world *world, struct sim_member *member)
 {
     const struct negotiator *n = &member->negotiator;
 
-    for (size_t i = 0; i < n->action_count; i++) {
-        const struct action *action = &n->actions[i];
-        const uint8_t *bytes = n->arena.data + action->offset;
+    for (size_t i = 0; i < n->outbox.action_count; i++) {
+        const struct action *action = &n->outbox.actions[i];
+        const uint8_t *bytes = n->outbox.arena.data + action->offset;
 
+        digest_action(world, member, action, bytes);
         switch (action->kind) {
         case ACTION_SEND:
             send_action(world, member, action, bytes);
@@ -375,28 +388,9 @@ static void run_actions(struct world *world, struct sim_member *member)
         case ACTION_NOTE:
             take_note(world, member, (const char *)bytes, action->len);
             break;
-        case ACTION_MARK:
-            show_mark(world, member, action);
+        case ACTION_ARRIVAL:
+            show_arrival(world, member, action);
             break;
-        case ACTION_BEGIN:
-        case ACTION_WALK:
-            break;
-        }
-    }
-}
-
-/* Behind what has committed, as in the engine. */
-static void run_launches(struct world *world, struct sim_member *member)
-{
-    const struct negotiator *n = &member->negotiator;
-
-    for (size_t i = 0; i < n->action_count; i++) {
-        const struct action *action = &n->actions[i];
-
-        if (action->kind == ACTION_BEGIN) {
-            wires_begin(world, member, action, n->arena.data + action->offset);
-        } else if (action->kind == ACTION_WALK) {
-            wires_walk(world, member, action);
         }
     }
 }
@@ -422,7 +416,6 @@ bool world_turn(struct world *world, int rank)
         member->dirty = false;
         run_actions(world, member);
         oracle_take(world, member);
-        run_launches(world, member);
         negotiator_clear(&member->negotiator);
     }
     return moved;
@@ -481,14 +474,14 @@ bool world_tick(struct world *world, int rank)
 static bool look_at(struct world *world, struct sim_member *member,
         const struct plan *plan, int other)
 {
-    const struct mark known = plan->marks[other];
+    const struct arrival known = plan->arrivals[other];
     const uint32_t lane = plan->lane;
     uint64_t detail;
     const uint64_t word = sim_board_read(world->boards[member->set], &world->rng,
-            member->member, other, mark_cell(plan->lane, plan->epoch), &detail);
-    const bool current = word >> 44 == mark_word(plan->epoch, &known) >> 44;
+            member->member, other, arrival_cell(plan->lane, plan->epoch), &detail);
+    const bool current = word >> 44 == arrival_word(plan->epoch, &known) >> 44;
 
-    if (word == 0 || (current && word == mark_word(plan->epoch, &known))) {
+    if (word == 0 || (current && word == arrival_word(plan->epoch, &known))) {
         return false;
     }
     if (!current && !rng_chance(&world->rng, 10)) {
@@ -498,7 +491,8 @@ static bool look_at(struct world *world, struct sim_member *member,
             member->set, lane, (unsigned long long)word, other);
     world_touch(world, member);
     world_check_event(world, member,
-            negotiator_mark(&member->negotiator, lane, other, word, detail), "mark");
+            negotiator_arrival(&member->negotiator, lane, other, word, detail),
+            "arrival");
     return current;
 }
 
@@ -508,11 +502,11 @@ static bool look_at_lane(struct world *world, struct sim_member *member, int lan
     const int start = rng_below(&world->rng, size);
 
     for (int i = 0; i < size; i++) {
-        const struct plan *plan = member->negotiator.lanes[lane].current;
+        const struct plan *plan = member->negotiator.plans.lanes[lane].current;
         const int other = (start + i) % size;
 
         if (plan == NULL || plan->state != PLAN_ON ||
-                member->negotiator.active.first == NULL) {
+                member->negotiator.names.active.first == NULL) {
             return false;
         }
         if (other != member->member && plan_awaits(plan, other) &&

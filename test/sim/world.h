@@ -8,14 +8,13 @@
 #ifndef TUTTI_SIM_WORLD_H
 #define TUTTI_SIM_WORLD_H
 
-#include "core/negotiator.h"
-#include "core/observer.h"
-#include "core/planner.h"
+#include "agree/negotiator.h"
+#include "agree/observer.h"
+#include "agree/planner.h"
 #include "network.h"
 #include "rng.h"
 #include "scenario.h"
 #include "sim_board.h"
-#include "wires.h"
 
 /** What was found wrong. */
 enum check {
@@ -33,7 +32,8 @@ enum check {
     CHECK_STALL, /* a stall report is wrong or missing                        */
     CHECK_BOUNDS, /* tables are not as small as they should be                 */
     CHECK_INJECTION, /* a repeated message went unnoticed                         */
-    CHECK_WIRES, /* messages of plans that ride are mixed up, or use memory late */
+    CHECK_OPERANDS, /* what came with arrivals is not what was sent, or not all  */
+    CHECK_ORDER, /* device batches are launched in different orders, or too early */
     CHECK_UNPLANNED, /* a program without surprises is never planned              */
     CHECK_COUNT
 };
@@ -42,7 +42,6 @@ enum check {
 struct slot {
     int name, member;
     bool pending;
-    bool lent; /* a batch that was begun uses its memory               */
     int item;
     enum role role;
     struct request request; /* given to the negotiator                            */
@@ -53,6 +52,9 @@ struct slot {
 struct sim_member {
     struct negotiator negotiator;
     int set, member, rank;
+    struct world *world;
+    struct carried_key *kept; /* operands of others; owned                */
+    int kept_count;
     bool dirty; /* had an event since its last turn          */
     int applied[SIM_LANES_MAX]; /* entries of the oracle's logs seen so far */
     uint64_t batches[SIM_LANES_MAX]; /* of plans, launched so far              */
@@ -95,6 +97,11 @@ struct item_fate {
     tutti_status status;
 };
 
+/** What all members were told, and what they did, in order: for runs of two builds. */
+struct digest {
+    uint64_t decisions, actions;
+};
+
 struct world {
     const struct scenario *scenario;
     struct rng rng;
@@ -106,8 +113,6 @@ struct world {
     struct item_fate *fates; /* [item]                                   */
     struct set_log logs[SIM_SETS_MAX][SIM_LANES_MAX];
     struct sim_board *boards[SIM_SETS_MAX]; /* NULL: the set has none; owned         */
-    struct sim_wires *wires[SIM_SETS_MAX]; /* likewise, where plans ride; owned      */
-    uint64_t ride_seed; /* chooses the plans that ride                           */
     struct planner planner;
     struct planner_item *planned; /* scratch of the oracle; owned             */
     size_t *batches; /* [outcomes of a drain]; owned             */
@@ -116,6 +121,7 @@ struct world {
     bool tainted; /* by an injected message: anything may happen, but no crash */
     bool killed; /* a rank is dead: others may wait for ever                  */
     int64_t events;
+    struct digest digest;
     int timers; /* of plans, that fired because nothing else moved          */
     int ticks_left; /* so that ranks that wait for a dead one come to rest       */
     int64_t meddle_at; /* event at which a rank dies or a message is damaged       */

@@ -99,7 +99,7 @@ static void check_numbers(tutti *t, struct checks *c, size_t count)
     EXPECT(c, stats.completed == count * WAVES && stats.failed == 0);
     EXPECT(c, stats.announced_by_name == 2 * count);
     EXPECT(c, stats.announced_by_bit + stats.planned >= count * (WAVES - 2));
-    EXPECT(c, stats.planned > 0 || stats.poisons > 0);
+    EXPECT(c, stats.planned > 0 || stats.plan_exits > 0);
     EXPECT(c, stats.planned <= count * (WAVES - 2));
 }
 

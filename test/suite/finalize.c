@@ -106,7 +106,8 @@ static void left_behind(struct checks *c)
     checks_step(c, "things left behind");
     EXPECT_OK(c, tutti_process_set_create(t, ranks, 1, &set));
     EXPECT_OK(c, tutti_tensor_register(t, &desc, &tensor));
-    EXPECT_OK(c, tutti_submit(t, tensor, NULL, NULL, NULL, NULL, &request));
+    EXPECT_OK(c,
+            tutti_submit(t, tensor, NULL, NULL, TUTTI_NO_STEP, NULL, NULL, &request));
     EXPECT_OK(c, tutti_alloc(t, 1000, TUTTI_HOST, &memory));
     memset(memory, 1, 1000);
     EXPECT_OK(c, tutti_group_begin(t));

@@ -281,7 +281,7 @@ tutti_status flight_register(
 tutti_status flight_submit_registered(tutti *t, struct flight *f, tutti_tensor tensor)
 {
     return tutti_submit(t, tensor, input_of(f), owns_output(f) ? NULL : output_of(f),
-            NULL, NULL, &f->request);
+            TUTTI_NO_STEP, NULL, NULL, &f->request);
 }
 
 void flight_begin(tutti *t, struct checks *c, struct flight *f,

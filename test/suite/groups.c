@@ -1,6 +1,8 @@
 /*
  * Groups: all or nothing, launched as one batch, and failing as one.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,8 +172,6 @@ static void misuse(tutti *t, struct checks *c, struct members *m)
             tutti_test(t, &m->requests[0]));
     checks_refused(c, "wait_all within a group", TUTTI_ERR_INVALID,
             tutti_wait_all(t, 1, &nothing, 0, NULL));
-    checks_refused(c, "blocking call within a group", TUTTI_ERR_INVALID,
-            tutti_barrier(t, "blocking", NULL));
     checks_refused(c, "process set within a group", TUTTI_ERR_INVALID,
             tutti_process_set_create(t, only, 1, &set));
     /* None of these was a member: the group still goes. */
@@ -241,6 +241,276 @@ static void different_members(tutti *t, struct checks *c, struct members *m)
     }
 }
 
+/* --------------------------------------------- every way to refuse a member */
+
+static tutti_status sum_of(tutti *t, int64_t *value, const tutti_options *options)
+{
+    return tutti_allreduce_async(t, "refused", value, value, 1, TUTTI_INT64, TUTTI_SUM,
+            options, &(tutti_request){ 0 });
+}
+
+static tutti_status old_options(tutti *t, int64_t *value)
+{
+    return sum_of(t, value, &(tutti_options){ .size = 0 });
+}
+
+static tutti_status old_options_blocking(tutti *t, int64_t *value)
+{
+    return tutti_allreduce(t, "refused", value, value, 1, TUTTI_INT64, TUTTI_SUM,
+            &(tutti_options){ .size = 0 });
+}
+
+static tutti_status blocking(tutti *t, int64_t *value)
+{
+    (void)value;
+    return tutti_barrier(t, "refused", NULL);
+}
+
+static tutti_status blocking_join(tutti *t, int64_t *value)
+{
+    (void)value;
+    return tutti_join(t, NULL, NULL);
+}
+
+static tutti_status join_member(tutti *t, int64_t *value)
+{
+    (void)value;
+    return tutti_join_async(t, NULL, NULL, &(tutti_request){ 0 });
+}
+
+static tutti_status bad_shape(tutti *t, int64_t *value)
+{
+    tutti_options options;
+
+    tutti_options_default(&options);
+    options.ndim = 1;
+    options.dims = (int64_t[]){ 2 };
+    return sum_of(t, value, &options);
+}
+
+static tutti_status no_such_set(tutti *t, int64_t *value)
+{
+    tutti_options options;
+
+    tutti_options_default(&options);
+    options.process_set = 123456;
+    return sum_of(t, value, &options);
+}
+
+static tutti_status no_buffer(tutti *t, int64_t *value)
+{
+    (void)value;
+    return sum_of(t, NULL, NULL);
+}
+
+static tutti_status no_request(tutti *t, int64_t *value)
+{
+    return tutti_allreduce_async(
+            t, "refused", value, value, 1, TUTTI_INT64, TUTTI_SUM, NULL, NULL);
+}
+
+static tutti_status bad_root(tutti *t, int64_t *value)
+{
+    return tutti_broadcast_async(
+            t, "refused", value, 1, TUTTI_INT64, -1, NULL, &(tutti_request){ 0 });
+}
+
+static tutti_status bad_row_count(tutti *t, int64_t *value)
+{
+    return tutti_allgather_async(t, "refused", value, NULL, -1, 1, NULL, TUTTI_INT64,
+            NULL, &(tutti_request){ 0 });
+}
+
+static tutti_status long_name(tutti *t, int64_t *value)
+{
+    char name[TUTTI_NAME_MAX + 2];
+
+    (void)value;
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    return tutti_barrier_async(t, name, NULL, &(tutti_request){ 0 });
+}
+
+static tutti_status twice(tutti *t, int64_t *value)
+{
+    return tutti_allreduce_async(t, "member 0", value, value, 1000, TUTTI_INT32,
+            TUTTI_SUM, NULL, &(tutti_request){ 0 });
+}
+
+static tutti_status no_such_tensor(tutti *t, int64_t *value)
+{
+    return tutti_submit(
+            t, 77, value, value, TUTTI_NO_STEP, NULL, NULL, &(tutti_request){ 0 });
+}
+
+static tutti_status tensor_without(
+        tutti *t, int64_t *value, tutti_request *request, const void *input)
+{
+    const tutti_tensor_desc desc = { .size = sizeof desc,
+        .name = "registered",
+        .collective = TUTTI_ALLREDUCE,
+        .count = 1,
+        .dtype = TUTTI_INT64 };
+    tutti_tensor tensor = 0;
+    tutti_status status = tutti_tensor_register(t, &desc, &tensor);
+
+    if (status == TUTTI_OK) {
+        status = tutti_submit(
+                t, tensor, input, value, TUTTI_NO_STEP, NULL, NULL, request);
+        (void)tutti_tensor_unregister(t, tensor);
+    }
+    return status;
+}
+
+static tutti_status tensor_without_buffer(tutti *t, int64_t *value)
+{
+    return tensor_without(t, value, &(tutti_request){ 0 }, NULL);
+}
+
+static tutti_status tensor_without_request(tutti *t, int64_t *value)
+{
+    return tensor_without(t, value, NULL, value);
+}
+
+static const struct refusal {
+    tutti_status (*call)(tutti *t, int64_t *value);
+    const char *listed; /* NULL: it is the same outside of a group */
+} refusals[] = {
+    { old_options, NULL },
+    { old_options_blocking, NULL },
+    { blocking, "blocking call within a group" },
+    { blocking_join, "blocking join within a group" },
+    { join_member, "join within a group" },
+    { bad_shape, NULL },
+    { no_such_set, NULL },
+    { no_buffer, NULL },
+    { no_request, NULL },
+    { bad_root, NULL },
+    { bad_row_count, NULL },
+    { long_name, NULL },
+    { twice, "member twice" },
+    { no_such_tensor, NULL },
+    { tensor_without_buffer, NULL },
+    { tensor_without_request, NULL },
+};
+
+/* Nothing of the group is submitted, and its end says what the refusal said. */
+static void every_refusal(tutti *t, struct checks *c, struct members *m)
+{
+    BUFFER_ARRAY(int64_t, value, 1000);
+
+    checks_step(c, "every refusal");
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        tutti_stats before = { .size = sizeof before };
+        tutti_stats after = { .size = sizeof after };
+        char text[1024];
+        tutti_status status;
+
+        EXPECT_OK(c, tutti_stats_get(t, &before));
+        EXPECT_OK(c, tutti_group_begin(t));
+        EXPECT_OK(c, add(t, m, 0, 1000));
+        status = refusals[i].call(t, value);
+        EXPECT(c, status < 0);
+        (void)snprintf(text, sizeof text, "%s", tutti_last_error());
+        if (refusals[i].listed != NULL) {
+            checks_list(c, 0, refusals[i].listed, status, text);
+        }
+        EXPECT_OK(c, add(t, m, 1, 1000));
+        (void)old_options(t, value); /* the first one counts */
+        EXPECT_STATUS(c, status, tutti_group_end(t));
+        EXPECT(c, strcmp(text, tutti_last_error()) == 0);
+        EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_test(t, &m->requests[0]));
+        EXPECT_OK(c, tutti_stats_get(t, &after));
+        EXPECT(c, before.submitted == after.submitted);
+    }
+}
+
+/* ------------------------------------------- the end comes too late */
+
+struct joining {
+    tutti *t;
+    struct checks *c;
+    tutti_request request;
+};
+
+static void *join_elsewhere(void *argument)
+{
+    struct joining *joining = argument;
+
+    EXPECT_OK(joining->c, tutti_join_async(joining->t, NULL, NULL, &joining->request));
+    return NULL;
+}
+
+static void run_thread(struct checks *c, void *(*body)(void *argument), void *argument)
+{
+    pthread_t thread;
+
+    if (EXPECT(c, pthread_create(&thread, NULL, body, argument) == 0)) {
+        (void)pthread_join(thread, NULL);
+    }
+}
+
+/* Another thread joins while a group is open: the group is refused as its members are. */
+static void end_after_a_join(tutti *t, struct checks *c, struct members *m)
+{
+    struct joining joining = { .t = t, .c = c };
+    const bool last = c->rank == c->size - 1;
+
+    checks_step(c, "end after a join");
+    fill(c, m);
+    if (!last) {
+        EXPECT_OK(c, tutti_group_begin(t));
+        EXPECT_OK(c, add(t, m, 0, 1000));
+        run_thread(c, join_elsewhere, &joining);
+        checks_refused(c, "group_end after another thread joined", TUTTI_ERR_INVALID,
+                tutti_group_end(t));
+    }
+    job_meet(c); /* until here the join cannot be over */
+    if (last) {
+        run_thread(c, join_elsewhere, &joining);
+    }
+    EXPECT_OK(c, tutti_wait(t, &joining.request, TUTTI_FOREVER));
+    EXPECT_OK(c, add(t, m, 0, 1000));
+    EXPECT_OK(c, tutti_wait(t, &m->requests[0], TUTTI_FOREVER));
+    EXPECT(c, is_sum(c, m, 0));
+}
+
+struct closing {
+    tutti *t;
+    _Atomic int ended; /* status of the group's end */
+};
+
+static void end_of_group(void *user, tutti_status status, const char *message)
+{
+    struct closing *closing = user;
+
+    (void)status;
+    (void)message;
+    atomic_store(&closing->ended, (int)tutti_group_end(closing->t));
+}
+
+/* The group of a thread that finalizes is ended by a callback on it: too late. */
+static void end_during_finalize(struct checks *c)
+{
+    static const struct setting settings[] = { { "background_thread", "false" },
+        { 0 } };
+    tutti *t = job_open(c, settings);
+    struct closing closing = { .t = t, .ended = 1 };
+    tutti_options options;
+
+    checks_step(c, "end during finalize");
+    tutti_options_default(&options);
+    options.callback = end_of_group;
+    options.user = &closing;
+    if (c->rank == 0) {
+        EXPECT_OK(c, tutti_barrier_async(t, "lonely", &options, NULL));
+    }
+    EXPECT_OK(c, tutti_group_begin(t));
+    EXPECT_OK(c, tutti_barrier_async(t, "member", NULL, &(tutti_request){ 0 }));
+    EXPECT_OK(c, tutti_finalize(t));
+    EXPECT(c, c->rank != 0 || atomic_load(&closing.ended) == TUTTI_ERR_FINALIZED);
+}
+
 void suite_groups(tutti *t, struct checks *c)
 {
     BUFFER_ARRAY(int32_t, memory, MEMBERS * 1000);
@@ -250,8 +520,11 @@ void suite_groups(tutti *t, struct checks *c)
     all_or_nothing(t, c, &members);
     misuse(t, c, &members);
     two_sets(t, c, &members);
+    every_refusal(t, c, &members);
     if (c->size > 1) {
         duplicate_member(t, c, &members);
         different_members(t, c, &members);
+        end_after_a_join(t, c, &members);
+        end_during_finalize(c);
     }
 }

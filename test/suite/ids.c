@@ -83,8 +83,8 @@ static void use_ids(const struct worker *w, const tutti_tensor *ids)
         for (int k = 0; k < IDS; k++) {
             values[k] = (w->c->rank + 1) * (i + k + w->index);
             EXPECT_OK(w->c,
-                    tutti_submit(w->t, ids[k], &values[k], &values[k], NULL, NULL,
-                            &requests[k]));
+                    tutti_submit(w->t, ids[k], &values[k], &values[k], TUTTI_NO_STEP,
+                            NULL, NULL, &requests[k]));
         }
         if (i % 2 == 0) {
             EXPECT_OK(w->c, tutti_wait(w->t, &requests[1], TUTTI_FOREVER));
@@ -132,8 +132,8 @@ static void *compete(void *argument)
         status = tutti_allreduce_async(w->t, "contested", &w->value, &w->value, 1,
                 TUTTI_INT64, TUTTI_SUM, NULL, &w->request);
     } else {
-        status = tutti_submit(
-                w->t, w->tensor, &w->value, &w->value, NULL, NULL, &w->request);
+        status = tutti_submit(w->t, w->tensor, &w->value, &w->value, TUTTI_NO_STEP,
+                NULL, NULL, &w->request);
     }
     w->won += status == TUTTI_OK;
     EXPECT(w->c, status == TUTTI_OK || status == TUTTI_ERR_DUPLICATE);
@@ -192,8 +192,8 @@ static void *submit_once(void *argument)
 
     w->value = 1;
     (void)pthread_barrier_wait(w->start);
-    status = tutti_submit(
-            w->t, w->tensor, &w->value, &w->value, NULL, NULL, &w->request);
+    status = tutti_submit(w->t, w->tensor, &w->value, &w->value, TUTTI_NO_STEP, NULL,
+            NULL, &w->request);
     w->won = status == TUTTI_OK;
     EXPECT(w->c, status == TUTTI_OK || status == TUTTI_ERR_INVALID);
     return NULL;
@@ -247,7 +247,9 @@ static void races_with_join(tutti *t, struct checks *c)
         tutti_request request = TUTTI_REQUEST_NULL;
         int64_t value = 1;
 
-        EXPECT_OK(c, tutti_submit(t, ids[i], &value, &value, NULL, NULL, &request));
+        EXPECT_OK(c,
+                tutti_submit(t, ids[i], &value, &value, TUTTI_NO_STEP, NULL, NULL,
+                        &request));
         EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
         EXPECT(c, value == c->size);
         EXPECT_OK(c, tutti_tensor_unregister(t, ids[i]));
@@ -272,7 +274,8 @@ static tutti_request submit_and_let_end(
     tutti_request request = TUTTI_REQUEST_NULL;
 
     *value = c->rank + 1;
-    EXPECT_OK(c, tutti_submit(t, tensor, value, value, NULL, NULL, &request));
+    EXPECT_OK(c,
+            tutti_submit(t, tensor, value, value, TUTTI_NO_STEP, NULL, NULL, &request));
     while (completed(t) == before) {
         (void)sched_yield();
     }
@@ -329,7 +332,7 @@ static void submit_again(void *user, tutti_status status, const char *message)
     }
     (void)atomic_fetch_add(&chain->links, 1);
     again = tutti_submit(chain->t, chain->tensor, &chain->value, &chain->value,
-            submit_again, chain, NULL);
+            TUTTI_NO_STEP, submit_again, chain, NULL);
     EXPECT(chain->c, again == TUTTI_OK || again == TUTTI_ERR_FINALIZED);
     atomic_store(&chain->refused, again != TUTTI_OK);
 }
@@ -342,8 +345,8 @@ static void race_with_finalize(struct checks *c)
 
     chain.tensor = register_sum(t, c, "chain");
     EXPECT_OK(c,
-            tutti_submit(t, chain.tensor, &chain.value, &chain.value, submit_again,
-                    &chain, NULL));
+            tutti_submit(t, chain.tensor, &chain.value, &chain.value, TUTTI_NO_STEP,
+                    submit_again, &chain, NULL));
     while (atomic_load(&chain.links) < 10) {
         (void)sched_yield();
     }

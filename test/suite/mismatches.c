@@ -22,6 +22,7 @@ struct wish {
     int ndim;
     int64_t dims[2];
     bool grouped;
+    int64_t step; /* 0: none                        */
 };
 
 /** Two different wishes, and how the message names the difference and both values. */
@@ -49,6 +50,8 @@ static const struct dissent dissents[] = {
             "1" },
     { "counts of a broadcast", { .broadcast = true }, { .broadcast = true, .count = 1 },
             "count", "4", "1" },
+    { "steps", { .step = 3 }, { .step = 4 }, "step", "step 3", "step 4" },
+    { "step and none", { .step = 3 }, { 0 }, "step", "step 3", "no step" },
     { "group and none", { 0 }, { .grouped = true }, "group", "none",
             "one of 1 members" },
 };
@@ -71,6 +74,7 @@ static tutti_status ask(tutti *t, const char *name, const struct wish *wish,
     options.postscale = factor(wish->postscale);
     options.ndim = wish->ndim;
     options.dims = wish->dims;
+    options.step = wish->step > 0 ? wish->step : TUTTI_NO_STEP;
     if (wish->broadcast) {
         return tutti_broadcast_async(
                 t, name, values, count, dtype, wish->root, &options, request);

@@ -176,6 +176,10 @@ static void bad_options(tutti *t, struct checks *c)
     options.size = 8;
     checks_refused(c, "options of size 8", TUTTI_ERR_INVALID,
             tutti_barrier(t, "refused", &options));
+    tutti_options_default(&options);
+    options.step = -2;
+    checks_refused(
+            c, "step -2", TUTTI_ERR_INVALID, tutti_barrier(t, "refused", &options));
     checks_refused(c, "request NULL, no callback", TUTTI_ERR_INVALID,
             tutti_barrier_async(t, "refused", NULL, NULL));
     checks_refused(c, "context NULL", TUTTI_ERR_INVALID,
@@ -213,6 +217,10 @@ static void other_sizes(tutti *t, struct checks *c)
     tutti_options_default(&longer.known);
     longer.known.size = sizeof longer;
     EXPECT_OK(c, tutti_barrier(t, "longer options", &longer.known));
+    /* A program that does not know of steps. */
+    longer.known.size = offsetof(tutti_options, step);
+    longer.known.step = -2;
+    EXPECT_OK(c, tutti_barrier(t, "shorter options", &longer.known));
     stats.known.size = sizeof stats;
     EXPECT_OK(c, tutti_stats_get(t, &stats.known));
     EXPECT(c, stats.later == 77 && stats.known.size == sizeof stats);
@@ -223,7 +231,7 @@ static void other_sizes(tutti *t, struct checks *c)
     stats.known =
             (tutti_stats){ .size = offsetof(tutti_stats, planned), .poisons = 66 };
     EXPECT_OK(c, tutti_stats_get(t, &stats.known));
-    EXPECT(c, stats.known.completed > 0 && stats.known.poisons == 66);
+    EXPECT(c, stats.known.completed > 0 && stats.known.plan_exits == 66);
 }
 
 static void duplicate_name(tutti *t, struct checks *c)

@@ -38,7 +38,9 @@ static void by_id_and_by_name(tutti *t, struct checks *c)
         values[0] = c->rank + 1;
         values[1] = i;
         if ((c->rank + i) % 2 == 0) {
-            EXPECT_OK(c, tutti_submit(t, tensor, values, sums, NULL, NULL, &request));
+            EXPECT_OK(c,
+                    tutti_submit(t, tensor, values, sums, TUTTI_NO_STEP, NULL, NULL,
+                            &request));
         } else {
             EXPECT_OK(c,
                     tutti_allreduce_async(t, "registered", values, sums, 2, TUTTI_INT64,
@@ -51,11 +53,13 @@ static void by_id_and_by_name(tutti *t, struct checks *c)
     /* The number of a handle depends on what happened before: it is not listed. */
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_tensor_unregister(t, tensor));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID,
-            tutti_submit(t, tensor, NULL, NULL, NULL, NULL, &(tutti_request){ 0 }));
+            tutti_submit(t, tensor, NULL, NULL, TUTTI_NO_STEP, NULL, NULL,
+                    &(tutti_request){ 0 }));
     checks_refused(c, "unregistered a made-up tensor", TUTTI_ERR_INVALID,
             tutti_tensor_unregister(t, 77));
     checks_refused(c, "submitted a made-up tensor", TUTTI_ERR_INVALID,
-            tutti_submit(t, 77, NULL, NULL, NULL, NULL, &(tutti_request){ 0 }));
+            tutti_submit(t, 77, NULL, NULL, TUTTI_NO_STEP, NULL, NULL,
+                    &(tutti_request){ 0 }));
 }
 
 static void count_down(void *user, tutti_status status, const char *message)
@@ -94,8 +98,10 @@ static void other_collectives(tutti *t, struct checks *c)
         .size = sizeof desc, .name = "registered", .collective = TUTTI_BARRIER
     };
     EXPECT_OK(c, tutti_tensor_register(t, &desc, &gate));
-    EXPECT_OK(c, tutti_submit(t, gate, NULL, NULL, count_down, &left, NULL));
-    EXPECT_OK(c, tutti_submit(t, move, NULL, bytes, count_down, &left, NULL));
+    EXPECT_OK(c,
+            tutti_submit(t, gate, NULL, NULL, TUTTI_NO_STEP, count_down, &left, NULL));
+    EXPECT_OK(c,
+            tutti_submit(t, move, NULL, bytes, TUTTI_NO_STEP, count_down, &left, NULL));
     while (atomic_load(&left) > 0) {
         (void)sched_yield();
     }
@@ -141,10 +147,14 @@ static void misuse(tutti *t, struct checks *c)
             c, "handle NULL", TUTTI_ERR_INVALID, tutti_tensor_register(t, &desc, NULL));
     EXPECT(c, second == 77);
     checks_refused(c, "registered tensor from NULL", TUTTI_ERR_INVALID,
-            tutti_submit(t, tensor, NULL, &value, NULL, NULL, &request));
+            tutti_submit(t, tensor, NULL, &value, TUTTI_NO_STEP, NULL, NULL, &request));
+    checks_refused(c, "registered tensor with step -7", TUTTI_ERR_INVALID,
+            tutti_submit(t, tensor, &value, &value, -7, NULL, NULL, &request));
     checks_refused(c, "registered, request NULL and no callback", TUTTI_ERR_INVALID,
-            tutti_submit(t, tensor, &value, &value, NULL, NULL, NULL));
-    EXPECT_OK(c, tutti_submit(t, tensor, &value, &value, NULL, NULL, &request));
+            tutti_submit(t, tensor, &value, &value, TUTTI_NO_STEP, NULL, NULL, NULL));
+    EXPECT_OK(c,
+            tutti_submit(
+                    t, tensor, &value, &value, TUTTI_NO_STEP, NULL, NULL, &request));
     EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
     EXPECT_OK(c, tutti_tensor_unregister(t, tensor));
 }
@@ -163,14 +173,19 @@ static void in_flight(tutti *t, struct checks *c)
     checks_step(c, "in flight");
     EXPECT_OK(c, tutti_tensor_register(t, &desc, &tensor));
     if (!late) {
-        EXPECT_OK(c, tutti_submit(t, tensor, value, value, NULL, NULL, &request));
+        EXPECT_OK(c,
+                tutti_submit(
+                        t, tensor, value, value, TUTTI_NO_STEP, NULL, NULL, &request));
         EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE, tutti_tensor_unregister(t, tensor));
         EXPECT_STATUS(c, TUTTI_ERR_DUPLICATE,
-                tutti_submit(t, tensor, value, value, NULL, NULL, &second));
+                tutti_submit(
+                        t, tensor, value, value, TUTTI_NO_STEP, NULL, NULL, &second));
     }
     job_meet(c);
     if (late) {
-        EXPECT_OK(c, tutti_submit(t, tensor, value, value, NULL, NULL, &request));
+        EXPECT_OK(c,
+                tutti_submit(
+                        t, tensor, value, value, TUTTI_NO_STEP, NULL, NULL, &request));
     }
     EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
     EXPECT(c, *value == c->size);

@@ -2,6 +2,7 @@
  * Requests: timeouts, consuming, unknown handles, and arrays of them.
  */
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "test/suite/buffer.h"
@@ -86,6 +87,18 @@ static void late_rank(tutti *t, struct checks *c)
     EXPECT(c, *value == c->size);
 }
 
+/* An error counts before time-outs, wherever it stands; the text is of the status. */
+static void first_error_counts(tutti *t, struct checks *c, tutti_request late)
+{
+    tutti_request requests[4] = { late, 99, 98, late };
+
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait_all(t, 4, requests, 0, NULL));
+    EXPECT(c, strncmp(tutti_last_error(), "99 ", 3) == 0);
+    EXPECT_STATUS(
+            c, TUTTI_ERR_INVALID, tutti_wait_stream_all(t, 4, requests, NULL, 0, NULL));
+    EXPECT(c, strncmp(tutti_last_error(), "99 ", 3) == 0);
+}
+
 /* Of three operations one is late: the others are consumed. */
 static void late_one_of_three(tutti *t, struct checks *c)
 {
@@ -117,9 +130,11 @@ static void late_one_of_three(tutti *t, struct checks *c)
         }
         EXPECT_STATUS(
                 c, TUTTI_ERR_TIMEOUT, tutti_wait_all(t, 4, requests, 0, statuses));
+        EXPECT(c, strstr(tutti_last_error(), "\"second\"") != NULL);
         EXPECT(c, statuses[0] == TUTTI_OK && statuses[1] == TUTTI_ERR_TIMEOUT);
         EXPECT(c, statuses[2] == TUTTI_OK && statuses[3] == TUTTI_OK);
         EXPECT(c, requests[1] == second);
+        first_error_counts(t, c, second);
     }
     job_meet(c);
     if (late) {
@@ -158,6 +173,8 @@ static void failures_in_an_array(tutti *t, struct checks *c)
     requests[130] = tutti_wait(t, &requests[130], TUTTI_FOREVER) == TUTTI_OK ? 99 : 0;
     EXPECT_STATUS(c, c->size > 1 ? TUTTI_ERR_MISMATCH : TUTTI_ERR_INVALID,
             tutti_wait_all(t, N, requests, TUTTI_FOREVER, statuses));
+    EXPECT(c,
+            strstr(tutti_last_error(), c->size > 1 ? "array 090" : "99 is no") != NULL);
     for (int i = 0; i < N; i++) {
         const tutti_status want = i == 90 && c->size > 1 ? TUTTI_ERR_MISMATCH
                 : i == 130                               ? TUTTI_ERR_INVALID
@@ -167,6 +184,42 @@ static void failures_in_an_array(tutti *t, struct checks *c)
         EXPECT(c, requests[i] == (i == 130 ? 99 : TUTTI_REQUEST_NULL));
         EXPECT(c, want != TUTTI_OK || i == 70 || values[i] == i * c->size);
     }
+}
+
+/*
+ * A request of an operation that is over, and whose name is forgotten: no text may have it
+ * any more. AddressSanitizer looks on.
+ */
+static void forgotten_name(struct checks *c)
+{
+    enum {
+        WAVES = 12,
+        N = 100
+    };
+    static const struct setting settings[] = { { "cache_capacity", "0" }, { 0 } };
+    tutti *t = job_open(c, settings);
+    tutti_request old = TUTTI_REQUEST_NULL;
+    BUFFER_ARRAY(int32_t, values, N + 1);
+    void *output = NULL;
+    char name[32];
+
+    checks_step(c, "forgotten name");
+    EXPECT_OK(c, begin_sum(t, "forgotten", &values[N], &old));
+    for (int i = 0; i < WAVES * N; i += N) {
+        tutti_request requests[N];
+
+        for (int k = 0; k < N; k++) {
+            (void)snprintf(name, sizeof name, "other %d", i + k);
+            EXPECT_OK(c, begin_sum(t, name, &values[k], &requests[k]));
+        }
+        EXPECT_OK(c, tutti_wait_all(t, N, requests, TUTTI_FOREVER, NULL));
+    }
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID,
+            tutti_request_take_output(t, &old, &output, NULL, TUTTI_FOREVER));
+    EXPECT(c, strstr(tutti_last_error(), "nothing to take") != NULL);
+    EXPECT(c, strstr(tutti_last_error(), "forgotten") == NULL);
+    EXPECT_OK(c, tutti_wait(t, &old, TUTTI_FOREVER));
+    EXPECT_OK(c, tutti_finalize(t));
 }
 
 void suite_requests(tutti *t, struct checks *c)
@@ -179,4 +232,5 @@ void suite_requests(tutti *t, struct checks *c)
         late_one_of_three(t, c);
     }
     failures_in_an_array(t, c);
+    forgotten_name(c);
 }

@@ -2,6 +2,7 @@
  * Process sets: created from lists in any order, overlapping and disjoint, many at once,
  * with traffic on all of them in a different order on each rank; removed and made again.
  */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,12 +253,107 @@ static void members_only(tutti *t, struct checks *c)
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_barrier(t, "members", &options));
 }
 
+/* The name that a split once had is anybody's. */
+static void no_name_of_users(tutti *t, struct checks *c)
+{
+    const bool last = c->rank == c->size - 1;
+    BUFFER_ARRAY(int64_t, mine, 1);
+    BUFFER_ARRAY(int64_t, all, RANKS_MAX);
+    tutti_process_set set = 0;
+    tutti_request request = TUTTI_REQUEST_NULL;
+
+    checks_step(c, "split beside a tensor of its name");
+    *mine = c->rank;
+    for (int turn = 0; turn < 2; turn++) {
+        if (last == (turn == 1)) {
+            EXPECT_OK(c,
+                    tutti_allgather_async(t, "tutti_process_set_split", mine, all, 1, 1,
+                            NULL, TUTTI_INT64, NULL, &request));
+        }
+        if (turn == 0) {
+            EXPECT_OK(c, tutti_process_set_split(t, 0, 0, &set));
+        }
+    }
+    EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
+    for (int i = 0; i < c->size; i++) {
+        EXPECT(c, all[i] == i);
+    }
+    EXPECT_OK(c, tutti_process_set_destroy(t, set));
+}
+
+/* A rank creates while the others split: an error everywhere, and no set. */
+static void create_against_split(tutti *t, struct checks *c)
+{
+    const int ranks[] = { 0, 1 };
+    tutti_process_set set = 77;
+
+    checks_step(c, "create against split");
+    EXPECT_STATUS(c, TUTTI_ERR_MISMATCH,
+            c->rank == 0 ? tutti_process_set_create(t, ranks, 2, &set)
+                         : tutti_process_set_split(t, 0, 0, &set));
+    EXPECT(c, set == 77);
+    job_same_text(c, t, "message", tutti_last_error());
+}
+
+/** A thread of a rank that makes sets beside others. */
+struct maker {
+    tutti *t;
+    struct checks *c;
+    bool splits;
+    pthread_t thread;
+};
+
+static void *make_and_destroy(void *argument)
+{
+    struct maker *maker = argument;
+    struct checks *c = maker->c;
+    int ranks[RANKS_MAX];
+
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    for (int i = 0; i < 10; i++) {
+        tutti_process_set set = 0;
+        int size = 0;
+
+        EXPECT_OK(c,
+                maker->splits
+                        ? tutti_process_set_split(maker->t, 0, 0, &set)
+                        : tutti_process_set_create(maker->t, ranks, c->size, &set));
+        EXPECT_OK(c, tutti_process_set_info(maker->t, set, &size, NULL));
+        EXPECT(c, set != TUTTI_WORLD && size == c->size);
+        EXPECT_OK(c, tutti_process_set_destroy(maker->t, set));
+    }
+    return NULL;
+}
+
+/* Calls of several threads of a rank come one after the other. */
+static void several_threads(tutti *t, struct checks *c, bool splits)
+{
+    struct maker makers[3];
+
+    checks_step(c, splits ? "threads that split" : "threads that create");
+    for (int i = 0; i < 3; i++) {
+        makers[i] = (struct maker){ .t = t, .c = c, .splits = splits };
+        EXPECT(c,
+                pthread_create(&makers[i].thread, NULL, make_and_destroy, &makers[i]) ==
+                        0);
+    }
+    for (int i = 0; i < 3; i++) {
+        (void)pthread_join(makers[i].thread, NULL);
+    }
+}
+
 void suite_sets(tutti *t, struct checks *c)
 {
     many_sets(t, c);
     refused_creations(t, c);
+    several_threads(t, c, false);
+    several_threads(t, c, true);
+    no_name_of_users(t, c);
     if (c->size > 1) {
         different_lists(t, c);
         members_only(t, c);
+        create_against_split(t, c);
     }
 }

@@ -34,9 +34,12 @@ static const struct topic topics[] = {
     { "fusion", suite_fusion, NULL },
     { "layout", suite_layout, NULL },
     { "threads", suite_threads, NULL },
+    { "rivals", suite_rivals, "threads and names, whatever the memory" },
+    { "late", suite_late, "calls that are refused, whatever the memory" },
     { "requests", suite_requests, NULL },
     { "refusals", suite_refusals, "calls that are refused, whatever the memory" },
     { "mismatches", suite_mismatches, NULL },
+    { "steps", suite_steps, NULL },
     { "sets", suite_sets, NULL },
     { "groups", suite_groups, NULL },
     { "registered", suite_registered, NULL },
@@ -82,11 +85,12 @@ bool suite_select(int argc, char **argv, struct suite_selection *selection)
         selection->list = true;
         first++;
     }
-    if (first < argc && strcmp(argv[first], "--without") == 0) {
-        selection->without = argv[first + 1]; /* NULL ends argv */
-        if (!check_topic(selection->without)) {
+    selection->without = argv + first;
+    while (first < argc && strcmp(argv[first], "--without") == 0) {
+        if (!check_topic(argv[first + 1])) { /* NULL ends argv */
             return false;
         }
+        selection->without_count++;
         first += 2;
     }
     if (first < argc && strcmp(argv[first], "--gpu") == 0) {
@@ -109,8 +113,10 @@ bool suite_select(int argc, char **argv, struct suite_selection *selection)
 
 static bool is_selected(const struct suite_selection *selection, const char *name)
 {
-    if (selection->without != NULL && strcmp(selection->without, name) == 0) {
-        return false;
+    for (int i = 0; i < selection->without_count; i++) {
+        if (strcmp(selection->without[2 * i + 1], name) == 0) {
+            return false;
+        }
     }
     for (int i = 0; i < selection->count; i++) {
         if (strcmp(selection->names[i], name) == 0) {

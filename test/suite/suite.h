@@ -31,9 +31,12 @@ void suite_moves(tutti *t, struct checks *c);
 void suite_fusion(tutti *t, struct checks *c);
 void suite_layout(tutti *t, struct checks *c);
 void suite_threads(tutti *t, struct checks *c);
+void suite_rivals(tutti *t, struct checks *c);
+void suite_late(tutti *t, struct checks *c);
 void suite_requests(tutti *t, struct checks *c);
 void suite_refusals(tutti *t, struct checks *c);
 void suite_mismatches(tutti *t, struct checks *c);
+void suite_steps(tutti *t, struct checks *c);
 void suite_sets(tutti *t, struct checks *c);
 void suite_groups(tutti *t, struct checks *c);
 void suite_registered(tutti *t, struct checks *c);
@@ -50,7 +53,8 @@ void suite_nodes(tutti *t, struct checks *c);
 /** What the command line asks for. */
 struct suite_selection {
     bool list; /* --list: print the messages that are provoked      */
-    const char *without; /* --without: a topic that is left out; NULL: none   */
+    char **without; /* "--without", a topic that is left out, and again  */
+    int without_count; /* how often                                         */
     bool gpu; /* --gpu: tensors lie in simulated device memory     */
     const char *nccl; /* --nccl: "none", or a file; NULL: the simulated one */
     int count; /* topics named; 0: all                              */
@@ -58,7 +62,7 @@ struct suite_selection {
 };
 
 /**
- * Parses [--list] [--without topic] [--gpu] [--nccl file] [topic...]; false, having said
+ * Parses [--list] [--without topic]... [--gpu] [--nccl file] [topic...]; false, having said
  * so, for an unknown topic.
  */
 bool suite_select(int argc, char **argv, struct suite_selection *selection);

@@ -145,6 +145,7 @@ static void follow_up(void *user, tutti_status status, const char *message)
                     chain->t, "no", &value, &value, 1, TUTTI_INT64, TUTTI_SUM, NULL));
     EXPECT_STATUS(
             c, TUTTI_ERR_THREAD, tutti_process_set_create(chain->t, &first, 1, &set));
+    EXPECT_STATUS(c, TUTTI_ERR_THREAD, tutti_finalize(chain->t));
     if (atomic_load(&chain->links) + 1 < CHAIN) {
         submit_link(chain);
     }

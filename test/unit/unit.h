@@ -1,5 +1,6 @@
 /*
- * cmocka with the headers that it needs but does not include itself.
+ * cmocka, with the headers that it needs but does not include itself, and tests that list
+ * themselves.
  */
 #ifndef TUTTI_TEST_UNIT_H
 #define TUTTI_TEST_UNIT_H
@@ -13,5 +14,16 @@
 #include <stdint.h>
 #include <cmocka.h>
 /* clang-format on */
+
+/** Has main() of unit_main.c run a test: UNIT_TEST(name) { ... }, in the order of the file. */
+#define UNIT_TEST(name) \
+    static void name(void **state); \
+    __attribute__((constructor)) static void add_##name(void) \
+    { \
+        unit_add(#name, name); \
+    } \
+    static void name(void **state __attribute__((unused)))
+
+void unit_add(const char *name, CMUnitTestFunction function);
 
 #endif

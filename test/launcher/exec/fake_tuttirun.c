@@ -8,8 +8,8 @@
  * Actions: stop, silence (no more beats), close, die (kill -9 of itself), failure,
  * deaf (reads nothing for a second), or the number of a signal for the program.
  */
-#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,11 +24,12 @@
 #include "base/clock.h"
 #include "launcher/link/address.h"
 #include "launcher/link/message.h"
+#include "launcher/session/listen.h"
+#include "launcher/session/session.h"
 
 enum {
     RANKS_MAX = 16,
     ACTIONS_MAX = 8,
-    IN_BYTES = LINK_MESSAGE_MAX + 4,
     EXIT_TIMEOUT = 124,
     DECIMAL = 10
 };
@@ -44,11 +45,9 @@ struct action {
 
 /* A connection. */
 struct peer {
-    int fd; /* -1: closed         */
+    struct session session;
     int rank; /* -1: no HELLO yet */
     bool has_exited;
-    size_t len;
-    unsigned char in[IN_BYTES];
 };
 
 struct fake {
@@ -63,9 +62,12 @@ struct fake {
     int listener;
     struct peer peers[RANKS_MAX];
     int peer_count, exited;
+    const char *lie;
     bool is_silent;
     int64_t deaf_until;
 };
+
+static const char token[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 static _Noreturn void die(const char *what)
 {
@@ -92,6 +94,8 @@ static void parse(struct fake *fake, char **argv)
             fake->kill_ms = (uint32_t)number;
         } else if (strcmp(name, "silent-ms") == 0) {
             fake->silent_ms = (uint32_t)number;
+        } else if (strcmp(name, "lie") == 0) {
+            fake->lie = value;
         } else if (strcmp(name, "release") == 0) {
             fake->release = (uint8_t)number;
         } else if (strcmp(name, "when") == 0) {
@@ -108,21 +112,16 @@ static void parse(struct fake *fake, char **argv)
 
 static void start(struct fake *fake)
 {
-    struct sockaddr_in own = { .sin_family = AF_INET,
-        .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
-    socklen_t len = sizeof own;
     struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
     char text[LINK_JOIN_MAX];
+    uint16_t port = 0;
 
-    memset(address.token, 'a', LINK_TOKEN_BYTES);
-    fake->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fake->listener < 0 ||
-            bind(fake->listener, (const struct sockaddr *)&own, sizeof own) != 0 ||
-            listen(fake->listener, RANKS_MAX) != 0 ||
-            getsockname(fake->listener, (struct sockaddr *)&own, &len) != 0) {
+    memcpy(address.token, token, LINK_TOKEN_BYTES);
+    fake->listener = listen_here(&port);
+    if (fake->listener < 0) {
         die("listen");
     }
-    address.port = ntohs(own.sin_port);
+    address.port = port;
     link_address_format(&address, text);
     (void)setenv(LINK_VARIABLE, text, 1);
     if (fork() == 0) {
@@ -132,20 +131,34 @@ static void start(struct fake *fake)
     }
 }
 
-static void send_to(struct peer *peer, struct wire_writer *out)
+static void send_to(struct peer *peer)
 {
-    if (peer->fd >= 0) {
-        (void)send(peer->fd, out->data, out->len, MSG_NOSIGNAL);
-    }
-    wire_writer_fini(out);
+    (void)session_send_all(&peer->session);
 }
 
-static void hear_hello(
-        struct fake *fake, struct peer *peer, const struct link_hello *hello)
+/* Its proof, unless it lies: `wrong` does not know the token, `reflect` sends theirs back. */
+static void welcome(const struct fake *fake, struct peer *peer, const void *proof,
+        const struct wire_writer *body)
+{
+    if (fake->lie != NULL && strcmp(fake->lie, "reflect") == 0) {
+        size_t start = session_begin(&peer->session, FRAME_WELCOME);
+
+        wire_put_bytes(&peer->session.out, body->data, body->len);
+        wire_put_bytes(&peer->session.out, proof, PROOF_BYTES);
+        session_end(&peer->session, start);
+    } else {
+        peer->session.exchange.secret_len -= fake->lie != NULL ? 1 : 0;
+        meet_welcome(&peer->session, &link_protocol, body->data, body->len);
+    }
+}
+
+static void hear_hello(struct fake *fake, struct peer *peer, const struct frame *frame)
 {
     char job[64];
-    struct wire_writer out = { .data = NULL };
-    struct link_welcome welcome = {
+    struct wire_writer body = { .data = NULL };
+    struct meet_hello said;
+    struct link_hello hello;
+    struct link_welcome wanted = {
         .log_folder = link_text_of(fake->folder),
         .beat_ms = fake->beat_ms,
         .silent_ms = fake->silent_ms,
@@ -154,13 +167,20 @@ static void hear_hello(
         .forward = true,
     };
 
+    if (!meet_take_hello(&peer->session, &link_protocol, frame, &said) ||
+            !link_get_hello(&said.in, &hello)) {
+        printf("NOT PROVEN\n");
+        return;
+    }
     (void)snprintf(job, sizeof job, "fake-%d", (int)getpid());
-    welcome.job = link_text_of(job);
-    peer->rank = hello->rank;
-    printf("HELLO rank %d of %d, local %d of %d, pid %llu\n", hello->rank, hello->size,
-            hello->local_rank, hello->local_size, (unsigned long long)hello->pid);
-    link_put_welcome(&out, &welcome);
-    send_to(peer, &out);
+    wanted.job = link_text_of(job);
+    peer->rank = hello.rank;
+    printf("HELLO rank %d of %d, local %d of %d, pid %llu\n", hello.rank, hello.size,
+            hello.local_rank, hello.local_size, (unsigned long long)hello.pid);
+    link_put_welcome(&body, &wanted);
+    welcome(fake, peer, frame->body + frame->len - PROOF_BYTES, &body);
+    send_to(peer);
+    wire_writer_fini(&body);
 }
 
 static void act(struct fake *fake, const char *name)
@@ -179,21 +199,20 @@ static void act(struct fake *fake, const char *name)
         return;
     }
     for (int i = 0; i < fake->peer_count; i++) {
-        struct wire_writer out = { .data = NULL };
+        struct session *session = &fake->peers[i].session;
 
         if (strcmp(name, "stop") == 0) {
-            link_put_stop(&out, fake->kill_ms);
+            link_put_stop(&session->out, fake->kill_ms);
         } else if (strcmp(name, "failure") == 0) {
-            link_put_failure(&out,
+            link_put_failure(&session->out,
                     &(struct link_failure){
                             .rank = 7, .text = link_text_of("it broke") });
         } else if (strcmp(name, "close") == 0) {
-            (void)close(fake->peers[i].fd);
-            fake->peers[i].fd = -1;
+            session_lose(session);
         } else {
-            link_put_signal(&out, (int)strtol(name, NULL, DECIMAL));
+            link_put_signal(&session->out, (int)strtol(name, NULL, DECIMAL));
         }
-        send_to(&fake->peers[i], &out);
+        send_to(&fake->peers[i]);
     }
 }
 
@@ -240,9 +259,7 @@ static void hear_exited(
 static void hear(
         struct fake *fake, struct peer *peer, const struct link_message *message)
 {
-    if (message->type == LINK_HELLO) {
-        hear_hello(fake, peer, &message->hello);
-    } else if (message->type == LINK_STARTED) {
+    if (message->type == LINK_STARTED) {
         printf("STARTED rank %d pid %llu: %.*s\n", peer->rank,
                 (unsigned long long)message->started.pid,
                 (int)message->started.binding.len, message->started.binding.text);
@@ -264,55 +281,61 @@ static void lose(struct peer *peer, const char *why)
 {
     printf("LOST rank %d%s\n", peer->rank, why);
     (void)fflush(stdout);
-    if (peer->fd >= 0) {
-        (void)close(peer->fd);
-    }
-    peer->fd = -1;
+    session_lose(&peer->session);
+}
+
+/* What has come is whole frames, but for the last. */
+static bool has_token(const struct session *session)
+{
+    return session->in_len > 0 &&
+            memmem(session->in, session->in_len, token, LINK_TOKEN_BYTES) != NULL;
 }
 
 static void read_peer(struct fake *fake, struct peer *peer)
 {
-    ssize_t count = recv(peer->fd, peer->in + peer->len, IN_BYTES - peer->len, 0);
+    bool lives = session_receive(&peer->session);
     struct link_message message;
-    size_t used = 1;
+    struct frame frame;
+    int got;
 
-    if (count <= 0) {
-        lose(peer, "");
+    if (peer->rank < 0 && has_token(&peer->session)) {
+        lose(peer, ": it sends the token");
         return;
     }
-    peer->len += (size_t)count;
-    while (peer->len > 0 && used > 0) {
-        if (link_take(peer->in, peer->len, &message, &used) != TUTTI_OK) {
-            lose(peer, ": malformed");
-            return;
-        }
-        if (used > 0) {
+    while ((got = session_next(&peer->session, &frame)) > 0) {
+        if (peer->rank < 0) {
+            hear_hello(fake, peer, &frame);
+        } else if (link_read(&frame, &message) == TUTTI_OK) {
             hear(fake, peer, &message);
+        } else {
+            got = -1;
+            break;
         }
-        memmove(peer->in, peer->in + used, peer->len - used);
-        peer->len -= used;
+        (void)fflush(stdout);
+    }
+    if (got < 0 || !lives) {
+        lose(peer, got < 0 ? ": malformed" : "");
     }
 }
 
 static void beat_all(struct fake *fake)
 {
     for (int i = 0; i < fake->peer_count && !fake->is_silent; i++) {
-        struct wire_writer out = { .data = NULL };
+        struct session *session = &fake->peers[i].session;
 
         if (fake->peers[i].rank >= 0) {
-            link_put_beat(&out, &(struct link_beat){ .sent = (uint64_t)clock_ns() });
+            link_put_beat(
+                    &session->out, &(struct link_beat){ .sent = (uint64_t)clock_ns() });
         }
-        send_to(&fake->peers[i], &out);
+        send_to(&fake->peers[i]);
     }
 }
 
 static void release_all(struct fake *fake)
 {
     for (int i = 0; i < fake->peer_count; i++) {
-        struct wire_writer out = { .data = NULL };
-
-        link_put_release(&out, fake->release);
-        send_to(&fake->peers[i], &out);
+        link_put_release(&fake->peers[i].session.out, fake->release);
+        send_to(&fake->peers[i]);
     }
 }
 
@@ -322,7 +345,7 @@ static bool is_going_on(const struct fake *fake, int *status, bool *has_ended)
     bool is_connected = false;
 
     for (int i = 0; i < fake->peer_count; i++) {
-        is_connected = is_connected || fake->peers[i].fd >= 0;
+        is_connected = is_connected || !session_is_lost(&fake->peers[i].session);
     }
     if (!*has_ended && waitpid(-1, status, WNOHANG) > 0) {
         *has_ended = true;
@@ -337,7 +360,7 @@ static void poll_all(struct fake *fake)
     bool is_deaf = clock_ns() < fake->deaf_until;
 
     for (int i = 0; i < fake->peer_count; i++) {
-        polled[i + 1] = (struct pollfd){ .fd = is_deaf ? -1 : fake->peers[i].fd,
+        polled[i + 1] = (struct pollfd){ .fd = is_deaf ? -1 : fake->peers[i].session.fd,
             .events = POLLIN };
     }
     (void)poll(polled, (nfds_t)fake->peer_count + 1, (int)(beat_ns / 1000000));
@@ -351,7 +374,12 @@ static void poll_all(struct fake *fake)
         int fd = accept(fake->listener, NULL, NULL);
 
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        fake->peers[fake->peer_count++] = (struct peer){ .fd = fd, .rank = -1 };
+        fake->peers[fake->peer_count] =
+                (struct peer){ .session = session_of(fd, token, LINK_TOKEN_BYTES),
+                    .rank = -1 };
+        if (meet_challenge(&fake->peers[fake->peer_count].session)) {
+            send_to(&fake->peers[fake->peer_count++]);
+        }
     }
 }
 

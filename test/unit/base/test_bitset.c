@@ -19,11 +19,10 @@ static struct bitset set_of(int bits, const int *members)
     return set;
 }
 
-static void test_members_across_word_boundaries(void **state)
+UNIT_TEST(test_members_across_word_boundaries)
 {
     struct bitset set = set_of(130, (const int[]){ 0, 63, 64, 128, 129, -1 });
 
-    (void)state;
     assert_int_equal(bitset_count(&set), 5);
     assert_true(bitset_has(&set, 63));
     assert_true(bitset_has(&set, 64));
@@ -40,12 +39,11 @@ static void test_members_across_word_boundaries(void **state)
     bitset_fini(&set);
 }
 
-static void test_a_copy_has_the_same_members(void **state)
+UNIT_TEST(test_a_copy_has_the_same_members)
 {
     struct bitset from = set_of(70, (const int[]){ 1, 69, -1 });
     struct bitset to = set_of(70, (const int[]){ 2, -1 });
 
-    (void)state;
     bitset_copy(&to, &from);
 
     assert_int_equal(bitset_count(&to), 2);
@@ -55,13 +53,12 @@ static void test_a_copy_has_the_same_members(void **state)
     bitset_fini(&to);
 }
 
-static void test_a_merge_adds_members_unless_they_overlap(void **state)
+UNIT_TEST(test_a_merge_adds_members_unless_they_overlap)
 {
     struct bitset to = set_of(70, (const int[]){ 1, 69, -1 });
     struct bitset other = set_of(70, (const int[]){ 2, 68, -1 });
     struct bitset overlapping = set_of(70, (const int[]){ 3, 69, -1 });
 
-    (void)state;
     assert_true(bitset_merge(&to, &other));
     assert_int_equal(bitset_count(&to), 4);
 
@@ -85,13 +82,12 @@ static void assert_format(const struct bitset *set, const int *translate,
     assert_int_equal(buffer[capacity], '#');
 }
 
-static void test_ranges_are_written_short(void **state)
+UNIT_TEST(test_ranges_are_written_short)
 {
     struct bitset set = set_of(70, (const int[]){ 0, 2, 3, 4, 5, 9, 68, 69, -1 });
     struct bitset all = set_of(3, (const int[]){ 0, 1, 2, -1 });
     struct bitset none = set_of(8, (const int[]){ -1 });
 
-    (void)state;
     assert_format(&set, NULL, 63, "0, 2-5, 9, 68-69");
     assert_format(&all, NULL, 63, "0-2");
     assert_format(&none, NULL, 63, "");
@@ -100,23 +96,21 @@ static void test_ranges_are_written_short(void **state)
     bitset_fini(&none);
 }
 
-static void test_members_are_translated(void **state)
+UNIT_TEST(test_members_are_translated)
 {
     static const int world[] = { 4, 5, 6, 2, 3, 9 };
     struct bitset set = set_of(6, (const int[]){ 0, 1, 2, 3, 4, 5, -1 });
 
-    (void)state;
     assert_format(&set, world, 63, "4-6, 2-3, 9");
     bitset_remove(&set, 1);
     assert_format(&set, world, 63, "4, 6, 2-3, 9");
     bitset_fini(&set);
 }
 
-static void test_long_text_is_cut_between_items(void **state)
+UNIT_TEST(test_long_text_is_cut_between_items)
 {
     struct bitset set = set_of(70, (const int[]){ 0, 2, 3, 4, 5, 9, 68, 69, -1 });
 
-    (void)state;
     assert_format(&set, NULL, 17, "0, 2-5, 9, 68-69");
     assert_format(&set, NULL, 16, "0, 2-5, 9, ...");
     assert_format(&set, NULL, 14, "0, 2-5, ...");
@@ -126,13 +120,12 @@ static void test_long_text_is_cut_between_items(void **state)
     bitset_fini(&set);
 }
 
-static void test_an_empty_set_needs_no_memory(void **state)
+UNIT_TEST(test_an_empty_set_needs_no_memory)
 {
     struct bitset set;
     struct bitset other;
     char text[8];
 
-    (void)state;
     mem_fail_at(1);
     assert_true(bitset_init(&set, 0));
     assert_true(bitset_init(&other, 0));
@@ -146,27 +139,10 @@ static void test_an_empty_set_needs_no_memory(void **state)
     bitset_fini(&other);
 }
 
-static void test_init_reports_lack_of_memory(void **state)
+UNIT_TEST(test_init_reports_lack_of_memory)
 {
     struct bitset set;
 
-    (void)state;
     mem_fail_at(1);
     assert_false(bitset_init(&set, 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_members_across_word_boundaries),
-        cmocka_unit_test(test_a_copy_has_the_same_members),
-        cmocka_unit_test(test_a_merge_adds_members_unless_they_overlap),
-        cmocka_unit_test(test_ranges_are_written_short),
-        cmocka_unit_test(test_members_are_translated),
-        cmocka_unit_test(test_long_text_is_cut_between_items),
-        cmocka_unit_test(test_an_empty_set_needs_no_memory),
-        cmocka_unit_test(test_init_reports_lack_of_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

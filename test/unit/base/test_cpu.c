@@ -265,6 +265,53 @@ static void test_sampling_allocates_nothing(void **state)
     cpu_load_fini(&load);
 }
 
+/* A thread that runs, then sleeps, then ends. */
+struct looked_at {
+    atomic_int id;
+    atomic_int told; /* 1: to sleep */
+    pthread_mutex_t held;
+};
+
+static void *be_looked_at(void *argument)
+{
+    struct looked_at *thread = argument;
+
+    atomic_store(&thread->id, cpu_thread_id());
+    while (atomic_load(&thread->told) == 0) {
+    }
+    (void)pthread_mutex_lock(&thread->held);
+    (void)pthread_mutex_unlock(&thread->held);
+    return NULL;
+}
+
+static void test_a_thread_is_seen_to_run_to_sleep_and_to_end(void **state)
+{
+    struct looked_at thread = { .held = PTHREAD_MUTEX_INITIALIZER };
+    struct cpu_thread look = { 0 };
+    pthread_t handle;
+
+    (void)state;
+    assert_false(cpu_thread_runs(&look, 0));
+    assert_true(cpu_thread_runs(&look, cpu_thread_id()));
+    (void)pthread_mutex_lock(&thread.held);
+    assert_int_equal(pthread_create(&handle, NULL, be_looked_at, &thread), 0);
+    while (atomic_load(&thread.id) == 0) {
+        (void)sched_yield();
+    }
+    while (!cpu_thread_runs(&look, atomic_load(&thread.id))) {
+        (void)sched_yield(); /* a page that is not there yet makes it sleep */
+    }
+    atomic_store(&thread.told, 1);
+    while (cpu_thread_runs(&look, atomic_load(&thread.id))) {
+        (void)sched_yield();
+    }
+    (void)pthread_mutex_unlock(&thread.held);
+    (void)pthread_join(handle, NULL);
+    assert_false(cpu_thread_runs(&look, atomic_load(&thread.id)));
+    assert_true(cpu_thread_runs(&look, cpu_thread_id()));
+    cpu_thread_fini(&look);
+}
+
 static void test_lack_of_memory_leaves_one_core(void **state)
 {
     (void)state;
@@ -290,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_two_looks_make_sure_for_a_while),
         cmocka_unit_test(test_without_facts_no_core_is_free),
         cmocka_unit_test(test_sampling_allocates_nothing),
+        cmocka_unit_test(test_a_thread_is_seen_to_run_to_sleep_and_to_end),
         cmocka_unit_test(test_lack_of_memory_leaves_one_core),
     };
 

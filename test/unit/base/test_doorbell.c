@@ -23,12 +23,11 @@ struct game {
     _Atomic int turn;
 };
 
-static void test_a_ring_before_sleeping_is_not_slept_through(void **state)
+UNIT_TEST(test_a_ring_before_sleeping_is_not_slept_through)
 {
     struct doorbell bell = { .rings = 0 };
     uint32_t seen = doorbell_listen(&bell);
 
-    (void)state;
     doorbell_ring(&bell);
     doorbell_sleep(&bell, seen, INT64_MAX);
 
@@ -36,12 +35,11 @@ static void test_a_ring_before_sleeping_is_not_slept_through(void **state)
     assert_int_equal(atomic_load(&bell.sleepers), 0);
 }
 
-static void test_sleep_ends_at_its_timeout(void **state)
+UNIT_TEST(test_sleep_ends_at_its_timeout)
 {
     struct doorbell bell = { .rings = 0 };
     int64_t start = clock_ns();
 
-    (void)state;
     doorbell_sleep(&bell, doorbell_listen(&bell), 2000000);
     assert_true(clock_ns() - start >= 1000000);
 
@@ -68,13 +66,12 @@ static void *sleep_until_turn(void *user)
     return NULL;
 }
 
-static void test_a_ring_wakes_all_sleepers(void **state)
+UNIT_TEST(test_a_ring_wakes_all_sleepers)
 {
     struct game game = { .turn = 0 };
     pthread_t threads[3];
     int i;
 
-    (void)state;
     for (i = 0; i < 3; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, sleep_until_turn, &game), 0);
     }
@@ -116,26 +113,24 @@ static void play_even(struct game *game)
     wait_for_turn(game, 0, ROUNDS);
 }
 
-static void test_no_ring_is_lost_between_threads(void **state)
+UNIT_TEST(test_no_ring_is_lost_between_threads)
 {
     struct game game = { .turn = 0 };
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, play_odd, &game), 0);
     play_even(&game);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(atomic_load(&game.turn), ROUNDS);
 }
 
-static void test_no_ring_is_lost_between_processes(void **state)
+UNIT_TEST(test_no_ring_is_lost_between_processes)
 {
     struct game *game = mmap(NULL, sizeof *game, PROT_READ | PROT_WRITE,
             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int status = -1;
     pid_t child;
 
-    (void)state;
     assert_true(game != MAP_FAILED);
     child = fork();
     assert_true(child >= 0);
@@ -162,13 +157,12 @@ static void *ring_often(void *user)
     return NULL;
 }
 
-static void test_the_last_of_many_rings_is_heard(void **state)
+UNIT_TEST(test_the_last_of_many_rings_is_heard)
 {
     struct game game = { .turn = 0 };
     pthread_t threads[RINGERS];
     int i;
 
-    (void)state;
     for (i = 0; i < RINGERS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &game), 0);
     }
@@ -179,36 +173,18 @@ static void test_the_last_of_many_rings_is_heard(void **state)
     assert_int_equal(atomic_load(&game.bells[0].rings), RINGERS * ROUNDS);
 }
 
-static void test_deadlines_saturate(void **state)
+UNIT_TEST(test_deadlines_saturate)
 {
-    (void)state;
     assert_true(clock_deadline(5, 6) == 11);
     assert_true(clock_deadline(1, INT64_MAX) == INT64_MAX);
     assert_true(clock_deadline(INT64_MAX, 1) == INT64_MAX);
 }
 
-static void test_time_goes_on_while_sleeping(void **state)
+UNIT_TEST(test_time_goes_on_while_sleeping)
 {
     int64_t start = clock_ns();
 
-    (void)state;
     clock_sleep_ns(-1);
     clock_sleep_ns(2000000);
     assert_true(clock_ns() - start >= 2000000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_ring_before_sleeping_is_not_slept_through),
-        cmocka_unit_test(test_sleep_ends_at_its_timeout),
-        cmocka_unit_test(test_a_ring_wakes_all_sleepers),
-        cmocka_unit_test(test_no_ring_is_lost_between_threads),
-        cmocka_unit_test(test_no_ring_is_lost_between_processes),
-        cmocka_unit_test(test_the_last_of_many_rings_is_heard),
-        cmocka_unit_test(test_deadlines_saturate),
-        cmocka_unit_test(test_time_goes_on_while_sleeping),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

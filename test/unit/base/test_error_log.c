@@ -11,9 +11,8 @@
 #include "base/log.h"
 #include "test/unit/unit.h"
 
-static void test_the_last_error_is_the_latest(void **state)
+UNIT_TEST(test_the_last_error_is_the_latest)
 {
-    (void)state;
     assert_int_equal(
             error_set(TUTTI_ERR_INVALID, "count is %d", -1), TUTTI_ERR_INVALID);
     assert_string_equal(tutti_last_error(), "count is -1");
@@ -21,29 +20,26 @@ static void test_the_last_error_is_the_latest(void **state)
     assert_string_equal(tutti_last_error(), "other");
 }
 
-static void test_a_system_error_has_the_text_of_errno(void **state)
+UNIT_TEST(test_a_system_error_has_the_text_of_errno)
 {
-    (void)state;
     errno = ENOENT;
     assert_int_equal(
             error_set_errno(TUTTI_ERR_SYSTEM, "open %s", "/x"), TUTTI_ERR_SYSTEM);
     assert_string_equal(tutti_last_error(), "open /x: No such file or directory");
 }
 
-static void test_an_error_may_quote_the_last_one(void **state)
+UNIT_TEST(test_an_error_may_quote_the_last_one)
 {
-    (void)state;
     (void)error_set(TUTTI_ERR_MPI, "cause");
     (void)error_set(TUTTI_ERR_CONTEXT_FAILED, "rank 3: %s", tutti_last_error());
     assert_string_equal(tutti_last_error(), "rank 3: cause");
 }
 
-static void test_long_errors_are_cut(void **state)
+UNIT_TEST(test_long_errors_are_cut)
 {
     char text[2 * ERROR_TEXT_MAX];
     struct error error;
 
-    (void)state;
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
 
@@ -54,11 +50,10 @@ static void test_long_errors_are_cut(void **state)
     assert_int_equal(strlen(error.text), ERROR_TEXT_MAX - 1);
 }
 
-static void test_a_record_carries_an_error_to_another_reader(void **state)
+UNIT_TEST(test_a_record_carries_an_error_to_another_reader)
 {
     struct error error;
 
-    (void)state;
     (void)error_set(TUTTI_ERR_INVALID, "unrelated");
     error_fill(&error, TUTTI_ERR_MISMATCH, 5, "tensor %s", "loss");
     assert_string_equal(tutti_last_error(), "unrelated");
@@ -76,12 +71,11 @@ static void *fail_in_thread(void *seen)
     return NULL;
 }
 
-static void test_threads_have_errors_of_their_own(void **state)
+UNIT_TEST(test_threads_have_errors_of_their_own)
 {
     pthread_t thread;
     size_t seen = 99;
 
-    (void)state;
     (void)error_set(TUTTI_ERR_INVALID, "of main");
     assert_int_equal(pthread_create(&thread, NULL, fail_in_thread, &seen), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -109,14 +103,13 @@ static void remember_line(void *user, tutti_log_level level, int rank, const cha
     errno = EIO;
 }
 
-static void test_lines_reach_the_callback(void **state)
+UNIT_TEST(test_lines_reach_the_callback)
 {
     struct seen_line seen = { .lines = 0 };
     struct log log = {
         .callback = remember_line, .user = &seen, .level = TUTTI_LOG_INFO, .rank = 3
     };
 
-    (void)state;
     log_info(&log, "%d ranks", 4);
 
     assert_int_equal(seen.lines, 1);
@@ -125,14 +118,13 @@ static void test_lines_reach_the_callback(void **state)
     assert_string_equal(seen.text, "4 ranks");
 }
 
-static void test_lines_above_the_level_are_dropped(void **state)
+UNIT_TEST(test_lines_above_the_level_are_dropped)
 {
     struct seen_line seen = { .lines = 0 };
     struct log log = {
         .callback = remember_line, .user = &seen, .level = TUTTI_LOG_WARN
     };
 
-    (void)state;
     log_info(&log, "no");
     log_debug(&log, "no");
     log_trace(&log, "no");
@@ -144,24 +136,22 @@ static void test_lines_above_the_level_are_dropped(void **state)
     assert_int_equal(seen.lines, 2);
 }
 
-static void test_logging_keeps_errno(void **state)
+UNIT_TEST(test_logging_keeps_errno)
 {
     struct seen_line seen = { .lines = 0 };
     struct log log = { .callback = remember_line, .user = &seen };
 
-    (void)state;
     errno = ENOENT;
     log_error(&log, "line");
     assert_int_equal(errno, ENOENT);
 }
 
-static void test_long_lines_are_cut(void **state)
+UNIT_TEST(test_long_lines_are_cut)
 {
     struct seen_line seen = { .lines = 0 };
     struct log log = { .callback = remember_line, .user = &seen };
     char text[6000];
 
-    (void)state;
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
     log_error(&log, "%s", text);
@@ -188,7 +178,7 @@ static void log_to_file(
     (void)fclose(file);
 }
 
-static void test_without_a_callback_lines_go_to_stderr(void **state)
+UNIT_TEST(test_without_a_callback_lines_go_to_stderr)
 {
     static const char *const lines[] = { "tutti[7] error: slow\n",
         "tutti[7] warn: slow\n", "tutti[7] info: slow\n", "tutti[7] debug: slow\n",
@@ -197,7 +187,6 @@ static void test_without_a_callback_lines_go_to_stderr(void **state)
     char text[64];
     int level;
 
-    (void)state;
     for (level = TUTTI_LOG_ERROR; level <= TUTTI_LOG_TRACE; level++) {
         log_to_file(&log, (tutti_log_level)level, text, sizeof text);
         assert_string_equal(text, lines[level]);
@@ -205,23 +194,4 @@ static void test_without_a_callback_lines_go_to_stderr(void **state)
     log.rank = -1;
     log_to_file(&log, TUTTI_LOG_WARN, text, sizeof text);
     assert_string_equal(text, "tutti[?] warn: slow\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_last_error_is_the_latest),
-        cmocka_unit_test(test_a_system_error_has_the_text_of_errno),
-        cmocka_unit_test(test_an_error_may_quote_the_last_one),
-        cmocka_unit_test(test_long_errors_are_cut),
-        cmocka_unit_test(test_a_record_carries_an_error_to_another_reader),
-        cmocka_unit_test(test_threads_have_errors_of_their_own),
-        cmocka_unit_test(test_lines_reach_the_callback),
-        cmocka_unit_test(test_lines_above_the_level_are_dropped),
-        cmocka_unit_test(test_logging_keeps_errno),
-        cmocka_unit_test(test_long_lines_are_cut),
-        cmocka_unit_test(test_without_a_callback_lines_go_to_stderr),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

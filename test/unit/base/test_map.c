@@ -80,41 +80,37 @@ static void exercise(uint64_t spread)
     map_fini(&map);
 }
 
-static void test_random_changes_match_the_model(void **state)
+UNIT_TEST(test_random_changes_match_the_model)
 {
-    (void)state;
     exercise(UINT64_MAX);
 }
 
-static void test_colliding_hashes_match_the_model(void **state)
+UNIT_TEST(test_colliding_hashes_match_the_model)
 {
-    (void)state;
     exercise(1);
     exercise(3);
     exercise(40);
 }
 
-static void test_a_zeroed_map_is_empty(void **state)
+UNIT_TEST(test_a_zeroed_map_is_empty)
 {
     struct map map = { .slots = NULL };
     size_t position = 0;
     int key = 0;
 
-    (void)state;
     assert_null(map_find(&map, 0, item_has_key, &key));
     assert_false(map_remove(&map, 0, &key));
     assert_null(map_next(&map, &position));
     map_fini(&map);
 }
 
-static void test_removal_across_the_end_of_the_table(void **state)
+UNIT_TEST(test_removal_across_the_end_of_the_table)
 {
     /* Four values at home in the last slot: three of them wrap around. */
     struct item items[4];
     struct map map = { .slots = NULL };
     int i;
 
-    (void)state;
     for (i = 0; i < 4; i++) {
         items[i] = (struct item){ .hash = 15, .key = i };
         assert_true(map_insert(&map, items[i].hash, &items[i]));
@@ -128,14 +124,13 @@ static void test_removal_across_the_end_of_the_table(void **state)
     map_fini(&map);
 }
 
-static void test_an_insert_without_memory_changes_nothing(void **state)
+UNIT_TEST(test_an_insert_without_memory_changes_nothing)
 {
     struct item items[32];
     struct map map = { .slots = NULL };
     size_t refused = 0;
     int i;
 
-    (void)state;
     for (i = 0; i < 32; i++) {
         size_t count = map.count;
         size_t capacity = map.capacity;
@@ -156,13 +151,12 @@ static void test_an_insert_without_memory_changes_nothing(void **state)
     map_fini(&map);
 }
 
-static void test_hashes_depend_on_every_byte_and_the_seed(void **state)
+UNIT_TEST(test_hashes_depend_on_every_byte_and_the_seed)
 {
     char text[] = "abcdefghijklmnopqrstuvw";
     uint64_t hash = hash_bytes(1, text, sizeof text);
     size_t i;
 
-    (void)state;
     assert_true(hash == hash_bytes(1, text, sizeof text));
     assert_true(hash != hash_bytes(2, text, sizeof text));
     assert_true(hash != hash_bytes(1, text, sizeof text - 1));
@@ -175,12 +169,11 @@ static void test_hashes_depend_on_every_byte_and_the_seed(void **state)
     assert_true(hash_u64(0, 0) != 0);
 }
 
-static void test_hashes_of_small_numbers_fill_the_table_evenly(void **state)
+UNIT_TEST(test_hashes_of_small_numbers_fill_the_table_evenly)
 {
     int buckets[64] = { 0 };
     uint64_t i;
 
-    (void)state;
     for (i = 0; i < 6400; i++) {
         buckets[hash_u64(0, i) % 64]++;
     }
@@ -188,19 +181,4 @@ static void test_hashes_of_small_numbers_fill_the_table_evenly(void **state)
     for (i = 0; i < 64; i++) {
         assert_in_range(buckets[i], 50, 150);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_changes_match_the_model),
-        cmocka_unit_test(test_colliding_hashes_match_the_model),
-        cmocka_unit_test(test_a_zeroed_map_is_empty),
-        cmocka_unit_test(test_removal_across_the_end_of_the_table),
-        cmocka_unit_test(test_an_insert_without_memory_changes_nothing),
-        cmocka_unit_test(test_hashes_depend_on_every_byte_and_the_seed),
-        cmocka_unit_test(test_hashes_of_small_numbers_fill_the_table_evenly),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,12 @@
 #include "base/mem.h"
 #include "test/unit/unit.h"
 
-static void test_no_bytes_give_a_unique_pointer(void **state)
+UNIT_TEST(test_no_bytes_give_a_unique_pointer)
 {
     void *blocks[] = { mem_alloc(0), mem_alloc(0), mem_calloc(0, 8), mem_calloc(8, 0),
         mem_alloc_aligned(0), mem_resize(NULL, 0, 4) };
     size_t i, j;
 
-    (void)state;
     for (i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         assert_non_null(blocks[i]);
         for (j = 0; j < i; j++) {
@@ -25,12 +24,11 @@ static void test_no_bytes_give_a_unique_pointer(void **state)
     mem_free(NULL);
 }
 
-static void test_aligned_memory_is_aligned_and_zeroed(void **state)
+UNIT_TEST(test_aligned_memory_is_aligned_and_zeroed)
 {
     static const char zeroes[1000];
     size_t size;
 
-    (void)state;
     for (size = 1; size <= sizeof zeroes; size += 111) {
         unsigned char *block = mem_alloc_aligned(size);
 
@@ -42,21 +40,19 @@ static void test_aligned_memory_is_aligned_and_zeroed(void **state)
     }
 }
 
-static void test_overflowing_sizes_are_refused(void **state)
+UNIT_TEST(test_overflowing_sizes_are_refused)
 {
-    (void)state;
     assert_null(mem_calloc(SIZE_MAX / 2, 3));
     assert_null(mem_resize(NULL, SIZE_MAX / 2, 3));
     assert_null(mem_alloc_aligned(SIZE_MAX - 1));
     assert_null(mem_alloc_aligned(SIZE_MAX));
 }
 
-static void test_a_failed_resize_leaves_the_block(void **state)
+UNIT_TEST(test_a_failed_resize_leaves_the_block)
 {
     char *block = mem_strdup("text");
     char *larger;
 
-    (void)state;
     assert_null(mem_resize(block, SIZE_MAX, 2));
     mem_fail_at(1);
     assert_null(mem_resize(block, 100, 1));
@@ -84,11 +80,10 @@ static void *allocate(int kind)
     }
 }
 
-static void test_every_kind_is_counted_and_can_fail(void **state)
+UNIT_TEST(test_every_kind_is_counted_and_can_fail)
 {
     int kind;
 
-    (void)state;
     for (kind = 0; kind < 5; kind++) {
         uint64_t before = mem_alloc_count();
         void *block = allocate(kind);
@@ -103,11 +98,10 @@ static void test_every_kind_is_counted_and_can_fail(void **state)
     }
 }
 
-static void test_only_the_nth_allocation_fails(void **state)
+UNIT_TEST(test_only_the_nth_allocation_fails)
 {
     uint64_t n;
 
-    (void)state;
     for (n = 1; n <= 5; n++) {
         uint64_t i;
 
@@ -124,11 +118,10 @@ static void test_only_the_nth_allocation_fails(void **state)
     mem_free(allocate(0));
 }
 
-static void test_size_arithmetic(void **state)
+UNIT_TEST(test_size_arithmetic)
 {
     size_t product = 7;
 
-    (void)state;
     assert_true(size_mul(6, 7, &product));
     assert_int_equal(product, 42);
     assert_false(size_mul(SIZE_MAX, 2, &product));
@@ -140,12 +133,11 @@ static void test_size_arithmetic(void **state)
     assert_int_equal(size_max(3, 4), 4);
 }
 
-static void test_copies_of_any_length_are_exact(void **state)
+UNIT_TEST(test_copies_of_any_length_are_exact)
 {
     static unsigned char from[9000];
     static unsigned char to[sizeof from];
 
-    (void)state;
     for (size_t i = 0; i < sizeof from; i++) {
         from[i] = (unsigned char)(i * 7 + i / 256);
     }
@@ -158,13 +150,12 @@ static void test_copies_of_any_length_are_exact(void **state)
     }
 }
 
-static void test_an_array_grows_and_keeps_its_elements(void **state)
+UNIT_TEST(test_an_array_grows_and_keeps_its_elements)
 {
     int *numbers = NULL;
     size_t capacity = 0;
     uint64_t before;
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         assert_true(mem_grow(&numbers, &capacity, (size_t)i + 1, sizeof *numbers));
         assert_true(capacity > (size_t)i);
@@ -181,21 +172,4 @@ static void test_an_array_grows_and_keeps_its_elements(void **state)
     mem_fail_at(0);
     assert_int_equal(numbers[999], 999);
     mem_free(numbers);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_bytes_give_a_unique_pointer),
-        cmocka_unit_test(test_aligned_memory_is_aligned_and_zeroed),
-        cmocka_unit_test(test_overflowing_sizes_are_refused),
-        cmocka_unit_test(test_a_failed_resize_leaves_the_block),
-        cmocka_unit_test(test_every_kind_is_counted_and_can_fail),
-        cmocka_unit_test(test_only_the_nth_allocation_fails),
-        cmocka_unit_test(test_size_arithmetic),
-        cmocka_unit_test(test_copies_of_any_length_are_exact),
-        cmocka_unit_test(test_an_array_grows_and_keeps_its_elements),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,8 @@
 #include "base/status.h"
 #include "test/unit/unit.h"
 
-static void test_statuses_have_names_and_texts(void **state)
+UNIT_TEST(test_statuses_have_names_and_texts)
 {
-    (void)state;
     assert_string_equal(tutti_status_name(TUTTI_OK), "TUTTI_OK");
     assert_string_equal(tutti_status_text(TUTTI_OK), "success");
     assert_string_equal(tutti_status_name(TUTTI_ERR_MISMATCH), "TUTTI_ERR_MISMATCH");
@@ -18,9 +17,8 @@ static void test_statuses_have_names_and_texts(void **state)
     assert_string_equal(tutti_status_text((tutti_status)-99), "unknown status");
 }
 
-static void test_wire_numbers_are_frozen(void **state)
+UNIT_TEST(test_wire_numbers_are_frozen)
 {
-    (void)state;
     assert_int_equal(TUTTI_ERR_INTERNAL, -15);
     assert_int_equal(TUTTI_ERR_MISMATCH, -4);
     assert_int_equal(TUTTI_FLOAT8_E5M2, 14);
@@ -29,11 +27,10 @@ static void test_wire_numbers_are_frozen(void **state)
     assert_int_equal(TUTTI_BARRIER, 2);
 }
 
-static void test_only_members_are_valid(void **state)
+UNIT_TEST(test_only_members_are_valid)
 {
     int64_t number;
 
-    (void)state;
     for (number = -40; number <= 40; number++) {
         assert_int_equal(status_is_valid(number), number >= -15 && number <= 1);
         assert_int_equal(dtype_is_valid(number), number >= 0 && number <= 14);
@@ -47,9 +44,8 @@ static void test_only_members_are_valid(void **state)
     assert_false(collective_is_valid(INT64_C(1) << 32));
 }
 
-static void test_dtypes_have_names_and_sizes(void **state)
+UNIT_TEST(test_dtypes_have_names_and_sizes)
 {
-    (void)state;
     assert_string_equal(tutti_dtype_name(TUTTI_BFLOAT16), "bfloat16");
     assert_string_equal(tutti_dtype_name((tutti_dtype)15), "unknown dtype");
     assert_int_equal(tutti_dtype_size(TUTTI_UINT8), 1);
@@ -60,11 +56,10 @@ static void test_dtypes_have_names_and_sizes(void **state)
     assert_int_equal(tutti_dtype_size((tutti_dtype)-1), 0);
 }
 
-static void test_dtypes_are_float_or_opaque_or_neither(void **state)
+UNIT_TEST(test_dtypes_are_float_or_opaque_or_neither)
 {
     int dtype;
 
-    (void)state;
     for (dtype = TUTTI_UINT8; dtype <= TUTTI_FLOAT8_E5M2; dtype++) {
         assert_int_equal(dtype_is_float((tutti_dtype)dtype),
                 dtype >= TUTTI_FLOAT16 && dtype <= TUTTI_FLOAT64);
@@ -73,11 +68,10 @@ static void test_dtypes_are_float_or_opaque_or_neither(void **state)
     }
 }
 
-static void test_every_member_has_a_name_of_its_own(void **state)
+UNIT_TEST(test_every_member_has_a_name_of_its_own)
 {
     int number;
 
-    (void)state;
     for (number = TUTTI_ERR_INTERNAL; number < TUTTI_AGAIN; number++) {
         tutti_status status = (tutti_status)number;
         tutti_status next = (tutti_status)(number + 1);
@@ -93,9 +87,8 @@ static void test_every_member_has_a_name_of_its_own(void **state)
     }
 }
 
-static void test_operations_have_names(void **state)
+UNIT_TEST(test_operations_have_names)
 {
-    (void)state;
     assert_string_equal(tutti_reduce_name(TUTTI_AVERAGE), "average");
     assert_string_equal(tutti_reduce_name((tutti_reduce_op)5), "unknown reduction");
     assert_string_equal(tutti_collective_name(TUTTI_BROADCAST), "broadcast");
@@ -103,28 +96,11 @@ static void test_operations_have_names(void **state)
             tutti_collective_name((tutti_collective)9), "unknown collective");
 }
 
-static void test_the_version_is_that_of_the_header(void **state)
+UNIT_TEST(test_the_version_is_that_of_the_header)
 {
     char text[32];
 
-    (void)state;
     (void)snprintf(text, sizeof text, "%d.%d.%d", TUTTI_VERSION_MAJOR,
             TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH);
     assert_string_equal(tutti_version(), text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statuses_have_names_and_texts),
-        cmocka_unit_test(test_wire_numbers_are_frozen),
-        cmocka_unit_test(test_only_members_are_valid),
-        cmocka_unit_test(test_dtypes_have_names_and_sizes),
-        cmocka_unit_test(test_dtypes_are_float_or_opaque_or_neither),
-        cmocka_unit_test(test_every_member_has_a_name_of_its_own),
-        cmocka_unit_test(test_operations_have_names),
-        cmocka_unit_test(test_the_version_is_that_of_the_header),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

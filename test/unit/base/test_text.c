@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "test/unit/unit.h"
 
-static void test_booleans(void **state)
+UNIT_TEST(test_booleans)
 {
     static const char *const yes[] = { "1", "true", "TRUE", "yes", "on", "On" };
     static const char *const no[] = { "0", "false", "False", "no", "off" };
@@ -18,7 +18,6 @@ static void test_booleans(void **state)
     bool value = false;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof yes / sizeof *yes; i++) {
         assert_true(text_to_bool(yes[i], &value));
         assert_true(value);
@@ -34,14 +33,13 @@ static void test_booleans(void **state)
     }
 }
 
-static void test_whole_numbers(void **state)
+UNIT_TEST(test_whole_numbers)
 {
     static const char *const bad[] = { "", "-", "+1", " 1", "1 ", "1x", "0x10", "1.0",
         "1e3", "--1", "9223372036854775808", "-9223372036854775809", "nan" };
     int64_t value = 0;
     size_t i;
 
-    (void)state;
     assert_true(text_to_int64("0", &value) && value == 0);
     assert_true(text_to_int64("-12", &value) && value == -12);
     assert_true(text_to_int64("007", &value) && value == 7);
@@ -54,14 +52,13 @@ static void test_whole_numbers(void **state)
     }
 }
 
-static void test_sizes(void **state)
+UNIT_TEST(test_sizes)
 {
     static const char *const bad[] = { "", "k", "-1", "+1", "1 k", "1kb", "1t", "1.5m",
         "1kk", " 1", "18446744073709551616", "17179869184g", "1Ki", "1|k" };
     size_t value = 0;
     size_t i;
 
-    (void)state;
     assert_true(text_to_size("0", &value) && value == 0);
     assert_true(text_to_size("1000", &value) && value == 1000);
     assert_true(text_to_size("3k", &value) && value == 3072);
@@ -78,14 +75,13 @@ static void test_sizes(void **state)
     }
 }
 
-static void test_reals(void **state)
+UNIT_TEST(test_reals)
 {
     static const char *const bad[] = { "", "-", ".", "e", "1e", "1.5x", " 1", "1 ",
         "nan", "inf", "-inf", "0x1p3", "1e999", "1,5", "1.2.3" };
     double value = 0;
     size_t i;
 
-    (void)state;
     assert_true(text_to_real("60", &value) && value == 60);
     assert_true(text_to_real("0.1", &value) && value == 0.1);
     assert_true(text_to_real("-1.5e-3", &value) && value == -1.5e-3);
@@ -97,7 +93,7 @@ static void test_reals(void **state)
     }
 }
 
-static void test_reals_survive_a_round_trip(void **state)
+UNIT_TEST(test_reals_survive_a_round_trip)
 {
     static const double samples[] = { 0, 60, 0.1, 1.0 / 3, 86400, 1e-300, DBL_MAX,
         -2.5 };
@@ -105,7 +101,6 @@ static void test_reals_survive_a_round_trip(void **state)
     double back = 0;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof samples / sizeof *samples; i++) {
         assert_true(text_from_real(samples[i], text, sizeof text));
         assert_true(text_to_real(text, &back));
@@ -118,12 +113,11 @@ static void test_reals_survive_a_round_trip(void **state)
     assert_false(text_from_real(0.125, text, 5));
 }
 
-static void test_the_locale_does_not_matter(void **state)
+UNIT_TEST(test_the_locale_does_not_matter)
 {
     char text[40];
     double value = 0;
 
-    (void)state;
     if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL) {
         skip();
     }
@@ -133,9 +127,8 @@ static void test_the_locale_does_not_matter(void **state)
     assert_string_equal(setlocale(LC_ALL, "C"), "C");
 }
 
-static void test_only_letters_change_case(void **state)
+UNIT_TEST(test_only_letters_change_case)
 {
-    (void)state;
     assert_int_equal(text_lower('A'), 'a');
     assert_int_equal(text_lower('Z'), 'z');
     assert_int_equal(text_lower('a'), 'a');
@@ -146,12 +139,11 @@ static void test_only_letters_change_case(void **state)
     assert_int_equal(text_upper('7'), '7');
 }
 
-static void test_choices(void **state)
+UNIT_TEST(test_choices)
 {
     int index = 42;
     char text[8];
 
-    (void)state;
     assert_true(text_to_choice("one", "one|two|three", &index) && index == 0);
     assert_true(text_to_choice("THREE", "one|two|three", &index) && index == 2);
     index = 42;
@@ -165,11 +157,10 @@ static void test_choices(void **state)
     assert_false(text_from_choice("one|two|three", 2, text, 5));
 }
 
-static void test_distances_between_words(void **state)
+UNIT_TEST(test_distances_between_words)
 {
     char long_word[70];
 
-    (void)state;
     memset(long_word, 'x', sizeof long_word);
     long_word[sizeof long_word - 1] = '\0';
     assert_int_equal(text_distance("", ""), 0);
@@ -183,21 +174,4 @@ static void test_distances_between_words(void **state)
     assert_true(text_distance("a", long_word) == SIZE_MAX);
     long_word[64] = '\0';
     assert_int_equal(text_distance(long_word, "x"), 63);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_booleans),
-        cmocka_unit_test(test_whole_numbers),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_reals),
-        cmocka_unit_test(test_reals_survive_a_round_trip),
-        cmocka_unit_test(test_the_locale_does_not_matter),
-        cmocka_unit_test(test_only_letters_change_case),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_distances_between_words),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

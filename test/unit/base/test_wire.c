@@ -35,13 +35,12 @@ static void assert_encoding(
     assert_memory_equal(out->data, bytes, len);
 }
 
-static void test_fixed_fields_are_little_endian(void **state)
+UNIT_TEST(test_fixed_fields_are_little_endian)
 {
     static const uint8_t expected[] = { 0x01, 0x05, 0x04, 0x03, 0x02, 0x0d, 0x0c, 0x0b,
         0x0a, 0x09, 0x08, 0x07, 0x06, 0, 0, 0, 0, 0, 0, 0xf8, 0xbf };
     struct wire_writer out = { .data = NULL };
 
-    (void)state;
     wire_put_u8(&out, 1);
     wire_put_u32(&out, 0x02030405);
     wire_put_u64(&out, UINT64_C(0x060708090a0b0c0d));
@@ -51,13 +50,12 @@ static void test_fixed_fields_are_little_endian(void **state)
     wire_writer_fini(&out);
 }
 
-static void test_varints_have_their_golden_bytes(void **state)
+UNIT_TEST(test_varints_have_their_golden_bytes)
 {
     static const uint8_t expected[] = { 0x00, 0x7f, 0x80, 0x01, 0xac, 0x02, 0xff, 0xff,
         0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00, 0x01, 0x02, 0x03 };
     struct wire_writer out = { .data = NULL };
 
-    (void)state;
     wire_put_varint(&out, 0);
     wire_put_varint(&out, 127);
     wire_put_varint(&out, 128);
@@ -91,14 +89,13 @@ static void put_everything(struct wire_writer *out)
     wire_put_bytes(out, "tail", 4);
 }
 
-static void test_what_is_put_is_got(void **state)
+UNIT_TEST(test_what_is_put_is_got)
 {
     struct wire_writer out = { .data = NULL };
     struct wire_reader in;
     const char *text;
     size_t len, i;
 
-    (void)state;
     put_everything(&out);
     wire_reader_init(&in, out.data, out.len);
 
@@ -146,12 +143,11 @@ static bool get_everything(const void *data, size_t len)
     return wire_ok(&in);
 }
 
-static void test_every_truncation_is_an_error(void **state)
+UNIT_TEST(test_every_truncation_is_an_error)
 {
     struct wire_writer out = { .data = NULL };
     size_t len;
 
-    (void)state;
     put_everything(&out);
 
     for (len = 0; len < out.len; len++) {
@@ -167,12 +163,11 @@ static void test_every_truncation_is_an_error(void **state)
     wire_writer_fini(&out);
 }
 
-static void test_random_bytes_are_read_within_bounds(void **state)
+UNIT_TEST(test_random_bytes_are_read_within_bounds)
 {
     uint64_t seed = 20240229;
     int round;
 
-    (void)state;
     for (round = 0; round < 20000; round++) {
         size_t len = next_random(&seed) % 64;
         uint8_t *data = malloc(len > 0 ? len : 1);
@@ -196,12 +191,11 @@ static void test_random_bytes_are_read_within_bounds(void **state)
     }
 }
 
-static void test_a_varint_has_one_encoding(void **state)
+UNIT_TEST(test_a_varint_has_one_encoding)
 {
     uint64_t seed = 1;
     int round;
 
-    (void)state;
     /* Any ten bytes that are accepted are what the writer makes of their value. */
     for (round = 0; round < 100000; round++) {
         struct wire_writer out = { .data = NULL };
@@ -237,7 +231,7 @@ static void assert_varint_refused(const uint8_t *bytes, size_t len)
     assert_false(wire_ok(&in));
 }
 
-static void test_overlong_varints_are_refused(void **state)
+UNIT_TEST(test_overlong_varints_are_refused)
 {
     static const uint8_t padded[] = { 0x81, 0x00 };
     static const uint8_t too_big[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -245,19 +239,17 @@ static void test_overlong_varints_are_refused(void **state)
     static const uint8_t endless[] = { 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
         0x80, 0x80, 0x01 };
 
-    (void)state;
     assert_varint_refused(padded, sizeof padded);
     assert_varint_refused(too_big, sizeof too_big);
     assert_varint_refused(endless, sizeof endless);
 }
 
-static void test_the_first_error_is_latched(void **state)
+UNIT_TEST(test_the_first_error_is_latched)
 {
     static const uint8_t bytes[] = { 3, 'a', 'b', 'c', 9 };
     struct wire_reader in;
     size_t len;
 
-    (void)state;
     wire_reader_init(&in, bytes, sizeof bytes);
 
     assert_null(wire_get_str(&in, 2, &len));
@@ -269,13 +261,12 @@ static void test_the_first_error_is_latched(void **state)
     assert_false(wire_ok(&in));
 }
 
-static void test_a_length_beyond_the_message_is_refused(void **state)
+UNIT_TEST(test_a_length_beyond_the_message_is_refused)
 {
     struct wire_writer out = { .data = NULL };
     struct wire_reader in;
     size_t len;
 
-    (void)state;
     wire_put_varint(&out, UINT64_MAX);
     wire_reader_init(&in, out.data, out.len);
 
@@ -284,11 +275,10 @@ static void test_a_length_beyond_the_message_is_refused(void **state)
     wire_writer_fini(&out);
 }
 
-static void test_an_empty_message_can_be_read(void **state)
+UNIT_TEST(test_an_empty_message_can_be_read)
 {
     struct wire_reader in;
 
-    (void)state;
     wire_reader_init(&in, NULL, 0);
 
     assert_non_null(wire_get_bytes(&in, 0));
@@ -297,11 +287,10 @@ static void test_an_empty_message_can_be_read(void **state)
     assert_false(wire_ok(&in));
 }
 
-static void test_a_writer_latches_lack_of_memory(void **state)
+UNIT_TEST(test_a_writer_latches_lack_of_memory)
 {
     struct wire_writer out = { .data = NULL };
 
-    (void)state;
     mem_fail_at(1);
     wire_put_u8(&out, 1);
     assert_true(out.failed);
@@ -316,11 +305,10 @@ static void test_a_writer_latches_lack_of_memory(void **state)
     wire_writer_fini(&out);
 }
 
-static void test_an_impossible_reserve_fails(void **state)
+UNIT_TEST(test_an_impossible_reserve_fails)
 {
     struct wire_writer out = { .data = NULL };
 
-    (void)state;
     wire_put_u8(&out, 1);
 
     assert_false(wire_writer_reserve(&out, SIZE_MAX));
@@ -328,12 +316,11 @@ static void test_an_impossible_reserve_fails(void **state)
     wire_writer_fini(&out);
 }
 
-static void test_reset_keeps_the_memory(void **state)
+UNIT_TEST(test_reset_keeps_the_memory)
 {
     struct wire_writer out = { .data = NULL };
     uint64_t allocations;
 
-    (void)state;
     put_everything(&out);
     wire_writer_reset(&out);
     allocations = mem_alloc_count();
@@ -342,25 +329,4 @@ static void test_reset_keeps_the_memory(void **state)
     assert_int_equal(mem_alloc_count(), allocations);
     assert_true(get_everything(out.data, out.len));
     wire_writer_fini(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fixed_fields_are_little_endian),
-        cmocka_unit_test(test_varints_have_their_golden_bytes),
-        cmocka_unit_test(test_what_is_put_is_got),
-        cmocka_unit_test(test_every_truncation_is_an_error),
-        cmocka_unit_test(test_random_bytes_are_read_within_bounds),
-        cmocka_unit_test(test_a_varint_has_one_encoding),
-        cmocka_unit_test(test_overlong_varints_are_refused),
-        cmocka_unit_test(test_the_first_error_is_latched),
-        cmocka_unit_test(test_a_length_beyond_the_message_is_refused),
-        cmocka_unit_test(test_an_empty_message_can_be_read),
-        cmocka_unit_test(test_a_writer_latches_lack_of_memory),
-        cmocka_unit_test(test_an_impossible_reserve_fails),
-        cmocka_unit_test(test_reset_keeps_the_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,11 +55,10 @@ static void expect_error(const char *text, const char *named)
     }
 }
 
-static void test_defaults_of_a_sweep(void **state)
+UNIT_TEST(test_defaults_of_a_sweep)
 {
     struct bench_arguments arguments = parse_good("allreduce");
 
-    (void)state;
     assert_int_equal(arguments.command, BENCH_ALLREDUCE);
     assert_int_equal(arguments.min_bytes, 8);
     assert_int_equal(arguments.max_bytes, 32 << 20);
@@ -73,7 +72,7 @@ static void test_defaults_of_a_sweep(void **state)
     assert_int_equal(parse_good("broadcast").collective, TUTTI_BROADCAST);
 }
 
-static void test_every_collective_is_a_sweep_and_a_choice(void **state)
+UNIT_TEST(test_every_collective_is_a_sweep_and_a_choice)
 {
     static const struct {
         const char *name;
@@ -90,7 +89,6 @@ static void test_every_collective_is_a_sweep_and_a_choice(void **state)
     };
     char line[64];
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct bench_arguments sweep = parse_good(rows[i].name);
 
@@ -104,13 +102,12 @@ static void test_every_collective_is_a_sweep_and_a_choice(void **state)
     }
 }
 
-static void test_letters_of_nccl_tests(void **state)
+UNIT_TEST(test_letters_of_nccl_tests)
 {
     struct bench_arguments arguments =
             parse_good("allreduce -b 1k -e 4M -i 512 -n 7 -w 3 -m 2 -c 0 -d half -o "
                        "max -r 1 -a 1");
 
-    (void)state;
     assert_int_equal(arguments.min_bytes, 1024);
     assert_int_equal(arguments.max_bytes, 4 << 20);
     assert_int_equal(arguments.step_bytes, 512);
@@ -124,27 +121,24 @@ static void test_letters_of_nccl_tests(void **state)
     assert_int_equal(arguments.average, BENCH_MEAN);
 }
 
-static void test_ways_to_give_a_value(void **state)
+UNIT_TEST(test_ways_to_give_a_value)
 {
-    (void)state;
     assert_int_equal(parse_good("latency -n7").iterations, 7);
     assert_int_equal(parse_good("latency --iterations 7").iterations, 7);
     assert_int_equal(parse_good("latency --iterations=7").iterations, 7);
     assert_true(parse_good("allreduce --in-place").in_place);
 }
 
-static void test_bytes_is_both_ends(void **state)
+UNIT_TEST(test_bytes_is_both_ends)
 {
     struct bench_arguments arguments = parse_good("latency --bytes 64k");
 
-    (void)state;
     assert_int_equal(arguments.min_bytes, 65536);
     assert_int_equal(arguments.max_bytes, 65536);
 }
 
-static void test_default_sizes_give_way(void **state)
+UNIT_TEST(test_default_sizes_give_way)
 {
-    (void)state;
     assert_int_equal(parse_good("latency").max_bytes, 4);
     assert_int_equal(parse_good("latency -d double").min_bytes, 8);
     assert_int_equal(parse_good("latency -b 1k").max_bytes, 1024);
@@ -153,13 +147,12 @@ static void test_default_sizes_give_way(void **state)
     assert_int_equal(parse_good("allreduce -b 1g").max_bytes, 1 << 30);
 }
 
-static void test_named_options(void **state)
+UNIT_TEST(test_named_options)
 {
     struct bench_arguments arguments = parse_good(
             "overlap --workload gpt2 --backward-ms 2.5 --compute cpu --memory arena "
             "--json out.json");
 
-    (void)state;
     assert_string_equal(arguments.gradients, "gpt2");
     assert_true(arguments.backward_ms == 2.5);
     assert_int_equal(arguments.compute, BENCH_CPU);
@@ -171,12 +164,11 @@ static void test_named_options(void **state)
     assert_int_equal(parse_good("steady --memory arena").memory, BENCH_ARENA);
 }
 
-static void test_programs_have_options_of_their_own(void **state)
+UNIT_TEST(test_programs_have_options_of_their_own)
 {
     struct bench_arguments arguments =
             parse_good("workload trainer --workload gpt2 --backward-ms 3");
 
-    (void)state;
     assert_string_equal(arguments.name, "trainer");
     assert_string_equal(arguments.gradients, "gpt2");
     assert_true(arguments.backward_ms == 3);
@@ -190,15 +182,14 @@ static void test_programs_have_options_of_their_own(void **state)
     assert_int_equal(parse_good("workload adversarial").hold, 1);
 }
 
-static void test_help_and_version_win(void **state)
+UNIT_TEST(test_help_and_version_win)
 {
-    (void)state;
     assert_true(parse_good("--help").help);
     assert_true(parse_good("frob -h --nonsense").help);
     assert_true(parse_good("latency --version").version);
 }
 
-static void test_bad_arguments_are_named(void **state)
+UNIT_TEST(test_bad_arguments_are_named)
 {
     static const struct {
         const char *line;
@@ -243,6 +234,8 @@ static void test_bad_arguments_are_named(void **state)
         { "latency --collective reduce --compare exchange", "not of reduce" },
         { "allreduce --compare exchange", "workload or latency, not of allreduce" },
         { "workload trainer --compare exchange", "compared with slow only" },
+        { "allreduce --compare copy", "of latency" },
+        { "latency --collective reduce --compare cma", "one allreduce" },
         { "steady -e 4", "'-e' is not an option of steady" },
         { "steady --compare mpi", "not an option of steady" },
         { "steady --workload all", "'all'" },
@@ -254,18 +247,23 @@ static void test_bad_arguments_are_named(void **state)
         { "workload frob", "'frob'" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         expect_error(rows[i].line, rows[i].named);
     }
 }
 
-static void test_programs_refuse_what_is_not_theirs(void **state)
+UNIT_TEST(test_programs_refuse_what_is_not_theirs)
 {
     static const struct {
         const char *line;
         const char *named;
     } rows[] = {
+        { "latency --compare wait", "tutti waits anyway" },
+        { "overlap --complete test --compare wait",
+                "overlap is compared with slow only" },
+        { "workload adversarial-set --complete callback", "adversarial-set waits" },
+        { "idle --complete callback", "not an option of idle" },
+        { "latency --complete poll", "not one of wait, callback, test" },
         { "overlap --compare slow,limit", "overlap is compared with slow only" },
         { "overlap --compare slow --rounds 2", "at least 5, not 2" },
         { "overlap --workload trainer", "'trainer'" },
@@ -284,23 +282,20 @@ static void test_programs_refuse_what_is_not_theirs(void **state)
         { "latency --hold 2", "not an option of latency" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         expect_error(rows[i].line, rows[i].named);
     }
 }
 
-static void test_broadcast_can_move_what_cannot_be_summed(void **state)
+UNIT_TEST(test_broadcast_can_move_what_cannot_be_summed)
 {
-    (void)state;
     assert_int_equal(parse_good("broadcast -d bool --compare mpi").dtype, TUTTI_BOOL);
     assert_int_equal(parse_good("alltoall -d float8_e4m3 --compare mpi").dtype,
             TUTTI_FLOAT8_E4M3);
 }
 
-static void test_comparisons_are_a_list(void **state)
+UNIT_TEST(test_comparisons_are_a_list)
 {
-    (void)state;
     assert_int_equal(parse_good("allreduce").compare, 0);
     assert_int_equal(parse_good("latency --compare mpi").compare, BENCH_WITH_MPI);
     assert_int_equal(parse_good("workload gpt2 --compare limit,mpi").compare,
@@ -309,6 +304,12 @@ static void test_comparisons_are_a_list(void **state)
             BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT);
     assert_int_equal(parse_good("broadcast --compare slow").compare, BENCH_WITH_SLOW);
     assert_int_equal(parse_good("overlap --compare slow").compare, BENCH_WITH_SLOW);
+    assert_int_equal(parse_good("latency --complete test --compare wait").compare,
+            BENCH_WITH_WAIT);
+    assert_int_equal(parse_good("latency").complete, BENCH_BY_WAIT);
+    assert_int_equal(
+            parse_good("workload trainer --complete callback --compare wait").complete,
+            BENCH_BY_CALLBACK);
     assert_int_equal(parse_good("latency --compare slow,exchange").compare,
             BENCH_WITH_SLOW | BENCH_WITH_EXCHANGE);
     /* only MPI cannot do it */
@@ -316,11 +317,10 @@ static void test_comparisons_are_a_list(void **state)
             parse_good("allreduce -d half -o avg --compare limit").op, TUTTI_AVERAGE);
 }
 
-static void test_names_of_choices(void **state)
+UNIT_TEST(test_names_of_choices)
 {
     char text[BENCH_COMPARE_TEXT_MAX];
 
-    (void)state;
     assert_string_equal(bench_dtype_name(TUTTI_FLOAT16), "float16");
     assert_string_equal(bench_redop_name(TUTTI_ALLREDUCE, TUTTI_AVERAGE), "average");
     assert_string_equal(bench_redop_name(TUTTI_BROADCAST, TUTTI_SUM), "none");
@@ -331,16 +331,16 @@ static void test_names_of_choices(void **state)
     bench_compare_text(BENCH_WITH_SLOW | BENCH_WITH_MPI, text);
     assert_string_equal(text, "mpi,slow");
     bench_compare_text(BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT | BENCH_WITH_SLOW |
-                    BENCH_WITH_EXCHANGE,
+                    BENCH_WITH_EXCHANGE | BENCH_WITH_WAIT | BENCH_WITH_RIVAL,
             text);
-    assert_string_equal(text, "mpi-tuned,limit,slow,exchange");
+    assert_string_equal(text, "mpi-tuned,limit,slow,exchange,wait,copy,cma");
     bench_compare_text(0, text);
     assert_string_equal(text, "");
     assert_string_equal(bench_memory_name(BENCH_ARENA), "arena");
     assert_string_equal(bench_command_name(BENCH_OVERLAP), "overlap");
 }
 
-static void test_help_lists_every_option_once(void **state)
+UNIT_TEST(test_help_lists_every_option_once)
 {
     static const char *const names[] = {
 #define SIZE(letter, name, ...) "--" name " ",
@@ -365,7 +365,6 @@ static void test_help_lists_every_option_once(void **state)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
 
-    (void)state;
     assert_non_null(out);
     bench_arguments_help(out);
     assert_int_equal(fclose(out), 0);
@@ -376,27 +375,4 @@ static void test_help_lists_every_option_once(void **state)
         assert_null(strstr(first + 1, names[i]));
     }
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_of_a_sweep),
-        cmocka_unit_test(test_every_collective_is_a_sweep_and_a_choice),
-        cmocka_unit_test(test_letters_of_nccl_tests),
-        cmocka_unit_test(test_ways_to_give_a_value),
-        cmocka_unit_test(test_bytes_is_both_ends),
-        cmocka_unit_test(test_default_sizes_give_way),
-        cmocka_unit_test(test_named_options),
-        cmocka_unit_test(test_programs_have_options_of_their_own),
-        cmocka_unit_test(test_help_and_version_win),
-        cmocka_unit_test(test_bad_arguments_are_named),
-        cmocka_unit_test(test_programs_refuse_what_is_not_theirs),
-        cmocka_unit_test(test_broadcast_can_move_what_cannot_be_summed),
-        cmocka_unit_test(test_comparisons_are_a_list),
-        cmocka_unit_test(test_names_of_choices),
-        cmocka_unit_test(test_help_lists_every_option_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "bench/core/collective.h"
 #include "test/unit/unit.h"
 
-static void test_traits(void **state)
+UNIT_TEST(test_traits)
 {
     static const struct {
         tutti_collective collective;
@@ -20,7 +20,6 @@ static void test_traits(void **state)
         { TUTTI_SCATTER, false, true, true, false, true },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(bench_reduces(rows[i].collective), rows[i].reduces);
         assert_int_equal(bench_has_root(rows[i].collective), rows[i].root);
@@ -30,23 +29,12 @@ static void test_traits(void **state)
     }
 }
 
-static void test_what_is_divided_is_padded(void **state)
+UNIT_TEST(test_what_is_divided_is_padded)
 {
-    (void)state;
     assert_int_equal(bench_padded_count(TUTTI_ALLGATHER, 1, 3), 3);
     assert_int_equal(bench_padded_count(TUTTI_SCATTER, 6, 3), 6);
     assert_int_equal(bench_padded_count(TUTTI_REDUCESCATTER, 7, 3), 9);
     assert_int_equal(bench_padded_count(TUTTI_ALLTOALL, 7, 1), 7);
     assert_int_equal(bench_padded_count(TUTTI_ALLREDUCE, 7, 3), 7);
     assert_int_equal(bench_padded_count(TUTTI_REDUCE, 7, 3), 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_traits),
-        cmocka_unit_test(test_what_is_divided_is_padded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,11 +13,10 @@
 #include "bench/core/planned.h"
 #include "test/unit/unit.h"
 
-static void test_json_members_in_order(void **state)
+UNIT_TEST(test_json_members_in_order)
 {
     struct bench_json json = { .used = 0 };
 
-    (void)state;
     bench_json_text(&json, "bench", "latency");
     bench_json_integer(&json, "bytes", INT64_C(5000000000));
     bench_json_number(&json, "tutti_us", 1.5);
@@ -30,40 +29,36 @@ static void test_json_members_in_order(void **state)
             "\"spread\":[0.5,2],\"mpi_us\":null,\"wrong\":null,\"mpi_wrong\":3}\n");
 }
 
-static void test_json_of_nothing(void **state)
+UNIT_TEST(test_json_of_nothing)
 {
     struct bench_json json = { .used = 0 };
 
-    (void)state;
     assert_string_equal(bench_json_finish(&json), "{}\n");
 }
 
-static void test_json_escapes_text(void **state)
+UNIT_TEST(test_json_escapes_text)
 {
     struct bench_json json = { .used = 0 };
 
-    (void)state;
     bench_json_text(&json, "t", "a\"b\\c\nd\x01");
     assert_string_equal(
             bench_json_finish(&json), "{\"t\":\"a\\\"b\\\\c\\u000ad\\u0001\"}\n");
 }
 
-static void test_json_has_no_infinite_numbers(void **state)
+UNIT_TEST(test_json_has_no_infinite_numbers)
 {
     struct bench_json json = { .used = 0 };
 
-    (void)state;
     bench_json_number(&json, "a", INFINITY);
     bench_json_range(&json, "b", NAN, 1);
     assert_string_equal(bench_json_finish(&json), "{\"a\":null,\"b\":[null,1]}\n");
 }
 
-static void test_json_that_does_not_fit_is_not_written(void **state)
+UNIT_TEST(test_json_that_does_not_fit_is_not_written)
 {
     struct bench_json json = { .used = 0 };
     char text[BENCH_JSON_MAX];
 
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     bench_json_text(&json, "t", text);
@@ -115,7 +110,7 @@ static struct bench_row example_row(void)
     };
 }
 
-static void test_columns_are_those_of_nccl_tests(void **state)
+UNIT_TEST(test_columns_are_those_of_nccl_tests)
 {
     static const char *const expected[] = { "1024", "256", "float32", "sum", "-1",
         "12.50", "1.25", "1.88", "2", "12.50", "1.25", "1.88", "0" };
@@ -123,7 +118,6 @@ static void test_columns_are_those_of_nccl_tests(void **state)
     char *rest = NULL;
     char *text;
 
-    (void)state;
     row.out_of_place = row.in_place;
     row.out_of_place.wrong = 2;
     text = row_text(&row);
@@ -137,12 +131,11 @@ static void test_columns_are_those_of_nccl_tests(void **state)
     free(text);
 }
 
-static void test_columns_show_what_was_not_done(void **state)
+UNIT_TEST(test_columns_show_what_was_not_done)
 {
     struct bench_row row = example_row();
     char *text;
 
-    (void)state;
     row.in_place.wrong = -1;
     text = row_text(&row);
     assert_non_null(strstr(text, "-       -       -      -      12.50"));
@@ -150,12 +143,11 @@ static void test_columns_show_what_was_not_done(void **state)
     free(text);
 }
 
-static void test_columns_show_the_comparison(void **state)
+UNIT_TEST(test_columns_show_the_comparison)
 {
     struct bench_row row = example_row();
     char *text;
 
-    (void)state;
     row.limit = (struct bench_compared){
         .measured = true, .time_us = 10, .ratio = 1.25, .ratio_min = 1.5, .ratio_max = 2
     };
@@ -191,11 +183,10 @@ static char *head_text(int compare)
     return sheet_close(&sheet);
 }
 
-static void test_head_names_the_comparisons(void **state)
+UNIT_TEST(test_head_names_the_comparisons)
 {
     char *text = head_text(BENCH_WITH_SLOW);
 
-    (void)state;
     assert_non_null(strstr(text, "tutti / slow\n"));
     assert_null(strstr(text, "tutti / MPI"));
     assert_null(strstr(text, "tutti / limit"));
@@ -207,7 +198,7 @@ static void test_head_names_the_comparisons(void **state)
     free(text);
 }
 
-static void test_plans_are_shares_of_what_happened(void **state)
+UNIT_TEST(test_plans_are_shares_of_what_happened)
 {
     const tutti_stats before = { .completed = 100,
         .planned = 50,
@@ -223,7 +214,6 @@ static void test_plans_are_shares_of_what_happened(void **state)
     struct bench_json json = { .used = 0 };
     char text[BENCH_PLANNED_TEXT_MAX];
 
-    (void)state;
     bench_planned_add(&planned, &before, &after);
     bench_planned_add(&planned, &before, &after);
     assert_true(bench_planned_share(&planned) == 0.75);
@@ -234,13 +224,12 @@ static void test_plans_are_shares_of_what_happened(void **state)
             "{\"planned\":0.75,\"planned_steps\":0.75,\"poisons\":6}\n");
 }
 
-static void test_nothing_is_no_share(void **state)
+UNIT_TEST(test_nothing_is_no_share)
 {
     const struct bench_planned planned = { .poisons = 2 };
     struct bench_json json = { .used = 0 };
     char text[BENCH_PLANNED_TEXT_MAX];
 
-    (void)state;
     bench_planned_text(&planned, text);
     assert_string_equal(text, "-");
     bench_planned_to_json(&json, &planned);
@@ -248,7 +237,7 @@ static void test_nothing_is_no_share(void **state)
             "{\"planned\":null,\"planned_steps\":null,\"poisons\":2}\n");
 }
 
-static void test_foot_says_whether_values_were_right(void **state)
+UNIT_TEST(test_foot_says_whether_values_were_right)
 {
     static const struct {
         int64_t wrong;
@@ -259,7 +248,6 @@ static void test_foot_says_whether_values_were_right(void **state)
         { -1, "Out of bounds values : not checked" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sheet sheet;
         char *text;
@@ -271,24 +259,4 @@ static void test_foot_says_whether_values_were_right(void **state)
         assert_non_null(strstr(text, "Avg bus bandwidth    : 1.5\n"));
         free(text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_members_in_order),
-        cmocka_unit_test(test_json_of_nothing),
-        cmocka_unit_test(test_json_escapes_text),
-        cmocka_unit_test(test_json_has_no_infinite_numbers),
-        cmocka_unit_test(test_json_that_does_not_fit_is_not_written),
-        cmocka_unit_test(test_columns_are_those_of_nccl_tests),
-        cmocka_unit_test(test_columns_show_what_was_not_done),
-        cmocka_unit_test(test_columns_show_the_comparison),
-        cmocka_unit_test(test_head_names_the_comparisons),
-        cmocka_unit_test(test_plans_are_shares_of_what_happened),
-        cmocka_unit_test(test_nothing_is_no_share),
-        cmocka_unit_test(test_foot_says_whether_values_were_right),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,9 +91,8 @@ static void expect_reductions(const struct bench_operation *operation)
     }
 }
 
-static void test_expected_is_the_exact_reduction_of_the_inputs(void **state)
+UNIT_TEST(test_expected_is_the_exact_reduction_of_the_inputs)
 {
-    (void)state;
     for (size_t d = 0; d < sizeof all_dtypes / sizeof all_dtypes[0]; d++) {
         for (size_t o = 0; o < sizeof all_ops / sizeof all_ops[0]; o++) {
             struct bench_operation operation = {
@@ -123,9 +122,8 @@ static void expect_different_inputs(const struct bench_operation *operation, int
 }
 
 /* A rank counted in another's place must show, whatever the type. */
-static void test_inputs_differ_between_ranks(void **state)
+UNIT_TEST(test_inputs_differ_between_ranks)
 {
-    (void)state;
     for (size_t d = 0; d < sizeof all_dtypes / sizeof all_dtypes[0]; d++) {
         struct bench_operation operation = { .collective = TUTTI_ALLREDUCE,
             .dtype = all_dtypes[d],
@@ -135,7 +133,7 @@ static void test_inputs_differ_between_ranks(void **state)
     }
 }
 
-static void test_broadcast_expects_the_roots_input(void **state)
+UNIT_TEST(test_broadcast_expects_the_roots_input)
 {
     struct bench_operation operation = {
         .collective = TUTTI_BROADCAST, .dtype = TUTTI_FLOAT8_E4M3, .root = 2
@@ -143,14 +141,13 @@ static void test_broadcast_expects_the_roots_input(void **state)
     struct bench_pattern root;
     struct bench_pattern other;
 
-    (void)state;
     bench_pattern_init(&root, &operation, 2, 4);
     bench_pattern_init(&other, &operation, 3, 4);
     assert_memory_equal(root.input, other.expected, PERIOD);
     assert_memory_not_equal(other.input, other.expected, PERIOD);
 }
 
-static void test_all_reductions_expect_the_same(void **state)
+UNIT_TEST(test_all_reductions_expect_the_same)
 {
     static const tutti_collective others[] = { TUTTI_REDUCE, TUTTI_REDUCESCATTER };
     struct bench_operation operation = {
@@ -159,7 +156,6 @@ static void test_all_reductions_expect_the_same(void **state)
     struct bench_pattern all;
     struct bench_pattern other;
 
-    (void)state;
     bench_pattern_init(&all, &operation, 1, 3);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         operation.collective = others[i];
@@ -168,13 +164,12 @@ static void test_all_reductions_expect_the_same(void **state)
     }
 }
 
-static void test_any_ranks_input_can_be_expected(void **state)
+UNIT_TEST(test_any_ranks_input_can_be_expected)
 {
     struct bench_operation operation = { .collective = TUTTI_ALLGATHER,
         .dtype = TUTTI_INT16 };
     struct bench_pattern mine;
 
-    (void)state;
     bench_pattern_init(&mine, &operation, 0, 4);
     for (int source = 0; source < 4; source++) {
         struct bench_pattern theirs;
@@ -185,11 +180,10 @@ static void test_any_ranks_input_can_be_expected(void **state)
     }
 }
 
-static void test_invalid_operations(void **state)
+UNIT_TEST(test_invalid_operations)
 {
     struct bench_operation sum = { .collective = TUTTI_ALLREDUCE, .op = TUTTI_SUM };
 
-    (void)state;
     sum.dtype = TUTTI_BOOL;
     assert_false(bench_operation_is_valid(&sum));
     sum.dtype = TUTTI_FLOAT8_E5M2;
@@ -212,12 +206,11 @@ static struct bench_pattern pattern_of_one(void)
     return pattern;
 }
 
-static void test_fill_is_right_for_any_length_and_phase(void **state)
+UNIT_TEST(test_fill_is_right_for_any_length_and_phase)
 {
     struct bench_pattern pattern = pattern_of_one();
     float buffer[3 * PERIOD];
 
-    (void)state;
     for (uint64_t count = 0; count <= 3 * PERIOD; count++) {
         for (uint64_t phase = 0; phase < PERIOD + 2; phase += 13) {
             bench_pattern_fill(&pattern, buffer, count, phase);
@@ -227,12 +220,11 @@ static void test_fill_is_right_for_any_length_and_phase(void **state)
     }
 }
 
-static void test_every_wrong_element_is_counted(void **state)
+UNIT_TEST(test_every_wrong_element_is_counted)
 {
     struct bench_pattern pattern = pattern_of_one();
     float buffer[3 * PERIOD];
 
-    (void)state;
     bench_pattern_fill(&pattern, buffer, 3 * PERIOD, 5);
     buffer[0] += 1;
     buffer[PERIOD] += 1;
@@ -240,42 +232,22 @@ static void test_every_wrong_element_is_counted(void **state)
     assert_int_equal(bench_pattern_count_wrong(&pattern, buffer, 3 * PERIOD, 5), 3);
 }
 
-static void test_a_shifted_result_is_wrong(void **state)
+UNIT_TEST(test_a_shifted_result_is_wrong)
 {
     struct bench_pattern pattern = pattern_of_one();
     float buffer[2 * PERIOD];
 
-    (void)state;
     bench_pattern_fill(&pattern, buffer, 2 * PERIOD, 1);
     assert_true(bench_pattern_count_wrong(&pattern, buffer, 2 * PERIOD, 0) > PERIOD);
 }
 
-static void test_fill_stays_in_bounds(void **state)
+UNIT_TEST(test_fill_stays_in_bounds)
 {
     struct bench_pattern pattern = pattern_of_one();
     float buffer[PERIOD + 2];
 
-    (void)state;
     buffer[0] = -1;
     buffer[PERIOD + 1] = -1;
     bench_pattern_fill(&pattern, buffer + 1, PERIOD, 3);
     assert_true(buffer[0] < 0 && buffer[PERIOD + 1] < 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_expected_is_the_exact_reduction_of_the_inputs),
-        cmocka_unit_test(test_inputs_differ_between_ranks),
-        cmocka_unit_test(test_broadcast_expects_the_roots_input),
-        cmocka_unit_test(test_all_reductions_expect_the_same),
-        cmocka_unit_test(test_any_ranks_input_can_be_expected),
-        cmocka_unit_test(test_invalid_operations),
-        cmocka_unit_test(test_fill_is_right_for_any_length_and_phase),
-        cmocka_unit_test(test_every_wrong_element_is_counted),
-        cmocka_unit_test(test_a_shifted_result_is_wrong),
-        cmocka_unit_test(test_fill_stays_in_bounds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,11 +11,10 @@ enum {
     TENSORS = 50
 };
 
-static void test_adversaries_have_names(void **state)
+UNIT_TEST(test_adversaries_have_names)
 {
     enum bench_adversary found = BENCH_ADVERSARIES;
 
-    (void)state;
     for (int i = 0; i < BENCH_ADVERSARIES; i++) {
         assert_true(bench_adversary_find(bench_adversary_names[i], &found));
         assert_int_equal(found, i);
@@ -24,9 +23,8 @@ static void test_adversaries_have_names(void **state)
     assert_int_equal(found, BENCH_ADVERSARIES - 1);
 }
 
-static void test_the_first_steps_are_calm(void **state)
+UNIT_TEST(test_the_first_steps_are_calm)
 {
-    (void)state;
     for (int i = 0; i < BENCH_ADVERSARIES; i++) {
         enum bench_adversary adversary = (enum bench_adversary)i;
 
@@ -61,20 +59,18 @@ static void expect_each_in_turn(size_t tensors, uint64_t hold)
     }
 }
 
-static void test_no_step_changes_what_the_last_one_did(void **state)
+UNIT_TEST(test_no_step_changes_what_the_last_one_did)
 {
-    (void)state;
     expect_each_in_turn(TENSORS, 1);
     expect_each_in_turn(TENSORS, 3);
     expect_each_in_turn(49, 1);
     expect_each_in_turn(7, 2);
 }
 
-static void test_sets_differ_in_both_ways(void **state)
+UNIT_TEST(test_sets_differ_in_both_ways)
 {
     bool seen[TENSORS][2] = { { false } };
 
-    (void)state;
     for (uint64_t step = BENCH_CALM_STEPS; step < BENCH_CALM_STEPS + 2 * TENSORS;
             step++) {
         struct bench_adversity adversity =
@@ -89,14 +85,13 @@ static void test_sets_differ_in_both_ways(void **state)
     }
 }
 
-static void test_waiting_changes_no_tensor(void **state)
+UNIT_TEST(test_waiting_changes_no_tensor)
 {
-    (void)state;
     assert_int_equal(bench_adversity_at(BENCH_ADVERSARY_WAIT, TENSORS, 99, 1).change,
             BENCH_WAITED_FOR);
 }
 
-static void test_a_period_of_training_has_everything_in_its_share(void **state)
+UNIT_TEST(test_a_period_of_training_has_everything_in_its_share)
 {
     /* from anywhere */
     for (uint64_t from = 0; from < 3; from++) {
@@ -116,19 +111,4 @@ static void test_a_period_of_training_has_everything_in_its_share(void **state)
         assert_int_equal(evaluations, BENCH_TRAINING_PERIOD / 10);
     }
     assert_false(bench_training_at(0).evaluates);
-    (void)state;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adversaries_have_names),
-        cmocka_unit_test(test_the_first_steps_are_calm),
-        cmocka_unit_test(test_no_step_changes_what_the_last_one_did),
-        cmocka_unit_test(test_sets_differ_in_both_ways),
-        cmocka_unit_test(test_waiting_changes_no_tensor),
-        cmocka_unit_test(test_a_period_of_training_has_everything_in_its_share),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

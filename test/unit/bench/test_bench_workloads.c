@@ -24,9 +24,8 @@ static void expect_totals(const char *name, size_t tensors, uint64_t elements)
     bench_workload_fini(&workload);
 }
 
-static void test_totals_are_the_published_ones(void **state)
+UNIT_TEST(test_totals_are_the_published_ones)
 {
-    (void)state;
     expect_totals("resnet50", 161, 25557032);
     expect_totals("bert-base", 199, 109482240);
     expect_totals("bert-large", 391, 335141888);
@@ -44,11 +43,10 @@ static uint64_t count_of(const struct bench_workload *workload, const char *name
     return 0;
 }
 
-static void test_shapes_of_known_layers(void **state)
+UNIT_TEST(test_shapes_of_known_layers)
 {
     struct bench_workload workload;
 
-    (void)state;
     assert_true(bench_workload_init(&workload, "resnet50"));
     assert_int_equal(count_of(&workload, "resnet50/conv1.weight"), 64 * 3 * 7 * 7);
     assert_int_equal(
@@ -77,9 +75,8 @@ static void expect_good_names(const struct bench_workload *workload)
     }
 }
 
-static void test_names_are_distinct_and_whole(void **state)
+UNIT_TEST(test_names_are_distinct_and_whole)
 {
-    (void)state;
     for (size_t i = 0; bench_workload_names[i] != NULL; i++) {
         struct bench_workload workload;
 
@@ -89,20 +86,18 @@ static void test_names_are_distinct_and_whole(void **state)
     }
 }
 
-static void test_unknown_name_is_refused(void **state)
+UNIT_TEST(test_unknown_name_is_refused)
 {
     struct bench_workload workload = { .name = "untouched" };
 
-    (void)state;
     assert_false(bench_workload_init(&workload, "resnet"));
     assert_string_equal(workload.name, "untouched");
 }
 
-static void test_uniform_tensors(void **state)
+UNIT_TEST(test_uniform_tensors)
 {
     struct bench_workload workload;
 
-    (void)state;
     assert_true(bench_workload_init_uniform(&workload, 3, 1000));
     assert_int_equal(workload.count, 3);
     assert_int_equal(workload.elements, 3000);
@@ -110,12 +105,11 @@ static void test_uniform_tensors(void **state)
     bench_workload_fini(&workload);
 }
 
-static void test_mixed_tensors_are_of_all_sizes(void **state)
+UNIT_TEST(test_mixed_tensors_are_of_all_sizes)
 {
     struct bench_workload workload;
     uint64_t sizes = 0;
 
-    (void)state;
     assert_true(bench_workload_init_mixed(&workload, "mixture", 50));
     assert_string_equal(workload.name, "mixture");
     assert_int_equal(workload.count, 50);
@@ -130,12 +124,11 @@ static void test_mixed_tensors_are_of_all_sizes(void **state)
     bench_workload_fini(&workload);
 }
 
-static void test_layers_come_from_the_back(void **state)
+UNIT_TEST(test_layers_come_from_the_back)
 {
     struct bench_workload workload;
     size_t done;
 
-    (void)state;
     assert_true(bench_workload_init(&workload, "resnet50"));
     /* fc: weight and bias; then bn3 of the last block: two; then its convolution: one */
     done = bench_workload_next_layer(&workload, 0);
@@ -150,22 +143,20 @@ static void test_layers_come_from_the_back(void **state)
     bench_workload_fini(&workload);
 }
 
-static void test_tensors_without_layer_stand_alone(void **state)
+UNIT_TEST(test_tensors_without_layer_stand_alone)
 {
     struct bench_workload workload;
 
-    (void)state;
     assert_true(bench_workload_init(&workload, "small1000"));
     assert_int_equal(bench_workload_layers(&workload), 1000);
     bench_workload_fini(&workload);
 }
 
-static void test_padding_makes_equal_parts(void **state)
+UNIT_TEST(test_padding_makes_equal_parts)
 {
     struct bench_workload workload;
     uint64_t sum = 0;
 
-    (void)state;
     assert_true(bench_workload_init(&workload, "resnet50"));
     bench_workload_pad(&workload, TUTTI_ALLREDUCE, 7);
     assert_int_equal(workload.elements, 25557032);
@@ -177,21 +168,4 @@ static void test_padding_makes_equal_parts(void **state)
     assert_int_equal(workload.elements, sum);
     assert_in_range(sum, 25557032, 25557032 + 6 * workload.count);
     bench_workload_fini(&workload);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_totals_are_the_published_ones),
-        cmocka_unit_test(test_shapes_of_known_layers),
-        cmocka_unit_test(test_names_are_distinct_and_whole),
-        cmocka_unit_test(test_unknown_name_is_refused),
-        cmocka_unit_test(test_uniform_tensors),
-        cmocka_unit_test(test_mixed_tensors_are_of_all_sizes),
-        cmocka_unit_test(test_padding_makes_equal_parts),
-        cmocka_unit_test(test_layers_come_from_the_back),
-        cmocka_unit_test(test_tensors_without_layer_stand_alone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,11 +21,10 @@ static struct nodes_view look(const int *members, int size, int rank)
     return view;
 }
 
-static void test_equally_many(void **state)
+UNIT_TEST(test_equally_many)
 {
     static const int backwards[] = { 5, 4, 3, 2, 1, 0 };
 
-    (void)state;
     for (int r = 0; r < RANKS; r++) {
         const struct nodes_view view = look(backwards, RANKS, r);
 
@@ -38,11 +37,10 @@ static void test_equally_many(void **state)
 }
 
 /* All members find the same, also those whose own node has most. */
-static void test_unequally_many(void **state)
+UNIT_TEST(test_unequally_many)
 {
     static const int members[] = { 0, 1, 3 };
 
-    (void)state;
     for (int r = 0; r < 3; r++) {
         const struct nodes_view view = look(members, 3, r);
 
@@ -52,13 +50,12 @@ static void test_unequally_many(void **state)
     }
 }
 
-static void test_one_node_or_one_rank_each(void **state)
+UNIT_TEST(test_one_node_or_one_rank_each)
 {
     static const int node[] = { 3, 0 };
     static const int apart[] = { 0, 1, 5 };
     struct nodes_view view = look(node, 2, 0);
 
-    (void)state;
     assert_int_equal(view.count, 1);
     assert_int_equal(view.each, 2);
     assert_false(nodes_view_has_steps(&view));
@@ -68,26 +65,13 @@ static void test_one_node_or_one_rank_each(void **state)
     assert_false(nodes_view_has_steps(&view));
 }
 
-static void test_out_of_memory(void **state)
+UNIT_TEST(test_out_of_memory)
 {
     static const int members[] = { 0 };
     const struct op_set set = { .size = 1, .world_ranks = members };
     struct nodes_view view;
 
-    (void)state;
     mem_fail_at(1);
     assert_int_equal(nodes_view_make(&view, &set, node_of, RANKS), TUTTI_ERR_NO_MEMORY);
     mem_fail_at(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equally_many),
-        cmocka_unit_test(test_unequally_many),
-        cmocka_unit_test(test_one_node_or_one_rank_each),
-        cmocka_unit_test(test_out_of_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

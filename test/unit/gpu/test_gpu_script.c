@@ -850,11 +850,10 @@ static void draw_job(struct job *job)
     }
 }
 
-static void test_random_batches(void **state)
+UNIT_TEST(test_random_batches)
 {
     static struct job job;
 
-    (void)state;
     for (unsigned i = 0; i < 3000; i++) {
         seed = i;
         draw_job(&job);
@@ -880,11 +879,10 @@ static void make_three(
     make_job(job);
 }
 
-static void test_side_by_side_is_one_call_and_no_copy(void **state)
+UNIT_TEST(test_side_by_side_is_one_call_and_no_copy)
 {
     static struct job job;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         make_three(&job, SIDE_BY_SIDE, i == 0 ? TUTTI_ALLREDUCE : TUTTI_BROADCAST);
         for (int r = 0; r < 2; r++) {
@@ -899,11 +897,10 @@ static void test_side_by_side_is_one_call_and_no_copy(void **state)
     }
 }
 
-static void test_memory_of_others_is_not_touched(void **state)
+UNIT_TEST(test_memory_of_others_is_not_touched)
 {
     static struct job job;
 
-    (void)state;
     make_three(&job, ANYWHERE, TUTTI_ALLREDUCE);
     assert_int_equal(job.ranks[0].script.gathers.count, 3);
     assert_int_equal(job.ranks[0].script.scatters.count, 3);
@@ -912,7 +909,7 @@ static void test_memory_of_others_is_not_touched(void **state)
 }
 
 /* Adjacent tensors are in one piece only where their sizes make a layout of that. */
-static void test_whole_boundaries_need_no_padding(void **state)
+UNIT_TEST(test_whole_boundaries_need_no_padding)
 {
     static struct job job = { .size = 2,
         .kernels = true,
@@ -926,7 +923,6 @@ static void test_whole_boundaries_need_no_padding(void **state)
         .placing = { ADJACENT, ADJACENT },
         .counts = { { 64, 64 }, { 10, 10 } } };
 
-    (void)state;
     make_job(&job);
     assert_int_equal(job.ranks[0].script.slab_bytes, 0);
     assert_int_equal(job.ranks[0].script.call_count, 1);
@@ -934,11 +930,10 @@ static void test_whole_boundaries_need_no_padding(void **state)
 }
 
 /* Where one rank's tensors lie side by side and the other's do not, both call the same. */
-static void test_ranks_may_differ(void **state)
+UNIT_TEST(test_ranks_may_differ)
 {
     static struct job job;
 
-    (void)state;
     make_three(&job, SIDE_BY_SIDE, TUTTI_ALLREDUCE);
     free_job(&job);
     job = (struct job){ .size = 2,
@@ -981,14 +976,13 @@ static void make_nodes(struct job *job, enum placing placing, size_t count)
 }
 
 /* In the node, across, and in the node again; what lies right stays there. */
-static void test_nodes_are_three_calls(void **state)
+UNIT_TEST(test_nodes_are_three_calls)
 {
     static const enum script_verb verbs[] = { SCRIPT_REDUCE_SCATTER, SCRIPT_ALL_REDUCE,
         SCRIPT_ALL_GATHER };
     static struct job job;
     const struct script *script = &job.ranks[3].script;
 
-    (void)state;
     make_nodes(&job, SIDE_BY_SIDE, 7);
     assert_int_equal(script->call_count, 3);
     for (size_t i = 0; i < 3; i++) {
@@ -1005,11 +999,10 @@ static void test_nodes_are_three_calls(void **state)
 }
 
 /* Without padding behind them tensors stay only where parts need none. */
-static void test_nodes_want_padding(void **state)
+UNIT_TEST(test_nodes_want_padding)
 {
     static struct job job;
 
-    (void)state;
     make_nodes(&job, ADJACENT, 8);
     assert_int_equal(job.ranks[0].script.slab_bytes, 0);
     free_job(&job);
@@ -1021,11 +1014,10 @@ static void test_nodes_want_padding(void **state)
 }
 
 /* Memory that is registered is packed, also what lies side by side. */
-static void test_registered_is_packed(void **state)
+UNIT_TEST(test_registered_is_packed)
 {
     static struct job job;
 
-    (void)state;
     make_three(&job, SIDE_BY_SIDE, TUTTI_ALLREDUCE);
     free_job(&job);
     job.registers = true;
@@ -1039,7 +1031,7 @@ static void test_registered_is_packed(void **state)
 }
 
 /* A large tensor is not copied for the sake of small ones. */
-static void test_large_runs_stand_alone(void **state)
+UNIT_TEST(test_large_runs_stand_alone)
 {
     const size_t large = SCRIPT_ALONE_BYTES / sizeof(float);
     const struct op_set set = { .size = 2 };
@@ -1065,7 +1057,6 @@ static void test_large_runs_stand_alone(void **state)
         .is_padding = is_padding,
         .user = &rank };
 
-    (void)state;
     assert_true(gpu_form_of(&batch, true, &form));
     assert_int_equal(script_reduction(&script, &view), TUTTI_OK);
     assert_int_equal(script.call_count, 3);
@@ -1079,7 +1070,7 @@ static void test_large_runs_stand_alone(void **state)
  * By nodes a large tensor needs padding where its parts do: it is packed where there is
  * none, and by all ranks where slabs are registered.
  */
-static void test_large_runs_by_nodes(void **state)
+UNIT_TEST(test_large_runs_by_nodes)
 {
     const size_t large = SCRIPT_ALONE_BYTES / sizeof(float);
     const struct op_set set = { .size = 6 };
@@ -1106,7 +1097,6 @@ static void test_large_runs_by_nodes(void **state)
         .is_padding = is_padding,
         .user = &rank };
 
-    (void)state;
     assert_true(gpu_form_of(&batch, true, &form));
     for (int i = 0; i < 4; i++) {
         /* Padding; padding that does not count; none; none needed. */
@@ -1125,7 +1115,7 @@ static void test_large_runs_by_nodes(void **state)
 }
 
 /* Each allocation fails once. */
-static void test_out_of_memory(void **state)
+UNIT_TEST(test_out_of_memory)
 {
     const struct op_set set = { .size = 2 };
     unsigned char memory[64];
@@ -1145,7 +1135,6 @@ static void test_out_of_memory(void **state)
         .is_padding = is_padding,
         .user = &rank };
 
-    (void)state;
     assert_true(gpu_form_of(&batch, true, &form));
     for (uint64_t n = 1; n <= 2; n++) {
         mem_fail_at(n);
@@ -1155,23 +1144,4 @@ static void test_out_of_memory(void **state)
     }
     assert_int_equal(script_exchange(&script, &view), TUTTI_OK);
     script_fini(&script);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_batches),
-        cmocka_unit_test(test_side_by_side_is_one_call_and_no_copy),
-        cmocka_unit_test(test_memory_of_others_is_not_touched),
-        cmocka_unit_test(test_whole_boundaries_need_no_padding),
-        cmocka_unit_test(test_ranks_may_differ),
-        cmocka_unit_test(test_nodes_are_three_calls),
-        cmocka_unit_test(test_nodes_want_padding),
-        cmocka_unit_test(test_registered_is_packed),
-        cmocka_unit_test(test_large_runs_stand_alone),
-        cmocka_unit_test(test_large_runs_by_nodes),
-        cmocka_unit_test(test_out_of_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,11 +279,10 @@ static void check_pair(tutti_dtype tensor, tutti_dtype packed)
     check_lengths(tensor, packed, 0, 1, 7);
 }
 
-static void test_every_pair_of_types_at_every_alignment(void **state)
+UNIT_TEST(test_every_pair_of_types_at_every_alignment)
 {
     size_t pairs = 0;
 
-    (void)state;
     for (int tensor = 0; tensor <= TUTTI_BOOL; tensor++) {
         for (int packed = 0; packed <= TUTTI_BOOL; packed++) {
             if (tensor == TUTTI_BOOL && packed == TUTTI_BOOL) {
@@ -299,12 +298,11 @@ static void test_every_pair_of_types_at_every_alignment(void **state)
     assert_int_equal(pairs, 8 + 8 + 12 + 1);
 }
 
-static void test_types_without_arithmetic_are_moved(void **state)
+UNIT_TEST(test_types_without_arithmetic_are_moved)
 {
     static const tutti_dtype types[] = { TUTTI_BOOL, TUTTI_FLOAT8_E4M3,
         TUTTI_FLOAT8_E5M2 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         for (size_t shift = 0; shift < 16; shift++) {
             check_lengths(types[i], types[i], shift, 1, 1);
@@ -338,9 +336,8 @@ static void check_form(size_t tensors, const struct kernel_target *target,
     fini_batch(&batch);
 }
 
-static void test_every_form_finds_its_pieces(void **state)
+UNIT_TEST(test_every_form_finds_its_pieces)
 {
-    (void)state;
     check_form(1, &small_target, PACK_SMALL, 0);
     check_form(PACK_SMALL_PIECES, &small_target, PACK_SMALL, 0);
     check_form(PACK_SMALL_PIECES + 1, &small_target, PACK_TABLE, 0);
@@ -353,7 +350,7 @@ static void test_every_form_finds_its_pieces(void **state)
 }
 
 /* As a tensor that is reduced where it lies is averaged: both sides are the same memory. */
-static void test_a_tensor_is_scaled_where_it_lies(void **state)
+UNIT_TEST(test_a_tensor_is_scaled_where_it_lies)
 {
     static union pack_args args;
     float elements[1000];
@@ -363,7 +360,6 @@ static void test_a_tensor_is_scaled_where_it_lies(void **state)
     };
     const struct kernel_launch launch = { 0 };
 
-    (void)state;
     (void)launch;
     for (int i = 0; i < 1000; i++) {
         elements[i] = (float)i;
@@ -381,7 +377,7 @@ static void test_a_tensor_is_scaled_where_it_lies(void **state)
 }
 
 /* The buffer of a slice may begin anywhere: nothing depends on its alignment. */
-static void test_packed_offsets_may_be_odd(void **state)
+UNIT_TEST(test_packed_offsets_may_be_odd)
 {
     static struct batch batch;
     const struct pack_work gather = { .scale = 1, .divisor = 1 };
@@ -391,7 +387,6 @@ static void test_packed_offsets_may_be_odd(void **state)
     const struct pack_step in = { TUTTI_FLOAT16, TUTTI_FLOAT32, 1, 1, false };
     const struct pack_step out = { TUTTI_FLOAT32, TUTTI_FLOAT16, 1, 5, false };
 
-    (void)state;
     for (size_t offset = 0; offset < 32; offset++) {
         init_batch(&batch, TUTTI_FLOAT16, TUTTI_FLOAT32);
         add_tensor(&batch, 1000, 6);
@@ -403,17 +398,4 @@ static void test_packed_offsets_may_be_odd(void **state)
         check_elements(&out, batch.packed + offset, batch.tensors[0].elements, 1000);
         fini_batch(&batch);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_pair_of_types_at_every_alignment),
-        cmocka_unit_test(test_types_without_arithmetic_are_moved),
-        cmocka_unit_test(test_every_form_finds_its_pieces),
-        cmocka_unit_test(test_a_tensor_is_scaled_where_it_lies),
-        cmocka_unit_test(test_packed_offsets_may_be_odd),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,9 +29,8 @@ static struct pack_plan plan_of(size_t tensors)
     return plan;
 }
 
-static void test_parameters_have_the_sizes_that_drivers_take(void **state)
+UNIT_TEST(test_parameters_have_the_sizes_that_drivers_take)
 {
-    (void)state;
     assert_true(sizeof(struct pack_small) <= 4096);
     assert_true(sizeof(struct pack_large) <= 32764);
     assert_true(sizeof(struct pack_small) + sizeof(struct pack_piece) > 4096);
@@ -43,11 +42,10 @@ static void test_parameters_have_the_sizes_that_drivers_take(void **state)
     assert_int_equal(sizeof(struct pack_piece), 32);
 }
 
-static void test_pieces_begin_on_boundaries(void **state)
+UNIT_TEST(test_pieces_begin_on_boundaries)
 {
     struct pack_plan plan;
 
-    (void)state;
     pack_plan_init(&plan, TUTTI_FLOAT16, TUTTI_FLOAT32);
     assert_int_equal(pack_plan_add(&plan, 7, 1), TUTTI_OK);
     assert_int_equal(pack_plan_add(&plan, 9, 0), TUTTI_OK);
@@ -63,14 +61,13 @@ static void test_pieces_begin_on_boundaries(void **state)
 }
 
 /* A chunk is 32 KiB of the wider side: 8192 elements here. */
-static void test_chunks_are_counted(void **state)
+UNIT_TEST(test_chunks_are_counted)
 {
     const uint64_t counts[] = { 1, 8191, 8192, 8193, 16384, 16385 };
     const uint32_t chunks[] = { 1, 1, 1, 2, 2, 3 };
     struct pack_plan plan;
     uint32_t first = 0;
 
-    (void)state;
     pack_plan_init(&plan, TUTTI_BFLOAT16, TUTTI_FLOAT32);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         assert_int_equal(pack_plan_add(&plan, 0, counts[i]), TUTTI_OK);
@@ -82,11 +79,10 @@ static void test_chunks_are_counted(void **state)
     pack_plan_fini(&plan);
 }
 
-static void test_the_form_follows_from_the_pieces_and_the_driver(void **state)
+UNIT_TEST(test_the_form_follows_from_the_pieces_and_the_driver)
 {
     struct pack_plan plan;
 
-    (void)state;
     plan = plan_of(PACK_SMALL_PIECES);
     assert_int_equal(pack_plan_form(&plan, &old_gpu), PACK_SMALL);
     assert_int_equal(pack_plan_form(&plan, &new_gpu), PACK_SMALL);
@@ -100,14 +96,13 @@ static void test_the_form_follows_from_the_pieces_and_the_driver(void **state)
     pack_plan_fini(&plan);
 }
 
-static void test_a_table_has_pieces_and_the_piece_of_each_chunk(void **state)
+UNIT_TEST(test_a_table_has_pieces_and_the_piece_of_each_chunk)
 {
     struct pack_plan plan;
     uint64_t image[64];
     const struct pack_piece *pieces = (const struct pack_piece *)image;
     const uint32_t *map;
 
-    (void)state;
     memset(image, 0xee, sizeof image);
     pack_plan_init(&plan, TUTTI_UINT8, TUTTI_UINT8);
     assert_int_equal(pack_plan_add(&plan, 5, 100), TUTTI_OK);
@@ -128,13 +123,12 @@ static void test_a_table_has_pieces_and_the_piece_of_each_chunk(void **state)
     pack_plan_fini(&plan);
 }
 
-static void test_a_launch_has_as_many_blocks_as_chunks_or_as_fit(void **state)
+UNIT_TEST(test_a_launch_has_as_many_blocks_as_chunks_or_as_fit)
 {
     const struct pack_work work = { .scale = 1, .divisor = 1 };
     struct pack_plan plan = plan_of(3);
     struct kernel_launch launch = pack_launch(&plan, &work, &new_gpu, &args);
 
-    (void)state;
     assert_int_equal(launch.grid, 3);
     assert_int_equal(launch.threads, KERNEL_THREADS);
     assert_int_equal(launch.args_bytes, sizeof(struct pack_small));
@@ -144,7 +138,7 @@ static void test_a_launch_has_as_many_blocks_as_chunks_or_as_fit(void **state)
     pack_plan_fini(&plan);
 }
 
-static void test_a_table_is_named_in_the_header(void **state)
+UNIT_TEST(test_a_table_is_named_in_the_header)
 {
     const struct pack_work work = {
         .scale = 1, .divisor = 1, .packed = 0x1000, .table = 0x2000
@@ -152,7 +146,6 @@ static void test_a_table_is_named_in_the_header(void **state)
     struct pack_plan plan = plan_of(2);
     const struct kernel_launch launch = pack_launch(&plan, &work, &old_gpu, &args);
 
-    (void)state;
     assert_int_equal(launch.args_bytes, sizeof(struct pack_header));
     assert_int_equal(args.header.packed, 0x1000);
     assert_int_equal(args.header.pieces, 0x2000);
@@ -170,7 +163,7 @@ struct choice {
     double factor;
 };
 
-static void test_kernel_and_arithmetic_follow_from_types_and_work(void **state)
+UNIT_TEST(test_kernel_and_arithmetic_follow_from_types_and_work)
 {
     static const struct choice choices[] = {
         { TUTTI_FLOAT32, TUTTI_FLOAT32, { PACK_GATHER, 0, 0, 1, 1 }, "tutti_copy_small",
@@ -202,7 +195,6 @@ static void test_kernel_and_arithmetic_follow_from_types_and_work(void **state)
                 "tutti_copy_small", 0, 1 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         const struct choice *c = &choices[i];
         struct pack_plan plan;
@@ -218,9 +210,8 @@ static void test_kernel_and_arithmetic_follow_from_types_and_work(void **state)
     }
 }
 
-static void test_types_on_the_wire(void **state)
+UNIT_TEST(test_types_on_the_wire)
 {
-    (void)state;
     assert_int_equal(pack_wire_type(TUTTI_FLOAT16, TUTTI_SUM, true), TUTTI_FLOAT32);
     assert_int_equal(pack_wire_type(TUTTI_FLOAT16, TUTTI_SUM, false), TUTTI_FLOAT16);
     assert_int_equal(
@@ -243,9 +234,8 @@ static void test_types_on_the_wire(void **state)
     }
 }
 
-static void test_pairs_that_lose_or_change_the_value_are_refused(void **state)
+UNIT_TEST(test_pairs_that_lose_or_change_the_value_are_refused)
 {
-    (void)state;
     assert_false(pack_is_supported(TUTTI_INT8, TUTTI_UINT64));
     assert_false(pack_is_supported(TUTTI_INT64, TUTTI_INT32));
     assert_false(pack_is_supported(TUTTI_INT32, TUTTI_FLOAT32));
@@ -254,12 +244,11 @@ static void test_pairs_that_lose_or_change_the_value_are_refused(void **state)
     assert_false(pack_is_supported(TUTTI_FLOAT8_E4M3, TUTTI_FLOAT32));
 }
 
-static void test_what_is_too_large_changes_nothing(void **state)
+UNIT_TEST(test_what_is_too_large_changes_nothing)
 {
     struct pack_plan plan = plan_of(1);
     const struct pack_plan before = plan;
 
-    (void)state;
     assert_int_equal(pack_plan_add(&plan, 0, UINT64_MAX), TUTTI_ERR_INVALID);
     assert_int_equal(pack_plan_add(&plan, 0, UINT64_C(1) << 45), TUTTI_ERR_INVALID);
     assert_int_equal(pack_plan_add_at(&plan, 0, 1, INT64_MAX), TUTTI_ERR_INVALID);
@@ -267,11 +256,10 @@ static void test_what_is_too_large_changes_nothing(void **state)
     pack_plan_fini(&plan);
 }
 
-static void test_no_memory_changes_nothing(void **state)
+UNIT_TEST(test_no_memory_changes_nothing)
 {
     struct pack_plan plan;
 
-    (void)state;
     pack_plan_init(&plan, TUTTI_FLOAT32, TUTTI_FLOAT32);
     mem_fail_at(1);
     assert_int_equal(pack_plan_add(&plan, 0, 1), TUTTI_ERR_NO_MEMORY);
@@ -281,12 +269,11 @@ static void test_no_memory_changes_nothing(void **state)
     pack_plan_fini(&plan);
 }
 
-static void test_a_plan_that_is_used_again_allocates_nothing(void **state)
+UNIT_TEST(test_a_plan_that_is_used_again_allocates_nothing)
 {
     struct pack_plan plan = plan_of(50);
     const uint64_t allocations = mem_alloc_count();
 
-    (void)state;
     pack_plan_reset(&plan, TUTTI_FLOAT16, TUTTI_FLOAT32);
     assert_int_equal(plan.piece_count, 0);
     assert_int_equal(plan.chunk_count, 0);
@@ -298,9 +285,8 @@ static void test_a_plan_that_is_used_again_allocates_nothing(void **state)
     pack_plan_fini(&plan);
 }
 
-static void test_every_kernel_has_a_name_of_its_own(void **state)
+UNIT_TEST(test_every_kernel_has_a_name_of_its_own)
 {
-    (void)state;
     for (int i = 0; i < KERNEL_COUNT; i++) {
         assert_non_null(kernel_name(i));
         for (int j = 0; j < i; j++) {
@@ -314,13 +300,12 @@ static void test_every_kernel_has_a_name_of_its_own(void **state)
 }
 
 /* A fatbin begins with this number. Without nvcc there is none, and no size. */
-static void test_the_image_is_a_fatbin(void **state)
+UNIT_TEST(test_the_image_is_a_fatbin)
 {
     const unsigned char magic[] = { 0x50, 0xed, 0x55, 0xba };
     size_t bytes = 1;
     const void *image = kernel_image(&bytes);
 
-    (void)state;
     if (image == NULL) {
         assert_int_equal(bytes, 0);
         print_message("this build has no nvcc and no kernels\n");
@@ -329,27 +314,4 @@ static void test_the_image_is_a_fatbin(void **state)
     assert_true(bytes > sizeof magic);
     assert_memory_equal(image, magic, sizeof magic);
     assert_int_equal((uintptr_t)image % 8, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameters_have_the_sizes_that_drivers_take),
-        cmocka_unit_test(test_pieces_begin_on_boundaries),
-        cmocka_unit_test(test_chunks_are_counted),
-        cmocka_unit_test(test_the_form_follows_from_the_pieces_and_the_driver),
-        cmocka_unit_test(test_a_table_has_pieces_and_the_piece_of_each_chunk),
-        cmocka_unit_test(test_a_launch_has_as_many_blocks_as_chunks_or_as_fit),
-        cmocka_unit_test(test_a_table_is_named_in_the_header),
-        cmocka_unit_test(test_kernel_and_arithmetic_follow_from_types_and_work),
-        cmocka_unit_test(test_types_on_the_wire),
-        cmocka_unit_test(test_pairs_that_lose_or_change_the_value_are_refused),
-        cmocka_unit_test(test_what_is_too_large_changes_nothing),
-        cmocka_unit_test(test_no_memory_changes_nothing),
-        cmocka_unit_test(test_a_plan_that_is_used_again_allocates_nothing),
-        cmocka_unit_test(test_every_kernel_has_a_name_of_its_own),
-        cmocka_unit_test(test_the_image_is_a_fatbin),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

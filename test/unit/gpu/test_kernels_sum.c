@@ -114,9 +114,8 @@ static void check_sum(const struct sum_case *c)
 static const tutti_dtype types[] = { TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT32,
     TUTTI_FLOAT64 };
 
-static void test_every_number_of_operands(void **state)
+UNIT_TEST(test_every_number_of_operands)
 {
-    (void)state;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         for (int n = 1; n <= 70; n++) {
             const struct sum_case c = {
@@ -128,9 +127,8 @@ static void test_every_number_of_operands(void **state)
     }
 }
 
-static void test_the_most_operands(void **state)
+UNIT_TEST(test_the_most_operands)
 {
-    (void)state;
     assert_int_equal(SUM_OPERANDS_MAX, MANY);
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         for (int n = MANY - 4; n <= MANY; n++) {
@@ -143,9 +141,8 @@ static void test_the_most_operands(void **state)
     }
 }
 
-static void test_arithmetic_before_and_after(void **state)
+UNIT_TEST(test_arithmetic_before_and_after)
 {
-    (void)state;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         for (int n = 1; n <= 9; n++) {
             const struct sum_case average = { .spec = { types[t], TUTTI_AVERAGE, n, 1,
@@ -163,9 +160,8 @@ static void test_arithmetic_before_and_after(void **state)
     }
 }
 
-static void test_any_alignment_and_length(void **state)
+UNIT_TEST(test_any_alignment_and_length)
 {
-    (void)state;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         for (size_t shift = 0; shift < 16; shift++) {
             const struct sum_case c = { .spec = { types[t], TUTTI_SUM, 1, 1, 1 },
@@ -179,7 +175,7 @@ static void test_any_alignment_and_length(void **state)
 }
 
 /* As the last operand of a gathered block, which the sum replaces. */
-static void test_the_sum_may_replace_an_operand(void **state)
+UNIT_TEST(test_the_sum_may_replace_an_operand)
 {
     float operands[3][100];
     struct sum_args args = { .operands = (uint64_t)(uintptr_t)operands,
@@ -192,7 +188,6 @@ static void test_the_sum_may_replace_an_operand(void **state)
         .divisor = 1 };
     const struct kernel_launch launch = sum_launch(TUTTI_FLOAT32, &args, &target);
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         operands[0][i] = (float)i;
         operands[1][i] = 1000;
@@ -202,17 +197,4 @@ static void test_the_sum_may_replace_an_operand(void **state)
     for (int i = 0; i < 100; i++) {
         assert_true(operands[1][i] == (float)i + 1000 + 0.5F);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_number_of_operands),
-        cmocka_unit_test(test_the_most_operands),
-        cmocka_unit_test(test_arithmetic_before_and_after),
-        cmocka_unit_test(test_any_alignment_and_length),
-        cmocka_unit_test(test_the_sum_may_replace_an_operand),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

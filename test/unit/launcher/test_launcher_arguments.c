@@ -9,11 +9,10 @@
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
-static void test_list_grows_and_stays_terminated(void **state)
+UNIT_TEST(test_list_grows_and_stays_terminated)
 {
     struct arguments list = { .items = NULL };
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         arguments_add_format(&list, "%d", i);
         assert_null(list.items[i + 1]);
@@ -25,11 +24,10 @@ static void test_list_grows_and_stays_terminated(void **state)
     arguments_fini(&list);
 }
 
-static void test_set_replaces_the_entry_of_the_same_name_only(void **state)
+UNIT_TEST(test_set_replaces_the_entry_of_the_same_name_only)
 {
     struct arguments list = { .items = NULL };
 
-    (void)state;
     arguments_set(&list, "AB", "1");
     arguments_set(&list, "A", "2");
     arguments_set(&list, "C", NULL);
@@ -47,9 +45,8 @@ static void test_set_replaces_the_entry_of_the_same_name_only(void **state)
     arguments_fini(&list);
 }
 
-static void test_every_failing_allocation_is_latched(void **state)
+UNIT_TEST(test_every_failing_allocation_is_latched)
 {
-    (void)state;
     for (uint64_t n = 1;; n++) {
         struct arguments list = { .items = NULL };
         bool failed;
@@ -70,7 +67,7 @@ static void test_every_failing_allocation_is_latched(void **state)
     }
 }
 
-static void test_split_follows_the_shell(void **state)
+UNIT_TEST(test_split_follows_the_shell)
 {
     static const struct {
         const char *text;
@@ -87,7 +84,6 @@ static void test_split_follows_the_shell(void **state)
         { .text = "end\\", .words = { "end\\", NULL } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arguments list = { .items = NULL };
         size_t count = 0;
@@ -102,11 +98,10 @@ static void test_split_follows_the_shell(void **state)
     }
 }
 
-static void test_split_refuses_an_open_quote_and_adds_nothing(void **state)
+UNIT_TEST(test_split_refuses_an_open_quote_and_adds_nothing)
 {
     struct arguments list = { .items = NULL };
 
-    (void)state;
     arguments_add(&list, "before");
     assert_int_equal(arguments_split(&list, "a 'b c", "--mpi-args"), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "--mpi-args"));
@@ -115,12 +110,11 @@ static void test_split_refuses_an_open_quote_and_adds_nothing(void **state)
     arguments_fini(&list);
 }
 
-static void test_quote_leaves_plain_words_and_quotes_the_rest(void **state)
+UNIT_TEST(test_quote_leaves_plain_words_and_quotes_the_rest)
 {
     struct arguments list = { .items = NULL };
     char *line;
 
-    (void)state;
     arguments_add(&list, "/bin/sh");
     arguments_add(&list, "a b");
     arguments_add(&list, "");
@@ -133,7 +127,7 @@ static void test_quote_leaves_plain_words_and_quotes_the_rest(void **state)
     arguments_fini(&list);
 }
 
-static void test_quoting_then_splitting_gives_the_words_back(void **state)
+UNIT_TEST(test_quoting_then_splitting_gives_the_words_back)
 {
     static const char *const words[] = { "plain", "two words", "", "quote'quote", "\\",
         "a\"b", "*?[]{}~#&;|<>()!`", NULL };
@@ -141,8 +135,7 @@ static void test_quoting_then_splitting_gives_the_words_back(void **state)
     struct arguments again = { .items = NULL };
     char *line;
 
-    (void)state;
-    (void)words_set(&list, words);
+    (void)exit_text_set(&list, words);
     line = arguments_quote(&list);
     assert_int_equal(arguments_split(&again, line, "test"), TUTTI_OK);
     assert_int_equal(again.count, list.count);
@@ -152,19 +145,4 @@ static void test_quoting_then_splitting_gives_the_words_back(void **state)
     mem_free(line);
     arguments_fini(&again);
     arguments_fini(&list);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_grows_and_stays_terminated),
-        cmocka_unit_test(test_set_replaces_the_entry_of_the_same_name_only),
-        cmocka_unit_test(test_every_failing_allocation_is_latched),
-        cmocka_unit_test(test_split_follows_the_shell),
-        cmocka_unit_test(test_split_refuses_an_open_quote_and_adds_nothing),
-        cmocka_unit_test(test_quote_leaves_plain_words_and_quotes_the_rest),
-        cmocka_unit_test(test_quoting_then_splitting_gives_the_words_back),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,17 +8,16 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "launcher/flags.h"
-#include "launcher/options.h"
+#include "launcher/command_line.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
 enum {
-    WORDS_MAX = 8
+    EXIT_TEXT_MAX = 8
 };
 
 #define FILE_NAME "job.yaml"
-#define WORDS(...) ((const char *const[WORDS_MAX]){ __VA_ARGS__ })
+#define WORDS(...) ((const char *const[EXIT_TEXT_MAX]){ __VA_ARGS__ })
 
 /* The command line parsed last, which its options borrow. */
 static struct arguments command_line;
@@ -47,10 +46,10 @@ static void write_file(const char *text)
 }
 
 /* Parses "tuttirun --config-file FILE", more flags, and "prog" with this file. */
-static tutti_status parse(
-        struct options *options, const char *text, const char *const more[WORDS_MAX])
+static tutti_status parse(struct options *options, const char *text,
+        const char *const more[EXIT_TEXT_MAX])
 {
-    const char *all[WORDS_MAX + 4] = { "tuttirun", "--config-file", FILE_NAME };
+    const char *all[EXIT_TEXT_MAX + 4] = { "tuttirun", "--config-file", FILE_NAME };
     size_t count = 3;
 
     write_file(text);
@@ -58,11 +57,11 @@ static tutti_status parse(
         all[count++] = more[i];
     }
     all[count] = "prog";
-    return options_parse(options, words_set(&command_line, all));
+    return command_line_parse(options, exit_text_set(&command_line, all));
 }
 
-static void parse_well(
-        struct options *options, const char *text, const char *const more[WORDS_MAX])
+static void parse_well(struct options *options, const char *text,
+        const char *const more[EXIT_TEXT_MAX])
 {
     if (parse(options, text, more) != TUTTI_OK) {
         fail_msg("%s", tutti_last_error());
@@ -85,16 +84,16 @@ static void test_keys_are_names_of_flags_and_parameters(void **state)
             "stall-fail-s: 2.5\n"
             "x: A=1\n",
             WORDS(NULL));
-    assert_int_equal(options.ranks, 3);
-    assert_int_equal(options.bind.how, BIND_NONE);
-    assert_string_equal(options.engine.mpirun, "/x/mpiexec");
+    assert_int_equal(options.np, 3);
+    assert_int_equal(options.bind, BIND_NONE);
+    assert_string_equal(options.mpirun, "/x/mpiexec");
     assert_true(options.dry_run);
     assert_false(options.verbose);
     assert_int_equal(options.config.spin_us, 7);
-    assert_int_equal(options.exports.count, 3);
-    assert_string_equal(options.exports.items[0], "TUTTI_SPIN_US=7");
-    assert_string_equal(options.exports.items[1], "TUTTI_STALL_FAIL_S=2.5");
-    assert_string_equal(options.exports.items[2], "A=1");
+    assert_int_equal(options.export.count, 3);
+    assert_string_equal(options.export.items[0], "TUTTI_SPIN_US=7");
+    assert_string_equal(options.export.items[1], "TUTTI_STALL_FAIL_S=2.5");
+    assert_string_equal(options.export.items[2], "A=1");
     assert_string_equal(options.program[0], "prog");
     assert_string_equal(options.config_file, FILE_NAME);
     options_fini(&options);
@@ -111,15 +110,15 @@ static void test_lists_and_variables(void **state)
             "mpi-args:\n  - -l\n  - --tag 'x y'\n"
             "env:\n  C: \"4\"\n  D:\n  E: ''\n",
             WORDS(NULL));
-    assert_int_equal(options.ranks, 3);
-    assert_int_equal(options.engine.mpi_args.count, 3);
-    assert_string_equal(options.engine.mpi_args.items[2], "x y");
-    assert_int_equal(options.exports.count, 5);
-    assert_string_equal(options.exports.items[0], "A");
-    assert_string_equal(options.exports.items[1], "B=2 3");
-    assert_string_equal(options.exports.items[2], "C=4");
-    assert_string_equal(options.exports.items[3], "D");
-    assert_string_equal(options.exports.items[4], "E=");
+    assert_int_equal(options.np, 3);
+    assert_int_equal(options.mpi_args.count, 3);
+    assert_string_equal(options.mpi_args.items[2], "x y");
+    assert_int_equal(options.export.count, 5);
+    assert_string_equal(options.export.items[0], "A");
+    assert_string_equal(options.export.items[1], "B=2 3");
+    assert_string_equal(options.export.items[2], "C=4");
+    assert_string_equal(options.export.items[3], "D");
+    assert_string_equal(options.export.items[4], "E=");
     options_fini(&options);
 }
 
@@ -132,18 +131,18 @@ static void test_the_command_line_wins(void **state)
     (void)state;
     parse_well(&options, text,
             WORDS("-np", "2", "--spin-us=8", "-x", "A=5", "--inflight", "2", NULL));
-    assert_int_equal(options.ranks, 2);
+    assert_int_equal(options.np, 2);
     assert_int_equal(options.config.spin_us, 8);
-    assert_int_equal(options.bind.how, BIND_NONE);
-    assert_int_equal(host_list_slots(&options.hosts.list), 9);
-    assert_int_equal(options.exports.count, 3);
-    assert_string_equal(options.exports.items[0], "TUTTI_SPIN_US=8");
-    assert_string_equal(options.exports.items[1], "A=5");
-    assert_string_equal(options.exports.items[2], "TUTTI_INFLIGHT=2");
+    assert_int_equal(options.bind, BIND_NONE);
+    assert_int_equal(host_list_slots(&options.hosts), 9);
+    assert_int_equal(options.export.count, 3);
+    assert_string_equal(options.export.items[0], "TUTTI_SPIN_US=8");
+    assert_string_equal(options.export.items[1], "A=5");
+    assert_string_equal(options.export.items[2], "TUTTI_INFLIGHT=2");
     options_fini(&options);
 
     parse_well(&options, text, WORDS("-H", "b:4", NULL));
-    assert_int_equal(host_list_slots(&options.hosts.list), 4);
+    assert_int_equal(host_list_slots(&options.hosts), 4);
     options_fini(&options);
     parse_well(&options, "np: 1\nhostfile: ./nowhere\n", WORDS("-H", "b:4", NULL));
     options_fini(&options);
@@ -271,12 +270,11 @@ static void test_true_is_a_flag_without_its_optional_value(void **state)
     struct options options;
 
     (void)state;
-    if (flag_of_name("show-binding") == NULL) {
-        skip();
-    }
     parse_well(&options, "np: 1\nshow-binding: true\n", WORDS(NULL));
+    assert_string_equal(options.show_binding, "text");
     options_fini(&options);
     parse_well(&options, "np: 1\nshow-binding: false\n", WORDS(NULL));
+    assert_null(options.show_binding);
     options_fini(&options);
     parse_well(&options, "np: 1\nshow-binding: svg\n", WORDS(NULL));
     options_fini(&options);
@@ -284,21 +282,25 @@ static void test_true_is_a_flag_without_its_optional_value(void **state)
 
 static void test_a_file_that_cannot_be_read(void **state)
 {
+    static const char *const words[][4] = { { "tuttirun", "--config-file",
+                                                    "./nowhere" },
+        { "tuttirun", "--config-file=.", "prog" } };
     struct options options;
 
     (void)state;
     assert_int_equal(
-            parse(&options, "np: 1\n", WORDS("--config-file", "./nowhere", NULL)),
+            command_line_parse(&options, exit_text_set(&command_line, words[0])),
             TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "cannot read ./nowhere"));
+    options_fini(&options);
+    assert_int_not_equal(
+            command_line_parse(&options, exit_text_set(&command_line, words[1])),
+            TUTTI_OK);
     options_fini(&options);
     assert_int_equal(
             parse(&options, "np: 1\n", WORDS("--config-file", FILE_NAME, NULL)),
             TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "one file only"));
-    options_fini(&options);
-    assert_int_not_equal(
-            parse(&options, "np: 1\n", WORDS("--config-file=.", NULL)), TUTTI_OK);
     options_fini(&options);
 }
 
@@ -316,7 +318,7 @@ static void test_running_out_of_memory_is_an_error(void **state)
 {
     static const char *const words[] = { "tuttirun", "--config-file", FILE_NAME, "prog",
         NULL };
-    char *const *argv = words_set(&command_line, words);
+    char *const *argv = exit_text_set(&command_line, words);
     tutti_status status = TUTTI_ERR_NO_MEMORY;
     uint64_t n;
 
@@ -326,7 +328,7 @@ static void test_running_out_of_memory_is_an_error(void **state)
         struct options options;
 
         mem_fail_at(n + 1);
-        status = options_parse(&options, argv);
+        status = command_line_parse(&options, argv);
         mem_fail_at(0);
         options_fini(&options);
     }

@@ -5,17 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/command_line.h"
 #include "launcher/flags.h"
-#include "launcher/horovod_flags.h"
-#include "launcher/options.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
 enum {
-    WORDS_MAX = 8
+    EXIT_TEXT_MAX = 8
 };
 
-#define WORDS(...) ((const char *const[WORDS_MAX]){ __VA_ARGS__ })
+#define WORDS(...) ((const char *const[EXIT_TEXT_MAX]){ __VA_ARGS__ })
 
 /* What horovodrun --help lists, from its sources and not from our table. */
 static const char *const listed[] = { "version", "np", "num-proc", "cb", "check-build",
@@ -37,7 +36,7 @@ static const char *const listed[] = { "version", "np", "num-proc", "cb", "check-
     "gloo", "mpi", "jsrun", "help" };
 
 /* The keys of its configuration file. */
-static const char *const keys[] = { "controller", "params.fusion_threshold_mb",
+static const char *const keys[] = { "params.fusion_threshold_mb",
     "params.cycle_time_ms", "params.cache_capacity", "params.hierarchical_allreduce",
     "params.hierarchical_allgather", "params.torus_allreduce", "autotune.enabled",
     "autotune.log_file", "autotune.warmup_samples", "autotune.steps_per_sample",
@@ -59,44 +58,44 @@ static int free_command_line(void **state)
 }
 
 /* Parses "tuttirun -np 1", these words and "prog". */
-static tutti_status parse(struct options *options, const char *const words[WORDS_MAX])
+static tutti_status parse(
+        struct options *options, const char *const words[EXIT_TEXT_MAX])
 {
-    const char *all[WORDS_MAX + 5] = { "tuttirun", "-np", "1" };
+    const char *all[EXIT_TEXT_MAX + 5] = { "tuttirun", "-np", "1" };
     size_t count = 3;
 
     for (size_t i = 0; words[i] != NULL; i++) {
         all[count++] = words[i];
     }
     all[count] = "prog";
-    return options_parse(options, words_set(&command_line, all));
+    return command_line_parse(options, exit_text_set(&command_line, all));
 }
 
 static void test_every_flag_and_key_is_in_the_table(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
-        if (horovod_flag_of_name(listed[i]) == NULL) {
+        if (flag_find(listed[i]) == NULL) {
             fail_msg("--%s is missing", listed[i]);
         }
     }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (horovod_flag_of_key(keys[i]) == NULL) {
+        if (flag_of_key(keys[i]) == NULL) {
             fail_msg("%s is missing", keys[i]);
         }
     }
 }
 
 /* 1 when a flag of this name is missing, or takes a value though none is given it. */
-static int complain(const struct horovod_flag *flag, const char *name, bool has_value)
+static int complain(const struct flag *flag, const char *name, bool has_value)
 {
-    struct options_name found = options_find(name);
+    const struct flag *ours = flag_find_ours(name);
 
-    found.horovod = NULL;
-    if (found.flag == NULL && found.row == NULL) {
+    if (ours == NULL) {
         print_error("--%s: there is no --%s\n", flag->name, name);
         return 1;
     }
-    if (options_takes_value(&found) != has_value) {
+    if ((ours->argument != NULL) != has_value) {
         print_error("--%s: --%s %s a value\n", flag->name, name,
                 has_value ? "does not take" : "takes");
         return 1;
@@ -107,7 +106,7 @@ static int complain(const struct horovod_flag *flag, const char *name, bool has_
 static void test_what_it_is_taken_for_exists(void **state)
 {
     size_t count;
-    const struct horovod_flag *flags = horovod_flags(&count);
+    const struct flag *flags = flag_rows(&count);
     int missing = 0;
 
     (void)state;
@@ -122,8 +121,7 @@ static void test_what_it_is_taken_for_exists(void **state)
             to += len;
             missing += complain(&flags[i], name, to[0] == ' ' && to[1] != '-');
         }
-        if (flags[i].meaning == HOROVOD_SAME && strcmp(flags[i].name, "mpi") != 0 &&
-                strcmp(flags[i].name, "help") != 0) {
+        if (flags[i].kind == FLAG_SAME) {
             missing += complain(&flags[i], flags[i].name, flags[i].argument != NULL);
         }
     }
@@ -133,20 +131,19 @@ static void test_what_it_is_taken_for_exists(void **state)
 static void test_every_row_is_whole(void **state)
 {
     size_t count;
-    const struct horovod_flag *flags = horovod_flags(&count);
+    const struct flag *flags = flag_rows(&count);
 
     (void)state;
     for (size_t i = 0; i < count; i++) {
-        const struct horovod_flag *flag = &flags[i];
-        bool refused = flag->meaning == HOROVOD_REFUSED;
+        const struct flag *flag = &flags[i];
+        const bool is_meant = flag->kind == FLAG_IS || flag->kind == FLAG_SAME;
 
-        assert_true((flag->to != NULL) == (flag->meaning == HOROVOD_IS));
-        assert_true(
-                flag->note != NULL || !(refused || flag->meaning == HOROVOD_NOTHING));
-        assert_true(flag->off == NULL || horovod_flag_of_name(flag->off) != NULL);
-        for (size_t k = 0; refused && k < i; k++) {
-            assert_true(
-                    flags[k].note == NULL || strcmp(flags[k].note, flag->note) != 0);
+        assert_non_null(flag->help);
+        assert_true((flag->to != NULL) == (flag->kind == FLAG_IS));
+        assert_true(flag->help[0] != '\0' || is_meant);
+        assert_true(flag->off == NULL || flag_find(flag->off) != NULL);
+        for (size_t k = 0; flag->kind == FLAG_REFUSED && k < i; k++) {
+            assert_string_not_equal(flags[k].help, flag->help);
         }
     }
 }
@@ -155,27 +152,29 @@ static void test_every_row_is_whole(void **state)
 static void test_each_is_taken_or_refused_with_its_sentence(void **state)
 {
     size_t count;
-    const struct horovod_flag *flags = horovod_flags(&count);
+    const struct flag *flags = flag_rows(&count);
 
     (void)state;
     for (size_t i = 0; i < count; i++) {
         struct options options;
-        char flag[64];
+        char name[FLAG_NAME_LIMIT];
+        char flag[FLAG_NAME_LIMIT + 2];
         tutti_status status;
 
-        if (flags[i].meaning == HOROVOD_SAME || flags[i].meaning == HOROVOD_IS) {
+        if (flags[i].kind < FLAG_NOTHING) {
             continue; /* below, and those of other tests */
         }
-        (void)snprintf(flag, sizeof flag, "--%s", flags[i].name);
+        (void)snprintf(flag, sizeof flag, "--%s", flag_spell(&flags[i], name));
         status = parse(&options,
                 flags[i].argument == NULL ? WORDS(flag, NULL) : WORDS(flag, "3", NULL));
-        if (flags[i].meaning == HOROVOD_REFUSED) {
+        if (flags[i].kind == FLAG_REFUSED) {
             assert_int_equal(status, TUTTI_ERR_INVALID);
             assert_non_null(strstr(tutti_last_error(), flag));
-            assert_non_null(strstr(tutti_last_error(), flags[i].note));
+            assert_non_null(strstr(tutti_last_error(), flags[i].help));
         } else {
             assert_int_equal(status, TUTTI_OK);
-            assert_int_equal(options.notes.count, flags[i].told ? 1 : 0);
+            assert_int_equal(
+                    options.notes.count, flags[i].kind == FLAG_IGNORED ? 1 : 0);
             assert_string_equal(options.program[0], "prog");
         }
         options_fini(&options);
@@ -194,8 +193,8 @@ static void test_values_are_converted(void **state)
     assert_int_equal(options.config.fusion_bytes, 64 << 20);
     assert_true(options.config.stall_warning_s == 0);
     assert_true(options.config.stall_fail_s == 0);
-    assert_int_equal(options.exports.count, 4);
-    assert_string_equal(options.exports.items[3], "TUTTI_LOG_LEVEL=warn");
+    assert_int_equal(options.export.count, 4);
+    assert_string_equal(options.export.items[3], "TUTTI_LOG_LEVEL=warn");
     options_fini(&options);
 
     assert_int_equal(parse(&options,
@@ -205,7 +204,7 @@ static void test_values_are_converted(void **state)
                                      "--no-hierarchical-allreduce", NULL)),
             TUTTI_OK);
     assert_int_equal(options.config.fusion_bytes, 1);
-    assert_string_equal(options.exports.items[1], "TUTTI_LOG_LEVEL=error");
+    assert_string_equal(options.export.items[1], "TUTTI_LOG_LEVEL=error");
     assert_true(options.config.stall_warning_s == 9);
     assert_true(options.config.stall_fail_s == 11);
     assert_int_equal(options.config.hierarchy, CONFIG_HIERARCHY_FLAT);
@@ -213,7 +212,7 @@ static void test_values_are_converted(void **state)
 
     assert_int_equal(
             parse(&options, WORDS("--log-level", "TRACE", "--cb", NULL)), TUTTI_OK);
-    assert_int_equal(options.action, OPTIONS_VERSION);
+    assert_true(options.version);
     assert_true(options.verbose);
     options_fini(&options);
 }
@@ -225,9 +224,9 @@ static void test_binding_arguments_go_to_mpirun(void **state)
     (void)state;
     assert_int_equal(
             parse(&options, WORDS("--binding-args=--rankfile r", NULL)), TUTTI_OK);
-    assert_int_equal(options.bind.how, BIND_MPI);
-    assert_int_equal(options.engine.mpi_args.count, 2);
-    assert_string_equal(options.engine.mpi_args.items[1], "r");
+    assert_int_equal(options.bind, BIND_MPI);
+    assert_int_equal(options.mpi_args.count, 2);
+    assert_string_equal(options.mpi_args.items[1], "r");
     options_fini(&options);
 }
 
@@ -243,7 +242,7 @@ static void test_mpi_stands_alone_or_before_a_name(void **state)
     assert_true(options.verbose);
     options_fini(&options);
     assert_int_equal(parse(&options, WORDS("--mpi", "mpich", NULL)), TUTTI_OK);
-    assert_int_equal(options.engine.kind, ENGINE_MPICH);
+    assert_int_equal(options.engine, STARTER_MPICH);
     assert_string_equal(options.program[0], "prog");
     options_fini(&options);
     assert_int_equal(parse(&options, WORDS("--mpi=lam", NULL)), TUTTI_ERR_INVALID);

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/command_line.h"
 #include "launcher/flags.h"
 #include "launcher/help.h"
-#include "launcher/options.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
 enum {
-    WORDS_MAX = 12
+    EXIT_TEXT_MAX = 12
 };
 
 /* The command line parsed last, which its options borrow. */
@@ -25,17 +25,18 @@ static int free_command_line(void **state)
 }
 
 /* Parses "tuttirun" and these words. */
-static tutti_status parse(struct options *options, const char *const words[WORDS_MAX])
+static tutti_status parse(
+        struct options *options, const char *const words[EXIT_TEXT_MAX])
 {
-    const char *all[WORDS_MAX + 2] = { "tuttirun" };
+    const char *all[EXIT_TEXT_MAX + 2] = { "tuttirun" };
 
     for (size_t i = 0; words[i] != NULL; i++) {
         all[i + 1] = words[i];
     }
-    return options_parse(options, words_set(&command_line, all));
+    return command_line_parse(options, exit_text_set(&command_line, all));
 }
 
-#define WORDS(...) ((const char *const[WORDS_MAX]){ __VA_ARGS__ })
+#define WORDS(...) ((const char *const[EXIT_TEXT_MAX]){ __VA_ARGS__ })
 
 static void test_number_of_ranks_in_all_forms(void **state)
 {
@@ -53,12 +54,12 @@ static void test_number_of_ranks_in_all_forms(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         struct options options;
-        const char *const first[WORDS_MAX] = { forms[i][0],
+        const char *const first[EXIT_TEXT_MAX] = { forms[i][0],
             forms[i][1] != NULL ? forms[i][1] : "prog",
             forms[i][1] != NULL ? "prog" : NULL };
 
         assert_int_equal(parse(&options, first), TUTTI_OK);
-        assert_int_equal(options.ranks, 3);
+        assert_int_equal(options.np, 3);
         assert_string_equal(options.program[0], "prog");
         assert_null(options.program[1]);
         options_fini(&options);
@@ -73,8 +74,8 @@ static void test_flags_of_the_program_are_left_to_it(void **state)
     assert_int_equal(
             parse(&options, WORDS("-np", "2", "prog", "-np", "9", "--help", NULL)),
             TUTTI_OK);
-    assert_int_equal(options.ranks, 2);
-    assert_int_equal(options.action, OPTIONS_RUN);
+    assert_int_equal(options.np, 2);
+    assert_null(options.help);
     assert_string_equal(options.program[1], "-np");
     assert_string_equal(options.program[3], "--help");
     options_fini(&options);
@@ -96,11 +97,11 @@ static void test_ranks_default_to_the_slots_of_the_hosts(void **state)
 
     (void)state;
     assert_int_equal(parse(&options, WORDS("-H", "a:2,b:3", "prog", NULL)), TUTTI_OK);
-    assert_int_equal(options.ranks, 5);
+    assert_int_equal(options.np, 5);
     options_fini(&options);
     assert_int_equal(
             parse(&options, WORDS("-Ha:4", "-np", "3", "prog", NULL)), TUTTI_OK);
-    assert_int_equal(options.ranks, 3);
+    assert_int_equal(options.np, 3);
     options_fini(&options);
 }
 
@@ -125,35 +126,42 @@ static void test_every_parameter_of_the_library_is_a_flag(void **state)
     assert_true(count > 0);
     for (size_t i = 0; i < count; i++) {
         struct options options;
-        char name[64];
+        char name[FLAG_NAME_LIMIT];
         char variable[64];
         char flag[80];
         char expected[200];
 
         (void)snprintf(flag, sizeof flag, "--%s",
-                options_flag_name(rows[i].name, name, sizeof name));
+                flag_spell(flag_find_ours(rows[i].name), name));
         (void)snprintf(expected, sizeof expected, "%s=%s",
                 options_variable(rows[i].name, variable, sizeof variable),
                 rows[i].initial);
         assert_int_equal(
                 parse(&options, WORDS("-np", "1", flag, rows[i].initial, "prog", NULL)),
                 TUTTI_OK);
-        assert_int_equal(options.exports.count, 1);
-        assert_string_equal(options.exports.items[0], expected);
+        assert_int_equal(options.export.count, 1);
+        assert_string_equal(options.export.items[0], expected);
         options_fini(&options);
     }
 }
 
-static void test_no_flag_of_ours_hides_a_parameter(void **state)
+static void test_no_flag_hides_another(void **state)
 {
-    const struct flag *flag;
+    size_t count;
+    const struct flag *rows = flag_rows(&count);
 
     (void)state;
-    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
-        assert_null(config_find(flag->name));
-        assert_ptr_equal(flag_of_name(flag->name), flag);
-        assert_true(flag->letter == '\0' || flag_of_letter(flag->letter) == flag);
-        assert_true(flag->alias == NULL || flag_of_name(flag->alias) == flag);
+    for (size_t i = 0; i < count; i++) {
+        const struct flag *flag = &rows[i];
+
+        if (flag_is_ours(flag)) {
+            assert_ptr_equal(flag_find(flag->name), flag);
+            assert_ptr_equal(flag_find_ours(flag->name), flag);
+            assert_true(flag->letter == '\0' || flag_of_letter(flag->letter) == flag);
+            assert_true(flag->alias == NULL || flag_find(flag->alias) == flag);
+        } else if (flag->kind == FLAG_PARAMETER) {
+            assert_ptr_equal(flag_find_ours(flag->name), flag);
+        }
     }
 }
 
@@ -167,9 +175,9 @@ static void test_the_last_value_of_a_parameter_counts(void **state)
                                      "--spin_us=7", "-xA", "prog", NULL)),
             TUTTI_OK);
     assert_int_equal(options.config.spin_us, 7);
-    assert_int_equal(options.exports.count, 2);
-    assert_string_equal(options.exports.items[0], "TUTTI_SPIN_US=7");
-    assert_string_equal(options.exports.items[1], "A");
+    assert_int_equal(options.export.count, 2);
+    assert_string_equal(options.export.items[0], "TUTTI_SPIN_US=7");
+    assert_string_equal(options.export.items[1], "A");
     options_fini(&options);
 }
 
@@ -183,10 +191,10 @@ static void test_other_flags_are_read(void **state)
                     WORDS("-np", "1", "--mpi", "mpich", "--mpirun", "/x/mpiexec",
                             "--mpi-args", "-l -v", "-v", "--bind=none", "prog", NULL)),
             TUTTI_OK);
-    assert_int_equal(options.engine.kind, ENGINE_MPICH);
-    assert_string_equal(options.engine.mpirun, "/x/mpiexec");
-    assert_int_equal(options.engine.mpi_args.count, 2);
-    assert_int_equal(options.bind.how, BIND_NONE);
+    assert_int_equal(options.engine, STARTER_MPICH);
+    assert_string_equal(options.mpirun, "/x/mpiexec");
+    assert_int_equal(options.mpi_args.count, 2);
+    assert_int_equal(options.bind, BIND_NONE);
     assert_true(options.verbose);
     assert_false(options.dry_run);
     options_fini(&options);
@@ -198,17 +206,17 @@ static void test_help_and_version_need_nothing_else(void **state)
 
     (void)state;
     assert_int_equal(parse(&options, WORDS("--help", NULL)), TUTTI_OK);
-    assert_int_equal(options.action, OPTIONS_HELP);
+    assert_non_null(options.help);
     options_fini(&options);
     assert_int_equal(parse(&options, WORDS("-V", "--bogus", NULL)), TUTTI_OK);
-    assert_int_equal(options.action, OPTIONS_VERSION);
+    assert_true(options.version);
     options_fini(&options);
 }
 
 static void test_refusals_name_the_flag_and_the_way_out(void **state)
 {
     static const struct {
-        const char *words[WORDS_MAX];
+        const char *words[EXIT_TEXT_MAX];
         const char *says[2];
     } cases[] = {
         { .words = { "-np", "2" }, .says = { "no program", "--help" } },
@@ -269,24 +277,19 @@ static void test_help_lists_every_flag(void **state)
 {
     const char *text = help_text("all");
     size_t count;
-    const struct flag_group *const *groups = flag_groups(&count);
-    const struct flag *flag;
-    const struct config_row *rows;
-    char name[66] = "--";
+    const struct flag *rows = flag_rows(&count);
+    char name[FLAG_NAME_LIMIT];
+    char option[FLAG_NAME_LIMIT + 2];
 
     (void)state;
     for (size_t i = 0; i < count; i++) {
-        assert_non_null(strstr(text, groups[i]->heading));
-    }
-    for (size_t n = 0; (flag = flag_at(n)) != NULL; n++) {
-        (void)snprintf(name, sizeof name, "--%s", flag->name);
-        assert_non_null(strstr(text, name));
-    }
-    rows = config_rows(&count);
-    for (size_t i = 0; i < count; i++) {
-        (void)options_flag_name(rows[i].name, name + 2, sizeof name - 2);
-        assert_non_null(strstr(text, name));
-        assert_non_null(strstr(text, rows[i].range));
+        if (rows[i].kind == FLAG_GROUP) {
+            assert_non_null(strstr(text, rows[i].help));
+        } else if (flag_is_ours(&rows[i]) || rows[i].kind == FLAG_PARAMETER) {
+            (void)snprintf(option, sizeof option, "--%s", flag_spell(&rows[i], name));
+            assert_non_null(strstr(text, option));
+            assert_true(rows[i].argument == NULL || strstr(text, rows[i].argument));
+        }
     }
 }
 
@@ -309,8 +312,8 @@ static void test_help_about_a_topic(void **state)
     FILE *file = fmemopen(nothing, sizeof nothing, "w");
 
     (void)state;
-    assert_non_null(strstr(help_text(NULL), "--help parameters"));
-    assert_null(strstr(help_text(NULL), "--spin-us"));
+    assert_non_null(strstr(help_text(""), "--help parameters"));
+    assert_null(strstr(help_text(""), "--spin-us"));
     assert_null(strstr(help_text("parameters"), "--hostfile"));
     assert_non_null(strstr(help_text("bind"), "--bind HOW"));
     assert_non_null(strstr(help_text("--spin_us"), "1000000"));
@@ -333,8 +336,7 @@ static void test_topics_follow_help(void **state)
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         assert_int_equal(
                 parse(&options, WORDS(forms[i][0], forms[i][1], NULL)), TUTTI_OK);
-        assert_int_equal(options.action, OPTIONS_HELP);
-        assert_string_equal(options.topic, "bind");
+        assert_string_equal(options.help, "bind");
         options_fini(&options);
     }
     assert_int_equal(parse(&options, WORDS("--version", "--verbose", NULL)), TUTTI_OK);
@@ -351,7 +353,7 @@ int main(void)
         cmocka_unit_test(test_ranks_default_to_the_slots_of_the_hosts),
         cmocka_unit_test(test_more_ranks_than_slots_names_both),
         cmocka_unit_test(test_every_parameter_of_the_library_is_a_flag),
-        cmocka_unit_test(test_no_flag_of_ours_hides_a_parameter),
+        cmocka_unit_test(test_no_flag_hides_another),
         cmocka_unit_test(test_the_last_value_of_a_parameter_counts),
         cmocka_unit_test(test_other_flags_are_read),
         cmocka_unit_test(test_help_and_version_need_nothing_else),

@@ -25,21 +25,14 @@ static void start_shell(struct process *process, const char *script)
 
 static void finish(struct process *process)
 {
-    struct process *const list[] = { process };
-    int64_t until = clock_ns() + SECONDS(20);
-
-    while (!process->has_ended && clock_ns() < until) {
-        process_poll(list, 1, until);
-    }
-    assert_true(process->has_ended);
+    assert_true(process_finish(process, clock_ns() + SECONDS(20)));
 }
 
-static void test_lines_and_last_words(void **state)
+UNIT_TEST(test_lines_and_last_words)
 {
     struct process process;
     char line[8];
 
-    (void)state;
     start_shell(&process,
             "echo one; echo; printf 'very long line\\r\\nlast'; "
             "printf 'why\\nbecause \\n\\n' >&2; exit 3");
@@ -59,33 +52,36 @@ static void test_lines_and_last_words(void **state)
     process_fini(&process);
 }
 
-static void test_a_conversation(void **state)
+UNIT_TEST(test_a_conversation)
 {
     struct process process;
-    struct process *const list[] = { &process };
+    struct loop loop;
     char line[32] = "";
 
-    (void)state;
     start_shell(&process, "read x; echo got $x; read y; exit 7");
+    assert_int_equal(loop_init(&loop), TUTTI_OK);
+    process_watch(&process, &loop);
     assert_false(process_take_line(&process, line, sizeof line));
     process_tell(&process, "it\n", 3);
     while (!process_take_line(&process, line, sizeof line)) {
         assert_false(process.has_ended);
-        process_poll(list, 1, clock_ns() + SECONDS(20));
+        (void)loop_turn(&loop, clock_ns() + SECONDS(20));
     }
     assert_string_equal(line, "got it");
     process_close_input(&process);
-    finish(&process);
+    while (!process.has_ended) {
+        assert_int_not_equal(loop_turn(&loop, clock_ns() + SECONDS(20)), 0);
+    }
     assert_int_equal(process.status, 7);
     process_fini(&process);
+    loop_fini(&loop);
 }
 
-static void test_signals_and_programs_that_are_not_there(void **state)
+UNIT_TEST(test_signals_and_programs_that_are_not_there)
 {
     struct process process;
     char *const argv[] = { (char[]){ "/nowhere/tutti" }, NULL };
 
-    (void)state;
     start_shell(&process, "kill -9 $$");
     finish(&process);
     assert_int_equal(process.status, 128 + SIGKILL);
@@ -97,12 +93,11 @@ static void test_signals_and_programs_that_are_not_there(void **state)
 }
 
 /* ssh leaves a process behind that holds stderr, with ControlPersist. */
-static void test_an_end_is_seen_though_others_hold_its_pipes(void **state)
+UNIT_TEST(test_an_end_is_seen_though_others_hold_its_pipes)
 {
     struct process process;
     char line[32];
 
-    (void)state;
     start_shell(&process, "sleep 30 & echo $!; exit 5");
     finish(&process);
     assert_int_equal(process.status, 5);
@@ -112,7 +107,7 @@ static void test_an_end_is_seen_though_others_hold_its_pipes(void **state)
 }
 
 /* Its child holds a pipe to us, in place of its streams: its end is the end of that. */
-static void test_a_group_ends_with_its_first(void **state)
+UNIT_TEST(test_a_group_ends_with_its_first)
 {
     struct process process;
     struct pollfd end = { .events = POLLIN };
@@ -121,7 +116,6 @@ static void test_a_group_ends_with_its_first(void **state)
     char byte;
     char *const argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, script, NULL };
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     (void)snprintf(script, sizeof script, "sleep 1000 >&%d 2>&1 & exit 0", ends[1]);
     assert_int_equal(process_start_group(&process, argv, environ), TUTTI_OK);
@@ -135,11 +129,10 @@ static void test_a_group_ends_with_its_first(void **state)
     assert_int_equal(close(ends[0]), 0);
 }
 
-static void test_too_much_is_said_to_be_cut(void **state)
+UNIT_TEST(test_too_much_is_said_to_be_cut)
 {
     struct process process;
 
-    (void)state;
     start_shell(&process, "head -c 6000000 /dev/zero");
     finish(&process);
     assert_true(process.out.is_cut);
@@ -148,13 +141,12 @@ static void test_too_much_is_said_to_be_cut(void **state)
     process_fini(&process);
 }
 
-static void test_what_runs_is_ended(void **state)
+UNIT_TEST(test_what_runs_is_ended)
 {
     struct process process;
     char *const argv[] = { (char[]){ "sleep" }, (char[]){ "60" }, NULL };
     pid_t pid;
 
-    (void)state;
     assert_int_equal(
             process_run(&process, argv, environ, clock_ns() + SECONDS(1) / 20), 0);
     assert_int_equal(process.status, 128 + SIGKILL);
@@ -166,19 +158,4 @@ static void test_what_runs_is_ended(void **state)
     pid = process.pid;
     process_fini(&process);
     assert_int_equal(kill(pid, 0), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_and_last_words),
-        cmocka_unit_test(test_a_conversation),
-        cmocka_unit_test(test_signals_and_programs_that_are_not_there),
-        cmocka_unit_test(test_an_end_is_seen_though_others_hold_its_pipes),
-        cmocka_unit_test(test_a_group_ends_with_its_first),
-        cmocka_unit_test(test_too_much_is_said_to_be_cut),
-        cmocka_unit_test(test_what_runs_is_ended),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

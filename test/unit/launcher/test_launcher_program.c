@@ -65,7 +65,8 @@ static void test_refusals_say_why(void **state)
         { .name = "./folder", .path = "/bin", .says = "a directory" },
         { .name = "runs", .path = "/nowhere", .says = "did you mean ./runs" },
         { .name = "text", .path = ".", .says = "not in PATH" },
-        { .name = "folder", .path = ".", .says = "not in PATH" },
+        { .name = "folder", .path = ".", .says = "a directory" },
+        { .name = ".", .path = "/bin", .says = "a directory" },
         { .name = "sh", .path = NULL, .says = "not in PATH" },
         { .name = "", .path = ".", .says = "not in PATH" },
     };
@@ -97,7 +98,7 @@ static void test_environment_is_searched_by_whole_names(void **state)
     static const char *const literals[] = { "AB=1", "A=x=y", "N=12", "BIG=9999999999",
         "C", NULL };
     struct arguments list = { .items = NULL };
-    char *const *variables = words_set(&list, literals);
+    char *const *variables = exit_text_set(&list, literals);
     int number = 0;
 
     (void)state;

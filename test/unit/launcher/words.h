@@ -8,7 +8,7 @@
 #include "launcher/arguments.h"
 
 /** Replaces what is in the list; returns its NULL-terminated array, good until then. */
-static inline char *const *words_set(
+static inline char *const *exit_text_set(
         struct arguments *list, const char *const *literals)
 {
     static char *const none[] = { NULL };

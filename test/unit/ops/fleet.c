@@ -189,7 +189,7 @@ static bool lane_turn(struct fleet *fleet, const struct program *program, uint32
  * One turn of a rank's engine: starts up to `starts` jobs and steps what is running.
  * @return true when anything happened
  */
-static bool engine_turn(
+static bool engine_progress(
         struct fleet *fleet, const struct program *program, int rank, int starts)
 {
     bool anything = false;
@@ -241,7 +241,7 @@ void fleet_run_scheduled(
         int starts = (int)(next_random(&random) % 4);
 
         atomic_store(&fleet->woken[rank], false);
-        if (engine_turn(fleet, program, rank, starts) || starts == 0) {
+        if (engine_progress(fleet, program, rank, starts) || starts == 0) {
             atomic_store(&fleet->woken[rank], true);
         }
         rank = pick_rank(fleet, program, &random);
@@ -261,7 +261,7 @@ static void *rank_main(void *user)
     struct rank_thread *self = user;
 
     while (!rank_is_done(self->program, self->rank)) {
-        if (!engine_turn(self->fleet, self->program, self->rank, 3)) {
+        if (!engine_progress(self->fleet, self->program, self->rank, 3)) {
             (void)sched_yield();
         }
     }

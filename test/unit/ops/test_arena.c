@@ -29,7 +29,7 @@ struct place {
 static void place_open(struct place *place, enum reservation_kind kind)
 {
     assert_int_equal(reservation_create(&place->reservation, SPACE, kind), TUTTI_OK);
-    assert_true(arena_init(&place->arena, &place->reservation, FIRST));
+    assert_true(arena_init(&place->arena, &place->reservation, FIRST, 1));
 }
 
 static void place_close(struct place *place)
@@ -56,7 +56,7 @@ static bool is_zero(const unsigned char *bytes, size_t count)
     return true;
 }
 
-static void test_memory_is_zeroed_aligned_and_apart(void **state)
+UNIT_TEST(test_memory_is_zeroed_aligned_and_apart)
 {
     enum {
         BLOCKS = 200,
@@ -67,7 +67,6 @@ static void test_memory_is_zeroed_aligned_and_apart(void **state)
     uint32_t random = 1;
     struct place place;
 
-    (void)state;
     place_open(&place, RESERVATION_MEMFD);
     for (int turn = 0; turn < TURNS; turn++) {
         size_t i;
@@ -92,12 +91,11 @@ static void test_memory_is_zeroed_aligned_and_apart(void **state)
     place_close(&place);
 }
 
-static void test_only_what_was_given_out_is_backed(void **state)
+UNIT_TEST(test_only_what_was_given_out_is_backed)
 {
     struct place place;
     void *memory;
 
-    (void)state;
     place_open(&place, RESERVATION_MEMFD);
     assert_int_equal(backed_bytes(&place), 0);
     memory = arena_alloc(&place.arena, 10 * MIB);
@@ -107,16 +105,15 @@ static void test_only_what_was_given_out_is_backed(void **state)
     place_close(&place);
 }
 
-static void test_much_that_is_freed_goes_back_to_the_system(void **state)
+UNIT_TEST(test_much_that_is_freed_goes_back_to_the_system)
 {
     struct place place = { .reservation = { .fd = -1 } };
     void *memory;
 
-    (void)state;
     assert_int_equal(
             reservation_create(&place.reservation, 1024 * MIB, RESERVATION_MEMFD),
             TUTTI_OK);
-    assert_true(arena_init(&place.arena, &place.reservation, 0));
+    assert_true(arena_init(&place.arena, &place.reservation, 0, 1));
     memory = arena_alloc(&place.arena, 300 * MIB);
     assert_non_null(memory);
     arena_free(&place.arena, memory);
@@ -127,12 +124,11 @@ static void test_much_that_is_freed_goes_back_to_the_system(void **state)
     place_close(&place);
 }
 
-static void test_a_full_arena_refuses_and_recovers(void **state)
+UNIT_TEST(test_a_full_arena_refuses_and_recovers)
 {
     void *blocks[62] = { NULL };
     struct place place;
 
-    (void)state;
     place_open(&place, RESERVATION_MEMFD);
     assert_null(arena_alloc(&place.arena, SPACE - FIRST + 1));
     assert_null(arena_alloc(&place.arena, SIZE_MAX));
@@ -152,12 +148,11 @@ static void test_a_full_arena_refuses_and_recovers(void **state)
     place_close(&place);
 }
 
-static void test_memory_that_cannot_be_backed_is_refused(void **state)
+UNIT_TEST(test_memory_that_cannot_be_backed_is_refused)
 {
     struct place place;
     int fd;
 
-    (void)state;
     place_open(&place, RESERVATION_MEMFD);
     fd = place.reservation.fd;
     /* The system refuses, as it does when a cgroup is full. */
@@ -168,11 +163,10 @@ static void test_memory_that_cannot_be_backed_is_refused(void **state)
     place_close(&place);
 }
 
-static void test_running_out_of_heap_loses_nothing(void **state)
+UNIT_TEST(test_running_out_of_heap_loses_nothing)
 {
     struct place place;
 
-    (void)state;
     place_open(&place, RESERVATION_MEMFD);
     for (uint64_t n = 1; n <= 3; n++) {
         mem_fail_at(n);
@@ -183,11 +177,10 @@ static void test_running_out_of_heap_loses_nothing(void **state)
     place_close(&place);
 }
 
-static void test_another_mapping_sees_the_same_memory(void **state)
+UNIT_TEST(test_another_mapping_sees_the_same_memory)
 {
     enum reservation_kind kinds[] = { RESERVATION_MEMFD, RESERVATION_POSIX };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct reservation other = { .fd = -1 };
         struct place place;
@@ -207,13 +200,12 @@ static void test_another_mapping_sees_the_same_memory(void **state)
     }
 }
 
-static void test_what_a_peer_could_shrink_is_not_mapped(void **state)
+UNIT_TEST(test_what_a_peer_could_shrink_is_not_mapped)
 {
     struct reservation mapped = { .fd = -1 };
     int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     struct place place;
 
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, (off_t)SPACE), 0);
     assert_int_equal(
@@ -230,13 +222,12 @@ static void test_what_a_peer_could_shrink_is_not_mapped(void **state)
     place_close(&place);
 }
 
-static void test_a_child_does_not_inherit_it(void **state)
+UNIT_TEST(test_a_child_does_not_inherit_it)
 {
     struct place place;
     int status = 0;
     pid_t child;
 
-    (void)state;
     place_open(&place, RESERVATION_MEMFD);
     child = fork();
     if (child == 0) {
@@ -250,21 +241,4 @@ static void test_a_child_does_not_inherit_it(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     place_close(&place);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_is_zeroed_aligned_and_apart),
-        cmocka_unit_test(test_only_what_was_given_out_is_backed),
-        cmocka_unit_test(test_much_that_is_freed_goes_back_to_the_system),
-        cmocka_unit_test(test_a_full_arena_refuses_and_recovers),
-        cmocka_unit_test(test_memory_that_cannot_be_backed_is_refused),
-        cmocka_unit_test(test_running_out_of_heap_loses_nothing),
-        cmocka_unit_test(test_another_mapping_sees_the_same_memory),
-        cmocka_unit_test(test_what_a_peer_could_shrink_is_not_mapped),
-        cmocka_unit_test(test_a_child_does_not_inherit_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

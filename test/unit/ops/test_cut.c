@@ -44,26 +44,24 @@ static void assert_end(struct cut *cut, const struct parts *parts, size_t most)
     }
 }
 
-static void test_neighbouring_small_parts_are_packed(void **state)
+UNIT_TEST(test_neighbouring_small_parts_are_packed)
 {
     const size_t bytes[] = { 0, 10, 0, 20, 30, 0 };
     struct cut cut = { 0 };
     struct parts parts;
 
-    (void)state;
     parts_init(&parts, bytes, 6);
     assert_next(&cut, &parts, SIZE_MAX,
             (struct cut_piece){ .run = 1, .runs = 4, .bytes = 60 });
     assert_end(&cut, &parts, SIZE_MAX);
 }
 
-static void test_packs_are_bounded(void **state)
+UNIT_TEST(test_packs_are_bounded)
 {
     const size_t bytes[] = { CUT_PACK_BYTES - 1, 1, 1, CUT_PACK_BYTES, 5 };
     struct cut cut = { 0 };
     struct parts parts;
 
-    (void)state;
     parts_init(&parts, bytes, 5);
     assert_next(&cut, &parts, SIZE_MAX,
             (struct cut_piece){ .run = 0, .runs = 2, .bytes = CUT_PACK_BYTES });
@@ -76,14 +74,13 @@ static void test_packs_are_bounded(void **state)
     assert_end(&cut, &parts, SIZE_MAX);
 }
 
-static void test_large_parts_travel_alone_in_several_messages(void **state)
+UNIT_TEST(test_large_parts_travel_alone_in_several_messages)
 {
     const size_t most = 100000;
     const size_t bytes[] = { 7, 250000, 200000, 8, 9 };
     struct cut cut = { 0 };
     struct parts parts;
 
-    (void)state;
     parts_init(&parts, bytes, 5);
     assert_next(
             &cut, &parts, most, (struct cut_piece){ .run = 0, .runs = 1, .bytes = 7 });
@@ -103,25 +100,12 @@ static void test_large_parts_travel_alone_in_several_messages(void **state)
     assert_end(&cut, &parts, most);
 }
 
-static void test_nothing_gives_no_message(void **state)
+UNIT_TEST(test_nothing_gives_no_message)
 {
     const size_t bytes[] = { 0, 0 };
     struct cut cut = { 0 };
     struct parts parts;
 
-    (void)state;
     parts_init(&parts, bytes, 2);
     assert_end(&cut, &parts, SIZE_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_neighbouring_small_parts_are_packed),
-        cmocka_unit_test(test_packs_are_bounded),
-        cmocka_unit_test(test_large_parts_travel_alone_in_several_messages),
-        cmocka_unit_test(test_nothing_gives_no_message),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

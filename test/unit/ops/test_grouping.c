@@ -65,7 +65,7 @@ static void check_row(const struct row *row)
     }
 }
 
-static void test_groups_are_numbered_by_their_lowest_member(void **state)
+UNIT_TEST(test_groups_are_numbered_by_their_lowest_member)
 {
     static const struct row rows[] = {
         { "00", "01", 1, 1, 2, 2, 0, 1, "01", "02" },
@@ -77,17 +77,7 @@ static void test_groups_are_numbered_by_their_lowest_member(void **state)
         { "0111220", "0123456", 6, 3, 2, 3, 0, 1, "0612345", "0257" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         check_row(&rows[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups_are_numbered_by_their_lowest_member),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,9 +12,8 @@ static bool is_nan_of(const struct small_float *format, uint16_t bits)
     return isnan(small_float_decode(format, bits));
 }
 
-static void test_every_half_widens_exactly(void **state)
+UNIT_TEST(test_every_half_widens_exactly)
 {
-    (void)state;
     for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
         float wide = half_to_float((uint16_t)bits);
         double expected = small_float_decode(&float16_format, (uint16_t)bits);
@@ -27,9 +26,8 @@ static void test_every_half_widens_exactly(void **state)
     }
 }
 
-static void test_every_bfloat_widens_exactly(void **state)
+UNIT_TEST(test_every_bfloat_widens_exactly)
 {
-    (void)state;
     for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
         float wide = bfloat_to_float((uint16_t)bits);
         double expected = small_float_decode(&bfloat16_format, (uint16_t)bits);
@@ -42,9 +40,8 @@ static void test_every_bfloat_widens_exactly(void **state)
     }
 }
 
-static void test_every_half_survives_a_round_trip(void **state)
+UNIT_TEST(test_every_half_survives_a_round_trip)
 {
-    (void)state;
     for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
         uint16_t back = half_from_float(half_to_float((uint16_t)bits));
         uint32_t quiet = is_nan_of(&float16_format, (uint16_t)bits) ? 0x0200u : 0;
@@ -53,9 +50,8 @@ static void test_every_half_survives_a_round_trip(void **state)
     }
 }
 
-static void test_every_bfloat_survives_a_round_trip(void **state)
+UNIT_TEST(test_every_bfloat_survives_a_round_trip)
 {
-    (void)state;
     for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
         uint16_t back = bfloat_from_float(bfloat_to_float((uint16_t)bits));
         uint32_t quiet = is_nan_of(&bfloat16_format, (uint16_t)bits) ? 0x0040u : 0;
@@ -83,9 +79,8 @@ static void check_narrowing(uint32_t bits)
 }
 
 /* Floats next to every half, and next to every middle between two, where ties lie. */
-static void test_floats_around_every_half_round_to_nearest_even(void **state)
+UNIT_TEST(test_floats_around_every_half_round_to_nearest_even)
 {
-    (void)state;
     for (uint32_t bits = 0; bits < UINT16_MAX; bits++) {
         float here = half_to_float((uint16_t)bits);
         float next = half_to_float((uint16_t)(bits + 1));
@@ -98,9 +93,8 @@ static void test_floats_around_every_half_round_to_nearest_even(void **state)
     }
 }
 
-static void test_floats_around_every_bfloat_round_to_nearest_even(void **state)
+UNIT_TEST(test_floats_around_every_bfloat_round_to_nearest_even)
 {
-    (void)state;
     for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
         for (uint32_t delta = 0; delta < 5; delta++) {
             check_narrowing((bits << 16) + delta - 2);
@@ -109,49 +103,29 @@ static void test_floats_around_every_bfloat_round_to_nearest_even(void **state)
     }
 }
 
-static void test_floats_spread_over_all_bits_round_to_nearest_even(void **state)
+UNIT_TEST(test_floats_spread_over_all_bits_round_to_nearest_even)
 {
     const uint32_t stride = 4099; /* prime, so that all low bits are met */
 
-    (void)state;
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += stride) {
         check_narrowing((uint32_t)bits);
     }
 }
 
-static void test_half_overflows_to_infinity_from_65520_on(void **state)
+UNIT_TEST(test_half_overflows_to_infinity_from_65520_on)
 {
-    (void)state;
     assert_int_equal(half_from_float(65504.0F), 0x7bff);
     assert_int_equal(half_from_float(nextafterf(65520.0F, 0.0F)), 0x7bff);
     assert_int_equal(half_from_float(65520.0F), 0x7c00);
     assert_int_equal(half_from_float(-1e30F), 0xfc00);
 }
 
-static void test_half_underflows_below_half_its_smallest_subnormal(void **state)
+UNIT_TEST(test_half_underflows_below_half_its_smallest_subnormal)
 {
     const float smallest = 0x1p-24F;
 
-    (void)state;
     assert_int_equal(half_from_float(smallest), 0x0001);
     assert_int_equal(half_from_float(smallest / 2), 0x0000);
     assert_int_equal(half_from_float(nextafterf(smallest / 2, 1.0F)), 0x0001);
     assert_int_equal(half_from_float(-0x1p-140F), 0x8000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_half_widens_exactly),
-        cmocka_unit_test(test_every_bfloat_widens_exactly),
-        cmocka_unit_test(test_every_half_survives_a_round_trip),
-        cmocka_unit_test(test_every_bfloat_survives_a_round_trip),
-        cmocka_unit_test(test_floats_around_every_half_round_to_nearest_even),
-        cmocka_unit_test(test_floats_around_every_bfloat_round_to_nearest_even),
-        cmocka_unit_test(test_floats_spread_over_all_bits_round_to_nearest_even),
-        cmocka_unit_test(test_half_overflows_to_infinity_from_65520_on),
-        cmocka_unit_test(test_half_underflows_below_half_its_smallest_subnormal),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

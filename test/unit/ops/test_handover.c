@@ -82,13 +82,12 @@ static int party_main(struct handover *handover, struct handover_party *parties,
     return 0;
 }
 
-static void test_every_process_gets_every_descriptor(void **state)
+UNIT_TEST(test_every_process_gets_every_descriptor)
 {
     struct handover handovers[PARTIES];
     struct handover_party parties[PARTIES];
     pid_t children[PARTIES];
 
-    (void)state;
     parties_open(handovers, parties, PARTIES);
     for (int i = 0; i < PARTIES; i++) {
         children[i] = fork();
@@ -105,7 +104,7 @@ static void test_every_process_gets_every_descriptor(void **state)
     }
 }
 
-static void test_a_party_that_does_not_come_is_not_waited_for_for_ever(void **state)
+UNIT_TEST(test_a_party_that_does_not_come_is_not_waited_for_for_ever)
 {
     struct handover handovers[2];
     struct handover_party parties[2];
@@ -113,7 +112,6 @@ static void test_a_party_that_does_not_come_is_not_waited_for_for_ever(void **st
     int64_t begin = clock_ns();
     int fd = file_of(0);
 
-    (void)state;
     parties_open(handovers, parties, 2);
     assert_int_equal(handover_exchange(&handovers[0], fd, parties, 2, 0,
                              begin + SECOND_NS / 20, take, &taken),
@@ -125,14 +123,13 @@ static void test_a_party_that_does_not_come_is_not_waited_for_for_ever(void **st
     handover_close(&handovers[1]);
 }
 
-static void test_a_party_that_is_gone_is_named(void **state)
+UNIT_TEST(test_a_party_that_is_gone_is_named)
 {
     struct handover handovers[2];
     struct handover_party parties[2];
     struct taken taken = { .fail = -1 };
     int fd = file_of(0);
 
-    (void)state;
     parties_open(handovers, parties, 2);
     handover_close(&handovers[1]);
     assert_int_equal(handover_exchange(&handovers[0], fd, parties, 2, 0,
@@ -144,7 +141,7 @@ static void test_a_party_that_is_gone_is_named(void **state)
 }
 
 /* Runs both ends of two parties in turn in this process. */
-static void test_strangers_and_repetitions_are_not_listened_to(void **state)
+UNIT_TEST(test_strangers_and_repetitions_are_not_listened_to)
 {
     struct handover handovers[3];
     struct handover_party parties[3];
@@ -153,7 +150,6 @@ static void test_strangers_and_repetitions_are_not_listened_to(void **state)
     int fd = file_of(1);
     const int64_t past = clock_ns();
 
-    (void)state;
     parties_open(handovers, parties, 3);
     /* Somebody who does not know the secret of party 1 says that he is it. */
     memcpy(forged, parties, sizeof forged);
@@ -180,14 +176,13 @@ static void test_strangers_and_repetitions_are_not_listened_to(void **state)
     }
 }
 
-static void test_a_refusal_ends_the_exchange(void **state)
+UNIT_TEST(test_a_refusal_ends_the_exchange)
 {
     struct handover handovers[2];
     struct handover_party parties[2];
     struct taken taken[2] = { { .fail = 1 }, { .fail = -1 } };
     int fd = file_of(1);
 
-    (void)state;
     parties_open(handovers, parties, 2);
     (void)handover_exchange(
             &handovers[1], fd, parties, 2, 1, clock_ns(), take, &taken[1]);
@@ -198,17 +193,4 @@ static void test_a_refusal_ends_the_exchange(void **state)
     assert_int_equal(close(fd), 0);
     handover_close(&handovers[0]);
     handover_close(&handovers[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_process_gets_every_descriptor),
-        cmocka_unit_test(test_a_party_that_does_not_come_is_not_waited_for_for_ever),
-        cmocka_unit_test(test_a_party_that_is_gone_is_named),
-        cmocka_unit_test(test_strangers_and_repetitions_are_not_listened_to),
-        cmocka_unit_test(test_a_refusal_ends_the_exchange),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

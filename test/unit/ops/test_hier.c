@@ -20,7 +20,7 @@
 /* The open fleet's: group of each world rank, and what each rank's backend stands on. */
 static int group_of[FLEET_RANKS_MAX];
 static int within[FLEET_RANKS_MAX];
-static struct hier_ground grounds[FLEET_RANKS_MAX];
+static struct hier_config grounds[FLEET_RANKS_MAX];
 static const int rank_numbers[FLEET_RANKS_MAX] = { 0, 1, 2, 3, 4, 5, 6 };
 
 /*
@@ -119,19 +119,19 @@ static void group_free(void *user, void *memory)
 
 static void *ground_of(struct fleet *fleet, int rank)
 {
-    struct hier_ground *ground = &grounds[rank];
+    struct hier_config *config = &grounds[rank];
 
-    *ground = (struct hier_ground){ .inner = &inside,
+    *config = (struct hier_config){ .inner = &inside,
         .across = &across,
         .inner_native = fleet->domain,
         .across_native = fleet->domain,
         .group_of = group_of };
     if (fleet_reservations() != NULL) {
-        ground->alloc = group_alloc;
-        ground->give_back = group_free;
-        ground->user = (void *)(uintptr_t)&rank_numbers[rank];
+        config->alloc = group_alloc;
+        config->give_back = group_free;
+        config->user = (void *)(uintptr_t)&rank_numbers[rank];
     }
-    return ground;
+    return config;
 }
 
 /* A fleet with a digit for the group of each rank. */

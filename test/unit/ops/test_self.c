@@ -1,7 +1,10 @@
 /*
  * The backend of sets of one rank.
  */
+#include <string.h>
+
 #include "base/mem.h"
+#include "ops/reduce/reduce.h"
 #include "ops/self/self.h"
 #include "test/trade.h"
 #include "test/unit/unit.h"
@@ -58,7 +61,7 @@ static struct op_batch allreduce_of(tutti_dtype dtype, tutti_reduce_op op,
     return batch;
 }
 
-static void test_inputs_are_copied_run_by_run(void **state)
+UNIT_TEST(test_inputs_are_copied_run_by_run)
 {
     const int32_t first[] = { 1, 2, 3 };
     const int32_t last[] = { 4, 5 };
@@ -72,20 +75,18 @@ static void test_inputs_are_copied_run_by_run(void **state)
     const int32_t want[2][4] = { { 1, 2, 3, 9 }, { 4, 5, 9, 9 } };
     struct op_batch batch = allreduce_of(TUTTI_INT32, TUTTI_AVERAGE, runs, 4);
 
-    (void)state;
     (void)run(&batch);
 
     assert_memory_equal(got, want, sizeof want);
 }
 
-static void test_scale_factors_apply(void **state)
+UNIT_TEST(test_scale_factors_apply)
 {
     float values[] = { 1, -2, 3 };
     const struct op_run runs[] = { { .input = values, .output = values, .count = 3 } };
     const float want[] = { 6, -12, 18 };
     struct op_batch batch = allreduce_of(TUTTI_FLOAT32, TUTTI_SUM, runs, 1);
 
-    (void)state;
     batch.prescale = 2;
     batch.postscale = 3;
     (void)run(&batch);
@@ -93,7 +94,7 @@ static void test_scale_factors_apply(void **state)
     assert_memory_equal(values, want, sizeof want);
 }
 
-static void test_large_tensors_take_several_steps(void **state)
+UNIT_TEST(test_large_tensors_take_several_steps)
 {
     enum {
         COUNT = 1 << 20
@@ -105,7 +106,6 @@ static void test_large_tensors_take_several_steps(void **state)
     };
     struct op_batch batch = allreduce_of(TUTTI_UINT8, TUTTI_MAX, runs, 1);
 
-    (void)state;
     assert_non_null(input);
     assert_non_null(output);
     for (int i = 0; i < COUNT; i++) {
@@ -119,26 +119,24 @@ static void test_large_tensors_take_several_steps(void **state)
     mem_free(output);
 }
 
-static void test_a_broadcast_leaves_the_buffer_alone(void **state)
+UNIT_TEST(test_a_broadcast_leaves_the_buffer_alone)
 {
     uint8_t buffer[] = { 1, 2, 3 };
     const uint8_t want[] = { 1, 2, 3 };
     const struct op_run runs[] = { { .input = buffer, .output = buffer, .count = 3 } };
     struct op_batch batch = allreduce_of(TUTTI_FLOAT8_E4M3, TUTTI_SUM, runs, 1);
 
-    (void)state;
     batch.collective = TUTTI_BROADCAST;
     (void)run(&batch);
 
     assert_memory_equal(buffer, want, sizeof want);
 }
 
-static void test_a_reduce_and_a_reducescatter_are_allreduces(void **state)
+UNIT_TEST(test_a_reduce_and_a_reducescatter_are_allreduces)
 {
     const int32_t input[] = { 1, 2, 3 };
     struct op_part all = { .offset = 0, .bytes = sizeof input };
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         int32_t got[4] = { 9, 9, 9, 9 };
         const int32_t want[4] = { 1, 2, 3, 9 };
@@ -153,12 +151,11 @@ static void test_a_reduce_and_a_reducescatter_are_allreduces(void **state)
     }
 }
 
-static void test_exchanges_move_the_own_parts(void **state)
+UNIT_TEST(test_exchanges_move_the_own_parts)
 {
     static const tutti_collective exchanges[] = { TUTTI_ALLGATHER, TUTTI_ALLTOALL,
         TUTTI_GATHER, TUTTI_SCATTER };
 
-    (void)state;
     for (uint64_t i = 0; i < 48; i++) {
         const struct trade_order order = { .set = &alone,
             .sequence = i,
@@ -176,26 +173,24 @@ static void test_exchanges_move_the_own_parts(void **state)
     }
 }
 
-static void test_a_failure_to_place_ends_the_batch(void **state)
+UNIT_TEST(test_a_failure_to_place_ends_the_batch)
 {
     const struct trade_order order = {
         .set = &alone, .collective = TUTTI_ALLGATHER, .run_count = 2, .most = 10
     };
     struct trade trade;
 
-    (void)state;
     trade_make(&trade, &order, op_self.task_bytes);
     trade.fail_place_at = 2;
     (void)run_to(TUTTI_ERR_NO_MEMORY, &trade.batch);
     trade_free(&trade);
 }
 
-static void test_it_accepts_what_it_can_do(void **state)
+UNIT_TEST(test_it_accepts_what_it_can_do)
 {
     const struct op_set pair = { .size = 2, .world_ranks = world_ranks };
     struct op_batch batch = allreduce_of(TUTTI_BOOL, TUTTI_MIN, NULL, 0);
 
-    (void)state;
     assert_true(op_self.accepts(NULL, &batch));
     batch.op = TUTTI_SUM;
     assert_false(op_self.accepts(NULL, &batch));
@@ -205,18 +200,48 @@ static void test_it_accepts_what_it_can_do(void **state)
     assert_false(op_self.accepts(NULL, &batch));
 }
 
-int main(void)
+/* What every rank of a set of three gets, in place and from two runs, in any order. */
+UNIT_TEST(test_operands_of_others_are_reduced_as_by_their_owners)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inputs_are_copied_run_by_run),
-        cmocka_unit_test(test_scale_factors_apply),
-        cmocka_unit_test(test_large_tensors_take_several_steps),
-        cmocka_unit_test(test_a_broadcast_leaves_the_buffer_alone),
-        cmocka_unit_test(test_a_reduce_and_a_reducescatter_are_allreduces),
-        cmocka_unit_test(test_exchanges_move_the_own_parts),
-        cmocka_unit_test(test_a_failure_to_place_ends_the_batch),
-        cmocka_unit_test(test_it_accepts_what_it_can_do),
+    enum {
+        FIRST = 3,
+        COUNT = 300,
+        RANKS = 3
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static const tutti_dtype dtypes[] = { TUTTI_FLOAT32, TUTTI_FLOAT16, TUTTI_INT16 };
+    static const struct op_set three = { .rank = 1, .size = RANKS };
+    static uint32_t operands[RANKS][COUNT], own[COUNT], expected[COUNT];
+    struct op_operand last = { .member = 0, .bytes = (const uint8_t *)operands[0] };
+    const struct op_operand first = {
+        .next = &last, .member = 2, .bytes = (const uint8_t *)operands[2]
+    };
+    const void *inputs[RANKS] = { operands[0], operands[1], operands[2] };
+    void *output = expected;
+
+    (void)state;
+    for (uint32_t i = 0; i < RANKS * COUNT; i++) {
+        operands[i / COUNT][i % COUNT] = 0x3f000000 + i * 2654435769U % 0x01000000;
+    }
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        const size_t count = sizeof own / tutti_dtype_size(dtypes[d]);
+        uint8_t *rest = (uint8_t *)own + FIRST * tutti_dtype_size(dtypes[d]);
+        const struct op_run runs[] = { { .input = own, .output = own, .count = FIRST },
+            { .input = rest, .output = rest, .count = count - FIRST } };
+        const bool scales = dtypes[d] == TUTTI_FLOAT16;
+        struct op_batch batch =
+                allreduce_of(dtypes[d], scales ? TUTTI_AVERAGE : TUTTI_SUM, runs, 2);
+        struct reduce_spec spec;
+
+        memcpy(own, operands[1], sizeof own);
+        batch.set = &three;
+        batch.divisor = RANKS;
+        batch.prescale = scales ? 0.7 : 1;
+        spec = reduce_spec_of(&batch);
+        reduce_tree(&spec, inputs, RANKS, &output, 1, count);
+        assert_false(op_self.accepts(NULL, &batch));
+        batch.operands = &first;
+        (void)run(&batch);
+        assert_memory_equal(own, expected, sizeof own);
+    }
 }

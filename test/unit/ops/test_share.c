@@ -105,14 +105,13 @@ static bool is_right(struct bench *bench, int n, size_t count)
             memcmp(bench->outputs[1], bench->want, bytes) == 0;
 }
 
-static void test_pieces_make_the_whole(void **state)
+UNIT_TEST(test_pieces_make_the_whole)
 {
     static const size_t counts[] = { 4096, 4097, 10000, 16384, COUNT_MAX };
     static const int operands[] = { 1, 2, 3, 7, 64 };
     struct bench bench;
     size_t calls = 0;
 
-    (void)state;
     bench_init(&bench);
     for (size_t k = 0; k < sizeof operands / sizeof *operands; k++) {
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -125,11 +124,10 @@ static void test_pieces_make_the_whole(void **state)
     bench_fini(&bench);
 }
 
-static void test_pieces_are_neither_tiny_nor_larger_than_needed(void **state)
+UNIT_TEST(test_pieces_are_neither_tiny_nor_larger_than_needed)
 {
     struct bench bench;
 
-    (void)state;
     bench_init(&bench);
     /* Two operands: 16 KiB, 2048 elements of each. Many: 4 KiB. */
     assert_true(is_right(&bench, 2, 16384));
@@ -141,11 +139,10 @@ static void test_pieces_are_neither_tiny_nor_larger_than_needed(void **state)
     bench_fini(&bench);
 }
 
-static void test_small_work_is_not_offered(void **state)
+UNIT_TEST(test_small_work_is_not_offered)
 {
     struct bench bench;
 
-    (void)state;
     bench_init(&bench);
     assert_true(is_right(&bench, 2, 1));
     assert_true(is_right(&bench, 2, 4095));
@@ -153,22 +150,20 @@ static void test_small_work_is_not_offered(void **state)
     bench_fini(&bench);
 }
 
-static void test_more_operands_than_a_piece_takes_are_not_offered(void **state)
+UNIT_TEST(test_more_operands_than_a_piece_takes_are_not_offered)
 {
     struct bench bench;
 
-    (void)state;
     bench_init(&bench);
     assert_true(is_right(&bench, 65, COUNT_MAX));
     assert_int_equal(bench.helpers.calls, 0);
     bench_fini(&bench);
 }
 
-static void test_without_help_it_is_done_all_the_same(void **state)
+UNIT_TEST(test_without_help_it_is_done_all_the_same)
 {
     struct bench bench;
 
-    (void)state;
     bench_init(&bench);
     bench.helpers.refuse = true;
     assert_true(is_right(&bench, 3, COUNT_MAX));
@@ -177,17 +172,4 @@ static void test_without_help_it_is_done_all_the_same(void **state)
     assert_true(is_right(&bench, 3, COUNT_MAX));
     assert_int_equal(bench.helpers.calls, 1);
     bench_fini(&bench);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_make_the_whole),
-        cmocka_unit_test(test_pieces_are_neither_tiny_nor_larger_than_needed),
-        cmocka_unit_test(test_small_work_is_not_offered),
-        cmocka_unit_test(test_more_operands_than_a_piece_takes_are_not_offered),
-        cmocka_unit_test(test_without_help_it_is_done_all_the_same),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

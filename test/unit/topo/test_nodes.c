@@ -8,7 +8,7 @@
 #include "test/unit/unit.h"
 #include "topo/nodes.h"
 
-static void test_ranks_of_a_node_need_not_be_contiguous(void **state)
+UNIT_TEST(test_ranks_of_a_node_need_not_be_contiguous)
 {
     static const char *const hosts[] = { "b", "a", "b", "c", "a", "b" };
     static const int node_of[] = { 0, 1, 0, 2, 1, 0 };
@@ -16,7 +16,6 @@ static void test_ranks_of_a_node_need_not_be_contiguous(void **state)
     static const int local_size[] = { 3, 2, 1 };
     struct nodes nodes;
 
-    (void)state;
     assert_int_equal(nodes_init(&nodes, hosts, 6), TUTTI_OK);
 
     assert_int_equal(nodes.size, 6);
@@ -27,12 +26,11 @@ static void test_ranks_of_a_node_need_not_be_contiguous(void **state)
     nodes_fini(&nodes);
 }
 
-static void test_one_rank_is_one_node(void **state)
+UNIT_TEST(test_one_rank_is_one_node)
 {
     static const char *const hosts[] = { "" };
     struct nodes nodes;
 
-    (void)state;
     assert_int_equal(nodes_init(&nodes, hosts, 1), TUTTI_OK);
     assert_int_equal(nodes.count, 1);
     assert_int_equal(nodes.node_of[0], 0);
@@ -40,12 +38,11 @@ static void test_one_rank_is_one_node(void **state)
     nodes_fini(&nodes);
 }
 
-static void test_texts_that_begin_alike_are_different_hosts(void **state)
+UNIT_TEST(test_texts_that_begin_alike_are_different_hosts)
 {
     static const char *const hosts[] = { "node1", "node11", "node", "node1" };
     struct nodes nodes;
 
-    (void)state;
     assert_int_equal(nodes_init(&nodes, hosts, 4), TUTTI_OK);
     assert_int_equal(nodes.count, 3);
     assert_int_equal(nodes.node_of[3], nodes.node_of[0]);
@@ -57,14 +54,13 @@ enum {
     MANY_NODES = 700
 };
 
-static void test_many_ranks_are_dealt_round_robin(void **state)
+UNIT_TEST(test_many_ranks_are_dealt_round_robin)
 {
     static char names[MANY_NODES][16];
     static const char *hosts[MANY_RANKS];
     struct nodes nodes;
     int rank;
 
-    (void)state;
     for (rank = 0; rank < MANY_NODES; rank++) {
         (void)snprintf(names[rank], sizeof names[rank], "host-%d", rank);
     }
@@ -81,14 +77,13 @@ static void test_many_ranks_are_dealt_round_robin(void **state)
     nodes_fini(&nodes);
 }
 
-static void test_lack_of_memory_anywhere_is_reported(void **state)
+UNIT_TEST(test_lack_of_memory_anywhere_is_reported)
 {
     static const char *const hosts[] = { "a", "b", "a" };
     struct nodes nodes = { .size = -1 };
     tutti_status status = TUTTI_ERR_NO_MEMORY;
     uint64_t n;
 
-    (void)state;
     for (n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
         assert_int_equal(nodes.size, -1);
         mem_fail_at(n);
@@ -101,24 +96,9 @@ static void test_lack_of_memory_anywhere_is_reported(void **state)
     nodes_fini(&nodes);
 }
 
-static void test_a_zeroed_map_can_be_released(void **state)
+UNIT_TEST(test_a_zeroed_map_can_be_released)
 {
     struct nodes nodes = { .size = 0 };
 
-    (void)state;
     nodes_fini(&nodes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks_of_a_node_need_not_be_contiguous),
-        cmocka_unit_test(test_one_rank_is_one_node),
-        cmocka_unit_test(test_texts_that_begin_alike_are_different_hosts),
-        cmocka_unit_test(test_many_ranks_are_dealt_round_robin),
-        cmocka_unit_test(test_lack_of_memory_anywhere_is_reported),
-        cmocka_unit_test(test_a_zeroed_map_can_be_released),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,19 +42,17 @@ static void check_version(const char *library, int version)
     assert_int_equal(dlclose(handle), 0);
 }
 
-static void test_a_version_has_its_functions(void **state)
+UNIT_TEST(test_a_version_has_its_functions)
 {
-    (void)state;
     check_version(GPUSIM_NCCL, 22809);
     check_version(GPUSIM_NCCL_2_18, 21803);
     check_version(GPUSIM_NCCL_2_12, 21212);
 }
 
-static void test_halves_keep_their_bits(void **state)
+UNIT_TEST(test_halves_keep_their_bits)
 {
     uint32_t bits;
 
-    (void)state;
     for (bits = 0; bits < 0x10000; bits++) {
         if ((bits & 0x7c00) == 0x7c00 && (bits & 0x3ff) != 0) {
             continue; /* NaN */
@@ -71,9 +69,8 @@ static void test_halves_keep_their_bits(void **state)
     }
 }
 
-static void test_halves_round_to_even(void **state)
+UNIT_TEST(test_halves_round_to_even)
 {
-    (void)state;
     assert_int_equal(reduce_half_from_float(2049), reduce_half_from_float(2048));
     assert_int_equal(reduce_half_from_float(2051), reduce_half_from_float(2052));
     assert_int_equal(reduce_half_from_float(65519), 0x7bff);
@@ -85,27 +82,14 @@ static void test_halves_round_to_even(void **state)
     assert_int_equal(reduce_bfloat_from_float(259), 0x4382);
 }
 
-static void test_integers_wrap_and_means_truncate(void **state)
+UNIT_TEST(test_integers_wrap_and_means_truncate)
 {
     int8_t a[2] = { 100, -7 };
     int8_t b[2] = { 100, 0 };
 
-    (void)state;
     reduce_fold(NCCL_INT8, NCCL_SUM, a, b, 2);
     assert_int_equal(a[0], -56);
     reduce_divide(NCCL_INT8, a, 2, 2);
     assert_int_equal(a[0], -28);
     assert_int_equal(a[1], -3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_version_has_its_functions),
-        cmocka_unit_test(test_halves_keep_their_bits),
-        cmocka_unit_test(test_halves_round_to_even),
-        cmocka_unit_test(test_integers_wrap_and_means_truncate),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/bind/plan.h"
+#include "launcher/bind/bind_plan.h"
 #include "test/unit/launcher/bind/machines.h"
 #include "test/unit/unit.h"
 

@@ -3,64 +3,62 @@
  */
 #include <string.h>
 
-#include "launcher/options.h"
+#include "launcher/command_line.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
 enum {
-    WORDS_MAX = 6
+    EXIT_TEXT_MAX = 6
 };
 
 static tutti_status parse(
         struct options *options, struct arguments *list, const char *const *words)
 {
-    return options_parse(options, words_set(list, words));
+    return command_line_parse(options, exit_text_set(list, words));
 }
 
-static void test_flags_say_what_a_rank_gets(void **state)
+UNIT_TEST(test_flags_say_what_a_rank_gets)
 {
     static const struct {
-        const char *words[WORDS_MAX];
-        struct bind_options bind;
+        const char *words[EXIT_TEXT_MAX];
+        const char *drawing;
+        int gpus;
         int ranks;
     } cases[] = {
         { .words = { "tuttirun", "-np", "2", "p" }, .ranks = 2 },
         { .words = { "tuttirun", "-np=2", "--gpus-visible=one", "p" },
-                .bind = { .one_gpu = true },
+                .gpus = GPUS_ONE,
                 .ranks = 2 },
         { .words = { "tuttirun", "-np=2", "--gpus-visible=all", "p" }, .ranks = 2 },
         /* A map needs neither a program nor a number of ranks. */
-        { .words = { "tuttirun", "--show-binding" }, .bind = { .show = true } },
+        { .words = { "tuttirun", "--show-binding" }, .drawing = "text" },
         { .words = { "tuttirun", "--show-binding", "-np", "3" },
-                .bind = { .show = true },
+                .drawing = "text",
                 .ranks = 3 },
-        { .words = { "tuttirun", "--show-binding=text" }, .bind = { .show = true } },
-        { .words = { "tuttirun", "--show-binding=svg" },
-                .bind = { .show = true, .show_as = "svg" } },
+        { .words = { "tuttirun", "--show-binding=text" }, .drawing = "text" },
+        { .words = { "tuttirun", "--show-binding=svg" }, .drawing = "svg" },
         { .words = { "tuttirun", "--show-binding=/a.b/c.svg" },
-                .bind = { .show = true, .show_as = "/a.b/c.svg" } },
+                .drawing = "/a.b/c.svg" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arguments list = { .items = NULL };
         struct options options;
 
         assert_int_equal(parse(&options, &list, cases[i].words), TUTTI_OK);
-        assert_int_equal(options.bind.one_gpu, cases[i].bind.one_gpu);
-        assert_int_equal(options.bind.show, cases[i].bind.show);
-        if (cases[i].bind.show_as == NULL) {
-            assert_null(options.bind.show_as);
+        assert_int_equal(options.gpus_visible, cases[i].gpus);
+        if (cases[i].drawing == NULL) {
+            assert_null(options.show_binding);
         } else {
-            assert_string_equal(options.bind.show_as, cases[i].bind.show_as);
+            assert_string_equal(options.show_binding, cases[i].drawing);
         }
-        assert_int_equal(options.ranks, cases[i].ranks);
+        assert_int_equal(options.np, cases[i].ranks);
         options_fini(&options);
         arguments_fini(&list);
     }
 }
 
-static void test_refusals_name_the_choices(void **state)
+UNIT_TEST(test_refusals_name_the_choices)
 {
     static const struct {
         const char *word;
@@ -75,7 +73,6 @@ static void test_refusals_name_the_choices(void **state)
                 "ends in .svg" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const words[] = { "tuttirun", cases[i].word, NULL };
         struct arguments list = { .items = NULL };
@@ -86,14 +83,4 @@ static void test_refusals_name_the_choices(void **state)
         options_fini(&options);
         arguments_fini(&list);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags_say_what_a_rank_gets),
-        cmocka_unit_test(test_refusals_name_the_choices),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,14 +27,13 @@ static bool is_loaded(const char *library)
 }
 
 /* Where hwloc has no plugins, there is nothing to see. */
-static void test_heavy_plugins_stay_out(void **state)
+UNIT_TEST(test_heavy_plugins_stay_out)
 {
     static const char *const heavy[] = { "hwloc_xml_libxml", "hwloc_gl",
         "hwloc_opencl" };
     char *environment[] = { NULL };
     struct here here;
 
-    (void)state;
     assert_int_equal(here_open(&here, environment), TUTTI_OK);
     for (size_t i = 0; i < sizeof heavy / sizeof heavy[0]; i++) {
         assert_false(is_loaded(heavy[i]));
@@ -43,14 +42,13 @@ static void test_heavy_plugins_stay_out(void **state)
     here_close(&here);
 }
 
-static void test_environment_is_left_alone(void **state)
+UNIT_TEST(test_environment_is_left_alone)
 {
     char *environment[] = { NULL };
     char entry[] = "HWLOC_PLUGINS_BLACKLIST=nothing";
     char *chosen[] = { entry, NULL };
     struct here here;
 
-    (void)state;
     assert_int_equal(unsetenv("HWLOC_PLUGINS_BLACKLIST"), 0);
     assert_int_equal(here_open(&here, environment), TUTTI_OK);
     here_close(&here);
@@ -60,14 +58,4 @@ static void test_environment_is_left_alone(void **state)
     assert_int_equal(here_open(&here, chosen), TUTTI_OK);
     here_close(&here);
     assert_string_equal(getenv("HWLOC_PLUGINS_BLACKLIST"), "nothing");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heavy_plugins_stay_out),
-        cmocka_unit_test(test_environment_is_left_alone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

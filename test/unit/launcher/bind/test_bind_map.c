@@ -3,11 +3,11 @@
  */
 #include <stdio.h>
 
-#include "launcher/bind/map.h"
+#include "launcher/bind/bind_map.h"
 #include "test/unit/launcher/bind/stage.h"
 #include "test/unit/launcher/words.h"
 
-static void test_words(void **state)
+UNIT_TEST(test_words)
 {
     static const struct {
         const char *machine, *allowed, *variable;
@@ -37,7 +37,6 @@ static void test_words(void **state)
                 "near it is not known" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const variables[] = { cases[i].variable, NULL };
         struct arguments environment = { .items = NULL };
@@ -47,7 +46,7 @@ static void test_words(void **state)
 
         stage_open(&stage, cases[i].machine, cases[i].allowed);
         assert_int_equal(bind_plan_init(&plan, &stage.machine, cases[i].count,
-                                 words_set(&environment, variables)),
+                                 exit_text_set(&environment, variables)),
                 TUTTI_OK);
         map_describe(&plan, &stage.machine, cases[i].rank, text, sizeof text);
         assert_string_equal(text, cases[i].words);
@@ -83,9 +82,8 @@ static void assert_drawn(const char *machine, int count, const char *expected)
     "\nEach character between | | is a core: the rank that has it (0-9, a-z, and " \
     "again), * several ranks, . none\n"
 
-static void test_a_drawing(void **state)
+UNIT_TEST(test_a_drawing)
 {
-    (void)state;
     assert_drawn("power8gpudistances", 3,
             "3 ranks of this host on 8 cores in 2 NUMA nodes with 4 GPUs\n"
             "\n"
@@ -105,9 +103,8 @@ static void test_a_drawing(void **state)
             "2 (000a:01:00.0)\n" LEGEND);
 }
 
-static void test_a_node_without_ranks_and_gpus_without_a_node(void **state)
+UNIT_TEST(test_a_node_without_ranks_and_gpus_without_a_node)
 {
-    (void)state;
     assert_drawn("nvidiaDGX2", 1,
             "1 rank of this host on 4 cores in 2 NUMA nodes with 16 GPUs\n"
             "\n"
@@ -164,15 +161,4 @@ static void test_a_node_without_ranks_and_gpus_without_a_node(void **state)
             "\n"
             "near no particular node, for all that is known:\n"
             "  GPU 0  0000:04:00.0\n" LEGEND);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_a_drawing),
-        cmocka_unit_test(test_a_node_without_ranks_and_gpus_without_a_node),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static void check_row(const struct row *row, struct stage *stage)
     struct bind_plan plan;
 
     assert_int_equal(bind_plan_init(&plan, &stage->machine, row->count,
-                             words_set(&environment, variables)),
+                             exit_text_set(&environment, variables)),
             TUTTI_OK);
     for (int rank = 0; rank < row->count; rank++) {
         assert_rank(&plan, stage, rank, &row->ranks[rank]);
@@ -45,9 +45,8 @@ static void check_row(const struct row *row, struct stage *stage)
     arguments_fini(&environment);
 }
 
-static void test_ranks_get_what_was_worked_out_by_hand(void **state)
+UNIT_TEST(test_ranks_get_what_was_worked_out_by_hand)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct stage stage;
 
@@ -57,12 +56,11 @@ static void test_ranks_get_what_was_worked_out_by_hand(void **state)
     }
 }
 
-static void test_recorded_machines_give_the_same(void **state)
+UNIT_TEST(test_recorded_machines_give_the_same)
 {
     const char *folder = getenv("TUTTI_TOPOLOGIES");
     int checked = 0;
 
-    (void)state;
     if (folder == NULL) {
         (void)printf(
                 "skipped: TUTTI_TOPOLOGIES names no folder of hwloc's XML files\n");
@@ -103,7 +101,7 @@ static void check_shares(const struct bind_plan *plan, const struct stage *stage
     }
 }
 
-static void test_shares_never_overlap_nor_leave_what_is_allowed(void **state)
+UNIT_TEST(test_shares_never_overlap_nor_leave_what_is_allowed)
 {
     static const char *const sets[] = { NULL, "0-1", "24-25,48-49", "0,8,16,80-81",
         "1-7", "0-191" };
@@ -111,7 +109,6 @@ static void test_shares_never_overlap_nor_leave_what_is_allowed(void **state)
     size_t models;
     const struct machine_model *model = machine_all(&models);
 
-    (void)state;
     for (size_t i = 0; i < models * sizeof sets / sizeof sets[0]; i++) {
         struct stage stage;
 
@@ -131,13 +128,12 @@ static void test_shares_never_overlap_nor_leave_what_is_allowed(void **state)
     }
 }
 
-static void test_more_ranks_than_cores_are_not_bound(void **state)
+UNIT_TEST(test_more_ranks_than_cores_are_not_bound)
 {
     static char *const none[] = { NULL };
     struct stage stage;
     struct bind_plan plan;
 
-    (void)state;
     stage_open(&stage, "cpus", NULL);
     assert_int_equal(bind_plan_init(&plan, &stage.machine, 9, none), TUTTI_OK);
     assert_false(plan.places[8].is_bound);
@@ -154,13 +150,12 @@ static void test_more_ranks_than_cores_are_not_bound(void **state)
     stage_close(&stage);
 }
 
-static void test_a_limit_of_cpu_time_limits_threads(void **state)
+UNIT_TEST(test_a_limit_of_cpu_time_limits_threads)
 {
     static char *const none[] = { NULL };
     struct stage stage;
     struct bind_plan plan;
 
-    (void)state;
     stage_open(&stage, "cpus", NULL);
     stage.machine.quota = 6;
     assert_int_equal(bind_plan_init(&plan, &stage.machine, 2, none), TUTTI_OK);
@@ -171,13 +166,12 @@ static void test_a_limit_of_cpu_time_limits_threads(void **state)
 }
 
 /* Addresses decide the order, not where the machine lists them. */
-static void test_gpus_are_in_the_order_of_their_buses(void **state)
+UNIT_TEST(test_gpus_are_in_the_order_of_their_buses)
 {
     static char *const none[] = { NULL };
     struct stage stage;
     struct bind_plan plan;
 
-    (void)state;
     stage_open(&stage, "instinct", NULL);
     assert_int_equal(stage.machine.gpus.vendor, GPU_AMD);
     assert_int_equal(stage.machine.gpus.count, 4);
@@ -190,11 +184,10 @@ static void test_gpus_are_in_the_order_of_their_buses(void **state)
 }
 
 /* Neither an NVSwitch nor the VGA adapter of a management controller is one. */
-static void test_only_gpus_are_gpus(void **state)
+UNIT_TEST(test_only_gpus_are_gpus)
 {
     struct stage stage;
 
-    (void)state;
     stage_open(&stage, "cpus", NULL);
     assert_int_equal(stage.machine.gpus.count, 0);
     stage_close(&stage);
@@ -203,13 +196,12 @@ static void test_only_gpus_are_gpus(void **state)
     stage_close(&stage);
 }
 
-static void test_a_plan_without_memory_fails_cleanly(void **state)
+UNIT_TEST(test_a_plan_without_memory_fails_cleanly)
 {
     static char *const none[] = { NULL };
     struct stage stage;
     int failures = 0;
 
-    (void)state;
     stage_open(&stage, "cpus", NULL);
     for (uint64_t n = 1; n < 64; n++) {
         struct bind_plan plan;
@@ -224,20 +216,4 @@ static void test_a_plan_without_memory_fails_cleanly(void **state)
     }
     assert_true(failures >= 4);
     stage_close(&stage);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks_get_what_was_worked_out_by_hand),
-        cmocka_unit_test(test_recorded_machines_give_the_same),
-        cmocka_unit_test(test_shares_never_overlap_nor_leave_what_is_allowed),
-        cmocka_unit_test(test_more_ranks_than_cores_are_not_bound),
-        cmocka_unit_test(test_a_limit_of_cpu_time_limits_threads),
-        cmocka_unit_test(test_gpus_are_in_the_order_of_their_buses),
-        cmocka_unit_test(test_only_gpus_are_gpus),
-        cmocka_unit_test(test_a_plan_without_memory_fails_cleanly),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

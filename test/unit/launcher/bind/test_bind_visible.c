@@ -39,7 +39,7 @@ static void assert_visible(const struct visible *visible, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void test_lists_of_every_form(void **state)
+UNIT_TEST(test_lists_of_every_form)
 {
     static const struct {
         enum gpu_vendor vendor;
@@ -83,7 +83,6 @@ static void test_lists_of_every_form(void **state)
                 .narrows = "CUDA_VISIBLE_DEVICES" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arguments environment = { .items = NULL };
         struct visible visible;
@@ -91,7 +90,7 @@ static void test_lists_of_every_form(void **state)
 
         make_gpus(&gpus, cases[i].vendor);
         assert_int_equal(visible_read(&visible, &gpus,
-                                 words_set(&environment, cases[i].variables)),
+                                 exit_text_set(&environment, cases[i].variables)),
                 TUTTI_OK);
         assert_visible(&visible, cases[i].gpus);
         if (cases[i].narrows != NULL) {
@@ -101,7 +100,7 @@ static void test_lists_of_every_form(void **state)
     }
 }
 
-static void test_what_is_not_there_is_refused(void **state)
+UNIT_TEST(test_what_is_not_there_is_refused)
 {
     static const struct {
         const char *variables[VARIABLES_MAX];
@@ -128,7 +127,6 @@ static void test_what_is_not_there_is_refused(void **state)
                         "names; write more of it" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arguments environment = { .items = NULL };
         struct visible visible;
@@ -136,7 +134,7 @@ static void test_what_is_not_there_is_refused(void **state)
 
         make_gpus(&gpus, GPU_NVIDIA);
         assert_int_equal(visible_read(&visible, &gpus,
-                                 words_set(&environment, cases[i].variables)),
+                                 exit_text_set(&environment, cases[i].variables)),
                 TUTTI_ERR_INVALID);
         assert_string_equal(tutti_last_error(), cases[i].says);
         arguments_fini(&environment);
@@ -144,7 +142,7 @@ static void test_what_is_not_there_is_refused(void **state)
 }
 
 /* HIP counts in what ROCR has left. */
-static void test_a_list_in_a_list_is_checked_against_it(void **state)
+UNIT_TEST(test_a_list_in_a_list_is_checked_against_it)
 {
     static const char *const variables[] = { "ROCR_VISIBLE_DEVICES=3,2",
         "HIP_VISIBLE_DEVICES=2", NULL };
@@ -152,15 +150,15 @@ static void test_a_list_in_a_list_is_checked_against_it(void **state)
     struct visible visible;
     struct gpus gpus;
 
-    (void)state;
     make_gpus(&gpus, GPU_AMD);
-    assert_int_equal(visible_read(&visible, &gpus, words_set(&environment, variables)),
+    assert_int_equal(
+            visible_read(&visible, &gpus, exit_text_set(&environment, variables)),
             TUTTI_ERR_INVALID);
     arguments_fini(&environment);
 }
 
 /* In a container that hides the PCI bus, or where the driver names no GPU. */
-static void test_what_cannot_be_checked_is_believed(void **state)
+UNIT_TEST(test_what_cannot_be_checked_is_believed)
 {
     static const char *const indices[] = { "CUDA_VISIBLE_DEVICES=4,5", NULL };
     static const char *const names[] = { "CUDA_VISIBLE_DEVICES=GPU-99,GPU-98", NULL };
@@ -168,20 +166,20 @@ static void test_what_cannot_be_checked_is_believed(void **state)
     struct visible visible;
     struct gpus gpus = { .vendor = GPU_NVIDIA };
 
-    (void)state;
     assert_int_equal(
-            visible_read(&visible, &gpus, words_set(&environment, indices)), TUTTI_OK);
+            visible_read(&visible, &gpus, exit_text_set(&environment, indices)),
+            TUTTI_OK);
     assert_visible(&visible, "-1 -1");
     make_gpus(&gpus, GPU_NVIDIA);
     gpus.items[2].uuid[0] = '\0';
-    assert_int_equal(
-            visible_read(&visible, &gpus, words_set(&environment, names)), TUTTI_OK);
+    assert_int_equal(visible_read(&visible, &gpus, exit_text_set(&environment, names)),
+            TUTTI_OK);
     assert_visible(&visible, "-1 -1");
     arguments_fini(&environment);
 }
 
 /* A part that nobody can place is near what every GPU of the host is near. */
-static void test_an_unknown_part_is_near_all_gpus(void **state)
+UNIT_TEST(test_an_unknown_part_is_near_all_gpus)
 {
     static const char *const variables[] = { "CUDA_VISIBLE_DEVICES=MIG-1,MIG-2", NULL };
     struct arguments environment = { .items = NULL };
@@ -189,28 +187,14 @@ static void test_an_unknown_part_is_near_all_gpus(void **state)
     struct stage stage;
     char text[64];
 
-    (void)state;
     stage_open(&stage, "p5en.48xl", NULL);
     stage.machine.gpus.count = 3; /* those of node 0 */
     assert_int_equal(bind_plan_init(&plan, &stage.machine, 2,
-                             words_set(&environment, variables)),
+                             exit_text_set(&environment, variables)),
             TUTTI_OK);
     (void)hwloc_bitmap_list_snprintf(text, sizeof text, plan.places[1].cpus);
     assert_string_equal(text, "24-47,120-143");
     bind_plan_fini(&plan);
     stage_close(&stage);
     arguments_fini(&environment);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists_of_every_form),
-        cmocka_unit_test(test_what_is_not_there_is_refused),
-        cmocka_unit_test(test_a_list_in_a_list_is_checked_against_it),
-        cmocka_unit_test(test_what_cannot_be_checked_is_believed),
-        cmocka_unit_test(test_an_unknown_part_is_near_all_gpus),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

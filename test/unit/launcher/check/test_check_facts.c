@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/check/gather.h"
+#include "launcher/check/local_facts.h"
 #include "test/unit/unit.h"
 
 static void take_all(struct facts *facts, char *text)
@@ -21,15 +21,15 @@ static void take_all(struct facts *facts, char *text)
     }
 }
 
-static void test_what_is_written_is_read_back(void **state)
+UNIT_TEST(test_what_is_written_is_read_back)
 {
     struct facts facts = {
         .release = "1.2.3",
         .binary = "0123456789abcdef",
         .host = "node 7",
         .machine = "boot node7",
-        .engine = "Open MPI 4.1.4",
-        .engine_trouble = "",
+        .starter = "Open MPI 4.1.4",
+        .starter_trouble = "",
         .seen_as = "fd00::7",
         .addresses = { "10.0.0.7", "fd00::7" },
         .address_count = 2,
@@ -46,7 +46,6 @@ static void test_what_is_written_is_read_back(void **state)
     char text[8192] = "";
     FILE *file = fmemopen(text, sizeof text, "w");
 
-    (void)state;
     facts_write(&facts, file);
     (void)fclose(file);
     assert_memory_equal(text, FACTS_BEGIN "\n", strlen(FACTS_BEGIN) + 1);
@@ -55,14 +54,13 @@ static void test_what_is_written_is_read_back(void **state)
     assert_memory_equal(&read, &facts, sizeof facts);
 }
 
-static void test_malformed_facts_are_refused(void **state)
+UNIT_TEST(test_malformed_facts_are_refused)
 {
     static const char *const lines[] = { "gpus", "gpus ", "gpus 1x", "gpus -1",
         "shm_bytes 18446744073709551616", "ptrace_scope x",
         "seen_as 0123456789012345678901234567890123456789012345678901234567890123" };
     struct facts facts;
 
-    (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         facts = (struct facts){ .port = 0 };
         assert_int_equal(facts_take(&facts, lines[i]), TUTTI_ERR_PROTOCOL);
@@ -70,29 +68,27 @@ static void test_malformed_facts_are_refused(void **state)
     assert_non_null(strstr(tutti_last_error(), "seen_as"));
 }
 
-static void test_unknown_facts_are_ignored(void **state)
+UNIT_TEST(test_unknown_facts_are_ignored)
 {
     struct facts facts = { .port = 1 };
 
-    (void)state;
     assert_int_equal(facts_take(&facts, "colour blue"), TUTTI_OK);
     assert_int_equal(facts_take(&facts, "ports 2"), TUTTI_OK);
     assert_int_equal(facts_take(&facts, ""), TUTTI_OK);
     assert_int_equal(facts.port, 1);
 }
 
-static void test_more_addresses_than_are_kept(void **state)
+UNIT_TEST(test_more_addresses_than_are_kept)
 {
     struct facts facts = { .port = 0 };
 
-    (void)state;
     for (int i = 0; i < FACTS_ADDRESSES_MAX + 3; i++) {
         assert_int_equal(facts_take(&facts, "address 10.0.0.1"), TUTTI_OK);
     }
     assert_int_equal(facts.address_count, FACTS_ADDRESSES_MAX);
 }
 
-static void test_engines_are_recognised(void **state)
+UNIT_TEST(test_starters_are_recognised)
 {
     static const struct {
         const char *output;
@@ -111,9 +107,8 @@ static void test_engines_are_recognised(void **state)
     };
     char text[FACTS_TEXT_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        gather_engine_name(rows[i].output, text);
+        gather_starter_name(rows[i].output, text);
         assert_string_equal(text, rows[i].name);
     }
 }
@@ -161,12 +156,11 @@ static void put_device(
     put(root, path, class);
 }
 
-static void test_gpus_are_counted(void **state)
+UNIT_TEST(test_gpus_are_counted)
 {
     char root[] = "/tmp/tutti-check.XXXXXX";
     struct gather_gpus gpus;
 
-    (void)state;
     assert_non_null(mkdtemp(root));
     gather_gpus_count(&gpus, root);
     assert_int_equal(gpus.usable + gpus.unusable, 0);
@@ -194,14 +188,13 @@ static void test_gpus_are_counted(void **state)
     remove_folder(root);
 }
 
-static void test_hash_tells_files_apart(void **state)
+UNIT_TEST(test_hash_tells_files_apart)
 {
     char root[] = "/tmp/tutti-check.XXXXXX";
     char path[64];
     char one[FACTS_TEXT_MAX];
     char other[FACTS_TEXT_MAX];
 
-    (void)state;
     assert_non_null(mkdtemp(root));
     (void)snprintf(path, sizeof path, "%s/a", root);
     put(root, "a", "a");
@@ -213,19 +206,4 @@ static void test_hash_tells_files_apart(void **state)
     (void)unlink(path);
     assert_int_equal(gather_hash(path, one), TUTTI_ERR_SYSTEM);
     remove_folder(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_written_is_read_back),
-        cmocka_unit_test(test_malformed_facts_are_refused),
-        cmocka_unit_test(test_unknown_facts_are_ignored),
-        cmocka_unit_test(test_more_addresses_than_are_kept),
-        cmocka_unit_test(test_engines_are_recognised),
-        cmocka_unit_test(test_gpus_are_counted),
-        cmocka_unit_test(test_hash_tells_files_apart),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

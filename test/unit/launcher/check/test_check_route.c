@@ -7,13 +7,12 @@
 #include "launcher/check/route.h"
 #include "test/unit/unit.h"
 
-static void test_addresses_and_their_texts(void **state)
+UNIT_TEST(test_addresses_and_their_texts)
 {
     static const char *const texts[] = { "10.1.2.3", "127.0.0.1", "fd00::1", "::1" };
     struct sockaddr_storage address;
     char text[FACTS_ADDRESS_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         assert_true(route_address(&address, texts[i], 80) > 0);
         assert_true(route_text((const struct sockaddr *)&address, text));
@@ -26,18 +25,17 @@ static void test_addresses_and_their_texts(void **state)
     assert_false(route_text((const struct sockaddr *)&address, text)); /* one link */
 }
 
-static void test_the_way_to_ourselves(void **state)
+UNIT_TEST(test_the_way_to_ourselves)
 {
     char text[FACTS_ADDRESS_MAX];
 
-    (void)state;
     assert_true(route_source("127.0.0.1", text));
     assert_string_equal(text, "127.0.0.1");
     assert_false(route_source("host", text));
     assert_string_equal(text, "");
 }
 
-static void test_addresses_inside_ranges(void **state)
+UNIT_TEST(test_addresses_inside_ranges)
 {
     const struct facts facts = {
         .addresses = { "172.17.0.1", "10.1.0.5", "10.2.0.5", "fd00::5" },
@@ -45,7 +43,6 @@ static void test_addresses_inside_ranges(void **state)
     };
     char text[FACTS_ADDRESS_MAX];
 
-    (void)state;
     assert_true(route_inside(&facts, "10.0.0.0/8", text));
     assert_string_equal(text, "10.1.0.5");
     assert_true(route_inside(&facts, "192.168.0.0/16,10.2.0.0/16", text));
@@ -55,15 +52,4 @@ static void test_addresses_inside_ranges(void **state)
     assert_false(route_inside(&facts, "10.3.0.0/16", text));
     assert_string_equal(text, "");
     assert_false(route_inside(&facts, "", text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses_and_their_texts),
-        cmocka_unit_test(test_the_way_to_ourselves),
-        cmocka_unit_test(test_addresses_inside_ranges),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "launcher/check/show.h"
+#include "launcher/check/check_show.h"
 #include "test/unit/unit.h"
 
 static const struct facts facts = {
     .release = "1.0.0",
-    .engine = "Open MPI 4.1.4",
+    .starter = "Open MPI 4.1.4",
     .gpus = 1,
     .shm_bytes = UINT64_C(3) << 29,
 };
@@ -24,7 +24,7 @@ static void expect_text(const struct show_result *result, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void test_columns_are_aligned(void **state)
+UNIT_TEST(test_columns_are_aligned)
 {
     struct seen a = { .name = "a",
         .has_facts = true,
@@ -50,10 +50,9 @@ static void test_columns_are_aligned(void **state)
         .pairs_well = 2,
         .pairs_ms = 1.26 };
 
-    (void)state;
     b.facts.cma_errno = 1;
     b.facts.gpus = 0;
-    b.facts.engine[0] = '\0';
+    b.facts.starter[0] = '\0';
     expect_text(&result,
             "a       ok  10.0.0.1  12 ms    tuttirun 1.0.0  Open MPI 4.1.4  1 GPU   "
             "shm 1.5 GiB  CMA     clock +1.5 ms\n"
@@ -64,7 +63,7 @@ static void test_columns_are_aligned(void **state)
     assert_true(show_is_well(&result));
 }
 
-static void test_findings_are_under_their_hosts(void **state)
+UNIT_TEST(test_findings_are_under_their_hosts)
 {
     struct seen a = { .name = "a" };
     struct seen b = { .name = "b", .has_facts = true, .facts = facts };
@@ -74,7 +73,6 @@ static void test_findings_are_under_their_hosts(void **state)
         .hosts = hosts, .host_count = 2, .general = &general
     };
 
-    (void)state;
     findings_add(&a.findings, FINDING_ERROR, mem_strdup("look"), "it is %s", "bad");
     findings_add(&b.findings, FINDING_WARNING, mem_strdup("see"), "it is odd");
     expect_text(&result,
@@ -97,7 +95,7 @@ static void test_findings_are_under_their_hosts(void **state)
     findings_fini(&b.findings);
 }
 
-static void test_many_connections_that_fail_are_cut(void **state)
+UNIT_TEST(test_many_connections_that_fail_are_cut)
 {
     struct seen a = { .name = "a", .has_facts = true, .facts = facts };
     struct findings general = { .items = NULL };
@@ -108,7 +106,6 @@ static void test_many_connections_that_fail_are_cut(void **state)
     char text[8192] = "";
     FILE *file = fmemopen(text, sizeof text, "w");
 
-    (void)state;
     for (int i = 0; i < 25; i++) {
         findings_add(&general, FINDING_ERROR, mem_strdup("c"), "finding %d", i);
     }
@@ -118,15 +115,4 @@ static void test_many_connections_that_fail_are_cut(void **state)
     assert_null(strstr(text, "! finding 20\n"));
     assert_non_null(strstr(text, "    and 5 more\n"));
     findings_fini(&general);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns_are_aligned),
-        cmocka_unit_test(test_findings_are_under_their_hosts),
-        cmocka_unit_test(test_many_connections_that_fail_are_cut),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,13 +7,12 @@
 #include "launcher/check/talk.h"
 #include "test/unit/unit.h"
 
-static void test_noise_is_told_from_facts(void **state)
+UNIT_TEST(test_noise_is_told_from_facts)
 {
     struct seen seen = { .name = "b" };
     struct talk talk = { .seen = &seen };
-    struct judged_pair pair;
+    struct tried_pair pair;
 
-    (void)state;
     assert_int_equal(talk_line(&talk, "Welcome to b", 0, &pair), TALK_GO_ON);
     assert_int_equal(talk_line(&talk, "gpus 7", 0, &pair), TALK_GO_ON);
     assert_int_equal(talk_line(&talk, FACTS_BEGIN, 0, &pair), TALK_GO_ON);
@@ -27,13 +26,12 @@ static void test_noise_is_told_from_facts(void **state)
     assert_string_equal(seen.noise, "Welcome to b");
 }
 
-static void test_the_fastest_clock_counts(void **state)
+UNIT_TEST(test_the_fastest_clock_counts)
 {
     struct seen seen = { .name = "b" };
     struct talk talk = { .seen = &seen, .state = TALK_CLOCK };
-    struct judged_pair pair;
+    struct tried_pair pair;
 
-    (void)state;
     talk_asked(&talk, 1000000000);
     assert_int_equal(
             talk_line(&talk, "clock 6000000000", 3000000000, &pair), TALK_ASK_CLOCK);
@@ -51,13 +49,12 @@ static void test_the_fastest_clock_counts(void **state)
     assert_int_equal(talk.state, TALK_READY);
 }
 
-static void test_pairs(void **state)
+UNIT_TEST(test_pairs)
 {
     struct seen seen = { .name = "b" };
     struct talk talk = { .seen = &seen, .state = TALK_READY };
-    struct judged_pair pair = { .to = 0 };
+    struct tried_pair pair = { .to = 0 };
 
-    (void)state;
     assert_int_equal(talk_line(&talk, "pair 1 ok 5", 0, &pair), TALK_GO_ON);
     talk_go(&talk);
     assert_int_equal(talk_line(&talk, "pair 3 failed 113", 0, &pair), TALK_PAIR);
@@ -73,15 +70,4 @@ static void test_pairs(void **state)
     talk_end(&talk);
     assert_int_equal(talk_line(&talk, FACTS_BEGIN, 0, &pair), TALK_GO_ON);
     assert_int_equal(talk.state, TALK_OVER);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_noise_is_told_from_facts),
-        cmocka_unit_test(test_the_fastest_clock_counts),
-        cmocka_unit_test(test_pairs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

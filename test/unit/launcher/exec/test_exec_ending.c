@@ -14,7 +14,7 @@
 /* As ending_signal(), for initialisers. */
 #define SIGNAL(number) (UINT64_C(1) << ((number)-1))
 
-static void test_endings(void **state)
+UNIT_TEST(test_endings)
 {
     static const struct {
         struct ending ending;
@@ -57,7 +57,6 @@ static void test_endings(void **state)
                 .exited = { .ending = LINK_ENDED_SETUP, .value = EMFILE } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct link_exited exited = { .ending = 99 };
 
@@ -67,13 +66,4 @@ static void test_endings(void **state)
         assert_int_equal(exited.dumped_core, cases[i].exited.dumped_core);
         assert_int_equal(exited.was_stopped, cases[i].exited.was_stopped);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_endings),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

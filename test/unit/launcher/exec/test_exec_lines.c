@@ -38,7 +38,7 @@ static void begin(struct lines *lines)
     assert_int_equal(lines_init(lines, take, &shown), TUTTI_OK);
 }
 
-static void test_bytes_become_lines(void **state)
+UNIT_TEST(test_bytes_become_lines)
 {
     static const struct {
         const char *bytes;
@@ -61,7 +61,6 @@ static void test_bytes_become_lines(void **state)
         { .bytes = "", .lines = "" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t len = cases[i].len > 0 ? cases[i].len : strlen(cases[i].bytes);
 
@@ -81,12 +80,11 @@ static void test_bytes_become_lines(void **state)
     }
 }
 
-static void test_of_updates_the_latest_is_shown_now_and_then(void **state)
+UNIT_TEST(test_of_updates_the_latest_is_shown_now_and_then)
 {
     struct lines lines;
     int64_t now = 1000;
 
-    (void)state;
     begin(&lines);
     assert_true(lines_due(&lines) == INT64_MAX);
     lines_feed(&lines, "1%\r2%\r3%\r", 9, now);
@@ -103,12 +101,11 @@ static void test_of_updates_the_latest_is_shown_now_and_then(void **state)
     lines_fini(&lines);
 }
 
-static void test_a_line_without_end_is_cut_once(void **state)
+UNIT_TEST(test_a_line_without_end_is_cut_once)
 {
     static char bytes[LINES_MAX * 2];
     struct lines lines;
 
-    (void)state;
     memset(bytes, 'x', sizeof bytes);
     begin(&lines);
     lines_feed(&lines, bytes, sizeof bytes, 0);
@@ -119,12 +116,11 @@ static void test_a_line_without_end_is_cut_once(void **state)
     lines_fini(&lines);
 }
 
-static void test_a_cut_keeps_characters_whole(void **state)
+UNIT_TEST(test_a_cut_keeps_characters_whole)
 {
     static const char *const characters[] = { "\xc3\xbc", "\xe2\x82\xac",
         "\xf0\x9f\x8e\xb5" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof characters / sizeof characters[0]; i++) {
         size_t width = strlen(characters[i]);
 
@@ -145,12 +141,11 @@ static void test_a_cut_keeps_characters_whole(void **state)
     }
 }
 
-static void test_bytes_that_are_no_characters_stay(void **state)
+UNIT_TEST(test_bytes_that_are_no_characters_stay)
 {
     static char bytes[LINES_MAX + 1];
     struct lines lines;
 
-    (void)state;
     memset(bytes, '\x80', sizeof bytes);
     begin(&lines);
     lines_feed(&lines, bytes, sizeof bytes, 0);
@@ -158,12 +153,11 @@ static void test_bytes_that_are_no_characters_stay(void **state)
     lines_fini(&lines);
 }
 
-static void test_an_update_is_not_shown_after_its_line(void **state)
+UNIT_TEST(test_an_update_is_not_shown_after_its_line)
 {
     static char bytes[LINES_MAX + 1];
     struct lines lines;
 
-    (void)state;
     memset(bytes, 'y', sizeof bytes);
     begin(&lines);
     lines_feed(&lines, "1%\r2%\r", 6, 0);
@@ -172,18 +166,4 @@ static void test_an_update_is_not_shown_after_its_line(void **state)
     assert_int_equal(shown.len, LINES_MAX + strlen("1%\n [cut]\nnext\n"));
     assert_string_equal(shown.text + shown.len - 6, "\nnext\n");
     lines_fini(&lines);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_become_lines),
-        cmocka_unit_test(test_of_updates_the_latest_is_shown_now_and_then),
-        cmocka_unit_test(test_a_line_without_end_is_cut_once),
-        cmocka_unit_test(test_a_cut_keeps_characters_whole),
-        cmocka_unit_test(test_an_update_is_not_shown_after_its_line),
-        cmocka_unit_test(test_bytes_that_are_no_characters_stay),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include "launcher/exec/logs.h"
 #include "test/unit/unit.h"
 
-static void test_bytes_are_written_as_they_are(void **state)
+UNIT_TEST(test_bytes_are_written_as_they_are)
 {
     char root[] = "/tmp/tutti-logs-XXXXXX";
     char parent[PATH_MAX];
@@ -19,7 +19,6 @@ static void test_bytes_are_written_as_they_are(void **state)
     struct log_file log;
     FILE *file;
 
-    (void)state;
     assert_non_null(mkdtemp(root));
     (void)snprintf(parent, sizeof parent, "%s/deep/logs", root);
     assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
@@ -43,11 +42,10 @@ static void test_bytes_are_written_as_they_are(void **state)
     assert_int_equal(rmdir(root), 0);
 }
 
-static void test_a_full_disk_is_said_once(void **state)
+UNIT_TEST(test_a_full_disk_is_said_once)
 {
     struct log_file log;
 
-    (void)state;
     if (access("/dev/full", W_OK) != 0) {
         skip();
     }
@@ -57,26 +55,14 @@ static void test_a_full_disk_is_said_once(void **state)
     assert_int_equal(log_file_write(&log, "a", 1), TUTTI_OK);
 }
 
-static void test_what_cannot_be_made_is_named(void **state)
+UNIT_TEST(test_what_cannot_be_made_is_named)
 {
     char folder[PATH_MAX];
     struct log_file log;
 
-    (void)state;
     assert_int_equal(logs_make_folder("/dev/null/logs", 0, folder), TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "/dev/null"));
     assert_int_equal(log_file_open(&log, "/dev/null", "stdout"), TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "/dev/null/stdout"));
     assert_int_equal(log.fd, -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_are_written_as_they_are),
-        cmocka_unit_test(test_a_full_disk_is_said_once),
-        cmocka_unit_test(test_what_cannot_be_made_is_named),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,38 +11,7 @@
 #include "launcher/exec/oom.h"
 #include "test/unit/unit.h"
 
-static void test_paths_of_cgroups(void **state)
-{
-    static const char hybrid[] = "9:name=systemd:/a\n5:cpu,memory:/b/c\n"
-                                 "4:memoryx:/d\n0::/e\n";
-    static const struct {
-        const char *cgroups, *controller, *path;
-    } cases[] = {
-        { .cgroups = hybrid, .controller = "", .path = "/e" },
-        { .cgroups = hybrid, .controller = "memory", .path = "/b/c" },
-        { .cgroups = hybrid, .controller = "cpu", .path = "/b/c" },
-        { .cgroups = hybrid, .controller = "pids", .path = NULL },
-        { .cgroups = "0::/\n", .controller = "", .path = "/" },
-        { .cgroups = "4:memory:/x\n", .controller = "", .path = NULL },
-        { .cgroups = "0::/no-newline", .controller = "", .path = "/no-newline" },
-        { .cgroups = "", .controller = "", .path = NULL },
-        { .cgroups = "junk\n", .controller = "", .path = NULL },
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char path[64] = "";
-        bool found = oom_find_cgroup(
-                cases[i].cgroups, cases[i].controller, path, sizeof path);
-
-        assert_int_equal(found, cases[i].path != NULL);
-        if (found) {
-            assert_string_equal(path, cases[i].path);
-        }
-    }
-}
-
-static void test_counters(void **state)
+UNIT_TEST(test_counters)
 {
     static const struct {
         const char *events;
@@ -61,7 +30,6 @@ static void test_counters(void **state)
         { .events = "" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t count = 0;
 
@@ -120,9 +88,8 @@ static void check_tree(const char *cgroups, const char *events, const char *limi
     assert_int_equal(nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-static void test_trees(void **state)
+UNIT_TEST(test_trees)
 {
-    (void)state;
     check_tree("0::/job/step\n", "/sys/fs/cgroup/job/step/memory.events",
             "/sys/fs/cgroup/job/step/memory.max");
     check_tree("4:memory:/job\n0::/\n", "/sys/fs/cgroup/memory/job/memory.oom_control",
@@ -133,24 +100,11 @@ static void test_trees(void **state)
     check_tree("0::/\n", "/proc/vmstat", NULL);
 }
 
-static void test_without_a_counter_nothing_is_known(void **state)
+UNIT_TEST(test_without_a_counter_nothing_is_known)
 {
     char text[16];
     struct oom oom;
 
-    (void)state;
     oom_open(&oom, "/nonexistent");
     assert_false(oom_has_killed(&oom, text, sizeof text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths_of_cgroups),
-        cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_trees),
-        cmocka_unit_test(test_without_a_counter_nothing_is_known),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include "launcher/exec/procs.h"
 #include "test/unit/unit.h"
 
-static void test_a_stat_is_read_whatever_the_name_is(void **state)
+UNIT_TEST(test_a_stat_is_read_whatever_the_name_is)
 {
     static const struct {
         const char *text;
@@ -21,7 +21,6 @@ static void test_a_stat_is_read_whatever_the_name_is(void **state)
         "x (sh) S 3", "12 (sh) S x", "0 (sh) S 1" };
     struct process process;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_true(process_parse(&process, cases[i].text));
         assert_int_equal(process.pid, cases[i].process.pid);
@@ -33,11 +32,10 @@ static void test_a_stat_is_read_whatever_the_name_is(void **state)
     }
 }
 
-static void test_an_entry_is_matched_whole(void **state)
+UNIT_TEST(test_an_entry_is_matched_whole)
 {
     static const char environment[] = "A=1\0JOB=x.1\0JOB=x.12\0XJOB=x.3";
 
-    (void)state;
     assert_true(procs_has_entry(environment, sizeof environment, "A=1"));
     assert_true(procs_has_entry(environment, sizeof environment, "JOB=x.12"));
     assert_true(procs_has_entry(environment, sizeof environment, "XJOB=x.3"));
@@ -47,20 +45,8 @@ static void test_an_entry_is_matched_whole(void **state)
     assert_false(procs_has_entry(environment, 0, "A=1"));
 }
 
-static void test_this_process_is_running(void **state)
+UNIT_TEST(test_this_process_is_running)
 {
-    (void)state;
     assert_int_equal(process_state(getpid()), 'R');
     assert_int_equal(process_state(0x7fffffff), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stat_is_read_whatever_the_name_is),
-        cmocka_unit_test(test_an_entry_is_matched_whole),
-        cmocka_unit_test(test_this_process_is_running),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

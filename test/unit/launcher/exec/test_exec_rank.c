@@ -1,5 +1,5 @@
 /*
- * Which rank a process is, from the variables of each engine.
+ * Which rank a process is, from the variables of each starter.
  */
 
 #include "launcher/exec/rank.h"
@@ -34,7 +34,7 @@ static const struct {
               "SLURM_LOCALID=0", "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE=1(x2)",
               "SLURM_CPU_BIND_TYPE=none" },
             .rank = { .rank = 1, .size = 2, .local_rank = 0, .local_size = 1 } },
-    /* mpirun inside of a Slurm job: the inner engine counts */
+    /* mpirun inside of a Slurm job: the inner starter counts */
     { .variables = { "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID=0",
               "SLURM_NODEID=0", "SLURM_STEP_TASKS_PER_NODE=1(x2)",
               "SLURM_CPU_BIND_TYPE=mask_cpu:", "OMPI_COMM_WORLD_RANK=2",
@@ -55,12 +55,11 @@ static const struct {
             .rank = { .rank = -1, .size = -1, .local_rank = -1, .local_size = -1 } },
 };
 
-static void test_ranks_of_each_engine(void **state)
+UNIT_TEST(test_ranks_of_each_starter)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arguments list = { .items = NULL };
-        struct rank rank = rank_read(words_set(&list, cases[i].variables));
+        struct rank rank = rank_read(exit_text_set(&list, cases[i].variables));
 
         assert_int_equal(rank.rank, cases[i].rank.rank);
         assert_int_equal(rank.size, cases[i].rank.size);
@@ -68,13 +67,4 @@ static void test_ranks_of_each_engine(void **state)
         assert_int_equal(rank.local_size, cases[i].rank.local_size);
         arguments_fini(&list);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks_of_each_engine),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,10 @@
 
 static const int64_t second = 1000000000;
 
-static void test_without_a_limit_all_passes(void **state)
+UNIT_TEST(test_without_a_limit_all_passes)
 {
     struct rate rate;
 
-    (void)state;
     rate_init(&rate, 0, 0);
     for (int i = 0; i < 1000; i++) {
         assert_true(rate_take(&rate, 1 << 20, 0));
@@ -19,12 +18,11 @@ static void test_without_a_limit_all_passes(void **state)
     assert_true(rate_due(&rate) == INT64_MAX);
 }
 
-static void test_what_is_too_much_is_counted(void **state)
+UNIT_TEST(test_what_is_too_much_is_counted)
 {
     struct rate rate;
     int passed = 0;
 
-    (void)state;
     rate_init(&rate, 1000, 5);
     for (int i = 0; i < 30; i++) {
         passed += rate_take(&rate, 100, 5) ? 1 : 0;
@@ -36,7 +34,7 @@ static void test_what_is_too_much_is_counted(void **state)
     assert_true(rate_due(&rate) == INT64_MAX);
 }
 
-static void test_credit_returns_with_time_up_to_a_second(void **state)
+UNIT_TEST(test_credit_returns_with_time_up_to_a_second)
 {
     static const struct {
         int64_t wait;
@@ -47,7 +45,6 @@ static void test_credit_returns_with_time_up_to_a_second(void **state)
         { .wait = 100 * second, .passed = 10 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct rate rate;
         int passed = 0;
@@ -61,11 +58,10 @@ static void test_credit_returns_with_time_up_to_a_second(void **state)
     }
 }
 
-static void test_a_line_longer_than_the_limit_passes_alone(void **state)
+UNIT_TEST(test_a_line_longer_than_the_limit_passes_alone)
 {
     struct rate rate;
 
-    (void)state;
     rate_init(&rate, 1000, 0);
     assert_true(rate_take(&rate, 3000, 0));
     assert_false(rate_take(&rate, 1, second));
@@ -73,29 +69,15 @@ static void test_a_line_longer_than_the_limit_passes_alone(void **state)
 }
 
 /* Many small steps must add up to the same credit as a large one. */
-static void test_small_steps_of_time_lose_no_credit(void **state)
+UNIT_TEST(test_small_steps_of_time_lose_no_credit)
 {
     struct rate rate;
     int passed = 0;
 
-    (void)state;
     rate_init(&rate, 1000, 0);
     assert_true(rate_take(&rate, 1000, 0));
     for (int64_t now = 0; now <= second; now += second / 2500) {
         passed += rate_take(&rate, 100, now) ? 1 : 0;
     }
     assert_in_range(passed, 5, 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_a_limit_all_passes),
-        cmocka_unit_test(test_what_is_too_much_is_counted),
-        cmocka_unit_test(test_credit_returns_with_time_up_to_a_second),
-        cmocka_unit_test(test_a_line_longer_than_the_limit_passes_alone),
-        cmocka_unit_test(test_small_steps_of_time_lose_no_credit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

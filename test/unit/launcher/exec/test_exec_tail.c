@@ -8,13 +8,12 @@
 #include "launcher/exec/tail.h"
 #include "test/unit/unit.h"
 
-static void test_the_last_lines_are_kept(void **state)
+UNIT_TEST(test_the_last_lines_are_kept)
 {
     static struct tail tail;
     char expected[LINK_TAIL_MAX] = "";
     size_t len = 0;
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         char line[32];
 
@@ -29,12 +28,11 @@ static void test_the_last_lines_are_kept(void **state)
     assert_memory_equal(tail.text, expected, len);
 }
 
-static void test_long_lines_push_out_more_than_one(void **state)
+UNIT_TEST(test_long_lines_push_out_more_than_one)
 {
     static struct tail tail;
     static char line[LINK_TAIL_MAX];
 
-    (void)state;
     memset(line, 'x', sizeof line);
     line[sizeof line - 1] = '\n';
     tail_add(&tail, "a\n", 2);
@@ -45,12 +43,11 @@ static void test_long_lines_push_out_more_than_one(void **state)
     assert_int_equal(tail.len, LINK_TAIL_MAX);
 }
 
-static void test_of_a_line_that_is_too_long_the_end_is_kept(void **state)
+UNIT_TEST(test_of_a_line_that_is_too_long_the_end_is_kept)
 {
     static struct tail tail;
     static char line[LINK_TAIL_MAX * 2];
 
-    (void)state;
     memset(line, 'x', sizeof line);
     memcpy(line + sizeof line - 4, "end\n", 4);
     tail_add(&tail, line, sizeof line);
@@ -58,15 +55,4 @@ static void test_of_a_line_that_is_too_long_the_end_is_kept(void **state)
     assert_memory_equal(tail.text + LINK_TAIL_MAX - 4, "end\n", 4);
     tail_add(&tail, "next\n", 5);
     assert_int_equal(tail.len, 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_last_lines_are_kept),
-        cmocka_unit_test(test_long_lines_push_out_more_than_one),
-        cmocka_unit_test(test_of_a_line_that_is_too_long_the_end_is_kept),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ static inline tutti_status resolve(const char *root, const char *const *variable
     struct arguments environment = { .items = NULL };
     struct source_facts facts = {
         .options = options,
-        .environment = words_set(&environment, variables),
+        .environment = exit_text_set(&environment, variables),
         .root = root,
         .own_name = "me",
         .script_ms = 20000,
@@ -117,7 +117,7 @@ static inline void expect_case_with(
 /** Resolves without flags. */
 static inline void expect_case(const char *root, const struct resolve_case *one)
 {
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
 
     expect_case_with(root, one, &options);
 }

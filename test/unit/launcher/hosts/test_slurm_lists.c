@@ -21,7 +21,7 @@ static void join(const struct arguments *names, char *text, size_t capacity)
     }
 }
 
-static void test_hosts_as_scontrol_shows_them(void **state)
+UNIT_TEST(test_hosts_as_scontrol_shows_them)
 {
     static const struct {
         const char *list;
@@ -45,7 +45,6 @@ static void test_hosts_as_scontrol_shows_them(void **state)
         { .list = "[1-2]", .names = "1 2 " },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arguments names = { .items = NULL };
         char text[512];
@@ -57,7 +56,7 @@ static void test_hosts_as_scontrol_shows_them(void **state)
     }
 }
 
-static void test_malformed_hosts_are_refused(void **state)
+UNIT_TEST(test_malformed_hosts_are_refused)
 {
     static const struct {
         const char *list;
@@ -86,7 +85,6 @@ static void test_malformed_hosts_are_refused(void **state)
         { .list = "n,,m", .reason = "name is missing" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arguments names = { .items = NULL };
 
@@ -99,12 +97,11 @@ static void test_malformed_hosts_are_refused(void **state)
     }
 }
 
-static void test_the_limit_of_hosts_is_reached_but_not_passed(void **state)
+UNIT_TEST(test_the_limit_of_hosts_is_reached_but_not_passed)
 {
     struct arguments names = { .items = NULL };
     char text[64];
 
-    (void)state;
     (void)snprintf(text, sizeof text, "n[1-%d]", HOSTS_LIMIT);
     assert_int_equal(slurm_hosts(&names, text, "LIST"), TUTTI_OK);
     assert_int_equal(names.count, HOSTS_LIMIT);
@@ -113,12 +110,11 @@ static void test_the_limit_of_hosts_is_reached_but_not_passed(void **state)
     assert_int_equal(slurm_hosts(&names, text, "LIST"), TUTTI_ERR_INVALID);
 }
 
-static void test_long_names_are_refused(void **state)
+UNIT_TEST(test_long_names_are_refused)
 {
     struct arguments names = { .items = NULL };
     char text[2000];
 
-    (void)state;
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     assert_int_equal(slurm_hosts(&names, text, "LIST"), TUTTI_ERR_INVALID);
@@ -138,12 +134,11 @@ static uint32_t next_random(uint32_t *seed)
 }
 
 /* Whatever the text, there are names or an error, and none of it is out of bounds. */
-static void test_any_text_is_read_or_refused(void **state)
+UNIT_TEST(test_any_text_is_read_or_refused)
 {
     static const char letters[] = "an019[]-,,[]-(x)";
     uint32_t seed = 7;
 
-    (void)state;
     for (int i = 0; i < 20000; i++) {
         struct arguments names = { .items = NULL };
         char text[24];
@@ -167,11 +162,10 @@ static void test_any_text_is_read_or_refused(void **state)
     }
 }
 
-static void test_numbers_repeat(void **state)
+UNIT_TEST(test_numbers_repeat)
 {
     int counts[4];
 
-    (void)state;
     assert_int_equal(slurm_counts(counts, 4, "2(x3),1", "COUNTS"), TUTTI_OK);
     assert_int_equal(counts[0], 2);
     assert_int_equal(counts[2], 2);
@@ -181,7 +175,7 @@ static void test_numbers_repeat(void **state)
     assert_int_equal(counts[1], 8);
 }
 
-static void test_malformed_numbers_are_refused(void **state)
+UNIT_TEST(test_malformed_numbers_are_refused)
 {
     static const struct {
         const char *text;
@@ -201,7 +195,6 @@ static void test_malformed_numbers_are_refused(void **state)
         { .text = "-1,1", .reason = "number is missing" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int counts[2];
 
@@ -211,19 +204,4 @@ static void test_malformed_numbers_are_refused(void **state)
             fail_msg("%s", tutti_last_error());
         }
     }
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts_as_scontrol_shows_them),
-        cmocka_unit_test(test_malformed_hosts_are_refused),
-        cmocka_unit_test(test_the_limit_of_hosts_is_reached_but_not_passed),
-        cmocka_unit_test(test_long_names_are_refused),
-        cmocka_unit_test(test_any_text_is_read_or_refused),
-        cmocka_unit_test(test_numbers_repeat),
-        cmocka_unit_test(test_malformed_numbers_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 #define TPU "TPU_NAME=v4"
 
 /* Each case has the source that counts before those of the case below it. */
-static void test_order_of_precedence(void **state)
+UNIT_TEST(test_order_of_precedence)
 {
     static const struct resolve_case cases[] = {
         { .variables = { TPU, TF, BATCH, SAGEMAKER, LSF, SLURM },
@@ -34,13 +34,12 @@ static void test_order_of_precedence(void **state)
         { .variables = { NULL }, .hosts = "", .source = "this machine" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_case("", &cases[i]);
     }
 }
 
-static void test_tpus_are_refused_with_the_hosts_found(void **state)
+UNIT_TEST(test_tpus_are_refused_with_the_hosts_found)
 {
     static const struct resolve_case cases[] = {
         { .variables = { "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS=grpc://10.2.3.4:8470", TPU },
@@ -49,21 +48,20 @@ static void test_tpus_are_refused_with_the_hosts_found(void **state)
         { .variables = { "TPU_CONFIG={}" }, .source = "TPU_CONFIG={}" },
     };
 
-    (void)state;
     expect_case("", &cases[0]);
     expect_case("", &cases[1]);
 }
 
 static void expect_asked(const char *hosts, const struct resolve_case *expect)
 {
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
 
-    assert_int_equal(host_list_parse(&options.hosts.list, hosts), TUTTI_OK);
+    assert_int_equal(host_list_parse(&options.hosts, hosts), TUTTI_OK);
     expect_case_with("", expect, &options);
-    host_list_fini(&options.hosts.list);
+    host_list_fini(&options.hosts);
 }
 
-static void test_hosts_of_the_command_line_are_of_the_allocation(void **state)
+UNIT_TEST(test_hosts_of_the_command_line_are_of_the_allocation)
 {
     static const struct {
         const char *asked;
@@ -109,27 +107,25 @@ static void test_hosts_of_the_command_line_are_of_the_allocation(void **state)
                         .source = "the command line" } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_asked(cases[i].asked, &cases[i].expect);
     }
 }
 
-static void test_srun_reaches_hosts_that_are_named(void **state)
+UNIT_TEST(test_srun_reaches_hosts_that_are_named)
 {
     static const char *const variables[] = { SLURM, NULL };
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
     struct placement placement;
 
-    (void)state;
-    assert_int_equal(host_list_parse(&options.hosts.list, "s:2"), TUTTI_OK);
+    assert_int_equal(host_list_parse(&options.hosts, "s:2"), TUTTI_OK);
     assert_int_equal(resolve("", variables, &options, &placement), TUTTI_OK);
     assert_true(placement.is_slurm);
     placement_fini(&placement);
-    host_list_fini(&options.hosts.list);
+    host_list_fini(&options.hosts);
 }
 
-static void test_discovery_scripts(void **state)
+UNIT_TEST(test_discovery_scripts)
 {
     static const struct {
         const char *script;
@@ -161,29 +157,28 @@ static void test_discovery_scripts(void **state)
                 .expect = { .variables = { "PATH=/bin" }, .source = "cannot run" } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct options options = { .hosts = { .slots_per_host = 2 } };
+        struct options options = { .slots_per_host = 2 };
         char file[64];
         struct root root;
 
         root_make(&root);
         root_write(&root, "/discover", cases[i].script, 0700);
         (void)snprintf(file, sizeof file, "%s/discover", root.path);
-        options.hosts.script = file;
+        options.host_discovery_script = file;
         expect_case_with(root.path, &cases[i].expect, &options);
         root_remove(&root);
     }
 }
 
 /* Ends for this: the script, and a child that it left behind with its output open. */
-static void test_discovery_scripts_that_hang_are_killed(void **state)
+UNIT_TEST(test_discovery_scripts_that_hang_are_killed)
 {
     static const char *const variables[] = { "PATH=/bin:/usr/bin", NULL };
     struct arguments environment = { .items = NULL };
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
     struct source_facts facts = { .options = &options,
-        .environment = words_set(&environment, variables),
+        .environment = exit_text_set(&environment, variables),
         .root = "",
         .own_name = "me",
         .script_ms = 3000 };
@@ -193,12 +188,11 @@ static void test_discovery_scripts_that_hang_are_killed(void **state)
     FILE *pids;
     long pid = 0;
 
-    (void)state;
     root_make(&root);
     root_write(&root, "/discover",
             "#!/bin/sh\nsleep 1000 &\necho $! >\"${0%/*}/pid\"\nwait\n", 0700);
     (void)snprintf(file, sizeof file, "%s/discover", root.path);
-    options.hosts.script = file;
+    options.host_discovery_script = file;
     assert_int_equal(source_resolve(&facts, &placement), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "has not ended within 3 s"));
     (void)snprintf(file, sizeof file, "%s/pid", root.path);
@@ -229,7 +223,7 @@ static void test_discovery_scripts_that_hang_are_killed(void **state)
     root_remove(&root);
 }
 
-static void test_array_jobs_are_shards_and_no_world(void **state)
+UNIT_TEST(test_array_jobs_are_shards_and_no_world)
 {
     static const struct {
         const char *variables[RESOLVE_VARIABLES];
@@ -268,9 +262,8 @@ static void test_array_jobs_are_shards_and_no_world(void **state)
         { .variables = { NULL } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct options options = { .ranks = 0 };
+        struct options options = { .np = 0 };
         struct placement placement;
 
         assert_int_equal(
@@ -282,7 +275,7 @@ static void test_array_jobs_are_shards_and_no_world(void **state)
     }
 }
 
-static void test_children_of_aws_batch_wait(void **state)
+UNIT_TEST(test_children_of_aws_batch_wait)
 {
     static const char *const child[] = { "AWS_BATCH_JOB_NUM_NODES=2",
         "AWS_BATCH_JOB_ID=b-1", "AWS_BATCH_JOB_NODE_INDEX=1",
@@ -302,10 +295,9 @@ static void test_children_of_aws_batch_wait(void **state)
         .variables = { "AWS_BATCH_JOB_NUM_NODES=2", "AWS_BATCH_JOB_ID=b-1" },
         .source = "is not set",
     };
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
     struct placement placement;
 
-    (void)state;
     assert_int_equal(resolve("", child, &options, &placement), TUTTI_OK);
     assert_true(placement.waits);
     assert_int_equal(placement.join.nodes, 2);
@@ -318,35 +310,17 @@ static void test_children_of_aws_batch_wait(void **state)
     expect_case("", &lost);
 }
 
-static void test_a_placement_is_described_in_a_line(void **state)
+UNIT_TEST(test_a_placement_is_described_in_a_line)
 {
     static const char *const variables[] = { LSF, NULL };
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
     struct placement placement;
     char text[256];
 
-    (void)state;
     assert_int_equal(resolve("", variables, &options, &placement), TUTTI_OK);
     assert_string_equal(placement_describe(&placement, 1, text, sizeof text),
             "1 rank on 1 host from LSF job 5: l:1");
     placement_fini(&placement);
     assert_string_equal(placement_describe(&placement, 2, text, sizeof text),
             "2 ranks on this machine");
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_of_precedence),
-        cmocka_unit_test(test_tpus_are_refused_with_the_hosts_found),
-        cmocka_unit_test(test_hosts_of_the_command_line_are_of_the_allocation),
-        cmocka_unit_test(test_srun_reaches_hosts_that_are_named),
-        cmocka_unit_test(test_discovery_scripts),
-        cmocka_unit_test(test_discovery_scripts_that_hang_are_killed),
-        cmocka_unit_test(test_array_jobs_are_shards_and_no_world),
-        cmocka_unit_test(test_children_of_aws_batch_wait),
-        cmocka_unit_test(test_a_placement_is_described_in_a_line),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static void expect_all(const struct file_case *cases, size_t count)
     }
 }
 
-static void test_pbs(void **state)
+UNIT_TEST(test_pbs)
 {
     static const struct file_case cases[] = {
         { .path = "/aux/123.srv",
@@ -52,11 +52,10 @@ static void test_pbs(void **state)
                         .source = "/n:2: 'b c'" } },
     };
 
-    (void)state;
     expect_all(cases, sizeof cases / sizeof cases[0]);
 }
 
-static void test_lsf(void **state)
+UNIT_TEST(test_lsf)
 {
     static const struct file_case cases[] = {
         { .path = "/h",
@@ -98,11 +97,10 @@ static void test_lsf(void **state)
                   .source = "/none: No such file" } },
     };
 
-    (void)state;
     expect_all(cases, sizeof cases / sizeof cases[0]);
 }
 
-static void test_grid_engine(void **state)
+UNIT_TEST(test_grid_starter)
 {
     static const struct file_case cases[] = {
         { .path = "/pe",
@@ -132,11 +130,10 @@ static void test_grid_engine(void **state)
                   .source = "this machine" } },
     };
 
-    (void)state;
     expect_all(cases, sizeof cases / sizeof cases[0]);
 }
 
-static void test_kubeflow(void **state)
+UNIT_TEST(test_kubeflow)
 {
     static const struct file_case cases[] = {
         { .path = "/etc/mpi/hostfile",
@@ -170,37 +167,22 @@ static void test_kubeflow(void **state)
                   .source = "this machine" } },
     };
 
-    (void)state;
     expect_all(cases, sizeof cases / sizeof cases[0]);
 }
 
-static void test_slots_per_host_goes_before_what_the_operator_says(void **state)
+UNIT_TEST(test_slots_per_host_goes_before_what_the_operator_says)
 {
     static const struct resolve_case expect = {
         .variables = { "PATH=/bin", "OMPI_MCA_orte_set_default_slots=4" },
         .hosts = "w-0:3,w-1:2",
         .source = "discover_hosts.sh",
     };
-    struct options options = { .hosts = { .slots_per_host = 3 } };
+    struct options options = { .slots_per_host = 3 };
     struct root root;
 
-    (void)state;
     root_make(&root);
     root_write(&root, "/etc/mpi/discover_hosts.sh", "#!/bin/sh\necho w-0\necho w-1:2\n",
             0700);
     expect_case_with(root.path, &expect, &options);
     root_remove(&root);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pbs),
-        cmocka_unit_test(test_lsf),
-        cmocka_unit_test(test_grid_engine),
-        cmocka_unit_test(test_kubeflow),
-        cmocka_unit_test(test_slots_per_host_goes_before_what_the_operator_says),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void expect_file(const char *text, const struct resolve_case *expect)
     root_remove(&root);
 }
 
-static void test_sagemaker_file(void **state)
+UNIT_TEST(test_sagemaker_file)
 {
     static const struct {
         const char *text;
@@ -58,13 +58,12 @@ static void test_sagemaker_file(void **state)
                 .expect = { .variables = { "A=b" }, .source = "no list of hosts" } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_file(cases[i].text, &cases[i].expect);
     }
 }
 
-static void test_sagemaker_variables(void **state)
+UNIT_TEST(test_sagemaker_variables)
 {
     static const struct resolve_case cases[] = {
         { .variables = { "SM_RESOURCE_CONFIG=" CONFIG(
@@ -81,22 +80,20 @@ static void test_sagemaker_variables(void **state)
                 .source = "no list of hosts" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_case("", &cases[i]);
     }
 }
 
 /* The reason of a failure goes to a file in a folder that the platform makes. */
-static void test_sagemaker_takes_the_reason_of_a_failure(void **state)
+UNIT_TEST(test_sagemaker_takes_the_reason_of_a_failure)
 {
     static const char *const variables[] = { "A=b", NULL };
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
     struct placement placement;
     struct root root;
     char file[64];
 
-    (void)state;
     root_make(&root);
     root_write(&root, path, CONFIG("algo-1", "\"algo-1\"", ""), 0600);
     assert_int_equal(resolve(root.path, variables, &options, &placement), TUTTI_OK);
@@ -107,24 +104,23 @@ static void test_sagemaker_takes_the_reason_of_a_failure(void **state)
     assert_int_equal(resolve(root.path, variables, &options, &placement), TUTTI_OK);
     assert_string_equal(placement.failure, file);
     placement_fini(&placement);
-    assert_int_equal(host_list_parse(&options.hosts.list, "algo-1:2"), TUTTI_OK);
+    assert_int_equal(host_list_parse(&options.hosts, "algo-1:2"), TUTTI_OK);
     assert_int_equal(resolve(root.path, variables, &options, &placement), TUTTI_OK);
     assert_string_equal(placement.failure, file);
     placement_fini(&placement);
-    host_list_fini(&options.hosts.list);
+    host_list_fini(&options.hosts);
     root_remove(&root);
 }
 
-static void test_sagemaker_other_hosts_wait(void **state)
+UNIT_TEST(test_sagemaker_other_hosts_wait)
 {
     static const char *const first[] = { "SM_HOSTS=[\"algo-1\",\"algo-2\"]",
         "SM_CURRENT_HOST=algo-1", NULL };
     static const char *const second[] = { "SM_HOSTS=[\"algo-1\",\"algo-2\"]",
         "SM_CURRENT_HOST=algo-2", NULL };
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
     struct placement placement;
 
-    (void)state;
     assert_int_equal(resolve("", first, &options, &placement), TUTTI_OK);
     assert_false(placement.waits);
     placement_fini(&placement);
@@ -136,17 +132,16 @@ static void test_sagemaker_other_hosts_wait(void **state)
     assert_string_equal(placement.join.first, "algo-1");
     placement_fini(&placement);
     /* Also when the hosts are named: the first of those runs the job. */
-    assert_int_equal(
-            host_list_parse(&options.hosts.list, "algo-2:4,algo-1:4"), TUTTI_OK);
+    assert_int_equal(host_list_parse(&options.hosts, "algo-2:4,algo-1:4"), TUTTI_OK);
     assert_int_equal(resolve("", first, &options, &placement), TUTTI_OK);
     assert_true(placement.waits);
     assert_int_equal(placement.join.index, 1);
     assert_string_equal(placement.join.first, "algo-2");
     placement_fini(&placement);
-    host_list_fini(&options.hosts.list);
+    host_list_fini(&options.hosts);
 }
 
-static void test_tf_config(void **state)
+UNIT_TEST(test_tf_config)
 {
     static const struct resolve_case cases[] = {
         { .variables = { "TF_CONFIG={\"cluster\":{\"chief\":[\"h0:2222\"],"
@@ -198,13 +193,12 @@ static void test_tf_config(void **state)
                 .source = "duplicate" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_case("", &cases[i]);
     }
 }
 
-static void test_other_tasks_of_tf_config_join_the_first(void **state)
+UNIT_TEST(test_other_tasks_of_tf_config_join_the_first)
 {
 #define CLUSTER \
     "TF_CONFIG={\"cluster\":{\"chief\":[\"a:2222\"],\"worker\":{\"7\":\"c:3\"," \
@@ -218,10 +212,9 @@ static void test_other_tasks_of_tf_config_join_the_first(void **state)
                          "\"task\":{\"type\":\"worker\",\"index\":0}}" },
                 .source = "several processes on one host" },
     };
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
     struct placement placement;
 
-    (void)state;
     assert_int_equal(resolve("", first, &options, &placement), TUTTI_OK);
     assert_false(placement.waits);
     assert_int_equal(placement.join.nodes, 3);
@@ -237,18 +230,4 @@ static void test_other_tasks_of_tf_config_join_the_first(void **state)
     expect_case("", &cases[0]);
     expect_case("", &cases[1]);
 #undef CLUSTER
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sagemaker_file),
-        cmocka_unit_test(test_sagemaker_variables),
-        cmocka_unit_test(test_sagemaker_takes_the_reason_of_a_failure),
-        cmocka_unit_test(test_sagemaker_other_hosts_wait),
-        cmocka_unit_test(test_tf_config),
-        cmocka_unit_test(test_other_tasks_of_tf_config_join_the_first),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,27 +87,25 @@ static const struct resolve_case cases[] = {
             .source = "srun started tuttirun 4 times" },
 };
 
-static void test_allocations_and_steps(void **state)
+UNIT_TEST(test_allocations_and_steps)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_case("", &cases[i]);
     }
 }
 
-static void test_srun_reaches_the_hosts(void **state)
+UNIT_TEST(test_srun_reaches_the_hosts)
 {
-    struct options options = { .ranks = 0 };
+    struct options options = { .np = 0 };
     struct placement placement;
 
-    (void)state;
     assert_int_equal(resolve("", cases[0].variables, &options, &placement), TUTTI_OK);
     assert_true(placement.is_slurm);
     assert_false(placement.waits);
     placement_fini(&placement);
 }
 
-static void test_more_ranks_than_gpus_take_the_cores(void **state)
+UNIT_TEST(test_more_ranks_than_gpus_take_the_cores)
 {
     static const struct resolve_case few = {
         .variables = { "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=a[1-2]",
@@ -116,25 +114,13 @@ static void test_more_ranks_than_gpus_take_the_cores(void **state)
         .source = "Slurm",
     };
     struct resolve_case many = few;
-    struct options options = { .ranks = 16 };
+    struct options options = { .np = 16 };
 
-    (void)state;
     expect_case_with("", &few, &options);
-    options.ranks = 17;
+    options.np = 17;
     many.hosts = "a1:96,a2:96";
     expect_case_with("", &many, &options);
-    options.hosts.slots_per_host = 3;
+    options.slots_per_host = 3;
     many.hosts = "a1:3,a2:3";
     expect_case_with("", &many, &options);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allocations_and_steps),
-        cmocka_unit_test(test_srun_reaches_the_hosts),
-        cmocka_unit_test(test_more_ranks_than_gpus_take_the_cores),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

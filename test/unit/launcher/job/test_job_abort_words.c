@@ -11,11 +11,10 @@ static void take(struct abort_words *words, const char *text)
     abort_words_take(words, text, strlen(text));
 }
 
-static void test_open_mpi_says_it_in_two_lines(void **state)
+UNIT_TEST(test_open_mpi_says_it_in_two_lines)
 {
     struct abort_words words = { .rank = 0 };
 
-    (void)state;
     take(&words, "MPI_ABORT was invoked on rank 12 in communicator MPI_COMM_WORLD");
     assert_false(abort_words_are_complete(&words));
     take(&words, "with errorcode -3.");
@@ -28,11 +27,10 @@ static void test_open_mpi_says_it_in_two_lines(void **state)
     assert_int_equal(words.rank, 12);
 }
 
-static void test_mpich_says_it_in_one(void **state)
+UNIT_TEST(test_mpich_says_it_in_one)
 {
     struct abort_words words = { .rank = 0 };
 
-    (void)state;
     take(&words,
             "before\nAbort(9) on node 3 (rank 3 in comm 0): application called "
             "MPI_Abort(MPI_COMM_WORLD, 9) - process 3\nafter\n");
@@ -41,7 +39,7 @@ static void test_mpich_says_it_in_one(void **state)
     assert_int_equal(words.code, 9);
 }
 
-static void test_other_words_say_nothing(void **state)
+UNIT_TEST(test_other_words_say_nothing)
 {
     static const char *const others[] = {
         "",
@@ -53,7 +51,6 @@ static void test_other_words_say_nothing(void **state)
         "application called MPI_Abort(MPI_COMM_WORLD, x) - process 3",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         struct abort_words words = { .rank = 0 };
 
@@ -62,25 +59,12 @@ static void test_other_words_say_nothing(void **state)
     }
 }
 
-static void test_the_end_of_the_text_is_the_end(void **state)
+UNIT_TEST(test_the_end_of_the_text_is_the_end)
 {
     static const char text[] = "MPI_ABORT was invoked on rank 12";
     struct abort_words words = { .rank = 0 };
 
-    (void)state;
     abort_words_take(&words, text, sizeof text - 2);
     assert_true(words.has_rank);
     assert_int_equal(words.rank, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_mpi_says_it_in_two_lines),
-        cmocka_unit_test(test_mpich_says_it_in_one),
-        cmocka_unit_test(test_other_words_say_nothing),
-        cmocka_unit_test(test_the_end_of_the_text_is_the_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

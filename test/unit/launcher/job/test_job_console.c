@@ -11,7 +11,7 @@
 
 #define S INT64_C(1000000000)
 
-static void test_marks(void **state)
+UNIT_TEST(test_marks)
 {
     static const struct {
         struct console console;
@@ -35,7 +35,6 @@ static void test_marks(void **state)
                 "2001-09-09T01:46:47.025Z [0] " },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[CONSOLE_MARK_MAX];
         size_t len;
@@ -69,7 +68,7 @@ static void open_pipe(struct console *console, int ends[2])
     };
 }
 
-static void test_each_line_is_marked(void **state)
+UNIT_TEST(test_each_line_is_marked)
 {
     static const char lines[] = "one\ntwo\n";
     const struct console_origin origin = { .rank = 4, .host = "a" };
@@ -78,7 +77,6 @@ static void test_each_line_is_marked(void **state)
     int ends[2];
     size_t len;
 
-    (void)state;
     open_pipe(&console, ends);
     console_lines(&console, 1, &origin, lines, strlen(lines));
     console_close(&console);
@@ -88,7 +86,7 @@ static void test_each_line_is_marked(void **state)
     (void)close(ends[0]);
 }
 
-static void test_what_cannot_be_written_waits(void **state)
+UNIT_TEST(test_what_cannot_be_written_waits)
 {
     static char line[1000];
     static char text[1 << 18];
@@ -98,7 +96,6 @@ static void test_what_cannot_be_written_waits(void **state)
     size_t came = 0;
     int ends[2];
 
-    (void)state;
     memset(line, 'x', sizeof line - 1);
     line[sizeof line - 1] = '\n';
     open_pipe(&console, ends);
@@ -119,14 +116,13 @@ static void test_what_cannot_be_written_waits(void **state)
     (void)close(ends[0]);
 }
 
-static void test_memory_has_a_limit(void **state)
+UNIT_TEST(test_memory_has_a_limit)
 {
     static char line[60000];
     const struct console_origin origin = { .rank = 4, .host = "a" };
     struct console console;
     int ends[2];
 
-    (void)state;
     memset(line, 'x', sizeof line - 1);
     line[sizeof line - 1] = '\n';
     open_pipe(&console, ends);
@@ -138,16 +134,4 @@ static void test_memory_has_a_limit(void **state)
     (void)close(ends[0]);
     console.streams[0].is_broken = true;
     console_close(&console);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_each_line_is_marked),
-        cmocka_unit_test(test_what_cannot_be_written_waits),
-        cmocka_unit_test(test_memory_has_a_limit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

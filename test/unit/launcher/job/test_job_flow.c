@@ -21,7 +21,7 @@ enum {
 /* A job that runs, and the other ends of its links. */
 struct play {
     struct job job;
-    struct job_options options;
+    struct options options;
     struct server_link *links[RANKS]; /* owned by the job's server */
     int fds[RANKS]; /* of the supervisors */
 };
@@ -37,7 +37,7 @@ static void join(struct play *play, int rank)
 
     assert_non_null(link);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    *link = (struct server_link){ .fd = ends[0],
+    *link = (struct server_link){ .session = session_of(ends[0], NULL, 0),
         .index = (size_t)rank,
         .rank = rank,
         .heard = BEGIN,
@@ -51,17 +51,17 @@ static void join(struct play *play, int rank)
 
 static void open_play(struct play *play)
 {
-    *play = (struct play){ .options = { .grace_ms = 300, .silent_ms = 3000 } };
+    *play = (struct play){ .options = {
+                                   .grace_ms = 300, .heartbeat_timeout_ms = 3000 } };
     play->job = (struct job){
         .options = &play->options,
-        .engine_name = "mpirun",
+        .starter_name = "mpirun",
         .state = JOB_RUNNING,
         .cause.rank = -1,
-        .server = { .epoll = -1,
-                .hangups = epoll_create1(EPOLL_CLOEXEC),
+        .server = { .hangups = epoll_create1(EPOLL_CLOEXEC),
                 .listener = -1,
                 .is_local = true },
-        .engine = engine_process_none,
+        .starter = starter_process_none,
         .console.streams = { { .fd = -1, .is_broken = true },
                 { .fd = -1, .is_broken = true } },
         .now = BEGIN,
@@ -105,7 +105,7 @@ static void look(struct play *play)
 {
     server_note_hangups(&play->job.server, play->job.now);
     for (size_t rank = 0; rank < RANKS; rank++) {
-        hear_link(&play->job, rank, false);
+        supervisor_events_read(&play->job, play->links[rank], false);
     }
     flow_step(&play->job);
 }
@@ -131,7 +131,7 @@ static void tell_beat(struct play *play, int rank)
     say(play, rank, &out);
 }
 
-/* A supervisor says that its engine's process has died. */
+/* A supervisor says that its starter's process has died. */
 static void tell_orphan(struct play *play, int rank)
 {
     struct wire_writer out = { .data = NULL };
@@ -180,12 +180,11 @@ static void assert_cause(const struct play *play, const char *text)
     }
 }
 
-/* The engine ends ranks of a host when its process on another has died. */
-static void test_a_dead_daemon_is_told_of_late(void **state)
+/* The starter ends ranks of a host when its process on another has died. */
+UNIT_TEST(test_a_dead_daemon_is_told_of_late)
 {
     struct play play;
 
-    (void)state;
     open_play(&play);
     lose(&play, 0);
     look(&play);
@@ -203,11 +202,10 @@ static void test_a_dead_daemon_is_told_of_late(void **state)
     close_play(&play);
 }
 
-static void test_a_lost_connection_waits_and_is_the_cause(void **state)
+UNIT_TEST(test_a_lost_connection_waits_and_is_the_cause)
 {
     struct play play;
 
-    (void)state;
     open_play(&play);
     lose(&play, 3);
     look(&play);
@@ -222,11 +220,10 @@ static void test_a_lost_connection_waits_and_is_the_cause(void **state)
 }
 
 /* tuttirun finds both closed when it runs again, and bytes that came before. */
-static void test_of_two_lost_connections_the_first_is_the_cause(void **state)
+UNIT_TEST(test_of_two_lost_connections_the_first_is_the_cause)
 {
     struct play play;
 
-    (void)state;
     open_play(&play);
     for (int rank = 0; rank < RANKS; rank++) {
         tell_beat(&play, rank);
@@ -243,11 +240,10 @@ static void test_of_two_lost_connections_the_first_is_the_cause(void **state)
 }
 
 /* It was not heard in time because tuttirun did not run. */
-static void test_a_cause_that_came_while_tuttirun_stood_still(void **state)
+UNIT_TEST(test_a_cause_that_came_while_tuttirun_stood_still)
 {
     struct play play;
 
-    (void)state;
     open_play(&play);
     lose(&play, 0);
     look(&play);
@@ -263,12 +259,11 @@ static void test_a_cause_that_came_while_tuttirun_stood_still(void **state)
 }
 
 /* However often it comes too late, there is a cause in the end. */
-static void test_a_slow_tuttirun_decides_too(void **state)
+UNIT_TEST(test_a_slow_tuttirun_decides_too)
 {
     struct play play;
     int turns = 0;
 
-    (void)state;
     open_play(&play);
     lose(&play, 0);
     look(&play);
@@ -281,12 +276,11 @@ static void test_a_slow_tuttirun_decides_too(void **state)
     close_play(&play);
 }
 
-/* The rank that called MPI_Abort() is told of before the engine ends its supervisor. */
-static void test_an_abort_is_told_by_its_status_first(void **state)
+/* The rank that called MPI_Abort() is told of before the starter ends its supervisor. */
+UNIT_TEST(test_an_abort_is_told_by_its_status_first)
 {
     struct play play;
 
-    (void)state;
     open_play(&play);
     tell_abort(&play, 3);
     tell_exit(&play, 3, LINK_ENDED_EXIT, 9, false);
@@ -300,12 +294,11 @@ static void test_an_abort_is_told_by_its_status_first(void **state)
     close_play(&play);
 }
 
-/* Its words come when the cause has been decided, by way of the engine. */
-static void test_an_abort_is_told_late(void **state)
+/* Its words come when the cause has been decided, by way of the starter. */
+UNIT_TEST(test_an_abort_is_told_late)
 {
     struct play play;
 
-    (void)state;
     open_play(&play);
     tell_exit(&play, 3, LINK_ENDED_EXIT, 9, false);
     look(&play);
@@ -317,7 +310,7 @@ static void test_an_abort_is_told_late(void **state)
     }
     look(&play);
     look(&play);
-    play.job.engine.has_ended = true;
+    play.job.starter.has_ended = true;
     play.job.now += 5000 * JOB_NS_PER_MS;
     look(&play);
     play.job.now += 5000 * JOB_NS_PER_MS;
@@ -329,15 +322,79 @@ static void test_an_abort_is_told_late(void **state)
     close_play(&play);
 }
 
-/* The engine, which has lost a daemon, ends before the ranks that it ended are told of. */
-static void test_an_engine_that_lost_its_daemon_ends_first(void **state)
+/* What a rank's library has told its supervisor, who says how its program ended, now. */
+static void tell_end(struct play *play, int rank, struct link_exited exited)
+{
+    struct wire_writer out = { .data = NULL };
+
+    exited.time = (uint64_t)play->job.now;
+    exited.stage = NOTICE_STAGE_RUNNING;
+    link_put_exited(&out, &exited);
+    say(play, rank, &out);
+    look(play);
+}
+
+static const struct link_exited told = { .value = 3, .failure = NOTICE_FAILURE_TOLD };
+static const struct link_exited stopped = {
+    .ending = LINK_ENDED_SIGNAL, .value = SIGTERM, .was_stopped = true
+};
+
+/* Who was told of a failure ends before the rank that found it. */
+UNIT_TEST(test_who_failed_the_context_is_waited_for)
 {
     struct play play;
 
-    (void)state;
     open_play(&play);
-    play.job.engine.has_ended = true;
-    play.job.engine.status = 205 << 8;
+    tell_end(&play, 0, told);
+    go_to(&play, 150);
+    assert_int_equal(play.job.state, JOB_RUNNING);
+    tell_end(&play, 3,
+            (struct link_exited){ .value = 4, .failure = NOTICE_FAILURE_FOUND });
+    go_to(&play, 201);
+    assert_cause(&play, "rank 3 on host tt2 exited with status 4");
+    close_play(&play);
+}
+
+/* Ranks 1 and 2 wait for rank 3; rank 0, which is stopped as well, is not needed. */
+UNIT_TEST(test_who_did_not_come_is_the_cause)
+{
+    struct play play;
+
+    open_play(&play);
+    tell_end(&play, 2,
+            (struct link_exited){ .value = 3,
+                    .failure = NOTICE_FAILURE_FOUND,
+                    .awaited = link_text_of("1-3") });
+    tell_end(&play, 1, told);
+    go_to(&play, 51);
+    assert_cause(&play, "rank 2 on host tt2 exited with status 3");
+    go_to(&play, 600);
+    tell_end(&play, 0, stopped);
+    tell_end(&play, 3, stopped);
+    play.job.starter.has_ended = true;
+    play.job.now += 5000 * JOB_NS_PER_MS;
+    flow_step(&play.job);
+    play.job.now += 5000 * JOB_NS_PER_MS;
+    flow_step(&play.job);
+    assert_int_equal(play.job.state, JOB_FAILED);
+    assert_string_equal(play.job.cause.text,
+            "rank 3 on host tt2 was still running outside tutti when rank 2 had given "
+            "up "
+            "waiting for it, pid 1, 1.0 s after the start; it was ended by signal 15 "
+            "(SIGTERM) 0.6 s later");
+    assert_int_equal(play.job.cause.rank, 3);
+    assert_int_equal(play.job.cause.exit_status, 3);
+    close_play(&play);
+}
+
+/* The starter, which has lost a daemon, ends before the ranks that it ended are told of. */
+UNIT_TEST(test_an_starter_that_lost_its_daemon_ends_first)
+{
+    struct play play;
+
+    open_play(&play);
+    play.job.starter.has_ended = true;
+    play.job.starter.status = 205 << 8;
     flow_suspect(&play.job);
     go_to(&play, 150);
     assert_int_equal(play.job.state, JOB_RUNNING);
@@ -350,32 +407,148 @@ static void test_an_engine_that_lost_its_daemon_ends_first(void **state)
 }
 
 /* On our host it is the parent of supervisors, which say that it has died. */
-static void test_an_engine_that_ends_itself_is_the_cause(void **state)
+UNIT_TEST(test_an_starter_that_ends_itself_is_the_cause)
 {
     char own_name[64] = "";
     struct play play;
 
-    (void)state;
     assert_int_equal(gethostname(own_name, sizeof own_name - 1), 0);
     open_play(&play);
     mem_free(play.job.ranks.items[0].host);
     play.job.ranks.items[0].host = mem_strdup(own_name);
     tell_orphan(&play, 0);
     look(&play);
-    play.job.engine.has_ended = true;
-    play.job.engine.status = 1 << 8;
+    play.job.starter.has_ended = true;
+    play.job.starter.status = 1 << 8;
     flow_suspect(&play.job);
     go_to(&play, 251);
     assert_cause(&play, "mpirun ended with status 1 while the job ran");
     close_play(&play);
 }
 
+/* What the library of a rank is told: the last suspicion; NULL: nothing came. */
+static const char *hear_suspicion(struct play *play, int rank, char text[512])
+{
+    static uint8_t bytes[1 << 16];
+    const ssize_t len = recv(play->fds[rank], bytes, sizeof bytes, MSG_DONTWAIT);
+    const char *last = NULL;
+    struct link_message message;
+    struct frame frame;
+    size_t used = 1;
+
+    for (size_t at = 0; len > 0 && at < (size_t)len && used > 0; at += used) {
+        assert_int_equal(frame_take(bytes + at, (size_t)len - at, NULL, &frame, &used),
+                TUTTI_OK);
+        if (used > 0 && link_read(&frame, &message) == TUTTI_OK &&
+                message.type == LINK_SUSPICION) {
+            (void)snprintf(text, 512, "%.*s", (int)message.suspicion.len,
+                    message.suspicion.text);
+            last = text;
+        }
+    }
+    return last;
+}
+
+/* All but so many last ranks are heard at every heartbeat, until `ms` after BEGIN. */
+static void beat_until(struct play *play, int ms, int silent)
+{
+    while (play->job.now < BEGIN + ms * JOB_NS_PER_MS) {
+        play->job.now += 100 * JOB_NS_PER_MS;
+        for (int rank = 0; rank < RANKS - silent; rank++) {
+            play->links[rank]->heard = play->job.now;
+        }
+        beats_step(&play->job);
+        flow_step(&play->job);
+    }
+}
+
+static void open_patient_play(struct play *play)
+{
+    open_play(play);
+    play->options.heartbeat_ms = 100;
+    play->options.heartbeat_timeout_ms = 60000;
+    play->job.next_beat = 0;
+}
+
+UNIT_TEST(test_silence_is_said_and_taken_back)
+{
+    struct play play;
+    char text[512];
+
+    open_patient_play(&play);
+    beat_until(&play, 2400, 1);
+    assert_null(hear_suspicion(&play, 0, text));
+    beat_until(&play, 2600, 1);
+    assert_non_null(hear_suspicion(&play, 0, text));
+    assert_string_equal(text,
+            "rank 3 on host tt2 is silent: its supervisor was not heard for 2.5 s; the "
+            "job ends after 60 s of that (--heartbeat-timeout)");
+    beat_until(&play, 50000, 1);
+    assert_null(hear_suspicion(&play, 0, text)); /* it is said once */
+    beat_until(&play, 50200, 0);
+    assert_non_null(hear_suspicion(&play, 0, text));
+    assert_string_equal(text, "");
+    beat_until(&play, 100000, 0);
+    assert_int_equal(play.job.state, JOB_RUNNING);
+    close_play(&play);
+}
+
+/* Two ranks of a host are silent: that is said in one line, and is over by the limit. */
+UNIT_TEST(test_silence_that_lasts_ends_the_job)
+{
+    struct play play;
+    char text[512];
+
+    open_patient_play(&play);
+    beat_until(&play, 3000, 2);
+    assert_non_null(hear_suspicion(&play, 0, text));
+    assert_non_null(strstr(text, "rank 2 on host tt2 (and 1 more there) is silent"));
+    beat_until(&play, 58900, 2);
+    assert_int_equal(play.job.state, JOB_RUNNING);
+    beat_until(&play, 59800, 2);
+    assert_cause(&play, "fell silent");
+    close_play(&play);
+}
+
+/* Its supervisor lives, and says so. */
+UNIT_TEST(test_a_stopped_program_is_said)
+{
+    struct play play;
+    char text[512];
+
+    open_patient_play(&play);
+    play.links[1]->stopped = BEGIN;
+    beat_until(&play, 2600, 0);
+    assert_non_null(hear_suspicion(&play, 0, text));
+    assert_non_null(strstr(text, "rank 1 on host tt1 is stopped, by SIGSTOP"));
+    play.links[1]->stopped = 0;
+    beat_until(&play, 2700, 0);
+    assert_non_null(hear_suspicion(&play, 0, text));
+    assert_string_equal(text, "");
+    close_play(&play);
+}
+
+/* What it has not read meanwhile is no silence; what lasts longer than its sleep is. */
+UNIT_TEST(test_a_tuttirun_that_slept_suspects_nobody_for_that)
+{
+    struct play play;
+    char text[512];
+
+    open_patient_play(&play);
+    beat_until(&play, 1000, 0);
+    play.job.now += 20000 * JOB_NS_PER_MS;
+    beat_until(&play, 21100, 1);
+    assert_null(hear_suspicion(&play, 0, text));
+    beat_until(&play, 24000, 1);
+    assert_non_null(hear_suspicion(&play, 0, text));
+    close_play(&play);
+}
+
 /* Programs have two seconds, or as long as --grace-ms gives them. */
-static void test_a_signal_leaves_time_to_save(void **state)
+UNIT_TEST(test_a_signal_leaves_time_to_save)
 {
     struct play play;
 
-    (void)state;
     open_play(&play);
     flow_signal(&play.job, SIGTERM);
     assert_int_equal(play.job.stop_at, BEGIN + 2000 * JOB_NS_PER_MS);
@@ -386,22 +559,4 @@ static void test_a_signal_leaves_time_to_save(void **state)
     flow_signal(&play.job, SIGTERM);
     assert_int_equal(play.job.stop_at, BEGIN + 5000 * JOB_NS_PER_MS);
     close_play(&play);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_dead_daemon_is_told_of_late),
-        cmocka_unit_test(test_a_lost_connection_waits_and_is_the_cause),
-        cmocka_unit_test(test_of_two_lost_connections_the_first_is_the_cause),
-        cmocka_unit_test(test_a_cause_that_came_while_tuttirun_stood_still),
-        cmocka_unit_test(test_a_slow_tuttirun_decides_too),
-        cmocka_unit_test(test_an_abort_is_told_by_its_status_first),
-        cmocka_unit_test(test_an_abort_is_told_late),
-        cmocka_unit_test(test_an_engine_that_lost_its_daemon_ends_first),
-        cmocka_unit_test(test_an_engine_that_ends_itself_is_the_cause),
-        cmocka_unit_test(test_a_signal_leaves_time_to_save),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,13 +26,12 @@ static int64_t go(
     return now;
 }
 
-static void test_even_ways_give_the_offset(void **state)
+UNIT_TEST(test_even_ways_give_the_offset)
 {
     struct offset offset = { .is_known = false };
     int64_t doubt;
     int64_t now;
 
-    (void)state;
     now = go(&offset, 100 * S, 2 * MS, 2 * MS, 7 * S);
     assert_true(offset.is_known);
     assert_int_equal(offset.ahead_ns, 7 * S);
@@ -40,11 +39,10 @@ static void test_even_ways_give_the_offset(void **state)
     assert_int_equal(doubt, 2 * MS);
 }
 
-static void test_the_shortest_way_counts(void **state)
+UNIT_TEST(test_the_shortest_way_counts)
 {
     struct offset offset = { .is_known = false };
 
-    (void)state;
     (void)go(&offset, 100 * S, 1 * MS, 1 * MS, -3 * S);
     (void)go(&offset, 101 * S, 80 * MS, 2 * MS, -3 * S);
     assert_int_equal(offset.ahead_ns, -3 * S);
@@ -55,18 +53,17 @@ static void test_the_shortest_way_counts(void **state)
     assert_int_equal(offset.ahead_ns, -4 * S);
 }
 
-static void test_uneven_ways_are_wrong_by_the_doubt_at_most(void **state)
+UNIT_TEST(test_uneven_ways_are_wrong_by_the_doubt_at_most)
 {
     struct offset offset = { .is_known = false };
     int64_t doubt;
     int64_t now = go(&offset, 100 * S, 9 * MS, 1 * MS, 0);
     int64_t ours = offset_ours(&offset, (uint64_t)(50 * S), now, &doubt);
 
-    (void)state;
     assert_true(ours >= 50 * S - doubt && ours <= 50 * S + doubt);
 }
 
-static void test_nonsense_teaches_nothing(void **state)
+UNIT_TEST(test_nonsense_teaches_nothing)
 {
     static const struct link_beat beats[] = {
         { .sent = 5, .echo = 0, .held = 0 },
@@ -80,7 +77,6 @@ static void test_nonsense_teaches_nothing(void **state)
     struct offset offset = { .is_known = false };
     int64_t doubt;
 
-    (void)state;
     for (size_t i = 0; i < sizeof beats / sizeof beats[0]; i++) {
         offset_learn(&offset, &beats[i], 1000);
         assert_false(offset.is_known);
@@ -88,40 +84,24 @@ static void test_nonsense_teaches_nothing(void **state)
     assert_int_equal(offset_ours(&offset, 77, 1000, &doubt), 1000);
 }
 
-static void test_nothing_happens_in_the_future(void **state)
+UNIT_TEST(test_nothing_happens_in_the_future)
 {
     struct offset offset = { .is_known = false };
     int64_t doubt;
     int64_t now = go(&offset, 100 * S, 1 * MS, 1 * MS, 0);
 
-    (void)state;
     assert_int_equal(offset_ours(&offset, (uint64_t)(200 * S), now, &doubt), now);
 }
 
-static void test_a_clock_of_this_machine_is_not_measured(void **state)
+UNIT_TEST(test_a_clock_of_this_machine_is_not_measured)
 {
     struct offset offset = { .is_ours = true };
     int64_t doubt = 1;
     int64_t now = 100 * S;
 
-    (void)state;
     assert_int_equal(offset_ours(&offset, (uint64_t)(99 * S), now, &doubt), 99 * S);
     assert_int_equal(doubt, 0);
     now = go(&offset, now, 90 * MS, 2 * MS, 0);
     assert_int_equal(offset_ours(&offset, (uint64_t)(99 * S), now, &doubt), 99 * S);
     assert_int_equal(doubt, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_even_ways_give_the_offset),
-        cmocka_unit_test(test_the_shortest_way_counts),
-        cmocka_unit_test(test_uneven_ways_are_wrong_by_the_doubt_at_most),
-        cmocka_unit_test(test_nonsense_teaches_nothing),
-        cmocka_unit_test(test_nothing_happens_in_the_future),
-        cmocka_unit_test(test_a_clock_of_this_machine_is_not_measured),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static void set_up(struct ranks *ranks)
     }
 }
 
-static void test_text(void **state)
+UNIT_TEST(test_text)
 {
     struct ranks ranks;
     struct cause cause = { .kind = CAUSE_RANK, .rank = 3, .when = 12 * S + 3 * S / 10 };
@@ -88,7 +88,6 @@ static void test_text(void **state)
     };
     char text[TEXT_MAX] = "";
 
-    (void)state;
     set_up(&ranks);
     report_rank(&facts, 3, cause.text);
     report_text(&facts, append, text);
@@ -113,7 +112,7 @@ static void test_text(void **state)
 }
 
 /* What the platform shows is the beginning: the cause comes first. */
-static void test_a_failure_for_the_platform(void **state)
+UNIT_TEST(test_a_failure_for_the_platform)
 {
     struct ranks ranks;
     const struct cause cause = { .kind = CAUSE_RANK, .rank = 3, .text = "why" };
@@ -122,7 +121,6 @@ static void test_a_failure_for_the_platform(void **state)
     char text[TEXT_MAX] = "";
     int fd = mkstemp(path);
 
-    (void)state;
     assert_true(fd >= 0);
     set_up(&ranks);
     assert_int_equal(report_failure(&facts, path), TUTTI_OK);
@@ -141,14 +139,13 @@ static void test_a_failure_for_the_platform(void **state)
     ranks_fini(&ranks);
 }
 
-static void test_a_lost_host(void **state)
+UNIT_TEST(test_a_lost_host)
 {
     struct ranks ranks;
     const struct cause cause = { .kind = CAUSE_RANK, .rank = 0 };
     const struct report_facts facts = { .ranks = &ranks, .cause = &cause };
     char text[CAUSE_TEXT_MAX];
 
-    (void)state;
     assert_int_equal(ranks_init(&ranks, 1), TUTTI_OK);
     join(&ranks, 0, "a");
     ranks_lose(&ranks, 0, RANK_END_SILENT, 2 * S, "host a was not heard for 3.0 s");
@@ -159,7 +156,7 @@ static void test_a_lost_host(void **state)
     ranks_fini(&ranks);
 }
 
-static void test_json(void **state)
+UNIT_TEST(test_json)
 {
     struct ranks ranks;
     struct cause cause = { .kind = CAUSE_RANK, .rank = 3, .text = "why" };
@@ -174,7 +171,6 @@ static void test_json(void **state)
     json_t *report;
     json_t *rank;
 
-    (void)state;
     assert_true(fd >= 0);
     (void)close(fd);
     set_up(&ranks);
@@ -198,18 +194,17 @@ static void test_json(void **state)
     ranks_fini(&ranks);
 }
 
-static void test_a_report_that_cannot_be_written(void **state)
+UNIT_TEST(test_a_report_that_cannot_be_written)
 {
     struct ranks ranks = { .count = 0 };
     const struct cause cause = { .kind = CAUSE_NONE, .rank = -1 };
     const struct report_facts facts = { .ranks = &ranks, .cause = &cause };
 
-    (void)state;
     assert_int_equal(report_write(&facts, "/nowhere/at/all/report"), TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "/nowhere/at/all/report"));
 }
 
-static void test_a_device_is_not_replaced(void **state)
+UNIT_TEST(test_a_device_is_not_replaced)
 {
     struct ranks ranks = { .count = 0 };
     const struct cause cause = { .kind = CAUSE_NONE, .rank = -1 };
@@ -218,7 +213,6 @@ static void test_a_device_is_not_replaced(void **state)
     char path[64];
     char target[64] = "";
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof path, "%s/link", folder);
     assert_int_equal(symlink("/dev/null", path), 0);
@@ -229,46 +223,30 @@ static void test_a_device_is_not_replaced(void **state)
     (void)rmdir(folder);
 }
 
-static void test_lists(void **state)
+UNIT_TEST(test_lists)
 {
     struct ranks ranks;
     char text[64];
     char brief[48];
 
-    (void)state;
     assert_int_equal(ranks_init(&ranks, RANKS), TUTTI_OK);
-    assert_int_equal(ranks_list(&ranks, RANK_ABSENT, text, sizeof text), RANKS);
+    assert_int_equal(ranks_list(&ranks, rank_is_absent, text, sizeof text), RANKS);
     assert_string_equal(text, "0-11");
     join(&ranks, 1, "a");
     join(&ranks, 5, "a");
     assert_false(ranks_have_hosts(&ranks));
     join(&ranks, 6, "b");
     assert_true(ranks_have_hosts(&ranks));
-    assert_int_equal(ranks_list(&ranks, RANK_ABSENT, text, sizeof text), RANKS - 3);
+    assert_int_equal(ranks_list(&ranks, rank_is_absent, text, sizeof text), RANKS - 3);
     assert_string_equal(text, "0,2-4,7-11");
-    assert_int_equal(ranks_list(&ranks, RANK_RUNNING, text, sizeof text), 3);
+    assert_int_equal(ranks_list(&ranks, rank_is_running, text, sizeof text), 3);
     assert_string_equal(text, "1,5-6");
     for (int i = 0; i < RANKS; i += 2) {
         if (ranks.items[i].state == RANK_ABSENT) {
             join(&ranks, i, "a");
         }
     }
-    assert_int_equal(ranks_list(&ranks, RANK_ABSENT, brief, 40), 4);
+    assert_int_equal(ranks_list(&ranks, rank_is_absent, brief, 40), 4);
     assert_string_equal(brief, "3,7,9,11");
     ranks_fini(&ranks);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_a_failure_for_the_platform),
-        cmocka_unit_test(test_a_lost_host),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_a_report_that_cannot_be_written),
-        cmocka_unit_test(test_a_device_is_not_replaced),
-        cmocka_unit_test(test_lists),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

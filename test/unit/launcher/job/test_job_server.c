@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/job/server.h"
+#include "launcher/session/meet.h"
 #include "test/unit/unit.h"
 
 enum {
@@ -18,18 +19,17 @@ enum {
 
 static void open_server(struct server *server)
 {
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    static struct loop loop;
 
-    assert_true(epoll >= 0);
-    assert_int_equal(server_init(server, epoll, 10, true), TUTTI_OK);
+    assert_int_equal(loop_init(&loop), TUTTI_OK);
+    *server = (struct server){ .listener = -1 };
+    assert_int_equal(server_init(server, &loop, true), TUTTI_OK);
 }
 
 static void close_server(struct server *server)
 {
-    int epoll = server->epoll;
-
     server_fini(server);
-    (void)close(epoll);
+    loop_fini(server->loop);
 }
 
 /* One more connection; loopback has it in the listener's queue when this returns. */
@@ -37,7 +37,7 @@ static int call(const struct server *server)
 {
     const struct sockaddr_in address = {
         .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)server->port),
+        .sin_port = htons(server->port),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -48,13 +48,27 @@ static int call(const struct server *server)
     return fd;
 }
 
+/* Reads the challenge: what comes to one who is accepted first. */
+static void take_challenge(int fd)
+{
+    uint8_t bytes[64];
+    struct frame frame;
+    size_t used;
+    ssize_t count = recv(fd, bytes, sizeof bytes, 0);
+
+    assert_true(count > 0);
+    assert_int_equal(frame_take(bytes, (size_t)count, NULL, &frame, &used), TUTTI_OK);
+    assert_int_equal(used, count);
+    assert_int_equal(frame.type, FRAME_CHALLENGE);
+}
+
 static size_t open_links(const struct server *server)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < server->count; i++) {
         assert_int_equal(server->links[i]->index, i);
-        count += server->links[i]->fd >= 0 ? 1 : 0;
+        count += session_is_lost(&server->links[i]->session) ? 0 : 1;
     }
     return count;
 }
@@ -67,12 +81,11 @@ static bool was_closed(int fd)
     return poll(&asked, 1, 20000) == 1 && recv(fd, &byte, 1, 0) <= 0;
 }
 
-static void test_strangers_that_have_gone_leave_room(void **state)
+UNIT_TEST(test_strangers_that_have_gone_leave_room)
 {
     struct server server;
     int fds[LIMIT + 1];
 
-    (void)state;
     open_server(&server);
     for (int i = 0; i < LIMIT + 1; i++) {
         fds[i] = call(&server);
@@ -82,7 +95,7 @@ static void test_strangers_that_have_gone_leave_room(void **state)
     assert_true(was_closed(fds[LIMIT]));
     (void)close(fds[LIMIT]);
 
-    server_close(server.links[1]);
+    session_lose(&server.links[1]->session);
     fds[LIMIT] = call(&server);
     server_accept(&server, LIMIT, 2);
     assert_int_equal(open_links(&server), LIMIT);
@@ -94,18 +107,17 @@ static void test_strangers_that_have_gone_leave_room(void **state)
 }
 
 /* What is known of a rank outlives its connection. */
-static void test_links_of_ranks_stay(void **state)
+UNIT_TEST(test_links_of_ranks_stay)
 {
     struct server server;
     int first;
     int second;
 
-    (void)state;
     open_server(&server);
     first = call(&server);
     server_accept(&server, LIMIT, 1);
     server.links[0]->rank = 0;
-    server_close(server.links[0]);
+    session_lose(&server.links[0]->session);
     second = call(&server);
     server_accept(&server, LIMIT, 2);
     assert_int_equal(server.count, 2);
@@ -116,10 +128,10 @@ static void test_links_of_ranks_stay(void **state)
 }
 
 /* Bytes that the socket does not take wait, and all arrive. */
-static void test_what_waits_is_sent_later(void **state)
+UNIT_TEST(test_what_waits_is_sent_later)
 {
     enum {
-        BYTES = SERVER_OUT_MAX - 1
+        BYTES = SESSION_FULL - 1
     };
     static char bytes[BYTES];
     struct server server;
@@ -127,15 +139,16 @@ static void test_what_waits_is_sent_later(void **state)
     size_t arrived = 0;
     int fd;
 
-    (void)state;
     open_server(&server);
     fd = call(&server);
     server_accept(&server, LIMIT, 1);
+    take_challenge(fd);
     link = server.links[0];
-    (void)setsockopt(link->fd, SOL_SOCKET, SO_SNDBUF, &(int){ BUFFER }, sizeof(int));
-    wire_put_bytes(&link->out, bytes, sizeof bytes);
-    assert_true(server_flush(&server, link));
-    assert_true((link->events & (unsigned)EPOLLOUT) != 0);
+    (void)setsockopt(
+            link->session.fd, SOL_SOCKET, SO_SNDBUF, &(int){ BUFFER }, sizeof(int));
+    wire_put_bytes(&link->session.out, bytes, sizeof bytes);
+    assert_true(server_flush(link));
+    assert_true((link->session.watch.events & (unsigned)EPOLLOUT) != 0);
     while (arrived < BYTES) {
         static char taken[BUFFER];
         struct pollfd asked = { .fd = fd, .events = POLLIN };
@@ -147,26 +160,11 @@ static void test_what_waits_is_sent_later(void **state)
             assert_true(count > 0);
             arrived += (size_t)count;
         }
-        assert_true(server_flush(&server, link));
+        assert_true(server_flush(link));
     }
-    assert_int_equal(link->out.len, 0);
-    assert_int_equal(link->events, EPOLLIN);
+    assert_int_equal(link->session.out.len, 0);
+    assert_int_equal(link->session.watch.events, EPOLLIN);
     (void)close(fd);
-    close_server(&server);
-}
-
-static void test_only_the_secret_is_the_secret(void **state)
-{
-    struct server server;
-    char text[LINK_TOKEN_BYTES + 1];
-
-    (void)state;
-    open_server(&server);
-    memcpy(text, server.token, sizeof text);
-    assert_true(server_token_is(&server, text, LINK_TOKEN_BYTES));
-    assert_false(server_token_is(&server, text, LINK_TOKEN_BYTES - 1));
-    text[LINK_TOKEN_BYTES - 1] ^= 1;
-    assert_false(server_token_is(&server, text, LINK_TOKEN_BYTES));
     close_server(&server);
 }
 
@@ -177,12 +175,11 @@ static bool have_hung_up(struct server *server, int64_t now)
 }
 
 /* One that is reset, and one that is closed in order; both have sent something before. */
-static void test_hangups_are_noted_in_their_order(void **state)
+UNIT_TEST(test_hangups_are_noted_in_their_order)
 {
     struct server server;
     int fds[LIMIT];
 
-    (void)state;
     open_server(&server);
     for (int i = 0; i < LIMIT; i++) {
         fds[i] = call(&server);
@@ -190,9 +187,10 @@ static void test_hangups_are_noted_in_their_order(void **state)
     server_accept(&server, LIMIT, 1);
     assert_int_equal(open_links(&server), LIMIT);
     for (int i = 0; i < LIMIT; i++) {
+        take_challenge(fds[i]);
         assert_int_equal(send(fds[i], "x", 1, 0), 1);
     }
-    assert_int_equal(send(server.links[2]->fd, "unread", 6, 0), 6);
+    assert_int_equal(send(server.links[2]->session.fd, "unread", 6, 0), 6);
     server_note_hangups(&server, 10);
     assert_int_equal(server.links[2]->hung_up, 0);
     (void)close(fds[2]);
@@ -205,17 +203,4 @@ static void test_hangups_are_noted_in_their_order(void **state)
     assert_int_equal(server.links[1]->hung_up, 0);
     (void)close(fds[1]);
     close_server(&server);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strangers_that_have_gone_leave_room),
-        cmocka_unit_test(test_links_of_ranks_stay),
-        cmocka_unit_test(test_what_waits_is_sent_later),
-        cmocka_unit_test(test_only_the_secret_is_the_secret),
-        cmocka_unit_test(test_hangups_are_noted_in_their_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
-static void test_text_and_back(void **state)
+UNIT_TEST(test_text_and_back)
 {
     struct link_address address = {
         .token = TOKEN,
@@ -22,7 +22,6 @@ static void test_text_and_back(void **state)
     struct link_address found;
     char text[LINK_JOIN_MAX];
 
-    (void)state;
     link_address_format(&address, text);
     assert_string_equal(text, TOKEN " 10.0.0.1,fe80::1%eth0 40000");
     assert_int_equal(link_address_parse(&found, text), TUTTI_OK);
@@ -33,7 +32,7 @@ static void test_text_and_back(void **state)
     assert_int_equal(found.port, 40000);
 }
 
-static void test_the_longest_fits(void **state)
+UNIT_TEST(test_the_longest_fits)
 {
     struct link_address address = {
         .token = TOKEN, .count = LINK_ADDRESSES_MAX, .port = 65535
@@ -41,7 +40,6 @@ static void test_the_longest_fits(void **state)
     struct link_address found;
     char text[LINK_JOIN_MAX];
 
-    (void)state;
     for (size_t i = 0; i < address.count; i++) {
         memset(address.addresses[i], 'f', LINK_ADDRESS_MAX - 1);
     }
@@ -51,7 +49,7 @@ static void test_the_longest_fits(void **state)
     assert_int_equal(found.port, 65535);
 }
 
-static void test_malformed_is_refused_without_the_token(void **state)
+UNIT_TEST(test_malformed_is_refused_without_the_token)
 {
     static const char *const texts[] = {
         "",
@@ -70,22 +68,10 @@ static void test_malformed_is_refused_without_the_token(void **state)
     };
     struct link_address address = { .port = 7 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         assert_int_equal(link_address_parse(&address, texts[i]), TUTTI_ERR_INVALID);
         assert_null(strstr(tutti_last_error(), TOKEN));
         assert_non_null(strstr(tutti_last_error(), LINK_VARIABLE));
         assert_int_equal(address.port, 7);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_and_back),
-        cmocka_unit_test(test_the_longest_fits),
-        cmocka_unit_test(test_malformed_is_refused_without_the_token),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

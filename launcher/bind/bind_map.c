@@ -1,0 +1,255 @@
+/*
+ * Words and drawing. Cpus are numbered as the operating system does, which is what
+ * taskset, numactl and htop show.
+ */
+#include "launcher/bind/bind_map.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum {
+    SET_TEXT_MAX = 256, /* bytes of a list of cpus with its zero */
+    EXIT_TEXT_MAX = 512 /* bytes of a rank's line with its zero  */
+};
+
+/* Text that grows up to its capacity. */
+struct words {
+    char *text;
+    size_t len, capacity;
+};
+
+static void exit_text_add(struct words *words, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
+
+static void exit_text_add(struct words *words, const char *format, ...)
+{
+    va_list values;
+    int len;
+
+    va_start(values, format);
+    len = vsnprintf(
+            words->text + words->len, words->capacity - words->len, format, values);
+    va_end(values);
+    if (len > 0) {
+        words->len += (size_t)len < words->capacity - words->len
+                ? (size_t)len
+                : words->capacity - words->len - 1;
+    }
+}
+
+static const char *list_of(hwloc_const_bitmap_t set, char text[SET_TEXT_MAX])
+{
+    (void)hwloc_bitmap_list_snprintf(text, SET_TEXT_MAX, set);
+    return text;
+}
+
+static const char *plural(int count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void add_cores(struct words *words, const struct bind_place *place)
+{
+    char cpus[SET_TEXT_MAX];
+    char memory[SET_TEXT_MAX];
+
+    if (!place->is_bound) {
+        exit_text_add(words, "not bound: %d rank%s, %d core%s", place->sharers,
+                plural(place->sharers), place->cores, plural(place->cores));
+        return;
+    }
+    exit_text_add(words, "%d core%s", place->cores, plural(place->cores));
+    if (place->sharers > 1) {
+        exit_text_add(words, " shared by %d ranks", place->sharers);
+    }
+    exit_text_add(words, " (cpus %s)", list_of(place->cpus, cpus));
+    if (!hwloc_bitmap_iszero(place->memory)) {
+        exit_text_add(words, ", memory of node%s %s",
+                plural(hwloc_bitmap_weight(place->memory)),
+                list_of(place->memory, memory));
+    }
+}
+
+static int count_device(const struct bind_plan *plan, int device)
+{
+    int count = 0;
+
+    for (int rank = 0; rank < plan->count; rank++) {
+        count += plan->places[rank].device == device ? 1 : 0;
+    }
+    return count;
+}
+
+static void add_device(struct words *words, const struct bind_plan *plan,
+        const struct bind_machine *machine, int rank)
+{
+    const struct bind_place *place = &plan->places[rank];
+    const struct gpu *gpu = bind_plan_gpu(plan, machine, rank);
+    int ranks;
+
+    if (place->device < 0) {
+        return;
+    }
+    ranks = count_device(plan, place->device);
+    exit_text_add(words, ", GPU %s", plan->visible.items[place->device].name);
+    if (gpu != NULL) {
+        exit_text_add(words, " (%s)", gpu->bus);
+    }
+    if (ranks > 1) {
+        exit_text_add(words, " shared by %d ranks", ranks);
+    }
+    if (place->is_far) {
+        exit_text_add(words, "; none of the cores near it may be used");
+    } else if (gpu == NULL || gpu->near == NULL) {
+        exit_text_add(words, "; which cores are near it is not known");
+    }
+}
+
+void map_describe(const struct bind_plan *plan, const struct bind_machine *machine,
+        int rank, char *text, size_t capacity)
+{
+    struct words words = { .text = text, .capacity = capacity };
+
+    text[0] = '\0';
+    add_cores(&words, &plan->places[rank]);
+    add_device(&words, plan, machine, rank);
+}
+
+static int count_ranks(const struct bind_plan *plan, hwloc_const_bitmap_t core)
+{
+    int count = 0;
+
+    for (int rank = 0; rank < plan->count; rank++) {
+        count += hwloc_bitmap_intersects(plan->places[rank].cpus, core) ? 1 : 0;
+    }
+    return count;
+}
+
+/* The rank that has a core, as a character. */
+static char mark_of(const struct bind_plan *plan, hwloc_const_bitmap_t core)
+{
+    static const char marks[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    int count = count_ranks(plan, core);
+    int rank = 0;
+
+    if (count != 1) {
+        return count == 0 ? '.' : '*';
+    }
+    while (!hwloc_bitmap_intersects(plan->places[rank].cpus, core)) {
+        rank++;
+    }
+    return marks[(size_t)rank % (sizeof marks - 1)];
+}
+
+static void draw_cores(
+        const struct bind_plan *plan, hwloc_const_bitmap_t node, FILE *file)
+{
+    (void)fprintf(file, "  cores |");
+    for (size_t i = 0; i < plan->cores.count; i++) {
+        if (hwloc_bitmap_intersects(plan->cores.items[i], node)) {
+            (void)fputc(mark_of(plan, plan->cores.items[i]), file);
+        }
+    }
+    (void)fprintf(file, "|\n");
+}
+
+static bool is_at(const struct gpu *gpu, hwloc_const_bitmap_t node)
+{
+    return node == NULL ? gpu->near == NULL
+                        : gpu->near != NULL && hwloc_bitmap_intersects(gpu->near, node);
+}
+
+/* GPUs near some cpus; of NULL: those of which that is not known. */
+static void draw_gpus(
+        const struct bind_machine *machine, hwloc_const_bitmap_t node, FILE *file)
+{
+    for (size_t i = 0; i < machine->gpus.count; i++) {
+        const struct gpu *gpu = &machine->gpus.items[i];
+
+        if (is_at(gpu, node)) {
+            (void)fprintf(file, "  GPU %zu  %s%s%s\n", i, gpu->bus,
+                    gpu->uuid[0] == '\0' ? "" : "  ", gpu->uuid);
+        }
+    }
+}
+
+/* Ranks whose first cpu is in the node. */
+static void draw_ranks(const struct bind_plan *plan, const struct bind_machine *machine,
+        hwloc_const_bitmap_t node, FILE *file)
+{
+    char text[EXIT_TEXT_MAX];
+
+    for (int rank = 0; rank < plan->count; rank++) {
+        int first = hwloc_bitmap_first(plan->places[rank].cpus);
+
+        if (first >= 0 && hwloc_bitmap_isset(node, (unsigned)first)) {
+            map_describe(plan, machine, rank, text, sizeof text);
+            (void)fprintf(file, "  rank %d: %s\n", rank, text);
+        }
+    }
+}
+
+static void draw_node(const struct bind_plan *plan, const struct bind_machine *machine,
+        hwloc_obj_t node, FILE *file)
+{
+    char cpus[SET_TEXT_MAX];
+
+    (void)fprintf(
+            file, "\nnode %u: cpus %s\n", node->os_index, list_of(node->cpuset, cpus));
+    draw_cores(plan, node->cpuset, file);
+    draw_gpus(machine, node->cpuset, file);
+    draw_ranks(plan, machine, node->cpuset, file);
+}
+
+/* Memory without cpus of its own, of a GPU for example: near those of another node. */
+static bool is_of_another(hwloc_topology_t topology, hwloc_obj_t node)
+{
+    hwloc_obj_t before = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, NULL);
+
+    while (before != node && !hwloc_bitmap_intersects(before->cpuset, node->cpuset)) {
+        before = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, before);
+    }
+    return before != node;
+}
+
+static bool has_unplaced(const struct gpus *gpus)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < gpus->count; i++) {
+        found = found || gpus->items[i].near == NULL;
+    }
+    return found;
+}
+
+void map_draw(
+        const struct bind_plan *plan, const struct bind_machine *machine, FILE *file)
+{
+    hwloc_obj_t node = NULL;
+    int nodes = hwloc_get_nbobjs_by_type(machine->topology, HWLOC_OBJ_NUMANODE);
+    int cores = (int)plan->cores.count;
+    int gpus = (int)machine->gpus.count;
+
+    (void)fprintf(file,
+            "%d rank%s of this host on %d core%s in %d NUMA node%s with %d GPU%s\n",
+            plan->count, plural(plan->count), cores, plural(cores), nodes,
+            plural(nodes), gpus, plural(gpus));
+    for (;;) {
+        node = hwloc_get_next_obj_by_type(machine->topology, HWLOC_OBJ_NUMANODE, node);
+        if (node == NULL) {
+            break;
+        }
+        if (!is_of_another(machine->topology, node)) {
+            draw_node(plan, machine, node, file);
+        }
+    }
+    if (has_unplaced(&machine->gpus)) {
+        (void)fprintf(file, "\nnear no particular node, for all that is known:\n");
+        draw_gpus(machine, NULL, file);
+    }
+    (void)fprintf(file,
+            "\nEach character between | | is a core: the rank that has it (0-9, a-z, "
+            "and "
+            "again), * several ranks, . none\n");
+}

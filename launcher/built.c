@@ -1,0 +1,7 @@
+/*
+ * Compiled for each MPI; the rest of the launcher is the same with all.
+ */
+#include "launcher/built.h"
+
+const char built_mpi[] = TUTTI_MPI_NAME;
+const char built_mpirun[] = TUTTI_MPIEXEC;

@@ -1,0 +1,160 @@
+/*
+ * One stream of a rank's output.
+ */
+#include "launcher/exec/rank_output.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+enum {
+    READ_BYTES = 1 << 16, /* at once: what a pipe holds */
+    NOTE_BYTES = LINK_TEXT_MAX + 256
+};
+
+static_assert((int)LINES_SHOWN_MAX <= (int)LINK_LINES_MAX, "a line fits a message");
+
+static const char *stream_name(const struct output *output)
+{
+    return output->plan.stream == 1 ? "stdout" : "stderr";
+}
+
+static void send_batch(struct output *output)
+{
+    const struct link_output message = {
+        .stream = output->plan.stream,
+        .time = (uint64_t)output->now,
+        .lines = { .text = output->batch, .len = output->batch_len },
+    };
+
+    if (output->batch_len > 0) {
+        link_put_output(output->plan.out, &message);
+        output->batch_len = 0;
+    }
+}
+
+static void take_line(void *to, const char *line, size_t len)
+{
+    struct output *output = to;
+
+    if (output->plan.tail != NULL) {
+        tail_add(output->plan.tail, line, len);
+    }
+    if (!output->plan.forward || !rate_take(&output->rate, len, output->now)) {
+        return;
+    }
+    if (output->batch_len + len > LINK_LINES_MAX) {
+        send_batch(output);
+    }
+    memcpy(output->batch + output->batch_len, line, len);
+    output->batch_len += len;
+}
+
+static void tell_dropped(struct output *output)
+{
+    char note[NOTE_BYTES];
+    uint64_t count = rate_told(&output->rate);
+
+    if (count == 0) {
+        return;
+    }
+    (void)snprintf(note, sizeof note,
+            "rank %d: %" PRIu64
+            " lines of %s not shown, for it writes more than %" PRIu64
+            " bytes per second; %s%s",
+            output->plan.rank, count, stream_name(output), output->rate.per_second,
+            output->log.fd >= 0 ? "see " : "they are lost without --log-dir",
+            output->log.fd >= 0 ? output->log.path : "");
+    link_put_note(output->plan.out, note);
+}
+
+/* A rank goes on without its log, but it is said. */
+static void tell_log(struct output *output, tutti_status status)
+{
+    char note[NOTE_BYTES];
+
+    if (status != TUTTI_OK) {
+        (void)snprintf(note, sizeof note, "rank %d: %s", output->plan.rank,
+                tutti_last_error());
+        link_put_note(output->plan.out, note);
+    }
+}
+
+tutti_status output_init(struct output *output, const struct output_plan *plan)
+{
+    tutti_status status;
+
+    *output = (struct output){ .plan = *plan, .fd = -1, .log = { .fd = -1 } };
+    rate_init(&output->rate, plan->bytes_per_second, 0);
+    output->batch = mem_alloc(LINK_LINES_MAX);
+    if (output->batch == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for the rank's output");
+    }
+    status = lines_init(&output->lines, take_line, output);
+    if (status == TUTTI_OK && plan->folder[0] != '\0') {
+        tell_log(
+                output, log_file_open(&output->log, plan->folder, stream_name(output)));
+    }
+    return status;
+}
+
+void output_fini(struct output *output)
+{
+    if (output->fd >= 0) {
+        (void)close(output->fd);
+    }
+    log_file_close(&output->log);
+    lines_fini(&output->lines);
+    mem_free(output->batch);
+    *output = (struct output){ .fd = -1, .log = { .fd = -1 } };
+}
+
+void output_read(struct output *output, int64_t now)
+{
+    char bytes[READ_BYTES];
+    ssize_t len = read(output->fd, bytes, sizeof bytes);
+
+    output->now = now;
+    if (len > 0) {
+        tell_log(output, log_file_write(&output->log, bytes, (size_t)len));
+        lines_feed(&output->lines, bytes, (size_t)len, now);
+        send_batch(output);
+    } else if (len == 0 || (errno != EAGAIN && errno != EINTR)) {
+        /* A terminal without writers says EIO. */
+        (void)close(output->fd);
+        output->fd = -1;
+        output_flush(output, now);
+    }
+}
+
+void output_tick(struct output *output, int64_t now)
+{
+    output->now = now;
+    lines_tick(&output->lines, now);
+    send_batch(output);
+    if (now >= rate_due(&output->rate)) {
+        tell_dropped(output);
+    }
+}
+
+int64_t output_due(const struct output *output)
+{
+    int64_t lines = lines_due(&output->lines);
+    int64_t rate = rate_due(&output->rate);
+
+    return lines < rate ? lines : rate;
+}
+
+void output_flush(struct output *output, int64_t now)
+{
+    output->now = now;
+    lines_end(&output->lines);
+    send_batch(output);
+    tell_dropped(output);
+}

@@ -1,0 +1,33 @@
+/*
+ * From options to a command that can be run: finds mpirun and checks the program.
+ */
+#ifndef TUTTI_LAUNCHER_JOB_COMMAND_H
+#define TUTTI_LAUNCHER_JOB_COMMAND_H
+
+#include <tutti/tutti.h>
+
+#include "launcher/hosts/source.h"
+#include "launcher/options.h"
+#include "launcher/starter/starter.h"
+
+/**
+ * Refuses IPv6 addresses: to Open MPI's and MPICH's mpirun a ':' starts the slots.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (names the host)
+ */
+TUTTI_MUST_USE tutti_status launch_check_hosts(const struct host_list *hosts);
+
+/**
+ * Builds the command for this machine and user. A program that is not here is an error
+ * when ranks run here and a warning on stderr when all run elsewhere.
+ * @param placement  where ranks run
+ * @param[in,out] command  empty; released with starter_command_fini() in every case
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (no mpirun, or it or the program cannot be run
+ *         like this),
+ *         TUTTI_ERR_CONFIG (a TUTTI_ variable has a bad value), TUTTI_ERR_SYSTEM,
+ *         TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status launch_prepare(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct starter_command *command);
+
+#endif

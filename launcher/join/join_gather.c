@@ -1,0 +1,374 @@
+/*
+ * The first host: waits until all others have joined.
+ */
+#include "launcher/join/join_gather.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "launcher/join/join.h"
+#include "launcher/join/join_message.h"
+#include "launcher/join/secret.h"
+#include "launcher/join/slots.h"
+#include "launcher/session/listen.h"
+
+enum {
+    GUESTS_MAX = 64, /* connections that have not said who they are */
+    GUEST_MS = 10000, /* within which they have to                   */
+    MISSING_SHOWN = 8
+};
+
+/* A connection that has not said who it is. */
+struct guest {
+    struct session session; /* none: the place is free */
+    struct gathering *all;
+    int64_t deadline_ns;
+};
+
+struct gathering {
+    const struct join_place *place;
+    struct placement *placement;
+    struct loop loop;
+    struct loop_watch watch; /* of the listener */
+    int listener;
+    int64_t deadline_ns;
+    struct members members;
+    size_t joined; /* members that are there, our own not counted */
+    struct guest guests[GUESTS_MAX];
+};
+
+static tutti_status listen_on(int port, int *listener)
+{
+    uint16_t number = (uint16_t)port;
+
+    *listener = listen_anywhere(&number);
+    return *listener >= 0
+            ? TUTTI_OK
+            : error_set_errno(TUTTI_ERR_SYSTEM,
+                      "listen on port %d for hosts that join (--join-port)", port);
+}
+
+/* A numeric address without the prefix of IPv4 in IPv6. */
+static void write_address(const struct sockaddr_storage *address, char *text)
+{
+    struct sockaddr_in6 six;
+    struct sockaddr_in four;
+
+    memcpy(&six, address, sizeof six);
+    memcpy(&four, address, sizeof four);
+    text[0] = '\0';
+    if (address->ss_family == AF_INET) {
+        (void)inet_ntop(AF_INET, &four.sin_addr, text, HOST_NAME_LIMIT);
+    } else if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
+        (void)inet_ntop(AF_INET, six.sin6_addr.s6_addr + 12, text, HOST_NAME_LIMIT);
+    } else {
+        (void)inet_ntop(AF_INET6, &six.sin6_addr, text, HOST_NAME_LIMIT);
+    }
+}
+
+/* Where there is no place for one more, he is closed, and tries again. */
+static struct guest *free_place(struct gathering *all)
+{
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        if (session_is_lost(&all->guests[i].session)) {
+            return &all->guests[i];
+        }
+    }
+    return NULL;
+}
+
+static void refuse(struct guest *guest, const char *why)
+{
+    session_put(&guest->session, FRAME_REFUSAL, why, strlen(why));
+    (void)session_send_all(&guest->session);
+    (void)fprintf(
+            stderr, "tuttirun: a host that wanted to join was refused: %s\n", why);
+    session_fini(&guest->session);
+}
+
+/* Why one that says this cannot join; NULL: it can. */
+static const char *check_hello(const struct gathering *all,
+        const struct meet_hello *said, const struct join_hello *hello)
+{
+    size_t number = (size_t)hello->index;
+
+    if (!join_same_key(hello->key, all->place->key)) {
+        return "it is of another job";
+    }
+    if (said->release_len != strlen(tutti_version()) ||
+            memcmp(said->release, tutti_version(), said->release_len) != 0) {
+        return "its tuttirun is of another version";
+    }
+    if (number >= all->members.count || hello->index == all->place->index) {
+        return "its number is not that of another node of the job";
+    }
+    if (!session_is_lost(&all->members.list[number].session)) {
+        return "a host with its number has joined already";
+    }
+    return NULL;
+}
+
+/* Our own address is the one under which the first of the others found us. */
+static void name_ourselves(struct gathering *all, int fd)
+{
+    struct member *own = &all->members.list[all->place->index];
+    struct sockaddr_storage address = { 0 };
+    socklen_t len = sizeof address;
+
+    if (own->name[0] == '\0' && getsockname(fd, (void *)&address, &len) == 0) {
+        write_address(&address, own->name);
+    }
+}
+
+static void admit(
+        struct gathering *all, struct guest *guest, const struct join_hello *hello)
+{
+    struct member *member = &all->members.list[hello->index];
+    struct sockaddr_storage address = { 0 };
+    socklen_t len = sizeof address;
+
+    if (member->name[0] == '\0' &&
+            getpeername(guest->session.fd, (void *)&address, &len) == 0) {
+        write_address(&address, member->name);
+    }
+    name_ourselves(all, guest->session.fd);
+    meet_welcome(&guest->session, &join_protocol, NULL, 0);
+    if (!session_send_all(&guest->session)) {
+        session_fini(&guest->session);
+        return;
+    }
+    session_detach(&guest->session);
+    member->session = guest->session;
+    member->slots = hello->slots;
+    guest->session = (struct session){ .fd = -1 };
+    all->joined++;
+}
+
+static void hear_guest(void *context, unsigned ready)
+{
+    struct guest *guest = context;
+    struct session *session = &guest->session;
+    char texts[JOIN_HELLO_TEXTS_MAX];
+    struct meet_hello said;
+    struct join_hello hello;
+    struct frame frame;
+    int got = session_receive(session) ? session_next(session, &frame) : -1;
+    const char *why =
+            "it does not know our secret (--join-secret-file, " JOIN_SECRET_VARIABLE
+            ")";
+
+    (void)ready;
+    if (got == 0) {
+        return;
+    }
+    if (got < 0 || frame.type != FRAME_HELLO) {
+        session_fini(session);
+        return;
+    }
+    if (meet_take_hello(session, &join_protocol, &frame, &said)) {
+        if (!join_get_hello(&said.in, &hello, texts)) {
+            session_fini(session);
+            return;
+        }
+        why = check_hello(guest->all, &said, &hello);
+    }
+    if (why != NULL) {
+        refuse(guest, why);
+    } else {
+        admit(guest->all, guest, &hello);
+    }
+}
+
+static void accept_guest(void *context, unsigned ready)
+{
+    struct gathering *all = context;
+    int fd = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct guest *guest = free_place(all);
+    int one = 1;
+
+    (void)ready;
+    if (fd < 0) {
+        return;
+    }
+    if (guest == NULL) {
+        (void)close(fd);
+        return;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    guest->session = session_of(fd, all->place->secret, all->place->secret_len);
+    guest->deadline_ns = clock_ns() + (int64_t)GUEST_MS * 1000000;
+    if (!session_attach(&guest->session, &all->loop, hear_guest, guest) ||
+            !meet_challenge(&guest->session) || !session_send(&guest->session)) {
+        session_fini(&guest->session);
+    }
+}
+
+static void turn(struct gathering *all)
+{
+    const int64_t second = clock_ns() + INT64_C(1000000000);
+
+    (void)loop_turn(&all->loop, second < all->deadline_ns ? second : all->deadline_ns);
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        struct guest *guest = &all->guests[i];
+
+        if (!session_is_lost(&guest->session) && clock_ns() > guest->deadline_ns) {
+            session_fini(&guest->session);
+        }
+    }
+}
+
+/* Numbers of the nodes that have not joined, or their names. */
+static tutti_status refuse_late(const struct gathering *all, int timeout_s)
+{
+    char text[512] = "";
+    size_t len = 0;
+    size_t missing = 0;
+
+    for (size_t i = 0; i < all->members.count; i++) {
+        const struct member *member = &all->members.list[i];
+
+        if (!session_is_lost(&member->session) || i == (size_t)all->place->index) {
+            continue;
+        }
+        if (missing++ < MISSING_SHOWN) {
+            len += (size_t)snprintf(text + len, sizeof text - len, " %zu%s%.40s%s", i,
+                    member->name[0] == '\0' ? "" : " (", member->name,
+                    member->name[0] == '\0' ? "" : ")");
+        }
+    }
+    return error_set(TUTTI_ERR_TIMEOUT,
+            "%zu of %zu hosts have not joined within %d s (--join-timeout): node%s%s; "
+            "is "
+            "tuttirun started there, and does the network let port %d through?",
+            missing, all->members.count - 1, timeout_s, text,
+            missing > MISSING_SHOWN ? " ..." : "", all->place->port);
+}
+
+/* Room for all, with the names that the source has for them. */
+static tutti_status make_members(struct gathering *all)
+{
+    const struct host_list *hosts = &all->placement->hosts;
+    size_t count = (size_t)all->place->nodes;
+
+    all->members.list = mem_calloc(count, sizeof *all->members.list);
+    if (all->members.list == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %zu hosts", count);
+    }
+    all->members.count = count;
+    all->members.own = (size_t)all->place->index;
+    for (size_t i = 0; i < count; i++) {
+        struct member *member = &all->members.list[i];
+
+        member->session.fd = -1;
+        if (i < hosts->count) {
+            (void)snprintf(
+                    member->name, sizeof member->name, "%s", hosts->hosts[i].name);
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status wait_for_all(struct gathering *all, int timeout_s)
+{
+    tutti_status status = loop_init(&all->loop);
+
+    if (status == TUTTI_OK) {
+        status = listen_on(all->place->port, &all->listener);
+    }
+    if (status == TUTTI_OK &&
+            !loop_set(&all->loop, &all->watch, all->listener, EPOLLIN)) {
+        status = error_set_errno(TUTTI_ERR_SYSTEM, "wait for hosts that join");
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    all->deadline_ns = clock_ns() + (int64_t)timeout_s * 1000000000;
+    while (all->joined + 1 < all->members.count && clock_ns() < all->deadline_ns) {
+        turn(all);
+    }
+    loop_close(&all->loop, &all->watch, &all->listener);
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        session_fini(&all->guests[i].session);
+    }
+    return all->joined + 1 < all->members.count ? refuse_late(all, timeout_s)
+                                                : TUTTI_OK;
+}
+
+/* The hosts that the source did not name. */
+static tutti_status add_hosts(struct gathering *all, int slots_per_host)
+{
+    if (all->placement->hosts.count > 0) {
+        return TUTTI_OK;
+    }
+    for (size_t i = 0; i < all->members.count; i++) {
+        const struct member *member = &all->members.list[i];
+        char name[HOST_NAME_LIMIT + 2];
+        bool is_six = strchr(member->name, ':') != NULL;
+        int slots = i == (size_t)all->place->index ? slots_here() : member->slots;
+        const char *reason;
+
+        (void)snprintf(name, sizeof name, "%s%s%s", is_six ? "[" : "", member->name,
+                is_six ? "]" : "");
+        reason = host_list_add(&all->placement->hosts, name,
+                slots_per_host > 0 ? slots_per_host : slots);
+        if (reason != NULL || all->placement->hosts.count != i + 1) {
+            return error_set(TUTTI_ERR_INVALID, "host %s that joined: %s", member->name,
+                    reason == NULL ? "another one has the same address" : reason);
+        }
+    }
+    return TUTTI_OK;
+}
+
+static void fini(struct gathering *all)
+{
+    for (size_t i = 0; i < all->members.count; i++) {
+        session_fini(&all->members.list[i].session);
+    }
+    loop_fini(&all->loop);
+    mem_free(all->members.list);
+    mem_free(all);
+}
+
+tutti_status join_gather(struct placement *placement, int timeout_s, int slots_per_host)
+{
+    struct gathering *all = mem_calloc(1, sizeof *all);
+    struct hub_place place = { .folder = "" };
+    tutti_status status;
+
+    if (all == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory");
+    }
+    all->place = &placement->join;
+    all->placement = placement;
+    all->loop.epoll = -1;
+    all->listener = -1;
+    all->watch = (struct loop_watch){ .call = accept_guest, .context = all };
+    for (size_t i = 0; i < GUESTS_MAX; i++) {
+        all->guests[i] = (struct guest){ .session.fd = -1, .all = all };
+    }
+    status = make_members(all);
+    if (status == TUTTI_OK) {
+        status = wait_for_all(all, timeout_s);
+    }
+    if (status == TUTTI_OK) {
+        status = add_hosts(all, slots_per_host);
+    }
+    if (status == TUTTI_OK) {
+        status = hub_make_place(&place);
+    }
+    if (status == TUTTI_OK) {
+        status = hub_start(&all->members, &place);
+    }
+    if (status == TUTTI_OK) {
+        (void)snprintf(placement->agent, sizeof placement->agent, "%s", place.agent);
+    }
+    fini(all);
+    return status;
+}

@@ -1,0 +1,137 @@
+/*
+ * Connections to a host with several addresses.
+ */
+#include "launcher/session/connect.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "launcher/session/loop.h"
+
+static const int64_t stagger_ns = 100000000;
+
+/* Attempts that are under way. */
+struct attempts {
+    struct pollfd polled[CONNECT_ADDRESSES_MAX]; /* fd -1: failed */
+    size_t count; /* begun                            */
+    size_t pending; /* of them, not failed              */
+    int reason; /* errno of the last that failed    */
+    int64_t next; /* when the next one is begun, ns   */
+};
+
+int connect_add(struct connect_addresses *addresses, const char *host, const char *port,
+        int flags)
+{
+    const struct addrinfo hints = {
+        .ai_flags = flags,
+        .ai_socktype = SOCK_STREAM,
+    };
+    struct addrinfo *found;
+    int error = getaddrinfo(host, port, &hints, &found);
+
+    if (error != 0) {
+        return error;
+    }
+    for (const struct addrinfo *one = found;
+            one != NULL && addresses->count < CONNECT_ADDRESSES_MAX;
+            one = one->ai_next) {
+        memcpy(&addresses->list[addresses->count], one->ai_addr, one->ai_addrlen);
+        addresses->len[addresses->count++] = one->ai_addrlen;
+    }
+    freeaddrinfo(found);
+    return 0;
+}
+
+int connect_begin(const struct sockaddr_storage *address, socklen_t len)
+{
+    int one = 1;
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -1;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(fd, (const struct sockaddr *)address, len) != 0 &&
+            errno != EINPROGRESS) {
+        int reason = errno;
+
+        (void)close(fd);
+        errno = reason;
+        return -1;
+    }
+    return fd;
+}
+
+/* The attempt that has succeeded, -1 when there is none yet. Failed ones are closed. */
+static int take_connected(struct attempts *attempts, size_t *last)
+{
+    for (size_t i = 0; i < attempts->count; i++) {
+        struct pollfd *polled = &attempts->polled[i];
+        int reason = 0;
+        socklen_t len = sizeof reason;
+        int fd = polled->fd;
+
+        if (fd < 0 || polled->revents == 0) {
+            continue;
+        }
+        *last = i;
+        polled->fd = -1;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &len) == 0 && reason == 0) {
+            return fd;
+        }
+        (void)close(fd);
+        attempts->pending--;
+        attempts->reason = reason;
+    }
+    return -1;
+}
+
+/* Begins the next attempt when its time has come; returns when to look again. */
+static int64_t begin_when_due(struct attempts *attempts,
+        struct connect_addresses *addresses, int64_t now, int64_t deadline)
+{
+    if (attempts->count < addresses->count &&
+            (attempts->pending == 0 || now >= attempts->next)) {
+        const size_t i = attempts->count++;
+        int fd = connect_begin(&addresses->list[i], addresses->len[i]);
+
+        addresses->last = i;
+        attempts->reason = fd < 0 ? errno : attempts->reason;
+        attempts->pending += fd < 0 ? 0 : 1;
+        attempts->polled[i] = (struct pollfd){ .fd = fd, .events = POLLOUT };
+        attempts->next = now + stagger_ns;
+    }
+    return attempts->count < addresses->count && attempts->next < deadline
+            ? attempts->next
+            : deadline;
+}
+
+int connect_any(struct connect_addresses *addresses, int64_t deadline)
+{
+    struct attempts attempts = { .reason = ETIMEDOUT };
+    int connected = -1;
+    int64_t now;
+
+    while (connected < 0 && (now = clock_ns()) < deadline &&
+            (attempts.count < addresses->count || attempts.pending > 0)) {
+        int64_t until = begin_when_due(&attempts, addresses, now, deadline);
+
+        if (attempts.pending > 0) {
+            (void)poll(attempts.polled, (nfds_t)attempts.count, loop_ms_until(until));
+            connected = take_connected(&attempts, &addresses->last);
+        }
+    }
+    for (size_t i = 0; i < attempts.count; i++) {
+        if (attempts.polled[i].fd >= 0) {
+            (void)close(attempts.polled[i].fd);
+        }
+    }
+    errno = attempts.pending > 0 ? ETIMEDOUT : attempts.reason;
+    return connected;
+}

@@ -1,0 +1,86 @@
+/*
+ * Listening for connections.
+ */
+#include "launcher/session/listen.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Ports have the same place in both. */
+union address {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+    struct sockaddr_un local;
+};
+
+static int listen_at(union address *address, socklen_t len)
+{
+    const int family = address->any.sa_family;
+    const int on = 1;
+    const int off = 0;
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error;
+
+    if (fd < 0) {
+        return -1;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    /* Some machines have it the other way round. */
+    if ((family != AF_INET6 ||
+                setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) &&
+            bind(fd, &address->any, len) == 0 && listen(fd, SOMAXCONN) == 0 &&
+            getsockname(fd, &address->any, &len) == 0) {
+        return fd;
+    }
+    error = errno;
+    (void)close(fd);
+    errno = error;
+    return -1;
+}
+
+int listen_here(uint16_t *port)
+{
+    union address four = {
+        .four = { .sin_family = AF_INET,
+                .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                .sin_port = htons(*port) },
+    };
+    int fd = listen_at(&four, sizeof four.four);
+
+    *port = fd < 0 ? *port : ntohs(four.four.sin_port);
+    return fd;
+}
+
+int listen_path(const char *path)
+{
+    union address local = { .local = { .sun_family = AF_UNIX } };
+
+    (void)snprintf(local.local.sun_path, sizeof local.local.sun_path, "%s", path);
+    return listen_at(&local, sizeof local.local);
+}
+
+int listen_anywhere(uint16_t *port)
+{
+    union address six = {
+        .six = { .sin6_family = AF_INET6, .sin6_port = htons(*port) },
+    };
+    union address four = {
+        .four = { .sin_family = AF_INET, .sin_port = htons(*port) },
+    };
+    int fd = listen_at(&six, sizeof six.six);
+
+    if (fd >= 0) {
+        *port = ntohs(six.six.sin6_port);
+        return fd;
+    }
+    fd = listen_at(&four, sizeof four.four);
+    if (fd >= 0) {
+        *port = ntohs(four.four.sin_port);
+    }
+    return fd;
+}

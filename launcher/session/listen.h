@@ -1,0 +1,21 @@
+/*
+ * Listening for connections.
+ */
+#ifndef TUTTI_LAUNCHER_SESSION_LISTEN_H
+#define TUTTI_LAUNCHER_SESSION_LISTEN_H
+
+#include <stdint.h>
+
+/*
+ * Sockets that do not block, and that programs which are started do not inherit; -1 with
+ * errno when it cannot be. A port of 0 is one that is free, which is put there.
+ */
+
+/** Takes connections over IPv6 and IPv4, or over IPv4 where that is all there is. */
+int listen_anywhere(uint16_t *port);
+/** Takes connections of this machine alone, over IPv4. */
+int listen_here(uint16_t *port);
+/** Takes connections over a Unix socket with this path. */
+int listen_path(const char *path);
+
+#endif

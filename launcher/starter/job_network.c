@@ -1,0 +1,302 @@
+/*
+ * What this machine's interfaces and routes are.
+ */
+#include "launcher/starter/job_network.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "launcher/environment.h"
+
+enum {
+    ROUTES_MAX = 32 /* hosts that are asked for: each may cost a look-up in DNS */
+};
+
+static bool bytes_of(const struct sockaddr *address, uint8_t bytes[16])
+{
+    static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+    if (address != NULL && address->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+
+        memcpy(&v4, address, sizeof v4);
+        memcpy(bytes, prefix, sizeof prefix);
+        memcpy(bytes + sizeof prefix, &v4.sin_addr, 4);
+        return true;
+    }
+    if (address != NULL && address->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+
+        memcpy(&v6, address, sizeof v6);
+        memcpy(bytes, &v6.sin6_addr, 16);
+        return true;
+    }
+    return false;
+}
+
+static unsigned bits_of(const struct sockaddr *mask)
+{
+    uint8_t bytes[16];
+    unsigned bits = 0;
+
+    if (!bytes_of(mask, bytes)) {
+        return 128;
+    }
+    for (size_t i = mask->sa_family == AF_INET ? 12 : 0; i < sizeof bytes; i++) {
+        bits += (unsigned)__builtin_popcount(bytes[i]);
+    }
+    return mask->sa_family == AF_INET ? bits + 96 : bits;
+}
+
+/* fe80::… means something only together with an interface, so others cannot use it. */
+static bool is_link_local(const uint8_t bytes[16])
+{
+    return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+}
+
+tutti_status network_read(struct network_table *table)
+{
+    struct ifaddrs *list = NULL;
+
+    table->count = 0;
+    if (getifaddrs(&list) != 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "list this machine's addresses");
+    }
+    for (struct ifaddrs *at = list; at != NULL && table->count < NETWORK_INTERFACES_MAX;
+            at = at->ifa_next) {
+        struct network_interface *next = &table->interfaces[table->count];
+
+        if ((at->ifa_flags & IFF_UP) == 0 ||
+                !bytes_of(at->ifa_addr, next->range.bytes) ||
+                is_link_local(next->range.bytes)) {
+            continue;
+        }
+        (void)snprintf(next->name, sizeof next->name, "%s", at->ifa_name);
+        next->range.bits = bits_of(at->ifa_netmask);
+        next->is_loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
+        table->count++;
+    }
+    freeifaddrs(list);
+    return TUTTI_OK;
+}
+
+/* Connecting a datagram socket sends nothing; the kernel only looks up the route. */
+static bool route_over(const struct addrinfo *to, struct network_route *route)
+{
+    struct sockaddr_storage own = { .ss_family = AF_UNSPEC };
+    socklen_t len = sizeof own;
+    int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool is_found;
+
+    if (fd < 0) {
+        return false;
+    }
+    is_found = connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
+            getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
+            bytes_of((const struct sockaddr *)&own, route->source) &&
+            bytes_of(to->ai_addr, route->peer);
+    (void)close(fd);
+    return is_found;
+}
+
+static bool route_to(const char *host, struct network_route *route)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
+    struct addrinfo *list = NULL;
+    bool is_found = false;
+
+    if (getaddrinfo(host, "9", &hints, &list) != 0) {
+        return false;
+    }
+    for (struct addrinfo *at = list; at != NULL && !is_found; at = at->ai_next) {
+        is_found = route_over(at, route);
+    }
+    freeaddrinfo(list);
+    return is_found;
+}
+
+/* The routes to the first hosts; false when one has none that this machine knows. */
+static bool routes_read(
+        const struct host_list *hosts, struct network_route *routes, size_t *count)
+{
+    bool is_whole = true;
+
+    *count = 0;
+    for (size_t i = 0; i < hosts->count && i < ROUTES_MAX; i++) {
+        if (route_to(hosts->hosts[i].name, &routes[*count])) {
+            (*count)++;
+        } else {
+            is_whole = false; /* perhaps a name that only ssh's configuration knows */
+        }
+    }
+    return is_whole;
+}
+
+static bool is_here(const struct host_list *hosts)
+{
+    char own_name[HOST_NAME_LIMIT] = "";
+
+    (void)gethostname(own_name, sizeof own_name - 1);
+    return host_list_is_here(hosts, own_name);
+}
+
+tutti_status network_choose(
+        const struct host_list *hosts, const char *nic, struct network_choice *choice)
+{
+    struct network_table table;
+    struct network_route routes[ROUTES_MAX];
+    size_t count = 0;
+    tutti_status status;
+
+    *choice = (struct network_choice){ .is_asked = false };
+    if ((nic != NULL && strcmp(nic, "mpi") == 0) || (nic == NULL && is_here(hosts))) {
+        return TUTTI_OK;
+    }
+    status = network_read(&table);
+    if (status == TUTTI_OK && nic != NULL) {
+        status = network_choose_asked(&table, nic, choice);
+    } else if (status == TUTTI_OK && routes_read(hosts, routes, &count)) {
+        network_choose_routes(&table, routes, count, choice);
+    }
+    return status;
+}
+
+/* Where numeric addresses are gathered, each once. */
+struct gathering {
+    char (*addresses)[NETWORK_ADDRESS_MAX];
+    size_t capacity;
+    size_t count;
+};
+
+static void gather(struct gathering *to, const uint8_t bytes[16])
+{
+    struct network_range one = { .bits = 128 };
+    char text[NETWORK_ADDRESS_MAX];
+
+    memcpy(one.bytes, bytes, sizeof one.bytes);
+    network_range_format(&one, text);
+    text[strcspn(text, "/")] = '\0';
+    for (size_t i = 0; i < to->count; i++) {
+        if (strcmp(to->addresses[i], text) == 0) {
+            return;
+        }
+    }
+    if (to->count < to->capacity) {
+        (void)snprintf(to->addresses[to->count++], NETWORK_ADDRESS_MAX, "%s", text);
+    }
+}
+
+static bool is_loopback(const struct network_table *table, const uint8_t bytes[16])
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (network_range_has(&table->interfaces[i].range, bytes) &&
+                table->interfaces[i].is_loopback) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void gather_range(struct gathering *to, const struct network_table *table,
+        const struct network_range *range)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (network_range_has(range, table->interfaces[i].range.bytes)) {
+            gather(to, table->interfaces[i].range.bytes);
+        }
+    }
+}
+
+static void gather_inside(struct gathering *to, const struct network_table *table,
+        const struct network_choice *choice)
+{
+    char cidrs[NETWORK_CIDRS_MAX];
+    struct network_range range;
+    char *rest = cidrs;
+
+    (void)snprintf(cidrs, sizeof cidrs, "%s", choice->cidrs);
+    for (char *entry = strsep(&rest, ","); entry != NULL; entry = strsep(&rest, ",")) {
+        if (network_range_parse(&range, entry)) {
+            gather_range(to, table, &range);
+        }
+    }
+}
+
+static void gather_by_route(struct gathering *to, const struct network_table *table,
+        const struct host_list *hosts)
+{
+    struct network_route routes[ROUTES_MAX];
+    size_t count = 0;
+
+    if (hosts != NULL) {
+        (void)routes_read(hosts, routes, &count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_loopback(table, routes[i].source)) {
+            gather(to, routes[i].source);
+        }
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        if (!table->interfaces[i].is_loopback) {
+            gather(to, table->interfaces[i].range.bytes);
+        }
+    }
+}
+
+tutti_status network_addresses(const struct host_list *hosts, const char *nic,
+        char (*addresses)[NETWORK_ADDRESS_MAX], size_t capacity, size_t *count)
+{
+    struct gathering gathered = { .addresses = addresses, .capacity = capacity };
+    struct network_choice choice;
+    struct network_table table;
+    tutti_status status = network_read(&table);
+    const bool is_asked = nic != NULL && strcmp(nic, "mpi") != 0;
+
+    if (status == TUTTI_OK && is_asked) {
+        status = network_choose_asked(&table, nic, &choice);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (is_asked) {
+        gather_inside(&gathered, &table, &choice);
+    } else if (hosts == NULL || !is_here(hosts)) {
+        gather_by_route(&gathered, &table, hosts);
+    }
+    if (gathered.count == 0) {
+        (void)snprintf(addresses[gathered.count++], NETWORK_ADDRESS_MAX, "127.0.0.1");
+    }
+    *count = gathered.count;
+    return TUTTI_OK;
+}
+
+void network_tell_program(struct arguments *environment)
+{
+    static char *const nothing[] = { NULL };
+    char *const *variables = environment->items == NULL ? nothing : environment->items;
+    const char *nic = environment_get(variables, NETWORK_VARIABLE);
+    struct network_choice choice;
+    struct network_table table;
+    char interface[NETWORK_NAME_MAX + 1];
+
+    if (nic == NULL || network_read(&table) != TUTTI_OK ||
+            network_choose_asked(&table, nic, &choice) != TUTTI_OK) {
+        return;
+    }
+    if (environment_get(variables, "NCCL_SOCKET_IFNAME") == NULL) {
+        /* '=': this name, not all that begin with it. */
+        (void)snprintf(interface, sizeof interface, "=%s", choice.interface);
+        arguments_set(environment, "NCCL_SOCKET_IFNAME", interface);
+    }
+    if (environment_get(environment->items, "UCX_NET_DEVICES") == NULL) {
+        arguments_set(environment, "UCX_NET_DEVICES", choice.interface);
+    }
+}

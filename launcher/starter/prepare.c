@@ -1,0 +1,136 @@
+/*
+ * From options and hosts to the starter's command, by what is on this machine.
+ */
+#include "launcher/starter/prepare.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "launcher/built.h"
+#include "launcher/environment.h"
+#include "launcher/program.h"
+#include "launcher/starter/detect.h"
+#include "launcher/starter/job_network.h"
+#include "launcher/starter/linked.h"
+
+static tutti_status find_self(char *file)
+{
+    ssize_t len = readlink("/proc/self/exe", file, PATH_MAX - 1);
+
+    if (len < 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "read /proc/self/exe");
+    }
+    file[len] = '\0';
+    return TUTTI_OK;
+}
+
+static enum starter_kind kind_built_with(void)
+{
+    return strcmp(built_mpi, "openmpi") == 0  ? STARTER_OPENMPI
+            : strcmp(built_mpi, "mpich") == 0 ? STARTER_MPICH
+                                              : STARTER_AUTO;
+}
+
+/* What the program is linked to, where its file is on this machine. */
+static void read_program(
+        const struct options *options, char *const *environment, struct linked *linked)
+{
+    char file[PATH_MAX];
+
+    *linked = (struct linked){ .kind = STARTER_AUTO };
+    if (program_find(options->program[0], environment_get(environment, "PATH"), file,
+                sizeof file) == TUTTI_OK) {
+        linked_read(file, environment, linked);
+    }
+}
+
+/* srun starts the ranks of any MPI; hydra those of MPICH and of Intel MPI. */
+static tutti_status check_linked(const struct options *options,
+        const struct linked *linked, const struct detect_choice *choice)
+{
+    const enum starter_kind kind = choice->starter->kind;
+    const bool is_hydra = kind == STARTER_MPICH || kind == STARTER_INTEL;
+
+    if (linked->kind == STARTER_AUTO || kind == STARTER_SRUN ||
+            is_hydra == (linked->kind == STARTER_MPICH) || options->any_mpi) {
+        return TUTTI_OK;
+    }
+    return error_set(TUTTI_ERR_INVALID,
+            "%s is linked to %s (%s), but %s of %s would start it, and every rank "
+            "would "
+            "be rank 0 of 1; use --engine %s, or --any-mpi to start it all the same",
+            options->program[0],
+            linked->kind == STARTER_MPICH ? "MPICH or Intel MPI" : "Open MPI",
+            linked->library, choice->path, choice->starter->title,
+            linked->kind == STARTER_MPICH ? "mpich" : "openmpi");
+}
+
+static tutti_status find(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        enum starter_kind program, struct detect_choice *choice)
+{
+    const struct detect_facts question = {
+        .options = options,
+        .environment = environment,
+        .built = kind_built_with(),
+        .built_mpirun = built_mpirun,
+        .program = program,
+        .is_slurm = placement->is_slurm,
+    };
+
+    return detect_starter(&question, choice);
+}
+
+tutti_status starter_find(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct detect_choice *choice)
+{
+    return find(options, placement, environment, STARTER_AUTO, choice);
+}
+
+tutti_status starter_prepare(const struct options *options,
+        const struct placement *placement, char *const *environment,
+        struct starter_command *command)
+{
+    struct network_choice network;
+    struct detect_choice starter;
+    char self[PATH_MAX];
+    char own_name[HOST_NAME_LIMIT] = "";
+    struct starter_facts facts = {
+        .path = starter.path,
+        .self = self,
+        .hosts = &placement->hosts,
+        .is_slurm = placement->is_slurm,
+        .remote_agent = placement->agent[0] == '\0' ? NULL : placement->agent,
+        .is_step = detect_step(environment),
+        .is_root = geteuid() == 0,
+        .network = &network,
+        .environment = environment,
+    };
+    struct linked linked;
+    tutti_status status;
+
+    read_program(options, environment, &linked);
+    status = find(options, placement, environment, linked.kind, &starter);
+    if (status == TUTTI_OK) {
+        status = check_linked(options, &linked, &starter);
+    }
+    (void)gethostname(own_name, sizeof own_name - 1);
+    facts.is_here = host_list_is_here(&placement->hosts, own_name);
+    if (status == TUTTI_OK) {
+        facts.ranks = starter.ranks;
+        status = network_choose(&placement->hosts, options->nic, &network);
+    }
+    if (status == TUTTI_OK) {
+        status = find_self(self);
+    }
+    if (status == TUTTI_OK && options->verbose) {
+        (void)fprintf(stderr, "tuttirun: %s starts the ranks: %s\n",
+                starter.starter->title, starter.how);
+    }
+    return status == TUTTI_OK ? starter_build(starter.starter, options, &facts, command)
+                              : status;
+}

@@ -1,0 +1,110 @@
+/*
+ * What starts the supervisors: one constant struct per starter, each in its own file, that
+ * makes a command line. Pure: all facts come in, words come out. Which starter it is,
+ * detect.h finds out.
+ */
+#ifndef TUTTI_LAUNCHER_STARTER_STARTER_H
+#define TUTTI_LAUNCHER_STARTER_STARTER_H
+
+#include <stdbool.h>
+
+#include <tutti/tutti.h>
+
+#include "launcher/arguments.h"
+#include "launcher/hosts/host_list.h"
+#include "launcher/options.h"
+#include "launcher/starter/job_network.h"
+
+/** Facts that a command depends on beside the options. */
+struct starter_facts {
+    const char *path; /* of mpirun, mpiexec or srun                              */
+    const char *self; /* path of tuttirun, for --exec                            */
+    const struct host_list *hosts; /* where ranks run; empty: this machine       */
+    bool is_here; /* all of the hosts are this machine                           */
+    bool is_slurm; /* the hosts are those of the Slurm allocation we are in      */
+    bool is_step; /* tuttirun is itself a task that srun started                 */
+    bool is_root; /* Open MPI wants to be told that it may                       */
+    enum starter_kind ranks; /* whose MPI the program is linked to: srun asks     */
+    const char
+            *remote_agent; /* a program that is started as "AGENT [FLAGS] HOST COMMAND"
+                                 in place of ssh; NULL: ssh */
+    const struct network_choice *network; /* which network the starter is told   */
+    char *const *environment; /* ours: TUTTI_* and HOROVOD_* are handed on       */
+};
+
+/** A command. Zeroed is valid and empty. */
+struct starter_command {
+    struct arguments words; /* path and arguments                                */
+    struct arguments variables; /* NAME=VALUE that its environment has beside ours */
+    bool is_remote; /* ranks run on other hosts, reached by ssh or an agent */
+};
+
+void starter_command_fini(struct starter_command *command);
+
+/** One starter. */
+struct starter {
+    enum starter_kind
+            kind; /* what --engine calls it                                    */
+    const char *name; /* "openmpi": of --engine                                    */
+    const char *title; /* "Open MPI 4": for people                                 */
+    /* Names that tell it, of the file or of the one it links to; NULL-terminated. */
+    const char *const *programs;
+    const char *const *versions; /* what its --version prints; NULL-terminated      */
+    /* Appends all that follows the path. Running out of memory is noted in the lists. */
+    void (*build)(const struct options *options, const struct starter_facts *facts,
+            struct starter_command *command);
+};
+
+extern const struct starter starter_openmpi; /* Open MPI 4: orterun        */
+extern const struct starter starter_prrte; /* Open MPI 5: prterun         */
+extern const struct starter starter_mpich; /* MPICH and MVAPICH: hydra    */
+extern const struct starter starter_intel; /* Intel MPI: its hydra        */
+extern const struct starter starter_srun; /* Slurm                       */
+
+/**
+ * Builds the whole command.
+ * @param[in,out] command  empty
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (a starter cannot do what is asked),
+ *         TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status starter_build(const struct starter *starter,
+        const struct options *options, const struct starter_facts *facts,
+        struct starter_command *command);
+
+/**
+ * Appends the environment that a command runs in: ours, with its variables. Lists of this
+ * host's GPUs (CUDA_VISIBLE_DEVICES) stay here when ranks run elsewhere.
+ */
+void starter_environment(const struct starter_command *command,
+        char *const *environment, struct arguments *variables);
+
+/* For starters. */
+
+/** True when ssh (or an agent in its place) starts something on another host. */
+bool starter_is_remote(const struct starter_facts *facts);
+/** Appends a flag and the hosts as "a:2,b:1". */
+void starter_add_hosts(
+        struct arguments *words, const char *flag, const struct host_list *hosts);
+/**
+ * Appends the names of variables (not their values) that the ranks need: those of --export
+ * as they were given, TUTTI_* and HOROVOD_* of the environment, and those of supervisors.
+ */
+void starter_list_exports(const struct options *options,
+        const struct starter_facts *facts, struct arguments *names);
+/**
+ * The flags for ssh, as one word with spaces between: without a terminal, never asking a
+ * question, not waiting for ever, and what --ssh-port and its like say. Freed with
+ * mem_free(). NULL when another program is used in place of ssh and none of these flags was
+ * given, or out of memory, which is noted in the command.
+ */
+char *starter_join_ssh(const struct options *options, const struct starter_facts *facts,
+        struct arguments *command);
+/** Appends what --ssh-port and its like say, as flags of ssh. */
+void starter_add_ssh(const struct options *options, struct arguments *words);
+/** Appends the supervisor, where there is one, and the program with its arguments. */
+void starter_add_program(const struct options *options,
+        const struct starter_facts *facts, struct arguments *words);
+/** Ranks that each of the hosts gets when they fill slots in order; hosts->count of them. */
+void starter_spread(const struct host_list *hosts, int ranks, int *counts);
+
+#endif

@@ -1,0 +1,298 @@
+/*
+ * Announcing tensors, up the tree: those of this rank and those of the ranks below it.
+ */
+#include "agree/negotiator_parts.h"
+#include "base/mem.h"
+
+/* True for what was announced by who had not read that the tensor is planned now. */
+static bool is_void(const struct negotiator *negotiator,
+        const struct tensor_state *tensor, uint64_t seen)
+{
+    if (has_bug(negotiator, BUG_PLAN_LATE)) {
+        return false;
+    }
+    return (tensor->tally != NULL && tensor->tally->planning) ||
+            seen < tensor->void_before;
+}
+
+/*
+ * A number of `rank` (with its subtree, by tag) reached this node. `seen` is the length of
+ * the log that who sent it here had read.
+ */
+static tutti_status number_arrived(struct negotiator *negotiator,
+        struct tensor_state *tensor, uint8_t tag, int rank, uint64_t seen)
+{
+    const struct tree *tree = &negotiator->tree;
+    int bit;
+
+    if (is_void(negotiator, tensor, seen)) {
+        observe(negotiator, TRANSITION_PLAN_VOID_NUMBER);
+        return TUTTI_OK;
+    }
+    if (is_coordinator(negotiator)) {
+        const tutti_status status = coordinator_number(negotiator, tensor, tag, rank);
+
+        return status == TUTTI_OK ? decide_if_complete(negotiator, tensor) : status;
+    }
+    tensor_activate(negotiator, tensor);
+    if (leaves_below(negotiator)) {
+        announce_split(negotiator, tensor);
+    }
+    bit = rank == tree->rank ? tree->child_count : tree_child_index(tree, rank);
+    if (!tensor->split && (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
+        /* Somebody below has split: its parts cannot be held. */
+        observe(negotiator, TRANSITION_SPLIT_BY_NUMBER);
+        announce_split(negotiator, tensor);
+    }
+    if (tensor->split) {
+        observe(negotiator, TRANSITION_NUMBER_PASSED);
+        run_put(negotiator, tag, rank, tensor->number);
+        return TUTTI_OK;
+    }
+    return hold_number(negotiator, tensor, bit);
+}
+
+static tutti_status name_at_coordinator(struct negotiator *negotiator,
+        const struct name_ref *ref, int rank, const struct meta *meta, uint64_t seen)
+{
+    struct tensor_state *tensor = NULL;
+    tutti_status status = coordinator_name(negotiator, ref, rank, meta, seen, &tensor);
+
+    if (status != TUTTI_OK || tensor == NULL) {
+        return status;
+    }
+    if (leave_of(negotiator, ref->collective) != NULL) {
+        status = decide_what_waits(negotiator);
+    }
+    return status == TUTTI_OK ? decide_if_complete(negotiator, tensor) : status;
+}
+
+/* `seen` is the length of the log that the announcing rank had read. */
+static tutti_status name_arrived(struct negotiator *negotiator,
+        const struct name_ref *ref, int rank, const struct meta *meta, uint64_t seen)
+{
+    struct leave *leave = leave_of(negotiator, ref->collective);
+    struct wire_writer *out;
+    struct tensor_state *tensor;
+
+    tensor = tensor_find(negotiator, ref);
+    if (tensor != NULL && is_void(negotiator, tensor, seen)) {
+        observe(negotiator, TRANSITION_PLAN_VOID_NAME);
+        return TUTTI_OK;
+    }
+    if (is_coordinator(negotiator)) {
+        return name_at_coordinator(negotiator, ref, rank, meta, seen);
+    }
+    if (leave != NULL) {
+        leave_pass(negotiator, leave, seen);
+    }
+    if (tensor != NULL && tensor->number != 0 && !has_bug(negotiator, BUG_NO_SPLIT)) {
+        observe(negotiator, TRANSITION_SPLIT_BY_NAME);
+        tensor_activate(negotiator, tensor);
+        announce_split(negotiator, tensor);
+    }
+    out = record_open(negotiator, ITEM_NAME);
+    wire_put_varint(out, (uint64_t)rank);
+    name_put(out, ref);
+    meta_put(out, meta);
+    wire_put_varint(out, seen);
+    return TUTTI_OK;
+}
+
+tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    const struct name_ref ref = tensor_ref(tensor);
+
+    if (tensor->by_number) {
+        return number_arrived(negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank,
+                negotiator->log.length);
+    }
+    return name_arrived(negotiator, &ref, negotiator->config.rank, &tensor->local.meta,
+            negotiator->log.length);
+}
+
+static tutti_status cancel_arrived(struct negotiator *negotiator,
+        const struct name_ref *ref, int rank, uint64_t log_length)
+{
+    struct wire_writer *out;
+
+    if (is_coordinator(negotiator)) {
+        return coordinator_cancel(negotiator, ref, rank, log_length);
+    }
+    out = record_open(negotiator, ITEM_CANCEL);
+    wire_put_varint(out, (uint64_t)rank);
+    name_put(out, ref);
+    wire_put_varint(out, log_length);
+    return TUTTI_OK;
+}
+
+tutti_status announce_cancel(
+        struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    const struct name_ref ref = tensor_ref(tensor);
+
+    return cancel_arrived(
+            negotiator, &ref, negotiator->config.rank, negotiator->log.length);
+}
+
+tutti_status announce_pending(
+        struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    const struct meta *meta = &tensor->local.meta;
+    tutti_status status;
+
+    tensor->by_number = tensor->number != 0 && !is_retired(tensor) &&
+            (tensor_expects(tensor, meta) ||
+                    (has_bug(negotiator, BUG_STEP_UNSAID) &&
+                            meta_equal(&tensor->meta, meta))) &&
+            (row_counts_equal(&tensor->announced, meta) ||
+                    has_bug(negotiator, BUG_ROW_COUNTS_STALE));
+    if (tensor->by_number) {
+        negotiator->stats.by_number++;
+        observe(negotiator, TRANSITION_SUBMIT_BY_NUMBER);
+    } else {
+        negotiator->stats.by_name++;
+        observe(negotiator, TRANSITION_SUBMIT_BY_NAME);
+        if (!row_counts_keep(&tensor->announced, meta)) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", tensor->name);
+        }
+    }
+    status = announce_own(negotiator, tensor);
+    return status == TUTTI_OK && tensor->cancel ? announce_cancel(negotiator, tensor)
+                                                : status;
+}
+
+static tutti_status malformed(const struct negotiator *negotiator, int from)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "malformed announcement from rank %d",
+            world_rank(negotiator, from));
+}
+
+void announce_unread(struct negotiator *negotiator)
+{
+    if (!is_coordinator(negotiator) && !has_bug(negotiator, BUG_PLAN_UNREAD)) {
+        /* A message that begins here says how much was read until now. */
+        run_close(negotiator);
+    }
+}
+
+void announce_read(struct negotiator *negotiator)
+{
+    struct wire_writer *out = &negotiator->outbox.up;
+
+    if (is_coordinator(negotiator)) {
+        return;
+    }
+    run_close(negotiator);
+    if (out->len > 0) {
+        wire_put_u8(out, ITEM_READ);
+        wire_put_varint(out, negotiator->log.length);
+    }
+}
+
+static tutti_status receive_numbers(struct negotiator *negotiator, int from,
+        struct wire_reader *in, uint8_t tag, uint64_t seen)
+{
+    const uint64_t rank = wire_get_varint(in);
+    const uint64_t first = wire_get_varint(in);
+    const uint64_t count = wire_get_varint(in);
+    const uint64_t limit = UINT64_C(1) << 20;
+    tutti_status status = TUTTI_OK;
+
+    if (!wire_ok(in) || rank >= (uint64_t)negotiator->config.size || first == 0 ||
+            first > UINT64_MAX - limit || count > limit ||
+            !tree_is_below(&negotiator->tree, (int)rank, from)) {
+        return malformed(negotiator, from);
+    }
+    if (is_coordinator(negotiator) && first + count > negotiator->names.next_number) {
+        return malformed(negotiator, from);
+    }
+    for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
+        struct tensor_state *tensor = tensor_by_number(negotiator, first + i);
+
+        if (tensor == NULL || is_retired(tensor)) {
+            /* Retired while under way: its sender announces it again by name. */
+            observe(negotiator, TRANSITION_NUMBER_FORGOTTEN);
+            continue;
+        }
+        status = number_arrived(negotiator, tensor, tag, (int)rank, seen);
+    }
+    return status;
+}
+
+static tutti_status receive_name(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    const uint64_t rank = wire_get_varint(in);
+    struct name_ref ref;
+    struct meta meta;
+    tutti_status status;
+    uint64_t seen;
+
+    if (!name_get(in, &ref) || rank >= (uint64_t)negotiator->config.size ||
+            !tree_is_below(&negotiator->tree, (int)rank, from)) {
+        return malformed(negotiator, from);
+    }
+    status = meta_get(in, &meta, &negotiator->dims, &negotiator->dims_capacity);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    seen = wire_get_varint(in);
+    if (!wire_ok(in) || meta.root >= negotiator->config.size) {
+        return malformed(negotiator, from);
+    }
+    if ((int)rank != negotiator->config.rank) {
+        observe(negotiator, TRANSITION_NAME_PASSED);
+    }
+    return name_arrived(negotiator, &ref, (int)rank, &meta, seen);
+}
+
+static tutti_status receive_cancel(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    const uint64_t rank = wire_get_varint(in);
+    struct name_ref ref;
+    uint64_t log_length;
+
+    if (!name_get(in, &ref) || rank >= (uint64_t)negotiator->config.size ||
+            !tree_is_below(&negotiator->tree, (int)rank, from)) {
+        return malformed(negotiator, from);
+    }
+    log_length = wire_get_varint(in);
+    if (!wire_ok(in)) {
+        return malformed(negotiator, from);
+    }
+    if (!is_coordinator(negotiator)) {
+        observe(negotiator, TRANSITION_CANCEL_PASSED);
+    }
+    return cancel_arrived(negotiator, &ref, (int)rank, log_length);
+}
+
+tutti_status announce_receive(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    uint64_t seen = wire_get_varint(in);
+    tutti_status status = wire_ok(in) ? TUTTI_OK : malformed(negotiator, from);
+
+    while (wire_left(in) > 0 && status == TUTTI_OK) {
+        const uint8_t tag = wire_get_u8(in);
+
+        if (tag == ITEM_NUMBERS || tag == ITEM_NUMBERS_SUBTREE) {
+            status = receive_numbers(negotiator, from, in, tag, seen);
+        } else if (tag == ITEM_READ) {
+            seen = wire_get_varint(in);
+        } else if (tag == ITEM_ARRIVAL) {
+            status = arrivals_receive_up(negotiator, from, in);
+        } else if (tag == ITEM_NAME) {
+            status = receive_name(negotiator, from, in);
+        } else if (tag == ITEM_CANCEL) {
+            status = receive_cancel(negotiator, from, in);
+        } else {
+            status = malformed(negotiator, from);
+        }
+        if (status == TUTTI_OK && !wire_ok(in)) {
+            status = malformed(negotiator, from);
+        }
+    }
+    return status;
+}

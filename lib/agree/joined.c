@@ -1,0 +1,276 @@
+/*
+ * Members that will submit nothing more: until all have joined, because they have joined,
+ * or ever, because they have called finalize. Both announce that by name, behind all they have
+ * submitted before, and wait until all members have: they are awake.
+ *
+ * What a member submitted before it joined or finalized may have been announced by a number that was
+ * retired meanwhile. It is announced again by name, after the coordinator has heard that
+ * the member leaves. So a leave whose sender had not read the last FORGET is void; its
+ * sender announces it again when it reads that, behind what else it announces again.
+ */
+#include "agree/negotiator_parts.h"
+#include "base/mem.h"
+
+static const int leave_collectives[LEAVE_COUNT] = {
+    [LEAVE_JOIN] = META_JOIN, [LEAVE_FINALIZE] = META_FINALIZE
+};
+
+struct leave *leave_of(struct negotiator *negotiator, int collective)
+{
+    for (int p = 0; p < LEAVE_COUNT; p++) {
+        if (leave_collectives[p] == collective) {
+            return &negotiator->joined.ways[p];
+        }
+    }
+    return NULL;
+}
+
+void leaves_fini(struct negotiator *negotiator)
+{
+    for (int p = 0; p < LEAVE_COUNT; p++) {
+        bitset_fini(&negotiator->joined.ways[p].members);
+    }
+}
+
+static bool has_left(
+        const struct negotiator *negotiator, enum leave_kind kind, int member)
+{
+    const struct leave *leave = &negotiator->joined.ways[kind];
+
+    return leave->count > 0 && bitset_has(&leave->members, member);
+}
+
+bool member_has_joined(const struct negotiator *negotiator, int member)
+{
+    return has_left(negotiator, LEAVE_JOIN, member);
+}
+
+bool member_leaves(const struct negotiator *negotiator, int member)
+{
+    return has_left(negotiator, LEAVE_FINALIZE, member);
+}
+
+bool leaves_below(const struct negotiator *negotiator)
+{
+    return (negotiator->joined.ways[LEAVE_JOIN].below &&
+                   !has_bug(negotiator, BUG_HOLD_AFTER_JOIN)) ||
+            negotiator->joined.ways[LEAVE_FINALIZE].below;
+}
+
+/* True when the coordinator may not count it: too early, too late, or once more. */
+static bool is_void(const struct negotiator *negotiator, const struct leave *leave,
+        int member, uint64_t seen)
+{
+    const bool early = member != 0 && seen < negotiator->log.retired_at &&
+            !has_bug(negotiator, BUG_LEAVE_EARLY);
+
+    return early || seen < leave->ended_at ||
+            (leave->count > 0 && bitset_has(&leave->members, member));
+}
+
+tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
+        int member, uint64_t seen, bool *counts)
+{
+    *counts = false;
+    if (is_void(negotiator, leave, member, seen)) {
+        observe(negotiator, TRANSITION_LEAVE_VOID);
+        return TUTTI_OK;
+    }
+    if (leave->members.words == NULL &&
+            !bitset_init(&leave->members, negotiator->config.size)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a set of %d ranks",
+                negotiator->config.size);
+    }
+    *counts = true;
+    leave->last = member;
+    if (leave != &negotiator->joined.ways[LEAVE_FINALIZE] ||
+            !has_bug(negotiator, BUG_LEAVING_UNNOTICED)) {
+        bitset_add(&leave->members, member);
+        leave->count++;
+    }
+    return TUTTI_OK;
+}
+
+void leave_end(struct negotiator *negotiator, struct leave *leave)
+{
+    leave->own = NULL;
+    leave->held = false;
+    leave->below = false;
+    leave->ended_at = negotiator->log.length;
+    if (leave->members.words != NULL && !has_bug(negotiator, BUG_JOIN_KEPT)) {
+        bitset_clear(&leave->members);
+        leave->count = 0;
+    }
+}
+
+bool leave_is_own(const struct negotiator *negotiator)
+{
+    return negotiator->joined.ways[LEAVE_JOIN].own != NULL ||
+            negotiator->joined.ways[LEAVE_FINALIZE].own != NULL;
+}
+
+void leaves_hold(struct negotiator *negotiator)
+{
+    for (int p = 0; p < LEAVE_COUNT; p++) {
+        negotiator->joined.ways[p].held = negotiator->joined.ways[p].own != NULL;
+    }
+}
+
+/* ------------------------------------------------------------------ in the log
+ *
+ * ENTRY_JOINED holds for the entries behind it, until the next one or the end of the log message.
+ */
+
+bool joined_init(struct negotiator *negotiator)
+{
+    if (!bitset_init(&negotiator->joined.logged, negotiator->config.size)) {
+        return false;
+    }
+    if (!bitset_init(&negotiator->joined.scratch, negotiator->config.size)) {
+        bitset_fini(&negotiator->joined.logged);
+        return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+/* Finds who has not announced a tensor but has joined; false when that is nobody. */
+static bool find_joined(struct negotiator *negotiator,
+        const struct tensor_state *tensor, struct bitset *joined)
+{
+    bool any = false;
+
+    bitset_clear(joined);
+    for (int m = 0; m < negotiator->config.size; m++) {
+        if (member_has_joined(negotiator, m) && !coordinator_heard(tensor, m)) {
+            bitset_add(joined, m);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static void write_joined(struct negotiator *negotiator, const struct bitset *joined)
+{
+    struct wire_writer *out = record_open(negotiator, ENTRY_JOINED);
+
+    wire_put_varint(out, (uint64_t)bitset_count(joined));
+    for (int m = 0; m < joined->bits; m++) {
+        if (bitset_has(joined, m)) {
+            wire_put_varint(out, (uint64_t)m);
+        }
+    }
+}
+
+static bool sets_are_equal(const struct bitset *a, const struct bitset *b)
+{
+    for (int m = 0; m < a->bits; m++) {
+        if (bitset_has(a, m) != bitset_has(b, m)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void joined_append(struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    struct bitset *logged = &negotiator->joined.logged;
+    struct bitset *joined = &negotiator->joined.scratch;
+
+    if (negotiator->joined.ways[LEAVE_JOIN].count == 0 && bitset_count(logged) == 0) {
+        return; /* as nearly always, and not worth a look at every member */
+    }
+    if (find_joined(negotiator, tensor, joined)) {
+        observe(negotiator, TRANSITION_DECIDE_JOINED);
+    }
+    if (!sets_are_equal(logged, joined)) {
+        write_joined(negotiator, joined);
+        bitset_copy(logged, joined);
+    }
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* Room for a set of joined members, which the outcomes refer to; NULL: no memory. */
+static struct joined_set *joined_set_take(struct negotiator *negotiator)
+{
+    struct joined_set *absence = negotiator->joined.spare;
+
+    if (absence != NULL) {
+        negotiator->joined.spare = absence->next;
+        bitset_clear(&absence->members);
+    } else {
+        absence = mem_calloc(1, sizeof *absence);
+        if (absence == NULL ||
+                !bitset_init(&absence->members, negotiator->config.size)) {
+            mem_free(absence);
+            return NULL;
+        }
+    }
+    absence->next = negotiator->joined.sets;
+    negotiator->joined.sets = absence;
+    return absence;
+}
+
+tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in)
+{
+    const uint64_t size = (uint64_t)negotiator->config.size;
+    const uint64_t count = wire_get_varint(in);
+    struct joined_set *absence;
+
+    negotiator->joined.members = NULL;
+    if (!wire_ok(in) || count >= size) {
+        return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: malformed absence");
+    }
+    if (count == 0) {
+        return TUTTI_OK;
+    }
+    absence = joined_set_take(negotiator);
+    if (absence == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a set of %d ranks",
+                negotiator->config.size);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t member = wire_get_varint(in);
+
+        if (!wire_ok(in) || member >= size) {
+            return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: malformed absence");
+        }
+        bitset_add(&absence->members, (int)member);
+    }
+    negotiator->joined.members = &absence->members;
+    negotiator->log.went_on = true;
+    return TUTTI_OK;
+}
+
+bool is_joined(const struct negotiator *negotiator)
+{
+    return negotiator->joined.members != NULL &&
+            bitset_has(negotiator->joined.members, negotiator->config.rank);
+}
+
+void joined_clear(struct negotiator *negotiator)
+{
+    while (negotiator->joined.sets != NULL) {
+        struct joined_set *absence = negotiator->joined.sets;
+
+        negotiator->joined.sets = absence->next;
+        absence->next = negotiator->joined.spare;
+        negotiator->joined.spare = absence;
+    }
+}
+
+void joined_fini(struct negotiator *negotiator)
+{
+    joined_clear(negotiator);
+    while (negotiator->joined.spare != NULL) {
+        struct joined_set *absence = negotiator->joined.spare;
+
+        negotiator->joined.spare = absence->next;
+        bitset_fini(&absence->members);
+        mem_free(absence);
+    }
+    bitset_fini(&negotiator->joined.logged);
+    bitset_fini(&negotiator->joined.scratch);
+}

@@ -1,0 +1,487 @@
+/*
+ * Applying a log message. Every member, the coordinator included, runs this on the
+ * same bytes.
+ */
+#include <stdio.h>
+
+#include "agree/negotiator_parts.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+/* Bounds what a malformed message can make us do. */
+#define MESSAGE_NUMBERS_MAX (UINT64_C(1) << 20)
+
+static tutti_status corrupt(const char *what)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: %s", what);
+}
+
+/*
+ * True when this rank has announced what the number stands for with that step: by number,
+ * or, as it had new row counts, by name.
+ */
+static bool is_announced(const struct negotiator *negotiator,
+        const struct tensor_state *tensor, uint64_t step)
+{
+    if (is_joined(negotiator)) {
+        return !tensor->pending;
+    }
+    if (!tensor->pending || tensor->planned) {
+        return false;
+    }
+    if (tensor->by_number) {
+        return step == steps_next(&tensor->steps);
+    }
+    return meta_equal(&tensor->meta, &tensor->local.meta) &&
+            tensor->local.meta.step == step;
+}
+
+static tutti_status number_is_ready(
+        struct negotiator *negotiator, struct tensor_state *tensor, uint64_t step)
+{
+    tutti_status status;
+
+    if (!is_announced(negotiator, tensor, step)) {
+        return corrupt("a tensor is ready that this rank did not announce");
+    }
+    if (tensor->pending || !has_bug(negotiator, BUG_STEP_JOINED)) {
+        steps_take(&tensor->steps, step);
+    }
+    if (tensor->plan != NULL && tensor->item == 0) {
+        negotiator->stats.slow_steps++;
+    }
+    if (tensor->pending) {
+        observe(negotiator, TRANSITION_APPLY_NUMBER);
+        status = outcome_add(negotiator, tensor, NULL);
+    } else {
+        observe(negotiator, TRANSITION_APPLY_JOINED_NUMBER);
+        status = outcome_add_joined(negotiator, tensor->collective, &tensor->meta);
+    }
+    tensor_end_round(negotiator, tensor);
+    return status;
+}
+
+static tutti_status unknown_number(void)
+{
+    return corrupt("a number is ready that was never given");
+}
+
+static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
+{
+    struct tensor_state *tensor = tensor_by_number(negotiator, number);
+
+    if (tensor == NULL) {
+        return unknown_number();
+    }
+    if (tensor->pending && !tensor->by_number) {
+        observe(negotiator, TRANSITION_APPLY_ROW_COUNTS);
+    }
+    return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
+}
+
+/* As a number, but not with the step that was expected. */
+static tutti_status apply_step(struct negotiator *negotiator, struct wire_reader *in)
+{
+    const uint64_t number = wire_get_varint(in);
+    const uint64_t step = wire_get_varint(in);
+    struct tensor_state *tensor;
+
+    if (!wire_ok(in)) {
+        return corrupt("malformed step");
+    }
+    tensor = tensor_by_number(negotiator, number);
+    if (tensor == NULL) {
+        return unknown_number();
+    }
+    negotiator->log.length++;
+    observe(negotiator,
+            tensor->pending ? TRANSITION_APPLY_STEP : TRANSITION_APPLY_JOINED_STEP);
+    return number_is_ready(negotiator, tensor, step);
+}
+
+/*
+ * A number is retired. Announcements of it that the subtree made are void. If this rank
+ * waits on one of its own, it announces it again by name; so do the ranks below, each when
+ * it reads this.
+ */
+static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
+{
+    struct tensor_state *tensor = tensor_by_number(negotiator, number);
+
+    if (tensor == NULL) {
+        return corrupt("a number is retired that was never given");
+    }
+    if (tensor->plan != NULL) {
+        const tutti_status status = plan_forget(negotiator, tensor);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    negotiator->log.forgot = true;
+    tensor_clear_number(negotiator, tensor);
+    if (tensor->since_ns == 0) {
+        observe(negotiator, TRANSITION_FORGET_IDLE);
+        return TUTTI_OK;
+    }
+    tensor->split = false;
+    if (is_coordinator(negotiator)) {
+        /* It took no numbers since it retired this one: what is here came by name. */
+        observe(negotiator, TRANSITION_FORGET_NAMED);
+        if (has_bug(negotiator, BUG_FORGET_NAMES) && !tensor->pending) {
+            tensor_end_round(negotiator, tensor);
+        }
+        return TUTTI_OK;
+    }
+    if (tensor->who.words != NULL) {
+        bitset_clear(&tensor->who);
+    }
+    if (!tensor->pending) {
+        observe(negotiator, TRANSITION_FORGET_PARTIAL);
+        tensor_end_round(negotiator, tensor);
+        return TUTTI_OK;
+    }
+    if (!tensor->by_number || has_bug(negotiator, BUG_HOLD_FORGOTTEN)) {
+        return TUTTI_OK;
+    }
+    observe(negotiator, TRANSITION_FORGET_REANNOUNCE);
+    tensor->by_number = false;
+    return announce_own(negotiator, tensor);
+}
+
+static tutti_status apply_numbers(
+        struct negotiator *negotiator, struct wire_reader *in, uint8_t tag)
+{
+    const uint64_t first = wire_get_varint(in);
+    const uint64_t count = wire_get_varint(in);
+    tutti_status status = TUTTI_OK;
+
+    if (!wire_ok(in) || first == 0 || first > UINT64_MAX - MESSAGE_NUMBERS_MAX ||
+            count > MESSAGE_NUMBERS_MAX) {
+        return corrupt("malformed numbers");
+    }
+    for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
+        status = tag == ENTRY_NUMBERS ? apply_number(negotiator, first + i)
+                                      : apply_forget(negotiator, first + i);
+        negotiator->log.length++;
+    }
+    return status;
+}
+
+static uint64_t number_to_use(struct negotiator *negotiator, uint64_t number)
+{
+    if (has_bug(negotiator, BUG_ASSIGN_LOCALLY) && number != 0) {
+        return negotiator->stats.by_name + 1;
+    }
+    return number;
+}
+
+/* The tensor of a name that is ready; a rank that has joined may never have seen it. */
+static tutti_status named_tensor(struct negotiator *negotiator,
+        const struct name_ref *ref, struct tensor_state **tensor)
+{
+    const bool joined = is_joined(negotiator);
+    struct tensor_state *found = tensor_find(negotiator, ref);
+
+    if (joined && found == NULL) {
+        found = tensor_get(negotiator, ref);
+        if (found == NULL) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
+                    (int)ref->name_len, ref->name);
+        }
+    }
+    if (found == NULL || found->pending == joined || found->by_number ||
+            found->planned) {
+        return corrupt("a name is ready that this rank did not announce");
+    }
+    *tensor = found;
+    return TUTTI_OK;
+}
+
+/* Hands out what is ready; a join tells who was last. */
+static tutti_status name_is_ready(struct negotiator *negotiator,
+        struct tensor_state *tensor, const struct meta *meta)
+{
+    tutti_status status;
+
+    if (!tensor->pending) {
+        observe(negotiator, TRANSITION_APPLY_JOINED_NAME);
+        return outcome_add_joined(negotiator, tensor->collective, meta);
+    }
+    observe(negotiator, TRANSITION_APPLY_NAME);
+    status = outcome_add(negotiator, tensor, NULL);
+    if (status == TUTTI_OK && tensor->collective == META_JOIN) {
+        negotiator->outbox.outcomes[negotiator->outbox.outcome_count - 1].last =
+                meta->root;
+    }
+    return status;
+}
+
+static tutti_status remember_number(struct negotiator *negotiator,
+        struct tensor_state *tensor, uint64_t number, const struct meta *meta)
+{
+    if (number == 0 || (!tensor->pending && has_bug(negotiator, BUG_JOINED_FORGETS))) {
+        return TUTTI_OK;
+    }
+    observe(negotiator, TRANSITION_APPLY_ASSIGN);
+    if (!tensor_set_number(negotiator, tensor, number, meta)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", tensor->name);
+    }
+    return TUTTI_OK;
+}
+
+/* The round of a tensor is over; if all members have joined or finalized, so is that. */
+static void end_round(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    struct leave *leave = leave_of(negotiator, tensor->collective);
+
+    if (leave != NULL) {
+        leave_end(negotiator, leave);
+    }
+    tensor_end_round(negotiator, tensor);
+}
+
+static tutti_status apply_name(struct negotiator *negotiator, struct wire_reader *in)
+{
+    struct name_ref ref;
+    struct meta meta;
+    struct tensor_state *tensor;
+    uint64_t number;
+    tutti_status status;
+
+    if (!name_get(in, &ref)) {
+        return corrupt("malformed name");
+    }
+    status = meta_get(in, &meta, &negotiator->dims, &negotiator->dims_capacity);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    number = number_to_use(negotiator, wire_get_varint(in));
+    if (!wire_ok(in) || meta.root >= negotiator->config.size) {
+        return corrupt("malformed name");
+    }
+    status = named_tensor(negotiator, &ref, &tensor);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (number != 0 &&
+            (tensor->number != 0 || tensor_by_number(negotiator, number) != NULL)) {
+        return corrupt("a number is given twice");
+    }
+    negotiator->log.length++;
+    status = name_is_ready(negotiator, tensor, &meta);
+    if (status == TUTTI_OK) {
+        status = remember_number(negotiator, tensor, number, &meta);
+    }
+    end_round(negotiator, tensor);
+    return status;
+}
+
+/* A reason for failing as it arrived; the text is borrowed and not terminated. */
+struct failure {
+    tutti_status status;
+    int rank;
+    const char *text;
+    size_t text_len;
+};
+
+static bool failure_get(struct wire_reader *in, struct failure *failure)
+{
+    const int64_t reason = wire_get_svarint(in);
+    const uint64_t rank_plus_one = wire_get_varint(in);
+
+    failure->text = wire_get_str(in, ERROR_TEXT_MAX - 1, &failure->text_len);
+    if (!wire_ok(in) || !status_is_valid(reason) || reason >= 0 ||
+            rank_plus_one > INT32_MAX) {
+        return false;
+    }
+    failure->status = (tutti_status)reason;
+    failure->rank = (int)rank_plus_one - 1;
+    return true;
+}
+
+/* An error for one tensor, of its own or because its group failed. */
+static tutti_status fail_tensor(struct negotiator *negotiator,
+        struct tensor_state *tensor, const struct failure *failure, const char *intro)
+{
+    struct error *error = mem_calloc(1, sizeof *error);
+
+    if (error == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an error");
+    }
+    error_fill(error, failure->status, failure->rank, "%s%.*s", intro,
+            (int)failure->text_len, failure->text);
+    return outcome_add(negotiator, tensor, error);
+}
+
+static tutti_status apply_failed(struct negotiator *negotiator, struct wire_reader *in)
+{
+    struct name_ref ref;
+    struct failure failure;
+    struct tensor_state *tensor;
+    tutti_status status = TUTTI_OK;
+
+    if (!name_get(in, &ref) || !failure_get(in, &failure)) {
+        return corrupt("malformed failure");
+    }
+    negotiator->log.length++;
+    tensor = tensor_find(negotiator, &ref);
+    if (tensor == NULL || !tensor->pending) {
+        /* Its group failed in this log message, just before; or this rank has joined or finalized. */
+        observe(negotiator, TRANSITION_APPLY_FAILED_JOINED);
+    } else {
+        observe(negotiator, TRANSITION_APPLY_FAILED);
+        status = fail_tensor(negotiator, tensor, &failure, "");
+    }
+    if (tensor != NULL) {
+        end_round(negotiator, tensor);
+    }
+    return status;
+}
+
+/* Nobody's announcement is left here, so that the round is over. */
+static bool is_forsaken(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    if (tensor->pending) {
+        return false;
+    }
+    if (is_coordinator(negotiator)) {
+        return tensor->tally->arrived + tensor->tally->named == 0;
+    }
+    return !tensor->split && bitset_is_empty(&tensor->who);
+}
+
+/* Takes out what others announced of a tensor as part of a group; true if anything. */
+static bool drop_announcements(struct tensor_state *tensor, uint64_t group)
+{
+    const bool dropped = coordinator_drop_variants(tensor, group);
+
+    if (tensor->number == 0 || tensor->meta.group != group ||
+            tensor->who.words == NULL) {
+        return dropped;
+    }
+    bitset_clear(&tensor->who);
+    if (tensor->tally != NULL) {
+        tensor->tally->arrived = 0;
+    }
+    return true;
+}
+
+static tutti_status fail_in_group(struct negotiator *negotiator,
+        struct tensor_state *tensor, uint64_t group, const struct failure *failure)
+{
+    const bool own = tensor->pending && tensor->local.meta.group == group;
+    char intro[TUTTI_NAME_MAX + 64];
+    tutti_status status = TUTTI_OK;
+
+    if (!drop_announcements(tensor, group) && !own) {
+        return TUTTI_OK;
+    }
+    if (own) {
+        observe(negotiator, TRANSITION_APPLY_GROUP_FAILED);
+        (void)snprintf(intro, sizeof intro, "%s \"%s\" failed with its group: ",
+                meta_collective_name(tensor->collective), tensor->name);
+        status = fail_tensor(negotiator, tensor, failure, intro);
+        tensor->pending = false;
+        tensor->by_number = false;
+    }
+    if (is_forsaken(negotiator, tensor)) {
+        tensor_end_round(negotiator, tensor);
+    } else {
+        /* Some rank submitted this tensor outside that group. */
+        observe(negotiator, TRANSITION_GROUP_SURVIVED);
+    }
+    return status;
+}
+
+static tutti_status apply_group_failed(
+        struct negotiator *negotiator, struct wire_reader *in)
+{
+    const uint64_t group = wire_get_u64(in);
+    struct tensor_state *next;
+    struct failure failure;
+    tutti_status status = TUTTI_OK;
+
+    if (!failure_get(in, &failure) || group == 0) {
+        return corrupt("malformed failure of a group");
+    }
+    negotiator->log.length++;
+    group_drop(negotiator, group);
+    for (struct tensor_state *e = negotiator->names.active.first;
+            e != NULL && status == TUTTI_OK; e = next) {
+        next = e->links.next;
+        status = fail_in_group(negotiator, e, group, &failure);
+    }
+    return status;
+}
+
+static tutti_status apply_entry(struct negotiator *negotiator, struct wire_reader *in)
+{
+    const uint8_t tag = wire_get_u8(in);
+
+    if (tag == ENTRY_NUMBERS || tag == ENTRY_FORGET) {
+        return apply_numbers(negotiator, in, tag);
+    }
+    if (tag == ENTRY_NAME) {
+        return apply_name(negotiator, in);
+    }
+    if (tag == ENTRY_STEP) {
+        return apply_step(negotiator, in);
+    }
+    if (tag == ENTRY_FAILED) {
+        return apply_failed(negotiator, in);
+    }
+    if (tag == ENTRY_GROUP_FAILED) {
+        return apply_group_failed(negotiator, in);
+    }
+    if (tag == ENTRY_PLAN) {
+        announce_unread(negotiator);
+        negotiator->log.length++;
+        announce_read(negotiator);
+        return plan_apply(negotiator, in);
+    }
+    if (tag == ENTRY_JOINED) {
+        negotiator->log.length++;
+        return joined_apply(negotiator, in);
+    }
+    return corrupt("unknown tensor");
+}
+
+/* Others have more to do than those that have joined: that is no stall. */
+static void joins_restart(struct negotiator *negotiator)
+{
+    for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (e->collective == META_JOIN) {
+            tensor_restart(negotiator, e);
+            return;
+        }
+    }
+}
+
+tutti_status log_apply(struct negotiator *negotiator, struct wire_reader *in)
+{
+    const uint64_t index = wire_get_u64(in);
+    tutti_status status = TUTTI_OK;
+
+    if (!wire_ok(in) || index != negotiator->log.length) {
+        return corrupt("entries are missing");
+    }
+    negotiator->log.message = index;
+    negotiator->log.forgot = false;
+    negotiator->log.went_on = false;
+    while (wire_left(in) > 0 && status == TUTTI_OK) {
+        status = apply_entry(negotiator, in);
+    }
+    negotiator->joined.members = NULL;
+    negotiator->names.assigned_in_message = 0;
+    negotiator->log.messages++;
+    if (negotiator->log.went_on) {
+        joins_restart(negotiator);
+    }
+    if (status == TUTTI_OK && negotiator->log.forgot && !is_coordinator(negotiator)) {
+        status = leaves_announce_again(negotiator);
+    }
+    return status;
+}

@@ -1,0 +1,457 @@
+/*
+ * The negotiator's table of names.
+ *
+ * A tensor is on exactly one of the lists `active` (a round is running) and, when it has
+ * no number, `idle`; numbered tensors outside a round are on neither. At the coordinator
+ * numbered tensors are also on `numbered`, in order of last use. Idle names are kept so
+ * that the second use of a name is recognised; only so many of them.
+ */
+#include "agree/names.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* Names without a number that are remembered between rounds. */
+#define IDLE_NAMES_MAX 4096
+
+uint64_t request_hash(int collective, const char *name, size_t name_len)
+{
+    return hash_bytes(hash_u64(0, (uint64_t)collective), name, name_len);
+}
+
+static bool tensor_matches(const void *value, const void *key)
+{
+    const struct tensor_state *tensor = value;
+    const struct name_ref *want = key;
+
+    return tensor->collective == want->collective &&
+            tensor->name_len == want->name_len &&
+            memcmp(tensor->name, want->name, want->name_len) == 0;
+}
+
+static bool number_matches(const void *value, const void *key)
+{
+    const struct tensor_state *tensor = value;
+    const uint64_t *number = key;
+
+    return tensor->number == *number;
+}
+
+static struct tensor_links *links_of(
+        const struct tensor_list *list, struct tensor_state *tensor)
+{
+    return list->by_use ? &tensor->tally->by_use : &tensor->links;
+}
+
+static void list_append(struct tensor_list *list, struct tensor_state *tensor)
+{
+    *links_of(list, tensor) = (struct tensor_links){ .prev = list->last };
+    if (list->last != NULL) {
+        links_of(list, list->last)->next = tensor;
+    } else {
+        list->first = tensor;
+    }
+    list->last = tensor;
+    list->count++;
+}
+
+static void list_remove(struct tensor_list *list, struct tensor_state *tensor)
+{
+    struct tensor_links *links = links_of(list, tensor);
+
+    if (links->prev != NULL) {
+        links_of(list, links->prev)->next = links->next;
+    } else {
+        list->first = links->next;
+    }
+    if (links->next != NULL) {
+        links_of(list, links->next)->prev = links->prev;
+    } else {
+        list->last = links->prev;
+    }
+    *links = (struct tensor_links){ 0 };
+    list->count--;
+}
+
+struct tensor_state *tensor_find(
+        const struct negotiator *negotiator, const struct name_ref *ref)
+{
+    return map_find(&negotiator->names.by_name, ref->hash, tensor_matches, ref);
+}
+
+struct tensor_state *tensor_by_number(
+        const struct negotiator *negotiator, uint64_t number)
+{
+    return map_find(
+            &negotiator->names.by_number, hash_u64(0, number), number_matches, &number);
+}
+
+static bool hash_matches(const void *value, const void *key)
+{
+    const struct tensor_state *tensor = value;
+    const uint64_t *hash = key;
+
+    return tensor->hash == *hash;
+}
+
+struct tensor_state *tensor_by_hash(const struct negotiator *negotiator, uint64_t hash)
+{
+    return map_find(&negotiator->names.by_name, hash, hash_matches, &hash);
+}
+
+/* One piece of memory, of which members have the first part alone. */
+struct tensor_at_coordinator {
+    struct tensor_state tensor;
+    struct tally tally;
+    struct history history;
+};
+
+static struct tensor_state *tensor_create(const struct name_ref *ref, bool coordinator)
+{
+    struct tensor_at_coordinator *whole =
+            mem_calloc(1, coordinator ? sizeof *whole : sizeof whole->tensor);
+    struct tensor_state *tensor;
+
+    if (whole == NULL) {
+        return NULL;
+    }
+    tensor = &whole->tensor;
+    *tensor = (struct tensor_state){ .hash = ref->hash,
+        .collective = ref->collective,
+        .name = mem_alloc(ref->name_len + 1),
+        .name_len = ref->name_len,
+        .tally = coordinator ? &whole->tally : NULL,
+        .history = coordinator ? &whole->history : NULL };
+    if (tensor->name == NULL) {
+        mem_free(tensor);
+        return NULL;
+    }
+    if (coordinator) {
+        tensor->tally->cancelled_by = -1;
+    }
+    memcpy(tensor->name, ref->name, ref->name_len);
+    tensor->name[ref->name_len] = '\0';
+    return tensor;
+}
+
+static void variant_free(struct variant *variant)
+{
+    meta_fini(&variant->meta);
+    bitset_fini(&variant->ranks);
+    mem_free(variant);
+}
+
+static void variants_free(struct tally *tally)
+{
+    while (tally->variants != NULL) {
+        struct variant *variant = tally->variants;
+
+        tally->variants = variant->next;
+        variant_free(variant);
+    }
+}
+
+static void row_counts_free(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    struct tally *tally = tensor->tally;
+
+    row_counts_fini(&tensor->announced);
+    if (tally == NULL || tally->row_counts == NULL) {
+        return;
+    }
+    for (int m = 0; m < negotiator->config.size; m++) {
+        negotiator->names.row_count_bytes -= row_counts_bytes(&tally->row_counts[m]);
+        row_counts_fini(&tally->row_counts[m]);
+    }
+    mem_free(tally->row_counts);
+    tally->row_counts = NULL;
+    tally->row_counts_match = false;
+}
+
+void tensor_forget_row_counts(
+        struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    if (tensor->number == 0 && tensor->since_ns == 0) {
+        row_counts_free(negotiator, tensor);
+    }
+}
+
+static void tensor_free(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    if (tensor->tally != NULL) {
+        variants_free(tensor->tally);
+    }
+    row_counts_free(negotiator, tensor);
+    meta_fini(&tensor->meta);
+    bitset_fini(&tensor->who);
+    mem_free(tensor->name);
+    mem_free(tensor);
+}
+
+struct tensor_state *tensor_get(
+        struct negotiator *negotiator, const struct name_ref *ref)
+{
+    struct tensor_state *tensor = tensor_find(negotiator, ref);
+
+    if (tensor != NULL) {
+        return tensor;
+    }
+    tensor = tensor_create(ref, is_coordinator(negotiator));
+    if (tensor == NULL) {
+        return NULL;
+    }
+    if (tensor->tally != NULL) {
+        tensor->tally->decided_at = negotiator->names.forgotten_at;
+    }
+    if (!map_insert(&negotiator->names.by_name, ref->hash, tensor)) {
+        tensor_free(negotiator, tensor);
+        return NULL;
+    }
+    list_append(&negotiator->names.idle, tensor);
+    return tensor;
+}
+
+struct tensor_state *tensor_of(
+        struct negotiator *negotiator, const struct request *request)
+{
+    const struct name_ref ref = request_ref(request);
+    struct tensor_memo *memo = request->memo;
+    struct tensor_state *tensor;
+
+    if (memo != NULL && memo->freed == negotiator->names.freed + 1) {
+        return memo->tensor;
+    }
+    tensor = tensor_get(negotiator, &ref);
+    if (memo != NULL && tensor != NULL) {
+        *memo = (struct tensor_memo){ .tensor = tensor,
+            .freed = negotiator->names.freed + 1 };
+    }
+    return tensor;
+}
+
+static void start_clock(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    /* 0 means "no round", so a clock that stands at 0 counts as 1. */
+    tensor->since_ns = negotiator->now_ns != 0 ? negotiator->now_ns : 1;
+    tensor->reported_ns = 0;
+    list_append(&negotiator->names.active, tensor);
+}
+
+void tensor_activate(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    if (tensor->since_ns != 0) {
+        return;
+    }
+    if (tensor->number == 0) {
+        list_remove(&negotiator->names.idle, tensor);
+    }
+    start_clock(negotiator, tensor);
+}
+
+void tensor_restart(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    list_remove(&negotiator->names.active, tensor);
+    start_clock(negotiator, tensor);
+}
+
+static void drop_oldest_idle(struct negotiator *negotiator)
+{
+    struct tensor_state *oldest = negotiator->names.idle.first;
+
+    if (oldest->tally != NULL &&
+            oldest->tally->decided_at > negotiator->names.forgotten_at) {
+        negotiator->names.forgotten_at = oldest->tally->decided_at;
+    }
+    negotiator->names.freed++;
+    list_remove(&negotiator->names.idle, oldest);
+    (void)map_remove(&negotiator->names.by_name, oldest->hash, oldest);
+    tensor_free(negotiator, oldest);
+}
+
+static void clear_submission(struct tensor_state *tensor)
+{
+    tensor->pending = false;
+    tensor->by_number = false;
+    tensor->planned = false;
+    tensor->contributed = false;
+    tensor->cancel = false;
+}
+
+static bool is_unheard(const struct tensor_state *tensor)
+{
+    return !is_named(tensor) && !tensor->split &&
+            (tensor->tally == NULL || tensor->tally->cancelled_by < 0) &&
+            bitset_is_empty(&tensor->who);
+}
+
+void tensor_end_submission(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    clear_submission(tensor);
+    if (is_unheard(tensor)) {
+        tensor_end_round(negotiator, tensor);
+    }
+}
+
+/* What was announced in the round, and what was made of it. */
+static void clear_round(struct tensor_state *tensor)
+{
+    struct tally *tally = tensor->tally;
+
+    if (!bitset_is_empty(&tensor->who)) {
+        bitset_clear(&tensor->who);
+    }
+    tensor->split = false;
+    if (tally != NULL) {
+        variants_free(tally);
+        tally->arrived = 0;
+        tally->named = 0;
+        tally->cancelled_by = -1;
+        tally->decided = false;
+        tally->group_next = NULL;
+    }
+}
+
+void tensor_void_round(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    if (!tensor->pending) {
+        tensor_end_round(negotiator, tensor);
+        return;
+    }
+    clear_round(tensor);
+    tensor->by_number = false;
+}
+
+void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    if (tensor->since_ns == 0) {
+        return;
+    }
+    clear_round(tensor);
+    clear_submission(tensor);
+    tensor->since_ns = 0;
+    tensor->reported_ns = 0;
+    list_remove(&negotiator->names.active, tensor);
+    tensor_forget_row_counts(negotiator, tensor);
+    if (tensor->number == 0) {
+        list_append(&negotiator->names.idle, tensor);
+        if (negotiator->names.idle.count > IDLE_NAMES_MAX) {
+            drop_oldest_idle(negotiator);
+        }
+    } else if (is_coordinator(negotiator)) {
+        tensor_number_used(negotiator, tensor);
+    }
+}
+
+void tensor_number_used(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    list_remove(&negotiator->names.numbered, tensor);
+    list_append(&negotiator->names.numbered, tensor);
+}
+
+bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tensor,
+        uint64_t number, const struct meta *meta)
+{
+    struct meta copy;
+
+    if (!meta_copy(&copy, meta)) {
+        return false;
+    }
+    if (!map_insert(&negotiator->names.by_number, hash_u64(0, number), tensor)) {
+        meta_fini(&copy);
+        return false;
+    }
+    if (tensor->since_ns == 0) {
+        list_remove(&negotiator->names.idle, tensor);
+    }
+    meta_fini(&tensor->meta);
+    tensor->meta = copy;
+    tensor->steps = (struct steps){ 0 };
+    steps_take(&tensor->steps, meta->step);
+    tensor->number = number;
+    if (is_coordinator(negotiator)) {
+        list_append(&negotiator->names.numbered, tensor);
+    }
+    return true;
+}
+
+void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    (void)map_remove(&negotiator->names.by_number, hash_u64(0, tensor->number), tensor);
+    if (is_coordinator(negotiator)) {
+        list_remove(&negotiator->names.numbered, tensor);
+        tensor->tally->retired = false;
+    }
+    tensor->number = 0;
+    meta_fini(&tensor->meta);
+    tensor_forget_row_counts(negotiator, tensor);
+    if (tensor->since_ns == 0) {
+        list_append(&negotiator->names.idle, tensor);
+        if (negotiator->names.idle.count > IDLE_NAMES_MAX) {
+            drop_oldest_idle(negotiator);
+        }
+    }
+}
+
+void names_fini(struct negotiator *negotiator)
+{
+    size_t position = 0;
+    struct tensor_state *tensor;
+
+    while ((tensor = map_next(&negotiator->names.by_name, &position)) != NULL) {
+        tensor_free(negotiator, tensor);
+    }
+    map_fini(&negotiator->names.by_name);
+    map_fini(&negotiator->names.by_number);
+}
+
+bool coordinator_heard(const struct tensor_state *tensor, int rank)
+{
+    if (tensor->who.words != NULL && bitset_has(&tensor->who, rank)) {
+        return true;
+    }
+    for (const struct variant *v = is_named(tensor) ? tensor->tally->variants : NULL;
+            v != NULL; v = v->next) {
+        if (bitset_has(&v->ranks, rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash)
+{
+    struct variant **at = is_named(tensor) ? &tensor->tally->variants : NULL;
+    bool any = false;
+
+    while (at != NULL && *at != NULL) {
+        struct variant *variant = *at;
+
+        if (variant->meta.group != hash) {
+            at = &variant->next;
+            continue;
+        }
+        *at = variant->next;
+        tensor->tally->named -= bitset_count(&variant->ranks);
+        variant_free(variant);
+        any = true;
+    }
+    return any;
+}
+
+bool name_get(struct wire_reader *in, struct name_ref *ref)
+{
+    ref->collective = wire_get_u8(in);
+    ref->name = wire_get_str(in, TUTTI_NAME_MAX, &ref->name_len);
+    if (!wire_ok(in) || !meta_collective_is_valid(ref->collective)) {
+        return false;
+    }
+    ref->hash = request_hash(ref->collective, ref->name, ref->name_len);
+    return true;
+}
+
+void name_put(struct wire_writer *out, const struct name_ref *ref)
+{
+    wire_put_u8(out, (uint8_t)ref->collective);
+    wire_put_str(out, ref->name, ref->name_len);
+}

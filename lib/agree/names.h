@@ -1,0 +1,107 @@
+/*
+ * The negotiator's table of names: internal to lib/agree.
+ */
+#ifndef TUTTI_AGREE_NAMES_H
+#define TUTTI_AGREE_NAMES_H
+
+#include "agree/negotiator.h"
+
+/** A name as it arrived: borrowed from a message or a request. */
+struct name_ref {
+    uint64_t hash;
+    int collective;
+    const char *name;
+    size_t name_len;
+};
+
+static inline struct name_ref request_ref(const struct request *request)
+{
+    return (struct name_ref){ .hash = request->hash,
+        .collective = request->collective,
+        .name = request->name,
+        .name_len = request->name_len };
+}
+
+static inline struct name_ref tensor_ref(const struct tensor_state *tensor)
+{
+    return (struct name_ref){ .hash = tensor->hash,
+        .collective = tensor->collective,
+        .name = tensor->name,
+        .name_len = tensor->name_len };
+}
+
+static inline bool is_coordinator(const struct negotiator *negotiator)
+{
+    return negotiator->config.rank == 0;
+}
+
+/* What the coordinator alone knows; false at the others. */
+
+static inline bool is_decided(const struct tensor_state *tensor)
+{
+    return tensor->tally != NULL && tensor->tally->decided;
+}
+
+static inline bool is_retired(const struct tensor_state *tensor)
+{
+    return tensor->tally != NULL && tensor->tally->retired;
+}
+
+static inline bool is_named(const struct tensor_state *tensor)
+{
+    return tensor->tally != NULL && tensor->tally->variants != NULL;
+}
+
+/** Reads collective and name. */
+bool name_get(struct wire_reader *in, struct name_ref *ref);
+/** Writes them. */
+void name_put(struct wire_writer *out, const struct name_ref *ref);
+
+/** The tensor of a name, or NULL. */
+struct tensor_state *tensor_find(
+        const struct negotiator *negotiator, const struct name_ref *ref);
+/** The tensor of a number, or NULL (never given out, or forgotten). */
+struct tensor_state *tensor_by_number(
+        const struct negotiator *negotiator, uint64_t number);
+/** The tensor of a name of which only the hash is known, or NULL. */
+struct tensor_state *tensor_by_hash(const struct negotiator *negotiator, uint64_t hash);
+/** Finds or adds; NULL when out of memory. It is active or becomes idle later. */
+struct tensor_state *tensor_get(
+        struct negotiator *negotiator, const struct name_ref *ref);
+
+/** The same for a submission; remembers it in its memo. */
+struct tensor_state *tensor_of(
+        struct negotiator *negotiator, const struct request *request);
+
+/** Begins a round if none is running. */
+void tensor_activate(struct negotiator *negotiator, struct tensor_state *tensor);
+/** The round's clock begins anew: it is waited for while others are at work. */
+void tensor_restart(struct negotiator *negotiator, struct tensor_state *tensor);
+/** Ends the round: everything of it is reset; idle names beyond the limit are dropped. */
+void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor);
+
+/** This rank's submission has its outcome; what others announced stays. */
+void tensor_end_submission(struct negotiator *negotiator, struct tensor_state *tensor);
+/** What was announced is void; a submission of this rank stays, unannounced. */
+void tensor_void_round(struct negotiator *negotiator, struct tensor_state *tensor);
+
+/** Gives a tensor a number for some metadata; false when out of memory. */
+bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tensor,
+        uint64_t number, const struct meta *meta);
+/** Coordinator: a number is taken for the one used last. */
+void tensor_number_used(struct negotiator *negotiator, struct tensor_state *tensor);
+/** Takes the number away. */
+void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *tensor);
+/** Forgets what ranks gave, unless a number stands for it or a round is running. */
+void tensor_forget_row_counts(
+        struct negotiator *negotiator, struct tensor_state *tensor);
+
+/** Coordinator: true when the announcement of a member has arrived here. */
+bool coordinator_heard(const struct tensor_state *tensor, int rank);
+/** Forgets the announcements by name that belong to a group; true if there were any. */
+bool coordinator_drop_variants(struct tensor_state *tensor, uint64_t hash);
+
+/** Frees everything. */
+void names_fini(struct negotiator *negotiator);
+
+#endif

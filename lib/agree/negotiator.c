@@ -1,0 +1,318 @@
+/*
+ * The entry points of the room: events in, one flush, actions and outcomes out.
+ */
+#include "agree/negotiator.h"
+
+#include <string.h>
+
+#include "agree/negotiator_parts.h"
+#include "base/mem.h"
+
+static bool spans_nodes(const struct negotiator_config *config)
+{
+    for (int m = 1; m < config->size; m++) {
+        if (config->node_of[m] != config->node_of[0]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+tutti_status negotiator_init(
+        struct negotiator *negotiator, const struct negotiator_config *config)
+{
+    *negotiator = (struct negotiator){ .config = *config,
+        .names = { .next_number = 1, .numbered.by_use = true },
+        .learner.iterations = 1 };
+    if (!tree_init(&negotiator->tree, config->size, config->rank, config->node_of,
+                config->fanout)) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for the coordination of %d ranks", config->size);
+    }
+    cost_init(&negotiator->learner.cost, &config->cost, spans_nodes(config));
+    negotiator->config.node_of = NULL;
+    if (config->direct) {
+        negotiator->plans.early = mem_calloc(
+                (size_t)config->size * PLAN_LANES_MAX, sizeof *negotiator->plans.early);
+    }
+    if ((config->direct && negotiator->plans.early == NULL) ||
+            (is_coordinator(negotiator) && !joined_init(negotiator))) {
+        mem_free(negotiator->plans.early);
+        tree_fini(&negotiator->tree);
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for the coordination of %d ranks", config->size);
+    }
+    return TUTTI_OK;
+}
+
+void negotiator_fini(struct negotiator *negotiator)
+{
+    plans_fini(negotiator);
+    groups_fini(negotiator);
+    leaves_fini(negotiator);
+    joined_fini(negotiator);
+    names_fini(negotiator);
+    tree_fini(&negotiator->tree);
+    outbox_fini(&negotiator->outbox);
+    mem_free(negotiator->plans.early);
+    mem_free(negotiator->dims);
+    *negotiator = (struct negotiator){ 0 };
+}
+
+void negotiator_sample(struct negotiator *negotiator, size_t bytes, int64_t ns)
+{
+    cost_sample(&negotiator->learner.cost, bytes, ns);
+}
+
+/* Tells arrivals, and then leaves the plans whose outcome is known. */
+static tutti_status leave_plans(struct negotiator *negotiator)
+{
+    const tutti_status status = arrivals_flush(negotiator);
+
+    return status == TUTTI_OK && negotiator->plans.left ? plans_leave(negotiator)
+                                                        : status;
+}
+
+tutti_status negotiator_submit(
+        struct negotiator *negotiator, const struct request *request)
+{
+    struct tensor_state *tensor = tensor_of(negotiator, request);
+    struct leave *leave = leave_of(negotiator, request->collective);
+    tutti_status status;
+
+    if (tensor == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
+                (int)request->name_len, request->name);
+    }
+    if (tensor->pending) {
+        return error_set(
+                TUTTI_ERR_INTERNAL, "\"%s\" was submitted twice", tensor->name);
+    }
+    tensor_activate(negotiator, tensor);
+    tensor->pending = true;
+    tensor->local = *request;
+    negotiator->plans.submitted_ns = negotiator->now_ns;
+    if (tensor->plan != NULL && tensor->plan->state != PLAN_SLOW) {
+        status = plan_submit(negotiator, tensor);
+        /* At once, so that tensors are announced in the order in which they are submitted:
+         * that is mostly their order in memory, and then they are fused without a copy. */
+        return status == TUTTI_OK && negotiator->plans.left ? leave_plans(negotiator)
+                                                            : status;
+    }
+    if (leave != NULL) {
+        leave->own = tensor;
+        return leave_submit(negotiator, leave);
+    }
+    return announce_pending(negotiator, tensor);
+}
+
+tutti_status negotiator_cancel(
+        struct negotiator *negotiator, const struct request *request)
+{
+    const struct name_ref ref = request_ref(request);
+    struct tensor_state *tensor = tensor_find(negotiator, &ref);
+
+    if (tensor == NULL || !tensor->pending || tensor->local.cookie != request->cookie) {
+        /* Its outcome is there already and was not taken yet. */
+        return TUTTI_OK;
+    }
+    if (request->collective == META_JOIN) {
+        /* Others have gone on without this rank. */
+        return TUTTI_OK;
+    }
+    tensor->cancel = true;
+    if (tensor->contributed) {
+        /* It commits if the others come, or is announced with this when they do not. */
+        observe(negotiator, TRANSITION_PLAN_CANCEL_LATE);
+        return TUTTI_OK;
+    }
+    if (tensor->planned) {
+        plan_want_exit(tensor->plan, PLAN_EXIT_CANCEL, tensor->item);
+        return plan_advance(negotiator, tensor->plan);
+    }
+    return announce_cancel(negotiator, tensor);
+}
+
+/* Only the parent sends the log down, and only children (or those below) speak up. */
+static bool is_child_message(const struct negotiator *negotiator, int from, int kind)
+{
+    return (kind == KIND_ANNOUNCE || kind == KIND_PING) &&
+            tree_child_index(&negotiator->tree, from) >= 0;
+}
+
+static bool is_parent_message(const struct negotiator *negotiator, int from, int kind)
+{
+    return (kind == KIND_LOG || kind == KIND_PONG || kind == KIND_PROBE ||
+                   kind == KIND_ALL_ARRIVED) &&
+            negotiator->tree.parents[negotiator->config.rank] == from;
+}
+
+tutti_status negotiator_receive(
+        struct negotiator *negotiator, int from, const void *bytes, size_t len)
+{
+    struct wire_reader in;
+    tutti_status status;
+    int kind;
+
+    wire_reader_init(&in, bytes, len);
+    kind = wire_get_u8(&in);
+    if (kind == KIND_ARRIVALS && negotiator->config.direct) {
+        return direct_receive(negotiator, from, &in);
+    }
+    if (!is_child_message(negotiator, from, kind) &&
+            !is_parent_message(negotiator, from, kind)) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "unexpected message of kind %d from rank %d", kind, from);
+    }
+    if (kind == KIND_ANNOUNCE) {
+        return announce_receive(negotiator, from, &in);
+    }
+    if (kind == KIND_ALL_ARRIVED) {
+        return arrivals_receive_down(negotiator, from, &in);
+    }
+    if (kind != KIND_LOG) {
+        return stall_receive(negotiator, from, kind, &in);
+    }
+    status = forward_down(negotiator, bytes, len);
+    return status == TUTTI_OK ? log_apply(negotiator, &in) : status;
+}
+
+bool negotiator_is_dirty(const struct negotiator *negotiator)
+{
+    return negotiator->outbox.run.count > 0 || negotiator->outbox.up.len > 0 ||
+            negotiator->outbox.down.len > 0 || negotiator->outbox.direct.len > 0 ||
+            negotiator->plans.arrivals_dirty || negotiator->plans.left;
+}
+
+/*
+ * The coordinator reads its own log message exactly as the other members do. It may leave a plan
+ * by that, and so announce something: that is for the next log message.
+ */
+static tutti_status flush_log(struct negotiator *negotiator)
+{
+    struct wire_writer *message = &negotiator->outbox.log_read;
+    const struct wire_writer written = negotiator->outbox.down;
+    struct wire_reader in;
+    tutti_status status;
+
+    negotiator->outbox.down = *message;
+    *message = written;
+    wire_writer_reset(&negotiator->outbox.down);
+    bitset_clear(&negotiator->joined.logged);
+    status = forward_down(negotiator, message->data, message->len);
+    if (status == TUTTI_OK) {
+        wire_reader_init(&in, message->data, message->len);
+        (void)wire_get_u8(&in);
+        status = log_apply(negotiator, &in);
+    }
+    return status;
+}
+
+tutti_status negotiator_flush(struct negotiator *negotiator)
+{
+    struct wire_writer *up = &negotiator->outbox.up;
+    tutti_status status = TUTTI_OK;
+
+    do {
+        status = leave_plans(negotiator);
+        run_close(negotiator);
+        if (up->failed || negotiator->outbox.down.failed) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+        }
+        if (status == TUTTI_OK && negotiator->outbox.down.len > 0) {
+            status = flush_log(negotiator);
+        }
+        if (status == TUTTI_OK && up->len > 0) {
+            status = action_add(negotiator, ACTION_SEND,
+                    negotiator->tree.parents[negotiator->config.rank], up->data,
+                    up->len);
+            wire_writer_reset(up);
+        }
+    } while (status == TUTTI_OK && negotiator_is_dirty(negotiator));
+    return status;
+}
+
+void negotiator_clear(struct negotiator *negotiator)
+{
+    joined_clear(negotiator);
+    outbox_clear(&negotiator->outbox);
+}
+
+static bool collected_is_valid(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    const int arrived = tensor->who.words != NULL ? bitset_count(&tensor->who) : 0;
+    int named = 0;
+
+    for (const struct variant *v = tensor->tally->variants; v != NULL; v = v->next) {
+        named += bitset_count(&v->ranks);
+    }
+    return arrived == tensor->tally->arrived && named == tensor->tally->named &&
+            (tensor->tally->decided || tensor->tally->planning ||
+                    arrived + named < negotiator->config.size);
+}
+
+static bool round_is_valid(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    if (tensor->since_ns == 0 ||
+            (tensor->by_number && (!tensor->pending || tensor->number == 0)) ||
+            (tensor->planned && (!tensor->pending || tensor->by_number)) ||
+            (tensor->contributed && !tensor->planned)) {
+        return false;
+    }
+    if (is_coordinator(negotiator)) {
+        return collected_is_valid(negotiator, tensor);
+    }
+    return tensor->tally == NULL;
+}
+
+static bool active_is_valid(const struct negotiator *negotiator)
+{
+    size_t count = 0;
+    int64_t previous = 0;
+
+    for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (!round_is_valid(negotiator, e) || e->since_ns < previous) {
+            return false;
+        }
+        previous = e->since_ns;
+        count++;
+    }
+    return count == negotiator->names.active.count;
+}
+
+static bool idle_is_valid(const struct negotiator *negotiator)
+{
+    size_t count = 0;
+
+    for (const struct tensor_state *e = negotiator->names.idle.first; e != NULL;
+            e = e->links.next) {
+        if (e->since_ns != 0 || e->pending || e->number != 0 || is_named(e)) {
+            return false;
+        }
+        count++;
+    }
+    return count == negotiator->names.idle.count;
+}
+
+bool negotiator_is_valid(const struct negotiator *negotiator)
+{
+    size_t position = 0;
+    size_t numbered = 0;
+    const struct tensor_state *tensor;
+
+    while ((tensor = map_next(&negotiator->names.by_name, &position)) != NULL) {
+        numbered += tensor->number != 0 ? 1 : 0;
+        if (tensor->number != 0 &&
+                tensor_by_number(negotiator, tensor->number) != tensor) {
+            return false;
+        }
+    }
+    return numbered == negotiator->names.by_number.count &&
+            active_is_valid(negotiator) && idle_is_valid(negotiator) &&
+            plans_are_valid(negotiator) &&
+            (!is_coordinator(negotiator) ||
+                    numbered == negotiator->names.numbered.count);
+}

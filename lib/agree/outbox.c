@@ -1,0 +1,200 @@
+/*
+ * What a step produces: announcements or a log message, which grow until the flush;
+ * actions for the caller; and outcomes of submissions.
+ */
+#include "agree/negotiator_parts.h"
+#include "base/mem.h"
+
+static struct wire_writer *message_open(struct negotiator *negotiator)
+{
+    struct wire_writer *out;
+
+    if (!is_coordinator(negotiator)) {
+        out = &negotiator->outbox.up;
+        if (out->len == 0) {
+            wire_put_u8(out, KIND_ANNOUNCE);
+            wire_put_varint(out, negotiator->log.length);
+        }
+        return out;
+    }
+    out = &negotiator->outbox.down;
+    if (out->len == 0) {
+        wire_put_u8(out, KIND_LOG);
+        wire_put_u64(out, negotiator->log.appended);
+    }
+    return out;
+}
+
+void run_close(struct negotiator *negotiator)
+{
+    struct number_run *run = &negotiator->outbox.run;
+    struct wire_writer *out;
+
+    if (run->count == 0) {
+        return;
+    }
+    out = message_open(negotiator);
+    wire_put_u8(out, run->tag);
+    if (is_coordinator(negotiator)) {
+        negotiator->log.appended += run->count;
+    } else {
+        wire_put_varint(out, (uint64_t)run->rank);
+    }
+    wire_put_varint(out, run->first);
+    wire_put_varint(out, run->count);
+    run->count = 0;
+}
+
+struct wire_writer *record_open(struct negotiator *negotiator, uint8_t tag)
+{
+    struct wire_writer *out;
+
+    run_close(negotiator);
+    out = message_open(negotiator);
+    wire_put_u8(out, tag);
+    negotiator->log.appended += is_coordinator(negotiator) ? 1 : 0;
+    return out;
+}
+
+void run_put(struct negotiator *negotiator, uint8_t tag, int rank, uint64_t number)
+{
+    struct number_run *run = &negotiator->outbox.run;
+
+    if (run->count > 0 && run->tag == tag && run->rank == rank &&
+            run->first + run->count == number) {
+        run->count++;
+        return;
+    }
+    run_close(negotiator);
+    *run = (struct number_run){ .first = number, .count = 1, .tag = tag, .rank = rank };
+}
+
+tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, int to,
+        const void *bytes, size_t len)
+{
+    struct outbox *box = &negotiator->outbox;
+    const struct action action = {
+        .kind = kind, .to = to, .offset = box->arena.len, .len = len
+    };
+
+    if (len > 0) {
+        wire_put_bytes(&box->arena, bytes, len);
+    }
+    if (box->arena.failed ||
+            !mem_grow(&box->actions, &box->action_capacity, box->action_count + 1,
+                    sizeof *box->actions)) {
+        return error_set(
+                TUTTI_ERR_NO_MEMORY, "no memory for a message of %zu bytes", len);
+    }
+    box->actions[box->action_count++] = action;
+    return TUTTI_OK;
+}
+
+/* Adds an outcome of this log message; the caller fills in the rest. NULL: no memory. */
+static struct outcome *outcome_new(struct negotiator *negotiator, int collective)
+{
+    struct outbox *box = &negotiator->outbox;
+    struct outcome *outcome;
+
+    if (!mem_grow(&box->outcomes, &box->outcome_capacity, box->outcome_count + 1,
+                sizeof *box->outcomes)) {
+        (void)error_set(TUTTI_ERR_NO_MEMORY, "no memory for a result");
+        return NULL;
+    }
+    outcome = &box->outcomes[box->outcome_count++];
+    /* All but the metadata: zeroing them takes longer than the rest. */
+    outcome->cookie = NULL;
+    outcome->log_message = negotiator->log.message;
+    outcome->error = NULL;
+    outcome->joined = negotiator->joined.members;
+    outcome->collective = collective;
+    outcome->last = -1;
+    outcome->lane = 0;
+    return outcome;
+}
+
+tutti_status outcome_add(
+        struct negotiator *negotiator, struct tensor_state *tensor, struct error *error)
+{
+    struct outcome *outcome = outcome_new(negotiator, tensor->collective);
+
+    if (outcome == NULL) {
+        mem_free(error);
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    outcome->cookie = tensor->local.cookie;
+    outcome->error = error;
+    if (error != NULL || has_bug(negotiator, BUG_JOINED_CONTRIBUTES)) {
+        outcome->joined = NULL;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status outcome_add_joined(
+        struct negotiator *negotiator, int collective, const struct meta *meta)
+{
+    struct outcome *outcome = outcome_new(negotiator, collective);
+
+    if (outcome == NULL) {
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    if (!meta_copy(&outcome->meta, meta)) {
+        negotiator->outbox.outcome_count--;
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a result");
+    }
+    return TUTTI_OK;
+}
+
+void outbox_clear(struct outbox *box)
+{
+    for (size_t i = 0; i < box->outcome_count; i++) {
+        mem_free(box->outcomes[i].error);
+        if (box->outcomes[i].cookie == NULL) {
+            meta_fini(&box->outcomes[i].meta);
+        }
+    }
+    box->outcome_count = 0;
+    box->action_count = 0;
+    wire_writer_reset(&box->arena);
+}
+
+void outbox_fini(struct outbox *box)
+{
+    outbox_clear(box);
+    wire_writer_fini(&box->up);
+    wire_writer_fini(&box->down);
+    wire_writer_fini(&box->log_read);
+    wire_writer_fini(&box->direct);
+    wire_writer_fini(&box->arena);
+    mem_free(box->actions);
+    mem_free(box->outcomes);
+}
+
+tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len)
+{
+    const struct tree *tree = &negotiator->tree;
+    const int skipped = has_bug(negotiator, BUG_SKIP_FORWARD) ? 1 : 0;
+    tutti_status status = TUTTI_OK;
+
+    for (int c = skipped; c < tree->child_count && status == TUTTI_OK; c++) {
+        status = action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
+        observe(negotiator, TRANSITION_FORWARDED);
+    }
+    return status;
+}
+
+tutti_status message_send(
+        struct negotiator *negotiator, int to, struct wire_writer *message)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (message->failed) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+    } else if (message->len > 0 && to < 0) {
+        status = forward_down(negotiator, message->data, message->len);
+    } else if (message->len > 0) {
+        status = action_add(negotiator, ACTION_SEND, to, message->data, message->len);
+    }
+    wire_writer_fini(message);
+    return status;
+}

@@ -1,0 +1,97 @@
+/*
+ * What goes into the negotiator and comes out: requests, outcomes, and actions; and the
+ * messages that are being built.
+ */
+#ifndef TUTTI_AGREE_OUTBOX_H
+#define TUTTI_AGREE_OUTBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agree/meta.h"
+#include "base/bitset.h"
+#include "base/error.h"
+#include "base/wire.h"
+
+struct tensor_state;
+
+/** Where a negotiator found a name last, so that it need not look for it. Zeroed: nowhere. */
+struct tensor_memo {
+    struct tensor_state *tensor;
+    uint64_t freed; /* 1 + names that it had forgotten by then */
+};
+
+/** One submission of this rank. Everything is borrowed until its outcome. */
+struct request {
+    int collective; /* tutti_collective or meta_collective */
+    const char *name; /* name_len bytes, not necessarily terminated */
+    size_t name_len;
+    uint64_t hash; /* request_hash() of the two above */
+    struct meta meta;
+    void *cookie; /* handed back in the outcome; not NULL */
+    struct tensor_memo *memo; /* of this name with this negotiator; NULL: none */
+    int priority; /* of this rank; not agreed on */
+};
+
+uint64_t request_hash(int collective, const char *name, size_t name_len);
+
+/**
+ * A submission is decided; in the order of the log. Or a tensor is ready without this
+ * rank, which has joined: then the cookie is NULL, and `meta` says what the others gave.
+ */
+struct outcome {
+    void *cookie; /* of the request */
+    uint64_t log_message; /* index in the log where its message began, equal on all
+                            members: tensors of one log message are planned together */
+    struct error *error; /* NULL: ready on all ranks; else owned by the negotiator */
+    const struct bitset *joined; /* set ranks that have joined and do not take part;
+                                         NULL: nobody; valid until clear() */
+    int collective;
+    struct meta meta; /* where the cookie is NULL, owned; else not set */
+    int last; /* META_JOIN: the set rank that joined last; else -1 */
+    uint32_t lane; /* 0: by the log. Else a plan's: tensors with the same lane and
+                      log message are a batch, in this order */
+    uint64_t epoch, index; /* of that batch */
+};
+
+enum action_kind {
+    ACTION_SEND, /* send the bytes to member `to` */
+    ACTION_STALL, /* log the text (bytes, not terminated) as a warning */
+    ACTION_NOTE, /* log the text (likewise) for who wants to know */
+    ACTION_ARRIVAL /* show the members `word` and `detail` in a cell of the board */
+};
+
+/** Something to do. The bytes are in `arena` of the negotiator. */
+struct action {
+    enum action_kind kind;
+    int to; /* SEND: set rank */
+    size_t offset; /* of the bytes */
+    size_t len;
+    uint32_t cell; /* ARRIVAL */
+    uint64_t word, detail; /* ARRIVAL */
+};
+
+/** Numbers in a row that are not yet written to `up` or `down`. */
+struct number_run {
+    uint64_t first, count;
+    uint8_t tag; /* protocol.h */
+    int rank;
+};
+
+/** What a step produces. */
+struct outbox {
+    struct wire_writer up; /* announcements for the parent, being built */
+    struct wire_writer down; /* coordinator: the log message being built */
+    struct wire_writer log_read; /* coordinator: the log message being read */
+    struct wire_writer direct; /* contributions to plans for all members, being built */
+    struct number_run run;
+
+    struct action *actions; /* owned */
+    size_t action_count, action_capacity;
+    struct wire_writer arena; /* bytes of the actions */
+    struct outcome *outcomes; /* owned */
+    size_t outcome_count, outcome_capacity;
+};
+
+#endif

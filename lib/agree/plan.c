@@ -1,0 +1,474 @@
+/*
+ * A plan at one rank: submissions, arrivals, what commits, and when it ends.
+ */
+#include "agree/plan.h"
+
+#include "agree/negotiator_parts.h"
+#include "base/mem.h"
+
+/* The timer while nobody waits or polls here. */
+#define TIMER_NS INT64_C(50000000)
+/* It grows with the longest time between two submissions, but not beyond this. */
+#define TIMER_MAX_NS INT64_C(1000000000)
+#define TIMER_GAPS 4
+
+static struct plan_batch *batch_of(const struct plan *plan, uint64_t index)
+{
+    return &plan->batches[index % plan->batch_count];
+}
+
+/* -------------------------------------------------------------- contributing */
+
+struct arrival plan_own_arrival(
+        const struct negotiator *negotiator, const struct plan *plan)
+{
+    struct arrival arrival = plan->exiting ? plan->wanted : (struct arrival){ 0 };
+
+    arrival.count = plan->cursor;
+    arrival.member = negotiator->config.rank;
+    arrival.leaves = arrival.why == PLAN_EXIT_JOIN || arrival.why == PLAN_EXIT_FINALIZE;
+    return arrival;
+}
+
+static tutti_status show_arrival(struct negotiator *negotiator, struct plan *plan)
+{
+    const struct arrival arrival = plan_own_arrival(negotiator, plan);
+    struct action *action;
+    tutti_status status;
+
+    if (!sees_members(negotiator)) {
+        negotiator->plans.arrivals_dirty = true;
+        return TUTTI_OK;
+    }
+    plan->arrivals[negotiator->config.rank] = arrival;
+    if (negotiator->config.direct) {
+        if (plan->exiting) {
+            direct_put(negotiator, plan, &arrival, NULL);
+        }
+        return TUTTI_OK; /* arrivals are told one by one */
+    }
+    status = action_add(negotiator, ACTION_ARRIVAL, -1, NULL, 0);
+    if (status == TUTTI_OK) {
+        action = &negotiator->outbox.actions[negotiator->outbox.action_count - 1];
+        action->cell = arrival_cell(plan->lane, plan->epoch);
+        action->word = arrival_word(plan->epoch, &arrival);
+        action->detail = arrival_detail(&arrival);
+    }
+    return status;
+}
+
+static void arrive(struct negotiator *negotiator, struct plan *plan)
+{
+    struct plan_batch *batch = batch_of(plan, plan->cursor);
+
+    observe(negotiator, TRANSITION_PLAN_ARRIVE);
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+        plan->items[i]->contributed = plan->items[i]->planned;
+    }
+    plan->here -= batch->here;
+    batch->here = 0;
+    plan->cursor++;
+    if (negotiator->config.direct) {
+        const struct arrival arrival = plan_own_arrival(negotiator, plan);
+
+        direct_put(negotiator, plan, &arrival, batch);
+    }
+}
+
+static bool is_complete(const struct negotiator *negotiator, const struct plan *plan)
+{
+    const struct plan_batch *batch = batch_of(plan, plan->cursor);
+    const uint32_t early = has_bug(negotiator, BUG_PLAN_INCOMPLETE) ? 1 : 0;
+
+    return batch->here > 0 && batch->here + early >= batch->count;
+}
+
+/* An exit further on does not keep this rank from contributing below it. */
+static bool is_silent(const struct negotiator *negotiator, const struct plan *plan)
+{
+    for (int m = 0; has_bug(negotiator, BUG_PLAN_SILENT) && sees_members(negotiator) &&
+            m < negotiator->config.size;
+            m++) {
+        if (plan->arrivals[m].why != PLAN_EXIT_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool window_has_room(
+        const struct negotiator *negotiator, const struct plan *plan)
+{
+    return plan->cursor < plan->decided + (uint64_t)negotiator->config.window;
+}
+
+/*
+ * Contributes what it can; true when that was anything. An exit needs no
+ * room in the window: others may wait for something that happens only when this rank has
+ * joined or finalized.
+ */
+static bool contribute(struct negotiator *negotiator, struct plan *plan)
+{
+    const uint64_t before = plan->cursor;
+
+    while (!plan->exiting && !is_silent(negotiator, plan)) {
+        if (window_has_room(negotiator, plan) && is_complete(negotiator, plan)) {
+            arrive(negotiator, plan);
+        } else if (plan->wanted.why != PLAN_EXIT_NONE) {
+            observe(negotiator, TRANSITION_PLAN_EXIT);
+            plan->exiting = true;
+            return true;
+        } else {
+            break;
+        }
+    }
+    return plan->cursor != before;
+}
+
+/* ------------------------------------------------------------------ deciding */
+
+static bool all_have_arrived(const struct negotiator *negotiator, struct plan *plan)
+{
+    if (!sees_members(negotiator)) {
+        return plan->common.count > plan->decided;
+    }
+    while (plan->seen < negotiator->config.size &&
+            plan->arrivals[plan->seen].count > plan->decided) {
+        plan->seen++;
+    }
+    return plan->seen == negotiator->config.size ||
+            (has_bug(negotiator, BUG_PLAN_EARLY) && plan->cursor > plan->decided &&
+                    plan->seen == negotiator->config.size - 1);
+}
+
+static bool ends_here(const struct negotiator *negotiator, const struct plan *plan,
+        const struct arrival *arrival)
+{
+    if (has_bug(negotiator, BUG_PLAN_FOLLOWS_EARLY) &&
+            arrival->why == PLAN_EXIT_REPLACED) {
+        return arrival->member == negotiator->config.rank;
+    }
+    if (has_bug(negotiator, BUG_PLAN_FIRST_SEEN)) {
+        return arrival->why != PLAN_EXIT_NONE && arrival->count >= plan->decided;
+    }
+    return arrival->why != PLAN_EXIT_NONE && arrival->count == plan->decided;
+}
+
+/* True when somebody is known to have left at the next batch to decide. */
+static bool find_exit(const struct negotiator *negotiator, const struct plan *plan,
+        struct arrival *found)
+{
+    const struct arrival own = plan_own_arrival(negotiator, plan);
+
+    *found = own;
+    if (ends_here(negotiator, plan, &own)) {
+        return true;
+    }
+    if (!sees_members(negotiator)) {
+        *found = plan->common;
+        return ends_here(negotiator, plan, &plan->common);
+    }
+    for (int m = 0; m < negotiator->config.size; m++) {
+        *found = plan->arrivals[m];
+        if (ends_here(negotiator, plan, found)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * The tensor is ready. Announcements of the next round may be here already, of ranks that
+ * have left the plan: they stay.
+ */
+static tutti_status tensor_commits(struct negotiator *negotiator,
+        const struct plan *plan, struct tensor_state *tensor)
+{
+    tutti_status status = outcome_add(negotiator, tensor, NULL);
+
+    steps_take(&tensor->steps, tensor->local.meta.step);
+    if (status == TUTTI_OK) {
+        struct outcome *outcome =
+                &negotiator->outbox.outcomes[negotiator->outbox.outcome_count - 1];
+
+        outcome->log_message = negotiator->plans.lanes[plan->lane].commits;
+        outcome->lane = has_bug(negotiator, BUG_PLAN_ONE_LANE) ? 1 : plan->lane;
+        outcome->epoch = plan->epoch;
+        outcome->index = plan->decided;
+        outcome->joined = NULL;
+        tensor_end_submission(negotiator, tensor);
+    }
+    return status;
+}
+
+static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
+{
+    const struct plan_batch *batch = batch_of(plan, plan->decided);
+    tutti_status status = TUTTI_OK;
+
+    observe(negotiator, TRANSITION_PLAN_COMMIT);
+    for (uint32_t i = batch->first;
+            i < batch->first + batch->count && status == TUTTI_OK; i++) {
+        struct tensor_state *tensor = plan->items[i];
+
+        if (!tensor->pending || !tensor->contributed) {
+            return error_set(TUTTI_ERR_PROTOCOL,
+                    "a planned batch is ready on rank %d, which has not submitted "
+                    "\"%s\"",
+                    world_rank(negotiator, negotiator->config.rank), tensor->name);
+        }
+        status = tensor_commits(negotiator, plan, tensor);
+    }
+    negotiator->stats.planned += batch->count;
+    negotiator->plans.lanes[plan->lane].commits++;
+    plan->decided++;
+    plan->seen = 0;
+    plan->history.used_at = negotiator->log.messages;
+    if (plan->decided % plan->batch_count == 0) {
+        negotiator->stats.planned_steps++;
+    }
+    return status;
+}
+
+/*
+ * A rank that leaves announces that when it has left all plans, and it cannot leave this one
+ * while others have yet to contribute before its exit. They may wait for something off
+ * the plan that is ready only when it has joined or finalized. So who has nothing in the
+ * plan follows.
+ */
+static void follow_leave(const struct negotiator *negotiator, struct plan *plan)
+{
+    if (plan->here == 0 && !plan->exiting && plan->common.leaves &&
+            !has_bug(negotiator, BUG_PLAN_STAYS)) {
+        observe(negotiator, TRANSITION_PLAN_FOLLOWS_LEAVE);
+        plan_want_exit(plan, PLAN_EXIT_FOLLOWED, 0);
+    }
+}
+
+tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (plan->state == PLAN_ON) {
+        follow_leave(negotiator, plan);
+    }
+    while (status == TUTTI_OK && plan->state == PLAN_ON) {
+        if (all_have_arrived(negotiator, plan)) {
+            status = commit(negotiator, plan);
+        } else if (contribute(negotiator, plan)) {
+            status = show_arrival(negotiator, plan);
+        } else if (find_exit(negotiator, plan, &plan->outcome)) {
+            plan->state = PLAN_LEFT;
+            negotiator->plans.left = true;
+        } else {
+            break;
+        }
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- submitting */
+
+/* Why what was submitted is not what is planned; NONE: it is. */
+static enum plan_exit find_difference(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    const struct meta *meta = &tensor->local.meta;
+
+    if ((!meta_equal(&tensor->meta, meta) || meta->row_counts > 0) &&
+            !has_bug(negotiator, BUG_PLAN_METADATA)) {
+        return PLAN_EXIT_METADATA;
+    }
+    return meta->step == steps_next(&tensor->steps) ||
+                    has_bug(negotiator, BUG_PLAN_STEP)
+            ? PLAN_EXIT_NONE
+            : PLAN_EXIT_STEP;
+}
+
+static void count_here(struct negotiator *negotiator, struct plan *plan,
+        const struct tensor_state *tensor)
+{
+    const int64_t gap = negotiator->now_ns - plan->submitted_ns;
+    const bool midway = plan->here > 0 || plan->cursor % plan->batch_count != 0;
+
+    if (midway && gap > plan->gap_ns) {
+        plan->gap_ns = gap;
+    }
+    plan->submitted_ns = negotiator->now_ns;
+    plan->batches[tensor->batch].here++;
+    plan->here++;
+}
+
+void plan_want_exit(struct plan *plan, enum plan_exit why, uint32_t item)
+{
+    if (plan->wanted.why == PLAN_EXIT_NONE) {
+        plan->wanted.why = why;
+        plan->wanted.item = item;
+    }
+}
+
+void plan_count(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    struct plan *plan = tensor->plan;
+    const enum plan_exit difference = find_difference(negotiator, tensor);
+
+    tensor->planned = true;
+    tensor->contributed = false;
+    if (difference == PLAN_EXIT_NONE) {
+        observe(negotiator, TRANSITION_PLAN_SUBMIT);
+        count_here(negotiator, plan, tensor);
+    } else {
+        observe(negotiator,
+                difference == PLAN_EXIT_STEP ? TRANSITION_PLAN_STEP
+                                             : TRANSITION_PLAN_METADATA);
+        plan_want_exit(plan, difference, tensor->item);
+    }
+    if (tensor->cancel) {
+        plan_want_exit(plan, PLAN_EXIT_CANCEL, tensor->item);
+    }
+}
+
+tutti_status plan_submit(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    struct plan *plan = tensor->plan;
+
+    if (has_bug(negotiator, BUG_PLAN_RETRACT) && plan->wanted.why == PLAN_EXIT_TIMER) {
+        plan->wanted = (struct arrival){ 0 };
+        plan->exiting = false;
+    }
+    plan_count(negotiator, tensor);
+    if (plan->batches[tensor->batch].here < plan->batches[tensor->batch].count &&
+            plan->wanted.why == PLAN_EXIT_NONE &&
+            !has_bug(negotiator, BUG_PLAN_INCOMPLETE)) {
+        return TUTTI_OK; /* as most often: the batch is not whole yet */
+    }
+    return plan_advance(negotiator, plan);
+}
+
+tutti_status plans_exit(struct negotiator *negotiator, enum plan_exit why)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
+        struct plan_lane *lane = &negotiator->plans.lanes[l];
+
+        if (lane->next != NULL) {
+            plan_want_exit(lane->next, why, 0);
+        }
+        if (lane->current != NULL && lane->current->state == PLAN_ON) {
+            plan_want_exit(lane->current, why, 0);
+            status = plan_advance(negotiator, lane->current);
+        }
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------------- timer */
+
+/* Something was submitted behind a batch that is not whole. */
+static bool is_stuck(const struct plan *plan)
+{
+    return plan->state == PLAN_ON && !plan->exiting &&
+            plan->wanted.why == PLAN_EXIT_NONE && plan->here > 0 &&
+            batch_of(plan, plan->cursor)->here < batch_of(plan, plan->cursor)->count;
+}
+
+static int64_t timer_ns(const struct negotiator *negotiator, const struct plan *plan)
+{
+    int64_t timer = PLAN_TIMER_WAITED_NS;
+
+    if (!negotiator->waited) {
+        timer = TIMER_GAPS * plan->gap_ns;
+        timer = timer < TIMER_NS ? TIMER_NS : timer;
+        timer = timer < TIMER_MAX_NS ? timer : TIMER_MAX_NS;
+    }
+    return timer << plan->timer_shift;
+}
+
+static int64_t due_at(const struct negotiator *negotiator, const struct plan *plan)
+{
+    if (!is_stuck(plan) || has_bug(negotiator, BUG_PLAN_NO_TIMER)) {
+        return INT64_MAX;
+    }
+    return negotiator->plans.submitted_ns + timer_ns(negotiator, plan);
+}
+
+int64_t plans_due(const struct negotiator *negotiator)
+{
+    int64_t first = INT64_MAX;
+
+    for (int l = 1; l < negotiator->config.lanes && negotiator->plans.on > 0; l++) {
+        const struct plan *plan = negotiator->plans.lanes[l].current;
+        const int64_t due = plan != NULL ? due_at(negotiator, plan) : INT64_MAX;
+
+        first = due < first ? due : first;
+    }
+    return first;
+}
+
+static bool plan_is_valid(const struct plan *plan)
+{
+    uint32_t here = 0;
+
+    for (uint32_t b = 0; b < plan->batch_count; b++) {
+        if (plan->batches[b].here > plan->batches[b].count) {
+            return false;
+        }
+        here += plan->batches[b].here;
+    }
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        const struct tensor_state *tensor = plan->items[i];
+
+        if (tensor->plan != plan || tensor->item != i || tensor->number == 0 ||
+                (tensor->planned && plan->state == PLAN_SLOW)) {
+            return false;
+        }
+    }
+    return here == plan->here && plan->decided <= plan->cursor;
+}
+
+bool plans_are_valid(const struct negotiator *negotiator)
+{
+    int on = 0;
+
+    for (int l = 0; l < PLAN_LANES_MAX; l++) {
+        const struct plan *plan = negotiator->plans.lanes[l].current;
+        const struct plan *next = negotiator->plans.lanes[l].next;
+
+        if ((plan != NULL && !plan_is_valid(plan)) ||
+                (next != NULL && (plan == NULL || !plan_is_valid(next)))) {
+            return false;
+        }
+        on += plan != NULL && plan->state != PLAN_SLOW;
+        on += next != NULL;
+    }
+    return on == negotiator->plans.on;
+}
+
+static uint32_t first_missing(const struct plan *plan)
+{
+    const struct plan_batch *batch = batch_of(plan, plan->cursor);
+
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+        if (!plan->items[i]->planned || plan->items[i]->contributed) {
+            return i;
+        }
+    }
+    return batch->first;
+}
+
+tutti_status plans_tick(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
+        struct plan *plan = negotiator->plans.lanes[l].current;
+
+        if (plan != NULL && due_at(negotiator, plan) <= negotiator->now_ns) {
+            observe(negotiator, TRANSITION_PLAN_TIMER);
+            plan_want_exit(plan, PLAN_EXIT_TIMER, first_missing(plan));
+            status = plan_advance(negotiator, plan);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,183 @@
+/*
+ * Arrivals as messages along the tree, in sets whose members do not share memory: each node
+ * tells its parent how far all of its subtree has come, and the coordinator tells all.
+ *
+ * Messages of former epochs are under way when the next one begins, and are ignored.
+ */
+#include "agree/negotiator_parts.h"
+
+static tutti_status malformed(const struct negotiator *negotiator, int from)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "malformed arrival from rank %d",
+            world_rank(negotiator, from));
+}
+
+/* How far this rank and all below it have come. */
+static struct arrival subtree_arrival(
+        const struct negotiator *negotiator, const struct plan *plan)
+{
+    struct arrival least = plan_own_arrival(negotiator, plan);
+    bool leaves = least.leaves;
+
+    for (int c = 0; c < negotiator->tree.child_count; c++) {
+        const struct arrival *arrival = &plan->arrivals[c];
+
+        if (arrival->count < least.count ||
+                (arrival->count == least.count && least.why == PLAN_EXIT_NONE)) {
+            least = *arrival;
+        }
+        leaves = leaves || arrival->leaves;
+    }
+    least.leaves = leaves;
+    return least;
+}
+
+static bool is_news(const struct arrival *arrival, const struct arrival *told)
+{
+    return arrival->count != told->count || arrival->why != told->why ||
+            arrival->leaves != told->leaves;
+}
+
+tutti_status arrivals_receive_up(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    struct arrival_message message;
+
+    if (!arrival_get(negotiator, in, &message)) {
+        return malformed(negotiator, from);
+    }
+    if (message.plan == NULL && !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
+        observe(negotiator, TRANSITION_PLAN_ARRIVAL_UP_LATE);
+        return TUTTI_OK;
+    }
+    if (message.plan != NULL) {
+        observe(negotiator, TRANSITION_PLAN_ARRIVAL_UP);
+        message.plan->arrivals[tree_child_index(&negotiator->tree, from)] =
+                message.arrival;
+        negotiator->plans.arrivals_dirty = true;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status arrivals_receive_down(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    tutti_status status = forward_down(negotiator, in->data, in->len);
+
+    while (wire_left(in) > 0 && status == TUTTI_OK) {
+        struct arrival_message message;
+
+        if (!arrival_get(negotiator, in, &message)) {
+            return malformed(negotiator, from);
+        }
+        if (message.plan != NULL) {
+            observe(negotiator, TRANSITION_PLAN_ARRIVAL_DOWN);
+            message.plan->common = message.arrival;
+            status = plan_advance(negotiator, message.plan);
+        }
+    }
+    return status;
+}
+
+/* As long as nobody takes the lane over, it is told later. */
+static bool is_untold(const struct negotiator *negotiator, const struct plan *plan)
+{
+    return plan->state == PLAN_LEFT && has_bug(negotiator, BUG_PLAN_UNTOLD);
+}
+
+static void tell_parent(struct negotiator *negotiator, struct plan *plan)
+{
+    const struct arrival arrival = subtree_arrival(negotiator, plan);
+    struct wire_writer *out;
+
+    if (is_news(&arrival, &plan->told) && !is_untold(negotiator, plan)) {
+        out = record_open(negotiator, ITEM_ARRIVAL);
+        arrival_put(out, plan, &arrival);
+        plan->told = arrival;
+    }
+}
+
+/* Adds to a message for all what is new of a plan. */
+static void tell_all(
+        const struct negotiator *negotiator, struct plan *plan, struct wire_writer *out)
+{
+    const struct arrival arrival = subtree_arrival(negotiator, plan);
+
+    if (!is_news(&arrival, &plan->common) || is_untold(negotiator, plan)) {
+        return;
+    }
+    if (out->len == 0) {
+        wire_put_u8(out, KIND_ALL_ARRIVED);
+    }
+    arrival_put(out, plan, &arrival);
+    plan->common = arrival;
+}
+
+/* The coordinator tells what all have reached, until that allows nothing new. */
+static tutti_status flush_down(struct negotiator *negotiator)
+{
+    struct wire_writer out = { .data = NULL };
+    tutti_status status;
+
+    for (int l = 1; l < negotiator->config.lanes; l++) {
+        if (negotiator->plans.lanes[l].current != NULL) {
+            tell_all(negotiator, negotiator->plans.lanes[l].current, &out);
+        }
+    }
+    status = message_send(negotiator, -1, &out);
+    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
+        if (negotiator->plans.lanes[l].current != NULL) {
+            status = plan_advance(negotiator, negotiator->plans.lanes[l].current);
+        }
+    }
+    return status;
+}
+
+static void flush_up(struct negotiator *negotiator)
+{
+    for (int l = 1; l < negotiator->config.lanes; l++) {
+        if (negotiator->plans.lanes[l].current != NULL) {
+            tell_parent(negotiator, negotiator->plans.lanes[l].current);
+        }
+    }
+}
+
+tutti_status arrivals_flush(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    while (negotiator->plans.arrivals_dirty && status == TUTTI_OK) {
+        negotiator->plans.arrivals_dirty = false;
+        if (is_coordinator(negotiator)) {
+            status = flush_down(negotiator);
+        } else {
+            flush_up(negotiator);
+        }
+    }
+    return status == TUTTI_OK ? direct_flush(negotiator) : status;
+}
+
+tutti_status negotiator_arrival(struct negotiator *negotiator, uint32_t lane,
+        int member, uint64_t word, uint64_t detail)
+{
+    struct plan *plan = negotiator->plans.lanes[lane].current;
+    struct arrival *arrival = &plan->arrivals[member];
+    arrival->word = word;
+    if (word >> ARRIVAL_EPOCH_SHIFT != (plan->epoch & ARRIVAL_EPOCH_MASK) &&
+            !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
+        return TUTTI_OK;
+    }
+    arrival->count = word >> 1 & ARRIVAL_COUNT_MASK;
+    if ((word & 1) != 0) {
+        if (detail >> 32 == PLAN_EXIT_NONE || detail >> 32 >= PLAN_EXIT_COUNT ||
+                (uint32_t)detail >= plan->item_count) {
+            return malformed(negotiator, member);
+        }
+        arrival->why = (enum plan_exit)(detail >> 32);
+        arrival->item = (uint32_t)detail;
+        arrival->member = member;
+        plan->common.leaves = plan->common.leaves || arrival->why == PLAN_EXIT_JOIN ||
+                arrival->why == PLAN_EXIT_FINALIZE;
+    }
+    return plan_advance(negotiator, plan);
+}

@@ -1,0 +1,126 @@
+/*
+ * Stalls of planned tensors: this rank has arrived at a batch, and others have not.
+ *
+ * They have submitted nothing of what they plan from there on, or their timers would have
+ * ended the plan. Where members see each other the lowest one that has arrived
+ * reports those that have not. Else each node of the tree reports the children of which, or
+ * of some rank below them, it has not heard; and asks its parent as it does in slow mode
+ * (stall.c).
+ */
+#include <stdio.h>
+
+#include "agree/negotiator_parts.h"
+#include "agree/stall_report.h"
+
+/* Ranks that a report names. */
+#define RANKS_MAX 16
+
+/* Adds what this rank has contributed and waits for: what it may be that they lack. */
+static void report_tensors(const struct plan *plan, struct stall_report *report)
+{
+    int count = 0;
+
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        if (plan->items[i]->contributed) {
+            stall_report_name(report, plan->items[i], count++);
+        }
+    }
+    stall_report_more(report, count, STALL_NAMES_MAX);
+}
+
+/* The first tensor of the batch that this rank waits for, or NULL. */
+static struct tensor_state *waited_for(const struct plan *plan)
+{
+    const struct plan_batch *batch = &plan->batches[plan->decided % plan->batch_count];
+    struct tensor_state *tensor = plan->items[batch->first];
+
+    if (plan->state != PLAN_ON || plan->cursor <= plan->decided) {
+        return NULL;
+    }
+    return tensor->contributed ? tensor : NULL;
+}
+
+static bool is_due(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    const int64_t since =
+            tensor->reported_ns != 0 ? tensor->reported_ns : tensor->since_ns;
+
+    return negotiator->now_ns - since >= negotiator->config.stall_ns;
+}
+
+static bool is_first_to_arrive(
+        const struct negotiator *negotiator, const struct plan *plan)
+{
+    for (int m = 0; m < negotiator->config.rank; m++) {
+        if (plan->arrivals[m].count > plan->decided) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds those that have not arrived; returns how many. */
+static int report_missing(const struct negotiator *negotiator, const struct plan *plan,
+        struct stall_report *report)
+{
+    const bool board = sees_members(negotiator);
+    const int arrivals = board ? negotiator->config.size : negotiator->tree.child_count;
+    char text[48];
+    int count = 0;
+
+    for (int m = 0; m < arrivals; m++) {
+        if (plan->arrivals[m].count > plan->decided ||
+                plan->arrivals[m].why != PLAN_EXIT_NONE ||
+                (board && m == negotiator->config.rank)) {
+            continue;
+        }
+        if (count < RANKS_MAX) {
+            (void)snprintf(text, sizeof text, "%s%d%s", count > 0 ? ", " : "rank ",
+                    world_rank(negotiator, board ? m : negotiator->tree.children[m]),
+                    board ? "" : " (or one below it)");
+            stall_report_add(report, text);
+        }
+        count++;
+    }
+    stall_report_more(report, count, RANKS_MAX);
+    return count;
+}
+
+static tutti_status report_plan(struct negotiator *negotiator, const struct plan *plan,
+        struct tensor_state *tensor)
+{
+    struct stall_report report;
+    int missing;
+
+    stall_report_begin(&report, negotiator->now_ns - tensor->since_ns);
+    missing = report_missing(negotiator, plan, &report);
+    if (missing == 0) {
+        /* Whom it lacks it may learn from its parent. */
+        return TUTTI_OK;
+    }
+    tensor->reported_ns = negotiator->now_ns;
+    stall_report_add(&report,
+            missing == 1 ? " has not submitted all of "
+                         : " have not submitted all of ");
+    report_tensors(plan, &report);
+    observe(negotiator, TRANSITION_PLAN_STALL);
+    return action_add(negotiator, ACTION_STALL, -1, report.text, report.len);
+}
+
+tutti_status plans_report(struct negotiator *negotiator)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
+        const struct plan *plan = negotiator->plans.lanes[l].current;
+        struct tensor_state *tensor = plan != NULL ? waited_for(plan) : NULL;
+
+        if (tensor == NULL || !is_due(negotiator, tensor) ||
+                (sees_members(negotiator) && !is_first_to_arrive(negotiator, plan))) {
+            continue;
+        }
+        status = report_plan(negotiator, plan, tensor);
+    }
+    return status;
+}

@@ -1,0 +1,435 @@
+/*
+ * Stalls: tensors that some ranks have submitted long ago and others have not.
+ *
+ * Every rank that waits looks at its clock. A rank that has waited too long asks its
+ * parent whether that one has submitted the same (ping). The answer (pong) may be no:
+ * then the parent is reported. It may be yes: then the parent waits too, and asks its own.
+ * Or there is none: a rank with nothing submitted sleeps and answers nobody, and the ranks
+ * just below it report it for that reason.
+ *
+ * The coordinator, if it waits itself, reports for everybody. Before it does, it asks all
+ * ranks to pass on which numbers they hold back (probe), so that it names only ranks that
+ * have indeed not submitted. About ranks below such a rank it knows nothing and is silent.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "agree/negotiator_parts.h"
+#include "agree/stall_report.h"
+
+/* Missing ranks listed per report. */
+#define STALL_RANKS_MAX 16
+
+static bool is_stalled(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    return !is_decided(tensor) &&
+            negotiator->now_ns - tensor->since_ns >= negotiator->config.stall_ns;
+}
+
+/* Planned, and not left: nobody announces it. */
+static bool is_with_plan(const struct tensor_state *tensor)
+{
+    return tensor->plan != NULL && tensor->plan->state != PLAN_SLOW;
+}
+
+/* Whoever is told by each member needs not ask (plan_stall.c). */
+static bool is_seen(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    return tensor->planned && sees_members(negotiator);
+}
+
+static bool is_due(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    return is_stalled(negotiator, tensor) && !is_seen(negotiator, tensor) &&
+            (tensor->reported_ns == 0 ||
+                    negotiator->now_ns - tensor->reported_ns >=
+                            negotiator->config.stall_ns);
+}
+
+/*
+ * What the coordinator reports: tensors of which it has heard everything that it can hear.
+ * Names are passed on at once, and the holders of a number were asked at an earlier tick.
+ */
+static bool is_known(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    return is_stalled(negotiator, tensor) && !is_with_plan(tensor) &&
+            (tensor->number == 0 || tensor->split ||
+                    has_bug(negotiator, BUG_REPORT_UNASKED));
+}
+
+/* Nobody waits for it any more. */
+static bool has_left(const struct negotiator *negotiator, int rank)
+{
+    return member_has_joined(negotiator, rank) || member_leaves(negotiator, rank);
+}
+
+/*
+ * True when a rank has certainly not submitted: it would have been heard, because all
+ * ranks above it have submitted or joined or finalized and so are awake. A rank that has not may sleep on what
+ * those below it say.
+ */
+static bool is_missing_from(const struct negotiator *negotiator,
+        const struct tensor_state *tensor, int rank)
+{
+    const int *parents = negotiator->tree.parents;
+
+    if (coordinator_heard(tensor, rank) || has_left(negotiator, rank)) {
+        return false;
+    }
+    while (rank > 0 && parents[rank] > 0) {
+        rank = parents[rank];
+        if (!coordinator_heard(tensor, rank) && !has_left(negotiator, rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void mark_reported(struct negotiator *negotiator)
+{
+    for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (is_coordinator(negotiator) ? is_known(negotiator, e)
+                                       : is_stalled(negotiator, e)) {
+            e->reported_ns = negotiator->now_ns;
+        }
+    }
+}
+
+static void report_begin(
+        const struct negotiator *negotiator, struct stall_report *report)
+{
+    stall_report_begin(
+            report, negotiator->now_ns - negotiator->names.active.first->since_ns);
+}
+
+static tutti_status report_end(
+        struct negotiator *negotiator, const struct stall_report *report)
+{
+    mark_reported(negotiator);
+    return action_add(negotiator, ACTION_STALL, -1, report->text, report->len);
+}
+
+/* ------------------------------------------------------------ the coordinator */
+
+static bool is_missing(const struct negotiator *negotiator, int rank)
+{
+    for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (is_known(negotiator, e) && is_due(negotiator, e) &&
+                is_missing_from(negotiator, e, rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void report_rank(
+        const struct negotiator *negotiator, int rank, struct stall_report *report)
+{
+    char text[64];
+    int count = 0;
+
+    (void)snprintf(text, sizeof text, "rank %d has not submitted ",
+            world_rank(negotiator, rank));
+    stall_report_add(report, text);
+    for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (is_known(negotiator, e) && is_missing_from(negotiator, e, rank)) {
+            stall_report_name(report, e, count++);
+        }
+    }
+    stall_report_more(report, count, STALL_NAMES_MAX);
+}
+
+static tutti_status report_missing(struct negotiator *negotiator)
+{
+    struct stall_report report;
+    char text[64];
+    int missing = 0;
+
+    report_begin(negotiator, &report);
+    for (int r = 0; r < negotiator->config.size; r++) {
+        if (!is_missing(negotiator, r)) {
+            continue;
+        }
+        if (missing < STALL_RANKS_MAX) {
+            stall_report_add(&report, missing > 0 ? "; " : "");
+            report_rank(negotiator, r, &report);
+        }
+        missing++;
+    }
+    if (missing == 0) {
+        return TUTTI_OK;
+    }
+    if (missing > STALL_RANKS_MAX) {
+        (void)snprintf(text, sizeof text, "; and so for %d more ranks",
+                missing - STALL_RANKS_MAX);
+        stall_report_add(&report, text);
+    }
+    observe(negotiator, TRANSITION_STALL_REPORT);
+    return report_end(negotiator, &report);
+}
+
+/* Asks all ranks to pass on what they hold of stalled numbers; once in a round. */
+static tutti_status probe(struct negotiator *negotiator)
+{
+    struct wire_writer out = { .data = NULL };
+
+    for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (!is_stalled(negotiator, e) || e->number == 0 || e->split ||
+                is_with_plan(e)) {
+            continue;
+        }
+        if (out.len == 0) {
+            wire_put_u8(&out, KIND_PROBE);
+        }
+        wire_put_varint(&out, e->number);
+        e->split = true;
+    }
+    if (out.len > 0) {
+        observe(negotiator, TRANSITION_STALL_PROBE);
+    }
+    return message_send(negotiator, -1, &out);
+}
+
+static tutti_status receive_probe(struct negotiator *negotiator, struct wire_reader *in)
+{
+    const tutti_status status = forward_down(negotiator, in->data, in->len);
+
+    while (wire_left(in) > 0) {
+        struct tensor_state *tensor = tensor_by_number(negotiator, wire_get_varint(in));
+
+        if (wire_ok(in) && tensor != NULL) {
+            observe(negotiator, TRANSITION_SPLIT_BY_STALL);
+            tensor_activate(negotiator, tensor);
+            announce_split(negotiator, tensor);
+        }
+    }
+    return wire_ok(in) ? status : error_set(TUTTI_ERR_PROTOCOL, "malformed probe");
+}
+
+/* ------------------------------------------------------------ everybody else */
+
+static bool is_waited_for(
+        const struct negotiator *negotiator, const struct tensor_state *tensor)
+{
+    return tensor->pending && is_stalled(negotiator, tensor) &&
+            !is_seen(negotiator, tensor);
+}
+
+/* Tells of everything that this rank waits for; the parent is asleep. */
+static tutti_status report_orphaned(struct negotiator *negotiator)
+{
+    const int parent = negotiator->tree.parents[negotiator->config.rank];
+    struct stall_report report;
+    char text[96];
+    int count = 0;
+
+    report_begin(negotiator, &report);
+    (void)snprintf(text, sizeof text,
+            "rank %d gives no sign of life and so has not submitted ",
+            world_rank(negotiator, parent));
+    stall_report_add(&report, text);
+    for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (is_waited_for(negotiator, e)) {
+            stall_report_name(&report, e, count++);
+        }
+    }
+    stall_report_more(&report, count, STALL_NAMES_MAX);
+    observe(negotiator, TRANSITION_STALL_ORPHAN);
+    return report_end(negotiator, &report);
+}
+
+static tutti_status ping_parent(struct negotiator *negotiator)
+{
+    const int parent = negotiator->tree.parents[negotiator->config.rank];
+    struct wire_writer out = { .data = NULL };
+
+    wire_put_u8(&out, KIND_PING);
+    for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (!is_waited_for(negotiator, e)) {
+            continue;
+        }
+        wire_put_u64(&out, e->hash);
+        if (e->number != 0 && !e->split && !e->planned) {
+            observe(negotiator, TRANSITION_SPLIT_BY_STALL);
+            announce_split(negotiator, e);
+        }
+    }
+    observe(negotiator, TRANSITION_STALL_PING);
+    negotiator->stall.pinged_ns = negotiator->now_ns;
+    return message_send(negotiator, parent, &out);
+}
+
+/*
+ * A child waits. What is held of its tensors is passed on, and what this rank has not
+ * submitted is confessed, unless it has joined or finalized; the coordinator reports that itself.
+ */
+static tutti_status receive_ping(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    struct wire_writer out = { .data = NULL };
+
+    wire_put_u8(&out, KIND_PONG);
+    while (wire_left(in) > 0) {
+        const uint64_t hash = wire_get_u64(in);
+        struct tensor_state *tensor = tensor_by_hash(negotiator, hash);
+
+        if (tensor != NULL && tensor->since_ns != 0 && tensor->number != 0 &&
+                !tensor->planned) {
+            announce_split(negotiator, tensor);
+        }
+        if (!leave_is_own(negotiator) && (tensor == NULL || !tensor->pending) &&
+                (!is_coordinator(negotiator) ||
+                        (tensor != NULL && is_with_plan(tensor)))) {
+            wire_put_u64(&out, hash);
+        }
+    }
+    observe(negotiator, TRANSITION_STALL_PONG);
+    if (!wire_ok(in)) {
+        wire_writer_fini(&out);
+        return error_set(TUTTI_ERR_PROTOCOL, "malformed ping from rank %d",
+                world_rank(negotiator, from));
+    }
+    return message_send(negotiator, from, &out);
+}
+
+/* The parent is awake. Others report, but for what it has not submitted itself. */
+static tutti_status receive_pong(
+        struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    struct stall_report report;
+    char text[64];
+    int count = 0;
+
+    negotiator->stall.pinged_ns = 0;
+    if (negotiator->names.active.first == NULL) {
+        return TUTTI_OK;
+    }
+    report_begin(negotiator, &report);
+    (void)snprintf(text, sizeof text, "rank %d has not submitted ",
+            world_rank(negotiator, from));
+    stall_report_add(&report, text);
+    while (wire_left(in) > 0) {
+        const struct tensor_state *tensor =
+                tensor_by_hash(negotiator, wire_get_u64(in));
+
+        if (wire_ok(in) && tensor != NULL && is_waited_for(negotiator, tensor)) {
+            stall_report_name(&report, tensor, count++);
+        }
+    }
+    stall_report_more(&report, count, STALL_NAMES_MAX);
+    if (!wire_ok(in)) {
+        return error_set(TUTTI_ERR_PROTOCOL, "malformed pong from rank %d",
+                world_rank(negotiator, from));
+    }
+    if (count > 0) {
+        observe(negotiator, TRANSITION_STALL_CONFESSED);
+        return report_end(negotiator, &report);
+    }
+    mark_reported(negotiator);
+    return TUTTI_OK;
+}
+
+tutti_status stall_receive(
+        struct negotiator *negotiator, int from, int kind, struct wire_reader *in)
+{
+    if (kind == KIND_PING) {
+        return receive_ping(negotiator, from, in);
+    }
+    if (kind == KIND_PONG) {
+        return receive_pong(negotiator, from, in);
+    }
+    return receive_probe(negotiator, in);
+}
+
+/* ------------------------------------------------------------------- the clock */
+
+/* Other ranks speak for their own tensors; the coordinator for everybody's. */
+static bool any_due(const struct negotiator *negotiator)
+{
+    for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if ((e->pending || is_coordinator(negotiator)) && is_due(negotiator, e)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static tutti_status fail_if_too_long(struct negotiator *negotiator)
+{
+    const int64_t limit = negotiator->config.stall_fail_ns;
+
+    for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        if (limit > 0 && e->pending && !is_decided(e) &&
+                negotiator->now_ns - e->since_ns >= limit) {
+            observe(negotiator, TRANSITION_STALL_FAIL);
+            return error_set(TUTTI_ERR_TIMEOUT,
+                    "%s \"%s\" was not submitted by all ranks within stall_fail_s = "
+                    "%.3g s",
+                    meta_collective_name(e->collective), e->name, (double)limit * 1e-9);
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* How often to look: a quarter of the shorter of both times. */
+static int64_t tick_interval(const struct negotiator *negotiator)
+{
+    const int64_t warn = negotiator->config.stall_ns;
+    const int64_t fail = negotiator->config.stall_fail_ns;
+
+    return (fail > 0 && (warn == 0 || fail < warn) ? fail : warn) / 4;
+}
+
+tutti_status negotiator_tick(struct negotiator *negotiator)
+{
+    tutti_status status = plans_tick(negotiator);
+
+    if (status == TUTTI_OK) {
+        status = fail_if_too_long(negotiator);
+    }
+    if (status == TUTTI_OK && negotiator->config.stall_ns > 0) {
+        status = plans_report(negotiator);
+    }
+    negotiator->stall.ticked_ns = negotiator->now_ns;
+    if (status != TUTTI_OK || negotiator->config.stall_ns == 0 ||
+            negotiator->names.active.first == NULL || !any_due(negotiator)) {
+        return status;
+    }
+    if (is_coordinator(negotiator)) {
+        status = report_missing(negotiator);
+        return status == TUTTI_OK ? probe(negotiator) : status;
+    }
+    if (negotiator->stall.pinged_ns == 0) {
+        return ping_parent(negotiator);
+    }
+    return report_orphaned(negotiator);
+}
+
+int64_t negotiator_next_tick(const struct negotiator *negotiator)
+{
+    const int64_t interval = tick_interval(negotiator);
+    const int64_t due = plans_due(negotiator);
+    const struct tensor_state *oldest = negotiator->names.active.first;
+    int64_t first;
+
+    if (interval == 0 || oldest == NULL) {
+        return due;
+    }
+    first = oldest->since_ns + 4 * interval;
+    if (negotiator->stall.ticked_ns + interval > first) {
+        first = negotiator->stall.ticked_ns + interval;
+    }
+    return due < first ? due : first;
+}

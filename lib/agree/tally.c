@@ -1,0 +1,238 @@
+/*
+ * The coordinator counts which members have announced a tensor, and with which
+ * metadata.
+ */
+#include "agree/negotiator_parts.h"
+#include "base/mem.h"
+
+static tutti_status no_memory(const struct tensor_state *tensor)
+{
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", tensor->name);
+}
+
+static tutti_status twice(
+        const struct negotiator *negotiator, const char *name, int rank)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "rank %d announced \"%s\" twice",
+            world_rank(negotiator, rank), name);
+}
+
+static tutti_status collect(
+        struct negotiator *negotiator, struct tensor_state *tensor, int rank)
+{
+    if (coordinator_heard(tensor, rank)) {
+        return twice(negotiator, tensor->name, rank);
+    }
+    bitset_add(&tensor->who, rank);
+    tensor->tally->arrived++;
+    return TUTTI_OK;
+}
+
+/* All members below `top`: in one step when it is a child and nobody used a name. */
+static tutti_status collect_below(
+        struct negotiator *negotiator, struct tensor_state *tensor, int top)
+{
+    const struct tree *tree = &negotiator->tree;
+    const int child = tree_child_index(tree, top);
+    tutti_status status = TUTTI_OK;
+
+    if (child >= 0 && tensor->tally->variants == NULL &&
+            bitset_merge(&tensor->who, &tree->subtrees[child])) {
+        tensor->tally->arrived += bitset_count(&tree->subtrees[child]);
+        return TUTTI_OK;
+    }
+    for (int r = top; r < tree->size && status == TUTTI_OK; r++) {
+        if (tree_is_below(tree, r, top)) {
+            status = collect(negotiator, tensor, r);
+        }
+    }
+    return status;
+}
+
+tutti_status coordinator_number(struct negotiator *negotiator,
+        struct tensor_state *tensor, uint8_t tag, int rank)
+{
+    const struct tree *tree = &negotiator->tree;
+    tutti_status status = TUTTI_OK;
+
+    tensor_activate(negotiator, tensor);
+    if (tensor->who.words == NULL && !bitset_init(&tensor->who, tree->size)) {
+        return no_memory(tensor);
+    }
+    if (tag == ITEM_NUMBERS) {
+        observe(negotiator, TRANSITION_COLLECT_NUMBER);
+        status = collect(negotiator, tensor, rank);
+    } else {
+        observe(negotiator, TRANSITION_COLLECT_SUBTREE);
+        status = collect_below(negotiator, tensor, rank);
+    }
+    return status;
+}
+
+static struct variant *variant_get(struct negotiator *negotiator,
+        struct tensor_state *tensor, const struct meta *meta)
+{
+    struct variant **at = &tensor->tally->variants;
+    struct variant *variant;
+
+    while (*at != NULL) {
+        if (meta_equal(&(*at)->meta, meta) && (*at)->meta.step == meta->step) {
+            return *at;
+        }
+        at = &(*at)->next;
+    }
+    variant = mem_calloc(1, sizeof *variant);
+    if (variant == NULL) {
+        return NULL;
+    }
+    if (!meta_copy(&variant->meta, meta) ||
+            !bitset_init(&variant->ranks, negotiator->config.size)) {
+        meta_fini(&variant->meta);
+        mem_free(variant);
+        return NULL;
+    }
+    observe(negotiator, TRANSITION_COLLECT_VARIANT);
+    *at = variant;
+    return variant;
+}
+
+static tutti_status collect_variant(struct negotiator *negotiator,
+        struct tensor_state *tensor, int rank, const struct meta *meta)
+{
+    struct variant *variant;
+
+    if (coordinator_heard(tensor, rank) && !has_bug(negotiator, BUG_DOUBLE_COUNT)) {
+        return twice(negotiator, tensor->name, rank);
+    }
+    variant = variant_get(negotiator, tensor, meta);
+    if (variant == NULL) {
+        return no_memory(tensor);
+    }
+    bitset_add(&variant->ranks, rank);
+    tensor->tally->named++;
+    return TUTTI_OK;
+}
+
+/* A name came with what its number stands for: only the row counts are new. */
+static tutti_status collect_row_counts(
+        struct negotiator *negotiator, struct tensor_state *tensor, int rank)
+{
+    observe(negotiator, TRANSITION_COLLECT_ROW_COUNTS);
+    if (tensor->who.words == NULL &&
+            !bitset_init(&tensor->who, negotiator->config.size)) {
+        return no_memory(tensor);
+    }
+    return collect(negotiator, tensor, rank);
+}
+
+/*
+ * Whatever becomes of the announcement: the rank remembers what it has gave last, and
+ * refers to it when it announces by number.
+ */
+static tutti_status keep_row_counts(struct negotiator *negotiator,
+        struct tensor_state *tensor, int rank, const struct meta *meta)
+{
+    const int size = negotiator->config.size;
+    bool kept;
+
+    if (!row_counts_are_valid(tensor->collective, meta, rank, size)) {
+        return error_set(TUTTI_ERR_PROTOCOL, "rank %d makes %d claims with %s \"%s\"",
+                world_rank(negotiator, rank), meta->row_counts,
+                meta_collective_name(tensor->collective), tensor->name);
+    }
+    if (tensor->tally->row_counts == NULL && meta->row_counts > 0) {
+        tensor->tally->row_counts =
+                mem_calloc((size_t)size, sizeof *tensor->tally->row_counts);
+        if (tensor->tally->row_counts == NULL) {
+            return no_memory(tensor);
+        }
+        negotiator->names.row_count_bytes +=
+                (size_t)size * sizeof *tensor->tally->row_counts;
+    }
+    if (tensor->tally->row_counts == NULL) {
+        return TUTTI_OK;
+    }
+    tensor->tally->row_counts_match = tensor->tally->row_counts_match &&
+            has_bug(negotiator, BUG_ROW_COUNTS_UNCHECKED);
+    negotiator->names.row_count_bytes -=
+            row_counts_bytes(&tensor->tally->row_counts[rank]);
+    kept = row_counts_keep(&tensor->tally->row_counts[rank], meta);
+    negotiator->names.row_count_bytes +=
+            row_counts_bytes(&tensor->tally->row_counts[rank]);
+    return kept ? TUTTI_OK : no_memory(tensor);
+}
+
+static tutti_status collect_name(struct negotiator *negotiator,
+        struct tensor_state *tensor, int rank, const struct meta *meta)
+{
+    observe(negotiator, TRANSITION_COLLECT_NAME);
+    tensor_activate(negotiator, tensor);
+    /* Without row counts it gave another step, whatever is expected here, where a plan may lag. */
+    if (tensor->number != 0 && !tensor->tally->retired &&
+            tensor_expects(tensor, meta) &&
+            (meta->row_counts > 0 || has_bug(negotiator, BUG_STEP_STALE))) {
+        return collect_row_counts(negotiator, tensor, rank);
+    }
+    return collect_variant(negotiator, tensor, rank, meta);
+}
+
+tutti_status coordinator_name(struct negotiator *negotiator, const struct name_ref *ref,
+        int rank, const struct meta *meta, uint64_t seen,
+        struct tensor_state **collected)
+{
+    struct leave *leave = leave_of(negotiator, ref->collective);
+    bool counts = true;
+    struct tensor_state *tensor = tensor_get(negotiator, ref);
+    tutti_status status;
+
+    *collected = NULL;
+    if (tensor == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
+                (int)ref->name_len, ref->name);
+    }
+    status = keep_row_counts(negotiator, tensor, rank, meta);
+    if (status == TUTTI_OK && leave != NULL) {
+        status = leave_collect(negotiator, leave, rank, seen, &counts);
+    }
+    if (status != TUTTI_OK || !counts) {
+        return status;
+    }
+    if (group_is_void(negotiator, meta->group, seen)) {
+        observe(negotiator, TRANSITION_GROUP_VOID);
+        tensor_forget_row_counts(negotiator, tensor);
+        return TUTTI_OK;
+    }
+    *collected = tensor;
+    return collect_name(negotiator, tensor, rank, meta);
+}
+
+/*
+ * A cancellation belongs to the round that its sender was waiting for when its log had
+ * `log_length` entries; once the name was decided after that, it comes too late. It may
+ * also come before any announcement of that round, which inner nodes hold back.
+ */
+tutti_status coordinator_cancel(struct negotiator *negotiator,
+        const struct name_ref *ref, int rank, uint64_t log_length)
+{
+    struct tensor_state *tensor = tensor_find(negotiator, ref);
+    const uint64_t decided_at =
+            tensor != NULL ? tensor->tally->decided_at : negotiator->names.forgotten_at;
+    const bool stale = (tensor != NULL &&
+                               (tensor->tally->decided || tensor->tally->planning ||
+                                       log_length < tensor->void_before)) ||
+            decided_at > log_length || negotiator->groups.failed_at > log_length;
+
+    if (stale && !has_bug(negotiator, BUG_CANCEL_STALE)) {
+        observe(negotiator, TRANSITION_CANCEL_STALE);
+        return TUTTI_OK;
+    }
+    tensor = tensor_get(negotiator, ref);
+    if (tensor == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
+                (int)ref->name_len, ref->name);
+    }
+    observe(negotiator, TRANSITION_CANCEL_TAKEN);
+    tensor_activate(negotiator, tensor);
+    tensor->tally->cancelled_by = rank;
+    return TUTTI_OK;
+}

@@ -1,0 +1,110 @@
+/*
+ * What is known of one tensor: a name, with what travels under it, at one rank.
+ */
+#ifndef TUTTI_AGREE_TENSOR_STATE_H
+#define TUTTI_AGREE_TENSOR_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agree/meta.h"
+#include "agree/outbox.h"
+#include "agree/row_counts.h"
+#include "agree/steps.h"
+#include "base/bitset.h"
+
+struct plan;
+
+/** Ranks that gave the same metadata in a round; coordinator only. */
+struct variant {
+    struct meta meta; /* owned copy */
+    struct bitset ranks; /* set ranks */
+    struct variant *next;
+};
+
+/** Membership of a list. */
+struct tensor_links {
+    struct tensor_state *next, *prev;
+};
+
+/** One name at the coordinator: what it knows of it, and has collected in the round. */
+struct tally {
+    /* knowledge that outlives a round */
+    uint64_t uses; /* rounds that ended well */
+    uint64_t decided_at; /* length of the log when the last round ended */
+    bool retired; /* the number is forgotten in this log message */
+    bool planning; /* a PLAN entry of this log message covers it */
+    uint32_t left_lane; /* of a plan of it that others may still be in */
+    struct row_counts *row_counts; /* [size] what each rank gave last, or NULL; owned */
+    bool row_counts_match; /* they were compared since they changed */
+    struct tensor_links by_use; /* in `numbered` */
+
+    /* this round */
+    int arrived; /* members in `who` */
+    int named; /* members in variants */
+    struct variant *variants; /* owned */
+    int cancelled_by; /* set rank that cancelled it, or -1 */
+    bool decided; /* in the log message being built */
+    struct tensor_state *group_next; /* complete, waiting for its group */
+};
+
+/** What the coordinator has seen of a tensor in the log, to make plans of. */
+struct history {
+    uint32_t wave; /* tensors of a later one wait for some of an earlier */
+    uint64_t iteration; /* in which it was launched last; 0: none */
+    uint64_t iteration_before; /* the one before */
+    uint64_t launched_in; /* the log message in which it was launched */
+    uint64_t launched_order; /* ... and how many were before it, ever */
+    int64_t ready_ns, seen_ns; /* when all had announced it, and when somebody
+                          first had, since the iteration began; averages */
+    uint32_t timings; /* ... over so many iterations, up to 2 */
+    int priority; /* that this rank gave it last */
+    bool launched; /* in the running iteration of its plan */
+};
+
+/** One name at one rank: what is known about it, and its current round. */
+struct tensor_state {
+    /* identity */
+    uint64_t hash;
+    int collective;
+    char *name; /* owned, name_len bytes */
+    size_t name_len;
+    struct tally *tally; /* coordinator; else NULL */
+    struct history *history; /* likewise */
+
+    /* knowledge that outlives a round */
+    uint64_t number; /* agreed number; 0: none */
+    struct meta meta; /* that the number stands for; owned */
+    struct steps steps; /* of all uses of the number, equal on all members */
+    struct row_counts announced; /* what this rank gave last; without a number it is
+                               forgotten when the round ends */
+    struct plan *plan; /* that it belongs to, or NULL; with a number */
+    uint32_t item, batch; /* its place in that */
+    uint64_t void_before; /* what was announced by who had read less is void */
+
+    /* this round */
+    bool pending; /* this rank submitted it and has no outcome yet */
+    bool by_number; /* it was announced so */
+    bool planned; /* it was not announced: it is with its plan */
+    bool contributed; /* ... which has arrived at its batch */
+    bool cancel; /* it is to be cancelled */
+    bool split; /* pass everything on, wait for nobody; coordinator:
+                                  everybody was asked to (probe) */
+    struct request local; /* valid while pending */
+    struct bitset who; /* by number: children + self (inner), set ranks
+                                  (coordinator); allocated at first use */
+    int64_t since_ns; /* first announcement seen here; 0: round not begun */
+    int64_t reported_ns; /* last stall report; 0: none */
+
+    struct tensor_links links; /* in `active` (in a round) or `idle` (not) */
+};
+
+/** A list of tensors, oldest first. */
+struct tensor_list {
+    struct tensor_state *first, *last;
+    size_t count;
+    bool by_use; /* of the coordinator's, by last use */
+};
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * Where the cgroups of this process are.
+ */
+#include "base/cgroup.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+ssize_t kernel_file_read(const char *path, char *text, size_t capacity)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len;
+
+    if (fd < 0) {
+        return -1;
+    }
+    len = read(fd, text, capacity - 1);
+    (void)close(fd);
+    if (len >= 0) {
+        text[len] = '\0';
+    }
+    return len;
+}
+
+/* The line's controllers, between its colons, have this name among them. */
+static bool has_controller(const char *line, const char *name)
+{
+    const char *list = strchr(line, ':');
+    size_t len = strlen(name);
+
+    while (list != NULL && *list != '\0') {
+        list++;
+        if (strncmp(list, name, len) == 0 && (list[len] == ':' || list[len] == ',')) {
+            return true;
+        }
+        list += strcspn(list, ",:\n");
+        list = *list == ',' ? list : NULL;
+    }
+    return false;
+}
+
+bool cgroup_find(
+        const char *cgroups, const char *controller, char *path, size_t capacity)
+{
+    for (const char *line = cgroups; line != NULL && *line != '\0';) {
+        const char *end = strchr(line, '\n');
+        const char *start = strchr(line, ':');
+
+        start = start == NULL ? NULL : strchr(start + 1, ':');
+        if (start != NULL && (end == NULL || start < end) &&
+                has_controller(line, controller)) {
+            size_t len = strcspn(start + 1, "\n");
+
+            return snprintf(path, capacity, "%.*s", (int)len, start + 1) <
+                    (int)capacity;
+        }
+        line = end == NULL ? NULL : end + 1;
+    }
+    return false;
+}

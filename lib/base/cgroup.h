@@ -1,0 +1,18 @@
+/*
+ * The files in which the kernel tells about this process: where its cgroups are.
+ */
+#ifndef TUTTI_BASE_CGROUP_H
+#define TUTTI_BASE_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/** Reads the beginning of a file as text; its length, or -1 when it cannot be read. */
+ssize_t kernel_file_read(const char *path, char *text, size_t capacity);
+
+/** Pure: the path of a controller in /proc/PID/cgroup; "" names version 2. */
+bool cgroup_find(
+        const char *cgroups, const char *controller, char *path, size_t capacity);
+
+#endif

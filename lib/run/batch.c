@@ -1,0 +1,194 @@
+/*
+ * Batches: their states, and what they hold.
+ */
+#include "run/batch.h"
+
+#include <assert.h>
+#include <limits.h>
+
+#include "base/bitset.h"
+#include "base/mem.h"
+#include "run/carry.h"
+#include "run/context.h"
+
+#define NEXT(state) (1u << (state))
+static const unsigned transitions[BATCH_STATE_COUNT] = {
+    [BATCH_SPARE] = NEXT(BATCH_FORMING),
+    [BATCH_FORMING] = NEXT(BATCH_WAITING),
+    [BATCH_WAITING] = NEXT(BATCH_LAUNCHED) | NEXT(BATCH_SPARE),
+    [BATCH_LAUNCHED] =
+            NEXT(BATCH_FETCHING) | NEXT(BATCH_RUNNING) | NEXT(BATCH_CANCELLED),
+    [BATCH_FETCHING] = NEXT(BATCH_LAUNCHED) | NEXT(BATCH_CANCELLED),
+    [BATCH_RUNNING] = NEXT(BATCH_RETURNING) | NEXT(BATCH_SPARE) | NEXT(BATCH_CANCELLED),
+    [BATCH_RETURNING] = NEXT(BATCH_SPARE) | NEXT(BATCH_CANCELLED),
+};
+#undef NEXT
+
+struct set_lane *batch_lane(const struct batch *batch)
+{
+    return &batch->set->lanes[batch->lane];
+}
+
+void batch_advance(struct batch *batch, enum batch_state to)
+{
+    const bool is_legal = (transitions[batch->state] & (1u << to)) != 0;
+
+    assert(is_legal);
+    (void)is_legal;
+    batch->state = to;
+}
+
+struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
+{
+    struct dispatcher *dispatcher = &t->dispatcher;
+    struct batch *batch = dispatcher->spare;
+
+    if (batch != NULL) {
+        dispatcher->spare = batch->next;
+    } else {
+        batch = mem_calloc(1, sizeof *batch);
+        if (batch == NULL) {
+            return NULL;
+        }
+        batch->task = mem_alloc_aligned(dispatcher->task_bytes);
+        if (batch->task == NULL) {
+            mem_free(batch);
+            return NULL;
+        }
+    }
+    batch->context = t;
+    batch->set = set;
+    batch->lane = lane;
+    batch->operation_count = 0;
+    batch->priority = INT_MIN;
+    batch->timed_ns = 0;
+    batch->space = OP_HOST;
+    batch->issued = NULL;
+    batch->operands = NULL;
+    batch->set_ranks = NULL;
+    batch->next = NULL;
+    batch_advance(batch, BATCH_FORMING);
+    return batch;
+}
+
+bool batch_add(
+        struct dispatcher *dispatcher, struct batch *batch, struct operation *operation)
+{
+    if (batch->operation_count == batch->operation_capacity) {
+        /* To what another batch needed, so that all have grown after a few steps. */
+        const size_t capacity =
+                size_max(2 * batch->operation_capacity + 8, dispatcher->operations_max);
+        struct operation **operations =
+                mem_resize(batch->operations, capacity, sizeof(struct operation *));
+        struct op_run *runs;
+        struct device_event **events;
+
+        if (operations == NULL) {
+            return false;
+        }
+        batch->operations = operations;
+        runs = mem_resize(batch->runs, capacity, sizeof *runs);
+        if (runs == NULL) {
+            return false;
+        }
+        batch->runs = runs;
+        events = mem_resize(batch->events, capacity, sizeof(struct device_event *));
+        if (events == NULL) {
+            return false;
+        }
+        batch->events = events;
+        batch->operation_capacity = capacity;
+        dispatcher->operations_max = capacity;
+    }
+    batch->operations[batch->operation_count++] = operation;
+    if (operation->request.priority > batch->priority) {
+        batch->priority = operation->request.priority;
+    }
+    return true;
+}
+
+bool batch_without(struct batch *batch, const struct bitset *absent)
+{
+    const struct op_set *set = &batch->set->op;
+    int *ranks = batch->ranks;
+    int count = 0;
+
+    if (absent == NULL || batch->set_ranks != NULL) {
+        return true;
+    }
+    if (batch->rank_capacity < set->size) {
+        ranks = mem_resize(batch->ranks, 2 * (size_t)set->size, sizeof *ranks);
+        if (ranks == NULL) {
+            return false;
+        }
+        batch->ranks = ranks;
+        batch->rank_capacity = set->size;
+    }
+    batch->others = *set;
+    for (int i = 0; i < set->size; i++) {
+        if (bitset_has(absent, i)) {
+            continue;
+        }
+        if (i == set->rank) {
+            batch->others.rank = count;
+        }
+        ranks[set->size + count] = set->world_ranks[i];
+        ranks[count++] = i;
+    }
+    batch->others.size = count;
+    batch->others.partial = true;
+    batch->others.world_ranks = ranks + set->size;
+    batch->set_ranks = ranks;
+    return true;
+}
+
+struct op_part *batch_parts(struct batch *batch, size_t count)
+{
+    struct op_part *grown;
+
+    if (count <= batch->part_capacity) {
+        return batch->parts;
+    }
+    grown = mem_resize(batch->parts, count, sizeof *grown);
+    if (grown != NULL) {
+        batch->parts = grown;
+        batch->part_capacity = count;
+    }
+    return grown;
+}
+
+static void release_staging(struct batch *batch)
+{
+    if (batch_is_staged(batch)) {
+        staging_release(&batch->staging, &batch->context->device, &batch->issued);
+    }
+}
+
+void batch_put_back(struct dispatcher *dispatcher, struct batch *batch)
+{
+    release_staging(batch);
+    carry_release(dispatcher, batch->operands);
+    batch->operands = NULL;
+    batch_advance(batch, BATCH_SPARE);
+    batch->next = dispatcher->spare;
+    dispatcher->spare = batch;
+}
+
+void batch_free_all(struct batch *batches)
+{
+    while (batches != NULL) {
+        struct batch *next = batches->next;
+
+        release_staging(batches);
+        carry_free(batches->operands);
+        staging_fini(&batches->staging);
+        mem_free(batches->events);
+        mem_free(batches->operations);
+        mem_free(batches->runs);
+        mem_free(batches->parts);
+        mem_free(batches->ranks);
+        mem_free(batches->task);
+        mem_free(batches);
+        batches = next;
+    }
+}

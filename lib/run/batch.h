@@ -1,0 +1,110 @@
+/*
+ * Batches: tensors that are launched together. Engine only.
+ *
+ *     SPARE -> FORMING -> WAITING -> LAUNCHED -> RUNNING -> SPARE
+ *
+ * A batch of device memory that no backend takes goes through host memory (device/staging.h):
+ *
+ *     LAUNCHED -> FETCHING -> LAUNCHED (on the host) -> RUNNING -> RETURNING -> SPARE
+ *
+ * After a failure what is launched becomes CANCELLED.
+ */
+#ifndef TUTTI_RUN_BATCH_H
+#define TUTTI_RUN_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "device/staging.h"
+#include "ops/op.h"
+
+struct bitset;
+struct dispatcher;
+struct dispatcher_backend;
+struct process_set;
+struct set_lane;
+struct tutti;
+struct operation;
+
+enum batch_state {
+    BATCH_SPARE, /* to be used again                                            */
+    BATCH_FORMING, /* operations are added                                           */
+    BATCH_WAITING, /* in the queue of its lane                                  */
+    BATCH_LAUNCHED, /* it has its number in the lane; no backend has begun yet  */
+    BATCH_FETCHING, /* inputs are on their way to the host                      */
+    BATCH_RUNNING, /* with a backend                                            */
+    BATCH_RETURNING, /* outputs are on their way to the device; the operations are issued, the
+                        lane goes on, and the batch only keeps the host's memory */
+    BATCH_CANCELLED, /* kept until backends are closed, which may write into its buffer */
+    BATCH_STATE_COUNT
+};
+
+/** Operations that are launched together. */
+struct batch {
+    enum batch_state state; /* written by batch_advance() alone                     */
+    struct process_set *set; /* it may be gone while RETURNING                      */
+    uint32_t lane; /* of the set; below OP_LANES                         */
+    struct operation *
+            *operations; /* owned; operation_count of them, in order of the lane; none:
+                            this rank has joined, and only counts the batch    */
+    size_t operation_count, operation_capacity;
+    int priority; /* the largest of its operations                             */
+    int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
+    enum op_space space; /* where its tensors lie                                */
+    struct op_run *runs; /* owned; as many; what the backend sees              */
+    struct op_part *parts; /* owned; of a packed reducescatter                   */
+    size_t part_capacity;
+    struct op_batch op;
+    struct op_operand *operands; /* owned; of others, where they came beforehand      */
+
+    /* When members of the set have joined, the others: */
+    struct op_set others; /* as a set of their own; set_ranks != NULL            */
+    int *set_ranks; /* its members by their place in `set`; else NULL      */
+    int *ranks; /* owned; backs set_ranks and others.world_ranks       */
+    int rank_capacity;
+
+    /* In device memory: */
+    struct device_event *
+            *events; /* owned; room for one of each operation; borrowed events  */
+    struct device_event
+            *issued; /* when it is done; or, staged, the last copies       */
+    struct staging
+            staging; /* one item for each operation, when it goes through the host  */
+
+    const struct dispatcher_backend *backend; /* while RUNNING                       */
+    void *buffer; /* fusion buffer, when the operations were packed; owned   */
+    size_t buffer_bytes; /* its size                                           */
+    void *task; /* owned; task_bytes of the largest backend           */
+    struct tutti *context;
+    struct batch *next;
+};
+
+/** True from when its inputs are fetched to the host. */
+static inline bool batch_is_staged(const struct batch *batch)
+{
+    return batch->staging.count > 0;
+}
+
+struct set_lane *batch_lane(const struct batch *batch);
+
+/** The only writer of `state`. */
+void batch_advance(struct batch *batch, enum batch_state to);
+
+/** An empty batch of a lane of a set; NULL when out of memory. */
+struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane);
+/** Adds an operation to it; false when out of memory. */
+bool batch_add(struct dispatcher *dispatcher, struct batch *batch,
+        struct operation *operation);
+/** Leaves out members of the set; NULL: none. False when out of memory. */
+bool batch_without(struct batch *batch, const struct bitset *absent);
+/** Room for parts in a batch; NULL when out of memory. */
+struct op_part *batch_parts(struct batch *batch, size_t count);
+/** It is over: gives back what it holds, but for its fusion buffer, and becomes SPARE. */
+void batch_put_back(struct dispatcher *dispatcher, struct batch *batch);
+/** Frees batches (a list over next), without their fusion buffers. */
+void batch_free_all(struct batch *batches);
+
+#endif

@@ -1,0 +1,197 @@
+/*
+ * Completes operations on device memory: issued first, done when the GPU is.
+ */
+#include "run/complete_device.h"
+
+#include "run/complete.h"
+#include "run/context.h"
+
+static void join(struct inflight *issue, struct operation *operation)
+{
+    struct operation *newest = issue->operations;
+
+    /* Newest first, as complete_publish() returns what it is to be called back for. */
+    operation->issue = issue;
+    operation->next = newest;
+    operation->before = NULL;
+    if (newest != NULL) {
+        newest->before = operation;
+    }
+    issue->operations = operation;
+}
+
+static void leave(struct operation *operation)
+{
+    struct inflight *issue = operation->issue;
+
+    if (issue == NULL) {
+        return;
+    }
+    if (operation->next != NULL) {
+        operation->next->before = operation->before;
+    }
+    if (operation->before != NULL) {
+        operation->before->next = operation->next;
+    } else {
+        issue->operations = operation->next;
+    }
+    operation->issue = NULL;
+    operation->next = NULL;
+    operation->before = NULL;
+}
+
+/*
+ * Lock held. Counted as ended after the issue is counted as pending, so that a context
+ * never seems to have nothing to do in between.
+ */
+static void issue_operation(
+        struct tutti *t, struct inflight *issue, struct operation *operation)
+{
+    operation_set_result(operation, TUTTI_OK, NULL);
+    complete_release(t, operation);
+    operation_advance(operation, OPERATION_ISSUED);
+    join(issue, operation);
+    counter_publish(&t->finished.count, 1);
+    /* Pairs with work_is_over_or_issued(): the event is there. */
+    atomic_store_explicit(&operation->done, OPERATION_PASSING, memory_order_release);
+}
+
+tutti_status complete_issue(
+        struct tutti *t, struct operation *operations, struct device_event *event)
+{
+    struct inflight *issue;
+    struct operation *next;
+
+    if (event == NULL) {
+        complete_list(t, operations);
+        return TUTTI_OK;
+    }
+    issue = inflight_add(&t->inflight, &t->device, event);
+    if (issue == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for what is issued");
+    }
+    pthread_mutex_lock(&t->lock);
+    for (struct operation *operation = operations; operation != NULL;
+            operation = next) {
+        next = operation->next;
+        issue_operation(t, issue, operation);
+    }
+    pthread_mutex_unlock(&t->lock);
+    doorbell_ring(&t->driver.done_bell);
+    return TUTTI_OK;
+}
+
+/* Lock held: all of them, in the order in which they came. */
+static struct operation *take_operations(struct inflight *issue)
+{
+    struct operation *operations = NULL;
+
+    while (issue->operations != NULL) {
+        struct operation *operation = issue->operations;
+
+        leave(operation);
+        operation->next = operations;
+        operations = operation;
+    }
+    return operations;
+}
+
+/* Ends the operations of the oldest issue; `error` is NULL when it has passed. */
+static void end_oldest(struct tutti *t, const struct error *error)
+{
+    struct operation *callbacks;
+    struct operation *operations;
+
+    pthread_mutex_lock(&t->lock);
+    operations = take_operations(t->inflight.oldest);
+    for (struct operation *operation = operations; operation != NULL && error != NULL;
+            operation = operation->next) {
+        operation_set_result(operation, error->status, error_copy(error));
+    }
+    callbacks = complete_publish(t, operations);
+    pthread_mutex_unlock(&t->lock);
+    inflight_remove_oldest(&t->inflight, &t->device);
+    doorbell_ring(&t->driver.done_bell);
+    complete_call_back(t, callbacks);
+}
+
+tutti_status complete_look(struct tutti *t, bool *moved)
+{
+    while (t->inflight.oldest != NULL) {
+        const tutti_status status =
+                t->device.passed(t->device.state, t->inflight.oldest->event);
+
+        if (status == TUTTI_AGAIN) {
+            return TUTTI_OK;
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        *moved = true;
+        end_oldest(t, NULL);
+    }
+    return TUTTI_OK;
+}
+
+bool complete_give_up(struct tutti *t, const struct error *error)
+{
+    while (t->inflight.oldest != NULL) {
+        if (inflight_wait_for(&t->inflight, &t->device, t->inflight.oldest->event)) {
+            return false;
+        }
+        end_oldest(t, error);
+    }
+    return true;
+}
+
+/*
+ * Lock held. Requests change hands without it, but not while they are in an issue: what is
+ * of this request now stays so.
+ */
+static bool is_issued(const struct operation *operation, tutti_request request)
+{
+    return operation != NULL && operation->issue != NULL &&
+            operation_is_of(operation, request);
+}
+
+void complete_events(struct tutti *t, struct operation *const *operations,
+        const tutti_request *requests, struct device_event **events, size_t count)
+{
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < count; i++) {
+        events[i] = NULL;
+        if (is_issued(operations[i], requests[i])) {
+            events[i] = operations[i]->issue->event;
+            t->device.hold(t->device.state, events[i]);
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Lock held. The engine may have ended it meanwhile, or another thread have had it. */
+static void end_on_stream(
+        struct tutti *t, struct operation *operation, tutti_request request)
+{
+    if (!is_issued(operation, request)) {
+        return;
+    }
+    leave(operation);
+    operation_advance(operation, OPERATION_DONE);
+    counter_add(&t->counters.streamed, 1);
+    counter_add(&t->counters.streamed_bytes, operation->bytes);
+    /* Pairs with work_is_done(), as in complete.c. */
+    atomic_store_explicit(&operation->done, OPERATION_FINAL, memory_order_release);
+}
+
+void complete_stream(struct tutti *t, struct operation *const *operations,
+        const tutti_request *requests, struct device_event *const *events, size_t count)
+{
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < count; i++) {
+        if (events[i] != NULL) {
+            end_on_stream(t, operations[i], requests[i]);
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+    doorbell_ring(&t->driver.done_bell);
+}

@@ -1,0 +1,151 @@
+/*
+ * The context: one rank's membership of a job. Everything hangs off it.
+ *
+ * Who may touch what
+ *   fixed          set before the context is handed out, then read by anyone
+ *   lock           guarded by `lock`; held for a few dozen instructions, never while
+ *                  calling a transport, a backend or a callback. Operations of registered
+ *                  tensors do without it (run/persistent.h)
+ *   engine         touched only by the thread that drives the engine (run/driver.h)
+ *   atomic         as its comment says
+ */
+#ifndef TUTTI_RUN_CONTEXT_H
+#define TUTTI_RUN_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/config.h"
+#include "base/forkmark.h"
+#include "base/log.h"
+#include "base/wire.h"
+#include "device/inflight.h"
+#include "device/tickets.h"
+#include "ops/arrival_flags.h"
+#include "ops/device.h"
+#include "run/dispatch.h"
+#include "run/driver.h"
+#include "run/engine.h"
+#include "run/failure.h"
+#include "run/group.h"
+#include "run/intake.h"
+#include "run/operation.h"
+#include "run/outcomes.h"
+#include "run/output.h"
+#include "run/process_set.h"
+#include "topo/nodes.h"
+#include "transport/transport.h"
+
+/** Counted by the engine, read by anyone. */
+struct engine_counters {
+    _Atomic uint64_t batches;
+    _Atomic uint64_t by_number;
+    _Atomic uint64_t by_name;
+    _Atomic uint64_t messages;
+    _Atomic uint64_t message_bytes;
+    _Atomic uint64_t stalls;
+    _Atomic uint64_t planned;
+    _Atomic uint64_t planned_steps;
+    _Atomic uint64_t slow_steps;
+    _Atomic uint64_t plan_exits;
+    _Atomic uint64_t wait_ns; /* counted by the waiting threads */
+    _Atomic uint64_t device_batches;
+    _Atomic uint64_t device_staged;
+    _Atomic uint64_t
+            streamed; /* operations that ended by going to a stream; by any thread */
+    _Atomic uint64_t streamed_bytes;
+    struct op_device_counts device; /* of the GPU backend                             */
+};
+
+static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
+{
+    (void)atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
+}
+
+/** Of a counter that the engine alone writes: without a read-modify-write. */
+static inline void counter_publish(_Atomic uint64_t *counter, uint64_t value)
+{
+    const uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+
+    /* Release: pairs with context_has_work(), for those that wait until nothing is left. */
+    atomic_store_explicit(counter, before + value, memory_order_release);
+}
+
+static inline uint64_t counter_get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/** What has ended here: written by the engine, on a cache line of its own. */
+struct finished {
+    _Atomic uint64_t
+            count; /* operations that are final; the others of those that the intake
+                               has counted are in flight                          */
+    _Atomic uint64_t ok, failed, bytes; /* statistics                                 */
+};
+
+/** Where the ranks are. */
+struct topology {
+    struct nodes nodes;
+    struct nodes caches; /* likewise, of the ranks that share a cache                 */
+};
+
+/* There is one: its fields are in an order for readers. */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
+struct tutti {
+    /* atomic, on cache lines of their own: from submissions to what they came to */
+    struct intake intake; /* submitted, not yet seen by the engine                    */
+    _Alignas(MEM_CACHE_LINE) struct finished finished;
+
+    /* fixed */
+    _Alignas(MEM_CACHE_LINE) int rank;
+    int size;
+    struct config config;
+    struct log log;
+    struct topology topology;
+    struct transport transport;
+    struct device device; /* this rank's GPU; zeroed: none                            */
+    struct arrival_flags
+            arrival_flags; /* words that ranks show each other, if there is one          */
+    struct forkmark forkmark; /* a forked child may not use the context               */
+    tutti_status (*release)(void *user, bool failed); /* called last; may be NULL    */
+    void *release_user;
+
+    /* lock */
+    pthread_mutex_t lock;
+    struct operation_table operations;
+    struct process_sets sets; /* written by the engine under the lock                 */
+    struct groups groups; /* open groups of threads                                   */
+    struct outputs outputs; /* memory that it hands out                               */
+    bool closing; /* finalize was called: nothing more is accepted                    */
+
+    /* as their headers say */
+    struct failure failure;
+    struct driver driver;
+    struct engine_counters counters;
+
+    /* engine */
+    struct engine engine;
+    struct wire_writer envelope; /* scratch: a control message                        */
+    struct forming forming; /* outcomes on their way to batches                       */
+    struct dispatcher dispatcher;
+    struct tickets tickets; /* the launch order of device batches; run/order.h        */
+    struct device_inflight inflight; /* what the device has still to do               */
+};
+
+/** True while there are submissions that are not final, or something issued that has not
+ * passed. */
+bool context_has_work(const struct tutti *t);
+
+/** TUTTI_OK, or the status of a failed context with the thread's last error set. */
+tutti_status context_check(struct tutti *t);
+/** After a submission: makes sure that some thread will look at it. */
+void context_notify(struct tutti *t);
+/** TUTTI_OK if the calling thread may wait, else TUTTI_ERR_THREAD with the reason. */
+tutti_status context_may_wait(struct tutti *t);
+
+#endif

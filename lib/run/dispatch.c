@@ -1,0 +1,428 @@
+/*
+ * Queues batches, launches them in order within a window, and steps those in flight.
+ */
+#include "run/dispatch.h"
+
+#include <limits.h>
+
+#include "base/clock.h"
+#include "run/carry.h"
+#include "run/complete.h"
+#include "run/complete_device.h"
+#include "run/context.h"
+#include "run/fusion.h"
+#include "run/launch.h"
+#include "run/order.h"
+#include "run/stage.h"
+
+void dispatch_queue(struct tutti *t, struct batch *batch)
+{
+    struct set_lane *lane = batch_lane(batch);
+
+    batch->next = NULL;
+    batch_advance(batch, BATCH_WAITING);
+    if (lane->last_waiting != NULL) {
+        lane->last_waiting->next = batch;
+    } else {
+        lane->first_waiting = batch;
+    }
+    lane->last_waiting = batch;
+    batch->set->waiting_lanes |= 1u << batch->lane;
+    t->dispatcher.waiting++;
+    order_queued(t, batch);
+}
+
+static void note_time(const struct batch *batch)
+{
+    const size_t bytes = batch->op.count * tutti_dtype_size(batch->op.dtype);
+
+    if (batch->timed_ns != 0) {
+        negotiator_sample(&batch->set->negotiator, bytes, clock_ns() - batch->timed_ns);
+    }
+}
+
+static void recycle(struct dispatcher *dispatcher, struct batch *batch)
+{
+    fusion_release(dispatcher, batch);
+    batch_put_back(dispatcher, batch);
+}
+
+/* Takes the operations of a batch that has ended; a list over next. */
+static struct operation *take_operations(struct batch *batch)
+{
+    struct operation *operations = NULL;
+
+    for (size_t i = batch->operation_count; i > 0; i--) {
+        operation_set_result(batch->operations[i - 1], TUTTI_OK, NULL);
+        batch->operations[i - 1]->next = operations;
+        operations = batch->operations[i - 1];
+    }
+    batch->operation_count = 0;
+    return operations;
+}
+
+/* The commands of a device batch are on their streams. */
+static tutti_status finish_issued(struct tutti *t, struct batch *batch)
+{
+    struct operation *operations = take_operations(batch);
+    struct device_event *event = batch->issued;
+
+    counter_add(&t->counters.device_batches, 1);
+    batch_lane(batch)->running--;
+    batch->issued = NULL;
+    recycle(&t->dispatcher, batch);
+    return complete_issue(t, operations, event);
+}
+
+/*
+ * Its operations are issued, but it stays until the host's memory is free again. The backend has
+ * ended it, so the lane goes on, and the set may be removed.
+ */
+static tutti_status finish_staged(struct tutti *t, struct batch *batch)
+{
+    const tutti_status status = stage_out(t, batch);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    counter_add(&t->counters.device_batches, 1);
+    batch_lane(batch)->running--;
+    t->device.hold(t->device.state, batch->issued);
+    return complete_issue(t, take_operations(batch), batch->issued);
+}
+
+static void finish(struct tutti *t, struct batch *batch)
+{
+    struct operation *operations;
+
+    note_time(batch);
+    operations = take_operations(batch);
+    batch_lane(batch)->running--;
+    recycle(&t->dispatcher, batch);
+    complete_list(t, operations);
+}
+
+/*
+ * Backends tell batches of a lane apart by sequence modulo OP_INFLIGHT_MAX, so one that
+ * takes long holds up those that far behind it.
+ */
+static bool window_is_open(const struct tutti *t, const struct set_lane *lane)
+{
+    if (lane->running >= t->config.inflight) {
+        return false;
+    }
+    for (const struct batch *b = t->dispatcher.running; b != NULL; b = b->next) {
+        if (b->state != BATCH_RETURNING && batch_lane(b) == lane &&
+                lane->sequence - b->op.sequence >= OP_INFLIGHT_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * A reducescatter whose rows all fall to members that have joined: the others know it, and
+ * backends take no empty batches of reductions.
+ */
+static bool moves_nothing(const struct batch *batch)
+{
+    size_t bytes = 0;
+
+    if (batch->set_ranks == NULL ||
+            batch->operations[0]->request.collective != TUTTI_REDUCESCATTER) {
+        return false;
+    }
+    for (size_t i = 0; i < batch->operation_count; i++) {
+        for (int m = 0; m < batch->others.size; m++) {
+            bytes += batch->operations[i]->parts[batch->set_ranks[m]].bytes;
+        }
+    }
+    return bytes == 0;
+}
+
+/* Takes the first batch of a lane that has some waiting. */
+static struct batch *take_waiting(struct dispatcher *dispatcher, struct set_lane *lane)
+{
+    struct batch *batch = lane->first_waiting;
+
+    lane->first_waiting = batch->next;
+    if (lane->first_waiting == NULL) {
+        lane->last_waiting = NULL;
+        batch->set->waiting_lanes &= ~(1u << batch->lane);
+    }
+    dispatcher->waiting--;
+    batch->next = NULL;
+    return batch;
+}
+
+/* Behind the others, but with `priority` before those that are less urgent. */
+static void add_running(
+        const struct tutti *t, struct dispatcher *dispatcher, struct batch *batch)
+{
+    struct batch **at = &dispatcher->running;
+
+    for (struct batch *b = *at; b != NULL; b = b->next) {
+        b->timed_ns = 0;
+    }
+    while (*at != NULL && !(t->config.priority && (*at)->priority < batch->priority)) {
+        at = &(*at)->next;
+    }
+    batch->next = *at;
+    *at = batch;
+}
+
+static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *moved)
+{
+    struct dispatcher *dispatcher = &t->dispatcher;
+    tutti_status status = TUTTI_OK;
+
+    while (lane->first_waiting != NULL && status == TUTTI_OK &&
+            window_is_open(t, lane) && order_allows(t, lane->first_waiting)) {
+        struct batch *batch = take_waiting(dispatcher, lane);
+
+        *moved = true;
+        order_use(t, batch);
+        if (batch->operation_count == 0) {
+            lane->sequence++;
+            recycle(dispatcher, batch);
+            continue;
+        }
+        lane->running++;
+        if (moves_nothing(batch)) {
+            lane->sequence++;
+            finish(t, batch);
+            continue;
+        }
+        add_running(t, dispatcher, batch);
+        status = launch_batch(t, batch);
+        counter_add(&t->counters.batches, 1);
+    }
+    return status;
+}
+
+/* Mostly one lane is in use, the first. */
+static tutti_status launch_waiting(
+        struct tutti *t, struct process_set *set, bool *moved)
+{
+    const unsigned lanes = set->waiting_lanes;
+    tutti_status status = TUTTI_OK;
+
+    for (int lane = 0; lanes >> lane != 0 && status == TUTTI_OK; lane++) {
+        status = launch_lane(t, &set->lanes[lane], moved);
+    }
+    return status;
+}
+
+/* A batch that its backend has ended. TUTTI_AGAIN: something of it is left to do. */
+static tutti_status end(struct tutti *t, struct batch *batch)
+{
+    tutti_status status;
+
+    if (batch->buffer != NULL) {
+        fusion_unpack(batch);
+    }
+    if (!batch_is_staged(batch)) {
+        return TUTTI_OK;
+    }
+    status = finish_staged(t, batch);
+    return status == TUTTI_OK ? TUTTI_AGAIN : status;
+}
+
+/* Copies between host and device; then a backend of host memory begins, or it is over. */
+static tutti_status step_copies(struct tutti *t, struct batch *batch, bool *moved)
+{
+    tutti_status status = staging_look(&t->device, &batch->op);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    *moved = true;
+    if (batch->state == BATCH_RETURNING) {
+        return TUTTI_OK;
+    }
+    stage_on_host(batch);
+    status = launch_staged(t, batch);
+    return status == TUTTI_OK ? TUTTI_AGAIN : status;
+}
+
+static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
+{
+    tutti_status status;
+
+    if (batch->state != BATCH_RUNNING) {
+        return step_copies(t, batch, moved);
+    }
+    status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
+    return status == TUTTI_OK ? end(t, batch) : status;
+}
+
+/* It runs no more. */
+static tutti_status finish_any(struct tutti *t, struct batch *batch)
+{
+    if (batch->state == BATCH_RETURNING) {
+        recycle(&t->dispatcher, batch);
+        return TUTTI_OK;
+    }
+    if (batch->space == OP_DEVICE) {
+        return finish_issued(t, batch);
+    }
+    finish(t, batch);
+    return TUTTI_OK;
+}
+
+/*
+ * With `priority` a less urgent batch moves only when nothing more urgent can, because it
+ * waits for other ranks. That holds nothing up for good: each batch ends after a number of
+ * moves that is bounded.
+ */
+static tutti_status step_running(struct tutti *t, bool *moved)
+{
+    struct batch **at = &t->dispatcher.running;
+    int urgency = INT_MIN; /* of what moved last and goes on: of the most urgent */
+
+    while (*at != NULL && (*at)->priority >= urgency) {
+        struct batch *batch = *at;
+        bool went_on = false;
+        tutti_status status = step(t, batch, &went_on);
+
+        *moved = *moved || went_on;
+        if (status == TUTTI_AGAIN) {
+            urgency = t->config.priority && went_on ? batch->priority : urgency;
+            at = &batch->next;
+            continue;
+        }
+        if (status == TUTTI_OK) {
+            *at = batch->next;
+            *moved = true;
+            status = finish_any(t, batch);
+        }
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* Device batches of a lane may have to wait for one of a lane that was looked at before. */
+static tutti_status launch_all(struct tutti *t, bool *moved)
+{
+    tutti_status status = TUTTI_OK;
+    uint64_t used;
+
+    do {
+        used = t->tickets.used;
+        if (order_is_on(t)) {
+            status = order_advance(t, moved);
+        }
+        if (t->dispatcher.waiting == 0) {
+            break;
+        }
+        for (size_t s = 0; s < t->sets.count && status == TUTTI_OK; s++) {
+            status = launch_waiting(t, t->sets.sets[s], moved);
+        }
+    } while (status == TUTTI_OK && t->tickets.used != used);
+    return status;
+}
+
+tutti_status dispatch_run(struct tutti *t, bool *moved)
+{
+    const tutti_status status = launch_all(t, moved);
+
+    return status == TUTTI_OK ? step_running(t, moved) : status;
+}
+
+static void recycle_waiting(struct dispatcher *dispatcher, struct process_set *set)
+{
+    for (int lane = 0; lane < OP_LANES; lane++) {
+        while (set->lanes[lane].first_waiting != NULL) {
+            recycle(dispatcher, take_waiting(dispatcher, &set->lanes[lane]));
+        }
+    }
+}
+
+void dispatch_forget(struct tutti *t, struct process_set *set)
+{
+    recycle_waiting(&t->dispatcher, set);
+}
+
+/* Nobody reads or writes the caller's memory for it any more. */
+static bool is_cancelled(struct tutti *t, const struct batch *batch)
+{
+    if (batch->state == BATCH_FETCHING) {
+        return !inflight_wait_for(&t->inflight, &t->device, batch->issued);
+    }
+    return batch->state != BATCH_RUNNING ||
+            batch->backend->ops->cancel(batch->backend->state, batch->task);
+}
+
+bool dispatch_cancel_all(struct tutti *t)
+{
+    struct dispatcher *dispatcher = &t->dispatcher;
+    struct batch **at = &dispatcher->running;
+
+    for (size_t s = 0; s < t->sets.count; s++) {
+        recycle_waiting(dispatcher, t->sets.sets[s]);
+    }
+    while (*at != NULL) {
+        struct batch *batch = *at;
+
+        if (!is_cancelled(t, batch)) {
+            at = &batch->next;
+            continue;
+        }
+        *at = batch->next;
+        batch_advance(batch, BATCH_CANCELLED);
+        batch->next = dispatcher->cancelled;
+        dispatcher->cancelled = batch;
+    }
+    return dispatcher->running == NULL;
+}
+
+tutti_status dispatch_watch(const struct dispatcher *dispatcher)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int b = 0; b < dispatcher->backend_count && status == TUTTI_OK; b++) {
+        const struct dispatcher_backend *backend = &dispatcher->backends[b];
+
+        if (backend->ops->watch != NULL) {
+            status = backend->ops->watch(backend->state);
+        }
+    }
+    return status;
+}
+
+bool dispatch_is_idle(const struct dispatcher *dispatcher)
+{
+    return dispatcher->running == NULL && dispatcher->waiting == 0;
+}
+
+static void free_batches(const struct dispatcher *dispatcher, struct batch *batches)
+{
+    for (struct batch *b = batches; b != NULL; b = b->next) {
+        if (b->buffer != NULL) {
+            dispatcher->memory->give_back(dispatcher->memory->user, b->buffer);
+        }
+    }
+    batch_free_all(batches);
+}
+
+void dispatch_fini(struct tutti *t)
+{
+    struct dispatcher *dispatcher = &t->dispatcher;
+
+    for (int b = dispatcher->backend_count; b > 0; b--) {
+        const struct dispatcher_backend *backend = &dispatcher->backends[b - 1];
+
+        backend->ops->close(backend->state);
+    }
+    free_batches(dispatcher, dispatcher->running);
+    free_batches(dispatcher, dispatcher->spare);
+    free_batches(dispatcher, dispatcher->cancelled);
+    carry_free(dispatcher->spare_operands);
+    for (int i = 0; i < dispatcher->buffer_count; i++) {
+        dispatcher->memory->give_back(
+                dispatcher->memory->user, dispatcher->buffers[i].memory);
+    }
+    *dispatcher = (struct dispatcher){ 0 };
+}

@@ -1,0 +1,55 @@
+/*
+ * The engine: progress takes submissions in, moves control messages, negotiates, plans,
+ * launches and completes. It has no thread of its own: whoever drives it (run/driver.h)
+ * calls engine_progress().
+ */
+#ifndef TUTTI_RUN_ENGINE_H
+#define TUTTI_RUN_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+struct tutti;
+
+/** First byte of every control message of a running context. */
+enum envelope_kind {
+    ENVELOPE_SET = 1, /* varint set id, then a message of its negotiator  */
+    ENVELOPE_ABORT = 2, /* varint rank + 1, text: the job has failed        */
+    ENVELOPE_ORDER = 3, /* tickets: device/tickets.h                           */
+    ENVELOPE_ASK = 4 /* for tickets: device/tickets.h                       */
+};
+
+/** A message for a set this rank has not created yet. */
+struct early_message {
+    struct early_message *next;
+    tutti_process_set set;
+    int from;
+    size_t len;
+    uint8_t bytes[];
+};
+
+/** What the engine remembers between passes; its own, but for what is atomic. */
+struct engine {
+    _Atomic uint32_t
+            cancels_pending; /* 1: some operation has cancel_asked; any thread    */
+    int64_t now_ns; /* taken once a pass                                              */
+    int64_t next_tick_ns; /* when negotiators look for stalls                         */
+    int64_t next_watch_ns; /* when backends look whether peers live                   */
+    int64_t tick_limit_ns; /* look at least so often while driven; fixed              */
+    struct early_message *early; /* oldest first; owned                               */
+    tutti_status delivery; /* of the messages of the current poll                     */
+};
+
+/** One pass. Sets *moved when anything happened. A failure fails the context. */
+void engine_progress(struct tutti *t, bool *moved);
+
+/** True while a device is at work, which rings for nobody. Only for who drives. */
+bool engine_must_poll(const struct tutti *t);
+/** True when every message sent has left this rank. */
+bool engine_is_flushed(const struct tutti *t);
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * What is done once a context has failed.
+ *
+ * The rank that finds the cause tells every other rank directly: the tree may lead through
+ * the rank that is lost.
+ */
+#include "run/failure_cleanup.h"
+
+#include <string.h>
+
+#include "run/complete.h"
+#include "run/complete_device.h"
+#include "run/context.h"
+#include "run/engine.h"
+
+/* How soon to look again whether what was given up is over. */
+#define RETRY_NS 100000
+
+static void tell_others(struct tutti *t, const struct error *failure)
+{
+    if (atomic_exchange_explicit(&t->failure.is_told, 1, memory_order_relaxed) != 0 ||
+            failure->rank != t->rank) {
+        return;
+    }
+    log_error(&t->log, "%s", failure->text);
+    wire_writer_reset(&t->envelope);
+    wire_put_u8(&t->envelope, ENVELOPE_ABORT);
+    wire_put_varint(&t->envelope, (uint64_t)failure->rank + 1);
+    wire_put_str(
+            &t->envelope, failure->text, strnlen(failure->text, ERROR_TEXT_MAX - 1));
+    for (int r = 0; r < t->size && !t->envelope.failed; r++) {
+        /* A rank that cannot be told is lost, or will find out by itself. */
+        if (r != t->rank) {
+            (void)t->transport.ops->send(
+                    t->transport.state, r, t->envelope.data, t->envelope.len);
+        }
+    }
+}
+
+/* What was issued is given up when nobody of this rank runs anything any more. */
+static bool quit_backends(const struct dispatcher *dispatcher)
+{
+    bool quit = true;
+
+    for (int b = 0; b < dispatcher->backend_count; b++) {
+        const struct dispatcher_backend *backend = &dispatcher->backends[b];
+
+        quit = (backend->ops->quit == NULL || backend->ops->quit(backend->state)) &&
+                quit;
+    }
+    return quit;
+}
+
+/* One writer, so no read-modify-write is needed. */
+static void set_lingers(struct tutti *t, bool lingers)
+{
+    const bool did =
+            atomic_load_explicit(&t->failure.lingers, memory_order_relaxed) != 0;
+
+    if (lingers != did) {
+        atomic_store_explicit(&t->failure.lingers, lingers, memory_order_release);
+    }
+    if (lingers && !did) {
+        doorbell_ring(&t->driver.done_bell);
+    }
+}
+
+void failure_enforce(struct tutti *t)
+{
+    struct error failure;
+    bool cancelled;
+    bool over;
+
+    if (atomic_load_explicit(&t->failure.is_set, memory_order_acquire) == 0) {
+        return;
+    }
+    pthread_mutex_lock(&t->lock);
+    failure = t->failure.error;
+    pthread_mutex_unlock(&t->lock);
+    tell_others(t, &failure);
+    cancelled = dispatch_cancel_all(t);
+    complete_drain(t, NULL, cancelled ? OPERATION_RUNNING : OPERATION_AGREED, &failure);
+    over = cancelled && quit_backends(&t->dispatcher) && complete_give_up(t, &failure);
+    set_lingers(t, !over);
+    /* Nobody rings when our memory is ours again. */
+    t->engine.next_tick_ns = over ? INT64_MAX : t->engine.now_ns + RETRY_NS;
+}

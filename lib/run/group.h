@@ -1,0 +1,51 @@
+/*
+ * Groups: submissions of one thread that are taken all or nothing.
+ */
+#ifndef TUTTI_RUN_GROUP_H
+#define TUTTI_RUN_GROUP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/error.h"
+
+struct tutti;
+struct operation;
+
+/** An open group. */
+struct open_group {
+    pthread_t thread; /* whose it is                                      */
+    struct operation *newest,
+            *oldest; /* members, over next; their names are held      */
+    uint32_t count;
+    uint64_t hash; /* of the members, in no order                      */
+    struct error error; /* first refusal of a member                        */
+    struct open_group *next;
+};
+
+/** Guarded by the context's lock, but for `open`. */
+struct groups {
+    struct open_group *first; /* owned                                            */
+    _Atomic uint32_t open; /* how many; lets others skip the search            */
+};
+
+/** tutti_group_begin(). */
+tutti_status group_begin(struct tutti *t);
+/** tutti_group_end(). */
+tutti_status group_end(struct tutti *t);
+
+/** The calling thread's open group, or NULL. Lock held. */
+struct open_group *group_of_thread(struct groups *groups);
+/** Takes an operation into a group instead of the queue. Lock held. */
+void group_add(struct open_group *group, struct operation *operation);
+/** Remembers the first refusal (the thread's last error). */
+void group_refuse(struct tutti *t, tutti_status status);
+/** True when the calling thread has a group open. */
+bool group_is_open(struct tutti *t);
+
+#endif

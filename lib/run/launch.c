@@ -1,0 +1,226 @@
+/*
+ * Launches a batch: describes it to the backend, in place or in a fusion buffer.
+ */
+#include "run/launch.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "run/context.h"
+#include "run/dispatch.h"
+#include "run/fusion.h"
+#include "run/output.h"
+#include "run/stage.h"
+
+/* A backend has learned what comes from whom: puts it one behind the other. */
+static tutti_status place(const struct op_batch *op, size_t run)
+{
+    struct batch *batch = op->owner;
+    struct operation *operation = batch->operations[run];
+    const size_t bytes = rows_place(batch->runs[run].recvs, op->set->size);
+
+    if (operation->owns_output && !output_give(batch->context, operation, bytes)) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for the %zu bytes of output of %s \"%s\"", bytes,
+                tutti_collective_name(op->collective), operation->request.name);
+    }
+    if (batch_is_staged(batch)) {
+        const tutti_status status = stage_place(batch->context, batch, run, bytes);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    batch->runs[run].output = operation->output;
+    return TUTTI_OK;
+}
+
+/* The root, as an index into the members of the batch. */
+static int root_of(const struct batch *batch, int root)
+{
+    int member = 0;
+
+    if (batch->set_ranks == NULL) {
+        return root;
+    }
+    while (member + 1 < batch->others.size && batch->set_ranks[member] != root) {
+        member++;
+    }
+    return member;
+}
+
+/* The sizes of an exchange are on all ranks what they are here: known, or not. */
+static bool sizes_are_known(const struct request *request)
+{
+    return request->collective != TUTTI_GATHER &&
+            request->collective != TUTTI_SCATTER && request->meta.form != META_UNKNOWN;
+}
+
+static struct op_run run_of(
+        const struct batch *batch, const struct operation *operation)
+{
+    const int size = batch->set->op.size;
+    struct op_run run = { .input = operation->input, .output = operation->output };
+
+    if (!meta_has_rows(operation->request.collective)) {
+        run.count = operation->bytes / tutti_dtype_size(batch->op.dtype);
+    } else if (operation->request.collective == TUTTI_REDUCESCATTER) {
+        run.count = operation->bytes / tutti_dtype_size(batch->op.dtype);
+        run.sends = operation->parts;
+    } else {
+        run.sends = operation->parts;
+        run.recvs = operation->parts + size;
+    }
+    if (batch->op.collective == TUTTI_REDUCE && batch->op.set->rank != batch->op.root) {
+        run.output = NULL;
+    }
+    return run;
+}
+
+/* What the operations of a batch wait for on the device; operations of one group share an event. */
+static void list_events(struct batch *batch)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->operation_count; i++) {
+        struct device_event *event = batch->operations[i]->after;
+
+        if (event != NULL && (count == 0 || batch->events[count - 1] != event)) {
+            batch->events[count++] = event;
+        }
+    }
+    batch->op.after_count = count;
+}
+
+static void describe(struct batch *batch)
+{
+    const struct request *first = &batch->operations[0]->request;
+    const struct meta *meta = &first->meta;
+
+    batch->op = (struct op_batch){ .set = batch->set_ranks != NULL ? &batch->others
+                                                                   : &batch->set->op,
+        .sequence = batch_lane(batch)->sequence++,
+        .lane = batch->lane,
+        .collective = (tutti_collective)first->collective,
+        .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
+        .op = meta->op,
+        .divisor = batch->set_ranks != NULL ? batch->others.size : batch->set->op.size,
+        .prescale = meta->prescale,
+        .postscale = meta->postscale,
+        .root = root_of(batch, meta->root),
+        .runs = batch->runs,
+        .space = batch->space,
+        .after = batch->events,
+        .issued = &batch->issued,
+        .operands = batch->operands,
+        .sizes_known = sizes_are_known(first),
+        .place = place,
+        .owner = batch };
+    for (size_t i = 0; i < batch->operation_count; i++) {
+        operation_advance(batch->operations[i], OPERATION_RUNNING);
+        batch->runs[i] = run_of(batch, batch->operations[i]);
+        batch->op.count += batch->runs[i].count;
+    }
+    if (batch->space == OP_DEVICE) {
+        list_events(batch);
+    }
+}
+
+static const struct dispatcher_backend *choose(
+        const struct dispatcher *dispatcher, struct batch *batch)
+{
+    for (int b = 0; b < dispatcher->backend_count; b++) {
+        const struct dispatcher_backend *backend = &dispatcher->backends[b];
+        const bool takes_runs =
+                (backend->ops->takes_runs & 1u << batch->op.collective) != 0;
+
+        if (backend->ops->space != batch->op.space) {
+            continue;
+        }
+        batch->op.run_count = takes_runs ? batch->operation_count : 1;
+        if ((takes_runs || !op_is_exchange(batch->op.collective)) &&
+                backend->ops->accepts(backend->state, &batch->op)) {
+            return backend;
+        }
+    }
+    return NULL;
+}
+
+/* Outputs that requests own, where their size is known. */
+static tutti_status give_outputs(const struct batch *batch)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (size_t i = 0; i < batch->operation_count && status == TUTTI_OK; i++) {
+        if (batch->operations[i]->owns_output && batch->op.sizes_known) {
+            status = place(&batch->op, i);
+        }
+    }
+    return status;
+}
+
+static tutti_status begin(struct tutti *t, struct batch *batch)
+{
+    tutti_status status = give_outputs(batch);
+
+    if (status == TUTTI_OK && fusion_is_needed(batch)) {
+        status = fusion_pack(&t->dispatcher, batch);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    memset(batch->task, 0, batch->backend->ops->task_bytes);
+    return batch->backend->ops->start(batch->backend->state, batch->task, &batch->op);
+}
+
+/*
+ * What a batch takes matters to the coordinator, which lays out plans; it is learnt from
+ * those of the log that had nothing beside them. In a plan nobody looks at the clock.
+ */
+static bool may_be_timed(const struct tutti *t, const struct batch *batch)
+{
+    return t->dispatcher.running == batch && batch->next == NULL && batch->lane == 0 &&
+            batch->set->op.rank == 0 && batch->op.count > 0 && batch->space == OP_HOST;
+}
+
+static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
+{
+    tutti_status status;
+
+    batch->backend = choose(&t->dispatcher, batch);
+    if (batch->backend == NULL && batch->op.space == OP_DEVICE) {
+        return stage_in(t, batch);
+    }
+    if (batch->backend == NULL) {
+        return error_set(TUTTI_ERR_INTERNAL, "no backend takes a %s of %s on %d ranks",
+                tutti_collective_name(batch->op.collective),
+                tutti_dtype_name(batch->op.dtype), batch->op.set->size);
+    }
+    status = begin(t, batch);
+    if (status == TUTTI_OK) {
+        batch_advance(batch, BATCH_RUNNING);
+    }
+    return status;
+}
+
+tutti_status launch_batch(struct tutti *t, struct batch *batch)
+{
+    batch_advance(batch, BATCH_LAUNCHED);
+    describe(batch);
+    if (may_be_timed(t, batch)) {
+        batch->timed_ns = clock_ns();
+    }
+    return choose_and_begin(t, batch);
+}
+
+/* The operations are where the backends of host memory find them. */
+tutti_status launch_staged(struct tutti *t, struct batch *batch)
+{
+    batch->op.space = OP_HOST;
+    batch->op.after_count = 0;
+    for (size_t i = 0; i < batch->operation_count; i++) {
+        batch->runs[i] = run_of(batch, batch->operations[i]);
+    }
+    return choose_and_begin(t, batch);
+}

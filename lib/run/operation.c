@@ -1,0 +1,206 @@
+/*
+ * One submitted operation: its states and its request.
+ */
+#include "run/operation.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+#include "device/tickets.h"
+#include "run/persistent.h"
+
+#define NEXT(state) (1u << (state))
+static const unsigned operation_transitions[OPERATION_STATE_COUNT] = {
+    [OPERATION_FREE] = NEXT(OPERATION_QUEUED),
+    [OPERATION_QUEUED] =
+            NEXT(OPERATION_ANNOUNCED) | NEXT(OPERATION_DONE) | NEXT(OPERATION_FREE),
+    [OPERATION_ANNOUNCED] = NEXT(OPERATION_AGREED) | NEXT(OPERATION_DONE),
+    [OPERATION_AGREED] = NEXT(OPERATION_RUNNING) | NEXT(OPERATION_DONE),
+    [OPERATION_RUNNING] = NEXT(OPERATION_ISSUED) | NEXT(OPERATION_DONE),
+    [OPERATION_ISSUED] = NEXT(OPERATION_DONE),
+    [OPERATION_DONE] = NEXT(OPERATION_FREE),
+};
+#undef NEXT
+
+void operation_advance(struct operation *operation, enum operation_state to)
+{
+    const bool is_legal =
+            (operation_transitions[operation_state(operation)] & (1u << to)) != 0;
+
+    assert(is_legal);
+    (void)is_legal;
+    /* Relaxed: whoever hands an operation on publishes it by other means. */
+    atomic_store_explicit(&operation->state, to, memory_order_relaxed);
+}
+
+static uint32_t generation_of(const struct operation *operation)
+{
+    return atomic_load_explicit(&operation->generation, memory_order_relaxed);
+}
+
+void operation_begin(struct operation *operation, tutti_callback callback, void *user)
+{
+    const uint32_t generation = generation_of(operation);
+
+    operation->callback = callback;
+    operation->user = user;
+    operation->bytes = 0;
+    operation->status = TUTTI_OK;
+    operation->next = NULL;
+    atomic_store_explicit(&operation->cancel_asked, 0, memory_order_relaxed);
+    atomic_store_explicit(&operation->done, OPERATION_PENDING, memory_order_relaxed);
+    /* Release: a thread that looks for the last operation sees that it is gone. */
+    atomic_store_explicit(&operation->generation,
+            generation + (callback == NULL ? OPERATION_WAITED : OPERATION_SILENT),
+            memory_order_release);
+    operation_advance(operation, OPERATION_QUEUED);
+}
+
+bool operation_end(struct operation *operation)
+{
+    const uint32_t generation = generation_of(operation);
+
+    operation_advance(operation, OPERATION_FREE);
+    mem_free(operation->error);
+    operation->error = NULL;
+    /* Pairs with work_is_over(): who still looks at it sees that it is gone. */
+    atomic_store_explicit(&operation->generation,
+            (generation | OPERATION_PHASE_MASK) + 1, memory_order_release);
+    return persistent_return(operation);
+}
+
+int64_t *operation_numbers(struct operation *operation, size_t count)
+{
+    const size_t capacity = size_max(count, TUTTI_DIMS_MAX);
+    int64_t *grown;
+
+    if (count <= operation->number_capacity && operation->numbers != NULL) {
+        return operation->numbers;
+    }
+    grown = mem_resize(operation->numbers, capacity, sizeof *grown);
+    if (grown != NULL) {
+        operation->numbers = grown;
+        operation->number_capacity = capacity;
+    }
+    return grown;
+}
+
+bool operation_parts(struct operation *operation, size_t count)
+{
+    struct op_part *grown;
+
+    if (count <= operation->part_capacity) {
+        return true;
+    }
+    grown = mem_resize(operation->parts, count, sizeof *grown);
+    if (grown == NULL) {
+        return false;
+    }
+    operation->parts = grown;
+    operation->part_capacity = count;
+    return true;
+}
+
+tutti_request operation_handle(const struct operation *operation)
+{
+    return (tutti_request)generation_of(operation) << 32 |
+            ((tutti_request)operation->index + 1);
+}
+
+static uint32_t request_generation(tutti_request request)
+{
+    return (uint32_t)(request >> 32);
+}
+
+struct operation *operation_find(
+        const struct operation_table *table, tutti_request request)
+{
+    const uint32_t number = (uint32_t)(request & UINT32_MAX);
+    struct operation *operation = number == 0 ? NULL : operation_at(table, number - 1);
+
+    /* Handles are made of operations that are waited for, so others match none. */
+    if (operation == NULL || generation_of(operation) != request_generation(request) ||
+            (request_generation(request) & OPERATION_PHASE_MASK) != OPERATION_WAITED) {
+        return NULL;
+    }
+    return operation;
+}
+
+bool operation_claim(struct operation *operation, tutti_request request)
+{
+    uint32_t generation = request_generation(request);
+
+    /* Acquire: with operation_unclaim(), of a thread that wanted to consume it before. */
+    return atomic_compare_exchange_strong_explicit(&operation->generation, &generation,
+            generation | OPERATION_CONSUMED, memory_order_acquire,
+            memory_order_relaxed);
+}
+
+void operation_unclaim(struct operation *operation)
+{
+    const uint32_t phases = OPERATION_CONSUMED ^ OPERATION_WAITED;
+
+    /* Pairs with the acquire in operation_claim(). */
+    atomic_store_explicit(&operation->generation, generation_of(operation) & ~phases,
+            memory_order_release);
+}
+
+void operation_ask_cancel(struct operation *operation, tutti_request request)
+{
+    /*
+     * Another thread may consume the request at this moment, and the operation be used again.
+     * The engine then sees that it was the one before that was to be cancelled.
+     */
+    atomic_store_explicit(&operation->cancel_asked, request_generation(request),
+            memory_order_relaxed);
+}
+
+bool operation_take_cancel(struct operation *operation)
+{
+    const uint32_t asked =
+            atomic_load_explicit(&operation->cancel_asked, memory_order_relaxed);
+
+    /* What comes between these two is announced by `cancels_pending` again. */
+    if (asked == 0) {
+        return false;
+    }
+    return atomic_exchange_explicit(&operation->cancel_asked, 0,
+                   memory_order_relaxed) == generation_of(operation);
+}
+
+bool operation_is_of(const struct operation *operation, tutti_request request)
+{
+    /* Acquire: with operation_end(), of whoever consumes it. */
+    return atomic_load_explicit(&operation->generation, memory_order_acquire) ==
+            request_generation(request);
+}
+
+bool operation_is_over(const struct operation *operation, tutti_request request)
+{
+    return !operation_is_of(operation, request) || operation_is_done(operation);
+}
+
+bool operation_is_over_or_issued(
+        const struct operation *operation, tutti_request request)
+{
+    return !operation_is_of(operation, request) || operation_is_issued(operation);
+}
+
+/* Who waits takes its demand back itself; the engine is only earlier, mostly. */
+void operation_demand(struct operation *operation, struct tickets *tickets)
+{
+    if (operation_is_on_device(operation) && !operation_is_issued(operation) &&
+            atomic_exchange_explicit(&operation->demanded, 1, memory_order_acq_rel) ==
+                    0) {
+        tickets_demand(tickets);
+    }
+}
+
+void operation_satisfied(struct operation *operation, struct tickets *tickets)
+{
+    if (operation_is_on_device(operation) &&
+            atomic_exchange_explicit(&operation->demanded, 0, memory_order_acq_rel) !=
+                    0) {
+        tickets_satisfy(tickets);
+    }
+}

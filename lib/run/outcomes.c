@@ -1,0 +1,304 @@
+/*
+ * Turns what was agreed into batches.
+ */
+#include "run/outcomes.h"
+
+#include "base/mem.h"
+#include "run/carry.h"
+#include "run/complete.h"
+#include "run/context.h"
+#include "run/order.h"
+#include "run/output.h"
+
+/* The operations of one turn that need a backend. */
+struct turn {
+    size_t count; /* in t->forming.items and t->forming.ready */
+};
+
+static tutti_status no_memory(void)
+{
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the batches of a turn");
+}
+
+/*
+ * A set that cannot be created fails everywhere alike, but for lack of memory. Without ranks
+ * none is: then it was to be agreed that sets come now (lib/api/process_sets.c).
+ */
+static tutti_status create_set(struct tutti *t, struct operation *operation)
+{
+    const struct meta *meta = &operation->request.meta;
+    struct process_set *set = NULL;
+    tutti_status status;
+
+    if (meta->ndim == 0) {
+        complete_one(t, operation, TUTTI_OK, NULL);
+        return TUTTI_OK;
+    }
+    status = process_sets_add(t, meta->dims, meta->ndim, &set);
+    if (status == TUTTI_ERR_UNSUPPORTED) {
+        complete_failed(t, operation, status, tutti_last_error());
+        return TUTTI_OK;
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!order_created(t, set, operation)) {
+        *(tutti_process_set *)operation->output = set->id;
+        complete_one(t, operation, TUTTI_OK, NULL);
+    }
+    return TUTTI_OK;
+}
+
+static void destroy_set(struct tutti *t, struct operation *operation)
+{
+    struct process_set *set = process_sets_find(
+            &t->sets, (tutti_process_set)operation->request.meta.count);
+
+    if (set != NULL) {
+        process_sets_take(t, set);
+        dispatch_forget(t, set);
+        order_removed(t, set);
+        process_set_free(set);
+    }
+    complete_one(t, operation, TUTTI_OK, NULL);
+}
+
+/* All members have called finalize: what is still with the negotiator never completes. */
+static void finalize_set(
+        struct tutti *t, struct process_set *set, struct operation *operation)
+{
+    struct error error;
+
+    set->finalized = true;
+    complete_one(t, operation, TUTTI_OK, NULL);
+    error_fill(&error, TUTTI_ERR_FINALIZED, t->rank,
+            "all ranks have called tutti_finalize() and not all had submitted this");
+    complete_drain(t, set, OPERATION_ANNOUNCED, &error);
+}
+
+/* All members have joined: everything starts anew. */
+static void finish_join(struct tutti *t, struct operation *operation, int last)
+{
+    if (operation->output != NULL) {
+        *(int *)operation->output = last;
+    }
+    complete_one(t, operation, TUTTI_OK, NULL);
+}
+
+/* True for the collectives that are no tensors, which are done with here. */
+static bool take_internal(struct tutti *t, struct process_set *set,
+        const struct outcome *outcome, tutti_status *status)
+{
+    struct operation *operation = outcome->cookie;
+
+    switch (operation->request.collective) {
+    case META_SET_CREATE:
+        *status = create_set(t, operation);
+        return true;
+    case META_SET_DESTROY:
+        destroy_set(t, operation);
+        return true;
+    case META_FINALIZE:
+        finalize_set(t, set, operation);
+        return true;
+    case META_JOIN:
+        finish_join(t, operation, outcome->last);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static tutti_status finish_nothing(struct tutti *t, struct operation *operation)
+{
+    if (operation->owns_output && !output_give(t, operation, 0)) {
+        return no_memory();
+    }
+    complete_one(t, operation, TUTTI_OK, NULL);
+    return TUTTI_OK;
+}
+
+static uint64_t absent_key(const struct bitset *absent)
+{
+    uint64_t key = 0;
+
+    for (int i = 0; absent != NULL && i < absent->bits; i++) {
+        if (bitset_has(absent, i)) {
+            key = hash_u64(key, (uint64_t)i + 1);
+        }
+    }
+    return key;
+}
+
+/* A tensor for the planner; without an operation when this rank has joined. */
+static tutti_status add_item(struct tutti *t, const struct process_set *set,
+        const struct outcome *outcome, struct turn *turn)
+{
+    struct operation *operation = outcome->cookie;
+    const int collective =
+            operation != NULL ? operation->request.collective : outcome->collective;
+    const struct meta *meta =
+            operation != NULL ? &operation->request.meta : &outcome->meta;
+
+    if (meta_is_nothing(collective, meta)) {
+        return operation != NULL ? finish_nothing(t, operation) : TUTTI_OK;
+    }
+    if (!mem_grow(&t->forming.items, &t->forming.item_capacity, turn->count + 1,
+                sizeof *t->forming.items) ||
+            !mem_grow(&t->forming.ready, &t->forming.ready_capacity, turn->count + 1,
+                    sizeof *t->forming.ready)) {
+        return no_memory();
+    }
+    if (operation != NULL) {
+        operation_advance(operation, OPERATION_AGREED);
+    }
+    t->forming.items[turn->count] = (struct planner_item){ .collective = collective,
+        .meta = *meta,
+        .bytes = meta_agreed_bytes(collective, meta, set->op.size),
+        .joined = absent_key(outcome->joined) };
+    t->forming.ready[turn->count++] = (struct ready_operation){ .operation = operation,
+        .absent = outcome->joined };
+    return TUTTI_OK;
+}
+
+static tutti_status take_ready(struct tutti *t, struct process_set *set,
+        const struct outcome *outcome, struct turn *turn)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (outcome->cookie != NULL && take_internal(t, set, outcome, &status)) {
+        return status;
+    }
+    return add_item(t, set, outcome, turn);
+}
+
+static tutti_status fill_batches(struct tutti *t, const struct turn *turn)
+{
+    for (size_t i = 0; i < turn->count; i++) {
+        struct batch *batch = t->forming.batches[t->forming.items[i].batch];
+        const struct ready_operation *ready = &t->forming.ready[i];
+
+        batch->space = t->forming.items[i].meta.space;
+        if (ready->operation == NULL) {
+            continue;
+        }
+        if (!batch_add(&t->dispatcher, batch, ready->operation) ||
+                !batch_without(batch, ready->absent)) {
+            return no_memory();
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status make_batches(
+        struct tutti *t, struct process_set *set, const struct turn *turn)
+{
+    tutti_status status;
+    size_t count = 0;
+
+    if (!planner_plan(&t->forming.planner, &t->forming.limits, t->forming.items,
+                turn->count, &count) ||
+            !mem_grow(&t->forming.batches, &t->forming.batch_capacity, count,
+                    sizeof *t->forming.batches)) {
+        return no_memory();
+    }
+    for (size_t b = 0; b < count; b++) {
+        t->forming.batches[b] = batch_new(t, set, 0);
+        if (t->forming.batches[b] == NULL) {
+            return no_memory();
+        }
+    }
+    status = fill_batches(t, turn);
+    for (size_t b = 0; b < count && status == TUTTI_OK; b++) {
+        dispatch_queue(t, t->forming.batches[b]);
+    }
+    return status;
+}
+
+/* Takes the outcomes from `first` on that belong to one turn; returns the next one. */
+static size_t take_turn(
+        struct tutti *t, struct process_set *set, size_t first, tutti_status *status)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    const uint64_t this_turn = negotiator->outbox.outcomes[first].log_message;
+    struct turn turn = { 0 };
+    size_t i = first;
+
+    while (i < negotiator->outbox.outcome_count &&
+            negotiator->outbox.outcomes[i].log_message == this_turn &&
+            negotiator->outbox.outcomes[i].lane == 0 && *status == TUTTI_OK) {
+        struct outcome *outcome = &negotiator->outbox.outcomes[i++];
+        struct error *error = outcome->error;
+
+        outcome->error = NULL;
+        if (error == NULL) {
+            *status = take_ready(t, set, outcome, &turn);
+        } else {
+            complete_one(t, outcome->cookie, error->status, error);
+        }
+    }
+    if (*status == TUTTI_OK && turn.count > 0) {
+        *status = make_batches(t, set, &turn);
+    }
+    return i;
+}
+
+/* Takes the outcomes from `first` on that are a batch of a plan; returns the next one. */
+static size_t take_planned(
+        struct tutti *t, struct process_set *set, size_t first, tutti_status *status)
+{
+    struct negotiator *negotiator = &set->negotiator;
+    const struct outcome *head = &negotiator->outbox.outcomes[first];
+    struct batch *batch;
+    size_t bytes = 0;
+    size_t i = first;
+
+    batch = batch_new(t, set, head->lane);
+    if (batch == NULL) {
+        *status = no_memory();
+        return i;
+    }
+    while (i < negotiator->outbox.outcome_count &&
+            negotiator->outbox.outcomes[i].lane == head->lane &&
+            negotiator->outbox.outcomes[i].log_message == head->log_message) {
+        struct operation *operation = negotiator->outbox.outcomes[i++].cookie;
+
+        operation_advance(operation, OPERATION_AGREED);
+        bytes += operation->bytes;
+        batch->space = operation->request.meta.space;
+        if (!batch_add(&t->dispatcher, batch, operation)) {
+            *status = no_memory();
+            return i;
+        }
+    }
+    *status = carry_take(set, head, bytes, &batch->operands);
+    if (*status == TUTTI_OK) {
+        dispatch_queue(t, batch);
+    }
+    return i;
+}
+
+/*
+ * Several turns may have arrived at once here and one by one elsewhere: each is planned by
+ * itself, so that all ranks form the same batches.
+ */
+tutti_status outcomes_take(struct tutti *t, struct process_set *set)
+{
+    tutti_status status = TUTTI_OK;
+    size_t next = 0;
+
+    while (next < set->negotiator.outbox.outcome_count && status == TUTTI_OK) {
+        next = set->negotiator.outbox.outcomes[next].lane == 0
+                ? take_turn(t, set, next, &status)
+                : take_planned(t, set, next, &status);
+    }
+    return status;
+}
+
+void forming_fini(struct forming *forming)
+{
+    planner_fini(&forming->planner);
+    mem_free(forming->items);
+    mem_free(forming->ready);
+    mem_free(forming->batches);
+}

@@ -1,0 +1,47 @@
+/*
+ * Memory that a context has handed out: tutti_alloc(), and outputs that requests own.
+ */
+#ifndef TUTTI_RUN_OUTPUT_H
+#define TUTTI_RUN_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/headroom.h"
+#include "base/map.h"
+#include "ops/op.h"
+
+struct tutti;
+struct operation;
+
+/** Where memory is taken from. Zeroed: the heap. Outlives the context. */
+struct memory {
+    /* Zeroed memory on a boundary of 64 bytes; NULL: none. Any thread. */
+    void *(*alloc)(void *user, size_t bytes);
+    /* NULL is allowed. Any thread. */
+    void (*give_back)(void *user, void *memory);
+    void *user;
+};
+
+/** The memory of a context. */
+struct outputs {
+    struct memory
+            memory; /* also for fusion buffers: what data planes reach fastest; fixed */
+    struct headroom headroom; /* of it, where it is the heap                          */
+    struct map allocations[OP_SPACE_COUNT]; /* what was handed out; context's lock    */
+};
+
+/**
+ * Zeroed memory of a space, freed by output_free() or with the context; NULL when out of
+ * memory. Device memory only where there is a device.
+ */
+void *output_alloc(struct tutti *t, enum op_space space, size_t bytes);
+/** False when it is no memory of output_alloc(). NULL is not. */
+bool output_free(struct tutti *t, void *memory);
+/** Frees everything; the context ends. */
+void output_fini(struct tutti *t);
+
+/** Gives an operation that owns its output one of this size; false when out of memory. */
+bool output_give(struct tutti *t, struct operation *operation, size_t bytes);
+
+#endif

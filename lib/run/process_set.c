@@ -1,0 +1,222 @@
+/*
+ * Creation and removal of process sets.
+ */
+#include "run/process_set.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "run/carry.h"
+#include "run/context.h"
+#include "run/order.h"
+#include "run/persistent.h"
+
+/* Names without operation or registration that a set remembers at least. */
+#define IDLE_NAMES_MIN 1024
+/* Of names that have numbers; 32 alltoalls of 256 ranks that list rows, 8000 of 16. */
+#define ROW_COUNT_BYTES_MAX ((size_t)32 << 20)
+
+static int64_t seconds_to_ns(double seconds)
+{
+    return (int64_t)(seconds * 1e9);
+}
+
+static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
+{
+    int *node_of = mem_calloc((size_t)set->op.size, sizeof *node_of);
+    struct negotiator_config config = { .size = set->op.size,
+        .rank = set->op.rank,
+        .node_of = node_of,
+        .world_ranks = set->world_ranks,
+        .fanout = t->config.tree_fanout,
+        .number_capacity = t->config.cache_capacity,
+        .row_count_bytes_max = ROW_COUNT_BYTES_MAX,
+        .stall_ns = seconds_to_ns(t->config.stall_warning_s),
+        .stall_fail_ns = seconds_to_ns(t->config.stall_fail_s),
+        .lanes = t->config.plan == CONFIG_PLAN_AUTO ? OP_LANES : 1,
+        .window = OP_INFLIGHT_MAX,
+        .board = arrival_flags_cover(&t->arrival_flags, &set->op),
+        .limits = t->forming.limits,
+        .cost = { .alpha_ns = 1e3 * t->config.plan_alpha_us,
+                /* A MB are 1e6 bytes. */
+                .beta_ns = 1e-6 * t->config.plan_beta_ns_per_mb },
+        .priority = t->config.priority,
+        .carry = carry_write,
+        .keep = carry_keep,
+        .user = set };
+
+    static_assert(OP_LANES <= PLAN_LANES_MAX, "each lane of a set may have a plan");
+    tutti_status status;
+
+    if (node_of == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a process set");
+    }
+    for (int i = 0; i < set->op.size; i++) {
+        node_of[i] = t->topology.nodes.node_of[set->world_ranks[i]];
+    }
+    config.direct =
+            !config.board && set->op.size > 1 && set->op.size <= OP_OPERANDS_MAX;
+    status = negotiator_init(&set->negotiator, &config);
+    mem_free(node_of);
+    return status;
+}
+
+void process_set_free(struct process_set *set)
+{
+    if (set == NULL) {
+        return;
+    }
+    tensors_fini(&set->tensors);
+    carry_fini(set);
+    if (set->op.rank >= 0) {
+        negotiator_fini(&set->negotiator);
+    }
+    mem_free(set->world_ranks);
+    mem_free(set);
+}
+
+static struct process_set *set_new(struct tutti *t, const int64_t *ranks, int size)
+{
+    struct process_set *set = mem_calloc(1, sizeof *set);
+    const size_t capacity = (size_t)t->config.cache_capacity;
+
+    if (set == NULL) {
+        return NULL;
+    }
+    set->context = t;
+    set->op = (struct op_set){ .rank = -1, .size = size };
+    set->tensors.idle_max = capacity > IDLE_NAMES_MIN ? capacity : IDLE_NAMES_MIN;
+    set->world_ranks = mem_calloc((size_t)size, sizeof *set->world_ranks);
+    if (set->world_ranks == NULL) {
+        mem_free(set);
+        return NULL;
+    }
+    set->op.world_ranks = set->world_ranks;
+    for (int i = 0; i < size; i++) {
+        set->world_ranks[i] = (int)ranks[i];
+        if (set->world_ranks[i] == t->rank) {
+            set->op.rank = i;
+        }
+    }
+    if (set->op.rank >= 0 && init_negotiator(t, set) != TUTTI_OK) {
+        set->op.rank = -1;
+        process_set_free(set);
+        return NULL;
+    }
+    return set;
+}
+
+static bool reserve(struct process_sets *sets)
+{
+    const size_t capacity = 2 * sets->capacity + 4;
+    struct process_set **grown;
+
+    if (sets->count < sets->capacity) {
+        return true;
+    }
+    grown = mem_resize(sets->sets, capacity, sizeof *grown);
+    if (grown == NULL) {
+        return false;
+    }
+    sets->sets = grown;
+    sets->capacity = capacity;
+    return true;
+}
+
+/* Where the marks of this rank stand that others see. */
+static tutti_status open_arrival_flags(struct tutti *t, const struct process_set *set)
+{
+    if (set->op.rank < 0 || !set->negotiator.config.board) {
+        return TUTTI_OK;
+    }
+    return t->arrival_flags.open(t->arrival_flags.state, &set->op);
+}
+
+tutti_status process_sets_add(
+        struct tutti *t, const int64_t *ranks, int size, struct process_set **added)
+{
+    struct process_sets *sets = &t->sets;
+    struct process_set *set;
+    uint32_t index = 0;
+    tutti_status status;
+
+    while (index < OP_SETS_MAX && sets->index_used[index]) {
+        index++;
+    }
+    if (index == OP_SETS_MAX) {
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                "%d process sets are alive, the most there can be; destroy some",
+                OP_SETS_MAX);
+    }
+    set = set_new(t, ranks, size);
+    if (set == NULL) {
+        return error_set(
+                TUTTI_ERR_NO_MEMORY, "no memory for a process set of %d", size);
+    }
+    set->op.id = sets->next_id;
+    set->op.index = index;
+    status = open_arrival_flags(t, set);
+    if (status != TUTTI_OK) {
+        process_set_free(set);
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    if (!reserve(sets)) {
+        pthread_mutex_unlock(&t->lock);
+        process_set_free(set);
+        return error_set(
+                TUTTI_ERR_NO_MEMORY, "no memory for a process set of %d", size);
+    }
+    set->id = sets->next_id++;
+    sets->index_used[index] = true;
+    sets->sets[sets->count++] = set;
+    pthread_mutex_unlock(&t->lock);
+    *added = set;
+    return TUTTI_OK;
+}
+
+void process_sets_take(struct tutti *t, struct process_set *set)
+{
+    struct process_sets *sets = &t->sets;
+    size_t at = 0;
+
+    pthread_mutex_lock(&t->lock);
+    persistent_forget(t, set);
+    while (sets->sets[at] != set) {
+        at++;
+    }
+    memmove(&sets->sets[at], &sets->sets[at + 1],
+            (sets->count - at - 1) * sizeof *sets->sets);
+    sets->count--;
+    sets->index_used[set->op.index] = false;
+    pthread_mutex_unlock(&t->lock);
+}
+
+struct process_set *process_sets_find(
+        const struct process_sets *sets, tutti_process_set id)
+{
+    size_t low = 0;
+    size_t high = sets->count;
+
+    /* Ids only grow, so the table is sorted by them. */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (sets->sets[middle]->id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < sets->count && sets->sets[low]->id == id ? sets->sets[low] : NULL;
+}
+
+void process_sets_fini(struct process_sets *sets)
+{
+    for (size_t i = 0; i < sets->count; i++) {
+        process_set_free(sets->sets[i]);
+    }
+    mem_free(sets->sets);
+    *sets = (struct process_sets){ 0 };
+}

@@ -1,0 +1,80 @@
+/*
+ * Process sets of one rank: membership, names in use, negotiation, and batches waiting to
+ * be launched.
+ */
+#ifndef TUTTI_RUN_PROCESS_SET_H
+#define TUTTI_RUN_PROCESS_SET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "agree/negotiator.h"
+#include "ops/op.h"
+#include "run/tensors.h"
+
+struct batch;
+struct tutti;
+struct operation;
+
+/** One order of batches of a set: of its log (lane 0), or of a plan. */
+struct set_lane {
+    uint64_t sequence; /* of the next batch                                       */
+    struct batch *first_waiting, *last_waiting; /* agreed, not yet launched         */
+    int running; /* batches launched and not finished                       */
+    struct op_operand *carried; /* of batches that are not yet agreed; owned */
+};
+
+struct process_set {
+    /* identity, fixed */
+    struct tutti *context;
+    tutti_process_set id;
+    struct op_set op; /* index, rank (-1: not a member), size, world ranks       */
+    int *world_ranks; /* [op.size]; owned                                        */
+
+    /* guarded by the context's lock */
+    struct tensors tensors;
+    size_t in_flight; /* operations of this rank that are not final                   */
+    bool closing; /* being removed, or the rank is finalizing                */
+    bool joined; /* this rank has joined, and the join is not finished      */
+
+    /* engine only; members only */
+    struct negotiator negotiator;
+    bool dirty; /* the negotiator must be flushed this pass                */
+    bool arrived; /* this rank's arrivals changed: the members are to be woken */
+    bool finalized; /* every member has called finalize                        */
+    struct set_lane lanes[OP_LANES];
+    unsigned waiting_lanes; /* 1 << lane: it has batches waiting                    */
+    struct operation
+            *creation; /* of this set: held until its ticket is used; or NULL  */
+};
+
+/** All live sets. The table changes in the engine, under the context's lock. */
+struct process_sets {
+    struct process_set **sets; /* owned, in order of creation; sets[0] is the world */
+    size_t count, capacity;
+    tutti_process_set next_id;
+    bool index_used[OP_SETS_MAX]; /* which op_set.index are taken                   */
+    _Atomic uint32_t tickets, served; /* calls that make sets: how many there were, and
+                                         which of them is served; any thread        */
+};
+
+/**
+ * Adds a set. Deterministic: all ranks of the world do it at the same point of the
+ * world's log, and so agree on id and index.
+ * @param ranks  size world ranks, copied
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_UNSUPPORTED (OP_SETS_MAX are alive)
+ */
+tutti_status process_sets_add(
+        struct tutti *t, const int64_t *ranks, int size, struct process_set **added);
+/** Takes a set out, and unregisters its tensors. Then process_set_free(). */
+void process_sets_take(struct tutti *t, struct process_set *set);
+void process_set_free(struct process_set *set);
+/** The set of an id, or NULL. */
+struct process_set *process_sets_find(
+        const struct process_sets *sets, tutti_process_set id);
+void process_sets_fini(struct process_sets *sets);
+
+#endif

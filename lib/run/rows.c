@@ -1,0 +1,568 @@
+/*
+ * Collectives on rows: checks, row counts, and where the parts lie.
+ */
+#include "run/rows.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "run/submit.h"
+
+static bool is_root(const struct submission *s, const struct op_set *set)
+{
+    return set->rank == s->meta.root;
+}
+
+bool rows_own_output(const struct submission *s, const struct op_set *set)
+{
+    return s->rows.owns_output && (s->collective != TUTTI_GATHER || is_root(s, set));
+}
+
+/* What the root of a scatter sends, however much that is. */
+static bool takes_what_comes(const struct submission *s, const struct op_set *set)
+{
+    return s->collective == TUTTI_SCATTER && s->rows.owns_output && !is_root(s, set);
+}
+
+/* `rows` counts: a scatter without an output may find them elsewhere. */
+static bool rows_are_given(const struct submission *s, const struct op_set *set)
+{
+    return !takes_what_comes(s, set) &&
+            !(s->collective == TUTTI_SCATTER && s->rows.owns_output &&
+                    s->rows.rows_of != NULL);
+}
+
+/* The rows of all members are listed by this call, or follow from its own. */
+static bool lists_all(const struct submission *s, const struct op_set *set)
+{
+    switch (s->collective) {
+    case TUTTI_GATHER:
+        return is_root(s, set) && !s->rows.owns_output;
+    case TUTTI_SCATTER:
+        return is_root(s, set);
+    default:
+        return true;
+    }
+}
+
+/* ------------------------------------------------------------------ checks */
+
+/* Elements of `rows` rows as bytes. */
+static bool bytes_of(const struct submission *s, int64_t rows, size_t *bytes)
+{
+    return size_mul((size_t)rows, (size_t)s->meta.row_count, bytes) &&
+            size_mul(*bytes, tutti_dtype_size(s->meta.dtype), bytes) &&
+            *bytes <= PTRDIFF_MAX;
+}
+
+static tutti_status too_large(const struct submission *s, int64_t rows)
+{
+    return error_set(TUTTI_ERR_INVALID,
+            "\"%s\": %" PRId64 " rows of %" PRId64 " elements of %s do not fit into "
+            "memory",
+            s->name, rows, s->meta.row_count, tutti_dtype_name(s->meta.dtype));
+}
+
+/* A list of rows of each member: not negative, and the sum fits into memory. */
+static tutti_status check_list(const struct submission *s, const struct op_set *set,
+        const char *what, const int64_t *list, int64_t *sum)
+{
+    size_t bytes;
+
+    *sum = 0;
+    for (int i = 0; i < set->size; i++) {
+        if (list[i] < 0 || __builtin_add_overflow(*sum, list[i], sum)) {
+            return error_set(TUTTI_ERR_INVALID, "\"%s\": %s[%d] is %" PRId64, s->name,
+                    what, i, list[i]);
+        }
+    }
+    return bytes_of(s, *sum, &bytes) ? TUTTI_OK : too_large(s, *sum);
+}
+
+/* rows is what this rank gives or gets, and rows_of says so too. */
+static tutti_status check_own(const struct submission *s, const struct op_set *set)
+{
+    if (s->rows.rows_of[set->rank] != s->rows.rows) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": rows is %" PRId64
+                ", but rows_of[%d], of this rank, is %" PRId64,
+                s->name, s->rows.rows, set->rank, s->rows.rows_of[set->rank]);
+    }
+    return TUTTI_OK;
+}
+
+/* The list has the sum `rows`. */
+static tutti_status check_sum(const struct submission *s, const char *what, int64_t sum)
+{
+    if (sum != s->rows.rows) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": rows is %" PRId64 ", but %s has the sum %" PRId64, s->name,
+                s->rows.rows, what, sum);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_alltoall(const struct submission *s, const struct op_set *set)
+{
+    const struct rows *rows = &s->rows;
+    int64_t sum = 0;
+    tutti_status status;
+
+    if (rows->rows_of == NULL && rows->recv_rows != NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": recv_rows without send_rows; give both or neither", s->name);
+    }
+    if (rows->rows_of == NULL) {
+        if (rows->rows % set->size != 0) {
+            return error_set(TUTTI_ERR_INVALID,
+                    "\"%s\": %" PRId64 " rows are not divisible by the %d ranks of "
+                    "process set %u; pass send_rows",
+                    s->name, rows->rows, set->size, s->set);
+        }
+        return TUTTI_OK;
+    }
+    if (rows->recv_rows == NULL && !rows->owns_output) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": send_rows and an output without recv_rows; pass recv_rows, or "
+                "no output and take it from the request",
+                s->name);
+    }
+    status = check_list(s, set, "send_rows", rows->rows_of, &sum);
+    if (status == TUTTI_OK) {
+        status = check_sum(s, "send_rows", sum);
+    }
+    if (status == TUTTI_OK && rows->recv_rows != NULL) {
+        status = check_list(s, set, "recv_rows", rows->recv_rows, &sum);
+    }
+    if (status == TUTTI_OK && rows->recv_rows != NULL &&
+            rows->recv_rows[set->rank] != rows->rows_of[set->rank]) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "\"%s\": this rank sends itself %" PRId64 " rows but expects %" PRId64,
+                s->name, rows->rows_of[set->rank], rows->recv_rows[set->rank]);
+    }
+    return status;
+}
+
+static tutti_status check_numbers(const struct submission *s, const struct op_set *set)
+{
+    const struct rows *rows = &s->rows;
+    int64_t sum = 0;
+    tutti_status status;
+
+    if (s->collective == TUTTI_ALLTOALL) {
+        return check_alltoall(s, set);
+    }
+    if (!lists_all(s, set)) {
+        return TUTTI_OK;
+    }
+    if (rows->rows_of == NULL) {
+        const bool multiplies = s->collective != TUTTI_REDUCESCATTER;
+        size_t bytes;
+
+        return !multiplies ||
+                        (!__builtin_mul_overflow(rows->rows, set->size, &sum) &&
+                                bytes_of(s, sum, &bytes))
+                ? TUTTI_OK
+                : too_large(s, rows->rows);
+    }
+    status = check_list(s, set, "rows_of", rows->rows_of, &sum);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (s->collective == TUTTI_REDUCESCATTER) {
+        return check_sum(s, "rows_of", sum);
+    }
+    /* A scatter without an output takes its own rows from the list. */
+    return s->rows.owns_output && s->collective == TUTTI_SCATTER ? TUTTI_OK
+                                                                 : check_own(s, set);
+}
+
+static bool ranges_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+    const uintptr_t first = (uintptr_t)a;
+    const uintptr_t second = (uintptr_t)b;
+
+    return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes &&
+            second < first + a_bytes;
+}
+
+/* The one place where input and output may be the same memory. */
+static bool is_in_place(const struct submission *s, const struct op_set *set,
+        const struct rows_layout *layout)
+{
+    const char *input = s->input;
+    const char *output = s->output;
+
+    switch (s->collective) {
+    case TUTTI_ALLTOALL:
+        return input == output && s->rows.rows_of == NULL;
+    case TUTTI_REDUCESCATTER:
+    case TUTTI_SCATTER:
+        return output == input + layout->sends[set->rank].offset;
+    default:
+        return input == output + layout->recvs[set->rank].offset;
+    }
+}
+
+/* Bytes of the output, which the metadata of a root cannot tell to the others. */
+static size_t output_extent(const struct submission *s, const struct op_set *set,
+        const struct rows_layout *layout)
+{
+    if (s->collective == TUTTI_GATHER && !is_root(s, set)) {
+        return 0;
+    }
+    return layout->output_bytes;
+}
+
+tutti_status rows_check_buffers(const struct submission *s, const struct op_set *set,
+        const struct rows_layout *layout)
+{
+    const size_t output_bytes =
+            rows_own_output(s, set) ? 0 : output_extent(s, set, layout);
+
+    if (layout->input_bytes > 0 && s->input == NULL) {
+        return error_set(
+                TUTTI_ERR_INVALID, "\"%s\": the input buffer is NULL", s->name);
+    }
+    if (output_bytes > 0 && s->output == NULL) {
+        return error_set(
+                TUTTI_ERR_INVALID, "\"%s\": the output buffer is NULL", s->name);
+    }
+    if (ranges_overlap(s->input, layout->input_bytes, s->output, output_bytes) &&
+            !is_in_place(s, set, layout)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": input and output overlap; in place, a rank's own part must be "
+                "the same memory in both",
+                s->name);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_row_count(const struct submission *s)
+{
+    if (s->meta.row_count < 1) {
+        return error_set(TUTTI_ERR_INVALID,
+                "\"%s\": row_count is %" PRId64 "; a row has at least one element",
+                s->name, s->meta.row_count);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_rows(const struct submission *s)
+{
+    size_t bytes;
+
+    if (s->rows.rows < 0) {
+        return error_set(
+                TUTTI_ERR_INVALID, "\"%s\": rows is %" PRId64, s->name, s->rows.rows);
+    }
+    return bytes_of(s, s->rows.rows, &bytes) ? TUTTI_OK : too_large(s, s->rows.rows);
+}
+
+tutti_status rows_check(const struct submission *s, const struct op_set *set)
+{
+    tutti_status status = check_row_count(s);
+
+    if (status == TUTTI_OK && rows_are_given(s, set)) {
+        status = check_rows(s);
+    }
+    if (status != TUTTI_OK || takes_what_comes(s, set)) {
+        return status;
+    }
+    return check_numbers(s, set);
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+size_t rows_numbers(const struct submission *s, const struct op_set *set)
+{
+    const size_t size = (size_t)set->size;
+
+    switch (s->collective) {
+    case TUTTI_REDUCESCATTER:
+    case TUTTI_ALLGATHER:
+        return s->rows.rows_of != NULL ? size : 0;
+    case TUTTI_ALLTOALL:
+        return s->rows.recv_rows != NULL ? 2 * size : 0;
+    case TUTTI_GATHER:
+    case TUTTI_SCATTER:
+        return lists_all(s, set) ? 1 + size : 1;
+    default:
+        return 0;
+    }
+}
+
+static enum meta_form form_of(const struct submission *s)
+{
+    const struct rows *rows = &s->rows;
+
+    switch (s->collective) {
+    case TUTTI_ALLGATHER:
+        if (rows->rows_of != NULL) {
+            return META_LISTED;
+        }
+        return rows->owns_output ? META_UNKNOWN : META_EQUAL;
+    case TUTTI_ALLTOALL:
+        if (rows->rows_of == NULL) {
+            return META_EQUAL;
+        }
+        return rows->recv_rows != NULL ? META_LISTED : META_UNKNOWN;
+    default:
+        return META_EQUAL;
+    }
+}
+
+/* True when all ranks have the same `rows`. */
+static bool rows_are_agreed(const struct submission *s)
+{
+    return s->collective == TUTTI_REDUCESCATTER ||
+            ((s->collective == TUTTI_ALLGATHER || s->collective == TUTTI_ALLTOALL) &&
+                    form_of(s) == META_EQUAL);
+}
+
+/* What the root says about every member, or an equal share for all. */
+static void claim_all(
+        const struct submission *s, const struct op_set *set, int64_t *claims)
+{
+    for (int i = 0; i < set->size; i++) {
+        claims[i] = s->rows.rows_of != NULL ? s->rows.rows_of[i] : s->rows.rows;
+    }
+}
+
+void rows_describe(const struct submission *s, const struct op_set *set,
+        struct meta *meta, int64_t *shape, int64_t *numbers)
+{
+    const size_t bytes = (size_t)set->size * sizeof *numbers;
+    const int count = (int)rows_numbers(s, set);
+
+    meta->form = form_of(s);
+    meta->count = rows_are_agreed(s) ? s->rows.rows : 0;
+    if (meta->ndim > 0 && !rows_are_agreed(s)) {
+        shape[0] = -1;
+    }
+    switch (s->collective) {
+    case TUTTI_REDUCESCATTER:
+    case TUTTI_ALLGATHER:
+        meta->part_count = count;
+        if (count > 0) {
+            memcpy(numbers, s->rows.rows_of, bytes);
+        }
+        break;
+    case TUTTI_ALLTOALL:
+        meta->row_counts = count;
+        if (count > 0) {
+            memcpy(numbers, s->rows.rows_of, bytes);
+            memcpy(numbers + set->size, s->rows.recv_rows, bytes);
+        }
+        break;
+    default:
+        meta->row_counts = count;
+        numbers[0] = takes_what_comes(s, set) ? -1 : s->rows.rows;
+        if (count > 1) {
+            claim_all(s, set, numbers + 1);
+            numbers[0] = numbers[1 + set->rank];
+        }
+        break;
+    }
+}
+
+/* ------------------------------------------------------------------ layout */
+
+size_t rows_place(struct op_part *parts, int count)
+{
+    size_t offset = 0;
+
+    for (int i = 0; i < count; i++) {
+        parts[i].offset = offset;
+        offset += parts[i].bytes;
+    }
+    return offset;
+}
+
+/* Rows of all members together, or as many from each; -1: too many. */
+static int64_t sum_rows(const int64_t *rows_of, int64_t rows, int size)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < size; i++) {
+        if (__builtin_add_overflow(sum, rows_of != NULL ? rows_of[i] : rows, &sum)) {
+            return -1;
+        }
+    }
+    return sum;
+}
+
+/* Of a call that nobody has checked yet. */
+static int64_t output_rows(const struct submission *s, const struct op_set *set)
+{
+    const struct rows *rows = &s->rows;
+
+    switch (s->collective) {
+    case TUTTI_REDUCESCATTER:
+        return rows->rows_of != NULL
+                ? rows->rows_of[set->rank]
+                : tutti_part(rows->rows, set->size, set->rank, NULL);
+    case TUTTI_ALLGATHER:
+        return rows->rows_of != NULL       ? sum_rows(rows->rows_of, 0, set->size)
+                : form_of(s) == META_EQUAL ? sum_rows(NULL, rows->rows, set->size)
+                                           : rows->rows;
+    case TUTTI_ALLTOALL:
+        return rows->rows_of == NULL      ? rows->rows
+                : rows->recv_rows == NULL ? 0
+                                          : sum_rows(rows->recv_rows, 0, set->size);
+    case TUTTI_GATHER:
+        return is_root(s, set) ? sum_rows(rows->rows_of, rows->rows, set->size) : 0;
+    default: /* of TUTTI_SCATTER only the root knows all */
+        return lists_all(s, set) && rows->rows_of != NULL ? rows->rows_of[set->rank]
+                                                          : rows->rows;
+    }
+}
+
+size_t rows_output_bytes(const struct submission *s, const struct op_set *set)
+{
+    const int64_t rows = output_rows(s, set);
+    int64_t bytes;
+
+    return rows <= 0 || __builtin_mul_overflow(rows, s->meta.row_count, &bytes) ||
+                    __builtin_mul_overflow(
+                            bytes, (int64_t)tutti_dtype_size(s->meta.dtype), &bytes) ||
+                    bytes < 0
+            ? 0
+            : (size_t)bytes;
+}
+
+static size_t row_bytes_of(const struct submission *s)
+{
+    return (size_t)s->meta.row_count * tutti_dtype_size(s->meta.dtype);
+}
+
+static void lay_out_reducescatter(const struct submission *s, const struct op_set *set,
+        struct rows_layout *layout)
+{
+    const size_t row_bytes = row_bytes_of(s);
+
+    for (int i = 0; i < set->size; i++) {
+        const int64_t rows = s->rows.rows_of != NULL
+                ? s->rows.rows_of[i]
+                : tutti_part(s->rows.rows, set->size, i, NULL);
+
+        layout->sends[i].bytes = (size_t)rows * row_bytes;
+    }
+    layout->input_bytes = rows_place(layout->sends, set->size);
+    layout->output_bytes = layout->sends[set->rank].bytes;
+}
+
+/* The whole input goes to every member. */
+static void lay_out_allgather(const struct submission *s, const struct op_set *set,
+        struct rows_layout *layout)
+{
+    const size_t row_bytes = row_bytes_of(s);
+    const enum meta_form form = form_of(s);
+
+    layout->input_bytes = (size_t)s->rows.rows * row_bytes;
+    for (int i = 0; i < set->size; i++) {
+        layout->sends[i].bytes = layout->input_bytes;
+        if (form == META_LISTED) {
+            layout->recvs[i].bytes = (size_t)s->rows.rows_of[i] * row_bytes;
+        } else if (form == META_EQUAL) {
+            layout->recvs[i].bytes = layout->input_bytes;
+        }
+    }
+    layout->output_bytes = rows_place(layout->recvs, set->size);
+}
+
+static void lay_out_alltoall(const struct submission *s, const struct op_set *set,
+        struct rows_layout *layout)
+{
+    const size_t row_bytes = row_bytes_of(s);
+    const size_t share = (size_t)(s->rows.rows / set->size) * row_bytes;
+
+    for (int i = 0; i < set->size; i++) {
+        if (s->rows.rows_of == NULL) {
+            layout->sends[i].bytes = share;
+            layout->recvs[i].bytes = share;
+            continue;
+        }
+        layout->sends[i].bytes = (size_t)s->rows.rows_of[i] * row_bytes;
+        if (s->rows.recv_rows != NULL) {
+            layout->recvs[i].bytes = (size_t)s->rows.recv_rows[i] * row_bytes;
+        }
+    }
+    layout->input_bytes = rows_place(layout->sends, set->size);
+    layout->output_bytes = rows_place(layout->recvs, set->size);
+}
+
+static void lay_out_gather(const struct submission *s, const struct op_set *set,
+        struct rows_layout *layout)
+{
+    const size_t row_bytes = row_bytes_of(s);
+
+    layout->input_bytes = (size_t)s->rows.rows * row_bytes;
+    layout->sends[s->meta.root].bytes = layout->input_bytes;
+    for (int i = 0; i < set->size && lists_all(s, set); i++) {
+        const int64_t rows =
+                s->rows.rows_of != NULL ? s->rows.rows_of[i] : s->rows.rows;
+
+        layout->recvs[i].bytes = (size_t)rows * row_bytes;
+    }
+    layout->output_bytes = rows_place(layout->recvs, set->size);
+}
+
+static void lay_out_scatter(const struct submission *s, const struct op_set *set,
+        struct rows_layout *layout)
+{
+    const size_t row_bytes = row_bytes_of(s);
+    int64_t own = s->rows.owns_output ? 0 : s->rows.rows;
+
+    for (int i = 0; i < set->size && lists_all(s, set); i++) {
+        const int64_t rows =
+                s->rows.rows_of != NULL ? s->rows.rows_of[i] : s->rows.rows;
+
+        layout->sends[i].bytes = (size_t)rows * row_bytes;
+        own = i == set->rank ? rows : own;
+    }
+    layout->input_bytes = rows_place(layout->sends, set->size);
+    layout->recvs[s->meta.root].bytes = (size_t)own * row_bytes;
+    layout->output_bytes = (size_t)own * row_bytes;
+}
+
+void rows_lay_out(const struct submission *s, const struct op_set *set,
+        struct rows_layout *layout)
+{
+    const size_t bytes = (size_t)set->size * sizeof *layout->sends;
+
+    memset(layout->sends, 0, bytes);
+    memset(layout->recvs, 0, bytes);
+    switch (s->collective) {
+    case TUTTI_REDUCESCATTER:
+        lay_out_reducescatter(s, set, layout);
+        break;
+    case TUTTI_ALLGATHER:
+        lay_out_allgather(s, set, layout);
+        break;
+    case TUTTI_ALLTOALL:
+        lay_out_alltoall(s, set, layout);
+        break;
+    case TUTTI_GATHER:
+        lay_out_gather(s, set, layout);
+        break;
+    default:
+        lay_out_scatter(s, set, layout);
+        break;
+    }
+}
+
+int64_t tutti_part(int64_t rows, int parts, int index, int64_t *first)
+{
+    const bool valid = rows >= 0 && parts > 0 && index >= 0 && index < parts;
+    const int64_t share = valid ? rows / parts : 0;
+    const int64_t more = valid ? rows % parts : 0;
+
+    if (first != NULL) {
+        *first = valid ? index * share + (index < more ? index : more) : 0;
+    }
+    return share + (valid && index < more ? 1 : 0);
+}

@@ -1,0 +1,23 @@
+/*
+ * Batches of device memory that go through host memory (device/staging.h). Engine only.
+ */
+#ifndef TUTTI_RUN_STAGE_H
+#define TUTTI_RUN_STAGE_H
+
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+struct batch;
+struct tutti;
+
+/** Begins. Errors: TUTTI_ERR_NO_MEMORY, those of the device; nothing was begun. */
+tutti_status stage_in(struct tutti *t, struct batch *batch);
+/** The inputs are on the host: the operations of the batch, too, from now on. */
+void stage_on_host(struct batch *batch);
+/** Operation i: the place of an output whose size the backend has found, or whose memory is new. */
+tutti_status stage_place(struct tutti *t, struct batch *batch, size_t i, size_t bytes);
+/** The backend is done: copies the outputs back, and makes batch->issued their event. */
+tutti_status stage_out(struct tutti *t, struct batch *batch);
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * Creates a context: backends, the first process sets, the background thread.
+ */
+#include "run/start.h"
+
+#include "base/mem.h"
+#include "run/driver.h"
+#include "run/helpers.h"
+#include "run/order.h"
+#include "run/set_list.h"
+#include "run/stop.h"
+
+/* Without stall times, how often a driven engine asks its negotiators. */
+#define TICK_LIMIT_NS 1000000000
+
+static void wake_rank(void *user, int world_rank)
+{
+    struct tutti *t = user;
+
+    t->transport.ops->wake(t->transport.state, world_rank);
+}
+
+/* Called by the driver, from inside a backend. */
+static bool share_work(
+        void *user, void (*piece)(void *arg, size_t index), void *arg, size_t pieces)
+{
+    struct tutti *t = user;
+
+    return helpers_share(&t->driver.helpers, piece, arg, pieces);
+}
+
+static void *heap_alloc(void *user, size_t bytes)
+{
+    struct tutti *t = user;
+
+    return headroom_take(&t->outputs.headroom, bytes) ? mem_alloc_aligned(bytes) : NULL;
+}
+
+static void heap_free(void *user, void *memory)
+{
+    (void)user;
+    mem_free(memory);
+}
+
+static void move_in(struct tutti *t, struct context_spec *spec)
+{
+    const double warn = spec->config.stall_warning_s;
+    const double fail = spec->config.stall_fail_s;
+    const double shorter = fail > 0 && (fail < warn || warn <= 0) ? fail : warn;
+
+    t->rank = spec->rank;
+    t->size = spec->size;
+    t->config = spec->config;
+    t->log = spec->log;
+    t->topology.nodes = spec->nodes;
+    t->topology.caches = spec->caches;
+    t->transport = spec->transport;
+    t->forming.limits = spec->limits;
+    t->outputs.memory = spec->memory.alloc != NULL
+            ? spec->memory
+            : (struct memory){ .alloc = heap_alloc, .give_back = heap_free, .user = t };
+    t->device = spec->device;
+    t->arrival_flags = spec->arrival_flags;
+    t->failure.notice = spec->notice;
+    t->dispatcher.memory = &t->outputs.memory;
+    t->driver.bell = spec->bell != NULL ? spec->bell : &t->driver.own_bell;
+    t->driver.any_thread = spec->any_thread;
+    t->release = spec->release;
+    t->release_user = spec->user;
+    t->engine.tick_limit_ns = shorter > 0 ? (int64_t)(shorter * 0.25e9) : TICK_LIMIT_NS;
+    spec->config = (struct config){ 0 };
+    spec->nodes = (struct nodes){ 0 };
+    spec->caches = (struct nodes){ 0 };
+    spec->transport = (struct transport){ 0 };
+    spec->notice = (struct notice){ 0 };
+}
+
+static tutti_status open_backends(struct tutti *t, const struct context_spec *spec)
+{
+    struct dispatcher *dispatcher = &t->dispatcher;
+    tutti_status status = TUTTI_OK;
+
+    for (int b = 0; b < spec->backend_count && status == TUTTI_OK; b++) {
+        struct dispatcher_backend *backend = &dispatcher->backends[b];
+
+        backend->ops = spec->backends[b];
+        backend->env = (struct op_env){ .config = &t->config,
+            .log = &t->log,
+            .world_rank = t->rank,
+            .world_size = t->size,
+            .chunk_bytes = spec->chunk_bytes,
+            .native = spec->natives[b],
+            .wake = wake_rank,
+            .wake_user = t,
+            .share = helpers_may_help(&t->driver.helpers) ? share_work : NULL,
+            .share_user = t,
+            .counts = &t->counters.device };
+        status = backend->ops->open(&backend->env, &backend->state);
+        if (status == TUTTI_OK) {
+            dispatcher->backend_count++;
+            dispatcher->task_bytes =
+                    size_max(dispatcher->task_bytes, backend->ops->task_bytes);
+        }
+    }
+    return status;
+}
+
+static tutti_status create_world(struct tutti *t)
+{
+    int64_t *ranks = mem_calloc((size_t)t->size, sizeof *ranks);
+    struct process_set *world = NULL;
+    tutti_status status;
+
+    if (ranks == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", t->size);
+    }
+    for (int r = 0; r < t->size; r++) {
+        ranks[r] = r;
+    }
+    status = process_sets_add(t, ranks, t->size, &world);
+    mem_free(ranks);
+    return status;
+}
+
+/* The same on all ranks, because the parameter is. */
+static tutti_status create_listed_sets(struct tutti *t)
+{
+    struct set_list list;
+    struct process_set *set = NULL;
+    size_t first = 0;
+    tutti_status status = set_list_parse(&list, t->config.process_sets, t->size);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < list.count && status == TUTTI_OK; i++) {
+        status = process_sets_add(
+                t, list.ranks + first, (int)(list.ends[i] - first), &set);
+        first = list.ends[i];
+    }
+    set_list_fini(&list);
+    return status;
+}
+
+void context_spec_fini(struct context_spec *spec)
+{
+    if (spec->transport.ops != NULL) {
+        spec->transport.ops->close(spec->transport.state);
+    }
+    nodes_fini(&spec->nodes);
+    nodes_fini(&spec->caches);
+    config_fini(&spec->config);
+    notice_close(&spec->notice);
+    if (spec->release != NULL) {
+        (void)spec->release(spec->user, true);
+    }
+    *spec = (struct context_spec){ 0 };
+}
+
+static tutti_status start(struct tutti *t, const struct context_spec *spec)
+{
+    tutti_status status = open_backends(t, spec);
+
+    if (status == TUTTI_OK) {
+        status = create_world(t);
+    }
+    if (status == TUTTI_OK) {
+        status = create_listed_sets(t);
+    }
+    if (status == TUTTI_OK) {
+        order_begin(t);
+    }
+    if (status == TUTTI_OK && t->config.background_thread && t->driver.any_thread) {
+        status = driver_start_background(t);
+    }
+    return status;
+}
+
+/* The error that is known stays the last one. */
+static tutti_status give_up(struct tutti *t, tutti_status status)
+{
+    struct error error;
+
+    error_fill(&error, status, t->rank, "%s", tutti_last_error());
+    notice_close(&t->failure.notice); /* it knows nothing of this one */
+    atomic_store_explicit(&t->failure.is_set, 1, memory_order_relaxed);
+    (void)context_destroy(t);
+    return error_raise(&error);
+}
+
+static tutti_status create_nothing(struct context_spec *spec)
+{
+    const tutti_status status = context_spec_agree(
+            spec, error_set(TUTTI_ERR_NO_MEMORY, "no memory for a context"));
+
+    context_spec_fini(spec);
+    return status;
+}
+
+tutti_status context_create(struct tutti **created, struct context_spec *spec)
+{
+    /* Zero is the initial state of everything that is not set here. */
+    struct tutti *t = mem_alloc_aligned(sizeof *t);
+    tutti_status status;
+
+    if (t == NULL) {
+        return create_nothing(spec);
+    }
+    (void)pthread_mutex_init(&t->lock, NULL);
+    t->driver.owner = pthread_self();
+    cpu_load_init(&t->driver.load);
+    headroom_init(&t->outputs.headroom,
+            spec->nodes.local_size[spec->nodes.node_of[spec->rank]]);
+    forkmark_init(&t->forkmark);
+    move_in(t, spec);
+    helpers_init(&t->driver.helpers, &t->config, &t->driver.done_bell, &t->driver.load);
+    status = context_spec_agree(spec, start(t, spec));
+    if (status != TUTTI_OK) {
+        return give_up(t, status);
+    }
+    notice_begin(&t->failure.notice);
+    *created = t;
+    return TUTTI_OK;
+}

@@ -1,0 +1,443 @@
+/*
+ * Control transport over MPI point-to-point messages.
+ *
+ * A message travels as one or more frames of at most FRAME_BYTES, small enough to go
+ * eagerly under every MPI: a send completes without the receiver's help and nobody can
+ * deadlock on a full peer. Each frame starts with the number of bytes of the message
+ * that are still to come, its own included, so the first frame announces the length and
+ * the frame whose number equals its payload is the last.
+ *
+ * Receives are a ring of RING_SLOTS requests from any source. MPI matches the messages
+ * of one sender with posted receives in order, the ring is posted in order and read in
+ * order, so the order of each sender is kept; and a poll that finds nothing costs one
+ * MPI_Test of the oldest slot. Frames of different senders interleave: long messages
+ * are put together per sender.
+ *
+ * Sent frames come from a pool that grows to the largest burst and keeps up to
+ * FRAMES_KEPT, so the steady state allocates nothing. Each poll tests a few of the
+ * frames in flight in turn, so one slow peer does not hold up the others' frames.
+ */
+#include "transport/mpi.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+/* Below the eager limit of Open MPI's shared memory (4096, with its headers inside). */
+#define FRAME_BYTES 4032
+#define HEADER_BYTES 4
+#define PAYLOAD_BYTES (FRAME_BYTES - HEADER_BYTES)
+#define RING_SLOTS 8
+#define FRAMES_KEPT 256
+/* Tests of frames in flight per poll and per frame sent. */
+#define RECLAIM_TESTS 4
+/* Assembly buffers up to this size are kept for the sender's next long message. */
+#define ASSEMBLY_KEPT ((size_t)1 << 20)
+#define MESSAGE_MAX ((size_t)1 << 30)
+#define CONTROL_TAG 0
+/* Tests of a cancelled receive before its memory is left to MPI. */
+#define CANCEL_TESTS 1000
+
+/* A frame being sent, or a free one. */
+struct frame {
+    MPI_Request request; /* while in flight */
+    struct frame *next; /* while free */
+    uint8_t bytes[FRAME_BYTES]; /* header and payload */
+};
+
+/* A posted receive. */
+struct ring_slot {
+    MPI_Request request;
+    uint8_t bytes[FRAME_BYTES];
+};
+
+/* The long message that a sender is in the middle of. */
+struct assembly {
+    uint8_t *data; /* owned */
+    size_t capacity; /* of data */
+    size_t have; /* bytes here */
+    size_t total; /* bytes of the message; 0: none in progress */
+};
+
+struct mpi_transport {
+    MPI_Comm comm; /* borrowed from the job */
+    int size; /* ranks */
+    struct ring_slot *ring; /* [RING_SLOTS]; owned, but see transport_close() */
+    int head; /* oldest posted slot */
+    struct assembly *assemblies; /* [size] */
+    struct frame **flying; /* [flying_count] frames being sent */
+    size_t flying_count;
+    size_t flying_capacity;
+    size_t cursor; /* next frame in flight to test */
+    struct frame *free; /* frames to use */
+    size_t free_count;
+};
+
+static void header_put(uint8_t *bytes, size_t left)
+{
+    for (int i = 0; i < HEADER_BYTES; i++) {
+        bytes[i] = (uint8_t)(left >> (8 * i));
+    }
+}
+
+static size_t header_get(const uint8_t *bytes)
+{
+    size_t left = 0;
+
+    for (int i = 0; i < HEADER_BYTES; i++) {
+        left |= (size_t)bytes[i] << (8 * i);
+    }
+    return left;
+}
+
+static void frame_recycle(struct mpi_transport *t, struct frame *frame)
+{
+    if (t->free_count >= FRAMES_KEPT) {
+        mem_free(frame);
+        return;
+    }
+    frame->next = t->free;
+    t->free = frame;
+    t->free_count++;
+}
+
+/* Tests `tests` of the frames in flight, in turn, and takes back finished ones. */
+static tutti_status frames_reclaim(struct mpi_transport *t, size_t tests)
+{
+    for (; tests > 0 && t->flying_count > 0; tests--) {
+        struct frame *frame;
+        int done = 0;
+        int code;
+
+        if (t->cursor >= t->flying_count) {
+            t->cursor = 0;
+        }
+        frame = t->flying[t->cursor];
+        code = MPI_Test(&frame->request, &done, MPI_STATUS_IGNORE);
+        if (code != MPI_SUCCESS) {
+            return transport_mpi_error(code, "sending a control message");
+        }
+        if (done == 0) {
+            t->cursor++;
+            continue;
+        }
+        t->flying_count--;
+        t->flying[t->cursor] = t->flying[t->flying_count];
+        frame_recycle(t, frame);
+    }
+    return TUTTI_OK;
+}
+
+/* A frame to fill, and room for it in the list of those in flight; NULL: no memory. */
+static struct frame *frame_take(struct mpi_transport *t)
+{
+    struct frame *frame = t->free;
+
+    if (t->flying_count == t->flying_capacity) {
+        size_t capacity = t->flying_capacity == 0 ? 64 : 2 * t->flying_capacity;
+        struct frame **grown = mem_resize(t->flying, capacity, sizeof *grown);
+
+        if (grown == NULL) {
+            return NULL;
+        }
+        t->flying = grown;
+        t->flying_capacity = capacity;
+    }
+    if (frame == NULL) {
+        return mem_alloc(sizeof *frame);
+    }
+    t->free = frame->next;
+    t->free_count--;
+    return frame;
+}
+
+/* A failure in the middle of a message leaves the receiver with half of it: the core
+ * fails the context on any error of send. */
+static tutti_status transport_send(void *state, int to, const void *bytes, size_t len)
+{
+    struct mpi_transport *t = state;
+    const uint8_t *from = bytes;
+    size_t left = len;
+
+    if (len > MESSAGE_MAX) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "a control message of %zu bytes; the longest is %zu", len, MESSAGE_MAX);
+    }
+    do {
+        size_t part = size_min(left, PAYLOAD_BYTES);
+        struct frame *frame;
+        tutti_status status = frames_reclaim(t, RECLAIM_TESTS);
+        int code;
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        frame = frame_take(t);
+        if (frame == NULL) {
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+        }
+        header_put(frame->bytes, left);
+        if (part > 0) {
+            memcpy(frame->bytes + HEADER_BYTES, from, part);
+        }
+        code = MPI_Isend(frame->bytes, (int)(HEADER_BYTES + part), MPI_BYTE, to,
+                CONTROL_TAG, t->comm, &frame->request);
+        if (code != MPI_SUCCESS) {
+            mem_free(frame);
+            return transport_mpi_error(code, "sending a control message");
+        }
+        t->flying[t->flying_count] = frame;
+        t->flying_count++;
+        from += part;
+        left -= part;
+    } while (left > 0);
+    return TUTTI_OK;
+}
+
+static bool transport_flushed(void *state)
+{
+    struct mpi_transport *t = state;
+
+    return frames_reclaim(t, t->flying_count) == TUTTI_OK && t->flying_count == 0;
+}
+
+static void transport_wake(void *state, int rank)
+{
+    (void)state;
+    (void)rank;
+}
+
+static int ring_post(struct mpi_transport *t, int index)
+{
+    struct ring_slot *slot = &t->ring[index];
+
+    return MPI_Irecv(slot->bytes, FRAME_BYTES, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG,
+            t->comm, &slot->request);
+}
+
+/* Starts the assembly of a message of `total` bytes. */
+static tutti_status assembly_begin(struct assembly *a, size_t total)
+{
+    if (a->capacity < total) {
+        uint8_t *grown = mem_resize(a->data, total, 1);
+
+        if (grown == NULL) {
+            return error_set(TUTTI_ERR_NO_MEMORY,
+                    "no memory for a control message of %zu bytes", total);
+        }
+        a->data = grown;
+        a->capacity = total;
+    }
+    a->total = total;
+    a->have = 0;
+    return TUTTI_OK;
+}
+
+static void assembly_end(struct assembly *a)
+{
+    if (a->capacity > ASSEMBLY_KEPT) {
+        mem_free(a->data);
+        a->data = NULL;
+        a->capacity = 0;
+    }
+    a->total = 0;
+}
+
+struct sink {
+    transport_deliver deliver;
+    void *user;
+    bool delivered; /* something reached it in this poll */
+};
+
+static void sink_put(struct sink *sink, int from, const uint8_t *bytes, size_t len)
+{
+    sink->delivered = true;
+    sink->deliver(sink->user, from, bytes, len);
+}
+
+/* Takes one frame of `from`; delivers the message that it completes. */
+static tutti_status take_frame(struct mpi_transport *t, int from, const uint8_t *bytes,
+        size_t len, struct sink *sink)
+{
+    struct assembly *a = &t->assemblies[from];
+    size_t part = len - HEADER_BYTES;
+    size_t left = len < HEADER_BYTES ? 0 : header_get(bytes);
+    size_t expected = a->total == 0 ? left : a->total - a->have;
+    tutti_status status;
+
+    if (len < HEADER_BYTES || left != expected || left > MESSAGE_MAX || part > left ||
+            (part < left && part != PAYLOAD_BYTES)) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "rank %d sent a control frame of %zu bytes that says %zu are left of "
+                "%zu",
+                from, len, left, expected);
+    }
+    if (a->total == 0 && part == left) {
+        sink_put(sink, from, bytes + HEADER_BYTES, part);
+        return TUTTI_OK;
+    }
+    if (a->total == 0) {
+        status = assembly_begin(a, left);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    }
+    memcpy(a->data + a->have, bytes + HEADER_BYTES, part);
+    a->have += part;
+    if (a->have == a->total) {
+        sink_put(sink, from, a->data, a->total);
+        assembly_end(a);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status transport_poll(void *state, transport_deliver deliver, void *user)
+{
+    struct mpi_transport *t = state;
+    struct sink sink = { .deliver = deliver, .user = user };
+    tutti_status status = frames_reclaim(t, RECLAIM_TESTS);
+
+    while (status == TUTTI_OK) {
+        struct ring_slot *slot = &t->ring[t->head];
+        MPI_Status arrival;
+        int done = 0;
+        int len = 0;
+        int code = MPI_Test(&slot->request, &done, &arrival);
+
+        if (code == MPI_SUCCESS && done == 0) {
+            return sink.delivered ? TUTTI_OK : TUTTI_AGAIN;
+        }
+        if (code == MPI_SUCCESS) {
+            code = MPI_Get_count(&arrival, MPI_BYTE, &len);
+        }
+        if (code != MPI_SUCCESS) {
+            return transport_mpi_error(code, "receiving a control message");
+        }
+        status = take_frame(t, arrival.MPI_SOURCE, slot->bytes, (size_t)len, &sink);
+        code = ring_post(t, t->head);
+        if (code != MPI_SUCCESS) {
+            return transport_mpi_error(code, "receiving a control message");
+        }
+        t->head = (t->head + 1) % RING_SLOTS;
+    }
+    return status;
+}
+
+/* True when MPI has let go of the slot's memory. */
+static bool slot_cancel(struct ring_slot *slot)
+{
+    int done = 0;
+
+    if (slot->request == MPI_REQUEST_NULL) {
+        return true;
+    }
+    (void)MPI_Cancel(&slot->request);
+    for (int tries = 0; done == 0 && tries < CANCEL_TESTS; tries++) {
+        if (MPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            break;
+        }
+    }
+    if (done == 0) {
+        (void)MPI_Request_free(&slot->request);
+    }
+    return done != 0;
+}
+
+/*
+ * Nothing here waits for a peer: in a failed context it may be gone. Memory that MPI
+ * may still touch (a receive that matched a lost sender, a frame never taken) is left
+ * to it; after an orderly end there is none.
+ */
+static void transport_close(void *state)
+{
+    struct mpi_transport *t = state;
+    bool settled = true;
+
+    for (int i = 0; i < RING_SLOTS; i++) {
+        settled = slot_cancel(&t->ring[i]) && settled;
+    }
+    if (settled) {
+        mem_free(t->ring);
+    }
+    (void)frames_reclaim(t, t->flying_count);
+    for (size_t i = 0; i < t->flying_count; i++) {
+        (void)MPI_Request_free(&t->flying[i]->request);
+    }
+    mem_free(t->flying);
+    while (t->free != NULL) {
+        struct frame *frame = t->free;
+
+        t->free = frame->next;
+        mem_free(frame);
+    }
+    for (int i = 0; i < t->size; i++) {
+        mem_free(t->assemblies[i].data);
+    }
+    mem_free(t->assemblies);
+    mem_free(t);
+}
+
+static const struct transport_ops transport_mpi_ops = {
+    .name = "mpi",
+    .wakes = false,
+    .send = transport_send,
+    .poll = transport_poll,
+    .flushed = transport_flushed,
+    .wake = transport_wake,
+    .close = transport_close,
+};
+
+static struct mpi_transport *transport_create(MPI_Comm comm, int size)
+{
+    struct mpi_transport *t = mem_calloc(1, sizeof *t);
+
+    if (t == NULL) {
+        return NULL;
+    }
+    t->comm = comm;
+    t->size = size;
+    t->assemblies = mem_calloc((size_t)size, sizeof *t->assemblies);
+    t->ring = mem_calloc(RING_SLOTS, sizeof *t->ring);
+    if (t->assemblies == NULL || t->ring == NULL) {
+        mem_free(t->assemblies);
+        mem_free(t->ring);
+        mem_free(t);
+        return NULL;
+    }
+    for (int i = 0; i < RING_SLOTS; i++) {
+        t->ring[i].request = MPI_REQUEST_NULL;
+    }
+    return t;
+}
+
+tutti_status transport_mpi_open(struct mpi_job *job, struct transport *transport)
+{
+    struct mpi_transport *t;
+    int rank = 0;
+    int size = 0;
+    int code;
+
+    code = MPI_Comm_rank(job->control, &rank);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Comm_size(job->control, &size);
+    }
+    if (code != MPI_SUCCESS) {
+        return transport_mpi_error(code, "opening the control transport");
+    }
+    t = transport_create(job->control, size);
+    if (t == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the control transport");
+    }
+    for (int i = 0; i < RING_SLOTS && code == MPI_SUCCESS; i++) {
+        code = ring_post(t, i);
+    }
+    if (code != MPI_SUCCESS) {
+        transport_close(t);
+        return transport_mpi_error(code, "posting receives for control messages");
+    }
+    *transport = (struct transport){
+        .ops = &transport_mpi_ops, .state = t, .rank = rank, .size = size
+    };
+    return TUTTI_OK;
+}

@@ -1,0 +1,245 @@
+/*
+ * MPI's life in this process.
+ *
+ * MPI is one thing of the process, and so is what is known of it here, the only state of the
+ * library outside contexts but for counters of allocations: it belongs to no
+ * context, and contexts begin and end in any order and in any thread. The lock is held
+ * while MPI is initialised and finalized: whoever begins meanwhile learns how that went.
+ */
+#include "transport/mpi_life.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "transport/mpi.h"
+#include "transport/mpi_end.h"
+
+/* Civil waiting: yields first, then sleeps. */
+#define YIELDS 200
+#define NAP_NS 50000
+/*
+ * How long ranks of a failed job wait for each other before the end; and how long when
+ * tuttirun, which has said why it failed, is about to end what is left.
+ */
+#define MEET_NS 400000000
+#define MEET_WARNED_NS 100000000
+
+tutti_status transport_mpi_error(int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+
+    (void)MPI_Error_string(code, text, &length);
+    return error_set(TUTTI_ERR_MPI, "%s: %s", what, text);
+}
+
+enum owner {
+    OWNER_OTHER, /* not tutti, or nobody yet */
+    OWNER_TUTTI,
+    OWNER_ENDED, /* tutti has finalized it */
+    OWNER_LEFT /* tutti could not, and nobody may begin any more */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    enum owner owner;
+    int jobs; /* that count */
+    bool has_failed; /* one of them */
+    bool has_world;
+    MPI_Comm world; /* see mpi_life_meet_on() */
+} life = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void pause_civilly(int tries)
+{
+    if (tries < YIELDS) {
+        (void)sched_yield();
+    } else {
+        clock_sleep_ns(NAP_NS);
+    }
+}
+
+int mpi_life_await(MPI_Request *request)
+{
+    int done = 0;
+    int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+
+    for (int tries = 0; code == MPI_SUCCESS && done == 0; tries++) {
+        pause_civilly(tries);
+        code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    }
+    return code;
+}
+
+bool transport_mpi_is_on(void)
+{
+    int initialised = 0;
+    int finalized = 0;
+
+    (void)MPI_Initialized(&initialised);
+    (void)MPI_Finalized(&finalized);
+    return initialised != 0 && finalized == 0;
+}
+
+/* ------------------------------------------------------------------- beginning */
+
+static tutti_status say_finalized(void)
+{
+    if (life.owner == OWNER_ENDED) {
+        return error_set(TUTTI_ERR_MPI,
+                "MPI cannot be initialised twice in a process: tutti_init had "
+                "initialised "
+                "it, and so the last tutti_finalize() finalized it; keep one context "
+                "until "
+                "the end, or call MPI_Init_thread before the first tutti_init and "
+                "MPI_Finalize after the last tutti_finalize()");
+    }
+    return error_set(TUTTI_ERR_MPI,
+            "MPI was already finalized in this process, by MPI_Finalize of the "
+            "program; it "
+            "cannot be started again, so call tutti_init before MPI_Finalize");
+}
+
+static tutti_status initialise(bool may_initialise)
+{
+    int level = 0;
+    int code;
+
+    if (!may_initialise) {
+        return error_set(TUTTI_ERR_MPI,
+                "a communicator was given but MPI is not initialised; call "
+                "MPI_Init_thread first");
+    }
+    code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    if (code != MPI_SUCCESS) {
+        return transport_mpi_error(code, "MPI_Init_thread");
+    }
+    life.owner = OWNER_TUTTI;
+    return TUTTI_OK;
+}
+
+static tutti_status begin_locked(bool may_initialise)
+{
+    int initialised = 0;
+    int finalized = 0;
+
+    (void)MPI_Initialized(&initialised);
+    (void)MPI_Finalized(&finalized);
+    if (finalized != 0) {
+        return say_finalized();
+    }
+    if (life.owner == OWNER_LEFT) {
+        return error_set(TUTTI_ERR_MPI,
+                "the job has failed, and not all ranks came to the last "
+                "tutti_finalize(), so MPI cannot be used any more; end the process");
+    }
+    return initialised != 0 ? TUTTI_OK : initialise(may_initialise);
+}
+
+tutti_status mpi_life_begin(bool may_initialise, bool *counts)
+{
+    tutti_status status;
+
+    pthread_mutex_lock(&life.lock);
+    status = begin_locked(may_initialise);
+    *counts = status == TUTTI_OK && life.owner == OWNER_TUTTI;
+    life.jobs += *counts ? 1 : 0;
+    pthread_mutex_unlock(&life.lock);
+    return status;
+}
+
+void mpi_life_meet_on(MPI_Comm world)
+{
+    pthread_mutex_lock(&life.lock);
+    if (life.owner == OWNER_TUTTI && !life.has_world) {
+        life.has_world = true;
+        life.world = world;
+    }
+    pthread_mutex_unlock(&life.lock);
+}
+
+bool mpi_life_keeps(MPI_Comm comm)
+{
+    bool keeps;
+
+    pthread_mutex_lock(&life.lock);
+    keeps = life.has_world && life.world == comm;
+    pthread_mutex_unlock(&life.lock);
+    return keeps;
+}
+
+/* ---------------------------------------------------------------------- ending */
+
+static tutti_status say_left(void)
+{
+    return error_set(TUTTI_ERR_MPI,
+            "MPI was not finalized, because not all ranks came to tutti_finalize()");
+}
+
+/* When to stop waiting, by what is known now; INT64_MAX: never. */
+static int64_t meet_until(int64_t since, tutti_status looked)
+{
+    if (!life.has_failed) {
+        return INT64_MAX;
+    }
+    return since + (looked == TUTTI_OK ? MEET_NS : MEET_WARNED_NS);
+}
+
+/* Where nobody waits for a rank that does not come; MPI_Finalize does. */
+static tutti_status meet(tutti_status (*look)(void *user), void *user)
+{
+    const int64_t since = clock_ns();
+    MPI_Request request;
+    int done = 0;
+    int code = MPI_Ibarrier(life.world, &request);
+
+    for (int tries = 0; code == MPI_SUCCESS; tries++) {
+        tutti_status looked;
+
+        code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (code == MPI_SUCCESS && done != 0) {
+            return TUTTI_OK;
+        }
+        looked = look == NULL ? TUTTI_OK : look(user);
+        if (looked != TUTTI_OK && !life.has_failed) {
+            return looked;
+        }
+        if (clock_ns() >= meet_until(since, looked)) {
+            return say_left();
+        }
+        pause_civilly(tries);
+    }
+    return transport_mpi_error(code, "waiting for all ranks before MPI_Finalize");
+}
+
+static tutti_status end_locked(tutti_status (*look)(void *user), void *user)
+{
+    tutti_status status = life.has_world ? meet(look, user) : TUTTI_OK;
+
+    if (status != TUTTI_OK) {
+        life.owner = OWNER_LEFT;
+        return status;
+    }
+    if (life.has_world) {
+        (void)MPI_Comm_free(&life.world);
+        life.has_world = false;
+    }
+    transport_mpi_end();
+    life.owner = OWNER_ENDED;
+    return TUTTI_OK;
+}
+
+tutti_status mpi_life_end(bool has_failed, tutti_status (*look)(void *user), void *user)
+{
+    tutti_status status = TUTTI_OK;
+
+    pthread_mutex_lock(&life.lock);
+    life.has_failed = life.has_failed || has_failed;
+    life.jobs--;
+    if (life.jobs == 0 && transport_mpi_is_on()) {
+        status = end_locked(look, user);
+    }
+    pthread_mutex_unlock(&life.lock);
+    return status;
+}

@@ -1,0 +1,75 @@
+/*
+ * The control plane's transport: ordered messages between the ranks of a job. Carries
+ * negotiation and bootstrap, never tensor data. Two implementations: MPI messages
+ * (transport/mpi.c) and mailboxes within a process (transport/inproc.c).
+ *
+ * All slots are called by one thread at a time: the one that runs the engine.
+ */
+#ifndef TUTTI_TRANSPORT_CONTROL_H
+#define TUTTI_TRANSPORT_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/doorbell.h"
+
+/** Takes one whole message; the bytes are valid during the call only. */
+typedef void (*transport_deliver)(void *user, int from, const void *bytes, size_t len);
+
+struct transport_ops {
+    const char *name; /* "mpi", "inproc" */
+
+    /*
+     * True: an arriving message rings the rank's doorbell, so the engine may sleep on
+     * it without a timeout. False: messages are only seen when polled.
+     */
+    bool wakes;
+
+    /*
+     * Queues a copy of the message; never blocks; messages between two ranks keep their
+     * order. Any length up to 1 GiB. to == own rank is not allowed.
+     * Errors: TUTTI_ERR_NO_MEMORY, TUTTI_ERR_MPI (the peer is lost).
+     */
+    tutti_status (*send)(void *state, int to, const void *bytes, size_t len);
+
+    /*
+     * Moves messages along and delivers every one that has arrived whole, oldest first.
+     * The callback must not call poll.
+     * Returns TUTTI_OK (something was delivered), TUTTI_AGAIN, or an error.
+     */
+    tutti_status (*poll)(void *state, transport_deliver deliver, void *user);
+
+    /* True when every message sent has left this rank's memory. */
+    bool (*flushed)(void *state);
+
+    /* Rings the doorbell of another rank, where `wakes`; nothing otherwise. */
+    void (*wake)(void *state, int rank);
+
+    /* Releases everything, outstanding receives cancelled. State is freed. */
+    void (*close)(void *state);
+};
+
+/** One rank's end of the transport. */
+struct transport {
+    const struct transport_ops *ops;
+    void *state; /* of the implementation; owned, released by ops->close() */
+    int rank;
+    int size;
+};
+
+/**
+ * Gathers a block of bytes of every rank on every rank. Collective; returns when all
+ * blocks are here, polling civilly meanwhile. Only before the engine starts. Messages
+ * of ranks whose engine runs already are kept and delivered by the next poll; for that
+ * transport->ops and transport->state may be exchanged: copy the struct only afterwards.
+ * @param[out] blocks   size pointers into one owned allocation; mem_free(blocks)
+ * @param[out] lengths  size lengths, inside the same allocation
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_PROTOCOL, errors of send and poll
+ */
+tutti_status transport_allgather(struct transport *transport, const void *mine,
+        size_t len, const uint8_t ***blocks, size_t **lengths);
+
+#endif

@@ -1,0 +1,340 @@
+/*
+ * Events: what is behind them on a stream has passed, streams follow them, and streams of the
+ * caller that cannot have one are refused.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "test/gpu/rig.h"
+
+struct fixture {
+    struct gpusim_live before;
+    struct rig rig;
+    struct gpu *gpu;
+    void *context; /* the caller's: the same one */
+    void *stream; /* and a stream of his        */
+};
+
+static int begin(void **state)
+{
+    static struct fixture f;
+
+    f.before = gpusim_live();
+    rig_init(&f.rig);
+    f.context = caller_enter(1);
+    f.stream = caller_stream();
+    f.gpu = rig_open(&f.rig);
+    *state = &f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct fixture *f = *state;
+
+    gpu_close(f->gpu);
+    assert_int_equal(cuStreamDestroy_v2(f->stream), 0);
+    caller_leave(1);
+    assert_nothing_leaked(&f->before);
+    rig_fini(&f->rig);
+    return 0;
+}
+
+static void test_a_event_passes_when_what_is_before_it_has(void **state)
+{
+    struct fixture *f = *state;
+    struct device_event *event = NULL;
+
+    gpusim_hold(f->stream);
+    assert_int_equal(gpu_record_caller(f->gpu, f->stream, &event), TUTTI_OK);
+    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
+    gpusim_release(f->stream);
+    assert_passes(f->gpu, event);
+    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_OK);
+    gpu_event_release(f->gpu, event);
+}
+
+static void test_a_stream_that_follows_waits(void **state)
+{
+    struct fixture *f = *state;
+    struct gpu *gpu = f->gpu;
+    struct device_event *first = NULL;
+    struct device_event *second = NULL;
+    struct device_event *third = NULL;
+    void *after = caller_stream();
+
+    gpusim_hold(f->stream);
+    assert_int_equal(gpu_record_caller(gpu, f->stream, &first), TUTTI_OK);
+    assert_int_equal(gpu_follow(gpu, gpu->streams[GPU_PACK], first), TUTTI_OK);
+    assert_int_equal(gpu_record(gpu, gpu->streams[GPU_PACK], &second), TUTTI_OK);
+    assert_int_equal(gpu_follow_caller(gpu, after, second), TUTTI_OK);
+    assert_int_equal(gpu_record_caller(gpu, after, &third), TUTTI_OK);
+    /* Events may go: the streams wait nevertheless. */
+    gpu_event_release(gpu, first);
+    gpu_event_release(gpu, second);
+    assert_int_equal(gpu_passed(gpu, third), TUTTI_AGAIN);
+    gpusim_release(f->stream);
+    assert_passes(gpu, third);
+    gpu_event_release(gpu, third);
+    assert_int_equal(cuStreamDestroy_v2(after), 0);
+}
+
+static void test_events_are_used_again(void **state)
+{
+    struct fixture *f = *state;
+    struct device_event *events[3];
+    long created;
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(gpu_record_caller(f->gpu, f->stream, &events[i]), TUTTI_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        gpu_event_release(f->gpu, events[i]);
+    }
+    created = gpusim_calls("cuEventCreate");
+    for (int i = 0; i < 100; i++) {
+        struct device_event *held;
+
+        assert_int_equal(gpu_record_caller(f->gpu, f->stream, &events[0]), TUTTI_OK);
+        assert_int_equal(gpu_record_caller(f->gpu, f->stream, &events[1]), TUTTI_OK);
+        held = events[0];
+        gpu_event_hold(held);
+        gpu_event_release(f->gpu, held);
+        assert_int_equal(gpu_record_caller(f->gpu, f->stream, &events[2]), TUTTI_OK);
+        assert_ptr_not_equal(events[2], held); /* there is still a reference */
+        for (int j = 0; j < 3; j++) {
+            gpu_event_release(f->gpu, events[j]);
+        }
+    }
+    assert_int_equal(gpusim_calls("cuEventCreate"), created);
+    gpu_event_release(f->gpu, NULL);
+}
+
+static void test_a_new_event_is_nowhere_until_it_is_set(void **state)
+{
+    struct fixture *f = *state;
+    struct device_event *event = NULL;
+
+    assert_int_equal(gpu_event_new(f->gpu, &event), TUTTI_OK);
+    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_OK);
+    gpusim_hold(f->gpu->streams[GPU_COPY]);
+    assert_int_equal(
+            gpu_event_record(f->gpu, event, f->gpu->streams[GPU_COPY]), TUTTI_OK);
+    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_AGAIN);
+    gpusim_release(f->gpu->streams[GPU_COPY]);
+    assert_int_equal(gpu_event_wait(f->gpu, event), TUTTI_OK);
+    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_OK);
+    gpu_event_release(f->gpu, event);
+}
+
+/* The caller's default streams, without any context of his on the thread. */
+static void test_default_streams_are_those_of_the_ranks_device(void **state)
+{
+    struct fixture *f = *state;
+    void *const streams[] = { NULL, CU_LEGACY_STREAM, CU_THREAD_STREAM };
+
+    assert_int_equal(cuCtxSetCurrent(NULL), 0);
+    for (size_t i = 0; i < 3; i++) {
+        struct device_event *event = NULL;
+
+        assert_int_equal(gpu_record_caller(f->gpu, streams[i], &event), TUTTI_OK);
+        assert_int_equal(gpu_follow_caller(f->gpu, streams[i], event), TUTTI_OK);
+        assert_passes(f->gpu, event);
+        gpu_event_release(f->gpu, event);
+    }
+    assert_int_equal(cuCtxSetCurrent(f->context), 0);
+}
+
+static void assert_stream_refused(struct gpu *gpu, void *stream, const char *says)
+{
+    struct device_event *event = NULL;
+    struct device_event *good = NULL;
+
+    assert_int_equal(gpu_record_caller(gpu, stream, &event), TUTTI_ERR_INVALID);
+    assert_null(event);
+    assert_error_has("rank 5");
+    assert_error_has(says);
+    assert_int_equal(gpu_record(gpu, gpu->streams[GPU_COMM], &good), TUTTI_OK);
+    assert_int_equal(gpu_follow_caller(gpu, stream, good), TUTTI_ERR_INVALID);
+    assert_error_has(says);
+    assert_int_equal(gpu_alive(gpu), TUTTI_OK);
+    gpu_event_release(gpu, good);
+}
+
+static void test_streams_of_other_devices_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    void *stream;
+
+    (void)caller_enter(3);
+    stream = caller_stream();
+    assert_stream_refused(f->gpu, stream, "is of GPU 3, but this rank's is GPU 1");
+    assert_error_has("cudaSetDevice(1)");
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    caller_leave(3);
+    assert_int_equal(cuCtxSetCurrent(f->context), 0);
+}
+
+static void test_streams_of_other_contexts_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    void *context = NULL;
+    void *stream;
+
+    assert_int_equal(cuCtxCreate_v2(&context, 0, 1), 0);
+    stream = caller_stream();
+    assert_stream_refused(f->gpu, stream, "of a context of its own");
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_stream_refused(f->gpu, stream, "is no stream of GPU 1");
+    assert_true(gpusim_take_reports(NULL, 0) > 0); /* as a driver may, it found that */
+    assert_int_equal(cuCtxDestroy_v2(context), 0);
+    assert_int_equal(cuCtxSetCurrent(f->context), 0);
+}
+
+static void test_streams_that_are_captured_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct device_event *event = NULL;
+    void *graph = NULL;
+
+    for (int mode = 0; mode <= 2; mode++) {
+        assert_int_equal(cuStreamBeginCapture_v2(f->stream, mode), 0);
+        assert_stream_refused(f->gpu, f->stream, "is being captured in a CUDA graph");
+        assert_int_equal(cuStreamEndCapture(f->stream, &graph), 0); /* is still valid */
+        assert_int_equal(cuGraphDestroy(graph), 0);
+    }
+    assert_int_equal(gpu_record_caller(f->gpu, f->stream, &event), TUTTI_OK);
+    assert_passes(f->gpu, event);
+    gpu_event_release(f->gpu, event);
+}
+
+/* A blocking stream is captured: the legacy default stream cannot be used beside it. */
+static void test_the_default_stream_is_refused_beside_a_capture(void **state)
+{
+    struct fixture *f = *state;
+    void *blocking = NULL;
+    void *graph = NULL;
+
+    assert_int_equal(cuStreamCreate(&blocking, CU_STREAM_BLOCKING), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(blocking, 2), 0);
+    assert_stream_refused(f->gpu, NULL, "the legacy default stream cannot be used");
+    (void)cuStreamEndCapture(blocking, &graph);
+    if (graph != NULL) {
+        assert_int_equal(cuGraphDestroy(graph), 0);
+    }
+    assert_int_equal(cuStreamDestroy_v2(blocking), 0);
+}
+
+/* Polled by another thread, as the engine does, during a capture that forbids such calls. */
+static void *poll(void *arg)
+{
+    struct fixture *f = arg;
+    struct device_event *event = NULL;
+
+    assert_int_equal(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event), TUTTI_OK);
+    assert_passes(f->gpu, event);
+    assert_int_equal(gpu_event_wait(f->gpu, event), TUTTI_OK);
+    gpu_event_release(f->gpu, event);
+    return NULL;
+}
+
+static void test_polling_spoils_nobodys_capture(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    void *graph = NULL;
+
+    assert_int_equal(cuStreamBeginCapture_v2(f->stream, 0), 0); /* global */
+    assert_int_equal(pthread_create(&thread, NULL, poll, f), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(cuStreamEndCapture(f->stream, &graph), 0);
+    assert_int_equal(cuGraphDestroy(graph), 0);
+}
+
+static void test_a_lost_device_is_told_by_every_call(void **state)
+{
+    struct fixture *f = *state;
+    struct device_event *event = NULL;
+    struct device_event *other = NULL;
+    enum op_space space = OP_DEVICE;
+    int host = 0;
+
+    assert_int_equal(gpu_record(f->gpu, f->gpu->streams[GPU_COMM], &event), TUTTI_OK);
+    gpusim_fail("cuEventQuery", 1, CU_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
+    assert_error_has("rank 5 has lost GPU 1");
+    assert_error_has("could not finish what it was given to do");
+    assert_error_has("CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_error_has("compute-sanitizer");
+    assert_int_equal(gpu_passed(f->gpu, event), TUTTI_ERR_SYSTEM);
+    assert_error_has("CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_int_equal(gpu_record_caller(f->gpu, f->stream, &other), TUTTI_ERR_SYSTEM);
+    assert_int_equal(
+            gpu_record(f->gpu, f->gpu->streams[GPU_COPY], &other), TUTTI_ERR_SYSTEM);
+    assert_int_equal(gpu_memory_look(f->gpu, &host, 4, &space), TUTTI_ERR_SYSTEM);
+    assert_error_has("CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_null(gpu_memory_alloc(f->gpu, 4));
+    assert_null(gpu_host_alloc(f->gpu, 4));
+    gpu_event_release(f->gpu, event);
+}
+
+#define THREADS 4
+#define ROUNDS 200
+
+static void *event_often(void *arg)
+{
+    struct fixture *f = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct device_event *event = NULL;
+
+        if (gpu_record_caller(f->gpu, f->stream, &event) != TUTTI_OK ||
+                gpu_follow(f->gpu, f->gpu->streams[GPU_PACK], event) != TUTTI_OK) {
+            return arg;
+        }
+        gpu_event_hold(event);
+        gpu_event_release(f->gpu, event);
+        (void)gpu_passed(f->gpu, event);
+        gpu_event_release(f->gpu, event);
+    }
+    return NULL;
+}
+
+static void test_threads_event_at_once(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, event_often, f), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *result = NULL;
+
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_null(result);
+    }
+    gpusim_settle();
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_event_passes_when_what_is_before_it_has),
+        TEST(test_a_stream_that_follows_waits),
+        TEST(test_events_are_used_again),
+        TEST(test_a_new_event_is_nowhere_until_it_is_set),
+        TEST(test_default_streams_are_those_of_the_ranks_device),
+        TEST(test_streams_of_other_devices_are_refused),
+        TEST(test_streams_of_other_contexts_are_refused),
+        TEST(test_streams_that_are_captured_are_refused),
+        TEST(test_the_default_stream_is_refused_beside_a_capture),
+        TEST(test_polling_spoils_nobodys_capture),
+        TEST(test_threads_event_at_once),
+        TEST(test_a_lost_device_is_told_by_every_call),
+    };
+#undef TEST
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,306 @@
+/*
+ * Playing scenes between negotiators.
+ */
+#include "scene.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/unit/unit.h"
+
+bool scene_init(struct scene *scene, int size, int fanout, int capacity)
+{
+    const int nodes[SCENE_RANKS_MAX] = { 0 };
+
+    *scene = (struct scene){ .stall_rank = -1 };
+    for (int r = 0; r < size; r++) {
+        scene->world_ranks[r] = 10 + r;
+    }
+    for (int r = 0; r < size; r++) {
+        const struct negotiator_config config = { .size = size,
+            .rank = r,
+            .node_of = nodes,
+            .world_ranks = scene->world_ranks,
+            .fanout = fanout,
+            .number_capacity = capacity,
+            .row_count_bytes_max = SIZE_MAX,
+            .stall_ns = 1000,
+            .stall_fail_ns = 0 };
+
+        if (negotiator_init(&scene->ranks[r], &config) != TUTTI_OK) {
+            scene_fini(scene);
+            return false;
+        }
+        scene->ranks[r].now_ns = 1;
+        scene->size = r + 1;
+    }
+    return true;
+}
+
+void scene_fini(struct scene *scene)
+{
+    for (int r = 0; r < scene->size; r++) {
+        negotiator_fini(&scene->ranks[r]);
+    }
+    while (scene->first != NULL) {
+        struct scene_message *message = scene->first;
+
+        scene->first = message->next;
+        free(message);
+    }
+    scene->size = 0;
+}
+
+void scene_plan(struct scene *scene, int lanes, int window)
+{
+    for (int r = 0; r < scene->size; r++) {
+        scene->ranks[r].config.lanes = lanes;
+        scene->ranks[r].config.window = window;
+    }
+}
+
+void scene_plan_on_board(struct scene *scene, int lanes, int window)
+{
+    scene_plan(scene, lanes, window);
+    for (int r = 0; r < scene->size; r++) {
+        scene->ranks[r].config.board = true;
+    }
+}
+
+struct request scene_request(const char *name, int64_t count)
+{
+    const size_t len = strlen(name);
+    union {
+        const char *name;
+        void *any;
+    } cookie = { .name = name };
+
+    return (struct request){ .collective = TUTTI_ALLREDUCE,
+        .name = name,
+        .name_len = len,
+        .hash = request_hash(TUTTI_ALLREDUCE, name, len),
+        .meta = { .count = count,
+                .dtype = TUTTI_FLOAT32,
+                .op = TUTTI_SUM,
+                .prescale = 1,
+                .postscale = 1 },
+        .cookie = cookie.any };
+}
+
+struct request scene_leave(int collective)
+{
+    struct request request =
+            scene_request(collective == META_JOIN ? "join" : "finalize", 0);
+
+    request.collective = collective;
+    request.hash = request_hash(collective, request.name, request.name_len);
+    request.meta = (struct meta){ .prescale = 1, .postscale = 1 };
+    return request;
+}
+
+tutti_status scene_submit(struct scene *scene, int rank, const struct request *request)
+{
+    return negotiator_submit(&scene->ranks[rank], request);
+}
+
+static void send_message(
+        struct scene *scene, int from, int to, const uint8_t *bytes, size_t len)
+{
+    struct scene_message *message = calloc(1, sizeof *message + len);
+
+    assert_non_null(message);
+    message->from = from;
+    message->to = to;
+    message->len = len;
+    memcpy(message->bytes, bytes, len);
+    if (scene->first == NULL) {
+        scene->first = message;
+    } else {
+        scene->last->next = message;
+    }
+    scene->last = message;
+}
+
+static void take_outcomes(struct scene *scene, int rank)
+{
+    const struct negotiator *n = &scene->ranks[rank];
+
+    for (size_t i = 0; i < n->outbox.outcome_count; i++) {
+        struct scene_end *end = &scene->ends[scene->end_count++ % SCENE_ENDS_MAX];
+
+        *end = (struct scene_end){ .rank = rank,
+            .name = n->outbox.outcomes[i].cookie != NULL ? n->outbox.outcomes[i].cookie
+                                                         : "without",
+            .turn = n->outbox.outcomes[i].log_message,
+            .lane = n->outbox.outcomes[i].lane,
+            .count = n->outbox.outcomes[i].meta.count,
+            .last = n->outbox.outcomes[i].last };
+        for (int m = 0; m < scene->size && n->outbox.outcomes[i].joined != NULL; m++) {
+            end->joined |= bitset_has(n->outbox.outcomes[i].joined, m) ? 1U << m : 0;
+        }
+        if (n->outbox.outcomes[i].error != NULL) {
+            end->status = n->outbox.outcomes[i].error->status;
+            memcpy(end->text, n->outbox.outcomes[i].error->text, sizeof end->text);
+        }
+    }
+}
+
+tutti_status scene_flush(struct scene *scene, int rank)
+{
+    struct negotiator *n = &scene->ranks[rank];
+    const tutti_status status = negotiator_flush(n);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < n->outbox.action_count; i++) {
+        const struct action *action = &n->outbox.actions[i];
+
+        if (action->kind == ACTION_SEND) {
+            send_message(scene, rank, action->to, n->outbox.arena.data + action->offset,
+                    action->len);
+        } else if (action->kind == ACTION_NOTE) {
+            (void)snprintf(scene->notes[rank], sizeof scene->notes[rank], "%.*s",
+                    (int)action->len,
+                    (const char *)n->outbox.arena.data + action->offset);
+        } else if (action->kind == ACTION_ARRIVAL) {
+            scene->board[rank][action->cell].word = action->word;
+            scene->board[rank][action->cell].detail = action->detail;
+        } else {
+            scene->stall_rank = rank;
+            (void)snprintf(scene->stall, sizeof scene->stall, "%.*s", (int)action->len,
+                    (const char *)n->outbox.arena.data + action->offset);
+        }
+    }
+    take_outcomes(scene, rank);
+    negotiator_clear(n);
+    /* The check takes time in proportion to the names. */
+    assert_true(n->names.by_name.count > 100 || negotiator_is_valid(n));
+    return TUTTI_OK;
+}
+
+tutti_status scene_say(struct scene *scene, int rank, const struct request *request)
+{
+    const tutti_status status = scene_submit(scene, rank, request);
+
+    return status == TUTTI_OK ? scene_flush(scene, rank) : status;
+}
+
+tutti_status scene_deliver(struct scene *scene)
+{
+    struct scene_message *message = scene->first;
+    tutti_status status;
+
+    scene->first = message->next;
+    status = negotiator_receive(
+            &scene->ranks[message->to], message->from, message->bytes, message->len);
+    if (status == TUTTI_OK) {
+        status = scene_flush(scene, message->to);
+    }
+    free(message);
+    return status;
+}
+
+/* Reads a word of another rank; *news when it is not what this one knows. */
+static tutti_status look_at(
+        struct scene *scene, int rank, uint32_t lane, int other, bool *news)
+{
+    struct negotiator *n = &scene->ranks[rank];
+    const struct plan *plan = n->plans.lanes[lane].current;
+    uint32_t cell;
+
+    if (plan == NULL || plan->state != PLAN_ON || other == rank) {
+        return TUTTI_OK;
+    }
+    cell = arrival_cell(lane, plan->epoch);
+    if (scene->board[other][cell].word == plan->arrivals[other].word) {
+        return TUTTI_OK;
+    }
+    *news = true;
+    return negotiator_arrival(n, lane, other, scene->board[other][cell].word,
+            scene->board[other][cell].detail);
+}
+
+static tutti_status look(struct scene *scene, int rank, bool *news)
+{
+    tutti_status status = TUTTI_OK;
+    bool found = false;
+
+    for (int l = 1; l < scene->ranks[rank].config.lanes; l++) {
+        for (int other = 0; other < scene->size && status == TUTTI_OK; other++) {
+            status = look_at(scene, rank, (uint32_t)l, other, &found);
+        }
+    }
+    *news = *news || found;
+    return status == TUTTI_OK && found ? scene_flush(scene, rank) : status;
+}
+
+tutti_status scene_look(struct scene *scene)
+{
+    tutti_status status = TUTTI_OK;
+    bool news = true;
+
+    while (news && status == TUTTI_OK) {
+        news = false;
+        for (int r = 0; r < scene->size && scene->ranks[r].config.board; r++) {
+            status = status == TUTTI_OK ? look(scene, r, &news) : status;
+        }
+    }
+    return status;
+}
+
+tutti_status scene_run(struct scene *scene)
+{
+    tutti_status status = scene_look(scene);
+
+    while (scene->first != NULL && status == TUTTI_OK) {
+        status = scene_deliver(scene);
+        if (scene->first == NULL && status == TUTTI_OK) {
+            status = scene_look(scene);
+        }
+    }
+    return status;
+}
+
+void scene_all_ready(struct scene *scene, const struct request *request)
+{
+    scene_clear(scene);
+    for (int r = 0; r < scene->size; r++) {
+        assert_int_equal(scene_say(scene, r, request), TUTTI_OK);
+    }
+    assert_int_equal(scene_run(scene), TUTTI_OK);
+    assert_int_equal(scene_count(scene, request->name, TUTTI_OK), scene->size);
+    scene_clear(scene);
+}
+
+void scene_join(struct scene *scene)
+{
+    const struct request join = scene_leave(META_JOIN);
+
+    scene_clear(scene);
+    for (int r = 0; r < scene->size; r++) {
+        assert_int_equal(scene_say(scene, r, &join), TUTTI_OK);
+        assert_int_equal(scene_run(scene), TUTTI_OK);
+    }
+    assert_int_equal(scene_count(scene, "join", TUTTI_OK), scene->size);
+    scene_clear(scene);
+}
+
+void scene_clear(struct scene *scene)
+{
+    scene->end_count = 0;
+}
+
+int scene_count(const struct scene *scene, const char *name, tutti_status status)
+{
+    int count = 0;
+
+    for (int i = 0; i < scene->end_count && i < SCENE_ENDS_MAX; i++) {
+        count += strcmp(scene->ends[i].name, name) == 0 &&
+                        scene->ends[i].status == status
+                ? 1
+                : 0;
+    }
+    return count;
+}

@@ -1,0 +1,249 @@
+/*
+ * The planner: which tensors of a turn share a batch.
+ */
+#include "agree/planner.h"
+#include "base/mem.h"
+#include "test/unit/unit.h"
+
+static const struct planner_limits limits = { .batch_bytes = 100, .tensor_bytes = 60 };
+
+static struct planner_item item(tutti_dtype dtype, size_t bytes)
+{
+    return (struct planner_item){ .collective = TUTTI_ALLREDUCE,
+        .meta = { .dtype = dtype, .op = TUTTI_SUM, .prescale = 1, .postscale = 1 },
+        .bytes = bytes,
+        .batch = 999 };
+}
+
+static struct planner_item grouped(tutti_dtype dtype, size_t bytes, uint64_t group)
+{
+    struct planner_item result = item(dtype, bytes);
+
+    result.meta.group = group;
+    return result;
+}
+
+/* Plans and compares with the expected batch of each item. */
+static void expect(const struct planner_limits *with, struct planner_item *items,
+        const size_t *batches, size_t count)
+{
+    struct planner planner = { .batches = NULL };
+    size_t batch_count = 0;
+    size_t most = 0;
+
+    assert_true(planner_plan(&planner, with, items, count, &batch_count));
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(items[i].batch, batches[i]);
+        most = batches[i] > most ? batches[i] : most;
+    }
+    assert_int_equal(batch_count, count > 0 ? most + 1 : 0);
+    planner_fini(&planner);
+}
+
+UNIT_TEST(test_nothing_ready_makes_no_batches)
+{
+    struct planner_item none = item(TUTTI_FLOAT32, 4);
+
+    expect(&limits, &none, NULL, 0);
+}
+
+UNIT_TEST(test_small_tensors_fill_a_batch_to_its_limit)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 40), item(TUTTI_FLOAT32, 60),
+        item(TUTTI_FLOAT32, 1) };
+
+    expect(&limits, items, (const size_t[]){ 0, 0, 1 }, 3);
+}
+
+UNIT_TEST(test_large_tensors_are_launched_alone)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT32, 61),
+        item(TUTTI_FLOAT32, 1000), item(TUTTI_FLOAT32, 10) };
+
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 0 }, 4);
+}
+
+UNIT_TEST(test_a_tensor_looks_past_batches_of_other_keys)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT16, 10),
+        item(TUTTI_INT8, 10), item(TUTTI_FLOAT32, 10), item(TUTTI_FLOAT16, 10) };
+
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 0, 1 }, 5);
+}
+
+UNIT_TEST(test_a_smaller_tensor_fits_into_an_earlier_batch)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 60), item(TUTTI_FLOAT32, 50),
+        item(TUTTI_FLOAT32, 40) };
+
+    expect(&limits, items, (const size_t[]){ 0, 1, 1 }, 3);
+}
+
+UNIT_TEST(test_every_part_of_the_key_separates)
+{
+    struct planner_item items[8];
+
+    for (int i = 0; i < 8; i++) {
+        items[i] = item(TUTTI_FLOAT32, 4);
+    }
+    items[1].collective = TUTTI_BROADCAST;
+    items[2].meta.op = TUTTI_AVERAGE;
+    items[3].meta.root = 1;
+    items[4].meta.prescale = 0.5;
+    items[5].meta.postscale = 0.5;
+    items[6].meta.group = 1;
+    items[7].meta.space = OP_DEVICE;
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 3, 4, 5, 6, 7 }, 8);
+}
+
+/* Long tensors of a device are fused, up to a limit of its own. */
+UNIT_TEST(test_a_device_has_its_own_limit)
+{
+    const struct planner_limits both = {
+        .batch_bytes = 100, .tensor_bytes = 60, .device_bytes = 1000
+    };
+    const struct planner_limits no_fusion = {
+        .batch_bytes = 100, .tensor_bytes = 60, .device_bytes = 1
+    };
+    struct planner_item items[6];
+
+    for (int i = 0; i < 6; i++) {
+        items[i] = item(TUTTI_FLOAT32, i == 5 ? 60 : 400);
+        items[i].meta.space = i < 4 ? OP_DEVICE : OP_HOST;
+    }
+    expect(&both, items, (const size_t[]){ 0, 0, 1, 1, 2, 3 }, 6);
+    expect(&no_fusion, items, (const size_t[]){ 0, 1, 2, 3, 4, 5 }, 6);
+}
+
+UNIT_TEST(test_a_group_shares_a_batch_whatever_its_size)
+{
+    struct planner_item items[] = { grouped(TUTTI_FLOAT32, 500, 1),
+        grouped(TUTTI_FLOAT16, 90, 1), grouped(TUTTI_FLOAT32, 90, 1),
+        grouped(TUTTI_FLOAT32, 90, 2) };
+    const struct planner_limits no_fusion = { .batch_bytes = 0, .tensor_bytes = 60 };
+
+    expect(&limits, items, (const size_t[]){ 0, 1, 0, 2 }, 4);
+    expect(&no_fusion, items, (const size_t[]){ 0, 1, 0, 2 }, 4);
+}
+
+UNIT_TEST(test_a_group_of_many_keys_is_not_torn)
+{
+    enum {
+        KEYS = 40
+    };
+    struct planner_item items[2 * KEYS];
+    size_t batches[2 * KEYS];
+
+    for (int i = 0; i < 2 * KEYS; i++) {
+        items[i] = grouped(TUTTI_FLOAT32, 4, 7);
+        items[i].meta.root = i % KEYS;
+        batches[i] = (size_t)(i % KEYS);
+    }
+    expect(&limits, items, batches, (size_t)2 * KEYS);
+}
+
+UNIT_TEST(test_without_fusion_every_tensor_is_alone)
+{
+    const struct planner_limits off = { .batch_bytes = 0, .tensor_bytes = 60 };
+    const struct planner_limits one = { .batch_bytes = 1, .tensor_bytes = 60 };
+    struct planner_item items[] = { item(TUTTI_INT8, 1), item(TUTTI_INT8, 1) };
+
+    expect(&off, items, (const size_t[]){ 0, 1 }, 2);
+    expect(&one, items, (const size_t[]){ 0, 1 }, 2);
+}
+
+UNIT_TEST(test_the_look_back_is_bounded)
+{
+    enum {
+        OTHERS = 16
+    };
+    struct planner_item items[OTHERS + 2];
+    size_t batches[OTHERS + 2];
+
+    for (size_t i = 0; i < OTHERS + 2; i++) {
+        items[i] = item(TUTTI_FLOAT32, 4);
+        items[i].meta.root = i == 0 || i == OTHERS + 1 ? 0 : (int)i;
+        batches[i] = i;
+    }
+    expect(&limits, items, batches, OTHERS + 2);
+    batches[OTHERS] = 0;
+    items[OTHERS].meta.root = 0;
+    expect(&limits, items, batches, OTHERS + 1);
+}
+
+UNIT_TEST(test_sizes_near_the_largest_do_not_wrap)
+{
+    const struct planner_limits huge = { .batch_bytes = SIZE_MAX / 2,
+        .tensor_bytes = SIZE_MAX };
+    struct planner_item items[] = { item(TUTTI_INT8, SIZE_MAX / 2),
+        item(TUTTI_INT8, SIZE_MAX - 1), item(TUTTI_INT8, 1) };
+
+    expect(&huge, items, (const size_t[]){ 0, 1, 2 }, 3);
+}
+
+UNIT_TEST(test_running_out_of_memory_is_reported)
+{
+    struct planner planner = { .batches = NULL };
+    struct planner_item one = item(TUTTI_INT8, 1);
+    size_t count;
+
+    mem_fail_at(1);
+    assert_false(planner_plan(&planner, &limits, &one, 1, &count));
+    mem_fail_at(0);
+    assert_true(planner_plan(&planner, &limits, &one, 1, &count));
+    assert_int_equal(count, 1);
+    planner_fini(&planner);
+}
+
+static struct planner_item moved(int collective, tutti_dtype dtype, size_t bytes)
+{
+    struct planner_item result = item(dtype, bytes);
+
+    result.collective = collective;
+    return result;
+}
+
+UNIT_TEST(test_moves_of_different_types_share_a_batch)
+{
+    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_FLOAT32, 8),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, 8), moved(TUTTI_BROADCAST, TUTTI_INT8, 8),
+        moved(TUTTI_BROADCAST, TUTTI_FLOAT64, 8),
+        moved(TUTTI_REDUCESCATTER, TUTTI_FLOAT32, 8),
+        moved(TUTTI_REDUCESCATTER, TUTTI_FLOAT64, 8) };
+
+    items[1].meta.op = TUTTI_MAX;
+    expect(&limits, items, (const size_t[]){ 0, 0, 1, 1, 2, 3 }, 6);
+}
+
+UNIT_TEST(test_unknown_sizes_are_launched_alone)
+{
+    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, 8), moved(TUTTI_ALLGATHER, TUTTI_INT8, 8) };
+
+    expect(&limits, items, (const size_t[]){ 0, 1, 2, 2 }, 4);
+}
+
+UNIT_TEST(test_unknown_sizes_of_a_group_share_a_batch)
+{
+    struct planner_item items[] = { moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, SIZE_MAX),
+        moved(TUTTI_ALLGATHER, TUTTI_INT8, 8) };
+
+    for (int i = 0; i < 3; i++) {
+        items[i].meta.group = 7;
+        items[i].meta.form = i < 2 ? META_UNKNOWN : META_EQUAL;
+    }
+    expect(&limits, items, (const size_t[]){ 0, 0, 1 }, 3);
+}
+
+UNIT_TEST(test_other_contributors_make_another_batch)
+{
+    struct planner_item items[] = { item(TUTTI_FLOAT32, 4), item(TUTTI_FLOAT32, 4),
+        item(TUTTI_FLOAT32, 4), item(TUTTI_FLOAT32, 4) };
+
+    items[1].joined = 1;
+    items[2].joined = 1;
+    items[3].joined = 2;
+    expect(&limits, items, (const size_t[]){ 0, 1, 1, 2 }, 4);
+}

@@ -1,0 +1,144 @@
+/*
+ * Which files are leftovers.
+ */
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/exec/shm_cleanup.h"
+#include "test/unit/unit.h"
+
+UNIT_TEST(test_names)
+{
+    static const char *const known[] = { "vader_segment.h.0.1.2", "sm_segment.h.0.1",
+        "ucx_shm_posix_1a", "mpich_shar_tmpAbC", "nccl-Ab12", "psm2_shm.1",
+        "psm3_shm.2" };
+    static const char *const unknown[] = { "sem.mine", "tutti-1", "my_vader_segment.1",
+        "pulse-shm-1", "", ".", "nccl" };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        assert_true(shm_cleanup_knows(known[i]));
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        assert_false(shm_cleanup_knows(unknown[i]));
+    }
+}
+
+/* A file in a folder; returns it open. */
+static int make_file(const char *folder, const char *name)
+{
+    char path[128];
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    return fd;
+}
+
+static bool is_there(const char *folder, const char *name)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+UNIT_TEST(test_only_leftovers_go)
+{
+    char folder[] = "/dev/shm/tutti-sweep-XXXXXX";
+    struct sweep sweep = { .folder = folder, .user = geteuid() };
+    char path[128];
+    void *mapped;
+    int kept;
+    int fd;
+
+    assert_non_null(mkdtemp(folder));
+    sweep.since = shm_cleanup_clock();
+    (void)close(make_file(folder, "vader_segment.1"));
+    (void)close(make_file(folder, "other"));
+    kept = make_file(folder, "nccl-open");
+    fd = make_file(folder, "nccl-mapped");
+    mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(mapped != MAP_FAILED);
+    (void)close(fd);
+
+    assert_int_equal(shm_cleanup_run(&sweep), 1);
+    assert_false(is_there(folder, "vader_segment.1"));
+    assert_true(is_there(folder, "other"));
+    assert_true(is_there(folder, "nccl-open"));
+    assert_true(is_there(folder, "nccl-mapped"));
+
+    /* Without users they are leftovers, but neither of another user nor of before. */
+    (void)close(kept);
+    (void)munmap(mapped, 4096);
+    sweep.user = geteuid() + 1;
+    assert_int_equal(shm_cleanup_run(&sweep), 0);
+    sweep.user = geteuid();
+    sweep.since = shm_cleanup_clock() + 1000000000;
+    assert_int_equal(shm_cleanup_run(&sweep), 0);
+    sweep.since = 0;
+    assert_int_equal(shm_cleanup_run(&sweep), 2);
+
+    sweep.folder = "/nonexistent";
+    assert_int_equal(shm_cleanup_run(&sweep), 0);
+    assert_true(is_there(folder, "other"));
+    (void)snprintf(path, sizeof path, "%s/other", folder);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+enum {
+    SWEEPS = 100,
+    FILES = 50 /* of one sweep, which two come across each other at */
+};
+
+struct sweepers {
+    struct sweep sweep;
+    pthread_barrier_t barrier;
+};
+
+static void *shm_cleanup_again_and_again(void *argument)
+{
+    struct sweepers *sweepers = argument;
+
+    for (int i = 0; i < SWEEPS; i++) {
+        (void)pthread_barrier_wait(&sweepers->barrier);
+        (void)shm_cleanup_run(&sweepers->sweep);
+        (void)pthread_barrier_wait(&sweepers->barrier);
+    }
+    return NULL;
+}
+
+/* As the supervisors of a node do when a job fails. */
+UNIT_TEST(test_two_that_sweep_at_once_leave_nothing)
+{
+    char folder[] = "/dev/shm/tutti-sweep-XXXXXX";
+    struct sweepers sweepers = { .sweep = { .folder = folder, .user = geteuid() } };
+    pthread_t other;
+    char name[32];
+
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(pthread_barrier_init(&sweepers.barrier, NULL, 2), 0);
+    assert_int_equal(
+            pthread_create(&other, NULL, shm_cleanup_again_and_again, &sweepers), 0);
+    for (int i = 0; i < SWEEPS; i++) {
+        for (int file = 0; file < FILES; file++) {
+            (void)snprintf(name, sizeof name, "nccl-%d", file);
+            (void)close(make_file(folder, name));
+        }
+        (void)pthread_barrier_wait(&sweepers.barrier);
+        (void)shm_cleanup_run(&sweepers.sweep);
+        (void)pthread_barrier_wait(&sweepers.barrier);
+        assert_int_equal(shm_cleanup_run(&sweepers.sweep), 0);
+    }
+    assert_int_equal(pthread_join(other, NULL), 0);
+    (void)pthread_barrier_destroy(&sweepers.barrier);
+    assert_int_equal(rmdir(folder), 0);
+}

@@ -1,0 +1,425 @@
+/*
+ * The dispatcher on a backend that notes what it is given and never finishes: lanes of a
+ * set have windows, orders and numbers of their own; urgent batches move first.
+ */
+#include "base/mem.h"
+#include "run/context.h"
+#include "run/dispatch.h"
+#include "test/unit/unit.h"
+
+enum {
+    BATCHES_MAX = 64
+};
+
+/* What the backend was given. */
+struct note {
+    uint32_t set, lane;
+    uint64_t sequence;
+};
+
+struct notes {
+    struct note started[BATCHES_MAX];
+    int count;
+    int cancelled;
+    unsigned moving; /* 1 << lane: its batches move when they are stepped    */
+    uint32_t stepped[BATCHES_MAX]; /* lanes, in order                      */
+    int steps;
+};
+
+static bool take_all(const void *state, const struct op_batch *batch)
+{
+    (void)state;
+    (void)batch;
+    return true;
+}
+
+static tutti_status note_start(void *state, void *task, const struct op_batch *batch)
+{
+    struct notes *notes = state;
+
+    *(uint32_t *)task = batch->lane;
+    notes->started[notes->count++] = (struct note){
+        .set = batch->set->id, .lane = batch->lane, .sequence = batch->sequence
+    };
+    return TUTTI_OK;
+}
+
+static tutti_status never_finish(void *state, void *task, bool *moved)
+{
+    struct notes *notes = state;
+    const uint32_t lane = *(const uint32_t *)task;
+
+    notes->stepped[notes->steps++] = lane;
+    *moved = *moved || (notes->moving & 1u << lane) != 0;
+    return TUTTI_AGAIN;
+}
+
+static bool note_cancel(void *state, void *task)
+{
+    struct notes *notes = state;
+
+    (void)task;
+    notes->cancelled++;
+    return true;
+}
+
+static void nothing_to_close(void *state)
+{
+    (void)state;
+}
+
+static const struct op_backend noting = { .name = "noting",
+    .takes_runs = 1u << TUTTI_ALLREDUCE,
+    .task_bytes = 64,
+    .close = nothing_to_close,
+    .accepts = take_all,
+    .start = note_start,
+    .step = never_finish,
+    .cancel = note_cancel };
+
+/* As much of a context as the dispatcher looks at, with two sets. */
+struct scene {
+    struct tutti context;
+    struct process_set sets[2];
+    struct process_set *table[2];
+    struct operation operations[BATCHES_MAX];
+    size_t operation_count;
+    struct notes notes;
+};
+
+static int set_up(void **state)
+{
+    struct scene *scene = mem_calloc(1, sizeof *scene);
+
+    assert_non_null(scene);
+    for (uint32_t i = 0; i < 2; i++) {
+        scene->sets[i].id = i;
+        scene->sets[i].op = (struct op_set){ .id = i, .index = i, .size = 1 };
+        scene->table[i] = &scene->sets[i];
+    }
+    scene->context.sets.sets = scene->table;
+    scene->context.sets.count = 2;
+    scene->context.config.inflight = 2;
+    scene->context.dispatcher.memory = &scene->context.outputs.memory;
+    scene->context.dispatcher.backends[0] =
+            (struct dispatcher_backend){ .ops = &noting, .state = &scene->notes };
+    scene->context.dispatcher.backend_count = 1;
+    scene->context.dispatcher.task_bytes = noting.task_bytes;
+    *state = scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_true(dispatch_cancel_all(&scene->context));
+    dispatch_fini(&scene->context);
+    mem_free(scene);
+    return 0;
+}
+
+/* A sum of one float, agreed. */
+static void submit_urgent(struct scene *scene, int set, uint32_t lane, int priority)
+{
+    struct batch *batch = batch_new(&scene->context, &scene->sets[set], lane);
+    struct operation *operation = &scene->operations[scene->operation_count++];
+
+    assert_non_null(batch);
+    *operation =
+            (struct operation){ .state = OPERATION_AGREED, .bytes = sizeof(float) };
+    operation->request.collective = TUTTI_ALLREDUCE;
+    operation->request.meta.dtype = TUTTI_FLOAT32;
+    operation->request.priority = priority;
+    assert_true(batch_add(&scene->context.dispatcher, batch, operation));
+    dispatch_queue(&scene->context, batch);
+}
+
+static void submit(struct scene *scene, int set, uint32_t lane)
+{
+    submit_urgent(scene, set, lane, 0);
+}
+
+/* A batch that this rank only counts. */
+static void submit_skipped(struct scene *scene, int set, uint32_t lane)
+{
+    struct batch *batch = batch_new(&scene->context, &scene->sets[set], lane);
+
+    assert_non_null(batch);
+    dispatch_queue(&scene->context, batch);
+}
+
+static void run(struct scene *scene, bool anything)
+{
+    bool moved = false;
+
+    assert_int_equal(dispatch_run(&scene->context, &moved), TUTTI_OK);
+    assert_int_equal(moved, anything);
+}
+
+static void assert_started(
+        const struct scene *scene, int i, uint32_t set, uint32_t lane, uint64_t number)
+{
+    assert_true(i < scene->notes.count);
+    assert_int_equal(scene->notes.started[i].set, set);
+    assert_int_equal(scene->notes.started[i].lane, lane);
+    assert_int_equal(scene->notes.started[i].sequence, number);
+}
+
+static void test_each_lane_counts_for_itself(void **state)
+{
+    struct scene *scene = *state;
+
+    submit(scene, 0, 0);
+    run(scene, true);
+    submit(scene, 0, 7);
+    submit(scene, 1, 7);
+    submit(scene, 0, 0);
+    submit(scene, 0, 7);
+    run(scene, true);
+    run(scene, false);
+    assert_int_equal(scene->notes.count, 5);
+    assert_started(scene, 0, 0, 0, 0);
+    assert_started(scene, 1, 0, 0, 1);
+    assert_started(scene, 2, 0, 7, 0);
+    assert_started(scene, 3, 0, 7, 1);
+    assert_started(scene, 4, 1, 7, 0);
+}
+
+static void test_a_full_lane_holds_up_no_other(void **state)
+{
+    struct scene *scene = *state;
+
+    for (int i = 0; i < 4; i++) {
+        submit(scene, 0, 3);
+    }
+    run(scene, true);
+    assert_int_equal(scene->notes.count, 2);
+    submit(scene, 0, 3);
+    run(scene, false);
+    submit(scene, 0, 2);
+    submit(scene, 0, 4);
+    run(scene, true);
+    assert_int_equal(scene->notes.count, 4);
+    assert_int_equal(scene->sets[0].waiting_lanes, 1u << 3);
+    assert_started(scene, 2, 0, 2, 0);
+    assert_started(scene, 3, 0, 4, 0);
+    assert_false(dispatch_is_idle(&scene->context.dispatcher));
+}
+
+static void test_a_batch_that_is_skipped_counts_in_its_lane(void **state)
+{
+    struct scene *scene = *state;
+
+    submit_skipped(scene, 0, 5);
+    run(scene, true);
+    assert_true(dispatch_is_idle(&scene->context.dispatcher));
+    submit(scene, 0, 5);
+    submit(scene, 0, 6);
+    run(scene, true);
+    assert_started(scene, 0, 0, 5, 1);
+    assert_started(scene, 1, 0, 6, 0);
+}
+
+static void test_cancelling_leaves_no_lane_behind(void **state)
+{
+    struct scene *scene = *state;
+
+    for (uint32_t lane = 0; lane < OP_LANES; lane++) {
+        for (int i = 0; i < 3; i++) {
+            submit(scene, lane % 2 == 0, lane);
+        }
+    }
+    run(scene, true);
+    assert_int_equal(scene->notes.count, 2 * OP_LANES);
+    assert_true(dispatch_cancel_all(&scene->context));
+    assert_int_equal(scene->notes.cancelled, 2 * OP_LANES);
+    assert_true(dispatch_is_idle(&scene->context.dispatcher));
+    run(scene, false);
+    assert_int_equal(scene->notes.count, 2 * OP_LANES);
+}
+
+/* One turn in which the batches of these lanes are stepped, and no others. */
+static void assert_steps(struct scene *scene, bool anything, const char *lanes)
+{
+    int i = 0;
+
+    scene->notes.steps = 0;
+    run(scene, anything);
+    for (; lanes[i] != '\0'; i++) {
+        assert_true(i < scene->notes.steps);
+        assert_int_equal(scene->notes.stepped[i], lanes[i] - '0');
+    }
+    assert_int_equal(scene->notes.steps, i);
+}
+
+static void test_priority_is_not_looked_at_unless_asked_for(void **state)
+{
+    struct scene *scene = *state;
+
+    submit_urgent(scene, 0, 1, 0);
+    submit_urgent(scene, 0, 2, 5);
+    scene->notes.moving = 1u << 2;
+    assert_steps(scene, true, "12");
+    assert_steps(scene, true, "12");
+}
+
+/* On lanes 1 to 4, which are stepped as 2, 4, 3, 1. */
+static void submit_four(struct scene *scene)
+{
+    scene->context.config.priority = true;
+    submit_urgent(scene, 0, 1, -1);
+    submit_urgent(scene, 0, 2, 5);
+    submit_urgent(scene, 0, 3, 0);
+    submit_urgent(scene, 0, 4, 5);
+}
+
+static void test_urgent_batches_are_stepped_first(void **state)
+{
+    struct scene *scene = *state;
+
+    submit_four(scene);
+    assert_steps(scene, true, "2431");
+    assert_steps(scene, false, "2431");
+}
+
+static void test_less_urgent_batches_wait_while_urgent_ones_move(void **state)
+{
+    struct scene *scene = *state;
+
+    submit_four(scene);
+    scene->notes.moving = 1u << 2;
+    assert_steps(scene, true, "24");
+    scene->notes.moving = 1u << 3;
+    assert_steps(scene, true, "243");
+    scene->notes.moving = 1u << 1;
+    assert_steps(scene, true, "2431");
+    scene->notes.moving = 0;
+    assert_steps(scene, false, "2431");
+}
+
+/* A lane is launched in one order on all ranks, whatever is urgent on one of them. */
+static void test_priority_does_not_change_the_order_of_a_lane(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->context.config.priority = true;
+    submit_urgent(scene, 0, 1, 0);
+    submit_urgent(scene, 1, 1, 1);
+    submit_urgent(scene, 0, 1, 9);
+    submit_urgent(scene, 0, 1, 99);
+    run(scene, true);
+    assert_int_equal(scene->notes.count, 3);
+    assert_started(scene, 0, 0, 1, 0);
+    assert_started(scene, 1, 0, 1, 1);
+    assert_started(scene, 2, 1, 1, 0);
+}
+
+static enum batch_state state_of(const struct scene *scene, int set, uint32_t lane)
+{
+    const struct dispatcher *dispatcher = &scene->context.dispatcher;
+
+    return dispatcher->running != NULL ? dispatcher->running->state
+            : scene->sets[set].lanes[lane].first_waiting != NULL
+            ? scene->sets[set].lanes[lane].first_waiting->state
+            : dispatcher->cancelled != NULL ? dispatcher->cancelled->state
+                                            : dispatcher->spare->state;
+}
+
+static void test_states_of_a_batch(void **state)
+{
+    struct scene *scene = *state;
+
+    submit(scene, 0, 0);
+    assert_int_equal(state_of(scene, 0, 0), BATCH_WAITING);
+    run(scene, true);
+    assert_int_equal(state_of(scene, 0, 0), BATCH_RUNNING);
+    assert_true(dispatch_cancel_all(&scene->context));
+    assert_int_equal(state_of(scene, 0, 0), BATCH_CANCELLED);
+}
+
+static void test_a_batch_that_is_only_counted_is_used_again(void **state)
+{
+    struct scene *scene = *state;
+
+    submit_skipped(scene, 0, 0);
+    run(scene, true);
+    assert_int_equal(state_of(scene, 0, 0), BATCH_SPARE);
+}
+
+/* How many batches in flight are being timed. */
+static int timed(const struct scene *scene)
+{
+    int count = 0;
+
+    for (const struct batch *b = scene->context.dispatcher.running; b != NULL;
+            b = b->next) {
+        count += b->timed_ns != 0 ? 1 : 0;
+    }
+    return count;
+}
+
+static void test_only_a_lone_batch_of_the_log_is_timed(void **state)
+{
+    struct scene *scene = *state;
+
+    submit(scene, 0, 0);
+    run(scene, true);
+    assert_int_equal(timed(scene), 1);
+    submit(scene, 1, 1);
+    run(scene, true);
+    assert_int_equal(timed(scene), 0);
+}
+
+static void test_no_batch_of_a_plan_is_timed(void **state)
+{
+    struct scene *scene = *state;
+
+    submit(scene, 0, 1);
+    run(scene, true);
+    assert_int_equal(timed(scene), 0);
+}
+
+static void test_only_the_coordinator_times(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->sets[0].op.rank = 1;
+    submit(scene, 0, 0);
+    run(scene, true);
+    assert_int_equal(timed(scene), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_states_of_a_batch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_a_batch_that_is_only_counted_is_used_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_each_lane_counts_for_itself, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_a_full_lane_holds_up_no_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_a_batch_that_is_skipped_counts_in_its_lane, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_cancelling_leaves_no_lane_behind, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_priority_is_not_looked_at_unless_asked_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_urgent_batches_are_stepped_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_less_urgent_batches_wait_while_urgent_ones_move, set_up,
+                tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_priority_does_not_change_the_order_of_a_lane, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_only_a_lone_batch_of_the_log_is_timed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_no_batch_of_a_plan_is_timed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_only_the_coordinator_times, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+/*
+ * Process sets as text.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "run/set_list.h"
+#include "test/unit/unit.h"
+
+#define WORLD 12
+
+static void expect_set(
+        const struct set_list *list, size_t index, const int64_t *ranks, size_t count)
+{
+    const size_t first = index > 0 ? list->ends[index - 1] : 0;
+
+    assert_true(index < list->count);
+    assert_int_equal(list->ends[index] - first, count);
+    assert_memory_equal(list->ranks + first, ranks, count * sizeof *ranks);
+}
+
+static void test_lists_and_ranges(void **state)
+{
+    struct set_list list;
+
+    (void)state;
+    assert_int_equal(
+            set_list_parse(&list, " 3,1 , 0 ;4-7; 11 ;2-2,0-1", WORLD), TUTTI_OK);
+    assert_int_equal(list.count, 4);
+    expect_set(&list, 0, (const int64_t[]){ 3, 1, 0 }, 3);
+    expect_set(&list, 1, (const int64_t[]){ 4, 5, 6, 7 }, 4);
+    expect_set(&list, 2, (const int64_t[]){ 11 }, 1);
+    expect_set(&list, 3, (const int64_t[]){ 2, 0, 1 }, 3);
+    set_list_fini(&list);
+}
+
+static void test_nothing_is_no_set(void **state)
+{
+    struct set_list list;
+
+    (void)state;
+    assert_int_equal(set_list_parse(&list, "  ", WORLD), TUTTI_OK);
+    assert_int_equal(list.count, 0);
+    set_list_fini(&list);
+}
+
+static void test_errors_say_where_and_why(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *says;
+    } cases[] = {
+        { ";1", "a rank is missing at byte 0" },
+        { "1;", "a rank is missing at byte 2" },
+        { "1,,2", "a rank is missing at byte 2" },
+        { "1-", "a rank is missing at byte 2" },
+        { "-1", "a rank is missing at byte 0" },
+        { "1 2", "something unexpected at byte 2" },
+        { "1x", "something unexpected at byte 1" },
+        { "5-4", "runs backwards" },
+        { "1,2,1", "listed twice" },
+        { "0-3,2", "listed twice" },
+        { "12", "outside the world of 12 ranks" },
+        { "0-99999999999999999999999", "outside the world of 12 ranks" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct set_list list;
+
+        assert_int_equal(set_list_parse(&list, cases[i].text, WORLD), TUTTI_ERR_CONFIG);
+        if (strstr(tutti_last_error(), cases[i].says) == NULL) {
+            fail_msg("\"%s\": %s", cases[i].text, tutti_last_error());
+        }
+    }
+}
+
+static void test_every_failing_allocation_is_survived(void **state)
+{
+    struct set_list list;
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+
+    (void)state;
+    for (uint64_t n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
+        mem_fail_at(n);
+        status = set_list_parse(&list, "0;1;2;3;4;5;6;7;8;9;0-9", WORLD);
+        mem_fail_at(0);
+    }
+    assert_int_equal(status, TUTTI_OK);
+    assert_int_equal(list.count, 11);
+    set_list_fini(&list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists_and_ranges),
+        cmocka_unit_test(test_nothing_is_no_set),
+        cmocka_unit_test(test_errors_say_where_and_why),
+        cmocka_unit_test(test_every_failing_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests_name("set_list", tests, NULL, NULL);
+}

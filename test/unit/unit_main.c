@@ -1,0 +1,22 @@
+/*
+ * Runs the tests of a program that has UNIT_TEST()s and no main() of its own.
+ */
+#include "test/unit/unit.h"
+
+enum {
+    UNIT_TESTS_MAX = 128
+};
+
+static struct CMUnitTest tests[UNIT_TESTS_MAX];
+static size_t tests_count;
+
+void unit_add(const char *name, CMUnitTestFunction function)
+{
+    assert_true(tests_count < UNIT_TESTS_MAX);
+    tests[tests_count++] = (struct CMUnitTest){ .name = name, .test_func = function };
+}
+
+int main(void)
+{
+    return _cmocka_run_group_tests("tests", tests, tests_count, NULL, NULL);
+}
