@@ -180,7 +180,7 @@ static void finish(struct supervisor *supervisor)
     shm_cleanup(supervisor->since);
     output_fini(&supervisor->out);
     output_fini(&supervisor->err);
-    notice_destroy(&supervisor->notice);
+    failure_page_destroy(&supervisor->failure_page);
     if (supervisor->guardian_fd >= 0) {
         guardian_dismiss(supervisor->guardian_fd);
     }

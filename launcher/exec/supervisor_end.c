@@ -30,7 +30,7 @@ void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t no
 
     if (supervisor->phase < PHASE_DRAINING && !supervisor->ending.was_stopped) {
         supervisor->ending.was_stopped = true;
-        supervisor->failure = notice_failure(&supervisor->notice);
+        supervisor->failure = failure_page_context_failure(&supervisor->failure_page);
     }
     if (!supervisor->is_stopping && kill_ms > 0) {
         send_to_all(supervisor, SIGTERM);
@@ -116,17 +116,17 @@ static void describe_detail(struct supervisor *supervisor, struct link_exited *e
 
 static void tell_exited(struct supervisor *supervisor)
 {
-    char awaited[NOTICE_AWAITED_MAX];
+    char awaited[FAILURE_PAGE_AWAITED_MAX];
     struct link_exited exited = {
         .time = (uint64_t)supervisor->ended,
-        .stage = (uint8_t)notice_stage(&supervisor->notice),
+        .stage = (uint8_t)failure_page_stage(&supervisor->failure_page),
         .tail = { .text = supervisor->tail.text, .len = supervisor->tail.len },
         .failure = (uint8_t)(supervisor->ending.was_stopped
                         ? supervisor->failure
-                        : notice_failure(&supervisor->notice)),
+                        : failure_page_context_failure(&supervisor->failure_page)),
     };
 
-    notice_awaited(&supervisor->notice, awaited);
+    failure_page_awaited(&supervisor->failure_page, awaited);
     exited.awaited = link_text_of(awaited);
     ending_describe(&supervisor->ending, &exited);
     describe_detail(supervisor, &exited);

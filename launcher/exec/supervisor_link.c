@@ -29,17 +29,17 @@ static void copy_text(char *to, size_t capacity, struct link_text text)
 
 static void pass_suspicion(struct supervisor *supervisor, struct link_text suspicion)
 {
-    char text[NOTICE_SUSPICION_MAX];
+    char text[FAILURE_PAGE_SUSPICION_MAX];
 
     copy_text(text, sizeof text, suspicion);
-    notice_suspect(&supervisor->notice, text);
+    failure_page_suspect(&supervisor->failure_page, text);
     supervisor->suspects_tuttirun = false;
 }
 
 /* What the supervisor itself suspects: tuttirun, which can say nothing then. */
 static void suspect_tuttirun(struct supervisor *supervisor)
 {
-    char text[NOTICE_SUSPICION_MAX];
+    char text[FAILURE_PAGE_SUSPICION_MAX];
 
     (void)snprintf(text, sizeof text,
             "tuttirun was not heard for %.1f s: the network was cut, or tuttirun or "
@@ -47,7 +47,7 @@ static void suspect_tuttirun(struct supervisor *supervisor)
             "host was stopped; the job ends after %g s of that (--heartbeat-timeout)",
             (double)(supervisor->looked - supervisor->heard) / second,
             (double)supervisor->orders.silent_ns / second);
-    notice_suspect(&supervisor->notice, text);
+    failure_page_suspect(&supervisor->failure_page, text);
     supervisor->suspects_tuttirun = true;
 }
 
@@ -58,17 +58,17 @@ static void hear_beat(
     supervisor->echo = beat->sent;
     if (supervisor->suspects_tuttirun) {
         supervisor->suspects_tuttirun = false;
-        notice_suspect(&supervisor->notice, "");
+        failure_page_suspect(&supervisor->failure_page, "");
     }
 }
 
 static void post_failure(
         struct supervisor *supervisor, const struct link_failure *failure)
 {
-    char text[NOTICE_TEXT_MAX];
+    char text[FAILURE_PAGE_TEXT_MAX];
 
     copy_text(text, sizeof text, failure->text);
-    notice_post(&supervisor->notice, failure->rank, text);
+    failure_page_post(&supervisor->failure_page, failure->rank, text);
     /* From here tuttirun says when the program ends. */
     supervisor->is_told = true;
     supervisor->stop_due = INT64_MAX;

@@ -16,7 +16,7 @@
 
 #include <tutti/tutti.h>
 
-#include "base/notice.h"
+#include "base/failure_page.h"
 #include "launcher/bind/bind.h"
 #include "launcher/exec/child.h"
 #include "launcher/exec/ending.h"
@@ -76,13 +76,14 @@ struct supervisor {
     char mark[SUPERVISOR_MARK_BYTES]; /* entry of the program's environment    */
     char folder[PATH_MAX]; /* of its logs; "": none                          */
     char binding[BIND_TEXT_MAX]; /* in words                              */
-    struct notice notice; /* the page that the library reads                */
+    struct failure_page
+            failure_page; /* the page that the library reads                */
     struct oom oom; /* how often memory ran short until now           */
     struct tail tail; /* of stderr                                      */
     struct output out, err; /* the program's                                  */
     struct child child; /* the program                                    */
     struct ending ending; /* what is known of its end                       */
-    enum notice_failure failure; /* of its context, when it was asked to end       */
+    enum context_failure failure; /* of its context, when it was asked to end       */
     char detail[SUPERVISOR_DETAIL_BYTES]; /* of a failed start                      */
     enum supervisor_phase phase;
     bool has_children; /* processes are left below the supervisor          */

@@ -74,13 +74,14 @@ static void build_environment(
     network_tell_program(environment);
 }
 
-static void add_notice(struct supervisor *supervisor, struct arguments *environment)
+static void add_failure_page(
+        struct supervisor *supervisor, struct arguments *environment)
 {
     char number[16];
 
-    if (notice_create(&supervisor->notice) == TUTTI_OK) {
-        (void)snprintf(number, sizeof number, "%d", supervisor->notice.fd);
-        arguments_set(environment, NOTICE_VARIABLE, number);
+    if (failure_page_create(&supervisor->failure_page) == TUTTI_OK) {
+        (void)snprintf(number, sizeof number, "%d", supervisor->failure_page.fd);
+        arguments_set(environment, FAILURE_PAGE_VARIABLE, number);
     }
 }
 
@@ -148,7 +149,7 @@ static tutti_status start_program(
         status = bind_program(supervisor, &environment);
     }
     if (status == TUTTI_OK) {
-        add_notice(supervisor, &environment);
+        add_failure_page(supervisor, &environment);
         oom_open(&supervisor->oom, "");
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
         status = arguments_status(&environment);

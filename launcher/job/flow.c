@@ -104,7 +104,7 @@ int flow_starter_patience_ms(const struct job *job)
 /* Another rank may be about to tell of the cause. */
 static bool is_consequence(const struct rank *rank)
 {
-    return rank->end == RANK_END_LOST || rank->failure == NOTICE_FAILURE_TOLD;
+    return rank->end == RANK_END_LOST || rank->failure == CONTEXT_FAILURE_TOLD;
 }
 
 void flow_suspect(struct job *job)

@@ -132,8 +132,8 @@ void ranks_exit(struct ranks *ranks, int index, const struct link_exited *exited
     }
     rank->value = (int)exited->value;
     rank->doubt = doubt;
-    rank->stage = (enum notice_stage)exited->stage;
-    rank->failure = (enum notice_failure)exited->failure;
+    rank->stage = (enum library_stage)exited->stage;
+    rank->failure = (enum context_failure)exited->failure;
     rank->dumped_core = exited->dumped_core;
     rank->is_oom = exited->is_oom;
     rank->was_stopped = exited->was_stopped;

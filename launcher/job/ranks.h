@@ -11,7 +11,7 @@
 
 #include <tutti/tutti.h>
 
-#include "base/notice.h"
+#include "base/failure_page.h"
 #include "launcher/link/message.h"
 
 enum rank_state {
@@ -42,10 +42,10 @@ struct rank {
     enum rank_state state; /* written by the functions below                      */
     enum rank_end end; /* how, once ENDED                                         */
     int value; /* by end                                                       */
-    enum notice_stage stage; /* how far the library had come when it ended          */
+    enum library_stage stage; /* how far the library had come when it ended          */
     int64_t when; /* when it ended; for SILENT, when it was last heard            */
     int64_t doubt; /* how far off `when` may be, for the offset of clocks          */
-    enum notice_failure failure; /* of its context, until it ended or we ended it   */
+    enum context_failure failure; /* of its context, until it ended or we ended it   */
     bool dumped_core; /* a core file was written                                  */
     bool is_oom; /* the kernel killed it for want of memory                      */
     bool was_stopped; /* we or the starter ended it: a cause only by not coming     */

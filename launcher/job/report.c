@@ -126,7 +126,7 @@ static bool is_about_coming(const struct report_facts *facts)
     const int rank = facts->cause->rank;
 
     return rank >= 0 &&
-            (facts->ranks->items[rank].failure != NOTICE_FAILURE_NONE ||
+            (facts->ranks->items[rank].failure != CONTEXT_FAILURE_NONE ||
                     root_cause_is_outside(&facts->ranks->items[rank]));
 }
 

@@ -29,9 +29,9 @@ static const char *const end_names[] = {
 };
 
 static const char *const failure_names[] = {
-    [NOTICE_FAILURE_NONE] = NULL,
-    [NOTICE_FAILURE_FOUND] = "found",
-    [NOTICE_FAILURE_TOLD] = "told",
+    [CONTEXT_FAILURE_NONE] = NULL,
+    [CONTEXT_FAILURE_FOUND] = "found",
+    [CONTEXT_FAILURE_TOLD] = "told",
 };
 
 static const char *const cause_names[] = {

@@ -15,7 +15,7 @@ enum verdict {
 bool root_cause_has_left(const struct rank *rank)
 {
     return rank->end == RANK_END_EXIT && rank->value == 0 &&
-            rank->stage == NOTICE_STAGE_RUNNING;
+            rank->stage == LIBRARY_STAGE_RUNNING;
 }
 
 /* True when all ranks have exited with 0: then it does not matter who finalized. */
@@ -43,7 +43,7 @@ static enum verdict verdict_of(const struct rank *rank)
     if (rank->was_stopped) {
         return VERDICT_TAKEN;
     }
-    return rank->failure == NOTICE_FAILURE_TOLD ? VERDICT_TOLD : VERDICT_FAILED;
+    return rank->failure == CONTEXT_FAILURE_TOLD ? VERDICT_TOLD : VERDICT_FAILED;
 }
 
 /* When a rank failed, for comparing; see root_cause.h. */
@@ -85,15 +85,15 @@ int root_cause_first(const struct ranks *ranks)
 
 bool root_cause_is_outside(const struct rank *rank)
 {
-    return rank->was_stopped && rank->stage == NOTICE_STAGE_RUNNING &&
-            rank->failure == NOTICE_FAILURE_NONE;
+    return rank->was_stopped && rank->stage == LIBRARY_STAGE_RUNNING &&
+            rank->failure == CONTEXT_FAILURE_NONE;
 }
 
 int root_cause_absentee(const struct ranks *ranks, int first)
 {
     const struct rank *waiter = &ranks->items[first];
 
-    if (waiter->failure != NOTICE_FAILURE_FOUND || waiter->awaited == NULL) {
+    if (waiter->failure != CONTEXT_FAILURE_FOUND || waiter->awaited == NULL) {
         return -1;
     }
     for (int i = 0; i < ranks->count; i++) {

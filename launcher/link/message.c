@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/notice.h"
+#include "base/failure_page.h"
 
 enum {
     SIGNAL_MAX = 64, /* largest number of a signal      */
@@ -260,14 +260,14 @@ static void get_exited(struct wire_reader *in, struct link_exited *exited)
     exited->value =
             get_u32_in(in, 0, exited->ending == LINK_ENDED_EXIT ? EXIT_MAX : INT32_MAX);
     exited->time = wire_get_u64(in);
-    exited->stage = get_u8_in(in, NOTICE_STAGE_NONE, NOTICE_STAGE_FINALIZED);
+    exited->stage = get_u8_in(in, LIBRARY_STAGE_NONE, LIBRARY_STAGE_FINALIZED);
     flags = wire_get_u8(in);
     exited->dumped_core = (flags & EXITED_DUMPED_CORE) != 0;
     exited->is_oom = (flags & EXITED_OOM) != 0;
     exited->was_stopped = (flags & EXITED_WAS_STOPPED) != 0;
     exited->detail = get_name(in);
     exited->tail = get_text(in, LINK_TAIL_MAX);
-    exited->failure = get_u8_in(in, NOTICE_FAILURE_NONE, NOTICE_FAILURE_TOLD);
+    exited->failure = get_u8_in(in, CONTEXT_FAILURE_NONE, CONTEXT_FAILURE_TOLD);
     exited->awaited = get_name(in);
 }
 

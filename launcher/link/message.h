@@ -125,18 +125,18 @@ struct link_exited {
     uint8_t ending; /* enum link_ending                                        */
     uint32_t value; /* by ending                                               */
     uint64_t time; /* supervisor's clock                                      */
-    uint8_t stage; /* enum notice_stage: how far the library had come          */
+    uint8_t stage; /* enum library_stage: how far the library had come          */
     bool dumped_core;
     bool is_oom; /* the kernel killed it for want of memory                    */
     bool was_stopped; /* STOP, SIGNAL or the starter ended it                      */
     struct link_text
             detail; /* what exec or set-up said, or what the kernel's limit was; "" */
     struct link_text tail; /* its last lines of stderr                         */
-    uint8_t failure; /* enum notice_failure: of its context, until STOP         */
+    uint8_t failure; /* enum context_failure: of its context, until STOP         */
     struct link_text awaited; /* ranks of which some did not come to it; "": all did */
 };
 
-/** Why the job failed, for survivors; posted to the library (base/notice.h). */
+/** Why the job failed, for survivors; posted to the library (base/failure_page.h). */
 struct link_failure {
     int rank; /* -1: no rank's fault */
     struct link_text text; /* in words             */
@@ -164,7 +164,7 @@ void link_put_note(struct wire_writer *out, const char *text);
 void link_put_signal(struct wire_writer *out, int number);
 void link_put_exited(struct wire_writer *out, const struct link_exited *exited);
 void link_put_failure(struct wire_writer *out, const struct link_failure *failure);
-/** Who is not heard, which fails nothing yet (base/notice.h); "": nobody any more. */
+/** Who is not heard, which fails nothing yet (base/failure_page.h); "": nobody any more. */
 void link_put_suspicion(struct wire_writer *out, const char *text);
 /** SIGTERM at once, SIGKILL kill_ms later, to all that the rank started. */
 void link_put_stop(struct wire_writer *out, uint32_t kill_ms);

@@ -9,8 +9,8 @@
 #include "api/neighbours.h"
 #include "api/setup.h"
 #include "base/error.h"
+#include "base/failure_page.h"
 #include "base/mem.h"
-#include "base/notice.h"
 #include "ops/hier/hier.h"
 #include "ops/mpi/mpi.h"
 #include "ops/self/self.h"
@@ -26,7 +26,7 @@ struct mpi_env {
     struct hier_config nodes; /* of sets that span nodes */
     struct hier_config caches; /* of sets on one node that span caches */
     struct gpus gpus; /* this rank's */
-    struct notice notice; /* the context's, once it has one */
+    struct failure_page failure_page; /* the context's, once it has one */
     bool has_started; /* all ranks have a context */
     int rank;
 };
@@ -35,16 +35,16 @@ struct mpi_env {
 #define CACHES_SIZE_MIN 9
 
 /* tuttirun has said that the job failed: not all ranks come. */
-static tutti_status look_for_notice(void *user)
+static tutti_status look_at_failure_page(void *user)
 {
     const struct mpi_env *env = user;
-    char text[NOTICE_TEXT_MAX];
+    char text[FAILURE_PAGE_TEXT_MAX];
     int rank = -1;
 
-    if (!notice_is_posted(&env->notice)) {
+    if (!failure_page_is_posted(&env->failure_page)) {
         return TUTTI_OK;
     }
-    notice_read(&env->notice, &rank, text);
+    failure_page_read(&env->failure_page, &rank, text);
     return error_set(TUTTI_ERR_CONTEXT_FAILED, "the context has failed: %s", text);
 }
 
@@ -212,7 +212,8 @@ static tutti_status prepare(struct context_spec *spec, struct mpi_env *env)
 
     if (status == TUTTI_OK) {
         if (spec->size > 1) {
-            notice_open(&spec->notice, config_internal(NOTICE_VARIABLE));
+            failure_page_open(
+                    &spec->failure_page, config_internal(FAILURE_PAGE_VARIABLE));
         }
         spec->expects_gpus = gpus_expected(&spec->config);
         status = agree(env, setup_agree(spec));
@@ -247,8 +248,8 @@ static tutti_status start(tutti **t, struct context_spec *spec, struct mpi_env *
     status = context_create(t, spec);
     if (status == TUTTI_OK) {
         env->has_started = true;
-        env->notice = (*t)->failure.notice;
-        env->job.look = look_for_notice;
+        env->failure_page = (*t)->failure.page;
+        env->job.look = look_at_failure_page;
         env->job.user = env;
     }
     return status;

@@ -16,13 +16,13 @@
  * How long tuttirun has to say why a rank was lost, and how often to look. It waits itself
  * for the last words of that rank, and for an earlier cause.
  */
-#define NOTICE_PATIENCE_NS 1000000000
-#define NOTICE_LOOK_NS 1000000
+#define CAUSE_PATIENCE_NS 1000000000
+#define CAUSE_LOOK_NS 1000000
 
 /* The first cause is set; call with the lock. */
-static void enter(struct tutti *t, enum notice_failure failure)
+static void enter(struct tutti *t, enum context_failure failure)
 {
-    notice_fail(&t->failure.notice, failure);
+    failure_page_fail(&t->failure.page, failure);
     atomic_store_explicit(&t->failure.is_set, 1, memory_order_seq_cst);
     persistent_gate_all(t);
 }
@@ -33,7 +33,7 @@ void failure_set(struct tutti *t, int rank, const char *text)
     if (t->failure.error.status == TUTTI_OK) {
         error_fill(&t->failure.error, TUTTI_ERR_CONTEXT_FAILED, rank,
                 "the context has failed; first cause, on rank %d: %s", rank, text);
-        enter(t, NOTICE_FAILURE_FOUND);
+        enter(t, CONTEXT_FAILURE_FOUND);
     }
     pthread_mutex_unlock(&t->lock);
     doorbell_ring(t->driver.bell);
@@ -55,35 +55,35 @@ tutti_status failure_of_device(struct tutti *t, tutti_status status)
 }
 
 /* The cause as tuttirun has it. All ranks are told, so nobody passes it on. */
-static void take_notice(struct tutti *t)
+static void take_cause(struct tutti *t)
 {
-    char text[NOTICE_TEXT_MAX];
+    char text[FAILURE_PAGE_TEXT_MAX];
     int rank = -1;
 
-    notice_read(&t->failure.notice, &rank, text);
+    failure_page_read(&t->failure.page, &rank, text);
     pthread_mutex_lock(&t->lock);
     if (t->failure.error.status == TUTTI_OK) {
         error_fill(&t->failure.error, TUTTI_ERR_CONTEXT_FAILED, rank,
                 "the context has failed: %s", text);
         atomic_store_explicit(&t->failure.is_told, 1, memory_order_relaxed);
-        enter(t, NOTICE_FAILURE_TOLD);
+        enter(t, CONTEXT_FAILURE_TOLD);
     }
     pthread_mutex_unlock(&t->lock);
 }
 
 void failure_look(struct tutti *t)
 {
-    if (notice_is_posted(&t->failure.notice) &&
+    if (failure_page_is_posted(&t->failure.page) &&
             atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) == 0) {
-        take_notice(t);
+        take_cause(t);
     }
 }
 
 void failure_suspect(struct tutti *t)
 {
-    char text[NOTICE_SUSPICION_MAX];
+    char text[FAILURE_PAGE_SUSPICION_MAX];
 
-    if (!notice_suspicion(&t->failure.notice, &t->failure.suspicions, text)) {
+    if (!failure_page_suspicion(&t->failure.page, &t->failure.suspicions, text)) {
         return;
     }
     pthread_mutex_lock(&t->lock);
@@ -94,16 +94,16 @@ void failure_suspect(struct tutti *t)
 
 void failure_note_stall(struct tutti *t, const struct process_set *set)
 {
-    char text[NOTICE_AWAITED_MAX];
+    char text[FAILURE_PAGE_AWAITED_MAX];
     struct bitset members;
 
-    if (t->failure.notice.page == NULL || !bitset_init(&members, set->op.size)) {
+    if (t->failure.page.shared == NULL || !bitset_init(&members, set->op.size)) {
         return;
     }
     for (int i = 0; i < set->op.size; i++) {
         bitset_add(&members, i);
     }
-    notice_await(&t->failure.notice,
+    failure_page_await(&t->failure.page,
             bitset_format(&members, set->world_ranks, text, sizeof text));
     bitset_fini(&members);
 }
@@ -112,21 +112,21 @@ void failure_note_stall(struct tutti *t, const struct process_set *set)
  * How a lost rank shows here: it has died on this node, or MPI cannot reach it. Why it died
  * its supervisor hears in the same moment; then it takes a message to tuttirun and one back.
  */
-static bool may_be_noticed(const struct tutti *t, tutti_status status)
+static bool may_be_explained(const struct tutti *t, tutti_status status)
 {
-    return t->failure.notice.page != NULL &&
+    return t->failure.page.shared != NULL &&
             (status == TUTTI_ERR_SYSTEM || status == TUTTI_ERR_MPI);
 }
 
 void failure_set_last(struct tutti *t, tutti_status status)
 {
-    const int64_t until = clock_ns() + NOTICE_PATIENCE_NS;
+    const int64_t until = clock_ns() + CAUSE_PATIENCE_NS;
     char text[ERROR_TEXT_MAX];
 
     (void)snprintf(text, sizeof text, "%s", tutti_last_error());
-    while (may_be_noticed(t, status) && !notice_is_posted(&t->failure.notice) &&
+    while (may_be_explained(t, status) && !failure_page_is_posted(&t->failure.page) &&
             clock_ns() < until) {
-        clock_sleep_ns(NOTICE_LOOK_NS);
+        clock_sleep_ns(CAUSE_LOOK_NS);
     }
     failure_look(t);
     failure_set(t, t->rank, text);
@@ -153,7 +153,7 @@ void failure_received(struct tutti *t, int from, const void *bytes, size_t len)
         error_fill(&t->failure.error, TUTTI_ERR_CONTEXT_FAILED,
                 wire_ok(&in) ? rank : from, "%.*s", (int)text_len,
                 wire_ok(&in) ? text : "");
-        enter(t, NOTICE_FAILURE_TOLD);
+        enter(t, CONTEXT_FAILURE_TOLD);
     }
     pthread_mutex_unlock(&t->lock);
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/notice.h"
+#include "base/failure_page.h"
 
 struct process_set;
 struct tutti;
@@ -24,10 +24,12 @@ struct failure {
 
     /* lock */
     struct error error; /* first cause; status OK while the context lives             */
-    char suspicion[NOTICE_SUSPICION_MAX]; /* by tuttirun, of who is not heard; ""     */
+    char suspicion
+            [FAILURE_PAGE_SUSPICION_MAX]; /* by tuttirun, of who is not heard; ""     */
 
-    struct notice notice; /* where tuttirun says why the job failed; zeroed: nowhere  */
-    uint32_t suspicions; /* of `notice` that were seen; engine                        */
+    struct failure_page
+            page; /* where tuttirun says why the job failed; zeroed: nowhere  */
+    uint32_t suspicions; /* of `page` that were seen; engine                        */
 };
 
 /**

@@ -61,7 +61,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free, .user = t };
     t->device = spec->device;
     t->arrival_flags = spec->arrival_flags;
-    t->failure.notice = spec->notice;
+    t->failure.page = spec->failure_page;
     t->dispatcher.memory = &t->outputs.memory;
     t->driver.bell = spec->bell != NULL ? spec->bell : &t->driver.own_bell;
     t->driver.any_thread = spec->any_thread;
@@ -72,7 +72,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     spec->nodes = (struct nodes){ 0 };
     spec->caches = (struct nodes){ 0 };
     spec->transport = (struct transport){ 0 };
-    spec->notice = (struct notice){ 0 };
+    spec->failure_page = (struct failure_page){ 0 };
 }
 
 static tutti_status open_backends(struct tutti *t, const struct context_spec *spec)
@@ -150,7 +150,7 @@ void context_spec_fini(struct context_spec *spec)
     nodes_fini(&spec->nodes);
     nodes_fini(&spec->caches);
     config_fini(&spec->config);
-    notice_close(&spec->notice);
+    failure_page_close(&spec->failure_page);
     if (spec->release != NULL) {
         (void)spec->release(spec->user, true);
     }
@@ -182,7 +182,7 @@ static tutti_status give_up(struct tutti *t, tutti_status status)
     struct error error;
 
     error_fill(&error, status, t->rank, "%s", tutti_last_error());
-    notice_close(&t->failure.notice); /* it knows nothing of this one */
+    failure_page_close(&t->failure.page); /* it knows nothing of this one */
     atomic_store_explicit(&t->failure.is_set, 1, memory_order_relaxed);
     (void)context_destroy(t);
     return error_raise(&error);
@@ -218,7 +218,7 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     if (status != TUTTI_OK) {
         return give_up(t, status);
     }
-    notice_begin(&t->failure.notice);
+    failure_page_begin(&t->failure.page);
     *created = t;
     return TUTTI_OK;
 }

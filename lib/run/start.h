@@ -26,7 +26,8 @@ struct context_spec {
     struct arrival_flags
             arrival_flags; /* zeroed: none; what is behind it outlives the context */
     struct doorbell *bell; /* NULL, or one that outlives the context: peers ring it */
-    struct notice notice; /* zeroed: no tuttirun; closed by the context         */
+    struct failure_page
+            failure_page; /* zeroed: no tuttirun; closed by the context         */
     bool any_thread; /* the transports may be called from any thread       */
     const struct op_backend *backends[DISPATCHER_BACKENDS_MAX]; /* best first       */
     void *natives[DISPATCHER_BACKENDS_MAX];

@@ -208,9 +208,9 @@ tutti_status context_destroy(struct tutti *t)
                 atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) != 0);
     }
     if (status == TUTTI_OK) { /* else others are still to come, and tuttirun knows it */
-        notice_end(&t->failure.notice);
+        failure_page_end(&t->failure.page);
     }
-    notice_close(&t->failure.notice);
+    failure_page_close(&t->failure.page);
     mem_free(t);
     return status;
 }
@@ -270,7 +270,7 @@ tutti_status context_finalize(struct tutti *t)
     if (status != TUTTI_OK) {
         driver_wait(t, nothing_in_flight, t, INT64_MAX);
         driver_stop_background(t);
-        if (!notice_is_posted(&t->failure.notice)) { /* which all ranks have */
+        if (!failure_page_is_posted(&t->failure.page)) { /* which all ranks have */
             driver_wait(t, farewell_is_said, t, clock_ns() + FAREWELL_NS);
         }
     }

@@ -594,11 +594,11 @@ static void test_setting_a_text_survives_lack_of_memory(void **state)
 static void test_internal_variables_are_no_parameters(void **state)
 {
     (void)state;
-    assert_null(config_internal("TUTTI_INTERNAL_NOTICE"));
-    set_variable("TUTTI_INTERNAL_NOTICE", "17");
-    assert_string_equal(config_internal("TUTTI_INTERNAL_NOTICE"), "17");
+    assert_null(config_internal("TUTTI_INTERNAL_FAILURE_PAGE"));
+    set_variable("TUTTI_INTERNAL_FAILURE_PAGE", "17");
+    assert_string_equal(config_internal("TUTTI_INTERNAL_FAILURE_PAGE"), "17");
     assert_null(config_internal("HOME"));
-    assert_string_equal(config_foreign("TUTTI_INTERNAL_NOTICE"), "17");
+    assert_string_equal(config_foreign("TUTTI_INTERNAL_FAILURE_PAGE"), "17");
     assert_null(config_foreign("TUTTI_TEST_NOBODY_SETS_THIS"));
 }
 

@@ -16,7 +16,7 @@ UNIT_TEST(test_ends)
         int status;
     } cases[] = {
         { { .end = RANK_END_EXIT, .value = 3 }, "exited with status 3", 3 },
-        { { .end = RANK_END_EXIT, .stage = NOTICE_STAGE_RUNNING },
+        { { .end = RANK_END_EXIT, .stage = LIBRARY_STAGE_RUNNING },
                 "exited with status 0 before the library was finalized, while others "
                 "ran",
                 1 },

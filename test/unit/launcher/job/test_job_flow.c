@@ -328,13 +328,13 @@ static void tell_end(struct play *play, int rank, struct link_exited exited)
     struct wire_writer out = { .data = NULL };
 
     exited.time = (uint64_t)play->job.now;
-    exited.stage = NOTICE_STAGE_RUNNING;
+    exited.stage = LIBRARY_STAGE_RUNNING;
     link_put_exited(&out, &exited);
     say(play, rank, &out);
     look(play);
 }
 
-static const struct link_exited told = { .value = 3, .failure = NOTICE_FAILURE_TOLD };
+static const struct link_exited told = { .value = 3, .failure = CONTEXT_FAILURE_TOLD };
 static const struct link_exited stopped = {
     .ending = LINK_ENDED_SIGNAL, .value = SIGTERM, .was_stopped = true
 };
@@ -349,7 +349,7 @@ UNIT_TEST(test_who_failed_the_context_is_waited_for)
     go_to(&play, 150);
     assert_int_equal(play.job.state, JOB_RUNNING);
     tell_end(&play, 3,
-            (struct link_exited){ .value = 4, .failure = NOTICE_FAILURE_FOUND });
+            (struct link_exited){ .value = 4, .failure = CONTEXT_FAILURE_FOUND });
     go_to(&play, 201);
     assert_cause(&play, "rank 3 on host tt2 exited with status 4");
     close_play(&play);
@@ -363,7 +363,7 @@ UNIT_TEST(test_who_did_not_come_is_the_cause)
     open_play(&play);
     tell_end(&play, 2,
             (struct link_exited){ .value = 3,
-                    .failure = NOTICE_FAILURE_FOUND,
+                    .failure = CONTEXT_FAILURE_FOUND,
                     .awaited = link_text_of("1-3") });
     tell_end(&play, 1, told);
     go_to(&play, 51);

@@ -40,25 +40,25 @@ struct root_cause_case {
     }
 #define LEFT_AT(ms) \
     { \
-        .state = RANK_ENDED, .end = RANK_END_EXIT, .stage = NOTICE_STAGE_RUNNING, \
+        .state = RANK_ENDED, .end = RANK_END_EXIT, .stage = LIBRARY_STAGE_RUNNING, \
         .when = (ms)*MS \
     }
 
 #define FOUND_AT(ms, list) \
     { \
         .state = RANK_ENDED, .end = RANK_END_EXIT, .value = 3, .when = (ms)*MS, \
-        .stage = NOTICE_STAGE_RUNNING, .failure = NOTICE_FAILURE_FOUND, \
+        .stage = LIBRARY_STAGE_RUNNING, .failure = CONTEXT_FAILURE_FOUND, \
         .awaited = (list) \
     }
 #define TOLD_AT(ms) \
     { \
         .state = RANK_ENDED, .end = RANK_END_EXIT, .value = 3, .when = (ms)*MS, \
-        .stage = NOTICE_STAGE_RUNNING, .failure = NOTICE_FAILURE_TOLD \
+        .stage = LIBRARY_STAGE_RUNNING, .failure = CONTEXT_FAILURE_TOLD \
     }
 #define OUTSIDE_AT(ms) \
     { \
         .state = RANK_ENDED, .end = RANK_END_SIGNAL, .value = 15, .when = (ms)*MS, \
-        .stage = NOTICE_STAGE_RUNNING, .was_stopped = true \
+        .stage = LIBRARY_STAGE_RUNNING, .was_stopped = true \
     }
 
 static const struct root_cause_case root_cause_cases[] = {
@@ -152,8 +152,8 @@ static const struct root_cause_case absentee_cases[] = {
                     { .state = RANK_ENDED,
                             .end = RANK_END_SIGNAL,
                             .value = 15,
-                            .stage = NOTICE_STAGE_RUNNING,
-                            .failure = NOTICE_FAILURE_TOLD,
+                            .stage = LIBRARY_STAGE_RUNNING,
+                            .failure = CONTEXT_FAILURE_TOLD,
                             .was_stopped = true } },
             -1 },
     { "a list that makes no sense",

@@ -7,7 +7,7 @@
 
 #include <tutti/tutti.h>
 
-#include "base/notice.h"
+#include "base/failure_page.h"
 #include "launcher/link/message.h"
 #include "test/unit/unit.h"
 
@@ -45,13 +45,13 @@ static const struct link_exited exited = {
     .ending = LINK_ENDED_SIGNAL,
     .value = SIGSEGV,
     .time = UINT64_C(123456789012345),
-    .stage = NOTICE_STAGE_RUNNING,
+    .stage = LIBRARY_STAGE_RUNNING,
     .dumped_core = true,
     .is_oom = false,
     .was_stopped = true,
     .detail = { .text = "", .len = 0 },
     .tail = { .text = "last words\n", .len = 11 },
-    .failure = NOTICE_FAILURE_FOUND,
+    .failure = CONTEXT_FAILURE_FOUND,
     .awaited = { .text = "0, 3-5", .len = 6 },
 };
 
@@ -99,13 +99,13 @@ static void expect_from_supervisor(const struct link_message *message)
         assert_int_equal(message->exited.ending, LINK_ENDED_SIGNAL);
         assert_int_equal(message->exited.value, SIGSEGV);
         assert_int_equal(message->exited.time, UINT64_C(123456789012345));
-        assert_int_equal(message->exited.stage, NOTICE_STAGE_RUNNING);
+        assert_int_equal(message->exited.stage, LIBRARY_STAGE_RUNNING);
         assert_true(message->exited.dumped_core);
         assert_false(message->exited.is_oom);
         assert_true(message->exited.was_stopped);
         expect_text(message->exited.detail, "");
         expect_text(message->exited.tail, "last words\n");
-        assert_int_equal(message->exited.failure, NOTICE_FAILURE_FOUND);
+        assert_int_equal(message->exited.failure, CONTEXT_FAILURE_FOUND);
         expect_text(message->exited.awaited, "0, 3-5");
         break;
     case LINK_BEAT:

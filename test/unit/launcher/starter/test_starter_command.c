@@ -145,7 +145,8 @@ UNIT_TEST(test_openmpi_is_told_that_root_may)
 UNIT_TEST(test_variables_are_handed_on)
 {
     static const char *const variables[] = { "TUTTI_STRICT=1", "HOROVOD_X=2",
-        "TUTTI_SPIN_US=9", "PATH=/bin", "TUTTIX=1", "TUTTI_INTERNAL_NOTICE=3", NULL };
+        "TUTTI_SPIN_US=9", "PATH=/bin", "TUTTIX=1", "TUTTI_INTERNAL_FAILURE_PAGE=3",
+        NULL };
     struct arguments environment = { .items = NULL };
     struct starter_facts facts = plain;
     const char *const *const argv = ARGV("-np", "1", "--bind", "none", "--spin-us", "3",

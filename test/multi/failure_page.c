@@ -2,13 +2,13 @@
  * tuttirun has said why the job failed: every rank's wait ends with it, whatever the rank
  * was doing. Here each rank's own thread is its supervisor, and no rank is told by another.
  *
- *   notice blocked|plan|background|late
+ *   failure_page blocked|plan|background|late
  *
  * blocked: ranks wait for what others never submit. plan: they repeat a step. background:
  * they do not wait, an operation with a callback is in flight. late: a rank dies, which the
  * others see by themselves before they are told; under a launcher that lets them live.
  */
-#include "base/notice.h"
+#include "base/failure_page.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ enum {
 
 /** What a rank and its supervisor's thread share. */
 struct rank {
-    struct notice page; /* the supervisor's side                               */
+    struct failure_page page; /* the supervisor's side                               */
     tutti *t;
     int victim; /* pidfd of the rank that dies; -1: none does          */
     _Atomic int steps; /* that it has done; -1: it waits for nothing to come  */
@@ -51,7 +51,7 @@ struct rank {
 static void expect(bool is_true, const char *what)
 {
     if (!is_true) {
-        (void)fprintf(stderr, "notice: not %s: %s\n", what, tutti_last_error());
+        (void)fprintf(stderr, "failure_page: not %s: %s\n", what, tutti_last_error());
         _Exit(1);
     }
 }
@@ -99,7 +99,7 @@ static void *supervise(void *argument)
         clock_sleep_ns(MOMENT_NS);
     }
     atomic_store(&rank->posted_ns, clock_ns());
-    notice_post(&rank->page, 7, CAUSE);
+    failure_page_post(&rank->page, 7, CAUSE);
     return NULL;
 }
 
@@ -217,11 +217,11 @@ static void be_supervised(struct rank *rank)
 {
     char number[16];
 
-    expect(notice_create(&rank->page) == TUTTI_OK, "a page");
+    expect(failure_page_create(&rank->page) == TUTTI_OK, "a page");
     (void)snprintf(number, sizeof number, "%d", rank->page.fd);
-    expect(setenv(NOTICE_VARIABLE, number, 1) == 0, "a variable");
+    expect(setenv(FAILURE_PAGE_VARIABLE, number, 1) == 0, "a variable");
     expect(tutti_init(&rank->t, NULL) == TUTTI_OK, "initialised");
-    expect(notice_stage(&rank->page) == NOTICE_STAGE_RUNNING, "running");
+    expect(failure_page_stage(&rank->page) == LIBRARY_STAGE_RUNNING, "running");
     expect(tutti_size(rank->t) <= RANKS_MAX, "so many ranks");
 }
 
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
     expect(pthread_join(supervisor, NULL) == 0, "joined");
     after(&rank);
     expect(tutti_finalize(rank.t) == TUTTI_ERR_CONTEXT_FAILED, "told by finalize");
-    expect(notice_stage(&rank.page) == NOTICE_STAGE_FINALIZED ||
+    expect(failure_page_stage(&rank.page) == LIBRARY_STAGE_FINALIZED ||
                     strstr(tutti_last_error(), "MPI was not finalized") != NULL,
             "finalized");
     return 0;
