@@ -62,7 +62,7 @@ struct negotiator_config {
     int64_t stall_fail_ns; /* 0: a stall never fails the context */
     int lanes; /* of plans and the log; up to 1: no plans */
     int window; /* batches of a plan that a rank may be ahead */
-    bool board; /* members see the arrivals of each other; else arrivals are
+    bool arrival_flags; /* members see the arrivals of each other; else arrivals are
                    messages */
     bool direct; /* ... from each to each, not along the tree */
     struct planner_limits limits; /* of batches of plans */
@@ -82,7 +82,7 @@ struct negotiator_config {
 };
 
 /** What a member contributed to an epoch that this rank has not read of. */
-struct early_mark {
+struct early_arrival {
     uint64_t epoch;
     struct arrival arrival;
 };
@@ -177,7 +177,7 @@ struct plans {
     struct plan_lane lanes[PLAN_LANES_MAX];
     int on; /* not SLOW here */
     bool left; /* some plan is LEFT */
-    struct early_mark *early; /* [lane][member] direct; owned */
+    struct early_arrival *early; /* [lane][member] direct; owned */
     bool arrivals_dirty; /* arrivals to be told, by messages */
     int64_t submitted_ns; /* last submission of this rank */
 };
@@ -251,7 +251,7 @@ tutti_status negotiator_cancel(
 /** A message of another member arrived. */
 tutti_status negotiator_receive(
         struct negotiator *negotiator, int from, const void *bytes, size_t len);
-/** A word that a member shows on the board was read; see plan_awaits(). */
+/** The arrival flag of a member was read; see plan_awaits(). */
 tutti_status negotiator_arrival(struct negotiator *negotiator, uint32_t lane,
         int member, uint64_t word, uint64_t detail);
 /** Coordinator: a batch of the log took so long, with no other one beside it. */

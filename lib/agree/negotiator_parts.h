@@ -12,7 +12,7 @@
 /** What each member has contributed to a plan is known apart. */
 static inline bool sees_members(const struct negotiator *negotiator)
 {
-    return negotiator->config.board || negotiator->config.direct;
+    return negotiator->config.arrival_flags || negotiator->config.direct;
 }
 
 /** World rank of a member, for messages. */

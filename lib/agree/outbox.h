@@ -59,7 +59,7 @@ enum action_kind {
     ACTION_SEND, /* send the bytes to member `to` */
     ACTION_STALL, /* log the text (bytes, not terminated) as a warning */
     ACTION_NOTE, /* log the text (likewise) for who wants to know */
-    ACTION_ARRIVAL /* show the members `word` and `detail` in a cell of the board */
+    ACTION_ARRIVAL /* show the members `word` and `detail` in an arrival flag */
 };
 
 /** Something to do. The bytes are in `arena` of the negotiator. */

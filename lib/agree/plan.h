@@ -57,8 +57,8 @@ struct arrival {
     enum plan_exit why; /* somebody left batch `count`, and why; or NONE */
     uint32_t item; /* of the plan, that it was about */
     int member; /* that left it */
-    bool leaves; /* somebody left because it leaves, be it further on */
-    uint64_t word; /* board: as it was read */
+    bool leaves; /* somebody left because it leaves, even if it is ahead */
+    uint64_t word; /* arrival flags: as it was read */
 };
 
 struct plan_batch {
@@ -94,12 +94,14 @@ struct plan {
     uint32_t here; /* items submitted here and not yet contributed */
     bool exiting; /* `wanted` is contributed */
     struct arrival wanted; /* the exit to contribute at the cursor; NONE: none */
-    struct arrival *arrivals; /* board: [set size]; else of the children; owned */
-    struct arrival common; /* of all members, as told by the coordinator; with a board
-                           only whether somebody leaves */
+    struct arrival *arrivals; /* [set size] if members see each other, else of the
+                               children; owned */
+    struct arrival
+            common; /* of all members, as told by the coordinator; if members see each
+                           other, only whether somebody leaves */
     struct arrival outcome; /* LEFT: the exit that ended the epoch */
-    struct arrival told; /* the subtree's, as told to the parent; no board */
-    int seen; /* board: members below have arrived at `decided` */
+    struct arrival told; /* the subtree's, as told to the parent along the tree */
+    int seen; /* members below this one have arrived at `decided` */
     int timer_shift; /* the timer is longer by this power of two */
     int64_t submitted_ns; /* last submission of an item */
     int64_t gap_ns; /* longest time between two of an iteration */
@@ -136,7 +138,7 @@ static inline uint64_t arrival_detail(const struct arrival *arrival)
     return (uint64_t)arrival->why << 32 | arrival->item;
 }
 
-/** Where on a board the words of an epoch stand. */
+/** The arrival flag that holds the words of an epoch. */
 static inline uint32_t arrival_cell(uint32_t lane, uint64_t epoch)
 {
     return 2 * lane + (uint32_t)(epoch % 2);
@@ -149,9 +151,9 @@ static inline bool plan_is_entered(const struct plan *plan)
 }
 
 /**
- * True when the arrival of a member may tell something; with a board. That is when it may let
- * a batch commit or end the plan; a rank that has nothing in the plan looks for those that
- * part, too (plan_advance()).
+ * With arrival flags: true when the flag of a member must be read, because it may let a batch
+ * commit or end the plan. A rank with nothing pending in the plan reads all of them, to see
+ * who joins or finalizes (plan_advance()).
  */
 static inline bool plan_awaits(const struct plan *plan, int member)
 {

@@ -16,7 +16,7 @@ static tutti_status malformed(const struct negotiator *negotiator, int from)
             world_rank(negotiator, from));
 }
 
-static struct early_mark *early_of(
+static struct early_arrival *early_of(
         const struct negotiator *negotiator, uint32_t lane, int member)
 {
     return &negotiator->plans.early[(int)lane * negotiator->config.size + member];
@@ -53,13 +53,13 @@ static tutti_status take(
     struct plan *plan = message->plan;
 
     if (plan == NULL && message->epoch > negotiator->plans.lanes[message->lane].epoch) {
-        struct early_mark *early = early_of(negotiator, message->lane, from);
+        struct early_arrival *early = early_of(negotiator, message->lane, from);
 
         observe(negotiator, TRANSITION_PLAN_ARRIVAL_EARLY);
         if (has_bug(negotiator, BUG_PLAN_DEAF)) {
             return TUTTI_OK;
         }
-        *early = (struct early_mark){ .epoch = message->epoch, .arrival = *arrival };
+        *early = (struct early_arrival){ .epoch = message->epoch, .arrival = *arrival };
         return TUTTI_OK;
     }
     if (plan == NULL && !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
@@ -124,7 +124,7 @@ tutti_status direct_receive(
 void direct_begin_epoch(struct negotiator *negotiator, struct plan *plan)
 {
     for (int m = 0; m < negotiator->config.size; m++) {
-        const struct early_mark *early = early_of(negotiator, plan->lane, m);
+        const struct early_arrival *early = early_of(negotiator, plan->lane, m);
 
         if (early->epoch == plan->epoch && early->arrival.item < plan->item_count) {
             plan->arrivals[m] = early->arrival;

@@ -25,7 +25,7 @@ static const struct {
     [PLAN_EXIT_FINALIZE] = { "finalizes", NULL },
     [PLAN_EXIT_CANCEL] = { "cancels ", "" },
     [PLAN_EXIT_REPLACED] = { "makes room for another plan", NULL },
-    [PLAN_EXIT_FOLLOWED] = { "leaves with a rank that parts", NULL },
+    [PLAN_EXIT_FOLLOWED] = { "leaves because another rank joins or finalizes", NULL },
     [PLAN_EXIT_STEP] = { "submitted ", " with another step than was expected" },
 };
 

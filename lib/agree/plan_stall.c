@@ -64,21 +64,21 @@ static bool is_first_to_arrive(
 static int report_missing(const struct negotiator *negotiator, const struct plan *plan,
         struct stall_report *report)
 {
-    const bool board = sees_members(negotiator);
-    const int arrivals = board ? negotiator->config.size : negotiator->tree.child_count;
+    const bool each = sees_members(negotiator);
+    const int arrivals = each ? negotiator->config.size : negotiator->tree.child_count;
     char text[48];
     int count = 0;
 
     for (int m = 0; m < arrivals; m++) {
         if (plan->arrivals[m].count > plan->decided ||
                 plan->arrivals[m].why != PLAN_EXIT_NONE ||
-                (board && m == negotiator->config.rank)) {
+                (each && m == negotiator->config.rank)) {
             continue;
         }
         if (count < RANKS_MAX) {
             (void)snprintf(text, sizeof text, "%s%d%s", count > 0 ? ", " : "rank ",
-                    world_rank(negotiator, board ? m : negotiator->tree.children[m]),
-                    board ? "" : " (or one below it)");
+                    world_rank(negotiator, each ? m : negotiator->tree.children[m]),
+                    each ? "" : " (or one below it)");
             stall_report_add(report, text);
         }
         count++;

@@ -411,7 +411,7 @@ static tutti_status look_at_flags(struct tutti *t, struct process_set *set)
     struct negotiator *negotiator = &set->negotiator;
     tutti_status status = TUTTI_OK;
 
-    if (!negotiator->config.board || negotiator->names.active.first == NULL) {
+    if (!negotiator->config.arrival_flags || negotiator->names.active.first == NULL) {
         return TUTTI_OK; /* arrivals are messages, or this rank waits for nobody */
     }
     negotiator->now_ns = t->engine.now_ns;

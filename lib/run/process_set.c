@@ -36,7 +36,7 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .stall_fail_ns = seconds_to_ns(t->config.stall_fail_s),
         .lanes = t->config.plan == CONFIG_PLAN_AUTO ? OP_LANES : 1,
         .window = OP_INFLIGHT_MAX,
-        .board = arrival_flags_cover(&t->arrival_flags, &set->op),
+        .arrival_flags = arrival_flags_cover(&t->arrival_flags, &set->op),
         .limits = t->forming.limits,
         .cost = { .alpha_ns = 1e3 * t->config.plan_alpha_us,
                 /* A MB are 1e6 bytes. */
@@ -55,8 +55,8 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
     for (int i = 0; i < set->op.size; i++) {
         node_of[i] = t->topology.nodes.node_of[set->world_ranks[i]];
     }
-    config.direct =
-            !config.board && set->op.size > 1 && set->op.size <= OP_OPERANDS_MAX;
+    config.direct = !config.arrival_flags && set->op.size > 1 &&
+            set->op.size <= OP_OPERANDS_MAX;
     status = negotiator_init(&set->negotiator, &config);
     mem_free(node_of);
     return status;
@@ -127,7 +127,7 @@ static bool reserve(struct process_sets *sets)
 /* Where the marks of this rank stand that others see. */
 static tutti_status open_arrival_flags(struct tutti *t, const struct process_set *set)
 {
-    if (set->op.rank < 0 || !set->negotiator.config.board) {
+    if (set->op.rank < 0 || !set->negotiator.config.arrival_flags) {
         return TUTTI_OK;
     }
     return t->arrival_flags.open(t->arrival_flags.state, &set->op);

@@ -11,8 +11,8 @@
 
 /* Waves of a program that does not train. */
 #define WAVES_MAX 16
-/* Larger sets have no board. */
-#define BOARD_MEMBERS_MAX 20
+/* Larger sets have no arrival flags. */
+#define ARRIVAL_FLAGS_MEMBERS_MAX 20
 
 /* -------------------------------------------------------------------- sets */
 
@@ -56,8 +56,9 @@ static void add_set(struct generator *gen, const int *ranks, int size, const int
         set->nodes[m] = nodes[ranks[m]];
         set->member_of[ranks[m]] = m;
     }
-    set->board = size <= BOARD_MEMBERS_MAX && rng_chance(&gen->rng, 50);
-    set->direct = !set->board && size > 1 && size <= BOARD_MEMBERS_MAX &&
+    set->arrival_flags = size <= ARRIVAL_FLAGS_MEMBERS_MAX && rng_chance(&gen->rng, 50);
+    set->direct = !set->arrival_flags && size > 1 &&
+            size <= ARRIVAL_FLAGS_MEMBERS_MAX &&
             hash_u64(s->seed, (uint64_t)s->set_count) % 10 < 6;
 }
 

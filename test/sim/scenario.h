@@ -71,7 +71,7 @@ struct sim_set {
     int *member_of; /* [world] member, or -1; owned                                 */
     int join; /* its name for joins                                           */
     bool joins; /* some members join early                                      */
-    bool board; /* its members see the arrivals of each other                      */
+    bool arrival_flags; /* its members see the arrivals of each other                      */
     bool direct; /* else they tell each other; or tell along the tree            */
 };
 

@@ -26,7 +26,7 @@ static void create_member(
         .stall_fail_ns = s->stall_fail_ns,
         .lanes = s->lanes,
         .window = s->window,
-        .board = s->sets[set].board,
+        .arrival_flags = s->sets[set].arrival_flags,
         .direct = s->sets[set].direct,
         .limits = s->limits,
         .carry = operands_carry,
@@ -114,7 +114,8 @@ struct world *world_create(
         const int size = scenario->sets[s].size;
 
         world->members[s] = sim_alloc((size_t)size, sizeof *world->members[s]);
-        world->boards[s] = scenario->sets[s].board ? sim_board_create(size) : NULL;
+        world->arrival_flags[s] =
+                scenario->sets[s].arrival_flags ? sim_arrival_flags_create(size) : NULL;
         for (int m = 0; m < size; m++) {
             create_member(world, s, m, observer);
         }
@@ -138,7 +139,7 @@ void world_destroy(struct world *world)
             free(world->members[set][m].kept);
         }
         free(world->members[set]);
-        sim_board_destroy(world->boards[set]);
+        sim_arrival_flags_destroy(world->arrival_flags[set]);
         for (int lane = 0; lane < SIM_LANES_MAX; lane++) {
             free(world->logs[set][lane].entries);
         }
@@ -354,8 +355,8 @@ static void show_arrival(struct world *world, const struct sim_member *member,
 {
     world_log(world, "rank %d, set %d: cell %u shows %llx", member->rank, member->set,
             action->cell, (unsigned long long)action->word);
-    sim_board_write(world->boards[member->set], member->member, action->cell,
-            action->word, action->detail);
+    sim_arrival_flags_write(world->arrival_flags[member->set], member->member,
+            action->cell, action->word, action->detail);
 }
 
 static void digest_action(struct world *world, const struct sim_member *member,
@@ -465,7 +466,7 @@ bool world_tick(struct world *world, int rank)
     return ticked;
 }
 
-/* ------------------------------------------------------------------ boards */
+/* ------------------------------------------------------------------ arrival flags */
 
 /*
  * Reads the word of one member, and tells the negotiator if it is not what that knows.
@@ -477,8 +478,9 @@ static bool look_at(struct world *world, struct sim_member *member,
     const struct arrival known = plan->arrivals[other];
     const uint32_t lane = plan->lane;
     uint64_t detail;
-    const uint64_t word = sim_board_read(world->boards[member->set], &world->rng,
-            member->member, other, arrival_cell(plan->lane, plan->epoch), &detail);
+    const uint64_t word = sim_arrival_flags_read(world->arrival_flags[member->set],
+            &world->rng, member->member, other, arrival_cell(plan->lane, plan->epoch),
+            &detail);
     const bool current = word >> 44 == arrival_word(plan->epoch, &known) >> 44;
 
     if (word == 0 || (current && word == arrival_word(plan->epoch, &known))) {
@@ -522,7 +524,8 @@ bool world_look(struct world *world, int rank)
     const struct sim_rank *r = &world->ranks[rank];
 
     for (int s = 0; s < world->scenario->set_count && rank_is_awake(r); s++) {
-        for (int lane = 1; lane < world->scenario->lanes && world->boards[s] != NULL &&
+        for (int lane = 1;
+                lane < world->scenario->lanes && world->arrival_flags[s] != NULL &&
                 r->members[s] != NULL && !world->stop;
                 lane++) {
             if (look_at_lane(world, r->members[s], lane)) {
@@ -539,7 +542,8 @@ static void catch_up(struct world *world, const struct sim_member *member)
 
     for (int other = 0; other < set->size; other++) {
         for (uint32_t cell = 2; cell < 2 * (uint32_t)world->scenario->lanes; cell++) {
-            sim_board_catch_up(world->boards[member->set], member->member, other, cell);
+            sim_arrival_flags_catch_up(
+                    world->arrival_flags[member->set], member->member, other, cell);
         }
     }
 }
@@ -549,7 +553,7 @@ bool world_look_closely(struct world *world, int rank)
     const struct sim_rank *r = &world->ranks[rank];
 
     for (int s = 0; s < world->scenario->set_count && rank_is_awake(r); s++) {
-        if (r->members[s] != NULL && world->boards[s] != NULL) {
+        if (r->members[s] != NULL && world->arrival_flags[s] != NULL) {
             catch_up(world, r->members[s]);
         }
     }

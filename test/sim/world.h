@@ -14,7 +14,7 @@
 #include "network.h"
 #include "rng.h"
 #include "scenario.h"
-#include "sim_board.h"
+#include "sim_arrival_flags.h"
 
 /** What was found wrong. */
 enum check {
@@ -112,7 +112,8 @@ struct world {
     struct slot **slots; /* [name][member]                           */
     struct item_fate *fates; /* [item]                                   */
     struct set_log logs[SIM_SETS_MAX][SIM_LANES_MAX];
-    struct sim_board *boards[SIM_SETS_MAX]; /* NULL: the set has none; owned         */
+    struct sim_arrival_flags
+            *arrival_flags[SIM_SETS_MAX]; /* NULL: the set has none; owned         */
     struct planner planner;
     struct planner_item *planned; /* scratch of the oracle; owned             */
     size_t *batches; /* [outcomes of a drain]; owned             */

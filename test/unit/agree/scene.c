@@ -60,11 +60,11 @@ void scene_plan(struct scene *scene, int lanes, int window)
     }
 }
 
-void scene_plan_on_board(struct scene *scene, int lanes, int window)
+void scene_plan_with_flags(struct scene *scene, int lanes, int window)
 {
     scene_plan(scene, lanes, window);
     for (int r = 0; r < scene->size; r++) {
-        scene->ranks[r].config.board = true;
+        scene->ranks[r].config.arrival_flags = true;
     }
 }
 
@@ -165,8 +165,8 @@ tutti_status scene_flush(struct scene *scene, int rank)
                     (int)action->len,
                     (const char *)n->outbox.arena.data + action->offset);
         } else if (action->kind == ACTION_ARRIVAL) {
-            scene->board[rank][action->cell].word = action->word;
-            scene->board[rank][action->cell].detail = action->detail;
+            scene->flags[rank][action->cell].word = action->word;
+            scene->flags[rank][action->cell].detail = action->detail;
         } else {
             scene->stall_rank = rank;
             (void)snprintf(scene->stall, sizeof scene->stall, "%.*s", (int)action->len,
@@ -214,12 +214,12 @@ static tutti_status look_at(
         return TUTTI_OK;
     }
     cell = arrival_cell(lane, plan->epoch);
-    if (scene->board[other][cell].word == plan->arrivals[other].word) {
+    if (scene->flags[other][cell].word == plan->arrivals[other].word) {
         return TUTTI_OK;
     }
     *news = true;
-    return negotiator_arrival(n, lane, other, scene->board[other][cell].word,
-            scene->board[other][cell].detail);
+    return negotiator_arrival(n, lane, other, scene->flags[other][cell].word,
+            scene->flags[other][cell].detail);
 }
 
 static tutti_status look(struct scene *scene, int rank, bool *news)
@@ -243,7 +243,7 @@ tutti_status scene_look(struct scene *scene)
 
     while (news && status == TUTTI_OK) {
         news = false;
-        for (int r = 0; r < scene->size && scene->ranks[r].config.board; r++) {
+        for (int r = 0; r < scene->size && scene->ranks[r].config.arrival_flags; r++) {
             status = status == TUTTI_OK ? look(scene, r, &news) : status;
         }
     }

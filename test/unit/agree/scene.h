@@ -45,7 +45,7 @@ struct scene {
     int world_ranks[SCENE_RANKS_MAX];
     struct {
         uint64_t word, detail;
-    } board[SCENE_RANKS_MAX][SCENE_CELLS]; /* what each shows                    */
+    } flags[SCENE_RANKS_MAX][SCENE_CELLS]; /* what each shows                    */
 };
 
 /** All on one node; rank r is world rank 10 + r. False when out of memory. */
@@ -53,8 +53,8 @@ bool scene_init(struct scene *scene, int size, int fanout, int capacity);
 void scene_fini(struct scene *scene);
 /** From now on they plan, on that many lanes but one; arrivals are messages. */
 void scene_plan(struct scene *scene, int lanes, int window);
-/** The same with a board that all see, which scene_run() reads. */
-void scene_plan_on_board(struct scene *scene, int lanes, int window);
+/** The same with arrival flags, which scene_run() reads. */
+void scene_plan_with_flags(struct scene *scene, int lanes, int window);
 
 /** An allreduce of `count` float32 under a literal name, which must outlive it. */
 struct request scene_request(const char *name, int64_t count);
@@ -68,9 +68,9 @@ tutti_status scene_flush(struct scene *scene, int rank);
 tutti_status scene_say(struct scene *scene, int rank, const struct request *request);
 /** Delivers the oldest message and flushes its receiver. */
 tutti_status scene_deliver(struct scene *scene);
-/** All read the board, if there is one, until that has nothing new; delivers nothing. */
+/** All read the arrival flags, if there are any, until nothing is new; delivers nothing. */
 tutti_status scene_look(struct scene *scene);
-/** Delivers until nothing is under way, and there is nothing new on the board. */
+/** Delivers until nothing is under way, and no arrival flag is new. */
 tutti_status scene_run(struct scene *scene);
 /** Submits at all ranks and runs; fails the test unless it ends well everywhere. */
 void scene_all_ready(struct scene *scene, const struct request *request);

@@ -1,6 +1,6 @@
 /*
  * Plans, step by step: what becomes one and when, what ends it, and what becomes of it
- * then. Each scene is played twice: with arrivals as messages, and with arrivals on a board.
+ * then. Each scene is played twice: with arrivals as messages, and with arrival flags.
  */
 #include <string.h>
 
@@ -11,12 +11,12 @@ typedef void (*scene_play)(struct scene *s);
 
 static void play_both_ways(int size, int lanes, scene_play play)
 {
-    for (int board = 0; board < 2; board++) {
+    for (int flags = 0; flags < 2; flags++) {
         static struct scene scene;
 
         assert_true(scene_init(&scene, size, 2, 20));
-        if (board == 1) {
-            scene_plan_on_board(&scene, lanes, 8);
+        if (flags == 1) {
+            scene_plan_with_flags(&scene, lanes, 8);
         } else {
             scene_plan(&scene, lanes, 8);
         }

@@ -175,8 +175,8 @@ static void test_an_exit_needs_no_room(void **state)
     }
     say(s, 1, &b);
     say(s, 1, &join);
-    left(s, 0, "10 leaves with a rank that parts");
-    left(s, 1, "10 leaves with a rank that parts");
+    left(s, 0, "10 leaves because another rank joins or finalizes");
+    left(s, 1, "10 leaves because another rank joins or finalizes");
     /* "b" was announced before the join. */
     say(s, 0, &b);
     assert_int_equal(scene_count(s, "b", TUTTI_OK), 2);
@@ -192,7 +192,7 @@ static void test_a_join(void **state)
 
     (void)state;
     say(s, 1, &join);
-    left(s, 0, "10 leaves with a rank that parts");
+    left(s, 0, "10 leaves because another rank joins or finalizes");
     left(s, 1, "11 joins");
     scene_fini(s);
 }
@@ -204,7 +204,7 @@ static void test_a_finalize(void **state)
 
     (void)state;
     say(s, 1, &finalize);
-    left(s, 0, "10 leaves with a rank that parts");
+    left(s, 0, "10 leaves because another rank joins or finalizes");
     left(s, 1, "11 finalizes");
     scene_fini(s);
 }

@@ -40,7 +40,7 @@ struct corpus {
 enum way {
     WAY_SLOW,
     WAY_MESSAGES, /* on plans, by messages */
-    WAY_BOARD /* and over a board      */
+    WAY_FLAGS /* with arrival flags*/
 };
 
 static bool begin(struct scene *s, int size, enum way way)
@@ -50,8 +50,8 @@ static bool begin(struct scene *s, int size, enum way way)
     }
     if (way == WAY_MESSAGES) {
         scene_plan(s, 3, 8);
-    } else if (way == WAY_BOARD) {
-        scene_plan_on_board(s, 3, 8);
+    } else if (way == WAY_FLAGS) {
+        scene_plan_with_flags(s, 3, 8);
     }
     return true;
 }
@@ -316,7 +316,7 @@ static void test_damaged_messages_of_plans(void **state)
 {
     (void)state;
     strike_often(3, PLANNED_ROUNDS, WAY_MESSAGES);
-    strike_often(4, PLANNED_ROUNDS, WAY_BOARD);
+    strike_often(4, PLANNED_ROUNDS, WAY_FLAGS);
 }
 
 static void make_noise(struct rng *rng, enum way way, int steps)
@@ -351,7 +351,7 @@ static void test_noise_is_an_error_at_worst(void **state)
     }
 }
 
-/* Words on a board that their owners would not write, while a plan is on. */
+/* Arrival flags that their owners would not write, while a plan is on. */
 static void test_noise_on_a_board_is_an_error_at_worst(void **state)
 {
     static struct scene scene;
@@ -364,7 +364,7 @@ static void test_noise_on_a_board_is_an_error_at_worst(void **state)
         struct arrival arrival;
         tutti_status status;
 
-        assert_true(begin(&scene, 4, WAY_BOARD));
+        assert_true(begin(&scene, 4, WAY_FLAGS));
         assert_int_equal(play(&scene, 20 + rng_below(&rng, 28), NULL), TUTTI_OK);
         plan = scene.ranks[rank].plans.lanes[1].current;
         assert_int_equal(plan->state, PLAN_ON);
@@ -422,7 +422,7 @@ static void test_every_failing_allocation_is_survived(void **state)
     (void)state;
     fail_each_allocation(WAY_SLOW);
     fail_each_allocation(WAY_MESSAGES);
-    fail_each_allocation(WAY_BOARD);
+    fail_each_allocation(WAY_FLAGS);
 }
 
 int main(void)
