@@ -9,7 +9,8 @@
 
 #include "test/unit/unit.h"
 
-bool scene_init(struct scene *scene, int size, int fanout, int capacity)
+bool scene_init(
+        struct scene *scene, enum scene_way way, int size, int capacity, int lanes)
 {
     const int nodes[SCENE_RANKS_MAX] = { 0 };
 
@@ -22,11 +23,14 @@ bool scene_init(struct scene *scene, int size, int fanout, int capacity)
             .rank = r,
             .node_of = nodes,
             .world_ranks = scene->world_ranks,
-            .fanout = fanout,
+            .fanout = 2,
             .number_capacity = capacity,
             .row_count_bytes_max = SIZE_MAX,
-            .stall_ns = 1000,
-            .stall_fail_ns = 0 };
+            .stall_ns = way == SCENE_SLOW ? 1000 : 0,
+            .lanes = lanes,
+            .window = 8,
+            .arrival_flags = way == SCENE_FLAGS,
+            .direct = way == SCENE_DIRECT };
 
         if (negotiator_init(&scene->ranks[r], &config) != TUTTI_OK) {
             scene_fini(scene);
@@ -36,6 +40,19 @@ bool scene_init(struct scene *scene, int size, int fanout, int capacity)
         scene->size = r + 1;
     }
     return true;
+}
+
+struct scene *scene_begin_plans(enum scene_way way, int size, int capacity, int lanes)
+{
+    static struct scene scene;
+
+    assert_true(scene_init(&scene, way, size, capacity, lanes));
+    return &scene;
+}
+
+struct scene *scene_begin(int size, int capacity)
+{
+    return scene_begin_plans(SCENE_SLOW, size, capacity, 1);
 }
 
 void scene_fini(struct scene *scene)
@@ -52,23 +69,7 @@ void scene_fini(struct scene *scene)
     scene->size = 0;
 }
 
-void scene_plan(struct scene *scene, int lanes, int window)
-{
-    for (int r = 0; r < scene->size; r++) {
-        scene->ranks[r].config.lanes = lanes;
-        scene->ranks[r].config.window = window;
-    }
-}
-
-void scene_plan_with_flags(struct scene *scene, int lanes, int window)
-{
-    scene_plan(scene, lanes, window);
-    for (int r = 0; r < scene->size; r++) {
-        scene->ranks[r].config.arrival_flags = true;
-    }
-}
-
-struct request scene_request(const char *name, int64_t count)
+struct request scene_collective(int collective, const char *name, int64_t count)
 {
     const size_t len = strlen(name);
     union {
@@ -76,10 +77,10 @@ struct request scene_request(const char *name, int64_t count)
         void *any;
     } cookie = { .name = name };
 
-    return (struct request){ .collective = TUTTI_ALLREDUCE,
+    return (struct request){ .collective = collective,
         .name = name,
         .name_len = len,
-        .hash = request_hash(TUTTI_ALLREDUCE, name, len),
+        .hash = request_hash(collective, name, len),
         .meta = { .count = count,
                 .dtype = TUTTI_FLOAT32,
                 .op = TUTTI_SUM,
@@ -88,20 +89,28 @@ struct request scene_request(const char *name, int64_t count)
         .cookie = cookie.any };
 }
 
+struct request scene_request(const char *name, int64_t count)
+{
+    return scene_collective(TUTTI_ALLREDUCE, name, count);
+}
+
 struct request scene_leave(int collective)
 {
-    struct request request =
-            scene_request(collective == META_JOIN ? "join" : "finalize", 0);
+    struct request request = scene_collective(
+            collective, collective == META_JOIN ? "join" : "finalize", 0);
 
-    request.collective = collective;
-    request.hash = request_hash(collective, request.name, request.name_len);
     request.meta = (struct meta){ .prescale = 1, .postscale = 1 };
     return request;
 }
 
-tutti_status scene_submit(struct scene *scene, int rank, const struct request *request)
+static void succeeds(tutti_status status)
 {
-    return negotiator_submit(&scene->ranks[rank], request);
+    assert_int_equal(status, TUTTI_OK);
+}
+
+void scene_submit(struct scene *scene, int rank, const struct request *request)
+{
+    succeeds(negotiator_submit(&scene->ranks[rank], request));
 }
 
 static void send_message(
@@ -146,7 +155,7 @@ static void take_outcomes(struct scene *scene, int rank)
     }
 }
 
-tutti_status scene_flush(struct scene *scene, int rank)
+tutti_status scene_try_flush(struct scene *scene, int rank)
 {
     struct negotiator *n = &scene->ranks[rank];
     const tutti_status status = negotiator_flush(n);
@@ -180,14 +189,37 @@ tutti_status scene_flush(struct scene *scene, int rank)
     return TUTTI_OK;
 }
 
-tutti_status scene_say(struct scene *scene, int rank, const struct request *request)
+void scene_flush(struct scene *scene, int rank)
 {
-    const tutti_status status = scene_submit(scene, rank, request);
-
-    return status == TUTTI_OK ? scene_flush(scene, rank) : status;
+    succeeds(scene_try_flush(scene, rank));
 }
 
-tutti_status scene_deliver(struct scene *scene)
+tutti_status scene_try_say(struct scene *scene, int rank, const struct request *request)
+{
+    const tutti_status status = negotiator_submit(&scene->ranks[rank], request);
+
+    return status == TUTTI_OK ? scene_try_flush(scene, rank) : status;
+}
+
+void scene_say(struct scene *scene, int rank, const struct request *request)
+{
+    succeeds(scene_try_say(scene, rank, request));
+}
+
+void scene_cancel(struct scene *scene, int rank, const struct request *request)
+{
+    succeeds(negotiator_cancel(&scene->ranks[rank], request));
+    scene_flush(scene, rank);
+}
+
+void scene_tick(struct scene *scene, int rank, int64_t now_ns)
+{
+    scene->ranks[rank].now_ns = now_ns;
+    succeeds(negotiator_tick(&scene->ranks[rank]));
+    scene_flush(scene, rank);
+}
+
+tutti_status scene_try_deliver(struct scene *scene)
 {
     struct scene_message *message = scene->first;
     tutti_status status;
@@ -196,10 +228,17 @@ tutti_status scene_deliver(struct scene *scene)
     status = negotiator_receive(
             &scene->ranks[message->to], message->from, message->bytes, message->len);
     if (status == TUTTI_OK) {
-        status = scene_flush(scene, message->to);
+        status = scene_try_flush(scene, message->to);
     }
     free(message);
     return status;
+}
+
+void scene_deliver(struct scene *scene, int count)
+{
+    for (int i = 0; i < count; i++) {
+        succeeds(scene_try_deliver(scene));
+    }
 }
 
 /* Reads a word of another rank; *news when it is not what this one knows. */
@@ -233,10 +272,10 @@ static tutti_status look(struct scene *scene, int rank, bool *news)
         }
     }
     *news = *news || found;
-    return status == TUTTI_OK && found ? scene_flush(scene, rank) : status;
+    return status == TUTTI_OK && found ? scene_try_flush(scene, rank) : status;
 }
 
-tutti_status scene_look(struct scene *scene)
+tutti_status scene_try_look(struct scene *scene)
 {
     tutti_status status = TUTTI_OK;
     bool news = true;
@@ -250,40 +289,46 @@ tutti_status scene_look(struct scene *scene)
     return status;
 }
 
-tutti_status scene_run(struct scene *scene)
+tutti_status scene_try_run(struct scene *scene)
 {
-    tutti_status status = scene_look(scene);
+    tutti_status status = scene_try_look(scene);
 
     while (scene->first != NULL && status == TUTTI_OK) {
-        status = scene_deliver(scene);
+        status = scene_try_deliver(scene);
         if (scene->first == NULL && status == TUTTI_OK) {
-            status = scene_look(scene);
+            status = scene_try_look(scene);
         }
     }
     return status;
+}
+
+void scene_run(struct scene *scene)
+{
+    succeeds(scene_try_run(scene));
+}
+
+void scene_play(struct scene *scene, int rank, const struct request *request)
+{
+    scene_say(scene, rank, request);
+    scene_run(scene);
+}
+
+void scene_play_each(
+        struct scene *scene, int first, int last, const struct request *request)
+{
+    for (int r = first; r <= last; r++) {
+        scene_play(scene, r, request);
+    }
 }
 
 void scene_all_ready(struct scene *scene, const struct request *request)
 {
     scene_clear(scene);
     for (int r = 0; r < scene->size; r++) {
-        assert_int_equal(scene_say(scene, r, request), TUTTI_OK);
+        scene_say(scene, r, request);
     }
-    assert_int_equal(scene_run(scene), TUTTI_OK);
+    scene_run(scene);
     assert_int_equal(scene_count(scene, request->name, TUTTI_OK), scene->size);
-    scene_clear(scene);
-}
-
-void scene_join(struct scene *scene)
-{
-    const struct request join = scene_leave(META_JOIN);
-
-    scene_clear(scene);
-    for (int r = 0; r < scene->size; r++) {
-        assert_int_equal(scene_say(scene, r, &join), TUTTI_OK);
-        assert_int_equal(scene_run(scene), TUTTI_OK);
-    }
-    assert_int_equal(scene_count(scene, "join", TUTTI_OK), scene->size);
     scene_clear(scene);
 }
 

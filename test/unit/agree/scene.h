@@ -48,34 +48,68 @@ struct scene {
     } flags[SCENE_RANKS_MAX][SCENE_CELLS]; /* what each shows                    */
 };
 
-/** All on one node; rank r is world rank 10 + r. False when out of memory. */
-bool scene_init(struct scene *scene, int size, int fanout, int capacity);
-void scene_fini(struct scene *scene);
-/** From now on they plan, on that many lanes but one; arrivals are messages. */
-void scene_plan(struct scene *scene, int lanes, int window);
-/** The same with arrival flags, which scene_run() reads. */
-void scene_plan_with_flags(struct scene *scene, int lanes, int window);
+/** How the members of a scene agree. */
+enum scene_way {
+    SCENE_SLOW, /* without plans */
+    SCENE_TREE, /* on plans; arrivals go along the tree */
+    SCENE_DIRECT, /* ... straight to every member */
+    SCENE_FLAGS, /* ... by arrival flags, which scene_run() reads */
+    SCENE_WAYS
+};
 
-/** An allreduce of `count` float32 under a literal name, which must outlive it. */
+/*
+ * All ranks are on one node; rank r is world rank 10 + r, and has room for `capacity` numbers
+ * and for plans on lanes below `lanes`. Without plans, a stall is
+ * reported after 1000 ns.
+ */
+
+/** False when out of memory. */
+bool scene_init(
+        struct scene *scene, enum scene_way way, int size, int capacity, int lanes);
+void scene_fini(struct scene *scene);
+/** The same with a scene of which there is one; scene_fini(). */
+struct scene *scene_begin(int size, int capacity);
+struct scene *scene_begin_plans(enum scene_way way, int size, int capacity, int lanes);
+
+/** Of `count` float32, to be summed, under a literal name, which must outlive it. */
+struct request scene_collective(int collective, const char *name, int64_t count);
+/** The same for an allreduce. */
 struct request scene_request(const char *name, int64_t count);
 /** A join or a finalize. */
 struct request scene_leave(int collective);
+
+/*
+ * What happens. Each fails the test when it fails, but for scene_try_...(), which return
+ * the status.
+ */
+
 /** Submits at one rank; no flush. */
-tutti_status scene_submit(struct scene *scene, int rank, const struct request *request);
+void scene_submit(struct scene *scene, int rank, const struct request *request);
 /** Flushes a rank and takes its actions and outcomes. */
-tutti_status scene_flush(struct scene *scene, int rank);
+void scene_flush(struct scene *scene, int rank);
+tutti_status scene_try_flush(struct scene *scene, int rank);
 /** Submits and flushes at one rank. */
-tutti_status scene_say(struct scene *scene, int rank, const struct request *request);
-/** Delivers the oldest message and flushes its receiver. */
-tutti_status scene_deliver(struct scene *scene);
-/** All read the arrival flags, if there are any, until nothing is new; delivers nothing. */
-tutti_status scene_look(struct scene *scene);
-/** Delivers until nothing is under way, and no arrival flag is new. */
-tutti_status scene_run(struct scene *scene);
-/** Submits at all ranks and runs; fails the test unless it ends well everywhere. */
+void scene_say(struct scene *scene, int rank, const struct request *request);
+tutti_status scene_try_say(
+        struct scene *scene, int rank, const struct request *request);
+/** Asks to cancel at one rank, and flushes. */
+void scene_cancel(struct scene *scene, int rank, const struct request *request);
+/** The time is `now_ns` at one rank, which looks at the clock and flushes. */
+void scene_tick(struct scene *scene, int rank, int64_t now_ns);
+/** Delivers the oldest messages, as many as said, and flushes their receivers. */
+void scene_deliver(struct scene *scene, int count);
+tutti_status scene_try_deliver(struct scene *scene);
+/** All read the arrival flags until nothing is new; delivers nothing. */
+tutti_status scene_try_look(struct scene *scene);
+/** Delivers until nothing is under way and no arrival flag is new. */
+void scene_run(struct scene *scene);
+tutti_status scene_try_run(struct scene *scene);
+/** One rank, or those from `first` to `last`, say it one by one; runs after each. */
+void scene_play(struct scene *scene, int rank, const struct request *request);
+void scene_play_each(
+        struct scene *scene, int first, int last, const struct request *request);
+/** All ranks say it, and then it ends well everywhere; forgets the ends. */
 void scene_all_ready(struct scene *scene, const struct request *request);
-/** All join, and it is over; forgets the ends. */
-void scene_join(struct scene *scene);
 /** Forgets the ends so far. */
 void scene_clear(struct scene *scene);
 /** How often a name ended with a status. */

@@ -1,30 +1,24 @@
 /*
  * Plans, step by step: what becomes one and when, what ends it, and what becomes of it
- * then. Each scene is played twice: with arrivals as messages, and with arrival flags.
+ * then. Each scene is played with every way in which arrivals are told.
  */
 #include <string.h>
 
 #include "scene.h"
 #include "test/unit/unit.h"
 
-typedef void (*scene_play)(struct scene *s);
+typedef void (*scene_script)(struct scene *s);
 
-static void play_both_ways(int size, int lanes, scene_play play)
+/* Plays it with up to `most` ranks, with arrivals on every way. */
+static void play_every_way(int most, int lanes, scene_script play)
 {
-    for (int flags = 0; flags < 2; flags++) {
-        static struct scene scene;
+    for (int way = SCENE_TREE; way < SCENE_WAYS; way++) {
+        for (int size = 2; size <= most; size++) {
+            struct scene *s = scene_begin_plans((enum scene_way)way, size, 20, lanes);
 
-        assert_true(scene_init(&scene, size, 2, 20));
-        if (flags == 1) {
-            scene_plan_with_flags(&scene, lanes, 8);
-        } else {
-            scene_plan(&scene, lanes, 8);
+            play(s);
+            scene_fini(s);
         }
-        for (int r = 0; r < size; r++) {
-            scene.ranks[r].config.stall_ns = 0;
-        }
-        play(&scene);
-        scene_fini(&scene);
     }
 }
 
@@ -32,8 +26,7 @@ static void say(struct scene *s, int rank, const char *name)
 {
     const struct request request = scene_request(name, 5);
 
-    assert_int_equal(scene_say(s, rank, &request), TUTTI_OK);
-    assert_int_equal(scene_run(s), TUTTI_OK);
+    scene_play(s, rank, &request);
 }
 
 static void say_all(struct scene *s, const char *name)
@@ -83,12 +76,10 @@ static void fire_timers(struct scene *s)
         const int64_t due = negotiator_next_tick(&s->ranks[r]);
 
         if (due < INT64_MAX) {
-            s->ranks[r].now_ns = due;
-            assert_int_equal(negotiator_tick(&s->ranks[r]), TUTTI_OK);
-            assert_int_equal(scene_flush(s, r), TUTTI_OK);
+            scene_tick(s, r, due);
         }
     }
-    assert_int_equal(scene_run(s), TUTTI_OK);
+    scene_run(s);
 }
 
 /* All ranks have the same plan on a lane: its tensors, in this order, in that many batches. */
@@ -137,11 +128,9 @@ static void play_two_iterations(struct scene *s)
     assert_int_equal(s->ranks[0].plans.lanes[1].epoch, 1);
 }
 
-static void test_two_iterations_are_learnt(void **state)
+UNIT_TEST(test_two_iterations_are_learnt)
 {
-    (void)state;
-    play_both_ways(2, 2, play_two_iterations);
-    play_both_ways(3, 2, play_two_iterations);
+    play_every_way(3, 2, play_two_iterations);
 }
 
 /* What is planned takes no room from names that come later: they may be planned, too. */
@@ -156,10 +145,9 @@ static void play_no_room_beside_plans(struct scene *s)
     assert_int_equal(s->ranks[0].names.by_number.count, 4);
 }
 
-static void test_plans_leave_room_for_numbers(void **state)
+UNIT_TEST(test_plans_leave_room_for_numbers)
 {
-    (void)state;
-    play_both_ways(2, 3, play_no_room_beside_plans);
+    play_every_way(2, 3, play_no_room_beside_plans);
 }
 
 static void play_one_offs(struct scene *s)
@@ -177,10 +165,9 @@ static void play_one_offs(struct scene *s)
     counts(s, 6, 3, 0);
 }
 
-static void test_names_used_once_stay_in_the_log(void **state)
+UNIT_TEST(test_names_used_once_stay_in_the_log)
 {
-    (void)state;
-    play_both_ways(3, 2, play_one_offs);
+    play_every_way(3, 2, play_one_offs);
 }
 
 /* "y" is in the first iteration and in the third, but not in the second. */
@@ -191,10 +178,9 @@ static void play_a_gap(struct scene *s)
     has_plan(s, 2, "y", 1);
 }
 
-static void test_two_iterations_in_a_row_count(void **state)
+UNIT_TEST(test_two_iterations_in_a_row_count)
 {
-    (void)state;
-    play_both_ways(2, 3, play_a_gap);
+    play_every_way(2, 3, play_a_gap);
 }
 
 /* A scalar in each micro step, and gradients in every second. */
@@ -206,10 +192,9 @@ static void play_two_shapes(struct scene *s)
     counts(s, 5, 5, 0);
 }
 
-static void test_two_shapes_have_a_lane_each(void **state)
+UNIT_TEST(test_two_shapes_have_a_lane_each)
 {
-    (void)state;
-    play_both_ways(3, 3, play_two_shapes);
+    play_every_way(3, 3, play_two_shapes);
 }
 
 /* ------------------------------------------------------------------- leaving */
@@ -234,11 +219,9 @@ static void play_shrinking(struct scene *s)
     runs_on(s, "z", 0);
 }
 
-static void test_what_is_missing_twice_is_left_out(void **state)
+UNIT_TEST(test_what_is_missing_twice_is_left_out)
 {
-    (void)state;
-    play_both_ways(2, 2, play_shrinking);
-    play_both_ways(3, 2, play_shrinking);
+    play_every_way(3, 2, play_shrinking);
 }
 
 /* "y" is submitted when "x" is done; both are small enough to share a batch. */
@@ -264,11 +247,9 @@ static void play_waiting(struct scene *s)
     counts(s, 6, 3, 1);
 }
 
-static void test_who_waits_in_a_batch_splits_it(void **state)
+UNIT_TEST(test_who_waits_in_a_batch_splits_it)
 {
-    (void)state;
-    play_both_ways(2, 2, play_waiting);
-    play_both_ways(3, 2, play_waiting);
+    play_every_way(3, 2, play_waiting);
 }
 
 /* The last rank cancels "y", which is not the next of the plan: the epoch is short. */
@@ -278,9 +259,8 @@ static void fail_an_epoch(struct scene *s)
     const int last = s->size - 1;
 
     say(s, last, "y");
-    assert_int_equal(negotiator_cancel(&s->ranks[last], &y), TUTTI_OK);
-    assert_int_equal(scene_flush(s, last), TUTTI_OK);
-    assert_int_equal(scene_run(s), TUTTI_OK);
+    scene_cancel(s, last, &y);
+    scene_run(s);
     runs_on(s, "x", 0);
     for (int r = 0; r < last; r++) {
         say(s, r, "y");
@@ -309,11 +289,9 @@ static void play_failures(struct scene *s)
     runs_on(s, "x", 1);
 }
 
-static void test_failures_in_a_row_double_the_wait(void **state)
+UNIT_TEST(test_failures_in_a_row_double_the_wait)
 {
-    (void)state;
-    play_both_ways(2, 2, play_failures);
-    play_both_ways(3, 2, play_failures);
+    play_every_way(3, 2, play_failures);
 }
 
 /* All wait for the one that is second in the plan, until the timer ends that. */
@@ -366,11 +344,9 @@ static void play_costly_timer(struct scene *s)
     runs_on(s, "y", 1);
 }
 
-static void test_an_epoch_pays_for_its_timer(void **state)
+UNIT_TEST(test_an_epoch_pays_for_its_timer)
 {
-    (void)state;
-    play_both_ways(2, 2, play_costly_timer);
-    play_both_ways(3, 2, play_costly_timer);
+    play_every_way(3, 2, play_costly_timer);
 }
 
 /* After three failures "y" comes no more. */
@@ -394,11 +370,9 @@ static void play_missing_after_failures(struct scene *s)
     has_plan(s, 1, "x", 1);
 }
 
-static void test_failures_delay_a_smaller_plan(void **state)
+UNIT_TEST(test_failures_delay_a_smaller_plan)
 {
-    (void)state;
-    play_both_ways(2, 2, play_missing_after_failures);
-    play_both_ways(3, 2, play_missing_after_failures);
+    play_every_way(3, 2, play_missing_after_failures);
 }
 
 /* There is one lane, and what has it is not used any more. */
@@ -419,28 +393,7 @@ static void play_replacing(struct scene *s)
     counts(s, 4, 2, 1);
 }
 
-static void test_a_lane_is_taken_by_another_plan(void **state)
+UNIT_TEST(test_a_lane_is_taken_by_another_plan)
 {
-    (void)state;
-    play_both_ways(2, 2, play_replacing);
-    play_both_ways(3, 2, play_replacing);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_iterations_are_learnt),
-        cmocka_unit_test(test_two_iterations_in_a_row_count),
-        cmocka_unit_test(test_plans_leave_room_for_numbers),
-        cmocka_unit_test(test_names_used_once_stay_in_the_log),
-        cmocka_unit_test(test_two_shapes_have_a_lane_each),
-        cmocka_unit_test(test_what_is_missing_twice_is_left_out),
-        cmocka_unit_test(test_who_waits_in_a_batch_splits_it),
-        cmocka_unit_test(test_failures_in_a_row_double_the_wait),
-        cmocka_unit_test(test_an_epoch_pays_for_its_timer),
-        cmocka_unit_test(test_failures_delay_a_smaller_plan),
-        cmocka_unit_test(test_a_lane_is_taken_by_another_plan),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    play_every_way(3, 2, play_replacing);
 }

@@ -1,8 +1,7 @@
 /*
  * What the coordinator makes of when tensors were ready: the batches of its plans.
  */
-#include "agree/negotiator_parts.h"
-#include "test/unit/agree/scene.h"
+#include "scene.h"
 #include "test/unit/unit.h"
 
 enum {
@@ -26,12 +25,10 @@ struct pass {
 
 static void begin(struct scene *scene)
 {
-    assert_true(scene_init(scene, RANKS, 2, 100));
+    assert_true(scene_init(scene, SCENE_TREE, RANKS, 100, 3));
     for (int r = 0; r < RANKS; r++) {
         struct negotiator_config *config = &scene->ranks[r].config;
 
-        config->lanes = 3;
-        config->window = 8;
         config->limits =
                 (struct planner_limits){ .batch_bytes = 4096, .tensor_bytes = 1024 };
         scene->ranks[r].now_ns = 1000000 * US;
@@ -58,8 +55,7 @@ static void say(struct scene *scene, const struct pass *pass, int rank, int laye
     if ((pass->doubles >> layer & 1) != 0) {
         request.meta.dtype = TUTTI_FLOAT64;
     }
-    assert_int_equal(scene_say(scene, rank, &request), TUTTI_OK);
-    assert_int_equal(scene_run(scene), TUTTI_OK);
+    scene_play(scene, rank, &request);
 }
 
 static void run_pass(struct scene *scene, const struct pass *pass)

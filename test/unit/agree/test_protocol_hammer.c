@@ -36,29 +36,21 @@ struct corpus {
     int count;
 };
 
-/* How the ranks of a scene agree. */
-enum way {
-    WAY_SLOW,
-    WAY_MESSAGES, /* on plans, by messages */
-    WAY_FLAGS /* with arrival flags*/
-};
-
-static bool begin(struct scene *s, int size, enum way way)
+static bool begin(struct scene *s, int size, enum scene_way way)
 {
-    if (!scene_init(s, size, 2, way == WAY_SLOW ? 2 : 4)) {
+    if (!scene_init(
+                s, way, size, way == SCENE_SLOW ? 2 : 4, way == SCENE_SLOW ? 1 : 3)) {
         return false;
     }
-    if (way == WAY_MESSAGES) {
-        scene_plan(s, 3, 8);
-    } else if (way == WAY_FLAGS) {
-        scene_plan_with_flags(s, 3, 8);
+    for (int r = 0; r < size; r++) {
+        s->ranks[r].config.stall_ns = 1000;
     }
     return true;
 }
 
-static int steps_of(enum way way)
+static int steps_of(enum scene_way way)
 {
-    return way == WAY_SLOW ? STEPS : STEPS + 4 * PLAN_ROUNDS;
+    return way == SCENE_SLOW ? STEPS : STEPS + 4 * PLAN_ROUNDS;
 }
 
 static const int64_t shape[] = { 5, 1 };
@@ -68,17 +60,15 @@ static tutti_status play_gather(struct scene *s, int rank, int round)
 {
     static int64_t claims[SCENE_RANKS_MAX][1 + SCENE_RANKS_MAX];
     int64_t *numbers = claims[rank];
-    struct request request = scene_request("g", 5);
+    struct request request = scene_collective(TUTTI_GATHER, "g", 5);
 
     numbers[0] = 1 + (round == 3 ? rank : 0);
     for (int m = 0; m < s->size; m++) {
         numbers[1 + m] = 1 + (round == 3 ? m : 0);
     }
-    request.collective = TUTTI_GATHER;
-    request.hash = request_hash(TUTTI_GATHER, "g", 1);
     request.meta.row_counts = rank == 0 ? 1 + s->size : 1;
     request.meta.dims = numbers;
-    return scene_say(s, rank, &request);
+    return scene_try_say(s, rank, &request);
 }
 
 /* Four gathers; then rank 1 joins and the others go on a little before they do. */
@@ -92,12 +82,12 @@ static tutti_status play_late_step(struct scene *s, int rank, int round)
         return play_gather(s, rank, round);
     }
     if (round == LATE_ROUNDS - 1) {
-        return scene_say(s, rank, &finalize);
+        return scene_try_say(s, rank, &finalize);
     }
     if (rank == 1) {
-        return round == 4 ? scene_say(s, rank, &join) : TUTTI_OK;
+        return round == 4 ? scene_try_say(s, rank, &join) : TUTTI_OK;
     }
-    return scene_say(s, rank, round == LATE_ROUNDS - 2 ? &join : &z);
+    return scene_try_say(s, rank, round == LATE_ROUNDS - 2 ? &join : &z);
 }
 
 /*
@@ -112,11 +102,11 @@ static tutti_status play_plan_step(struct scene *s, int rank, int round)
     tutti_status status;
 
     request.meta.count += last && round == 18 ? 1 : 0;
-    status = scene_say(s, rank, &request);
+    status = scene_try_say(s, rank, &request);
     if (status == TUTTI_OK && last && round == 12) {
         status = negotiator_cancel(&s->ranks[rank], &request);
     }
-    return status == TUTTI_OK ? scene_flush(s, rank) : status;
+    return status == TUTTI_OK ? scene_try_flush(s, rank) : status;
 }
 
 /* The step-th thing that happens in the scene: one rank submits. */
@@ -146,12 +136,12 @@ static tutti_status play_step(struct scene *s, int step)
         request.meta.dims = shape;
     }
     if (round == 8 && rank == 2) {
-        const tutti_status status = scene_say(s, rank, &request);
+        const tutti_status status = scene_try_say(s, rank, &request);
 
         return status == TUTTI_OK ? negotiator_cancel(&s->ranks[rank], &request)
                                   : status;
     }
-    return scene_say(s, rank, &request);
+    return scene_try_say(s, rank, &request);
 }
 
 static void keep(struct corpus *corpus, const struct scene_message *message, int step)
@@ -176,7 +166,7 @@ static tutti_status tick_all(struct scene *s)
     for (int r = 0; r < s->size && status == TUTTI_OK; r++) {
         s->ranks[r].now_ns += 1500;
         status = negotiator_tick(&s->ranks[r]);
-        status = status == TUTTI_OK ? scene_flush(s, r) : status;
+        status = status == TUTTI_OK ? scene_try_flush(s, r) : status;
     }
     return status;
 }
@@ -184,15 +174,15 @@ static tutti_status tick_all(struct scene *s)
 /* Delivers everything; with a corpus, keeps it too. */
 static tutti_status deliver_all(struct scene *s, struct corpus *corpus, int step)
 {
-    tutti_status status = scene_look(s);
+    tutti_status status = scene_try_look(s);
 
     while (s->first != NULL && status == TUTTI_OK) {
         if (corpus != NULL) {
             keep(corpus, s->first, step);
         }
-        status = scene_deliver(s);
+        status = scene_try_deliver(s);
         if (s->first == NULL && status == TUTTI_OK) {
-            status = scene_look(s);
+            status = scene_try_look(s);
         }
     }
     return status;
@@ -225,7 +215,7 @@ static bool has_kind(const struct corpus *corpus, uint8_t kind)
     return false;
 }
 
-static void collect(struct corpus *corpus, enum way way)
+static void collect(struct corpus *corpus, enum scene_way way)
 {
     static struct scene scene;
 
@@ -233,8 +223,9 @@ static void collect(struct corpus *corpus, enum way way)
     assert_true(begin(&scene, 4, way));
     assert_int_equal(play(&scene, steps_of(way), corpus), TUTTI_OK);
     assert_true(corpus->count > 60 && corpus->count < CORPUS_MAX);
-    assert_int_equal(has_kind(corpus, KIND_ALL_ARRIVED), way == WAY_MESSAGES);
-    for (int r = 0; r < scene.size && way != WAY_SLOW; r++) {
+    assert_int_equal(has_kind(corpus, KIND_ALL_ARRIVED), way == SCENE_TREE);
+    assert_int_equal(has_kind(corpus, KIND_ARRIVALS), way == SCENE_DIRECT);
+    for (int r = 0; r < scene.size && way != SCENE_SLOW; r++) {
         assert_true(scene.ranks[r].stats.planned_steps >= 5);
         assert_true(scene.ranks[r].stats.plan_exits >= 2);
     }
@@ -265,7 +256,7 @@ static size_t damage(struct rng *rng, uint8_t *bytes, size_t len)
 }
 
 /* Delivers a damaged specimen and goes on a little; whatever comes must be an error. */
-static void strike(struct rng *rng, const struct corpus *corpus, enum way way)
+static void strike(struct rng *rng, const struct corpus *corpus, enum scene_way way)
 {
     static struct scene scene;
     struct specimen specimen = corpus->specimens[rng_below(rng, corpus->count)];
@@ -286,16 +277,16 @@ static void strike(struct rng *rng, const struct corpus *corpus, enum way way)
     free(exact);
     if (status == TUTTI_OK) {
         assert_true(negotiator_is_valid(&scene.ranks[specimen.to]));
-        status = scene_flush(&scene, specimen.to);
+        status = scene_try_flush(&scene, specimen.to);
     }
     if (status == TUTTI_OK) {
-        status = scene_run(&scene);
+        status = scene_try_run(&scene);
     }
     assert_true(status == TUTTI_OK || status == TUTTI_ERR_PROTOCOL);
     scene_fini(&scene);
 }
 
-static void strike_often(uint64_t seed, int rounds, enum way way)
+static void strike_often(uint64_t seed, int rounds, enum scene_way way)
 {
     static struct corpus corpus;
     struct rng rng = rng_seeded(seed);
@@ -306,20 +297,19 @@ static void strike_often(uint64_t seed, int rounds, enum way way)
     }
 }
 
-static void test_damaged_messages_are_errors_at_worst(void **state)
+UNIT_TEST(test_damaged_messages_are_errors_at_worst)
 {
-    (void)state;
-    strike_often(1, ROUNDS, WAY_SLOW);
+    strike_often(1, ROUNDS, SCENE_SLOW);
 }
 
-static void test_damaged_messages_of_plans(void **state)
+UNIT_TEST(test_damaged_messages_of_plans)
 {
-    (void)state;
-    strike_often(3, PLANNED_ROUNDS, WAY_MESSAGES);
-    strike_often(4, PLANNED_ROUNDS, WAY_FLAGS);
+    strike_often(3, PLANNED_ROUNDS, SCENE_TREE);
+    strike_often(4, PLANNED_ROUNDS, SCENE_FLAGS);
+    strike_often(6, PLANNED_ROUNDS, SCENE_DIRECT);
 }
 
-static void make_noise(struct rng *rng, enum way way, int steps)
+static void make_noise(struct rng *rng, enum scene_way way, int steps)
 {
     static struct scene scene;
     uint8_t bytes[64];
@@ -331,40 +321,38 @@ static void make_noise(struct rng *rng, enum way way, int steps)
     for (size_t j = 0; j < len; j++) {
         bytes[j] = (uint8_t)rng_next(rng);
     }
-    bytes[0] = (uint8_t)rng_range(rng, KIND_ANNOUNCE, KIND_ALL_ARRIVED);
+    bytes[0] = (uint8_t)rng_range(rng, KIND_ANNOUNCE, KIND_ARRIVALS);
     status = negotiator_receive(
             &scene.ranks[1], rng_chance(rng, 50) ? 0 : 3, bytes, len);
     assert_true(status == TUTTI_OK || status == TUTTI_ERR_PROTOCOL);
     scene_fini(&scene);
 }
 
-static void test_noise_is_an_error_at_worst(void **state)
+UNIT_TEST(test_noise_is_an_error_at_worst)
 {
     struct rng rng = rng_seeded(2);
 
-    (void)state;
     for (int i = 0; i < ROUNDS; i++) {
-        make_noise(&rng, WAY_SLOW, 0);
+        make_noise(&rng, SCENE_SLOW, 0);
     }
     for (int i = 0; i < PLANNED_ROUNDS; i++) {
-        make_noise(&rng, WAY_MESSAGES, rng_below(&rng, 4 * PLAN_ROUNDS));
+        make_noise(&rng, SCENE_TREE, rng_below(&rng, 4 * PLAN_ROUNDS));
     }
 }
 
 /* Arrival flags that their owners would not write, while a plan is on. */
-static void test_noise_on_a_board_is_an_error_at_worst(void **state)
+UNIT_TEST(test_noise_on_a_board_is_an_error_at_worst)
 {
     static struct scene scene;
     struct rng rng = rng_seeded(5);
 
-    (void)state;
     for (int i = 0; i < PLANNED_ROUNDS; i++) {
         const int rank = rng_below(&rng, 4);
         const struct plan *plan;
         struct arrival arrival;
         tutti_status status;
 
-        assert_true(begin(&scene, 4, WAY_FLAGS));
+        assert_true(begin(&scene, 4, SCENE_FLAGS));
         assert_int_equal(play(&scene, 20 + rng_below(&rng, 28), NULL), TUTTI_OK);
         plan = scene.ranks[rank].plans.lanes[1].current;
         assert_int_equal(plan->state, PLAN_ON);
@@ -382,7 +370,7 @@ static void test_noise_on_a_board_is_an_error_at_worst(void **state)
 }
 
 /* The scene of two ranks alone, from its beginning to its end. */
-static tutti_status play_two(enum way way)
+static tutti_status play_two(enum scene_way way)
 {
     static struct scene scene;
     tutti_status status = TUTTI_OK;
@@ -395,7 +383,7 @@ static tutti_status play_two(enum way way)
             status = play_step(&scene, step);
         }
         if (status == TUTTI_OK) {
-            status = scene_run(&scene);
+            status = scene_try_run(&scene);
         }
     }
     scene_fini(&scene);
@@ -403,7 +391,7 @@ static tutti_status play_two(enum way way)
 }
 
 /* Each allocation fails once; LeakSanitizer sees what is left behind. */
-static void fail_each_allocation(enum way way)
+static void fail_each_allocation(enum scene_way way)
 {
     tutti_status status;
     uint64_t n = 0;
@@ -417,23 +405,9 @@ static void fail_each_allocation(enum way way)
     assert_true(n > 50);
 }
 
-static void test_every_failing_allocation_is_survived(void **state)
+UNIT_TEST(test_every_failing_allocation_is_survived)
 {
-    (void)state;
-    fail_each_allocation(WAY_SLOW);
-    fail_each_allocation(WAY_MESSAGES);
-    fail_each_allocation(WAY_FLAGS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged_messages_are_errors_at_worst),
-        cmocka_unit_test(test_damaged_messages_of_plans),
-        cmocka_unit_test(test_noise_is_an_error_at_worst),
-        cmocka_unit_test(test_noise_on_a_board_is_an_error_at_worst),
-        cmocka_unit_test(test_every_failing_allocation_is_survived),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (int way = SCENE_SLOW; way < SCENE_WAYS; way++) {
+        fail_each_allocation((enum scene_way)way);
+    }
 }
