@@ -16,9 +16,7 @@
 SAME_SCALAR(nccl_result, ncclResult_t);
 SAME_SCALAR(nccl_dtype, ncclDataType_t);
 SAME_SCALAR(nccl_op, ncclRedOp_t);
-SAME_SCALAR(nccl_residence, ncclScalarResidence_t);
 SAME_SCALAR(nccl_comm, ncclComm_t);
-SAME_SCALAR(nccl_window, ncclWindow_t);
 SAME_SCALAR(cu_stream, cudaStream_t);
 static_assert(sizeof(struct nccl_id) == sizeof(ncclUniqueId), "struct nccl_id");
 
@@ -56,9 +54,7 @@ static_assert(sizeof(struct nccl_config) <= sizeof(ncclConfig_t),
 #define nccl_result ncclResult_t
 #define nccl_dtype ncclDataType_t
 #define nccl_op ncclRedOp_t
-#define nccl_residence ncclScalarResidence_t
 #define nccl_comm ncclComm_t
-#define nccl_window ncclWindow_t
 #define cu_stream cudaStream_t
 #define NCCL_ID ncclUniqueId
 #define NCCL_CONFIG ncclConfig_t

@@ -21,12 +21,9 @@
 typedef int nccl_result;
 /** NCCL_INT8 ... */
 typedef int nccl_dtype;
-/** NCCL_SUM ..., or what red_op_create_pre_mul_sum() made. */
+/** NCCL_SUM ... */
 typedef int nccl_op;
-/** NCCL_SCALAR_DEVICE or NCCL_SCALAR_HOST. */
-typedef int nccl_residence;
 typedef struct nccl_comm_object *nccl_comm;
-typedef struct nccl_window_object *nccl_window;
 
 #define NCCL_ID_BYTES 128
 
@@ -49,8 +46,8 @@ struct nccl_config {
     int traffic_class; /* of the network; since 2.26                              */
     const char *comm_name; /* in NCCL's log; since 2.27                               */
     int collnet_enable; /* reductions in switches; since 2.27                      */
-    int cta_policy; /* NCCL_CTA_...; since 2.27                                */
-    int shrink_share; /* as split_share, for comm_shrink(); since 2.27           */
+    int cta_policy; /* how thread blocks are given; since 2.27                 */
+    int shrink_share; /* as split_share, for ncclCommShrink(); 2.27              */
     int nvls_ctas; /* thread blocks of NVLink reductions; since 2.27          */
 };
 

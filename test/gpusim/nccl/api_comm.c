@@ -163,8 +163,7 @@ nccl_result ncclCommInitRankConfig(nccl_comm *comm, int size, struct nccl_id id,
 /* ---- from a parent ---- */
 
 /* The parent is entered. */
-static nccl_result divide(struct division *division, const char *function,
-        const struct nccl_config *config)
+static nccl_result divide(struct division *division, const struct nccl_config *config)
 {
     nccl_comm parent = division->parent;
     int blocks = config_blocks(config, parent->blocking);
@@ -172,11 +171,11 @@ static nccl_result divide(struct division *division, const char *function,
     cu_context before;
 
     if (division->slot == NULL || blocks < 0) {
-        return comm_error(parent, NCCL_INVALID_ARGUMENT, "%s: argument", function);
+        return comm_error(parent, NCCL_INVALID_ARGUMENT, "ncclCommSplit: argument");
     }
     if (comm_flying(parent) != 0) {
-        return comm_misuse(
-                parent, function, "operations are outstanding", NCCL_INVALID_USAGE);
+        return comm_misuse(parent, "ncclCommSplit", "operations are outstanding",
+                NCCL_INVALID_USAGE);
     }
     *division->slot = NULL;
     if (has_child) {
@@ -192,76 +191,22 @@ static nccl_result divide(struct division *division, const char *function,
     return job_submit(arrive_by_parent(division));
 }
 
-static nccl_result enter_parent(nccl_comm parent, const char *function)
-{
-    nccl_result result = api_begin(function, api_rank(parent));
-
-    return result == NCCL_SUCCESS ? comm_enter_parent(parent, function) : result;
-}
-
 nccl_result ncclCommSplit(nccl_comm comm, int colour, int key, nccl_comm *part,
         struct nccl_config *config)
 {
-    nccl_result result = enter_parent(comm, "ncclCommSplit");
+    nccl_result result = api_enter(comm, "ncclCommSplit");
     struct division division = {
         .parent = comm,
         .slot = part,
-        .kind = MEETING_SPLIT,
         .colour = colour,
         .key = key,
-        .members = UINT64_MAX,
     };
 
     if (result == NCCL_SUCCESS) {
         result = colour < NCCL_NO_COLOUR ? NCCL_INVALID_ARGUMENT
-                                         : divide(&division, "ncclCommSplit", config);
+                                         : divide(&division, config);
         comm_leave(comm);
     }
-    return api_failed(result);
-}
-
-/* Kernels of the parent end before the survivors go on without the others. */
-static void abort_kernels(nccl_comm parent)
-{
-    comm_quit(parent, COMM_QUIT_KERNELS);
-    (void)pthread_mutex_lock(&parent->lock);
-    while (parent->flying != 0) {
-        (void)pthread_cond_wait(&parent->calm, &parent->lock);
-    }
-    parent->life = COMM_REVOKED;
-    (void)pthread_mutex_unlock(&parent->lock);
-}
-
-nccl_result ncclCommShrink(nccl_comm comm, int *lost_ranks, int lost_count,
-        nccl_comm *rest, struct nccl_config *config, int flags)
-{
-    nccl_result result = enter_parent(comm, "ncclCommShrink");
-    struct division division = {
-        .parent = comm,
-        .slot = rest,
-        .kind = MEETING_SHRINK,
-        .members = UINT64_MAX,
-    };
-    int i;
-
-    if (result != NCCL_SUCCESS) {
-        return api_failed(result);
-    }
-    for (i = 0; i < lost_count; i++) {
-        division.members &=
-                ~(UINT64_C(1) << (unsigned)lost_ranks[i] % SEGMENT_RANKS_MAX);
-    }
-    if ((division.members >> comm->rank & 1) == 0) {
-        result = comm_misuse(comm, "ncclCommShrink", "by a rank that is excluded",
-                NCCL_INVALID_ARGUMENT);
-    } else {
-        if (flags == NCCL_SHRINK_ABORTING) {
-            abort_kernels(comm);
-        }
-        division.key = comm->rank;
-        result = divide(&division, "ncclCommShrink", config);
-    }
-    comm_leave(comm);
     return api_failed(result);
 }
 
@@ -367,21 +312,6 @@ nccl_result ncclCommGetAsyncError(nccl_comm comm, nccl_result *error)
         (void)job_poll(maker);
     }
     *error = job_poll(comm);
-    comm_leave_any(comm);
-    return NCCL_SUCCESS;
-}
-
-nccl_result ncclCommCount(const nccl_comm comm, int *size)
-{
-    nccl_result result = api_begin("ncclCommCount", api_rank(comm));
-
-    if (result == NCCL_SUCCESS) {
-        result = comm_enter_any(comm, "ncclCommCount");
-    }
-    if (result != NCCL_SUCCESS) {
-        return result;
-    }
-    *size = comm->ranks;
     comm_leave_any(comm);
     return NCCL_SUCCESS;
 }

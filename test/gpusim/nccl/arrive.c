@@ -277,9 +277,7 @@ static const char *meeting_name(int64_t kind)
 {
     static const char *const names[] = {
         [MEETING_SPLIT] = "ncclCommSplit",
-        [MEETING_SHRINK] = "ncclCommShrink",
         [MEETING_ID] = "ncclCommSplit",
-        [MEETING_WINDOW] = "ncclCommWindowRegister",
         [MEETING_DESTROY] = "ncclCommDestroy",
     };
 
@@ -307,8 +305,7 @@ bool arrive_differs(nccl_comm comm, uint64_t members)
 
 static bool is_of_colour(const struct division *division, int rank)
 {
-    return (division->members >> rank & 1) != 0 &&
-            segment_word(&division->parent->segment, rank)->first == division->colour;
+    return segment_word(&division->parent->segment, rank)->first == division->colour;
 }
 
 /* Whether a rank comes before another in the child: by key, then by rank in the parent. */
@@ -349,7 +346,7 @@ static nccl_result tell_id(struct parent_job *self)
     struct segment_word word = { .kind = MEETING_ID };
     nccl_comm parent = self->division.parent;
 
-    if (arrive_differs(parent, self->division.members)) {
+    if (arrive_differs(parent, UINT64_MAX)) {
         return NCCL_INVALID_USAGE;
     }
     if (self->division.child != NULL) {
@@ -379,7 +376,7 @@ static nccl_result phase_step(struct parent_job *self)
     const struct division *division = &self->division;
     struct segment *segment = &division->parent->segment;
     struct segment_word word = {
-        .kind = division->kind,
+        .kind = MEETING_SPLIT,
         .first = division->colour,
         .second = division->key,
     };
@@ -389,10 +386,10 @@ static nccl_result phase_step(struct parent_job *self)
         segment_meet(segment, &word);
         return NCCL_SUCCESS;
     case PHASE_COLOURS:
-        return segment_missing(segment, division->members) != 0 ? NCCL_IN_PROGRESS
-                                                                : tell_id(self);
+        return segment_missing(segment, UINT64_MAX) != 0 ? NCCL_IN_PROGRESS
+                                                         : tell_id(self);
     case PHASE_IDS:
-        if (segment_missing(segment, division->members) != 0) {
+        if (segment_missing(segment, UINT64_MAX) != 0) {
             return NCCL_IN_PROGRESS;
         }
         return division->child == NULL ? NCCL_SUCCESS : child_begins(self);
@@ -430,7 +427,7 @@ struct job *arrive_by_parent(const struct division *division)
     }
     self->base = (struct job){ .comm = division->parent,
         .waits = division->parent,
-        .function = meeting_name(division->kind),
+        .function = meeting_name(MEETING_SPLIT),
         .step = parent_step,
         .dispose = free_job };
     self->division = *division;

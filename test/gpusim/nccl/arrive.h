@@ -12,9 +12,7 @@
 /* What meetings of hosts are for (segment_word.kind). */
 enum meeting {
     MEETING_SPLIT,
-    MEETING_SHRINK,
     MEETING_ID,
-    MEETING_WINDOW,
     MEETING_DESTROY
 };
 
@@ -29,10 +27,8 @@ struct division {
     nccl_comm parent;
     nccl_comm child; /* NULL: this rank gets none    */
     nccl_comm *slot; /* where the child's handle is  */
-    enum meeting kind; /* MEETING_SPLIT or _SHRINK     */
     int colour;
     int key;
-    uint64_t members; /* ranks that take part         */
 };
 
 /* A job of the parent that makes the child ready. NULL: out of memory. */

@@ -29,9 +29,7 @@ struct step {
 /* Parts that a rank's chunk has: one for each receiver, or one for all. */
 static size_t parts_of(nccl_comm comm, enum function function)
 {
-    return function == FUNCTION_REDUCE_SCATTER || function == FUNCTION_ALL_TO_ALL
-            ? (size_t)comm->ranks
-            : 1;
+    return function == FUNCTION_REDUCE_SCATTER ? (size_t)comm->ranks : 1;
 }
 
 static unsigned char *part(const struct step *step, int rank, int index)
@@ -56,10 +54,6 @@ static void put(const struct step *step)
         gpusim_copy_out(part(step, comm->rank, (int)i),
                 call->input + (i * call->count + step->offset) * step->width, bytes);
     }
-    if (call->is_scaled) {
-        reduce_scale(call->type, part(step, comm->rank, 0), call->scalar,
-                parts * step->count);
-    }
 }
 
 /* Writes to this rank's output, of which part `index` is meant. */
@@ -82,9 +76,6 @@ static void take_folded(const struct step *step, int index)
     for (rank = 1; rank < comm->ranks; rank++) {
         reduce_fold(
                 call->type, call->fold, buffer, part(step, rank, index), step->count);
-    }
-    if (call->is_mean) {
-        reduce_divide(call->type, buffer, comm->ranks, step->count);
     }
     take_part(step, 0, buffer);
 }
@@ -112,10 +103,8 @@ static void take(const struct step *step)
         take_part(step, 0, part(step, call->root, 0));
         return;
     case FUNCTION_ALL_GATHER:
-    case FUNCTION_ALL_TO_ALL:
         for (rank = 0; rank < step->launch->comm->ranks; rank++) {
-            take_part(step, rank,
-                    part(step, rank, call->function == FUNCTION_ALL_TO_ALL ? here : 0));
+            take_part(step, rank, part(step, rank, 0));
         }
         return;
     case FUNCTION_SEND:
@@ -189,7 +178,7 @@ static void tell_facts(const struct step *step)
     facts->count = call->count;
     facts->function = (int32_t)call->function;
     facts->type = call->type;
-    facts->reduction = call->op;
+    facts->reduction = call->fold;
     facts->root = call->root;
     facts->place = call->place;
     facts->places = call->places;
@@ -258,7 +247,6 @@ const char *function_name(enum function function)
         [FUNCTION_BROADCAST] = "ncclBroadcast",
         [FUNCTION_ALL_GATHER] = "ncclAllGather",
         [FUNCTION_REDUCE_SCATTER] = "ncclReduceScatter",
-        [FUNCTION_ALL_TO_ALL] = "ncclAlltoAll",
         [FUNCTION_SEND] = "ncclSend",
         [FUNCTION_RECV] = "ncclRecv",
     };
@@ -290,8 +278,5 @@ size_t call_output_bytes(nccl_comm comm, const struct call *call)
             (call->function == FUNCTION_REDUCE && comm->rank != call->root)) {
         return 0;
     }
-    return call->function == FUNCTION_ALL_GATHER ||
-                    call->function == FUNCTION_ALL_TO_ALL
-            ? bytes * (size_t)comm->ranks
-            : bytes;
+    return call->function == FUNCTION_ALL_GATHER ? bytes * (size_t)comm->ranks : bytes;
 }

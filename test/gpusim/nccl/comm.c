@@ -136,8 +136,7 @@ static const char *unready(nccl_comm comm)
     return NULL;
 }
 
-/* Checks for work; a life other than COMM_LIVE that does as well is `also`. */
-static nccl_result enter_work(nccl_comm comm, const char *function, enum comm_life also)
+nccl_result comm_enter(nccl_comm comm, const char *function)
 {
     nccl_result result = comm_enter_any(comm, function);
     const char *wrong;
@@ -146,7 +145,7 @@ static nccl_result enter_work(nccl_comm comm, const char *function, enum comm_li
         return result;
     }
     (void)pthread_mutex_lock(&comm->lock);
-    wrong = comm->life == also && comm->pending == NULL ? NULL : unready(comm);
+    wrong = unready(comm);
     if (wrong == NULL) {
         comm->workers++;
     }
@@ -157,16 +156,6 @@ static nccl_result enter_work(nccl_comm comm, const char *function, enum comm_li
         return comm_misuse(comm, function, wrong, result);
     }
     return NCCL_SUCCESS;
-}
-
-nccl_result comm_enter(nccl_comm comm, const char *function)
-{
-    return enter_work(comm, function, COMM_DEAD);
-}
-
-nccl_result comm_enter_parent(nccl_comm comm, const char *function)
-{
-    return enter_work(comm, function, COMM_REVOKED);
 }
 
 void comm_leave(nccl_comm comm)

@@ -16,17 +16,12 @@
 
 struct job;
 
-enum {
-    COMM_OPS_MAX = 64, /* reductions made by the caller and not destroyed */
-    COMM_FIRST_OP = 5 /* the smallest handle of such a reduction         */
-};
-
 /* What may be done with a communicator. */
 enum comm_life {
     COMM_ARRIVING, /* its ranks are looking for each other     */
     COMM_LIVE,
     COMM_FINALIZED, /* only Destroy and Abort                   */
-    COMM_REVOKED, /* only Destroy, Abort, Split and Shrink    */
+    COMM_REVOKED, /* only Destroy, Abort                     */
     COMM_FAILED, /* could not be made: only Destroy, Abort   */
     COMM_DEAD /* the handle must not be used              */
 };
@@ -38,20 +33,11 @@ enum comm_quit {
     COMM_QUIT_ALL /* aborted: calls, too    */
 };
 
-/* A reduction made by ncclRedOpCreatePreMulSum. */
-struct comm_op {
-    bool used;
-    nccl_dtype type;
-    uint64_t device_scalar; /* read when the collective runs; 0: the value below */
-    _Alignas(8) unsigned char scalar[8];
-};
-
 /* Memory registered with a communicator. */
 struct comm_memory {
     struct comm_memory *next;
     uint64_t start;
     size_t bytes;
-    bool window; /* by ncclCommWindowRegister */
 };
 
 struct nccl_comm_object {
@@ -81,7 +67,6 @@ struct nccl_comm_object {
     uint64_t polled; /* jobs that were left to polls                     */
     struct nccl_comm_object
             *maker; /* whose pending job makes this one, or NULL         */
-    struct comm_op ops[COMM_OPS_MAX];
     struct comm_memory *memory;
     char last_error[256];
 };
@@ -94,10 +79,9 @@ int comm_open_segment(nccl_comm comm, const unsigned char *id);
 /*
  * Checks a handle for a call and enters it: success, or a report and an error, e.g. when it
  * was destroyed, finalized, or is in progress. comm_enter() wants it ready for work,
- * comm_enter_parent() ready to be split, comm_enter_any() only that it is not dead.
+ * comm_enter_any() only that it is not dead.
  */
 nccl_result comm_enter(nccl_comm comm, const char *function);
-nccl_result comm_enter_parent(nccl_comm comm, const char *function);
 nccl_result comm_enter_any(nccl_comm comm, const char *function);
 void comm_leave(nccl_comm comm);
 void comm_leave_any(nccl_comm comm);

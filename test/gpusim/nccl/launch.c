@@ -84,25 +84,11 @@ static bool wait_turn(struct launch *launch)
     }
 }
 
-/* What a scalar in device memory is now. */
-static void read_scalars(struct launch *launch)
-{
-    struct call *call;
-
-    for (call = launch->calls; call != launch->calls + launch->count; call++) {
-        if (call->device_scalar != 0) {
-            gpusim_copy_out(
-                    call->scalar, call->device_scalar, reduce_type_bytes(call->type));
-        }
-    }
-}
-
 static bool run_calls(struct launch *launch)
 {
     const struct call *call;
     bool has_pairs = false;
 
-    read_scalars(launch);
     for (call = launch->calls; call != launch->calls + launch->count; call++) {
         if (function_is_pair(call->function)) {
             has_pairs = true;
@@ -237,7 +223,7 @@ static size_t add_range(
     return count;
 }
 
-/* What the calls read and write. Room for two reads of each: data and scalar. */
+/* What the calls read and write. */
 static void find_ranges(const struct launch *launch, struct gpusim_op *op,
         struct gpusim_range *reads, struct gpusim_range *writes)
 {
@@ -248,10 +234,6 @@ static void find_ranges(const struct launch *launch, struct gpusim_op *op,
                 call_input_bytes(launch->comm, call));
         op->write_count = add_range(writes, op->write_count, call->output,
                 call_output_bytes(launch->comm, call));
-        if (call->device_scalar != 0) {
-            op->read_count = add_range(reads, op->read_count, call->device_scalar,
-                    reduce_type_bytes(call->type));
-        }
     }
     op->reads = reads;
     op->writes = writes;
@@ -265,14 +247,14 @@ static int enqueue(struct launch *launch)
         .dispose = dispose,
         .argument = launch,
     };
-    struct gpusim_range *ranges = mem_calloc(3 * launch->count, sizeof *ranges);
+    struct gpusim_range *ranges = mem_calloc(2 * launch->count, sizeof *ranges);
     nccl_comm comm = launch->comm;
     int result;
 
     if (ranges == NULL) {
         return CU_ERROR_OUT_OF_MEMORY;
     }
-    find_ranges(launch, &op, ranges, ranges + 2 * launch->count);
+    find_ranges(launch, &op, ranges, ranges + launch->count);
     (void)pthread_mutex_lock(&comm->lock);
     launch->turn = comm->issued++;
     comm->flying++;

@@ -17,7 +17,6 @@ enum function {
     FUNCTION_BROADCAST,
     FUNCTION_ALL_GATHER,
     FUNCTION_REDUCE_SCATTER,
-    FUNCTION_ALL_TO_ALL,
     FUNCTION_SEND,
     FUNCTION_RECV
 };
@@ -30,12 +29,6 @@ struct call {
     size_t count; /* elements, as the caller gave them                  */
     nccl_dtype type;
     nccl_op fold; /* NCCL_SUM, PROD, MAX or MIN; -1: none               */
-    nccl_op op; /* as given; reports and facts tell this one          */
-    bool is_scaled; /* inputs are multiplied by the scalar                */
-    bool is_mean; /* the result is divided by the number of ranks       */
-    _Alignas(8) unsigned char scalar
-            [8]; /* of the type                                        */
-    uint64_t device_scalar; /* where the scalar lies; 0: above                    */
     int root; /* or the peer; -1: none                              */
     cu_stream stream;
     uint64_t sequence; /* of the collective in its communicator              */

@@ -8,10 +8,8 @@
 
 #include "base/mem.h"
 #include "test/gpusim/nccl/api.h"
-#include "test/gpusim/nccl/arrive.h"
 #include "test/gpusim/nccl/calls.h"
 #include "test/gpusim/nccl/gpusim_nccl.h"
-#include "test/gpusim/nccl/job.h"
 #include "test/gpusim/nccl/resident.h"
 
 enum {
@@ -163,7 +161,7 @@ nccl_result ncclCommRegister(
 
 /* Takes a registration back; the communicator is entered. */
 static nccl_result remove_record(
-        nccl_comm comm, const char *function, const void *handle, bool window)
+        nccl_comm comm, const char *function, const void *handle)
 {
     struct comm_memory **link;
     struct comm_memory *found;
@@ -173,10 +171,8 @@ static nccl_result remove_record(
             link = &(*link)->next) {
     }
     found = *link;
-    if (found != NULL && found->window == window) {
+    if (found != NULL) {
         *link = found->next;
-    } else {
-        found = NULL;
     }
     (void)pthread_mutex_unlock(&comm->lock);
     if (found == NULL) {
@@ -190,109 +186,19 @@ static nccl_result remove_record(
     return NCCL_SUCCESS;
 }
 
-static nccl_result deregister(
-        nccl_comm comm, const char *function, const void *handle, bool window)
+nccl_result ncclCommDeregister(const nccl_comm comm, void *handle)
 {
+    static const char function[] = "ncclCommDeregister";
     nccl_result result = api_begin(function, api_rank(comm));
 
     if (result == NCCL_SUCCESS) {
         result = comm_enter_any(comm, function);
     }
     if (result == NCCL_SUCCESS) {
-        result = remove_record(comm, function, handle, window);
+        result = remove_record(comm, function, handle);
         comm_leave_any(comm);
     }
     return result;
-}
-
-nccl_result ncclCommDeregister(const nccl_comm comm, void *handle)
-{
-    return deregister(comm, "ncclCommDeregister", handle, false);
-}
-
-/* ---- windows: all ranks register together ---- */
-
-struct window_job {
-    struct job base;
-    struct comm_memory *record;
-    nccl_window *window; /* the caller's */
-    bool has_met;
-};
-
-static nccl_result window_step(struct job *job)
-{
-    struct window_job *self = (struct window_job *)job;
-    struct segment *segment = &job->comm->segment;
-    struct segment_word word = { .kind = MEETING_WINDOW };
-
-    if (!self->has_met) {
-        self->has_met = true;
-        segment_meet(segment, &word);
-    }
-    if (segment_missing(segment, UINT64_MAX) != 0) {
-        return NCCL_IN_PROGRESS;
-    }
-    if (arrive_differs(job->comm, UINT64_MAX)) {
-        return NCCL_INVALID_USAGE;
-    }
-    add(job->comm, self->record);
-    *self->window = (nccl_window)(void *)self->record;
-    self->record = NULL;
-    return NCCL_SUCCESS;
-}
-
-static void window_dispose(struct job *job)
-{
-    struct window_job *self = (struct window_job *)job;
-
-    mem_free(self->record);
-    mem_free(self);
-}
-
-static nccl_result register_window(
-        nccl_comm comm, struct comm_memory *record, nccl_window *window)
-{
-    struct window_job *self = mem_calloc(1, sizeof *self);
-
-    if (self == NULL) {
-        mem_free(record);
-        return NCCL_SYSTEM_ERROR;
-    }
-    record->window = true;
-    self->base = (struct job){ .comm = comm,
-        .waits = comm,
-        .function = "ncclCommWindowRegister",
-        .step = window_step,
-        .dispose = window_dispose };
-    self->record = record;
-    self->window = window;
-    return job_submit(&self->base);
-}
-
-nccl_result ncclCommWindowRegister(
-        nccl_comm comm, void *memory, size_t bytes, nccl_window *window, int flags)
-{
-    nccl_result result = api_enter(comm, "ncclCommWindowRegister");
-    struct comm_memory *record = NULL;
-
-    if (result != NCCL_SUCCESS) {
-        return result;
-    }
-    if (window == NULL || flags < 0 || flags > NCCL_WINDOW_SYMMETRIC) {
-        result = NCCL_INVALID_ARGUMENT;
-    } else {
-        result = check(comm, "ncclCommWindowRegister", memory, bytes, &record);
-    }
-    if (result == NCCL_SUCCESS) {
-        result = register_window(comm, record, window);
-    }
-    comm_leave(comm);
-    return api_failed(result);
-}
-
-nccl_result ncclCommWindowDeregister(nccl_comm comm, nccl_window window)
-{
-    return deregister(comm, "ncclCommWindowDeregister", window, true);
 }
 
 /* ---- for tests ---- */
@@ -336,7 +242,6 @@ static void note_places(struct call *call, uint64_t input, uint64_t output)
     case FUNCTION_BROADCAST:
         call->output_place = output;
         break;
-    case FUNCTION_ALL_TO_ALL:
     case FUNCTION_SEND:
     case FUNCTION_RECV:
         break;

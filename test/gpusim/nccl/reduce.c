@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    TYPES = 12,
+    TYPES = 10,
     OPS = 4
 };
 
@@ -26,8 +26,6 @@ static const struct {
     [NCCL_FLOAT32] = { 4, "float32" },
     [NCCL_FLOAT64] = { 8, "float64" },
     [NCCL_BFLOAT16] = { 2, "bfloat16" },
-    [NCCL_FLOAT8_E4M3] = { 1, "float8e4m3" },
-    [NCCL_FLOAT8_E5M2] = { 1, "float8e5m2" },
 };
 
 static bool is_type(nccl_dtype type)
@@ -43,11 +41,6 @@ size_t reduce_type_bytes(nccl_dtype type)
 const char *reduce_type_name(nccl_dtype type)
 {
     return is_type(type) ? types[type].name : "no type";
-}
-
-bool reduce_has_type(nccl_dtype type)
-{
-    return is_type(type) && type != NCCL_FLOAT8_E4M3 && type != NCCL_FLOAT8_E5M2;
 }
 
 static uint32_t bits_of(float value)
@@ -141,43 +134,17 @@ uint16_t reduce_bfloat_from_float(float value)
         } \
     }
 
-/* Scaling and, for integers, division. */
-#define SCALE(name, stored, wide, load, store) \
-    static void name(void *data, const void *scalar, size_t count) \
-    { \
-        stored *to = data; \
-        const stored *factor = scalar; \
-        size_t i; \
-\
-        for (i = 0; i < count; i++) { \
-            to[i] = store(PRODUCT_OF((wide)load(to[i]), (wide)load(*factor))); \
-        } \
-    }
-#define DIVIDE(name, stored) \
-    static void name(void *data, int divisor, size_t count) \
-    { \
-        stored *to = data; \
-        size_t i; \
-\
-        for (i = 0; i < count; i++) { \
-            to[i] = (stored)(to[i] / (stored)divisor); \
-        } \
-    }
-
 /* `wide` is unsigned, so that overflow is defined; comparisons are of the type itself. */
 #define INTEGER(short_name, stored, wide) \
     FOLD(sum_##short_name, stored, wide, (wide), (stored), SUM_OF) \
     FOLD(prod_##short_name, stored, wide, (wide), (stored), PRODUCT_OF) \
     FOLD(max_##short_name, stored, stored, , , LARGER_OF) \
-    FOLD(min_##short_name, stored, stored, , , SMALLER_OF) \
-    SCALE(scale_##short_name, stored, wide, (wide), (stored)) \
-    DIVIDE(divide_##short_name, stored)
+    FOLD(min_##short_name, stored, stored, , , SMALLER_OF)
 #define FLOATING(short_name, stored, wide, load, store) \
     FOLD(sum_##short_name, stored, wide, load, store, SUM_OF) \
     FOLD(prod_##short_name, stored, wide, load, store, PRODUCT_OF) \
     FOLD(max_##short_name, stored, wide, load, store, LARGER_FLOAT) \
-    FOLD(min_##short_name, stored, wide, load, store, SMALLER_FLOAT) \
-    SCALE(scale_##short_name, stored, wide, load, store)
+    FOLD(min_##short_name, stored, wide, load, store, SMALLER_FLOAT)
 
 INTEGER(int8, int8_t, uint32_t)
 INTEGER(uint8, uint8_t, uint32_t)
@@ -204,53 +171,10 @@ static void (*const folds[TYPES][OPS])(void *into, const void *from, size_t coun
     [NCCL_FLOAT16] = FOLDS(half), [NCCL_BFLOAT16] = FOLDS(bfloat),
     [NCCL_FLOAT32] = FOLDS(float), [NCCL_FLOAT64] = FOLDS(double),
 };
-
-static void (*const scales[TYPES])(void *data, const void *scalar, size_t count) = {
-    [NCCL_INT8] = scale_int8, [NCCL_UINT8] = scale_uint8,
-    [NCCL_INT32] = scale_int32, [NCCL_UINT32] = scale_uint32,
-    [NCCL_INT64] = scale_int64, [NCCL_UINT64] = scale_uint64,
-    [NCCL_FLOAT16] = scale_half, [NCCL_BFLOAT16] = scale_bfloat,
-    [NCCL_FLOAT32] = scale_float, [NCCL_FLOAT64] = scale_double,
-};
-
-static void (*const divides[TYPES])(void *data, int divisor, size_t count) = {
-    [NCCL_INT8] = divide_int8, [NCCL_UINT8] = divide_uint8,
-    [NCCL_INT32] = divide_int32, [NCCL_UINT32] = divide_uint32,
-    [NCCL_INT64] = divide_int64, [NCCL_UINT64] = divide_uint64,
-};
 /* clang-format on */
 
 void reduce_fold(
         nccl_dtype type, nccl_op op, void *into, const void *from, size_t count)
 {
     folds[type][op](into, from, count);
-}
-
-void reduce_scale(nccl_dtype type, void *data, const void *scalar, size_t count)
-{
-    scales[type](data, scalar, count);
-}
-
-void reduce_divide(nccl_dtype type, void *data, int divisor, size_t count)
-{
-    divides[type](data, divisor, count);
-}
-
-bool reduce_scalar(nccl_dtype type, double value, void *scalar)
-{
-    float single = (float)value;
-    uint16_t bits;
-
-    if (type == NCCL_FLOAT64) {
-        memcpy(scalar, &value, sizeof value);
-    } else if (type == NCCL_FLOAT32) {
-        memcpy(scalar, &single, sizeof single);
-    } else if (type == NCCL_FLOAT16 || type == NCCL_BFLOAT16) {
-        bits = type == NCCL_FLOAT16 ? reduce_half_from_float(single)
-                                    : reduce_bfloat_from_float(single);
-        memcpy(scalar, &bits, sizeof bits);
-    } else {
-        return false;
-    }
-    return true;
 }

@@ -21,7 +21,7 @@ tutti_fake(fake_cuda_11 SOURCES fake_cuda.c fake_cuda_calls.c
         cuDeviceGetUuid_v2)
 tutti_fake(fake_nccl SOURCES fake_nccl.c fake_nccl_calls.c)
 tutti_fake(fake_nccl_torn SOURCES fake_nccl.c fake_nccl_calls.c LACKS ncclSend)
-tutti_fake(fake_nccl_thin SOURCES fake_nccl.c fake_nccl_calls.c LACKS ncclCommShrink)
+tutti_fake(fake_nccl_thin SOURCES fake_nccl.c fake_nccl_calls.c LACKS ncclCommRevoke)
 
 # The real ones, where the toolkit and NCCL are installed: "" where they are not.
 find_library(TUTTI_CUDA_STUB NAMES cuda NO_DEFAULT_PATH

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "test/gpusim/nccl/test/cases.h"
+#include "test/gpusim/nccl/test/ranks.h"
 
 enum {
     COUNT = 100,
@@ -30,7 +30,7 @@ static bool is_poisoned(uint64_t memory)
 }
 
 /* A rank's second allreduce does nothing: the others stay until they abort. */
-void case_skip(struct rank *rank)
+static void run_skip(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
     int i;
@@ -57,7 +57,7 @@ void case_skip(struct rank *rank)
 }
 
 /* A process is killed while the others wait for it. */
-void case_kill(struct rank *rank)
+static void run_kill(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
 
@@ -82,7 +82,7 @@ void case_kill(struct rank *rank)
 }
 
 /* The maker of the id is there, and a rank is killed before it comes. */
-void case_kill_in_init(struct rank *rank)
+static void run_kill_in_init(struct rank *rank)
 {
     struct nccl_config config;
     nccl_result state;
@@ -120,7 +120,7 @@ static void two_stuck(struct rank *rank, nccl_comm *comms)
 }
 
 /* All communicators of the device are aborted together. */
-void case_abort_group(struct rank *rank)
+static void run_abort_group(struct rank *rank)
 {
     nccl_comm comms[2];
 
@@ -133,7 +133,7 @@ void case_abort_group(struct rank *rank)
 }
 
 /* One after another: the first waits, freeing memory, for the second one's kernel. */
-void case_abort_one_by_one(struct rank *rank)
+static void run_abort_one_by_one(struct rank *rank)
 {
     nccl_comm comms[2];
 
@@ -143,60 +143,26 @@ void case_abort_one_by_one(struct rank *rank)
     rank_await(rank, 0, 1); /* for ever */
 }
 
-/* Revoked: kernels leave, nothing more is launched, the rest can be shrunk. */
-void case_revoke(struct rank *rank)
+/* Revoked: kernels leave, and nothing more is launched. */
+static void run_revoke(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
-    nccl_comm rest;
-    int lost = rank->ranks - 1;
 
     rank_join(rank, 0, &rank->comm);
-    if (rank->rank != lost) {
+    if (rank->rank == 0) {
         CHECK(all_reduce(rank, memory, rank->comm) == NCCL_SUCCESS);
         CHECK(ncclCommRevoke(rank->comm, 0) == NCCL_SUCCESS);
         rank_sync(rank);
-        CHECK(ncclCommShrink(rank->comm, &lost, 1, &rest, NULL, NCCL_SHRINK_PLAIN) ==
-                NCCL_SUCCESS);
-        CHECK(gpusim_fill(memory, 5, COUNT));
-        CHECK(all_reduce(rank, memory, rest) == NCCL_SUCCESS);
-        rank_sync(rank);
-        CHECK(!is_poisoned(memory));
-        CHECK(ncclCommDestroy(rest) == NCCL_SUCCESS);
-        CHECK(gpusim_reports() == 0 || rank->is_thread);
+        CHECK(is_poisoned(memory));
+        CHECK(gpusim_reports() == 0);
         CHECK(all_reduce(rank, memory, rank->comm) == NCCL_INVALID_USAGE);
     }
     CHECK(ncclCommAbort(rank->comm) == NCCL_SUCCESS);
     rank_meet(rank);
 }
 
-/* The last rank is gone, kernels wait for it: the others go on without it. */
-void case_shrink(struct rank *rank)
-{
-    uint64_t memory = rank_alloc(COUNT);
-    nccl_comm rest;
-    int lost = rank->ranks - 1;
-    int size;
-
-    rank_join(rank, 0, &rank->comm);
-    if (rank->rank == lost) {
-        (void)raise(SIGKILL);
-    }
-    CHECK(all_reduce(rank, memory, rank->comm) == NCCL_SUCCESS);
-    CHECK(ncclCommShrink(rank->comm, &lost, 1, &rest, NULL, NCCL_SHRINK_ABORTING) ==
-            NCCL_SUCCESS);
-    rank_sync(rank);
-    CHECK(is_poisoned(memory));
-    CHECK(ncclCommCount(rest, &size) == NCCL_SUCCESS && size == lost);
-    CHECK(gpusim_fill(memory, 5, COUNT));
-    CHECK(all_reduce(rank, memory, rest) == NCCL_SUCCESS);
-    rank_sync(rank);
-    CHECK(!is_poisoned(memory));
-    CHECK(ncclCommDestroy(rest) == NCCL_SUCCESS);
-    CHECK(ncclCommAbort(rank->comm) == NCCL_SUCCESS);
-}
-
 /* An asynchronous error at rank 0, of which polls tell; its kernel stays until aborted. */
-void case_async(struct rank *rank)
+static void run_async(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
     nccl_result state = NCCL_SUCCESS;
@@ -219,7 +185,7 @@ void case_async(struct rank *rank)
 }
 
 /* The kernel of rank 0 fails: its context has a sticky error. */
-void case_kernel(struct rank *rank)
+static void run_kernel(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
 
@@ -235,7 +201,7 @@ void case_kernel(struct rank *rank)
 }
 
 /* The third call of rank 0 fails, and nothing is launched; in a group its end says so. */
-void case_call(struct rank *rank)
+static void run_call(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
     nccl_result expected = rank->rank == 0 ? NCCL_SYSTEM_ERROR : NCCL_SUCCESS;
@@ -249,15 +215,14 @@ void case_call(struct rank *rank)
     CHECK(ncclGroupEnd() == expected);
     CHECK(rank->rank != 0 || gpusim_pending(rank->stream) == 0);
     rank_meet(rank);
-    gpusim_fail("ncclCommCount", 1, NCCL_INTERNAL_ERROR); /* of the CUDA half */
-    CHECK(ncclCommCount(rank->comm, &(int){ 0 }) == NCCL_INTERNAL_ERROR ||
-            rank->is_thread);
+    gpusim_fail("ncclCommFinalize", 1, NCCL_INTERNAL_ERROR); /* of the CUDA half */
+    CHECK(ncclCommFinalize(rank->comm) == NCCL_INTERNAL_ERROR);
     rank_meet(rank);
     CHECK(ncclCommAbort(rank->comm) == NCCL_SUCCESS);
 }
 
 /* A rank that is late changes nothing. */
-void case_slow(struct rank *rank)
+static void run_slow(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
     int64_t start = clock_ns();
@@ -270,7 +235,7 @@ void case_slow(struct rank *rank)
 }
 
 /* Rank 0 never gets ready; abort ends that, also for who waits for it. */
-void case_init(struct rank *rank)
+static void run_init(struct rank *rank)
 {
     struct nccl_config config;
     nccl_result state;
@@ -309,7 +274,7 @@ static void stay_in_progress(const struct rank *rank)
 }
 
 /* Rank 0's launch runs as any, though polls never say that it is on its stream. */
-void case_late(struct rank *rank)
+static void run_late(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
     struct nccl_config config;
@@ -336,3 +301,22 @@ void case_late(struct rank *rank)
     rank_meet(rank);
     CHECK(gpusim_nccl_live().comms == 0);
 }
+
+/* clang-format off */
+const struct rank_case cases_faults[] = {
+    { .name = "skip", .body = run_skip, .fault = "1:skip:2:0" },
+    { .name = "kill", .body = run_kill, .may_die = true },
+    { .name = "kill_in_init", .body = run_kill_in_init, .may_die = true },
+    { .name = "abort_group", .body = run_abort_group, .has_room = true },
+    { .name = "abort_one_by_one", .body = run_abort_one_by_one, .found = "HANG: rank 0",
+      .has_room = true, .hangs = true },
+    { .name = "revoke", .body = run_revoke, .found = "after ncclCommRevoke" },
+    { .name = "async", .body = run_async, .fault = "0:async:2:6" },
+    { .name = "kernel", .body = run_kernel, .fault = "0:kernel:1:700" },
+    { .name = "call", .body = run_call, .fault = "0:ncclAllReduce:3:2" },
+    { .name = "slow", .body = run_slow, .fault = "0:slow:1:50000" },
+    { .name = "init", .body = run_init, .fault = "0:init:1:0" },
+    { .name = "late", .body = run_late, .fault = "0:late:1:0" },
+    { .name = NULL },
+};
+/* clang-format on */

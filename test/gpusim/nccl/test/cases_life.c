@@ -4,7 +4,7 @@
 #include <dirent.h>
 #include <string.h>
 
-#include "test/gpusim/nccl/test/cases.h"
+#include "test/gpusim/nccl/test/ranks.h"
 
 enum {
     COUNT = 100
@@ -45,7 +45,7 @@ static void works(const struct rank *rank, nccl_comm comm, int ranks)
 }
 
 /* Made, used and destroyed many times: nothing is left. */
-void case_cycles(struct rank *rank)
+static void run_cycles(struct rank *rank)
 {
     struct gpusim_live before = gpusim_live();
     int descriptors = 0;
@@ -87,7 +87,7 @@ static void init_polled(struct rank *rank, nccl_comm *comm)
 }
 
 /* Not blocking: nothing goes on but in ncclCommGetAsyncError. */
-void case_polled(struct rank *rank)
+static void run_polled(struct rank *rank)
 {
     uint64_t memory = rank_alloc(COUNT);
     nccl_comm comm;
@@ -128,7 +128,7 @@ void case_polled(struct rank *rank)
 }
 
 /* The caller forgets to poll. */
-void case_not_polled(struct rank *rank)
+static void run_not_polled(struct rank *rank)
 {
     void *memory = rank_pointer(rank_alloc(COUNT));
     nccl_comm comm;
@@ -146,7 +146,7 @@ void case_not_polled(struct rank *rank)
 }
 
 /* Blocking and not blocking in one group. */
-void case_mixed(struct rank *rank)
+static void run_mixed(struct rank *rank)
 {
     void *memory = rank_pointer(rank_alloc(COUNT));
     nccl_comm comms[2];
@@ -177,7 +177,7 @@ static nccl_result join_on(struct rank *rank, int device, nccl_comm *comm)
 }
 
 /* Ranks 0 and 1 are on one device. */
-void case_duplicate(struct rank *rank)
+static void run_duplicate(struct rank *rank)
 {
     nccl_result result = join_on(rank, rank->rank == 1 ? 0 : rank->rank, &rank->comm);
 
@@ -188,7 +188,7 @@ void case_duplicate(struct rank *rank)
 }
 
 /* As before, but they say that they are on hosts of their own. */
-void case_host_ids(struct rank *rank)
+static void run_host_ids(struct rank *rank)
 {
     char text[16];
 
@@ -199,7 +199,7 @@ void case_host_ids(struct rank *rank)
 }
 
 /* Two ranks believe to be rank 0. */
-void case_rank_twice(struct rank *rank)
+static void run_rank_twice(struct rank *rank)
 {
     rank_meet(rank);
     CHECK(ncclCommInitRank(&rank->comm, rank->ranks, rank->shared->ids[0], 0) !=
@@ -207,7 +207,7 @@ void case_rank_twice(struct rank *rank)
 }
 
 /* Rank 0 believes that there is one rank more. */
-void case_other_size(struct rank *rank)
+static void run_other_size(struct rank *rank)
 {
     nccl_result result = ncclCommInitRank(&rank->comm, rank->ranks + (rank->rank == 0),
             rank->shared->ids[0], rank->rank);
@@ -216,7 +216,7 @@ void case_other_size(struct rank *rank)
 }
 
 /* One thread makes the communicators of all devices in a group, and uses them. */
-void case_one_thread(struct rank *rank)
+static void run_one_thread(struct rank *rank)
 {
     enum {
         DEVICES = 3
@@ -255,16 +255,14 @@ void case_one_thread(struct rank *rank)
 }
 
 /* By parity, the last first; rank 0 gets none the second time. */
-void case_split(struct rank *rank)
+static void run_split(struct rank *rank)
 {
     nccl_comm part;
-    int size;
+    int size = (rank->ranks + 1 - rank->rank % 2) / 2;
 
     rank_join(rank, 0, &rank->comm);
     CHECK(ncclCommSplit(rank->comm, rank->rank % 2, -rank->rank, &part, NULL) ==
             NCCL_SUCCESS);
-    CHECK(ncclCommCount(part, &size) == NCCL_SUCCESS);
-    CHECK(size == (rank->ranks + 1 - rank->rank % 2) / 2);
     works(rank, part, size);
     {
         int32_t value = rank->rank;
@@ -291,7 +289,7 @@ void case_split(struct rank *rank)
 }
 
 /* Not blocking: polls of the parent or of the child bring it forward. */
-void case_split_polled(struct rank *rank)
+static void run_split_polled(struct rank *rank)
 {
     nccl_comm comm;
     nccl_comm part;
@@ -309,7 +307,7 @@ void case_split_polled(struct rank *rank)
 }
 
 /* While an operation is outstanding. */
-void case_split_busy(struct rank *rank)
+static void run_split_busy(struct rank *rank)
 {
     void *memory = rank_pointer(rank_alloc(COUNT));
     nccl_comm part;
@@ -332,7 +330,7 @@ static void use(struct rank *rank)
                   rank->stream) == NCCL_INVALID_ARGUMENT);
 }
 
-void case_used_destroyed(struct rank *rank)
+static void run_used_destroyed(struct rank *rank)
 {
     rank_join(rank, 0, &rank->comm);
     CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
@@ -341,7 +339,7 @@ void case_used_destroyed(struct rank *rank)
     rank_meet(rank);
 }
 
-void case_used_aborted(struct rank *rank)
+static void run_used_aborted(struct rank *rank)
 {
     rank_join(rank, 0, &rank->comm);
     CHECK(ncclCommAbort(rank->comm) == NCCL_SUCCESS);
@@ -349,7 +347,7 @@ void case_used_aborted(struct rank *rank)
     rank_meet(rank);
 }
 
-void case_used_finalized(struct rank *rank)
+static void run_used_finalized(struct rank *rank)
 {
     rank_join(rank, 0, &rank->comm);
     CHECK(ncclCommFinalize(rank->comm) == NCCL_SUCCESS);
@@ -359,7 +357,7 @@ void case_used_finalized(struct rank *rank)
 }
 
 /* Destroy is a collective of a node's processes. */
-void case_destroy_meets(struct rank *rank)
+static void run_destroy_meets(struct rank *rank)
 {
     rank_join(rank, 0, &rank->comm);
     if (rank->rank == rank->ranks - 1) {
@@ -370,7 +368,7 @@ void case_destroy_meets(struct rank *rank)
 }
 
 /* Finalize waits for what was launched. */
-void case_finalize(struct rank *rank)
+static void run_finalize(struct rank *rank)
 {
     void *memory = rank_pointer(rank_alloc(COUNT));
 
@@ -384,3 +382,28 @@ void case_finalize(struct rank *rank)
     CHECK(atomic_load(&rank->shared->flags[0]) == 1);
     CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
 }
+
+/* clang-format off */
+const struct rank_case cases_life[] = {
+    { .name = "cycles", .body = run_cycles },
+    { .name = "polled", .body = run_polled },
+    { .name = "not_polled", .body = run_not_polled,
+      .found = "use before ncclCommGetAsyncError has said" },
+    { .name = "mixed", .body = run_mixed, .found = "blocking and with non-blocking" },
+    { .name = "duplicate", .body = run_duplicate },
+    { .name = "host_ids", .body = run_host_ids },
+    { .name = "rank_twice", .body = run_rank_twice,
+      .found = "the rank is there already", .hangs = true },
+    { .name = "other_size", .body = run_other_size, .found = "ranks, for rank", .hangs = true },
+    { .name = "one_thread", .body = run_one_thread },
+    { .name = "split", .body = run_split },
+    { .name = "split_polled", .body = run_split_polled },
+    { .name = "split_busy", .body = run_split_busy, .found = "operations are outstanding" },
+    { .name = "used_destroyed", .body = run_used_destroyed, .found = "use after its end" },
+    { .name = "used_aborted", .body = run_used_aborted, .found = "use after its end" },
+    { .name = "used_finalized", .body = run_used_finalized, .found = "after ncclCommFinalize" },
+    { .name = "destroy_meets", .body = run_destroy_meets },
+    { .name = "finalize", .body = run_finalize },
+    { .name = NULL },
+};
+/* clang-format on */

@@ -1,7 +1,7 @@
 /*
  * Memory that is registered, and arguments that are wrong.
  */
-#include "test/gpusim/nccl/test/cases.h"
+#include "test/gpusim/nccl/test/ranks.h"
 
 enum {
     BYTES = 4096
@@ -14,7 +14,7 @@ static nccl_result all_reduce(const struct rank *rank, void *input, void *output
 }
 
 /* Registered, used, given back. */
-void case_registration(struct rank *rank)
+static void run_registration(struct rank *rank)
 {
     void *memory;
     void *plain = rank_pointer(rank_alloc(BYTES));
@@ -43,7 +43,7 @@ void case_registration(struct rank *rank)
     CHECK(gpusim_nccl_live().registrations == 0 && gpusim_nccl_live().allocations == 0);
 }
 
-void case_freed_registered(struct rank *rank)
+static void run_freed_registered(struct rank *rank)
 {
     void *memory;
     void *handle;
@@ -56,7 +56,7 @@ void case_freed_registered(struct rank *rank)
     CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
 }
 
-void case_left_registered(struct rank *rank)
+static void run_left_registered(struct rank *rank)
 {
     void *memory;
     void *handle;
@@ -68,7 +68,7 @@ void case_left_registered(struct rank *rank)
 }
 
 /* One rank gives memory that is registered, the others do not. */
-void case_registered_apart(struct rank *rank)
+static void run_registered_apart(struct rank *rank)
 {
     void *memory;
     void *handle;
@@ -83,7 +83,7 @@ void case_registered_apart(struct rank *rank)
 }
 
 /* All ranks do, at different places. */
-void case_registered_elsewhere(struct rank *rank)
+static void run_registered_elsewhere(struct rank *rank)
 {
     void *memory;
     void *handle;
@@ -99,7 +99,7 @@ void case_registered_elsewhere(struct rank *rank)
 }
 
 /* Given back to another communicator. */
-void case_wrong_handle(struct rank *rank)
+static void run_wrong_handle(struct rank *rank)
 {
     void *memory;
     void *handle;
@@ -113,28 +113,7 @@ void case_wrong_handle(struct rank *rank)
     rank_meet(rank);
 }
 
-/* Windows are registered by all ranks together. */
-void case_window(struct rank *rank)
-{
-    void *memory;
-    nccl_window window;
-
-    rank_join(rank, 0, &rank->comm);
-    CHECK(ncclMemAlloc(&memory, BYTES) == NCCL_SUCCESS);
-    if (rank->rank == rank->ranks - 1) {
-        rank_tell(rank, 0);
-    }
-    CHECK(ncclCommWindowRegister(rank->comm, memory, BYTES, &window,
-                  NCCL_WINDOW_SYMMETRIC) == NCCL_SUCCESS);
-    CHECK(atomic_load(&rank->shared->flags[0]) == 1);
-    CHECK(all_reduce(rank, memory, memory) == NCCL_SUCCESS);
-    rank_sync(rank);
-    CHECK(ncclCommWindowDeregister(rank->comm, window) == NCCL_SUCCESS);
-    CHECK(ncclMemFree(memory) == NCCL_SUCCESS);
-    CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
-}
-
-void case_host_memory(struct rank *rank)
+static void run_host_memory(struct rank *rank)
 {
     static float memory[BYTES / 4];
 
@@ -143,7 +122,7 @@ void case_host_memory(struct rank *rank)
     rank_meet(rank);
 }
 
-void case_overlap(struct rank *rank)
+static void run_overlap(struct rank *rank)
 {
     uint64_t memory = rank_alloc((uint64_t)2 * BYTES);
 
@@ -160,7 +139,7 @@ void case_overlap(struct rank *rank)
 }
 
 /* A stream, and memory, of another device. */
-void case_other_device(struct rank *rank)
+static void run_other_device(struct rank *rank)
 {
     void *memory = rank_pointer(rank_alloc(BYTES));
     void *other_memory;
@@ -180,7 +159,7 @@ void case_other_device(struct rank *rank)
 }
 
 /* A collective is seen by the happens-before check as what it reads and writes. */
-void case_race(struct rank *rank)
+static void run_race(struct rank *rank)
 {
     uint64_t memory = rank_alloc(BYTES);
     cu_stream second;
@@ -193,3 +172,23 @@ void case_race(struct rank *rank)
     rank_sync(rank);
     CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
 }
+
+/* clang-format off */
+const struct rank_case cases_memory[] = {
+    { .name = "registration", .body = run_registration },
+    { .name = "left_registered", .body = run_left_registered,
+      .found = "memory is still registered with it" },
+    { .name = "registered_apart", .body = run_registered_apart, .found = "registered at 0 and 0" },
+    { .name = "registered_elsewhere", .body = run_registered_elsewhere,
+      .found = "registered at 257 and 257" },
+    { .name = "freed_registered", .body = run_freed_registered,
+      .found = "which is registered with a communicator" },
+    { .name = "wrong_handle", .body = run_wrong_handle,
+      .found = "a handle that is not of this communicator" },
+    { .name = "host_memory", .body = run_host_memory, .found = "not (all) device memory" },
+    { .name = "overlap", .body = run_overlap, .found = "input and output overlap" },
+    { .name = "other_device", .body = run_other_device, .found = "a stream of another device" },
+    { .name = "race", .body = run_race, .found = "RACE" },
+    { .name = NULL },
+};
+/* clang-format on */

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "test/gpusim/nccl/gpusim_nccl.h"
-#include "test/gpusim/nccl/test/cases.h"
+#include "test/gpusim/nccl/test/ranks.h"
 
 enum {
     COUNT = 64
@@ -33,7 +33,7 @@ static void never_ends(struct rank *rank)
     CHECK(rank->rank < 0);
 }
 
-void case_other_function(struct rank *rank)
+static void run_other_function(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -47,7 +47,7 @@ void case_other_function(struct rank *rank)
     never_ends(rank);
 }
 
-void case_other_count(struct rank *rank)
+static void run_other_count(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -56,7 +56,7 @@ void case_other_count(struct rank *rank)
     never_ends(rank);
 }
 
-void case_other_type(struct rank *rank)
+static void run_other_type(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -66,7 +66,7 @@ void case_other_type(struct rank *rank)
     never_ends(rank);
 }
 
-void case_other_op(struct rank *rank)
+static void run_other_op(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -75,7 +75,7 @@ void case_other_op(struct rank *rank)
     never_ends(rank);
 }
 
-void case_other_root(struct rank *rank)
+static void run_other_root(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -85,7 +85,7 @@ void case_other_root(struct rank *rank)
 }
 
 /* Two collectives in one group here, one after the other there. */
-void case_other_group(struct rank *rank)
+static void run_other_group(struct rank *rank)
 {
     void *memory = begin(rank);
     int i;
@@ -104,7 +104,7 @@ void case_other_group(struct rank *rank)
 }
 
 /* One rank splits, another destroys. */
-void case_other_host_call(struct rank *rank)
+static void run_other_host_call(struct rank *rank)
 {
     nccl_comm part;
 
@@ -113,17 +113,13 @@ void case_other_host_call(struct rank *rank)
     if (rank->rank == 0) {
         (void)ncclCommSplit(rank->comm, 0, 0, &part, NULL);
     } else {
-        void *memory;
-        nccl_window window;
-
-        CHECK(ncclMemAlloc(&memory, 4096) == NCCL_SUCCESS);
-        (void)ncclCommWindowRegister(rank->comm, memory, 4096, &window, 0);
+        (void)ncclCommDestroy(rank->comm);
     }
     CHECK(rank->rank < 0);
 }
 
 /* Sender and receiver differ in the length. */
-void case_other_length(struct rank *rank)
+static void run_other_length(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -136,7 +132,7 @@ void case_other_length(struct rank *rank)
 }
 
 /* A send that nobody receives. */
-void case_unmatched(struct rank *rank)
+static void run_unmatched(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -149,7 +145,7 @@ void case_unmatched(struct rank *rank)
 }
 
 /* Each sends, then receives, without a group: both wait in the send. */
-void case_ungrouped(struct rank *rank)
+static void run_ungrouped(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -200,7 +196,7 @@ static void two(struct rank *rank, nccl_comm *comms, cu_stream *streams, bool cr
 }
 
 /* Ranks launch two communicators' collectives in different orders. */
-void case_crossed(struct rank *rank)
+static void run_crossed(struct rank *rank)
 {
     nccl_comm comms[2];
     cu_stream streams[2];
@@ -208,7 +204,7 @@ void case_crossed(struct rank *rank)
     two(rank, comms, streams, true);
 }
 
-void case_straight(struct rank *rank)
+static void run_straight(struct rank *rank)
 {
     nccl_comm comms[2];
     cu_stream streams[2];
@@ -237,7 +233,7 @@ void case_straight(struct rank *rank)
 }
 
 /* A rank launches nothing; the others say whom they wait for. */
-void case_missing(struct rank *rank)
+static void run_missing(struct rank *rank)
 {
     void *memory = begin(rank);
 
@@ -254,7 +250,7 @@ void case_missing(struct rank *rank)
  * Launches of one communicator on several streams run in the order of their issue, also when
  * the first one's stream is late.
  */
-void case_unordered_streams(struct rank *rank)
+static void run_unordered_streams(struct rank *rank)
 {
     void *memory[2] = { memory_of(COUNT), memory_of(COUNT) };
     cu_stream second;
@@ -276,3 +272,26 @@ void case_unordered_streams(struct rank *rank)
     rank_sync(rank);
     CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
 }
+
+/* clang-format off */
+const struct rank_case cases_order[] = {
+    { .name = "other_function", .body = run_other_function, .found = "MISMATCH in communicator" },
+    { .name = "other_count", .body = run_other_count, .found = "MISMATCH in communicator" },
+    { .name = "other_type", .body = run_other_type, .found = "MISMATCH in communicator" },
+    { .name = "other_op", .body = run_other_op, .found = "MISMATCH in communicator" },
+    { .name = "other_root", .body = run_other_root, .found = "MISMATCH in communicator" },
+    { .name = "other_group", .body = run_other_group, .found = "MISMATCH in communicator" },
+    { .name = "other_host_call", .body = run_other_host_call, .found = "calls ncclCommSplit" },
+    { .name = "other_length", .body = run_other_length,
+      .found = "receives 252 bytes of float32, rank 0 sends 256" },
+    { .name = "unmatched", .body = run_unmatched, .found = "HANG: rank 0", .hangs = true },
+    { .name = "ungrouped", .body = run_ungrouped, .found = "waits in ncclSend", .hangs = true },
+    { .name = "crossed", .body = run_crossed,
+      .found = "waiting on its device behind ncclAllReduce", .hangs = true },
+    { .name = "straight", .body = run_straight },
+    { .name = "missing", .body = run_missing, .hangs = true,
+      .found = "which has done ncclAllReduce #0 and launched nothing since" },
+    { .name = "unordered_streams", .body = run_unordered_streams },
+    { .name = NULL },
+};
+/* clang-format on */

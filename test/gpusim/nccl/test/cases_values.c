@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "test/gpusim/nccl/reduce.h"
-#include "test/gpusim/nccl/test/cases.h"
+#include "test/gpusim/nccl/segment.h"
+#include "test/gpusim/nccl/test/ranks.h"
 
 enum {
     COUNT = 1000,
@@ -20,14 +21,21 @@ static int input_value(int rank, size_t i)
 
 static void set(nccl_dtype type, void *data, size_t i, double value)
 {
-    unsigned char scalar[8];
-    int64_t whole = (int64_t)value;
-    size_t width = reduce_type_bytes(type);
+    const int64_t whole = (int64_t)value;
+    const float single = (float)value;
+    const uint16_t half = type == NCCL_FLOAT16 ? reduce_half_from_float(single)
+                                               : reduce_bfloat_from_float(single);
+    const size_t width = reduce_type_bytes(type);
+    const void *from = &whole; /* little-endian: the low bytes */
 
-    if (!reduce_scalar(type, value, scalar)) {
-        memcpy(scalar, &whole, sizeof whole); /* little-endian: the low bytes */
+    if (type == NCCL_FLOAT64) {
+        from = &value;
+    } else if (type == NCCL_FLOAT32) {
+        from = &single;
+    } else if (type == NCCL_FLOAT16 || type == NCCL_BFLOAT16) {
+        from = &half;
     }
-    memcpy((unsigned char *)data + i * width, scalar, width);
+    memcpy((unsigned char *)data + i * width, from, width);
 }
 
 /* A rank's input: `count` elements from element `from` on. */
@@ -75,7 +83,7 @@ static double reduced(const struct rank *rank, nccl_op op, size_t i)
     for (other = 1; other < rank->ranks; other++) {
         double value = input_value(other, i);
 
-        if (op == NCCL_SUM || op == NCCL_AVG) {
+        if (op == NCCL_SUM) {
             result += value;
         } else if (op == NCCL_PROD) {
             result *= value;
@@ -85,7 +93,7 @@ static double reduced(const struct rank *rank, nccl_op op, size_t i)
             result = result < value ? result : value;
         }
     }
-    return op == NCCL_AVG ? result / rank->ranks : result;
+    return result;
 }
 
 static double of_root(const struct rank *rank, nccl_op root, size_t i)
@@ -105,13 +113,6 @@ static double gathered(const struct rank *rank, nccl_op op, size_t i)
 static double scattered(const struct rank *rank, nccl_op op, size_t i)
 {
     return reduced(rank, op, (size_t)rank->rank * COUNT + i);
-}
-
-/* Block r comes from rank r, which had it for this rank. */
-static double exchanged(const struct rank *rank, nccl_op op, size_t i)
-{
-    (void)op;
-    return input_value((int)(i / COUNT), (size_t)rank->rank * COUNT + i % COUNT);
 }
 
 /* Buffers of one type on one rank. */
@@ -201,11 +202,6 @@ static void values_moves(const struct work *work)
                   work->type, rank->comm, rank->stream) == NCCL_SUCCESS);
     rank_sync(rank);
     check(work->output, work->type, all, gathered, rank, -1);
-    fill(work->input, work->type, rank->rank, 0, all);
-    CHECK(ncclAlltoAll(at(work->input, 0, work), at(work->output, 0, work), COUNT,
-                  work->type, rank->comm, rank->stream) == NCCL_SUCCESS);
-    rank_sync(rank);
-    check(work->output, work->type, all, exchanged, rank, -1);
 }
 
 /* Bytes behind the output are still the poison of fresh memory. */
@@ -230,10 +226,7 @@ static void values_of_type(struct rank *rank, nccl_dtype type)
     work.input = rank_alloc(bytes);
     work.output = rank_alloc(bytes);
     values_moves(&work);
-    for (op = NCCL_SUM; op <= NCCL_AVG; op++) {
-        if (op == NCCL_AVG && rank->ranks == 3 && type >= NCCL_FLOAT16) {
-            continue; /* a third is not exact */
-        }
+    for (op = NCCL_SUM; op <= NCCL_MIN; op++) {
         values_all_reduce(&work, op);
         values_reduce(&work, op);
         values_reduce_scatter(&work, op);
@@ -243,13 +236,11 @@ static void values_of_type(struct rank *rank, nccl_dtype type)
     rank_free(work.output);
 }
 
-void case_values(struct rank *rank)
+static void run_values(struct rank *rank)
 {
     nccl_dtype type;
-    int size = 0;
 
     rank_join(rank, 0, &rank->comm);
-    CHECK(ncclCommCount(rank->comm, &size) == NCCL_SUCCESS && size == rank->ranks);
     for (type = NCCL_INT8; type <= NCCL_BFLOAT16; type++) {
         values_of_type(rank, type);
     }
@@ -260,7 +251,7 @@ void case_values(struct rank *rank)
  * Partial sums are rounded to the type, in the order of ranks. In halves 2048 + 1 + 1 is 2048
  * and 1 + 1 + 2048 is 2050.
  */
-void case_rounding(struct rank *rank)
+static void run_rounding(struct rank *rank)
 {
     uint16_t values[2] = {
         reduce_half_from_float(rank->rank == 0 ? 2048.0F : 1.0F),
@@ -280,55 +271,10 @@ void case_rounding(struct rank *rank)
     rank_free(memory);
 }
 
-/* ncclRedOpCreatePreMulSum: each rank has a scalar of its own, on the host or the device. */
-void case_scaled(struct rank *rank)
+/* Through several chunks of shared memory. */
+static void run_large(struct rank *rank)
 {
-    float values[2] = { 1, 2 };
-    float scalar = (float)(rank->rank + 2);
-    float sum = 0;
-    uint64_t memory = rank_alloc(sizeof values);
-    uint64_t device_scalar = rank_alloc(sizeof scalar);
-    nccl_op ops[2];
-    int i;
-
-    rank_join(rank, 0, &rank->comm);
-    for (i = 0; i < rank->ranks; i++) {
-        sum += (float)(i + 2);
-    }
-    CHECK(gpusim_write(device_scalar, &scalar, sizeof scalar));
-    CHECK(ncclRedOpCreatePreMulSum(&ops[0], &scalar, NCCL_FLOAT32, NCCL_SCALAR_HOST,
-                  rank->comm) == NCCL_SUCCESS);
-    CHECK(ncclRedOpCreatePreMulSum(&ops[1], rank_pointer(device_scalar), NCCL_FLOAT32,
-                  NCCL_SCALAR_DEVICE, rank->comm) == NCCL_SUCCESS);
-    scalar = -1; /* was copied */
-    for (i = 0; i < 2; i++) {
-        values[0] = 1;
-        values[1] = 2;
-        CHECK(gpusim_write(memory, values, sizeof values));
-        CHECK(ncclAllReduce(rank_pointer(memory), rank_pointer(memory), 2, NCCL_FLOAT32,
-                      ops[i], rank->comm, rank->stream) == NCCL_SUCCESS);
-        CHECK(ncclRedOpDestroy(ops[i], rank->comm) == NCCL_SUCCESS);
-        rank_sync(rank);
-        CHECK(gpusim_read(values, memory, sizeof values));
-        CHECK(values[0] == sum && values[1] == 2 * sum);
-    }
-    rank_meet(rank);
-    CHECK(gpusim_reports() == 0);
-    rank_meet(rank);
-    CHECK(ncclAllReduce(rank_pointer(memory), rank_pointer(memory), 2, NCCL_FLOAT32,
-                  ops[0], rank->comm, rank->stream) == NCCL_INVALID_ARGUMENT);
-    CHECK(gpusim_reports() > 0);
-    rank_meet(rank);
-    (void)gpusim_take_reports(NULL, 0);
-    CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
-    rank_free(memory);
-    rank_free(device_scalar);
-}
-
-/* 100 MB, through chunks of shared memory. */
-void case_large(struct rank *rank)
-{
-    size_t count = 25 * 1000 * 1000 + 7;
+    size_t count = 2 * SEGMENT_CHUNK_BYTES / sizeof(float) + 7;
     uint64_t memory = rank_alloc(count * sizeof(float));
     float *values = malloc(count * sizeof *values);
     size_t i;
@@ -361,7 +307,7 @@ static size_t message_length(int from, int message)
                            : (size_t)from * 100000;
 }
 
-void case_pairs(struct rank *rank)
+static void run_pairs(struct rank *rank)
 {
     enum {
         MESSAGES = 3,
@@ -412,7 +358,7 @@ void case_pairs(struct rank *rank)
 }
 
 /* Collectives and an exchange in one group, on two streams: ordered with what is on both. */
-void case_group(struct rank *rank)
+static void run_group(struct rank *rank)
 {
     int32_t value = rank->rank + 1;
     uint64_t memory[4];
@@ -456,22 +402,13 @@ void case_group(struct rank *rank)
     }
 }
 
-/* 8-bit floats are moved; the simulator does not add them, and says so. */
-void case_float8(struct rank *rank)
-{
-    unsigned char byte = (unsigned char)(rank->rank + 1);
-    uint64_t one = rank_alloc(1);
-    uint64_t all = rank_alloc((size_t)rank->ranks);
-
-    rank_join(rank, 0, &rank->comm);
-    CHECK(gpusim_write(one, &byte, 1));
-    CHECK(ncclAllGather(rank_pointer(one), rank_pointer(all), 1, NCCL_FLOAT8_E4M3,
-                  rank->comm, rank->stream) == NCCL_SUCCESS);
-    rank_sync(rank);
-    CHECK(gpusim_read(&byte, all + (uint64_t)rank->ranks - 1, 1));
-    CHECK(byte == rank->ranks);
-    CHECK(ncclAllReduce(rank_pointer(one), rank_pointer(one), 1, NCCL_FLOAT8_E5M2,
-                  NCCL_SUM, rank->comm, rank->stream) == NCCL_INVALID_ARGUMENT);
-    rank_meet(rank);
-    CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
-}
+/* clang-format off */
+const struct rank_case cases_values[] = {
+    { .name = "values", .body = run_values },
+    { .name = "rounding", .body = run_rounding },
+    { .name = "large", .body = run_large },
+    { .name = "pairs", .body = run_pairs },
+    { .name = "group", .body = run_group },
+    { .name = NULL },
+};
+/* clang-format on */

@@ -41,12 +41,30 @@ struct rank {
     nccl_comm comm; /* of all ranks, once rank_join()  */
 };
 
-/* How a case must end. */
-struct expectation {
-    int status; /* of some rank: 0 (then of all), 97                      */
-    const char *says; /* on stderr; NULL: nothing is looked for                 */
-    bool may_die; /* ranks other than 0 may be killed                       */
+/* A case: what each rank does, in which surroundings, and how it must end. */
+struct rank_case {
+    const char *name;
+    void (*body)(struct rank *rank);
+    const char *
+            found; /* said on stderr by a rank that ends with 97; NULL: all end with 0 */
+    const char *
+            fault; /* GPUSIM_NCCL_FAIL                                                  */
+    bool may_die; /* ranks other than 0 may be killed                                       */
+    bool hangs; /* a rank waits for ever: that is reported after a second                   */
+    bool has_room; /* a device runs two kernels at a time                                   */
 };
+
+/* Each table ends with a case that has no name. */
+extern const struct rank_case
+        cases_values[]; /* what is computed                         */
+extern const struct rank_case
+        cases_order[]; /* what ranks must do alike, else it hangs   */
+extern const struct rank_case
+        cases_life[]; /* communicators from their making to the end */
+extern const struct rank_case
+        cases_faults[]; /* when something goes wrong                */
+extern const struct rank_case
+        cases_memory[]; /* memory and arguments                     */
 
 #define CHECK(condition) \
     ((condition) ? (void)0 : rank_failed(__FILE__, __LINE__, #condition))
@@ -70,11 +88,7 @@ void *rank_pointer(uint64_t memory);
 /* Polls until the communicator is not in progress; what it says then. */
 nccl_result rank_poll(nccl_comm comm);
 
-/*
- * Runs a case. 0: it ended as expected.
- * @param threads  ranks are threads of one process
- */
-int ranks_run(void (*body)(struct rank *rank), int ranks, bool threads,
-        const struct expectation *expected);
+/* Runs a case, whose ranks may be threads of one process. 0: it ended as expected. */
+int ranks_run(const struct rank_case *what, int ranks, bool threads);
 
 #endif
