@@ -154,7 +154,7 @@ tutti_status announce_pending(
         negotiator->stats.by_name++;
         observe(negotiator, TRANSITION_SUBMIT_BY_NAME);
         if (!row_counts_keep(&tensor->announced, meta)) {
-            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", tensor->name);
+            return no_memory_for(tensor->name, tensor->name_len);
         }
     }
     status = announce_own(negotiator, tensor);
@@ -190,21 +190,30 @@ void announce_read(struct negotiator *negotiator)
     }
 }
 
+/* The set rank that an item is of, which is `from` or below it; -1: malformed. */
+static int get_rank(struct negotiator *negotiator, int from, struct wire_reader *in)
+{
+    const uint64_t rank = wire_get_varint(in);
+
+    return wire_ok(in) && rank < (uint64_t)negotiator->config.size &&
+                    tree_is_below(&negotiator->tree, (int)rank, from)
+            ? (int)rank
+            : -1;
+}
+
 static tutti_status receive_numbers(struct negotiator *negotiator, int from,
         struct wire_reader *in, uint8_t tag, uint64_t seen)
 {
-    const uint64_t rank = wire_get_varint(in);
+    const int rank = get_rank(negotiator, from, in);
     const uint64_t first = wire_get_varint(in);
     const uint64_t count = wire_get_varint(in);
     const uint64_t limit = UINT64_C(1) << 20;
     tutti_status status = TUTTI_OK;
 
-    if (!wire_ok(in) || rank >= (uint64_t)negotiator->config.size || first == 0 ||
-            first > UINT64_MAX - limit || count > limit ||
-            !tree_is_below(&negotiator->tree, (int)rank, from)) {
-        return malformed(negotiator, from);
-    }
-    if (is_coordinator(negotiator) && first + count > negotiator->names.next_number) {
+    if (!wire_ok(in) || rank < 0 || first == 0 || first > UINT64_MAX - limit ||
+            count > limit ||
+            (is_coordinator(negotiator) &&
+                    first + count > negotiator->names.next_number)) {
         return malformed(negotiator, from);
     }
     for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
@@ -215,7 +224,7 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
             observe(negotiator, TRANSITION_NUMBER_FORGOTTEN);
             continue;
         }
-        status = number_arrived(negotiator, tensor, tag, (int)rank, seen);
+        status = number_arrived(negotiator, tensor, tag, rank, seen);
     }
     return status;
 }
@@ -223,14 +232,13 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
 static tutti_status receive_name(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
-    const uint64_t rank = wire_get_varint(in);
+    const int rank = get_rank(negotiator, from, in);
     struct name_ref ref;
     struct meta meta;
     tutti_status status;
     uint64_t seen;
 
-    if (!name_get(in, &ref) || rank >= (uint64_t)negotiator->config.size ||
-            !tree_is_below(&negotiator->tree, (int)rank, from)) {
+    if (rank < 0 || !name_get(in, &ref)) {
         return malformed(negotiator, from);
     }
     status = meta_get(in, &meta, &negotiator->dims, &negotiator->dims_capacity);
@@ -241,21 +249,20 @@ static tutti_status receive_name(
     if (!wire_ok(in) || meta.root >= negotiator->config.size) {
         return malformed(negotiator, from);
     }
-    if ((int)rank != negotiator->config.rank) {
+    if (rank != negotiator->config.rank) {
         observe(negotiator, TRANSITION_NAME_PASSED);
     }
-    return name_arrived(negotiator, &ref, (int)rank, &meta, seen);
+    return name_arrived(negotiator, &ref, rank, &meta, seen);
 }
 
 static tutti_status receive_cancel(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
-    const uint64_t rank = wire_get_varint(in);
+    const int rank = get_rank(negotiator, from, in);
     struct name_ref ref;
     uint64_t log_length;
 
-    if (!name_get(in, &ref) || rank >= (uint64_t)negotiator->config.size ||
-            !tree_is_below(&negotiator->tree, (int)rank, from)) {
+    if (rank < 0 || !name_get(in, &ref)) {
         return malformed(negotiator, from);
     }
     log_length = wire_get_varint(in);
@@ -265,7 +272,7 @@ static tutti_status receive_cancel(
     if (!is_coordinator(negotiator)) {
         observe(negotiator, TRANSITION_CANCEL_PASSED);
     }
-    return cancel_arrived(negotiator, &ref, (int)rank, log_length);
+    return cancel_arrived(negotiator, &ref, rank, log_length);
 }
 
 tutti_status announce_receive(

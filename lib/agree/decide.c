@@ -152,22 +152,6 @@ static tutti_status decide_row_counts(
             negotiator, tensor, TUTTI_ERR_MISMATCH, world_rank(negotiator, 0), text);
 }
 
-/* Collects who joined or finalized in some way without announcing the tensor; returns the first. */
-static int find_left(struct negotiator *negotiator, const struct tensor_state *tensor,
-        bool (*left)(const struct negotiator *negotiator, int member))
-{
-    int first = -1;
-
-    bitset_clear(&negotiator->joined.scratch);
-    for (int m = negotiator->config.size - 1; m >= 0; m--) {
-        if (left(negotiator, m) && !coordinator_heard(tensor, m)) {
-            bitset_add(&negotiator->joined.scratch, m);
-            first = m;
-        }
-    }
-    return first;
-}
-
 /* True when the tensor can do without the members that have not announced it. */
 static bool is_reducible(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
@@ -188,7 +172,7 @@ static bool is_reducible(
     return true;
 }
 
-/* Names the members that find_left() found, of which `first` is one. */
+/* Names the members that joined_find() found, of which `first` is one. */
 static tutti_status fail_without(struct negotiator *negotiator,
         struct tensor_state *tensor, tutti_status reason, int first, const char *why)
 {
@@ -208,7 +192,7 @@ static tutti_status fail_without(struct negotiator *negotiator,
 static tutti_status fail_left(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    int first = find_left(negotiator, tensor, member_leaves);
+    int first = joined_find(negotiator, tensor, member_leaves);
 
     if (first >= 0) {
         observe(negotiator, TRANSITION_DECIDE_LEAVING);
@@ -216,7 +200,7 @@ static tutti_status fail_left(
                 "called tutti_finalize() and will not submit it; let all ranks submit "
                 "the same before they finalize");
     }
-    first = find_left(negotiator, tensor, member_has_joined);
+    first = joined_find(negotiator, tensor, member_has_joined);
     observe(negotiator, TRANSITION_DECIDE_UNSUPPORTED);
     return fail_without(negotiator, tensor, TUTTI_ERR_UNSUPPORTED, first,
             "joined and will not submit it; only allreduce, reducescatter, and reduce "

@@ -45,7 +45,7 @@ tutti_status hold_number(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit)
 {
     if (tensor->who.words == NULL && !bitset_init(&tensor->who, who_size(negotiator))) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", tensor->name);
+        return no_memory_for(tensor->name, tensor->name_len);
     }
     if (bitset_has(&tensor->who, bit)) {
         return error_set(TUTTI_ERR_PROTOCOL,

@@ -135,20 +135,19 @@ bool joined_init(struct negotiator *negotiator)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Finds who has not announced a tensor but has joined; false when that is nobody. */
-static bool find_joined(struct negotiator *negotiator,
-        const struct tensor_state *tensor, struct bitset *joined)
+int joined_find(struct negotiator *negotiator, const struct tensor_state *tensor,
+        bool (*left)(const struct negotiator *negotiator, int member))
 {
-    bool any = false;
+    int first = -1;
 
-    bitset_clear(joined);
-    for (int m = 0; m < negotiator->config.size; m++) {
-        if (member_has_joined(negotiator, m) && !coordinator_heard(tensor, m)) {
-            bitset_add(joined, m);
-            any = true;
+    bitset_clear(&negotiator->joined.scratch);
+    for (int m = negotiator->config.size - 1; m >= 0; m--) {
+        if (left(negotiator, m) && !coordinator_heard(tensor, m)) {
+            bitset_add(&negotiator->joined.scratch, m);
+            first = m;
         }
     }
-    return any;
+    return first;
 }
 
 static void write_joined(struct negotiator *negotiator, const struct bitset *joined)
@@ -176,12 +175,12 @@ static bool sets_are_equal(const struct bitset *a, const struct bitset *b)
 void joined_append(struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     struct bitset *logged = &negotiator->joined.logged;
-    struct bitset *joined = &negotiator->joined.scratch;
+    const struct bitset *joined = &negotiator->joined.scratch;
 
     if (negotiator->joined.ways[LEAVE_JOIN].count == 0 && bitset_count(logged) == 0) {
         return; /* as nearly always, and not worth a look at every member */
     }
-    if (find_joined(negotiator, tensor, joined)) {
+    if (joined_find(negotiator, tensor, member_has_joined) >= 0) {
         observe(negotiator, TRANSITION_DECIDE_JOINED);
     }
     if (!sets_are_equal(logged, joined)) {
@@ -191,6 +190,11 @@ void joined_append(struct negotiator *negotiator, const struct tensor_state *ten
 }
 
 /* ------------------------------------------------------------------ reading */
+
+static tutti_status malformed(void)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: malformed absence");
+}
 
 /* Room for a set of joined members, which the outcomes refer to; NULL: no memory. */
 static struct joined_set *joined_set_take(struct negotiator *negotiator)
@@ -221,7 +225,7 @@ tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in)
 
     negotiator->joined.members = NULL;
     if (!wire_ok(in) || count >= size) {
-        return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: malformed absence");
+        return malformed();
     }
     if (count == 0) {
         return TUTTI_OK;
@@ -235,7 +239,7 @@ tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in)
         const uint64_t member = wire_get_varint(in);
 
         if (!wire_ok(in) || member >= size) {
-            return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: malformed absence");
+            return malformed();
         }
         bitset_add(&absence->members, (int)member);
     }

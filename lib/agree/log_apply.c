@@ -186,8 +186,7 @@ static tutti_status named_tensor(struct negotiator *negotiator,
     if (joined && found == NULL) {
         found = tensor_get(negotiator, ref);
         if (found == NULL) {
-            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
-                    (int)ref->name_len, ref->name);
+            return no_memory_for(ref->name, ref->name_len);
         }
     }
     if (found == NULL || found->pending == joined || found->by_number ||
@@ -225,7 +224,7 @@ static tutti_status remember_number(struct negotiator *negotiator,
     }
     observe(negotiator, TRANSITION_APPLY_ASSIGN);
     if (!tensor_set_number(negotiator, tensor, number, meta)) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", tensor->name);
+        return no_memory_for(tensor->name, tensor->name_len);
     }
     return TUTTI_OK;
 }

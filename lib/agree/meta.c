@@ -35,8 +35,7 @@ static bool parts_equal(const struct meta *a, const struct meta *b)
             numbers_equal(meta_parts(a), meta_parts(b), a->part_count);
 }
 
-/* Scale factors are compared by value; NaN is refused at submission. */
-static bool scales_equal(const struct meta *a, const struct meta *b)
+bool meta_scales_equal(const struct meta *a, const struct meta *b)
 {
     return !(a->prescale < b->prescale) && !(a->prescale > b->prescale) &&
             !(a->postscale < b->postscale) && !(a->postscale > b->postscale);
@@ -46,14 +45,8 @@ bool meta_equal(const struct meta *a, const struct meta *b)
 {
     return a->count == b->count && a->row_count == b->row_count && a->form == b->form &&
             a->space == b->space && a->dtype == b->dtype && a->op == b->op &&
-            a->root == b->root && scales_equal(a, b) && a->group == b->group &&
+            a->root == b->root && meta_scales_equal(a, b) && a->group == b->group &&
             a->group_size == b->group_size && shapes_equal(a, b) && parts_equal(a, b);
-}
-
-bool meta_claims_equal(const struct meta *a, const struct meta *b)
-{
-    return a->row_counts == b->row_counts &&
-            numbers_equal(meta_row_counts(a), meta_row_counts(b), a->row_counts);
 }
 
 bool meta_copy(struct meta *to, const struct meta *from)
@@ -329,7 +322,7 @@ const char *meta_difference(const struct meta *a, const struct meta *b, char *te
         (void)snprintf(text_b, capacity, "%d", b->root);
         return "root differs";
     }
-    if (!scales_equal(a, b)) {
+    if (!meta_scales_equal(a, b)) {
         format_scales(a, text_a, capacity);
         format_scales(b, text_b, capacity);
         return "scale factors differ";

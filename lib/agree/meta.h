@@ -86,8 +86,8 @@ static inline uint64_t meta_step(int64_t step)
 
 /** True when ranks that give these agree; row counts and the step are not looked at. */
 bool meta_equal(const struct meta *a, const struct meta *b);
-/** True when the row counts are the same. */
-bool meta_claims_equal(const struct meta *a, const struct meta *b);
+/** Compares prescale and postscale by value; NaN is refused at submission. */
+bool meta_scales_equal(const struct meta *a, const struct meta *b);
 /** Deep copy; false when out of memory, `to` unchanged. */
 bool meta_copy(struct meta *to, const struct meta *from);
 /** Frees what meta_copy() made; zeroed is valid. */

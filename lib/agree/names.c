@@ -269,6 +269,14 @@ static void drop_oldest_idle(struct negotiator *negotiator)
     tensor_free(negotiator, oldest);
 }
 
+static void make_idle(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    list_append(&negotiator->names.idle, tensor);
+    if (negotiator->names.idle.count > IDLE_NAMES_MAX) {
+        drop_oldest_idle(negotiator);
+    }
+}
+
 static void clear_submission(struct tensor_state *tensor)
 {
     tensor->pending = false;
@@ -334,10 +342,7 @@ void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor
     list_remove(&negotiator->names.active, tensor);
     tensor_forget_row_counts(negotiator, tensor);
     if (tensor->number == 0) {
-        list_append(&negotiator->names.idle, tensor);
-        if (negotiator->names.idle.count > IDLE_NAMES_MAX) {
-            drop_oldest_idle(negotiator);
-        }
+        make_idle(negotiator, tensor);
     } else if (is_coordinator(negotiator)) {
         tensor_number_used(negotiator, tensor);
     }
@@ -386,10 +391,7 @@ void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *ten
     meta_fini(&tensor->meta);
     tensor_forget_row_counts(negotiator, tensor);
     if (tensor->since_ns == 0) {
-        list_append(&negotiator->names.idle, tensor);
-        if (negotiator->names.idle.count > IDLE_NAMES_MAX) {
-            drop_oldest_idle(negotiator);
-        }
+        make_idle(negotiator, tensor);
     }
 }
 

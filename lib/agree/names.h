@@ -52,6 +52,13 @@ static inline bool is_named(const struct tensor_state *tensor)
     return tensor->tally != NULL && tensor->tally->variants != NULL;
 }
 
+/** Sets the error of having no memory for something of a tensor. */
+static inline tutti_status no_memory_for(const char *name, size_t name_len)
+{
+    return error_set(
+            TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"", (int)name_len, name);
+}
+
 /** Reads collective and name. */
 bool name_get(struct wire_reader *in, struct name_ref *ref);
 /** Writes them. */

@@ -81,8 +81,7 @@ tutti_status negotiator_submit(
     tutti_status status;
 
     if (tensor == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
-                (int)request->name_len, request->name);
+        return no_memory_for(request->name, request->name_len);
     }
     if (tensor->pending) {
         return error_set(
@@ -175,6 +174,49 @@ tutti_status negotiator_receive(
     }
     status = forward_down(negotiator, bytes, len);
     return status == TUTTI_OK ? log_apply(negotiator, &in) : status;
+}
+
+/* How often to look: a quarter of the shorter of both times. */
+static int64_t tick_interval(const struct negotiator *negotiator)
+{
+    const int64_t warn = negotiator->config.stall_ns;
+    const int64_t fail = negotiator->config.stall_fail_ns;
+
+    return (fail > 0 && (warn == 0 || fail < warn) ? fail : warn) / 4;
+}
+
+tutti_status negotiator_tick(struct negotiator *negotiator)
+{
+    tutti_status status = plans_tick(negotiator);
+
+    if (status == TUTTI_OK) {
+        status = stalls_fail(negotiator);
+    }
+    negotiator->stall.ticked_ns = negotiator->now_ns;
+    if (negotiator->config.stall_ns == 0) {
+        return status;
+    }
+    if (status == TUTTI_OK) {
+        status = plans_report(negotiator);
+    }
+    return status == TUTTI_OK ? stalls_report(negotiator) : status;
+}
+
+int64_t negotiator_next_tick(const struct negotiator *negotiator)
+{
+    const int64_t interval = tick_interval(negotiator);
+    const int64_t due = plans_due(negotiator);
+    const struct tensor_state *oldest = negotiator->names.active.first;
+    int64_t first;
+
+    if (interval == 0 || oldest == NULL) {
+        return due;
+    }
+    first = oldest->since_ns + 4 * interval;
+    if (negotiator->stall.ticked_ns + interval > first) {
+        first = negotiator->stall.ticked_ns + interval;
+    }
+    return due < first ? due : first;
 }
 
 bool negotiator_is_dirty(const struct negotiator *negotiator)

@@ -15,6 +15,20 @@ static inline bool sees_members(const struct negotiator *negotiator)
     return negotiator->config.arrival_flags || negotiator->config.direct;
 }
 
+/**
+ * Walks the plans that this rank has read, in the order of their lanes: start with *lane = 0;
+ * NULL at the end. Plans may go during the walk.
+ */
+static inline struct plan *plans_next(const struct negotiator *negotiator, int *lane)
+{
+    struct plan *plan = NULL;
+
+    while (plan == NULL && ++*lane < negotiator->config.lanes) {
+        plan = negotiator->plans.lanes[*lane].current;
+    }
+    return plan;
+}
+
 /** World rank of a member, for messages. */
 static inline int world_rank(const struct negotiator *negotiator, int member)
 {
@@ -92,6 +106,14 @@ bool member_leaves(const struct negotiator *negotiator, int member);
 bool leaves_below(const struct negotiator *negotiator);
 /** True when this rank has joined or finalized and has no outcome yet. */
 bool leave_is_own(const struct negotiator *negotiator);
+/**
+ * Coordinator: collects in joined.scratch who has joined, or finalized, without announcing
+ * the tensor.
+ * @param left  member_has_joined() or member_leaves()
+ * @return the first of them, or -1
+ */
+int joined_find(struct negotiator *negotiator, const struct tensor_state *tensor,
+        bool (*left)(const struct negotiator *negotiator, int member));
 /** An announcement reached the coordinator; *counts: it is the member's first. */
 tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
         int member, uint64_t seen, bool *counts);
@@ -290,14 +312,35 @@ void learn_left(struct negotiator *negotiator, struct plan *plan,
 /** Ends the epochs whose outcome is known: announces what did not commit. */
 tutti_status plans_leave(struct negotiator *negotiator);
 
+/* stall.c: what is stalled in slow mode */
+
+/** The text of a stall report, built piece by piece; what does not fit is cut. */
+struct stall_report {
+    char text[4096];
+    size_t len;
+    int names; /* in the list of tensors that is being written */
+};
+
+/** "stalled for 2 s: " */
+void stall_report_begin(const struct negotiator *negotiator, int64_t since_ns,
+        struct stall_report *report);
+void stall_report_add(struct stall_report *report, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
+/** Adds a tensor to a list, of which only the first few are named. */
+void stall_report_name(struct stall_report *report, const struct tensor_state *tensor);
+/** " and 3 more", if there are; returns how many are in the list. */
+int stall_report_end_names(struct stall_report *report);
+
+/** Fails with TUTTI_ERR_TIMEOUT when a submission has waited for stall_fail_ns. */
+tutti_status stalls_fail(struct negotiator *negotiator);
+/** Reports what is stalled, or asks others about it. */
+tutti_status stalls_report(struct negotiator *negotiator);
+tutti_status stall_receive(
+        struct negotiator *negotiator, int from, int kind, struct wire_reader *in);
+
 /* plan_stall.c */
 
 /** Reports planned tensors that others have not submitted. */
 tutti_status plans_report(struct negotiator *negotiator);
-
-/* stall.c */
-
-tutti_status stall_receive(
-        struct negotiator *negotiator, int from, int kind, struct wire_reader *in);
 
 #endif

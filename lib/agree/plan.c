@@ -396,10 +396,11 @@ static int64_t due_at(const struct negotiator *negotiator, const struct plan *pl
 int64_t plans_due(const struct negotiator *negotiator)
 {
     int64_t first = INT64_MAX;
+    const struct plan *plan;
+    int lane = 0;
 
-    for (int l = 1; l < negotiator->config.lanes && negotiator->plans.on > 0; l++) {
-        const struct plan *plan = negotiator->plans.lanes[l].current;
-        const int64_t due = plan != NULL ? due_at(negotiator, plan) : INT64_MAX;
+    while (negotiator->plans.on > 0 && (plan = plans_next(negotiator, &lane)) != NULL) {
+        const int64_t due = due_at(negotiator, plan);
 
         first = due < first ? due : first;
     }
@@ -460,11 +461,11 @@ static uint32_t first_missing(const struct plan *plan)
 tutti_status plans_tick(struct negotiator *negotiator)
 {
     tutti_status status = TUTTI_OK;
+    struct plan *plan;
+    int lane = 0;
 
-    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
-        struct plan *plan = negotiator->plans.lanes[l].current;
-
-        if (plan != NULL && due_at(negotiator, plan) <= negotiator->now_ns) {
+    while (status == TUTTI_OK && (plan = plans_next(negotiator, &lane)) != NULL) {
+        if (due_at(negotiator, plan) <= negotiator->now_ns) {
             observe(negotiator, TRANSITION_PLAN_TIMER);
             plan_want_exit(plan, PLAN_EXIT_TIMER, first_missing(plan));
             status = plan_advance(negotiator, plan);

@@ -117,28 +117,28 @@ static void tell_all(
 static tutti_status flush_down(struct negotiator *negotiator)
 {
     struct wire_writer out = { .data = NULL };
+    struct plan *plan;
     tutti_status status;
+    int lane = 0;
 
-    for (int l = 1; l < negotiator->config.lanes; l++) {
-        if (negotiator->plans.lanes[l].current != NULL) {
-            tell_all(negotiator, negotiator->plans.lanes[l].current, &out);
-        }
+    while ((plan = plans_next(negotiator, &lane)) != NULL) {
+        tell_all(negotiator, plan, &out);
     }
     status = message_send(negotiator, -1, &out);
-    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
-        if (negotiator->plans.lanes[l].current != NULL) {
-            status = plan_advance(negotiator, negotiator->plans.lanes[l].current);
-        }
+    lane = 0;
+    while (status == TUTTI_OK && (plan = plans_next(negotiator, &lane)) != NULL) {
+        status = plan_advance(negotiator, plan);
     }
     return status;
 }
 
 static void flush_up(struct negotiator *negotiator)
 {
-    for (int l = 1; l < negotiator->config.lanes; l++) {
-        if (negotiator->plans.lanes[l].current != NULL) {
-            tell_parent(negotiator, negotiator->plans.lanes[l].current);
-        }
+    struct plan *plan;
+    int lane = 0;
+
+    while ((plan = plans_next(negotiator, &lane)) != NULL) {
+        tell_parent(negotiator, plan);
     }
 }
 

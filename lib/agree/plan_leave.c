@@ -126,12 +126,12 @@ static tutti_status leave(struct negotiator *negotiator, struct plan *plan)
 tutti_status plans_leave(struct negotiator *negotiator)
 {
     tutti_status status = TUTTI_OK;
+    struct plan *plan;
+    int lane = 0;
 
     negotiator->plans.left = false;
-    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
-        struct plan *plan = negotiator->plans.lanes[l].current;
-
-        if (plan != NULL && plan->state == PLAN_LEFT) {
+    while (status == TUTTI_OK && (plan = plans_next(negotiator, &lane)) != NULL) {
+        if (plan->state == PLAN_LEFT) {
             status = leave(negotiator, plan);
         }
     }

@@ -7,10 +7,7 @@
  * of some rank below them, it has not heard; and asks its parent as it does in slow mode
  * (stall.c).
  */
-#include <stdio.h>
-
 #include "agree/negotiator_parts.h"
-#include "agree/stall_report.h"
 
 /* Ranks that a report names. */
 #define RANKS_MAX 16
@@ -18,14 +15,12 @@
 /* Adds what this rank has contributed and waits for: what it may be that they lack. */
 static void report_tensors(const struct plan *plan, struct stall_report *report)
 {
-    int count = 0;
-
     for (uint32_t i = 0; i < plan->item_count; i++) {
         if (plan->items[i]->contributed) {
-            stall_report_name(report, plan->items[i], count++);
+            stall_report_name(report, plan->items[i]);
         }
     }
-    stall_report_more(report, count, STALL_NAMES_MAX);
+    (void)stall_report_end_names(report);
 }
 
 /* The first tensor of the batch that this rank waits for, or NULL. */
@@ -66,7 +61,6 @@ static int report_missing(const struct negotiator *negotiator, const struct plan
 {
     const bool each = sees_members(negotiator);
     const int arrivals = each ? negotiator->config.size : negotiator->tree.child_count;
-    char text[48];
     int count = 0;
 
     for (int m = 0; m < arrivals; m++) {
@@ -76,14 +70,15 @@ static int report_missing(const struct negotiator *negotiator, const struct plan
             continue;
         }
         if (count < RANKS_MAX) {
-            (void)snprintf(text, sizeof text, "%s%d%s", count > 0 ? ", " : "rank ",
+            stall_report_add(report, "%s%d%s", count > 0 ? ", " : "rank ",
                     world_rank(negotiator, each ? m : negotiator->tree.children[m]),
                     each ? "" : " (or one below it)");
-            stall_report_add(report, text);
         }
         count++;
     }
-    stall_report_more(report, count, RANKS_MAX);
+    if (count > RANKS_MAX) {
+        stall_report_add(report, " and %d more", count - RANKS_MAX);
+    }
     return count;
 }
 
@@ -93,7 +88,7 @@ static tutti_status report_plan(struct negotiator *negotiator, const struct plan
     struct stall_report report;
     int missing;
 
-    stall_report_begin(&report, negotiator->now_ns - tensor->since_ns);
+    stall_report_begin(negotiator, tensor->since_ns, &report);
     missing = report_missing(negotiator, plan, &report);
     if (missing == 0) {
         /* Whom it lacks it may learn from its parent. */
@@ -111,16 +106,16 @@ static tutti_status report_plan(struct negotiator *negotiator, const struct plan
 tutti_status plans_report(struct negotiator *negotiator)
 {
     tutti_status status = TUTTI_OK;
+    const struct plan *plan;
+    int lane = 0;
 
-    for (int l = 1; l < negotiator->config.lanes && status == TUTTI_OK; l++) {
-        const struct plan *plan = negotiator->plans.lanes[l].current;
-        struct tensor_state *tensor = plan != NULL ? waited_for(plan) : NULL;
+    while (status == TUTTI_OK && (plan = plans_next(negotiator, &lane)) != NULL) {
+        struct tensor_state *tensor = waited_for(plan);
 
-        if (tensor == NULL || !is_due(negotiator, tensor) ||
-                (sees_members(negotiator) && !is_first_to_arrive(negotiator, plan))) {
-            continue;
+        if (tensor != NULL && is_due(negotiator, tensor) &&
+                (!sees_members(negotiator) || is_first_to_arrive(negotiator, plan))) {
+            status = report_plan(negotiator, plan, tensor);
         }
-        status = report_plan(negotiator, plan, tensor);
     }
     return status;
 }

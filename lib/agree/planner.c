@@ -23,17 +23,10 @@ void planner_fini(struct planner *planner)
     *planner = (struct planner){ 0 };
 }
 
-static bool doubles_equal(double a, double b)
-{
-    return !(a < b) && !(a > b);
-}
-
 /* What only bytes are moved of may differ in everything about elements. */
 static bool arithmetic_equal(const struct meta *a, const struct meta *b)
 {
-    return a->dtype == b->dtype && a->op == b->op &&
-            doubles_equal(a->prescale, b->prescale) &&
-            doubles_equal(a->postscale, b->postscale);
+    return a->dtype == b->dtype && a->op == b->op && meta_scales_equal(a, b);
 }
 
 /* Strict: whatever changes the arithmetic or the route is part of the key. */

@@ -11,14 +11,60 @@
  * ranks to pass on which numbers they hold back (probe), so that it names only ranks that
  * have indeed not submitted. About ranks below such a rank it knows nothing and is silent.
  */
+#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "agree/negotiator_parts.h"
-#include "agree/stall_report.h"
+#include "base/mem.h"
 
-/* Missing ranks listed per report. */
-#define STALL_RANKS_MAX 16
+/* Missing ranks and, for each, tensors that a report names. */
+#define RANKS_MAX 16
+#define NAMES_MAX 5
+
+/* ------------------------------------------------------------ the text of a report */
+
+void stall_report_add(struct stall_report *report, const char *format, ...)
+{
+    const size_t room = sizeof report->text - report->len;
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(report->text + report->len, room, format, args);
+    va_end(args);
+    report->len += size_min(len > 0 ? (size_t)len : 0, room - 1);
+}
+
+void stall_report_begin(const struct negotiator *negotiator, int64_t since_ns,
+        struct stall_report *report)
+{
+    report->len = 0;
+    report->names = 0;
+    stall_report_add(report,
+            "stalled for %.3g s: ", (double)(negotiator->now_ns - since_ns) * 1e-9);
+}
+
+void stall_report_name(struct stall_report *report, const struct tensor_state *tensor)
+{
+    if (report->names < NAMES_MAX) {
+        stall_report_add(report, "%s%s \"%s\"", report->names > 0 ? ", " : "",
+                meta_collective_name(tensor->collective), tensor->name);
+    }
+    report->names++;
+}
+
+int stall_report_end_names(struct stall_report *report)
+{
+    const int names = report->names;
+
+    if (names > NAMES_MAX) {
+        stall_report_add(report, " and %d more", names - NAMES_MAX);
+    }
+    report->names = 0;
+    return names;
+}
+
+/* ------------------------------------------------------------------ what is stalled */
 
 static bool is_stalled(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
@@ -103,8 +149,7 @@ static void mark_reported(struct negotiator *negotiator)
 static void report_begin(
         const struct negotiator *negotiator, struct stall_report *report)
 {
-    stall_report_begin(
-            report, negotiator->now_ns - negotiator->names.active.first->since_ns);
+    stall_report_begin(negotiator, negotiator->names.active.first->since_ns, report);
 }
 
 static tutti_status report_end(
@@ -131,25 +176,20 @@ static bool is_missing(const struct negotiator *negotiator, int rank)
 static void report_rank(
         const struct negotiator *negotiator, int rank, struct stall_report *report)
 {
-    char text[64];
-    int count = 0;
-
-    (void)snprintf(text, sizeof text, "rank %d has not submitted ",
-            world_rank(negotiator, rank));
-    stall_report_add(report, text);
+    stall_report_add(
+            report, "rank %d has not submitted ", world_rank(negotiator, rank));
     for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
             e = e->links.next) {
         if (is_known(negotiator, e) && is_missing_from(negotiator, e, rank)) {
-            stall_report_name(report, e, count++);
+            stall_report_name(report, e);
         }
     }
-    stall_report_more(report, count, STALL_NAMES_MAX);
+    (void)stall_report_end_names(report);
 }
 
 static tutti_status report_missing(struct negotiator *negotiator)
 {
     struct stall_report report;
-    char text[64];
     int missing = 0;
 
     report_begin(negotiator, &report);
@@ -157,8 +197,8 @@ static tutti_status report_missing(struct negotiator *negotiator)
         if (!is_missing(negotiator, r)) {
             continue;
         }
-        if (missing < STALL_RANKS_MAX) {
-            stall_report_add(&report, missing > 0 ? "; " : "");
+        if (missing < RANKS_MAX) {
+            stall_report_add(&report, "%s", missing > 0 ? "; " : "");
             report_rank(negotiator, r, &report);
         }
         missing++;
@@ -166,10 +206,8 @@ static tutti_status report_missing(struct negotiator *negotiator)
     if (missing == 0) {
         return TUTTI_OK;
     }
-    if (missing > STALL_RANKS_MAX) {
-        (void)snprintf(text, sizeof text, "; and so for %d more ranks",
-                missing - STALL_RANKS_MAX);
-        stall_report_add(&report, text);
+    if (missing > RANKS_MAX) {
+        stall_report_add(&report, "; and so for %d more ranks", missing - RANKS_MAX);
     }
     observe(negotiator, TRANSITION_STALL_REPORT);
     return report_end(negotiator, &report);
@@ -228,21 +266,17 @@ static tutti_status report_orphaned(struct negotiator *negotiator)
 {
     const int parent = negotiator->tree.parents[negotiator->config.rank];
     struct stall_report report;
-    char text[96];
-    int count = 0;
 
     report_begin(negotiator, &report);
-    (void)snprintf(text, sizeof text,
-            "rank %d gives no sign of life and so has not submitted ",
+    stall_report_add(&report, "rank %d gives no sign of life and so has not submitted ",
             world_rank(negotiator, parent));
-    stall_report_add(&report, text);
     for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
             e = e->links.next) {
         if (is_waited_for(negotiator, e)) {
-            stall_report_name(&report, e, count++);
+            stall_report_name(&report, e);
         }
     }
-    stall_report_more(&report, count, STALL_NAMES_MAX);
+    (void)stall_report_end_names(&report);
     observe(negotiator, TRANSITION_STALL_ORPHAN);
     return report_end(negotiator, &report);
 }
@@ -307,31 +341,27 @@ static tutti_status receive_pong(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
     struct stall_report report;
-    char text[64];
-    int count = 0;
 
     negotiator->stall.pinged_ns = 0;
     if (negotiator->names.active.first == NULL) {
         return TUTTI_OK;
     }
     report_begin(negotiator, &report);
-    (void)snprintf(text, sizeof text, "rank %d has not submitted ",
-            world_rank(negotiator, from));
-    stall_report_add(&report, text);
+    stall_report_add(
+            &report, "rank %d has not submitted ", world_rank(negotiator, from));
     while (wire_left(in) > 0) {
         const struct tensor_state *tensor =
                 tensor_by_hash(negotiator, wire_get_u64(in));
 
         if (wire_ok(in) && tensor != NULL && is_waited_for(negotiator, tensor)) {
-            stall_report_name(&report, tensor, count++);
+            stall_report_name(&report, tensor);
         }
     }
-    stall_report_more(&report, count, STALL_NAMES_MAX);
     if (!wire_ok(in)) {
         return error_set(TUTTI_ERR_PROTOCOL, "malformed pong from rank %d",
                 world_rank(negotiator, from));
     }
-    if (count > 0) {
+    if (stall_report_end_names(&report) > 0) {
         observe(negotiator, TRANSITION_STALL_CONFESSED);
         return report_end(negotiator, &report);
     }
@@ -365,7 +395,7 @@ static bool any_due(const struct negotiator *negotiator)
     return false;
 }
 
-static tutti_status fail_if_too_long(struct negotiator *negotiator)
+tutti_status stalls_fail(struct negotiator *negotiator)
 {
     const int64_t limit = negotiator->config.stall_fail_ns;
 
@@ -383,29 +413,12 @@ static tutti_status fail_if_too_long(struct negotiator *negotiator)
     return TUTTI_OK;
 }
 
-/* How often to look: a quarter of the shorter of both times. */
-static int64_t tick_interval(const struct negotiator *negotiator)
+tutti_status stalls_report(struct negotiator *negotiator)
 {
-    const int64_t warn = negotiator->config.stall_ns;
-    const int64_t fail = negotiator->config.stall_fail_ns;
+    tutti_status status;
 
-    return (fail > 0 && (warn == 0 || fail < warn) ? fail : warn) / 4;
-}
-
-tutti_status negotiator_tick(struct negotiator *negotiator)
-{
-    tutti_status status = plans_tick(negotiator);
-
-    if (status == TUTTI_OK) {
-        status = fail_if_too_long(negotiator);
-    }
-    if (status == TUTTI_OK && negotiator->config.stall_ns > 0) {
-        status = plans_report(negotiator);
-    }
-    negotiator->stall.ticked_ns = negotiator->now_ns;
-    if (status != TUTTI_OK || negotiator->config.stall_ns == 0 ||
-            negotiator->names.active.first == NULL || !any_due(negotiator)) {
-        return status;
+    if (negotiator->names.active.first == NULL || !any_due(negotiator)) {
+        return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
         status = report_missing(negotiator);
@@ -415,21 +428,4 @@ tutti_status negotiator_tick(struct negotiator *negotiator)
         return ping_parent(negotiator);
     }
     return report_orphaned(negotiator);
-}
-
-int64_t negotiator_next_tick(const struct negotiator *negotiator)
-{
-    const int64_t interval = tick_interval(negotiator);
-    const int64_t due = plans_due(negotiator);
-    const struct tensor_state *oldest = negotiator->names.active.first;
-    int64_t first;
-
-    if (interval == 0 || oldest == NULL) {
-        return due;
-    }
-    first = oldest->since_ns + 4 * interval;
-    if (negotiator->stall.ticked_ns + interval > first) {
-        first = negotiator->stall.ticked_ns + interval;
-    }
-    return due < first ? due : first;
 }

@@ -5,11 +5,6 @@
 #include "agree/negotiator_parts.h"
 #include "base/mem.h"
 
-static tutti_status no_memory(const struct tensor_state *tensor)
-{
-    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", tensor->name);
-}
-
 static tutti_status twice(
         const struct negotiator *negotiator, const char *name, int rank)
 {
@@ -57,7 +52,7 @@ tutti_status coordinator_number(struct negotiator *negotiator,
 
     tensor_activate(negotiator, tensor);
     if (tensor->who.words == NULL && !bitset_init(&tensor->who, tree->size)) {
-        return no_memory(tensor);
+        return no_memory_for(tensor->name, tensor->name_len);
     }
     if (tag == ITEM_NUMBERS) {
         observe(negotiator, TRANSITION_COLLECT_NUMBER);
@@ -106,7 +101,7 @@ static tutti_status collect_variant(struct negotiator *negotiator,
     }
     variant = variant_get(negotiator, tensor, meta);
     if (variant == NULL) {
-        return no_memory(tensor);
+        return no_memory_for(tensor->name, tensor->name_len);
     }
     bitset_add(&variant->ranks, rank);
     tensor->tally->named++;
@@ -120,7 +115,7 @@ static tutti_status collect_row_counts(
     observe(negotiator, TRANSITION_COLLECT_ROW_COUNTS);
     if (tensor->who.words == NULL &&
             !bitset_init(&tensor->who, negotiator->config.size)) {
-        return no_memory(tensor);
+        return no_memory_for(tensor->name, tensor->name_len);
     }
     return collect(negotiator, tensor, rank);
 }
@@ -144,7 +139,7 @@ static tutti_status keep_row_counts(struct negotiator *negotiator,
         tensor->tally->row_counts =
                 mem_calloc((size_t)size, sizeof *tensor->tally->row_counts);
         if (tensor->tally->row_counts == NULL) {
-            return no_memory(tensor);
+            return no_memory_for(tensor->name, tensor->name_len);
         }
         negotiator->names.row_count_bytes +=
                 (size_t)size * sizeof *tensor->tally->row_counts;
@@ -159,7 +154,7 @@ static tutti_status keep_row_counts(struct negotiator *negotiator,
     kept = row_counts_keep(&tensor->tally->row_counts[rank], meta);
     negotiator->names.row_count_bytes +=
             row_counts_bytes(&tensor->tally->row_counts[rank]);
-    return kept ? TUTTI_OK : no_memory(tensor);
+    return kept ? TUTTI_OK : no_memory_for(tensor->name, tensor->name_len);
 }
 
 static tutti_status collect_name(struct negotiator *negotiator,
@@ -187,8 +182,7 @@ tutti_status coordinator_name(struct negotiator *negotiator, const struct name_r
 
     *collected = NULL;
     if (tensor == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
-                (int)ref->name_len, ref->name);
+        return no_memory_for(ref->name, ref->name_len);
     }
     status = keep_row_counts(negotiator, tensor, rank, meta);
     if (status == TUTTI_OK && leave != NULL) {
@@ -228,8 +222,7 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
     }
     tensor = tensor_get(negotiator, ref);
     if (tensor == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for tensor \"%.*s\"",
-                (int)ref->name_len, ref->name);
+        return no_memory_for(ref->name, ref->name_len);
     }
     observe(negotiator, TRANSITION_CANCEL_TAKEN);
     tensor_activate(negotiator, tensor);
