@@ -3,15 +3,9 @@
  */
 #include "scenario.h"
 
-static const struct sim_call *call_of(
-        const struct scenario *scenario, const struct sim_item *item)
-{
-    return &scenario->calls[item->call];
-}
-
 static int size_of(const struct scenario *scenario, const struct sim_item *item)
 {
-    return scenario->sets[call_of(scenario, item)->set].size;
+    return scenario->sets[scenario_call(scenario, item)->set].size;
 }
 
 static int collective_of(const struct scenario *scenario, const struct sim_item *item)
@@ -29,7 +23,7 @@ static int64_t rows(const struct sim_item *item, int from, int to)
 static bool is_odd(
         const struct scenario *scenario, const struct sim_item *item, int member)
 {
-    const struct sim_call *call = call_of(scenario, item);
+    const struct sim_call *call = scenario_call(scenario, item);
 
     return call->deviation == DEVIATION_CLAIM &&
             item == &scenario->items[call->target] &&

@@ -4,14 +4,13 @@
  * The oracle is the device: each rank has a queue of what it launched, and a collective runs
  * when it is at the head of the queues of all that take part. All must have run in the end.
  */
-#include "launches.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "device/tickets.h"
 #include "grow.h"
+#include "run.h"
 
 enum {
     RANKS_MAX = 9,

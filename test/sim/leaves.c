@@ -1,8 +1,7 @@
 /*
  * Planning when the members of a set join and leave.
  */
-#include "leaves.h"
-
+#include "generator.h"
 #include "grow.h"
 
 /* Before that nothing is planned. */

@@ -1,10 +1,9 @@
 /*
  * Meddling with a world.
  */
-#include "meddle.h"
-
 #include "agree/protocol.h"
 #include "grow.h"
+#include "world.h"
 
 /* Damage is done to one of the messages after so many events. */
 #define MEDDLE_WITHIN 2000

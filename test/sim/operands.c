@@ -2,8 +2,6 @@
  * Operands that come with direct arrivals: some batches have them, and when one commits
  * those of all others are here, once, and say whose and which batch's they are.
  */
-#include "operands.h"
-
 #include "grow.h"
 #include "world.h"
 

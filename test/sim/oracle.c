@@ -4,10 +4,8 @@
  * It knows nothing of announcements, numbers or turns: only what each member has in
  * flight, and that all members must see the same decisions in the same order.
  */
-#include "oracle.h"
-
 #include "grow.h"
-#include "operands.h"
+#include "world.h"
 
 static const struct sim_call *call_of(const struct world *world, int item)
 {
@@ -179,7 +177,7 @@ static bool groups_differ(const struct sim_call *call)
 }
 
 /* How a call ends that some members do not make because they have joined or finalized. */
-static bool parted_verdict_is_allowed(
+static bool left_verdict_is_allowed(
         const struct world *world, const struct sim_call *call, tutti_status status)
 {
     const struct scenario *s = world->scenario;
@@ -216,7 +214,7 @@ static bool verdict_is_allowed(
     }
     if (scenario_has_role(s, call, ROLE_LEFT) ||
             scenario_has_role(s, call, ROLE_JOINED)) {
-        return parted_verdict_is_allowed(world, call, status);
+        return left_verdict_is_allowed(world, call, status);
     }
     return status == TUTTI_OK;
 }
@@ -343,7 +341,7 @@ static void check_text(
         oracle_check_text(world, item, error->text);
     } else if (error->status == TUTTI_ERR_FINALIZED ||
             error->status == TUTTI_ERR_UNSUPPORTED) {
-        oracle_check_parted(world, item, error);
+        oracle_check_left(world, item, error);
     }
 }
 

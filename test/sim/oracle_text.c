@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "grow.h"
-#include "oracle.h"
+#include "world.h"
 
 /* One side of a mismatch, as the text tells it. */
 struct side {
@@ -15,41 +15,29 @@ struct side {
     char value[200];
 };
 
+/* What differs, in words; groups, unless something else is said here. */
 static const char *difference_name(enum deviation deviation)
 {
-    switch (deviation) {
-    case DEVIATION_DTYPE:
-        return "dtype differs";
-    case DEVIATION_COUNT:
-        return "count differs";
-    case DEVIATION_SHAPE:
-        return "shape differs";
-    case DEVIATION_OP:
-        return "reduction differs";
-    case DEVIATION_ROOT:
-        return "root differs";
-    case DEVIATION_SCALE:
-        return "scale factors differ";
-    case DEVIATION_SPACE:
-        return "memory differs";
-    case DEVIATION_STEP:
-        return "step differs";
-    case DEVIATION_CLAIM:
-    case DEVIATION_GROUP_LESS:
-    case DEVIATION_GROUP_APART:
-    case DEVIATION_GROUP_MORE:
-    case DEVIATION_NONE:
-    case DEVIATION_ABSENT:
-        break;
-    }
-    return "group differs";
+    static const char *const names[] = {
+        [DEVIATION_DTYPE] = "dtype differs",
+        [DEVIATION_COUNT] = "count differs",
+        [DEVIATION_SHAPE] = "shape differs",
+        [DEVIATION_OP] = "reduction differs",
+        [DEVIATION_ROOT] = "root differs",
+        [DEVIATION_SCALE] = "scale factors differ",
+        [DEVIATION_SPACE] = "memory differs",
+        [DEVIATION_STEP] = "step differs",
+        [DEVIATION_ABSENT] = NULL,
+    };
+
+    return names[deviation] != NULL ? names[deviation] : "group differs";
 }
 
 /* The value that a member in some role gave, in words. */
 static void expected_value(const struct world *world, const struct sim_item *item,
         enum role role, char *text, size_t capacity)
 {
-    const struct sim_call *call = &world->scenario->calls[item->call];
+    const struct sim_call *call = scenario_call(world->scenario, item);
     int64_t dims[SIM_DIMS];
     const struct meta meta = scenario_meta(world->scenario, item, role, dims);
 
@@ -131,7 +119,7 @@ static const char *read_value(
 static bool side_is_true(const struct world *world, const struct sim_item *item,
         const struct side *side, enum role *role)
 {
-    const struct sim_call *call = &world->scenario->calls[item->call];
+    const struct sim_call *call = scenario_call(world->scenario, item);
     const struct sim_set *set = &world->scenario->sets[call->set];
     /* Where groups differ, some may have left without announcing the target. */
     const bool partial = call->deviation >= DEVIATION_GROUP_LESS;
@@ -160,7 +148,7 @@ static bool side_is_true(const struct world *world, const struct sim_item *item,
 static bool text_is_true(const struct world *world, const struct sim_item *item,
         const char *text, struct side sides[2])
 {
-    const struct sim_call *call = &world->scenario->calls[item->call];
+    const struct sim_call *call = scenario_call(world->scenario, item);
     const int ranks = world->scenario->ranks;
     char intro[64];
     const char *at;
@@ -217,7 +205,7 @@ static bool is_named(const struct world *world, const struct sim_call *call,
  * Those that leave are named, and those that have joined where nobody leaves; beside
  * those that leave, others may do so who had joined before.
  */
-static bool parted_are_named(const struct world *world, const struct sim_call *call,
+static bool left_are_named(const struct world *world, const struct sim_call *call,
         tutti_status status, const struct side *side)
 {
     const struct scenario *s = world->scenario;
@@ -237,10 +225,10 @@ static bool parted_are_named(const struct world *world, const struct sim_call *c
     return true;
 }
 
-void oracle_check_parted(
+void oracle_check_left(
         struct world *world, const struct sim_item *item, const struct error *error)
 {
-    const struct sim_call *call = &world->scenario->calls[item->call];
+    const struct sim_call *call = scenario_call(world->scenario, item);
     struct side side = { .ranks = sim_alloc(
                                  (size_t)world->scenario->ranks, sizeof(bool)) };
     const char *at = strstr(error->text, "\": rank");
@@ -251,7 +239,7 @@ void oracle_check_parted(
                     call->deviation == DEVIATION_ABSENT) &&
             (at == NULL ||
                     read_ranks(at + 3, world->scenario->ranks, " ha", &side) == NULL ||
-                    !parted_are_named(world, call, error->status, &side))) {
+                    !left_are_named(world, call, error->status, &side))) {
         world_fail(world, CHECK_TEXT, "item %d: %s", item->call, error->text);
     }
     free(side.ranks);
@@ -263,7 +251,7 @@ void oracle_check_text(
     const size_t ranks = (size_t)world->scenario->ranks;
     struct side sides[2] = { { .ranks = NULL }, { .ranks = NULL } };
 
-    const struct sim_call *call = &world->scenario->calls[item->call];
+    const struct sim_call *call = scenario_call(world->scenario, item);
 
     if (call->stray) {
         return;

@@ -14,7 +14,7 @@ enum role scenario_role(const struct sim_call *call, int member)
 bool scenario_submits(
         const struct scenario *scenario, const struct sim_item *item, enum role role)
 {
-    const struct sim_call *call = &scenario->calls[item->call];
+    const struct sim_call *call = scenario_call(scenario, item);
     const bool target = item == &scenario->items[call->target];
 
     if (role >= ROLE_ABSENT) {
@@ -73,7 +73,7 @@ static void deviate_value(const struct scenario *scenario, const struct sim_call
 struct meta scenario_meta(const struct scenario *scenario, const struct sim_item *item,
         enum role role, int64_t dims[SIM_DIMS])
 {
-    const struct sim_call *call = &scenario->calls[item->call];
+    const struct sim_call *call = scenario_call(scenario, item);
     struct meta meta = item->meta;
 
     memcpy(dims, item->dims, sizeof item->dims);

@@ -5,10 +5,6 @@
 
 #include <string.h>
 
-#include "oracle.h"
-#include "schedule.h"
-#include "stalls.h"
-
 static bool someone_waits(const struct world *world)
 {
     for (int r = 0; r < world->scenario->ranks; r++) {

@@ -21,4 +21,14 @@ struct run_result {
 void run_seed(uint64_t seed, struct observer *observer, bool verbose,
         struct run_result *result);
 
+/**
+ * The launch order among virtual ranks: the tickets of the library under a seeded program of
+ * device batches in overlapping process sets, lanes, creations, removals and joins. What the
+ * negotiators would agree on is simple here: an operation is in the log of its lane when all
+ * its members have submitted it, and each member reads that log in its own time. Fills
+ * `check`, `finding`, `events` and `ranks`.
+ */
+void launches_run_seed(uint64_t seed, struct observer *observer, bool verbose,
+        struct run_result *result);
+
 #endif

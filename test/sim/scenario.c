@@ -436,7 +436,7 @@ static void make_wave(struct generator *gen, int wave)
 }
 
 /* The joins of a set, and its finalize: calls that each member makes in its own time. */
-static void add_partings(struct generator *gen, int set)
+static void add_leaves(struct generator *gen, int set)
 {
     struct scenario *s = gen->scenario;
     const struct leave_plan *plan = &gen->plans[set];
@@ -486,7 +486,7 @@ static void make_waves(struct generator *gen)
     s->wave_first[waves + 1] = s->call_count;
     for (int set = 0; set < s->set_count; set++) {
         training_add_late(gen, set);
-        add_partings(gen, set);
+        add_leaves(gen, set);
     }
 }
 

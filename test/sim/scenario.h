@@ -176,6 +176,13 @@ struct scenario {
 struct scenario *scenario_create(uint64_t seed);
 void scenario_destroy(struct scenario *scenario);
 
+/** The call that an item belongs to. */
+static inline const struct sim_call *scenario_call(
+        const struct scenario *scenario, const struct sim_item *item)
+{
+    return &scenario->calls[item->call];
+}
+
 enum role scenario_role(const struct sim_call *call, int member);
 /** True when a member in this role submits the item. */
 bool scenario_submits(

@@ -1,9 +1,7 @@
 /*
  * The scheduler: a seeded choice among everything that can happen.
  */
-#include "schedule.h"
-
-#include "meddle.h"
+#include "world.h"
 
 /* Far above what a correct run needs. */
 #define EVENTS_MAX 1000000

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launches.h"
+#include "run.h"
 
 /* Every bug must be found, and every transition seen, within so many seeds. */
 #define SEEDS_TO_FIND 10000

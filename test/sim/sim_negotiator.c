@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launches.h"
+#include "run.h"
 
 struct options {
     uint64_t first;

@@ -1,10 +1,8 @@
 /*
  * Stall reports: each must be true, and together they must name every tensor that hangs.
  */
-#include "stalls.h"
-
 #include "grow.h"
-#include "schedule.h"
+#include "world.h"
 
 /* A tensor's report comes within so many quarters of the stall time. */
 #define QUARTERS_TO_REPORT 16

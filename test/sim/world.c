@@ -5,8 +5,6 @@
 
 #include "agree/negotiator_parts.h"
 #include "grow.h"
-#include "operands.h"
-#include "oracle.h"
 
 /* ----------------------------------------------------------------- set-up */
 

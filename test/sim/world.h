@@ -184,4 +184,56 @@ void world_dump(const struct world *world);
 
 const char *check_name(enum check check);
 
+/* schedule.c: which event happens next */
+
+/** Runs the world until nothing moves any more. */
+void schedule_run(struct world *world);
+/** As schedule_run(), but no application goes on, and all messages arrive. */
+void schedule_settle(struct world *world);
+/** Delivers what sleeping ranks have not read, as if all woke up. */
+void schedule_wake_all(struct world *world);
+
+/* meddle.c: cancellations, a rank that vanishes, and messages that are repeated or damaged */
+
+/** Between two events: something may happen. */
+void meddle(struct world *world);
+/** Delivers a message, intact or not. */
+void meddle_deliver(struct world *world, struct message *message);
+
+/* operands.c: operands that come with direct arrivals, as the run room would keep them */
+
+/** negotiator_config.carry and keep; `user` is the member. */
+void operands_carry(void *user, const struct plan *plan, const struct plan_batch *batch,
+        struct wire_writer *out);
+tutti_status operands_keep(
+        void *user, const struct carried_key *key, const uint8_t *bytes, size_t len);
+/** A batch commits: takes what came for it. */
+void operands_take(
+        struct world *world, struct sim_member *member, const struct outcome *outcome);
+
+/* oracle.c: what must be true of outcomes, independent of the negotiator */
+
+/** Checks and books all outcomes that a negotiator holds. */
+void oracle_take(struct world *world, struct sim_member *member);
+/** Checks a run in which nothing moves any more. */
+void oracle_finish(struct world *world);
+/** True when the rank may wait for a submission in the middle of its program. */
+bool oracle_allows_waiting(const struct world *world, const struct slot *slot);
+/** True when a submission is certain to end. */
+bool oracle_awaits(const struct world *world, const struct slot *slot);
+
+/* oracle_text.c: what errors say */
+
+/** Checks what an error says about a mismatch. */
+void oracle_check_text(
+        struct world *world, const struct sim_item *item, const char *text);
+/** Checks that an error names those that joined or finalized. */
+void oracle_check_left(
+        struct world *world, const struct sim_item *item, const struct error *error);
+
+/* stalls.c: reports of a world in which nothing moves any more */
+
+/** Lets time pass until everything is reported, and checks what the reports say. */
+void stalls_check(struct world *world);
+
 #endif
