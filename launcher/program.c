@@ -70,3 +70,14 @@ tutti_status program_find(
     }
     return refuse_unfound(name);
 }
+
+tutti_status program_self(char *file, size_t capacity)
+{
+    ssize_t len = readlink("/proc/self/exe", file, capacity - 1);
+
+    if (len < 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "read /proc/self/exe");
+    }
+    file[len] = '\0';
+    return TUTTI_OK;
+}

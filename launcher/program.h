@@ -18,4 +18,7 @@
 TUTTI_MUST_USE tutti_status program_find(
         const char *name, const char *path, char *file, size_t capacity);
 
+/** The file of the running program. @return TUTTI_OK, TUTTI_ERR_SYSTEM */
+TUTTI_MUST_USE tutti_status program_self(char *file, size_t capacity);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "launcher/bind/pci.h"
 #include "launcher/environment.h"
 
 static const char devices_folder[] = "/sys/bus/pci/devices";
@@ -65,7 +66,7 @@ static tutti_status load(hwloc_topology_t topology, char *const *environment)
 {
     leave_out_slow_parts(topology);
     /* Without this, hwloc leaves out all devices, of recorded machines as well. */
-    if (is_replaced(environment) || gpus_may_exist(devices_folder)) {
+    if (is_replaced(environment) || pci_may_have_gpu(devices_folder)) {
         (void)hwloc_topology_set_io_types_filter(
                 topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     }

@@ -4,86 +4,21 @@
  */
 #include "launcher/bind/host_gpus.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "launcher/bind/pci.h"
 
 enum {
-    VENDOR_NVIDIA = 0x10de,
-    VENDOR_AMD = 0x1002,
-    CLASS_DISPLAY = 0x03, /* VGA, 3D and others; NVSwitches are bridges, 0x06 */
-    CLASS_ACCELERATOR = 0x12, /* AMD Instinct from MI300 on                        */
     INFORMATION_MAX = 2048 /* bytes of a driver's file that are looked at          */
 };
-
-static bool is_gpu_class(unsigned class)
-{
-    return class == CLASS_DISPLAY || class == CLASS_ACCELERATOR;
-}
 
 static bool is_gpu(hwloc_obj_t device, unsigned vendor)
 {
     return device->attr->pcidev.vendor_id == vendor &&
-            is_gpu_class((unsigned)device->attr->pcidev.class_id >> 8);
-}
-
-/* Reads a short file; false when it cannot be read. */
-static bool read_file(const char *folder, const char *device, const char *name,
-        char *text, size_t capacity)
-{
-    char path[512];
-    ssize_t len;
-    int fd;
-
-    (void)snprintf(path, sizeof path, "%s/%s/%s", folder, device, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    len = read(fd, text, capacity - 1);
-    (void)close(fd);
-    text[len > 0 ? len : 0] = '\0';
-    return len >= 0;
-}
-
-/* One device of the kernel's list; true where it cannot be read. */
-static bool may_be_gpu(const char *folder, const char *device)
-{
-    char class[16];
-    char vendor[16];
-    unsigned long number;
-
-    if (!read_file(folder, device, "class", class, sizeof class) ||
-            !read_file(folder, device, "vendor", vendor, sizeof vendor)) {
-        return true;
-    }
-    number = strtoul(vendor, NULL, 16);
-    return (number == VENDOR_NVIDIA || number == VENDOR_AMD) &&
-            is_gpu_class((unsigned)(strtoul(class, NULL, 16) >> 16));
-}
-
-bool gpus_may_exist(const char *folder)
-{
-    DIR *directory = opendir(folder);
-    const struct dirent *entry;
-    bool found = false;
-
-    if (directory == NULL) {
-        return true;
-    }
-    while (!found) {
-        entry = readdir(directory); /* NOLINT(concurrency-mt-unsafe): of one thread */
-        if (entry == NULL) {
-            break;
-        }
-        found = entry->d_name[0] != '.' && may_be_gpu(folder, entry->d_name);
-    }
-    (void)closedir(directory);
-    return found;
+            pci_is_gpu((unsigned)device->attr->pcidev.class_id >> 8);
 }
 
 /* The UUID that an hwloc with NVML wrote at the device; "" when there is none. */
@@ -152,9 +87,9 @@ static void find_of(struct gpus *gpus, hwloc_topology_t topology, unsigned vendo
 void gpus_find(struct gpus *gpus, hwloc_topology_t topology)
 {
     *gpus = (struct gpus){ .vendor = GPU_NVIDIA };
-    find_of(gpus, topology, VENDOR_NVIDIA);
+    find_of(gpus, topology, PCI_NVIDIA);
     if (gpus->count == 0) {
-        find_of(gpus, topology, VENDOR_AMD);
+        find_of(gpus, topology, PCI_AMD);
         gpus->vendor = gpus->count > 0 ? GPU_AMD : GPU_NVIDIA;
     }
     if (gpus->count > 1) {
@@ -186,7 +121,7 @@ static bool read_information(struct gpu *gpu, const char *folder)
 {
     char text[INFORMATION_MAX];
 
-    if (!read_file(folder, gpu->bus, "information", text, sizeof text)) {
+    if (!pci_read(folder, gpu->bus, "information", text, sizeof text)) {
         return false;
     }
     copy_information(gpu->uuid, text);

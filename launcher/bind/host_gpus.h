@@ -34,14 +34,6 @@ struct gpus {
     struct gpu items[GPUS_MAX];
 };
 
-/**
- * True unless the kernel's list of PCI devices shows that there is no GPU. It reads a few
- * small files, where hwloc reads each device's configuration, which takes milliseconds
- * per device in virtual machines.
- * @param folder  /sys/bus/pci/devices, or a test's
- */
-bool gpus_may_exist(const char *folder);
-
 /** Finds them in a topology that was loaded with its important I/O devices. */
 void gpus_find(struct gpus *gpus, hwloc_topology_t topology);
 

@@ -93,7 +93,8 @@ int check_run(const struct options *options, char *const *environment)
             launch_check_hosts(&placement.hosts) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     } else {
-        if (starter_find(options, &placement, environment, &starter) != TUTTI_OK) {
+        if (starter_find(options, &placement, environment, STARTER_AUTO, &starter) !=
+                TUTTI_OK) {
             (void)printf("the hosts are not asked for MPI: %s\n", tutti_last_error());
             starter.path[0] = '\0';
         }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "launcher/check/local_facts.h"
-#include "launcher/check/route.h"
 #include "launcher/session/connect.h"
 #include "launcher/session/listen.h"
 #include "launcher/session/loop.h"
@@ -38,8 +38,8 @@ struct peer {
     struct loop_watch watch; /* of fd                                  */
     int id; /* by which tuttirun knows it              */
     uint64_t nonce; /* that it should tell                     */
-    uint64_t port;
-    char address[FACTS_ADDRESS_MAX];
+    char address[FACTS_ADDRESS_MAX]; /* numeric                             */
+    char port[8];
     int fd; /* -1: not connecting, or over             */
     char told[NONCE_BYTES + 1]; /* what it told so far         */
     size_t told_len;
@@ -121,14 +121,13 @@ static void hear_peer(void *context, unsigned ready)
 
 static void start_peer(struct peer *peer)
 {
-    struct sockaddr_storage address;
-    socklen_t len = route_address(&address, peer->address, (uint16_t)peer->port);
+    struct connect_addresses place = { .count = 0 };
 
-    if (len == 0) {
+    if (connect_add(&place, peer->address, peer->port, AI_NUMERICHOST) != 0) {
         end_peer(peer, AGENT_PAIR_FAILED, EAFNOSUPPORT);
         return;
     }
-    peer->fd = connect_begin(&address, len);
+    peer->fd = connect_begin(&place.list[0], place.len[0]);
     if (peer->fd < 0) {
         end_peer(peer, AGENT_PAIR_FAILED, errno);
         return;
@@ -154,15 +153,17 @@ static void take_peer(struct agent *agent, char *line)
 {
     struct peer peer = { .agent = agent, .fd = -1 };
     char *words[6];
+    uint64_t port;
     int64_t id;
 
     if (agent->peer_count == AGENT_PEERS_MAX || facts_words(line, words, 6) != 5 ||
             strcmp(words[0], "to") != 0 || !text_to_int64(words[1], &id) || id < 0 ||
             id > INT_MAX || !facts_number(words[2], &peer.nonce) ||
-            !facts_number(words[3], &peer.port) || peer.port > UINT16_MAX) {
+            !facts_number(words[3], &port) || port > UINT16_MAX) {
         return;
     }
     peer.id = (int)id;
+    (void)snprintf(peer.port, sizeof peer.port, "%u", (unsigned)port);
     (void)snprintf(peer.address, sizeof peer.address, "%s", words[4]);
     agent->peers[agent->peer_count++] = peer;
 }

@@ -14,9 +14,9 @@
 
 #include "base/clock.h"
 #include "launcher/check/facts.h"
-#include "launcher/check/route.h"
 #include "launcher/session/connect.h"
 #include "launcher/session/listen.h"
+#include "launcher/starter/job_network.h"
 
 enum {
     CONNECT_MS = 5000,
@@ -26,7 +26,7 @@ enum {
 int connect_main(char *const *argv)
 {
     struct connect_addresses addresses = { .count = 0 };
-    char text[FACTS_ADDRESS_MAX] = "";
+    char text[NETWORK_ADDRESS_MAX] = "";
     int64_t started = clock_ns();
     int error;
     int fd;
@@ -42,7 +42,8 @@ int connect_main(char *const *argv)
     }
     fd = connect_any(&addresses, started + (int64_t)CONNECT_MS * 1000000);
     error = errno;
-    if (!route_text((const struct sockaddr *)&addresses.list[addresses.last], text)) {
+    if (!network_address_of(
+                (const struct sockaddr *)&addresses.list[addresses.last], text)) {
         (void)snprintf(text, sizeof text, "an address of its link");
     }
     if (fd < 0) {
@@ -60,7 +61,7 @@ int connect_listen_main(char *const *argv)
     struct sockaddr_storage from;
     socklen_t len = sizeof from;
     struct pollfd ready = { .events = POLLIN };
-    char text[FACTS_ADDRESS_MAX] = "";
+    char text[NETWORK_ADDRESS_MAX] = "";
     uint64_t number;
     uint16_t port;
 
@@ -79,7 +80,7 @@ int connect_listen_main(char *const *argv)
         (void)printf("nobody connected to port %s\n", argv[0]);
         return CONNECT_EXIT_UNREACHED;
     }
-    (void)route_text((const struct sockaddr *)&from, text);
+    (void)network_address_of((const struct sockaddr *)&from, text);
     (void)printf("port %s: connected from %s\n", argv[0], text);
     return CONNECT_EXIT_OK;
 }

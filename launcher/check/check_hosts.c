@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "launcher/check/local_facts.h"
 #include "launcher/check/probe.h"
-#include "launcher/check/route.h"
+#include "launcher/program.h"
 
 enum {
     AT_ONCE_MAX = 64, /* hosts that are being connected to; sshd and DNS have limits */
@@ -87,7 +87,7 @@ tutti_status check_hosts_init(struct check_hosts *checked,
     (void)loop_raise_limit(4 * (uint64_t)checked->count + OTHER_DESCRIPTORS);
     status = loop_init(&checked->loop);
     if (status == TUTTI_OK) {
-        status = gather_self(checked->self, sizeof checked->self);
+        status = program_self(checked->self, sizeof checked->self);
     }
     if (status == TUTTI_OK && asks_for_network(plan->options)) {
         status = network_choose(hosts, plan->options->nic, &checked->network);
@@ -264,7 +264,7 @@ static void choose_address(struct check_hosts *checked, struct seen *seen)
 
         if (other->has_facts && strcmp(other->facts.machine, facts->machine) != 0 &&
                 other->facts.seen_as[0] != '\0') {
-            (void)route_source(other->facts.seen_as, seen->address);
+            (void)network_source(other->facts.seen_as, seen->address);
         }
     }
     if (seen->address[0] == '\0' && !is_near) {
@@ -280,10 +280,18 @@ static void choose_address(struct check_hosts *checked, struct seen *seen)
 static void place_member(struct check_hosts *checked, struct seen *seen)
 {
     static const char *const words[] = { "ip", "addr", NULL };
+    const struct facts *facts = &seen->facts;
+    const char *inside;
 
     if (checked->network.cidrs[0] == '\0') {
         choose_address(checked, seen);
-    } else if (!route_inside(&seen->facts, checked->network.cidrs, seen->address)) {
+        return;
+    }
+    inside = network_first_inside(
+            checked->network.cidrs, facts->addresses, facts->address_count);
+    if (inside != NULL) {
+        (void)snprintf(seen->address, sizeof seen->address, "%s", inside);
+    } else {
         findings_add(&seen->findings, FINDING_ERROR,
                 ssh_line(&checked->yardstick.way, seen->name, seen->is_here, words),
                 "it has no address inside %s, as --nic asks for",

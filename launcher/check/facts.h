@@ -13,12 +13,14 @@
 
 #include <tutti/tutti.h>
 
+#include "launcher/starter/job_network.h"
+
 #define FACTS_BEGIN "tutti-check-begin 1" /* the number is the protocol's version */
 #define FACTS_END "tutti-check-end"
 
 enum {
     FACTS_TEXT_MAX = 256, /* bytes of a name or sentence with its zero    */
-    FACTS_ADDRESS_MAX = 64, /* bytes of a numeric address with its zero     */
+    FACTS_ADDRESS_MAX = NETWORK_ADDRESS_MAX,
     FACTS_ADDRESSES_MAX = 16 /* addresses of one host                       */
 };
 

@@ -3,16 +3,10 @@
  */
 #include "launcher/check/local_facts.h"
 
-#include <arpa/inet.h>
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -21,19 +15,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "launcher/arguments.h"
-#include "launcher/check/route.h"
+#include "launcher/bind/pci.h"
 #include "launcher/environment.h"
 #include "launcher/process.h"
+#include "launcher/program.h"
+#include "launcher/starter/job_network.h"
 #include "topo/machine.h"
-
-enum {
-    VENDOR_NVIDIA = 0x10de,
-    VENDOR_AMD = 0x1002,
-    CLASS_VGA = 0x0300, /* base and sub-class of PCI */
-    CLASS_3D = 0x0302,
-    CLASS_OTHER_DISPLAY = 0x0380,
-    CLASS_ACCELERATOR = 0x1200
-};
 
 static const int64_t version_limit_ns = INT64_C(5000000000);
 
@@ -50,105 +37,6 @@ static bool read_line(const char *path, char *text, size_t capacity)
         text[strcspn(text, "\r\n")] = '\0';
     }
     return is_read;
-}
-
-/* A file of sysfs such as "0x10de"; 0 when it is something else. */
-static uint64_t read_hex(const char *folder, const char *device, const char *name)
-{
-    char path[PATH_MAX];
-    char text[32];
-    uint64_t value = 0;
-
-    (void)snprintf(path, sizeof path, "%s/%s/%s", folder, device, name);
-    if (!read_line(path, text, sizeof text) || strncmp(text, "0x", 2) != 0) {
-        return 0;
-    }
-    for (const char *p = text + 2; isxdigit((unsigned char)*p) != 0; p++) {
-        value = value * 16 +
-                (uint64_t)(*p <= '9' ? *p - '0' : text_lower(*p) - 'a' + 10);
-    }
-    return value;
-}
-
-static bool is_gpu_class(uint64_t kind)
-{
-    return kind == CLASS_VGA || kind == CLASS_3D || kind == CLASS_OTHER_DISPLAY ||
-            kind == CLASS_ACCELERATOR;
-}
-
-/* The next entry of a folder; NULL behind the last. */
-static const char *next_name(DIR *folder)
-{
-    /* One thread reads it. NOLINTNEXTLINE(concurrency-mt-unsafe) */
-    const struct dirent *entry = readdir(folder);
-
-    return entry == NULL ? NULL : entry->d_name;
-}
-
-static bool is_device_file(const char *name, const char *prefix)
-{
-    size_t len = strlen(prefix);
-
-    return strncmp(name, prefix, len) == 0 && name[len] != '\0' &&
-            name[len + strspn(name + len, "0123456789")] == '\0';
-}
-
-/* Files of a folder with names of a prefix and a number. */
-static uint64_t count_numbered(const char *folder, const char *prefix)
-{
-    DIR *entries = opendir(folder);
-    const char *name;
-    uint64_t count = 0;
-
-    if (entries == NULL) {
-        return 0;
-    }
-    for (name = next_name(entries); name != NULL; name = next_name(entries)) {
-        count += is_device_file(name, prefix) ? 1 : 0;
-    }
-    (void)closedir(entries);
-    return count;
-}
-
-static uint64_t count_on_bus(const char *folder, uint64_t vendor)
-{
-    DIR *entries = opendir(folder);
-    const char *name;
-    uint64_t count = 0;
-
-    if (entries == NULL) {
-        return 0;
-    }
-    for (name = next_name(entries); name != NULL; name = next_name(entries)) {
-        if (name[0] != '.' && read_hex(folder, name, "vendor") == vendor &&
-                is_gpu_class(read_hex(folder, name, "class") >> 8)) {
-            count++;
-        }
-    }
-    (void)closedir(entries);
-    return count;
-}
-
-/*
- * A container sees all GPUs of its machine on the bus, and the device files only of those
- * it was given; some sandboxes show no bus at all.
- */
-void gather_gpus_count(struct gather_gpus *gpus, const char *root)
-{
-    char path[PATH_MAX];
-    uint64_t nvidia;
-    uint64_t amd;
-
-    (void)snprintf(path, sizeof path, "%s/sys/bus/pci/devices", root);
-    nvidia = count_on_bus(path, VENDOR_NVIDIA);
-    amd = count_on_bus(path, VENDOR_AMD);
-    (void)snprintf(path, sizeof path, "%s/dev", root);
-    *gpus = (struct gather_gpus){ .usable = count_numbered(path, "nvidia") };
-    gpus->unusable = nvidia > gpus->usable ? nvidia - gpus->usable : 0;
-    (void)snprintf(path, sizeof path, "%s/dev/kfd", root);
-    if (access(path, F_OK) == 0) {
-        gpus->usable += amd;
-    }
 }
 
 tutti_status gather_hash(const char *path, char text[FACTS_TEXT_MAX])
@@ -172,17 +60,6 @@ tutti_status gather_hash(const char *path, char text[FACTS_TEXT_MAX])
         return error_set_errno(TUTTI_ERR_SYSTEM, "read %s", path);
     }
     (void)snprintf(text, FACTS_TEXT_MAX, "%016" PRIx64, hash);
-    return TUTTI_OK;
-}
-
-tutti_status gather_self(char *path, size_t capacity)
-{
-    ssize_t len = readlink("/proc/self/exe", path, capacity - 1);
-
-    if (len < 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "read /proc/self/exe");
-    }
-    path[len] = '\0';
     return TUTTI_OK;
 }
 
@@ -275,23 +152,18 @@ static void look_at_shm(struct facts *facts)
 /* Addresses of interfaces that are up; neither loopback nor of one link only. */
 static void list_addresses(struct facts *facts)
 {
-    struct ifaddrs *all = NULL;
+    struct network_table table;
 
-    if (getifaddrs(&all) != 0) {
+    if (network_read(&table) != TUTTI_OK) {
         return;
     }
-    for (const struct ifaddrs *one = all;
-            one != NULL && facts->address_count < FACTS_ADDRESSES_MAX;
-            one = one->ifa_next) {
-        char *text = facts->addresses[facts->address_count];
-
-        if (one->ifa_addr != NULL && (one->ifa_flags & IFF_UP) != 0 &&
-                (one->ifa_flags & IFF_LOOPBACK) == 0 &&
-                route_text(one->ifa_addr, text)) {
-            facts->address_count++;
+    for (size_t i = 0; i < table.count && facts->address_count < FACTS_ADDRESSES_MAX;
+            i++) {
+        if (!table.interfaces[i].is_loopback) {
+            network_address_format(table.interfaces[i].range.bytes,
+                    facts->addresses[facts->address_count++]);
         }
     }
-    freeifaddrs(all);
 }
 
 /* Our address on the way to who asks: sshd tells; under Slurm, the route to it does. */
@@ -304,7 +176,7 @@ static void find_seen_as(struct facts *facts, char *const *environment)
     if (ssh != NULL && sscanf(ssh, "%*s %*s %63s", server) == 1) {
         (void)snprintf(facts->seen_as, sizeof facts->seen_as, "%s", server);
     } else if (slurm != NULL) {
-        (void)route_source(slurm, facts->seen_as);
+        (void)network_source(slurm, facts->seen_as);
     }
 }
 
@@ -330,12 +202,12 @@ static void read_ptrace_scope(struct facts *facts)
 
 void gather_facts(struct facts *facts, const char *starter, char *const *environment)
 {
-    struct gather_gpus gpus;
+    struct pci_gpus gpus;
     char self[PATH_MAX] = "";
 
     *facts = (struct facts){ .ptrace_scope = -1 };
     (void)snprintf(facts->release, sizeof facts->release, "%s", tutti_version());
-    if (gather_self(self, sizeof self) == TUTTI_OK) {
+    if (program_self(self, sizeof self) == TUTTI_OK) {
         if (gather_hash(self, facts->binary) != TUTTI_OK) {
             facts->binary[0] = '\0';
         }
@@ -344,7 +216,7 @@ void gather_facts(struct facts *facts, const char *starter, char *const *environ
     (void)gethostname(facts->host, sizeof facts->host - 1);
     machine_identity(facts->machine, sizeof facts->machine);
     ask_starter(facts, starter, environment);
-    gather_gpus_count(&gpus, "");
+    pci_count_gpus(&gpus, "");
     facts->gpus = gpus.usable;
     facts->gpus_unusable = gpus.unusable;
     look_at_shm(facts);

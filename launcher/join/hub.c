@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "launcher/join/join_gather.h"
 #include "launcher/join/join_message.h"
+#include "launcher/program.h"
 #include "launcher/session/listen.h"
 
 enum {
@@ -405,11 +406,11 @@ err_free:
 static tutti_status write_agent(const struct hub_place *place)
 {
     char self[4096];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    tutti_status status = program_self(self, sizeof self);
     int fd = open(place->agent, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-    bool wrote = len > 0 && fd >= 0 && memchr(self, '\'', (size_t)len) == NULL &&
-            dprintf(fd, "#!/bin/sh\nexec '%.*s' --join-agent '%s' \"$@\"\n", (int)len,
-                    self, place->socket) > 0;
+    bool wrote = status == TUTTI_OK && fd >= 0 && strchr(self, '\'') == NULL &&
+            dprintf(fd, "#!/bin/sh\nexec '%s' --join-agent '%s' \"$@\"\n", self,
+                    place->socket) > 0;
 
     if (fd >= 0 && close(fd) != 0) {
         wrote = false;

@@ -3,8 +3,6 @@
  */
 #include "launcher/join/join_gather.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,11 +11,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/bind/pci.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
 #include "launcher/join/secret.h"
-#include "launcher/join/slots.h"
 #include "launcher/session/listen.h"
+#include "launcher/starter/job_network.h"
 
 enum {
     GUESTS_MAX = 64, /* connections that have not said who they are */
@@ -53,24 +52,6 @@ static tutti_status listen_on(int port, int *listener)
             ? TUTTI_OK
             : error_set_errno(TUTTI_ERR_SYSTEM,
                       "listen on port %d for hosts that join (--join-port)", port);
-}
-
-/* A numeric address without the prefix of IPv4 in IPv6. */
-static void write_address(const struct sockaddr_storage *address, char *text)
-{
-    struct sockaddr_in6 six;
-    struct sockaddr_in four;
-
-    memcpy(&six, address, sizeof six);
-    memcpy(&four, address, sizeof four);
-    text[0] = '\0';
-    if (address->ss_family == AF_INET) {
-        (void)inet_ntop(AF_INET, &four.sin_addr, text, HOST_NAME_LIMIT);
-    } else if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
-        (void)inet_ntop(AF_INET, six.sin6_addr.s6_addr + 12, text, HOST_NAME_LIMIT);
-    } else {
-        (void)inet_ntop(AF_INET6, &six.sin6_addr, text, HOST_NAME_LIMIT);
-    }
 }
 
 /* Where there is no place for one more, he is closed, and tries again. */
@@ -123,7 +104,7 @@ static void name_ourselves(struct gathering *all, int fd)
     socklen_t len = sizeof address;
 
     if (own->name[0] == '\0' && getsockname(fd, (void *)&address, &len) == 0) {
-        write_address(&address, own->name);
+        (void)network_address_of((const struct sockaddr *)&address, own->name);
     }
 }
 
@@ -136,7 +117,7 @@ static void admit(
 
     if (member->name[0] == '\0' &&
             getpeername(guest->session.fd, (void *)&address, &len) == 0) {
-        write_address(&address, member->name);
+        (void)network_address_of((const struct sockaddr *)&address, member->name);
     }
     name_ourselves(all, guest->session.fd);
     meet_welcome(&guest->session, &join_protocol, NULL, 0);
@@ -311,7 +292,7 @@ static tutti_status add_hosts(struct gathering *all, int slots_per_host)
         const struct member *member = &all->members.list[i];
         char name[HOST_NAME_LIMIT + 2];
         bool is_six = strchr(member->name, ':') != NULL;
-        int slots = i == (size_t)all->place->index ? slots_here() : member->slots;
+        int slots = i == (size_t)all->place->index ? pci_slots_here() : member->slots;
         const char *reason;
 
         (void)snprintf(name, sizeof name, "%s%s%s", is_six ? "[" : "", member->name,

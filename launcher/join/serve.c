@@ -17,11 +17,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/bind/pci.h"
 #include "launcher/join/command.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
 #include "launcher/join/leftovers.h"
-#include "launcher/join/slots.h"
 #include "launcher/session/connect.h"
 
 enum {
@@ -325,7 +325,7 @@ static tutti_status join(
         .key = placement->join.key,
         .name = placement->own,
         .index = placement->join.index,
-        .slots = slots_here(),
+        .slots = pci_slots_here(),
     };
     tutti_status status =
             join_first(&placement->join, timeout_s, &hello, &server->session);

@@ -10,37 +10,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "launcher/environment.h"
+#include "launcher/process.h"
 #include "launcher/program.h"
-#include "launcher/starter/version.h"
 
 static const struct starter *const starters[] = { &starter_openmpi, &starter_prrte,
     &starter_intel, &starter_mpich, &starter_srun };
 
 enum {
-    STARTERS = sizeof starters / sizeof starters[0]
+    STARTERS = sizeof starters / sizeof starters[0],
+    VERSION_TEXT_MAX = 1024, /* bytes of --version that are looked at, with a zero */
+    VERSION_WAIT_MS = 10000 /* a program that is silent so long is ended */
 };
 
-/** Where the starter of a kind is looked for. */
+/** The starters of a kind, and where one is looked for. */
 struct family {
-    enum starter_kind kind;
+    const struct starter
+            *starter; /* of a file that does not say whose it is; NULL: none */
     const char *title; /* for people                               */
     const char *programs[5]; /* in PATH, in this order; NULL-terminated */
 };
 
 static const struct family families[] = {
-    { .kind = STARTER_OPENMPI,
+    [STARTER_AUTO] = { .title = "any MPI", .programs = { "mpirun", "mpiexec" } },
+    [STARTER_OPENMPI] = { .starter = &starter_openmpi,
             .title = "Open MPI",
             .programs = { "mpirun.openmpi", "orterun", "prterun", "mpirun" } },
-    { .kind = STARTER_MPICH,
+    [STARTER_MPICH] = { .starter = &starter_mpich,
             .title = "MPICH",
             .programs = { "mpirun.mpich", "mpiexec.hydra", "mpirun", "mpiexec" } },
-    { .kind = STARTER_INTEL,
+    [STARTER_INTEL] = { .starter = &starter_intel,
             .title = "Intel MPI",
             .programs = { "mpiexec.hydra", "mpirun" } },
-    { .kind = STARTER_SRUN, .title = "Slurm", .programs = { "srun" } },
-    { .kind = STARTER_AUTO, .title = "any MPI", .programs = { "mpirun", "mpiexec" } },
+    [STARTER_SRUN] = { .starter = &starter_srun,
+            .title = "Slurm",
+            .programs = { "srun" } },
 };
 
 static bool is_called(const struct starter *starter, const char *name)
@@ -97,14 +103,26 @@ bool detect_step(char *const *environment)
     return environment_get_int(environment, "SLURM_STEP_ID", 0, &step);
 }
 
-static const struct family *family_of(enum starter_kind kind)
+/* The beginning of what "PATH --version" prints; "" when it cannot be run or is silent. */
+static void read_version(
+        const char *path, char *const *environment, char text[VERSION_TEXT_MAX])
 {
-    size_t i = 0;
+    const int64_t until_ns = clock_ns() + (int64_t)VERSION_WAIT_MS * 1000000;
+    char name[PATH_MAX];
+    char flag[] = "--version";
+    char *const argv[] = { name, flag, NULL };
+    struct process process;
 
-    while (families[i].kind != kind) {
-        i++;
+    text[0] = '\0';
+    (void)snprintf(name, sizeof name, "%s", path);
+    if (process_run(&process, argv, environment, until_ns) != TUTTI_OK) {
+        return;
     }
-    return &families[i];
+    if (process.out.len > 0) {
+        (void)snprintf(
+                text, VERSION_TEXT_MAX, "%.*s", (int)process.out.len, process.out.text);
+    }
+    process_fini(&process);
 }
 
 /* Intel's hydra has the same name, so where Intel MPI is set up only its words tell. */
@@ -118,26 +136,8 @@ static const struct starter *identify(const char *path, char *const *environment
                     environment_get(environment, "I_MPI_ROOT") == NULL)) {
         return starter;
     }
-    version_read(path, environment, text);
+    read_version(path, environment, text);
     return detect_by_version(text);
-}
-
-/* What is meant by a kind when a file does not say what it is. */
-static const struct starter *starter_of_kind(enum starter_kind kind)
-{
-    switch (kind) {
-    case STARTER_OPENMPI:
-        return &starter_openmpi;
-    case STARTER_MPICH:
-        return &starter_mpich;
-    case STARTER_INTEL:
-        return &starter_intel;
-    case STARTER_SRUN:
-        return &starter_srun;
-    case STARTER_AUTO:
-        break;
-    }
-    return NULL;
 }
 
 /* Hydra is one program under two names, and starts the ranks of both. */
@@ -166,11 +166,11 @@ static tutti_status choose_named(
     if (choice->starter != NULL && !serves(choice->starter, kind)) {
         return error_set(TUTTI_ERR_INVALID,
                 "--engine %s, but %s is that of %s; leave out one of the two flags",
-                starter_of_kind(kind)->name, choice->path, choice->starter->title);
+                families[kind].starter->name, choice->path, choice->starter->title);
     }
     (void)snprintf(choice->how, sizeof choice->how, "--mpirun");
     if (choice->starter == NULL) {
-        choice->starter = starter_of_kind(kind == STARTER_AUTO ? facts->built : kind);
+        choice->starter = families[kind == STARTER_AUTO ? facts->built : kind].starter;
         (void)snprintf(choice->how, sizeof choice->how,
                 "--mpirun, which does not say whose it is");
     }
@@ -184,7 +184,7 @@ static tutti_status choose_named(
 }
 
 /* Tries one file; true when it is there and starts this family. */
-static bool try_program(const struct detect_facts *facts, const struct family *family,
+static bool try_program(const struct detect_facts *facts, enum starter_kind kind,
         const char *name, struct detect_choice *choice)
 {
     const struct starter *starter;
@@ -194,7 +194,7 @@ static bool try_program(const struct detect_facts *facts, const struct family *f
         return false;
     }
     starter = identify(choice->path, facts->environment);
-    if (starter == NULL || !serves(starter, family->kind)) {
+    if (starter == NULL || !serves(starter, kind)) {
         return false;
     }
     choice->starter = starter;
@@ -204,14 +204,12 @@ static bool try_program(const struct detect_facts *facts, const struct family *f
 static bool search(const struct detect_facts *facts, enum starter_kind kind,
         struct detect_choice *choice)
 {
-    const struct family *family = family_of(kind);
-
     if (kind != STARTER_AUTO && kind == facts->built &&
-            try_program(facts, family, facts->built_mpirun, choice)) {
+            try_program(facts, kind, facts->built_mpirun, choice)) {
         return true;
     }
-    for (const char *const *at = family->programs; *at != NULL; at++) {
-        if (try_program(facts, family, *at, choice)) {
+    for (const char *const *at = families[kind].programs; *at != NULL; at++) {
+        if (try_program(facts, kind, *at, choice)) {
             return true;
         }
     }
@@ -230,7 +228,7 @@ static tutti_status refuse(const struct detect_facts *facts, enum starter_kind k
             kind == facts->program && kind != STARTER_AUTO
                     ? "the program is linked to this MPI, but "
                     : "",
-            family_of(kind)->title, facts->is_slurm ? ", nor is srun" : "");
+            families[kind].title, facts->is_slurm ? ", nor is srun" : "");
 }
 
 static tutti_status choose_found(

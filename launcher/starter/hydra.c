@@ -19,19 +19,6 @@ static void add_genv(struct arguments *words, const char *entry)
     }
 }
 
-static void add_exports(const struct options *options,
-        const struct starter_facts *facts, struct arguments *words)
-{
-    struct arguments names = { .items = NULL };
-
-    starter_list_exports(options, facts, &names);
-    for (size_t i = 0; i < names.count; i++) {
-        add_genv(words, names.items[i]);
-    }
-    words->failed = words->failed || names.failed;
-    arguments_fini(&names);
-}
-
 /* What the two call a thing. */
 struct hydra_words {
     const char *launcher; /* flag: ssh, slurm, ...            */
@@ -73,7 +60,9 @@ static void add_common(const struct options *options, const struct starter_facts
         arguments_add(words, "-iface");
         arguments_add(words, facts->network->interface);
     }
-    add_exports(options, facts, words);
+    for (size_t i = 0; i < command->exports.count; i++) {
+        add_genv(words, command->exports.items[i]);
+    }
     if (options->mpi_args.count > 0) {
         arguments_add_all(words, options->mpi_args.items);
     }

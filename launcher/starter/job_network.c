@@ -20,46 +20,18 @@ enum {
     ROUTES_MAX = 32 /* hosts that are asked for: each may cost a look-up in DNS */
 };
 
-static bool bytes_of(const struct sockaddr *address, uint8_t bytes[16])
-{
-    static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
-
-    if (address != NULL && address->sa_family == AF_INET) {
-        struct sockaddr_in v4;
-
-        memcpy(&v4, address, sizeof v4);
-        memcpy(bytes, prefix, sizeof prefix);
-        memcpy(bytes + sizeof prefix, &v4.sin_addr, 4);
-        return true;
-    }
-    if (address != NULL && address->sa_family == AF_INET6) {
-        struct sockaddr_in6 v6;
-
-        memcpy(&v6, address, sizeof v6);
-        memcpy(bytes, &v6.sin6_addr, 16);
-        return true;
-    }
-    return false;
-}
-
 static unsigned bits_of(const struct sockaddr *mask)
 {
     uint8_t bytes[16];
     unsigned bits = 0;
 
-    if (!bytes_of(mask, bytes)) {
+    if (!network_bytes_of(mask, bytes)) {
         return 128;
     }
     for (size_t i = mask->sa_family == AF_INET ? 12 : 0; i < sizeof bytes; i++) {
         bits += (unsigned)__builtin_popcount(bytes[i]);
     }
     return mask->sa_family == AF_INET ? bits + 96 : bits;
-}
-
-/* fe80::… means something only together with an interface, so others cannot use it. */
-static bool is_link_local(const uint8_t bytes[16])
-{
-    return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
 }
 
 tutti_status network_read(struct network_table *table)
@@ -75,8 +47,8 @@ tutti_status network_read(struct network_table *table)
         struct network_interface *next = &table->interfaces[table->count];
 
         if ((at->ifa_flags & IFF_UP) == 0 ||
-                !bytes_of(at->ifa_addr, next->range.bytes) ||
-                is_link_local(next->range.bytes)) {
+                !network_bytes_of(at->ifa_addr, next->range.bytes) ||
+                network_is_link_local(next->range.bytes)) {
             continue;
         }
         (void)snprintf(next->name, sizeof next->name, "%s", at->ifa_name);
@@ -101,15 +73,16 @@ static bool route_over(const struct addrinfo *to, struct network_route *route)
     }
     is_found = connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
             getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
-            bytes_of((const struct sockaddr *)&own, route->source) &&
-            bytes_of(to->ai_addr, route->peer);
+            network_bytes_of((const struct sockaddr *)&own, route->source) &&
+            network_bytes_of(to->ai_addr, route->peer);
     (void)close(fd);
     return is_found;
 }
 
-static bool route_to(const char *host, struct network_route *route)
+/* `flags` are those of getaddrinfo(). */
+static bool route_to(const char *host, int flags, struct network_route *route)
 {
-    const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
+    const struct addrinfo hints = { .ai_flags = flags, .ai_socktype = SOCK_DGRAM };
     struct addrinfo *list = NULL;
     bool is_found = false;
 
@@ -123,6 +96,19 @@ static bool route_to(const char *host, struct network_route *route)
     return is_found;
 }
 
+bool network_source(const char *to, char text[NETWORK_ADDRESS_MAX])
+{
+    struct network_route route;
+    bool is_found = route_to(to, AI_NUMERICHOST, &route) &&
+            !network_is_link_local(route.source);
+
+    text[0] = '\0';
+    if (is_found) {
+        network_address_format(route.source, text);
+    }
+    return is_found;
+}
+
 /* The routes to the first hosts; false when one has none that this machine knows. */
 static bool routes_read(
         const struct host_list *hosts, struct network_route *routes, size_t *count)
@@ -131,7 +117,7 @@ static bool routes_read(
 
     *count = 0;
     for (size_t i = 0; i < hosts->count && i < ROUTES_MAX; i++) {
-        if (route_to(hosts->hosts[i].name, &routes[*count])) {
+        if (route_to(hosts->hosts[i].name, 0, &routes[*count])) {
             (*count)++;
         } else {
             is_whole = false; /* perhaps a name that only ssh's configuration knows */
@@ -178,12 +164,9 @@ struct gathering {
 
 static void gather(struct gathering *to, const uint8_t bytes[16])
 {
-    struct network_range one = { .bits = 128 };
     char text[NETWORK_ADDRESS_MAX];
 
-    memcpy(one.bytes, bytes, sizeof one.bytes);
-    network_range_format(&one, text);
-    text[strcspn(text, "/")] = '\0';
+    network_address_format(bytes, text);
     for (size_t i = 0; i < to->count; i++) {
         if (strcmp(to->addresses[i], text) == 0) {
             return;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <tutti/tutti.h>
 
@@ -66,6 +67,24 @@ bool network_range_parse(struct network_range *range, const char *text);
 void network_range_format(
         const struct network_range *range, char text[NETWORK_ADDRESS_MAX]);
 bool network_range_has(const struct network_range *range, const uint8_t bytes[16]);
+/** The bytes of a socket's address; false when it is of another family, or NULL. */
+bool network_bytes_of(const struct sockaddr *address, uint8_t bytes[16]);
+/** fe80::... means something only together with an interface: others cannot use it. */
+bool network_is_link_local(const uint8_t bytes[16]);
+/** An address alone: "10.1.2.3". */
+void network_address_format(const uint8_t bytes[16], char text[NETWORK_ADDRESS_MAX]);
+/**
+ * The address of a socket as text, IPv4 in IPv6 as IPv4.
+ * @return false when no other host can use it: it is of one link only, or of another family,
+ *         for which the text is ""
+ */
+bool network_address_of(const struct sockaddr *address, char text[NETWORK_ADDRESS_MAX]);
+/**
+ * The first of some numeric addresses that is inside the first range possible of
+ * "10.0.0.0/8,fd00::/64"; NULL when there is none.
+ */
+const char *network_first_inside(
+        const char *ranges, const char (*addresses)[NETWORK_ADDRESS_MAX], size_t count);
 
 /**
  * Chooses by the value of --nic: ranges or names of interfaces of this machine, with
@@ -86,6 +105,12 @@ void network_choose_routes(const struct network_table *table,
 
 /** The interfaces that are up. */
 TUTTI_MUST_USE tutti_status network_read(struct network_table *table);
+
+/**
+ * Our address on the route to a numeric one. No packet is sent.
+ * @return false when there is no route; text is then ""
+ */
+bool network_source(const char *to, char text[NETWORK_ADDRESS_MAX]);
 
 /**
  * What the starter is told. `nic` is the value of --nic; NULL: by route; "mpi": nothing.

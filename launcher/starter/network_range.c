@@ -3,6 +3,7 @@
  * so that there is one kind.
  */
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,6 +89,84 @@ bool network_range_has(const struct network_range *range, const uint8_t bytes[16
         }
     }
     return true;
+}
+
+void network_address_format(const uint8_t bytes[16], char text[NETWORK_ADDRESS_MAX])
+{
+    struct network_range one = { .bits = 128 };
+
+    memcpy(one.bytes, bytes, sizeof one.bytes);
+    network_range_format(&one, text);
+    text[strcspn(text, "/")] = '\0';
+}
+
+bool network_bytes_of(const struct sockaddr *address, uint8_t bytes[16])
+{
+    if (address != NULL && address->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+
+        memcpy(&v4, address, sizeof v4);
+        memcpy(bytes, mapped_prefix, sizeof mapped_prefix);
+        memcpy(bytes + sizeof mapped_prefix, &v4.sin_addr, 4);
+        return true;
+    }
+    if (address != NULL && address->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+
+        memcpy(&v6, address, sizeof v6);
+        memcpy(bytes, &v6.sin6_addr, 16);
+        return true;
+    }
+    return false;
+}
+
+bool network_is_link_local(const uint8_t bytes[16])
+{
+    return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+}
+
+bool network_address_of(const struct sockaddr *address, char text[NETWORK_ADDRESS_MAX])
+{
+    uint8_t bytes[16];
+
+    text[0] = '\0';
+    if (!network_bytes_of(address, bytes)) {
+        return false;
+    }
+    network_address_format(bytes, text);
+    return !network_is_link_local(bytes);
+}
+
+static const char *first_in_range(const struct network_range *range,
+        const char (*addresses)[NETWORK_ADDRESS_MAX], size_t count)
+{
+    struct network_range one;
+
+    for (size_t i = 0; i < count; i++) {
+        if (network_range_parse(&one, addresses[i]) &&
+                network_range_has(range, one.bytes)) {
+            return addresses[i];
+        }
+    }
+    return NULL;
+}
+
+const char *network_first_inside(
+        const char *ranges, const char (*addresses)[NETWORK_ADDRESS_MAX], size_t count)
+{
+    char list[NETWORK_CIDRS_MAX];
+    const char *found = NULL;
+    char *rest = list;
+
+    (void)snprintf(list, sizeof list, "%s", ranges);
+    while (rest != NULL && found == NULL) {
+        struct network_range range;
+
+        if (network_range_parse(&range, strsep(&rest, ","))) {
+            found = first_in_range(&range, addresses, count);
+        }
+    }
+    return found;
 }
 
 /* "lo 127.0.0.1/8, eth0 10.0.0.0/8" for the error. */

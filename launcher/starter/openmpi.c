@@ -1,16 +1,16 @@
 /*
  * Open MPI 4 (orterun) and Open MPI 5 (prterun of PRRTE 3), whose command lines differ in
- * the names of parameters.
+ * the names of parameters: Open MPI 5 renamed rsh to ssh, and sets with --prtemca what
+ * concerns its daemons.
  *
  * Ranks fill the slots of the hosts in order, so that the ranks of a host are neighbours.
  * mpirun does not bind: its defaults bind two ranks to a core each and leave the library's
  * threads no room.
  */
-#include "launcher/starter/openmpi.h"
-
 #include <stddef.h>
 
 #include "base/mem.h"
+#include "launcher/starter/starter.h"
 
 enum {
     /*
@@ -18,6 +18,15 @@ enum {
      * key for one another; more are reached over a tree, or starting takes long.
      */
     DIRECT_HOSTS_MAX = 64
+};
+
+/* Names that differ between the two. */
+struct openmpi_words {
+    const char *parameter; /* the flag that sets a parameter of mpirun itself */
+    const char *agent; /* what starts a daemon on another host               */
+    const char *agent_args; /* flags for it                                  */
+    const char *no_tree; /* the daemons do not start each other              */
+    const char *network; /* ranges of addresses for what the daemons say     */
 };
 
 static void add_parameter(struct arguments *words, const struct openmpi_words *named,
@@ -75,23 +84,12 @@ static void add_network(const struct starter_facts *facts,
     arguments_add(words, facts->network->cidrs);
 }
 
-static void add_exports(const struct options *options,
-        const struct starter_facts *facts, struct arguments *words)
+static void build_named(const struct options *options,
+        const struct starter_facts *facts, const struct openmpi_words *named,
+        struct starter_command *command)
 {
-    struct arguments names = { .items = NULL };
+    struct arguments *words = &command->words;
 
-    starter_list_exports(options, facts, &names);
-    for (size_t i = 0; i < names.count; i++) {
-        arguments_add(words, "-x");
-        arguments_add(words, names.items[i]);
-    }
-    words->failed = words->failed || names.failed;
-    arguments_fini(&names);
-}
-
-void openmpi_build(const struct options *options, const struct starter_facts *facts,
-        const struct openmpi_words *named, struct arguments *words)
-{
     if (facts->is_root) {
         arguments_add(words, "--allow-run-as-root");
     }
@@ -114,7 +112,10 @@ void openmpi_build(const struct options *options, const struct starter_facts *fa
         add_limits(facts, named, words);
     }
     add_network(facts, named, words);
-    add_exports(options, facts, words);
+    for (size_t i = 0; i < command->exports.count; i++) {
+        arguments_add(words, "-x");
+        arguments_add(words, command->exports.items[i]);
+    }
     if (options->mpi_args.count > 0) {
         arguments_add_all(words, options->mpi_args.items);
     }
@@ -123,7 +124,7 @@ void openmpi_build(const struct options *options, const struct starter_facts *fa
     starter_add_program(options, facts, words);
 }
 
-static void build(const struct options *options, const struct starter_facts *facts,
+static void build_orte(const struct options *options, const struct starter_facts *facts,
         struct starter_command *command)
 {
     static const struct openmpi_words named = {
@@ -134,7 +135,21 @@ static void build(const struct options *options, const struct starter_facts *fac
         .network = "oob_tcp_if_include",
     };
 
-    openmpi_build(options, facts, &named, &command->words);
+    build_named(options, facts, &named, command);
+}
+
+static void build_prrte(const struct options *options,
+        const struct starter_facts *facts, struct starter_command *command)
+{
+    static const struct openmpi_words named = {
+        .parameter = "--prtemca",
+        .agent = "plm_ssh_agent",
+        .agent_args = "plm_ssh_args",
+        .no_tree = "plm_ssh_no_tree_spawn",
+        .network = "prte_if_include",
+    };
+
+    build_named(options, facts, &named, command);
 }
 
 const struct starter starter_openmpi = {
@@ -144,5 +159,15 @@ const struct starter starter_openmpi = {
     .programs = (const char *const[]){ "orterun", NULL },
     .versions = (const char *const[]){ "(OpenRTE)", "(Open MPI) 4.", "(Open MPI) 3.",
             "(Open MPI) 2.", "IBM Spectrum MPI", NULL },
-    .build = build,
+    .build = build_orte,
+};
+
+const struct starter starter_prrte = {
+    .kind = STARTER_OPENMPI,
+    .name = "openmpi",
+    .title = "Open MPI 5",
+    .programs = (const char *const[]){ "prterun", "prun", NULL },
+    .versions =
+            (const char *const[]){ "(Open MPI) 5.", "(Open MPI) 6.", "(PRRTE)", NULL },
+    .build = build_prrte,
 };

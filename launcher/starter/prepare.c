@@ -16,17 +16,6 @@
 #include "launcher/starter/job_network.h"
 #include "launcher/starter/linked.h"
 
-static tutti_status find_self(char *file)
-{
-    ssize_t len = readlink("/proc/self/exe", file, PATH_MAX - 1);
-
-    if (len < 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "read /proc/self/exe");
-    }
-    file[len] = '\0';
-    return TUTTI_OK;
-}
-
 static enum starter_kind kind_built_with(void)
 {
     return strcmp(built_mpi, "openmpi") == 0  ? STARTER_OPENMPI
@@ -68,7 +57,7 @@ static tutti_status check_linked(const struct options *options,
             linked->kind == STARTER_MPICH ? "mpich" : "openmpi");
 }
 
-static tutti_status find(const struct options *options,
+tutti_status starter_find(const struct options *options,
         const struct placement *placement, char *const *environment,
         enum starter_kind program, struct detect_choice *choice)
 {
@@ -82,13 +71,6 @@ static tutti_status find(const struct options *options,
     };
 
     return detect_starter(&question, choice);
-}
-
-tutti_status starter_find(const struct options *options,
-        const struct placement *placement, char *const *environment,
-        struct detect_choice *choice)
-{
-    return find(options, placement, environment, STARTER_AUTO, choice);
 }
 
 tutti_status starter_prepare(const struct options *options,
@@ -114,7 +96,7 @@ tutti_status starter_prepare(const struct options *options,
     tutti_status status;
 
     read_program(options, environment, &linked);
-    status = find(options, placement, environment, linked.kind, &starter);
+    status = starter_find(options, placement, environment, linked.kind, &starter);
     if (status == TUTTI_OK) {
         status = check_linked(options, &linked, &starter);
     }
@@ -125,7 +107,7 @@ tutti_status starter_prepare(const struct options *options,
         status = network_choose(&placement->hosts, options->nic, &network);
     }
     if (status == TUTTI_OK) {
-        status = find_self(self);
+        status = program_self(self, sizeof self);
     }
     if (status == TUTTI_OK && options->verbose) {
         (void)fprintf(stderr, "tuttirun: %s starts the ranks: %s\n",

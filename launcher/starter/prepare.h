@@ -22,11 +22,12 @@ TUTTI_MUST_USE tutti_status starter_prepare(const struct options *options,
         struct starter_command *command);
 
 /**
- * Finds the starter alone, for a job whose program is not known.
+ * Finds the starter alone.
+ * @param program  the MPI that the program is linked to; STARTER_AUTO: not known
  * @return as detect_starter()
  */
 TUTTI_MUST_USE tutti_status starter_find(const struct options *options,
         const struct placement *placement, char *const *environment,
-        struct detect_choice *choice);
+        enum starter_kind program, struct detect_choice *choice);
 
 #endif

@@ -123,25 +123,21 @@ static const char *mpi_plugin(enum starter_kind ranks)
     return NULL;
 }
 
-/* srun's environment is the ranks'. */
-static void add_exports(const struct options *options,
+/* srun hands its environment on to the ranks, so only values are added to it. */
+static void add_exports(
         const struct starter_facts *facts, struct starter_command *command)
 {
-    struct arguments names = { .items = NULL };
     struct arguments *variables = &command->variables;
 
-    starter_list_exports(options, facts, &names);
-    for (size_t i = 0; i < names.count; i++) {
-        if (strchr(names.items[i], '=') != NULL) {
-            arguments_add(variables, names.items[i]);
+    for (size_t i = 0; i < command->exports.count; i++) {
+        if (strchr(command->exports.items[i], '=') != NULL) {
+            arguments_add(variables, command->exports.items[i]);
         }
     }
     if (facts->network->is_asked) {
         arguments_add_format(
                 variables, "OMPI_MCA_btl_tcp_if_include=%s", facts->network->cidrs);
     }
-    variables->failed = variables->failed || names.failed;
-    arguments_fini(&names);
 }
 
 static void build(const struct options *options, const struct starter_facts *facts,
@@ -163,7 +159,7 @@ static void build(const struct options *options, const struct starter_facts *fac
     if (facts->is_step) {
         arguments_add(words, "--overlap");
     }
-    add_exports(options, facts, command);
+    add_exports(facts, command);
     if (options->mpi_args.count > 0) {
         arguments_add_all(words, options->mpi_args.items);
     }

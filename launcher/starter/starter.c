@@ -15,6 +15,7 @@ void starter_command_fini(struct starter_command *command)
 {
     arguments_fini(&command->words);
     arguments_fini(&command->variables);
+    arguments_fini(&command->exports);
 }
 
 /* Which GPUs this host shows says nothing about others. */
@@ -92,7 +93,8 @@ static void list_own(const struct options *options, char *const *environment,
     }
 }
 
-void starter_list_exports(const struct options *options,
+/* What the ranks need of our environment, and what --export adds to it. */
+static void list_exports(const struct options *options,
         const struct starter_facts *facts, struct arguments *names)
 {
     for (size_t i = 0; i < options->export.count; i++) {
@@ -254,7 +256,9 @@ tutti_status starter_build(const struct starter *starter, const struct options *
     }
     command->is_remote = starter_is_remote(facts);
     arguments_add(words, facts->path);
+    list_exports(options, facts, &command->exports);
     starter->build(options, facts, command);
-    words->failed = words->failed || command->variables.failed;
+    words->failed =
+            words->failed || command->variables.failed || command->exports.failed;
     return arguments_status(words);
 }

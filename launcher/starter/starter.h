@@ -36,6 +36,9 @@ struct starter_facts {
 struct starter_command {
     struct arguments words; /* path and arguments                                */
     struct arguments variables; /* NAME=VALUE that its environment has beside ours */
+    /* Variables that the ranks need: NAME=VALUE as --export gave it, else the name alone,
+       whose value is in our environment. */
+    struct arguments exports;
     bool is_remote; /* ranks run on other hosts, reached by ssh or an agent */
 };
 
@@ -85,12 +88,6 @@ bool starter_is_remote(const struct starter_facts *facts);
 /** Appends a flag and the hosts as "a:2,b:1". */
 void starter_add_hosts(
         struct arguments *words, const char *flag, const struct host_list *hosts);
-/**
- * Appends the names of variables (not their values) that the ranks need: those of --export
- * as they were given, TUTTI_* and HOROVOD_* of the environment, and those of supervisors.
- */
-void starter_list_exports(const struct options *options,
-        const struct starter_facts *facts, struct arguments *names);
 /**
  * The flags for ssh, as one word with spaces between: without a terminal, never asking a
  * question, not waiting for ever, and what --ssh-port and its like say. Freed with

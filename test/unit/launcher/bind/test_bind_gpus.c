@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/bind/pci.h"
 #include "test/unit/launcher/bind/stage.h"
 
 enum {
@@ -64,16 +65,16 @@ static void test_the_kernel_tells_whether_there_may_be_a_gpu(void **state)
 {
     const char *folder = *state;
 
-    assert_true(gpus_may_exist("/a/folder/that/is/not/there"));
-    assert_false(gpus_may_exist(folder));
+    assert_true(pci_may_have_gpu("/a/folder/that/is/not/there"));
+    assert_false(pci_may_have_gpu(folder));
     write_device(folder, "0000:00:02.0", "0x030000\n", "0x1d0f\n");
-    assert_false(gpus_may_exist(folder));
+    assert_false(pci_may_have_gpu(folder));
     write_device(folder, "0000:00:02.0", "0x068000\n", "0x10de\n");
-    assert_false(gpus_may_exist(folder));
+    assert_false(pci_may_have_gpu(folder));
     write_device(folder, "0000:00:02.0", "0x120000\n", "0x1002\n");
-    assert_true(gpus_may_exist(folder));
+    assert_true(pci_may_have_gpu(folder));
     write_device(folder, "0000:00:02.0", "0x030200\n", "0x10de\n");
-    assert_true(gpus_may_exist(folder));
+    assert_true(pci_may_have_gpu(folder));
 }
 
 static void test_the_driver_tells_names_and_which_gpus_a_container_has(void **state)

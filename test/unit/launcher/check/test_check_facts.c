@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/bind/pci.h"
 #include "launcher/check/local_facts.h"
 #include "test/unit/unit.h"
 
@@ -159,10 +160,10 @@ static void put_device(
 UNIT_TEST(test_gpus_are_counted)
 {
     char root[] = "/tmp/tutti-check.XXXXXX";
-    struct gather_gpus gpus;
+    struct pci_gpus gpus;
 
     assert_non_null(mkdtemp(root));
-    gather_gpus_count(&gpus, root);
+    pci_count_gpus(&gpus, root);
     assert_int_equal(gpus.usable + gpus.unusable, 0);
 
     put_device(root, "0000:01:00.0", "0x10de\n", "0x030200\n");
@@ -170,19 +171,19 @@ UNIT_TEST(test_gpus_are_counted)
     put_device(root, "0000:02:00.1", "0x10de\n", "0x040300\n"); /* its sound       */
     put_device(root, "0000:03:00.0", "0x8086\n", "0x030000\n"); /* of another kind */
     put_device(root, "0000:04:00.0", "0x1002\n", "0x120000\n");
-    gather_gpus_count(&gpus, root);
+    pci_count_gpus(&gpus, root);
     assert_int_equal(gpus.usable, 0); /* nothing to open them by */
     assert_int_equal(gpus.unusable, 2);
 
     put(root, "dev/nvidia1", "");
     put(root, "dev/nvidiactl", "");
     put(root, "dev/nvidia", "");
-    gather_gpus_count(&gpus, root);
+    pci_count_gpus(&gpus, root);
     assert_int_equal(gpus.usable, 1);
     assert_int_equal(gpus.unusable, 1);
     put(root, "dev/kfd", "");
     put(root, "dev/nvidia0", "");
-    gather_gpus_count(&gpus, root);
+    pci_count_gpus(&gpus, root);
     assert_int_equal(gpus.usable, 3);
     assert_int_equal(gpus.unusable, 0);
     remove_folder(root);

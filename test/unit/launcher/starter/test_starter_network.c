@@ -1,6 +1,8 @@
 /*
  * Ranges, and which network is chosen: by --nic, by the routes to the hosts.
  */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -258,4 +260,64 @@ UNIT_TEST(test_a_program_is_told_this_hosts_interface)
     arguments_fini(&environment);
     network_tell_program(&environment);
     assert_int_equal(environment.count, 0);
+}
+
+UNIT_TEST(test_addresses_of_sockets_as_text)
+{
+    static const struct {
+        const char *address;
+        const char *text;
+        bool is_usable;
+    } rows[] = {
+        { "::ffff:10.1.2.3", "10.1.2.3", true }, { "fd00::1", "fd00::1", true },
+        { "::1", "::1", true }, { "fe80::1", "fe80::1", false }, /* of one link */
+    };
+    char text[NETWORK_ADDRESS_MAX];
+    struct sockaddr_in four = { .sin_family = AF_INET };
+    const struct sockaddr other = { .sa_family = AF_UNIX };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sockaddr_in6 six = { .sin6_family = AF_INET6 };
+
+        assert_int_equal(inet_pton(AF_INET6, rows[i].address, &six.sin6_addr), 1);
+        assert_true(network_address_of((const struct sockaddr *)&six, text) ==
+                rows[i].is_usable);
+        assert_string_equal(text, rows[i].text);
+    }
+    four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(network_address_of((const struct sockaddr *)&four, text));
+    assert_string_equal(text, "127.0.0.1");
+    assert_false(network_address_of(&other, text));
+    assert_string_equal(text, "");
+}
+
+UNIT_TEST(test_the_way_to_ourselves)
+{
+    char text[NETWORK_ADDRESS_MAX];
+
+    assert_true(network_source("127.0.0.1", text));
+    assert_string_equal(text, "127.0.0.1");
+    assert_false(network_source("host", text));
+    assert_string_equal(text, "");
+}
+
+UNIT_TEST(test_the_first_address_inside_ranges)
+{
+    static const char addresses[][NETWORK_ADDRESS_MAX] = { "172.17.0.1", "10.1.0.5",
+        "10.2.0.5", "fd00::5" };
+    static const struct {
+        const char *ranges;
+        int found; /* -1: none */
+    } rows[] = {
+        { "10.0.0.0/8", 1 },
+        { "192.168.0.0/16,10.2.0.0/16", 2 },
+        { "fd00::/16,10.0.0.0/8", 3 },
+        { "10.3.0.0/16", -1 },
+        { "", -1 },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_ptr_equal(network_first_inside(rows[i].ranges, addresses, 4),
+                rows[i].found < 0 ? NULL : addresses[rows[i].found]);
+    }
 }
