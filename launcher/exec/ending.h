@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
 
 /** What is known when a program has ended. */
 struct ending {

@@ -16,7 +16,7 @@
 #include "launcher/environment.h"
 #include "launcher/exec/rank.h"
 #include "launcher/exec/supervisor.h"
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
 #include "launcher/starter/job_network.h"
 
 enum {

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "launcher/link/address.h"
 #include "launcher/session/connect.h"
+#include "launcher/session/link_address.h"
 
 enum {
     HOST_BYTES = 256
@@ -58,17 +58,18 @@ static tutti_status reach(
 static void put_hello(struct wire_writer *out, const struct rank *rank)
 {
     char host[HOST_BYTES] = "";
-    struct link_hello hello = {
-        .rank = rank->rank,
-        .size = rank->size,
-        .local_rank = rank->local_rank,
-        .local_size = rank->local_size,
-        .pid = (uint64_t)getpid(),
+    struct link_message message = {
+        .type = LINK_HELLO,
+        .hello = { .rank = rank->rank,
+                .size = rank->size,
+                .local_rank = rank->local_rank,
+                .local_size = rank->local_size,
+                .pid = (uint64_t)getpid() },
     };
 
     (void)gethostname(host, sizeof host - 1);
-    hello.host = link_text_of(host);
-    link_put_hello(out, &hello);
+    message.hello.host = link_text_of(host);
+    link_put_body(out, &message);
 }
 
 static bool copy_text(char *to, size_t capacity, struct link_text text)
@@ -78,23 +79,24 @@ static bool copy_text(char *to, size_t capacity, struct link_text text)
 
 static tutti_status take_orders(const struct frame *frame, struct orders *orders)
 {
-    struct link_welcome welcome;
+    struct link_message message;
+    const struct link_welcome *welcome = &message.welcome;
     struct wire_reader in;
 
     wire_reader_init(&in, frame->body, frame->len);
-    if (!link_get_welcome(&in, &welcome)) {
+    if (!link_get_body(&in, LINK_WELCOME, &message)) {
         return error_set(TUTTI_ERR_PROTOCOL, "what tuttirun wants is malformed");
     }
     *orders = (struct orders){
-        .beat_ns = (int64_t)welcome.beat_ms * millisecond,
-        .silent_ns = (int64_t)welcome.silent_ms * millisecond,
-        .kill_ms = welcome.kill_ms,
-        .output_rate = welcome.output_rate,
-        .forward = welcome.forward,
+        .beat_ns = (int64_t)welcome->beat_ms * millisecond,
+        .silent_ns = (int64_t)welcome->silent_ms * millisecond,
+        .kill_ms = welcome->kill_ms,
+        .output_rate = welcome->output_rate,
+        .forward = welcome->forward,
     };
-    if (!copy_text(orders->job, sizeof orders->job, welcome.job) ||
+    if (!copy_text(orders->job, sizeof orders->job, welcome->job) ||
             !copy_text(orders->log_folder, sizeof orders->log_folder,
-                    welcome.log_folder)) {
+                    welcome->log_folder)) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "the job's name or the path of its logs is too long");
     }

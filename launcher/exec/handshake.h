@@ -12,7 +12,7 @@
 #include <tutti/tutti.h>
 
 #include "launcher/exec/rank.h"
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
 
 enum {
     HANDSHAKE_JOB_MAX = 256 /* bytes of a job's name with its zero */

@@ -27,14 +27,15 @@ static const char *stream_name(const struct output *output)
 
 static void send_batch(struct output *output)
 {
-    const struct link_output message = {
-        .stream = output->plan.stream,
-        .time = (uint64_t)output->now,
-        .lines = { .text = output->batch, .len = output->batch_len },
+    const struct link_message message = {
+        .type = LINK_OUTPUT,
+        .output = { .stream = output->plan.stream,
+                .time = (uint64_t)output->now,
+                .lines = { .text = output->batch, .len = output->batch_len } },
     };
 
     if (output->batch_len > 0) {
-        link_put_output(output->plan.out, &message);
+        link_put(output->plan.out, &message);
         output->batch_len = 0;
     }
 }

@@ -51,13 +51,14 @@ void supervisor_kill_when_due(struct supervisor *supervisor, int64_t now)
 
 static void tell_started(struct supervisor *supervisor)
 {
-    const struct link_started started = {
-        .pid = (uint64_t)supervisor->child.pid,
-        .binding = link_text_of(supervisor->binding),
-        .log = link_text_of(supervisor->folder),
+    const struct link_message message = {
+        .type = LINK_STARTED,
+        .started = { .pid = (uint64_t)supervisor->child.pid,
+                .binding = link_text_of(supervisor->binding),
+                .log = link_text_of(supervisor->folder) },
     };
 
-    link_put_started(&supervisor->session.out, &started);
+    link_put(&supervisor->session.out, &message);
 }
 
 void supervisor_hear_exec(struct supervisor *supervisor)
@@ -117,20 +118,22 @@ static void describe_detail(struct supervisor *supervisor, struct link_exited *e
 static void tell_exited(struct supervisor *supervisor)
 {
     char awaited[FAILURE_PAGE_AWAITED_MAX];
-    struct link_exited exited = {
-        .time = (uint64_t)supervisor->ended,
-        .stage = (uint8_t)failure_page_stage(&supervisor->failure_page),
-        .tail = { .text = supervisor->tail.text, .len = supervisor->tail.len },
-        .failure = (uint8_t)(supervisor->ending.was_stopped
-                        ? supervisor->failure
-                        : failure_page_context_failure(&supervisor->failure_page)),
+    struct link_message message = {
+        .type = LINK_EXITED,
+        .exited = { .time = (uint64_t)supervisor->ended,
+                .stage = (uint8_t)failure_page_stage(&supervisor->failure_page),
+                .tail = { .text = supervisor->tail.text, .len = supervisor->tail.len },
+                .failure = (uint8_t)(supervisor->ending.was_stopped
+                                ? supervisor->failure
+                                : failure_page_context_failure(
+                                          &supervisor->failure_page)) },
     };
 
     failure_page_awaited(&supervisor->failure_page, awaited);
-    exited.awaited = link_text_of(awaited);
-    ending_describe(&supervisor->ending, &exited);
-    describe_detail(supervisor, &exited);
-    link_put_exited(&supervisor->session.out, &exited);
+    message.exited.awaited = link_text_of(awaited);
+    ending_describe(&supervisor->ending, &message.exited);
+    describe_detail(supervisor, &message.exited);
+    link_put(&supervisor->session.out, &message);
     supervisor->phase = PHASE_REPORTED;
 }
 

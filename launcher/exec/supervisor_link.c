@@ -97,6 +97,8 @@ static void obey(
         supervisor->is_released = true;
         supervisor->exit_status = message->release;
         break;
+    case LINK_HELLO:
+    case LINK_WELCOME:
     case LINK_STARTED:
     case LINK_OUTPUT:
     case LINK_NOTE:
@@ -133,18 +135,21 @@ void supervisor_send(struct supervisor *supervisor)
 
 void supervisor_beat(struct supervisor *supervisor, int64_t now)
 {
-    struct link_beat message = { .sent = (uint64_t)now, .echo = supervisor->echo };
+    struct link_message message = {
+        .type = LINK_BEAT,
+        .beat = { .sent = (uint64_t)now, .echo = supervisor->echo },
+    };
 
     if (now < supervisor->beat_due) {
         return;
     }
     if (supervisor->echo != 0) {
-        message.held = (uint64_t)(now - supervisor->heard);
+        message.beat.held = (uint64_t)(now - supervisor->heard);
     }
     if (supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0) {
-        message.state = (uint8_t)process_state(supervisor->child.pid);
+        message.beat.state = (uint8_t)process_state(supervisor->child.pid);
     }
-    link_put_beat(&supervisor->session.out, &message);
+    link_put(&supervisor->session.out, &message);
     supervisor->beat_due = now + supervisor->orders.beat_ns;
 }
 

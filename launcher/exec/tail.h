@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
 
 /** Zeroed is valid and empty. */
 struct tail {

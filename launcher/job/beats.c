@@ -42,15 +42,16 @@ static void send_beats(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
         struct server_link *link = job->server.links[i];
-        struct link_beat beat = {
-            .sent = (uint64_t)job->now,
-            .echo = link->last_sent,
-            .held = link->last_sent == 0 ? 0 : (uint64_t)(job->now - link->last_came),
+        const bool was_heard = link->last_sent != 0;
+        const struct link_message message = {
+            .type = LINK_BEAT,
+            .beat = { .sent = (uint64_t)job->now,
+                    .echo = link->last_sent,
+                    .held = was_heard ? (uint64_t)(job->now - link->last_came) : 0 },
         };
 
         if (!session_is_lost(&link->session) && link->rank >= 0) {
-            link_put_beat(&link->session.out, &beat);
-            flow_send(job, link);
+            flow_send(job, link, &message);
         }
     }
 }
@@ -153,14 +154,10 @@ static enum doubt doubt_of(
 /* To the library of every rank that can be reached. */
 static void tell_suspicion(struct job *job, const char *text)
 {
-    for (size_t i = 0; i < job->server.count; i++) {
-        struct server_link *link = job->server.links[i];
+    const struct link_message message = { .type = LINK_SUSPICION,
+        .suspicion = link_text_of(text) };
 
-        if (!session_is_lost(&link->session) && link->rank >= 0 && !link->has_exited) {
-            link_put_suspicion(&link->session.out, text);
-            flow_send(job, link);
-        }
-    }
+    flow_tell(job, &message);
 }
 
 /* Takes over a doubt, or its end, of all ranks of the host that it is true for. */

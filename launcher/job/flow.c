@@ -36,7 +36,7 @@ static int64_t after(const struct job *job, int ms)
     return job->now + ms * JOB_NS_PER_MS;
 }
 
-void flow_send(struct job *job, struct server_link *link)
+void flow_flush(struct job *job, struct server_link *link)
 {
     if (!server_flush(link)) {
         flow_lose(job, link, RANK_END_LOST, "the connection to its supervisor ended");
@@ -75,9 +75,27 @@ void flow_show_starter(struct job *job)
     job->starter_output_shown = job->starter_output.count;
 }
 
+void flow_send(
+        struct job *job, struct server_link *link, const struct link_message *message)
+{
+    link_put(&link->session.out, message);
+    flow_flush(job, link);
+}
+
 static bool is_alive(const struct server_link *link)
 {
     return !session_is_lost(&link->session) && link->rank >= 0;
+}
+
+void flow_tell(struct job *job, const struct link_message *message)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        struct server_link *link = job->server.links[i];
+
+        if (is_alive(link) && !link->has_exited) {
+            flow_send(job, link, message);
+        }
+    }
 }
 
 /* True while a program runs, or its supervisor has not told its end. */
@@ -137,43 +155,27 @@ void flow_suspect(struct job *job)
 
 static void tell_failure(struct job *job)
 {
-    struct link_failure failure = {
-        .rank = job->cause.rank,
-        .text = { .text = job->cause.text, .len = strlen(job->cause.text) },
+    const struct link_message message = {
+        .type = LINK_FAILURE,
+        .failure = { .rank = job->cause.rank, .text = link_text_of(job->cause.text) },
     };
 
-    for (size_t i = 0; i < job->server.count; i++) {
-        struct server_link *link = job->server.links[i];
-
-        if (is_alive(link) && !link->has_exited) {
-            link_put_failure(&link->session.out, &failure);
-            flow_send(job, link);
-        }
-    }
+    flow_tell(job, &message);
 }
 
 static void tell_signal(struct job *job, int number)
 {
-    for (size_t i = 0; i < job->server.count; i++) {
-        struct server_link *link = job->server.links[i];
+    const struct link_message message = { .type = LINK_SIGNAL, .signal = number };
 
-        if (is_alive(link) && !link->has_exited) {
-            link_put_signal(&link->session.out, number);
-            flow_send(job, link);
-        }
-    }
+    flow_tell(job, &message);
 }
 
 static void tell_stop(struct job *job, int kill_ms)
 {
-    for (size_t i = 0; i < job->server.count; i++) {
-        struct server_link *link = job->server.links[i];
+    const struct link_message message = { .type = LINK_STOP,
+        .stop_ms = (uint32_t)kill_ms };
 
-        if (is_alive(link) && !link->has_exited) {
-            link_put_stop(&link->session.out, (uint32_t)kill_ms);
-            flow_send(job, link);
-        }
-    }
+    flow_tell(job, &message);
     job->lose_at = after(job, kill_ms + STOP_MORE_MS);
 }
 
@@ -429,17 +431,17 @@ static void release(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
         struct server_link *link = job->server.links[i];
-        int status;
+        struct link_message message = { .type = LINK_RELEASE };
+        const struct rank *rank;
 
         if (!is_alive(link)) {
             continue;
         }
-        status = job->ranks.items[link->rank].end == RANK_END_EXIT &&
-                        job->ranks.items[link->rank].value == 0
-                ? 0
-                : exit_text_exit_status(&job->ranks.items[link->rank]);
-        link_put_release(&link->session.out, (uint8_t)status);
-        flow_send(job, link);
+        rank = &job->ranks.items[link->rank];
+        if (rank->end != RANK_END_EXIT || rank->value != 0) {
+            message.release = (uint8_t)exit_text_exit_status(rank);
+        }
+        flow_send(job, link, &message);
     }
     job->was_released = true;
     job->end_starter_at = after(job,

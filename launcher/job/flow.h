@@ -82,8 +82,13 @@ struct job {
     bool said_suspend; /* the note about Ctrl-Z was shown                      */
 };
 
-/** Queues and sends to a link; a link that takes nothing is lost. */
-void flow_send(struct job *job, struct server_link *link);
+/** Sends what waits for a link; one that takes nothing is lost. */
+void flow_flush(struct job *job, struct server_link *link);
+/** Sends a message to a supervisor. */
+void flow_send(
+        struct job *job, struct server_link *link, const struct link_message *message);
+/** Sends a message to all whose program has not ended. */
+void flow_tell(struct job *job, const struct link_message *message);
 /** A connection has ended or is given up: its rank is lost unless it had ended. */
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail);

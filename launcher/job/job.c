@@ -23,7 +23,7 @@
 #include "launcher/job/flow.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
-#include "launcher/link/address.h"
+#include "launcher/session/link_address.h"
 #include "launcher/starter/job_network.h"
 
 enum {
@@ -359,7 +359,7 @@ static void on_link(void *context, unsigned ready)
     struct job *job = link->server->owner;
 
     if ((ready & (unsigned)EPOLLOUT) != 0) {
-        flow_send(job, link);
+        flow_flush(job, link);
     }
     if ((ready & (unsigned)(EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
         supervisor_events_read(

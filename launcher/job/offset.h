@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
 
 /** Zeroed: nothing was measured. */
 struct offset {

@@ -12,7 +12,7 @@
 #include <tutti/tutti.h>
 
 #include "base/failure_page.h"
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
 
 enum rank_state {
     RANK_ABSENT, /* its supervisor has not said hello */

@@ -12,7 +12,7 @@
 #include <tutti/tutti.h>
 
 #include "launcher/job/offset.h"
-#include "launcher/link/address.h"
+#include "launcher/session/link_address.h"
 #include "launcher/session/session.h"
 
 enum {

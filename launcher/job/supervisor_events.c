@@ -11,23 +11,24 @@ static void welcome(struct job *job, struct server_link *link)
 {
     const struct options *options = job->options;
     struct wire_writer body = { .data = NULL };
-    const struct link_welcome welcome = {
-        .job = link_text_of(job->name),
-        .log_folder = link_text_of(job->log_folder),
-        .beat_ms = (uint32_t)options->heartbeat_ms,
-        .silent_ms = (uint32_t)options->heartbeat_timeout_ms,
-        .kill_ms = (uint32_t)options->kill_ms,
-        .output_rate = options->output_rate,
-        .forward = rank_list_has(options->only_ranks, link->rank),
+    const struct link_message welcome = {
+        .type = LINK_WELCOME,
+        .welcome = { .job = link_text_of(job->name),
+                .log_folder = link_text_of(job->log_folder),
+                .beat_ms = (uint32_t)options->heartbeat_ms,
+                .silent_ms = (uint32_t)options->heartbeat_timeout_ms,
+                .kill_ms = (uint32_t)options->kill_ms,
+                .output_rate = options->output_rate,
+                .forward = rank_list_has(options->only_ranks, link->rank) },
     };
-    const struct link_beat beat = { .sent = (uint64_t)job->now };
+    const struct link_message beat = { .type = LINK_BEAT,
+        .beat.sent = (uint64_t)job->now };
 
-    link_put_welcome(&body, &welcome);
+    link_put_body(&body, &welcome);
     link->session.out.failed = body.failed;
     meet_welcome(&link->session, &link_protocol, body.data, body.len);
     wire_writer_fini(&body);
-    link_put_beat(&link->session.out, &beat);
-    flow_send(job, link);
+    flow_send(job, link, &beat);
 }
 
 /* Why a supervisor that knows the secret cannot be one of the job; "": it can. */
@@ -58,22 +59,23 @@ static void hear_hello(
 {
     char text[CAUSE_TEXT_MAX];
     struct meet_hello said;
-    struct link_hello hello;
+    struct link_message message;
+    const struct link_hello *hello = &message.hello;
 
     if (job->state != JOB_SPAWNING ||
             !meet_take_hello(&link->session, &link_protocol, frame, &said) ||
-            !link_get_hello(&said.in, &hello)) {
+            !link_get_body(&said.in, LINK_HELLO, &message)) {
         session_lose(&link->session);
         return;
     }
-    refuse(job, &hello, text, sizeof text);
+    refuse(job, hello, text, sizeof text);
     if (text[0] != '\0') {
         session_lose(&link->session);
         flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER, "%s", text);
         return;
     }
-    link->rank = hello.rank;
-    ranks_join(&job->ranks, &hello);
+    link->rank = hello->rank;
+    ranks_join(&job->ranks, hello);
     if (ranks_have_hosts(&job->ranks)) {
         job->console.has_hosts = true;
     }
@@ -157,6 +159,8 @@ static void hear_message(
     case LINK_EXITED:
         hear_exited(job, link, &message->exited);
         break;
+    case LINK_HELLO:
+    case LINK_WELCOME:
     case LINK_SIGNAL:
     case LINK_FAILURE:
     case LINK_STOP:

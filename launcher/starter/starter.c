@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "launcher/environment.h"
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
 
 void starter_command_fini(struct starter_command *command)
 {

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launcher/link/address.h"
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
+#include "launcher/session/link_address.h"
 #include "launcher/session/listen.h"
 #include "launcher/session/session.h"
 
@@ -157,27 +157,29 @@ static void hear_hello(struct fake *fake, struct peer *peer, const struct frame 
     char job[64];
     struct wire_writer body = { .data = NULL };
     struct meet_hello said;
-    struct link_hello hello;
-    struct link_welcome wanted = {
-        .log_folder = link_text_of(fake->folder),
-        .beat_ms = fake->beat_ms,
-        .silent_ms = fake->silent_ms,
-        .kill_ms = fake->kill_ms,
-        .output_rate = fake->rate,
-        .forward = true,
+    struct link_message message;
+    const struct link_hello *hello = &message.hello;
+    struct link_message wanted = {
+        .type = LINK_WELCOME,
+        .welcome = { .log_folder = link_text_of(fake->folder),
+                .beat_ms = fake->beat_ms,
+                .silent_ms = fake->silent_ms,
+                .kill_ms = fake->kill_ms,
+                .output_rate = fake->rate,
+                .forward = true },
     };
 
     if (!meet_take_hello(&peer->session, &link_protocol, frame, &said) ||
-            !link_get_hello(&said.in, &hello)) {
+            !link_get_body(&said.in, LINK_HELLO, &message)) {
         printf("NOT PROVEN\n");
         return;
     }
     (void)snprintf(job, sizeof job, "fake-%d", (int)getpid());
-    wanted.job = link_text_of(job);
-    peer->rank = hello.rank;
-    printf("HELLO rank %d of %d, local %d of %d, pid %llu\n", hello.rank, hello.size,
-            hello.local_rank, hello.local_size, (unsigned long long)hello.pid);
-    link_put_welcome(&body, &wanted);
+    wanted.welcome.job = link_text_of(job);
+    peer->rank = hello->rank;
+    printf("HELLO rank %d of %d, local %d of %d, pid %llu\n", hello->rank, hello->size,
+            hello->local_rank, hello->local_size, (unsigned long long)hello->pid);
+    link_put_body(&body, &wanted);
     welcome(fake, peer, frame->body + frame->len - PROOF_BYTES, &body);
     send_to(peer);
     wire_writer_fini(&body);
@@ -202,15 +204,20 @@ static void act(struct fake *fake, const char *name)
         struct session *session = &fake->peers[i].session;
 
         if (strcmp(name, "stop") == 0) {
-            link_put_stop(&session->out, fake->kill_ms);
+            link_put(&session->out,
+                    &(struct link_message){
+                            .type = LINK_STOP, .stop_ms = fake->kill_ms });
         } else if (strcmp(name, "failure") == 0) {
-            link_put_failure(&session->out,
-                    &(struct link_failure){
-                            .rank = 7, .text = link_text_of("it broke") });
+            link_put(&session->out,
+                    &(struct link_message){ .type = LINK_FAILURE,
+                            .failure = {
+                                    .rank = 7, .text = link_text_of("it broke") } });
         } else if (strcmp(name, "close") == 0) {
             session_lose(session);
         } else {
-            link_put_signal(&session->out, (int)strtol(name, NULL, DECIMAL));
+            link_put(&session->out,
+                    &(struct link_message){ .type = LINK_SIGNAL,
+                            .signal = (int)strtol(name, NULL, DECIMAL) });
         }
         send_to(&fake->peers[i]);
     }
@@ -324,8 +331,9 @@ static void beat_all(struct fake *fake)
         struct session *session = &fake->peers[i].session;
 
         if (fake->peers[i].rank >= 0) {
-            link_put_beat(
-                    &session->out, &(struct link_beat){ .sent = (uint64_t)clock_ns() });
+            link_put(&session->out,
+                    &(struct link_message){
+                            .type = LINK_BEAT, .beat.sent = (uint64_t)clock_ns() });
         }
         send_to(&fake->peers[i]);
     }
@@ -334,7 +342,9 @@ static void beat_all(struct fake *fake)
 static void release_all(struct fake *fake)
 {
     for (int i = 0; i < fake->peer_count; i++) {
-        link_put_release(&fake->peers[i].session.out, fake->release);
+        link_put(&fake->peers[i].session.out,
+                &(struct link_message){
+                        .type = LINK_RELEASE, .release = fake->release });
         send_to(&fake->peers[i]);
     }
 }

@@ -88,6 +88,19 @@ static void close_play(struct play *play)
     }
 }
 
+/* A test of a job that runs, which is `play`. */
+#define UNIT_PLAY(name) \
+    static void name##_play(struct play *play); \
+    UNIT_TEST(name) \
+    { \
+        struct play play; \
+\
+        open_play(&play); \
+        name##_play(&play); \
+        close_play(&play); \
+    } \
+    static void name##_play(struct play *play)
+
 /* So many milliseconds after BEGIN; what was due until then has been done. */
 static void go_to(struct play *play, int ms)
 {
@@ -110,10 +123,13 @@ static void look(struct play *play)
     flow_step(&play->job);
 }
 
-static void say(struct play *play, int rank, struct wire_writer *out)
+static void say(struct play *play, int rank, const struct link_message *message)
 {
-    assert_int_equal(write(play->fds[rank], out->data, out->len), out->len);
-    wire_writer_fini(out);
+    struct wire_writer out = { .data = NULL };
+
+    link_put(&out, message);
+    assert_int_equal(write(play->fds[rank], out.data, out.len), out.len);
+    wire_writer_fini(&out);
 }
 
 /* The connection of a supervisor ends. */
@@ -125,52 +141,47 @@ static void lose(struct play *play, int rank)
 
 static void tell_beat(struct play *play, int rank)
 {
-    struct wire_writer out = { .data = NULL };
-
-    link_put_beat(&out, &(struct link_beat){ .sent = (uint64_t)play->job.now });
-    say(play, rank, &out);
+    say(play, rank,
+            &(struct link_message){
+                    .type = LINK_BEAT, .beat.sent = (uint64_t)play->job.now });
 }
 
 /* A supervisor says that its starter's process has died. */
 static void tell_orphan(struct play *play, int rank)
 {
-    struct wire_writer out = { .data = NULL };
-
-    link_put_note(&out, "rank: " LINK_NOTE_ORPHANED "; ending the program");
-    say(play, rank, &out);
+    say(play, rank,
+            &(struct link_message){ .type = LINK_NOTE,
+                    .note = link_text_of(
+                            "rank: " LINK_NOTE_ORPHANED "; ending the program") });
 }
 
 /* A rank's words of MPI_Abort(). */
 static void tell_abort(struct play *play, int rank)
 {
-    struct wire_writer out = { .data = NULL };
-    const struct link_output output = {
-        .stream = 2,
-        .time = (uint64_t)play->job.now,
-        .lines = link_text_of(
-                "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\n"
-                "with errorcode 9.\n"),
+    const struct link_message message = {
+        .type = LINK_OUTPUT,
+        .output = { .stream = 2,
+                .time = (uint64_t)play->job.now,
+                .lines = link_text_of("MPI_ABORT was invoked on rank 3 in communicator "
+                                      "MPI_COMM_WORLD\nwith errorcode 9.\n") },
     };
 
-    link_put_output(&out, &output);
-    say(play, rank, &out);
+    say(play, rank, &message);
 }
 
 /* A supervisor says how its program ended, now. */
-static void tell_exit(struct play *play, int rank, enum link_ending ending,
-        uint32_t value, bool was_stopped)
+static void tell_end(struct play *play, int rank, struct link_exited exited)
 {
-    struct wire_writer out = { .data = NULL };
-    const struct link_exited exited = {
-        .ending = (uint8_t)ending,
-        .value = value,
-        .time = (uint64_t)play->job.now,
-        .was_stopped = was_stopped,
-    };
-
-    link_put_exited(&out, &exited);
-    say(play, rank, &out);
+    exited.time = (uint64_t)play->job.now;
+    exited.stage = LIBRARY_STAGE_RUNNING;
+    say(play, rank, &(struct link_message){ .type = LINK_EXITED, .exited = exited });
 }
+
+static const struct link_exited exit_9 = { .value = 9 };
+static const struct link_exited told = { .value = 3, .failure = CONTEXT_FAILURE_TOLD };
+static const struct link_exited stopped = {
+    .ending = LINK_ENDED_SIGNAL, .value = SIGTERM, .was_stopped = true
+};
 
 static void assert_cause(const struct play *play, const char *text)
 {
@@ -181,257 +192,205 @@ static void assert_cause(const struct play *play, const char *text)
 }
 
 /* The starter ends ranks of a host when its process on another has died. */
-UNIT_TEST(test_a_dead_daemon_is_told_of_late)
+UNIT_PLAY(test_a_dead_daemon_is_told_of_late)
 {
-    struct play play;
-
-    open_play(&play);
-    lose(&play, 0);
-    look(&play);
-    go_to(&play, 1);
-    lose(&play, 1);
-    look(&play);
-    go_to(&play, 150);
-    assert_int_equal(play.job.state, JOB_RUNNING);
-    tell_orphan(&play, 2);
-    tell_exit(&play, 2, LINK_ENDED_SIGNAL, 15, true);
-    look(&play);
-    go_to(&play, 400);
+    lose(play, 0);
+    look(play);
+    go_to(play, 1);
+    lose(play, 1);
+    look(play);
+    go_to(play, 150);
+    assert_int_equal(play->job.state, JOB_RUNNING);
+    tell_orphan(play, 2);
+    tell_end(play, 2, stopped);
+    look(play);
+    go_to(play, 400);
     assert_cause(
-            &play, "the process of mpirun that started rank 2 on host tt2 has died");
-    close_play(&play);
+            play, "the process of mpirun that started rank 2 on host tt2 has died");
 }
 
-UNIT_TEST(test_a_lost_connection_waits_and_is_the_cause)
+UNIT_PLAY(test_a_lost_connection_waits_and_is_the_cause)
 {
-    struct play play;
-
-    open_play(&play);
-    lose(&play, 3);
-    look(&play);
-    go_to(&play, 5);
-    lose(&play, 0);
-    look(&play);
-    go_to(&play, 250);
-    assert_int_equal(play.job.state, JOB_RUNNING);
-    go_to(&play, 251);
-    assert_cause(&play, "rank 3 on host tt2 was lost");
-    close_play(&play);
+    lose(play, 3);
+    look(play);
+    go_to(play, 5);
+    lose(play, 0);
+    look(play);
+    go_to(play, 250);
+    assert_int_equal(play->job.state, JOB_RUNNING);
+    go_to(play, 251);
+    assert_cause(play, "rank 3 on host tt2 was lost");
 }
 
 /* tuttirun finds both closed when it runs again, and bytes that came before. */
-UNIT_TEST(test_of_two_lost_connections_the_first_is_the_cause)
+UNIT_PLAY(test_of_two_lost_connections_the_first_is_the_cause)
 {
-    struct play play;
-
-    open_play(&play);
     for (int rank = 0; rank < RANKS; rank++) {
-        tell_beat(&play, rank);
+        tell_beat(play, rank);
     }
-    lose(&play, 3);
-    lose(&play, 0);
-    lose(&play, 1);
-    go_to(&play, 300);
-    look(&play);
-    look(&play);
-    go_to(&play, 1000);
-    assert_cause(&play, "rank 3 on host tt2 was lost");
-    close_play(&play);
+    lose(play, 3);
+    lose(play, 0);
+    lose(play, 1);
+    go_to(play, 300);
+    look(play);
+    look(play);
+    go_to(play, 1000);
+    assert_cause(play, "rank 3 on host tt2 was lost");
 }
 
 /* It was not heard in time because tuttirun did not run. */
-UNIT_TEST(test_a_cause_that_came_while_tuttirun_stood_still)
+UNIT_PLAY(test_a_cause_that_came_while_tuttirun_stood_still)
 {
-    struct play play;
-
-    open_play(&play);
-    lose(&play, 0);
-    look(&play);
-    tell_orphan(&play, 2);
-    play.job.now = BEGIN + 600 * JOB_NS_PER_MS;
-    flow_step(&play.job);
-    assert_int_equal(play.job.state, JOB_RUNNING);
-    look(&play);
-    go_to(&play, 651);
+    lose(play, 0);
+    look(play);
+    tell_orphan(play, 2);
+    play->job.now = BEGIN + 600 * JOB_NS_PER_MS;
+    flow_step(&play->job);
+    assert_int_equal(play->job.state, JOB_RUNNING);
+    look(play);
+    go_to(play, 651);
     assert_cause(
-            &play, "the process of mpirun that started rank 2 on host tt2 has died");
-    close_play(&play);
+            play, "the process of mpirun that started rank 2 on host tt2 has died");
 }
 
 /* However often it comes too late, there is a cause in the end. */
-UNIT_TEST(test_a_slow_tuttirun_decides_too)
+UNIT_PLAY(test_a_slow_tuttirun_decides_too)
 {
-    struct play play;
     int turns = 0;
 
-    open_play(&play);
-    lose(&play, 0);
-    look(&play);
-    while (play.job.state == JOB_RUNNING) {
+    lose(play, 0);
+    look(play);
+    while (play->job.state == JOB_RUNNING) {
         assert_true(turns++ < 20);
-        play.job.now += 600 * JOB_NS_PER_MS;
-        look(&play);
+        play->job.now += 600 * JOB_NS_PER_MS;
+        look(play);
     }
-    assert_cause(&play, "rank 0 on host tt1 was lost");
-    close_play(&play);
+    assert_cause(play, "rank 0 on host tt1 was lost");
 }
 
 /* The rank that called MPI_Abort() is told of before the starter ends its supervisor. */
-UNIT_TEST(test_an_abort_is_told_by_its_status_first)
+UNIT_PLAY(test_an_abort_is_told_by_its_status_first)
 {
-    struct play play;
-
-    open_play(&play);
-    tell_abort(&play, 3);
-    tell_exit(&play, 3, LINK_ENDED_EXIT, 9, false);
-    look(&play);
-    go_to(&play, 20);
-    lose(&play, 0);
-    look(&play);
-    go_to(&play, 400);
-    assert_cause(&play, "rank 3 on host tt2 called MPI_Abort with code 9");
-    assert_int_equal(play.job.cause.exit_status, 9);
-    close_play(&play);
+    tell_abort(play, 3);
+    tell_end(play, 3, exit_9);
+    look(play);
+    go_to(play, 20);
+    lose(play, 0);
+    look(play);
+    go_to(play, 400);
+    assert_cause(play, "rank 3 on host tt2 called MPI_Abort with code 9");
+    assert_int_equal(play->job.cause.exit_status, 9);
 }
 
 /* Its words come when the cause has been decided, by way of the starter. */
-UNIT_TEST(test_an_abort_is_told_late)
+UNIT_PLAY(test_an_abort_is_told_late)
 {
-    struct play play;
-
-    open_play(&play);
-    tell_exit(&play, 3, LINK_ENDED_EXIT, 9, false);
-    look(&play);
-    go_to(&play, 100);
-    assert_cause(&play, "rank 3 on host tt2 exited with status 9");
-    tell_abort(&play, 2);
-    for (int rank = 0; rank < 3; rank++) {
-        lose(&play, rank);
-    }
-    look(&play);
-    look(&play);
-    play.job.starter.has_ended = true;
-    play.job.now += 5000 * JOB_NS_PER_MS;
-    look(&play);
-    play.job.now += 5000 * JOB_NS_PER_MS;
-    look(&play);
-    assert_int_equal(play.job.state, JOB_FAILED);
-    assert_non_null(strstr(
-            play.job.cause.text, "rank 3 on host tt2 called MPI_Abort with code 9"));
-    assert_int_equal(play.job.cause.exit_status, 9);
-    close_play(&play);
-}
-
-/* What a rank's library has told its supervisor, who says how its program ended, now. */
-static void tell_end(struct play *play, int rank, struct link_exited exited)
-{
-    struct wire_writer out = { .data = NULL };
-
-    exited.time = (uint64_t)play->job.now;
-    exited.stage = LIBRARY_STAGE_RUNNING;
-    link_put_exited(&out, &exited);
-    say(play, rank, &out);
+    tell_end(play, 3, exit_9);
     look(play);
+    go_to(play, 100);
+    assert_cause(play, "rank 3 on host tt2 exited with status 9");
+    tell_abort(play, 2);
+    for (int rank = 0; rank < 3; rank++) {
+        lose(play, rank);
+    }
+    look(play);
+    look(play);
+    play->job.starter.has_ended = true;
+    play->job.now += 5000 * JOB_NS_PER_MS;
+    look(play);
+    play->job.now += 5000 * JOB_NS_PER_MS;
+    look(play);
+    assert_int_equal(play->job.state, JOB_FAILED);
+    assert_non_null(strstr(
+            play->job.cause.text, "rank 3 on host tt2 called MPI_Abort with code 9"));
+    assert_int_equal(play->job.cause.exit_status, 9);
 }
-
-static const struct link_exited told = { .value = 3, .failure = CONTEXT_FAILURE_TOLD };
-static const struct link_exited stopped = {
-    .ending = LINK_ENDED_SIGNAL, .value = SIGTERM, .was_stopped = true
-};
 
 /* Who was told of a failure ends before the rank that found it. */
-UNIT_TEST(test_who_failed_the_context_is_waited_for)
+UNIT_PLAY(test_who_failed_the_context_is_waited_for)
 {
-    struct play play;
-
-    open_play(&play);
-    tell_end(&play, 0, told);
-    go_to(&play, 150);
-    assert_int_equal(play.job.state, JOB_RUNNING);
-    tell_end(&play, 3,
+    tell_end(play, 0, told);
+    look(play);
+    go_to(play, 150);
+    assert_int_equal(play->job.state, JOB_RUNNING);
+    tell_end(play, 3,
             (struct link_exited){ .value = 4, .failure = CONTEXT_FAILURE_FOUND });
-    go_to(&play, 201);
-    assert_cause(&play, "rank 3 on host tt2 exited with status 4");
-    close_play(&play);
+    look(play);
+    go_to(play, 201);
+    assert_cause(play, "rank 3 on host tt2 exited with status 4");
 }
 
 /* Ranks 1 and 2 wait for rank 3; rank 0, which is stopped as well, is not needed. */
-UNIT_TEST(test_who_did_not_come_is_the_cause)
+UNIT_PLAY(test_who_did_not_come_is_the_cause)
 {
-    struct play play;
-
-    open_play(&play);
-    tell_end(&play, 2,
+    tell_end(play, 2,
             (struct link_exited){ .value = 3,
                     .failure = CONTEXT_FAILURE_FOUND,
                     .awaited = link_text_of("1-3") });
-    tell_end(&play, 1, told);
-    go_to(&play, 51);
-    assert_cause(&play, "rank 2 on host tt2 exited with status 3");
-    go_to(&play, 600);
-    tell_end(&play, 0, stopped);
-    tell_end(&play, 3, stopped);
-    play.job.starter.has_ended = true;
-    play.job.now += 5000 * JOB_NS_PER_MS;
-    flow_step(&play.job);
-    play.job.now += 5000 * JOB_NS_PER_MS;
-    flow_step(&play.job);
-    assert_int_equal(play.job.state, JOB_FAILED);
-    assert_string_equal(play.job.cause.text,
+    look(play);
+    tell_end(play, 1, told);
+    look(play);
+    go_to(play, 51);
+    assert_cause(play, "rank 2 on host tt2 exited with status 3");
+    go_to(play, 600);
+    tell_end(play, 0, stopped);
+    look(play);
+    tell_end(play, 3, stopped);
+    look(play);
+    play->job.starter.has_ended = true;
+    play->job.now += 5000 * JOB_NS_PER_MS;
+    flow_step(&play->job);
+    play->job.now += 5000 * JOB_NS_PER_MS;
+    flow_step(&play->job);
+    assert_int_equal(play->job.state, JOB_FAILED);
+    assert_string_equal(play->job.cause.text,
             "rank 3 on host tt2 was still running outside tutti when rank 2 had given "
-            "up "
-            "waiting for it, pid 1, 1.0 s after the start; it was ended by signal 15 "
+            "up waiting for it, pid 1, 1.0 s after the start; it was ended by signal "
+            "15 "
             "(SIGTERM) 0.6 s later");
-    assert_int_equal(play.job.cause.rank, 3);
-    assert_int_equal(play.job.cause.exit_status, 3);
-    close_play(&play);
+    assert_int_equal(play->job.cause.rank, 3);
+    assert_int_equal(play->job.cause.exit_status, 3);
 }
 
 /* The starter, which has lost a daemon, ends before the ranks that it ended are told of. */
-UNIT_TEST(test_an_starter_that_lost_its_daemon_ends_first)
+UNIT_PLAY(test_a_starter_that_lost_its_daemon_ends_first)
 {
-    struct play play;
-
-    open_play(&play);
-    play.job.starter.has_ended = true;
-    play.job.starter.status = 205 << 8;
-    flow_suspect(&play.job);
-    go_to(&play, 150);
-    assert_int_equal(play.job.state, JOB_RUNNING);
-    tell_orphan(&play, 3);
-    look(&play);
-    go_to(&play, 251);
+    play->job.starter.has_ended = true;
+    play->job.starter.status = 205 << 8;
+    flow_suspect(&play->job);
+    go_to(play, 150);
+    assert_int_equal(play->job.state, JOB_RUNNING);
+    tell_orphan(play, 3);
+    look(play);
+    go_to(play, 251);
     assert_cause(
-            &play, "the process of mpirun that started rank 3 on host tt2 has died");
-    close_play(&play);
+            play, "the process of mpirun that started rank 3 on host tt2 has died");
 }
 
 /* On our host it is the parent of supervisors, which say that it has died. */
-UNIT_TEST(test_an_starter_that_ends_itself_is_the_cause)
+UNIT_PLAY(test_a_starter_that_ends_itself_is_the_cause)
 {
     char own_name[64] = "";
-    struct play play;
 
     assert_int_equal(gethostname(own_name, sizeof own_name - 1), 0);
-    open_play(&play);
-    mem_free(play.job.ranks.items[0].host);
-    play.job.ranks.items[0].host = mem_strdup(own_name);
-    tell_orphan(&play, 0);
-    look(&play);
-    play.job.starter.has_ended = true;
-    play.job.starter.status = 1 << 8;
-    flow_suspect(&play.job);
-    go_to(&play, 251);
-    assert_cause(&play, "mpirun ended with status 1 while the job ran");
-    close_play(&play);
+    mem_free(play->job.ranks.items[0].host);
+    play->job.ranks.items[0].host = mem_strdup(own_name);
+    tell_orphan(play, 0);
+    look(play);
+    play->job.starter.has_ended = true;
+    play->job.starter.status = 1 << 8;
+    flow_suspect(&play->job);
+    go_to(play, 251);
+    assert_cause(play, "mpirun ended with status 1 while the job ran");
 }
 
-/* What the library of a rank is told: the last suspicion; NULL: nothing came. */
-static const char *hear_suspicion(struct play *play, int rank, char text[512])
+/* What the library of rank 0 was told last holds this text; NULL: it was told nothing. */
+static void expect_suspicion(struct play *play, const char *expected)
 {
     static uint8_t bytes[1 << 16];
-    const ssize_t len = recv(play->fds[rank], bytes, sizeof bytes, MSG_DONTWAIT);
-    const char *last = NULL;
+    const ssize_t len = recv(play->fds[0], bytes, sizeof bytes, MSG_DONTWAIT);
+    char text[512] = "nothing";
+    bool was_told = false;
     struct link_message message;
     struct frame frame;
     size_t used = 1;
@@ -441,12 +400,17 @@ static const char *hear_suspicion(struct play *play, int rank, char text[512])
                 TUTTI_OK);
         if (used > 0 && link_read(&frame, &message) == TUTTI_OK &&
                 message.type == LINK_SUSPICION) {
-            (void)snprintf(text, 512, "%.*s", (int)message.suspicion.len,
+            (void)snprintf(text, sizeof text, "%.*s", (int)message.suspicion.len,
                     message.suspicion.text);
-            last = text;
+            was_told = true;
         }
     }
-    return last;
+    if (was_told != (expected != NULL) ||
+            (was_told &&
+                    (strstr(text, expected) == NULL ||
+                            (expected[0] == '\0') != (text[0] == '\0')))) {
+        fail_msg("told of '%s' and not of '%s'", text, expected);
+    }
 }
 
 /* All but so many last ranks are heard at every heartbeat, until `ms` after BEGIN. */
@@ -462,101 +426,75 @@ static void beat_until(struct play *play, int ms, int silent)
     }
 }
 
-static void open_patient_play(struct play *play)
+static void wait_long_for_silent(struct play *play)
 {
-    open_play(play);
     play->options.heartbeat_ms = 100;
     play->options.heartbeat_timeout_ms = 60000;
     play->job.next_beat = 0;
 }
 
-UNIT_TEST(test_silence_is_said_and_taken_back)
+UNIT_PLAY(test_silence_is_said_and_taken_back)
 {
-    struct play play;
-    char text[512];
-
-    open_patient_play(&play);
-    beat_until(&play, 2400, 1);
-    assert_null(hear_suspicion(&play, 0, text));
-    beat_until(&play, 2600, 1);
-    assert_non_null(hear_suspicion(&play, 0, text));
-    assert_string_equal(text,
+    wait_long_for_silent(play);
+    beat_until(play, 2400, 1);
+    expect_suspicion(play, NULL);
+    beat_until(play, 2600, 1);
+    expect_suspicion(play,
             "rank 3 on host tt2 is silent: its supervisor was not heard for 2.5 s; the "
             "job ends after 60 s of that (--heartbeat-timeout)");
-    beat_until(&play, 50000, 1);
-    assert_null(hear_suspicion(&play, 0, text)); /* it is said once */
-    beat_until(&play, 50200, 0);
-    assert_non_null(hear_suspicion(&play, 0, text));
-    assert_string_equal(text, "");
-    beat_until(&play, 100000, 0);
-    assert_int_equal(play.job.state, JOB_RUNNING);
-    close_play(&play);
+    beat_until(play, 50000, 1);
+    expect_suspicion(play, NULL); /* it is said once */
+    beat_until(play, 50200, 0);
+    expect_suspicion(play, "");
+    beat_until(play, 100000, 0);
+    assert_int_equal(play->job.state, JOB_RUNNING);
 }
 
 /* Two ranks of a host are silent: that is said in one line, and is over by the limit. */
-UNIT_TEST(test_silence_that_lasts_ends_the_job)
+UNIT_PLAY(test_silence_that_lasts_ends_the_job)
 {
-    struct play play;
-    char text[512];
-
-    open_patient_play(&play);
-    beat_until(&play, 3000, 2);
-    assert_non_null(hear_suspicion(&play, 0, text));
-    assert_non_null(strstr(text, "rank 2 on host tt2 (and 1 more there) is silent"));
-    beat_until(&play, 58900, 2);
-    assert_int_equal(play.job.state, JOB_RUNNING);
-    beat_until(&play, 59800, 2);
-    assert_cause(&play, "fell silent");
-    close_play(&play);
+    wait_long_for_silent(play);
+    beat_until(play, 3000, 2);
+    expect_suspicion(play, "rank 2 on host tt2 (and 1 more there) is silent");
+    beat_until(play, 58900, 2);
+    assert_int_equal(play->job.state, JOB_RUNNING);
+    beat_until(play, 59800, 2);
+    assert_cause(play, "fell silent");
 }
 
 /* Its supervisor lives, and says so. */
-UNIT_TEST(test_a_stopped_program_is_said)
+UNIT_PLAY(test_a_stopped_program_is_said)
 {
-    struct play play;
-    char text[512];
-
-    open_patient_play(&play);
-    play.links[1]->stopped = BEGIN;
-    beat_until(&play, 2600, 0);
-    assert_non_null(hear_suspicion(&play, 0, text));
-    assert_non_null(strstr(text, "rank 1 on host tt1 is stopped, by SIGSTOP"));
-    play.links[1]->stopped = 0;
-    beat_until(&play, 2700, 0);
-    assert_non_null(hear_suspicion(&play, 0, text));
-    assert_string_equal(text, "");
-    close_play(&play);
+    wait_long_for_silent(play);
+    play->links[1]->stopped = BEGIN;
+    beat_until(play, 2600, 0);
+    expect_suspicion(play, "rank 1 on host tt1 is stopped, by SIGSTOP");
+    play->links[1]->stopped = 0;
+    beat_until(play, 2700, 0);
+    expect_suspicion(play, "");
 }
 
 /* What it has not read meanwhile is no silence; what lasts longer than its sleep is. */
-UNIT_TEST(test_a_tuttirun_that_slept_suspects_nobody_for_that)
+UNIT_PLAY(test_a_tuttirun_that_slept_suspects_nobody_for_that)
 {
-    struct play play;
-    char text[512];
-
-    open_patient_play(&play);
-    beat_until(&play, 1000, 0);
-    play.job.now += 20000 * JOB_NS_PER_MS;
-    beat_until(&play, 21100, 1);
-    assert_null(hear_suspicion(&play, 0, text));
-    beat_until(&play, 24000, 1);
-    assert_non_null(hear_suspicion(&play, 0, text));
-    close_play(&play);
+    wait_long_for_silent(play);
+    beat_until(play, 1000, 0);
+    play->job.now += 20000 * JOB_NS_PER_MS;
+    beat_until(play, 21100, 1);
+    expect_suspicion(play, NULL);
+    beat_until(play, 24000, 1);
+    expect_suspicion(play, "is silent");
 }
 
-/* Programs have two seconds, or as long as --grace-ms gives them. */
-UNIT_TEST(test_a_signal_leaves_time_to_save)
+UNIT_PLAY(test_a_signal_leaves_time_to_save)
 {
-    struct play play;
+    flow_signal(&play->job, SIGTERM);
+    assert_int_equal(play->job.stop_at, BEGIN + 2000 * JOB_NS_PER_MS);
+}
 
-    open_play(&play);
-    flow_signal(&play.job, SIGTERM);
-    assert_int_equal(play.job.stop_at, BEGIN + 2000 * JOB_NS_PER_MS);
-    close_play(&play);
-
-    open_play(&play);
-    play.options.grace_ms = 5000;
-    flow_signal(&play.job, SIGTERM);
-    assert_int_equal(play.job.stop_at, BEGIN + 5000 * JOB_NS_PER_MS);
-    close_play(&play);
+UNIT_PLAY(test_a_signal_leaves_as_much_time_as_grace_ms_gives)
+{
+    play->options.grace_ms = 5000;
+    flow_signal(&play->job, SIGTERM);
+    assert_int_equal(play->job.stop_at, BEGIN + 5000 * JOB_NS_PER_MS);
 }

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "launcher/exec/handshake.h"
-#include "launcher/link/address.h"
 #include "launcher/session/connect.h"
+#include "launcher/session/link_address.h"
 #include "test/unit/unit.h"
 
 static const int64_t second = 1000000000;

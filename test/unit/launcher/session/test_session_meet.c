@@ -181,7 +181,7 @@ UNIT_TEST(test_an_impostor_is_not_obeyed)
             struct proof_exchange exchange = play.host.exchange;
 
             exchange.challenge[0] ^= 1;
-            proof_make(&exchange, "tutti test 3, who accepted", NULL, 0, recorded);
+            proof_make(&exchange, "tutti test 4, who accepted", NULL, 0, recorded);
             session_put(&play.first, FRAME_WELCOME, recorded, sizeof recorded);
         } else if (way == 1) { /* the host's own proof */
             session_put(&play.first, FRAME_WELCOME,

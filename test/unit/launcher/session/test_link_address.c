@@ -6,7 +6,7 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/link/address.h"
+#include "launcher/session/link_address.h"
 #include "test/unit/unit.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"

@@ -1,7 +1,7 @@
 /*
  * The text that tells supervisors where tuttirun is.
  */
-#include "launcher/link/address.h"
+#include "launcher/session/link_address.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -20,8 +20,8 @@
  *        <-------------------------  STOP      end the program: SIGTERM, then SIGKILL
  *        <-------------------------  RELEASE   the supervisor may end now
  */
-#ifndef TUTTI_LAUNCHER_LINK_MESSAGE_H
-#define TUTTI_LAUNCHER_LINK_MESSAGE_H
+#ifndef TUTTI_LAUNCHER_SESSION_LINK_H
+#define TUTTI_LAUNCHER_SESSION_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,10 +43,12 @@ enum {
     LINK_SUSPECT_MS = 2300 /* and two beats of silence, until it is said             */
 };
 
-/** The variable that tells supervisors where tuttirun is: see link/address.h. */
+/** The variable that tells supervisors where tuttirun is: see session/link_address.h. */
 #define LINK_VARIABLE "TUTTI_INTERNAL_JOIN"
 
 enum link_type {
+    LINK_HELLO = FRAME_HELLO,
+    LINK_WELCOME = FRAME_WELCOME,
     LINK_STARTED = FRAME_OWN,
     LINK_BEAT,
     LINK_OUTPUT,
@@ -142,56 +144,46 @@ struct link_failure {
     struct link_text text; /* in words             */
 };
 
-/** The bodies of HELLO and WELCOME. */
-void link_put_hello(struct wire_writer *out, const struct link_hello *hello);
-void link_put_welcome(struct wire_writer *out, const struct link_welcome *welcome);
-/** @return false when they are malformed */
-TUTTI_MUST_USE bool link_get_hello(struct wire_reader *in, struct link_hello *hello);
-TUTTI_MUST_USE bool link_get_welcome(
-        struct wire_reader *in, struct link_welcome *welcome);
-
-/*
- * Each appends one whole frame. Texts longer than their limit (LINK_TEXT_MAX where nothing
- * else is said) are cut.
- */
-void link_put_started(struct wire_writer *out, const struct link_started *started);
-void link_put_beat(struct wire_writer *out, const struct link_beat *beat);
-void link_put_output(struct wire_writer *out, const struct link_output *output);
 /** Part of the sentence of a supervisor whose starter's daemon is gone: that is a cause. */
 #define LINK_NOTE_ORPHANED "the engine's process on its host has died"
-/** A sentence of the supervisor for the console; not the program's. */
-void link_put_note(struct wire_writer *out, const char *text);
-void link_put_signal(struct wire_writer *out, int number);
-void link_put_exited(struct wire_writer *out, const struct link_exited *exited);
-void link_put_failure(struct wire_writer *out, const struct link_failure *failure);
-/** Who is not heard, which fails nothing yet (base/failure_page.h); "": nobody any more. */
-void link_put_suspicion(struct wire_writer *out, const char *text);
-/** SIGTERM at once, SIGKILL kill_ms later, to all that the rank started. */
-void link_put_stop(struct wire_writer *out, uint32_t kill_ms);
-/** The supervisor ends with this exit status. */
-void link_put_release(struct wire_writer *out, uint8_t exit_status);
 
-/** A message that was received; which member holds it, `type` says. */
+/** A message; which member holds it, `type` says. */
 struct link_message {
     enum link_type type;
     union {
+        struct link_hello hello;
+        struct link_welcome welcome;
         struct link_started started;
         struct link_beat beat;
         struct link_output output;
-        struct link_text note;
-        struct link_text suspicion;
-        int signal; /* 1 to 64 */
+        struct link_text note; /* a sentence of the supervisor for the console */
+        int signal; /* 1 to 64                                          */
         struct link_exited exited;
         struct link_failure failure;
-        uint32_t stop_ms;
-        uint8_t release;
+        uint32_t
+                stop_ms; /* SIGTERM at once; SIGKILL so much later, to all that is left */
+        uint8_t release; /* the supervisor ends with this exit status        */
+        struct link_text suspicion; /* who is not heard, which fails nothing yet
+                                       (base/failure_page.h); "": nobody any more */
     };
 };
 
+/** Appends a whole frame. Texts that are too long are cut. */
+void link_put(struct wire_writer *out, const struct link_message *message);
+/** The same of a NOTE. */
+void link_put_note(struct wire_writer *out, const char *text);
+/** Appends the fields alone: HELLO and WELCOME are sent by meet.h. */
+void link_put_body(struct wire_writer *out, const struct link_message *message);
+
+/**
+ * Reads the fields of a type; borrowed from what is read.
+ * @return false when they are malformed, or out of range
+ */
+TUTTI_MUST_USE bool link_get_body(
+        struct wire_reader *in, enum link_type type, struct link_message *message);
 /**
  * What a frame says; borrowed from it.
- * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (unknown type, malformed fields or values out of
- *         range; the error says what)
+ * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (unknown type, or malformed; the error says which)
  */
 TUTTI_MUST_USE tutti_status link_read(
         const struct frame *frame, struct link_message *message);

@@ -2,14 +2,14 @@
  * Where tuttirun is: the text of LINK_VARIABLE, "TOKEN ADDRESS,ADDRESS,... PORT". It
  * travels in the environment, which only the same user can read, never in arguments.
  */
-#ifndef TUTTI_LAUNCHER_LINK_ADDRESS_H
-#define TUTTI_LAUNCHER_LINK_ADDRESS_H
+#ifndef TUTTI_LAUNCHER_SESSION_LINK_ADDRESS_H
+#define TUTTI_LAUNCHER_SESSION_LINK_ADDRESS_H
 
 #include <stddef.h>
 
 #include <tutti/tutti.h>
 
-#include "launcher/link/message.h"
+#include "launcher/session/link.h"
 
 enum {
     LINK_ADDRESSES_MAX = 16, /* numeric addresses of one tuttirun                */

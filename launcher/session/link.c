@@ -1,0 +1,212 @@
+/*
+ * Encoding and decoding of the messages of the link, by one table of their fields.
+ */
+#include "launcher/session/link.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failure_page.h"
+#include "base/mem.h"
+
+enum {
+    SIGNAL_MAX = 64, /* largest number of a signal      */
+    MILLISECONDS_MAX = 86400000, /* a day: nobody waits longer      */
+    EXIT_MAX = 255, /* largest exit status             */
+    RANK_MAX = 1 << 24 /* more ranks are a mistake        */
+};
+
+const struct meet_protocol link_protocol = { .name = "supervisor" };
+
+enum field_kind {
+    FIELD_BOOL,
+    FIELD_U8,
+    FIELD_U32,
+    FIELD_U64, /* without a range */
+    FIELD_INT,
+    FIELD_TEXT /* max: bytes; longer ones are cut when they are sent */
+};
+
+struct field {
+    enum link_type type; /* of the message       */
+    enum field_kind kind;
+    size_t offset; /* in struct link_message */
+    int64_t min, max; /* a number outside makes the message malformed */
+};
+
+#define FIELD(message, kind_, member, min_, max_) \
+    { \
+        .type = LINK_##message, .kind = FIELD_##kind_, \
+        .offset = offsetof(struct link_message, member), .min = (min_), .max = (max_) \
+    }
+
+/* In the order in which they are sent. */
+static const struct field fields[] = {
+    FIELD(HELLO, TEXT, hello.host, 0, LINK_TEXT_MAX),
+    FIELD(HELLO, INT, hello.rank, -1, RANK_MAX),
+    FIELD(HELLO, INT, hello.size, -1, RANK_MAX),
+    FIELD(HELLO, INT, hello.local_rank, -1, RANK_MAX),
+    FIELD(HELLO, INT, hello.local_size, -1, RANK_MAX),
+    FIELD(HELLO, U64, hello.pid, 0, 0),
+    FIELD(WELCOME, TEXT, welcome.job, 0, LINK_TEXT_MAX),
+    FIELD(WELCOME, TEXT, welcome.log_folder, 0, LINK_TEXT_MAX),
+    FIELD(WELCOME, U32, welcome.beat_ms, 1, LINK_BEAT_MS_MAX),
+    FIELD(WELCOME, U32, welcome.silent_ms, 1, MILLISECONDS_MAX),
+    FIELD(WELCOME, U32, welcome.kill_ms, 0, MILLISECONDS_MAX),
+    FIELD(WELCOME, U64, welcome.output_rate, 0, 0),
+    FIELD(WELCOME, BOOL, welcome.forward, 0, 1),
+    FIELD(STARTED, U64, started.pid, 0, 0),
+    FIELD(STARTED, TEXT, started.binding, 0, LINK_TEXT_MAX),
+    FIELD(STARTED, TEXT, started.log, 0, LINK_TEXT_MAX),
+    FIELD(BEAT, U64, beat.sent, 0, 0),
+    FIELD(BEAT, U64, beat.echo, 0, 0),
+    FIELD(BEAT, U64, beat.held, 0, 0),
+    FIELD(BEAT, U8, beat.state, 0, UINT8_MAX),
+    FIELD(OUTPUT, U8, output.stream, 1, 2),
+    FIELD(OUTPUT, U64, output.time, 0, 0),
+    FIELD(OUTPUT, TEXT, output.lines, 0, LINK_LINES_MAX),
+    FIELD(NOTE, TEXT, note, 0, LINK_TEXT_MAX),
+    FIELD(SIGNAL, INT, signal, 1, SIGNAL_MAX),
+    FIELD(EXITED, U8, exited.ending, LINK_ENDED_EXIT, LINK_ENDED_SETUP),
+    FIELD(EXITED, U32, exited.value, 0, INT32_MAX),
+    FIELD(EXITED, U64, exited.time, 0, 0),
+    FIELD(EXITED, U8, exited.stage, LIBRARY_STAGE_NONE, LIBRARY_STAGE_FINALIZED),
+    FIELD(EXITED, BOOL, exited.dumped_core, 0, 1),
+    FIELD(EXITED, BOOL, exited.is_oom, 0, 1),
+    FIELD(EXITED, BOOL, exited.was_stopped, 0, 1),
+    FIELD(EXITED, TEXT, exited.detail, 0, LINK_TEXT_MAX),
+    FIELD(EXITED, TEXT, exited.tail, 0, LINK_TAIL_MAX),
+    FIELD(EXITED, U8, exited.failure, CONTEXT_FAILURE_NONE, CONTEXT_FAILURE_TOLD),
+    FIELD(EXITED, TEXT, exited.awaited, 0, LINK_TEXT_MAX),
+    FIELD(FAILURE, INT, failure.rank, -1, RANK_MAX),
+    FIELD(FAILURE, TEXT, failure.text, 0, LINK_TEXT_MAX),
+    FIELD(STOP, U32, stop_ms, 0, MILLISECONDS_MAX),
+    FIELD(RELEASE, U8, release, 0, UINT8_MAX),
+    FIELD(SUSPICION, TEXT, suspicion, 0, LINK_TEXT_MAX),
+};
+
+enum {
+    FIELD_COUNT = sizeof fields / sizeof fields[0]
+};
+
+static void put_field(
+        struct wire_writer *out, const struct field *field, const void *value)
+{
+    switch (field->kind) {
+    case FIELD_BOOL:
+        wire_put_u8(out, *(const bool *)value ? 1 : 0);
+        break;
+    case FIELD_U8:
+        wire_put_u8(out, *(const uint8_t *)value);
+        break;
+    case FIELD_U32:
+        wire_put_u32(out, *(const uint32_t *)value);
+        break;
+    case FIELD_U64:
+        wire_put_u64(out, *(const uint64_t *)value);
+        break;
+    case FIELD_INT:
+        wire_put_svarint(out, *(const int *)value);
+        break;
+    case FIELD_TEXT: {
+        const struct link_text *text = value;
+
+        wire_put_str(out, text->text, size_min(text->len, (size_t)field->max));
+        break;
+    }
+    }
+}
+
+/* A number outside of its range is as wrong as one that is cut off. */
+static int64_t check_range(
+        struct wire_reader *in, const struct field *field, int64_t value)
+{
+    if (value < field->min || value > field->max) {
+        in->failed = true;
+        return field->min;
+    }
+    return value;
+}
+
+static void get_field(struct wire_reader *in, const struct field *field, void *value)
+{
+    switch (field->kind) {
+    case FIELD_BOOL:
+        *(bool *)value = check_range(in, field, wire_get_u8(in)) == 1;
+        break;
+    case FIELD_U8:
+        *(uint8_t *)value = (uint8_t)check_range(in, field, wire_get_u8(in));
+        break;
+    case FIELD_U32:
+        *(uint32_t *)value = (uint32_t)check_range(in, field, wire_get_u32(in));
+        break;
+    case FIELD_U64:
+        *(uint64_t *)value = wire_get_u64(in);
+        break;
+    case FIELD_INT:
+        *(int *)value = (int)check_range(in, field, wire_get_svarint(in));
+        break;
+    case FIELD_TEXT: {
+        struct link_text *text = value;
+
+        text->text = wire_get_str(in, (size_t)field->max, &text->len);
+        if (text->text == NULL) {
+            *text = link_text_of("");
+        }
+        break;
+    }
+    }
+}
+
+void link_put_body(struct wire_writer *out, const struct link_message *message)
+{
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        if (fields[i].type == message->type) {
+            put_field(out, &fields[i], (const char *)message + fields[i].offset);
+        }
+    }
+}
+
+void link_put(struct wire_writer *out, const struct link_message *message)
+{
+    size_t start = frame_begin(out, (uint8_t)message->type);
+
+    link_put_body(out, message);
+    frame_end(out, start, NULL);
+}
+
+void link_put_note(struct wire_writer *out, const char *text)
+{
+    link_put(out,
+            &(struct link_message){ .type = LINK_NOTE, .note = link_text_of(text) });
+}
+
+bool link_get_body(
+        struct wire_reader *in, enum link_type type, struct link_message *message)
+{
+    *message = (struct link_message){ .type = type };
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        if (fields[i].type == type) {
+            get_field(in, &fields[i], (char *)message + fields[i].offset);
+        }
+    }
+    return wire_ok(in) &&
+            !(type == LINK_EXITED && message->exited.ending == LINK_ENDED_EXIT &&
+                    message->exited.value > EXIT_MAX);
+}
+
+tutti_status link_read(const struct frame *frame, struct link_message *message)
+{
+    struct wire_reader in;
+
+    if (frame->type < FRAME_OWN || frame->type > LINK_SUSPICION) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "a message of unknown type %u over the link", frame->type);
+    }
+    wire_reader_init(&in, frame->body, frame->len);
+    if (!link_get_body(&in, (enum link_type)frame->type, message)) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "a malformed message of type %u over the link", frame->type);
+    }
+    return TUTTI_OK;
+}
