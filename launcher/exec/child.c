@@ -1,5 +1,5 @@
 /*
- * The program of a rank as a process.
+ * A program as a child.
  */
 #include "launcher/exec/child.h"
 
@@ -17,8 +17,16 @@ enum {
     NAME_BYTES = 64
 };
 
+/* By the number of the descriptor in the child; it says through the first how exec went. */
+enum {
+    EXEC,
+    OUT = STDOUT_FILENO,
+    ERR = STDERR_FILENO,
+    STREAMS
+};
+
 struct stream {
-    int reader, writer;
+    int reader, writer; /* -1: not open */
 };
 
 /*
@@ -62,9 +70,9 @@ static bool open_pipe(struct stream *stream)
     return true;
 }
 
-static bool open_stream(struct stream *stream, int like)
+static bool open_stream(struct stream *stream, bool is_terminal)
 {
-    if (!(isatty(like) == 1 && open_terminal(stream)) && !open_pipe(stream)) {
+    if (!(is_terminal && open_terminal(stream)) && !open_pipe(stream)) {
         return false;
     }
     (void)fcntl(stream->reader, F_SETFL, O_NONBLOCK);
@@ -72,74 +80,79 @@ static bool open_stream(struct stream *stream, int like)
 }
 
 static _Noreturn void become(
-        const struct child_plan *plan, int out, int err, int exec_fd)
+        const struct child_plan *plan, pid_t parent, const struct stream *streams)
 {
     int reason;
 
-    if (dup2(out, STDOUT_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0 &&
+    if (plan->is_group) {
+        (void)setpgid(0, 0);
+    }
+    /* The parent may have died before the kernel was asked to tell. */
+    if (prctl(PR_SET_PDEATHSIG, plan->death_signal) != 0 || getppid() != parent) {
+        _exit(EXIT_CANNOT_RUN);
+    }
+    if (dup2(streams[OUT].writer, STDOUT_FILENO) >= 0 &&
+            dup2(streams[ERR].writer, STDERR_FILENO) >= 0 &&
+            (plan->input < 0 || dup2(plan->input, STDIN_FILENO) >= 0) &&
             sigaction(SIGPIPE, &plan->pipe_action, NULL) == 0 &&
             pthread_sigmask(SIG_SETMASK, &plan->signals, NULL) == 0) {
         (void)execvpe(plan->argv[0], plan->argv, plan->environment);
     }
     reason = errno;
-    (void)!write(exec_fd, &reason, sizeof reason);
+    (void)!write(streams[EXEC].writer, &reason, sizeof reason);
     _exit(EXIT_CANNOT_RUN);
 }
 
-static void close_stream(const struct stream *stream)
+static bool open_streams(const struct child_plan *plan, struct stream streams[STREAMS])
 {
-    (void)close(stream->reader);
-    (void)close(stream->writer);
+    for (int i = 0; i < STREAMS; i++) {
+        const bool is_terminal = i != EXEC && plan->takes_terminals && isatty(i) == 1;
+
+        if (!open_stream(&streams[i], is_terminal)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void close_one(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
 }
 
 tutti_status child_start(const struct child_plan *plan, struct child *child)
 {
-    pid_t parent = getpid();
-    tutti_status status;
-    struct stream out;
-    struct stream err;
-    struct stream exec;
-    pid_t pid;
+    const pid_t parent = getpid();
+    struct stream streams[STREAMS] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    tutti_status status = TUTTI_OK;
+    pid_t pid = -1;
 
-    if (!open_stream(&out, STDOUT_FILENO)) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "make a pipe for the rank's output");
+    if (open_streams(plan, streams)) {
+        pid = fork();
     }
-    if (!open_stream(&err, STDERR_FILENO)) {
-        status = error_set_errno(TUTTI_ERR_SYSTEM, "make a pipe for the rank's errors");
-        goto err_out;
-    }
-    if (!open_pipe(&exec)) {
-        status =
-                error_set_errno(TUTTI_ERR_SYSTEM, "make a pipe for the result of exec");
-        goto err_err;
-    }
-    pid = fork();
     if (pid == 0) {
-        /* The supervisor may have died before the kernel was asked to tell. */
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
-            _exit(EXIT_CANNOT_RUN);
-        }
-        become(plan, out.writer, err.writer, exec.writer);
+        become(plan, parent, streams);
     }
     if (pid < 0) {
-        status = error_set_errno(TUTTI_ERR_SYSTEM, "start the rank's process");
-        goto err_exec;
+        status = error_set_errno(
+                TUTTI_ERR_SYSTEM, "start a process for %s", plan->argv[0]);
+    } else {
+        if (plan->is_group) {
+            (void)setpgid(pid, pid);
+        }
+        *child = (struct child){
+            .pid = pid,
+            .exec_fd = streams[EXEC].reader,
+            .out = streams[OUT].reader,
+            .err = streams[ERR].reader,
+        };
     }
-    (void)close(out.writer);
-    (void)close(err.writer);
-    (void)close(exec.writer);
-    (void)fcntl(exec.reader, F_SETFL, O_NONBLOCK);
-    *child = (struct child){
-        .pid = pid, .exec_fd = exec.reader, .out = out.reader, .err = err.reader
-    };
-    return TUTTI_OK;
-
-err_exec:
-    close_stream(&exec);
-err_err:
-    close_stream(&err);
-err_out:
-    close_stream(&out);
+    for (int i = 0; i < STREAMS; i++) {
+        close_one(streams[i].writer);
+        close_one(pid < 0 ? streams[i].reader : -1);
+    }
     return status;
 }
 

@@ -1,10 +1,12 @@
 /*
- * The program of a rank as a process.
+ * A program as a child: a rank's, or the starter. Its output is read through pipes, and the
+ * kernel ends it with its parent.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_CHILD_H
 #define TUTTI_LAUNCHER_EXEC_CHILD_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include <tutti/tutti.h>
@@ -13,8 +15,12 @@
 struct child_plan {
     char *const *argv; /* program and arguments                            */
     char *const *environment; /* NAME=VALUE each                            */
-    sigset_t signals; /* its mask: what the starter gave the supervisor     */
-    struct sigaction pipe_action; /* its SIGPIPE: the same                  */
+    sigset_t signals; /* its mask                                         */
+    struct sigaction pipe_action; /* its SIGPIPE                            */
+    int death_signal; /* when this process dies                             */
+    int input; /* its standard input; -1: ours                              */
+    bool is_group; /* it leads a process group; false: it stays in ours      */
+    bool takes_terminals; /* where our output is a terminal, its output is one, too */
 };
 
 struct child {
@@ -24,9 +30,8 @@ struct child {
 };
 
 /**
- * Forks; must be called from the main thread, with whose end the program would end. The
- * program stays in this process group and keeps standard input.
- * @return TUTTI_OK, TUTTI_ERR_SYSTEM
+ * Forks; must be called from the main thread, with whose end the program would end.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM (names the program)
  */
 TUTTI_MUST_USE tutti_status child_start(
         const struct child_plan *plan, struct child *child);

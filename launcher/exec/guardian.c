@@ -1,5 +1,5 @@
 /*
- * The guardian of a rank.
+ * A guardian.
  */
 #include "launcher/exec/guardian.h"
 
@@ -12,67 +12,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "launcher/exec/folder.h"
 #include "launcher/exec/procs.h"
-#include "launcher/exec/shm_cleanup.h"
 
+static const int look_ms = 100; /* between looks at a maker without its front */
+
+/* Where the guardian has its two descriptors. */
 enum {
-    QUIET_SCANS = 2, /* without a process, until it is believed that none is left */
-    SCANS_MAX = 1000,
-    DECIMAL = 10
+    LEASH_FD,
+    FRONT_FD,
+    OTHER_FDS
 };
-
-static const int64_t scan_pause_ns = 10000000;
-static const int look_ms = 100; /* between looks at a supervisor without its front */
-
-/* Whom it is about. */
-struct guarded {
-    pid_t supervisor;
-    pid_t group; /* that is the rank's; 0: none */
-    int front_fd; /* see front.h                 */
-};
-
-/* Closes every descriptor but two. */
-static void close_others(int keep, int keep_too)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    const char *name;
-
-    while (folder != NULL && (name = folder_next(folder)) != NULL) {
-        int fd = (int)strtol(name, NULL, DECIMAL);
-
-        if (name[0] != '.' && fd != keep && fd != keep_too && fd != dirfd(folder)) {
-            (void)close(fd);
-        }
-    }
-    folder_close(folder);
-}
-
-/* The group is only the rank's when the supervisor was its leader. */
-static void kill_all(const char *mark, pid_t group)
-{
-    int quiet = 0;
-
-    if (group > 0) {
-        (void)kill(-group, SIGKILL);
-    }
-    for (int scan = 0; scan < SCANS_MAX && quiet < QUIET_SCANS; scan++) {
-        quiet = procs_kill_marked(mark) == 0 ? quiet + 1 : 0;
-        if (quiet < QUIET_SCANS) {
-            clock_sleep_ns(scan_pause_ns);
-        }
-    }
-}
 
 /*
- * Returns true when the supervisor died, false when it dismissed the guardian. One that is
+ * Returns true when the maker died, false when it dismissed the guardian. One that is
  * stopped when the starter has killed its front will not hear any more that it should end.
  */
-static bool watch(int fd, int front_fd, pid_t supervisor)
+static bool watch(pid_t maker, bool has_front)
 {
-    struct pollfd polled[] = { { .fd = fd, .events = POLLIN }, { .fd = front_fd } };
+    struct pollfd polled[] = { { .fd = LEASH_FD, .events = POLLIN },
+        { .fd = has_front ? FRONT_FD : -1 } };
     bool is_front_gone = false;
     char byte;
 
@@ -82,37 +41,36 @@ static bool watch(int fd, int front_fd, pid_t supervisor)
             is_front_gone = true;
             polled[1].fd = -1;
         }
-        if (is_front_gone && process_state(supervisor) == 'T') {
-            (void)kill(supervisor, SIGKILL);
+        if (is_front_gone && process_state(maker) == 'T') {
+            (void)kill(maker, SIGKILL);
         }
     }
-    return read(fd, &byte, 1) <= 0;
+    return read(LEASH_FD, &byte, 1) <= 0;
 }
 
-static _Noreturn void guard(
-        const char *mark, int64_t since, int fd, const struct guarded *guarded)
+static _Noreturn void guard(const struct guardian_plan *plan, pid_t maker, int leash)
 {
+    const bool has_front = plan->front_fd >= 0;
     sigset_t all;
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
     (void)setsid();
     (void)prctl(PR_SET_NAME, "tutti-guardian");
-    close_others(fd, guarded->front_fd);
-    if (chdir("/") == 0 && watch(fd, guarded->front_fd, guarded->supervisor)) {
-        kill_all(mark, guarded->group);
-        shm_cleanup(since);
+    (void)dup2(leash, LEASH_FD);
+    if (has_front) {
+        (void)dup2(plan->front_fd, FRONT_FD);
+    }
+    closefrom(has_front ? OTHER_FDS : FRONT_FD);
+    if (chdir("/") == 0 && watch(maker, has_front)) {
+        plan->clean_up(plan->context);
     }
     _exit(EXIT_SUCCESS);
 }
 
-tutti_status guardian_start(const char *mark, int64_t since, int front_fd, int *fd)
+tutti_status guardian_start(const struct guardian_plan *plan, int *fd)
 {
-    const struct guarded guarded = {
-        .supervisor = getpid(),
-        .group = getpgrp() == getpid() ? getpid() : 0,
-        .front_fd = front_fd,
-    };
+    const pid_t maker = getpid();
     int status = 0;
     int ends[2];
     pid_t pid;
@@ -122,11 +80,11 @@ tutti_status guardian_start(const char *mark, int64_t since, int front_fd, int *
     }
     pid = fork();
     if (pid == 0) {
-        /* No child of the supervisor, which counts what is left by its children. */
+        /* No child of a supervisor, which counts what is left by its children. */
         (void)close(ends[1]);
         pid = fork();
         if (pid == 0) {
-            guard(mark, since, ends[0], &guarded);
+            guard(plan, maker, ends[0]);
         }
         _exit(pid > 0 ? EXIT_SUCCESS : errno);
     }
@@ -148,7 +106,9 @@ void guardian_dismiss(int fd)
 {
     static const char byte = 'q';
 
-    /* When the guardian is gone already, nothing hears it. */
-    (void)!write(fd, &byte, 1);
-    (void)close(fd);
+    if (fd >= 0) {
+        /* When the guardian is gone already, nothing hears it. */
+        (void)!write(fd, &byte, 1);
+        (void)close(fd);
+    }
 }

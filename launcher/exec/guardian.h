@@ -1,27 +1,28 @@
 /*
- * The guardian of a rank: a process in a session of its own that kills what the rank has
- * started when its supervisor dies, whoever kills it and how.
+ * A guardian: a process in a session of its own that cleans up when the process that made
+ * it has died, whoever killed that and how.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_GUARDIAN_H
 #define TUTTI_LAUNCHER_EXEC_GUARDIAN_H
 
-#include <stdint.h>
-
 #include <tutti/tutti.h>
 
+struct guardian_plan {
+    void (*clean_up)(
+            const void *context); /* in the guardian, once its maker is dead  */
+    const void *context;
+    int front_fd; /* when this one is ready, a maker that is stopped is killed (front.h);
+                     -1: there is none */
+};
+
 /**
- * Starts it. It holds no other descriptor of this process, for starters wait until all ends of
- * a rank's output are closed.
- * @param mark  environment entry of the rank's processes, "NAME=VALUE"
- * @param since  when the rank was started, by shm_cleanup_clock()
- * @param front_fd  from front_start(): a supervisor that is stopped when its front has been
- *                  killed is killed, too
+ * Starts it. It is no child of this process, and holds no other descriptor of it, for
+ * starters wait until all ends of a rank's output are closed.
  * @param[out] fd  to be kept open; its end wakes the guardian
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM
  */
-TUTTI_MUST_USE tutti_status guardian_start(
-        const char *mark, int64_t since, int front_fd, int *fd);
-/** Nothing is left to be killed: it may go. Closes fd. */
+TUTTI_MUST_USE tutti_status guardian_start(const struct guardian_plan *plan, int *fd);
+/** Nothing is left to be cleaned up: it may go. Closes fd; -1: there is none. */
 void guardian_dismiss(int fd);
 
 #endif

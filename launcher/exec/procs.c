@@ -5,6 +5,7 @@
  */
 #include "launcher/exec/procs.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "launcher/exec/folder.h"
 
 enum {
     PATH_BYTES = 64,
@@ -92,11 +92,12 @@ bool process_is_named(pid_t pid, const char *name)
 /* The next process in /proc; 0 at the end. */
 static pid_t next_pid(DIR *folder)
 {
-    const char *name;
+    const struct dirent *entry;
 
-    while ((name = folder_next(folder)) != NULL) {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is read by one thread */
+    while ((entry = readdir(folder)) != NULL) {
         char *end;
-        long pid = strtol(name, &end, DECIMAL);
+        long pid = strtol(entry->d_name, &end, DECIMAL);
 
         if (*end == '\0' && pid > 0) {
             return (pid_t)pid;
@@ -121,7 +122,7 @@ static size_t list_processes(struct process **list)
             mem_grow(list, &capacity, count + 1, sizeof **list)) {
         count += read_process(pid, &(*list)[count]) ? 1 : 0;
     }
-    folder_close(folder);
+    (void)closedir(folder);
     return count;
 }
 
@@ -227,7 +228,9 @@ size_t procs_kill_marked(const char *mark)
             (void)kill(pid, SIGKILL);
         }
     }
-    folder_close(folder);
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
     mem_free(buffer);
     return found;
 }

@@ -8,6 +8,7 @@
  */
 #include "launcher/exec/shm_cleanup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +19,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launcher/exec/folder.h"
 
 enum {
     LOCK_TRIES = 100, /* a sweep takes far less, but anybody may hold the lock */
@@ -106,17 +106,18 @@ static void lock_out_others(int folder)
 size_t shm_cleanup_run(const struct sweep *sweep)
 {
     DIR *folder = opendir(sweep->folder);
-    const char *name;
+    const struct dirent *entry;
     size_t removed = 0;
 
     if (folder == NULL) {
         return 0;
     }
     lock_out_others(dirfd(folder));
-    while ((name = folder_next(folder)) != NULL) {
-        removed += remove_if_left(sweep, dirfd(folder), name) ? 1 : 0;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is read by one thread */
+    while ((entry = readdir(folder)) != NULL) {
+        removed += remove_if_left(sweep, dirfd(folder), entry->d_name) ? 1 : 0;
     }
-    folder_close(folder);
+    (void)closedir(folder);
     return removed;
 }
 

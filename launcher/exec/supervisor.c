@@ -181,9 +181,7 @@ static void finish(struct supervisor *supervisor)
     output_fini(&supervisor->out);
     output_fini(&supervisor->err);
     failure_page_destroy(&supervisor->failure_page);
-    if (supervisor->guardian_fd >= 0) {
-        guardian_dismiss(supervisor->guardian_fd);
-    }
+    guardian_dismiss(supervisor->guardian_fd);
     if (supervisor->signal_fd >= 0) {
         (void)close(supervisor->signal_fd);
     }

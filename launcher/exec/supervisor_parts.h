@@ -71,6 +71,7 @@ struct supervisor {
     int front_fd; /* signals of the starter (front.h); -1: the front was killed */
     int starter_fd; /* readable once it has died; -1: looked at by turns   */
     int guardian_fd; /* -1: there is none                              */
+    pid_t group; /* process group of the rank; 0: that of others        */
     int signal_fd; /* hears SIGCHLD and what the starter sends        */
     int64_t since; /* when the rank was started, by shm_cleanup_clock()    */
     char mark[SUPERVISOR_MARK_BYTES]; /* entry of the program's environment    */

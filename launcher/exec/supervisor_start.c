@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
@@ -24,7 +25,10 @@
 #include "launcher/starter/job_network.h"
 
 enum {
-    NICE_WANTED = -10 /* a supervisor's, which sleeps but for its heartbeats */
+    NICE_WANTED = -10, /* a supervisor's, which sleeps but for its heartbeats   */
+    QUIET_SCANS = 2, /* without a process, until it is believed that none is left */
+    SCANS_MAX = 1000,
+    SCAN_PAUSE_NS = 10000000
 };
 
 static void block_signals(struct child_plan *plan, sigset_t *mask)
@@ -157,6 +161,9 @@ static tutti_status start_program(
     if (status == TUTTI_OK) {
         child_plan->argv = supervisor->plan->argv;
         child_plan->environment = environment.items;
+        child_plan->death_signal = SIGKILL;
+        child_plan->input = -1;
+        child_plan->takes_terminals = true;
         status = child_start(child_plan, &supervisor->child);
     }
     if (status == TUTTI_OK) {
@@ -166,6 +173,37 @@ static tutti_status start_program(
     }
     arguments_fini(&environment);
     return status;
+}
+
+/* In the guardian: ends what is left of the rank of a supervisor that has died. */
+static void end_rank(const void *context)
+{
+    const struct supervisor *supervisor = context;
+    int quiet = 0;
+
+    if (supervisor->group > 0) {
+        (void)kill(-supervisor->group, SIGKILL);
+    }
+    for (int scan = 0; scan < SCANS_MAX && quiet < QUIET_SCANS; scan++) {
+        quiet = procs_kill_marked(supervisor->mark) == 0 ? quiet + 1 : 0;
+        if (quiet < QUIET_SCANS) {
+            clock_sleep_ns(SCAN_PAUSE_NS);
+        }
+    }
+    shm_cleanup(supervisor->since);
+}
+
+static tutti_status start_guardian(struct supervisor *supervisor)
+{
+    const struct guardian_plan plan = {
+        .clean_up = end_rank,
+        .context = supervisor,
+        .front_fd = supervisor->front_fd,
+    };
+
+    /* The group is only the rank's when the supervisor is its leader. */
+    supervisor->group = getpgrp() == getpid() ? getpid() : 0;
+    return guardian_start(&plan, &supervisor->guardian_fd);
 }
 
 /*
@@ -193,9 +231,7 @@ void supervisor_start(struct supervisor *supervisor)
     supervisor->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     supervisor->starter_fd = (int)syscall(SYS_pidfd_open, supervisor->starter, 0);
     supervisor->since = shm_cleanup_clock();
-    if (supervisor->signal_fd < 0 ||
-            guardian_start(supervisor->mark, supervisor->since, supervisor->front_fd,
-                    &supervisor->guardian_fd) != TUTTI_OK ||
+    if (supervisor->signal_fd < 0 || start_guardian(supervisor) != TUTTI_OK ||
             start_program(supervisor, &child_plan) != TUTTI_OK) {
         supervisor->ending.setup_errno = errno != 0 ? errno : EIO;
         (void)snprintf(

@@ -94,7 +94,7 @@ void exit_text_duration(int64_t ns, char *text, size_t capacity)
     }
 }
 
-int exit_text_exit_status(const struct rank *rank)
+int exit_text_status(const struct rank *rank)
 {
     switch (rank->end) {
     case RANK_END_EXIT:

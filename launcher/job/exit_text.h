@@ -20,6 +20,6 @@ void exit_text_end(const struct rank *rank, char text[EXIT_TEXT_MAX]);
 /** "12.3 s" or "35 ms" or "3 min 20 s". */
 void exit_text_duration(int64_t ns, char *text, size_t capacity);
 /** The exit status of tuttirun when this rank is the cause. */
-int exit_text_exit_status(const struct rank *rank);
+int exit_text_status(const struct rank *rank);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "launcher/job/flow.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -30,6 +31,30 @@ enum {
     STARTER_WELL_MS = 10000, /* and when all went well                              */
     DRAIN_MS = 300 /* after its end: grandchildren may hold its streams      */
 };
+
+#define NEXT(state) (1U << JOB_##state)
+
+static const unsigned job_next[JOB_STATE_COUNT] = {
+    [JOB_PLANNED] = NEXT(SPAWNING) | NEXT(FAILED),
+    [JOB_SPAWNING] = NEXT(RUNNING) | NEXT(STOPPING),
+    [JOB_RUNNING] = NEXT(STOPPING) | NEXT(DONE),
+    [JOB_STOPPING] = NEXT(FAILED),
+    [JOB_DONE] = 0,
+    [JOB_FAILED] = 0,
+};
+
+#undef NEXT
+
+bool job_may_advance(enum job_state from, enum job_state to)
+{
+    return (job_next[from] & (1U << to)) != 0;
+}
+
+void job_advance(enum job_state *state, enum job_state to)
+{
+    assert(job_may_advance(*state, to));
+    *state = to;
+}
 
 static int64_t after(const struct job *job, int ms)
 {
@@ -232,7 +257,7 @@ static void fail_by_rank(struct job *job, int rank)
     job->cause = (struct cause){
         .kind = CAUSE_RANK,
         .rank = rank,
-        .exit_status = exit_text_exit_status(&job->ranks.items[rank]),
+        .exit_status = exit_text_status(&job->ranks.items[rank]),
         .when = job->ranks.items[rank].when,
     };
     report_rank(&facts, rank, job->cause.text);
@@ -439,7 +464,7 @@ static void release(struct job *job)
         }
         rank = &job->ranks.items[link->rank];
         if (rank->end != RANK_END_EXIT || rank->value != 0) {
-            message.release = (uint8_t)exit_text_exit_status(rank);
+            message.release = (uint8_t)exit_text_status(rank);
         }
         flow_send(job, link, &message);
     }

@@ -12,16 +12,25 @@
 #include <stdint.h>
 
 #include "launcher/job/abort_words.h"
-#include "launcher/job/cause.h"
 #include "launcher/job/console.h"
 #include "launcher/job/job.h"
 #include "launcher/job/ranks.h"
+#include "launcher/job/report.h"
 #include "launcher/job/server.h"
 #include "launcher/job/starter_output.h"
 #include "launcher/job/starter_process.h"
-#include "launcher/job/state.h"
 
 #define JOB_NS_PER_MS INT64_C(1000000)
+
+enum job_state {
+    JOB_PLANNED, /* nothing was started yet                                     */
+    JOB_SPAWNING, /* the starter runs; not every supervisor has said hello        */
+    JOB_RUNNING, /* all supervisors are there                                   */
+    JOB_STOPPING, /* a cause is known: ranks are told, then ended                */
+    JOB_DONE, /* every rank ended well                                       */
+    JOB_FAILED, /* every rank has ended or is lost, and there is a cause       */
+    JOB_STATE_COUNT
+};
 
 enum {
     JOB_NAME_MAX = 64, /* bytes of a job's identity with its zero               */
@@ -81,6 +90,11 @@ struct job {
     bool was_released; /* every supervisor was told to end                     */
     bool said_suspend; /* the note about Ctrl-Z was shown                      */
 };
+
+/** True when a job may go from one state to the other. */
+bool job_may_advance(enum job_state from, enum job_state to);
+/** The only writer of a job's state; a step that is not in the table is a bug. */
+void job_advance(enum job_state *state, enum job_state to);
 
 /** Sends what waits for a link; one that takes nothing is lost. */
 void flow_flush(struct job *job, struct server_link *link);

@@ -248,7 +248,7 @@ static void show_starter_line(void *context, const char *line)
     }
 }
 
-static void hear_starter(struct job *job, enum job_watch what, int *fd)
+static void hear_stream(struct job *job, enum job_watch what, int *fd)
 {
     char bytes[READ_MAX];
     ssize_t done;
@@ -264,6 +264,12 @@ static void hear_starter(struct job *job, enum job_watch what, int *fd)
         starter_output_end(&job->starter_output, show_starter_line, job);
         loop_close(&job->loop, &job->watches[what], fd);
     }
+}
+
+static void hear_starter(struct job *job)
+{
+    hear_stream(job, JOB_STARTER_OUTPUT, &job->starter.output);
+    hear_stream(job, JOB_STARTER_ERRORS, &job->starter.errors);
 }
 
 static void close_input(struct job *job)
@@ -339,8 +345,7 @@ static void on_starter_end(void *context, unsigned ready)
     if (starter_process_reap(&job->starter)) {
         (void)watch(job, job->starter.pidfd, 0, JOB_STARTER_END);
         /* Its last words come before what we say about its end. */
-        hear_starter(job, JOB_STARTER_OUTPUT, &job->starter.output);
-        hear_starter(job, JOB_STARTER_ERRORS, &job->starter.errors);
+        hear_starter(job);
         flow_suspect(job);
     }
 }
@@ -367,20 +372,10 @@ static void on_link(void *context, unsigned ready)
     }
 }
 
-static void on_output(void *context, unsigned ready)
+static void on_starter(void *context, unsigned ready)
 {
-    struct job *job = context;
-
     (void)ready;
-    hear_starter(job, JOB_STARTER_OUTPUT, &job->starter.output);
-}
-
-static void on_errors(void *context, unsigned ready)
-{
-    struct job *job = context;
-
-    (void)ready;
-    hear_starter(job, JOB_STARTER_ERRORS, &job->starter.errors);
+    hear_starter(context);
 }
 
 static void on_console(void *context, unsigned ready)
@@ -396,8 +391,8 @@ static void set_calls(struct job *job)
     static void (*const calls[JOB_WATCHES])(void *context, unsigned ready) = {
         [JOB_SIGNALS] = on_signals,
         [JOB_STARTER_END] = on_starter_end,
-        [JOB_STARTER_OUTPUT] = on_output,
-        [JOB_STARTER_ERRORS] = on_errors,
+        [JOB_STARTER_OUTPUT] = on_starter,
+        [JOB_STARTER_ERRORS] = on_starter,
         [JOB_INPUT] = pump_input,
         [JOB_STARTER_INPUT] = push_input,
         [JOB_STDOUT] = on_console,

@@ -9,13 +9,32 @@
 
 #include <tutti/tutti.h>
 
-#include "launcher/job/cause.h"
 #include "launcher/job/ranks.h"
 
 enum {
-    REPORT_OTHERS = 8 /* lines about other ranks at most */
+    CAUSE_TEXT_MAX = 1024, /* bytes of a cause in words with its zero */
+    REPORT_OTHERS = 8 /* lines about other ranks at most          */
 };
 
+enum cause_kind {
+    CAUSE_NONE,
+    CAUSE_RANK, /* a rank failed                                           */
+    CAUSE_STARTER, /* the starter ended, or ended ranks, before its time       */
+    CAUSE_START, /* not all ranks started in time                           */
+    CAUSE_TIMEOUT, /* --timeout                                               */
+    CAUSE_SIGNAL, /* tuttirun got a signal                                   */
+    CAUSE_OUTPUT, /* nobody reads stdout any more                            */
+    CAUSE_LAUNCHER /* tuttirun cannot go on                                   */
+};
+
+/** Why a job did not end well. */
+struct cause {
+    enum cause_kind kind;
+    int rank; /* of CAUSE_RANK, else -1                             */
+    int exit_status; /* of tuttirun                                        */
+    int64_t when; /* our clock                                          */
+    char text[CAUSE_TEXT_MAX]; /* in words, without "tuttirun: "                  */
+};
 /** All that a report tells of. Borrowed. */
 struct report_facts {
     const struct ranks *ranks;

@@ -69,48 +69,34 @@ static double seconds_since(int64_t start, int64_t time)
 static json_t *rank_object(const struct report_facts *facts, int index)
 {
     const struct rank *rank = &facts->ranks->items[index];
-    json_t *object = json_object();
+    const bool has_ended = rank->state == RANK_ENDED;
     char words[EXIT_TEXT_MAX];
 
     exit_text_end(rank, words);
-    (void)json_object_set_new(object, "rank", json_integer(index));
-    (void)json_object_set_new(object, "host", text_or_null(rank->host));
-    (void)json_object_set_new(object, "pid",
-            rank->pid > 0 ? json_integer((json_int_t)rank->pid) : json_null());
-    (void)json_object_set_new(object, "end", json_string(end_names[rank->end]));
-    (void)json_object_set_new(object, "value", json_integer(rank->value));
-    (void)json_object_set_new(object, "text", text_or_null(words));
-    (void)json_object_set_new(object, "seconds",
-            rank->state == RANK_ENDED
-                    ? json_real(seconds_since(facts->start, rank->when))
-                    : json_null());
-    (void)json_object_set_new(object, "was_stopped", json_boolean(rank->was_stopped));
-    (void)json_object_set_new(object, "dumped_core", json_boolean(rank->dumped_core));
-    (void)json_object_set_new(object, "out_of_memory", json_boolean(rank->is_oom));
-    (void)json_object_set_new(
-            object, "failure", text_or_null(failure_names[rank->failure]));
-    (void)json_object_set_new(object, "binding", text_or_null(rank->binding));
-    (void)json_object_set_new(object, "log", text_or_null(rank->log));
-    (void)json_object_set_new(object, "tail", text_or_null(rank->tail));
-    return object;
+    return json_pack("{si so so ss si so so sb sb sb ss? so so so}", "rank", index,
+            "host", text_or_null(rank->host), "pid",
+            rank->pid > 0 ? json_integer((json_int_t)rank->pid) : json_null(), "end",
+            end_names[rank->end], "value", rank->value, "text", text_or_null(words),
+            "seconds",
+            has_ended ? json_real(seconds_since(facts->start, rank->when))
+                      : json_null(),
+            "was_stopped", rank->was_stopped, "dumped_core", rank->dumped_core,
+            "out_of_memory", rank->is_oom, "failure", failure_names[rank->failure],
+            "binding", text_or_null(rank->binding), "log", text_or_null(rank->log),
+            "tail", text_or_null(rank->tail));
 }
 
 static json_t *cause_object(const struct report_facts *facts)
 {
     const struct cause *cause = facts->cause;
-    json_t *object;
 
     if (cause->kind == CAUSE_NONE) {
         return json_null();
     }
-    object = json_object();
-    (void)json_object_set_new(object, "kind", json_string(cause_names[cause->kind]));
-    (void)json_object_set_new(
-            object, "rank", cause->rank >= 0 ? json_integer(cause->rank) : json_null());
-    (void)json_object_set_new(object, "text", text_or_null(cause->text));
-    (void)json_object_set_new(
-            object, "seconds", json_real(seconds_since(facts->start, cause->when)));
-    return object;
+    return json_pack("{ss so so sf}", "kind", cause_names[cause->kind], "rank",
+            cause->rank >= 0 ? json_integer(cause->rank) : json_null(), "text",
+            text_or_null(cause->text), "seconds",
+            seconds_since(facts->start, cause->when));
 }
 
 static json_t *time_text(int64_t ns)
@@ -128,21 +114,15 @@ static json_t *time_text(int64_t ns)
 
 static json_t *report_object(const struct report_facts *facts)
 {
-    json_t *object = json_object();
     json_t *ranks = json_array();
 
     for (int i = 0; i < facts->ranks->count; i++) {
         (void)json_array_append_new(ranks, rank_object(facts, i));
     }
-    (void)json_object_set_new(object, "version", json_integer(1));
-    (void)json_object_set_new(object, "exit_status", json_integer(facts->exit_status));
-    (void)json_object_set_new(
-            object, "started", time_text(facts->start + facts->epoch));
-    (void)json_object_set_new(
-            object, "seconds", json_real(seconds_since(facts->start, facts->end)));
-    (void)json_object_set_new(object, "cause", cause_object(facts));
-    (void)json_object_set_new(object, "ranks", ranks);
-    return object;
+    return json_pack("{si si so sf so so}", "version", 1, "exit_status",
+            facts->exit_status, "started", time_text(facts->start + facts->epoch),
+            "seconds", seconds_since(facts->start, facts->end), "cause",
+            cause_object(facts), "ranks", ranks);
 }
 
 /* What is no file, as /dev/null or a pipe, is written to and not replaced. */

@@ -18,8 +18,7 @@ struct starter_process {
     int output; /* its stdout and stderr, non-blocking; -1: ended    */
     int errors;
     int input; /* to its stdin when ours is a terminal, non-blocking; -1: it has ours */
-    pid_t guardian; /* kills the group when tuttirun dies; 0: none        */
-    int leash; /* what tells the guardian that tuttirun lives         */
+    int guardian_fd; /* of what ends the group when tuttirun dies; -1: none */
     bool has_ended; /* and was waited for                                */
     int status; /* of waitpid()                                      */
 };
@@ -39,7 +38,7 @@ void starter_process_signal(const struct starter_process *starter, int number);
 /** "status 1" or "signal 9 (SIGKILL)": how it ended. */
 void starter_process_words(
         const struct starter_process *starter, char *text, size_t capacity);
-/** Kills what is left, sends the guardian home and closes. */
+/** Kills what is left, dismisses the guardian and closes. */
 void starter_process_fini(struct starter_process *starter);
 /**
  * After a failure: what the starter has started in sessions of its own, as an ssh to a host

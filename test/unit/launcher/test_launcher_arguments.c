@@ -135,7 +135,7 @@ UNIT_TEST(test_quoting_then_splitting_gives_the_words_back)
     struct arguments again = { .items = NULL };
     char *line;
 
-    (void)exit_text_set(&list, words);
+    (void)words_set(&list, words);
     line = arguments_quote(&list);
     assert_int_equal(arguments_split(&again, line, "test"), TUTTI_OK);
     assert_int_equal(again.count, list.count);

@@ -12,67 +12,49 @@
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
-enum {
-    EXIT_TEXT_MAX = 8
-};
-
-#define FILE_NAME "job.yaml"
-#define WORDS(...) ((const char *const[EXIT_TEXT_MAX]){ __VA_ARGS__ })
-
-/* The command line parsed last, which its options borrow. */
-static struct arguments command_line;
-
-static int make_directory(void **state)
-{
-    static char path[] = "config_XXXXXX";
-
-    *state = path;
-    return mkdtemp(path) == NULL || chdir(path) != 0;
-}
-
-static int remove_directory(void **state)
-{
-    arguments_fini(&command_line);
-    return unlink(FILE_NAME) != 0 || chdir("..") != 0 || rmdir(*state) != 0;
-}
+static char file_name[32];
 
 static void write_file(const char *text)
 {
-    FILE *file = fopen(FILE_NAME, "w");
+    int fd;
 
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    (void)snprintf(file_name, sizeof file_name, "/tmp/job.XXXXXX");
+    fd = mkstemp(file_name);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(close(fd), 0);
 }
 
 /* Parses "tuttirun --config-file FILE", more flags, and "prog" with this file. */
-static tutti_status parse(struct options *options, const char *text,
-        const char *const more[EXIT_TEXT_MAX])
+static tutti_status parse(
+        struct options *options, const char *text, const char *const more[WORDS_MAX])
 {
-    const char *all[EXIT_TEXT_MAX + 4] = { "tuttirun", "--config-file", FILE_NAME };
+    const char *all[WORDS_MAX + 4] = { "tuttirun", "--config-file", file_name };
     size_t count = 3;
+    tutti_status status;
 
     write_file(text);
     for (size_t i = 0; more[i] != NULL; i++) {
         all[count++] = more[i];
     }
     all[count] = "prog";
-    return command_line_parse(options, exit_text_set(&command_line, all));
+    status = words_parse(options, all);
+    assert_int_equal(unlink(file_name), 0);
+    return status;
 }
 
-static void parse_well(struct options *options, const char *text,
-        const char *const more[EXIT_TEXT_MAX])
+static void parse_well(
+        struct options *options, const char *text, const char *const more[WORDS_MAX])
 {
     if (parse(options, text, more) != TUTTI_OK) {
         fail_msg("%s", tutti_last_error());
     }
 }
 
-static void test_keys_are_names_of_flags_and_parameters(void **state)
+UNIT_TEST(test_keys_are_names_of_flags_and_parameters)
 {
     struct options options;
 
-    (void)state;
     parse_well(&options,
             "# a job\n"
             "np: 3\n"
@@ -95,15 +77,14 @@ static void test_keys_are_names_of_flags_and_parameters(void **state)
     assert_string_equal(options.export.items[1], "TUTTI_STALL_FAIL_S=2.5");
     assert_string_equal(options.export.items[2], "A=1");
     assert_string_equal(options.program[0], "prog");
-    assert_string_equal(options.config_file, FILE_NAME);
+    assert_string_equal(options.config_file, file_name);
     options_fini(&options);
 }
 
-static void test_lists_and_variables(void **state)
+UNIT_TEST(test_lists_and_variables)
 {
     struct options options;
 
-    (void)state;
     parse_well(&options,
             "hosts: [a:2, b]\n"
             "export: [A, B=2 3]\n"
@@ -122,15 +103,14 @@ static void test_lists_and_variables(void **state)
     options_fini(&options);
 }
 
-static void test_the_command_line_wins(void **state)
+UNIT_TEST(test_the_command_line_wins)
 {
     static const char text[] = "np: 3\nspin_us: 7\nbind: none\nhosts: a:9\n"
                                "env: {A: 1, TUTTI_INFLIGHT: 3}\n";
     struct options options;
 
-    (void)state;
     parse_well(&options, text,
-            WORDS("-np", "2", "--spin-us=8", "-x", "A=5", "--inflight", "2", NULL));
+            WORDS("-np", "2", "--spin-us=8", "-x", "A=5", "--inflight", "2"));
     assert_int_equal(options.np, 2);
     assert_int_equal(options.config.spin_us, 8);
     assert_int_equal(options.bind, BIND_NONE);
@@ -141,18 +121,17 @@ static void test_the_command_line_wins(void **state)
     assert_string_equal(options.export.items[2], "TUTTI_INFLIGHT=2");
     options_fini(&options);
 
-    parse_well(&options, text, WORDS("-H", "b:4", NULL));
+    parse_well(&options, text, WORDS("-H", "b:4"));
     assert_int_equal(host_list_slots(&options.hosts), 4);
     options_fini(&options);
-    parse_well(&options, "np: 1\nhostfile: ./nowhere\n", WORDS("-H", "b:4", NULL));
+    parse_well(&options, "np: 1\nhostfile: ./nowhere\n", WORDS("-H", "b:4"));
     options_fini(&options);
 }
 
-static void test_groups_of_horovodrun(void **state)
+UNIT_TEST(test_groups_of_horovodrun)
 {
     struct options options;
 
-    (void)state;
     parse_well(&options,
             "np: 2\n"
             "controller: mpi\n"
@@ -181,7 +160,7 @@ static void test_groups_of_horovodrun(void **state)
     assert_true(options.config.stall_warning_s == 12);
     assert_true(options.config.stall_fail_s == 24);
     assert_int_equal(options.notes.count, 1);
-    assert_non_null(strstr(options.notes.items[0], FILE_NAME ":5: cycle_time_ms"));
+    assert_non_null(strstr(options.notes.items[0], ":5: cycle_time_ms"));
     options_fini(&options);
 
     parse_well(&options, "np: 1\nstall_check: {enabled: no, warning_time_seconds: 5}\n",
@@ -191,21 +170,20 @@ static void test_groups_of_horovodrun(void **state)
     options_fini(&options);
 }
 
-static void test_a_file_may_be_empty(void **state)
+UNIT_TEST(test_a_file_may_be_empty)
 {
     static const char *const texts[] = { "", "# nothing\n", "---\n", "---\n...\n",
         "~\n" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct options options;
 
-        parse_well(&options, texts[i], WORDS("-np", "1", NULL));
+        parse_well(&options, texts[i], WORDS("-np", "1"));
         options_fini(&options);
     }
 }
 
-static void test_refusals_name_file_line_and_key(void **state)
+UNIT_TEST(test_refusals_name_file_line_and_key)
 {
     static const struct {
         const char *text;
@@ -244,19 +222,18 @@ static void test_refusals_name_file_line_and_key(void **state)
         { .text = "controller: x\n", .says = { ":1: controller x", "mpi|gloo|jsrun" } },
         { .text = "gloo: true\n", .says = { ":1: gloo", "MPI" } },
         { .text = "min_np: 2\n", .says = { ":1: min_np", "elastic" } },
-        { .text = "- np\n", .says = { FILE_NAME, "np: 4" } },
-        { .text = "? [a]\n: 1\n", .says = { FILE_NAME ":1", "name of a flag" } },
-        { .text = "a: b: c\n", .says = { FILE_NAME ":1", "not allowed" } },
-        { .text = "np: 1\n\tbind: none\n", .says = { FILE_NAME ":", "" } },
-        { .text = "np: 1\n---\nnp: 2\n", .says = { FILE_NAME ":2", "second" } },
+        { .text = "- np\n", .says = { "", "np: 4" } },
+        { .text = "? [a]\n: 1\n", .says = { ":1", "name of a flag" } },
+        { .text = "a: b: c\n", .says = { ":1", "not allowed" } },
+        { .text = "np: 1\n\tbind: none\n", .says = { ":", "" } },
+        { .text = "np: 1\n---\nnp: 2\n", .says = { ":2", "second" } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct options options;
-        tutti_status status = parse(&options, cases[i].text, WORDS("-np", "1", NULL));
+        tutti_status status = parse(&options, cases[i].text, WORDS("-np", "1"));
 
-        if (status == TUTTI_OK || strstr(tutti_last_error(), FILE_NAME) == NULL ||
+        if (status == TUTTI_OK || strstr(tutti_last_error(), file_name) == NULL ||
                 strstr(tutti_last_error(), cases[i].says[0]) == NULL ||
                 strstr(tutti_last_error(), cases[i].says[1]) == NULL) {
             fail_msg("%s\ngave %d: %s", cases[i].text, (int)status, tutti_last_error());
@@ -265,11 +242,10 @@ static void test_refusals_name_file_line_and_key(void **state)
     }
 }
 
-static void test_true_is_a_flag_without_its_optional_value(void **state)
+UNIT_TEST(test_true_is_a_flag_without_its_optional_value)
 {
     struct options options;
 
-    (void)state;
     parse_well(&options, "np: 1\nshow-binding: true\n", WORDS(NULL));
     assert_string_equal(options.show_binding, "text");
     options_fini(&options);
@@ -280,50 +256,43 @@ static void test_true_is_a_flag_without_its_optional_value(void **state)
     options_fini(&options);
 }
 
-static void test_a_file_that_cannot_be_read(void **state)
+UNIT_TEST(test_a_file_that_cannot_be_read)
 {
-    static const char *const words[][4] = { { "tuttirun", "--config-file",
-                                                    "./nowhere" },
-        { "tuttirun", "--config-file=.", "prog" } };
     struct options options;
 
-    (void)state;
     assert_int_equal(
-            command_line_parse(&options, exit_text_set(&command_line, words[0])),
+            words_parse(&options, WORDS("tuttirun", "--config-file", "./nowhere")),
             TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "cannot read ./nowhere"));
     options_fini(&options);
     assert_int_not_equal(
-            command_line_parse(&options, exit_text_set(&command_line, words[1])),
+            words_parse(&options, WORDS("tuttirun", "--config-file=.", "prog")),
             TUTTI_OK);
     options_fini(&options);
-    assert_int_equal(
-            parse(&options, "np: 1\n", WORDS("--config-file", FILE_NAME, NULL)),
+    assert_int_equal(parse(&options, "np: 1\n", WORDS("--config-file", "./other")),
             TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "one file only"));
     options_fini(&options);
 }
 
-static void test_a_program_of_the_same_words_is_left_alone(void **state)
+UNIT_TEST(test_a_program_of_the_same_words_is_left_alone)
 {
     struct options options;
 
-    (void)state;
-    parse_well(&options, "np: 1\n", WORDS("--", "--config-file", "./nowhere", NULL));
+    parse_well(&options, "np: 1\n", WORDS("--", "--config-file", "./nowhere"));
     assert_string_equal(options.program[0], "--config-file");
     options_fini(&options);
 }
 
-static void test_running_out_of_memory_is_an_error(void **state)
+UNIT_TEST(test_running_out_of_memory_is_an_error)
 {
-    static const char *const words[] = { "tuttirun", "--config-file", FILE_NAME, "prog",
-        NULL };
-    char *const *argv = exit_text_set(&command_line, words);
+    struct arguments words = { .items = NULL };
     tutti_status status = TUTTI_ERR_NO_MEMORY;
+    char *const *argv;
     uint64_t n;
 
-    (void)state;
     write_file("np: 2\nmpirun: x\nmpi-args: [a, b]\nspin_us: 4\nenv: {A: 1}\n");
+    argv = words_set(&words, WORDS("tuttirun", "--config-file", file_name, "prog"));
     for (n = 0; status == TUTTI_ERR_NO_MEMORY; n++) {
         struct options options;
 
@@ -334,22 +303,6 @@ static void test_running_out_of_memory_is_an_error(void **state)
     }
     assert_int_equal(status, TUTTI_OK);
     assert_true(n > 12); /* each of the values is a copy */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_are_names_of_flags_and_parameters),
-        cmocka_unit_test(test_lists_and_variables),
-        cmocka_unit_test(test_the_command_line_wins),
-        cmocka_unit_test(test_groups_of_horovodrun),
-        cmocka_unit_test(test_a_file_may_be_empty),
-        cmocka_unit_test(test_refusals_name_file_line_and_key),
-        cmocka_unit_test(test_true_is_a_flag_without_its_optional_value),
-        cmocka_unit_test(test_a_file_that_cannot_be_read),
-        cmocka_unit_test(test_a_program_of_the_same_words_is_left_alone),
-        cmocka_unit_test(test_running_out_of_memory_is_an_error),
-    };
-
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    assert_int_equal(unlink(file_name), 0);
+    arguments_fini(&words);
 }

@@ -10,11 +10,8 @@
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
-enum {
-    EXIT_TEXT_MAX = 8
-};
-
-#define WORDS(...) ((const char *const[EXIT_TEXT_MAX]){ __VA_ARGS__ })
+#define PARSE(options, ...) \
+    words_parse(options, WORDS("tuttirun", "-np", "1", __VA_ARGS__, "prog"))
 
 /* What horovodrun --help lists, from its sources and not from our table. */
 static const char *const listed[] = { "version", "np", "num-proc", "cb", "check-build",
@@ -47,33 +44,8 @@ static const char *const keys[] = { "params.fusion_threshold_mb",
     "library_options.thread_affinity", "library_options.gloo_timeout_seconds",
     "logging.level", "logging.with_timestamp" };
 
-/* The command line parsed last, which its options borrow. */
-static struct arguments command_line;
-
-static int free_command_line(void **state)
+UNIT_TEST(test_every_flag_and_key_is_in_the_table)
 {
-    (void)state;
-    arguments_fini(&command_line);
-    return 0;
-}
-
-/* Parses "tuttirun -np 1", these words and "prog". */
-static tutti_status parse(
-        struct options *options, const char *const words[EXIT_TEXT_MAX])
-{
-    const char *all[EXIT_TEXT_MAX + 5] = { "tuttirun", "-np", "1" };
-    size_t count = 3;
-
-    for (size_t i = 0; words[i] != NULL; i++) {
-        all[count++] = words[i];
-    }
-    all[count] = "prog";
-    return command_line_parse(options, exit_text_set(&command_line, all));
-}
-
-static void test_every_flag_and_key_is_in_the_table(void **state)
-{
-    (void)state;
     for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
         if (flag_find(listed[i]) == NULL) {
             fail_msg("--%s is missing", listed[i]);
@@ -103,13 +75,12 @@ static int complain(const struct flag *flag, const char *name, bool has_value)
     return 0;
 }
 
-static void test_what_it_is_taken_for_exists(void **state)
+UNIT_TEST(test_what_it_is_taken_for_exists)
 {
     size_t count;
     const struct flag *flags = flag_rows(&count);
     int missing = 0;
 
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         const char *to = flags[i].to == NULL ? "" : flags[i].to;
 
@@ -128,12 +99,11 @@ static void test_what_it_is_taken_for_exists(void **state)
     assert_int_equal(missing, 0);
 }
 
-static void test_every_row_is_whole(void **state)
+UNIT_TEST(test_every_row_is_whole)
 {
     size_t count;
     const struct flag *flags = flag_rows(&count);
 
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         const struct flag *flag = &flags[i];
         const bool is_meant = flag->kind == FLAG_IS || flag->kind == FLAG_SAME;
@@ -149,12 +119,11 @@ static void test_every_row_is_whole(void **state)
 }
 
 /* Gives each flag a value, if it takes one, that suits most. */
-static void test_each_is_taken_or_refused_with_its_sentence(void **state)
+UNIT_TEST(test_each_is_taken_or_refused_with_its_sentence)
 {
     size_t count;
     const struct flag *flags = flag_rows(&count);
 
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         struct options options;
         char name[FLAG_NAME_LIMIT];
@@ -165,8 +134,8 @@ static void test_each_is_taken_or_refused_with_its_sentence(void **state)
             continue; /* below, and those of other tests */
         }
         (void)snprintf(flag, sizeof flag, "--%s", flag_spell(&flags[i], name));
-        status = parse(&options,
-                flags[i].argument == NULL ? WORDS(flag, NULL) : WORDS(flag, "3", NULL));
+        status = flags[i].argument == NULL ? PARSE(&options, flag)
+                                           : PARSE(&options, flag, "3");
         if (flags[i].kind == FLAG_REFUSED) {
             assert_int_equal(status, TUTTI_ERR_INVALID);
             assert_non_null(strstr(tutti_last_error(), flag));
@@ -181,14 +150,12 @@ static void test_each_is_taken_or_refused_with_its_sentence(void **state)
     }
 }
 
-static void test_values_are_converted(void **state)
+UNIT_TEST(test_values_are_converted)
 {
     struct options options;
 
-    (void)state;
-    assert_int_equal(parse(&options,
-                             WORDS("--fusion-threshold-mb", "64", "--no-stall-check",
-                                     "--log-level", "WARNING", NULL)),
+    assert_int_equal(PARSE(&options, "--fusion-threshold-mb", "64", "--no-stall-check",
+                             "--log-level", "WARNING"),
             TUTTI_OK);
     assert_int_equal(options.config.fusion_bytes, 64 << 20);
     assert_true(options.config.stall_warning_s == 0);
@@ -197,11 +164,10 @@ static void test_values_are_converted(void **state)
     assert_string_equal(options.export.items[3], "TUTTI_LOG_LEVEL=warn");
     options_fini(&options);
 
-    assert_int_equal(parse(&options,
-                             WORDS("--fusion-threshold-mb=0", "--log-level=FATAL",
-                                     "--stall-check-warning-time-seconds=9",
-                                     "--stall-check-shutdown-time-seconds=11",
-                                     "--no-hierarchical-allreduce", NULL)),
+    assert_int_equal(PARSE(&options, "--fusion-threshold-mb=0", "--log-level=FATAL",
+                             "--stall-check-warning-time-seconds=9",
+                             "--stall-check-shutdown-time-seconds=11",
+                             "--no-hierarchical-allreduce"),
             TUTTI_OK);
     assert_int_equal(options.config.fusion_bytes, 1);
     assert_string_equal(options.export.items[1], "TUTTI_LOG_LEVEL=error");
@@ -210,46 +176,40 @@ static void test_values_are_converted(void **state)
     assert_int_equal(options.config.hierarchy, CONFIG_HIERARCHY_FLAT);
     options_fini(&options);
 
-    assert_int_equal(
-            parse(&options, WORDS("--log-level", "TRACE", "--cb", NULL)), TUTTI_OK);
+    assert_int_equal(PARSE(&options, "--log-level", "TRACE", "--cb"), TUTTI_OK);
     assert_true(options.version);
     assert_true(options.verbose);
     options_fini(&options);
 }
 
-static void test_binding_arguments_go_to_mpirun(void **state)
+UNIT_TEST(test_binding_arguments_go_to_mpirun)
 {
     struct options options;
 
-    (void)state;
-    assert_int_equal(
-            parse(&options, WORDS("--binding-args=--rankfile r", NULL)), TUTTI_OK);
+    assert_int_equal(PARSE(&options, "--binding-args=--rankfile r"), TUTTI_OK);
     assert_int_equal(options.bind, BIND_MPI);
     assert_int_equal(options.mpi_args.count, 2);
     assert_string_equal(options.mpi_args.items[1], "r");
     options_fini(&options);
 }
 
-static void test_mpi_stands_alone_or_before_a_name(void **state)
+UNIT_TEST(test_mpi_stands_alone_or_before_a_name)
 {
     struct options options;
 
-    (void)state;
-    assert_int_equal(parse(&options, WORDS("--mpi", NULL)), TUTTI_OK);
+    assert_int_equal(PARSE(&options, "--mpi"), TUTTI_OK);
     assert_string_equal(options.program[0], "prog");
     options_fini(&options);
-    assert_int_equal(parse(&options, WORDS("--mpi", "--verbose", NULL)), TUTTI_OK);
+    assert_int_equal(PARSE(&options, "--mpi", "--verbose"), TUTTI_OK);
     assert_true(options.verbose);
     options_fini(&options);
-    assert_int_equal(parse(&options, WORDS("--mpi", "mpich", NULL)), TUTTI_OK);
+    assert_int_equal(PARSE(&options, "--mpi", "mpich"), TUTTI_OK);
     assert_int_equal(options.engine, STARTER_MPICH);
     assert_string_equal(options.program[0], "prog");
     options_fini(&options);
-    assert_int_equal(parse(&options, WORDS("--mpi=lam", NULL)), TUTTI_ERR_INVALID);
-    options_fini(&options);
 }
 
-static void test_malformed_values_name_the_flag_that_was_given(void **state)
+UNIT_TEST(test_malformed_values_name_the_flag_that_was_given)
 {
     static const char *const words[][2] = {
         { "--fusion-threshold-mb", "x" },
@@ -260,29 +220,11 @@ static void test_malformed_values_name_the_flag_that_was_given(void **state)
         { "--log-level", "LOUD" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         struct options options;
 
-        assert_int_not_equal(
-                parse(&options, WORDS(words[i][0], words[i][1], NULL)), TUTTI_OK);
+        assert_int_not_equal(PARSE(&options, words[i][0], words[i][1]), TUTTI_OK);
         assert_non_null(strstr(tutti_last_error(), words[i][0]));
         options_fini(&options);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_flag_and_key_is_in_the_table),
-        cmocka_unit_test(test_what_it_is_taken_for_exists),
-        cmocka_unit_test(test_every_row_is_whole),
-        cmocka_unit_test(test_each_is_taken_or_refused_with_its_sentence),
-        cmocka_unit_test(test_values_are_converted),
-        cmocka_unit_test(test_binding_arguments_go_to_mpirun),
-        cmocka_unit_test(test_mpi_stands_alone_or_before_a_name),
-        cmocka_unit_test(test_malformed_values_name_the_flag_that_was_given),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, free_command_line);
 }

@@ -98,7 +98,7 @@ static void test_environment_is_searched_by_whole_names(void **state)
     static const char *const literals[] = { "AB=1", "A=x=y", "N=12", "BIG=9999999999",
         "C", NULL };
     struct arguments list = { .items = NULL };
-    char *const *variables = exit_text_set(&list, literals);
+    char *const *variables = words_set(&list, literals);
     int number = 0;
 
     (void)state;

@@ -7,20 +7,16 @@
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
 
-enum {
-    EXIT_TEXT_MAX = 6
-};
-
 static tutti_status parse(
         struct options *options, struct arguments *list, const char *const *words)
 {
-    return command_line_parse(options, exit_text_set(list, words));
+    return command_line_parse(options, words_set(list, words));
 }
 
 UNIT_TEST(test_flags_say_what_a_rank_gets)
 {
     static const struct {
-        const char *words[EXIT_TEXT_MAX];
+        const char *words[WORDS_MAX];
         const char *drawing;
         int gpus;
         int ranks;

@@ -46,7 +46,7 @@ UNIT_TEST(test_words)
 
         stage_open(&stage, cases[i].machine, cases[i].allowed);
         assert_int_equal(bind_plan_init(&plan, &stage.machine, cases[i].count,
-                                 exit_text_set(&environment, variables)),
+                                 words_set(&environment, variables)),
                 TUTTI_OK);
         map_describe(&plan, &stage.machine, cases[i].rank, text, sizeof text);
         assert_string_equal(text, cases[i].words);

@@ -36,7 +36,7 @@ static void check_row(const struct row *row, struct stage *stage)
     struct bind_plan plan;
 
     assert_int_equal(bind_plan_init(&plan, &stage->machine, row->count,
-                             exit_text_set(&environment, variables)),
+                             words_set(&environment, variables)),
             TUTTI_OK);
     for (int rank = 0; rank < row->count; rank++) {
         assert_rank(&plan, stage, rank, &row->ranks[rank]);

@@ -137,7 +137,7 @@ static void check_variables(const struct variables_case *expected)
     char text[BIND_TEXT_MAX];
     char *const *items;
 
-    (void)exit_text_set(&environment, expected->before);
+    (void)words_set(&environment, expected->before);
     pretend(expected->machine, &environment);
     assert_int_equal(bind_rank(&expected->request, &environment, text), TUTTI_OK);
     items = environment.items;
@@ -234,7 +234,7 @@ static void test_a_list_that_cannot_be_right_is_refused(void **state)
     char text[BIND_TEXT_MAX];
 
     (void)state;
-    (void)exit_text_set(&environment, variables);
+    (void)words_set(&environment, variables);
     pretend("p5en.48xl", &environment);
     assert_int_equal(bind_rank(&request, &environment, text), TUTTI_ERR_INVALID);
     arguments_fini(&environment);

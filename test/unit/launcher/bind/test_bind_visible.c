@@ -90,7 +90,7 @@ UNIT_TEST(test_lists_of_every_form)
 
         make_gpus(&gpus, cases[i].vendor);
         assert_int_equal(visible_read(&visible, &gpus,
-                                 exit_text_set(&environment, cases[i].variables)),
+                                 words_set(&environment, cases[i].variables)),
                 TUTTI_OK);
         assert_visible(&visible, cases[i].gpus);
         if (cases[i].narrows != NULL) {
@@ -134,7 +134,7 @@ UNIT_TEST(test_what_is_not_there_is_refused)
 
         make_gpus(&gpus, GPU_NVIDIA);
         assert_int_equal(visible_read(&visible, &gpus,
-                                 exit_text_set(&environment, cases[i].variables)),
+                                 words_set(&environment, cases[i].variables)),
                 TUTTI_ERR_INVALID);
         assert_string_equal(tutti_last_error(), cases[i].says);
         arguments_fini(&environment);
@@ -151,8 +151,7 @@ UNIT_TEST(test_a_list_in_a_list_is_checked_against_it)
     struct gpus gpus;
 
     make_gpus(&gpus, GPU_AMD);
-    assert_int_equal(
-            visible_read(&visible, &gpus, exit_text_set(&environment, variables)),
+    assert_int_equal(visible_read(&visible, &gpus, words_set(&environment, variables)),
             TUTTI_ERR_INVALID);
     arguments_fini(&environment);
 }
@@ -167,13 +166,12 @@ UNIT_TEST(test_what_cannot_be_checked_is_believed)
     struct gpus gpus = { .vendor = GPU_NVIDIA };
 
     assert_int_equal(
-            visible_read(&visible, &gpus, exit_text_set(&environment, indices)),
-            TUTTI_OK);
+            visible_read(&visible, &gpus, words_set(&environment, indices)), TUTTI_OK);
     assert_visible(&visible, "-1 -1");
     make_gpus(&gpus, GPU_NVIDIA);
     gpus.items[2].uuid[0] = '\0';
-    assert_int_equal(visible_read(&visible, &gpus, exit_text_set(&environment, names)),
-            TUTTI_OK);
+    assert_int_equal(
+            visible_read(&visible, &gpus, words_set(&environment, names)), TUTTI_OK);
     assert_visible(&visible, "-1 -1");
     arguments_fini(&environment);
 }
@@ -190,7 +188,7 @@ UNIT_TEST(test_an_unknown_part_is_near_all_gpus)
     stage_open(&stage, "p5en.48xl", NULL);
     stage.machine.gpus.count = 3; /* those of node 0 */
     assert_int_equal(bind_plan_init(&plan, &stage.machine, 2,
-                             exit_text_set(&environment, variables)),
+                             words_set(&environment, variables)),
             TUTTI_OK);
     (void)hwloc_bitmap_list_snprintf(text, sizeof text, plan.places[1].cpus);
     assert_string_equal(text, "24-47,120-143");

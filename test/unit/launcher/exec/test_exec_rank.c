@@ -59,7 +59,7 @@ UNIT_TEST(test_ranks_of_each_starter)
 {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arguments list = { .items = NULL };
-        struct rank rank = rank_read(exit_text_set(&list, cases[i].variables));
+        struct rank rank = rank_read(words_set(&list, cases[i].variables));
 
         assert_int_equal(rank.rank, cases[i].rank.rank);
         assert_int_equal(rank.size, cases[i].rank.size);

@@ -81,7 +81,7 @@ static inline tutti_status resolve(const char *root, const char *const *variable
     struct arguments environment = { .items = NULL };
     struct source_facts facts = {
         .options = options,
-        .environment = exit_text_set(&environment, variables),
+        .environment = words_set(&environment, variables),
         .root = root,
         .own_name = "me",
         .script_ms = 20000,

@@ -178,7 +178,7 @@ UNIT_TEST(test_discovery_scripts_that_hang_are_killed)
     struct arguments environment = { .items = NULL };
     struct options options = { .np = 0 };
     struct source_facts facts = { .options = &options,
-        .environment = exit_text_set(&environment, variables),
+        .environment = words_set(&environment, variables),
         .root = "",
         .own_name = "me",
         .script_ms = 3000 };

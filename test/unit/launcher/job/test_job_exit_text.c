@@ -49,7 +49,7 @@ UNIT_TEST(test_ends)
 
         exit_text_end(&cases[i].rank, text);
         assert_string_equal(text, cases[i].words);
-        assert_int_equal(exit_text_exit_status(&cases[i].rank), cases[i].status);
+        assert_int_equal(exit_text_status(&cases[i].rank), cases[i].status);
     }
 }
 

@@ -58,8 +58,7 @@ static void expect_command(const struct starter *starter,
     struct options options;
     char *line;
 
-    assert_int_equal(
-            command_line_parse(&options, exit_text_set(&words, argv)), TUTTI_OK);
+    assert_int_equal(command_line_parse(&options, words_set(&words, argv)), TUTTI_OK);
     if (facts.hosts == NULL) {
         facts.hosts = &options.hosts;
     }
@@ -152,7 +151,7 @@ UNIT_TEST(test_variables_are_handed_on)
     const char *const *const argv = ARGV("-np", "1", "--bind", "none", "--spin-us", "3",
             "-x", "A=b c=d", "-xB", "p");
 
-    facts.environment = exit_text_set(&environment, variables);
+    facts.environment = words_set(&environment, variables);
     expect_command(&starter_openmpi, &facts, argv,
             "RUN --map-by slot:OVERSUBSCRIBE --bind-to none -x TUTTI_SPIN_US=3 "
             "-x 'A=b c=d' -x B -x TUTTI_STRICT -x HOROVOD_X -np 1 p");
@@ -222,7 +221,7 @@ UNIT_TEST(test_other_agents_get_no_flags_of_ssh)
     struct arguments environment = { .items = NULL };
     struct starter_facts facts = plain;
 
-    facts.environment = exit_text_set(&environment, variables);
+    facts.environment = words_set(&environment, variables);
     expect_command(&starter_openmpi, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
             "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_no_tree_spawn 1 "
             "-np 1 p");
@@ -379,7 +378,7 @@ static void expect_every_failure_reported(const struct starter *starter)
     uint64_t n = 0;
     tutti_status status;
 
-    (void)exit_text_set(
+    (void)words_set(
             &words, ARGV("-H", "a:2,b:1", "-x", "A=1", "--supervise", "on", "p"));
     assert_int_equal(command_line_parse(&options, words.items), TUTTI_OK);
     facts.hosts = &options.hosts;
@@ -415,7 +414,7 @@ static void expect_environment(bool is_remote, const char *expected)
     struct starter_command command = { .is_remote = is_remote };
     char *line;
 
-    starter_environment(&command, exit_text_set(&environment, ours), &made);
+    starter_environment(&command, words_set(&environment, ours), &made);
     line = arguments_quote(&made);
     assert_string_equal(line, expected);
     mem_free(line);
@@ -449,7 +448,7 @@ UNIT_TEST(test_variables_replace_ours)
 
     arguments_add(&command.variables, "A=2=3");
     arguments_add(&command.variables, "B=");
-    starter_environment(&command, exit_text_set(&environment, ours), &made);
+    starter_environment(&command, words_set(&environment, ours), &made);
     assert_int_equal(made.count, 3);
     assert_string_equal(made.items[0], "PATH=/bin");
     assert_string_equal(made.items[1], "A=2=3");

@@ -246,15 +246,15 @@ UNIT_TEST(test_a_program_is_told_this_hosts_interface)
     static const char *const elsewhere[] = { "TUTTI_INTERNAL_NIC=203.0.113.0/24",
         NULL };
 
-    (void)exit_text_set(&environment, asked);
+    (void)words_set(&environment, asked);
     network_tell_program(&environment);
     assert_string_equal(
             environment_get(environment.items, "NCCL_SOCKET_IFNAME"), "=lo");
     assert_string_equal(environment_get(environment.items, "UCX_NET_DEVICES"), "lo");
-    (void)exit_text_set(&environment, set);
+    (void)words_set(&environment, set);
     network_tell_program(&environment);
     assert_string_equal(environment_get(environment.items, "NCCL_SOCKET_IFNAME"), "x");
-    (void)exit_text_set(&environment, elsewhere);
+    (void)words_set(&environment, elsewhere);
     network_tell_program(&environment);
     assert_int_equal(environment.count, 1);
     arguments_fini(&environment);
