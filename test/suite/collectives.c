@@ -162,51 +162,49 @@ static void grouped(tutti *t, struct checks *c)
 /* Parts that no chunk, slice or buffer fits. */
 static void large(tutti *t, struct checks *c)
 {
-    static const struct operation shapes[] = {
-        { TUTTI_REDUCE, { TUTTI_FLOAT32, TUTTI_SUM, 0 }, { 0.5, 3 }, 0, 300001, 1,
-                FORM_EQUAL, true, false, false, false },
-        { TUTTI_REDUCESCATTER, { TUTTI_BFLOAT16, TUTTI_AVERAGE, 0 }, { 1, 1 }, 0, 90001,
-                7, FORM_EQUAL, true, false, false, false },
-        { TUTTI_REDUCESCATTER, { TUTTI_FLOAT64, TUTTI_SUM, 0 }, { 1, 1 }, 0, 70001, 1,
-                FORM_LISTED, false, false, false, false },
-        { TUTTI_ALLGATHER, { TUTTI_INT16, TUTTI_SUM, 0 }, { 1, 1 }, 0, 150001, 1,
-                FORM_UNKNOWN, false, true, false, false },
-        { TUTTI_ALLGATHER, { TUTTI_UINT8, TUTTI_SUM, 0 }, { 1, 1 }, 0, 99991, 3,
-                FORM_EQUAL, true, false, false, false },
-        { TUTTI_ALLTOALL, { TUTTI_FLOAT32, TUTTI_SUM, 0 }, { 1, 1 }, 0, 40001, 1,
-                FORM_LISTED, false, false, false, false },
-        { TUTTI_ALLTOALL, { TUTTI_FLOAT32, TUTTI_SUM, 0 }, { 1, 1 }, 0, 20001, 1,
-                FORM_EQUAL, true, false, false, false },
-        { TUTTI_ALLTOALL, { TUTTI_INT64, TUTTI_SUM, 0 }, { 1, 1 }, 0, 20001, 1,
-                FORM_UNKNOWN, false, true, false, false },
-        { TUTTI_GATHER, { TUTTI_FLOAT8_E5M2, TUTTI_SUM, 0 }, { 1, 1 }, 0, 200003, 2,
-                FORM_LISTED, true, false, false, false },
-        { TUTTI_SCATTER, { TUTTI_UINT16, TUTTI_SUM, 0 }, { 1, 1 }, 0, 100003, 1,
-                FORM_LISTED, false, true, false, false },
+    static const struct {
+        tutti_collective collective;
+        tutti_dtype dtype;
+        tutti_reduce_op op;
+        int64_t count, row_count;
+        enum operation_form form;
+        bool in_place, owns_output;
+    } shapes[] = {
+        { TUTTI_REDUCE, TUTTI_FLOAT32, TUTTI_SUM, 300001, 1, FORM_EQUAL, true, false },
+        { TUTTI_REDUCESCATTER, TUTTI_BFLOAT16, TUTTI_AVERAGE, 90001, 7, FORM_EQUAL,
+                true, false },
+        { TUTTI_REDUCESCATTER, TUTTI_FLOAT64, TUTTI_SUM, 70001, 1, FORM_LISTED, false,
+                false },
+        { TUTTI_ALLGATHER, TUTTI_INT16, TUTTI_SUM, 150001, 1, FORM_UNKNOWN, false,
+                true },
+        { TUTTI_ALLGATHER, TUTTI_UINT8, TUTTI_SUM, 99991, 3, FORM_EQUAL, true, false },
+        { TUTTI_ALLTOALL, TUTTI_FLOAT32, TUTTI_SUM, 40001, 1, FORM_LISTED, false,
+                false },
+        { TUTTI_ALLTOALL, TUTTI_FLOAT32, TUTTI_SUM, 20001, 1, FORM_EQUAL, true, false },
+        { TUTTI_ALLTOALL, TUTTI_INT64, TUTTI_SUM, 20001, 1, FORM_UNKNOWN, false, true },
+        { TUTTI_GATHER, TUTTI_FLOAT8_E5M2, TUTTI_SUM, 200003, 2, FORM_LISTED, true,
+                false },
+        { TUTTI_SCATTER, TUTTI_UINT16, TUTTI_SUM, 100003, 1, FORM_LISTED, false, true },
     };
     enum {
         COUNT = sizeof shapes / sizeof *shapes
     };
-    int ranks[RANKS_MAX];
-    const struct crew world = crew_of_world(c, ranks);
     struct operation operations[COUNT];
-    struct flight flights[COUNT];
-    char name[NAME_MAX_BYTES];
 
     checks_step(c, "large and unequal");
     for (int i = 0; i < COUNT; i++) {
-        const int k = (i + c->rank) % COUNT;
-
-        operations[k] = shapes[k];
-        operations[k].count /= c->size > 8 ? 8 : 1; /* the reference is slow */
-        operations[k].root = k % c->size;
-        operations[k].pattern.salt = (uint32_t)(500 + k);
-        (void)snprintf(name, sizeof name, "large %d", k);
-        flight_begin(t, c, &flights[k], &operations[k], &world, name);
+        operations[i] = (struct operation){ .collective = shapes[i].collective,
+            .pattern = { shapes[i].dtype, shapes[i].op, (uint32_t)(500 + i) },
+            .scales = { i == 0 ? 0.5 : 1, i == 0 ? 3 : 1 },
+            .root = i % c->size,
+            .count =
+                    shapes[i].count / (c->size > 8 ? 8 : 1), /* the reference is slow */
+            .row_count = shapes[i].row_count,
+            .form = shapes[i].form,
+            .in_place = shapes[i].in_place,
+            .owns_output = shapes[i].owns_output };
     }
-    for (int i = 0; i < COUNT; i++) {
-        flight_end(t, c, &flights[i]);
-    }
+    operations_run(t, c, operations, COUNT);
 }
 
 /* The calls that wait by themselves: rank r's rows are r + 1 times 10 and its number. */

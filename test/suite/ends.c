@@ -84,6 +84,7 @@ static void timeouts(tutti *t, struct checks *c)
         duplicate(t, c, &k, i);
         before = k.flights[i].request;
         EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &k.flights[i].request, 0));
+        EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &k.flights[i].request, -1));
         EXPECT(c, strstr(tutti_last_error(), k.names[i]) != NULL);
         checks_list(c, i == 0 ? 0 : -1, "waiting too short", TUTTI_ERR_TIMEOUT,
                 tutti_last_error());

@@ -179,6 +179,7 @@ static void make_arguments(const struct flight *f, struct arguments *a)
     tutti_options_default(&a->options);
     a->options.process_set = f->crew->set;
     a->options.stream = f->stream;
+    a->options.step = o->step > 0 ? o->step : TUTTI_NO_STEP;
     if (operation_reduces(o)) {
         a->options.prescale = o->scales.pre;
         a->options.postscale = o->scales.post;
@@ -190,8 +191,8 @@ static void make_arguments(const struct flight *f, struct arguments *a)
     if (o->is_shaped) {
         a->options.ndim = 2;
         a->options.dims = a->dims;
-        a->dims[0] = operation_has_rows(o) ? a->rows : o->count;
-        a->dims[1] = operation_has_rows(o) ? o->row_count : 1;
+        a->dims[0] = operation_has_rows(o) ? a->rows : o->count / o->row_count;
+        a->dims[1] = o->row_count;
     }
 }
 
@@ -374,7 +375,7 @@ void flight_end_with(tutti *t, struct checks *c, struct flight *f, const void *e
 {
     const struct crew *crew = f->crew;
     const size_t bytes = operation_output_bytes(f->operation, crew->size, crew->index);
-    char text[128];
+    char text[160];
 
     EXPECT_OK(c,
             owns_output(f) ? tutti_wait(t, &f->request, TUTTI_FOREVER)
@@ -415,4 +416,23 @@ void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want
     EXPECT(c, buffer_is_intact(&f->input) && buffer_is_intact(&f->output));
     flight_fini(&before);
     flight_fini(f);
+}
+
+void operations_run(
+        tutti *t, struct checks *c, const struct operation *operations, size_t count)
+{
+    struct flight *flights = must_alloc(count, sizeof *flights);
+    int *ranks = must_alloc((size_t)c->size, sizeof *ranks);
+    const struct crew world = crew_of_world(c, ranks);
+    char name[160];
+
+    for (size_t i = 0; i < count; i++) {
+        operation_describe(&operations[i], name, sizeof name);
+        flight_begin(t, c, &flights[i], &operations[i], &world, name);
+    }
+    for (size_t i = 0; i < count; i++) {
+        flight_end(t, c, &flights[i]);
+    }
+    free(ranks);
+    free(flights);
 }

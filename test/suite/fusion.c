@@ -5,10 +5,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "test/suite/buffer.h"
-#include "test/suite/pattern.h"
+#include "test/suite/operation.h"
 #include "test/suite/suite.h"
 
 enum {
@@ -16,81 +14,57 @@ enum {
     WAVES = 4
 };
 
-/** A tensor of the model. */
-struct gradient {
-    struct pattern pattern;
-    struct scales scales;
-    size_t count;
-    struct buffer data;
-    tutti_request request;
-};
-
-static void choose(struct gradient *g, int i, int wave)
+/* Gradient i of the model. */
+static struct operation choose(int i, int wave)
 {
     static const struct pattern kinds[] = { { TUTTI_FLOAT32, TUTTI_SUM, 0 },
         { TUTTI_FLOAT16, TUTTI_AVERAGE, 0 }, { TUTTI_BFLOAT16, TUTTI_SUM, 0 },
         { TUTTI_FLOAT64, TUTTI_MAX, 0 }, { TUTTI_INT32, TUTTI_SUM, 0 },
         { TUTTI_INT8, TUTTI_AVERAGE, 0 }, { TUTTI_UINT16, TUTTI_MIN, 0 },
         { TUTTI_FLOAT32, TUTTI_AVERAGE, 0 } };
-    const int kind = i % 8;
+    const uint64_t random = pattern_mix(7, (uint64_t)i);
+    struct operation o = { .collective = TUTTI_ALLREDUCE,
+        .pattern = kinds[i % 8],
+        .scales = { 1, 1 },
+        .count = (int64_t)(1 + random % (i % 30 == 0 ? 5000 : 60)),
+        .row_count = 1,
+        .in_place = true };
 
-    g->pattern = kinds[kind];
-    g->pattern.salt = (uint32_t)(1000 * wave + i);
-    g->scales = (struct scales){ 1, 1 };
-    if (kind < 3 && i % 5 < 2) {
-        g->scales = i % 5 == 0 ? (struct scales){ 0.25, 1 } : (struct scales){ 1, 1.5 };
+    o.pattern.salt = (uint32_t)(1000 * wave + i);
+    if (i % 8 < 3 && i % 5 < 2) {
+        o.scales = i % 5 == 0 ? (struct scales){ 0.25, 1 } : (struct scales){ 1, 1.5 };
     }
-    g->count = 1 + pattern_mix(7, (uint64_t)i) % (i % 30 == 0 ? 5000 : 60);
-}
-
-static void submit(tutti *t, struct checks *c, struct gradient *g, int i)
-{
-    tutti_options options;
-    char name[32];
-
-    tutti_options_default(&options);
-    options.prescale = g->scales.pre;
-    options.postscale = g->scales.post;
-    (void)snprintf(name, sizeof name, "layer %d", i);
-    buffer_init(&g->data, g->count * tutti_dtype_size(g->pattern.dtype));
-    pattern_fill(&g->pattern, c->rank, g->data.data, g->count);
-    EXPECT_OK(c,
-            tutti_allreduce_async(t, name, g->data.data, g->data.data,
-                    (int64_t)g->count, g->pattern.dtype, g->pattern.op, &options,
-                    &g->request));
-}
-
-static void verify(struct checks *c, struct gradient *g)
-{
-    struct buffer expected;
-
-    buffer_init(&expected, g->data.bytes);
-    pattern_expect(&g->pattern, c->size, g->scales, expected.data, g->count);
-    EXPECT(c, memcmp(g->data.data, expected.data, expected.bytes) == 0);
-    EXPECT(c, buffer_is_intact(&g->data));
-    buffer_fini(&expected);
-    buffer_fini(&g->data);
+    return o;
 }
 
 static void run_wave(tutti *t, struct checks *c, int wave)
 {
-    struct gradient *gradients = must_alloc(TENSORS, sizeof *gradients);
-    tutti_request *requests = must_alloc(TENSORS, sizeof *requests);
+    struct operation *operations = must_alloc(TENSORS, sizeof *operations);
+    struct flight *flights = must_alloc(TENSORS, sizeof *flights);
+    int *ranks = must_alloc((size_t)c->size, sizeof *ranks);
+    const struct crew world = crew_of_world(c, ranks);
+    tutti_request requests[TENSORS];
     int order[TENSORS];
+    char name[32];
 
     pattern_shuffle(order, TENSORS, (uint64_t)(100 * c->rank + wave));
     for (int i = 0; i < TENSORS; i++) {
-        choose(&gradients[order[i]], order[i], wave);
-        submit(t, c, &gradients[order[i]], order[i]);
-        requests[i] = gradients[order[i]].request;
+        const int k = order[i];
+
+        operations[k] = choose(k, wave);
+        (void)snprintf(name, sizeof name, "layer %d", k);
+        flight_begin(t, c, &flights[k], &operations[k], &world, name);
+        requests[i] = flights[k].request;
+        flights[k].request = TUTTI_REQUEST_NULL;
     }
     EXPECT_OK(c, tutti_wait_all(t, TENSORS, requests, TUTTI_FOREVER, NULL));
     for (int i = 0; i < TENSORS; i++) {
         EXPECT(c, requests[i] == TUTTI_REQUEST_NULL);
-        verify(c, &gradients[i]);
+        flight_end(t, c, &flights[i]);
     }
-    free(requests);
-    free(gradients);
+    free(ranks);
+    free(flights);
+    free(operations);
 }
 
 static void run_waves(tutti *t, struct checks *c, tutti_stats *stats)

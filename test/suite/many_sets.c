@@ -14,6 +14,7 @@ enum {
     RANKS_MAX = 64,
     SETS = 100,
     SETS_OF_MANY_RANKS = 24,
+    WAVES = 4,
     ROUNDS = 60
 };
 
@@ -153,15 +154,16 @@ struct member_set {
     struct flight flight;
 };
 
+/* Some ranks, in their order or against it; of every fifth set all. */
 static void choose_members(struct member_set *m, const struct checks *c, int k)
 {
     const int start = (int)(pattern_mix(21, (uint64_t)k) % (uint64_t)c->size);
 
     m->crew = (struct crew){ .world = m->ranks, .index = -1 };
     for (int i = 0; i < c->size; i++) {
-        const int rank = (start + i) % c->size;
+        const int rank = (k % 2 == 0 ? start + i : start + c->size - i) % c->size;
 
-        if (i == 0 || pattern_mix((uint64_t)k, (uint64_t)rank) % 3 == 0) {
+        if (i == 0 || k % 5 == 0 || pattern_mix((uint64_t)k, (uint64_t)rank) % 3 == 0) {
             m->crew.index = rank == c->rank ? m->crew.size : m->crew.index;
             m->ranks[m->crew.size++] = rank;
         }
@@ -170,17 +172,38 @@ static void choose_members(struct member_set *m, const struct checks *c, int k)
 
 static void make(tutti *t, struct checks *c, struct member_set *m, int k)
 {
+    int ranks[RANKS_MAX];
+    int size = 0;
+    int rank = -2;
+
     choose_members(m, c, k);
     m->operation = operation_random(m->crew.size, pattern_mix(31, (uint64_t)k));
     EXPECT_OK(c, tutti_process_set_create(t, m->ranks, m->crew.size, &m->crew.set));
+    EXPECT_OK(c, tutti_process_set_info(t, m->crew.set, &size, &rank));
+    EXPECT(c, size == m->crew.size && rank == m->crew.index);
+    EXPECT_OK(c, tutti_process_set_ranks(t, m->crew.set, ranks, RANKS_MAX));
+    EXPECT(c, memcmp(ranks, m->ranks, (size_t)size * sizeof *ranks) == 0);
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID,
+            tutti_process_set_ranks(t, m->crew.set, ranks, size - 1));
+}
+
+static void make_again(tutti *t, struct checks *c, struct member_set *m, int k)
+{
+    const tutti_process_set old = m->crew.set;
+
+    EXPECT_OK(c, tutti_process_set_destroy(t, old));
+    EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_info(t, old, NULL, NULL));
+    make(t, c, m, k);
+    EXPECT(c, m->crew.set != old);
 }
 
 /* In all sets at once, each rank in an order of its own. */
-static void work_in_all(tutti *t, struct checks *c, struct member_set *sets, int n)
+static void work_once(
+        tutti *t, struct checks *c, struct member_set *sets, int n, int wave)
 {
     int order[SETS];
 
-    pattern_shuffle(order, n, (uint64_t)c->rank);
+    pattern_shuffle(order, n, (uint64_t)(100 * wave + c->rank));
     for (int i = 0; i < n; i++) {
         struct member_set *m = &sets[order[i]];
 
@@ -192,6 +215,14 @@ static void work_in_all(tutti *t, struct checks *c, struct member_set *sets, int
         if (sets[i].crew.index >= 0) {
             flight_end(t, c, &sets[i].flight);
         }
+    }
+}
+
+/* Names are new, get their numbers, and are planned. */
+static void work_in_all(tutti *t, struct checks *c, struct member_set *sets, int n)
+{
+    for (int wave = 0; wave < WAVES; wave++) {
+        work_once(t, c, sets, n, wave);
     }
 }
 
@@ -245,8 +276,7 @@ static void come_and_go(tutti *t, struct checks *c)
     work_in_all(t, c, sets, n);
     checks_step(c, "destroy and create");
     for (int k = 0; k < n; k += 3) {
-        EXPECT_OK(c, tutti_process_set_destroy(t, sets[k].crew.set));
-        make(t, c, &sets[k], SETS + k);
+        make_again(t, c, &sets[k], SETS + k);
     }
     work_in_all(t, c, sets, n);
     checks_step(c, "destroy");

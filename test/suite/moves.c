@@ -3,80 +3,43 @@
  */
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "test/suite/buffer.h"
-#include "test/suite/gpu.h"
-#include "test/suite/pattern.h"
+#include "test/suite/operation.h"
 #include "test/suite/suite.h"
 
-/** One broadcast on its way. */
-struct move {
-    struct pattern pattern;
-    size_t count;
-    int root;
-    struct buffer buffer;
-    tutti_request request;
-};
-
-static void move_begin(tutti *t, struct checks *c, struct move *m)
+static struct operation broadcast_of(int i, size_t count, int root)
 {
-    char name[64];
-
-    buffer_init(&m->buffer, m->count * tutti_dtype_size(m->pattern.dtype));
-    if (c->rank == m->root) {
-        pattern_fill(&m->pattern, m->root, m->buffer.data, m->count);
-    }
-    (void)snprintf(name, sizeof name, "%zu %s from %d", m->count,
-            tutti_dtype_name(m->pattern.dtype), m->root);
-    EXPECT_OK(c,
-            tutti_broadcast_async(t, name, m->buffer.data, (int64_t)m->count,
-                    m->pattern.dtype, m->root, NULL, &m->request));
-}
-
-static void move_end(tutti *t, struct checks *c, struct move *m)
-{
-    struct buffer expected;
-
-    EXPECT_OK(c, suite_gpu_wait(t, &m->request));
-    buffer_init(&expected, m->buffer.bytes);
-    pattern_fill(&m->pattern, m->root, expected.data, m->count);
-    EXPECT(c, memcmp(m->buffer.data, expected.data, expected.bytes) == 0);
-    EXPECT(c, buffer_is_intact(&m->buffer));
-    buffer_fini(&expected);
-    buffer_fini(&m->buffer);
+    return (struct operation){ .collective = TUTTI_BROADCAST,
+        .pattern = { (tutti_dtype)(i / 3), TUTTI_SUM, (uint32_t)i },
+        .root = root,
+        .count = (int64_t)count,
+        .row_count = 1 };
 }
 
 static void every_root(tutti *t, struct checks *c)
 {
+    enum {
+        MOVES = 3 * (TUTTI_FLOAT8_E5M2 + 1)
+    };
     static const size_t counts[] = { 0, 1, 1000 };
-    struct move moves[3 * (TUTTI_FLOAT8_E5M2 + 1)];
-    const size_t n = sizeof moves / sizeof *moves;
+    struct operation moves[MOVES];
 
     checks_step(c, "broadcast");
     for (int root = 0; root < c->size; root++) {
-        for (size_t i = 0; i < n; i++) {
-            moves[i] = (struct move){ .pattern = { (tutti_dtype)(i / 3), TUTTI_SUM,
-                                              (uint32_t)i },
-                .count = counts[i % 3],
-                .root = root };
-            move_begin(t, c, &moves[i]);
+        for (int i = 0; i < MOVES; i++) {
+            moves[i] = broadcast_of(i, counts[i % 3], root);
         }
-        for (size_t i = 0; i < n; i++) {
-            move_end(t, c, &moves[i]);
-        }
+        operations_run(t, c, moves, MOVES);
     }
 }
 
 static void large_broadcast(tutti *t, struct checks *c)
 {
-    struct move move = { .pattern = { TUTTI_INT32, TUTTI_SUM, 77 },
-        .count = (size_t)1 << 20,
-        .root = c->size - 1 };
+    const struct operation large =
+            broadcast_of(3 * TUTTI_INT32, (size_t)1 << 20, c->size - 1);
 
     checks_step(c, "large broadcast");
-    move_begin(t, c, &move);
-    move_end(t, c, &move);
+    operations_run(t, c, &large, 1);
 }
 
 /* The blocking form, and a shape that all ranks give. */

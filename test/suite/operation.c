@@ -24,11 +24,11 @@ bool operation_has_rows(const struct operation *o)
 
 void operation_describe(const struct operation *o, char *text, size_t capacity)
 {
-    (void)snprintf(text, capacity, "%s of %lld %s by %s%s%s, form %d, salt %u",
+    (void)snprintf(text, capacity, "%s of %lld %s by %s%s%s, form %d, root %d, salt %u",
             operation_reduces(o) ? tutti_reduce_name(o->pattern.op) : "copy",
             (long long)o->count, tutti_dtype_name(o->pattern.dtype),
             tutti_collective_name(o->collective), o->in_place ? ", in place" : "",
-            o->owns_output ? ", owned" : "", (int)o->form, o->pattern.salt);
+            o->owns_output ? ", owned" : "", (int)o->form, o->root, o->pattern.salt);
 }
 
 /* ------------------------------------------------------------------- sizes */
@@ -223,18 +223,28 @@ void operation_expect(const struct operation *o, const struct crew *crew,
     }
 }
 
+/* Of whole tensors one period is computed: the contents are periodic. */
 void operation_expect_filled(
         const struct operation *o, const struct crew *crew, void *output)
 {
+    const size_t element = tutti_dtype_size(o->pattern.dtype);
     void **inputs = must_alloc((size_t)crew->size, sizeof *inputs);
+    struct operation first = *o;
 
+    if (!operation_has_rows(o) && o->count > (int64_t)PATTERN_PERIOD) {
+        first.count = (int64_t)PATTERN_PERIOD;
+    }
     for (int i = 0; i < crew->size; i++) {
-        const size_t bytes = operation_input_bytes(o, crew->size, i);
+        const size_t bytes = operation_input_bytes(&first, crew->size, i);
 
         inputs[i] = must_alloc(bytes, 1);
-        operation_fill(o, crew->world[i], inputs[i], bytes);
+        operation_fill(&first, crew->world[i], inputs[i], bytes);
     }
-    operation_expect(o, crew, (const void *const *)inputs, output);
+    operation_expect(&first, crew, (const void *const *)inputs, output);
+    if (!operation_has_rows(o)) {
+        pattern_repeat(output, element,
+                operation_output_bytes(o, crew->size, crew->index) / element);
+    }
     for (int i = 0; i < crew->size; i++) {
         free(inputs[i]);
     }

@@ -34,7 +34,8 @@ struct operation {
     enum operation_form form;
     bool in_place; /* where input and output can be the same memory        */
     bool owns_output; /* the request allocates, where it can; not in place    */
-    bool is_shaped; /* a shape of two dimensions is given                   */
+    bool is_shaped; /* a shape of rows of `row_count` is given              */
+    int64_t step; /* 0: none                                              */
     bool is_on_host; /* host memory, also in a run with GPUs (gpu.h)         */
 };
 
@@ -58,7 +59,7 @@ struct flight {
     tutti_request request;
 };
 
-/** A short description: "sum of float32 by reducescatter". */
+/** A short description: "sum of 3 float32 by reducescatter", and what else matters. */
 void operation_describe(const struct operation *o, char *text, size_t capacity);
 
 /** True for collectives that combine elements. */
@@ -113,6 +114,10 @@ void flight_end_with(
 void flight_fail(tutti *t, struct checks *c, struct flight *f, tutti_status want);
 /** Frees the memory of what was not submitted. */
 void flight_fini(struct flight *f);
+
+/** Runs operations of the world, all in flight together; their descriptions are names. */
+void operations_run(
+        tutti *t, struct checks *c, const struct operation *operations, size_t count);
 
 /** The world as a crew; `ranks` is [size] of storage. */
 struct crew crew_of_world(const struct checks *c, int *ranks);

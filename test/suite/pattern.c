@@ -80,8 +80,7 @@ static void make_element(
     memcpy(element, &bits, tutti_dtype_size(pattern->dtype));
 }
 
-/* Continues the first period to the whole length. */
-static void repeat(void *data, size_t bytes, size_t count)
+void pattern_repeat(void *data, size_t bytes, size_t count)
 {
     char *elements = data;
 
@@ -105,7 +104,7 @@ void pattern_fill(const struct pattern *pattern, int rank, void *data, size_t co
     for (size_t i = 0; i < one_period(count); i++) {
         make_element(pattern, rank, i, (char *)data + i * bytes);
     }
-    repeat(data, bytes, count);
+    pattern_repeat(data, bytes, count);
 }
 
 void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
@@ -131,7 +130,7 @@ void pattern_expect_of(const struct pattern *pattern, const int *ranks, int n,
         inputs[i] = input;
     }
     reference_reduce(&reduction, data, period);
-    repeat(data, bytes, count);
+    pattern_repeat(data, bytes, count);
     free(inputs);
     free(memory);
 }

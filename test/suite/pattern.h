@@ -24,6 +24,9 @@ struct pattern {
 /** A rank's input. Also for types that are only moved. */
 void pattern_fill(const struct pattern *pattern, int rank, void *data, size_t count);
 
+/** Continues the first period of `count` elements of so many bytes to the end. */
+void pattern_repeat(void *data, size_t bytes, size_t count);
+
 /** Scale factors of a reduction. */
 struct scales {
     double pre;

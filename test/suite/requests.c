@@ -2,7 +2,6 @@
  * Requests: timeouts, consuming, unknown handles, and arrays of them.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "test/suite/buffer.h"
@@ -56,35 +55,6 @@ static void unknown_handles(tutti *t, struct checks *c)
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_test(t, NULL));
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_wait_all(t, 1, NULL, 0, NULL));
     EXPECT_OK(c, tutti_wait_all(t, 0, NULL, 0, NULL));
-}
-
-/* One rank submits only after the others have seen their time-outs. */
-static void late_rank(tutti *t, struct checks *c)
-{
-    const bool late = c->rank == c->size - 1;
-    tutti_request request = TUTTI_REQUEST_NULL;
-    BUFFER_ARRAY(int32_t, value, 1);
-
-    *value = 1;
-    checks_step(c, "time-outs");
-    if (!late) {
-        tutti_request before;
-
-        EXPECT_OK(c, begin_sum(t, "late", value, &request));
-        before = request;
-        EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &request, 0));
-        EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &request, -1));
-        EXPECT_STATUS(c, TUTTI_ERR_TIMEOUT, tutti_wait(t, &request, 2000000));
-        EXPECT(c, strstr(tutti_last_error(), "\"late\"") != NULL);
-        EXPECT_STATUS(c, TUTTI_AGAIN, tutti_test(t, &request));
-        EXPECT(c, request == before);
-    }
-    job_meet(c);
-    if (late) {
-        EXPECT_OK(c, begin_sum(t, "late", value, &request));
-    }
-    EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
-    EXPECT(c, *value == c->size);
 }
 
 /* An error counts before time-outs, wherever it stands; the text is of the status. */
@@ -186,51 +156,13 @@ static void failures_in_an_array(tutti *t, struct checks *c)
     }
 }
 
-/*
- * A request of an operation that is over, and whose name is forgotten: no text may have it
- * any more. AddressSanitizer looks on.
- */
-static void forgotten_name(struct checks *c)
-{
-    enum {
-        WAVES = 12,
-        N = 100
-    };
-    static const struct setting settings[] = { { "cache_capacity", "0" }, { 0 } };
-    tutti *t = job_open(c, settings);
-    tutti_request old = TUTTI_REQUEST_NULL;
-    BUFFER_ARRAY(int32_t, values, N + 1);
-    void *output = NULL;
-    char name[32];
-
-    checks_step(c, "forgotten name");
-    EXPECT_OK(c, begin_sum(t, "forgotten", &values[N], &old));
-    for (int i = 0; i < WAVES * N; i += N) {
-        tutti_request requests[N];
-
-        for (int k = 0; k < N; k++) {
-            (void)snprintf(name, sizeof name, "other %d", i + k);
-            EXPECT_OK(c, begin_sum(t, name, &values[k], &requests[k]));
-        }
-        EXPECT_OK(c, tutti_wait_all(t, N, requests, TUTTI_FOREVER, NULL));
-    }
-    EXPECT_STATUS(c, TUTTI_ERR_INVALID,
-            tutti_request_take_output(t, &old, &output, NULL, TUTTI_FOREVER));
-    EXPECT(c, strstr(tutti_last_error(), "nothing to take") != NULL);
-    EXPECT(c, strstr(tutti_last_error(), "forgotten") == NULL);
-    EXPECT_OK(c, tutti_wait(t, &old, TUTTI_FOREVER));
-    EXPECT_OK(c, tutti_finalize(t));
-}
-
 void suite_requests(tutti *t, struct checks *c)
 {
     checks_step(c, "consuming");
     consumed_is_unknown(t, c);
     unknown_handles(t, c);
     if (c->size > 1) {
-        late_rank(t, c);
         late_one_of_three(t, c);
     }
     failures_in_an_array(t, c);
-    forgotten_name(c);
 }

@@ -247,36 +247,6 @@ static void outputs_pile_up(tutti *t, struct checks *c)
     }
 }
 
-/* A request may be taken when its set is no more: what it says of rows is its own. */
-static void outputs_outlive_their_set(tutti *t, struct checks *c)
-{
-    tutti_request request = TUTTI_REQUEST_NULL;
-    tutti_options options;
-    tutti_process_set set;
-    const int64_t value = c->rank;
-    int64_t rows_of[RANKS_MAX] = { 0 };
-    int ranks[RANKS_MAX];
-    int64_t *all = NULL;
-
-    checks_step(c, "outputs outlive their set");
-    for (int r = 0; r < c->size; r++) {
-        ranks[r] = r;
-    }
-    EXPECT_OK(c, tutti_process_set_create(t, ranks, c->size, &set));
-    tutti_options_default(&options);
-    options.process_set = set;
-    EXPECT_OK(c,
-            tutti_allgather_async(t, "owned", &value, NULL, 1, 1, NULL, TUTTI_INT64,
-                    &options, &request));
-    EXPECT_OK(c, tutti_wait(t, &request, TUTTI_FOREVER));
-    EXPECT_OK(c, tutti_process_set_destroy(t, set));
-    EXPECT_OK(c, tutti_request_take_output(t, &request, (void **)&all, rows_of, 0));
-    for (int r = 0; r < c->size && all != NULL; r++) {
-        EXPECT(c, rows_of[r] == 1 && all[r] == r);
-    }
-    EXPECT_OK(c, tutti_free(t, all));
-}
-
 static void taking_too_early(tutti *t, struct checks *c)
 {
     const bool late = c->rank == c->size - 1;
@@ -439,7 +409,6 @@ void suite_rows(tutti *t, struct checks *c)
     in_place(t, c);
     waiting_keeps_the_output(t, c);
     outputs_pile_up(t, c);
-    outputs_outlive_their_set(t, c);
     if (c->size > 1) {
         taking_too_early(t, c);
         failed_output(t, c);

@@ -1,174 +1,17 @@
 /*
- * Process sets: created from lists in any order, overlapping and disjoint, many at once,
- * with traffic on all of them in a different order on each rank; removed and made again.
+ * Process sets: what is refused, lists that differ, who is a member, and threads that make
+ * sets at the same time. many_sets.c has the traffic.
  */
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "test/suite/buffer.h"
-#include "test/suite/gpu.h"
-#include "test/suite/pattern.h"
 #include "test/suite/suite.h"
 
 enum {
-    SETS = 20,
-    RANKS_MAX = 64,
-    TENSORS = 3,
-    COUNT = 700
+    RANKS_MAX = 64
 };
-
-/** A set as this rank must see it. */
-struct known_set {
-    tutti_process_set id;
-    int ranks[RANKS_MAX];
-    int size;
-    int index; /* of this rank; -1: no member */
-};
-
-/* Some ranks in some order: of every k-th set all, of the others about half. */
-static void choose_members(struct known_set *set, int k, int world)
-{
-    int start = (int)(pattern_mix(11, (uint64_t)k) % (uint64_t)world);
-
-    set->size = 0;
-    for (int i = 0; i < world; i++) {
-        const int rank = (k % 2 == 0 ? start + i : start + world - i) % world;
-        const bool chosen = pattern_mix((uint64_t)k, (uint64_t)rank) % 2 == 0;
-
-        if (k % 5 == 0 || chosen || (i == 0 && set->size == 0)) {
-            set->ranks[set->size++] = rank;
-        }
-    }
-}
-
-static void make(tutti *t, struct checks *c, struct known_set *set, int k)
-{
-    int ranks[RANKS_MAX];
-    int size = 0;
-    int rank = -2;
-
-    choose_members(set, k, c->size);
-    set->index = -1;
-    for (int i = 0; i < set->size; i++) {
-        set->index = set->ranks[i] == c->rank ? i : set->index;
-    }
-    EXPECT_OK(c, tutti_process_set_create(t, set->ranks, set->size, &set->id));
-    EXPECT_OK(c, tutti_process_set_info(t, set->id, &size, &rank));
-    EXPECT(c, size == set->size && rank == set->index);
-    EXPECT_OK(c, tutti_process_set_ranks(t, set->id, ranks, RANKS_MAX));
-    EXPECT(c, memcmp(ranks, set->ranks, (size_t)size * sizeof *ranks) == 0);
-    EXPECT_STATUS(
-            c, TUTTI_ERR_INVALID, tutti_process_set_ranks(t, set->id, ranks, size - 1));
-}
-
-/** A tensor of a set. */
-struct part {
-    const struct known_set *set;
-    struct pattern pattern;
-    int root; /* -1: an allreduce */
-    struct buffer data;
-    tutti_request request;
-};
-
-/* Sums are of world ranks' inputs in the order of the set; roots count in the set. */
-static void part_begin(tutti *t, struct checks *c, struct part *p, int tensor)
-{
-    tutti_options options;
-    char name[32];
-
-    tutti_options_default(&options);
-    options.process_set = p->set->id;
-    (void)snprintf(name, sizeof name, "part %d", tensor);
-    buffer_init(&p->data, COUNT * sizeof(float));
-    pattern_fill(&p->pattern, c->rank, p->data.data, COUNT);
-    if (p->root < 0) {
-        EXPECT_OK(c,
-                tutti_allreduce_async(t, name, p->data.data, p->data.data, COUNT,
-                        TUTTI_FLOAT32, p->pattern.op, &options, &p->request));
-    } else {
-        EXPECT_OK(c,
-                tutti_broadcast_async(t, name, p->data.data, COUNT, TUTTI_FLOAT32,
-                        p->root, &options, &p->request));
-    }
-}
-
-static void part_end(tutti *t, struct checks *c, struct part *p)
-{
-    struct buffer expected;
-
-    EXPECT_OK(c, suite_gpu_wait(t, &p->request));
-    buffer_init(&expected, p->data.bytes);
-    if (p->root < 0) {
-        pattern_expect_of(&p->pattern, p->set->ranks, p->set->size,
-                (struct scales){ 1, 1 }, expected.data, COUNT);
-    } else {
-        pattern_fill(&p->pattern, p->set->ranks[p->root], expected.data, COUNT);
-    }
-    EXPECT(c, memcmp(p->data.data, expected.data, expected.bytes) == 0);
-    EXPECT(c, buffer_is_intact(&p->data));
-    buffer_fini(&expected);
-    buffer_fini(&p->data);
-}
-
-/* All tensors of all sets at once, in an order of the rank's own. */
-static void traffic(tutti *t, struct checks *c, const struct known_set *sets, int wave)
-{
-    struct part *parts = must_alloc((size_t)SETS * TENSORS, sizeof *parts);
-
-    for (int i = 0; i < SETS * TENSORS; i++) {
-        const int k = (i * 7 + c->rank * 13 + wave) % (SETS * TENSORS);
-        const struct known_set *set = &sets[k / TENSORS];
-        struct part *part = &parts[k];
-
-        if (set->index < 0) {
-            continue;
-        }
-        part->set = set;
-        part->pattern = (struct pattern){ TUTTI_FLOAT32,
-            k % TENSORS == 1 ? TUTTI_AVERAGE : TUTTI_SUM, (uint32_t)(100 * wave + k) };
-        part->root = k % TENSORS == 2 ? k % set->size : -1;
-        part_begin(t, c, part, k % TENSORS);
-    }
-    for (int i = 0; i < SETS * TENSORS; i++) {
-        if (parts[i].set != NULL) {
-            part_end(t, c, &parts[i]);
-        }
-    }
-    free(parts);
-}
-
-static void many_sets(tutti *t, struct checks *c)
-{
-    struct known_set sets[SETS] = { 0 };
-
-    checks_step(c, "create");
-    for (int k = 0; k < SETS; k++) {
-        make(t, c, &sets[k], k);
-    }
-    checks_step(c, "traffic");
-    for (int wave = 0; wave < 4; wave++) {
-        traffic(t, c, sets, wave);
-    }
-    checks_step(c, "destroy and create again");
-    for (int k = 0; k < SETS; k += 2) {
-        const tutti_process_set old = sets[k].id;
-
-        EXPECT_OK(c, tutti_process_set_destroy(t, old));
-        EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_process_set_info(t, old, NULL, NULL));
-        make(t, c, &sets[k], k + 1);
-        EXPECT(c, sets[k].id != old);
-    }
-    for (int wave = 0; wave < 4; wave++) {
-        traffic(t, c, sets, wave);
-    }
-    checks_step(c, "destroy");
-    for (int k = 0; k < SETS; k++) {
-        EXPECT_OK(c, tutti_process_set_destroy(t, sets[k].id));
-    }
-}
 
 static void refused_creations(tutti *t, struct checks *c)
 {
@@ -346,7 +189,6 @@ static void several_threads(tutti *t, struct checks *c, bool splits)
 
 void suite_sets(tutti *t, struct checks *c)
 {
-    many_sets(t, c);
     refused_creations(t, c);
     several_threads(t, c, false);
     several_threads(t, c, true);

@@ -26,7 +26,6 @@ void suite_ends(tutti *t, struct checks *c);
 void suite_leaving(tutti *t, struct checks *c);
 void suite_programs(tutti *t, struct checks *c);
 void suite_bad_rows(tutti *t, struct checks *c);
-void suite_row_mismatches(tutti *t, struct checks *c);
 void suite_moves(tutti *t, struct checks *c);
 void suite_fusion(tutti *t, struct checks *c);
 void suite_layout(tutti *t, struct checks *c);

@@ -1,6 +1,6 @@
 /*
- * Several application threads per rank: they submit and wait at the same time, wait for
- * each other's requests, poll, and follow up from callbacks.
+ * Several application threads per rank: they submit and wait at the same time, poll, and
+ * follow up from callbacks.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -60,36 +60,18 @@ static void *call_and_wait(void *argument)
     return NULL;
 }
 
-/* A thread submits; another one waits for it. */
-static void *submit_only(void *argument)
-{
-    struct worker *w = argument;
-    char name[32];
-
-    (void)snprintf(name, sizeof name, "handed over %d", w->index);
-    *w->value = 10 * (w->index + 1) * (w->c->rank + 1);
-    EXPECT_OK(w->c,
-            tutti_allreduce_async(w->t, name, w->value, w->value, 1, TUTTI_INT64,
-                    TUTTI_SUM, NULL, &w->request));
-    return NULL;
-}
-
-static void *wait_only(void *argument)
-{
-    struct worker *w = argument;
-
-    EXPECT_OK(w->c, tutti_wait(w->t, &w->request, TUTTI_FOREVER));
-    EXPECT(w->c, *w->value == sum_over_ranks(w->c->size, 10 * (w->index + 1)));
-    return NULL;
-}
-
 /* All threads poll, and nobody waits. */
 static void *submit_and_poll(void *argument)
 {
     struct worker *w = argument;
     tutti_status status = TUTTI_AGAIN;
+    char name[32];
 
-    (void)submit_only(w);
+    (void)snprintf(name, sizeof name, "polled %d", w->index);
+    *w->value = 10 * (w->index + 1) * (w->c->rank + 1);
+    EXPECT_OK(w->c,
+            tutti_allreduce_async(w->t, name, w->value, w->value, 1, TUTTI_INT64,
+                    TUTTI_SUM, NULL, &w->request));
     while (status == TUTTI_AGAIN) {
         status = tutti_test(w->t, &w->request);
         (void)sched_yield();
@@ -175,9 +157,6 @@ void suite_threads(tutti *t, struct checks *c)
     }
     checks_step(c, "blocking calls");
     run_workers(workers, call_and_wait);
-    checks_step(c, "submit here, wait there");
-    run_workers(workers, submit_only);
-    run_workers(workers, wait_only);
     checks_step(c, "polling");
     run_workers(workers, submit_and_poll);
     checks_step(c, "callbacks");

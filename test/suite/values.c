@@ -4,13 +4,10 @@
  */
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "test/suite/buffer.h"
 #include "test/suite/gpu.h"
-#include "test/suite/pattern.h"
+#include "test/suite/operation.h"
 #include "test/suite/reference.h"
 #include "test/suite/suite.h"
 
@@ -25,95 +22,42 @@ static const size_t counts[] = { 0, 1, 2, 3, 17, 1000, 65537 };
 #define OP_COUNT (sizeof ops / sizeof *ops)
 #define COUNT_COUNT (sizeof counts / sizeof *counts)
 
-/** One tensor on its way. */
-struct sample {
-    struct pattern pattern;
-    struct scales scales;
-    size_t count;
-    struct buffer input; /* unused in place  */
-    struct buffer output;
-    tutti_request request;
-};
-
-static void sample_begin(tutti *t, struct checks *c, struct sample *s, bool in_place)
+static struct operation allreduce_of(
+        struct pattern pattern, size_t count, bool in_place)
 {
-    const size_t bytes = s->count * tutti_dtype_size(s->pattern.dtype);
-    tutti_options options;
-    char name[96];
-
-    buffer_init(&s->input, in_place ? 0 : bytes);
-    buffer_init(&s->output, bytes);
-    pattern_fill(
-            &s->pattern, c->rank, in_place ? s->output.data : s->input.data, s->count);
-    tutti_options_default(&options);
-    options.prescale = s->scales.pre;
-    options.postscale = s->scales.post;
-    (void)snprintf(name, sizeof name, "%s %s of %zu %s, salt %u",
-            tutti_reduce_name(s->pattern.op), tutti_dtype_name(s->pattern.dtype),
-            s->count, in_place ? "in place" : "out of place", s->pattern.salt);
-    EXPECT_OK(c,
-            tutti_allreduce_async(t, name, in_place ? s->output.data : s->input.data,
-                    s->output.data, (int64_t)s->count, s->pattern.dtype, s->pattern.op,
-                    &options, &s->request));
+    return (struct operation){ .collective = TUTTI_ALLREDUCE,
+        .pattern = pattern,
+        .scales = { 1, 1 },
+        .count = (int64_t)count,
+        .row_count = 1,
+        .in_place = in_place };
 }
 
-static void sample_end(tutti *t, struct checks *c, struct sample *s)
+static void one_pair(tutti *t, struct checks *c, struct pattern pattern)
 {
-    const size_t bytes = s->count * tutti_dtype_size(s->pattern.dtype);
-    struct buffer expected;
-
-    EXPECT_OK(c, suite_gpu_wait(t, &s->request));
-    buffer_init(&expected, bytes);
-    pattern_expect(&s->pattern, c->size, s->scales, expected.data, s->count);
-    if (!EXPECT(c, memcmp(s->output.data, expected.data, bytes) == 0)) {
-        (void)fprintf(stderr, "%s of %zu %s, scaled by %g and %g, is wrong\n",
-                tutti_reduce_name(s->pattern.op), s->count,
-                tutti_dtype_name(s->pattern.dtype), s->scales.pre, s->scales.post);
-    }
-    if (s->input.bytes > 0) {
-        /* The input of an operation that is not in place stays as it is. */
-        pattern_fill(&s->pattern, c->rank, expected.data, s->count);
-        EXPECT(c, memcmp(s->input.data, expected.data, bytes) == 0);
-    }
-    EXPECT(c, buffer_is_intact(&s->input) && buffer_is_intact(&s->output));
-    buffer_fini(&expected);
-    buffer_fini(&s->input);
-    buffer_fini(&s->output);
-}
-
-static void one_pair(tutti *t, struct checks *c, const struct pattern *pattern)
-{
-    struct sample samples[2 * COUNT_COUNT];
+    struct operation operations[2 * COUNT_COUNT];
     size_t n = 0;
 
-    for (size_t k = 0; k < COUNT_COUNT; k++) {
+    for (size_t i = 0; i < 2 * COUNT_COUNT; i++) {
+        const size_t count = counts[i / 2];
+
         /* Long tensors for one reduction of each type: the others cut them alike. */
-        if (counts[k] > 1000 && pattern->op != TUTTI_SUM &&
-                pattern->dtype != TUTTI_BOOL) {
+        if (count > 1000 && pattern.op != TUTTI_SUM && pattern.dtype != TUTTI_BOOL) {
             continue;
         }
-        for (int in_place = 0; in_place < 2; in_place++) {
-            samples[n] = (struct sample){
-                .pattern = *pattern, .scales = { 1, 1 }, .count = counts[k]
-            };
-            samples[n].pattern.salt = (uint32_t)(2 * k + (size_t)in_place);
-            sample_begin(t, c, &samples[n++], in_place != 0);
-        }
+        pattern.salt = (uint32_t)i;
+        operations[n++] = allreduce_of(pattern, count, i % 2 != 0);
     }
-    for (size_t i = 0; i < n; i++) {
-        sample_end(t, c, &samples[i]);
-    }
+    operations_run(t, c, operations, n);
 }
 
 static void every_pair(tutti *t, struct checks *c)
 {
     for (size_t d = 0; d < DTYPE_COUNT; d++) {
         for (size_t o = 0; o < OP_COUNT; o++) {
-            const struct pattern pattern = { .dtype = dtypes[d], .op = ops[o] };
-
             checks_step(c, tutti_dtype_name(dtypes[d]));
             if (reference_accepts(dtypes[d], ops[o])) {
-                one_pair(t, c, &pattern);
+                one_pair(t, c, (struct pattern){ .dtype = dtypes[d], .op = ops[o] });
             }
         }
     }
@@ -121,21 +65,15 @@ static void every_pair(tutti *t, struct checks *c)
 
 static void large_tensors(tutti *t, struct checks *c)
 {
-    struct sample samples[] = {
-        { .pattern = { TUTTI_FLOAT32, TUTTI_SUM, 100 }, .scales = { 1, 1 } },
-        { .pattern = { TUTTI_BFLOAT16, TUTTI_AVERAGE, 101 }, .scales = { 1, 1 } },
-        { .pattern = { TUTTI_INT8, TUTTI_MAX, 102 }, .scales = { 1, 1 } },
-    };
-    const size_t n = sizeof samples / sizeof *samples;
+    static const struct pattern patterns[] = { { TUTTI_FLOAT32, TUTTI_SUM, 100 },
+        { TUTTI_BFLOAT16, TUTTI_AVERAGE, 101 }, { TUTTI_INT8, TUTTI_MAX, 102 } };
+    struct operation operations[3];
 
     checks_step(c, "large tensors");
-    for (size_t i = 0; i < n; i++) {
-        samples[i].count = (size_t)1 << 20;
-        sample_begin(t, c, &samples[i], i % 2 == 0);
+    for (size_t i = 0; i < 3; i++) {
+        operations[i] = allreduce_of(patterns[i], (size_t)1 << 20, i % 2 == 0);
     }
-    for (size_t i = 0; i < n; i++) {
-        sample_end(t, c, &samples[i]);
-    }
+    operations_run(t, c, operations, 3);
 }
 
 static void scaled_tensors(tutti *t, struct checks *c)
@@ -143,20 +81,19 @@ static void scaled_tensors(tutti *t, struct checks *c)
     static const struct scales factors[] = { { 0.5, 1 }, { 1, 3 }, { 1.0 / 3, 0.1 },
         { -2, 0 } };
     static const tutti_reduce_op scaled_ops[] = { TUTTI_SUM, TUTTI_AVERAGE, TUTTI_MAX };
-    struct sample samples[sizeof factors / sizeof *factors * 3];
+    struct operation operations[sizeof factors / sizeof *factors * 3];
+    const size_t n = sizeof operations / sizeof *operations;
 
     checks_step(c, "scale factors");
     for (tutti_dtype dtype = TUTTI_FLOAT16; dtype <= TUTTI_FLOAT64; dtype++) {
-        for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-            samples[i] = (struct sample){ .pattern = { dtype, scaled_ops[i % 3],
-                                                  (uint32_t)(200 + i) },
-                .scales = factors[i / 3],
-                .count = 1000 };
-            sample_begin(t, c, &samples[i], i % 2 == 0);
+        for (size_t i = 0; i < n; i++) {
+            const struct pattern pattern = { dtype, scaled_ops[i % 3],
+                (uint32_t)(200 + i) };
+
+            operations[i] = allreduce_of(pattern, 1000, i % 2 == 0);
+            operations[i].scales = factors[i / 3];
         }
-        for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-            sample_end(t, c, &samples[i]);
-        }
+        operations_run(t, c, operations, n);
     }
 }
 
