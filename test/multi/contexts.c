@@ -157,11 +157,22 @@ static bool mpi_has_ended(void)
     return finalized != 0;
 }
 
+/* Whoever has initialised MPI. */
+static void check_begun(const struct program *p)
+{
+    int level = 0;
+
+    CHECK(MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE);
+    CHECK(tutti_has_background(p->contexts[0].t));
+    CHECK(tutti_has_feature("mpi") && !tutti_has_feature("magic"));
+}
+
 static void run(struct program *p)
 {
     const int kept = p->is_owned ? 1 : 0;
 
     open_one(p);
+    check_begun(p);
     for (int step = 0; step < STEPS; step++) {
         switch (draw(p, 5)) {
         case 0:

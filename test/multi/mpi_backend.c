@@ -122,39 +122,6 @@ static void test_roots_and_uneven_parts(void)
     bench_close(&bench);
 }
 
-/* The sum of rank + 1 + i over n ranks is n (n + 1) / 2 + n i: known without a tree. */
-static void test_the_sum_is_the_sum(void)
-{
-    enum {
-        ELEMENTS = 5000
-    };
-    static int64_t values[ELEMENTS];
-    struct bench bench;
-    struct order order = { .collective = TUTTI_ALLREDUCE,
-        .dtype = TUTTI_INT64,
-        .op = TUTTI_SUM,
-        .prescale = 1,
-        .postscale = 1,
-        .count = ELEMENTS };
-    struct flight flight;
-
-    bench_open(&bench, &small_chunks);
-    order.set = &bench.world;
-    flight_make(&flight, &bench, &order);
-    flight.run.input = values;
-    flight.run.output = values;
-    for (int64_t i = 0; i < ELEMENTS; i++) {
-        values[i] = bench.rank + 1 + i;
-    }
-    flight_start(&flight, &bench);
-    run_all(&bench, &flight, 1);
-    for (int64_t i = 0; i < ELEMENTS; i++) {
-        CHECK(values[i] == (int64_t)bench.size * (bench.size + 1) / 2 + bench.size * i);
-    }
-    flight_free(&flight);
-    bench_close(&bench);
-}
-
 static void test_large_batches(void)
 {
     const struct setup setup = {
@@ -545,7 +512,6 @@ int main(int argc, char **argv)
 
     CHECK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) == MPI_SUCCESS);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    test_the_sum_is_the_sum();
     test_every_type_and_reduction_gives_the_canonical_bits();
     test_the_bits_do_not_depend_on_algorithm_and_chunk();
     test_roots_and_uneven_parts();
