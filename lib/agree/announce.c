@@ -162,12 +162,6 @@ tutti_status announce_pending(
                                                 : status;
 }
 
-static tutti_status malformed(const struct negotiator *negotiator, int from)
-{
-    return error_set(TUTTI_ERR_PROTOCOL, "malformed announcement from rank %d",
-            world_rank(negotiator, from));
-}
-
 void announce_unread(struct negotiator *negotiator)
 {
     if (!is_coordinator(negotiator) && !has_bug(negotiator, BUG_PLAN_UNREAD)) {
@@ -214,7 +208,7 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
             count > limit ||
             (is_coordinator(negotiator) &&
                     first + count > negotiator->names.next_number)) {
-        return malformed(negotiator, from);
+        return malformed(negotiator, "announcement", from);
     }
     for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
         struct tensor_state *tensor = tensor_by_number(negotiator, first + i);
@@ -239,7 +233,7 @@ static tutti_status receive_name(
     uint64_t seen;
 
     if (rank < 0 || !name_get(in, &ref)) {
-        return malformed(negotiator, from);
+        return malformed(negotiator, "announcement", from);
     }
     status = meta_get(in, &meta, &negotiator->dims, &negotiator->dims_capacity);
     if (status != TUTTI_OK) {
@@ -247,7 +241,7 @@ static tutti_status receive_name(
     }
     seen = wire_get_varint(in);
     if (!wire_ok(in) || meta.root >= negotiator->config.size) {
-        return malformed(negotiator, from);
+        return malformed(negotiator, "announcement", from);
     }
     if (rank != negotiator->config.rank) {
         observe(negotiator, TRANSITION_NAME_PASSED);
@@ -263,11 +257,11 @@ static tutti_status receive_cancel(
     uint64_t log_length;
 
     if (rank < 0 || !name_get(in, &ref)) {
-        return malformed(negotiator, from);
+        return malformed(negotiator, "announcement", from);
     }
     log_length = wire_get_varint(in);
     if (!wire_ok(in)) {
-        return malformed(negotiator, from);
+        return malformed(negotiator, "announcement", from);
     }
     if (!is_coordinator(negotiator)) {
         observe(negotiator, TRANSITION_CANCEL_PASSED);
@@ -279,7 +273,8 @@ tutti_status announce_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
     uint64_t seen = wire_get_varint(in);
-    tutti_status status = wire_ok(in) ? TUTTI_OK : malformed(negotiator, from);
+    tutti_status status =
+            wire_ok(in) ? TUTTI_OK : malformed(negotiator, "announcement", from);
 
     while (wire_left(in) > 0 && status == TUTTI_OK) {
         const uint8_t tag = wire_get_u8(in);
@@ -295,10 +290,10 @@ tutti_status announce_receive(
         } else if (tag == ITEM_CANCEL) {
             status = receive_cancel(negotiator, from, in);
         } else {
-            status = malformed(negotiator, from);
+            status = malformed(negotiator, "announcement", from);
         }
         if (status == TUTTI_OK && !wire_ok(in)) {
-            status = malformed(negotiator, from);
+            status = malformed(negotiator, "announcement", from);
         }
     }
     return status;

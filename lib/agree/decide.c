@@ -106,7 +106,7 @@ static bool round_disagrees(
             (tensor->tally->arrived > 0 || tensor->tally->variants->next != NULL);
 }
 
-/* True when every member has gave something, as the metadata demands. */
+/* True when every member has given as many row counts as the metadata demand. */
 static bool row_counts_are_whole(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
@@ -269,8 +269,8 @@ tutti_status decide_if_complete(
 }
 
 /*
- * A member has joined or finalized: what waits for it alone is decided, before the round that would
- * end this. A join that waits for members that leave comes last.
+ * A member has joined or finalized. What waits for it alone is decided before the round of
+ * joins or finalizes ends, and a join that waits for members that leave comes last.
  */
 tutti_status decide_what_waits(struct negotiator *negotiator)
 {

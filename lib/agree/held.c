@@ -63,7 +63,7 @@ tutti_status hold_number(
     return TUTTI_OK;
 }
 
-/* Planned here, and nobody below has announced the next round: nothing is held. */
+/* With its plan here, and no rank below has announced the next round: nothing is held. */
 static bool is_only_planned(const struct tensor_state *tensor)
 {
     return tensor->planned && bitset_is_empty(&tensor->who);
@@ -72,7 +72,7 @@ static bool is_only_planned(const struct tensor_state *tensor)
 void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen)
 {
     if (seen < leave->ended_at) {
-        /* Announced again, and decided meanwhile. */
+        /* It was announced again, but the round has ended. */
         return;
     }
     leave->below = true;

@@ -1,12 +1,12 @@
 /*
- * Members that will submit nothing more: until all have joined, because they have joined,
- * or ever, because they have called finalize. Both announce that by name, behind all they have
- * submitted before, and wait until all members have: they are awake.
+ * Members that submit nothing more: after a join until all have joined, after a finalize for
+ * good. A member announces either by name, behind all that it has submitted, and stays awake
+ * until all members have done the same.
  *
- * What a member submitted before it joined or finalized may have been announced by a number that was
- * retired meanwhile. It is announced again by name, after the coordinator has heard that
- * the member leaves. So a leave whose sender had not read the last FORGET is void; its
- * sender announces it again when it reads that, behind what else it announces again.
+ * A member may have announced a tensor by a number that is retired before the announcement
+ * arrives. It then announces the tensor again by name, behind its join or finalize. So a join
+ * or finalize is void if its sender had not read the last FORGET; the sender announces it
+ * again when it reads that entry, behind the tensors that it announces again.
  */
 #include "agree/negotiator_parts.h"
 #include "base/mem.h"
@@ -191,11 +191,6 @@ void joined_append(struct negotiator *negotiator, const struct tensor_state *ten
 
 /* ------------------------------------------------------------------ reading */
 
-static tutti_status malformed(void)
-{
-    return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: malformed absence");
-}
-
 /* Room for a set of joined members, which the outcomes refer to; NULL: no memory. */
 static struct joined_set *joined_set_take(struct negotiator *negotiator)
 {
@@ -225,7 +220,7 @@ tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in)
 
     negotiator->joined.members = NULL;
     if (!wire_ok(in) || count >= size) {
-        return malformed();
+        return corrupt("malformed absence");
     }
     if (count == 0) {
         return TUTTI_OK;
@@ -239,7 +234,7 @@ tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in)
         const uint64_t member = wire_get_varint(in);
 
         if (!wire_ok(in) || member >= size) {
-            return malformed();
+            return corrupt("malformed absence");
         }
         bitset_add(&absence->members, (int)member);
     }

@@ -11,11 +11,6 @@
 /* Bounds what a malformed message can make us do. */
 #define MESSAGE_NUMBERS_MAX (UINT64_C(1) << 20)
 
-static tutti_status corrupt(const char *what)
-{
-    return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: %s", what);
-}
-
 /*
  * True when this rank has announced what the number stands for with that step: by number,
  * or, as it had new row counts, by name.
@@ -52,7 +47,8 @@ static tutti_status number_is_ready(
     }
     if (tensor->pending) {
         observe(negotiator, TRANSITION_APPLY_NUMBER);
-        status = outcome_add(negotiator, tensor, NULL);
+        status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
+                                                         : TUTTI_ERR_NO_MEMORY;
     } else {
         observe(negotiator, TRANSITION_APPLY_JOINED_NUMBER);
         status = outcome_add_joined(negotiator, tensor->collective, &tensor->meta);
@@ -201,19 +197,19 @@ static tutti_status named_tensor(struct negotiator *negotiator,
 static tutti_status name_is_ready(struct negotiator *negotiator,
         struct tensor_state *tensor, const struct meta *meta)
 {
-    tutti_status status;
+    struct outcome *outcome;
 
     if (!tensor->pending) {
         observe(negotiator, TRANSITION_APPLY_JOINED_NAME);
         return outcome_add_joined(negotiator, tensor->collective, meta);
     }
     observe(negotiator, TRANSITION_APPLY_NAME);
-    status = outcome_add(negotiator, tensor, NULL);
-    if (status == TUTTI_OK && tensor->collective == META_JOIN) {
-        negotiator->outbox.outcomes[negotiator->outbox.outcome_count - 1].last =
-                meta->root;
+    outcome = outcome_add(negotiator, tensor);
+    if (outcome == NULL) {
+        return TUTTI_ERR_NO_MEMORY;
     }
-    return status;
+    outcome->last = tensor->collective == META_JOIN ? meta->root : -1;
+    return TUTTI_OK;
 }
 
 static tutti_status remember_number(struct negotiator *negotiator,
@@ -304,13 +300,21 @@ static tutti_status fail_tensor(struct negotiator *negotiator,
         struct tensor_state *tensor, const struct failure *failure, const char *intro)
 {
     struct error *error = mem_calloc(1, sizeof *error);
+    struct outcome *outcome;
 
     if (error == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an error");
     }
+    outcome = outcome_add(negotiator, tensor);
+    if (outcome == NULL) {
+        mem_free(error);
+        return TUTTI_ERR_NO_MEMORY;
+    }
     error_fill(error, failure->status, failure->rank, "%s%.*s", intro,
             (int)failure->text_len, failure->text);
-    return outcome_add(negotiator, tensor, error);
+    outcome->error = error;
+    outcome->joined = NULL;
+    return TUTTI_OK;
 }
 
 static tutti_status apply_failed(struct negotiator *negotiator, struct wire_reader *in)
@@ -326,7 +330,7 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
     negotiator->log.length++;
     tensor = tensor_find(negotiator, &ref);
     if (tensor == NULL || !tensor->pending) {
-        /* Its group failed in this log message, just before; or this rank has joined or finalized. */
+        /* Its group failed just before, in this log message; or this rank has left. */
         observe(negotiator, TRANSITION_APPLY_FAILED_JOINED);
     } else {
         observe(negotiator, TRANSITION_APPLY_FAILED);

@@ -82,7 +82,7 @@ struct tensor_state *tensor_of(
 
 /** Begins a round if none is running. */
 void tensor_activate(struct negotiator *negotiator, struct tensor_state *tensor);
-/** The round's clock begins anew: it is waited for while others are at work. */
+/** Restarts the clock of the round, because the members that it waits for make progress. */
 void tensor_restart(struct negotiator *negotiator, struct tensor_state *tensor);
 /** Ends the round: everything of it is reset; idle names beyond the limit are dropped. */
 void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor);

@@ -35,6 +35,20 @@ static inline int world_rank(const struct negotiator *negotiator, int member)
     return negotiator->config.world_ranks[member];
 }
 
+/** A message of a member cannot be read; `what` it is about. */
+static inline tutti_status malformed(
+        const struct negotiator *negotiator, const char *what, int from)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "malformed %s from rank %d", what,
+            world_rank(negotiator, from));
+}
+
+/** An entry of the log cannot be true. */
+static inline tutti_status corrupt(const char *what)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "corrupt log: %s", what);
+}
+
 /** The metadata of a complete round whose members agree. */
 static inline const struct meta *round_meta(const struct tensor_state *tensor)
 {
@@ -69,9 +83,9 @@ tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, in
         const void *bytes, size_t len);
 /** Sends bytes to all children. */
 tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len);
-/** Adds an outcome for the pending request of a tensor; error (may be NULL) is taken. */
-tutti_status outcome_add(struct negotiator *negotiator, struct tensor_state *tensor,
-        struct error *error);
+/** Adds an outcome for the pending request of a tensor: it is ready. NULL: no memory. */
+TUTTI_MUST_USE struct outcome *outcome_add(
+        struct negotiator *negotiator, const struct tensor_state *tensor);
 /** Sends what was built, if anything, to a member or (-1) to all children; frees it. */
 tutti_status message_send(
         struct negotiator *negotiator, int to, struct wire_writer *message);

@@ -1,7 +1,7 @@
 /*
- * The simulator's view into the negotiator and the tickets: which transitions ran, and deliberate bugs
- * that prove the simulator would find such. In the library both are constants and vanish:
- * the planted bugs exist only in objects compiled with TUTTI_SIM=1.
+ * The simulator's view into the negotiator and the tickets: which transitions ran, and
+ * deliberate bugs, by which the simulator is tested. In the library both are constants and
+ * vanish: they exist only in objects compiled with TUTTI_SIM=1.
  */
 #ifndef TUTTI_AGREE_OBSERVER_H
 #define TUTTI_AGREE_OBSERVER_H

@@ -90,7 +90,7 @@ tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, in
     return TUTTI_OK;
 }
 
-/* Adds an outcome of this log message; the caller fills in the rest. NULL: no memory. */
+/* An outcome of this log message, to which the caller adds the rest; NULL: no memory. */
 static struct outcome *outcome_new(struct negotiator *negotiator, int collective)
 {
     struct outbox *box = &negotiator->outbox;
@@ -113,21 +113,18 @@ static struct outcome *outcome_new(struct negotiator *negotiator, int collective
     return outcome;
 }
 
-tutti_status outcome_add(
-        struct negotiator *negotiator, struct tensor_state *tensor, struct error *error)
+struct outcome *outcome_add(
+        struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     struct outcome *outcome = outcome_new(negotiator, tensor->collective);
 
-    if (outcome == NULL) {
-        mem_free(error);
-        return TUTTI_ERR_NO_MEMORY;
+    if (outcome != NULL) {
+        outcome->cookie = tensor->local.cookie;
     }
-    outcome->cookie = tensor->local.cookie;
-    outcome->error = error;
-    if (error != NULL || has_bug(negotiator, BUG_JOINED_CONTRIBUTES)) {
+    if (outcome != NULL && has_bug(negotiator, BUG_JOINED_CONTRIBUTES)) {
         outcome->joined = NULL;
     }
-    return TUTTI_OK;
+    return outcome;
 }
 
 tutti_status outcome_add_joined(

@@ -83,7 +83,7 @@ static bool is_complete(const struct negotiator *negotiator, const struct plan *
     return batch->here > 0 && batch->here + early >= batch->count;
 }
 
-/* An exit further on does not keep this rank from contributing below it. */
+/* The planted bug: a rank that knows of an exit contributes nothing below it. */
 static bool is_silent(const struct negotiator *negotiator, const struct plan *plan)
 {
     for (int m = 0; has_bug(negotiator, BUG_PLAN_SILENT) && sees_members(negotiator) &&
@@ -103,9 +103,8 @@ static bool window_has_room(
 }
 
 /*
- * Contributes what it can; true when that was anything. An exit needs no
- * room in the window: others may wait for something that happens only when this rank has
- * joined or finalized.
+ * Contributes what it can; true when that was anything. An exit needs no room in the window:
+ * others may wait for something that happens only when this rank has joined or finalized.
  */
 static bool contribute(struct negotiator *negotiator, struct plan *plan)
 {
@@ -184,21 +183,19 @@ static bool find_exit(const struct negotiator *negotiator, const struct plan *pl
 static tutti_status tensor_commits(struct negotiator *negotiator,
         const struct plan *plan, struct tensor_state *tensor)
 {
-    tutti_status status = outcome_add(negotiator, tensor, NULL);
+    struct outcome *outcome = outcome_add(negotiator, tensor);
 
     steps_take(&tensor->steps, tensor->local.meta.step);
-    if (status == TUTTI_OK) {
-        struct outcome *outcome =
-                &negotiator->outbox.outcomes[negotiator->outbox.outcome_count - 1];
-
-        outcome->log_message = negotiator->plans.lanes[plan->lane].commits;
-        outcome->lane = has_bug(negotiator, BUG_PLAN_ONE_LANE) ? 1 : plan->lane;
-        outcome->epoch = plan->epoch;
-        outcome->index = plan->decided;
-        outcome->joined = NULL;
-        tensor_end_submission(negotiator, tensor);
+    if (outcome == NULL) {
+        return TUTTI_ERR_NO_MEMORY;
     }
-    return status;
+    outcome->log_message = negotiator->plans.lanes[plan->lane].commits;
+    outcome->lane = has_bug(negotiator, BUG_PLAN_ONE_LANE) ? 1 : plan->lane;
+    outcome->epoch = plan->epoch;
+    outcome->index = plan->decided;
+    outcome->joined = NULL;
+    tensor_end_submission(negotiator, tensor);
+    return TUTTI_OK;
 }
 
 static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
@@ -231,10 +228,10 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
 }
 
 /*
- * A rank that leaves announces that when it has left all plans, and it cannot leave this one
- * while others have yet to contribute before its exit. They may wait for something off
- * the plan that is ready only when it has joined or finalized. So who has nothing in the
- * plan follows.
+ * A rank that joins or finalizes announces that when it has left all plans, and it cannot
+ * leave this one while others have yet to contribute below its exit. They may wait for a
+ * tensor in no plan that is ready only after the join or finalize. So a rank with nothing
+ * pending in the plan leaves it, too.
  */
 static void follow_leave(const struct negotiator *negotiator, struct plan *plan)
 {

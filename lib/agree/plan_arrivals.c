@@ -6,12 +6,6 @@
  */
 #include "agree/negotiator_parts.h"
 
-static tutti_status malformed(const struct negotiator *negotiator, int from)
-{
-    return error_set(TUTTI_ERR_PROTOCOL, "malformed arrival from rank %d",
-            world_rank(negotiator, from));
-}
-
 /* How far this rank and all below it have come. */
 static struct arrival subtree_arrival(
         const struct negotiator *negotiator, const struct plan *plan)
@@ -44,7 +38,7 @@ tutti_status arrivals_receive_up(
     struct arrival_message message;
 
     if (!arrival_get(negotiator, in, &message)) {
-        return malformed(negotiator, from);
+        return malformed(negotiator, "arrival", from);
     }
     if (message.plan == NULL && !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
         observe(negotiator, TRANSITION_PLAN_ARRIVAL_UP_LATE);
@@ -68,7 +62,7 @@ tutti_status arrivals_receive_down(
         struct arrival_message message;
 
         if (!arrival_get(negotiator, in, &message)) {
-            return malformed(negotiator, from);
+            return malformed(negotiator, "arrival", from);
         }
         if (message.plan != NULL) {
             observe(negotiator, TRANSITION_PLAN_ARRIVAL_DOWN);
@@ -79,7 +73,7 @@ tutti_status arrivals_receive_down(
     return status;
 }
 
-/* As long as nobody takes the lane over, it is told later. */
+/* The planted bug: an exit is told only after the plan was left. */
 static bool is_untold(const struct negotiator *negotiator, const struct plan *plan)
 {
     return plan->state == PLAN_LEFT && has_bug(negotiator, BUG_PLAN_UNTOLD);
@@ -171,7 +165,7 @@ tutti_status negotiator_arrival(struct negotiator *negotiator, uint32_t lane,
     if ((word & 1) != 0) {
         if (detail >> 32 == PLAN_EXIT_NONE || detail >> 32 >= PLAN_EXIT_COUNT ||
                 (uint32_t)detail >= plan->item_count) {
-            return malformed(negotiator, member);
+            return malformed(negotiator, "arrival", member);
         }
         arrival->why = (enum plan_exit)(detail >> 32);
         arrival->item = (uint32_t)detail;

@@ -10,12 +10,6 @@
  */
 #include "agree/negotiator_parts.h"
 
-static tutti_status malformed(const struct negotiator *negotiator, int from)
-{
-    return error_set(TUTTI_ERR_PROTOCOL, "malformed arrival from rank %d",
-            world_rank(negotiator, from));
-}
-
 static struct early_arrival *early_of(
         const struct negotiator *negotiator, uint32_t lane, int member)
 {
@@ -72,14 +66,14 @@ static tutti_status take(
     }
     observe(negotiator, TRANSITION_PLAN_ARRIVAL);
     if (!follows(arrival, &plan->arrivals[from]) || arrival->member != from) {
-        return malformed(negotiator, from);
+        return malformed(negotiator, "arrival", from);
     }
     plan->arrivals[from] = *arrival;
     plan->common.leaves = plan->common.leaves || arrival->leaves;
     return plan_advance(negotiator, plan);
 }
 
-/* Operands of an epoch that is over concern nobody. */
+/* Operands of an epoch that is over are dropped. */
 static tutti_status keep_operands(struct negotiator *negotiator, int from,
         const struct arrival_message *message, struct wire_reader *in)
 {
@@ -87,7 +81,7 @@ static tutti_status keep_operands(struct negotiator *negotiator, int from,
     const uint8_t *bytes = len <= wire_left(in) ? wire_get_bytes(in, len) : NULL;
 
     if (!wire_ok(in) || (len > 0 && (bytes == NULL || message->arrival.count == 0))) {
-        return malformed(negotiator, from);
+        return malformed(negotiator, "arrival", from);
     }
     if (len == 0 || negotiator->config.keep == NULL ||
             (message->plan == NULL &&
@@ -111,7 +105,7 @@ tutti_status direct_receive(
         struct arrival_message message;
 
         if (!arrival_get(negotiator, in, &message)) {
-            return malformed(negotiator, from);
+            return malformed(negotiator, "arrival", from);
         }
         status = keep_operands(negotiator, from, &message, in);
         if (status == TUTTI_OK) {

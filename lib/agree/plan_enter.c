@@ -7,11 +7,6 @@
 #include "agree/negotiator_parts.h"
 #include "base/mem.h"
 
-static tutti_status corrupt(const char *what)
-{
-    return error_set(TUTTI_ERR_PROTOCOL, "corrupt plan: %s", what);
-}
-
 /* ------------------------------------------------------------------- storage */
 
 static void plan_free(struct plan *plan)
@@ -230,7 +225,7 @@ static tutti_status read_batch(struct negotiator *negotiator, struct wire_reader
         if (!wire_ok(in) || tensor == NULL ||
                 (tensor->plan != NULL &&
                         (tensor->plan != last || last->state != PLAN_SLOW))) {
-            return corrupt("it has a tensor that cannot be planned");
+            return corrupt("a plan has a tensor that cannot be planned");
         }
         plan->items[i] = tensor;
     }
@@ -246,7 +241,7 @@ static tutti_status read_plan(struct negotiator *negotiator, struct wire_reader 
     tutti_status status = TUTTI_OK;
 
     if (!wire_ok(in) || items == 0 || items > PLAN_ITEMS_MAX || batches > items) {
-        return corrupt("malformed");
+        return corrupt("malformed plan");
     }
     plan = plan_new(negotiator, lane, (uint32_t)items, batches);
     if (plan == NULL) {
@@ -257,7 +252,7 @@ static tutti_status read_plan(struct negotiator *negotiator, struct wire_reader 
         const uint64_t count = wire_get_varint(in);
 
         if (!wire_ok(in) || count == 0 || count > items - first) {
-            status = corrupt("malformed");
+            status = corrupt("malformed plan");
             break;
         }
         plan->batches[b] =
@@ -266,7 +261,7 @@ static tutti_status read_plan(struct negotiator *negotiator, struct wire_reader 
         first += (uint32_t)count;
     }
     if (status == TUTTI_OK && first != items) {
-        status = corrupt("malformed");
+        status = corrupt("malformed plan");
     }
     if (status != TUTTI_OK) {
         plan_free(plan);
@@ -285,18 +280,18 @@ tutti_status plan_apply(struct negotiator *negotiator, struct wire_reader *in)
 
     if (!wire_ok(in) || number == 0 || number >= (uint64_t)negotiator->config.lanes ||
             batches > PLAN_ITEMS_MAX) {
-        return corrupt("malformed");
+        return corrupt("malformed plan");
     }
     lane = &negotiator->plans.lanes[number];
     if (lane->next != NULL) {
-        return corrupt("its lane is taken twice");
+        return corrupt("two plans wait for one lane");
     }
     lane->epoch++;
     lane->appended = false;
     if (batches > 0) {
         status = read_plan(negotiator, in, (uint32_t)number, (uint32_t)batches);
     } else if (lane->current == NULL || lane->current->state != PLAN_SLOW) {
-        status = corrupt("it is not known, or on");
+        status = corrupt("a plan begins again that is not known, or on");
     } else {
         observe(negotiator, TRANSITION_PLAN_AGAIN);
         lane->current->state = PLAN_ON;

@@ -1,18 +1,17 @@
 /*
  * Stalls of planned tensors: this rank has arrived at a batch, and others have not.
  *
- * They have submitted nothing of what they plan from there on, or their timers would have
- * ended the plan. Where members see each other the lowest one that has arrived
- * reports those that have not. Else each node of the tree reports the children of which, or
- * of some rank below them, it has not heard; and asks its parent as it does in slow mode
- * (stall.c).
+ * The others have submitted nothing from that batch on, or their timers would have ended the
+ * plan. Where members see each other, the lowest one that has arrived reports those that have
+ * not. Elsewhere each node of the tree reports the children whose subtrees have not arrived,
+ * and asks its parent, as in slow mode (stall.c).
  */
 #include "agree/negotiator_parts.h"
 
 /* Ranks that a report names. */
 #define RANKS_MAX 16
 
-/* Adds what this rank has contributed and waits for: what it may be that they lack. */
+/* Adds the tensors that this rank has contributed, some of which the others have not submitted. */
 static void report_tensors(const struct plan *plan, struct stall_report *report)
 {
     for (uint32_t i = 0; i < plan->item_count; i++) {
@@ -91,7 +90,7 @@ static tutti_status report_plan(struct negotiator *negotiator, const struct plan
     stall_report_begin(negotiator, tensor->since_ns, &report);
     missing = report_missing(negotiator, plan, &report);
     if (missing == 0) {
-        /* Whom it lacks it may learn from its parent. */
+        /* All children have arrived: its parent may know which rank is missing. */
         return TUTTI_OK;
     }
     tensor->reported_ns = negotiator->now_ns;

@@ -73,13 +73,13 @@ static bool is_stalled(
             negotiator->now_ns - tensor->since_ns >= negotiator->config.stall_ns;
 }
 
-/* Planned, and not left: nobody announces it. */
+/* In a plan that this rank has not left: no rank announces it. */
 static bool is_with_plan(const struct tensor_state *tensor)
 {
     return tensor->plan != NULL && tensor->plan->state != PLAN_SLOW;
 }
 
-/* Whoever is told by each member needs not ask (plan_stall.c). */
+/* Arrivals of each member say who is missing, so this rank need not ask (plan_stall.c). */
 static bool is_seen(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
@@ -107,16 +107,16 @@ static bool is_known(
                     has_bug(negotiator, BUG_REPORT_UNASKED));
 }
 
-/* Nobody waits for it any more. */
+/* No rank waits for it any more. */
 static bool has_left(const struct negotiator *negotiator, int rank)
 {
     return member_has_joined(negotiator, rank) || member_leaves(negotiator, rank);
 }
 
 /*
- * True when a rank has certainly not submitted: it would have been heard, because all
- * ranks above it have submitted or joined or finalized and so are awake. A rank that has not may sleep on what
- * those below it say.
+ * True when a rank has certainly not submitted: it would have been heard, because all ranks
+ * above it are awake. Those that have submitted, joined or finalized are; any other may sleep,
+ * and hold what ranks below it announce.
  */
 static bool is_missing_from(const struct negotiator *negotiator,
         const struct tensor_state *tensor, int rank)
@@ -304,8 +304,9 @@ static tutti_status ping_parent(struct negotiator *negotiator)
 }
 
 /*
- * A child waits. What is held of its tensors is passed on, and what this rank has not
- * submitted is confessed, unless it has joined or finalized; the coordinator reports that itself.
+ * A child waits. This rank passes on what it holds of the child's tensors, and answers which
+ * of them it has not submitted itself. It answers none when it has joined or finalized, or is
+ * the coordinator, which reports that itself.
  */
 static tutti_status receive_ping(
         struct negotiator *negotiator, int from, struct wire_reader *in)
@@ -330,13 +331,12 @@ static tutti_status receive_ping(
     observe(negotiator, TRANSITION_STALL_PONG);
     if (!wire_ok(in)) {
         wire_writer_fini(&out);
-        return error_set(TUTTI_ERR_PROTOCOL, "malformed ping from rank %d",
-                world_rank(negotiator, from));
+        return malformed(negotiator, "ping", from);
     }
     return message_send(negotiator, from, &out);
 }
 
-/* The parent is awake. Others report, but for what it has not submitted itself. */
+/* The parent is awake. This rank reports only what the parent has not submitted itself. */
 static tutti_status receive_pong(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
@@ -358,8 +358,7 @@ static tutti_status receive_pong(
         }
     }
     if (!wire_ok(in)) {
-        return error_set(TUTTI_ERR_PROTOCOL, "malformed pong from rank %d",
-                world_rank(negotiator, from));
+        return malformed(negotiator, "pong", from);
     }
     if (stall_report_end_names(&report) > 0) {
         observe(negotiator, TRANSITION_STALL_CONFESSED);

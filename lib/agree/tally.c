@@ -121,8 +121,8 @@ static tutti_status collect_row_counts(
 }
 
 /*
- * Whatever becomes of the announcement: the rank remembers what it has gave last, and
- * refers to it when it announces by number.
+ * Kept even if the announcement turns out to be void: the rank remembers what it gave last,
+ * and refers to it when it announces by number.
  */
 static tutti_status keep_row_counts(struct negotiator *negotiator,
         struct tensor_state *tensor, int rank, const struct meta *meta)
@@ -162,7 +162,8 @@ static tutti_status collect_name(struct negotiator *negotiator,
 {
     observe(negotiator, TRANSITION_COLLECT_NAME);
     tensor_activate(negotiator, tensor);
-    /* Without row counts it gave another step, whatever is expected here, where a plan may lag. */
+    /* Without row counts it gave another step. What is expected here may be older: a plan of
+     * the coordinator may lag behind. */
     if (tensor->number != 0 && !tensor->tally->retired &&
             tensor_expects(tensor, meta) &&
             (meta->row_counts > 0 || has_bug(negotiator, BUG_STEP_STALE))) {

@@ -36,7 +36,7 @@ static void add_epoch(struct leave_plan *plan, const struct sim_set *set, int fi
     for (int m = 0; m < set->size; m++) {
         const int wave = rng_range(rng, first, last);
 
-        /* Who leaves meanwhile does not join. */
+        /* A member that leaves before the end of the epoch does not join. */
         epoch->joins[m] = plan->leaves[m] <= last ? -1 : wave;
     }
     plan->silent[last] = true;
@@ -58,7 +58,7 @@ static enum role role_in(const struct leave_plan *plan, int wave, int member)
     return ROLE_NORMAL;
 }
 
-/* Some part in the wave and nobody does right before or behind it. */
+/* Some leave in the wave, and none right before or after it. */
 static bool can_be_late(
         const struct leave_plan *plan, int wave, const struct sim_set *set)
 {

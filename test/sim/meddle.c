@@ -36,9 +36,8 @@ static bool is_leave(const struct message *message)
 }
 
 /*
- * A repetition that must be noticed at once: a turn, or a name at the coordinator (unless
- * it belongs to a group that was cancelled, or failed because somebody joined or finalized; or a plan
- * made it void).
+ * A repetition that must be noticed at once: a log message; or a name at the coordinator,
+ * unless a plan made it void, or its group was cancelled or failed because of a leave.
  */
 static bool must_be_noticed(const struct world *world, const struct message *message)
 {

@@ -83,7 +83,7 @@ struct sim_training {
     int left_out; /* calls that are not made this time, by any rank       */
     int shapes; /* of steps: 1 or 2; not percent                        */
     bool evaluates; /* some iterations use other names                      */
-    bool late; /* when some part, the others are late with something   */
+    bool late; /* when some leave, the others are late with something   */
 };
 
 /** How the steps of a name go from one call to the next. */

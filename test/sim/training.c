@@ -41,7 +41,7 @@ static void choose_steady(struct scenario *s, struct rng *rng)
 }
 
 /*
- * Some submit what is planned and part; the others wait for something else before they
+ * Some submit what is planned and leave; the others wait for something else before they
  * submit the same.
  */
 static void choose_lateness(struct scenario *s, struct rng *rng)
@@ -173,7 +173,7 @@ static bool is_evaluation(const struct scenario *s, int iteration)
             iteration < 2 * s->iterations / 3 && iteration % 7 < 3;
 }
 
-/* The first template around a wave in which some part: training_add_late(). */
+/* The first template around a wave in which some leave: training_add_late(). */
 static bool is_late(const struct generator *gen, int set, int wave)
 {
     const bool *late = gen->plans[set].late;

@@ -680,7 +680,7 @@ UNIT_TEST(test_messages_from_the_wrong_side_are_refused)
 
 UNIT_TEST(test_a_rank_may_speak_only_for_those_below_it)
 {
-    /* Rank 2 row counts to pass on a number of rank 3, which is below rank 1. */
+    /* Rank 2 claims to pass on a number of rank 3, which is below rank 1. */
     const uint8_t number[] = { KIND_ANNOUNCE, ITEM_NUMBERS, 3, 1, 1 };
     const struct request x = scene_request("x", 5);
     struct scene *s = scene_begin(4, 10);
