@@ -495,36 +495,36 @@ bool communicators_tidy(struct communicators *all, uint32_t set)
 
 /* One thread's part. */
 struct abort_job {
-    struct communicator_crew *crew; /* borrowed */
+    struct communicator_aborts *aborts; /* borrowed */
     nccl_comm comm; /* to abort */
 };
 
-/* Who aborts. The last to leave frees it: an abort may be left behind, and end later. */
-struct communicator_crew {
+/* Aborts in progress. Counted references: an abort may be left behind, and end later. */
+struct communicator_aborts {
     nccl_result (*give_up)(nccl_comm comm); /* ncclCommAbort() */
     _Atomic size_t left; /* jobs that have not ended */
-    _Atomic size_t users; /* jobs that still look at it, and who has begun them */
+    _Atomic size_t references; /* one of each job, and that of struct communicators */
     int64_t since_ns; /* when they began */
     struct abort_job jobs[]; /* one for each communicator */
 };
 
-static void crew_leave(struct communicator_crew *crew)
+static void aborts_release(struct communicator_aborts *aborts)
 {
-    /* release and acquire: who frees it does so after all that the others did with it */
-    if (atomic_fetch_sub_explicit(&crew->users, 1, memory_order_acq_rel) == 1) {
-        mem_free(crew);
+    /* acq_rel: the last one frees it, after all accesses of the others */
+    if (atomic_fetch_sub_explicit(&aborts->references, 1, memory_order_acq_rel) == 1) {
+        mem_free(aborts);
     }
 }
 
 static void *abort_one(void *user)
 {
     const struct abort_job *job = user;
-    struct communicator_crew *crew = job->crew;
+    struct communicator_aborts *aborts = job->aborts;
 
-    (void)crew->give_up(job->comm);
-    /* release: pairs with the acquire of who waits: NCCL is done with the device */
-    (void)atomic_fetch_sub_explicit(&crew->left, 1, memory_order_release);
-    crew_leave(crew);
+    (void)aborts->give_up(job->comm);
+    /* release: pairs with the acquire in communicators_abort(): NCCL is done with the device */
+    (void)atomic_fetch_sub_explicit(&aborts->left, 1, memory_order_release);
+    aborts_release(aborts);
     return NULL;
 }
 
@@ -561,30 +561,31 @@ static void revoke_all(const struct communicators *all)
 
 static void begin_abort(struct communicators *all)
 {
-    struct communicator_crew *crew;
+    struct communicator_aborts *aborts;
     size_t count = 0;
     size_t jobs = 0;
 
     for (const struct communicator *c = all->first; c != NULL; c = c->next) {
         count += c->comm != NULL ? 1 : 0;
     }
-    crew = mem_calloc(1, sizeof *crew + count * sizeof *crew->jobs);
-    if (crew == NULL) {
+    aborts = mem_calloc(1, sizeof *aborts + count * sizeof *aborts->jobs);
+    if (aborts == NULL) {
         return; /* tried again at the next call */
     }
-    crew->give_up = all->gpu->nccl->comm_abort;
-    crew->since_ns = clock_ns();
-    atomic_store_explicit(&crew->left, count, memory_order_relaxed);
-    atomic_store_explicit(&crew->users, count + 1, memory_order_relaxed);
-    all->crew = crew;
+    aborts->give_up = all->gpu->nccl->comm_abort;
+    aborts->since_ns = clock_ns();
+    atomic_store_explicit(&aborts->left, count, memory_order_relaxed);
+    atomic_store_explicit(&aborts->references, count + 1, memory_order_relaxed);
+    all->aborts = aborts;
     revoke_all(all);
     for (const struct communicator *c = all->first; c != NULL; c = c->next) {
         if (c->comm != NULL) {
-            crew->jobs[jobs++] = (struct abort_job){ .crew = crew, .comm = c->comm };
+            aborts->jobs[jobs++] =
+                    (struct abort_job){ .aborts = aborts, .comm = c->comm };
         }
     }
     for (size_t i = 0; i < count; i++) {
-        start_job(&crew->jobs[i]);
+        start_job(&aborts->jobs[i]);
     }
 }
 
@@ -602,22 +603,22 @@ bool communicators_abort(struct communicators *all)
     if (all->aborted) {
         return true;
     }
-    if (all->crew == NULL) {
+    if (all->aborts == NULL) {
         begin_abort(all);
     }
-    if (all->crew == NULL) {
+    if (all->aborts == NULL) {
         return false;
     }
-    left = atomic_load_explicit(&all->crew->left, memory_order_acquire);
-    if (left > 0 && clock_ns() - all->crew->since_ns < ABORT_NS) {
+    left = atomic_load_explicit(&all->aborts->left, memory_order_acquire);
+    if (left > 0 && clock_ns() - all->aborts->since_ns < ABORT_NS) {
         return false;
     }
     if (left > 0) {
         log_error(all->gpu->log, "%zu aborts of NCCL do not end; they are left behind",
                 left);
     }
-    crew_leave(all->crew);
-    all->crew = NULL;
+    aborts_release(all->aborts);
+    all->aborts = NULL;
     all->aborted = true;
     drop_all(all);
     return true;
@@ -646,7 +647,7 @@ static bool end_all(struct communicators *all)
 
 void communicators_close(struct communicators *all, bool in_peace)
 {
-    if (in_peace && all->meeting == NULL && all->crew == NULL && end_all(all)) {
+    if (in_peace && all->meeting == NULL && all->aborts == NULL && end_all(all)) {
         return;
     }
     while (!communicators_abort(all)) {

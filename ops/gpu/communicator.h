@@ -61,7 +61,7 @@ struct communicator {
     uint32_t next_set; /* LEAVING: sets from this id on were created later        */
 };
 
-struct communicator_crew; /* threads that abort; communicator.c */
+struct communicator_aborts; /* aborts in progress; communicator.c */
 
 /** All of a rank. Zeroed but for `gpu`: none. */
 struct communicators {
@@ -71,7 +71,7 @@ struct communicators {
             *world; /* the one of all ranks, once it is ready; in the list  */
     struct communicator
             *meeting; /* the one that is being made; in the list              */
-    struct communicator_crew *crew; /* a reference; NULL: nobody aborts               */
+    struct communicator_aborts *aborts; /* a reference; NULL: none has begun          */
     bool aborted; /* there are no communicators any more                     */
     bool told; /* that a set has no steps, though they are asked for     */
 };
