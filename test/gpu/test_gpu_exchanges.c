@@ -1,7 +1,7 @@
 /*
  * Broadcasts, allgathers and alltoalls of the GPU backend over the simulated GPU: equal and
- * unequal parts, empty ones, one tensor and several, side by side and anywhere, in place and
- * not. Every byte says whose it is.
+ * unequal parts, empty ones, one tensor and several, side by side and anywhere and one way on
+ * every other rank, in place and not. Every byte says whose it is.
  *
  *     test_gpu_exchanges RANKS NCCL
  */
@@ -19,6 +19,7 @@ struct kind {
     tutti_collective collective;
     size_t tensors;
     bool anywhere;
+    bool mixed; /* rank 0 as it says, rank 1 the other way, and so on */
     bool in_place;
     bool equal;
 };
@@ -75,12 +76,17 @@ static void lay_out(const struct backend_rank *r, const struct kind *kind, size_
     }
 }
 
+static bool is_anywhere(const struct backend_rank *r, const struct kind *kind)
+{
+    return kind->anywhere != (kind->mixed && r->rank % 2 == 1);
+}
+
 static unsigned char *place(
         struct backend_rank *r, const struct kind *kind, size_t tensor, size_t bytes)
 {
-    unsigned char *block = backend_alloc(r, bytes + 1000);
-
-    return kind->anywhere ? block + 5 + 3 * tensor : backend_alloc(r, bytes + 1);
+    return is_anywhere(r, kind)
+            ? (unsigned char *)backend_alloc(r, bytes + 1000) + 5 + 3 * tensor
+            : backend_alloc(r, bytes + 1);
 }
 
 /* Memory: in place, the input is the rank's own part of the output. */
@@ -189,7 +195,7 @@ static void run_kind(struct backend_rank *r, const struct kind *kind)
     check_outputs(r, kind, &x);
     if (kind->tensors == 1 || kind->collective == TUTTI_ALLTOALL) {
         CHECK(r->counts.packed == 0);
-    } else if (kind->anywhere && r->world->size > 1) {
+    } else if (is_anywhere(r, kind) && r->world->size > 1) {
         CHECK(r->counts.packed == 1);
     }
 }
@@ -223,12 +229,13 @@ static void body(struct backend_rank *r)
 
     decline(r);
     backend_meet(r, &set, true);
-    for (unsigned i = 0; i < 3u * 16u; i++) {
-        const struct kind kind = { .collective = collectives[i / 16],
+    for (unsigned i = 0; i < 3u * 32u; i++) {
+        const struct kind kind = { .collective = collectives[i / 32],
             .tensors = (i & 1) != 0 ? TENSORS : 1,
             .anywhere = (i & 2) != 0,
             .in_place = (i & 4) != 0,
-            .equal = (i & 8) != 0 };
+            .equal = (i & 8) != 0,
+            .mixed = (i & 16) != 0 };
 
         run_kind(r, &kind);
     }

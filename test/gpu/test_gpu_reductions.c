@@ -1,7 +1,7 @@
 /*
  * Every reduction of the GPU backend: operation x type x {one tensor, several side by side,
- * several anywhere} x {in place or not} x {scaled or not}, over the simulated GPU, compared
- * with the definition; and by which path.
+ * several anywhere, side by side on every other rank} x {in place or not} x {scaled or not},
+ * over the simulated GPU, compared with the definition; and by which path.
  *
  *     test_gpu_reductions RANKS NCCL [nodes COUNT] [PARAMETER VALUE]...
  *
@@ -20,11 +20,14 @@
 #define TENSORS 3
 #define ELEMENTS_MAX 300
 #define ELEMENT_MAX 8
+#define AROUND 256
+#define FILLER 0x5a
 
 enum placing {
     SINGLE,
     SIDE_BY_SIDE,
     ANYWHERE,
+    MIXED, /* SIDE_BY_SIDE on rank 0, ANYWHERE on rank 1, and so on */
     PLACINGS
 };
 
@@ -135,22 +138,61 @@ static void expected_of(const struct backend_rank *r, const struct kind *kind,
             result, count);
 }
 
-static unsigned char *place(
-        struct backend_rank *r, const struct kind *kind, size_t bytes, size_t shift)
+static bool is_anywhere(const struct backend_rank *r, const struct kind *kind)
 {
-    const bool anywhere = kind->placing == ANYWHERE;
-    const size_t element = tutti_dtype_size(kind->dtype);
-    unsigned char *block = backend_alloc(r, bytes + (anywhere ? 1000 : 0));
-
-    return anywhere ? block + 8 * shift + element : block;
+    return kind->placing == ANYWHERE || (kind->placing == MIXED && r->rank % 2 == 1);
 }
 
+/* Memory of others around a tensor. */
+struct around {
+    unsigned char *block;
+    size_t before, bytes; /* in front of the tensor; in all */
+};
+
 struct batch_of {
+    struct around around[2 * TENSORS];
+    size_t around_count;
     struct op_run runs[TENSORS];
     struct op_part parts[TENSORS][BACKEND_RANKS_MAX];
     struct op_set set;
     struct op_batch batch;
 };
+
+static unsigned char *place(struct backend_rank *r, const struct kind *kind,
+        struct batch_of *b, size_t bytes)
+{
+    const size_t gap = 8 * b->around_count + tutti_dtype_size(kind->dtype);
+    struct around *around = &b->around[b->around_count];
+
+    if (!is_anywhere(r, kind)) {
+        return backend_alloc(r, bytes);
+    }
+    b->around_count++;
+    around->before = gap;
+    around->bytes = gap + bytes + AROUND;
+    around->block = backend_alloc(r, around->bytes);
+    CHECK(gpusim_fill((uint64_t)(uintptr_t)around->block, FILLER, around->bytes));
+    return around->block + gap;
+}
+
+/* Neither is touched, whatever is packed. */
+static void check_around(struct backend_rank *r, const struct batch_of *b)
+{
+    for (const struct around *a = b->around; a < b->around + b->around_count; a++) {
+        unsigned char bytes[AROUND];
+        const size_t behind = a->bytes - AROUND;
+
+        CHECK(a->before <= AROUND);
+        backend_read(r, bytes, a->block, a->before);
+        for (size_t i = 0; i < a->before; i++) {
+            CHECK(bytes[i] == FILLER);
+        }
+        backend_read(r, bytes, a->block + behind, AROUND);
+        for (size_t i = 0; i < AROUND; i++) {
+            CHECK(bytes[i] == FILLER);
+        }
+    }
+}
 
 static void make_run(
         struct backend_rank *r, const struct kind *kind, struct batch_of *b, size_t t)
@@ -158,7 +200,7 @@ static void make_run(
     const size_t element = tutti_dtype_size(kind->dtype);
     const size_t count = count_of(r, kind, t);
     unsigned char host[ELEMENTS_MAX * 2 * ELEMENT_MAX];
-    unsigned char *input = place(r, kind, count * element, t);
+    unsigned char *input = place(r, kind, b, count * element);
     struct op_run *run = &b->runs[t];
 
     fill_loosely(kind->dtype, r->rank, t, host, count);
@@ -183,7 +225,7 @@ static void make_output(
     const size_t element = tutti_dtype_size(kind->dtype);
 
     if (!kind->in_place) {
-        b->runs[t].output = place(r, kind, count_of(r, kind, t) * element, t + 1);
+        b->runs[t].output = place(r, kind, b, count_of(r, kind, t) * element);
     }
     if (kind->collective == TUTTI_REDUCE && r->rank != r->world->size - 1) {
         b->runs[t].output = NULL;
@@ -274,7 +316,7 @@ static void check_path(struct backend_rank *r, const struct kind *kind)
             (half && (!selects || kind->scaled) && halves_are_floats(r)) ||
             (!dtype_is_real(kind->dtype) && kind->op == TUTTI_AVERAGE &&
                     tutti_dtype_size(kind->dtype) < 8);
-    const bool packs = casts || kind->placing == ANYWHERE;
+    const bool packs = casts || is_anywhere(r, kind);
     const bool whole = !packs && !kind->scaled && kind->op != TUTTI_AVERAGE;
 
     if (kind->collective != TUTTI_ALLREDUCE) {
@@ -304,6 +346,7 @@ static void run_kind(struct backend_rank *r, const struct kind *kind)
         r->counts.hierarchical = 0;
         backend_do(r, &b.batch);
         check_outputs(r, kind, &b);
+        check_around(r, &b);
         check_path(r, kind);
         if (!kind->in_place) {
             check_inputs(r, kind, &b);

@@ -274,27 +274,6 @@ int cuStreamIsCapturing(void *stream, int *status)
     return sim_leave(result);
 }
 
-int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph,
-        const void ***dependencies, size_t *count)
-{
-    struct stream *found;
-    int result = status_find("cuStreamGetCaptureInfo_v2", stream, &found);
-
-    if (result == CUDA_SUCCESS && (graph != NULL || dependencies != NULL)) {
-        result = CUDA_NOT_SUPPORTED;
-    }
-    if (result == CUDA_SUCCESS) {
-        *status = capture_status(found);
-        if (id != NULL && found->capture != NULL) {
-            *id = found->capture->id;
-        }
-        if (count != NULL) {
-            *count = 0;
-        }
-    }
-    return sim_leave(result);
-}
-
 int cuThreadExchangeStreamCaptureMode(int *mode)
 {
     int result = sim_enter("cuThreadExchangeStreamCaptureMode", NEEDS_INIT);

@@ -9,7 +9,6 @@
 
 enum {
     STACK_MAX = 32,
-    API_VERSION = 3020,
     PRIORITY_GREATEST = -5
 };
 
@@ -121,28 +120,15 @@ int cuDevicePrimaryCtxRelease_v2(int device)
     return sim_leave(result);
 }
 
-static int reset(int device)
-{
-    if (device < 0 || device >= sim.device_count) {
-        return CUDA_INVALID_DEVICE;
-    }
-    if (sim.devices[device].primary != NULL && sim.devices[device].primary->alive) {
-        context_end(sim.devices[device].primary);
-    }
-    return CUDA_SUCCESS;
-}
-
-int cuDevicePrimaryCtxReset_v2(int device)
-{
-    int result = sim_enter("cuDevicePrimaryCtxReset_v2", NEEDS_INIT);
-
-    return sim_leave(result == CUDA_SUCCESS ? reset(device) : result);
-}
-
 void gpusim_reset(int device)
 {
+    const struct context *context;
+
     pthread_mutex_lock(&sim.lock);
-    (void)reset(device);
+    context = sim.devices[device].primary;
+    if (context != NULL && context->alive) {
+        context_end(sim.devices[device].primary);
+    }
     pthread_mutex_unlock(&sim.lock);
 }
 
@@ -156,21 +142,8 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
     if (result == CUDA_SUCCESS) {
         const struct context *context = sim.devices[device].primary;
 
-        *flags = sim.devices[device].flags;
+        *flags = 0;
         *active = context != NULL && context->alive ? 1 : 0;
-    }
-    return sim_leave(result);
-}
-
-int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
-{
-    int result = sim_enter("cuDevicePrimaryCtxSetFlags_v2", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS && (device < 0 || device >= sim.device_count)) {
-        result = CUDA_INVALID_DEVICE;
-    }
-    if (result == CUDA_SUCCESS) {
-        sim.devices[device].flags = flags;
     }
     return sim_leave(result);
 }
@@ -291,20 +264,6 @@ static int context_of(void *handle, struct context **context)
 {
     *context = handle == NULL ? context_current() : handle_find(HANDLE_CONTEXT, handle);
     return *context == NULL || !(*context)->alive ? CUDA_INVALID_CONTEXT : CUDA_SUCCESS;
-}
-
-int cuCtxGetApiVersion(void *context, unsigned *version)
-{
-    int result = sim_enter("cuCtxGetApiVersion", NEEDS_INIT);
-    struct context *found;
-
-    if (result == CUDA_SUCCESS) {
-        result = context_of(context, &found);
-    }
-    if (result == CUDA_SUCCESS) {
-        *version = API_VERSION;
-    }
-    return sim_leave(result);
 }
 
 int cuCtxGetId(void *context, unsigned long long *id)

@@ -205,21 +205,6 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
             stream);
 }
 
-int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes)
-{
-    return transfer_call(
-            &(struct transfer){
-                    .function = "cuMemcpyDtoD_v2",
-                    .to = to,
-                    .from = from,
-                    .bytes = bytes,
-                    .to_side = SIDE_DEVICE,
-                    .from_side = SIDE_DEVICE,
-                    .waits = true,
-            },
-            NULL);
-}
-
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
     return transfer_call(

@@ -25,23 +25,17 @@ GPUSIM_API int cuInit(unsigned flags);
 GPUSIM_API int cuDriverGetVersion(int *version);
 GPUSIM_API int cuGetErrorName(int error, const char **text);
 GPUSIM_API int cuGetErrorString(int error, const char **text);
-GPUSIM_API int cuGetProcAddress_v2(
-        const char *symbol, void **function, int version, uint64_t flags, int *status);
 GPUSIM_API int cuDeviceGetCount(int *count);
 GPUSIM_API int cuDeviceGet(int *device, int ordinal);
 GPUSIM_API int cuDeviceGetName(char *name, int length, int device);
 GPUSIM_API int cuDeviceGetPCIBusId(char *text, int length, int device);
-GPUSIM_API int cuDeviceGetByPCIBusId(int *device, const char *text);
 GPUSIM_API int cuDeviceGetUuid(void *uuid, int device);
 GPUSIM_API int cuDeviceGetUuid_v2(void *uuid, int device);
 GPUSIM_API int cuDeviceGetAttribute(int *value, int attribute, int device);
 GPUSIM_API int cuDeviceTotalMem_v2(size_t *bytes, int device);
-GPUSIM_API int cuDeviceCanAccessPeer(int *can, int device, int peer);
 GPUSIM_API int cuDevicePrimaryCtxRetain(void **context, int device);
 GPUSIM_API int cuDevicePrimaryCtxRelease_v2(int device);
-GPUSIM_API int cuDevicePrimaryCtxReset_v2(int device);
 GPUSIM_API int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);
-GPUSIM_API int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags);
 GPUSIM_API int cuCtxCreate_v2(void **context, unsigned flags, int device);
 GPUSIM_API int cuCtxDestroy_v2(void *context);
 GPUSIM_API int cuCtxPushCurrent_v2(void *context);
@@ -49,7 +43,6 @@ GPUSIM_API int cuCtxPopCurrent_v2(void **context);
 GPUSIM_API int cuCtxSetCurrent(void *context);
 GPUSIM_API int cuCtxGetCurrent(void **context);
 GPUSIM_API int cuCtxGetDevice(int *device);
-GPUSIM_API int cuCtxGetApiVersion(void *context, unsigned *version);
 GPUSIM_API int cuCtxGetId(void *context, unsigned long long *id);
 GPUSIM_API int cuCtxGetStreamPriorityRange(int *least, int *greatest);
 GPUSIM_API int cuCtxSynchronize(void);
@@ -59,15 +52,8 @@ GPUSIM_API int cuMemFree_v2(uint64_t pointer);
 GPUSIM_API int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags);
 GPUSIM_API int cuMemAllocHost_v2(void **pointer, size_t bytes);
 GPUSIM_API int cuMemFreeHost(void *pointer);
-GPUSIM_API int cuMemHostGetDevicePointer_v2(
-        uint64_t *device, void *pointer, unsigned flags);
-GPUSIM_API int cuMemGetInfo_v2(size_t *available, size_t *total);
-GPUSIM_API int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t pointer);
-GPUSIM_API int cuPointerGetAttribute(void *value, int attribute, uint64_t pointer);
 GPUSIM_API int cuPointerGetAttributes(
         unsigned count, int *attributes, void **values, uint64_t pointer);
-GPUSIM_API int cuPointerSetAttribute(
-        const void *value, int attribute, uint64_t pointer);
 GPUSIM_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream);
 GPUSIM_API int cuMemcpyDtoDAsync_v2(
         uint64_t to, uint64_t from, size_t bytes, void *stream);
@@ -75,7 +61,6 @@ GPUSIM_API int cuMemcpyHtoDAsync_v2(
         uint64_t to, const void *from, size_t bytes, void *stream);
 GPUSIM_API int cuMemcpyDtoHAsync_v2(
         void *to, uint64_t from, size_t bytes, void *stream);
-GPUSIM_API int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes);
 GPUSIM_API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes);
 GPUSIM_API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes);
 GPUSIM_API int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t count);
@@ -92,12 +77,9 @@ GPUSIM_API int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 GPUSIM_API int cuStreamGetCtx(void *stream, void **context);
 GPUSIM_API int cuStreamGetFlags(void *stream, unsigned *flags);
 GPUSIM_API int cuStreamGetPriority(void *stream, int *priority);
-GPUSIM_API int cuStreamGetId(void *stream, unsigned long long *id);
 GPUSIM_API int cuStreamIsCapturing(void *stream, int *status);
 GPUSIM_API int cuStreamBeginCapture_v2(void *stream, int mode);
 GPUSIM_API int cuStreamEndCapture(void *stream, void **graph);
-GPUSIM_API int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id,
-        void **graph, const void ***dependencies, size_t *count);
 GPUSIM_API int cuThreadExchangeStreamCaptureMode(int *mode);
 GPUSIM_API int cuGraphDestroy(void *graph);
 GPUSIM_API int cuGraphGetNodes(void *graph, void **nodes, size_t *count);
@@ -108,7 +90,6 @@ GPUSIM_API int cuEventRecord(void *event, void *stream);
 GPUSIM_API int cuEventQuery(void *event);
 GPUSIM_API int cuEventSynchronize(void *event);
 GPUSIM_API int cuEventElapsedTime(float *milliseconds, void *start, void *end);
-GPUSIM_API int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end);
 GPUSIM_API int cuModuleLoadData(void **module, const void *image);
 GPUSIM_API int cuModuleUnload(void *module);
 GPUSIM_API int cuModuleGetFunction(void **function, void *module, const char *name);
@@ -119,9 +100,6 @@ GPUSIM_API int cuLibraryUnload(void *library);
 GPUSIM_API int cuLibraryGetKernel(void **kernel, void *library, const char *name);
 GPUSIM_API int cuKernelGetFunction(void **function, void *kernel);
 GPUSIM_API int cuFuncGetAttribute(int *value, int attribute, void *function);
-GPUSIM_API int cuFuncSetAttribute(void *function, int attribute, int value);
-GPUSIM_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        int *blocks, void *function, int threads, size_t shared);
 GPUSIM_API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
         unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
         unsigned shared, void *stream, void **parameters, void **extra);

@@ -164,22 +164,6 @@ int cuDeviceGetPCIBusId(char *text, int length, int device)
     return sim_leave(result);
 }
 
-int cuDeviceGetByPCIBusId(int *device, const char *text)
-{
-    int result = sim_enter("cuDeviceGetByPCIBusId", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS) {
-        result = CUDA_INVALID_DEVICE;
-        for (int i = 0; i < sim.device_count; i++) {
-            if (strcmp(sim.devices[i].pci, text) == 0) {
-                *device = i;
-                result = CUDA_SUCCESS;
-            }
-        }
-    }
-    return sim_leave(result);
-}
-
 int cuDeviceGetUuid_v2(void *uuid, int device)
 {
     struct device *found;
@@ -251,17 +235,6 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device)
 
     if (result == CUDA_SUCCESS) {
         *bytes = found->total_bytes;
-    }
-    return sim_leave(result);
-}
-
-int cuDeviceCanAccessPeer(int *can, int device, int peer)
-{
-    struct device *found;
-    int result = device_enter("cuDeviceCanAccessPeer", device, &found);
-
-    if (result == CUDA_SUCCESS) {
-        *can = peer != device && peer >= 0 && peer < sim.device_count ? 1 : 0;
     }
     return sim_leave(result);
 }

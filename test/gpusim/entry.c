@@ -2,7 +2,6 @@
  * The way into the simulated driver: the lock, what every call needs to be allowed, and the
  * calls that need nothing.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,46 +150,4 @@ int cuGetErrorString(int error, const char **text)
 
     *text = found == NULL ? NULL : found->text;
     return found == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS;
-}
-
-/* The newest of a function's versions that this library exports. */
-static void *symbol_find(const char *symbol)
-{
-    static const char *const suffixes[] = { "_v2", "" };
-    Dl_info self;
-    void *library, *found = NULL;
-    char name[96];
-
-    if (dladdr(&sim, &self) == 0) {
-        return NULL;
-    }
-    library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    for (size_t i = 0; library != NULL && found == NULL && i < 2; i++) {
-        (void)snprintf(name, sizeof name, "%s%s", symbol, suffixes[i]);
-        found = dlsym(library, name);
-    }
-    if (library != NULL) {
-        (void)dlclose(library);
-    }
-    return found;
-}
-
-int cuGetProcAddress_v2(
-        const char *symbol, void **function, int version, uint64_t flags, int *status)
-{
-    int result = sim_enter("cuGetProcAddress_v2", NEEDS_NOTHING);
-
-    (void)version;
-    (void)flags;
-    if (result == CUDA_SUCCESS && (symbol == NULL || function == NULL)) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *function = symbol_find(symbol);
-        result = *function == NULL ? CUDA_NOT_FOUND : CUDA_SUCCESS;
-    }
-    if (status != NULL) {
-        *status = result == CUDA_NOT_FOUND ? 1 : 0;
-    }
-    return sim_leave(result);
 }

@@ -224,7 +224,7 @@ static int event_time(const struct event *event, struct timespec *time)
     return record_passed(event->record) ? CUDA_SUCCESS : CUDA_NOT_READY;
 }
 
-int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end)
+int cuEventElapsedTime(float *milliseconds, void *start, void *end)
 {
     int result = sim_enter("cuEventElapsedTime", NEEDS_CONTEXT);
     struct event *first = NULL, *second = NULL;
@@ -247,11 +247,6 @@ int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end)
                 (double)(to.tv_nsec - from.tv_nsec) / 1e6);
     }
     return sim_leave(result);
-}
-
-int cuEventElapsedTime(float *milliseconds, void *start, void *end)
-{
-    return cuEventElapsedTime_v2(milliseconds, start, end);
 }
 
 static int event_wait(struct stream *stream, const struct event *event)

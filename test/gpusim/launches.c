@@ -332,38 +332,6 @@ int cuFuncGetAttribute(int *value, int attribute, void *function)
     return sim_leave(result);
 }
 
-int cuFuncSetAttribute(void *function, int attribute, int value)
-{
-    struct function *found;
-    int result = function_enter("cuFuncSetAttribute", function, &found);
-
-    if (result == CUDA_SUCCESS && (attribute != FUNCTION_DYNAMIC_SHARED || value < 0)) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        found->shared_max = (unsigned)value;
-    }
-    return sim_leave(result);
-}
-
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        int *blocks, void *function, int threads, size_t shared)
-{
-    struct function *found;
-    int result = function_enter(
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor", function, &found);
-
-    (void)shared;
-    if (result == CUDA_SUCCESS &&
-            (threads < 1 || (unsigned)threads > function_threads(found))) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *blocks = SM_THREADS / threads;
-    }
-    return sim_leave(result);
-}
-
 /* ---- launches ---- */
 
 static int launch_body(void *argument)

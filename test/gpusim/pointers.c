@@ -86,72 +86,16 @@ int cuMemFreeHost(void *pointer)
     return sim_leave(result);
 }
 
-int cuMemHostGetDevicePointer_v2(uint64_t *device, void *pointer, unsigned flags)
-{
-    int result = sim_enter("cuMemHostGetDevicePointer_v2", NEEDS_CONTEXT);
-    struct arena *arena = NULL;
-
-    (void)flags;
-    if (result == CUDA_SUCCESS &&
-            (memory_live_find((uint64_t)(uintptr_t)pointer, &arena) == NULL ||
-                    arena->kind != ARENA_PINNED)) {
-        result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *device = (uint64_t)(uintptr_t)pointer;
-    }
-    return sim_leave(result);
-}
-
-int cuMemGetInfo_v2(size_t *available, size_t *total)
-{
-    int result = sim_enter("cuMemGetInfo_v2", NEEDS_CONTEXT);
-
-    if (result == CUDA_SUCCESS) {
-        const struct device *device = context_current()->device;
-        size_t limit = device->limit_bytes < device->total_bytes ? device->limit_bytes
-                                                                 : device->total_bytes;
-
-        *total = device->total_bytes;
-        *available = limit > device->used_bytes ? limit - device->used_bytes : 0;
-    }
-    return sim_leave(result);
-}
-
-int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t pointer)
-{
-    int result = sim_enter("cuMemGetAddressRange_v2", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS) {
-        const struct allocation *found = memory_live_find(pointer, NULL);
-
-        if (found == NULL) {
-            result = CUDA_NOT_FOUND;
-        } else {
-            if (base != NULL) {
-                *base = found->start;
-            }
-            if (bytes != NULL) {
-                *bytes = found->bytes;
-            }
-        }
-    }
-    return sim_leave(result);
-}
-
 /* CU_POINTER_ATTRIBUTE_ values. */
 enum pointer_attribute {
     POINTER_CONTEXT = 1,
     POINTER_MEMORY_TYPE = 2,
     POINTER_DEVICE = 3,
-    POINTER_HOST = 4,
-    POINTER_SYNC_MEMOPS = 6,
     POINTER_BUFFER_ID = 7,
     POINTER_IS_MANAGED = 8,
     POINTER_ORDINAL = 9,
     POINTER_START = 11,
-    POINTER_SIZE = 12,
-    POINTER_MAPPED = 13
+    POINTER_SIZE = 12
 };
 
 enum memory_type {
@@ -181,15 +125,8 @@ static int give_attribute(
     case POINTER_START:
         *(uint64_t *)value = found == NULL ? 0 : found->start;
         return CUDA_SUCCESS;
-    case POINTER_HOST:
-        *(uint64_t *)value = pinned || managed ? pointer : 0;
-        return CUDA_SUCCESS;
     case POINTER_BUFFER_ID:
         *(uint64_t *)value = found == NULL ? 0 : found->id;
-        return CUDA_SUCCESS;
-    case POINTER_SYNC_MEMOPS:
-    case POINTER_MAPPED:
-        *(int *)value = found == NULL ? 0 : 1;
         return CUDA_SUCCESS;
     case POINTER_IS_MANAGED:
         *(unsigned *)value = managed ? 1 : 0;
@@ -204,19 +141,7 @@ static int give_attribute(
     return CUDA_INVALID_VALUE;
 }
 
-int cuPointerGetAttribute(void *value, int attribute, uint64_t pointer)
-{
-    int result = sim_enter("cuPointerGetAttribute", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS) {
-        result = memory_live_find(pointer, NULL) == NULL || value == NULL
-                ? CUDA_INVALID_VALUE
-                : give_attribute(value, (enum pointer_attribute)attribute, pointer);
-    }
-    return sim_leave(result);
-}
-
-/* Unlike the one above, an address that CUDA does not know gives null values. */
+/* An address that CUDA does not know gives null values. */
 int cuPointerGetAttributes(
         unsigned count, int *attributes, void **values, uint64_t pointer)
 {
@@ -227,18 +152,6 @@ int cuPointerGetAttributes(
             result = give_attribute(
                     values[i], (enum pointer_attribute)attributes[i], pointer);
         }
-    }
-    return sim_leave(result);
-}
-
-int cuPointerSetAttribute(const void *value, int attribute, uint64_t pointer)
-{
-    int result = sim_enter("cuPointerSetAttribute", NEEDS_INIT);
-
-    if (result == CUDA_SUCCESS &&
-            (value == NULL || attribute != POINTER_SYNC_MEMOPS ||
-                    memory_live_find(pointer, NULL) == NULL)) {
-        result = CUDA_INVALID_VALUE;
     }
     return sim_leave(result);
 }

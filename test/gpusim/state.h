@@ -116,7 +116,6 @@ struct device {
     unsigned char uuid[16];
     struct context *primary;
     int retained; /* uses of the primary context     */
-    unsigned flags; /* of the primary context          */
     size_t total_bytes; /* memory                          */
     size_t used_bytes; /* allocated                       */
     size_t limit_bytes; /* fault: not more than this       */

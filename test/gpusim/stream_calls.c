@@ -164,17 +164,3 @@ int cuStreamGetPriority(void *stream, int *priority)
     }
     return sim_leave(result);
 }
-
-int cuStreamGetId(void *stream, unsigned long long *id)
-{
-    int result = sim_enter("cuStreamGetId", NEEDS_CONTEXT);
-    struct stream *found;
-
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found);
-    }
-    if (result == CUDA_SUCCESS) {
-        *id = found->serial;
-    }
-    return sim_leave(result);
-}

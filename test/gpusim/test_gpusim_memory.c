@@ -60,7 +60,8 @@ UNIT_TEST(test_a_host_pointer_is_no_device_pointer)
 
     gpu_open(0);
     pointer = gpu_alloc(8);
-    assert_int_equal(cuMemcpyDtoD_v2(pointer, (uint64_t)(uintptr_t)host, 8), 1);
+    assert_int_equal(
+            cuMemcpyDtoDAsync_v2(pointer, (uint64_t)(uintptr_t)host, 8, NULL), 1);
     assert_int_equal(cuMemsetD8_v2((uint64_t)(uintptr_t)host, 0, 8), 1);
     assert_int_equal(cuMemcpyHtoD_v2(pointer, (void *)(uintptr_t)pointer, 8), 1);
     assert_int_equal(gpusim_reports(), 0);
@@ -150,7 +151,6 @@ UNIT_TEST(test_attributes_of_pointers)
 {
     void *context, *pinned = NULL;
     uint64_t pointer, managed = 0;
-    unsigned type = 7;
     struct facts facts;
     char host;
 
@@ -172,9 +172,6 @@ UNIT_TEST(test_attributes_of_pointers)
     facts = facts_of((uint64_t)(uintptr_t)&host);
     assert_int_equal(facts.type, 0);
     assert_null(facts.context);
-    assert_int_equal(cuPointerGetAttribute(&type, 2, (uint64_t)(uintptr_t)&host), 1);
-    assert_int_equal(cuPointerGetAttribute(&type, 2, pointer), 0);
-    assert_int_equal(type, 2);
     *(char *)pinned = 1; /* the host may touch these two */
     *(char *)(uintptr_t)managed = 1;
 
@@ -188,18 +185,12 @@ UNIT_TEST(test_attributes_of_pointers)
 UNIT_TEST(test_memory_runs_out)
 {
     uint64_t first, pointer = 0;
-    size_t available, total;
-
     gpu_open(1);
-    assert_int_equal(cuMemGetInfo_v2(&available, &total), 0);
-    assert_int_equal(available, total);
-    assert_int_equal(cuMemAlloc_v2(&pointer, total + 1), 2);
+    assert_int_equal(cuMemAlloc_v2(&pointer, (size_t)1 << 40), 2);
     gpusim_limit_memory(1, BYTES);
     assert_int_equal(cuMemAlloc_v2(&pointer, BYTES + 1), 2);
     first = gpu_alloc(BYTES - 1);
     assert_int_equal(cuMemAlloc_v2(&pointer, 2), 2);
-    assert_int_equal(cuMemGetInfo_v2(&available, &total), 0);
-    assert_int_equal(available, 1);
     gpusim_fail_nothing();
     assert_int_equal(cuMemAlloc_v2(&pointer, 2), 0);
     assert_int_equal(cuMemAlloc_v2(&pointer, 0), 1);

@@ -42,19 +42,3 @@ UNIT_TEST(test_the_product_loads_it)
     assert_int_equal(driver.device_primary_ctx_release(0), CU_SUCCESS);
     assert_int_equal(gpusim_calls("cuMemAlloc_v2"), 1); /* this very library */
 }
-
-UNIT_TEST(test_newest_versions_are_found_by_name)
-{
-    void *function = NULL;
-    int status = -1;
-
-    assert_int_equal(
-            cuGetProcAddress_v2("cuMemAlloc", &function, 13000, 0, &status), 0);
-    assert_ptr_equal(function, dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
-    assert_int_equal(status, 0);
-    assert_int_equal(cuGetProcAddress_v2("cuInit", &function, 13000, 0, NULL), 0);
-    assert_ptr_equal(function, dlsym(RTLD_DEFAULT, "cuInit"));
-    assert_int_equal(
-            cuGetProcAddress_v2("cuNoSuchCall", &function, 13000, 0, &status), 500);
-    assert_int_equal(status, 1);
-}

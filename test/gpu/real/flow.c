@@ -321,6 +321,9 @@ void suite_abort(struct suite *s)
         device_drop(&s->rig, memory);
         return;
     }
+    /* All have ended what came before, which an abort would fail. It may fail this, too. */
+    status = tutti_barrier(s->t, "before the abort", NULL);
+    (void)SUITE_EXPECT(s, status == TUTTI_OK || status == TUTTI_ERR_CONTEXT_FAILED);
     if (s->rank == 0) {
         hold_stream(s, &released);
     }

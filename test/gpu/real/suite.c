@@ -9,6 +9,7 @@
 #include "test/gpu/real/suite.h"
 
 #include <getopt.h>
+#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,21 @@ static int finish(struct suite *s)
     return s->failed == 0 && s->made > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/*
+ * The program's own MPI: MPI_Finalize() waits for a slow rank after the abort as well. Where
+ * tutti has initialised it, a rank whose context has failed waits for a moment only, leaves
+ * without MPI_Finalize(), and mpirun calls that a failure.
+ */
+static void start_mpi(int *argc, char ***argv)
+{
+    int level = 0;
+
+    if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
+        (void)fprintf(stderr, "device_suite: MPI does not start\n");
+        exit(EXIT_FAILURE); /* NOLINT(concurrency-mt-unsafe): nothing has begun */
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct suite s;
@@ -118,6 +134,7 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)alarm((unsigned)limit); /* a hang ends with a signal, not never */
+    start_mpi(&argc, &argv);
     if (tutti_init(&s.t, NULL) != TUTTI_OK) {
         (void)fprintf(stderr, "device_suite: %s\n", tutti_last_error());
         return EXIT_FAILURE;
@@ -131,5 +148,6 @@ int main(int argc, char **argv)
             topics[i].run(&s);
         }
     }
-    return finish(&s);
+    status = finish(&s);
+    return MPI_Finalize() == MPI_SUCCESS ? status : EXIT_FAILURE;
 }
