@@ -14,4 +14,11 @@ tutti_status call_check_context(const tutti *t);
 /** Waits and consumes; tutti_wait() without the checks of the calling thread. */
 tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns);
 
+/**
+ * Adds the caller's options (NULL: the defaults) to what a call asks for. Scales mean nothing
+ * where nothing is reduced, and are set to 1 so that ranks do not differ in them.
+ */
+tutti_status call_take_options(
+        const tutti_options *given, struct submission *submission);
+
 #endif

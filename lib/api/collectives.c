@@ -25,7 +25,7 @@ static tutti_status submit(
     return status;
 }
 
-/* Submits and waits. */
+/* Submits and waits; as one of the engine's drivers from the start. */
 static tutti_status submit_and_wait(tutti *t, const struct submission *submission)
 {
     struct submission alone = *submission;
@@ -53,20 +53,11 @@ static tutti_status submit_and_wait(tutti *t, const struct submission *submissio
     return status;
 }
 
-/*
- * What every call below does with what it was asked for: adds the options, and submits it
- * or runs it to its end.
- */
-struct request_or_wait {
-    tutti_request *request; /* not used by a blocking call */
-    bool blocks;
-};
-
-/* Scales mean nothing where nothing is reduced, and must not make ranks differ. */
-static tutti_status add_options(
+tutti_status call_take_options(
         const tutti_options *given, struct submission *submission)
 {
-    const bool scales = meta_reduces(submission->collective);
+    const int collective = submission->collective;
+    const bool scales = meta_reduces(collective);
     tutti_options options;
     const tutti_status status = submit_options(given, &options);
 
@@ -74,11 +65,10 @@ static tutti_status add_options(
         return status;
     }
     submission->set = options.process_set;
-    if (submission->collective != META_JOIN) {
+    if (collective != META_JOIN) {
         submission->step = meta_step(options.step);
     }
-    if (submission->collective != TUTTI_BARRIER &&
-            submission->collective != META_JOIN) {
+    if (collective != TUTTI_BARRIER && collective != META_JOIN) {
         submission->meta.ndim = options.ndim;
         submission->meta.dims = options.ndim > 0 ? options.dims : NULL;
     }
@@ -91,30 +81,32 @@ static tutti_status add_options(
     return TUTTI_OK;
 }
 
+/*
+ * The request of a blocking call, which is its _async form run to the end. Only its address
+ * counts.
+ */
+static tutti_request until_done;
+
+/* What every call below does with what it was asked for. */
 static tutti_status run(tutti *t, struct submission *submission,
-        const tutti_options *options, struct request_or_wait how)
+        const tutti_options *options, tutti_request *request)
 {
     tutti_status status = call_check_context(t);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    status = add_options(options, submission);
+    status = call_take_options(options, submission);
     if (status != TUTTI_OK) {
         group_refuse(t, status);
         return status;
     }
-    if (!how.blocks) {
-        return submit(t, submission, how.request);
+    if (request == &until_done) {
+        return submit_and_wait(t, submission);
     }
-    return submit_and_wait(t, submission);
-}
-
-static const struct request_or_wait blocking = { .blocks = true };
-
-static struct request_or_wait into(tutti_request *request)
-{
-    return (struct request_or_wait){ .request = request };
+    submission->rows.owns_output = submission->output == NULL &&
+            op_is_exchange((tutti_collective)submission->collective);
+    return submit(t, submission, request);
 }
 
 /*
@@ -122,103 +114,66 @@ static struct request_or_wait into(tutti_request *request)
  * NOLINTBEGIN(readability-function-size)
  */
 
-/* -------------------------------------------------------------- whole tensors */
-
-static struct submission allreduce_of(const char *name, const void *input, void *output,
-        int64_t count, tutti_dtype dtype, tutti_reduce_op op)
-{
-    return (struct submission){ .collective = TUTTI_ALLREDUCE,
-        .name = name,
-        .meta = { .count = count, .dtype = dtype, .op = op },
-        .input = input,
-        .output = output };
-}
-
 tutti_status tutti_allreduce_async(tutti *t, const char *name, const void *input,
         void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op,
         const tutti_options *options, tutti_request *request)
 {
-    struct submission s = allreduce_of(name, input, output, count, dtype, op);
+    struct submission s = { .collective = TUTTI_ALLREDUCE,
+        .name = name,
+        .meta = { .count = count, .dtype = dtype, .op = op },
+        .input = input,
+        .output = output };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_allreduce(tutti *t, const char *name, const void *input,
         void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op,
         const tutti_options *options)
 {
-    struct submission s = allreduce_of(name, input, output, count, dtype, op);
-
-    return run(t, &s, options, blocking);
-}
-
-static struct submission broadcast_of(
-        const char *name, void *buffer, int64_t count, tutti_dtype dtype, int root)
-{
-    return (struct submission){ .collective = TUTTI_BROADCAST,
-        .name = name,
-        .meta = { .count = count, .dtype = dtype, .root = root },
-        .input = buffer,
-        .output = buffer };
+    return tutti_allreduce_async(
+            t, name, input, output, count, dtype, op, options, &until_done);
 }
 
 tutti_status tutti_broadcast_async(tutti *t, const char *name, void *buffer,
         int64_t count, tutti_dtype dtype, int root, const tutti_options *options,
         tutti_request *request)
 {
-    struct submission s = broadcast_of(name, buffer, count, dtype, root);
+    struct submission s = { .collective = TUTTI_BROADCAST,
+        .name = name,
+        .meta = { .count = count, .dtype = dtype, .root = root },
+        .input = buffer,
+        .output = buffer };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_broadcast(tutti *t, const char *name, void *buffer, int64_t count,
         tutti_dtype dtype, int root, const tutti_options *options)
 {
-    struct submission s = broadcast_of(name, buffer, count, dtype, root);
-
-    return run(t, &s, options, blocking);
-}
-
-static struct submission reduce_of(const char *name, const void *input, void *output,
-        int64_t count, tutti_dtype dtype, tutti_reduce_op op, int root)
-{
-    return (struct submission){ .collective = TUTTI_REDUCE,
-        .name = name,
-        .meta = { .count = count, .dtype = dtype, .op = op, .root = root },
-        .input = input,
-        .output = output };
+    return tutti_broadcast_async(
+            t, name, buffer, count, dtype, root, options, &until_done);
 }
 
 tutti_status tutti_reduce_async(tutti *t, const char *name, const void *input,
         void *output, int64_t count, tutti_dtype dtype, tutti_reduce_op op, int root,
         const tutti_options *options, tutti_request *request)
 {
-    struct submission s = reduce_of(name, input, output, count, dtype, op, root);
+    struct submission s = { .collective = TUTTI_REDUCE,
+        .name = name,
+        .meta = { .count = count, .dtype = dtype, .op = op, .root = root },
+        .input = input,
+        .output = output };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_reduce(tutti *t, const char *name, const void *input, void *output,
         int64_t count, tutti_dtype dtype, tutti_reduce_op op, int root,
         const tutti_options *options)
 {
-    struct submission s = reduce_of(name, input, output, count, dtype, op, root);
-
-    return run(t, &s, options, blocking);
-}
-
-/* ----------------------------------------------------------------------- rows */
-
-static struct submission reducescatter_of(const char *name, const void *input,
-        void *output, int64_t row_count, tutti_dtype dtype, tutti_reduce_op op,
-        const struct rows *rows)
-{
-    return (struct submission){ .collective = TUTTI_REDUCESCATTER,
-        .name = name,
-        .meta = { .row_count = row_count, .dtype = dtype, .op = op },
-        .rows = *rows,
-        .input = input,
-        .output = output };
+    return tutti_reduce_async(
+            t, name, input, output, count, dtype, op, root, options, &until_done);
 }
 
 tutti_status tutti_reducescatter_async(tutti *t, const char *name, const void *input,
@@ -226,55 +181,44 @@ tutti_status tutti_reducescatter_async(tutti *t, const char *name, const void *i
         tutti_dtype dtype, tutti_reduce_op op, const tutti_options *options,
         tutti_request *request)
 {
-    struct submission s = reducescatter_of(name, input, output, row_count, dtype, op,
-            &(struct rows){ .rows = rows, .rows_of = rows_of });
+    struct submission s = { .collective = TUTTI_REDUCESCATTER,
+        .name = name,
+        .meta = { .row_count = row_count, .dtype = dtype, .op = op },
+        .rows = { .rows = rows, .rows_of = rows_of },
+        .input = input,
+        .output = output };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_reducescatter(tutti *t, const char *name, const void *input,
         void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
         tutti_dtype dtype, tutti_reduce_op op, const tutti_options *options)
 {
-    struct submission s = reducescatter_of(name, input, output, row_count, dtype, op,
-            &(struct rows){ .rows = rows, .rows_of = rows_of });
-
-    return run(t, &s, options, blocking);
-}
-
-/* An exchange: what is moved, and from and to where. */
-static struct submission exchange_of(tutti_collective collective, const char *name,
-        const void *input, void *output, int64_t row_count, tutti_dtype dtype, int root,
-        const struct rows *rows)
-{
-    return (struct submission){ .collective = (int)collective,
-        .name = name,
-        .meta = { .row_count = row_count, .dtype = dtype, .root = root },
-        .rows = *rows,
-        .input = input,
-        .output = output };
+    return tutti_reducescatter_async(t, name, input, output, rows, row_count, rows_of,
+            dtype, op, options, &until_done);
 }
 
 tutti_status tutti_allgather_async(tutti *t, const char *name, const void *input,
         void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
         tutti_dtype dtype, const tutti_options *options, tutti_request *request)
 {
-    struct submission s = exchange_of(TUTTI_ALLGATHER, name, input, output, row_count,
-            dtype, 0,
-            &(struct rows){
-                    .rows = rows, .rows_of = rows_of, .owns_output = output == NULL });
+    struct submission s = { .collective = TUTTI_ALLGATHER,
+        .name = name,
+        .meta = { .row_count = row_count, .dtype = dtype },
+        .rows = { .rows = rows, .rows_of = rows_of },
+        .input = input,
+        .output = output };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_allgather(tutti *t, const char *name, const void *input,
         void *output, int64_t rows, int64_t row_count, const int64_t *rows_of,
         tutti_dtype dtype, const tutti_options *options)
 {
-    struct submission s = exchange_of(TUTTI_ALLGATHER, name, input, output, row_count,
-            dtype, 0, &(struct rows){ .rows = rows, .rows_of = rows_of });
-
-    return run(t, &s, options, blocking);
+    return tutti_allgather_async(t, name, input, output, rows, row_count, rows_of,
+            dtype, options, &until_done);
 }
 
 tutti_status tutti_alltoall_async(tutti *t, const char *name, const void *input,
@@ -282,26 +226,22 @@ tutti_status tutti_alltoall_async(tutti *t, const char *name, const void *input,
         const int64_t *recv_rows, tutti_dtype dtype, const tutti_options *options,
         tutti_request *request)
 {
-    struct submission s =
-            exchange_of(TUTTI_ALLTOALL, name, input, output, row_count, dtype, 0,
-                    &(struct rows){ .rows = rows,
-                            .rows_of = send_rows,
-                            .recv_rows = recv_rows,
-                            .owns_output = output == NULL });
+    struct submission s = { .collective = TUTTI_ALLTOALL,
+        .name = name,
+        .meta = { .row_count = row_count, .dtype = dtype },
+        .rows = { .rows = rows, .rows_of = send_rows, .recv_rows = recv_rows },
+        .input = input,
+        .output = output };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_alltoall(tutti *t, const char *name, const void *input, void *output,
         int64_t rows, int64_t row_count, const int64_t *send_rows,
         const int64_t *recv_rows, tutti_dtype dtype, const tutti_options *options)
 {
-    struct submission s = exchange_of(TUTTI_ALLTOALL, name, input, output, row_count,
-            dtype, 0,
-            &(struct rows){
-                    .rows = rows, .rows_of = send_rows, .recv_rows = recv_rows });
-
-    return run(t, &s, options, blocking);
+    return tutti_alltoall_async(t, name, input, output, rows, row_count, send_rows,
+            recv_rows, dtype, options, &until_done);
 }
 
 tutti_status tutti_gather_async(tutti *t, const char *name, const void *input,
@@ -309,22 +249,22 @@ tutti_status tutti_gather_async(tutti *t, const char *name, const void *input,
         tutti_dtype dtype, int root, const tutti_options *options,
         tutti_request *request)
 {
-    struct submission s = exchange_of(TUTTI_GATHER, name, input, output, row_count,
-            dtype, root,
-            &(struct rows){
-                    .rows = rows, .rows_of = rows_of, .owns_output = output == NULL });
+    struct submission s = { .collective = TUTTI_GATHER,
+        .name = name,
+        .meta = { .row_count = row_count, .dtype = dtype, .root = root },
+        .rows = { .rows = rows, .rows_of = rows_of },
+        .input = input,
+        .output = output };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_gather(tutti *t, const char *name, const void *input, void *output,
         int64_t rows, int64_t row_count, const int64_t *rows_of, tutti_dtype dtype,
         int root, const tutti_options *options)
 {
-    struct submission s = exchange_of(TUTTI_GATHER, name, input, output, row_count,
-            dtype, root, &(struct rows){ .rows = rows, .rows_of = rows_of });
-
-    return run(t, &s, options, blocking);
+    return tutti_gather_async(t, name, input, output, rows, row_count, rows_of, dtype,
+            root, options, &until_done);
 }
 
 tutti_status tutti_scatter_async(tutti *t, const char *name, const void *input,
@@ -332,63 +272,50 @@ tutti_status tutti_scatter_async(tutti *t, const char *name, const void *input,
         tutti_dtype dtype, int root, const tutti_options *options,
         tutti_request *request)
 {
-    struct submission s = exchange_of(TUTTI_SCATTER, name, input, output, row_count,
-            dtype, root,
-            &(struct rows){
-                    .rows = rows, .rows_of = rows_of, .owns_output = output == NULL });
+    struct submission s = { .collective = TUTTI_SCATTER,
+        .name = name,
+        .meta = { .row_count = row_count, .dtype = dtype, .root = root },
+        .rows = { .rows = rows, .rows_of = rows_of },
+        .input = input,
+        .output = output };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_scatter(tutti *t, const char *name, const void *input, void *output,
         int64_t rows, int64_t row_count, const int64_t *rows_of, tutti_dtype dtype,
         int root, const tutti_options *options)
 {
-    struct submission s = exchange_of(TUTTI_SCATTER, name, input, output, row_count,
-            dtype, root, &(struct rows){ .rows = rows, .rows_of = rows_of });
-
-    return run(t, &s, options, blocking);
+    return tutti_scatter_async(t, name, input, output, rows, row_count, rows_of, dtype,
+            root, options, &until_done);
 }
 
 /* NOLINTEND(readability-function-size) */
-
-/* ----------------------------------------------------------- without a tensor */
 
 tutti_status tutti_barrier_async(tutti *t, const char *name,
         const tutti_options *options, tutti_request *request)
 {
     struct submission s = { .collective = TUTTI_BARRIER, .name = name };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_barrier(tutti *t, const char *name, const tutti_options *options)
 {
-    struct submission s = { .collective = TUTTI_BARRIER, .name = name };
-
-    return run(t, &s, options, blocking);
-}
-
-static struct submission join_of(int *last)
-{
-    return (struct submission){
-        .collective = META_JOIN, .name = "join", .output = last
-    };
+    return tutti_barrier_async(t, name, options, &until_done);
 }
 
 tutti_status tutti_join_async(
         tutti *t, const tutti_options *options, int *last, tutti_request *request)
 {
-    struct submission s = join_of(last);
+    struct submission s = { .collective = META_JOIN, .name = "join", .output = last };
 
-    return run(t, &s, options, into(request));
+    return run(t, &s, options, request);
 }
 
 tutti_status tutti_join(tutti *t, const tutti_options *options, int *last)
 {
-    struct submission s = join_of(last);
-
-    return run(t, &s, options, blocking);
+    return tutti_join_async(t, options, last, &until_done);
 }
 
 /* --------------------------------------------------------------------- groups */

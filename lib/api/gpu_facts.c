@@ -25,17 +25,6 @@ void gpu_facts_put(struct wire_writer *out, const struct gpu_facts *facts)
     wire_put_str(out, facts->reason, strlen(facts->reason));
 }
 
-static void take_text(struct wire_reader *in, char *text, size_t capacity)
-{
-    size_t len = 0;
-    const char *bytes = wire_get_str(in, capacity - 1, &len);
-
-    if (wire_ok(in)) {
-        memcpy(text, bytes, len);
-        text[len] = '\0';
-    }
-}
-
 tutti_status gpu_facts_get(
         const uint8_t *bytes, size_t len, int rank, struct gpu_facts *facts)
 {
@@ -50,8 +39,8 @@ tutti_status gpu_facts_get(
     read.nccl_version = (int)wire_get_u32(&in);
     read.process = wire_get_u64(&in);
     read.trouble = (tutti_status)wire_get_svarint(&in);
-    take_text(&in, read.pci, sizeof read.pci);
-    take_text(&in, read.reason, sizeof read.reason);
+    wire_get_text(&in, read.pci, sizeof read.pci);
+    wire_get_text(&in, read.reason, sizeof read.reason);
     if (!wire_ok(&in)) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "what rank %d says about its GPU is malformed", rank);

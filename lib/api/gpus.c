@@ -33,30 +33,26 @@ static void note_reason(struct gpu_facts *facts, const char *reason)
     (void)snprintf(facts->reason, sizeof facts->reason, "%s", reason);
 }
 
-void gpus_open(struct gpus *gpus, const struct context_spec *spec, bool is_alone,
-        int local_rank, struct gpu_facts *facts)
+struct gpu *gpus_open(const struct context_spec *spec, bool is_alone, int local_rank,
+        struct gpu_facts *facts)
 {
     const struct gpu_seat seat = {
         .rank = spec->rank, .local_rank = local_rank, .is_alone = is_alone
     };
+    struct gpu *gpu = NULL;
 
     *facts = (struct gpu_facts){ .process = (uint64_t)getpid() };
-    facts->trouble = gpu_open(&spec->config, &spec->log, &seat, &gpus->gpu);
-    if (gpus->gpu == NULL) {
+    facts->trouble = gpu_open(&spec->config, &spec->log, &seat, &gpu);
+    if (gpu == NULL) {
         note_reason(facts, tutti_last_error());
-        return;
+        return NULL;
     }
     facts->has_gpu = true;
-    facts->has_kernels = gpus->gpu->has_kernels;
-    facts->nccl_version = gpus->gpu->nccl == NULL ? 0 : gpus->gpu->nccl->version;
-    (void)snprintf(facts->pci, sizeof facts->pci, "%s", gpus->gpu->pci);
-    note_reason(facts, gpus->gpu->nccl_absence);
-}
-
-void gpus_close(struct gpus *gpus)
-{
-    gpu_close(gpus->gpu);
-    gpus->gpu = NULL;
+    facts->has_kernels = gpu->has_kernels;
+    facts->nccl_version = gpu->nccl == NULL ? 0 : gpu->nccl->version;
+    (void)snprintf(facts->pci, sizeof facts->pci, "%s", gpu->pci);
+    note_reason(facts, gpu->nccl_absence);
+    return gpu;
 }
 
 /* ----------------------------------------------------------------------- sharing */
@@ -116,12 +112,6 @@ static void prepare_sharing(const struct context_spec *spec, int nccl_version)
 
 /* ---------------------------------------------------------------------- deciding */
 
-static void add_backend(struct context_spec *spec, const struct gpus *gpus)
-{
-    spec->natives[spec->backend_count] = gpus->gpu;
-    spec->backends[spec->backend_count++] = &op_gpu;
-}
-
 static void say_staged(const struct context_spec *spec, const char *reason)
 {
     if (spec->rank == 0) {
@@ -139,7 +129,7 @@ static bool is_allowed(const struct context_spec *spec)
 }
 
 tutti_status gpus_decide(
-        struct gpus *gpus, struct context_spec *spec, const struct gpu_facts *facts)
+        struct gpu *gpu, struct context_spec *spec, const struct gpu_facts *facts)
 {
     struct gpu_decision decision;
     tutti_status status =
@@ -148,12 +138,12 @@ tutti_status gpus_decide(
     if (status != TUTTI_OK) {
         return status;
     }
-    if (gpus->gpu != NULL) {
-        spec->device = gpu_device(gpus->gpu);
+    if (gpu != NULL) {
+        spec->device = gpu_device(gpu);
         if (!decision.has_kernels) {
-            gpu_kernels_drop(gpus->gpu);
+            gpu_kernels_drop(gpu);
         }
-        status = gpu_set_nodes(gpus->gpu, spec->nodes.node_of, spec->nodes.size);
+        status = gpu_set_nodes(gpu, spec->nodes.node_of, spec->nodes.size);
     }
     switch (decision.verdict) {
     case GPU_NOBODY:
@@ -170,7 +160,8 @@ tutti_status gpus_decide(
         if (decision.is_shared) {
             prepare_sharing(spec, facts[0].nccl_version);
         }
-        add_backend(spec, gpus);
+        spec->natives[spec->backend_count] = gpu;
+        spec->backends[spec->backend_count++] = &op_gpu;
         break;
     }
     return status;
@@ -178,7 +169,7 @@ tutti_status gpus_decide(
 
 /* ----------------------------------------------------------------------- meeting */
 
-static tutti_status take_all(struct gpus *gpus, struct context_spec *spec,
+static tutti_status take_all(struct gpu *gpu, struct context_spec *spec,
         const uint8_t *const *blocks, const size_t *lengths)
 {
     struct gpu_facts *facts = mem_calloc((size_t)spec->size, sizeof *facts);
@@ -191,13 +182,13 @@ static tutti_status take_all(struct gpus *gpus, struct context_spec *spec,
         status = gpu_facts_get(blocks[r], lengths[r], r, &facts[r]);
     }
     if (status == TUTTI_OK) {
-        status = gpus_decide(gpus, spec, facts);
+        status = gpus_decide(gpu, spec, facts);
     }
     mem_free(facts);
     return status;
 }
 
-tutti_status gpus_meet(struct gpus *gpus, struct context_spec *spec)
+tutti_status gpus_meet(struct gpu **gpu, struct context_spec *spec)
 {
     struct wire_writer out = { 0 };
     const uint8_t **blocks = NULL;
@@ -205,14 +196,11 @@ tutti_status gpus_meet(struct gpus *gpus, struct context_spec *spec)
     struct gpu_facts facts;
     tutti_status status;
 
-    gpus_open(gpus, spec, true, spec->nodes.local_of[spec->rank], &facts);
+    *gpu = gpus_open(spec, true, spec->nodes.local_of[spec->rank], &facts);
     gpu_facts_put(&out, &facts);
-    status = out.failed ? error_set(TUTTI_ERR_NO_MEMORY, "no memory to start")
-                        : TUTTI_OK;
-    status = setup_gather(spec, status, &out, &blocks, &lengths);
-    wire_writer_fini(&out);
+    status = setup_gather(spec, TUTTI_OK, &out, &blocks, &lengths);
     if (status == TUTTI_OK) {
-        status = take_all(gpus, spec, blocks, lengths);
+        status = take_all(*gpu, spec, blocks, lengths);
         mem_free(blocks);
     }
     return status;

@@ -14,31 +14,33 @@
 
 struct gpu;
 
-/** A rank's part of it; outlives the context. Zeroed: no GPU. */
-struct gpus {
-    struct gpu *gpu; /* owned; NULL: none                                     */
-};
-
 /**
- * True when this rank has to speak of GPUs: there may be one, or one is asked for by name.
- * Ranks that have nothing to say say nothing, unless another one speaks.
+ * True when this rank may have a GPU, or the parameter gpu asks for one by name. Where this is
+ * so on no rank, gpus_meet() is not called.
  */
 bool gpus_expected(const struct config *config);
 
-/** Opens a rank's GPU and fills in what it tells; what fails is told as trouble. */
-void gpus_open(struct gpus *gpus, const struct context_spec *spec, bool is_alone,
-        int local_rank, struct gpu_facts *facts);
 /**
- * Takes the facts of all ranks in: fills spec->device, and adds the backend to the spec when
- * all can use it; before others are added, so that it is the best. The first rank of a job
- * says what cannot be.
+ * Opens a rank's GPU, which must outlive the context, and fills in what the rank tells the
+ * others. A failure is told as trouble.
+ * @return the GPU, for gpu_close(); NULL: none
+ */
+struct gpu *gpus_open(const struct context_spec *spec, bool is_alone, int local_rank,
+        struct gpu_facts *facts);
+/**
+ * Acts on the facts of all ranks: fills spec->device, and adds the backend to the spec when
+ * all ranks can use it. Call it before other backends are added: the first is the best. Rank 0
+ * logs why GPUs cannot reduce.
+ * @param gpu  this rank's, or NULL
  * @return TUTTI_OK, or trouble of some rank, equal on all of them
  */
 TUTTI_MUST_USE tutti_status gpus_decide(
-        struct gpus *gpus, struct context_spec *spec, const struct gpu_facts *facts);
-/** Both, with an exchange between them. Collective over spec->control, whose nodes are known. */
-TUTTI_MUST_USE tutti_status gpus_meet(struct gpus *gpus, struct context_spec *spec);
-/** After the context. */
-void gpus_close(struct gpus *gpus);
+        struct gpu *gpu, struct context_spec *spec, const struct gpu_facts *facts);
+/**
+ * gpus_open(), an exchange of facts, and gpus_decide(). Collective over spec->transport, whose
+ * nodes are known.
+ * @param[out] gpu  set also on failure
+ */
+TUTTI_MUST_USE tutti_status gpus_meet(struct gpu **gpu, struct context_spec *spec);
 
 #endif

@@ -4,6 +4,7 @@
 #include "api/gpus.h"
 #include "api/setup.h"
 #include "base/mem.h"
+#include "ops/gpu/gpu.h"
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
 #include "ops/shm/shm_arrival_flags.h"
@@ -23,7 +24,7 @@ struct local_job {
 /* A rank of it. */
 struct local_rank {
     struct local_job *job;
-    struct gpus gpus; /* its own */
+    struct gpu *gpu; /* its own; owned */
 };
 
 static void leave_job(struct local_job *job)
@@ -44,9 +45,14 @@ static tutti_status leave(void *user, bool failed)
     struct local_rank *rank = user;
 
     (void)failed;
-    gpus_close(&rank->gpus);
+    gpu_close(rank->gpu);
     leave_job(rank->job);
     return TUTTI_OK;
+}
+
+static tutti_status no_memory(int n)
+{
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", n);
 }
 
 static struct local_job *job_create(int n)
@@ -67,40 +73,6 @@ static struct local_job *job_create(int n)
     return job;
 }
 
-static tutti_status open_controls(
-        int n, struct local_job *job, struct transport *controls)
-{
-    struct doorbell **bells = mem_calloc((size_t)n, sizeof(struct doorbell *));
-    tutti_status status;
-
-    if (bells == NULL) {
-        return TUTTI_ERR_NO_MEMORY;
-    }
-    for (int i = 0; i < n; i++) {
-        bells[i] = &job->bells[i];
-    }
-    status = transport_inproc_open(n, bells, controls);
-    mem_free(bells);
-    return status;
-}
-
-/* All ranks are on one node: nothing has to be exchanged. */
-static tutti_status one_node(struct nodes *nodes, int n)
-{
-    const char **hosts = mem_calloc((size_t)n, sizeof *hosts);
-    tutti_status status;
-
-    if (hosts == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", n);
-    }
-    for (int i = 0; i < n; i++) {
-        hosts[i] = "";
-    }
-    status = nodes_init(nodes, hosts, n);
-    mem_free(hosts);
-    return status;
-}
-
 /* As between processes: backend=mpi and vendor are to agree over messages. */
 static bool shows_words(const struct config *config)
 {
@@ -108,25 +80,39 @@ static bool shows_words(const struct config *config)
             config->backend == CONFIG_BACKEND_SHM;
 }
 
-/* Takes over the control end, and makes one of the job's users of the spec. */
-static tutti_status prepare_rank(struct context_spec *spec, const tutti_config *config,
-        const struct transport *transport, struct local_job *job)
+/* Gives each spec its end of the transport and its part in the job. */
+static tutti_status hand_out(int n, struct local_job *job, struct context_spec *specs)
 {
-    struct local_rank *rank = &job->ranks[transport->rank];
-    tutti_status status = setup_begin(spec, config, transport->rank);
+    struct transport *ends = mem_calloc((size_t)n, sizeof *ends);
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
 
-    (void)atomic_fetch_add_explicit(&job->users, 1, memory_order_relaxed);
-    rank->job = job;
-    spec->size = transport->size;
-    spec->transport = *transport;
-    spec->bell = &job->bells[transport->rank];
-    spec->any_thread = true;
-    if (shows_words(&spec->config)) {
+    if (ends != NULL) {
+        status = transport_inproc_open(n, job->bells, ends);
+    }
+    for (int i = 0; i < n && status == TUTTI_OK; i++) {
+        (void)atomic_fetch_add_explicit(&job->users, 1, memory_order_relaxed);
+        job->ranks[i].job = job;
+        specs[i] = (struct context_spec){ .size = n,
+            .transport = ends[i],
+            .bell = &job->bells[i],
+            .any_thread = true,
+            .release = leave,
+            .user = &job->ranks[i] };
+    }
+    mem_free(ends);
+    return status == TUTTI_OK ? status : no_memory(n);
+}
+
+/* All ranks are on one node: nothing has to be exchanged. */
+static tutti_status prepare_rank(
+        struct context_spec *spec, const tutti_config *config, struct local_job *job)
+{
+    const tutti_status status = setup_begin(spec, config, spec->transport.rank);
+
+    if (status == TUTTI_OK && shows_words(&spec->config)) {
         spec->arrival_flags = shm_arrival_flags(job->domain);
     }
-    spec->release = leave;
-    spec->user = rank;
-    return status == TUTTI_OK ? one_node(&spec->nodes, transport->size) : status;
+    return status == TUTTI_OK ? nodes_init(&spec->nodes, NULL, spec->size) : status;
 }
 
 /* Each rank opens a GPU, and all decide on what all have. */
@@ -137,13 +123,13 @@ static tutti_status open_gpus(
     tutti_status status = TUTTI_OK;
 
     if (facts == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", n);
+        return no_memory(n);
     }
     for (int i = 0; i < n; i++) {
-        gpus_open(&job->ranks[i].gpus, &specs[i], n == 1, i, &facts[i]);
+        job->ranks[i].gpu = gpus_open(&specs[i], n == 1, i, &facts[i]);
     }
     for (int i = 0; i < n && status == TUTTI_OK; i++) {
-        status = gpus_decide(&job->ranks[i].gpus, &specs[i], facts);
+        status = gpus_decide(job->ranks[i].gpu, &specs[i], facts);
     }
     mem_free(facts);
     return status;
@@ -156,16 +142,13 @@ static void add_backends(struct context_spec *spec, const struct local_job *job)
     spec->backends[spec->backend_count++] = &op_shm;
 }
 
-/* *prepared counts the specs that hold something. */
 static tutti_status prepare_all(int n, const tutti_config *config,
-        struct local_job *job, const struct transport *controls,
-        struct context_spec *specs, int *prepared)
+        struct local_job *job, struct context_spec *specs)
 {
     tutti_status status = TUTTI_OK;
 
-    while (*prepared < n && status == TUTTI_OK) {
-        status = prepare_rank(&specs[*prepared], config, &controls[*prepared], job);
-        ++*prepared;
+    for (int i = 0; i < n && status == TUTTI_OK; i++) {
+        status = prepare_rank(&specs[i], config, job);
     }
     if (status == TUTTI_OK && gpus_expected(&specs[0].config)) {
         status = open_gpus(n, specs, job);
@@ -176,17 +159,23 @@ static tutti_status prepare_all(int n, const tutti_config *config,
     return status;
 }
 
-/* The specs are taken over. */
-static tutti_status start_ranks(
-        int n, struct tutti **contexts, struct context_spec *specs)
+static tutti_status start_all(int n, struct tutti **contexts,
+        const tutti_config *config, struct local_job *job)
 {
-    tutti_status status = TUTTI_OK;
+    struct context_spec *specs = mem_calloc((size_t)n, sizeof *specs);
+    tutti_status status = specs == NULL ? no_memory(n) : hand_out(n, job, specs);
     int started = 0;
 
+    if (status != TUTTI_OK) {
+        mem_free(specs);
+        return status;
+    }
+    status = prepare_all(n, config, job, specs);
     while (started < n && status == TUTTI_OK) {
         status = context_create(&contexts[started], &specs[started]);
         started++;
     }
+    /* context_create() has taken the last spec over, and made no context of it. */
     if (status != TUTTI_OK) {
         for (int i = 0; i < started - 1; i++) {
             (void)context_destroy(contexts[i]);
@@ -195,50 +184,7 @@ static tutti_status start_ranks(
             context_spec_fini(&specs[i]);
         }
     }
-    return status;
-}
-
-/* Takes the control ends over. */
-static tutti_status start_with(struct tutti **contexts, const tutti_config *config,
-        struct local_job *job, const struct transport *controls)
-{
-    const int n = controls[0].size;
-    struct context_spec *specs = mem_calloc((size_t)n, sizeof *specs);
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
-    int prepared = 0;
-
-    if (specs != NULL) {
-        status = prepare_all(n, config, job, controls, specs, &prepared);
-    }
-    if (status == TUTTI_OK) {
-        status = start_ranks(n, contexts, specs);
-    } else {
-        for (int i = 0; i < prepared; i++) {
-            context_spec_fini(&specs[i]);
-        }
-        for (int i = prepared; i < n; i++) {
-            controls[i].ops->close(controls[i].state);
-        }
-    }
     mem_free(specs);
-    return status;
-}
-
-static tutti_status start_all(int n, struct tutti **contexts,
-        const tutti_config *config, struct local_job *job)
-{
-    struct transport *controls = mem_calloc((size_t)n, sizeof *controls);
-    tutti_status status = TUTTI_ERR_NO_MEMORY;
-
-    if (controls != NULL) {
-        status = open_controls(n, job, controls);
-    }
-    if (status != TUTTI_OK) {
-        mem_free(controls);
-        return error_set(status, "no memory for %d ranks", n);
-    }
-    status = start_with(contexts, config, job, controls);
-    mem_free(controls);
     return status;
 }
 
@@ -256,7 +202,7 @@ tutti_status tutti_init_local(int n, tutti **contexts, const tutti_config *confi
     started = mem_calloc((size_t)n, sizeof(struct tutti *));
     job = job_create(n);
     if (job == NULL || started == NULL) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", n);
+        status = no_memory(n);
     } else {
         status = start_all(n, started, config, job);
     }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/failure_page.h"
 #include "base/mem.h"
+#include "ops/gpu/gpu.h"
 #include "ops/hier/hier.h"
 #include "ops/mpi/mpi.h"
 #include "ops/self/self.h"
@@ -25,7 +26,7 @@ struct mpi_env {
     bool all_share; /* every node with several ranks shares memory; equal on all ranks */
     struct hier_config nodes; /* of sets that span nodes */
     struct hier_config caches; /* of sets on one node that span caches */
-    struct gpus gpus; /* this rank's */
+    struct gpu *gpu; /* this rank's; owned */
     struct failure_page failure_page; /* the context's, once it has one */
     bool has_started; /* all ranks have a context */
     int rank;
@@ -54,7 +55,7 @@ static tutti_status leave(void *user, bool failed)
     enum mpi_job_end end = failed ? MPI_JOB_FAILED : MPI_JOB_ENDED;
     tutti_status status;
 
-    gpus_close(&env->gpus);
+    gpu_close(env->gpu);
     shm_domain_destroy(env->domain);
     status = transport_mpi_job_fini(
             &env->job, env->has_started ? end : MPI_JOB_NOT_BEGUN);
@@ -225,7 +226,7 @@ static tutti_status prepare(struct context_spec *spec, struct mpi_env *env)
         status = agree(env, neighbours_meet(spec, &env->domain, &env->all_share));
     }
     if (status == TUTTI_OK && spec->expects_gpus) {
-        status = agree(env, gpus_meet(&env->gpus, spec));
+        status = agree(env, gpus_meet(&env->gpu, spec));
     }
     return status;
 }
@@ -311,7 +312,7 @@ static tutti_status refuse(MPI_Comm comm, tutti_status status)
 static tutti_status join(tutti **t, MPI_Comm comm, const tutti_config *config)
 {
     struct mpi_env *env;
-    struct context_spec spec;
+    struct context_spec spec = { 0 };
     tutti_status status = setup_begin(&spec, config, -1);
 
     if (status != TUTTI_OK) {

@@ -101,13 +101,12 @@ static tutti_status take_introduction(
     struct handover_party *party = &meeting->parties[meeting->count];
     struct shm_card *card = &meeting->cards[meeting->count];
     struct wire_reader in;
-    const char *trouble;
+    char trouble[ERROR_TEXT_MAX];
     const uint8_t *name;
     const uint8_t *nonce;
-    size_t trouble_len = 0;
 
     wire_reader_init(&in, bytes, len);
-    trouble = wire_get_str(&in, ERROR_TEXT_MAX - 1, &trouble_len);
+    wire_get_text(&in, trouble, sizeof trouble);
     name = wire_get_bytes(&in, sizeof party->name);
     nonce = wire_get_bytes(&in, sizeof card->nonce);
     card->bytes = wire_get_u64(&in);
@@ -119,9 +118,9 @@ static tutti_status take_introduction(
     memcpy(party->name, name, sizeof party->name);
     memcpy(party->secret, nonce, sizeof party->secret);
     memcpy(card->nonce, nonce, sizeof card->nonce);
-    if (trouble_len > 0 && meeting->trouble[0] == '\0') {
+    if (trouble[0] != '\0' && meeting->trouble[0] == '\0') {
         (void)snprintf(meeting->trouble, sizeof meeting->trouble, "rank %d: %.*s", rank,
-                (int)trouble_len, trouble);
+                ERROR_TEXT_MAX - 32, trouble);
     }
     return TUTTI_OK;
 }
@@ -135,11 +134,7 @@ static tutti_status introduce(struct meeting *meeting, tutti_status status)
     size_t *lengths = NULL;
 
     put_introduction(&out, meeting);
-    if (out.failed && status == TUTTI_OK) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
-    }
     status = setup_gather(spec, status, &out, &blocks, &lengths);
-    wire_writer_fini(&out);
     /* Without room for them this rank has failed, and so has the gathering. */
     for (int rank = 0;
             rank < spec->size && status == TUTTI_OK && meeting->cards != NULL; rank++) {
@@ -239,14 +234,10 @@ static tutti_status agree(struct meeting *meeting)
     const uint8_t **blocks = NULL;
     size_t *lengths = NULL;
     struct wire_writer out = { 0 };
-    tutti_status status = TUTTI_OK;
+    tutti_status status;
 
     wire_put_bytes(&out, meeting->trouble, strlen(meeting->trouble));
-    if (out.failed) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
-    }
-    status = setup_gather(spec, status, &out, &blocks, &lengths);
-    wire_writer_fini(&out);
+    status = setup_gather(spec, TUTTI_OK, &out, &blocks, &lengths);
     if (status != TUTTI_OK) {
         return status;
     }

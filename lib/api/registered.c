@@ -36,7 +36,6 @@ static void copy_desc(const tutti_tensor_desc *desc, struct submission *s)
 
 static tutti_status describe(const tutti_tensor_desc *desc, struct submission *s)
 {
-    tutti_options options;
     tutti_status status;
 
     if (desc->size < DESC_SIZE_MIN) {
@@ -48,25 +47,17 @@ static tutti_status describe(const tutti_tensor_desc *desc, struct submission *s
         return error_set(
                 TUTTI_ERR_INVALID, "%d is no collective", (int)desc->collective);
     }
-    status = submit_options(desc->options, &options);
+    *s = (struct submission){ .collective = (int)desc->collective, .name = desc->name };
+    status = call_take_options(desc->options, s);
     if (status != TUTTI_OK) {
         return status;
     }
-    *s = (struct submission){ .collective = (int)desc->collective,
-        .name = desc->name,
-        .set = options.process_set,
-        .meta = { .prescale = 1, .postscale = 1 },
-        .priority = options.priority,
-        .stream = options.stream };
-    if (desc->collective == TUTTI_BARRIER) {
-        return check_call(s);
-    }
-    copy_desc(desc, s);
-    s->meta.ndim = options.ndim;
-    s->meta.dims = options.ndim > 0 ? options.dims : NULL;
-    if (meta_reduces(s->collective)) {
-        s->meta.prescale = options.prescale;
-        s->meta.postscale = options.postscale;
+    /* Those come with each submission. */
+    s->step = 0;
+    s->callback = NULL;
+    s->user = NULL;
+    if (desc->collective != TUTTI_BARRIER) {
+        copy_desc(desc, s);
     }
     return check_call(s);
 }

@@ -44,7 +44,7 @@ tutti_status setup_begin(
     tutti_config *own = NULL;
     tutti_status status = TUTTI_OK;
 
-    *spec = (struct context_spec){ .rank = rank };
+    spec->rank = rank;
     if (config == NULL) {
         status = tutti_config_create(&own);
         config = own;
@@ -134,18 +134,6 @@ struct place {
     char cache[HOST_ID_MAX]; /* "": in no single one */
 };
 
-/* Reads the next text of a rank's record. */
-static void take_text(struct wire_reader *in, char *text)
-{
-    size_t len = 0;
-    const char *bytes = wire_get_str(in, HOST_ID_MAX - 1, &len);
-
-    if (wire_ok(in)) {
-        memcpy(text, bytes, len);
-        text[len] = '\0';
-    }
-}
-
 /* Takes a rank's record in: its place, the smaller limits, and the comparison. */
 static tutti_status take_facts(struct context_spec *spec, struct wire_reader first,
         struct wire_reader in, int rank, struct place *place)
@@ -162,8 +150,8 @@ static tutti_status take_facts(struct context_spec *spec, struct wire_reader fir
     for (int i = 0; i < 2; i++) {
         (void)wire_get_str(&first, HOST_ID_MAX, &len);
     }
-    take_text(&in, place->host);
-    take_text(&in, place->cache);
+    wire_get_text(&in, place->host, sizeof place->host);
+    wire_get_text(&in, place->cache, sizeof place->cache);
     for (int i = 0; i < 3; i++) {
         (void)wire_get_u64(&first);
     }
@@ -267,17 +255,21 @@ static tutti_status take_all(
 }
 
 tutti_status setup_gather(struct context_spec *spec, tutti_status mine,
-        const struct wire_writer *block, const uint8_t ***blocks, size_t **lengths)
+        struct wire_writer *block, const uint8_t ***blocks, size_t **lengths)
 {
     struct error own;
     tutti_status status;
     tutti_status all;
 
+    if (mine == TUTTI_OK && block->failed) {
+        mine = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
+    }
     error_fill(&own, mine, spec->rank, "%s", tutti_last_error());
     status = mine == TUTTI_OK && block->len > 0
             ? transport_allgather(
                       &spec->transport, block->data, block->len, blocks, lengths)
             : transport_allgather(&spec->transport, "", 0, blocks, lengths);
+    wire_writer_fini(block);
     all = context_spec_agree(spec, mine == TUTTI_OK ? status : error_raise(&own));
     if (status == TUTTI_OK && all != TUTTI_OK) {
         mem_free(*blocks);
@@ -294,10 +286,7 @@ tutti_status setup_agree(struct context_spec *spec)
     tutti_status status;
 
     put_facts(&facts, spec);
-    status = facts.failed ? error_set(TUTTI_ERR_NO_MEMORY, "no memory to start")
-                          : TUTTI_OK;
-    status = setup_gather(spec, status, &facts, &blocks, &lengths);
-    wire_writer_fini(&facts);
+    status = setup_gather(spec, TUTTI_OK, &facts, &blocks, &lengths);
     if (status == TUTTI_OK) {
         status = take_all(spec, blocks, lengths);
         mem_free(blocks);

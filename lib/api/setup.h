@@ -10,9 +10,9 @@
 #include "run/start.h"
 
 /**
- * Starts a spec from a configuration (NULL: the environment): values, log, and defaults
- * for limits from this machine's caches, and chooses the process's kernels. Logs the configuration's warnings when `rank` is
- * 0 or unknown (-1).
+ * Fills a spec, zeroed otherwise, from a configuration (NULL: the environment): values, log,
+ * and limits from this machine's caches. Chooses the process's kernels. Logs the
+ * configuration's warnings when `rank` is 0 or unknown (-1).
  * @return TUTTI_OK, TUTTI_ERR_CONFIG, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
  */
 tutti_status setup_begin(
@@ -22,11 +22,12 @@ tutti_status setup_begin(
  * Gathers each rank's block, on all ranks or on none. Collective, also for a rank that has
  * failed and has no block.
  * @param mine      this rank's status, with the last error set where it is one
+ * @param block     this rank's; emptied. Without memory for it this rank has failed.
  * @param[out] blocks  as transport_allgather()
  * @return TUTTI_OK; `mine`; or why another rank failed, which the text names
  */
 tutti_status setup_gather(struct context_spec *spec, tutti_status mine,
-        const struct wire_writer *block, const uint8_t ***blocks, size_t **lengths);
+        struct wire_writer *block, const uint8_t ***blocks, size_t **lengths);
 
 /**
  * Exchanges facts over spec->control (whose rank and size are set): fills spec->nodes and caches,

@@ -242,3 +242,14 @@ const char *wire_get_str(struct wire_reader *in, size_t max, size_t *len)
     }
     return (const char *)text;
 }
+
+void wire_get_text(struct wire_reader *in, char *text, size_t capacity)
+{
+    size_t len;
+    const char *bytes = wire_get_str(in, capacity - 1, &len);
+
+    if (bytes != NULL) {
+        memcpy(text, bytes, len);
+    }
+    text[len] = '\0';
+}

@@ -67,5 +67,7 @@ double wire_get_f64(struct wire_reader *in);
 const uint8_t *wire_get_bytes(struct wire_reader *in, size_t len);
 /** A string inside the message, not terminated; fails when longer than max. */
 const char *wire_get_str(struct wire_reader *in, size_t max, size_t *len);
+/** A string, copied and terminated; fails when it does not fit, and text is "" then. */
+void wire_get_text(struct wire_reader *in, char *text, size_t capacity);
 
 #endif

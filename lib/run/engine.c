@@ -234,7 +234,7 @@ static tutti_status poll_messages(struct tutti *t, bool *moved)
     tutti_status status;
 
     t->engine.delivery = TUTTI_OK;
-    status = t->transport.ops->poll(t->transport.state, deliver, t);
+    status = transport_poll(&t->transport, deliver, t);
     if (status == TUTTI_AGAIN) {
         return TUTTI_OK;
     }

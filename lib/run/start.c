@@ -145,7 +145,7 @@ static tutti_status create_listed_sets(struct tutti *t)
 void context_spec_fini(struct context_spec *spec)
 {
     if (spec->transport.ops != NULL) {
-        spec->transport.ops->close(spec->transport.state);
+        transport_close(&spec->transport);
     }
     nodes_fini(&spec->nodes);
     nodes_fini(&spec->caches);

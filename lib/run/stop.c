@@ -186,7 +186,7 @@ tutti_status context_destroy(struct tutti *t)
     order_fini(t);
     process_sets_fini(&t->sets);
     if (t->transport.ops != NULL) {
-        t->transport.ops->close(t->transport.state);
+        transport_close(&t->transport);
     }
     inflight_fini(&t->inflight, &t->device);
     release_events(t);

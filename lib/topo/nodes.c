@@ -50,7 +50,7 @@ static bool nodes_place(
     int rank;
 
     for (rank = 0; rank < nodes->size; rank++) {
-        node = node_find(&by_host, found, nodes, hosts[rank]);
+        node = node_find(&by_host, found, nodes, hosts != NULL ? hosts[rank] : "");
         if (node == NULL) {
             break;
         }

@@ -18,7 +18,7 @@ struct nodes {
 /**
  * Groups ranks by the text that identifies their host. Ranks of a node need not be
  * contiguous.
- * @param hosts  size strings, borrowed during the call
+ * @param hosts  size strings, borrowed during the call; NULL: all ranks are on one
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
  */
 tutti_status nodes_init(struct nodes *nodes, const char *const *hosts, int size);

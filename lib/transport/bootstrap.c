@@ -7,8 +7,8 @@
  * of two ranks one always leaves first, and what it then sends may overtake the other's
  * last message from rank 0, or come in the same poll. But each rank knows exactly what
  * it waits for, one message from rank 0 (rank 0: one from each other rank), and links
- * keep their order, so whatever else arrives is for later. It is put in front of the
- * transport (transport/early.c), whose next poll delivers it first.
+ * keep their order, so whatever else arrives is for later: transport_poll() delivers it
+ * first.
  *
  * A rank leaves when its own messages have left its memory, so that nobody depends on
  * its polling while the application does something else. When rank 0 fails it sends an
@@ -22,7 +22,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/wire.h"
-#include "transport/early.h"
 #include "transport/mail.h"
 #include "transport/transport.h"
 
@@ -34,11 +33,10 @@ enum {
 
 /* One rank's part in an allgather. */
 struct gathering {
-    const struct transport *transport;
+    struct transport *transport; /* its early mail grows */
     struct bitset expected; /* ranks whose message is still to come */
     int missing; /* members of expected */
     struct wire_writer blocks; /* mail of all ranks' blocks, complete at the end */
-    struct wire_writer early; /* mail of later phases */
     bool no_memory; /* a message could not be kept */
 };
 
@@ -56,7 +54,7 @@ static void gathering_deliver(void *user, int from, const void *bytes, size_t le
     bool kept;
 
     if (!is_expected(gathering, from)) {
-        kept = mail_put(&gathering->early, from, bytes, len);
+        kept = mail_put(&gathering->transport->early, from, bytes, len);
     } else if (gathering->transport->rank == 0) {
         bitset_remove(&gathering->expected, from);
         gathering->missing--;
@@ -229,13 +227,28 @@ tutti_status transport_allgather(struct transport *transport, const void *mine,
                                                : gather_as_leaf(&gathering, mine, len);
 
     if (status == TUTTI_OK) {
-        status = transport_early_put(transport, &gathering.early);
-    }
-    if (status == TUTTI_OK) {
         status = blocks_unpack(&gathering.blocks, transport->size, blocks, lengths);
     }
-    wire_writer_fini(&gathering.early);
     wire_writer_fini(&gathering.blocks);
     bitset_fini(&gathering.expected);
     return status;
+}
+
+/* ------------------------------------------------------------ after the start */
+
+tutti_status transport_poll(
+        struct transport *transport, transport_deliver deliver, void *user)
+{
+    if (transport->early.len == 0) {
+        return transport->ops->poll(transport->state, deliver, user);
+    }
+    mail_deliver(&transport->early, deliver, user);
+    wire_writer_fini(&transport->early);
+    return TUTTI_OK;
+}
+
+void transport_close(struct transport *transport)
+{
+    transport->ops->close(transport->state);
+    wire_writer_fini(&transport->early);
 }

@@ -152,7 +152,7 @@ static const struct transport_ops inproc_ops = {
 };
 
 /* An office without ends; NULL when out of memory. */
-static struct post_office *office_create(int n, struct doorbell *const *bells)
+static struct post_office *office_create(int n, struct doorbell *bells)
 {
     struct post_office *office;
     size_t bytes;
@@ -168,14 +168,14 @@ static struct post_office *office_create(int n, struct doorbell *const *bells)
     }
     office->size = n;
     for (rank = 0; rank < n; rank++) {
-        office->boxes[rank].bell = bells[rank];
+        office->boxes[rank].bell = &bells[rank];
         (void)pthread_mutex_init(&office->boxes[rank].mutex, NULL);
     }
     return office;
 }
 
 tutti_status transport_inproc_open(
-        int n, struct doorbell *const *bells, struct transport *controls)
+        int n, struct doorbell *bells, struct transport *controls)
 {
     struct post_office *office = office_create(n, bells);
     int rank;

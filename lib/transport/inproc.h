@@ -8,11 +8,11 @@
 
 /**
  * Opens n connected ends at once.
- * @param bells         n doorbells, one per rank, each borrowed until its rank's close
+ * @param bells         [n] of the ranks, each borrowed until its rank's close
  * @param[out] controls n ends
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
  */
 tutti_status transport_inproc_open(
-        int n, struct doorbell *const *bells, struct transport *controls);
+        int n, struct doorbell *bells, struct transport *controls);
 
 #endif

@@ -54,16 +54,14 @@ struct ring_slot {
 
 /* The long message that a sender is in the middle of. */
 struct assembly {
-    uint8_t *data; /* owned */
-    size_t capacity; /* of data */
-    size_t have; /* bytes here */
+    struct wire_writer here; /* the bytes that are here */
     size_t total; /* bytes of the message; 0: none in progress */
 };
 
 struct mpi_transport {
     MPI_Comm comm; /* borrowed from the job */
     int size; /* ranks */
-    struct ring_slot *ring; /* [RING_SLOTS]; owned, but see transport_close() */
+    struct ring_slot *ring; /* [RING_SLOTS]; owned, but see control_close() */
     int head; /* oldest posted slot */
     struct assembly *assemblies; /* [size] */
     struct frame **flying; /* [flying_count] frames being sent */
@@ -134,15 +132,9 @@ static struct frame *frame_take(struct mpi_transport *t)
 {
     struct frame *frame = t->free;
 
-    if (t->flying_count == t->flying_capacity) {
-        size_t capacity = t->flying_capacity == 0 ? 64 : 2 * t->flying_capacity;
-        struct frame **grown = mem_resize(t->flying, capacity, sizeof *grown);
-
-        if (grown == NULL) {
-            return NULL;
-        }
-        t->flying = grown;
-        t->flying_capacity = capacity;
+    if (!mem_grow(&t->flying, &t->flying_capacity, t->flying_count + 1,
+                sizeof(struct frame *))) {
+        return NULL;
     }
     if (frame == NULL) {
         return mem_alloc(sizeof *frame);
@@ -154,7 +146,7 @@ static struct frame *frame_take(struct mpi_transport *t)
 
 /* A failure in the middle of a message leaves the receiver with half of it: the core
  * fails the context on any error of send. */
-static tutti_status transport_send(void *state, int to, const void *bytes, size_t len)
+static tutti_status control_send(void *state, int to, const void *bytes, size_t len)
 {
     struct mpi_transport *t = state;
     const uint8_t *from = bytes;
@@ -195,14 +187,14 @@ static tutti_status transport_send(void *state, int to, const void *bytes, size_
     return TUTTI_OK;
 }
 
-static bool transport_flushed(void *state)
+static bool control_flushed(void *state)
 {
     struct mpi_transport *t = state;
 
     return frames_reclaim(t, t->flying_count) == TUTTI_OK && t->flying_count == 0;
 }
 
-static void transport_wake(void *state, int rank)
+static void control_wake(void *state, int rank)
 {
     (void)state;
     (void)rank;
@@ -216,31 +208,12 @@ static int ring_post(struct mpi_transport *t, int index)
             t->comm, &slot->request);
 }
 
-/* Starts the assembly of a message of `total` bytes. */
-static tutti_status assembly_begin(struct assembly *a, size_t total)
-{
-    if (a->capacity < total) {
-        uint8_t *grown = mem_resize(a->data, total, 1);
-
-        if (grown == NULL) {
-            return error_set(TUTTI_ERR_NO_MEMORY,
-                    "no memory for a control message of %zu bytes", total);
-        }
-        a->data = grown;
-        a->capacity = total;
-    }
-    a->total = total;
-    a->have = 0;
-    return TUTTI_OK;
-}
-
 static void assembly_end(struct assembly *a)
 {
-    if (a->capacity > ASSEMBLY_KEPT) {
-        mem_free(a->data);
-        a->data = NULL;
-        a->capacity = 0;
+    if (a->here.capacity > ASSEMBLY_KEPT) {
+        wire_writer_fini(&a->here);
     }
+    wire_writer_reset(&a->here);
     a->total = 0;
 }
 
@@ -263,8 +236,7 @@ static tutti_status take_frame(struct mpi_transport *t, int from, const uint8_t 
     struct assembly *a = &t->assemblies[from];
     size_t part = len - HEADER_BYTES;
     size_t left = len < HEADER_BYTES ? 0 : header_get(bytes);
-    size_t expected = a->total == 0 ? left : a->total - a->have;
-    tutti_status status;
+    size_t expected = a->total == 0 ? left : a->total - a->here.len;
 
     if (len < HEADER_BYTES || left != expected || left > MESSAGE_MAX || part > left ||
             (part < left && part != PAYLOAD_BYTES)) {
@@ -278,21 +250,22 @@ static tutti_status take_frame(struct mpi_transport *t, int from, const uint8_t 
         return TUTTI_OK;
     }
     if (a->total == 0) {
-        status = assembly_begin(a, left);
-        if (status != TUTTI_OK) {
-            return status;
+        if (!wire_writer_reserve(&a->here, left)) {
+            wire_writer_reset(&a->here);
+            return error_set(TUTTI_ERR_NO_MEMORY,
+                    "no memory for a control message of %zu bytes", left);
         }
+        a->total = left;
     }
-    memcpy(a->data + a->have, bytes + HEADER_BYTES, part);
-    a->have += part;
-    if (a->have == a->total) {
-        sink_put(sink, from, a->data, a->total);
+    wire_put_bytes(&a->here, bytes + HEADER_BYTES, part);
+    if (a->here.len == a->total) {
+        sink_put(sink, from, a->here.data, a->total);
         assembly_end(a);
     }
     return TUTTI_OK;
 }
 
-static tutti_status transport_poll(void *state, transport_deliver deliver, void *user)
+static tutti_status control_poll(void *state, transport_deliver deliver, void *user)
 {
     struct mpi_transport *t = state;
     struct sink sink = { .deliver = deliver, .user = user };
@@ -349,7 +322,7 @@ static bool slot_cancel(struct ring_slot *slot)
  * may still touch (a receive that matched a lost sender, a frame never taken) is left
  * to it; after an orderly end there is none.
  */
-static void transport_close(void *state)
+static void control_close(void *state)
 {
     struct mpi_transport *t = state;
     bool settled = true;
@@ -372,7 +345,7 @@ static void transport_close(void *state)
         mem_free(frame);
     }
     for (int i = 0; i < t->size; i++) {
-        mem_free(t->assemblies[i].data);
+        wire_writer_fini(&t->assemblies[i].here);
     }
     mem_free(t->assemblies);
     mem_free(t);
@@ -381,11 +354,11 @@ static void transport_close(void *state)
 static const struct transport_ops transport_mpi_ops = {
     .name = "mpi",
     .wakes = false,
-    .send = transport_send,
-    .poll = transport_poll,
-    .flushed = transport_flushed,
-    .wake = transport_wake,
-    .close = transport_close,
+    .send = control_send,
+    .poll = control_poll,
+    .flushed = control_flushed,
+    .wake = control_wake,
+    .close = control_close,
 };
 
 static struct mpi_transport *transport_create(MPI_Comm comm, int size)
@@ -433,7 +406,7 @@ tutti_status transport_mpi_open(struct mpi_job *job, struct transport *transport
         code = ring_post(t, i);
     }
     if (code != MPI_SUCCESS) {
-        transport_close(t);
+        control_close(t);
         return transport_mpi_error(code, "posting receives for control messages");
     }
     *transport = (struct transport){

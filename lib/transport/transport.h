@@ -15,6 +15,7 @@
 #include <tutti/tutti.h>
 
 #include "base/doorbell.h"
+#include "base/wire.h"
 
 /** Takes one whole message; the bytes are valid during the call only. */
 typedef void (*transport_deliver)(void *user, int from, const void *bytes, size_t len);
@@ -58,13 +59,19 @@ struct transport {
     void *state; /* of the implementation; owned, released by ops->close() */
     int rank;
     int size;
+    struct wire_writer early; /* mail that came before the engine; owned */
 };
+
+/** As ops->poll(), but messages that came before the engine are delivered first. */
+tutti_status transport_poll(
+        struct transport *transport, transport_deliver deliver, void *user);
+/** Releases everything. */
+void transport_close(struct transport *transport);
 
 /**
  * Gathers a block of bytes of every rank on every rank. Collective; returns when all
  * blocks are here, polling civilly meanwhile. Only before the engine starts. Messages
- * of ranks whose engine runs already are kept and delivered by the next poll; for that
- * transport->ops and transport->state may be exchanged: copy the struct only afterwards.
+ * of ranks whose engine runs already are kept for the next transport_poll().
  * @param[out] blocks   size pointers into one owned allocation; mem_free(blocks)
  * @param[out] lengths  size lengths, inside the same allocation
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_PROTOCOL, errors of send and poll

@@ -2,15 +2,13 @@
  * An application that forks while work is in flight: the child is refused, at once and
  * without harm, and the parent goes on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka.h needs the above */
-#include <cmocka.h>
 
 #include <tutti/tutti.h>
+
+#include "test/unit/unit.h"
 
 enum {
     RANKS = 2
@@ -54,13 +52,12 @@ static void fork_and_use(tutti *t, tutti_request request)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void test_child_is_refused_and_parent_goes_on(void **state)
+UNIT_TEST(test_child_is_refused_and_parent_goes_on)
 {
     tutti *contexts[RANKS];
     tutti_request requests[RANKS];
     float values[RANKS];
 
-    (void)state;
     assert_int_equal(tutti_init_local(RANKS, contexts, NULL), TUTTI_OK);
     for (int round = 0; round < 3; round++) {
         for (int r = 0; r < RANKS; r++) {
@@ -82,13 +79,4 @@ static void test_child_is_refused_and_parent_goes_on(void **state)
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(tutti_finalize(contexts[r]), TUTTI_ERR_CONTEXT_FAILED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_child_is_refused_and_parent_goes_on),
-    };
-
-    return cmocka_run_group_tests_name("forked", tests, NULL, NULL);
 }

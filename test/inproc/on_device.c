@@ -39,14 +39,12 @@ struct stage {
 
 static tutti *start(struct stage *stage, bool has_device)
 {
-    struct doorbell *bells[] = { &stage->bell };
     struct transport transport;
-    struct context_spec spec;
-    const char *hosts[] = { "" };
+    struct context_spec spec = { 0 };
     tutti *t = NULL;
 
     assert_int_equal(setup_begin(&spec, NULL, 0), TUTTI_OK);
-    assert_int_equal(transport_inproc_open(1, bells, &transport), TUTTI_OK);
+    assert_int_equal(transport_inproc_open(1, &stage->bell, &transport), TUTTI_OK);
     spec.size = 1;
     spec.transport = transport;
     spec.bell = &stage->bell;
@@ -58,7 +56,7 @@ static tutti *start(struct stage *stage, bool has_device)
     if (has_device) {
         spec.device = fake_device(&stage->fake);
     }
-    assert_int_equal(nodes_init(&spec.nodes, hosts, 1), TUTTI_OK);
+    assert_int_equal(nodes_init(&spec.nodes, NULL, 1), TUTTI_OK);
     assert_int_equal(context_create(&t, &spec), TUTTI_OK);
     return t;
 }
@@ -97,6 +95,8 @@ static int tear_down(void **state)
     mem_free(stage);
     return 0;
 }
+
+#define TEST(name) UNIT_TEST_WITH(name, set_up, tear_down)
 
 static tutti_options on_stream(void *stream)
 {
@@ -138,7 +138,7 @@ static void expect_wait(
 
 /* ---------------------------------------------------------------- transitions */
 
-static void test_pending_issued_done(void **state)
+TEST(test_pending_issued_done)
 {
     struct stage *stage = *state;
     tutti_request first;
@@ -168,7 +168,7 @@ static void test_pending_issued_done(void **state)
     assert_int_equal(stage->fake.follow_count, 0);
 }
 
-static void test_stream_waits(void **state)
+TEST(test_stream_waits)
 {
     struct stage *stage = *state;
     tutti_stats stats = { .size = sizeof stats };
@@ -198,7 +198,7 @@ static void test_stream_waits(void **state)
 }
 
 /* Finalize waits for the device, also when all requests have gone to streams. */
-static void test_finalize_waits(void **state)
+TEST(test_finalize_waits)
 {
     struct stage *stage = *state;
     tutti_request requests[2];
@@ -211,7 +211,7 @@ static void test_finalize_waits(void **state)
 }
 
 /* What is batched together, and in a group, has one event: one wait of the stream. */
-static void test_group(void **state)
+TEST(test_group)
 {
     struct stage *stage = *state;
     tutti_request requests[4] = { 0 };
@@ -243,7 +243,7 @@ static void test_group(void **state)
     }
 }
 
-static void test_stream_is_refused(void **state)
+TEST(test_stream_is_refused)
 {
     struct stage *stage = *state;
     tutti_request requests[2] = { TUTTI_REQUEST_NULL, TUTTI_REQUEST_NULL };
@@ -266,7 +266,7 @@ static void test_stream_is_refused(void **state)
     expect_wait(stage, &requests[0], SECONDS_30, TUTTI_OK);
 }
 
-static void test_host_memory(void **state)
+TEST(test_host_memory)
 {
     struct stage *stage = *state;
     tutti_request request;
@@ -328,7 +328,7 @@ static void submit_called(struct stage *stage, const char *name, struct call *ca
 }
 
 /* Callbacks come when the event has passed, in order. */
-static void test_callbacks(void **state)
+TEST(test_callbacks)
 {
     struct stage *stage = *state;
     struct calls calls = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -353,7 +353,7 @@ static void test_callbacks(void **state)
     assert_int_equal(calls.status, TUTTI_OK);
 }
 
-static void test_cancel(void **state)
+TEST(test_cancel)
 {
     struct stage *stage = *state;
     tutti_request request;
@@ -365,7 +365,7 @@ static void test_cancel(void **state)
 }
 
 /* The planted bug: the stream does not wait, and the request is gone. */
-static void test_planted_bug(void **state)
+TEST(test_planted_bug)
 {
     struct stage *stage = *state;
     tutti_request request;
@@ -383,7 +383,7 @@ static void test_planted_bug(void **state)
 
 /* ---------------------------------------------------------------- registered */
 
-static void test_registered(void **state)
+TEST(test_registered)
 {
     struct stage *stage = *state;
     const tutti_options options = on_stream(&stage->stream);
@@ -422,7 +422,7 @@ static void test_registered(void **state)
 
 /* --------------------------------------------------------------------- places */
 
-static void test_two_spaces(void **state)
+TEST(test_two_spaces)
 {
     struct stage *stage = *state;
     float here[COUNT] = { 0 };
@@ -442,7 +442,7 @@ static void test_two_spaces(void **state)
 }
 
 /* A refused submission gives its event back; tear_down() counts. */
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     struct stage *stage = *state;
     tutti_request request;
@@ -472,7 +472,7 @@ static void test_refusals(void **state)
     expect_wait(stage, &request, SECONDS_30, TUTTI_OK);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
     struct stage *stage = *state;
     void *memory = NULL;
@@ -493,7 +493,7 @@ static void test_memory(void **state)
     assert_int_equal(fake_get(&stage->fake, &stage->fake.given), 1);
 }
 
-static void test_no_device(void **state)
+TEST(test_no_device)
 {
     struct stage *stage = *state;
     struct stage bare = { .t = NULL };
@@ -517,7 +517,7 @@ static void test_no_device(void **state)
 }
 
 /* The output of a request is where its input is, and can be taken once it is issued. */
-static void test_owned_output(void **state)
+TEST(test_owned_output)
 {
     struct stage *stage = *state;
     const int64_t rows[] = { 8 };
@@ -542,7 +542,7 @@ static void test_owned_output(void **state)
 }
 
 /* Nobody knows the sizes: no backend of the device takes it, and the host's do. */
-static void test_staged(void **state)
+TEST(test_staged)
 {
     struct stage *stage = *state;
     tutti_stats stats = { .size = sizeof stats };
@@ -560,7 +560,7 @@ static void test_staged(void **state)
 }
 
 /* What is empty here may not be so elsewhere: addresses and streams are signs. */
-static void test_empty(void **state)
+TEST(test_empty)
 {
     struct stage *stage = *state;
     const int64_t none[] = { 0 };
@@ -587,7 +587,7 @@ static void test_empty(void **state)
     fake_gate(&stage->fake, false);
 }
 
-static void test_removed_set(void **state)
+TEST(test_removed_set)
 {
     struct stage *stage = *state;
     tutti_options options = on_stream(&stage->stream);
@@ -609,7 +609,7 @@ static void test_removed_set(void **state)
 
 /* -------------------------------------------------------------------- failure */
 
-static void test_abort(void **state)
+TEST(test_abort)
 {
     struct stage *stage = *state;
     struct calls calls = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -665,7 +665,7 @@ static void expect_ended(struct stage *stage, tutti_request *request)
 }
 
 /* A stream waits for nothing after a failure, the host for its memory. */
-static void test_abort_keeps(void **state)
+TEST(test_abort_keeps)
 {
     struct stage *stage = *state;
     tutti_request requests[4] = { TUTTI_REQUEST_NULL };
@@ -694,7 +694,7 @@ static void test_abort_keeps(void **state)
 }
 
 /* Their requests are left to tutti_finalize(), which waits for them. */
-static void test_abort_and_finalize(void **state)
+TEST(test_abort_and_finalize)
 {
     struct stage *stage = *state;
     tutti_request requests[2];
@@ -707,7 +707,7 @@ static void test_abort_and_finalize(void **state)
 }
 
 /* Nobody has a request any more, and the device is lost: the next call says so. */
-static void test_lost(void **state)
+TEST(test_lost)
 {
     struct stage *stage = *state;
     tutti_request request;
@@ -791,7 +791,7 @@ static void start_waiter(struct stage *stage, struct waiter *waiter,
 }
 
 /* The one that drives goes on for the host; the other one wakes up. */
-static void test_abort_wakes(void **state)
+TEST(test_abort_wakes)
 {
     struct stage *stage = *state;
     struct waiter host = { .racer.on_stream = false };
@@ -822,7 +822,7 @@ static void test_abort_wakes(void **state)
 }
 
 /* Two threads wait for one request while the engine ends it: one has it. */
-static void test_same_request(void **state)
+TEST(test_same_request)
 {
     struct stage *stage = *state;
 
@@ -853,7 +853,7 @@ static void test_same_request(void **state)
 }
 
 /* The application hands over while the engine finds that the event has passed. */
-static void test_steps(void **state)
+TEST(test_steps)
 {
     struct stage *stage = *state;
     const char *const names[] = { "a", "b", "c", "d" };
@@ -879,39 +879,4 @@ static void test_steps(void **state)
     assert_int_equal(tutti_stats_get(stage->t, &stats), TUTTI_OK);
     assert_int_equal(stats.completed, 4 * RACES);
     assert_int_equal(stats.bytes, 4 * RACES * COUNT * sizeof(float));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_pending_issued_done),
-        TEST(test_stream_waits),
-        TEST(test_finalize_waits),
-        TEST(test_group),
-        TEST(test_stream_is_refused),
-        TEST(test_host_memory),
-        TEST(test_callbacks),
-        TEST(test_cancel),
-        TEST(test_planted_bug),
-        TEST(test_registered),
-        TEST(test_two_spaces),
-        TEST(test_refusals),
-        TEST(test_memory),
-        TEST(test_no_device),
-        TEST(test_owned_output),
-        TEST(test_staged),
-        TEST(test_empty),
-        TEST(test_removed_set),
-        TEST(test_abort),
-        TEST(test_abort_keeps),
-        TEST(test_abort_and_finalize),
-        TEST(test_abort_wakes),
-        TEST(test_lost),
-        TEST(test_same_request),
-        TEST(test_steps),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

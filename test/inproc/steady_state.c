@@ -8,16 +8,13 @@
  * steps is free of allocations, but not for ever.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-/* cmocka.h needs the above */
-#include <cmocka.h>
 
 #include <tutti/tutti.h>
 
 #include "base/mem.h"
+#include "test/unit/unit.h"
 
 enum {
     RANKS_MAX = 5,
@@ -211,33 +208,19 @@ static void run_ranks(int n, int first_by_id)
     free(trainers);
 }
 
-static void test_one_rank_allocates_nothing(void **state)
+UNIT_TEST(test_one_rank_allocates_nothing)
 {
-    (void)state;
     run_ranks(1, 1);
     run_ranks(1, 0);
 }
 
-static void test_two_ranks_allocate_nothing(void **state)
+UNIT_TEST(test_two_ranks_allocate_nothing)
 {
-    (void)state;
     run_ranks(2, 1);
     run_ranks(2, 0);
 }
 
-static void test_five_ranks_allocate_nothing(void **state)
+UNIT_TEST(test_five_ranks_allocate_nothing)
 {
-    (void)state;
     run_ranks(RANKS_MAX, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_rank_allocates_nothing),
-        cmocka_unit_test(test_two_ranks_allocate_nothing),
-        cmocka_unit_test(test_five_ranks_allocate_nothing),
-    };
-
-    return cmocka_run_group_tests_name("steady_state", tests, NULL, NULL);
 }

@@ -5,16 +5,13 @@
  * of the test ends. They have the priority that was registered.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-/* cmocka.h needs the above */
-#include <cmocka.h>
 
 #include <tutti/tutti.h>
 
 #include "base/clock.h"
 #include "run/context.h"
+#include "test/unit/unit.h"
 
 enum {
     RANKS_MAX = 3,
@@ -151,15 +148,13 @@ static void run_ranks(int n)
     (void)pthread_barrier_destroy(&shared.locked);
 }
 
-static void test_one_rank_takes_no_lock(void **state)
+UNIT_TEST(test_one_rank_takes_no_lock)
 {
-    (void)state;
     run_ranks(1);
 }
 
-static void test_ranks_take_no_lock(void **state)
+UNIT_TEST(test_ranks_take_no_lock)
 {
-    (void)state;
     run_ranks(RANKS_MAX);
 }
 
@@ -180,7 +175,7 @@ static int priority_of(tutti *t, tutti_tensor tensor, bool in_group)
 }
 
 /* Without the lock, and with it. */
-static void test_registered_priority_counts(void **state)
+UNIT_TEST(test_registered_priority_counts)
 {
     tutti_options options;
     tutti_tensor_desc desc = { .size = sizeof desc,
@@ -192,7 +187,6 @@ static void test_registered_priority_counts(void **state)
     tutti_tensor tensor;
     tutti *t;
 
-    (void)state;
     tutti_options_default(&options);
     options.priority = 77;
     assert_int_equal(tutti_init_local(1, &t, NULL), TUTTI_OK);
@@ -200,15 +194,4 @@ static void test_registered_priority_counts(void **state)
     assert_int_equal(priority_of(t, tensor, false), 77);
     assert_int_equal(priority_of(t, tensor, true), 77);
     assert_int_equal(tutti_finalize(t), TUTTI_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_rank_takes_no_lock),
-        cmocka_unit_test(test_ranks_take_no_lock),
-        cmocka_unit_test(test_registered_priority_counts),
-    };
-
-    return cmocka_run_group_tests_name("unlocked", tests, NULL, NULL);
 }

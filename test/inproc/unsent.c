@@ -79,19 +79,18 @@ struct stage {
     tutti *t;
     atomic_int called;
     float value;
+    tutti_status end; /* of finalize */
 };
 
 static int set_up(void **state)
 {
     struct stage *stage = mem_calloc(1, sizeof *stage);
-    struct doorbell *bells[1];
-    struct context_spec spec;
-    const char *hosts[] = { "" };
+    struct context_spec spec = { 0 };
 
     assert_non_null(stage);
-    bells[0] = &stage->bell;
     assert_int_equal(setup_begin(&spec, NULL, 0), TUTTI_OK);
-    assert_int_equal(transport_inproc_open(1, bells, &stage->post.inner), TUTTI_OK);
+    assert_int_equal(
+            transport_inproc_open(1, &stage->bell, &stage->post.inner), TUTTI_OK);
     spec.size = 1;
     spec.transport = stage->post.inner;
     spec.transport.ops = &post_ops;
@@ -100,7 +99,7 @@ static int set_up(void **state)
     spec.any_thread = true;
     spec.backends[0] = &op_self;
     spec.backend_count = 1;
-    assert_int_equal(nodes_init(&spec.nodes, hosts, 1), TUTTI_OK);
+    assert_int_equal(nodes_init(&spec.nodes, NULL, 1), TUTTI_OK);
     assert_int_equal(context_create(&stage->t, &spec), TUTTI_OK);
     *state = stage;
     return 0;
@@ -111,10 +110,12 @@ static int tear_down(void **state)
     struct stage *stage = *state;
 
     atomic_store(&stage->post.holds, false);
-    assert_int_equal(tutti_finalize(stage->t), TUTTI_OK);
+    assert_int_equal(tutti_finalize(stage->t), stage->end);
     mem_free(stage);
     return 0;
 }
+
+#define TEST(name) UNIT_TEST_WITH(name, set_up, tear_down)
 
 static void on_done(void *user, tutti_status status, const char *message)
 {
@@ -153,7 +154,7 @@ static void submit(struct stage *stage, tutti_request *request)
             TUTTI_OK);
 }
 
-static void test_after_a_callback(void **state)
+TEST(test_after_a_callback)
 {
     struct stage *stage = *state;
 
@@ -163,7 +164,7 @@ static void test_after_a_callback(void **state)
     expect_polls(stage);
 }
 
-static void test_after_a_test(void **state)
+TEST(test_after_a_test)
 {
     struct stage *stage = *state;
     tutti_request request;
@@ -188,7 +189,7 @@ static void *let_go(void *user)
 }
 
 /* The waiting thread itself stays until they have left. */
-static void test_before_a_wait_returns(void **state)
+TEST(test_before_a_wait_returns)
 {
     struct stage *stage = *state;
     tutti_request request;
@@ -202,7 +203,7 @@ static void test_before_a_wait_returns(void **state)
 }
 
 /* A context that has failed does not: it could be for ever. */
-static void test_not_after_a_failure(void **state)
+TEST(test_not_after_a_failure)
 {
     struct stage *stage = *state;
     tutti_request request;
@@ -210,28 +211,6 @@ static void test_not_after_a_failure(void **state)
     atomic_store(&stage->post.holds, true);
     submit(stage, &request);
     assert_int_equal(tutti_abort(stage->t, "enough"), TUTTI_OK);
+    stage->end = TUTTI_ERR_CONTEXT_FAILED;
     (void)!tutti_wait(stage->t, &request, TUTTI_FOREVER); /* done, or failed */
-}
-
-static int tear_down_failed(void **state)
-{
-    struct stage *stage = *state;
-
-    atomic_store(&stage->post.holds, false);
-    assert_int_equal(tutti_finalize(stage->t), TUTTI_ERR_CONTEXT_FAILED);
-    mem_free(stage);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_after_a_callback, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_after_a_test, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_before_a_wait_returns, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_not_after_a_failure, set_up, tear_down_failed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,14 +16,18 @@
 /* clang-format on */
 
 /** Has main() of unit_main.c run a test: UNIT_TEST(name) { ... }, in the order of the file. */
-#define UNIT_TEST(name) \
+#define UNIT_TEST(name) UNIT_TEST_WITH(name, NULL, NULL)
+
+/** The same, between a CMFixtureFunction that sets up and one that tears down. */
+#define UNIT_TEST_WITH(name, set_up, tear_down) \
     static void name(void **state); \
     __attribute__((constructor)) static void add_##name(void) \
     { \
-        unit_add(#name, name); \
+        unit_add(#name, name, set_up, tear_down); \
     } \
     static void name(void **state __attribute__((unused)))
 
-void unit_add(const char *name, CMUnitTestFunction function);
+void unit_add(const char *name, CMUnitTestFunction function, CMFixtureFunction set_up,
+        CMFixtureFunction tear_down);
 
 #endif

@@ -10,10 +10,14 @@ enum {
 static struct CMUnitTest tests[UNIT_TESTS_MAX];
 static size_t tests_count;
 
-void unit_add(const char *name, CMUnitTestFunction function)
+void unit_add(const char *name, CMUnitTestFunction function, CMFixtureFunction set_up,
+        CMFixtureFunction tear_down)
 {
     assert_true(tests_count < UNIT_TESTS_MAX);
-    tests[tests_count++] = (struct CMUnitTest){ .name = name, .test_func = function };
+    tests[tests_count++] = (struct CMUnitTest){ .name = name,
+        .test_func = function,
+        .setup_func = set_up,
+        .teardown_func = tear_down };
 }
 
 int main(void)

@@ -58,6 +58,8 @@ static int teardown(void **state)
     return 0;
 }
 
+#define TEST(name) UNIT_TEST_WITH(name, setup, teardown)
+
 static void set_variable(const char *name, const char *value)
 {
     assert_int_equal(setenv(name, value, 1), 0);
@@ -76,7 +78,7 @@ static void assert_error_has(const char *part)
     }
 }
 
-static void test_the_defaults_are_those_of_the_table(void **state)
+TEST(test_the_defaults_are_those_of_the_table)
 {
     const struct fixture *fixture = *state;
     const struct config *config = &fixture->config;
@@ -99,7 +101,7 @@ static void test_the_defaults_are_those_of_the_table(void **state)
     assert_string_equal(config->nccl_library, "libnccl.so.2");
 }
 
-static void test_the_rows_describe_themselves(void **state)
+TEST(test_the_rows_describe_themselves)
 {
     const struct fixture *fixture = *state;
     const struct config_row *rows;
@@ -126,20 +128,18 @@ static void test_the_rows_describe_themselves(void **state)
     assert_string_equal(config_find("inflight")->range, "1..8");
 }
 
-static void test_dashes_count_as_underscores(void **state)
+TEST(test_dashes_count_as_underscores)
 {
-    (void)state;
     assert_ptr_equal(config_find("stall-warning-s"), config_find("stall_warning_s"));
     assert_non_null(config_find("stall-warning-s"));
     assert_null(config_find("stall warning s"));
     assert_null(config_find(""));
 }
 
-static void test_the_nearest_name_is_suggested(void **state)
+TEST(test_the_nearest_name_is_suggested)
 {
     char long_name[200];
 
-    (void)state;
     memset(long_name, 'x', sizeof long_name);
     long_name[sizeof long_name - 1] = '\0';
     assert_string_equal(config_nearest("fusion_byte")->name, "fusion_bytes");
@@ -159,7 +159,7 @@ struct value_case {
     const char *formatted;
 };
 
-static void test_values_are_parsed_by_their_type(void **state)
+TEST(test_values_are_parsed_by_their_type)
 {
     static const struct value_case cases[] = {
         { "strict", "YES", "true" },
@@ -188,7 +188,7 @@ static void test_values_are_parsed_by_their_type(void **state)
     }
 }
 
-static void test_bad_values_are_refused_and_change_nothing(void **state)
+TEST(test_bad_values_are_refused_and_change_nothing)
 {
     static const struct value_case cases[] = {
         { "strict", "maybe", "true or false" },
@@ -232,7 +232,7 @@ static void test_bad_values_are_refused_and_change_nothing(void **state)
     }
 }
 
-static void test_a_bad_value_is_explained(void **state)
+TEST(test_a_bad_value_is_explained)
 {
     struct fixture *fixture = *state;
 
@@ -243,7 +243,7 @@ static void test_a_bad_value_is_explained(void **state)
             "1..8");
 }
 
-static void test_texts_have_a_longest_length(void **state)
+TEST(test_texts_have_a_longest_length)
 {
     struct fixture *fixture = *state;
     char text[CONFIG_TEXT_MAX + 2];
@@ -257,7 +257,7 @@ static void test_texts_have_a_longest_length(void **state)
     assert_string_equal(fixture->config.host_id, text);
 }
 
-static void test_an_unknown_name_is_refused_with_a_suggestion(void **state)
+TEST(test_an_unknown_name_is_refused_with_a_suggestion)
 {
     struct fixture *fixture = *state;
 
@@ -272,7 +272,7 @@ static void test_an_unknown_name_is_refused_with_a_suggestion(void **state)
     assert_string_equal(tutti_last_error(), "--zebra: there is no parameter \"zebra\"");
 }
 
-static void test_formatting_reports_lack_of_room(void **state)
+TEST(test_formatting_reports_lack_of_room)
 {
     const struct fixture *fixture = *state;
     char text[8];
@@ -285,7 +285,7 @@ static void test_formatting_reports_lack_of_room(void **state)
             config_format(&fixture->config, config_find("stall_warning_s"), text, 2));
 }
 
-static void test_a_copy_is_independent(void **state)
+TEST(test_a_copy_is_independent)
 {
     struct fixture *fixture = *state;
     struct config copy;
@@ -299,7 +299,7 @@ static void test_a_copy_is_independent(void **state)
     config_fini(&copy);
 }
 
-static void test_variables_set_parameters(void **state)
+TEST(test_variables_set_parameters)
 {
     struct fixture *fixture = *state;
 
@@ -316,7 +316,7 @@ static void test_variables_set_parameters(void **state)
     assert_string_equal(fixture->warnings, "");
 }
 
-static void test_a_bad_variable_fails_and_changes_nothing(void **state)
+TEST(test_a_bad_variable_fails_and_changes_nothing)
 {
     struct fixture *fixture = *state;
 
@@ -330,14 +330,14 @@ static void test_a_bad_variable_fails_and_changes_nothing(void **state)
     assert_int_equal(fixture->config.fusion_bytes, 0);
 }
 
-static void test_an_empty_variable_is_an_error(void **state)
+TEST(test_an_empty_variable_is_an_error)
 {
     set_variable("TUTTI_SPIN_US", "");
     assert_int_equal(read_environment(*state), TUTTI_ERR_CONFIG);
     assert_error_has("TUTTI_SPIN_US");
 }
 
-static void test_an_unknown_variable_is_a_warning(void **state)
+TEST(test_an_unknown_variable_is_a_warning)
 {
     struct fixture *fixture = *state;
 
@@ -352,7 +352,7 @@ static void test_an_unknown_variable_is_a_warning(void **state)
     assert_int_equal(fixture->config.fusion_bytes, 0);
 }
 
-static void test_an_unknown_variable_is_an_error_when_strict(void **state)
+TEST(test_an_unknown_variable_is_an_error_when_strict)
 {
     set_variable("TUTTI_ZEBRA", "1");
     set_variable("TUTTI_STRICT", "1");
@@ -360,7 +360,7 @@ static void test_an_unknown_variable_is_an_error_when_strict(void **state)
     assert_string_equal(tutti_last_error(), "TUTTI_ZEBRA names no parameter");
 }
 
-static void test_horovods_variables_are_read_and_said(void **state)
+TEST(test_horovods_variables_are_read_and_said)
 {
     struct fixture *fixture = *state;
 
@@ -382,7 +382,7 @@ static void test_horovods_variables_are_read_and_said(void **state)
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is read as TUTTI_STALL_FAIL_S\n");
 }
 
-static void test_tuttis_variables_win_over_horovods(void **state)
+TEST(test_tuttis_variables_win_over_horovods)
 {
     struct fixture *fixture = *state;
 
@@ -392,7 +392,7 @@ static void test_tuttis_variables_win_over_horovods(void **state)
     assert_int_equal(fixture->config.fusion_bytes, 2000);
 }
 
-static void test_horovods_log_levels_are_translated(void **state)
+TEST(test_horovods_log_levels_are_translated)
 {
     static const struct {
         const char *text;
@@ -414,7 +414,7 @@ static void test_horovods_log_levels_are_translated(void **state)
     assert_error_has("loud");
 }
 
-static void test_horovods_zero_threshold_means_no_fusion(void **state)
+TEST(test_horovods_zero_threshold_means_no_fusion)
 {
     struct fixture *fixture = *state;
 
@@ -423,7 +423,7 @@ static void test_horovods_zero_threshold_means_no_fusion(void **state)
     assert_int_equal(fixture->config.fusion_bytes, 1);
 }
 
-static void test_horovods_stall_check_can_be_disabled(void **state)
+TEST(test_horovods_stall_check_can_be_disabled)
 {
     static const char *const yes[] = { "1", "2", "true", "on" };
     static const char *const no[] = { "0", "-1", "false" };
@@ -449,7 +449,7 @@ static void test_horovods_stall_check_can_be_disabled(void **state)
     assert_error_has("perhaps");
 }
 
-static void test_horovods_cycle_time_is_ignored_aloud(void **state)
+TEST(test_horovods_cycle_time_is_ignored_aloud)
 {
     struct fixture *fixture = *state;
 
@@ -460,7 +460,7 @@ static void test_horovods_cycle_time_is_ignored_aloud(void **state)
             "timer\n");
 }
 
-static void test_warnings_are_kept_whole(void **state)
+TEST(test_warnings_are_kept_whole)
 {
     struct fixture *fixture = *state;
     char warnings[60] = "first\n";
@@ -474,12 +474,11 @@ static void test_warnings_are_kept_whole(void **state)
     assert_string_equal(warnings, "first\nTUTTI_ZEBRA names no parameter\n");
 }
 
-static void test_the_object_reads_the_environment(void **state)
+TEST(test_the_object_reads_the_environment)
 {
     tutti_config *config = NULL;
     const char *text = NULL;
 
-    (void)state;
     set_variable("TUTTI_SPIN_US", "7");
     set_variable("HOROVOD_CYCLE_TIME", "1");
     assert_int_equal(tutti_config_create(&config), TUTTI_OK);
@@ -491,13 +490,12 @@ static void test_the_object_reads_the_environment(void **state)
     tutti_config_destroy(NULL);
 }
 
-static void test_texts_of_the_object_stay_until_it_changes(void **state)
+TEST(test_texts_of_the_object_stay_until_it_changes)
 {
     tutti_config *config = NULL;
     const char *spin = NULL;
     const char *backend = NULL;
 
-    (void)state;
     assert_int_equal(tutti_config_create(&config), TUTTI_OK);
     assert_int_equal(tutti_config_set(config, "backend", "mpi"), TUTTI_OK);
     assert_int_equal(tutti_config_set(config, "spin-us", "9"), TUTTI_OK);
@@ -509,12 +507,11 @@ static void test_texts_of_the_object_stay_until_it_changes(void **state)
     tutti_config_destroy(config);
 }
 
-static void test_the_object_refuses_what_is_wrong(void **state)
+TEST(test_the_object_refuses_what_is_wrong)
 {
     tutti_config *config = NULL;
     const char *text = "untouched";
 
-    (void)state;
     assert_int_equal(tutti_config_create(NULL), TUTTI_ERR_INVALID);
     assert_int_equal(tutti_config_create(&config), TUTTI_OK);
 
@@ -545,7 +542,7 @@ static void ignore_line(void *user, tutti_log_level level, int rank, const char 
     (void)line;
 }
 
-static void test_the_object_keeps_the_log_callback(void **state)
+TEST(test_the_object_keeps_the_log_callback)
 {
     tutti_config *config = NULL;
 
@@ -558,13 +555,12 @@ static void test_the_object_keeps_the_log_callback(void **state)
     tutti_config_destroy(config);
 }
 
-static void test_creation_survives_lack_of_memory_anywhere(void **state)
+TEST(test_creation_survives_lack_of_memory_anywhere)
 {
     tutti_config *config = NULL;
     tutti_status status = TUTTI_ERR_NO_MEMORY;
     uint64_t n;
 
-    (void)state;
     set_variable("TUTTI_HOST_ID", "here");
     for (n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
         assert_null(config);
@@ -578,7 +574,7 @@ static void test_creation_survives_lack_of_memory_anywhere(void **state)
     tutti_config_destroy(config);
 }
 
-static void test_setting_a_text_survives_lack_of_memory(void **state)
+TEST(test_setting_a_text_survives_lack_of_memory)
 {
     struct fixture *fixture = *state;
 
@@ -589,11 +585,8 @@ static void test_setting_a_text_survives_lack_of_memory(void **state)
     assert_string_equal(fixture->config.host_id, "a");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static void test_internal_variables_are_no_parameters(void **state)
+TEST(test_internal_variables_are_no_parameters)
 {
-    (void)state;
     assert_null(config_internal("TUTTI_INTERNAL_FAILURE_PAGE"));
     set_variable("TUTTI_INTERNAL_FAILURE_PAGE", "17");
     assert_string_equal(config_internal("TUTTI_INTERNAL_FAILURE_PAGE"), "17");
@@ -602,7 +595,7 @@ static void test_internal_variables_are_no_parameters(void **state)
     assert_null(config_foreign("TUTTI_TEST_NOBODY_SETS_THIS"));
 }
 
-static void test_the_launcher_says_how_many_ranks_there_are(void **state)
+TEST(test_the_launcher_says_how_many_ranks_there_are)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
         "SLURM_STEP_NUM_TASKS" };
@@ -620,7 +613,6 @@ static void test_the_launcher_says_how_many_ranks_there_are(void **state)
         { { "x", "5000000000", "-1" }, 0, -1 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *variable = NULL;
 
@@ -639,43 +631,4 @@ static void test_the_launcher_says_how_many_ranks_there_are(void **state)
     for (int j = 0; j < 3; j++) {
         assert_int_equal(unsetenv(names[j]), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_defaults_are_those_of_the_table),
-        TEST(test_the_rows_describe_themselves),
-        TEST(test_dashes_count_as_underscores),
-        TEST(test_the_nearest_name_is_suggested),
-        TEST(test_values_are_parsed_by_their_type),
-        TEST(test_bad_values_are_refused_and_change_nothing),
-        TEST(test_a_bad_value_is_explained),
-        TEST(test_texts_have_a_longest_length),
-        TEST(test_an_unknown_name_is_refused_with_a_suggestion),
-        TEST(test_formatting_reports_lack_of_room),
-        TEST(test_a_copy_is_independent),
-        TEST(test_variables_set_parameters),
-        TEST(test_a_bad_variable_fails_and_changes_nothing),
-        TEST(test_an_empty_variable_is_an_error),
-        TEST(test_an_unknown_variable_is_a_warning),
-        TEST(test_an_unknown_variable_is_an_error_when_strict),
-        TEST(test_horovods_variables_are_read_and_said),
-        TEST(test_tuttis_variables_win_over_horovods),
-        TEST(test_horovods_log_levels_are_translated),
-        TEST(test_horovods_zero_threshold_means_no_fusion),
-        TEST(test_horovods_stall_check_can_be_disabled),
-        TEST(test_horovods_cycle_time_is_ignored_aloud),
-        TEST(test_warnings_are_kept_whole),
-        TEST(test_the_object_reads_the_environment),
-        TEST(test_texts_of_the_object_stay_until_it_changes),
-        TEST(test_the_object_refuses_what_is_wrong),
-        TEST(test_the_object_keeps_the_log_callback),
-        TEST(test_creation_survives_lack_of_memory_anywhere),
-        TEST(test_setting_a_text_survives_lack_of_memory),
-        TEST(test_internal_variables_are_no_parameters),
-        TEST(test_the_launcher_says_how_many_ranks_there_are),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,8 @@ static int restore_cores(void **state)
     return sched_setaffinity(0, sizeof cores_at_start, &cores_at_start);
 }
 
+#define TEST(name) UNIT_TEST_WITH(name, remember_cores, restore_cores)
+
 static void bind_to_one_core(void)
 {
     cpu_set_t one;
@@ -39,17 +41,15 @@ static void bind_to_one_core(void)
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
 }
 
-static void test_allowed_cores_are_within_the_affinity(void **state)
+TEST(test_allowed_cores_are_within_the_affinity)
 {
-    (void)state;
     assert_in_range(cpu_allowed_count(), 1, CPU_COUNT(&cores_at_start));
     assert_int_equal(
             cpu_is_bound(), CPU_COUNT(&cores_at_start) < sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static void test_bandwidth_is_whole_cores(void **state)
+TEST(test_bandwidth_is_whole_cores)
 {
-    (void)state;
     assert_true(cpu_max_parse("max 100000\n") == LONG_MAX);
     assert_true(cpu_max_parse("") == LONG_MAX);
     assert_true(cpu_max_parse("400000") == LONG_MAX);
@@ -60,20 +60,18 @@ static void test_bandwidth_is_whole_cores(void **state)
     assert_true(cpu_max_parse("50000 100000\n") == 0);
 }
 
-static void test_a_process_on_one_core_is_bound(void **state)
+TEST(test_a_process_on_one_core_is_bound)
 {
-    (void)state;
     bind_to_one_core();
 
     assert_int_equal(cpu_allowed_count(), 1);
     assert_int_equal(cpu_is_bound(), sysconf(_SC_NPROCESSORS_ONLN) > 1);
 }
 
-static void test_a_lone_thread_may_spin_on_its_core(void **state)
+TEST(test_a_lone_thread_may_spin_on_its_core)
 {
     struct cpu_load load;
 
-    (void)state;
     bind_to_one_core();
     cpu_load_init(&load);
     load.bound = true; /* also on a machine of one core */
@@ -92,14 +90,13 @@ static void *be_busy(void *stop)
     return NULL;
 }
 
-static void test_a_busy_thread_takes_the_core(void **state)
+TEST(test_a_busy_thread_takes_the_core)
 {
     static _Atomic bool stop;
     struct cpu_load load;
     pthread_t thread;
     bool has_free;
 
-    (void)state;
     bind_to_one_core();
     cpu_load_init(&load);
     load.bound = true;
@@ -116,11 +113,10 @@ static void test_a_busy_thread_takes_the_core(void **state)
     cpu_load_fini(&load);
 }
 
-static void test_an_unbound_process_asks_the_machine(void **state)
+TEST(test_an_unbound_process_asks_the_machine)
 {
     struct cpu_load load;
 
-    (void)state;
     cpu_load_init(&load);
     load.bound = false;
 
@@ -140,12 +136,11 @@ static void pretend_cores(struct cpu_load *load, int cores)
     load->allowed = cores;
 }
 
-static void test_a_free_core_is_believed_until_it_is_doubted(void **state)
+TEST(test_a_free_core_is_believed_until_it_is_doubted)
 {
     struct cpu_load load;
     int64_t now = 1;
 
-    (void)state;
     cpu_load_init(&load);
     pretend_cores(&load, 1000000);
     assert_true(cpu_load_has_free(&load, now));
@@ -161,11 +156,10 @@ static void test_a_free_core_is_believed_until_it_is_doubted(void **state)
     cpu_load_fini(&load);
 }
 
-static void test_doubt_waits_for_the_interval(void **state)
+TEST(test_doubt_waits_for_the_interval)
 {
     struct cpu_load load;
 
-    (void)state;
     cpu_load_init(&load);
     pretend_cores(&load, 1000000);
     assert_true(cpu_load_has_free(&load, 1));
@@ -181,12 +175,11 @@ static void test_doubt_waits_for_the_interval(void **state)
     cpu_load_fini(&load);
 }
 
-static void test_a_core_that_is_not_free_is_looked_for_again(void **state)
+TEST(test_a_core_that_is_not_free_is_looked_for_again)
 {
     struct cpu_load load;
     int64_t now = 1;
 
-    (void)state;
     cpu_load_init(&load);
     pretend_cores(&load, 0);
     for (uint64_t i = 1; i <= 5; i++) {
@@ -208,12 +201,11 @@ static void look(struct cpu_load *load, int64_t *now)
     (void)cpu_load_has_free(load, *now);
 }
 
-static void test_two_looks_make_sure_for_a_while(void **state)
+TEST(test_two_looks_make_sure_for_a_while)
 {
     struct cpu_load load;
     int64_t now = 1;
 
-    (void)state;
     cpu_load_init(&load);
     pretend_cores(&load, 1000000);
     assert_false(cpu_load_is_sure(&load, now));
@@ -238,22 +230,20 @@ static void test_two_looks_make_sure_for_a_while(void **state)
     cpu_load_fini(&load);
 }
 
-static void test_without_facts_no_core_is_free(void **state)
+TEST(test_without_facts_no_core_is_free)
 {
     struct cpu_load load = { .allowed = 1000000, .bound = false, .loadavg_fd = -1 };
 
-    (void)state;
     assert_false(cpu_load_has_free(&load, 1));
     assert_true(cpu_load_idle(&load, 1) < 0);
     cpu_load_fini(&load);
 }
 
-static void test_sampling_allocates_nothing(void **state)
+TEST(test_sampling_allocates_nothing)
 {
     struct cpu_load load;
     uint64_t allocations;
 
-    (void)state;
     cpu_load_init(&load);
     allocations = mem_alloc_count();
     load.bound = true;
@@ -284,13 +274,12 @@ static void *be_looked_at(void *argument)
     return NULL;
 }
 
-static void test_a_thread_is_seen_to_run_to_sleep_and_to_end(void **state)
+TEST(test_a_thread_is_seen_to_run_to_sleep_and_to_end)
 {
     struct looked_at thread = { .held = PTHREAD_MUTEX_INITIALIZER };
     struct cpu_thread look = { 0 };
     pthread_t handle;
 
-    (void)state;
     assert_false(cpu_thread_runs(&look, 0));
     assert_true(cpu_thread_runs(&look, cpu_thread_id()));
     (void)pthread_mutex_lock(&thread.held);
@@ -312,34 +301,10 @@ static void test_a_thread_is_seen_to_run_to_sleep_and_to_end(void **state)
     cpu_thread_fini(&look);
 }
 
-static void test_lack_of_memory_leaves_one_core(void **state)
+TEST(test_lack_of_memory_leaves_one_core)
 {
-    (void)state;
     mem_fail_at(1);
     assert_int_equal(cpu_allowed_count(), 1);
     mem_fail_at(1);
     assert_false(cpu_is_bound());
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allowed_cores_are_within_the_affinity),
-        cmocka_unit_test(test_bandwidth_is_whole_cores),
-        cmocka_unit_test_teardown(test_a_process_on_one_core_is_bound, restore_cores),
-        cmocka_unit_test_teardown(
-                test_a_lone_thread_may_spin_on_its_core, restore_cores),
-        cmocka_unit_test_teardown(test_a_busy_thread_takes_the_core, restore_cores),
-        cmocka_unit_test(test_an_unbound_process_asks_the_machine),
-        cmocka_unit_test(test_a_free_core_is_believed_until_it_is_doubted),
-        cmocka_unit_test(test_doubt_waits_for_the_interval),
-        cmocka_unit_test(test_a_core_that_is_not_free_is_looked_for_again),
-        cmocka_unit_test(test_two_looks_make_sure_for_a_while),
-        cmocka_unit_test(test_without_facts_no_core_is_free),
-        cmocka_unit_test(test_sampling_allocates_nothing),
-        cmocka_unit_test(test_a_thread_is_seen_to_run_to_sleep_and_to_end),
-        cmocka_unit_test(test_lack_of_memory_leaves_one_core),
-    };
-
-    return cmocka_run_group_tests(tests, remember_cores, NULL);
 }

@@ -26,6 +26,8 @@ static int restore_machine(void **state)
     return sched_setaffinity(0, sizeof cores_at_start, &cores_at_start);
 }
 
+#define TEST(name) UNIT_TEST_WITH(name, remember_cores, restore_machine)
+
 static void pretend(const char *machine)
 {
     assert_int_equal(setenv("HWLOC_SYNTHETIC", machine, 1), 0);
@@ -41,16 +43,14 @@ static void assert_machine(int cores, size_t l2_bytes, size_t l3_bytes)
     assert_int_equal(machine.l3_bytes, l3_bytes);
 }
 
-static void test_a_machine_with_caches(void **state)
+TEST(test_a_machine_with_caches)
 {
-    (void)state;
     pretend("package:2 l3:1(size=33554432) l2:4(size=2097152) core:1 pu:2");
     assert_machine(8, 2097152, 33554432);
 }
 
-static void test_a_shared_level_2_cache_is_divided(void **state)
+TEST(test_a_shared_level_2_cache_is_divided)
 {
-    (void)state;
     pretend("package:1 l2:2(size=4194304) core:4 pu:1");
     assert_machine(8, 1048576, 0);
 }
@@ -64,9 +64,8 @@ static void assert_cache(const char *expected)
 }
 
 /* Nothing is bound on a machine that is only pretended: one cache, or none. */
-static void test_a_process_is_in_the_one_cache_that_holds_its_cores(void **state)
+TEST(test_a_process_is_in_the_one_cache_that_holds_its_cores)
 {
-    (void)state;
     pretend("package:1 l3:1(size=33554432) core:4 pu:2");
     assert_cache("L3 of thread 0");
     pretend("package:2 l3:1(size=33554432) core:4 pu:2");
@@ -77,37 +76,33 @@ static void test_a_process_is_in_the_one_cache_that_holds_its_cores(void **state
     assert_cache("");
 }
 
-static void test_unknown_caches_have_defaults(void **state)
+TEST(test_unknown_caches_have_defaults)
 {
-    (void)state;
     pretend("core:3 pu:2");
     assert_machine(3, 1048576, 0);
 }
 
-static void test_threads_count_where_there_are_no_cores(void **state)
+TEST(test_threads_count_where_there_are_no_cores)
 {
-    (void)state;
     pretend("package:2 pu:3");
     assert_machine(6, 1048576, 0);
 }
 
-static void test_this_machine_can_be_read(void **state)
+TEST(test_this_machine_can_be_read)
 {
     struct machine machine;
 
-    (void)state;
     assert_int_equal(machine_read(&machine), TUTTI_OK);
     assert_in_range(machine.cores, 1, CPU_COUNT(&cores_at_start));
     assert_true(machine.l2_bytes >= 1024);
 }
 
-static void test_a_bound_process_has_its_cores_only(void **state)
+TEST(test_a_bound_process_has_its_cores_only)
 {
     struct machine machine;
     cpu_set_t one;
     size_t cpu = 0;
 
-    (void)state;
     while (!CPU_ISSET(cpu, &cores_at_start)) {
         cpu++;
     }
@@ -118,14 +113,13 @@ static void test_a_bound_process_has_its_cores_only(void **state)
     assert_int_equal(machine.cores, 1);
 }
 
-static void test_the_identity_is_the_same_each_time(void **state)
+TEST(test_the_identity_is_the_same_each_time)
 {
     char host[65];
     char first[128];
     char second[128];
     char cut[8];
 
-    (void)state;
     machine_identity(first, sizeof first);
     machine_identity(second, sizeof second);
     machine_identity(cut, sizeof cut);
@@ -136,22 +130,4 @@ static void test_the_identity_is_the_same_each_time(void **state)
     assert_true(strlen(first) > strlen(host) + 30);
     assert_memory_equal(cut, first, sizeof cut - 1);
     assert_int_equal(cut[sizeof cut - 1], '\0');
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, restore_machine)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_machine_with_caches),
-        TEST(test_a_shared_level_2_cache_is_divided),
-        TEST(test_a_process_is_in_the_one_cache_that_holds_its_cores),
-        TEST(test_unknown_caches_have_defaults),
-        TEST(test_threads_count_where_there_are_no_cores),
-        TEST(test_this_machine_can_be_read),
-        TEST(test_a_bound_process_has_its_cores_only),
-        TEST(test_the_identity_is_the_same_each_time),
-    };
-
-    return cmocka_run_group_tests(tests, remember_cores, NULL);
 }

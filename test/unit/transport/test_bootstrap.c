@@ -4,57 +4,16 @@
  * messages into its mailbox before it starts.
  */
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
-#include "test/unit/unit.h"
-#include "transport/inproc.h"
+#include "test/unit/transport/ranks.h"
 #include "transport/mail.h"
 
 enum {
-    RANKS_MAX = 64,
     ROUNDS = 3,
     BLOCK_MAX = 5000
 };
-
-/* Ranks of one process. */
-struct ranks {
-    struct doorbell bells[RANKS_MAX];
-    struct doorbell *bell_list[RANKS_MAX];
-    struct transport ends[RANKS_MAX];
-};
-
-static void ranks_open(struct ranks *ranks, int size)
-{
-    int rank;
-
-    memset(ranks, 0, sizeof *ranks);
-    for (rank = 0; rank < size; rank++) {
-        ranks->bell_list[rank] = &ranks->bells[rank];
-    }
-    assert_int_equal(
-            transport_inproc_open(size, ranks->bell_list, ranks->ends), TUTTI_OK);
-}
-
-static void ranks_close(struct ranks *ranks, int size)
-{
-    int rank;
-
-    for (rank = 0; rank < size; rank++) {
-        ranks->ends[rank].ops->close(ranks->ends[rank].state);
-    }
-}
-
-static void send_from(
-        struct ranks *ranks, int from, int to, const char *text, size_t len)
-{
-    const struct transport *end = &ranks->ends[from];
-
-    assert_int_equal(end->ops->send(end->state, to, text, len), TUTTI_OK);
-}
 
 /* A block that is different for each rank and round, some of them empty. */
 static size_t block_of(int rank, int round, uint8_t *bytes)
@@ -128,9 +87,9 @@ static void *play(void *user)
         }
     }
     while (player->engine_messages < end->size - 1) {
-        (void)end->ops->poll(end->state, count_engine_message, player);
+        (void)transport_poll(end, count_engine_message, player);
     }
-    end->ops->close(end->state);
+    transport_close(end);
     return NULL;
 }
 
@@ -163,30 +122,6 @@ UNIT_TEST(test_all_ranks_get_all_blocks)
     }
 }
 
-/* Messages as text. */
-struct inbox {
-    char text[256];
-    size_t used;
-};
-
-static void keep(void *user, int from, const void *bytes, size_t len)
-{
-    struct inbox *inbox = user;
-
-    assert_true(inbox->used + len + 16 < sizeof inbox->text);
-    inbox->used += (size_t)snprintf(inbox->text + inbox->used,
-            sizeof inbox->text - inbox->used, "%d:%.*s;", from, (int)len,
-            (const char *)bytes);
-}
-
-static void assert_polled(struct transport *end, const char *expected)
-{
-    struct inbox inbox = { .used = 0 };
-
-    assert_int_equal(end->ops->poll(end->state, keep, &inbox), TUTTI_OK);
-    assert_string_equal(inbox.text, expected);
-}
-
 /* Sends rank 1 what rank 0 sends at the end, with these two blocks. */
 static void send_result(struct ranks *ranks, const char *zero, const char *one)
 {
@@ -194,7 +129,7 @@ static void send_result(struct ranks *ranks, const char *zero, const char *one)
 
     assert_true(mail_put(&mail, 0, zero, strlen(zero)));
     assert_true(mail_put(&mail, 1, one, strlen(one)));
-    send_from(ranks, 0, 1, (const char *)mail.data, mail.len);
+    assert_int_equal(send_bytes(ranks, 0, 1, mail.data, mail.len), TUTTI_OK);
     wire_writer_fini(&mail);
 }
 
@@ -207,8 +142,8 @@ UNIT_TEST(test_messages_for_the_engine_are_delivered_after_it)
 
     ranks_open(&ranks, 2);
     send_result(&ranks, "zero", "one");
-    send_from(&ranks, 0, 1, "early", 5);
-    send_from(&ranks, 0, 1, "", 0);
+    send_text(&ranks, 0, 1, "early");
+    send_text(&ranks, 0, 1, "");
 
     assert_int_equal(transport_allgather(end, "one", 3, &blocks, &lengths), TUTTI_OK);
     assert_int_equal(lengths[0], 4);
@@ -216,36 +151,11 @@ UNIT_TEST(test_messages_for_the_engine_are_delivered_after_it)
     assert_memory_equal(blocks[1], "one", 3);
     mem_free(blocks);
 
-    send_from(&ranks, 0, 1, "late", 4);
-    assert_polled(end, "0:early;0:;");
-    assert_polled(end, "0:late;");
-    assert_polled(&ranks.ends[0], "1:one;");
-    ranks_close(&ranks, 2);
-}
-
-UNIT_TEST(test_the_transport_works_as_before_behind_early_messages)
-{
-    struct ranks ranks;
-    const uint8_t **blocks;
-    size_t *lengths;
-    struct transport *end = &ranks.ends[1];
-
-    ranks_open(&ranks, 2);
-    send_result(&ranks, "a", "b");
-    send_from(&ranks, 0, 1, "early", 5);
-    assert_int_equal(transport_allgather(end, "b", 1, &blocks, &lengths), TUTTI_OK);
-    mem_free(blocks);
-
-    assert_string_equal(end->ops->name, "inproc");
-    assert_true(end->ops->wakes);
-    assert_true(end->ops->flushed(end->state));
-    assert_int_equal(doorbell_listen(&ranks.bells[0]), 1);
-    end->ops->wake(end->state, 0);
-    assert_int_equal(doorbell_listen(&ranks.bells[0]), 2);
-    assert_int_equal(end->ops->send(end->state, 0, "x", 1), TUTTI_OK);
-    assert_polled(&ranks.ends[0], "1:b;1:x;");
-    /* Closed with the early message unread. */
-    ranks_close(&ranks, 2);
+    send_text(&ranks, 0, 1, "late");
+    assert_polled(&ranks, 1, "0:early;0:;");
+    assert_polled(&ranks, 1, "0:late;");
+    assert_polled(&ranks, 0, "1:one;");
+    ranks_close(&ranks);
 }
 
 UNIT_TEST(test_early_messages_pass_through_another_allgather)
@@ -263,16 +173,16 @@ UNIT_TEST(test_early_messages_pass_through_another_allgather)
         assert_true(mail_put(&mail, 2, "c", 1));
         assert_true(mail_put(&mail, 0, "a", 1));
         assert_true(mail_put(&mail, 1, "b", 1));
-        send_from(&ranks, 2, 1, round == 0 ? "first" : "second", round == 0 ? 5 : 6);
-        send_from(&ranks, 0, 1, (const char *)mail.data, mail.len);
+        send_text(&ranks, 2, 1, round == 0 ? "first" : "second");
+        assert_int_equal(send_bytes(&ranks, 0, 1, mail.data, mail.len), TUTTI_OK);
         wire_writer_fini(&mail);
 
         assert_int_equal(transport_allgather(end, "b", 1, &blocks, &lengths), TUTTI_OK);
         assert_memory_equal(blocks[2], "c", 1);
         mem_free(blocks);
     }
-    assert_polled(end, "2:first;2:second;");
-    ranks_close(&ranks, 3);
+    assert_polled(&ranks, 1, "2:first;2:second;");
+    ranks_close(&ranks);
 }
 
 static tutti_status gather_malformed(const void *result, size_t len)
@@ -283,7 +193,7 @@ static tutti_status gather_malformed(const void *result, size_t len)
     tutti_status status;
 
     ranks_open(&ranks, 2);
-    send_from(&ranks, 0, 1, result, len);
+    assert_int_equal(send_bytes(&ranks, 0, 1, result, len), TUTTI_OK);
     status = transport_allgather(&ranks.ends[1], "one", 3, &blocks, &lengths);
     if (status == TUTTI_OK) {
         mem_free(blocks);
@@ -291,7 +201,7 @@ static tutti_status gather_malformed(const void *result, size_t len)
         assert_null(blocks);
         assert_null(lengths);
     }
-    ranks_close(&ranks, 2);
+    ranks_close(&ranks);
     return status;
 }
 
@@ -323,18 +233,18 @@ UNIT_TEST(test_a_leaf_survives_lack_of_memory_anywhere)
 
         ranks_open(&ranks, 2);
         send_result(&ranks, "zero", "one");
-        send_from(&ranks, 0, 1, "early", 5);
+        send_text(&ranks, 0, 1, "early");
         mem_fail_at(n);
         status = transport_allgather(&ranks.ends[1], "one", 3, &blocks, &lengths);
         mem_fail_at(0);
         if (status == TUTTI_OK) {
             assert_memory_equal(blocks[0], "zero", 4);
             mem_free(blocks);
-            assert_polled(&ranks.ends[1], "0:early;");
+            assert_polled(&ranks, 1, "0:early;");
         } else {
             assert_null(blocks);
         }
-        ranks_close(&ranks, 2);
+        ranks_close(&ranks);
     }
     assert_int_equal(status, TUTTI_OK);
     assert_true(n > 5);
@@ -352,17 +262,16 @@ UNIT_TEST(test_a_root_without_memory_lets_nobody_wait)
         size_t *lengths = NULL;
 
         ranks_open(&ranks, 2);
-        send_from(&ranks, 1, 0, "one", 3);
+        send_text(&ranks, 1, 0, "one");
         mem_fail_at(n);
         status = transport_allgather(&ranks.ends[0], "zero", 4, &blocks, &lengths);
         mem_fail_at(0);
-        assert_int_equal(
-                ranks.ends[1].ops->poll(ranks.ends[1].state, keep, &inbox), TUTTI_OK);
+        assert_int_equal(transport_poll(&ranks.ends[1], inbox_keep, &inbox), TUTTI_OK);
         if (status == TUTTI_OK) {
             assert_memory_equal(blocks[1], "one", 3);
             mem_free(blocks);
         }
-        ranks_close(&ranks, 2);
+        ranks_close(&ranks);
     }
     assert_int_equal(status, TUTTI_OK);
     assert_true(n > 4);

@@ -2,124 +2,49 @@
  * Mailboxes within one process, from one thread and from many.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
-#include "test/unit/unit.h"
-#include "transport/inproc.h"
+#include "test/unit/transport/ranks.h"
 
 enum {
     RANKS = 4,
     MESSAGES = 2000
 };
 
-/* A few connected ranks and what was delivered to one of them. */
-struct ranks {
-    struct doorbell bells[RANKS];
-    struct doorbell *bell_list[RANKS];
-    struct transport ends[RANKS];
-};
-
-struct inbox {
-    char text[256];
-    size_t used;
-};
-
-static void ranks_open(struct ranks *ranks)
-{
-    int rank;
-
-    *ranks = (struct ranks){ .bells = { { .rings = 0 } } };
-    for (rank = 0; rank < RANKS; rank++) {
-        ranks->bell_list[rank] = &ranks->bells[rank];
-    }
-    assert_int_equal(
-            transport_inproc_open(RANKS, ranks->bell_list, ranks->ends), TUTTI_OK);
-}
-
-static void ranks_close(struct ranks *ranks)
-{
-    int rank;
-
-    for (rank = 0; rank < RANKS; rank++) {
-        ranks->ends[rank].ops->close(ranks->ends[rank].state);
-    }
-}
-
-static tutti_status send_text(struct ranks *ranks, int from, int to, const char *text)
-{
-    const struct transport *end = &ranks->ends[from];
-
-    return end->ops->send(end->state, to, text, strlen(text));
-}
-
-static void keep(void *user, int from, const void *bytes, size_t len)
-{
-    struct inbox *inbox = user;
-
-    assert_true(inbox->used + len + 16 < sizeof inbox->text);
-    inbox->used += (size_t)snprintf(inbox->text + inbox->used,
-            sizeof inbox->text - inbox->used, "%d:%.*s;", from, (int)len,
-            (const char *)bytes);
-}
-
-static tutti_status poll_into(struct ranks *ranks, int rank, struct inbox *inbox)
-{
-    const struct transport *end = &ranks->ends[rank];
-
-    *inbox = (struct inbox){ .used = 0 };
-    return end->ops->poll(end->state, keep, inbox);
-}
-
 UNIT_TEST(test_the_ends_know_who_they_are)
 {
     struct ranks ranks;
-    int rank;
 
-    ranks_open(&ranks);
-    for (rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(ranks.ends[rank].rank, rank);
-        assert_int_equal(ranks.ends[rank].size, RANKS);
-        assert_string_equal(ranks.ends[rank].ops->name, "inproc");
-        assert_true(ranks.ends[rank].ops->wakes);
-        assert_true(ranks.ends[rank].ops->flushed(ranks.ends[rank].state));
+    ranks_open(&ranks, RANKS);
+    for (int rank = 0; rank < RANKS; rank++) {
+        const struct transport *end = &ranks.ends[rank];
+
+        assert_int_equal(end->rank, rank);
+        assert_int_equal(end->size, RANKS);
+        assert_true(end->ops->wakes);
+        assert_true(end->ops->flushed(end->state));
     }
     ranks_close(&ranks);
 }
 
+/* The sender may use its buffer again. */
 UNIT_TEST(test_messages_arrive_in_order_at_their_receiver)
 {
     struct ranks ranks;
-    struct inbox inbox;
+    char text[] = "one";
 
-    ranks_open(&ranks);
-    assert_int_equal(poll_into(&ranks, 0, &inbox), TUTTI_AGAIN);
-    assert_int_equal(send_text(&ranks, 1, 0, "one"), TUTTI_OK);
-    assert_int_equal(send_text(&ranks, 2, 0, ""), TUTTI_OK);
-    assert_int_equal(send_text(&ranks, 1, 0, "two"), TUTTI_OK);
-    assert_int_equal(send_text(&ranks, 1, 3, "other"), TUTTI_OK);
-
-    assert_int_equal(poll_into(&ranks, 0, &inbox), TUTTI_OK);
-    assert_string_equal(inbox.text, "1:one;2:;1:two;");
-    assert_int_equal(poll_into(&ranks, 0, &inbox), TUTTI_AGAIN);
-    assert_int_equal(poll_into(&ranks, 3, &inbox), TUTTI_OK);
-    assert_string_equal(inbox.text, "1:other;");
-    ranks_close(&ranks);
-}
-
-UNIT_TEST(test_the_sender_keeps_its_buffer)
-{
-    struct ranks ranks;
-    struct inbox inbox;
-    char text[] = "before";
-
-    ranks_open(&ranks);
-    assert_int_equal(send_text(&ranks, 1, 0, text), TUTTI_OK);
+    ranks_open(&ranks, RANKS);
+    assert_polled(&ranks, 0, "");
+    send_text(&ranks, 1, 0, text);
     memset(text, '#', sizeof text - 1);
-    assert_int_equal(poll_into(&ranks, 0, &inbox), TUTTI_OK);
-    assert_string_equal(inbox.text, "1:before;");
+    send_text(&ranks, 2, 0, "");
+    send_text(&ranks, 1, 0, "two");
+    send_text(&ranks, 1, 3, "other");
+
+    assert_polled(&ranks, 0, "1:one;2:;1:two;");
+    assert_polled(&ranks, 0, "");
+    assert_polled(&ranks, 3, "1:other;");
     ranks_close(&ranks);
 }
 
@@ -127,8 +52,8 @@ UNIT_TEST(test_sending_and_waking_ring_the_receivers_bell)
 {
     struct ranks ranks;
 
-    ranks_open(&ranks);
-    assert_int_equal(send_text(&ranks, 1, 0, "x"), TUTTI_OK);
+    ranks_open(&ranks, RANKS);
+    send_text(&ranks, 1, 0, "x");
     assert_int_equal(doorbell_listen(&ranks.bells[0]), 1);
     ranks.ends[2].ops->wake(ranks.ends[2].state, 0);
     assert_int_equal(doorbell_listen(&ranks.bells[0]), 2);
@@ -147,15 +72,11 @@ static void answer(void *user, int from, const void *bytes, size_t len)
 UNIT_TEST(test_a_delivery_may_send)
 {
     struct ranks ranks;
-    struct inbox inbox;
 
-    ranks_open(&ranks);
-    assert_int_equal(send_text(&ranks, 1, 0, "ping"), TUTTI_OK);
-    assert_int_equal(
-            ranks.ends[0].ops->poll(ranks.ends[0].state, answer, &ranks.ends[0]),
-            TUTTI_OK);
-    assert_int_equal(poll_into(&ranks, 1, &inbox), TUTTI_OK);
-    assert_string_equal(inbox.text, "0:ping;");
+    ranks_open(&ranks, RANKS);
+    send_text(&ranks, 1, 0, "ping");
+    assert_int_equal(transport_poll(&ranks.ends[0], answer, &ranks.ends[0]), TUTTI_OK);
+    assert_polled(&ranks, 1, "0:ping;");
     ranks_close(&ranks);
 }
 
@@ -188,12 +109,9 @@ UNIT_TEST(test_a_large_message_arrives_whole)
         bytes[i] = (unsigned char)(i * 7 + i / 256);
     }
     expected.bytes = bytes;
-    ranks_open(&ranks);
-    assert_int_equal(
-            ranks.ends[1].ops->send(ranks.ends[1].state, 0, bytes, expected.len),
-            TUTTI_OK);
-    assert_int_equal(
-            ranks.ends[0].ops->poll(ranks.ends[0].state, compare, &expected), TUTTI_OK);
+    ranks_open(&ranks, RANKS);
+    assert_int_equal(send_bytes(&ranks, 1, 0, bytes, expected.len), TUTTI_OK);
+    assert_int_equal(transport_poll(&ranks.ends[0], compare, &expected), TUTTI_OK);
     assert_int_equal(expected.messages, 1);
     ranks_close(&ranks);
     free(bytes);
@@ -202,18 +120,17 @@ UNIT_TEST(test_a_large_message_arrives_whole)
 UNIT_TEST(test_the_steady_state_allocates_nothing)
 {
     struct ranks ranks;
-    struct inbox inbox;
     uint64_t allocations = 0;
     int round;
 
-    ranks_open(&ranks);
+    ranks_open(&ranks, RANKS);
     for (round = 0; round < 100; round++) {
         if (round == 2) {
             allocations = mem_alloc_count();
         }
-        assert_int_equal(send_text(&ranks, 1, 0, "some text"), TUTTI_OK);
-        assert_int_equal(send_text(&ranks, 2, 0, "more"), TUTTI_OK);
-        assert_int_equal(poll_into(&ranks, 0, &inbox), TUTTI_OK);
+        send_text(&ranks, 1, 0, "some text");
+        send_text(&ranks, 2, 0, "more");
+        assert_polled(&ranks, 0, "1:some text;2:more;");
     }
     assert_int_equal(mem_alloc_count(), allocations);
     ranks_close(&ranks);
@@ -222,44 +139,39 @@ UNIT_TEST(test_the_steady_state_allocates_nothing)
 UNIT_TEST(test_what_is_sent_to_a_closed_rank_is_dropped)
 {
     struct ranks ranks;
-    struct inbox inbox;
 
-    ranks_open(&ranks);
-    assert_int_equal(send_text(&ranks, 1, 0, "unread"), TUTTI_OK);
-    ranks.ends[0].ops->close(ranks.ends[0].state);
+    ranks_open(&ranks, RANKS);
+    send_text(&ranks, 1, 0, "unread");
+    transport_close(&ranks.ends[0]);
 
-    assert_int_equal(send_text(&ranks, 1, 0, "late"), TUTTI_OK);
+    send_text(&ranks, 1, 0, "late");
     ranks.ends[1].ops->wake(ranks.ends[1].state, 0);
     assert_int_equal(doorbell_listen(&ranks.bells[0]), 1);
-    assert_int_equal(send_text(&ranks, 1, 2, "x"), TUTTI_OK);
-    assert_int_equal(poll_into(&ranks, 2, &inbox), TUTTI_OK);
-    ranks.ends[1].ops->close(ranks.ends[1].state);
-    ranks.ends[2].ops->close(ranks.ends[2].state);
-    ranks.ends[3].ops->close(ranks.ends[3].state);
+    send_text(&ranks, 1, 2, "x");
+    assert_polled(&ranks, 2, "1:x;");
+    for (int rank = 1; rank < RANKS; rank++) {
+        transport_close(&ranks.ends[rank]);
+    }
 }
 
 UNIT_TEST(test_sending_without_memory_loses_only_that_message)
 {
     static const char large[1000];
     struct ranks ranks;
-    struct inbox inbox;
 
-    ranks_open(&ranks);
-    assert_int_equal(send_text(&ranks, 1, 0, "first"), TUTTI_OK);
+    ranks_open(&ranks, RANKS);
+    send_text(&ranks, 1, 0, "first");
     mem_fail_at(1);
     assert_int_equal(
-            ranks.ends[1].ops->send(ranks.ends[1].state, 0, large, sizeof large),
-            TUTTI_ERR_NO_MEMORY);
-    assert_int_equal(send_text(&ranks, 1, 0, "second"), TUTTI_OK);
-    assert_int_equal(poll_into(&ranks, 0, &inbox), TUTTI_OK);
-    assert_string_equal(inbox.text, "1:first;1:second;");
+            send_bytes(&ranks, 1, 0, large, sizeof large), TUTTI_ERR_NO_MEMORY);
+    send_text(&ranks, 1, 0, "second");
+    assert_polled(&ranks, 0, "1:first;1:second;");
     ranks_close(&ranks);
 }
 
 UNIT_TEST(test_opening_survives_lack_of_memory_anywhere)
 {
-    struct doorbell bell = { .rings = 0 };
-    struct doorbell *bells[RANKS] = { &bell, &bell, &bell, &bell };
+    struct doorbell bells[RANKS] = { { .rings = 0 } };
     struct transport ends[RANKS];
     tutti_status status = TUTTI_ERR_NO_MEMORY;
     uint64_t n;
@@ -273,7 +185,7 @@ UNIT_TEST(test_opening_survives_lack_of_memory_anywhere)
     assert_int_equal(status, TUTTI_OK);
     assert_int_equal(n, RANKS + 3);
     for (rank = 0; rank < RANKS; rank++) {
-        ends[rank].ops->close(ends[rank].state);
+        transport_close(&ends[rank]);
     }
 }
 
@@ -312,21 +224,21 @@ static void send_to_others(const struct transport *end, uint32_t number)
 static void *play(void *user)
 {
     struct player *player = user;
-    const struct transport *end = &player->end;
+    struct transport *end = &player->end;
     uint32_t i;
 
     for (i = 0; i < MESSAGES; i++) {
         send_to_others(end, i);
-        (void)end->ops->poll(end->state, check_number, player);
+        (void)transport_poll(end, check_number, player);
     }
     while (player->received < MESSAGES * (RANKS - 1)) {
         uint32_t seen = doorbell_listen(player->bell);
 
-        if (end->ops->poll(end->state, check_number, player) == TUTTI_AGAIN) {
+        if (transport_poll(end, check_number, player) == TUTTI_AGAIN) {
             doorbell_sleep(player->bell, seen, INT64_MAX);
         }
     }
-    end->ops->close(end->state);
+    transport_close(end);
     return NULL;
 }
 
@@ -337,7 +249,7 @@ UNIT_TEST(test_threads_exchange_everything_in_order)
     pthread_t threads[RANKS];
     int rank;
 
-    ranks_open(&ranks);
+    ranks_open(&ranks, RANKS);
     for (rank = 0; rank < RANKS; rank++) {
         players[rank] =
                 (struct player){ .end = ranks.ends[rank], .bell = &ranks.bells[rank] };

@@ -1,28 +1,9 @@
 /*
  * Mail: messages in one buffer.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/mem.h"
-#include "test/unit/unit.h"
+#include "test/unit/transport/ranks.h"
 #include "transport/mail.h"
-
-/* Messages as they were delivered, as text: "from:bytes;" each. */
-struct inbox {
-    char text[256];
-    size_t used;
-};
-
-static void keep(void *user, int from, const void *bytes, size_t len)
-{
-    struct inbox *inbox = user;
-
-    assert_true(inbox->used + len + 16 < sizeof inbox->text);
-    inbox->used += (size_t)snprintf(inbox->text + inbox->used,
-            sizeof inbox->text - inbox->used, "%d:%.*s;", from, (int)len,
-            (const char *)bytes);
-}
 
 UNIT_TEST(test_mail_keeps_order_senders_and_bytes)
 {
@@ -32,10 +13,10 @@ UNIT_TEST(test_mail_keeps_order_senders_and_bytes)
     assert_true(mail_put(&mail, 7, "abc", 3));
     assert_true(mail_put(&mail, 300, NULL, 0));
     assert_true(mail_put(&mail, 7, "d", 1));
-    mail_deliver(&mail, keep, &inbox);
+    mail_deliver(&mail, inbox_keep, &inbox);
 
     assert_string_equal(inbox.text, "7:abc;300:;7:d;");
-    mail_deliver(&mail, keep, &inbox);
+    mail_deliver(&mail, inbox_keep, &inbox);
     assert_string_equal(inbox.text, "7:abc;300:;7:d;");
     wire_writer_fini(&mail);
 }
@@ -54,7 +35,7 @@ UNIT_TEST(test_lack_of_memory_leaves_the_mail_as_it_was)
     assert_false(mail_put(&mail, 2, large, SIZE_MAX - 1));
     assert_true(mail_put(&mail, 3, "second", 6));
 
-    mail_deliver(&mail, keep, &inbox);
+    mail_deliver(&mail, inbox_keep, &inbox);
     assert_string_equal(inbox.text, "1:first;3:second;");
     wire_writer_fini(&mail);
 }
