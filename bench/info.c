@@ -21,22 +21,9 @@ enum {
 };
 
 static const struct parameter parameters[] = {
-#define PARAMETER(name_of, scope, help_of) \
+#define ANY(name_of, scope, help_of) \
     { .name = #name_of, .same = (scope) == SAME, .help = (help_of) },
-#define BOOL(name, def, scope, horovod, help) PARAMETER(name, scope, help)
-#define INT(name, def, min, max, scope, horovod, help) PARAMETER(name, scope, help)
-#define SIZE(name, def, min, max, scope, horovod, help) PARAMETER(name, scope, help)
-#define REAL(name, def, min, max, scope, horovod, help) PARAMETER(name, scope, help)
-#define ENUM(name, def, choices, scope, horovod, help) PARAMETER(name, scope, help)
-#define TEXT(name, def, scope, horovod, help) PARAMETER(name, scope, help)
 #include "base/config.def"
-#undef TEXT
-#undef ENUM
-#undef REAL
-#undef SIZE
-#undef INT
-#undef BOOL
-#undef PARAMETER
 };
 
 static void print_library(void)

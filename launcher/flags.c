@@ -76,12 +76,6 @@ static const struct flag rows[] = {
 #include "base/config.def"
 #undef SAME
 #undef FREE
-#undef BOOL
-#undef INT
-#undef SIZE
-#undef REAL
-#undef ENUM
-#undef TEXT
 #undef PARAMETER
 #define FLAG(field, type, ...)                                                         \
     { .name = #field, .kind = (type), .help = __VA_ARGS__ },

@@ -4,6 +4,7 @@
 #include "base/cgroup.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,4 +60,25 @@ bool cgroup_find(
         line = end == NULL ? NULL : end + 1;
     }
     return false;
+}
+
+void cgroup_each_folder(const char *cgroups, const char *controller, const char *mount,
+        void (*visit)(void *user, const char *folder), void *user)
+{
+    char group[PATH_MAX];
+    char folder[PATH_MAX];
+    char *slash;
+
+    if (!cgroup_find(cgroups, controller, group, sizeof group)) {
+        return;
+    }
+    slash = group + strlen(group);
+    do {
+        *slash = '\0';
+        if (snprintf(folder, sizeof folder, "%s%s", mount, group) <
+                (int)sizeof folder) {
+            visit(user, folder);
+        }
+        slash = strrchr(group, '/');
+    } while (slash != NULL);
 }

@@ -37,13 +37,7 @@
 static const struct config_row rows[CONFIG_COUNT] = {
 #include "base/config.def"
 };
-#undef BOOL
 #undef NUMBER
-#undef INT
-#undef SIZE
-#undef REAL
-#undef ENUM
-#undef TEXT
 #undef ROW_FIELDS
 #undef SAME
 #undef FREE

@@ -21,29 +21,12 @@ struct config {
 #define ENUM(name, def, choices, scope, horovod, help) int name;
 #define TEXT(name, def, scope, horovod, help) char *name;
 #include "base/config.def"
-#undef BOOL
-#undef INT
-#undef SIZE
-#undef REAL
-#undef ENUM
-#undef TEXT
 };
 
 /** A byte for each parameter: they count them. */
 struct config_bytes {
-#define BOOL(name, ...) char name;
-#define INT(name, ...) char name;
-#define SIZE(name, ...) char name;
-#define REAL(name, ...) char name;
-#define ENUM(name, ...) char name;
-#define TEXT(name, ...) char name;
+#define ANY(name, scope, help) char name;
 #include "base/config.def"
-#undef BOOL
-#undef INT
-#undef SIZE
-#undef REAL
-#undef ENUM
-#undef TEXT
 };
 
 /** Number of parameters. */

@@ -78,40 +78,27 @@ long cpu_max_parse(const char *text)
     return quota > 0 && period > 0 ? quota / period : LONG_MAX;
 }
 
-/* Lowers *cores to the limit in a cpu.max; without such a file there is none. */
-static void quota_apply(const char *path, long *cores)
+/* Lowers *cores to a cgroup's limit; without a cpu.max there is none. */
+static void quota_apply(void *cores, const char *folder)
 {
-    char text[FILE_TEXT_MAX];
+    long *least = cores;
+    char path[PATH_MAX];
+    char text[64];
 
-    if (kernel_file_read(path, text, sizeof text) > 0 && cpu_max_parse(text) < *cores) {
-        *cores = cpu_max_parse(text);
+    if (snprintf(path, sizeof path, "%s/cpu.max", folder) < (int)sizeof path &&
+            kernel_file_read(path, text, sizeof text) > 0 &&
+            cpu_max_parse(text) < *least) {
+        *least = cpu_max_parse(text);
     }
 }
 
 static long quota_limit(long cores)
 {
-    static const char root[] = "/sys/fs/cgroup";
     char text[FILE_TEXT_MAX];
-    char path[sizeof root + FILE_TEXT_MAX + sizeof "/cpu.max"];
-    char *group, *slash;
 
-    if (kernel_file_read("/proc/self/cgroup", text, sizeof text) < 0) {
-        return cores;
+    if (kernel_file_read("/proc/self/cgroup", text, sizeof text) > 0) {
+        cgroup_each_folder(text, "", "/sys/fs/cgroup", quota_apply, &cores);
     }
-    /* The line of cgroup v2 is "0::/path"; it comes last when v1 is mounted too. */
-    group = strstr(text, "0::/");
-    if (group == NULL || (group != text && group[-1] != '\n')) {
-        return cores;
-    }
-    group += strlen("0::");
-    group[strcspn(group, "\n")] = '\0';
-    slash = group + strlen(group);
-    do {
-        *slash = '\0';
-        (void)snprintf(path, sizeof path, "%s%s/cpu.max", root, group);
-        quota_apply(path, &cores);
-        slash = strrchr(group, '/');
-    } while (slash != NULL);
     return cores;
 }
 

@@ -87,10 +87,18 @@ static uint64_t cached_bytes(const char *folder, const struct version *version)
             number_of(text, version->cached[1], 0);
 }
 
+/* A search through the cgroups of one version. */
+struct search {
+    const struct version *version;
+    struct memory_room *room;
+};
+
 /* Lowers what there is to what a cgroup leaves. */
-static void apply_limit(
-        const char *folder, const struct version *version, struct memory_room *room)
+static void apply_limit(void *user, const char *folder)
 {
+    const struct search *search = user;
+    const struct version *version = search->version;
+    struct memory_room *room = search->room;
     const uint64_t limit = file_number(folder, version->limit, UINT64_MAX);
     uint64_t usage;
     uint64_t left;
@@ -108,31 +116,6 @@ static void apply_limit(
     room->total = limit;
 }
 
-/*
- * From the process's cgroup up to the root. In a container the path may be one of the
- * host, and only the root is there.
- */
-static void apply_cgroups(const char *root, const char *cgroups,
-        const struct version *version, struct memory_room *room)
-{
-    char group[PATH_MAX];
-    char folder[PATH_MAX];
-    char *slash;
-
-    if (!cgroup_find(cgroups, version->controller, group, sizeof group)) {
-        return;
-    }
-    slash = group + strlen(group);
-    do {
-        *slash = '\0';
-        if (snprintf(folder, sizeof folder, "%s%s%s", root, version->mount, group) <
-                (int)sizeof folder) {
-            apply_limit(folder, version, room);
-        }
-        slash = strrchr(group, '/');
-    } while (slash != NULL);
-}
-
 struct memory_room memory_room(const char *root)
 {
     struct memory_room room = { .total = UINT64_MAX, .left = UINT64_MAX };
@@ -147,7 +130,11 @@ struct memory_room memory_room(const char *root)
     (void)snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     if (kernel_file_read(path, text, sizeof text) > 0) {
         for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-            apply_cgroups(root, text, &versions[i], &room);
+            struct search search = { .version = &versions[i], .room = &room };
+
+            (void)snprintf(path, sizeof path, "%s%s", root, versions[i].mount);
+            cgroup_each_folder(
+                    text, versions[i].controller, path, apply_limit, &search);
         }
     }
     return room;

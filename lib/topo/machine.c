@@ -4,14 +4,13 @@
  */
 #include "topo/machine.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <hwloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/error.h"
 #include "base/mem.h"
 
@@ -196,26 +195,13 @@ tutti_status machine_read(struct machine *machine)
     return TUTTI_OK;
 }
 
-/* Reads the machine's boot id without its line end; "" when there is none. */
-static void boot_id_read(char *text, size_t capacity)
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t len = -1;
-
-    if (fd >= 0) {
-        len = read(fd, text, capacity - 1);
-        (void)close(fd);
-    }
-    text[len > 0 ? len : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-}
-
 void machine_identity(char *text, size_t capacity)
 {
-    char boot_id[48];
+    char boot_id[48] = "";
     char host[HOST_NAME_TEXT_MAX];
 
-    boot_id_read(boot_id, sizeof boot_id);
+    (void)kernel_file_read("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
+    boot_id[strcspn(boot_id, "\n")] = '\0';
     if (gethostname(host, sizeof host) != 0) {
         host[0] = '\0';
     }
