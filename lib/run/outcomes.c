@@ -10,14 +10,9 @@
 #include "run/order.h"
 #include "run/output.h"
 
-/* The operations of one turn that need a backend. */
-struct turn {
-    size_t count; /* in t->forming.items and t->forming.ready */
-};
-
 static tutti_status no_memory(void)
 {
-    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the batches of a turn");
+    return error_set(TUTTI_ERR_NO_MEMORY, "no memory for batches");
 }
 
 /*
@@ -131,9 +126,10 @@ static uint64_t absent_key(const struct bitset *absent)
 }
 
 /* A tensor for the planner; without an operation when this rank has joined. */
-static tutti_status add_item(struct tutti *t, const struct process_set *set,
-        const struct outcome *outcome, struct turn *turn)
+static tutti_status add_item(
+        struct tutti *t, const struct process_set *set, const struct outcome *outcome)
 {
+    struct forming *forming = &t->forming;
     struct operation *operation = outcome->cookie;
     const int collective =
             operation != NULL ? operation->request.collective : outcome->collective;
@@ -143,38 +139,38 @@ static tutti_status add_item(struct tutti *t, const struct process_set *set,
     if (meta_is_nothing(collective, meta)) {
         return operation != NULL ? finish_nothing(t, operation) : TUTTI_OK;
     }
-    if (!mem_grow(&t->forming.items, &t->forming.item_capacity, turn->count + 1,
-                sizeof *t->forming.items) ||
-            !mem_grow(&t->forming.ready, &t->forming.ready_capacity, turn->count + 1,
-                    sizeof *t->forming.ready)) {
+    if (!mem_grow(&forming->items, &forming->item_capacity, forming->count + 1,
+                sizeof *forming->items) ||
+            !mem_grow(&forming->ready, &forming->ready_capacity, forming->count + 1,
+                    sizeof *forming->ready)) {
         return no_memory();
     }
     if (operation != NULL) {
         operation_advance(operation, OPERATION_AGREED);
     }
-    t->forming.items[turn->count] = (struct planner_item){ .collective = collective,
+    forming->items[forming->count] = (struct planner_item){ .collective = collective,
         .meta = *meta,
         .bytes = meta_agreed_bytes(collective, meta, set->op.size),
         .joined = absent_key(outcome->joined) };
-    t->forming.ready[turn->count++] = (struct ready_operation){ .operation = operation,
+    forming->ready[forming->count++] = (struct ready_operation){ .operation = operation,
         .absent = outcome->joined };
     return TUTTI_OK;
 }
 
-static tutti_status take_ready(struct tutti *t, struct process_set *set,
-        const struct outcome *outcome, struct turn *turn)
+static tutti_status take_ready(
+        struct tutti *t, struct process_set *set, const struct outcome *outcome)
 {
     tutti_status status = TUTTI_OK;
 
     if (outcome->cookie != NULL && take_internal(t, set, outcome, &status)) {
         return status;
     }
-    return add_item(t, set, outcome, turn);
+    return add_item(t, set, outcome);
 }
 
-static tutti_status fill_batches(struct tutti *t, const struct turn *turn)
+static tutti_status fill_batches(struct tutti *t)
 {
-    for (size_t i = 0; i < turn->count; i++) {
+    for (size_t i = 0; i < t->forming.count; i++) {
         struct batch *batch = t->forming.batches[t->forming.items[i].batch];
         const struct ready_operation *ready = &t->forming.ready[i];
 
@@ -190,55 +186,70 @@ static tutti_status fill_batches(struct tutti *t, const struct turn *turn)
     return TUTTI_OK;
 }
 
-static tutti_status make_batches(
-        struct tutti *t, struct process_set *set, const struct turn *turn)
+/* A batch that is formed is queued; otherwise the context fails, which ends its operations. */
+static void queue_or_drop(struct tutti *t, struct batch *batch, tutti_status status)
 {
-    tutti_status status;
-    size_t count = 0;
+    if (status == TUTTI_OK) {
+        dispatch_queue(t, batch);
+    } else {
+        batch_put_back(&t->dispatcher, batch);
+    }
+}
 
-    if (!planner_plan(&t->forming.planner, &t->forming.limits, t->forming.items,
-                turn->count, &count) ||
-            !mem_grow(&t->forming.batches, &t->forming.batch_capacity, count,
-                    sizeof *t->forming.batches)) {
+static tutti_status make_batches(struct tutti *t, struct process_set *set)
+{
+    struct forming *forming = &t->forming;
+    tutti_status status = TUTTI_OK;
+    size_t count = 0;
+    size_t made = 0;
+
+    if (!planner_plan(&forming->planner, &forming->limits, forming->items,
+                forming->count, &count) ||
+            !mem_grow(&forming->batches, &forming->batch_capacity, count,
+                    sizeof *forming->batches)) {
         return no_memory();
     }
-    for (size_t b = 0; b < count; b++) {
-        t->forming.batches[b] = batch_new(t, set, 0);
-        if (t->forming.batches[b] == NULL) {
-            return no_memory();
+    while (made < count && status == TUTTI_OK) {
+        forming->batches[made] = batch_new(t, set, 0);
+        if (forming->batches[made] == NULL) {
+            status = no_memory();
+        } else {
+            made++;
         }
     }
-    status = fill_batches(t, turn);
-    for (size_t b = 0; b < count && status == TUTTI_OK; b++) {
-        dispatch_queue(t, t->forming.batches[b]);
+    if (status == TUTTI_OK) {
+        status = fill_batches(t);
+    }
+    for (size_t b = 0; b < made; b++) {
+        queue_or_drop(t, forming->batches[b], status);
     }
     return status;
 }
 
-/* Takes the outcomes from `first` on that belong to one turn; returns the next one. */
-static size_t take_turn(
+/* Takes the outcomes from `first` on that one message of the log decided; returns the next. */
+static size_t take_logged(
         struct tutti *t, struct process_set *set, size_t first, tutti_status *status)
 {
     struct negotiator *negotiator = &set->negotiator;
-    const uint64_t this_turn = negotiator->outbox.outcomes[first].log_message;
-    struct turn turn = { 0 };
+    const uint64_t message = negotiator->outbox.outcomes[first].log_message;
     size_t i = first;
 
+    t->forming.count = 0;
     while (i < negotiator->outbox.outcome_count &&
-            negotiator->outbox.outcomes[i].log_message == this_turn &&
+            negotiator->outbox.outcomes[i].log_message == message &&
             negotiator->outbox.outcomes[i].lane == 0 && *status == TUTTI_OK) {
         struct outcome *outcome = &negotiator->outbox.outcomes[i++];
         struct error *error = outcome->error;
 
         outcome->error = NULL;
         if (error == NULL) {
-            *status = take_ready(t, set, outcome, &turn);
+            *status = take_ready(t, set, outcome);
         } else {
             complete_one(t, outcome->cookie, error->status, error);
         }
     }
-    if (*status == TUTTI_OK && turn.count > 0) {
-        *status = make_batches(t, set, &turn);
+    if (*status == TUTTI_OK && t->forming.count > 0) {
+        *status = make_batches(t, set);
     }
     return i;
 }
@@ -249,16 +260,15 @@ static size_t take_planned(
 {
     struct negotiator *negotiator = &set->negotiator;
     const struct outcome *head = &negotiator->outbox.outcomes[first];
-    struct batch *batch;
+    struct batch *batch = batch_new(t, set, head->lane);
     size_t bytes = 0;
     size_t i = first;
 
-    batch = batch_new(t, set, head->lane);
     if (batch == NULL) {
         *status = no_memory();
         return i;
     }
-    while (i < negotiator->outbox.outcome_count &&
+    while (i < negotiator->outbox.outcome_count && *status == TUTTI_OK &&
             negotiator->outbox.outcomes[i].lane == head->lane &&
             negotiator->outbox.outcomes[i].log_message == head->log_message) {
         struct operation *operation = negotiator->outbox.outcomes[i++].cookie;
@@ -268,19 +278,18 @@ static size_t take_planned(
         batch->space = operation->request.meta.space;
         if (!batch_add(&t->dispatcher, batch, operation)) {
             *status = no_memory();
-            return i;
         }
     }
-    *status = carry_take(set, head, bytes, &batch->operands);
     if (*status == TUTTI_OK) {
-        dispatch_queue(t, batch);
+        *status = carry_take(set, head, bytes, &batch->operands);
     }
+    queue_or_drop(t, batch, *status);
     return i;
 }
 
 /*
- * Several turns may have arrived at once here and one by one elsewhere: each is planned by
- * itself, so that all ranks form the same batches.
+ * Several messages of the log may have arrived at once here and one by one elsewhere: each is
+ * planned by itself, so that all ranks form the same batches.
  */
 tutti_status outcomes_take(struct tutti *t, struct process_set *set)
 {
@@ -289,7 +298,7 @@ tutti_status outcomes_take(struct tutti *t, struct process_set *set)
 
     while (next < set->negotiator.outbox.outcome_count && status == TUTTI_OK) {
         next = set->negotiator.outbox.outcomes[next].lane == 0
-                ? take_turn(t, set, next, &status)
+                ? take_logged(t, set, next, &status)
                 : take_planned(t, set, next, &status);
     }
     return status;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "run/context.h"
 #include "run/dispatch.h"
+#include "run/outcomes.h"
 #include "test/unit/unit.h"
 
 enum {
@@ -95,6 +96,7 @@ static int set_up(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         scene->sets[i].id = i;
         scene->sets[i].op = (struct op_set){ .id = i, .index = i, .size = 1 };
+        scene->sets[i].context = &scene->context;
         scene->table[i] = &scene->sets[i];
     }
     scene->context.sets.sets = scene->table;
@@ -115,21 +117,29 @@ static int tear_down(void **state)
 
     assert_true(dispatch_cancel_all(&scene->context));
     dispatch_fini(&scene->context);
+    forming_fini(&scene->context.forming);
     mem_free(scene);
     return 0;
 }
 
-/* A sum of one float, agreed. */
+/* A sum of one float. */
+static struct operation *make_sum(struct scene *scene, enum operation_state state)
+{
+    struct operation *operation = &scene->operations[scene->operation_count++];
+
+    *operation = (struct operation){ .state = state, .bytes = sizeof(float) };
+    operation->request.collective = TUTTI_ALLREDUCE;
+    operation->request.meta.dtype = TUTTI_FLOAT32;
+    operation->request.meta.count = 1;
+    return operation;
+}
+
 static void submit_urgent(struct scene *scene, int set, uint32_t lane, int priority)
 {
     struct batch *batch = batch_new(&scene->context, &scene->sets[set], lane);
-    struct operation *operation = &scene->operations[scene->operation_count++];
+    struct operation *operation = make_sum(scene, OPERATION_AGREED);
 
     assert_non_null(batch);
-    *operation =
-            (struct operation){ .state = OPERATION_AGREED, .bytes = sizeof(float) };
-    operation->request.collective = TUTTI_ALLREDUCE;
-    operation->request.meta.dtype = TUTTI_FLOAT32;
     operation->request.priority = priority;
     assert_true(batch_add(&scene->context.dispatcher, batch, operation));
     dispatch_queue(&scene->context, batch);
@@ -390,6 +400,48 @@ static void test_only_the_coordinator_times(void **state)
     assert_int_equal(timed(scene), 0);
 }
 
+/*
+ * Batches that were being formed when memory ran out are there for the next attempt: each is
+ * granted three allocations, fewer than a batch takes.
+ */
+static void expect_no_batch_is_lost(struct scene *scene, uint32_t lane)
+{
+    struct outcome outcomes[2] = { { .lane = lane }, { .lane = lane } };
+    struct outbox *outbox = &scene->sets[0].negotiator.outbox;
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+
+    for (int i = 0; i < 2; i++) {
+        outcomes[i].cookie = make_sum(scene, OPERATION_ANNOUNCED);
+    }
+    outbox->outcomes = outcomes;
+    outbox->outcome_count = 2;
+    for (int attempt = 0; attempt < 20 && status == TUTTI_ERR_NO_MEMORY; attempt++) {
+        atomic_store(&scene->operations[0].state, OPERATION_ANNOUNCED);
+        atomic_store(&scene->operations[1].state, OPERATION_ANNOUNCED);
+        mem_fail_at(4);
+        status = outcomes_take(&scene->context, &scene->sets[0]);
+        mem_fail_at(0);
+    }
+    assert_int_equal(status, TUTTI_OK);
+    run(scene, true);
+}
+
+static void test_no_batch_is_lost_when_memory_runs_out(void **state)
+{
+    struct scene *scene = *state;
+
+    expect_no_batch_is_lost(scene, 0);
+    assert_int_equal(scene->notes.count, 2);
+}
+
+static void test_no_planned_batch_is_lost_when_memory_runs_out(void **state)
+{
+    struct scene *scene = *state;
+
+    expect_no_batch_is_lost(scene, 1);
+    assert_int_equal(scene->notes.count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +471,10 @@ int main(void)
                 test_no_batch_of_a_plan_is_timed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
                 test_only_the_coordinator_times, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_no_batch_is_lost_when_memory_runs_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+                test_no_planned_batch_is_lost_when_memory_runs_out, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
