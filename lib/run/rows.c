@@ -48,6 +48,73 @@ static bool lists_all(const struct submission *s, const struct op_set *set)
     }
 }
 
+static enum meta_form form_of(const struct submission *s)
+{
+    const struct rows *rows = &s->rows;
+
+    switch (s->collective) {
+    case TUTTI_ALLGATHER:
+        if (rows->rows_of != NULL) {
+            return META_LISTED;
+        }
+        return rows->owns_output ? META_UNKNOWN : META_EQUAL;
+    case TUTTI_ALLTOALL:
+        if (rows->rows_of == NULL) {
+            return META_EQUAL;
+        }
+        return rows->recv_rows != NULL ? META_LISTED : META_UNKNOWN;
+    default:
+        return META_EQUAL;
+    }
+}
+
+/* What the call says about a member: its entry of the list, or as many for each. */
+static int64_t listed_rows(const struct submission *s, int member)
+{
+    return s->rows.rows_of != NULL ? s->rows.rows_of[member] : s->rows.rows;
+}
+
+/* The rows that go to a member. */
+static int64_t rows_sent(const struct submission *s, const struct op_set *set, int to)
+{
+    switch (s->collective) {
+    case TUTTI_REDUCESCATTER:
+        return s->rows.rows_of != NULL ? s->rows.rows_of[to]
+                                       : tutti_part(s->rows.rows, set->size, to, NULL);
+    case TUTTI_ALLTOALL:
+        return s->rows.rows_of != NULL ? s->rows.rows_of[to] : s->rows.rows / set->size;
+    case TUTTI_GATHER:
+        return to == s->meta.root ? s->rows.rows : 0;
+    case TUTTI_SCATTER:
+        return is_root(s, set) ? listed_rows(s, to) : 0;
+    default: /* an allgather gives all to everyone */
+        return s->rows.rows;
+    }
+}
+
+/* The rows that come from a member; 0 where only that one knows. */
+static int64_t rows_received(
+        const struct submission *s, const struct op_set *set, int from)
+{
+    switch (s->collective) {
+    case TUTTI_ALLGATHER:
+        return form_of(s) == META_UNKNOWN ? 0 : listed_rows(s, from);
+    case TUTTI_ALLTOALL:
+        return s->rows.rows_of == NULL      ? s->rows.rows / set->size
+                : s->rows.recv_rows != NULL ? s->rows.recv_rows[from]
+                                            : 0;
+    case TUTTI_GATHER:
+        return lists_all(s, set) ? listed_rows(s, from) : 0;
+    case TUTTI_SCATTER:
+        return from != s->meta.root   ? 0
+                : is_root(s, set)     ? listed_rows(s, set->rank)
+                : s->rows.owns_output ? 0
+                                      : s->rows.rows;
+    default: /* a reducescatter leaves this rank its own part */
+        return from == set->rank ? rows_sent(s, set, from) : 0;
+    }
+}
+
 /* ------------------------------------------------------------------ checks */
 
 /* Elements of `rows` rows as bytes. */
@@ -295,41 +362,12 @@ size_t rows_numbers(const struct submission *s, const struct op_set *set)
     }
 }
 
-static enum meta_form form_of(const struct submission *s)
-{
-    const struct rows *rows = &s->rows;
-
-    switch (s->collective) {
-    case TUTTI_ALLGATHER:
-        if (rows->rows_of != NULL) {
-            return META_LISTED;
-        }
-        return rows->owns_output ? META_UNKNOWN : META_EQUAL;
-    case TUTTI_ALLTOALL:
-        if (rows->rows_of == NULL) {
-            return META_EQUAL;
-        }
-        return rows->recv_rows != NULL ? META_LISTED : META_UNKNOWN;
-    default:
-        return META_EQUAL;
-    }
-}
-
 /* True when all ranks have the same `rows`. */
 static bool rows_are_agreed(const struct submission *s)
 {
     return s->collective == TUTTI_REDUCESCATTER ||
             ((s->collective == TUTTI_ALLGATHER || s->collective == TUTTI_ALLTOALL) &&
                     form_of(s) == META_EQUAL);
-}
-
-/* What the root says about every member, or an equal share for all. */
-static void claim_all(
-        const struct submission *s, const struct op_set *set, int64_t *claims)
-{
-    for (int i = 0; i < set->size; i++) {
-        claims[i] = s->rows.rows_of != NULL ? s->rows.rows_of[i] : s->rows.rows;
-    }
 }
 
 void rows_describe(const struct submission *s, const struct op_set *set,
@@ -362,7 +400,9 @@ void rows_describe(const struct submission *s, const struct op_set *set,
         meta->row_counts = count;
         numbers[0] = takes_what_comes(s, set) ? -1 : s->rows.rows;
         if (count > 1) {
-            claim_all(s, set, numbers + 1);
+            for (int i = 0; i < set->size; i++) {
+                numbers[1 + i] = listed_rows(s, i);
+            }
             numbers[0] = numbers[1 + set->rank];
         }
         break;
@@ -382,50 +422,17 @@ size_t rows_place(struct op_part *parts, int count)
     return offset;
 }
 
-/* Rows of all members together, or as many from each; -1: too many. */
-static int64_t sum_rows(const int64_t *rows_of, int64_t rows, int size)
-{
-    int64_t sum = 0;
-
-    for (int i = 0; i < size; i++) {
-        if (__builtin_add_overflow(sum, rows_of != NULL ? rows_of[i] : rows, &sum)) {
-            return -1;
-        }
-    }
-    return sum;
-}
-
-/* Of a call that nobody has checked yet. */
-static int64_t output_rows(const struct submission *s, const struct op_set *set)
-{
-    const struct rows *rows = &s->rows;
-
-    switch (s->collective) {
-    case TUTTI_REDUCESCATTER:
-        return rows->rows_of != NULL
-                ? rows->rows_of[set->rank]
-                : tutti_part(rows->rows, set->size, set->rank, NULL);
-    case TUTTI_ALLGATHER:
-        return rows->rows_of != NULL       ? sum_rows(rows->rows_of, 0, set->size)
-                : form_of(s) == META_EQUAL ? sum_rows(NULL, rows->rows, set->size)
-                                           : rows->rows;
-    case TUTTI_ALLTOALL:
-        return rows->rows_of == NULL      ? rows->rows
-                : rows->recv_rows == NULL ? 0
-                                          : sum_rows(rows->recv_rows, 0, set->size);
-    case TUTTI_GATHER:
-        return is_root(s, set) ? sum_rows(rows->rows_of, rows->rows, set->size) : 0;
-    default: /* of TUTTI_SCATTER only the root knows all */
-        return lists_all(s, set) && rows->rows_of != NULL ? rows->rows_of[set->rank]
-                                                          : rows->rows;
-    }
-}
-
 size_t rows_output_bytes(const struct submission *s, const struct op_set *set)
 {
-    const int64_t rows = output_rows(s, set);
+    int64_t rows = 0;
     int64_t bytes;
 
+    /* Nobody has checked the call yet. */
+    for (int i = 0; i < set->size; i++) {
+        if (__builtin_add_overflow(rows, rows_received(s, set, i), &rows)) {
+            return 0;
+        }
+    }
     return rows <= 0 || __builtin_mul_overflow(rows, s->meta.row_count, &bytes) ||
                     __builtin_mul_overflow(
                             bytes, (int64_t)tutti_dtype_size(s->meta.dtype), &bytes) ||
@@ -434,125 +441,24 @@ size_t rows_output_bytes(const struct submission *s, const struct op_set *set)
             : (size_t)bytes;
 }
 
-static size_t row_bytes_of(const struct submission *s)
-{
-    return (size_t)s->meta.row_count * tutti_dtype_size(s->meta.dtype);
-}
-
-static void lay_out_reducescatter(const struct submission *s, const struct op_set *set,
-        struct rows_layout *layout)
-{
-    const size_t row_bytes = row_bytes_of(s);
-
-    for (int i = 0; i < set->size; i++) {
-        const int64_t rows = s->rows.rows_of != NULL
-                ? s->rows.rows_of[i]
-                : tutti_part(s->rows.rows, set->size, i, NULL);
-
-        layout->sends[i].bytes = (size_t)rows * row_bytes;
-    }
-    layout->input_bytes = rows_place(layout->sends, set->size);
-    layout->output_bytes = layout->sends[set->rank].bytes;
-}
-
-/* The whole input goes to every member. */
-static void lay_out_allgather(const struct submission *s, const struct op_set *set,
-        struct rows_layout *layout)
-{
-    const size_t row_bytes = row_bytes_of(s);
-    const enum meta_form form = form_of(s);
-
-    layout->input_bytes = (size_t)s->rows.rows * row_bytes;
-    for (int i = 0; i < set->size; i++) {
-        layout->sends[i].bytes = layout->input_bytes;
-        if (form == META_LISTED) {
-            layout->recvs[i].bytes = (size_t)s->rows.rows_of[i] * row_bytes;
-        } else if (form == META_EQUAL) {
-            layout->recvs[i].bytes = layout->input_bytes;
-        }
-    }
-    layout->output_bytes = rows_place(layout->recvs, set->size);
-}
-
-static void lay_out_alltoall(const struct submission *s, const struct op_set *set,
-        struct rows_layout *layout)
-{
-    const size_t row_bytes = row_bytes_of(s);
-    const size_t share = (size_t)(s->rows.rows / set->size) * row_bytes;
-
-    for (int i = 0; i < set->size; i++) {
-        if (s->rows.rows_of == NULL) {
-            layout->sends[i].bytes = share;
-            layout->recvs[i].bytes = share;
-            continue;
-        }
-        layout->sends[i].bytes = (size_t)s->rows.rows_of[i] * row_bytes;
-        if (s->rows.recv_rows != NULL) {
-            layout->recvs[i].bytes = (size_t)s->rows.recv_rows[i] * row_bytes;
-        }
-    }
-    layout->input_bytes = rows_place(layout->sends, set->size);
-    layout->output_bytes = rows_place(layout->recvs, set->size);
-}
-
-static void lay_out_gather(const struct submission *s, const struct op_set *set,
-        struct rows_layout *layout)
-{
-    const size_t row_bytes = row_bytes_of(s);
-
-    layout->input_bytes = (size_t)s->rows.rows * row_bytes;
-    layout->sends[s->meta.root].bytes = layout->input_bytes;
-    for (int i = 0; i < set->size && lists_all(s, set); i++) {
-        const int64_t rows =
-                s->rows.rows_of != NULL ? s->rows.rows_of[i] : s->rows.rows;
-
-        layout->recvs[i].bytes = (size_t)rows * row_bytes;
-    }
-    layout->output_bytes = rows_place(layout->recvs, set->size);
-}
-
-static void lay_out_scatter(const struct submission *s, const struct op_set *set,
-        struct rows_layout *layout)
-{
-    const size_t row_bytes = row_bytes_of(s);
-    int64_t own = s->rows.owns_output ? 0 : s->rows.rows;
-
-    for (int i = 0; i < set->size && lists_all(s, set); i++) {
-        const int64_t rows =
-                s->rows.rows_of != NULL ? s->rows.rows_of[i] : s->rows.rows;
-
-        layout->sends[i].bytes = (size_t)rows * row_bytes;
-        own = i == set->rank ? rows : own;
-    }
-    layout->input_bytes = rows_place(layout->sends, set->size);
-    layout->recvs[s->meta.root].bytes = (size_t)own * row_bytes;
-    layout->output_bytes = (size_t)own * row_bytes;
-}
-
 void rows_lay_out(const struct submission *s, const struct op_set *set,
         struct rows_layout *layout)
 {
-    const size_t bytes = (size_t)set->size * sizeof *layout->sends;
+    const size_t row_bytes =
+            (size_t)s->meta.row_count * tutti_dtype_size(s->meta.dtype);
+    /* One piece goes to all members, or to the root. */
+    const bool is_whole =
+            s->collective == TUTTI_ALLGATHER || s->collective == TUTTI_GATHER;
 
-    memset(layout->sends, 0, bytes);
-    memset(layout->recvs, 0, bytes);
-    switch (s->collective) {
-    case TUTTI_REDUCESCATTER:
-        lay_out_reducescatter(s, set, layout);
-        break;
-    case TUTTI_ALLGATHER:
-        lay_out_allgather(s, set, layout);
-        break;
-    case TUTTI_ALLTOALL:
-        lay_out_alltoall(s, set, layout);
-        break;
-    case TUTTI_GATHER:
-        lay_out_gather(s, set, layout);
-        break;
-    default:
-        lay_out_scatter(s, set, layout);
-        break;
+    memset(layout->sends, 0, (size_t)set->size * sizeof *layout->sends);
+    memset(layout->recvs, 0, (size_t)set->size * sizeof *layout->recvs);
+    for (int i = 0; i < set->size; i++) {
+        layout->sends[i].bytes = (size_t)rows_sent(s, set, i) * row_bytes;
+        layout->recvs[i].bytes = (size_t)rows_received(s, set, i) * row_bytes;
     }
+    layout->input_bytes = is_whole ? (size_t)s->rows.rows * row_bytes
+                                   : rows_place(layout->sends, set->size);
+    layout->output_bytes = rows_place(layout->recvs, set->size);
 }
 
 int64_t tutti_part(int64_t rows, int parts, int index, int64_t *first)
