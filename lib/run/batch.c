@@ -157,16 +157,29 @@ struct op_part *batch_parts(struct batch *batch, size_t count)
     return grown;
 }
 
-static void release_staging(struct batch *batch)
+void batch_unstage(struct batch *batch)
 {
-    if (batch_is_staged(batch)) {
-        staging_release(&batch->staging, &batch->context->device, &batch->issued);
+    const struct device *device = &batch->context->device;
+
+    if (!batch_is_staged(batch)) {
+        return;
     }
+    for (size_t i = 0; i < batch->staged_count; i++) {
+        const struct staged *staged = &batch->staged[i];
+
+        if (staged->host_output != staged->host_input) {
+            device->host_give_back(device->state, staged->host_output);
+        }
+        device->host_give_back(device->state, staged->host_input);
+    }
+    device->release(device->state, batch->issued);
+    batch->issued = NULL;
+    batch->staged_count = 0;
 }
 
 void batch_put_back(struct dispatcher *dispatcher, struct batch *batch)
 {
-    release_staging(batch);
+    batch_unstage(batch);
     carry_release(dispatcher, batch->operands);
     batch->operands = NULL;
     batch_advance(batch, BATCH_SPARE);
@@ -179,9 +192,10 @@ void batch_free_all(struct batch *batches)
     while (batches != NULL) {
         struct batch *next = batches->next;
 
-        release_staging(batches);
+        batch_unstage(batches);
         carry_free(batches->operands);
-        staging_fini(&batches->staging);
+        mem_free(batches->staged);
+        mem_free(batches->copies);
         mem_free(batches->events);
         mem_free(batches->operations);
         mem_free(batches->runs);

@@ -3,7 +3,7 @@
  *
  *     SPARE -> FORMING -> WAITING -> LAUNCHED -> RUNNING -> SPARE
  *
- * A batch of device memory that no backend takes goes through host memory (device/staging.h):
+ * A batch of device memory that no backend takes goes through host memory (run/stage.h):
  *
  *     LAUNCHED -> FETCHING -> LAUNCHED (on the host) -> RUNNING -> RETURNING -> SPARE
  *
@@ -18,7 +18,7 @@
 
 #include <tutti/tutti.h>
 
-#include "device/staging.h"
+#include "ops/device.h"
 #include "ops/op.h"
 
 struct bitset;
@@ -40,6 +40,15 @@ enum batch_state {
                         lane goes on, and the batch only keeps the host's memory */
     BATCH_CANCELLED, /* kept until backends are closed, which may write into its buffer */
     BATCH_STATE_COUNT
+};
+
+/** A tensor of a staged batch: its memory on the device, and its copy on the host. */
+struct staged {
+    const void *input; /* the caller's; NULL: none                               */
+    size_t input_bytes;
+    void *output; /* the caller's, or the request's; NULL: none, or not yet      */
+    size_t output_bytes; /* where they are known                                 */
+    void *host_input, *host_output; /* owned; NULL: none; may be the same        */
 };
 
 /** Operations that are launched together. */
@@ -71,8 +80,11 @@ struct batch {
             *events; /* owned; room for one of each operation; borrowed events  */
     struct device_event
             *issued; /* when it is done; or, staged, the last copies       */
-    struct staging
-            staging; /* one item for each operation, when it goes through the host  */
+    struct staged
+            *staged; /* owned; one for each operation, when it goes through the host */
+    size_t staged_count, staged_capacity;
+    struct device_copy *copies; /* owned; scratch                                    */
+    size_t copy_capacity;
 
     const struct dispatcher_backend *backend; /* while RUNNING                       */
     void *buffer; /* fusion buffer, when the operations were packed; owned   */
@@ -85,7 +97,7 @@ struct batch {
 /** True from when its inputs are fetched to the host. */
 static inline bool batch_is_staged(const struct batch *batch)
 {
-    return batch->staging.count > 0;
+    return batch->staged_count > 0;
 }
 
 struct set_lane *batch_lane(const struct batch *batch);
@@ -102,6 +114,8 @@ bool batch_add(struct dispatcher *dispatcher, struct batch *batch,
 bool batch_without(struct batch *batch, const struct bitset *absent);
 /** Room for parts in a batch; NULL when out of memory. */
 struct op_part *batch_parts(struct batch *batch, size_t count);
+/** Gives the host memory of a staged batch back, and the event of its copies. */
+void batch_unstage(struct batch *batch);
 /** It is over: gives back what it holds, but for its fusion buffer, and becomes SPARE. */
 void batch_put_back(struct dispatcher *dispatcher, struct batch *batch);
 /** Frees batches (a list over next), without their fusion buffers. */

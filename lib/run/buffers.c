@@ -4,7 +4,8 @@
  */
 #include "run/buffers.h"
 
-#include "device/placement.h"
+#include <stdio.h>
+
 #include "run/context.h"
 #include "run/submit.h"
 
@@ -30,49 +31,122 @@ static size_t input_bytes(const struct submission *s)
     return bytes_of(s, elements);
 }
 
+/* A buffer as far as this rank uses it. */
+struct buffer {
+    const void *memory;
+    size_t bytes; /* 0: not used, or nobody knows it yet */
+};
+
+static bool is_used(const struct buffer *buffer)
+{
+    return buffer->memory != NULL && buffer->bytes > 0;
+}
+
 /* The root has one side more than the others. */
-static struct placement_buffer input_of(
-        const struct submission *s, const struct op_set *set)
+static struct buffer input_of(const struct submission *s, const struct op_set *set)
 {
     const bool used = s->collective != TUTTI_SCATTER || set->rank == s->meta.root;
 
-    return (struct placement_buffer){ .memory = used ? s->input : NULL,
+    return (struct buffer){ .memory = used ? s->input : NULL,
         .bytes = used ? input_bytes(s) : 0 };
 }
 
 /* At least the first element of rows: what comes from whom may be known later. */
-static struct placement_buffer output_of(
-        const struct submission *s, const struct op_set *set)
+static struct buffer output_of(const struct submission *s, const struct op_set *set)
 {
     const bool roots = s->collective == TUTTI_REDUCE || s->collective == TUTTI_GATHER;
     const bool used = (!roots || set->rank == s->meta.root) && !rows_own_output(s, set);
 
-    return (struct placement_buffer){ .memory = used ? s->output : NULL,
+    return (struct buffer){ .memory = used ? s->output : NULL,
         .bytes = !used ? 0
                 : meta_has_rows(s->collective)
                 ? size_max(rows_output_bytes(s, set), tutti_dtype_size(s->meta.dtype))
                 : bytes_of(s, s->meta.count) };
 }
 
+static tutti_status look(const struct device *device, const char *name,
+        const struct buffer *buffer, enum op_space *space)
+{
+    const tutti_status status =
+            device->look(device->state, buffer->memory, buffer->bytes, space);
+
+    if (status == TUTTI_ERR_INVALID) {
+        char reason[ERROR_TEXT_MAX];
+
+        (void)snprintf(reason, sizeof reason, "%s", tutti_last_error());
+        return error_set(status, "\"%s\": %s", name, reason);
+    }
+    return status;
+}
+
+static tutti_status look_at_both(const struct tutti *t, const char *name,
+        const struct buffer *input, const struct buffer *output, enum op_space *space)
+{
+    enum op_space second = OP_HOST;
+    tutti_status status = look(&t->device, name, input, space);
+
+    if (status != TUTTI_OK ||
+            (output->memory == input->memory && output->bytes <= input->bytes)) {
+        return status;
+    }
+    status = look(&t->device, name, output, &second);
+    if (status == TUTTI_OK && second != *space) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "\"%s\": the input of rank %d is %s, and its output is %s; give both "
+                "in one",
+                name, t->rank, meta_space_name(*space), meta_space_name(second));
+    }
+    return status;
+}
+
+/*
+ * Of a rank that gives and takes nothing. Of rows others may give or take some: what an
+ * address points to counts, though no byte there is used, and then whether there is a stream.
+ * Else all ranks are empty.
+ */
+static enum op_space space_of_nothing(const struct tutti *t, const struct submission *s)
+{
+    const void *memory = s->input != NULL ? s->input : s->output;
+    enum op_space space = OP_HOST;
+
+    if (!meta_has_rows(s->collective)) {
+        return OP_HOST;
+    }
+    if (memory == NULL) {
+        return s->stream != NULL ? OP_DEVICE : OP_HOST;
+    }
+    return t->device.look(t->device.state, memory, 1, &space) == TUTTI_OK ? space
+                                                                          : OP_HOST;
+}
+
+/* The space of the buffers, which must be one. */
+static tutti_status find_space(
+        const struct tutti *t, struct submission *s, const struct op_set *set)
+{
+    const struct buffer input = input_of(s, set);
+    const struct buffer output = output_of(s, set);
+
+    if (is_used(&input) && is_used(&output)) {
+        return look_at_both(t, s->name, &input, &output, &s->meta.space);
+    }
+    if (is_used(&input) || is_used(&output)) {
+        return look(&t->device, s->name, is_used(&input) ? &input : &output,
+                &s->meta.space);
+    }
+    s->meta.space = space_of_nothing(t, s);
+    return TUTTI_OK;
+}
+
 tutti_status buffers_place(
         struct tutti *t, struct submission *s, const struct op_set *set, bool events)
 {
-    const bool has_rows = meta_has_rows(s->collective);
-    struct placement placement;
     tutti_status status;
 
     if (t->device.state == NULL || s->collective == TUTTI_BARRIER ||
             s->collective >= META_SET_CREATE) {
         return TUTTI_OK;
     }
-    placement = (struct placement){ .input = input_of(s, set),
-        .output = output_of(s, set),
-        /* Of rows others may give or take some; else all ranks are empty. */
-        .unused = !has_rows        ? NULL
-                : s->input != NULL ? s->input
-                                   : s->output,
-        .has_stream = has_rows && s->stream != NULL };
-    status = placement_find(&t->device, s->name, t->rank, &placement, &s->meta.space);
+    status = find_space(t, s, set);
     if (status == TUTTI_OK && s->meta.space == OP_DEVICE && events) {
         status = t->device.record(t->device.state, s->stream, &s->after);
     }

@@ -3,8 +3,97 @@
  */
 #include "run/complete_device.h"
 
+#include "base/clock.h"
+#include "base/mem.h"
 #include "run/complete.h"
 #include "run/context.h"
+
+/*
+ * After a failure events pass soon, since the backends have given up. Those behind commands
+ * of the application that never end are not waited for any longer than this.
+ */
+#define PATIENCE_NS 5000000000
+
+/* ------------------------------------------------------------- the queue */
+
+/* One writer, the engine. */
+static void change_count(struct device_inflight *queue, uint32_t change)
+{
+    const uint32_t before = atomic_load_explicit(&queue->count, memory_order_relaxed);
+
+    /* Release: pairs with complete_is_pending(), for those that wait for the last one. */
+    atomic_store_explicit(&queue->count, before + change, memory_order_release);
+}
+
+/* A new newest one; takes the event's reference, also when it is NULL: out of memory. */
+static struct inflight *add_issue(struct tutti *t, struct device_event *event)
+{
+    struct device_inflight *queue = &t->inflight;
+    struct inflight *added = queue->spare;
+
+    if (added != NULL) {
+        queue->spare = added->next;
+    } else {
+        added = mem_calloc(1, sizeof *added);
+    }
+    if (added == NULL) {
+        t->device.release(t->device.state, event);
+        return NULL;
+    }
+    *added = (struct inflight){ .event = event };
+    if (queue->newest != NULL) {
+        queue->newest->next = added;
+    } else {
+        queue->oldest = added;
+    }
+    queue->newest = added;
+    change_count(queue, 1);
+    return added;
+}
+
+/* Its operations have ended. */
+static void remove_oldest(struct tutti *t)
+{
+    struct device_inflight *queue = &t->inflight;
+    struct inflight *oldest = queue->oldest;
+
+    queue->oldest = oldest->next;
+    if (queue->oldest == NULL) {
+        queue->newest = NULL;
+    }
+    t->device.release(t->device.state, oldest->event);
+    oldest->next = queue->spare;
+    queue->spare = oldest;
+    change_count(queue, (uint32_t)-1);
+}
+
+bool complete_awaits(struct tutti *t, struct device_event *event)
+{
+    int64_t *patience_ns = &t->inflight.patience_ns;
+
+    if (t->device.passed(t->device.state, event) != TUTTI_AGAIN) {
+        return false;
+    }
+    if (*patience_ns == 0) {
+        *patience_ns = clock_ns() + PATIENCE_NS;
+    }
+    return clock_ns() < *patience_ns;
+}
+
+void complete_device_fini(struct tutti *t)
+{
+    while (t->inflight.oldest != NULL) {
+        remove_oldest(t);
+    }
+    while (t->inflight.spare != NULL) {
+        struct inflight *next = t->inflight.spare->next;
+
+        mem_free(t->inflight.spare);
+        t->inflight.spare = next;
+    }
+}
+
+/* ------------------------------------------------- operations that are issued */
 
 static void join(struct inflight *issue, struct operation *operation)
 {
@@ -66,7 +155,7 @@ tutti_status complete_issue(
         complete_list(t, operations);
         return TUTTI_OK;
     }
-    issue = inflight_add(&t->inflight, &t->device, event);
+    issue = add_issue(t, event);
     if (issue == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for what is issued");
     }
@@ -110,7 +199,7 @@ static void end_oldest(struct tutti *t, const struct error *error)
     }
     callbacks = complete_publish(t, operations);
     pthread_mutex_unlock(&t->lock);
-    inflight_remove_oldest(&t->inflight, &t->device);
+    remove_oldest(t);
     doorbell_ring(&t->driver.done_bell);
     complete_call_back(t, callbacks);
 }
@@ -136,7 +225,7 @@ tutti_status complete_look(struct tutti *t, bool *moved)
 bool complete_give_up(struct tutti *t, const struct error *error)
 {
     while (t->inflight.oldest != NULL) {
-        if (inflight_wait_for(&t->inflight, &t->device, t->inflight.oldest->event)) {
+        if (complete_awaits(t, t->inflight.oldest->event)) {
             return false;
         }
         end_oldest(t, error);

@@ -16,7 +16,7 @@ bool context_has_work(const struct tutti *t)
             atomic_load_explicit(&t->finished.count, memory_order_acquire);
 
     return atomic_load_explicit(&t->intake.count, memory_order_seq_cst) != ended ||
-            inflight_is_pending(&t->inflight);
+            complete_is_pending(&t->inflight);
 }
 
 tutti_status context_check(struct tutti *t)

@@ -231,7 +231,7 @@ static tutti_status end(struct tutti *t, struct batch *batch)
 /* Copies between host and device; then a backend of host memory begins, or it is over. */
 static tutti_status step_copies(struct tutti *t, struct batch *batch, bool *moved)
 {
-    tutti_status status = staging_look(&t->device, &batch->op);
+    tutti_status status = stage_look(t, batch);
 
     if (status != TUTTI_OK) {
         return status;
@@ -306,14 +306,12 @@ static tutti_status step_running(struct tutti *t, bool *moved)
 /* Device batches of a lane may have to wait for one of a lane that was looked at before. */
 static tutti_status launch_all(struct tutti *t, bool *moved)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status;
     uint64_t used;
 
     do {
         used = t->tickets.used;
-        if (order_is_on(t)) {
-            status = order_advance(t, moved);
-        }
+        status = order_advance(t, moved);
         if (t->dispatcher.waiting == 0) {
             break;
         }
@@ -349,7 +347,7 @@ void dispatch_forget(struct tutti *t, struct process_set *set)
 static bool is_cancelled(struct tutti *t, const struct batch *batch)
 {
     if (batch->state == BATCH_FETCHING) {
-        return !inflight_wait_for(&t->inflight, &t->device, batch->issued);
+        return !complete_awaits(t, batch->issued);
     }
     return batch->state != BATCH_RUNNING ||
             batch->backend->ops->cancel(batch->backend->state, batch->task);

@@ -221,8 +221,8 @@ static void deliver(void *user, int from, const void *bytes, size_t len)
     } else if (kind == ENVELOPE_ABORT) {
         failure_received(t, from, (const uint8_t *)bytes + 1, len - 1);
     } else if (kind == ENVELOPE_ORDER || kind == ENVELOPE_ASK) {
-        t->engine.delivery = order_receive(
-                t, from, kind == ENVELOPE_ASK, (const uint8_t *)bytes + 1, len - 1);
+        t->engine.delivery = tickets_receive(&t->tickets, from, kind == ENVELOPE_ASK,
+                (const uint8_t *)bytes + 1, len - 1);
     } else {
         t->engine.delivery = error_set(TUTTI_ERR_PROTOCOL,
                 "message of unknown kind %u from rank %d", kind, from);
@@ -556,7 +556,7 @@ void engine_progress(struct tutti *t, bool *moved)
 bool engine_must_poll(const struct tutti *t)
 {
     return t->device.state != NULL &&
-            (inflight_is_pending(&t->inflight) || t->dispatcher.running != NULL ||
+            (complete_is_pending(&t->inflight) || t->dispatcher.running != NULL ||
                     t->tickets.meets);
 }
 

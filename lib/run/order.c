@@ -20,9 +20,9 @@ static const struct dispatcher_backend *backend_of(const struct tutti *t)
     return NULL;
 }
 
-bool order_is_on(const struct tutti *t)
+static bool is_on(const struct tutti *t)
 {
-    return backend_of(t) != NULL;
+    return t->tickets.ops != NULL;
 }
 
 /* ---------------------------------------------------------- what tickets ask for */
@@ -104,7 +104,7 @@ static const struct tickets_ops ops = { .find = find,
 
 void order_begin(struct tutti *t)
 {
-    tickets_init(&t->tickets, order_is_on(t) ? &ops : NULL, t, t->rank, t->size,
+    tickets_init(&t->tickets, backend_of(t) != NULL ? &ops : NULL, t, t->rank, t->size,
             t->config.tree_fanout);
     t->tickets.brakes = t->config.issue == CONFIG_ISSUE_CALLER;
     for (size_t s = 0; s < t->sets.count; s++) {
@@ -112,14 +112,9 @@ void order_begin(struct tutti *t)
     }
 }
 
-void order_fini(struct tutti *t)
-{
-    tickets_fini(&t->tickets);
-}
-
 void order_queued(struct tutti *t, const struct batch *batch)
 {
-    if (batch->space == OP_DEVICE && order_is_on(t)) {
+    if (batch->space == OP_DEVICE && is_on(t)) {
         tickets_queued(
                 &t->tickets, &batch->set->op, batch->lane, batch->operation_count > 0);
     }
@@ -127,7 +122,7 @@ void order_queued(struct tutti *t, const struct batch *batch)
 
 bool order_created(struct tutti *t, struct process_set *set, struct operation *creation)
 {
-    if (!order_is_on(t)) {
+    if (!is_on(t)) {
         return false;
     }
     operation_advance(creation, OPERATION_AGREED);
@@ -138,36 +133,30 @@ bool order_created(struct tutti *t, struct process_set *set, struct operation *c
 
 bool order_allows(const struct tutti *t, const struct batch *batch)
 {
-    return batch->space != OP_DEVICE || !order_is_on(t) ||
+    return batch->space != OP_DEVICE || !is_on(t) ||
             tickets_allow(&t->tickets, &batch->set->op, batch->lane);
 }
 
 void order_use(struct tutti *t, const struct batch *batch)
 {
-    if (batch->space == OP_DEVICE && order_is_on(t)) {
+    if (batch->space == OP_DEVICE && is_on(t)) {
         tickets_use(&t->tickets, batch->operation_count > 0);
     }
 }
 
 tutti_status order_advance(struct tutti *t, bool *moved)
 {
-    return tickets_advance(&t->tickets, moved);
+    return is_on(t) ? tickets_advance(&t->tickets, moved) : TUTTI_OK;
 }
 
 void order_removed(struct tutti *t, const struct process_set *set)
 {
-    const struct dispatcher_backend *backend = backend_of(t);
+    if (is_on(t)) {
+        const struct dispatcher_backend *backend = backend_of(t);
 
-    if (backend != NULL) {
         backend->ops->part(backend->state, &set->op, t->sets.next_id);
         tickets_removed(&t->tickets, &set->op);
     }
-}
-
-tutti_status order_receive(
-        struct tutti *t, int from, bool is_question, const void *bytes, size_t len)
-{
-    return tickets_receive(&t->tickets, from, is_question, bytes, len);
 }
 
 static bool has_failed(const struct tutti *t)
@@ -183,9 +172,4 @@ bool order_is_on_duty(const struct tutti *t)
 bool order_is_owed(const struct tutti *t)
 {
     return tickets_are_owed(&t->tickets) && !has_failed(t);
-}
-
-void order_demand_all(struct tutti *t)
-{
-    tickets_demand(&t->tickets);
 }

@@ -3,6 +3,7 @@
  */
 #include "run/stage.h"
 
+#include "base/mem.h"
 #include "run/context.h"
 
 static size_t output_bytes(const struct batch *batch, const struct operation *operation)
@@ -31,20 +32,55 @@ static bool has_place(const struct op_batch *op, const struct operation *operati
             (!op_is_exchange(op->collective) || op->sizes_known);
 }
 
-static struct staged describe(
-        const struct batch *batch, const struct operation *operation)
+static tutti_status take(struct tutti *t, const struct batch *batch, size_t i,
+        size_t bytes, void **memory)
 {
-    const bool is_known = has_place(&batch->op, operation);
+    *memory = t->device.host_alloc(t->device.state, size_max(bytes, 1));
+    return *memory != NULL
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_NO_MEMORY,
+                      "no pinned host memory for the %zu bytes of %s \"%s\"", bytes,
+                      tutti_collective_name(batch->op.collective),
+                      batch->operations[i]->request.name);
+}
 
-    return (struct staged){ .name = operation->request.name,
-        .input = operation->input,
-        .input_bytes = operation->bytes,
-        .output = operation->output,
-        .output_bytes = is_known ? output_bytes(batch, operation) : 0,
-        .is_known = is_known,
-        /* Collectives that take and leave one piece of memory, when the caller gives one. */
-        .is_shared = !meta_has_rows(operation->request.collective) &&
-                operation->input == operation->output };
+static tutti_status take_memory(struct tutti *t, struct batch *batch, size_t i)
+{
+    const struct operation *operation = batch->operations[i];
+    struct staged *staged = &batch->staged[i];
+    tutti_status status = TUTTI_OK;
+
+    if (staged->input != NULL) {
+        status = take(t, batch, i, staged->input_bytes, &staged->host_input);
+    }
+    if (status != TUTTI_OK || !has_place(&batch->op, operation)) {
+        return status;
+    }
+    staged->output_bytes = output_bytes(batch, operation);
+    /* Collectives that take and leave one piece of memory, when the caller gives one. */
+    if (!meta_has_rows(operation->request.collective) &&
+            staged->input == staged->output) {
+        staged->host_output = staged->host_input;
+        return TUTTI_OK;
+    }
+    return take(t, batch, i, staged->output_bytes, &staged->host_output);
+}
+
+static tutti_status fetch(struct tutti *t, struct batch *batch)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->staged_count && op_has_input(&batch->op); i++) {
+        const struct staged *staged = &batch->staged[i];
+
+        if (staged->host_input != NULL && staged->input_bytes > 0) {
+            batch->copies[count++] = (struct device_copy){ .to = staged->host_input,
+                .from = staged->input,
+                .bytes = staged->input_bytes };
+        }
+    }
+    return t->device.copy(t->device.state, DEVICE_TO_HOST, batch->copies, count,
+            batch->op.after, batch->op.after_count, &batch->issued);
 }
 
 static void say_once(struct tutti *t, const struct batch *batch)
@@ -65,18 +101,29 @@ static void say_once(struct tutti *t, const struct batch *batch)
 
 tutti_status stage_in(struct tutti *t, struct batch *batch)
 {
-    struct staged *items = staging_items(&batch->staging, batch->operation_count);
-    tutti_status status;
+    const size_t count = batch->operation_count;
+    tutti_status status = TUTTI_OK;
 
-    if (items == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to stage %zu tensors",
-                batch->operation_count);
+    if (!mem_grow(&batch->staged, &batch->staged_capacity, count,
+                sizeof *batch->staged) ||
+            !mem_grow(&batch->copies, &batch->copy_capacity, count,
+                    sizeof *batch->copies)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory to stage %zu tensors", count);
     }
-    for (size_t i = 0; i < batch->operation_count; i++) {
-        items[i] = describe(batch, batch->operations[i]);
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+        const struct operation *operation = batch->operations[i];
+
+        batch->staged[i] = (struct staged){ .input = operation->input,
+            .input_bytes = operation->bytes,
+            .output = operation->output };
+        batch->staged_count = i + 1;
+        status = take_memory(t, batch, i);
     }
-    status = staging_fetch(&batch->staging, &t->device, &batch->op);
+    if (status == TUTTI_OK) {
+        status = fetch(t, batch);
+    }
     if (status != TUTTI_OK) {
+        batch_unstage(batch);
         return status;
     }
     batch_advance(batch, BATCH_FETCHING);
@@ -85,40 +132,64 @@ tutti_status stage_in(struct tutti *t, struct batch *batch)
     return TUTTI_OK;
 }
 
+tutti_status stage_look(struct tutti *t, struct batch *batch)
+{
+    const tutti_status status = t->device.passed(t->device.state, batch->issued);
+
+    if (status == TUTTI_OK) {
+        t->device.release(t->device.state, batch->issued);
+        batch->issued = NULL;
+    }
+    return status;
+}
+
 void stage_on_host(struct batch *batch)
 {
     batch_advance(batch, BATCH_LAUNCHED);
     for (size_t i = 0; i < batch->operation_count; i++) {
-        batch->operations[i]->input = batch->staging.items[i].host_input;
-        batch->operations[i]->output = batch->staging.items[i].host_output;
+        batch->operations[i]->input = batch->staged[i].host_input;
+        batch->operations[i]->output = batch->staged[i].host_output;
     }
 }
 
 tutti_status stage_place(struct tutti *t, struct batch *batch, size_t i, size_t bytes)
 {
-    struct staged *staged = &batch->staging.items[i];
+    struct staged *staged = &batch->staged[i];
     struct operation *operation = batch->operations[i];
     tutti_status status;
 
     if (operation->owns_output) {
         staged->output = operation->output;
     }
-    status = staging_place(&batch->staging, &t->device, &batch->op, i, bytes);
-    if (staged->output != NULL) {
-        operation->output = staged->host_output;
+    if (staged->output == NULL) {
+        return TUTTI_OK; /* this rank gets nothing */
     }
+    staged->output_bytes = bytes;
+    status = take(t, batch, i, bytes, &staged->host_output);
+    operation->output = staged->host_output;
     return status;
 }
 
+/* The operations have their memory on the device again, where the outputs go. */
 tutti_status stage_out(struct tutti *t, struct batch *batch)
 {
+    size_t count = 0;
     tutti_status status;
 
     for (size_t i = 0; i < batch->operation_count; i++) {
-        batch->operations[i]->input = batch->staging.items[i].input;
-        batch->operations[i]->output = batch->staging.items[i].output;
+        const struct staged *staged = &batch->staged[i];
+
+        batch->operations[i]->input = staged->input;
+        batch->operations[i]->output = staged->output;
+        if (op_has_output(&batch->op) && staged->host_output != NULL &&
+                staged->output_bytes > 0) {
+            batch->copies[count++] = (struct device_copy){ .to = staged->output,
+                .from = staged->host_output,
+                .bytes = staged->output_bytes };
+        }
     }
-    status = staging_send_back(&batch->staging, &t->device, &batch->op);
+    status = t->device.copy(t->device.state, HOST_TO_DEVICE, batch->copies, count, NULL,
+            0, &batch->issued);
     if (status == TUTTI_OK) {
         batch_advance(batch, BATCH_RETURNING);
     }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "run/complete_device.h"
 #include "run/context.h"
 #include "run/driver.h"
 #include "run/engine.h"
@@ -183,12 +184,12 @@ tutti_status context_destroy(struct tutti *t)
         (void)sched_yield();
     }
     dispatch_fini(t);
-    order_fini(t);
+    tickets_fini(&t->tickets);
     process_sets_fini(&t->sets);
     if (t->transport.ops != NULL) {
         transport_close(&t->transport);
     }
-    inflight_fini(&t->inflight, &t->device);
+    complete_device_fini(t);
     release_events(t);
     operation_table_fini(&t->operations);
     forming_fini(&t->forming);
@@ -261,7 +262,7 @@ tutti_status context_finalize(struct tutti *t)
     t->closing = true;
     persistent_gate_all(t);
     pthread_mutex_unlock(&t->lock);
-    order_demand_all(t);
+    tickets_demand(&t->tickets); /* whatever is queued is waited for now */
     driver_enter(t);
     status = context_check(t);
     if (status == TUTTI_OK) {

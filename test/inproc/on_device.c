@@ -16,7 +16,7 @@
 #include "ops/self/self.h"
 #include "run/driver.h"
 #include "run/start.h"
-#include "test/unit/device/fake_device.h"
+#include "test/inproc/fake_device.h"
 #include "test/unit/unit.h"
 #include "transport/inproc.h"
 

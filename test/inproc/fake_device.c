@@ -1,7 +1,7 @@
 /*
  * A device for tests.
  */
-#include "test/unit/device/fake_device.h"
+#include "test/inproc/fake_device.h"
 
 #include <stdlib.h>
 #include <string.h>
