@@ -140,7 +140,7 @@ static tutti_status decide_row_counts(
     }
     if (!row_counts_are_whole(negotiator, tensor)) {
         return error_set(TUTTI_ERR_PROTOCOL,
-                "some rank announced %s \"%s\" by number and not what it claims",
+                "some rank announced %s \"%s\" by number without its row counts",
                 meta_collective_name(tensor->collective), tensor->name);
     }
     tensor->tally->row_counts_match = row_counts_match(&exchange, text, sizeof text);

@@ -131,7 +131,8 @@ static tutti_status keep_row_counts(struct negotiator *negotiator,
     bool kept;
 
     if (!row_counts_are_valid(tensor->collective, meta, rank, size)) {
-        return error_set(TUTTI_ERR_PROTOCOL, "rank %d makes %d claims with %s \"%s\"",
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "rank %d gives %d row counts for %s \"%s\"",
                 world_rank(negotiator, rank), meta->row_counts,
                 meta_collective_name(tensor->collective), tensor->name);
     }

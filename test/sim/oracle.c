@@ -1,7 +1,7 @@
 /*
  * The oracle: the book of what was submitted, and what may come of it.
  *
- * It knows nothing of announcements, numbers or turns: only what each member has in
+ * It knows nothing of announcements, numbers or log messages: only what each member has in
  * flight, and that all members must see the same decisions in the same order.
  */
 #include "grow.h"
@@ -133,8 +133,8 @@ static void take_batch(
     }
 }
 
-/* Plans the outcomes [first, end), which are one turn. */
-static void plan_turn(
+/* Plans the outcomes [first, end), which are one log message. */
+static void plan_log_message(
         struct world *world, const struct sim_member *member, size_t first, size_t end)
 {
     const struct outcome *outcomes = member->negotiator.outbox.outcomes;
@@ -292,10 +292,11 @@ static void check_log(struct world *world, struct sim_member *member, uint32_t l
                 tutti_status_name(first->status), first->last, entry->item,
                 meta_collective_name(entry->collective),
                 tutti_status_name(entry->status), entry->last, member->member);
-    } else if (first->turn != entry->turn || first->batch != entry->batch) {
+    } else if (first->log_message != entry->log_message ||
+            first->batch != entry->batch) {
         world_fail(world, CHECK_BATCHES,
-                "entry %d of lane %u of set %d: other turn or batch", *applied - 1,
-                lane, member->set);
+                "entry %d of lane %u of set %d: other log message or batch",
+                *applied - 1, lane, member->set);
     }
 }
 
@@ -357,7 +358,7 @@ static void check_outcome(struct world *world, struct sim_member *member,
         .dtype = status == TUTTI_OK ? slot->request.meta.dtype : TUTTI_FLOAT32,
         .last = outcome->last,
         .status = status,
-        .turn = outcome->log_message,
+        .log_message = outcome->log_message,
         .batch = batch };
     const bool join = slot->request.collective == META_JOIN && status == TUTTI_OK;
 
@@ -390,7 +391,7 @@ static void book_absent(struct world *world, struct sim_member *member,
         .count = outcome->meta.count,
         .dtype = outcome->meta.dtype,
         .last = outcome->last,
-        .turn = outcome->log_message,
+        .log_message = outcome->log_message,
         .batch = batch };
 
     world_log(world, "rank %d: %s of %lld in set %d is ready without it", member->rank,
@@ -477,7 +478,7 @@ void oracle_take(struct world *world, struct sim_member *member)
         if (n->outbox.outcomes[i].lane > 0) {
             take_batch(world, member, first, i + 1);
         } else {
-            plan_turn(world, member, first, i + 1);
+            plan_log_message(world, member, first, i + 1);
         }
         first = i + 1;
     }
@@ -562,7 +563,7 @@ static void finish_member(struct world *world, const struct sim_member *member)
     }
 }
 
-/* Members of a group must follow each other within one turn. */
+/* Members of a group must follow each other within one log message. */
 static void check_groups(struct world *world, int set, int lane)
 {
     const struct set_log *log = &world->logs[set][lane];
@@ -575,7 +576,7 @@ static void check_groups(struct world *world, int set, int lane)
 
         if (open > 0 &&
                 (call != call_of(world, entry[-1].item) ||
-                        entry[-1].turn != entry->turn)) {
+                        entry[-1].log_message != entry->log_message)) {
             world_fail(world, CHECK_GROUP, "entry %d of set %d stands within a group",
                     i, set);
         }

@@ -168,7 +168,7 @@ static bool text_is_true(const struct world *world, const struct sim_item *item,
 }
 
 /* "rank 3 sends 5 rows to rank 1, which expects 4": true, and a contradiction. */
-static bool claim_is_true(
+static bool row_counts_are_told(
         const struct world *world, const struct sim_item *item, const char *text)
 {
     const struct scenario *s = world->scenario;
@@ -256,8 +256,8 @@ void oracle_check_text(
     if (call->stray) {
         return;
     }
-    if (call->deviation == DEVIATION_CLAIM) {
-        if (!claim_is_true(world, item, text)) {
+    if (call->deviation == DEVIATION_ROW_COUNTS) {
+        if (!row_counts_are_told(world, item, text)) {
             world_fail(world, CHECK_TEXT, "item %d: %s", item->call, text);
         }
         return;

@@ -285,7 +285,7 @@ static enum deviation value_deviation(
         break;
     }
     if (name->collective >= TUTTI_ALLTOALL && name->collective != TUTTI_REDUCE) {
-        return rng_chance(&gen->rng, 75) ? DEVIATION_CLAIM : DEVIATION_ROOT;
+        return rng_chance(&gen->rng, 75) ? DEVIATION_ROW_COUNTS : DEVIATION_ROOT;
     }
     if (name->collective == TUTTI_BROADCAST) {
         return DEVIATION_ROOT;

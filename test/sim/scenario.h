@@ -46,7 +46,7 @@ enum deviation {
     DEVIATION_SCALE,
     DEVIATION_SPACE,
     DEVIATION_STEP, /* they left the tensor out before                    */
-    DEVIATION_CLAIM, /* what they claim contradicts what others claim           */
+    DEVIATION_ROW_COUNTS, /* what they send is not what others expect, or the other way          */
     DEVIATION_GROUP_LESS, /* they leave the target out of the group               */
     DEVIATION_GROUP_APART, /* they submit the target by itself, in a call of its own */
     DEVIATION_GROUP_MORE, /* they add the target, which nobody else submits       */
@@ -102,7 +102,7 @@ struct sim_name {
     char text[32];
     struct meta meta; /* what the next call gives; dims are in `dims`         */
     int64_t dims[SIM_DIMS];
-    int phase; /* what the next call claims                             */
+    int phase; /* chooses the row counts of the next call                             */
     enum sim_steps steps;
     int calls; /* that use it, so far                                   */
     bool dead; /* something of it may hang: not used again             */
@@ -114,7 +114,7 @@ struct sim_item {
     int call;
     struct meta meta;
     int64_t dims[SIM_DIMS];
-    int phase; /* chooses its claims            */
+    int phase; /* chooses its row counts            */
     bool extra; /* only submitted by odd members */
 };
 
@@ -192,8 +192,8 @@ struct meta scenario_meta(const struct scenario *scenario, const struct sim_item
         enum role role, int64_t dims[SIM_DIMS]);
 /** Numbers that a member's request has room for. */
 size_t scenario_numbers(const struct scenario *scenario, const struct sim_name *name);
-/** Adds what a member claims to the metadata, behind its shape. */
-void scenario_claim(const struct scenario *scenario, const struct sim_item *item,
+/** Adds the row counts of a member to the metadata, behind its shape. */
+void scenario_row_counts(const struct scenario *scenario, const struct sim_item *item,
         int member, struct meta *meta, int64_t *numbers);
 /** The rows that a member sends to another, and those that the other expects; or -1. */
 int64_t scenario_sent(

@@ -209,7 +209,7 @@ static void submit_item(
         .hash = request_hash(name->collective, name->text, len),
         .meta = scenario_meta(s, it, role, slot->numbers),
         .cookie = slot };
-    scenario_claim(s, it, slot->member, &slot->request.meta, slot->numbers);
+    scenario_row_counts(s, it, slot->member, &slot->request.meta, slot->numbers);
     world->ranks[member->rank].pending++;
     world->ranks[member->rank].awaited += oracle_allows_waiting(world, slot) ? 1 : 0;
     world_log(world, "rank %d submits %s \"%s\" in set %d, item %d", member->rank,

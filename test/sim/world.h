@@ -45,7 +45,7 @@ struct slot {
     int item;
     enum role role;
     struct request request; /* given to the negotiator                            */
-    int64_t *numbers; /* shape and claims of the request; owned              */
+    int64_t *numbers; /* shape and row counts of the request; owned              */
 };
 
 /** A member of a set: a rank's negotiator. */
@@ -81,7 +81,7 @@ struct log_entry {
     tutti_dtype dtype;
     int last; /* of a join                                                */
     tutti_status status;
-    uint64_t turn;
+    uint64_t log_message;
     size_t batch;
 };
 

@@ -141,7 +141,7 @@ static void take_outcomes(struct scene *scene, int rank)
         *end = (struct scene_end){ .rank = rank,
             .name = n->outbox.outcomes[i].cookie != NULL ? n->outbox.outcomes[i].cookie
                                                          : "without",
-            .turn = n->outbox.outcomes[i].log_message,
+            .log_message = n->outbox.outcomes[i].log_message,
             .lane = n->outbox.outcomes[i].lane,
             .count = n->outbox.outcomes[i].meta.count,
             .last = n->outbox.outcomes[i].last };

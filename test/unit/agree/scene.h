@@ -28,7 +28,7 @@ struct scene_end {
     int last; /* of a join                                   */
     int64_t count; /* where it is without this rank               */
     tutti_status status;
-    uint64_t turn;
+    uint64_t log_message;
     uint32_t lane;
     char text[ERROR_TEXT_MAX];
 };

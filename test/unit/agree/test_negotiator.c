@@ -105,7 +105,7 @@ UNIT_TEST(test_collectives_of_one_name_are_apart)
     scene_fini(s);
 }
 
-UNIT_TEST(test_what_is_complete_at_one_moment_is_one_turn)
+UNIT_TEST(test_what_is_complete_at_one_moment_is_one_log_message)
 {
     const struct request x = scene_request("x", 5);
     const struct request y = scene_request("y", 5);
@@ -120,12 +120,12 @@ UNIT_TEST(test_what_is_complete_at_one_moment_is_one_turn)
     scene_play(s, 0, &z);
 
     assert_int_equal(s->end_count, 6);
-    assert_int_equal(s->ends[0].turn, s->ends[1].turn);
-    assert_true(s->ends[2].turn > s->ends[1].turn);
+    assert_int_equal(s->ends[0].log_message, s->ends[1].log_message);
+    assert_true(s->ends[2].log_message > s->ends[1].log_message);
     assert_string_equal(s->ends[0].name, "y");
     assert_string_equal(s->ends[3].name, "y");
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(s->ends[i + 3].turn, s->ends[i].turn);
+        assert_int_equal(s->ends[i + 3].log_message, s->ends[i].log_message);
     }
     scene_fini(s);
 }
@@ -416,7 +416,7 @@ UNIT_TEST(test_a_group_is_logged_together)
         scene_play(s, 0, &x);
 
         assert_int_equal(s->end_count, 4);
-        assert_int_equal(s->ends[0].turn, s->ends[1].turn);
+        assert_int_equal(s->ends[0].log_message, s->ends[1].log_message);
     }
     assert_int_equal(s->ranks[0].groups.waiting.count, 0);
     scene_fini(s);

@@ -1,5 +1,5 @@
 /*
- * The planner: which tensors of a turn share a batch.
+ * The planner: which tensors of a log message share a batch.
  */
 #include "agree/planner.h"
 #include "base/mem.h"

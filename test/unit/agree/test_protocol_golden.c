@@ -118,7 +118,7 @@ UNIT_TEST(test_cancellation)
     scene_fini(s);
 }
 
-/* All four submit, rank 0 last; the turn it sends is the oldest message then. */
+/* All four submit, rank 0 last; the log message that it sends is the oldest message then. */
 static void decide(struct scene *scene, const struct request *request)
 {
     scene_play_each(scene, 1, 3, request);
@@ -238,7 +238,7 @@ UNIT_TEST(test_joining)
     scene_fini(s);
 }
 
-UNIT_TEST(test_claims)
+UNIT_TEST(test_row_counts)
 {
     static const int64_t rows[] = { 7 };
     struct request x = scene_collective(TUTTI_GATHER, "x", 5);

@@ -58,8 +58,8 @@ static const int64_t shape[] = { 5, 1 };
 /* A gather to rank 0, which lists what it expects, with row counts that change. */
 static tutti_status play_gather(struct scene *s, int rank, int round)
 {
-    static int64_t claims[SCENE_RANKS_MAX][1 + SCENE_RANKS_MAX];
-    int64_t *numbers = claims[rank];
+    static int64_t row_counts[SCENE_RANKS_MAX][1 + SCENE_RANKS_MAX];
+    int64_t *numbers = row_counts[rank];
     struct request request = scene_collective(TUTTI_GATHER, "g", 5);
 
     numbers[0] = 1 + (round == 3 ? rank : 0);

@@ -16,19 +16,19 @@ static const int world_ranks[RANKS] = { 10, 11, 12 };
 
 /* ------------------------------------------------------------------- alone */
 
-static struct row_counts claim_of(int64_t *numbers, int count)
+static struct row_counts counts_of(int64_t *numbers, int count)
 {
     return (struct row_counts){ .numbers = numbers, .count = count, .capacity = count };
 }
 
 static bool matches(
-        int collective, int root, const struct row_counts *claims, char text[200])
+        int collective, int root, const struct row_counts *row_counts, char text[200])
 {
     const struct exchange exchange = { .collective = collective,
         .name = "x",
         .root = root,
         .size = RANKS,
-        .row_counts = claims,
+        .row_counts = row_counts,
         .world_ranks = world_ranks };
 
     return row_counts_match(&exchange, text, 200);
@@ -39,13 +39,13 @@ UNIT_TEST(test_what_one_sends_the_other_must_expect)
     int64_t zero[] = { 1, 2, 3, 1, 4, 7 };
     int64_t one[] = { 4, 5, 6, 2, 5, 8 };
     int64_t two[] = { 7, 8, 9, 3, 6, 9 };
-    const struct row_counts claims[RANKS] = { claim_of(zero, 6), claim_of(one, 6),
-        claim_of(two, 6) };
+    const struct row_counts row_counts[RANKS] = { counts_of(zero, 6), counts_of(one, 6),
+        counts_of(two, 6) };
     char text[200];
 
-    assert_true(matches(TUTTI_ALLTOALL, 0, claims, text));
+    assert_true(matches(TUTTI_ALLTOALL, 0, row_counts, text));
     two[4] = 60;
-    assert_false(matches(TUTTI_ALLTOALL, 0, claims, text));
+    assert_false(matches(TUTTI_ALLTOALL, 0, row_counts, text));
     assert_string_equal(text,
             "alltoall \"x\": rank 11 sends 6 rows to rank 12, which expects 60; give "
             "the "
@@ -57,16 +57,16 @@ UNIT_TEST(test_the_root_of_a_gather_may_expect_or_not)
     int64_t zero[] = { 1 };
     int64_t one[] = { 2, 1, 2, 3 };
     int64_t two[] = { 3 };
-    struct row_counts claims[RANKS] = { claim_of(zero, 1), claim_of(one, 4),
-        claim_of(two, 1) };
+    struct row_counts row_counts[RANKS] = { counts_of(zero, 1), counts_of(one, 4),
+        counts_of(two, 1) };
     char text[200];
 
-    assert_true(matches(TUTTI_GATHER, 1, claims, text));
+    assert_true(matches(TUTTI_GATHER, 1, row_counts, text));
     two[0] = 4;
-    assert_false(matches(TUTTI_GATHER, 1, claims, text));
+    assert_false(matches(TUTTI_GATHER, 1, row_counts, text));
     assert_non_null(strstr(text, "rank 12 sends 4 rows to rank 11, which expects 3;"));
-    claims[1].count = 1;
-    assert_true(matches(TUTTI_GATHER, 1, claims, text));
+    row_counts[1].count = 1;
+    assert_true(matches(TUTTI_GATHER, 1, row_counts, text));
 }
 
 UNIT_TEST(test_a_member_of_a_scatter_may_take_what_comes)
@@ -74,17 +74,17 @@ UNIT_TEST(test_a_member_of_a_scatter_may_take_what_comes)
     int64_t zero[] = { -1 };
     int64_t one[] = { 2 };
     int64_t two[] = { 3, 1, 2, 3 };
-    const struct row_counts claims[RANKS] = { claim_of(zero, 1), claim_of(one, 1),
-        claim_of(two, 4) };
+    const struct row_counts row_counts[RANKS] = { counts_of(zero, 1), counts_of(one, 1),
+        counts_of(two, 4) };
     char text[200];
 
-    assert_true(matches(TUTTI_SCATTER, 2, claims, text));
+    assert_true(matches(TUTTI_SCATTER, 2, row_counts, text));
     one[0] = 0;
-    assert_false(matches(TUTTI_SCATTER, 2, claims, text));
+    assert_false(matches(TUTTI_SCATTER, 2, row_counts, text));
     assert_non_null(strstr(text, "rank 12 sends 2 rows to rank 11, which expects 0;"));
 }
 
-UNIT_TEST(test_the_number_of_claims_is_fixed)
+UNIT_TEST(test_the_number_of_row_counts_is_fixed)
 {
     static const struct {
         int collective, member, count;
@@ -151,7 +151,7 @@ static void play(struct scene *scene, int64_t rows)
     assert_int_equal(scene->end_count, RANKS);
 }
 
-UNIT_TEST(test_claims_are_compared_again_when_they_change)
+UNIT_TEST(test_row_counts_are_compared_again_when_they_change)
 {
     struct scene *s = scene_begin(RANKS, 10);
 
@@ -173,7 +173,7 @@ UNIT_TEST(test_claims_are_compared_again_when_they_change)
     scene_fini(s);
 }
 
-UNIT_TEST(test_claims_in_the_steady_state_allocate_nothing)
+UNIT_TEST(test_row_counts_in_the_steady_state_allocate_nothing)
 {
     struct scene *s = scene_begin(RANKS, 10);
     uint64_t before;
@@ -203,7 +203,7 @@ static void trade(struct scene *scene, const char *name)
 }
 
 /* P * P numbers for each name that ever was would be all memory of a large job. */
-UNIT_TEST(test_claims_of_a_name_without_a_number_end_with_its_round)
+UNIT_TEST(test_row_counts_of_a_name_without_a_number_end_with_its_round)
 {
     struct scene *s = scene_begin(RANKS, 10);
 
@@ -215,7 +215,7 @@ UNIT_TEST(test_claims_of_a_name_without_a_number_end_with_its_round)
     scene_fini(s);
 }
 
-UNIT_TEST(test_claims_beyond_a_limit_get_no_number)
+UNIT_TEST(test_row_counts_beyond_a_limit_get_no_number)
 {
     struct scene *s = scene_begin(RANKS, 10);
     size_t of_two;
@@ -234,7 +234,7 @@ UNIT_TEST(test_claims_beyond_a_limit_get_no_number)
     scene_fini(s);
 }
 
-UNIT_TEST(test_a_wrong_number_of_claims_is_refused)
+UNIT_TEST(test_a_wrong_number_of_row_counts_is_refused)
 {
     int64_t numbers[1 + RANKS];
     struct request request = gather(2, numbers, 6);
@@ -244,6 +244,6 @@ UNIT_TEST(test_a_wrong_number_of_claims_is_refused)
     scene_say(s, 2, &request);
     assert_int_equal(scene_try_run(s), TUTTI_ERR_PROTOCOL);
     assert_non_null(
-            strstr(tutti_last_error(), "rank 12 makes 2 claims with gather \"x\""));
+            strstr(tutti_last_error(), "rank 12 gives 2 row counts for gather \"x\""));
     scene_fini(s);
 }

@@ -1,5 +1,5 @@
 /*
- * What the members of a set claim in an exchange of rows.
+ * The row counts that the members of a set give in an exchange of rows.
  */
 #include "scenario.h"
 
@@ -25,7 +25,7 @@ static bool is_odd(
 {
     const struct sim_call *call = scenario_call(scenario, item);
 
-    return call->deviation == DEVIATION_CLAIM &&
+    return call->deviation == DEVIATION_ROW_COUNTS &&
             item == &scenario->items[call->target] &&
             scenario_role(call, member) == ROLE_ODD;
 }
@@ -57,30 +57,30 @@ size_t scenario_numbers(const struct scenario *scenario, const struct sim_name *
     return SIM_DIMS + 2 * (size_t)scenario->sets[name->set].size + 1;
 }
 
-void scenario_claim(const struct scenario *scenario, const struct sim_item *item,
+void scenario_row_counts(const struct scenario *scenario, const struct sim_item *item,
         int member, struct meta *meta, int64_t *numbers)
 {
     const int collective = collective_of(scenario, item);
     const int size = size_of(scenario, item);
-    int64_t *claims = numbers + meta->ndim;
+    int64_t *row_counts = numbers + meta->ndim;
     int count = 0;
 
     if (collective == TUTTI_ALLTOALL) {
         for (int to = 0; to < size; to++) {
-            claims[count++] = scenario_sent(scenario, item, member, to);
+            row_counts[count++] = scenario_sent(scenario, item, member, to);
         }
         for (int from = 0; from < size; from++) {
-            claims[count++] = scenario_expected(scenario, item, from, member);
+            row_counts[count++] = scenario_expected(scenario, item, from, member);
         }
     } else if (collective == TUTTI_GATHER) {
-        claims[count++] = scenario_sent(scenario, item, member, meta->root);
+        row_counts[count++] = scenario_sent(scenario, item, member, meta->root);
         for (int m = 0; m < size && member == meta->root; m++) {
-            claims[count++] = scenario_expected(scenario, item, m, member);
+            row_counts[count++] = scenario_expected(scenario, item, m, member);
         }
     } else if (collective == TUTTI_SCATTER) {
-        claims[count++] = scenario_expected(scenario, item, meta->root, member);
+        row_counts[count++] = scenario_expected(scenario, item, meta->root, member);
         for (int m = 0; m < size && member == meta->root; m++) {
-            claims[count++] = scenario_sent(scenario, item, member, m);
+            row_counts[count++] = scenario_sent(scenario, item, member, m);
         }
     }
     meta->row_counts = count;
