@@ -1,9 +1,14 @@
 /*
- * The life of the GPU backend over the simulated GPU: process sets, the order of streams,
- * tables of many tensors, and failures.
+ * The life of the GPU backend over the simulated GPU: process sets, on one node and by nodes,
+ * the order of streams, tables of many tensors, many batches in flight, slabs that are
+ * registered, and failures in the middle. Nothing may be left.
  *
- *     test_gpu_flight CASE RANKS NCCL
+ *     test_gpu_flight CASE RANKS NODES NCCL
+ *
+ * With several nodes sums go in steps (gpu_hierarchical=nccl). What a failure is to a program
+ * is in test_gpu_failures.c.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,27 +19,38 @@
 #include "test/gpusim/gpusim_test.h"
 #include "test/gpusim/nccl/gpusim_nccl.h"
 
-#define COUNT 100
-#define MANY 1200
+enum {
+    TENSORS = 2,
+    COUNT = 71, /* an odd one: parts are padded */
+    IN_FLIGHT = 24,
+    MANY = 1200
+};
 
-/* A sum of floats of a set; the members have index + 1. */
+#define SECONDS_30 INT64_C(30000000000)
+
+/* A sum of float tensors of a set; the member of index i gives i + 1 + element. */
 struct sum {
-    struct op_run run;
+    struct op_run runs[TENSORS];
     struct op_batch batch;
 };
 
-static void sum_prepare(
-        struct backend_rank *r, const struct op_set *set, struct sum *sum)
+static void sum_prepare(struct backend_rank *r, const struct op_set *set,
+        bool side_by_side, struct sum *sum)
 {
     float host[COUNT];
+    unsigned char *block = backend_alloc(r, 4096);
 
     for (int i = 0; i < COUNT; i++) {
-        host[i] = (float)(set->rank + 1);
+        host[i] = (float)(set->rank + 1 + i);
     }
-    sum->run.input = backend_alloc(r, sizeof host);
-    sum->run.output = (void *)(uintptr_t)sum->run.input; // NOLINT
-    sum->run.count = COUNT;
-    backend_write(r, sum->run.output, host, sizeof host);
+    for (size_t t = 0; t < TENSORS; t++) {
+        unsigned char *tensor =
+                side_by_side ? backend_alloc(r, sizeof host) : block + t * 1000;
+
+        backend_write(r, tensor, host, sizeof host);
+        sum->runs[t] =
+                (struct op_run){ .input = tensor, .output = tensor, .count = COUNT };
+    }
     sum->batch = (struct op_batch){ .set = set,
         .collective = TUTTI_ALLREDUCE,
         .dtype = TUTTI_FLOAT32,
@@ -42,34 +58,60 @@ static void sum_prepare(
         .divisor = set->size,
         .prescale = 1.0,
         .postscale = 1.0,
-        .runs = &sum->run,
-        .run_count = 1,
+        .runs = sum->runs,
+        .run_count = TENSORS,
         .space = OP_DEVICE };
 }
 
-static void sum_check(struct backend_rank *r, const struct sum *sum, float expected)
+static void sum_check(struct backend_rank *r, const struct sum *sum)
 {
+    const int size = sum->batch.set->size;
+    const int ranks = size * (size + 1) / 2;
     float host[COUNT];
 
-    backend_read(r, host, sum->run.output, sizeof host);
-    for (int i = 0; i < COUNT; i++) {
-        CHECK(host[i] == expected);
+    for (size_t t = 0; t < TENSORS; t++) {
+        backend_read(r, host, sum->runs[t].output, sizeof host);
+        for (int i = 0; i < COUNT; i++) {
+            CHECK(host[i] == (float)(ranks + size * i));
+        }
     }
 }
 
-static void sum_do(struct backend_rank *r, const struct op_set *set)
+/* Does a sum where this rank is a member, and says whether it went by nodes. */
+static bool sum_do(struct backend_rank *r, const struct op_set *set)
 {
+    const uint64_t before = r->counts.hierarchical;
     struct sum sum;
 
     if (set->rank < 0) {
-        return;
+        return false;
     }
-    sum_prepare(r, set, &sum);
+    sum_prepare(r, set, true, &sum);
     backend_do(r, &sum.batch);
-    sum_check(r, &sum, (float)set->size * (float)(set->size + 1) / 2);
+    sum_check(r, &sum);
+    return r->counts.hierarchical > before;
+}
+
+static bool has_split(const struct backend_rank *r)
+{
+    return r->gpu->nccl->comm_split != NULL;
 }
 
 /* ------------------------------------------------------------------------- sets */
+
+/* A set by its members; rank -1 where this rank is none. */
+static struct op_set set_of(
+        const struct backend_rank *r, uint32_t id, const int *members, int size)
+{
+    struct op_set set = {
+        .id = id, .index = 1, .rank = -1, .size = size, .world_ranks = members
+    };
+
+    for (int m = 0; m < size; m++) {
+        set.rank = members[m] == r->rank ? m : set.rank;
+    }
+    return set;
+}
 
 /* The world, then all but rank 1, twice; by a split where there is one. */
 static void run_sets(struct backend_rank *r)
@@ -79,34 +121,96 @@ static void run_sets(struct backend_rank *r)
     const long splits = gpusim_calls("ncclCommSplit");
 
     backend_meet(r, &world, true);
-    sum_do(r, &world);
+    (void)sum_do(r, &world);
     for (uint32_t id = 1; id <= 2; id++) {
-        const struct op_set set = { .id = id,
-            .index = 1,
-            .rank = r->rank == 1 ? -1 : r->rank / 2,
-            .size = 2,
-            .world_ranks = others };
+        const struct op_set set = set_of(r, id, others, 2);
 
         backend_meet(r, &set, true);
-        sum_do(r, &set);
-        sum_do(r, &world);
+        (void)sum_do(r, &set);
+        (void)sum_do(r, &world);
         op_gpu.part(r->state, &set, id + 1);
     }
     backend_barrier(r);
-    CHECK((gpusim_calls("ncclCommSplit") > splits) ==
-            (r->gpu->nccl->comm_split != NULL));
+    CHECK((gpusim_calls("ncclCommSplit") > splits) == has_split(r));
     /* The next ranks that meet end what has been left. */
     if (r->rank != 1) {
-        const struct op_set late = {
-            .id = 3, .index = 1, .rank = r->rank / 2, .size = 2, .world_ranks = others
-        };
+        const struct op_set late = set_of(r, 3, others, 2);
 
         backend_meet(r, &late, false);
-        sum_do(r, &late);
+        (void)sum_do(r, &late);
     } else {
         backend_barrier(r);
         backend_barrier(r);
     }
+}
+
+static void try_set(struct backend_rank *r, const struct op_set *set, bool steps)
+{
+    backend_meet(r, set, true);
+    if (set->rank >= 0) {
+        CHECK(sum_do(r, set) == steps);
+        CHECK(sum_do(r, set) == steps);
+    }
+    op_gpu.part(r->state, set, set->id + 1);
+}
+
+/* All that was left ends where everyone meets: there are those of the world and a pair. */
+static void meet_last(struct backend_rank *r, const struct op_set *pair)
+{
+    const size_t few = (size_t)r->world->size * (has_split(r) ? 3 : 1) + 2;
+
+    try_set(r, pair, false);
+    backend_barrier(r);
+    /* Of the simulator that the program is linked with. */
+    if (r->gpu->nccl->version / 100 == 228) {
+        CHECK(gpusim_nccl_live().comms == few);
+    }
+    backend_barrier(r);
+}
+
+/* Ranks 0, 2 on one node, 1, 3 on another: which sets go in steps, and what is said. */
+static void run_node_sets(struct backend_rank *r)
+{
+    static const int pair[] = { 0, 1 };
+    static const int neighbours[] = { 1, 3 };
+    static const int uneven[] = { 0, 1, 2 };
+    static const int backwards[] = { 3, 2, 1, 0 };
+    const struct op_set world = backend_set(r);
+    const struct op_set sets[] = { set_of(r, 1, pair, 2), set_of(r, 2, neighbours, 2),
+        set_of(r, 3, backwards, 4), set_of(r, 4, uneven, 3), set_of(r, 5, backwards, 4),
+        set_of(r, 6, pair, 2) };
+
+    backend_meet(r, &world, true);
+    CHECK(sum_do(r, &world) == has_split(r));
+    for (size_t i = 0; i < 3; i++) {
+        try_set(r, &sets[i], sets[i].size == 4 && has_split(r));
+    }
+    try_set(r, &sets[3], false);
+    try_set(r, &sets[4], has_split(r));
+    CHECK(sum_do(r, &world) == has_split(r));
+    meet_last(r, &sets[5]);
+    if (r->rank == 0) {
+        const char *said = strstr(r->lines, "gpu_hierarchical=nccl: process set");
+
+        CHECK(said != NULL);
+        if (said != NULL) {
+            CHECK(strstr(said + 1, "gpu_hierarchical") == NULL);
+            CHECK(strstr(said, has_split(r) ? "equally many" : "ncclCommSplit") !=
+                    NULL);
+        }
+    }
+}
+
+/* As many ranks on no two nodes: one call, and one line of the log. */
+static void run_uneven(struct backend_rank *r)
+{
+    const struct op_set world = backend_set(r);
+
+    CHECK(gpu_set_nodes(r->gpu, (const int[]){ 0, 1, 1, 1, 1, 1 }, r->world->size) ==
+            TUTTI_OK);
+    backend_meet(r, &world, true);
+    CHECK(!sum_do(r, &world));
+    CHECK((strstr(r->lines, "not equally many ranks") != NULL) == (r->rank == 0));
 }
 
 /* ------------------------------------------------------------------------ order */
@@ -118,17 +222,21 @@ static void run_order(struct backend_rank *r)
     cu_stream stream = NULL;
     struct device_event *after = NULL;
     struct device_event *event;
-    struct sum sum;
+    const size_t bytes = COUNT * sizeof(float);
+    float host[COUNT];
     float value = 0;
+    struct sum sum;
 
     backend_meet(r, &world, true);
-    sum_prepare(r, &world, &sum);
+    sum_prepare(r, &world, true, &sum);
     sum.batch.op = TUTTI_MAX;
+    sum.batch.run_count = 1;
     CHECK(gpu_enter(r->gpu) == TUTTI_OK);
     CHECK(r->gpu->cuda->stream_create(&stream, CU_STREAM_NONBLOCKING, 0) == CU_SUCCESS);
     gpusim_hold(stream);
-    for (size_t i = 0; i < COUNT * sizeof(float); i++) {
-        CHECK(r->gpu->cuda->memset_d8_async((cu_pointer)(uintptr_t)sum.run.input + i,
+    for (size_t i = 0; i < bytes; i++) {
+        CHECK(r->gpu->cuda->memset_d8_async(
+                      (cu_pointer)(uintptr_t)sum.runs[0].input + i,
                       (unsigned char)(i % 4 == 3 ? 0x40 + r->rank : 0), 1,
                       stream) == CU_SUCCESS);
     }
@@ -141,7 +249,10 @@ static void run_order(struct backend_rank *r)
     gpusim_release(stream);
     backend_pass(r, event);
     ((unsigned char *)&value)[3] = (unsigned char)(0x40 + r->world->size - 1);
-    sum_check(r, &sum, value);
+    backend_read(r, host, sum.runs[0].output, bytes);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(memcmp(&host[i], &value, sizeof value) == 0);
+    }
     r->device.release(r->device.state, after);
     CHECK(r->gpu->cuda->stream_destroy(stream) == CU_SUCCESS);
     gpu_leave(r->gpu);
@@ -171,7 +282,7 @@ static void run_tables(struct backend_rank *r)
         own[i] = (struct op_run){ .input = tensor, .output = tensor, .count = 2 };
     }
     backend_meet(r, &world, true);
-    sum_prepare(r, &world, &sum);
+    sum_prepare(r, &world, true, &sum);
     sum.batch.runs = own;
     sum.batch.run_count = MANY;
     sum.batch.op = TUTTI_MAX;
@@ -190,82 +301,150 @@ static void run_tables(struct backend_rank *r)
     }
 }
 
-/* --------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------------ flight */
 
-/* Watches until there is an error, which must have these words; then quits. */
-static void expect_failure(struct backend_rank *r, const char *words)
+/* Many batches of two sets, issued with no wait in between, each on its own tensors. */
+static void run_many(struct backend_rank *r)
 {
-    const int64_t deadline = clock_ns() + 30000000000;
-    tutti_status status = TUTTI_OK;
+    static const int backwards[] = { 3, 2, 1, 0 };
+    const struct op_set world = backend_set(r);
+    const struct op_set other = set_of(r, 1, backwards, 4);
+    struct sum sums[IN_FLIGHT];
+    struct device_event *events[IN_FLIGHT];
 
-    while (status == TUTTI_OK) {
-        CHECK(clock_ns() < deadline);
-        clock_sleep_ns(1000000);
-        status = op_gpu.watch(r->state);
+    backend_meet(r, &world, true);
+    backend_meet(r, &other, true);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        sum_prepare(r, i % 3 == 1 ? &other : &world, (i + r->rank) % 2 == 0, &sums[i]);
     }
-    CHECK(strstr(tutti_last_error(), words) != NULL);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        events[i] = backend_issue(r, &sums[i].batch);
+    }
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        backend_pass(r, events[i]);
+        sum_check(r, &sums[i]);
+    }
+    CHECK(r->counts.hierarchical == IN_FLIGHT);
+    CHECK(r->counts.packed == IN_FLIGHT / 2);
+    CHECK(r->counts.in_place == IN_FLIGHT / 2);
 }
 
-static void quit(struct backend_rank *r)
+/* ---------------------------------------------------------------------- failures */
+
+static void quit(struct backend_rank *r, struct device_event *event)
 {
-    const int64_t deadline = clock_ns() + 30000000000;
+    const int64_t deadline = clock_ns() + SECONDS_30;
 
     while (!op_gpu.quit(r->state)) {
         CHECK(clock_ns() < deadline);
         clock_sleep_ns(1000000);
     }
-}
-
-/*
- * An error that NCCL finds later, be it while the batch is issued, fails the rank that finds
- * it; all abort, and it ends.
- */
-static void run_async_error(struct backend_rank *r)
-{
-    const struct op_set world = backend_set(r);
-    struct device_event *event;
-    tutti_status status;
-    struct sum sum;
-
-    backend_meet(r, &world, true);
-    sum_do(r, &world);
-    backend_barrier(r);
-    if (r->rank == 0) {
-        gpusim_nccl_fail("0:async:1:6");
-    }
-    backend_barrier(r);
-    sum_prepare(r, &world, &sum);
-    status = backend_try_issue(r, &sum.batch, &event);
-    CHECK(r->rank == 0 || status == TUTTI_OK);
-    if (status != TUTTI_OK) {
-        CHECK(strstr(tutti_last_error(), "process set 0") != NULL);
-    } else if (r->rank == 0) {
-        expect_failure(r, "process set 0");
-    }
-    backend_barrier(r);
-    quit(r);
     CHECK(event == NULL || r->device.passed(r->device.state, event) != TUTTI_AGAIN);
     r->device.release(r->device.state, event);
 }
 
-/* A rank that does not take part is noticed by the others, and they get away. */
+static void expect_words(const struct backend_rank *r, const char *words)
+{
+    if (strstr(tutti_last_error(), words) == NULL) {
+        backend_check(false, r->rank, __FILE__, __LINE__, words);
+    }
+}
+
+/* A rank that does not take part is missed in the node, and across. */
 static void run_timeout(struct backend_rank *r)
+{
+    const struct op_set world = backend_set(r);
+    const int64_t deadline = clock_ns() + SECONDS_30;
+    struct device_event *event = NULL;
+    tutti_status status = TUTTI_OK;
+    struct sum sum;
+
+    backend_meet(r, &world, true);
+    CHECK(sum_do(r, &world));
+    if (r->rank != 3) {
+        sum_prepare(r, &world, true, &sum);
+        event = backend_issue(r, &sum.batch);
+        r->gpu->values.gpu_timeout_s = 0.3; /* what came before may take its time */
+        while (status == TUTTI_OK) {
+            CHECK(clock_ns() < deadline);
+            clock_sleep_ns(1000000);
+            status = op_gpu.watch(r->state);
+        }
+        expect_words(r, "gpu_timeout_s=0.3");
+    }
+    backend_barrier(r);
+    quit(r, event);
+}
+
+/* The step across is refused: said of which communicator; nothing else is called. */
+static void run_refused(struct backend_rank *r)
 {
     const struct op_set world = backend_set(r);
     struct device_event *event = NULL;
     struct sum sum;
+    long gathers;
 
     backend_meet(r, &world, true);
-    sum_do(r, &world);
+    CHECK(sum_do(r, &world));
+    sum_prepare(r, &world, false, &sum);
+    backend_barrier(r);
+    gathers = gpusim_calls("ncclAllGather");
     if (r->rank == 0) {
-        sum_prepare(r, &world, &sum);
-        event = backend_issue(r, &sum.batch);
-        expect_failure(r, "gpu_timeout_s=1.5");
+        gpusim_nccl_fail("*:ncclAllReduce:0:2");
     }
     backend_barrier(r);
-    quit(r);
-    CHECK(event == NULL || r->device.passed(r->device.state, event) != TUTTI_AGAIN);
-    r->device.release(r->device.state, event);
+    CHECK(backend_try_issue(r, &sum.batch, &event) == TUTTI_ERR_SYSTEM);
+    expect_words(r, "process set 0 (one rank of each node)");
+    backend_barrier(r);
+    CHECK(gpusim_calls("ncclAllGather") == gathers);
+    quit(r, event);
+}
+
+/* An error that comes later, in any of the steps: somebody finds it, and all get away. */
+static void run_async_error(struct backend_rank *r)
+{
+    static _Atomic int found;
+    const struct op_set world = backend_set(r);
+    const int64_t deadline = clock_ns() + SECONDS_30;
+    struct device_event *event;
+    struct sum sum;
+
+    backend_meet(r, &world, true);
+    CHECK(sum_do(r, &world));
+    sum_prepare(r, &world, true, &sum);
+    backend_barrier(r);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("1:async:2:6");
+    }
+    backend_barrier(r);
+    if (backend_try_issue(r, &sum.batch, &event) != TUTTI_OK ||
+            op_gpu.watch(r->state) != TUTTI_OK) {
+        (void)atomic_fetch_add(&found, 1);
+    }
+    while (atomic_load(&found) == 0) {
+        CHECK(clock_ns() < deadline);
+        clock_sleep_ns(1000000);
+        if (op_gpu.watch(r->state) != TUTTI_OK) {
+            expect_words(r, "process set 0 (");
+            (void)atomic_fetch_add(&found, 1);
+        }
+    }
+    backend_barrier(r);
+    quit(r, event);
+}
+
+/* Communicators by nodes cannot be made. */
+static void run_no_meeting(struct backend_rank *r)
+{
+    const struct op_set world = backend_set(r);
+
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclCommSplit:0:2");
+    }
+    backend_meet_in_vain(r, &world);
+    expect_words(r, "process set 0 (its ranks on this node)");
+    backend_barrier(r);
+    quit(r, NULL);
 }
 
 /* Tasks that were started, and never issued, can be given up. */
@@ -282,7 +461,7 @@ static void run_cancel(struct backend_rank *r)
     for (int i = 0; i < 2; i++) {
         struct device_event *none = NULL;
 
-        sum_prepare(r, &world, &sums[i]);
+        sum_prepare(r, &world, true, &sums[i]);
         sums[i].batch.issued = &none;
         CHECK(op_gpu.start(r->state, tasks[i], &sums[i].batch) == TUTTI_OK);
     }
@@ -292,44 +471,127 @@ static void run_cancel(struct backend_rank *r)
         }
         free(tasks[i]);
     }
-    quit(r);
+    quit(r, NULL);
 }
 
-/* A communicator that is never ready. */
-static void run_no_meeting(struct backend_rank *r)
+/* ------------------------------------------------------------------ registration */
+
+/* Bytes from the first member: packed on all ranks, wherever they lie. */
+static void broadcast(struct backend_rank *r, const struct op_set *set)
 {
-    const struct op_set world = backend_set(r);
+    struct op_run runs[TENSORS];
+    struct op_batch batch = { .set = set,
+        .collective = TUTTI_BROADCAST,
+        .dtype = TUTTI_UINT8,
+        .op = TUTTI_SUM,
+        .divisor = 1,
+        .prescale = 1.0,
+        .postscale = 1.0,
+        .runs = runs,
+        .run_count = TENSORS,
+        .space = OP_DEVICE };
+    unsigned char *block = backend_alloc(r, 1024);
+    unsigned char host[200];
 
-    if (r->rank == 0) {
-        gpusim_nccl_fail("*:init:0:1");
+    memset(host, set->rank == 0 ? 7 : 1, sizeof host);
+    for (size_t t = 0; t < TENSORS; t++) {
+        void *tensor = set->rank == 1 ? block + t * 512 : backend_alloc(r, sizeof host);
+
+        backend_write(r, tensor, host, sizeof host);
+        runs[t] = (struct op_run){ .input = tensor, .output = tensor, .count = 200 };
     }
-    backend_meet_in_vain(r, &world);
-    CHECK(strstr(tutti_last_error(), "have not met") != NULL);
-    quit(r);
+    backend_do(r, &batch);
+    for (size_t t = 0; t < TENSORS; t++) {
+        backend_read(r, host, runs[t].output, 200);
+        CHECK(host[0] == 7 && host[199] == 7);
+    }
 }
 
-/* ------------------------------------------------------------------------- main */
+/*
+ * Tensors lie side by side on some ranks and not on others: that all pack them at one place
+ * is what the simulated NCCL looks at.
+ */
+static void run_registered(struct backend_rank *r)
+{
+    static const int backwards[] = { 3, 2, 1, 0 };
+    const struct op_set world = backend_set(r);
+    const struct op_set other = set_of(r, 1, backwards, 4);
+    const struct op_set again = set_of(r, 2, backwards, 4);
+    struct sum sum;
+
+    backend_meet(r, &world, true);
+    backend_meet(r, &other, true);
+    for (int i = 0; i < 8; i++) {
+        sum_prepare(r, i % 2 == 0 ? &world : &other, (i + r->rank) % 3 == 0, &sum);
+        backend_do(r, &sum.batch);
+        sum_check(r, &sum);
+        broadcast(r, i % 2 == 0 ? &world : &other);
+    }
+    CHECK(r->counts.packed == 16);
+    CHECK(r->counts.in_place == 0);
+    backend_barrier(r);
+    /* On 4 ranks 8 times 3 calls of a sum and one of a broadcast; 6 communicators each. */
+    CHECK(gpusim_nccl_live().registered_calls == 128);
+    CHECK(gpusim_nccl_live().registrations >= 24);
+    backend_barrier(r);
+    op_gpu.part(r->state, &other, again.id);
+    backend_meet(r, &again, true);
+    CHECK(sum_do(r, &again));
+    backend_barrier(r);
+}
+
+/* A rank whose buffer cannot be registered cannot go on: the others would be. */
+static void run_unregistered(struct backend_rank *r)
+{
+    static _Atomic int found;
+    const struct op_set world = backend_set(r);
+    struct device_event *event;
+    struct sum sum;
+
+    backend_meet(r, &world, true);
+    sum_prepare(r, &world, true, &sum);
+    backend_barrier(r);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:ncclMemAlloc:1:1");
+    }
+    backend_barrier(r);
+    if (backend_try_issue(r, &sum.batch, &event) != TUTTI_OK) {
+        expect_words(r, "gpu_register=false does without");
+        (void)atomic_fetch_add(&found, 1);
+    }
+    backend_barrier(r);
+    CHECK(atomic_load(&found) == 1);
+    quit(r, event);
+}
+
+/* -------------------------------------------------------------------------- main */
 
 static const struct {
     const char *name;
     void (*body)(struct backend_rank *r);
-    const char *timeout;
-} cases[] = { { "sets", run_sets, "60" }, { "order", run_order, "60" },
-    { "tables", run_tables, "60" }, { "async_error", run_async_error, "60" },
-    { "timeout", run_timeout, "1.5" }, { "cancel", run_cancel, "60" },
-    { "no_meeting", run_no_meeting, "0.3" } };
+    const char *registers;
+} cases[] = { { "sets", run_sets, "false" }, { "order", run_order, "false" },
+    { "tables", run_tables, "false" }, { "cancel", run_cancel, "false" },
+    { "node_sets", run_node_sets, "false" }, { "uneven", run_uneven, "false" },
+    { "many", run_many, "false" }, { "timeout", run_timeout, "false" },
+    { "refused", run_refused, "false" }, { "async_error", run_async_error, "false" },
+    { "no_meeting", run_no_meeting, "false" }, { "registered", run_registered, "true" },
+    { "unregistered", run_unregistered, "true" } };
 
 /* What was made is gone when everything is closed. */
 static int check_leaks(void)
 {
     const struct gpusim_live live = gpusim_live();
+    const struct gpusim_nccl_live nccl = gpusim_nccl_live();
 
     if (live.device_allocations + live.host_allocations + live.streams + live.events +
-                    live.modules + live.retained !=
+                    live.modules + live.retained + nccl.comms + nccl.registrations +
+                    nccl.allocations !=
             0) {
-        (void)fprintf(stderr, "left: %zu device, %zu host, %zu streams, %zu events\n",
-                live.device_allocations, live.host_allocations, live.streams,
-                live.events);
+        (void)fprintf(stderr,
+                "left: %zu device, %zu events, %zu communicators, %zu "
+                "registrations\n",
+                live.device_allocations, live.events, nccl.comms, nccl.registrations);
         return 1;
     }
     return 0;
@@ -339,16 +601,22 @@ int main(int argc, char **argv)
 {
     static struct backend_world world;
     int64_t size = 0;
+    int64_t nodes = 0;
 
-    if (argc != 4 || !text_to_int64(argv[2], &size)) {
+    if (argc != 5 || !text_to_int64(argv[2], &size) ||
+            !text_to_int64(argv[3], &nodes)) {
         return 2;
     }
     world.size = (int)size;
-    backend_library(&world, argv[0], argv[3]);
+    backend_library(&world, argv[0], argv[4]);
+    backend_set_parameter(&world, "gpu_hierarchical", "nccl");
+    for (int r = 0; r < world.size; r++) {
+        world.node_of[r] = r % (int)nodes;
+    }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (strcmp(cases[i].name, argv[1]) == 0) {
             world.body = cases[i].body;
-            backend_set_parameter(&world, "gpu_timeout_s", cases[i].timeout);
+            backend_set_parameter(&world, "gpu_register", cases[i].registers);
         }
     }
     if (world.body == NULL) {
