@@ -30,8 +30,7 @@ static void reserved_free(void *user, void *memory)
     shm_domain_free(fleet_reservations(), *rank, memory);
 }
 
-/* Where the parts of a member's exchanges lie; NULL: in private memory. */
-static const struct trade_store *store_of(int rank)
+const struct trade_store *store_of(int rank)
 {
     if (fleet_reservations() == NULL) {
         return NULL;

@@ -63,6 +63,9 @@ tutti_status job_step(struct fleet *fleet, void *user, int member, bool *moved);
 void *job_task(struct job *job, int member);
 void assert_all_left(const struct job *job);
 
+/** Memory of a rank that the others address; NULL: its memory is private. */
+const struct trade_store *store_of(int rank);
+
 /** Jobs that are not made yet. */
 struct program program_new(size_t count);
 /** Checks that all members left all jobs, and frees them. */

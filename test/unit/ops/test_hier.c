@@ -21,7 +21,6 @@
 static int group_of[FLEET_RANKS_MAX];
 static int within[FLEET_RANKS_MAX];
 static struct hier_config grounds[FLEET_RANKS_MAX];
-static const int rank_numbers[FLEET_RANKS_MAX] = { 0, 1, 2, 3, 4, 5, 6 };
 
 /*
  * Shared memory under observation: `running` are the batches that were started and neither
@@ -103,22 +102,9 @@ static void observe(void)
     atomic_store(&running, 0);
 }
 
-static void *group_alloc(void *user, size_t bytes)
-{
-    const int *rank = user;
-
-    return shm_domain_alloc(fleet_reservations(), *rank, bytes);
-}
-
-static void group_free(void *user, void *memory)
-{
-    const int *rank = user;
-
-    shm_domain_free(fleet_reservations(), *rank, memory);
-}
-
 static void *ground_of(struct fleet *fleet, int rank)
 {
+    const struct trade_store *store = store_of(rank);
     struct hier_config *config = &grounds[rank];
 
     *config = (struct hier_config){ .inner = &inside,
@@ -126,10 +112,10 @@ static void *ground_of(struct fleet *fleet, int rank)
         .inner_native = fleet->domain,
         .across_native = fleet->domain,
         .group_of = group_of };
-    if (fleet_reservations() != NULL) {
-        config->alloc = group_alloc;
-        config->give_back = group_free;
-        config->user = (void *)(uintptr_t)&rank_numbers[rank];
+    if (store != NULL) {
+        config->alloc = store->alloc;
+        config->give_back = store->free;
+        config->user = store->user;
     }
     return config;
 }

@@ -13,7 +13,7 @@
 
 #define GUARD_BYTES ((size_t)64)
 #define GUARD_VALUE 0xa5
-#define OPERANDS_MAX 33
+#define OPERANDS_MAX 40
 
 /** One comparison with the reference. */
 struct trial {
@@ -246,8 +246,8 @@ static void test_every_number_of_operands_gives_the_canonical_tree(void **state)
 }
 
 /*
- * A block is 4096 bytes of accumulators with two operands and 2688 with 33; those of
- * the dtypes are 8, 4, 2 and 1 bytes long.
+ * A block of the portable kernels is 4096 bytes of accumulators with two operands and 2688
+ * with 33, of the vector kernels 1024 bytes; accumulators are 8, 4, 2 and 1 bytes long.
  */
 static void test_sizes_around_blocks_lose_no_element(void **state)
 {
@@ -256,12 +256,29 @@ static void test_sizes_around_blocks_lose_no_element(void **state)
         size_t count;
     } sizes[] = { { 2, 511 }, { 2, 512 }, { 2, 513 }, { 2, 1023 }, { 2, 1024 },
         { 2, 1025 }, { 2, 2049 }, { 2, 4095 }, { 2, 4096 }, { 2, 4097 }, { 33, 336 },
-        { 33, 337 }, { 33, 673 }, { 33, 1345 }, { 33, 2689 } };
+        { 33, 337 }, { 33, 673 }, { 33, 1345 }, { 33, 2689 }, { 1, 1024 }, { 5, 127 },
+        { 5, 128 }, { 7, 255 }, { 7, 257 }, { 16, 1023 }, { 23, 1025 }, { 40, 2600 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         run_for_all_kinds(
                 (struct trial){ .n = sizes[i].n, .m = 1, .count = sizes[i].count });
+    }
+}
+
+/* Lengths up to some vectors and a rest; the other choices change with the length. */
+static void test_every_small_size(void **state)
+{
+    (void)state;
+    for (size_t count = 0; count <= 200; count++) {
+        const int n = 1 + (int)(count * 5 % 9);
+
+        run_for_all_kinds((struct trial){ .n = n,
+                .m = 1 + (int)(count % 3),
+                .in_place = count % 2 == 0,
+                .first = n - 1,
+                .count = count,
+                .shift = (count * 7 + (size_t)n) % 64 });
     }
 }
 
@@ -536,6 +553,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_number_of_operands_gives_the_canonical_tree),
         cmocka_unit_test(test_sizes_around_blocks_lose_no_element),
+        cmocka_unit_test(test_every_small_size),
         cmocka_unit_test(test_an_output_may_be_any_input),
         cmocka_unit_test(test_all_outputs_get_the_same_bits),
         cmocka_unit_test(test_pointers_need_no_alignment),
