@@ -221,7 +221,7 @@ void job_combine_planned(struct bench_planned *planned)
 
     job_sum(sums, sizeof sums / sizeof sums[0]);
     MPI_Allreduce(
-            MPI_IN_PLACE, &planned->poisons, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+            MPI_IN_PLACE, &planned->plan_exits, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     planned->completed = sums[0];
     planned->planned = sums[1];
     planned->planned_steps = sums[2];

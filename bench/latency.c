@@ -2,6 +2,7 @@
  * latency: one operation at a time, from its submission to its completion.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "bench/commands.h"
 #include "bench/core/sizes.h"
@@ -9,34 +10,23 @@
 
 static void print_head(int compare)
 {
-    bool mpi = (compare & BENCH_WITH_ANY_MPI) != 0;
-    bool limit = (compare & BENCH_WITH_LIMIT) != 0;
-    bool slow = (compare & BENCH_WITH_SLOW) != 0;
-    bool exchange = (compare & BENCH_WITH_EXCHANGE) != 0;
-    bool wait = (compare & BENCH_WITH_WAIT) != 0;
-    bool copy = (compare & BENCH_WITH_COPY) != 0;
-    bool cma = (compare & BENCH_WITH_CMA) != 0;
-
-    (void)printf("# %11s %8s %10s %10s %10s %7s %7s%s%s%s%s%s%s%s\n", "size",
-            "complete", "min", "median", "p99", "#wrong", "planned",
-            mpi ? "    raw MPI     median        p99   tutti / MPI (min..max)" : "",
-            limit ? "      limit     median        p99   tutti / limit (min..max)" : "",
-            slow ? "       slow     median        p99   tutti / slow (min..max)" : "",
-            exchange ? "   exchange     median        p99   tutti / exchange (min..max)"
-                     : "",
-            wait ? "       wait     median        p99   tutti / wait (min..max)" : "",
-            copy ? "       copy     median        p99   tutti / copy (min..max)" : "",
-            cma ? "        cma     median        p99   tutti / cma (min..max)" : "");
-    (void)printf("# %11s %8s %10s %10s %10s %7s %7s%s%s%s%s%s%s%s\n", "(B)", "", "(us)",
-            "(us)", "(us)", "", "",
-            mpi ? "   min (us)       (us)       (us)                         " : "",
-            limit ? "   min (us)       (us)       (us)                           " : "",
-            slow ? "   min (us)       (us)       (us)                          " : "",
-            exchange ? "   min (us)       (us)       (us)                              "
-                     : "",
-            wait ? "   min (us)       (us)       (us)                          " : "",
-            copy ? "   min (us)       (us)       (us)                          " : "",
-            cma ? "   min (us)       (us)       (us)" : "");
+    (void)printf("# %11s %8s %10s %10s %10s %7s %7s", "size", "complete", "min",
+            "median", "p99", "#wrong", "planned");
+    for (const struct rival *r = rivals; r->name != NULL; r++) {
+        if ((compare & r->compare) != 0) {
+            (void)printf(" %10s %10s %10s   tutti / %s (min..max)", r->title, "median",
+                    "p99", r->name);
+        }
+    }
+    (void)printf("\n# %11s %8s %10s %10s %10s %7s %7s", "(B)", "", "(us)", "(us)",
+            "(us)", "", "");
+    for (const struct rival *r = rivals; r->name != NULL; r++) {
+        if ((compare & r->compare) != 0) {
+            (void)printf(" %10s %10s %10s   %8s%*s           ", "min (us)", "(us)",
+                    "(us)", "", (int)strlen(r->name), "");
+        }
+    }
+    (void)printf("\n");
 }
 
 static void print_compared(const struct side_result *side)
@@ -58,13 +48,9 @@ static void print_row(
     (void)printf("  %11" PRIu64 " %8s %10.2f %10.2f %10.2f %7" PRId64 " %7s", bytes,
             bench_complete_name(work->complete), own->min, own->typical, own->p99,
             own->wrong, planned);
-    print_compared(&result->side[SIDE_MPI]);
-    print_compared(&result->side[SIDE_LIMIT]);
-    print_compared(&result->side[SIDE_SLOW]);
-    print_compared(&result->side[SIDE_EXCHANGE]);
-    print_compared(&result->side[SIDE_WAIT]);
-    print_compared(&result->side[SIDE_COPY]);
-    print_compared(&result->side[SIDE_CMA]);
+    for (const struct rival *r = rivals; r->name != NULL; r++) {
+        print_compared(&result->side[r->side]);
+    }
     (void)printf("\n");
     (void)fflush(stdout);
 }

@@ -15,6 +15,15 @@ enum {
     ITERATIONS_MIN = 5
 };
 
+const struct rival rivals[] = {
+    { SIDE_MPI, BENCH_WITH_ANY_MPI, "raw MPI", "MPI" },
+    { SIDE_LIMIT, BENCH_WITH_LIMIT, "limit", "limit" },
+    { SIDE_SLOW, BENCH_WITH_SLOW, "slow", "slow" },
+    { SIDE_EXCHANGE, BENCH_WITH_EXCHANGE, "exchange", "exchange" },
+    { SIDE_WAIT, BENCH_WITH_WAIT, "wait", "wait" },
+    { SIDE_TUTTI, 0, NULL, NULL },
+};
+
 /* A side at work, and what it collects, one entry per round. */
 struct series {
     enum side side;
@@ -33,7 +42,6 @@ struct companions {
     struct work slow; /* for tutti without plans */
     struct work waiting; /* for tutti with waits; borrowed buffers */
     struct exchange *exchange; /* on tutti's buffers; owned */
-    struct rival *rival; /* likewise */
 };
 
 struct effort effort_for(const struct job *job, uint64_t bytes)
@@ -253,10 +261,6 @@ static tutti_status companions_open(
         status = exchange_open(&companions->exchange, work);
         work->exchange = companions->exchange;
     }
-    if (status == TUTTI_OK && (compare & BENCH_WITH_RIVAL) != 0) {
-        status = rival_open(&companions->rival, work);
-        work->rival = companions->rival;
-    }
     companions->waiting = work_waiting(work);
     return status;
 }
@@ -266,7 +270,6 @@ static void companions_close(struct companions *companions)
     work_close(&companions->mapped);
     work_close(&companions->slow);
     exchange_close(companions->exchange);
-    rival_close(companions->rival);
 }
 
 /* Who takes rounds, tutti first; returns how many. */
@@ -302,16 +305,6 @@ static int list_sides(struct series sides[SIDE_COUNT], struct work *work, int co
     if ((compare & BENCH_WITH_EXCHANGE) != 0) {
         sides[count++] = (struct series){
             .side = SIDE_EXCHANGE, .work = work, .step = work_step_exchange
-        };
-    }
-    if ((compare & BENCH_WITH_COPY) != 0) {
-        sides[count++] = (struct series){
-            .side = SIDE_COPY, .work = work, .step = work_step_copy
-        };
-    }
-    if ((compare & BENCH_WITH_CMA) != 0) {
-        sides[count++] = (struct series){
-            .side = SIDE_CMA, .work = work, .step = work_step_cma
         };
     }
     return count;
@@ -398,11 +391,10 @@ void measure_to_json(struct bench_json *json, const struct work *work,
         bench_json_text(json, "compare", compare);
     }
     mpi_to_json(json, &result->side[SIDE_MPI]);
-    companion_to_json(json, "limit", &result->side[SIDE_LIMIT], own);
-    companion_to_json(json, "slow", &result->side[SIDE_SLOW], own);
-    companion_to_json(json, "exchange", &result->side[SIDE_EXCHANGE], own);
-    companion_to_json(json, "wait", &result->side[SIDE_WAIT], own);
-    companion_to_json(json, "copy", &result->side[SIDE_COPY], own);
-    companion_to_json(json, "cma", &result->side[SIDE_CMA], own);
+    for (const struct rival *r = rivals; r->name != NULL; r++) {
+        if (r->side != SIDE_MPI) {
+            companion_to_json(json, r->name, &result->side[r->side], own);
+        }
+    }
     bench_planned_to_json(json, &result->planned);
 }

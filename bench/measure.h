@@ -33,10 +33,19 @@ enum side {
     SIDE_SLOW,
     SIDE_EXCHANGE,
     SIDE_WAIT,
-    SIDE_COPY,
-    SIDE_CMA,
     SIDE_COUNT
 };
+
+/** Whom tutti is compared with. */
+struct rival {
+    enum side side;
+    int compare; /* enum bench_compare, or-ed: what asks for it */
+    const char *title; /* of its columns */
+    const char *name; /* in "tutti / name"; in JSON but for MPI */
+};
+
+/** All of them, up to a name of NULL, in the order of their columns. */
+extern const struct rival rivals[];
 
 /** One side, over all rounds, in microseconds per operation. */
 struct side_result {

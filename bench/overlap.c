@@ -302,7 +302,7 @@ static void print_figures(const struct overlap *overlap, const struct figures *f
                 figures->vs_slow.min, figures->vs_slow.max);
     }
     (void)printf("  %-28s %11s      left %.0f times\n", "operations planned", planned,
-            figures->planned.poisons);
+            figures->planned.plan_exits);
     (void)printf("  %-28s %11lld\n", "#wrong", (long long)figures->wrong);
 }
 

@@ -255,7 +255,7 @@ static void print_figures(const struct measurement *result, double share)
     }
     (void)printf("\n  %-28s %11.3f\n", "training steps planned", share);
     (void)printf("  %-28s %11s      left %.0f times\n", "operations planned", planned,
-            result->planned.poisons);
+            result->planned.plan_exits);
     (void)printf("  %-28s %11lld\n", "#wrong", (long long)own->wrong);
 }
 

@@ -11,27 +11,24 @@
 
 static void print_head(int compare)
 {
-    bool mpi = (compare & BENCH_WITH_ANY_MPI) != 0;
-    bool limit = (compare & BENCH_WITH_LIMIT) != 0;
-    bool slow = (compare & BENCH_WITH_SLOW) != 0;
-    bool exchange = (compare & BENCH_WITH_EXCHANGE) != 0;
-    bool wait = (compare & BENCH_WITH_WAIT) != 0;
-
-    (void)printf("# %-17s %8s %10s %8s %11s %11s %11s %7s %7s %7s%s%s%s%s%s\n",
-            "workload", "tensors", "MB", "complete", "min", "median", "p99", "#wrong",
-            "planned", "poisons",
-            mpi ? "     raw MPI         p99   tutti / MPI (min..max)" : "",
-            limit ? "       limit         p99   tutti / limit (min..max)" : "",
-            slow ? "        slow         p99   tutti / slow (min..max)" : "",
-            exchange ? "    exchange         p99   tutti / exchange (min..max)" : "",
-            wait ? "        wait         p99   tutti / wait (min..max)" : "");
-    (void)printf("# %-17s %8s %10s %8s %11s %11s %11s %7s %7s %7s%s%s%s%s%s\n", "", "",
-            "", "", "(ms)", "(ms)", "(ms)", "", "", "",
-            mpi ? "        (ms)        (ms)                         " : "",
-            limit ? "        (ms)        (ms)                           " : "",
-            slow ? "        (ms)        (ms)                          " : "",
-            exchange ? "        (ms)        (ms)                              " : "",
-            wait ? "        (ms)        (ms)" : "");
+    (void)printf("# %-17s %8s %10s %8s %11s %11s %11s %7s %7s %7s", "workload",
+            "tensors", "MB", "complete", "min", "median", "p99", "#wrong", "planned",
+            "exits");
+    for (const struct rival *r = rivals; r->name != NULL; r++) {
+        if ((compare & r->compare) != 0) {
+            (void)printf(
+                    " %11s %11s   tutti / %s (min..max)", r->title, "p99", r->name);
+        }
+    }
+    (void)printf("\n# %-17s %8s %10s %8s %11s %11s %11s %7s %7s %7s", "", "", "", "",
+            "(ms)", "(ms)", "(ms)", "", "", "");
+    for (const struct rival *r = rivals; r->name != NULL; r++) {
+        if ((compare & r->compare) != 0) {
+            (void)printf(" %11s %11s   %8s%*s           ", "(ms)", "(ms)", "",
+                    (int)strlen(r->name), "");
+        }
+    }
+    (void)printf("\n");
 }
 
 static void print_compared(const struct side_result *side)
@@ -46,7 +43,6 @@ static void print_row(const struct work *work, const struct measurement *result)
 {
     const struct bench_workload *tensors = work->tensors;
     const struct side_result *own = &result->side[SIDE_TUTTI];
-
     char planned[BENCH_PLANNED_TEXT_MAX];
 
     bench_planned_text(&result->planned, planned);
@@ -54,12 +50,10 @@ static void print_row(const struct work *work, const struct measurement *result)
             tensors->name, tensors->count,
             (double)tensors->elements * (double)work->pattern.element_bytes / 1e6,
             bench_complete_name(work->complete), own->min / 1e3, own->typical / 1e3,
-            own->p99 / 1e3, (long long)own->wrong, planned, result->planned.poisons);
-    print_compared(&result->side[SIDE_MPI]);
-    print_compared(&result->side[SIDE_LIMIT]);
-    print_compared(&result->side[SIDE_SLOW]);
-    print_compared(&result->side[SIDE_EXCHANGE]);
-    print_compared(&result->side[SIDE_WAIT]);
+            own->p99 / 1e3, (long long)own->wrong, planned, result->planned.plan_exits);
+    for (const struct rival *r = rivals; r->name != NULL; r++) {
+        print_compared(&result->side[r->side]);
+    }
     (void)printf("\n");
     (void)fflush(stdout);
 }

@@ -13,7 +13,7 @@ void bench_planned_add(
     sum->planned += (double)(after->planned - before->planned);
     sum->planned_steps += (double)(after->planned_steps - before->planned_steps);
     sum->slow_steps += (double)(after->slow_steps - before->slow_steps);
-    sum->poisons += (double)(after->poisons - before->poisons);
+    sum->plan_exits += (double)(after->plan_exits - before->plan_exits);
 }
 
 static double share(double part, double whole)
@@ -44,5 +44,5 @@ void bench_planned_to_json(struct bench_json *json, const struct bench_planned *
     bench_json_number(json, "planned_steps",
             share(planned->planned_steps,
                     planned->planned_steps + planned->slow_steps));
-    bench_json_integer(json, "poisons", (int64_t)planned->poisons);
+    bench_json_integer(json, "plan_exits", (int64_t)planned->plan_exits);
 }

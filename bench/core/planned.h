@@ -14,7 +14,7 @@ struct bench_planned {
     double planned; /* of them, without negotiation */
     double planned_steps; /* iterations of a plan that ran in it */
     double slow_steps; /* iterations of a plan's tensors that did not */
-    double poisons; /* times that a plan was left */
+    double plan_exits; /* times that a plan was left */
 };
 
 /** Adds what happened between two readings. */
@@ -30,7 +30,7 @@ double bench_planned_share(const struct bench_planned *planned);
 void bench_planned_text(
         const struct bench_planned *planned, char text[BENCH_PLANNED_TEXT_MAX]);
 
-/** Adds "planned" and "planned_steps", shares from 0 to 1 or null, and "poisons". */
+/** Adds "planned" and "planned_steps", shares from 0 to 1 or null, and "plan_exits". */
 void bench_planned_to_json(
         struct bench_json *json, const struct bench_planned *planned);
 

@@ -1,10 +1,10 @@
 # A row of the table of script/bench-rows plan: awk -f jsonrow.awk -f tabletext.awk
 # -f plan-table.awk -v bars=BARS FILE. With -v head=1 the head of the table.
 
-function put(ranks, memory, what, own, mpi, mpi_ratio, slow, slow_ratio, planned, poisons,
+function put(ranks, memory, what, own, mpi, mpi_ratio, slow, slow_ratio, planned, exits,
         load, verdict) {
     printf "%5s %-8s %-20s %11s %11s %-18s %11s %-18s %7s %7s %5s  %s\n", ranks, memory, what,
-        own, mpi, mpi_ratio, slow, slow_ratio, planned, poisons, load, verdict
+        own, mpi, mpi_ratio, slow, slow_ratio, planned, exits, load, verdict
 }
 
 # The steps of a trainer, elsewhere the operations.
@@ -19,7 +19,7 @@ function planned_text(    share) {
 BEGIN {
     if (head) {
         put("ranks", "memory", "what", "tutti", "raw MPI", "tutti / MPI", "slow",
-            "tutti / slow", "planned", "poisons", "load", "bars")
+            "tutti / slow", "planned", "exits", "load", "bars")
     }
 }
 
@@ -41,6 +41,6 @@ END {
         ratio_text(member(row, "ratio"), member(row, "spread")),
         time_text(member(row, "slow_us")),
         ratio_text(member(row, "vs_slow"), member(row, "vs_slow_spread")),
-        planned_text(), member(row, "poisons"), sprintf("%.2f", member(row, "load_average")),
+        planned_text(), member(row, "plan_exits"), sprintf("%.2f", member(row, "load_average")),
         verdict)
 }

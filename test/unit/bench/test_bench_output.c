@@ -204,12 +204,12 @@ UNIT_TEST(test_plans_are_shares_of_what_happened)
         .planned = 50,
         .planned_steps = 7,
         .slow_steps = 2,
-        .poisons = 1 };
+        .plan_exits = 1 };
     const tutti_stats after = { .completed = 300,
         .planned = 200,
         .planned_steps = 10,
         .slow_steps = 3,
-        .poisons = 4 };
+        .plan_exits = 4 };
     struct bench_planned planned = { .completed = 0 };
     struct bench_json json = { .used = 0 };
     char text[BENCH_PLANNED_TEXT_MAX];
@@ -221,12 +221,12 @@ UNIT_TEST(test_plans_are_shares_of_what_happened)
     assert_string_equal(text, "0.75");
     bench_planned_to_json(&json, &planned);
     assert_string_equal(bench_json_finish(&json),
-            "{\"planned\":0.75,\"planned_steps\":0.75,\"poisons\":6}\n");
+            "{\"planned\":0.75,\"planned_steps\":0.75,\"plan_exits\":6}\n");
 }
 
 UNIT_TEST(test_nothing_is_no_share)
 {
-    const struct bench_planned planned = { .poisons = 2 };
+    const struct bench_planned planned = { .plan_exits = 2 };
     struct bench_json json = { .used = 0 };
     char text[BENCH_PLANNED_TEXT_MAX];
 
@@ -234,7 +234,7 @@ UNIT_TEST(test_nothing_is_no_share)
     assert_string_equal(text, "-");
     bench_planned_to_json(&json, &planned);
     assert_string_equal(bench_json_finish(&json),
-            "{\"planned\":null,\"planned_steps\":null,\"poisons\":2}\n");
+            "{\"planned\":null,\"planned_steps\":null,\"plan_exits\":2}\n");
 }
 
 UNIT_TEST(test_foot_says_whether_values_were_right)
