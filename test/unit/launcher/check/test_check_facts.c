@@ -2,16 +2,11 @@
  * Facts as lines, and what is read from the machine for them.
  */
 #include <errno.h>
-#include <ftw.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "launcher/bind/pci.h"
 #include "launcher/check/local_facts.h"
-#include "test/unit/unit.h"
+#include "test/unit/launcher/root.h"
 
 static void take_all(struct facts *facts, char *text)
 {
@@ -114,97 +109,65 @@ UNIT_TEST(test_starters_are_recognised)
     }
 }
 
-static int remove_one(
-        const char *path, const struct stat *facts, int kind, struct FTW *where)
+static void put_device(const struct root *root, const char *name, const char *vendor,
+        const char *class)
 {
-    (void)facts;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
+    char path[256];
 
-static void remove_folder(const char *root)
-{
-    assert_int_equal(nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-static void put(const char *root, const char *path, const char *text)
-{
-    char full[PATH_MAX];
-    FILE *file;
-
-    (void)snprintf(full, sizeof full, "%s/%s", root, path);
-    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash != NULL;
-            slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(full, 0700);
-        *slash = '/';
-    }
-    file = fopen(full, "we");
-    assert_non_null(file);
-    (void)fputs(text, file);
-    (void)fclose(file);
-}
-
-static void put_device(
-        const char *root, const char *name, const char *vendor, const char *class)
-{
-    char path[PATH_MAX];
-
-    (void)snprintf(path, sizeof path, "sys/bus/pci/devices/%s/vendor", name);
-    put(root, path, vendor);
-    (void)snprintf(path, sizeof path, "sys/bus/pci/devices/%s/class", name);
-    put(root, path, class);
+    (void)snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/vendor", name);
+    root_write(root, path, vendor, 0600);
+    (void)snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/class", name);
+    root_write(root, path, class, 0600);
 }
 
 UNIT_TEST(test_gpus_are_counted)
 {
-    char root[] = "/tmp/tutti-check.XXXXXX";
+    struct root root;
     struct pci_gpus gpus;
 
-    assert_non_null(mkdtemp(root));
-    pci_count_gpus(&gpus, root);
+    root_make(&root);
+    pci_count_gpus(&gpus, root.path);
     assert_int_equal(gpus.usable + gpus.unusable, 0);
 
-    put_device(root, "0000:01:00.0", "0x10de\n", "0x030200\n");
-    put_device(root, "0000:02:00.0", "0x10de\n", "0x030000\n");
-    put_device(root, "0000:02:00.1", "0x10de\n", "0x040300\n"); /* its sound       */
-    put_device(root, "0000:03:00.0", "0x8086\n", "0x030000\n"); /* of another kind */
-    put_device(root, "0000:04:00.0", "0x1002\n", "0x120000\n");
-    pci_count_gpus(&gpus, root);
+    put_device(&root, "0000:01:00.0", "0x10de\n", "0x030200\n");
+    put_device(&root, "0000:02:00.0", "0x10de\n", "0x030000\n");
+    put_device(&root, "0000:02:00.1", "0x10de\n", "0x040300\n"); /* its sound       */
+    put_device(&root, "0000:03:00.0", "0x8086\n", "0x030000\n"); /* of another kind */
+    put_device(&root, "0000:04:00.0", "0x1002\n", "0x120000\n");
+    pci_count_gpus(&gpus, root.path);
     assert_int_equal(gpus.usable, 0); /* nothing to open them by */
     assert_int_equal(gpus.unusable, 2);
 
-    put(root, "dev/nvidia1", "");
-    put(root, "dev/nvidiactl", "");
-    put(root, "dev/nvidia", "");
-    pci_count_gpus(&gpus, root);
+    root_write(&root, "/dev/nvidia1", "", 0600);
+    root_write(&root, "/dev/nvidiactl", "", 0600);
+    root_write(&root, "/dev/nvidia", "", 0600);
+    pci_count_gpus(&gpus, root.path);
     assert_int_equal(gpus.usable, 1);
     assert_int_equal(gpus.unusable, 1);
-    put(root, "dev/kfd", "");
-    put(root, "dev/nvidia0", "");
-    pci_count_gpus(&gpus, root);
+    root_write(&root, "/dev/kfd", "", 0600);
+    root_write(&root, "/dev/nvidia0", "", 0600);
+    pci_count_gpus(&gpus, root.path);
     assert_int_equal(gpus.usable, 3);
     assert_int_equal(gpus.unusable, 0);
-    remove_folder(root);
+    root_remove(&root);
 }
 
 UNIT_TEST(test_hash_tells_files_apart)
 {
-    char root[] = "/tmp/tutti-check.XXXXXX";
-    char path[64];
+    struct root root;
+    char path[128];
     char one[FACTS_TEXT_MAX];
     char other[FACTS_TEXT_MAX];
 
-    assert_non_null(mkdtemp(root));
-    (void)snprintf(path, sizeof path, "%s/a", root);
-    put(root, "a", "a");
+    root_make(&root);
+    (void)snprintf(path, sizeof path, "%s/a", root.path);
+    root_write(&root, "/a", "a", 0600);
     assert_int_equal(gather_hash(path, one), TUTTI_OK);
     assert_string_equal(one, "af63dc4c8601ec8c"); /* FNV-1a of "a" */
-    put(root, "a", "b");
+    root_write(&root, "/a", "b", 0600);
     assert_int_equal(gather_hash(path, other), TUTTI_OK);
     assert_string_not_equal(one, other);
     (void)unlink(path);
     assert_int_equal(gather_hash(path, one), TUTTI_ERR_SYSTEM);
-    remove_folder(root);
+    root_remove(&root);
 }

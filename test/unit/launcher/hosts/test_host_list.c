@@ -27,9 +27,8 @@ static void expect_list(const char *text, const char *expected)
     host_list_fini(&list);
 }
 
-static void test_list_forms(void **state)
+UNIT_TEST(test_list_forms)
 {
-    (void)state;
     expect_list("a", "a:1");
     expect_list("a:2,b:4", "a:2,b:4");
     expect_list("node-1.cluster_x:65536", "node-1.cluster_x:65536");
@@ -39,7 +38,7 @@ static void test_list_forms(void **state)
     expect_list("a,b:2,a:3,a", "a:5,b:2");
 }
 
-static void test_list_refuses(void **state)
+UNIT_TEST(test_list_refuses)
 {
     static const struct {
         const char *text;
@@ -70,7 +69,6 @@ static void test_list_refuses(void **state)
         { .text = "[::1]:x", .reason = "slots are a number" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct host_list list = { .hosts = NULL };
 
@@ -81,21 +79,19 @@ static void test_list_refuses(void **state)
     }
 }
 
-static void test_the_wrong_entry_of_a_list_is_named(void **state)
+UNIT_TEST(test_the_wrong_entry_of_a_list_is_named)
 {
     struct host_list list = { .hosts = NULL };
 
-    (void)state;
     assert_int_equal(host_list_parse(&list, "a:2,b:x,c:y"), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "'b:x'"));
 }
 
-static void test_names_longer_than_dns_allows_are_refused(void **state)
+UNIT_TEST(test_names_longer_than_dns_allows_are_refused)
 {
     struct host_list list = { .hosts = NULL };
     char text[HOST_NAME_LIMIT + 3];
 
-    (void)state;
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     assert_int_equal(host_list_parse(&list, text), TUTTI_ERR_INVALID);
@@ -106,18 +102,17 @@ static void test_names_longer_than_dns_allows_are_refused(void **state)
     assert_non_null(strstr(tutti_last_error(), "too long"));
 }
 
-static void test_slots_add_up(void **state)
+UNIT_TEST(test_slots_add_up)
 {
     struct host_list list = { .hosts = NULL };
 
-    (void)state;
     assert_int_equal(host_list_slots(&list), 0);
     assert_int_equal(host_list_parse(&list, "a:2,b:4,a"), TUTTI_OK);
     assert_int_equal(host_list_slots(&list), 7);
     host_list_fini(&list);
 }
 
-static void test_loopback_and_own_name_are_here(void **state)
+UNIT_TEST(test_loopback_and_own_name_are_here)
 {
     static const struct {
         const char *text;
@@ -128,7 +123,6 @@ static void test_loopback_and_own_name_are_here(void **state)
         { .text = "localhost,you", .here = false },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct host_list list = { .hosts = NULL };
 
@@ -168,9 +162,8 @@ static void expect_file(const char *text, const char *expected)
     host_list_fini(&list);
 }
 
-static void test_hostfile_forms(void **state)
+UNIT_TEST(test_hostfile_forms)
 {
-    (void)state;
     expect_file("a slots=2\nb slots=4 max_slots=8\n", "a:2,b:4");
     expect_file("a\nb:3\n", "a:1,b:3");
     expect_file("# all\n\n   \n a slots=2 # fast\r\n\tb\t max-slots=1", "a:2,b:1");
@@ -179,7 +172,7 @@ static void test_hostfile_forms(void **state)
     expect_file("w-0.job.ns.svc max_slots=4 slots=4\n", "w-0.job.ns.svc:4");
 }
 
-static void test_hostfile_errors_name_file_line_and_text(void **state)
+UNIT_TEST(test_hostfile_errors_name_file_line_and_text)
 {
     static const struct {
         const char *line;
@@ -204,7 +197,6 @@ static void test_hostfile_errors_name_file_line_and_text(void **state)
         { .line = "a slots=65536", .reason = "too many slots" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct host_list list = { .hosts = NULL };
         char text[128];
@@ -220,25 +212,23 @@ static void test_hostfile_errors_name_file_line_and_text(void **state)
     }
 }
 
-static void test_hostfile_without_hosts_is_refused(void **state)
+UNIT_TEST(test_hostfile_without_hosts_is_refused)
 {
     struct host_list list = { .hosts = NULL };
     char path[PATH_CAPACITY];
 
-    (void)state;
     assert_int_equal(read_bytes(&list, "", 0, path), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "names no host"));
     assert_int_equal(read_bytes(&list, "# none\n\n", 8, path), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), path));
 }
 
-static void test_hostfile_with_wild_bytes_is_refused(void **state)
+UNIT_TEST(test_hostfile_with_wild_bytes_is_refused)
 {
     struct host_list list = { .hosts = NULL };
     char path[PATH_CAPACITY];
     char line[5000];
 
-    (void)state;
     memset(line, ' ', sizeof line);
     line[0] = 'a';
     assert_int_equal(read_bytes(&list, line, sizeof line, path), TUTTI_ERR_INVALID);
@@ -249,24 +239,22 @@ static void test_hostfile_with_wild_bytes_is_refused(void **state)
     assert_int_equal(read_bytes(&list, "\xff\xfe\n", 3, path), TUTTI_ERR_INVALID);
 }
 
-static void test_hostfile_that_cannot_be_read_is_named(void **state)
+UNIT_TEST(test_hostfile_that_cannot_be_read_is_named)
 {
     struct host_list list = { .hosts = NULL };
 
-    (void)state;
     assert_int_equal(host_list_read(&list, "./not-there"), TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "./not-there"));
     assert_int_equal(host_list_read(&list, "."), TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "directory"));
 }
 
-static void test_large_lists_keep_their_order_and_add_slots(void **state)
+UNIT_TEST(test_large_lists_keep_their_order_and_add_slots)
 {
     struct host_list list = { .hosts = NULL };
     struct host_list copy = { .hosts = NULL };
     char name[32];
 
-    (void)state;
     for (int i = 0; i < 2 * HOSTS_LIMIT; i++) {
         (void)snprintf(name, sizeof name, "node%d", i % HOSTS_LIMIT);
         assert_null(host_list_add(&list, name, 1 + i / HOSTS_LIMIT));
@@ -287,11 +275,10 @@ static void test_large_lists_keep_their_order_and_add_slots(void **state)
     host_list_fini(&copy);
 }
 
-static void test_a_host_that_comes_alone_is_a_name(void **state)
+UNIT_TEST(test_a_host_that_comes_alone_is_a_name)
 {
     struct host_list list = { .hosts = NULL };
 
-    (void)state;
     assert_null(host_list_add(&list, "[::1]", 2));
     assert_string_equal(list.hosts[0].name, "::1");
     assert_non_null(strstr(host_list_add(&list, "a:2", 1), "no ':'"));
@@ -303,12 +290,10 @@ static void test_a_host_that_comes_alone_is_a_name(void **state)
     host_list_fini(&list);
 }
 
-static void test_entries_without_a_number_stand_for_as_many_slots_as_is_said(
-        void **state)
+UNIT_TEST(test_entries_without_a_number_stand_for_as_many_slots_as_is_said)
 {
     struct host_list list = { .hosts = NULL };
 
-    (void)state;
     assert_int_equal(host_list_parse(&list, "a,b:2,c,c,b"), TUTTI_OK);
     assert_int_equal(host_list_imply(&list, 4), TUTTI_OK);
     assert_int_equal(list.hosts[0].slots, 4);
@@ -322,27 +307,4 @@ static void test_entries_without_a_number_stand_for_as_many_slots_as_is_said(
     assert_int_equal(host_list_imply(&list, HOST_SLOTS_LIMIT), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "host a"));
     host_list_fini(&list);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_forms),
-        cmocka_unit_test(test_list_refuses),
-        cmocka_unit_test(test_the_wrong_entry_of_a_list_is_named),
-        cmocka_unit_test(test_names_longer_than_dns_allows_are_refused),
-        cmocka_unit_test(test_slots_add_up),
-        cmocka_unit_test(test_loopback_and_own_name_are_here),
-        cmocka_unit_test(test_hostfile_forms),
-        cmocka_unit_test(test_hostfile_errors_name_file_line_and_text),
-        cmocka_unit_test(test_hostfile_without_hosts_is_refused),
-        cmocka_unit_test(test_hostfile_with_wild_bytes_is_refused),
-        cmocka_unit_test(test_hostfile_that_cannot_be_read_is_named),
-        cmocka_unit_test(test_large_lists_keep_their_order_and_add_slots),
-        cmocka_unit_test(test_a_host_that_comes_alone_is_a_name),
-        cmocka_unit_test(
-                test_entries_without_a_number_stand_for_as_many_slots_as_is_said),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,55 +1,27 @@
 /*
  * Which starter is chosen, among programs that the test puts into a folder.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <tutti/tutti.h>
 
 #include "launcher/starter/detect.h"
-#include "test/unit/launcher/words.h"
-#include "test/unit/unit.h"
+#include "test/unit/launcher/root.h"
 
-static char folder[64];
+static struct root folder;
 
 /* A program that prints a version; NULL: nothing. */
 static void install(const char *name, const char *version)
 {
-    char path[128];
-    FILE *file;
+    char path[64];
+    char text[256];
 
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    (void)fprintf(file, "#!/bin/sh\n[ \"$1\" = --version ] || exit 1\necho '%s'\n",
+    (void)snprintf(path, sizeof path, "/%s", name);
+    (void)snprintf(text, sizeof text,
+            "#!/bin/sh\n[ \"$1\" = --version ] || exit 1\necho '%s'\n",
             version == NULL ? "" : version);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(path, 0755), 0);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    (void)snprintf(folder, sizeof folder, "/tmp/tutti-detect-XXXXXX");
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int tear_down(void **state)
-{
-    static const char *const names[] = { "mpirun", "mpirun.openmpi", "orterun",
-        "prterun", "mpirun.mpich", "mpiexec.hydra", "srun", "mine", "link" };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[128];
-
-        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        (void)unlink(path);
-    }
-    return rmdir(folder);
+    root_write(&folder, path, text, 0755);
 }
 
 /* What is asked; the zero of a member is "not". */
@@ -78,7 +50,7 @@ static tutti_status detect(
     };
     tutti_status status;
 
-    arguments_add_format(&environment, "PATH=%s", folder);
+    arguments_add_format(&environment, "PATH=%s", folder.path);
     if (question->step != NULL) {
         arguments_add(&environment, question->step);
     }
@@ -88,7 +60,7 @@ static tutti_status detect(
     facts.environment = environment.items;
     options.engine = question->kind;
     if (question->mpirun != NULL) {
-        (void)snprintf(mpirun, sizeof mpirun, "%s/%s", folder, question->mpirun);
+        (void)snprintf(mpirun, sizeof mpirun, "%s/%s", folder.path, question->mpirun);
         options.mpirun = mpirun;
     }
     status = detect_starter(&facts, choice);
@@ -122,7 +94,7 @@ static void expect_refused(const struct question *question, const char *text)
     assert_null(choice.starter);
 }
 
-static void test_versions_tell_the_starter(void **state)
+UNIT_TEST(test_versions_tell_the_starter)
 {
     static const struct {
         const char *text;
@@ -141,36 +113,36 @@ static void test_versions_tell_the_starter(void **state)
         { "", NULL },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_ptr_equal(detect_by_version(rows[i].text), rows[i].starter);
     }
 }
 
-static void test_names_tell_the_starter(void **state)
+UNIT_TEST(test_names_tell_the_starter)
 {
     char path[128];
 
-    (void)state;
+    root_make(&folder);
     assert_ptr_equal(detect_by_name("/nowhere/orterun"), &starter_openmpi);
     assert_ptr_equal(detect_by_name("/nowhere/prterun"), &starter_prrte);
     assert_ptr_equal(detect_by_name("mpiexec.hydra"), &starter_mpich);
     assert_ptr_equal(detect_by_name("/nowhere/srun"), &starter_srun);
     assert_null(detect_by_name("/nowhere/mpirun"));
     install("orterun", NULL);
-    (void)snprintf(path, sizeof path, "%s/link", folder);
+    (void)snprintf(path, sizeof path, "%s/link", folder.path);
     assert_int_equal(symlink("orterun", path), 0);
     assert_ptr_equal(detect_by_name(path), &starter_openmpi);
+    root_remove(&folder);
 }
 
-static void test_the_built_mpi_is_found_in_path(void **state)
+UNIT_TEST(test_the_built_mpi_is_found_in_path)
 {
     const struct question openmpi = { .built = STARTER_OPENMPI };
     const struct question mpich = { .built = STARTER_MPICH };
     const struct question linked = { .built = STARTER_OPENMPI,
         .program = STARTER_MPICH };
 
-    (void)state;
+    root_make(&folder);
     expect_refused(&openmpi, "the mpirun of Open MPI is not in PATH");
     install("mpirun", "HYDRA build details:");
     expect_refused(&openmpi, "the mpirun of Open MPI is not in PATH");
@@ -180,9 +152,10 @@ static void test_the_built_mpi_is_found_in_path(void **state)
     install("mpirun.mpich", "HYDRA build details:");
     expect_starter(&mpich, &starter_mpich, "mpirun.mpich", "built with it");
     expect_starter(&linked, &starter_mpich, "mpirun.mpich", "linked to it");
+    root_remove(&folder);
 }
 
-static void test_flags_decide(void **state)
+UNIT_TEST(test_flags_decide)
 {
     const struct question named = { .built = STARTER_OPENMPI, .mpirun = "mine" };
     const struct question unknown = { .mpirun = "mine" };
@@ -190,7 +163,7 @@ static void test_flags_decide(void **state)
     const struct question kind = { .kind = STARTER_MPICH, .built = STARTER_OPENMPI };
     const struct question missing = { .mpirun = "link" };
 
-    (void)state;
+    root_make(&folder);
     install("mine", "HYDRA build details:");
     expect_starter(&named, &starter_mpich, "mine", "--mpirun");
     expect_refused(&both, "--engine openmpi, but");
@@ -203,20 +176,22 @@ static void test_flags_decide(void **state)
     install("mpiexec.hydra", "HYDRA build details:");
     install("orterun", NULL);
     expect_starter(&kind, &starter_mpich, "mpiexec.hydra", "--engine");
+    root_remove(&folder);
 }
 
-static void test_intel_has_the_same_names_as_mpich(void **state)
+UNIT_TEST(test_intel_has_the_same_names_as_mpich)
 {
     const struct question mpich = { .kind = STARTER_MPICH };
     const struct question intel = { .kind = STARTER_INTEL, .intel = "I_MPI_ROOT=/opt" };
 
-    (void)state;
+    root_make(&folder);
     install("mpiexec.hydra", "Intel(R) MPI Library for Linux* OS");
     expect_starter(&mpich, &starter_mpich, "mpiexec.hydra", "--engine");
     expect_starter(&intel, &starter_intel, "mpiexec.hydra", "--engine");
+    root_remove(&folder);
 }
 
-static void test_slurm(void **state)
+UNIT_TEST(test_slurm)
 {
     const struct question allocation = { .built = STARTER_OPENMPI, .is_slurm = true };
     const struct question outside = { .built = STARTER_OPENMPI };
@@ -229,7 +204,7 @@ static void test_slurm(void **state)
     const struct question asked = { .kind = STARTER_SRUN, .built = STARTER_OPENMPI };
     struct detect_choice choice;
 
-    (void)state;
+    root_make(&folder);
     expect_refused(&asked, "there is no srun");
     expect_refused(&allocation, "nor is srun");
     install("srun", "slurm-wlm 22.05.8");
@@ -242,31 +217,16 @@ static void test_slurm(void **state)
     expect_starter(&asked, &starter_srun, "srun", "--engine");
     assert_int_equal(detect(&asked, &choice), TUTTI_OK);
     assert_int_equal(choice.ranks, STARTER_OPENMPI);
+    root_remove(&folder);
 }
 
-static void test_without_mpi_any_mpirun_serves(void **state)
+UNIT_TEST(test_without_mpi_any_mpirun_serves)
 {
     const struct question any = { .built = STARTER_AUTO };
 
-    (void)state;
+    root_make(&folder);
     expect_refused(&any, "any MPI");
     install("mpirun", "mpirun (Open MPI) 4.1.4");
     expect_starter(&any, &starter_openmpi, "mpirun", "found in PATH");
-}
-
-#define TEST_IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions_tell_the_starter),
-        TEST_IN_FOLDER(test_names_tell_the_starter),
-        TEST_IN_FOLDER(test_the_built_mpi_is_found_in_path),
-        TEST_IN_FOLDER(test_flags_decide),
-        TEST_IN_FOLDER(test_intel_has_the_same_names_as_mpich),
-        TEST_IN_FOLDER(test_slurm),
-        TEST_IN_FOLDER(test_without_mpi_any_mpirun_serves),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    root_remove(&folder);
 }
