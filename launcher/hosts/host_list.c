@@ -82,19 +82,22 @@ static const char *read_name(const char *word, struct host *host, const char **r
     return NULL;
 }
 
+/* A name or "[address]"; *rest is set to what follows. */
+static const char *read_bare(const char *word, struct host *host, const char **rest)
+{
+    return word[0] == '[' ? read_address(word, host, rest)
+                          : read_name(word, host, rest);
+}
+
 /* "name", "name:slots", "[address]" or "[address]:slots"; slots 0 when not given. */
 static const char *read_host(const char *word, struct host *host)
 {
     const char *rest = NULL;
-    const char *reason = word[0] == '[' ? read_address(word, host, &rest)
-                                        : read_name(word, host, &rest);
+    const char *reason = read_bare(word, host, &rest);
 
     host->slots = 0;
-    if (reason != NULL) {
+    if (reason != NULL || rest[0] == '\0') {
         return reason;
-    }
-    if (rest[0] == '\0') {
-        return NULL;
     }
     return rest[0] == ':' ? read_slots(rest + 1, &host->slots)
                           : "behind ']' comes nothing or :slots";
@@ -167,44 +170,34 @@ static const char *append_host(struct host_list *list, const struct host *host)
     return NULL;
 }
 
-/* Adds a host, or its slots to the host of that name. */
-static const char *add_host(struct host_list *list, const struct host *entry)
+/* Adds a host, or its slots to the host of that name; 0 slots are one, and implied. */
+static const char *add_host(struct host_list *list, struct host *host)
 {
-    struct host host = *entry;
-    struct host *known = find_host(list, host.name);
+    struct host *known = find_host(list, host->name);
 
-    if (host.slots == 0) {
-        host.slots = 1;
-        host.implied = 1;
+    if (host->slots == 0) {
+        host->slots = 1;
+        host->implied = 1;
     }
     if (known == NULL) {
-        return append_host(list, &host);
+        return append_host(list, host);
     }
-    known->slots += host.slots;
-    known->implied += host.implied;
+    known->slots += host->slots;
+    known->implied += host->implied;
     return known->slots > HOST_SLOTS_LIMIT
             ? "with the earlier entries this host has too many slots"
             : NULL;
 }
 
-/* The word is a host and nothing else. */
-static const char *read_bare_host(const char *word, struct host *host)
-{
-    const char *rest = NULL;
-    const char *reason = word[0] == '[' ? read_address(word, host, &rest)
-                                        : read_name(word, host, &rest);
-
-    if (reason == NULL && rest[0] != '\0') {
-        return "a host name has no ':'";
-    }
-    return reason;
-}
-
 const char *host_list_add(struct host_list *list, const char *name, int slots)
 {
     struct host host = { .slots = slots };
-    const char *reason = read_bare_host(name, &host);
+    const char *rest = NULL;
+    const char *reason = read_bare(name, &host, &rest);
 
+    if (reason == NULL && rest[0] != '\0') {
+        reason = "a host name has no ':'";
+    }
     if (reason == NULL && (slots < 0 || slots > HOST_SLOTS_LIMIT)) {
         reason = "slots are a number from 1 to 65536";
     }

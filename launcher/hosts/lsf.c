@@ -4,7 +4,6 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "launcher/hosts/resolver.h"
 
 /* Both lists of words; in that of pairs each host is followed by its slots. */
@@ -19,33 +18,11 @@ static tutti_status read_words(
             : TUTTI_OK;
 
     while (status == TUTTI_OK && host != NULL) {
-        const char *text = pairs ? resolver_word(&next) : "1";
-        int64_t slots = 0;
-
-        if (text == NULL || !text_to_int64(text, &slots) || slots < 1 ||
-                slots > HOST_SLOTS_LIMIT) {
-            status = error_set(TUTTI_ERR_INVALID,
-                    "%s: behind host '%.100s' is no number of slots: '%.100s'", name,
-                    host, text == NULL ? "" : text);
-        } else {
-            status = resolver_add(placement, name, host, (int)slots);
-        }
+        status = resolver_add_counted(
+                placement, name, host, pairs ? resolver_word(&next) : "1");
         host = resolver_word(&next);
     }
     mem_free(copy);
-    return status;
-}
-
-static tutti_status read_file(
-        const struct source_facts *facts, struct placement *placement, const char *path)
-{
-    char file[RESOLVER_PATH_MAX];
-    tutti_status status =
-            host_list_read(&placement->hosts, resolver_path(facts, path, file));
-
-    for (size_t i = 0; status == TUTTI_OK && i < placement->hosts.count; i++) {
-        placement->hosts.hosts[i].implied = 0;
-    }
     return status;
 }
 
@@ -69,7 +46,7 @@ static tutti_status read_hosts(
     const char *hosts = resolver_get(facts, "LSB_HOSTS");
 
     if (file != NULL) {
-        return read_file(facts, placement, file);
+        return resolver_hostfile(facts, placement, file);
     }
     if (pairs != NULL) {
         return read_words(placement, "LSB_MCPU_HOSTS", pairs, true);

@@ -10,7 +10,6 @@ static tutti_status resolve(
 {
     const char *job = resolver_get(facts, "PBS_JOBID");
     const char *path = resolver_get(facts, "PBS_NODEFILE");
-    char file[RESOLVER_PATH_MAX];
     tutti_status status;
 
     if (job == NULL) {
@@ -22,16 +21,11 @@ static tutti_status resolve(
                 "them with -H",
                 job);
     }
-    status = host_list_read(&placement->hosts, resolver_path(facts, path, file));
-    if (status != TUTTI_OK) {
-        return status;
+    status = resolver_hostfile(facts, placement, path);
+    if (status == TUTTI_OK) {
+        resolver_describe(placement, "PBS job %.64s", job);
     }
-    /* A line is a process: it says how many slots it is. */
-    for (size_t i = 0; i < placement->hosts.count; i++) {
-        placement->hosts.hosts[i].implied = 0;
-    }
-    resolver_describe(placement, "PBS job %.64s", job);
-    return TUTTI_OK;
+    return status;
 }
 
 const struct resolver resolver_pbs = {

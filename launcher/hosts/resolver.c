@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launcher/environment.h"
 
 const char *resolver_get(const struct source_facts *facts, const char *name)
@@ -58,4 +59,31 @@ tutti_status resolver_add(
         return TUTTI_OK;
     }
     return error_set(TUTTI_ERR_INVALID, "%s: host '%.100s': %s", origin, name, reason);
+}
+
+tutti_status resolver_add_counted(struct placement *placement, const char *origin,
+        const char *name, const char *slots)
+{
+    const char *text = slots == NULL ? "" : slots;
+    int64_t number;
+
+    if (!text_to_int64(text, &number) || number < 1 || number > HOST_SLOTS_LIMIT) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: behind host '%.100s' is no number of slots: '%.100s'", origin,
+                name, text);
+    }
+    return resolver_add(placement, origin, name, (int)number);
+}
+
+tutti_status resolver_hostfile(
+        const struct source_facts *facts, struct placement *placement, const char *path)
+{
+    char file[RESOLVER_PATH_MAX];
+    tutti_status status =
+            host_list_read(&placement->hosts, resolver_path(facts, path, file));
+
+    for (size_t i = 0; status == TUTTI_OK && i < placement->hosts.count; i++) {
+        placement->hosts.hosts[i].implied = 0;
+    }
+    return status;
 }

@@ -27,7 +27,7 @@ struct resolver {
             const struct source_facts *facts, struct placement *placement);
 };
 
-extern const struct resolver resolver_script; /* discovery_script.c */
+extern const struct resolver resolver_script; /* script_hosts.c     */
 extern const struct resolver resolver_slurm; /* slurm.c            */
 extern const struct resolver resolver_pbs; /* pbs.c              */
 extern const struct resolver resolver_lsf; /* lsf.c              */
@@ -49,6 +49,10 @@ int resolver_count(const struct source_facts *facts, const char *name);
 const char *resolver_path(
         const struct source_facts *facts, const char *path, char *file);
 
+/** Reads a hostfile below the facts' root in which each line that gives no number is a slot. */
+TUTTI_MUST_USE tutti_status resolver_hostfile(const struct source_facts *facts,
+        struct placement *placement, const char *path);
+
 /** Moves *next behind the next word of a text and returns it; NULL when there is none. */
 char *resolver_word(char **next);
 
@@ -63,5 +67,8 @@ void resolver_describe(struct placement *placement, const char *format, ...)
  */
 TUTTI_MUST_USE tutti_status resolver_add(
         struct placement *placement, const char *origin, const char *name, int slots);
+/** The same with slots as text, which may be NULL where there is none: an error. */
+TUTTI_MUST_USE tutti_status resolver_add_counted(struct placement *placement,
+        const char *origin, const char *name, const char *slots);
 
 #endif

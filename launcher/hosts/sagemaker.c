@@ -135,63 +135,44 @@ static tutti_status take_config(const struct source_facts *facts, const char *or
             : status;
 }
 
-static tutti_status take_file(
-        const struct source_facts *facts, const char *path, struct placement *placement)
+/* SM_HOSTS: the list alone. */
+static tutti_status take_list(const struct source_facts *facts, const char *origin,
+        const json_t *hosts, struct placement *placement)
 {
-    json_t *config = NULL;
-    tutti_status status = json_read_file(&config, path);
+    tutti_status status = add_hosts(facts, origin, hosts, placement);
 
-    if (status == TUTTI_OK) {
-        status = take_config(facts, config_path, config, placement);
-    }
-    json_decref(config);
-    return status;
-}
-
-static tutti_status take_config_variable(
-        const struct source_facts *facts, struct placement *placement)
-{
-    static const char name[] = "SM_RESOURCE_CONFIG";
-    json_t *config = NULL;
-    tutti_status status = json_read_text(&config, resolver_get(facts, name), name);
-
-    if (status == TUTTI_OK) {
-        status = take_config(facts, name, config, placement);
-    }
-    json_decref(config);
-    return status;
-}
-
-static tutti_status take_hosts_variable(
-        const struct source_facts *facts, struct placement *placement)
-{
-    static const char name[] = "SM_HOSTS";
-    json_t *hosts = NULL;
-    tutti_status status = json_read_text(&hosts, resolver_get(facts, name), name);
-
-    if (status == TUTTI_OK) {
-        status = add_hosts(facts, name, hosts, placement);
-    }
-    json_decref(hosts);
     return status == TUTTI_OK
-            ? set_own(facts, placement, name, resolver_get(facts, "SM_CURRENT_HOST"))
+            ? set_own(facts, placement, origin, resolver_get(facts, "SM_CURRENT_HOST"))
             : status;
 }
 
 static tutti_status resolve(
         const struct source_facts *facts, struct placement *placement)
 {
+    const char *config = resolver_get(facts, "SM_RESOURCE_CONFIG");
+    const char *hosts = resolver_get(facts, "SM_HOSTS");
     char file[RESOLVER_PATH_MAX];
+    json_t *json = NULL;
+    tutti_status status = TUTTI_OK;
 
     if (access(resolver_path(facts, config_path, file), F_OK) == 0) {
-        return take_file(facts, file, placement);
+        status = json_read_file(&json, file);
+        if (status == TUTTI_OK) {
+            status = take_config(facts, config_path, json, placement);
+        }
+    } else if (config != NULL) {
+        status = json_read_text(&json, config, "SM_RESOURCE_CONFIG");
+        if (status == TUTTI_OK) {
+            status = take_config(facts, "SM_RESOURCE_CONFIG", json, placement);
+        }
+    } else if (hosts != NULL) {
+        status = json_read_text(&json, hosts, "SM_HOSTS");
+        if (status == TUTTI_OK) {
+            status = take_list(facts, "SM_HOSTS", json, placement);
+        }
     }
-    if (resolver_get(facts, "SM_RESOURCE_CONFIG") != NULL) {
-        return take_config_variable(facts, placement);
-    }
-    return resolver_get(facts, "SM_HOSTS") != NULL
-            ? take_hosts_variable(facts, placement)
-            : TUTTI_OK;
+    json_decref(json);
+    return status;
 }
 
 const struct resolver resolver_sagemaker = {

@@ -4,26 +4,16 @@
  * A job without a parallel environment has this machine.
  */
 #include "base/error.h"
-#include "base/text.h"
 #include "launcher/hosts/resolver.h"
 
 static tutti_status read_line(struct placement *placement, const char *path, char *line)
 {
     char *next = line;
     const char *host = resolver_word(&next);
-    const char *text = resolver_word(&next);
-    int64_t slots;
 
-    if (host == NULL) {
-        return TUTTI_OK;
-    }
-    text = text == NULL ? "" : text;
-    if (!text_to_int64(text, &slots) || slots < 1 || slots > HOST_SLOTS_LIMIT) {
-        return error_set(TUTTI_ERR_INVALID,
-                "%s: behind host '%.100s' is no number of slots: '%.100s'", path, host,
-                text);
-    }
-    return resolver_add(placement, path, host, (int)slots);
+    return host == NULL
+            ? TUTTI_OK
+            : resolver_add_counted(placement, path, host, resolver_word(&next));
 }
 
 static tutti_status read_file(struct placement *placement, const char *path)

@@ -16,6 +16,13 @@
 
 static const char variable[] = "TF_CONFIG";
 
+/* Whose processes are ranks, in the order of their ranks. */
+static const char *const rank_roles[] = { "chief", "master", "worker" };
+
+enum {
+    RANK_ROLES = sizeof rank_roles / sizeof rank_roles[0]
+};
+
 /* An entry of a list of processes. */
 struct process {
     int64_t index;
@@ -149,11 +156,10 @@ static tutti_status add_role(
 
 static bool is_rank(const char *role)
 {
-    static const char *const roles[] = { "chief", "master", "worker" };
     bool is = false;
 
-    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
-        is = is || strcmp(role, roles[i]) == 0;
+    for (size_t i = 0; i < RANK_ROLES; i++) {
+        is = is || strcmp(role, rank_roles[i]) == 0;
     }
     return is;
 }
@@ -215,7 +221,6 @@ static tutti_status set_join(const struct cluster *cluster)
 
 static tutti_status take_cluster(struct placement *placement, const json_t *config)
 {
-    static const char *const roles[] = { "chief", "master", "worker" };
     const json_t *task = json_object_get(config, "task");
     struct cluster cluster = {
         .placement = placement,
@@ -225,8 +230,8 @@ static tutti_status take_cluster(struct placement *placement, const json_t *conf
     };
     tutti_status status = check_task(config);
 
-    for (size_t i = 0; status == TUTTI_OK && i < sizeof roles / sizeof roles[0]; i++) {
-        status = add_role(&cluster, json_object_get(config, "cluster"), roles[i]);
+    for (size_t i = 0; status == TUTTI_OK && i < RANK_ROLES; i++) {
+        status = add_role(&cluster, json_object_get(config, "cluster"), rank_roles[i]);
     }
     if (status == TUTTI_OK && placement->hosts.count > 0) {
         resolver_describe(placement, "%s", variable);
