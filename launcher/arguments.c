@@ -243,3 +243,24 @@ char *arguments_quote(const struct arguments *list)
     }
     return line;
 }
+
+char *arguments_join(const struct arguments *list, const char *separator)
+{
+    size_t capacity = 1;
+    char *line;
+    char *end;
+
+    for (size_t i = 0; i < list->count; i++) {
+        capacity += strlen(list->items[i]) + strlen(separator);
+    }
+    line = list->failed ? NULL : mem_alloc(capacity);
+    if (line == NULL) {
+        return NULL;
+    }
+    end = line;
+    *end = '\0';
+    for (size_t i = 0; i < list->count; i++) {
+        end = stpcpy(stpcpy(end, i == 0 ? "" : separator), list->items[i]);
+    }
+    return line;
+}

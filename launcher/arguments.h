@@ -50,6 +50,9 @@ TUTTI_MUST_USE tutti_status arguments_split(
  */
 char *arguments_quote(const struct arguments *list);
 
+/** The words as they are, with a separator between. Freed and NULL as above. */
+char *arguments_join(const struct arguments *list, const char *separator);
+
 /** TUTTI_ERR_NO_MEMORY, with its error set, when the list has failed. */
 TUTTI_MUST_USE tutti_status arguments_status(const struct arguments *list);
 

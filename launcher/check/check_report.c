@@ -21,81 +21,68 @@ static json_t *findings_of(const struct findings *findings)
 
     for (size_t i = 0; i < findings->count; i++) {
         const struct finding *finding = &findings->items[i];
-        json_t *object = json_object();
 
-        (void)json_object_set_new(object, "level",
-                json_string(finding->level == FINDING_ERROR ? "error" : "warning"));
-        (void)json_object_set_new(object, "text", text_of(finding->text));
-        (void)json_object_set_new(object, "command", text_of(finding->command));
-        (void)json_array_append_new(list, object);
+        (void)json_array_append_new(list,
+                json_pack("{s:s, s:o, s:o}", "level",
+                        finding->level == FINDING_ERROR ? "error" : "warning", "text",
+                        text_of(finding->text), "command", text_of(finding->command)));
     }
     return list;
 }
 
-static void add_facts(json_t *object, const struct facts *facts)
+/* Moves the members of `more` to the end of an object. */
+static void add_members(json_t *object, json_t *more)
 {
-    (void)json_object_set_new(object, "hostname", text_of(facts->host));
-    (void)json_object_set_new(object, "release", text_of(facts->release));
-    (void)json_object_set_new(object, "binary", text_of(facts->binary));
-    (void)json_object_set_new(object, "mpi", text_of(facts->starter));
-    (void)json_object_set_new(object, "gpus", json_integer((json_int_t)facts->gpus));
-    (void)json_object_set_new(
-            object, "shm_bytes", json_integer((json_int_t)facts->shm_bytes));
-    (void)json_object_set_new(
-            object, "shm_free_bytes", json_integer((json_int_t)facts->shm_free));
-    (void)json_object_set_new(object, "cma", json_boolean(facts->cma_errno == 0));
-    (void)json_object_set_new(
-            object, "ptrace_scope", json_integer((json_int_t)facts->ptrace_scope));
+    (void)json_object_update(object, more);
+    json_decref(more);
+}
+
+/* What the host said of itself. */
+static json_t *facts_of(const struct facts *facts)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:b, s:I}", "hostname",
+            text_of(facts->host), "release", text_of(facts->release), "binary",
+            text_of(facts->binary), "mpi", text_of(facts->starter), "gpus",
+            (json_int_t)facts->gpus, "shm_bytes", (json_int_t)facts->shm_bytes,
+            "shm_free_bytes", (json_int_t)facts->shm_free, "cma", facts->cma_errno == 0,
+            "ptrace_scope", (json_int_t)facts->ptrace_scope);
 }
 
 static json_t *host_of(const struct seen *seen)
 {
-    json_t *object = json_object();
+    json_t *object = json_pack("{s:o, s:i, s:b, s:b}", "name", text_of(seen->name),
+            "slots", seen->slots, "ok", seen->findings.errors == 0, "answered",
+            seen->has_facts);
 
-    (void)json_object_set_new(object, "name", text_of(seen->name));
-    (void)json_object_set_new(object, "slots", json_integer(seen->slots));
-    (void)json_object_set_new(object, "ok", json_boolean(seen->findings.errors == 0));
-    (void)json_object_set_new(object, "answered", json_boolean(seen->has_facts));
     if (seen->has_facts) {
-        (void)json_object_set_new(object, "address", text_of(seen->address));
-        (void)json_object_set_new(object, "answer_ms", json_real(seen->answer_ms));
-        add_facts(object, &seen->facts);
+        add_members(object,
+                json_pack("{s:o, s:f}", "address", text_of(seen->address), "answer_ms",
+                        seen->answer_ms));
+        add_members(object, facts_of(&seen->facts));
     }
     if (seen->has_clock) {
-        (void)json_object_set_new(object, "clock_offset_s", json_real(seen->offset_s));
-        (void)json_object_set_new(
-                object, "clock_round_trip_s", json_real(seen->round_trip_s));
+        add_members(object,
+                json_pack("{s:f, s:f}", "clock_offset_s", seen->offset_s,
+                        "clock_round_trip_s", seen->round_trip_s));
     }
     (void)json_object_set_new(object, "findings", findings_of(&seen->findings));
-    return object;
-}
-
-static json_t *pairs_of(const struct show_result *result)
-{
-    json_t *object = json_object();
-
-    (void)json_object_set_new(object, "tried", json_integer((json_int_t)result->pairs));
-    (void)json_object_set_new(
-            object, "made", json_integer((json_int_t)result->pairs_well));
-    (void)json_object_set_new(object, "ms", json_real(result->pairs_ms));
     return object;
 }
 
 tutti_status show_report(const char *path, const struct show_result *result)
 {
     json_t *hosts = json_array();
-    json_t *root = json_object();
+    json_t *root;
     tutti_status status = TUTTI_OK;
 
     for (size_t i = 0; i < result->host_count; i++) {
         (void)json_array_append_new(hosts, host_of(result->hosts[i]));
     }
-    (void)json_object_set_new(
-            root, "check", json_integer(1)); /* version of the format */
-    (void)json_object_set_new(root, "ok", json_boolean(show_is_well(result)));
-    (void)json_object_set_new(root, "hosts", hosts);
-    (void)json_object_set_new(root, "pairs", pairs_of(result));
-    (void)json_object_set_new(root, "findings", findings_of(result->general));
+    /* "check" is the version of the format. */
+    root = json_pack("{s:i, s:b, s:o, s:{s:I, s:I, s:f}, s:o}", "check", 1, "ok",
+            show_is_well(result), "hosts", hosts, "pairs", "tried",
+            (json_int_t)result->pairs, "made", (json_int_t)result->pairs_well, "ms",
+            result->pairs_ms, "findings", findings_of(result->general));
     if (root == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for the report");
     }

@@ -63,9 +63,7 @@ static void add_common(const struct options *options, const struct starter_facts
     for (size_t i = 0; i < command->exports.count; i++) {
         add_genv(words, command->exports.items[i]);
     }
-    if (options->mpi_args.count > 0) {
-        arguments_add_all(words, options->mpi_args.items);
-    }
+    arguments_add_all(words, options->mpi_args.items);
 }
 
 static void add_ranks(struct arguments *words, int ranks)
@@ -104,21 +102,17 @@ static bool is_even(const struct host_list *hosts)
 /* Intel's -hosts takes names only, so the slots are said once for all hosts. */
 static void add_even_hosts(struct arguments *words, const struct host_list *hosts)
 {
-    size_t len = 1;
+    struct arguments names = { .items = NULL };
     char *text;
-    char *end;
 
     for (size_t i = 0; i < hosts->count; i++) {
-        len += strlen(hosts->hosts[i].name) + 1;
+        arguments_add(&names, hosts->hosts[i].name);
     }
-    text = mem_alloc(len);
+    text = arguments_join(&names, ",");
+    arguments_fini(&names);
     if (text == NULL) {
         words->failed = true;
         return;
-    }
-    end = text;
-    for (size_t i = 0; i < hosts->count; i++) {
-        end = stpcpy(stpcpy(end, i == 0 ? "" : ","), hosts->hosts[i].name);
     }
     arguments_add(words, "-hosts");
     arguments_add(words, text);

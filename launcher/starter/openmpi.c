@@ -116,9 +116,7 @@ static void build_named(const struct options *options,
         arguments_add(words, "-x");
         arguments_add(words, command->exports.items[i]);
     }
-    if (options->mpi_args.count > 0) {
-        arguments_add_all(words, options->mpi_args.items);
-    }
+    arguments_add_all(words, options->mpi_args.items);
     arguments_add(words, "-np");
     arguments_add_format(words, "%d", options->np);
     starter_add_program(options, facts, words);

@@ -25,26 +25,18 @@
 /* The names, each as often as it has ranks; once each when they are as many everywhere. */
 static char *list_names(const struct host_list *hosts, const int *counts, bool repeat)
 {
-    size_t len = 1;
+    struct arguments names = { .items = NULL };
     char *text;
-    char *end;
 
-    for (size_t i = 0; i < hosts->count; i++) {
-        len += (strlen(hosts->hosts[i].name) + 1) * (size_t)counts[i];
-    }
-    text = mem_alloc(len);
-    if (text == NULL) {
-        return NULL;
-    }
-    end = text;
-    *end = '\0';
     for (size_t i = 0; i < hosts->count; i++) {
         const int times = repeat || counts[i] == 0 ? counts[i] : 1;
 
         for (int n = 0; n < times; n++) {
-            end = stpcpy(stpcpy(end, end == text ? "" : ","), hosts->hosts[i].name);
+            arguments_add(&names, hosts->hosts[i].name);
         }
     }
+    text = arguments_join(&names, ",");
+    arguments_fini(&names);
     return text;
 }
 
@@ -160,9 +152,7 @@ static void build(const struct options *options, const struct starter_facts *fac
         arguments_add(words, "--overlap");
     }
     add_exports(facts, command);
-    if (options->mpi_args.count > 0) {
-        arguments_add_all(words, options->mpi_args.items);
-    }
+    arguments_add_all(words, options->mpi_args.items);
     starter_add_program(options, facts, words);
 }
 

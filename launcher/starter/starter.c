@@ -145,9 +145,7 @@ void starter_add_ssh(const struct options *options, struct arguments *words)
         arguments_add(words, "-i");
         arguments_add(words, options->ssh_identity_file);
     }
-    if (options->ssh_args.count > 0) {
-        arguments_add_all(words, options->ssh_args.items);
-    }
+    arguments_add_all(words, options->ssh_args.items);
 }
 
 /* The flags for ssh; none when something else may be used and nobody asked for them. */
@@ -167,25 +165,13 @@ char *starter_join_ssh(const struct options *options, const struct starter_facts
         struct arguments *command)
 {
     struct arguments words = { .items = NULL };
-    size_t len = 1;
     char *text = NULL;
 
     list_ssh(options, facts, &words);
-    for (size_t i = 0; i < words.count; i++) {
-        len += strlen(words.items[i]) + 1;
+    if (words.count > 0 || words.failed) {
+        text = arguments_join(&words, " ");
+        command->failed = command->failed || text == NULL;
     }
-    if (words.count > 0 && !words.failed) {
-        text = mem_alloc(len);
-    }
-    if (text != NULL) {
-        char *end = text;
-
-        for (size_t i = 0; i < words.count; i++) {
-            end = stpcpy(stpcpy(end, i == 0 ? "" : " "), words.items[i]);
-        }
-    }
-    command->failed =
-            command->failed || words.failed || (words.count > 0 && text == NULL);
     arguments_fini(&words);
     return text;
 }

@@ -146,3 +146,20 @@ UNIT_TEST(test_quoting_then_splitting_gives_the_words_back)
     arguments_fini(&again);
     arguments_fini(&list);
 }
+
+UNIT_TEST(test_joined_words_are_as_they_were)
+{
+    static const char *const words[] = { "a b", "", "c", NULL };
+    struct arguments list = { .items = NULL };
+    char *line = arguments_join(&list, ",");
+
+    assert_string_equal(line, "");
+    mem_free(line);
+    (void)exit_text_set(&list, words);
+    line = arguments_join(&list, ", ");
+    assert_string_equal(line, "a b, , c");
+    mem_free(line);
+    list.failed = true;
+    assert_null(arguments_join(&list, ","));
+    arguments_fini(&list);
+}
