@@ -10,7 +10,7 @@
 
 enum {
     SET_TEXT_MAX = 256, /* bytes of a list of cpus with its zero */
-    EXIT_TEXT_MAX = 512 /* bytes of a rank's line with its zero  */
+    RANK_TEXT_MAX = 512 /* bytes of a rank's line with its zero  */
 };
 
 /* Text that grows up to its capacity. */
@@ -19,10 +19,10 @@ struct words {
     size_t len, capacity;
 };
 
-static void exit_text_add(struct words *words, const char *format, ...)
+static void add_text(struct words *words, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
-static void exit_text_add(struct words *words, const char *format, ...)
+static void add_text(struct words *words, const char *format, ...)
 {
     va_list values;
     int len;
@@ -55,17 +55,17 @@ static void add_cores(struct words *words, const struct bind_place *place)
     char memory[SET_TEXT_MAX];
 
     if (!place->is_bound) {
-        exit_text_add(words, "not bound: %d rank%s, %d core%s", place->sharers,
+        add_text(words, "not bound: %d rank%s, %d core%s", place->sharers,
                 plural(place->sharers), place->cores, plural(place->cores));
         return;
     }
-    exit_text_add(words, "%d core%s", place->cores, plural(place->cores));
+    add_text(words, "%d core%s", place->cores, plural(place->cores));
     if (place->sharers > 1) {
-        exit_text_add(words, " shared by %d ranks", place->sharers);
+        add_text(words, " shared by %d ranks", place->sharers);
     }
-    exit_text_add(words, " (cpus %s)", list_of(place->cpus, cpus));
+    add_text(words, " (cpus %s)", list_of(place->cpus, cpus));
     if (!hwloc_bitmap_iszero(place->memory)) {
-        exit_text_add(words, ", memory of node%s %s",
+        add_text(words, ", memory of node%s %s",
                 plural(hwloc_bitmap_weight(place->memory)),
                 list_of(place->memory, memory));
     }
@@ -92,17 +92,17 @@ static void add_device(struct words *words, const struct bind_plan *plan,
         return;
     }
     ranks = count_device(plan, place->device);
-    exit_text_add(words, ", GPU %s", plan->visible.items[place->device].name);
+    add_text(words, ", GPU %s", plan->visible.items[place->device].name);
     if (gpu != NULL) {
-        exit_text_add(words, " (%s)", gpu->bus);
+        add_text(words, " (%s)", gpu->bus);
     }
     if (ranks > 1) {
-        exit_text_add(words, " shared by %d ranks", ranks);
+        add_text(words, " shared by %d ranks", ranks);
     }
     if (place->is_far) {
-        exit_text_add(words, "; none of the cores near it may be used");
+        add_text(words, "; none of the cores near it may be used");
     } else if (gpu == NULL || gpu->near == NULL) {
-        exit_text_add(words, "; which cores are near it is not known");
+        add_text(words, "; which cores are near it is not known");
     }
 }
 
@@ -178,7 +178,7 @@ static void draw_gpus(
 static void draw_ranks(const struct bind_plan *plan, const struct bind_machine *machine,
         hwloc_const_bitmap_t node, FILE *file)
 {
-    char text[EXIT_TEXT_MAX];
+    char text[RANK_TEXT_MAX];
 
     for (int rank = 0; rank < plan->count; rank++) {
         int first = hwloc_bitmap_first(plan->places[rank].cpus);

@@ -51,8 +51,7 @@ char *host_findings_bytes(uint64_t bytes, char *text, size_t capacity)
 }
 
 /* ssh ended with its own status: which of its steps was it? */
-static void host_findings_ssh(
-        struct seen *seen, const struct findings_yardstick *yardstick)
+static void find_ssh(struct seen *seen, const struct findings_yardstick *yardstick)
 {
     const char *words = seen->last_words[0] != '\0' ? seen->last_words
                                                     : "ssh says nothing about it";
@@ -85,20 +84,19 @@ static void host_findings_ssh(
 }
 
 /* A host that said nothing. */
-static void host_findings_silence(
-        struct seen *seen, const struct findings_yardstick *yardstick)
+static void find_silence(struct seen *seen, const struct findings_yardstick *yardstick)
 {
     const char *colon = seen->last_words[0] == '\0' ? "" : ": ";
-    const char *starter = seen->is_here ? "this machine"
-            : yardstick->way.is_slurm   ? "srun"
-                                        : "ssh";
+    const char *way = seen->is_here   ? "this machine"
+            : yardstick->way.is_slurm ? "srun"
+                                      : "ssh";
 
     if (seen->is_late) {
         findings_add(&seen->findings, FINDING_ERROR,
                 there(seen, yardstick, WORDS("true")), "%s gave no answer in time%s%s",
-                starter, colon, seen->last_words);
+                way, colon, seen->last_words);
     } else if (seen->status == EXIT_SSH && !seen->is_here && !yardstick->way.is_slurm) {
-        host_findings_ssh(seen, yardstick);
+        find_ssh(seen, yardstick);
     } else if (seen->status == EXIT_NOT_FOUND || seen->status == EXIT_CANNOT_RUN) {
         findings_add(&seen->findings, FINDING_ERROR,
                 there(seen, yardstick, WORDS("ls", "-l", yardstick->self)),
@@ -114,8 +112,7 @@ static void host_findings_silence(
     }
 }
 
-static void host_findings_programs(
-        struct seen *seen, const struct findings_yardstick *yardstick)
+static void find_programs(struct seen *seen, const struct findings_yardstick *yardstick)
 {
     const struct facts *facts = &seen->facts;
 
@@ -140,10 +137,9 @@ static void host_findings_programs(
     }
 }
 
-static void host_findings_shm(
-        struct seen *seen, const struct findings_yardstick *yardstick)
+static void find_shm(struct seen *seen, const struct findings_yardstick *yardstick)
 {
-    uint64_t wanted = JUDGE_SHM_PER_RANK * (uint64_t)seen->slots;
+    uint64_t wanted = SHM_PER_RANK * (uint64_t)seen->slots;
     char size[32];
     char unused[32];
     char need[32];
@@ -164,8 +160,7 @@ static void host_findings_shm(
     }
 }
 
-static void host_findings_cma(
-        struct seen *seen, const struct findings_yardstick *yardstick)
+static void find_cma(struct seen *seen, const struct findings_yardstick *yardstick)
 {
     static const char scope_file[] = "/proc/sys/kernel/yama/ptrace_scope";
 
@@ -188,8 +183,7 @@ static void host_findings_cma(
     }
 }
 
-static void host_findings_clock(
-        struct seen *seen, const struct findings_yardstick *yardstick)
+static void find_clock(struct seen *seen, const struct findings_yardstick *yardstick)
 {
     if (seen->has_clock && fabs(seen->offset_s) > clock_limit_s + seen->round_trip_s) {
         findings_add(&seen->findings, FINDING_WARNING,
@@ -199,7 +193,7 @@ static void host_findings_clock(
     }
 }
 
-static void host_findings_gpus(struct seen *seen, const struct seen *first,
+static void find_gpus(struct seen *seen, const struct seen *first,
         const struct findings_yardstick *yardstick)
 {
     const struct facts *facts = &seen->facts;
@@ -219,8 +213,7 @@ static void host_findings_gpus(struct seen *seen, const struct seen *first,
     }
 }
 
-static void host_findings_noise(
-        struct seen *seen, const struct findings_yardstick *yardstick)
+static void find_noise(struct seen *seen, const struct findings_yardstick *yardstick)
 {
     if (seen->noise_lines > 0) {
         findings_add(&seen->findings, FINDING_WARNING,
@@ -233,7 +226,7 @@ static void host_findings_noise(
 }
 
 /* Names that mean one host: it gets the ranks of both. */
-static void host_findings_twins(
+static void find_twins(
         struct seen *const *hosts, size_t i, const struct findings_yardstick *yardstick)
 {
     for (size_t k = 0; k < i; k++) {
@@ -256,17 +249,17 @@ void host_findings_hosts(struct seen *const *hosts, size_t count,
         struct seen *seen = hosts[i];
 
         if (!seen->has_facts) {
-            host_findings_silence(seen, yardstick);
+            find_silence(seen, yardstick);
             continue;
         }
         first = first == NULL ? seen : first;
-        host_findings_noise(seen, yardstick);
-        host_findings_programs(seen, yardstick);
-        host_findings_shm(seen, yardstick);
-        host_findings_cma(seen, yardstick);
-        host_findings_gpus(seen, first, yardstick);
-        host_findings_clock(seen, yardstick);
-        host_findings_twins(hosts, i, yardstick);
+        find_noise(seen, yardstick);
+        find_programs(seen, yardstick);
+        find_shm(seen, yardstick);
+        find_cma(seen, yardstick);
+        find_gpus(seen, first, yardstick);
+        find_clock(seen, yardstick);
+        find_twins(hosts, i, yardstick);
     }
 }
 
@@ -303,9 +296,8 @@ static bool has_address(const struct facts *facts, const char *address)
     return false;
 }
 
-static void host_findings_failed_pair(const struct seen *from, const struct seen *to,
-        int error, const struct findings_yardstick *yardstick,
-        struct findings *findings)
+static void find_failed_pair(const struct seen *from, const struct seen *to, int error,
+        const struct findings_yardstick *yardstick, struct findings *findings)
 {
     bool has_no_way = error == EHOSTUNREACH || error == ENETUNREACH;
 
@@ -343,7 +335,7 @@ void host_findings_pair(const struct seen *const *hosts, const struct tried_pair
                 from->name, to->name, to->address);
         break;
     case AGENT_PAIR_FAILED:
-        host_findings_failed_pair(from, to, (int)pair->number, yardstick, findings);
+        find_failed_pair(from, to, (int)pair->number, yardstick, findings);
         break;
     }
 }

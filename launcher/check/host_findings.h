@@ -14,7 +14,7 @@
 #include "launcher/check/ssh.h"
 
 /** What each rank wants of /dev/shm, in bytes. */
-#define JUDGE_SHM_PER_RANK (UINT64_C(64) << 20)
+#define SHM_PER_RANK (UINT64_C(64) << 20)
 
 /** What was seen of one host. */
 struct seen {

@@ -1,5 +1,5 @@
 /*
- * The conversation with the agent of one host (agent.h): lines in, what was seen out.
+ * The conversation with the agent of one host (check_agent.h): lines in, what was seen out.
  * Pure, but for the clock that is handed in.
  */
 #ifndef TUTTI_LAUNCHER_CHECK_TALK_H

@@ -1,8 +1,8 @@
 /*
- * Who has joined; for gather.c and hub.c.
+ * The hosts that have joined, which join_gather.c hands over to hub.c.
  */
-#ifndef TUTTI_LAUNCHER_JOIN_GATHER_H
-#define TUTTI_LAUNCHER_JOIN_GATHER_H
+#ifndef TUTTI_LAUNCHER_JOIN_JOIN_GATHER_H
+#define TUTTI_LAUNCHER_JOIN_JOIN_GATHER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -155,7 +155,7 @@ UNIT_TEST(test_joined_words_are_as_they_were)
 
     assert_string_equal(line, "");
     mem_free(line);
-    (void)exit_text_set(&list, words);
+    (void)words_set(&list, words);
     line = arguments_join(&list, ", ");
     assert_string_equal(line, "a b, , c");
     mem_free(line);

@@ -37,6 +37,8 @@ static int restore(void **state)
     return sched_setaffinity(0, sizeof cpus_at_start, &cpus_at_start);
 }
 
+#define RANK_TEST(name) UNIT_TEST_WITH(name, remember_cpus, restore)
+
 /* hwloc reads the variable itself; bind_rank() looks at the rank's. */
 static void pretend(const char *machine, struct arguments *environment)
 {
@@ -86,7 +88,7 @@ static void bind_as(int index, int count, const char *expected_start)
     arguments_fini(&environment);
 }
 
-static void test_the_shares_of_this_machine_are_all_its_threads(void **state)
+RANK_TEST(test_the_shares_of_this_machine_are_all_its_threads)
 {
     int count = cores_here();
     cpu_set_t all, both;
@@ -100,18 +102,17 @@ static void test_the_shares_of_this_machine_are_all_its_threads(void **state)
         CPU_AND(&both, &mine, &all);
         assert_int_equal(CPU_COUNT(&both), 0);
         CPU_OR(&all, &all, &mine);
-        assert_int_equal(restore(state), 0);
+        assert_int_equal(restore(NULL), 0);
     }
     assert_true(CPU_EQUAL(&all, &cpus_at_start));
 }
 
 /* What a parent bound is the limit: a share of one core is that core. */
-static void test_a_bound_parent_is_never_left(void **state)
+RANK_TEST(test_a_bound_parent_is_never_left)
 {
     int count = cores_here();
     cpu_set_t before, after;
 
-    (void)state;
     bind_as(count - 1, count, "1 core (cpus ");
     before = cpus_now();
     bind_as(0, 1, "1 core (cpus ");
@@ -218,29 +219,28 @@ static const struct variables_case cases[] = {
             .says = "GPU 3 (0000:a5:00.0)" },
 };
 
-static void test_variables_tell_the_program(void **state)
+RANK_TEST(test_variables_tell_the_program)
 {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         check_variables(&cases[i]);
-        assert_int_equal(restore(state), 0);
+        assert_int_equal(restore(NULL), 0);
     }
 }
 
-static void test_a_list_that_cannot_be_right_is_refused(void **state)
+RANK_TEST(test_a_list_that_cannot_be_right_is_refused)
 {
     const struct bind_request request = { .index = 0, .count = 1 };
     static const char *const variables[] = { "CUDA_VISIBLE_DEVICES=8", NULL };
     struct arguments environment = { .items = NULL };
     char text[BIND_TEXT_MAX];
 
-    (void)state;
     (void)words_set(&environment, variables);
     pretend("p5en.48xl", &environment);
     assert_int_equal(bind_rank(&request, &environment, text), TUTTI_ERR_INVALID);
     arguments_fini(&environment);
 }
 
-static void test_there_is_no_rank_outside_the_count(void **state)
+RANK_TEST(test_there_is_no_rank_outside_the_count)
 {
     static const struct bind_request requests[] = {
         { .index = -1, .count = 2 },
@@ -250,7 +250,6 @@ static void test_there_is_no_rank_outside_the_count(void **state)
     struct arguments environment = { .items = NULL };
     char text[BIND_TEXT_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         assert_int_equal(
                 bind_rank(&requests[i], &environment, text), TUTTI_ERR_INVALID);
@@ -258,12 +257,11 @@ static void test_there_is_no_rank_outside_the_count(void **state)
     arguments_fini(&environment);
 }
 
-static void test_no_memory_is_an_error(void **state)
+RANK_TEST(test_no_memory_is_an_error)
 {
     const struct bind_request request = { .index = 0, .count = 1 };
     int failures = 0;
 
-    (void)state;
     for (uint64_t n = 1; n < 16; n++) {
         struct arguments environment = { .items = NULL };
         char text[BIND_TEXT_MAX] = "";
@@ -277,20 +275,4 @@ static void test_no_memory_is_an_error(void **state)
         arguments_fini(&environment);
     }
     assert_true(failures >= 5);
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, restore)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_shares_of_this_machine_are_all_its_threads),
-        TEST(test_a_bound_parent_is_never_left),
-        TEST(test_variables_tell_the_program),
-        TEST(test_a_list_that_cannot_be_right_is_refused),
-        TEST(test_there_is_no_rank_outside_the_count),
-        TEST(test_no_memory_is_an_error),
-    };
-
-    return cmocka_run_group_tests(tests, remember_cpus, NULL);
 }

@@ -11,6 +11,22 @@
 
 static struct root folder;
 
+static int make_folder(void **state)
+{
+    (void)state;
+    root_make(&folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    root_remove(&folder);
+    return 0;
+}
+
+#define FOLDER_TEST(name) UNIT_TEST_WITH(name, make_folder, remove_folder)
+
 /* A program that prints a version; NULL: nothing. */
 static void install(const char *name, const char *version)
 {
@@ -118,11 +134,10 @@ UNIT_TEST(test_versions_tell_the_starter)
     }
 }
 
-UNIT_TEST(test_names_tell_the_starter)
+FOLDER_TEST(test_names_tell_the_starter)
 {
     char path[128];
 
-    root_make(&folder);
     assert_ptr_equal(detect_by_name("/nowhere/orterun"), &starter_openmpi);
     assert_ptr_equal(detect_by_name("/nowhere/prterun"), &starter_prrte);
     assert_ptr_equal(detect_by_name("mpiexec.hydra"), &starter_mpich);
@@ -132,17 +147,15 @@ UNIT_TEST(test_names_tell_the_starter)
     (void)snprintf(path, sizeof path, "%s/link", folder.path);
     assert_int_equal(symlink("orterun", path), 0);
     assert_ptr_equal(detect_by_name(path), &starter_openmpi);
-    root_remove(&folder);
 }
 
-UNIT_TEST(test_the_built_mpi_is_found_in_path)
+FOLDER_TEST(test_the_built_mpi_is_found_in_path)
 {
     const struct question openmpi = { .built = STARTER_OPENMPI };
     const struct question mpich = { .built = STARTER_MPICH };
     const struct question linked = { .built = STARTER_OPENMPI,
         .program = STARTER_MPICH };
 
-    root_make(&folder);
     expect_refused(&openmpi, "the mpirun of Open MPI is not in PATH");
     install("mpirun", "HYDRA build details:");
     expect_refused(&openmpi, "the mpirun of Open MPI is not in PATH");
@@ -152,10 +165,9 @@ UNIT_TEST(test_the_built_mpi_is_found_in_path)
     install("mpirun.mpich", "HYDRA build details:");
     expect_starter(&mpich, &starter_mpich, "mpirun.mpich", "built with it");
     expect_starter(&linked, &starter_mpich, "mpirun.mpich", "linked to it");
-    root_remove(&folder);
 }
 
-UNIT_TEST(test_flags_decide)
+FOLDER_TEST(test_flags_decide)
 {
     const struct question named = { .built = STARTER_OPENMPI, .mpirun = "mine" };
     const struct question unknown = { .mpirun = "mine" };
@@ -163,7 +175,6 @@ UNIT_TEST(test_flags_decide)
     const struct question kind = { .kind = STARTER_MPICH, .built = STARTER_OPENMPI };
     const struct question missing = { .mpirun = "link" };
 
-    root_make(&folder);
     install("mine", "HYDRA build details:");
     expect_starter(&named, &starter_mpich, "mine", "--mpirun");
     expect_refused(&both, "--engine openmpi, but");
@@ -176,22 +187,19 @@ UNIT_TEST(test_flags_decide)
     install("mpiexec.hydra", "HYDRA build details:");
     install("orterun", NULL);
     expect_starter(&kind, &starter_mpich, "mpiexec.hydra", "--engine");
-    root_remove(&folder);
 }
 
-UNIT_TEST(test_intel_has_the_same_names_as_mpich)
+FOLDER_TEST(test_intel_has_the_same_names_as_mpich)
 {
     const struct question mpich = { .kind = STARTER_MPICH };
     const struct question intel = { .kind = STARTER_INTEL, .intel = "I_MPI_ROOT=/opt" };
 
-    root_make(&folder);
     install("mpiexec.hydra", "Intel(R) MPI Library for Linux* OS");
     expect_starter(&mpich, &starter_mpich, "mpiexec.hydra", "--engine");
     expect_starter(&intel, &starter_intel, "mpiexec.hydra", "--engine");
-    root_remove(&folder);
 }
 
-UNIT_TEST(test_slurm)
+FOLDER_TEST(test_slurm)
 {
     const struct question allocation = { .built = STARTER_OPENMPI, .is_slurm = true };
     const struct question outside = { .built = STARTER_OPENMPI };
@@ -204,7 +212,6 @@ UNIT_TEST(test_slurm)
     const struct question asked = { .kind = STARTER_SRUN, .built = STARTER_OPENMPI };
     struct detect_choice choice;
 
-    root_make(&folder);
     expect_refused(&asked, "there is no srun");
     expect_refused(&allocation, "nor is srun");
     install("srun", "slurm-wlm 22.05.8");
@@ -217,16 +224,13 @@ UNIT_TEST(test_slurm)
     expect_starter(&asked, &starter_srun, "srun", "--engine");
     assert_int_equal(detect(&asked, &choice), TUTTI_OK);
     assert_int_equal(choice.ranks, STARTER_OPENMPI);
-    root_remove(&folder);
 }
 
-UNIT_TEST(test_without_mpi_any_mpirun_serves)
+FOLDER_TEST(test_without_mpi_any_mpirun_serves)
 {
     const struct question any = { .built = STARTER_AUTO };
 
-    root_make(&folder);
     expect_refused(&any, "any MPI");
     install("mpirun", "mpirun (Open MPI) 4.1.4");
     expect_starter(&any, &starter_openmpi, "mpirun", "found in PATH");
-    root_remove(&folder);
 }
