@@ -71,7 +71,7 @@ struct flag {
 const struct flag *flag_rows(size_t *count);
 /** True for flags of tuttirun itself: neither parameters nor horovodrun's, nor headings. */
 bool flag_is_ours(const struct flag *flag);
-/** True for those of horovodrun's that are not flags or parameters by the same name. */
+/** True for horovodrun's flags that are neither flags nor parameters of ours. */
 bool flag_is_horovod(const struct flag *flag);
 
 /** The flag of a name, without dashes; '-' and '_' are equal. NULL: there is none. */
@@ -79,7 +79,7 @@ const struct flag *flag_find(const char *name);
 /** The same among flags of ours and parameters only. */
 const struct flag *flag_find_ours(const char *name);
 const struct flag *flag_of_letter(char letter);
-/** The one of horovodrun's of a key of its file, "autotune.enabled", or NULL. */
+/** The flag of a key of horovodrun's file, "autotune.enabled", or NULL. */
 const struct flag *flag_of_key(const char *key);
 /** The flag of ours, or the parameter, whose name is nearest; NULL when none is near. */
 const struct flag *flag_nearest(const char *name);

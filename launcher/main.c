@@ -63,8 +63,8 @@ static int show(FILE *file, const struct starter_command *command)
     return EXIT_SUCCESS;
 }
 
-/* What the flags did not do. */
-static void tell(const struct options *options)
+/* Flags that have no effect. */
+static void tell_notes(const struct options *options)
 {
     for (size_t i = 0; i < options->notes.count; i++) {
         (void)fprintf(stderr, "tuttirun: %s\n", options->notes.items[i]);
@@ -142,8 +142,8 @@ static int run(struct options *options)
 }
 
 /*
- * Streams that we were not given, or that a starter closes for its supervisors: what is
- * opened next would be taken for them.
+ * Opens /dev/null in place of standard streams that are closed, as starters do for their
+ * supervisors: the next file to be opened would be taken for one of them.
  */
 static void fill_streams(void)
 {
@@ -157,7 +157,7 @@ static void fill_streams(void)
     }
 }
 
-/* As shells do: ours has to find programs, and starters theirs. */
+/* A default, as in shells: we look for programs in PATH, and so do starters. */
 static void fill_path(void)
 {
     char path[256];
@@ -193,12 +193,12 @@ int main(int argc, char **argv)
     } else if (options.version) {
         (void)printf("tuttirun %s\n", tutti_version());
     } else if (options.check) {
-        tell(&options);
+        tell_notes(&options);
         result = check_run(&options, environ);
     } else if (options.show_binding != NULL) {
         result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {
-        tell(&options);
+        tell_notes(&options);
         result = run(&options);
     }
     options_fini(&options);

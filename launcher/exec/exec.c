@@ -1,5 +1,5 @@
 /*
- * tuttirun --exec: its flags, and the road without a tuttirun that listens.
+ * tuttirun --exec: its flags, and what it does when no tuttirun listens.
  */
 #include "launcher/exec/exec.h"
 

@@ -1,5 +1,5 @@
 /*
- * Whether the kernel killed for want of memory.
+ * Whether the kernel has killed because memory ran out.
  */
 #include "launcher/exec/oom.h"
 
@@ -59,7 +59,7 @@ bool oom_parse(const char *events, uint64_t *count)
     return false;
 }
 
-/* Versions of cgroups, and where each is mounted by custom. */
+/* Versions of cgroups, and where each is usually mounted. */
 static const struct place {
     const char *controller; /* in /proc/self/cgroup                 */
     const char *mount; /* where its tree is                    */

@@ -1,5 +1,5 @@
 /*
- * Whether the kernel killed for want of memory: the counter of the cgroup, or of the
+ * Whether the kernel has killed because memory ran out: the counter of the cgroup, or of the
  * machine where there is none, before and after.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_OOM_H

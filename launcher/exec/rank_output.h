@@ -17,7 +17,7 @@
 #include "launcher/exec/rate.h"
 #include "launcher/exec/tail.h"
 
-/** What a stream is about. */
+/** How a stream is handled. */
 struct output_plan {
     uint8_t stream; /* 1 stdout, 2 stderr                              */
     int rank; /* for sentences; -1: unknown                        */

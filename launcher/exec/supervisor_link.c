@@ -1,5 +1,5 @@
 /*
- * A supervisor, tuttirun and the starter: what they say, and whether they are there.
+ * What a supervisor hears of tuttirun and of the starter, and what it does when one is gone.
  */
 #include <errno.h>
 #include <poll.h>
@@ -205,8 +205,8 @@ static bool starter_has_died(const struct supervisor *supervisor)
 }
 
 /*
- * What the starter killed was one of many: it is no cause, and tuttirun knows better. An
- * starter that has died is one. In both cases the program first hears what tuttirun says.
+ * A starter that kills the front kills those of all ranks: why, tuttirun knows. A starter
+ * that has died is itself a cause. In both cases tuttirun has time to tell the program.
  */
 void supervisor_watch_starter(struct supervisor *supervisor, int64_t now)
 {

@@ -69,7 +69,7 @@ struct supervisor {
     struct loop_watch watches[WATCHES];
     pid_t starter; /* the parent of the front                        */
     int front_fd; /* signals of the starter (front.h); -1: the front was killed */
-    int starter_fd; /* readable once it has died; -1: looked at by turns   */
+    int starter_fd; /* readable once it has died; -1: polled instead   */
     int guardian_fd; /* -1: there is none                              */
     pid_t group; /* process group of the rank; 0: that of others        */
     int signal_fd; /* hears SIGCHLD and what the starter sends        */

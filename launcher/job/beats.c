@@ -1,8 +1,8 @@
 /*
- * Heartbeats: one to each supervisor and one back, every beat_ms; and what it means when
- * they do not come. A crowded machine, a debugger or one that is moved are silent for
- * seconds and come back: so silence is said soon, and taken back, and ends the job only
- * when it lasts for --heartbeat-timeout.
+ * Heartbeats: one to each supervisor and one back, every beat_ms; and what is done when they
+ * do not come. A crowded machine, a program in a debugger, or a machine that is moved is silent for
+ * seconds and come back: so silence is reported soon and may be taken back, and it ends the
+ * job only when it lasts for --heartbeat-timeout.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum {
     ENDING_MS = 1000, /* at most, for the others to hear why and to end      */
-    LATE_BEATS = 2, /* so many may be late without any harm                    */
+    LATE_BEATS = 2, /* that may be late without harm                           */
     LATE_MS = 500 /* so late tuttirun has stood still, and the others may not */
 };
 
@@ -134,7 +134,7 @@ static void look_for_stopped(struct job *job, const struct server_link *link)
     flow_suspect(job);
 }
 
-/* What is to be thought of a rank; `beats`: that may be late without any harm. */
+/* What a rank is suspected of; so many `beats` may be late without harm. */
 static enum doubt doubt_of(
         const struct job *job, const struct server_link *link, int beats)
 {

@@ -65,11 +65,11 @@ TUTTI_MUST_USE tutti_status report_failure(
 /** The cause of a rank in one sentence, for report and survivors. */
 void report_rank(
         const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX]);
-/** The same of a rank that the one of the cause waited for in vain, and that was ended. */
+/** The same of a rank that the one that failed had waited for, and that was ended then. */
 void report_absentee(
         const struct report_facts *facts, int index, char text[CAUSE_TEXT_MAX]);
 /**
- * Writes the JSON file, whole or not at all; into what is there and no file, as a pipe.
+ * Writes the JSON file, whole or not at all. A pipe or a device is written to as it is.
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status report_write(

@@ -51,7 +51,7 @@ static int64_t time_of(const struct rank *rank)
 {
     if (rank->end == RANK_END_LOST || rank->end == RANK_END_SILENT ||
             rank->end == RANK_END_STUCK) {
-        return rank->when + JUDGE_LOST_NS;
+        return rank->when + ROOT_CAUSE_LOST_NS;
     }
     /* The benefit of the doubt goes to a cause that was seen, before a lost connection. */
     return rank->when - rank->doubt;

@@ -5,9 +5,8 @@
  * lost, or exited with 0 while the library had not been finalized and others ran on.
  * What we or the starter ended is no cause unless there is no other. A rank that another one
  * had told of a failed context is the cause only where no rank failed without being told. The
- * earliest counts;
- * a lost connection is taken for later than it was by JUDGE_LOST_NS and by what clocks
- * may be wrong, so that of equals a signal or an exit is the cause.
+ * earliest counts. A lost connection is dated later, by ROOT_CAUSE_LOST_NS and by the error
+ * of the clocks, so that of two at the same time a signal or an exit is the cause.
  */
 #ifndef TUTTI_LAUNCHER_JOB_ROOT_CAUSE_H
 #define TUTTI_LAUNCHER_JOB_ROOT_CAUSE_H
@@ -17,7 +16,7 @@
 #include "launcher/job/ranks.h"
 
 enum {
-    JUDGE_LOST_NS = 2000000 /* a lost connection counts as so much later */
+    ROOT_CAUSE_LOST_NS = 2000000 /* a lost connection counts as so much later */
 };
 
 /** True for a rank that exited with 0 while its library had not been finalized. */

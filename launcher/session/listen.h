@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Sockets that do not block, and that programs which are started do not inherit; -1 with
- * errno when it cannot be. A port of 0 is one that is free, which is put there.
+ * All return a socket that does not block and is not inherited by programs that are
+ * started; -1 with errno. A port of 0 asks for any free one, which is written back.
  */
 
 /** Takes connections over IPv6 and IPv4, or over IPv4 where that is all there is. */

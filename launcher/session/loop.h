@@ -1,7 +1,7 @@
 /*
  * The loop of a process of tuttirun: it waits until a descriptor is ready or a time has
- * come. Who waits for a descriptor has a watch, and is called when it is ready, or looks
- * at what it was ready for. One thread.
+ * come. Each descriptor has a watch: its owner is called when it is ready, or looks at what
+ * it was ready for. One thread.
  */
 #ifndef TUTTI_LAUNCHER_SESSION_LOOP_H
 #define TUTTI_LAUNCHER_SESSION_LOOP_H
@@ -16,7 +16,7 @@ enum {
     LOOP_READY_MAX = 64 /* watches that one wait finds ready, at most */
 };
 
-/** Part of what its owner has about a descriptor. Zeroed it watches nothing. */
+/** A descriptor that is waited for; part of its owner. Zeroed, nothing is. */
 struct loop_watch {
     void (*call)(void *context, unsigned ready); /* NULL: the owner looks at `ready` */
     void *context; /* handed to it                                  */

@@ -6,8 +6,8 @@
  *         <---------------------------------------- HELLO: who it is, nonce, proof of that
  *      WELCOME: what it has to know, proof of that ->
  *
- * as proof.h has it. What one protocol says in HELLO and WELCOME is its own; the version is
- * of all of them together. From WELCOME on frames are sealed where the protocol asks for it,
+ * as proof.h has it. What HELLO and WELCOME carry differs by protocol; there is one version
+ * for all of them. From WELCOME on frames are sealed where the protocol asks for it,
  * by keys made of the secret and both nonces.
  */
 #ifndef TUTTI_LAUNCHER_SESSION_MEET_H

@@ -7,7 +7,7 @@
 
 /** tuttirun(1) in roff. */
 void pages_manual(void);
-/** What bash sources to complete tuttirun. */
+/** The tables of what bash sources to complete tuttirun; completion.bash follows. */
 void pages_completion(void);
 /** docs/reference/tuttirun.md. */
 void pages_reference(void);

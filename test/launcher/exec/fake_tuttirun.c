@@ -1,5 +1,5 @@
 /*
- * A tuttirun for tests of supervisors: listens, starts an engine, says what it hears, one
+ * A tuttirun for tests of supervisors: listens, starts a starter, says what it hears, one
  * line each, and does what it was told to do when a rank writes a certain text.
  *
  *   fake_tuttirun [--ranks N] [--folder F] [--rate BYTES] [--beat-ms T] [--kill-ms T]
@@ -349,7 +349,7 @@ static void release_all(struct fake *fake)
     }
 }
 
-/* The engine runs, or a supervisor has not left. */
+/* The starter runs, or a supervisor has not left. */
 static bool is_going_on(const struct fake *fake, int *status, bool *has_ended)
 {
     bool is_connected = false;
@@ -414,7 +414,7 @@ int main(int argc, char **argv)
             release_all(&fake);
         }
     }
-    printf("ENGINE %s %d\n", WIFSIGNALED(status) ? "signal" : "exit",
+    printf("STARTER %s %d\n", WIFSIGNALED(status) ? "signal" : "exit",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     return has_ended ? EXIT_SUCCESS : EXIT_TIMEOUT;
 }

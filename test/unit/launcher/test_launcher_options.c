@@ -181,6 +181,21 @@ static const struct {
     { .words = { "tuttirun", "-x", "=1", "p" }, .says = { "-x =1", "NAME" } },
     { .words = { "tuttirun", "-x", "1A=1", "p" }, .says = { "-x 1A=1", "NAME" } },
     { .words = { "tuttirun", "-x", "A-B", "p" }, .says = { "-x A-B", "NAME" } },
+    { .words = { "tuttirun", "--only-ranks", "x", "p" },
+            .says = { "--only-ranks x", "" } },
+    { .words = { "tuttirun", "--timeout", "-1", "p" }, .says = { "--timeout -1", "" } },
+    { .words = { "tuttirun", "--heartbeat-ms", "0", "p" }, .says = { "-ms 0: ", "" } },
+    { .words = { "tuttirun", "--grace-ms", "x", "p" }, .says = { "--grace-ms x", "" } },
+    { .words = { "tuttirun", "--heartbeat-timeout", "0" }, .says = { "out 0: ", "" } },
+    { .words = { "tuttirun", "--heartbeat-timeout", "86401" },
+            .says = { "86401: ", "" } },
+    { .words = { "tuttirun", "--output-rate", "x", "p" },
+            .says = { "-rate x: ", "64k" } },
+    { .words = { "tuttirun", "--prefix", "maybe", "p" },
+            .says = { "--prefix maybe", "" } },
+    /* Two that contradict each other, one of them by default. */
+    { .words = { "tuttirun", "--heartbeat-ms", "30001", "-np", "1", "p" },
+            .says = { "--heartbeat-timeout 60", "shorter than 2 heartbeats" } },
 };
 
 UNIT_TEST(test_refusals_name_the_flag_and_the_way_out)
