@@ -18,6 +18,7 @@
 #include "launcher/command_line.h"
 #include "launcher/environment.h"
 #include "launcher/exec/exec.h"
+#include "launcher/exit_status.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
 #include "launcher/job/job.h"
@@ -27,11 +28,6 @@
 #include "launcher/options.h"
 #include "launcher/place.h"
 #include "launcher/starter/starter.h"
-
-/* What env, timeout and containers return when they themselves failed. */
-enum {
-    EXIT_LAUNCHER = 125
-};
 
 static int report(void)
 {

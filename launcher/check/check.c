@@ -13,7 +13,7 @@
 #include "launcher/check/check_connect.h"
 #include "launcher/check/check_hosts.h"
 #include "launcher/check/check_show.h"
-#include "launcher/job/job.h"
+#include "launcher/exit_status.h"
 #include "launcher/job_command.h"
 #include "launcher/starter/prepare.h"
 
@@ -46,13 +46,13 @@ static int show(const struct check_hosts *checked)
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
         is_well = false;
     }
-    return is_well ? 0 : JOB_EXIT_LAUNCHER;
+    return is_well ? 0 : EXIT_LAUNCHER;
 }
 
 static int run(const struct check_plan *plan, const char *own_name)
 {
     struct check_hosts checked;
-    int result = JOB_EXIT_LAUNCHER;
+    int result = EXIT_LAUNCHER;
 
     if (check_hosts_init(&checked, plan, own_name) == TUTTI_OK) {
         announce(&checked);
@@ -85,7 +85,7 @@ int check_run(const struct options *options, char *const *environment)
         .environment = environment,
         .starter = starter.path,
     };
-    int result = JOB_EXIT_LAUNCHER;
+    int result = EXIT_LAUNCHER;
 
     (void)signal(SIGPIPE, SIG_IGN);
     (void)gethostname(own_name, sizeof own_name - 1);

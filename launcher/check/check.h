@@ -25,7 +25,7 @@ struct check_plan {
 
 /**
  * Looks at the hosts where a job would run, and prints what it finds.
- * @return exit status of tuttirun: 0, or JOB_EXIT_LAUNCHER when something is wrong
+ * @return exit status of tuttirun: 0, or EXIT_LAUNCHER when something is wrong
  */
 int check_run(const struct options *options, char *const *environment);
 

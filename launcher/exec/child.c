@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "launcher/exit_status.h"
 
 enum {
-    EXIT_CANNOT_RUN = 126,
     NAME_BYTES = 64
 };
 

@@ -16,14 +16,9 @@
 #include "launcher/environment.h"
 #include "launcher/exec/rank.h"
 #include "launcher/exec/supervisor.h"
+#include "launcher/exit_status.h"
 #include "launcher/session/link.h"
 #include "launcher/starter/job_network.h"
-
-enum {
-    EXIT_LAUNCHER = 125, /* as shells have it, see docs/tuttirun.md */
-    EXIT_CANNOT_RUN = 126,
-    EXIT_NOT_FOUND = 127
-};
 
 /* Reads "FLAG VALUE" at *argv, which moves behind it. */
 static tutti_status read_choice(char *const **argv, const char *choices, int *index)

@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-
-enum {
-    EXIT_LAUNCHER = 125
-};
+#include "launcher/exit_status.h"
 
 /* Ends by the signal that the supervisor did, so that the starter sees no other. */
 static int status_of(int status)

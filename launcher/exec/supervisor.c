@@ -26,10 +26,7 @@
 #include "launcher/exec/procs.h"
 #include "launcher/exec/shm_cleanup.h"
 #include "launcher/exec/supervisor_parts.h"
-
-enum {
-    EXIT_LAUNCHER = 125
-};
+#include "launcher/exit_status.h"
 
 static void hear_signals(struct supervisor *supervisor, int64_t now)
 {

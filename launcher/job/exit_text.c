@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/job/job.h"
+#include "launcher/exit_status.h"
 #include "launcher/job/root_cause.h"
 
 void exit_text_signal(int number, char *text, size_t capacity)
@@ -102,7 +102,7 @@ int exit_text_status(const struct rank *rank)
     case RANK_END_SIGNAL:
         return 128 + rank->value;
     case RANK_END_EXEC:
-        return rank->value == ENOENT ? JOB_EXIT_NOT_FOUND : JOB_EXIT_CANNOT_RUN;
+        return rank->value == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
     case RANK_END_NONE:
     case RANK_END_SETUP:
     case RANK_END_LOST:
@@ -110,5 +110,5 @@ int exit_text_status(const struct rank *rank)
     case RANK_END_STUCK:
         break;
     }
-    return JOB_EXIT_LAUNCHER;
+    return EXIT_LAUNCHER;
 }

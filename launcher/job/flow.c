@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "launcher/exit_status.h"
 #include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
@@ -275,7 +276,7 @@ static void fail_by_starter(struct job *job)
     starter_process_words(&job->starter, words, sizeof words);
     flow_show_starter(job);
     if (absent > 0) {
-        flow_fail(job, CAUSE_STARTER, JOB_EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
                 "%s ended with %s before rank%s %s had started; what it said is "
                 "above%s",
                 job->starter_name, words, absent == 1 ? "" : "s", missing,
@@ -283,7 +284,7 @@ static void fail_by_starter(struct job *job)
                         ? ", and tuttirun --check looks at the hosts"
                         : "");
     } else {
-        flow_fail(job, CAUSE_STARTER, JOB_EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
                 "%s ended with %s while the job ran", job->starter_name, words);
     }
 }
@@ -383,7 +384,7 @@ static bool starter_ended_ranks(struct job *job, int first)
         return true;
     }
     if (has_lost_daemon(job)) {
-        flow_fail(job, CAUSE_STARTER, JOB_EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
                 "the process of %s that started rank %d on host %s has died",
                 job->starter_name, job->orphan, ranks_host(&job->ranks, job->orphan));
         return true;
@@ -404,7 +405,7 @@ static void settle(struct job *job)
         char slept[64];
 
         exit_text_duration(job->slept_ns, slept, sizeof slept);
-        flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_LAUNCHER, EXIT_LAUNCHER,
                 "the launcher itself was stopped for %s, and its ranks ended because "
                 "they "
                 "did not hear it",
@@ -418,7 +419,7 @@ static void settle(struct job *job)
         char words[EXIT_TEXT_MAX];
 
         exit_text_end(&job->ranks.items[first], words);
-        flow_fail(job, CAUSE_STARTER, JOB_EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
                 "rank %d on host %s %s, but not by tuttirun: %s or its daemon there "
                 "ended",
                 first, ranks_host(&job->ranks, first), words, job->starter_name);
@@ -506,7 +507,7 @@ static void fail_start(struct job *job)
     int absent = ranks_list(&job->ranks, rank_is_absent, missing, sizeof missing);
 
     list_missing_hosts(job, hosts, sizeof hosts);
-    flow_fail(job, CAUSE_START, JOB_EXIT_LAUNCHER,
+    flow_fail(job, CAUSE_START, EXIT_LAUNCHER,
             "rank%s %s%s ha%s not started within %g s; tuttirun --check looks at the "
             "hosts, --start-timeout gives more time",
             absent == 1 ? "" : "s", missing, hosts, absent == 1 ? "s" : "ve",
@@ -518,7 +519,7 @@ static void fail_timeout(struct job *job)
     char running[128];
 
     (void)ranks_list(&job->ranks, rank_is_running, running, sizeof running);
-    flow_fail(job, CAUSE_TIMEOUT, JOB_EXIT_TIMEOUT,
+    flow_fail(job, CAUSE_TIMEOUT, EXIT_TIMEOUT,
             "ended after the %g s of --timeout; still running: rank%s %s",
             job->options->timeout_ms / 1000.0, strpbrk(running, ",-") ? "s" : "",
             running[0] == '\0' ? "none" : running);
@@ -594,7 +595,7 @@ static void fail_output(struct job *job, int error)
     if (error == EPIPE) {
         flow_fail(job, CAUSE_OUTPUT, 128 + SIGPIPE, "nobody reads the output any more");
     } else {
-        flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER,
+        flow_fail(job, CAUSE_LAUNCHER, EXIT_LAUNCHER,
                 "cannot write to stdout: %s; send it elsewhere",
                 strerrordesc_np(error));
     }

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
@@ -544,7 +545,7 @@ int job_run(const struct job_plan *plan)
 
     if (job == NULL) {
         (void)fprintf(stderr, "tuttirun: out of memory\n");
-        return JOB_EXIT_LAUNCHER;
+        return EXIT_LAUNCHER;
     }
     *job = (struct job){
         .plan = plan,
@@ -567,7 +568,7 @@ int job_run(const struct job_plan *plan)
         job->cause = (struct cause){
             .kind = CAUSE_LAUNCHER,
             .rank = -1,
-            .exit_status = JOB_EXIT_LAUNCHER,
+            .exit_status = EXIT_LAUNCHER,
             .when = job->now,
         };
         (void)snprintf(

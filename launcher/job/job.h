@@ -11,14 +11,6 @@
 #include "launcher/hosts/source.h"
 #include "launcher/options.h"
 
-/** Exit statuses of tuttirun that are not a rank's. */
-enum job_exit {
-    JOB_EXIT_TIMEOUT = 124, /* --timeout                        */
-    JOB_EXIT_LAUNCHER = 125, /* tuttirun or the starter failed    */
-    JOB_EXIT_CANNOT_RUN = 126, /* a host could not run the program */
-    JOB_EXIT_NOT_FOUND = 127 /* a host did not find the program  */
-};
-
 struct job_plan {
     const struct options *options;
     const struct placement *placement;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
 #include "launcher/job/rank_list.h"
 
@@ -71,7 +72,7 @@ static void hear_hello(
     refuse(job, hello, text, sizeof text);
     if (text[0] != '\0') {
         session_lose(&link->session);
-        flow_fail(job, CAUSE_LAUNCHER, JOB_EXIT_LAUNCHER, "%s", text);
+        flow_fail(job, CAUSE_LAUNCHER, EXIT_LAUNCHER, "%s", text);
         return;
     }
     link->rank = hello->rank;
