@@ -19,7 +19,6 @@ struct capture {
     struct stream *origin; /* NULL: it has ended */
     const void *thread; /* that began it      */
     enum capture_mode mode;
-    uint64_t id;
     size_t nodes;
     bool spoilt;
 };
@@ -162,7 +161,6 @@ static int capture_begin(struct stream *stream, int mode)
         .origin = stream,
         .thread = &thread_mode,
         .mode = (enum capture_mode)mode,
-        .id = ++sim.next_id,
     };
     captures = capture;
     stream->capture = capture;
@@ -173,12 +171,9 @@ static int capture_begin(struct stream *stream, int mode)
 
 int cuStreamBeginCapture_v2(void *stream, int mode)
 {
-    int result = sim_enter("cuStreamBeginCapture_v2", NEEDS_CONTEXT);
     struct stream *found;
+    int result = stream_enter("cuStreamBeginCapture_v2", stream, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found);
-    }
     return sim_leave(result == CUDA_SUCCESS ? capture_begin(found, mode) : result);
 }
 
@@ -231,12 +226,9 @@ static int capture_end(struct stream *stream, void **graph)
 
 int cuStreamEndCapture(void *stream, void **graph)
 {
-    int result = sim_enter("cuStreamEndCapture", NEEDS_CONTEXT);
     struct stream *found;
+    int result = stream_enter("cuStreamEndCapture", stream, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found);
-    }
     return sim_leave(result == CUDA_SUCCESS ? capture_end(found, graph) : result);
 }
 
@@ -249,25 +241,15 @@ static int capture_status(const struct stream *stream)
 }
 
 /* Asking about the default stream fails while a blocking stream is captured. */
-static int status_find(const char *function, void *handle, struct stream **stream)
-{
-    int result = sim_enter(function, NEEDS_CONTEXT);
-
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(handle, stream);
-    }
-    if (result == CUDA_SUCCESS && *stream == (*stream)->context->legacy &&
-            capture_of_blocking((*stream)->context) != NULL) {
-        result = CUDA_STREAM_CAPTURE_IMPLICIT;
-    }
-    return result;
-}
-
 int cuStreamIsCapturing(void *stream, int *status)
 {
     struct stream *found;
-    int result = status_find("cuStreamIsCapturing", stream, &found);
+    int result = stream_enter("cuStreamIsCapturing", stream, &found);
 
+    if (result == CUDA_SUCCESS && found == found->context->legacy &&
+            capture_of_blocking(found->context) != NULL) {
+        result = CUDA_STREAM_CAPTURE_IMPLICIT;
+    }
     if (result == CUDA_SUCCESS) {
         *status = capture_status(found);
     }
@@ -318,16 +300,4 @@ int cuGraphGetNodes(void *graph, void **nodes, size_t *count)
         *count = found->nodes;
     }
     return sim_leave(result);
-}
-
-bool gpusim_stream_is_capturing(const void *stream)
-{
-    const struct stream *found;
-    bool capturing;
-
-    pthread_mutex_lock(&sim.lock);
-    found = stream_peek(stream);
-    capturing = found != NULL && found->capture != NULL;
-    pthread_mutex_unlock(&sim.lock);
-    return capturing;
 }

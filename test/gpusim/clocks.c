@@ -3,9 +3,8 @@
  * a happened before b when b's clock has seen a's time: what a host thread, an event, a
  * synchronisation or the order of a stream carries from one to the other.
  *
- * All host threads are one actor (GPUSIM_HOST=process): they hand work to each other under
- * locks that the simulator does not see, and races among them are for a thread sanitiser.
- * GPUSIM_HOST=thread gives each its own, for programs whose threads share nothing.
+ * All host threads are one actor: they hand work to each other under locks that the simulator
+ * does not see. ThreadSanitizer finds races among them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +36,8 @@ static struct {
     uint32_t actors;
     struct text *texts[TEXT_BUCKETS];
     struct host process;
-    struct host *threads; /* with GPUSIM_HOST=thread; newest first */
     bool process_ready;
-    bool per_thread; /* GPUSIM_HOST=thread */
 } clocks;
-
-static _Thread_local struct host *thread_host;
 
 static void clock_widen(struct clock *clock, uint32_t count)
 {
@@ -130,31 +125,13 @@ static void host_init(struct host *host, const char *name)
     (void)snprintf(host->name, sizeof host->name, "%s", name);
 }
 
-/* Hosts of threads are never freed: reports may name them after the thread's end. */
-static struct host *host_of_thread(void)
-{
-    static uint32_t threads;
-    char name[24];
-
-    if (thread_host == NULL) {
-        thread_host = calloc(1, sizeof *thread_host);
-        thread_host->next = clocks.threads;
-        clocks.threads = thread_host;
-        (void)snprintf(name, sizeof name, "host thread %u", ++threads);
-        host_init(thread_host, name);
-    }
-    return thread_host;
-}
-
 struct host *host_self(void)
 {
     if (!clocks.process_ready) {
         clocks.process_ready = true;
-        clocks.per_thread =
-                strcmp(gpusim_option_text("GPUSIM_HOST", "process"), "thread") == 0;
         host_init(&clocks.process, "host");
     }
-    return clocks.per_thread ? host_of_thread() : &clocks.process;
+    return &clocks.process;
 }
 
 const char *intern(const char *text)

@@ -87,34 +87,28 @@ static struct context *primary(struct device *device)
 
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
-    int result = sim_enter("cuDevicePrimaryCtxRetain", NEEDS_INIT);
+    struct device *found;
+    int result = device_enter("cuDevicePrimaryCtxRetain", device, &found);
 
-    if (result == CUDA_SUCCESS && (device < 0 || device >= sim.device_count)) {
-        result = CUDA_INVALID_DEVICE;
-    }
     if (result == CUDA_SUCCESS) {
-        *context = primary(&sim.devices[device])->handle;
-        sim.devices[device].retained++;
+        *context = primary(found)->handle;
+        found->retained++;
     }
     return sim_leave(result);
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
-    int result = sim_enter("cuDevicePrimaryCtxRelease_v2", NEEDS_INIT);
+    struct device *found;
+    int result = device_enter("cuDevicePrimaryCtxRelease_v2", device, &found);
 
-    if (result == CUDA_SUCCESS && (device < 0 || device >= sim.device_count)) {
-        result = CUDA_INVALID_DEVICE;
-    }
-    if (result == CUDA_SUCCESS && sim.devices[device].retained == 0) {
+    if (result == CUDA_SUCCESS && found->retained == 0) {
         result = CUDA_INVALID_CONTEXT;
     }
     if (result == CUDA_SUCCESS) {
-        struct device *released = &sim.devices[device];
-
-        released->retained--;
-        if (released->retained == 0 && released->primary->alive) {
-            context_end(released->primary);
+        found->retained--;
+        if (found->retained == 0 && found->primary->alive) {
+            context_end(found->primary);
         }
     }
     return sim_leave(result);
@@ -134,13 +128,11 @@ void gpusim_reset(int device)
 
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
-    int result = sim_enter("cuDevicePrimaryCtxGetState", NEEDS_INIT);
+    struct device *found;
+    int result = device_enter("cuDevicePrimaryCtxGetState", device, &found);
 
-    if (result == CUDA_SUCCESS && (device < 0 || device >= sim.device_count)) {
-        result = CUDA_INVALID_DEVICE;
-    }
     if (result == CUDA_SUCCESS) {
-        const struct context *context = sim.devices[device].primary;
+        const struct context *context = found->primary;
 
         *flags = 0;
         *active = context != NULL && context->alive ? 1 : 0;
@@ -159,14 +151,12 @@ static int push(struct context *context)
 
 int cuCtxCreate_v2(void **context, unsigned flags, int device)
 {
-    int result = sim_enter("cuCtxCreate_v2", NEEDS_INIT);
+    struct device *found;
+    int result = device_enter("cuCtxCreate_v2", device, &found);
 
     (void)flags;
-    if (result == CUDA_SUCCESS && (device < 0 || device >= sim.device_count)) {
-        result = CUDA_INVALID_DEVICE;
-    }
     if (result == CUDA_SUCCESS) {
-        struct context *made = context_new(&sim.devices[device]);
+        struct context *made = context_new(found);
 
         *context = made->handle;
         result = push(made);

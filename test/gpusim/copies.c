@@ -261,12 +261,9 @@ static int fill_submit(
 
 static int fill_call(const char *function, const struct memory_fill *fill, void *handle)
 {
-    int result = sim_enter(function, NEEDS_CONTEXT);
     struct stream *stream;
+    int result = stream_enter(function, handle, &stream);
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(handle, &stream);
-    }
     if (result == CUDA_SUCCESS) {
         result = fill_submit(function, fill, stream);
     }
@@ -314,12 +311,9 @@ static int host_body(void *argument)
 
 int cuLaunchHostFunc(void *stream, void (*function)(void *), void *argument)
 {
-    int result = sim_enter("cuLaunchHostFunc", NEEDS_CONTEXT);
     struct stream *found;
+    int result = stream_enter("cuLaunchHostFunc", stream, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found);
-    }
     if (result == CUDA_SUCCESS && function == NULL) {
         result = CUDA_INVALID_VALUE;
     }

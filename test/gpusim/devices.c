@@ -43,7 +43,7 @@ static void device_init(struct device *device, int ordinal, int physical)
     for (size_t i = 0; i < sizeof device->uuid; i++) {
         device->uuid[i] = (unsigned char)(0x10 * (physical + 1) + (int)i);
     }
-    device->total_bytes = (size_t)gpusim_option("GPUSIM_MEMORY_MIB", 8192) << 20;
+    device->total_bytes = (size_t)8 << 30;
     device->limit_bytes = SIZE_MAX;
 }
 
@@ -100,8 +100,7 @@ int devices_init(void)
     return sim.device_count > 0 ? CUDA_SUCCESS : CUDA_NO_DEVICE;
 }
 
-/* Enters, and finds the device. */
-static int device_enter(const char *function, int ordinal, struct device **device)
+int device_enter(const char *function, int ordinal, struct device **device)
 {
     int result = sim_enter(function, NEEDS_INIT);
 
@@ -190,9 +189,9 @@ static int attribute_of(const struct device *device, enum device_attribute attri
     case ATTRIBUTE_WARP:
         return 32;
     case ATTRIBUTE_SMS:
-        return (int)gpusim_option("GPUSIM_SMS", 8);
+        return 8;
     case ATTRIBUTE_L2_BYTES:
-        return (int)gpusim_option("GPUSIM_L2_BYTES", 32L << 20);
+        return 32 << 20;
     case ATTRIBUTE_SM_THREADS:
         return 2048;
     case ATTRIBUTE_COPY_ENGINES:

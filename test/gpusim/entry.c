@@ -108,7 +108,7 @@ int cuDriverGetVersion(int *version)
         result = CUDA_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
-        *version = (int)gpusim_option("GPUSIM_DRIVER_VERSION", 13000);
+        *version = 13000;
     }
     return sim_leave(result);
 }

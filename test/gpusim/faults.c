@@ -132,11 +132,6 @@ int fault_call(const char *function)
     return CUDA_SUCCESS;
 }
 
-int fault_kernel(void)
-{
-    return fault_call("kernel");
-}
-
 int gpusim_call(const char *function)
 {
     int result;
@@ -159,15 +154,6 @@ long gpusim_calls(const char *function)
     return count;
 }
 
-static void fault_forget(const char *function)
-{
-    for (size_t i = 0; i < calls.fault_count; i++) {
-        if (function == NULL || strcmp(calls.faults[i].name, function) == 0) {
-            calls.faults[i].error = 0;
-        }
-    }
-}
-
 void gpusim_fail(const char *function, long nth, int error)
 {
     pthread_mutex_lock(&sim.lock);
@@ -175,21 +161,13 @@ void gpusim_fail(const char *function, long nth, int error)
     pthread_mutex_unlock(&sim.lock);
 }
 
-void gpusim_fail_kernel(long nth, int error)
-{
-    pthread_mutex_lock(&sim.lock);
-    fault_forget("kernel");
-    if (nth > 0) {
-        fault_add("kernel", nth, error);
-    }
-    pthread_mutex_unlock(&sim.lock);
-}
-
 void gpusim_fail_nothing(void)
 {
     pthread_mutex_lock(&sim.lock);
     calls.ready = true;
-    fault_forget(NULL);
+    for (size_t i = 0; i < calls.fault_count; i++) {
+        calls.faults[i].error = 0;
+    }
     for (int i = 0; i < sim.device_count; i++) {
         sim.devices[i].limit_bytes = SIZE_MAX;
     }

@@ -77,9 +77,6 @@ GPUSIM_API int gpusim_stream_device(const void *stream);
 /* Device of the calling thread's current context; -1: none. */
 GPUSIM_API int gpusim_current_device(void);
 
-/* True while the stream is being captured. */
-GPUSIM_API bool gpusim_stream_is_capturing(const void *stream);
-
 /* "0000:17:00.0" of a device, NULL when there is no such device; lives for ever. */
 GPUSIM_API const char *gpusim_device_pci(int device);
 

@@ -44,10 +44,11 @@ GPUSIM_API uint64_t gpusim_pending(void *stream);
 
 /* ---- faults ---- */
 
-/* The nth call from now (1: the next one) of the function returns `error`. */
+/*
+ * The nth call from now (1: the next one) of the function returns `error`; "kernel": the nth
+ * kernel that starts ends with a sticky error.
+ */
 GPUSIM_API void gpusim_fail(const char *function, long nth, int error);
-/* The nth kernel from now ends with a sticky error; 0: no kernel does. */
-GPUSIM_API void gpusim_fail_kernel(long nth, int error);
 /* Device memory that can be had from now on; SIZE_MAX: all of the device's. */
 GPUSIM_API void gpusim_limit_memory(int device, size_t bytes);
 /* Every operation of the stream takes this much longer. */

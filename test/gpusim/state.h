@@ -43,11 +43,10 @@ void clock_fini(struct clock *clock);
 uint32_t actor_take(uint64_t *time);
 void actor_give_back(uint32_t actor, uint64_t time);
 
-/* The host: one actor for all threads of the process, or one per thread. */
+/* The host: one actor for all threads of the process. */
 struct host {
     uint32_t actor;
     struct clock clock;
-    struct host *next;
     char name[24];
 };
 struct host *host_self(void);
@@ -122,6 +121,8 @@ struct device {
 };
 
 int devices_init(void);
+/* sim_enter() of a call that needs no context, and the device. */
+int device_enter(const char *function, int ordinal, struct device **device);
 
 /* ---- contexts.c ---- */
 
@@ -284,6 +285,8 @@ enum {
 struct stream *stream_new(struct context *context, const char *kind);
 /* The stream of a handle, default streams included. */
 int stream_find(const void *handle, struct stream **stream);
+/* sim_enter() of a call that needs a context, and stream_find(). */
+int stream_enter(const char *function, const void *handle, struct stream **stream);
 bool stream_is_dead(const struct stream *stream);
 struct op *op_new(const char *label, enum op_kind kind);
 void op_depend(struct op *op, struct stream *stream, uint64_t sequence);
@@ -336,8 +339,6 @@ void modules_end(struct context *context);
 
 /* As gpusim_call(), with the lock held. */
 int fault_call(const char *function);
-/* Error of the kernel that starts now; 0: none. */
-int fault_kernel(void);
 void report_race(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- entry.c ---- */

@@ -74,13 +74,10 @@ static bool stream_is_idle(struct stream *stream, struct clock *seen)
 
 int cuStreamQuery(void *stream)
 {
-    int result = sim_enter("cuStreamQuery", NEEDS_CONTEXT);
     struct clock seen = { .times = NULL };
     struct stream *found;
+    int result = stream_enter("cuStreamQuery", stream, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found);
-    }
     if (result == CUDA_SUCCESS) {
         result = capture_refuses_waiting(found);
     }
@@ -114,12 +111,9 @@ int stream_synchronize(struct stream *stream)
 
 int cuStreamSynchronize(void *stream)
 {
-    int result = sim_enter("cuStreamSynchronize", NEEDS_CONTEXT);
     struct stream *found;
+    int result = stream_enter("cuStreamSynchronize", stream, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found);
-    }
     return sim_leave(result == CUDA_SUCCESS ? stream_synchronize(found) : result);
 }
 
@@ -139,12 +133,9 @@ int cuStreamGetCtx(void *stream, void **context)
 
 int cuStreamGetFlags(void *stream, unsigned *flags)
 {
-    int result = sim_enter("cuStreamGetFlags", NEEDS_CONTEXT);
     struct stream *found;
+    int result = stream_enter("cuStreamGetFlags", stream, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found);
-    }
     if (result == CUDA_SUCCESS) {
         *flags = found->flags;
     }
@@ -153,12 +144,9 @@ int cuStreamGetFlags(void *stream, unsigned *flags)
 
 int cuStreamGetPriority(void *stream, int *priority)
 {
-    int result = sim_enter("cuStreamGetPriority", NEEDS_CONTEXT);
     struct stream *found;
+    int result = stream_enter("cuStreamGetPriority", stream, &found);
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(stream, &found);
-    }
     if (result == CUDA_SUCCESS) {
         *priority = found->priority;
     }

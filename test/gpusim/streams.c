@@ -175,6 +175,13 @@ int stream_find(const void *handle, struct stream **stream)
     return *stream == NULL ? CUDA_CONTEXT_IS_DESTROYED : context->error;
 }
 
+int stream_enter(const char *function, const void *handle, struct stream **stream)
+{
+    const int result = sim_enter(function, NEEDS_CONTEXT);
+
+    return result == CUDA_SUCCESS ? stream_find(handle, stream) : result;
+}
+
 void streams_wake(void)
 {
     for (struct context *c = sim.contexts; c != NULL; c = c->next) {

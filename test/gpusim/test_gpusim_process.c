@@ -2,7 +2,6 @@
  * What concerns a process as a whole: its exit status, and what the environment asks for.
  * Each case is a child of this program, which itself never initialises the simulator.
  */
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -344,7 +343,7 @@ UNIT_TEST(test_addresses_are_used_again_when_asked_for)
     expect_good(child_reuses, quarantine);
 }
 
-/* ---- processes and threads ---- */
+/* ---- processes and time ---- */
 
 static void child_forks(void)
 {
@@ -367,38 +366,6 @@ UNIT_TEST(test_a_forked_child_has_no_driver)
     char none[] = "GPUSIM_NOTHING=1";
 
     expect_good(child_forks, none);
-}
-
-static void *read_in_thread(void *argument)
-{
-    char byte;
-
-    NEED(gpusim_read(&byte, *(uint64_t *)argument, 1));
-    return NULL;
-}
-
-/* Another thread reads what this one waited for. */
-static void child_reads_in_a_thread(void)
-{
-    bool apart = strcmp(gpusim_option_text("GPUSIM_HOST", "process"), "thread") == 0;
-    pthread_t thread;
-    uint64_t pointer;
-
-    child_open();
-    NEED(cuMemAlloc_v2(&pointer, 8) == 0);
-    NEED(cuMemsetD8_v2(pointer, 1, 8) == 0);
-    NEED(cuCtxSynchronize() == 0);
-    NEED(pthread_create(&thread, NULL, read_in_thread, &pointer) == 0);
-    NEED(pthread_join(thread, NULL) == 0);
-    NEED(gpusim_take_races(NULL, 0) == (apart ? 1 : 0));
-}
-
-UNIT_TEST(test_host_threads_are_one_or_many)
-{
-    char process[] = "GPUSIM_HOST=process", thread[] = "GPUSIM_HOST=thread";
-
-    expect_good(child_reads_in_a_thread, process);
-    expect_good(child_reads_in_a_thread, thread);
 }
 
 static void child_is_delayed(void)

@@ -221,30 +221,6 @@ UNIT_TEST(test_freeing_waits_for_the_device)
     gpu_close(0);
 }
 
-UNIT_TEST(test_elapsed_time_grows)
-{
-    void *start, *end, *stream;
-    float milliseconds = -1;
-
-    gpu_open(0);
-    stream = gpu_stream();
-    assert_int_equal(cuEventCreate(&start, 0), 0);
-    assert_int_equal(cuEventCreate(&end, 0), 0);
-    assert_int_equal(cuEventElapsedTime(&milliseconds, start, end), 400);
-    assert_int_equal(cuEventRecord(start, stream), 0);
-    gpusim_slow(stream, 2000);
-    assert_int_equal(cuLaunchHostFunc(stream, gpu_nothing, NULL), 0);
-    gpusim_slow(stream, 0);
-    assert_int_equal(cuEventRecord(end, stream), 0);
-    assert_int_equal(cuEventSynchronize(end), 0);
-    assert_int_equal(cuEventElapsedTime(&milliseconds, start, end), 0);
-    assert_true(milliseconds >= 0);
-    assert_int_equal(cuEventDestroy_v2(start), 0);
-    assert_int_equal(cuEventDestroy_v2(end), 0);
-    assert_int_equal(cuStreamDestroy_v2(stream), 0);
-    gpu_close(0);
-}
-
 UNIT_TEST(test_stale_handles_are_refused)
 {
     void *stream, *event;

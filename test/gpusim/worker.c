@@ -122,7 +122,7 @@ static int op_run(struct stream *stream, struct op *op)
     if (stream_skips(stream)) {
         return CUDA_SUCCESS;
     }
-    result = op->kind == OP_KERNEL ? fault_kernel() : CUDA_SUCCESS;
+    result = op->kind == OP_KERNEL ? fault_call("kernel") : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS) {
         result = access_by_op(stream, op);
     }

@@ -79,14 +79,6 @@ void gpusim_nccl_fail(const char *text)
     (void)pthread_mutex_unlock(&faults.lock);
 }
 
-void gpusim_nccl_fail_nothing(void)
-{
-    (void)pthread_mutex_lock(&faults.lock);
-    faults.has_environment = true;
-    faults.count = 0;
-    (void)pthread_mutex_unlock(&faults.lock);
-}
-
 bool fault_at(int rank, const char *what, long *value)
 {
     bool fires = false;

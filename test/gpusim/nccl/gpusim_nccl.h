@@ -15,8 +15,6 @@ extern "C" {
 
 /* Adds faults, written as in GPUSIM_NCCL_FAIL (faults.h); their counts start now. */
 GPUSIM_API void gpusim_nccl_fail(const char *text);
-/* Forgets all faults, also those of the environment. */
-GPUSIM_API void gpusim_nccl_fail_nothing(void);
 
 /* What this process has now. */
 struct gpusim_nccl_live {
