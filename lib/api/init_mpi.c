@@ -19,7 +19,7 @@
 #include "ops/shm/shm_arrival_flags.h"
 #include "transport/mpi.h"
 
-/** What a context of an MPI job stands on; lives as long as it. */
+/** What a context of an MPI job is built on; freed with it. */
 struct mpi_env {
     struct mpi_job job;
     struct shm_domain *domain; /* the memory shared with this node; NULL: none */
@@ -35,7 +35,7 @@ struct mpi_env {
 /* A node's ranks are divided by cache from here on. */
 #define CACHES_SIZE_MIN 9
 
-/* tuttirun has said that the job failed: not all ranks come. */
+/* Whether tuttirun has posted that the job failed: then not all ranks will come. */
 static tutti_status look_at_failure_page(void *user)
 {
     const struct mpi_env *env = user;
@@ -170,7 +170,7 @@ static void choose_backends(struct context_spec *spec, struct mpi_env *env)
     add_backend(spec, &op_mpi, env->job.data);
 }
 
-/* How many the backends need is known when the ranks have agreed on the configuration. */
+/* The ranks have agreed on the configuration, which says how many the backends need. */
 static tutti_status add_communicators(
         const struct context_spec *spec, struct mpi_env *env)
 {

@@ -67,8 +67,8 @@ static tutti_status run_internal(tutti *t, const struct submission *submission)
 /*
  * Calls that make sets have no names by which the ranks could tell them apart. So on each
  * rank they come one after the other: the n-th of a rank meets the n-th of the others, and
- * if they ask for different things all fail. A split is one of them as a whole. Who has to
- * wait for others of its rank drives meanwhile.
+ * if they ask for different things all fail. A split counts as one call. A call that waits
+ * for its turn drives the engine meanwhile.
  */
 struct turn {
     tutti *t;

@@ -72,8 +72,8 @@ static void keep(tutti *t, const struct wait *wait, struct stream_wait *on)
 }
 
 /*
- * What is not over, and not handed over, stays as it was. The thread's last error is why it
- * is not.
+ * Requests that are neither over nor handed over stay valid. The thread's last error says
+ * why.
  */
 static void consume_others(tutti *t, const struct stream_wait *on, size_t count,
         tutti_request *requests, tutti_status *statuses, struct error *first)
@@ -108,9 +108,9 @@ static void forget_unissued(struct wait *wait, tutti_request *requests)
 
 /*
  * With issue=caller the program's own collectives between submission and this call were
- * launched first, so they are to run first. NCCL's kernels wait for other ranks while they
- * hold the device, and the order in which the host has launched them is none to the device.
- * A stream that is refused is refused again when it is to wait.
+ * launched first, so they must run first. NCCL's kernels wait for other ranks while they
+ * hold the device, and the device does not keep the order in which the host launched kernels
+ * of different streams. A stream that the fence refuses is refused again when it must wait.
  */
 static void keep_place(tutti *t, const struct wait *wait, tutti_stream stream)
 {

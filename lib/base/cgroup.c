@@ -1,5 +1,5 @@
 /*
- * Where the cgroups of this process are.
+ * Reading files of the kernel, and finding the cgroups of this process.
  */
 #include "base/cgroup.h"
 

@@ -1,5 +1,5 @@
 /*
- * The files in which the kernel tells about this process: where its cgroups are.
+ * Files of /proc and /sys: reading one, and finding the cgroups of this process.
  */
 #ifndef TUTTI_BASE_CGROUP_H
 #define TUTTI_BASE_CGROUP_H

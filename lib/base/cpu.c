@@ -142,21 +142,26 @@ static long runnable_in_machine(int loadavg_fd)
     return end != field && *end == '/' ? runnable : -1;
 }
 
-/* Whether a stat of /proc says that its thread is in state R. */
-static bool stat_is_runnable(const char *text)
+/* Whether the stat of a thread in /proc says that it is in state R; false when unknown. */
+static bool stat_is_runnable(int fd)
 {
-    /* "11206 (name) R ...": the name may itself contain brackets and spaces */
-    const char *state = strrchr(text, ')');
+    char text[512];
+    const ssize_t len = pread(fd, text, sizeof text - 1, 0);
+    const char *state;
 
+    if (len <= 0) {
+        return false;
+    }
+    text[len] = '\0';
+    /* "11206 (name) R ...": the name may itself contain brackets and spaces */
+    state = strrchr(text, ')');
     return state != NULL && state[1] == ' ' && state[2] == 'R';
 }
 
-/* True when a thread of this process is in state R. */
 static bool task_is_runnable(int tasks_fd, const char *id)
 {
     char path[64];
-    char text[512];
-    ssize_t len;
+    bool is_runnable;
     int fd;
 
     (void)snprintf(path, sizeof path, "%.32s/stat", id);
@@ -164,13 +169,9 @@ static bool task_is_runnable(int tasks_fd, const char *id)
     if (fd < 0) {
         return false;
     }
-    len = read(fd, text, sizeof text - 1);
+    is_runnable = stat_is_runnable(fd);
     (void)close(fd);
-    if (len <= 0) {
-        return false;
-    }
-    text[len] = '\0';
-    return stat_is_runnable(text);
+    return is_runnable;
 }
 
 int32_t cpu_thread_id(void)
@@ -186,8 +187,6 @@ int32_t cpu_thread_id(void)
 bool cpu_thread_runs(struct cpu_thread *thread, int32_t id)
 {
     char path[64];
-    char text[512];
-    ssize_t len;
 
     if (id == 0) {
         return false;
@@ -198,12 +197,7 @@ bool cpu_thread_runs(struct cpu_thread *thread, int32_t id)
         thread->stat_fd = open(path, O_RDONLY | O_CLOEXEC);
         thread->id = id;
     }
-    len = pread(thread->stat_fd, text, sizeof text - 1, 0);
-    if (len <= 0) {
-        return false;
-    }
-    text[len] = '\0';
-    return stat_is_runnable(text);
+    return stat_is_runnable(thread->stat_fd);
 }
 
 void cpu_thread_fini(struct cpu_thread *thread)

@@ -3,11 +3,10 @@
  * the machine has available, and what the limit of each memory cgroup on the way to the
  * root leaves, caches of files counted as free and swap not counted.
  *
- * Memory that is committed page by page is not refused by the kernel: at the limit it kills.
- * So who wants some asks here first. Several processes may ask at once and be right each by
- * itself. Therefore nobody takes more than a step at a time, and each is told yes only
- * while a step is left for every one of those that share: whatever they were told before,
- * it is there. That does not cover the memory that others take, who do not ask.
+ * The kernel does not refuse memory that is committed page by page: at the limit it kills a
+ * process. So a rank asks here first. Ranks that ask at the same time see the same free
+ * memory. Therefore each takes at most a step at a time, and is told yes only while a step is
+ * left for every rank that shares the memory. What other programs take is not covered.
  */
 #ifndef TUTTI_BASE_HEADROOM_H
 #define TUTTI_BASE_HEADROOM_H
@@ -26,7 +25,7 @@ struct memory_room {
 /** Looks at the machine and the cgroups. @param root "", or a test's folder */
 struct memory_room memory_room(const char *root);
 
-/** Who asks. */
+/** A process that asks. */
 struct headroom {
     pthread_mutex_t lock; /* guards what follows              */
     size_t step; /* that each takes at most at a time */
@@ -39,8 +38,8 @@ struct headroom {
 void headroom_init(struct headroom *room, int sharers);
 void headroom_fini(struct headroom *room);
 /**
- * True when so much is left. What is more than a step is only looked for: it is to be
- * taken in steps, each asked for. Any thread.
+ * True when this many bytes are left. More than a step is only looked for: take it in steps
+ * and ask for each. Any thread.
  */
 bool headroom_take(struct headroom *room, size_t bytes);
 

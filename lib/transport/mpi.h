@@ -35,7 +35,7 @@ enum mpi_job_end {
 /**
  * Takes part in an MPI job. comm == MPI_COMM_NULL: initialises MPI if nobody has
  * (MPI_THREAD_MULTIPLE) and uses MPI_COMM_WORLD. Duplicates comm twice (one for data) with
- * MPI_ERRORS_RETURN; no blocking MPI collective (MPI_Comm_idup, polled civilly).
+ * MPI_ERRORS_RETURN; no blocking MPI collective (MPI_Comm_idup, polled with pauses).
  * @return TUTTI_OK, TUTTI_ERR_MPI (with MPI's text), TUTTI_ERR_INVALID
  */
 tutti_status transport_mpi_job_init(struct mpi_job *job, MPI_Comm comm);

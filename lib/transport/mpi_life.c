@@ -4,7 +4,7 @@
  * MPI is one thing of the process, and so is what is known of it here, the only state of the
  * library outside contexts but for counters of allocations: it belongs to no
  * context, and contexts begin and end in any order and in any thread. The lock is held
- * while MPI is initialised and finalized: whoever begins meanwhile learns how that went.
+ * while MPI is initialised and finalized: a context that begins meanwhile learns the result.
  */
 #include "transport/mpi_life.h"
 
@@ -16,7 +16,7 @@
 #include "transport/mpi.h"
 #include "transport/mpi_end.h"
 
-/* Civil waiting: yields first, then sleeps. */
+/* Pauses between polls: yields first, then sleeps. */
 #define YIELDS 200
 #define NAP_NS 50000
 /*
@@ -51,7 +51,7 @@ static struct {
     MPI_Comm world; /* see mpi_life_meet_on() */
 } life = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void pause_civilly(int tries)
+static void pause_between_polls(int tries)
 {
     if (tries < YIELDS) {
         (void)sched_yield();
@@ -66,7 +66,7 @@ int mpi_life_await(MPI_Request *request)
     int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
 
     for (int tries = 0; code == MPI_SUCCESS && done == 0; tries++) {
-        pause_civilly(tries);
+        pause_between_polls(tries);
         code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
     }
     return code;
@@ -208,7 +208,7 @@ static tutti_status meet(tutti_status (*look)(void *user), void *user)
         if (clock_ns() >= meet_until(since, looked)) {
             return say_left();
         }
-        pause_civilly(tries);
+        pause_between_polls(tries);
     }
     return transport_mpi_error(code, "waiting for all ranks before MPI_Finalize");
 }

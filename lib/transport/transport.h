@@ -70,7 +70,7 @@ void transport_close(struct transport *transport);
 
 /**
  * Gathers a block of bytes of every rank on every rank. Collective; returns when all
- * blocks are here, polling civilly meanwhile. Only before the engine starts. Messages
+ * blocks are here, with pauses between polls. Only before the engine starts. Messages
  * of ranks whose engine runs already are kept for the next transport_poll().
  * @param[out] blocks   size pointers into one owned allocation; mem_free(blocks)
  * @param[out] lengths  size lengths, inside the same allocation
