@@ -11,7 +11,7 @@
 #include "run/context.h"
 #include "run/driver.h"
 #include "run/failure.h"
-#include "run/stop.h"
+#include "run/start.h"
 
 int tutti_rank(const tutti *t)
 {

@@ -8,7 +8,7 @@
 #include "ops/self/self.h"
 #include "ops/shm/shm.h"
 #include "ops/shm/shm_arrival_flags.h"
-#include "run/stop.h"
+#include "run/start.h"
 #include "transport/inproc.h"
 
 #define LOCAL_RANKS_MAX 1024

@@ -22,7 +22,6 @@
 #include "base/config.h"
 #include "base/forkmark.h"
 #include "base/log.h"
-#include "base/wire.h"
 #include "device/tickets.h"
 #include "ops/arrival_flags.h"
 #include "ops/device.h"
@@ -33,6 +32,7 @@
 #include "run/failure.h"
 #include "run/group.h"
 #include "run/intake.h"
+#include "run/messages.h"
 #include "run/operation.h"
 #include "run/outcomes.h"
 #include "run/output.h"
@@ -130,7 +130,7 @@ struct tutti {
 
     /* engine */
     struct engine engine;
-    struct wire_writer envelope; /* scratch: a control message                        */
+    struct messages messages;
     struct forming forming; /* outcomes on their way to batches                       */
     struct dispatcher dispatcher;
     struct tickets tickets; /* the launch order of device batches; run/order.h        */

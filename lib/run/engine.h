@@ -8,29 +8,11 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <tutti/tutti.h>
 
 struct tutti;
-
-/** First byte of every control message of a running context. */
-enum envelope_kind {
-    ENVELOPE_SET = 1, /* varint set id, then a message of its negotiator  */
-    ENVELOPE_ABORT = 2, /* varint rank + 1, text: the job has failed        */
-    ENVELOPE_ORDER = 3, /* tickets: device/tickets.h                           */
-    ENVELOPE_ASK = 4 /* for tickets: device/tickets.h                       */
-};
-
-/** A message for a set this rank has not created yet. */
-struct early_message {
-    struct early_message *next;
-    tutti_process_set set;
-    int from;
-    size_t len;
-    uint8_t bytes[];
-};
 
 /** What the engine remembers between passes; its own, but for what is atomic. */
 struct engine {
@@ -40,8 +22,6 @@ struct engine {
     int64_t next_tick_ns; /* when negotiators look for stalls                         */
     int64_t next_watch_ns; /* when backends look whether peers live                   */
     int64_t tick_limit_ns; /* look at least so often while driven; fixed              */
-    struct early_message *early; /* oldest first; owned                               */
-    tutti_status delivery; /* of the messages of the current poll                     */
 };
 
 /** One pass. Sets *moved when anything happened. A failure fails the context. */

@@ -69,6 +69,12 @@ void failure_suspect(struct tutti *t);
  * `done_bell` rings when it becomes true.
  */
 bool failure_lingers(const struct tutti *t);
+/**
+ * Engine (failure_cleanup.c): tells the other ranks (unless one of them told us), gives up what
+ * is launched and ends all operations. Does nothing while the context lives, and cheap
+ * afterwards.
+ */
+void failure_enforce(struct tutti *t);
 /** Engine: another rank says the job has failed. */
 void failure_received(struct tutti *t, int from, const void *bytes, size_t len);
 

@@ -4,35 +4,32 @@
  * The rank that finds the cause tells every other rank directly: the tree may lead through
  * the rank that is lost.
  */
-#include "run/failure_cleanup.h"
-
 #include <string.h>
 
 #include "run/complete.h"
 #include "run/complete_device.h"
 #include "run/context.h"
-#include "run/engine.h"
+#include "run/failure.h"
 
 /* How soon to look again whether what was given up is over. */
 #define RETRY_NS 100000
 
 static void tell_others(struct tutti *t, const struct error *failure)
 {
+    struct wire_writer *out;
+
     if (atomic_exchange_explicit(&t->failure.is_told, 1, memory_order_relaxed) != 0 ||
             failure->rank != t->rank) {
         return;
     }
     log_error(&t->log, "%s", failure->text);
-    wire_writer_reset(&t->envelope);
-    wire_put_u8(&t->envelope, ENVELOPE_ABORT);
-    wire_put_varint(&t->envelope, (uint64_t)failure->rank + 1);
-    wire_put_str(
-            &t->envelope, failure->text, strnlen(failure->text, ERROR_TEXT_MAX - 1));
-    for (int r = 0; r < t->size && !t->envelope.failed; r++) {
+    out = messages_begin(t, MESSAGE_ABORT);
+    wire_put_varint(out, (uint64_t)failure->rank + 1);
+    wire_put_str(out, failure->text, strnlen(failure->text, ERROR_TEXT_MAX - 1));
+    for (int r = 0; r < t->size; r++) {
         /* A rank that cannot be told is lost, or will find out by itself. */
         if (r != t->rank) {
-            (void)t->transport.ops->send(
-                    t->transport.state, r, t->envelope.data, t->envelope.len);
+            (void)messages_send(t, r);
         }
     }
 }

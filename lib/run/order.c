@@ -8,7 +8,6 @@
 #include "device/tickets.h"
 #include "run/complete.h"
 #include "run/context.h"
-#include "run/engine.h"
 
 static const struct dispatcher_backend *backend_of(const struct tutti *t)
 {
@@ -79,18 +78,11 @@ static void end_creation(void *user, tutti_process_set id)
 static tutti_status send(
         void *user, int to, bool is_question, const void *bytes, size_t len)
 {
-    struct tutti *t = user;
+    struct wire_writer *out =
+            messages_begin(user, is_question ? MESSAGE_ASK : MESSAGE_ORDER);
 
-    wire_writer_reset(&t->envelope);
-    wire_put_u8(&t->envelope, is_question ? ENVELOPE_ASK : ENVELOPE_ORDER);
-    wire_put_bytes(&t->envelope, bytes, len);
-    if (t->envelope.failed) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
-    }
-    counter_add(&t->counters.messages, 1);
-    counter_add(&t->counters.message_bytes, t->envelope.len);
-    return t->transport.ops->send(
-            t->transport.state, to, t->envelope.data, t->envelope.len);
+    wire_put_bytes(out, bytes, len);
+    return messages_send(user, to);
 }
 
 static const struct tickets_ops ops = { .find = find,

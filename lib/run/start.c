@@ -8,7 +8,6 @@
 #include "run/helpers.h"
 #include "run/order.h"
 #include "run/set_list.h"
-#include "run/stop.h"
 
 /* Without stall times, how often a driven engine asks its negotiators. */
 #define TICK_LIMIT_NS 1000000000

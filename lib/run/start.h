@@ -1,5 +1,5 @@
 /*
- * Making a context.
+ * Making a context (start.c), and leaving a job in good order (stop.c).
  */
 #ifndef TUTTI_RUN_START_H
 #define TUTTI_RUN_START_H
@@ -61,5 +61,15 @@ static inline tutti_status context_spec_agree(
 tutti_status context_create(struct tutti **created, struct context_spec *spec);
 /** Frees a spec that was not given to context_create(). */
 void context_spec_fini(struct context_spec *spec);
+
+/**
+ * Collective over the world: waits until all ranks leave and everything in flight is
+ * over; then frees the context, also when it had failed.
+ * @return TUTTI_OK, TUTTI_ERR_CONTEXT_FAILED; TUTTI_ERR_THREAD in a callback of the context,
+ *         or where MPI's thread level forbids it: nothing has changed then
+ */
+tutti_status context_finalize(struct tutti *t);
+/** Stops threads and frees everything; no collective. @return what release() said */
+tutti_status context_destroy(struct tutti *t);
 
 #endif

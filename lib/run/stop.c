@@ -7,19 +7,17 @@
  * the world comes last, so that no rank leaves while another one still works in a smaller
  * set.
  */
-#include "run/stop.h"
-
 #include <sched.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "run/complete_device.h"
-#include "run/context.h"
 #include "run/driver.h"
 #include "run/engine.h"
 #include "run/order.h"
 #include "run/output.h"
 #include "run/persistent.h"
+#include "run/start.h"
 #include "run/submit.h"
 
 /*
@@ -151,16 +149,6 @@ static void free_open_groups(struct groups *groups)
     }
 }
 
-static void free_early(struct tutti *t)
-{
-    while (t->engine.early != NULL) {
-        struct early_message *next = t->engine.early->next;
-
-        mem_free(t->engine.early);
-        t->engine.early = next;
-    }
-}
-
 /* What operations still wait for. */
 static void release_events(struct tutti *t)
 {
@@ -193,8 +181,7 @@ tutti_status context_destroy(struct tutti *t)
     release_events(t);
     operation_table_fini(&t->operations);
     forming_fini(&t->forming);
-    wire_writer_fini(&t->envelope);
-    free_early(t);
+    messages_fini(t);
     free_open_groups(&t->groups);
     output_fini(t);
     nodes_fini(&t->topology.nodes);

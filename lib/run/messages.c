@@ -1,0 +1,182 @@
+/*
+ * Control messages: sending them, and who gets what comes.
+ */
+#include "run/messages.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "run/context.h"
+
+/* A message for a set this rank has not created yet. */
+struct early_message {
+    struct early_message *next;
+    tutti_process_set set;
+    int from;
+    size_t len;
+    uint8_t bytes[];
+};
+
+struct wire_writer *messages_begin(struct tutti *t, enum message_kind kind)
+{
+    wire_writer_reset(&t->messages.out);
+    wire_put_u8(&t->messages.out, (uint8_t)kind);
+    return &t->messages.out;
+}
+
+tutti_status messages_send(struct tutti *t, int to)
+{
+    const struct wire_writer *out = &t->messages.out;
+
+    if (out->failed) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
+    }
+    counter_add(&t->counters.messages, 1);
+    counter_add(&t->counters.message_bytes, out->len);
+    return t->transport.ops->send(t->transport.state, to, out->data, out->len);
+}
+
+/* -------------------------------------------------------------- receiving */
+
+static int member_of(const struct process_set *set, int world_rank)
+{
+    /* The usual case, and the only one in the world. */
+    if (world_rank < set->op.size && set->world_ranks[world_rank] == world_rank) {
+        return world_rank;
+    }
+    for (int i = 0; i < set->op.size; i++) {
+        if (set->world_ranks[i] == world_rank) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static tutti_status receive(struct tutti *t, struct process_set *set, int from,
+        const void *bytes, size_t len)
+{
+    const int member = member_of(set, from);
+
+    if (set->op.rank < 0 || member < 0) {
+        return error_set(TUTTI_ERR_PROTOCOL,
+                "rank %d sent a message of process set %u, of which it or rank %d is "
+                "no "
+                "member",
+                from, set->id, t->rank);
+    }
+    set->dirty = true;
+    set->negotiator.now_ns = t->engine.now_ns;
+    return negotiator_receive(&set->negotiator, member, bytes, len);
+}
+
+/* A peer may be ahead of us in the world's log and use a set we have yet to create. */
+static tutti_status keep_early(
+        struct tutti *t, tutti_process_set id, int from, const void *bytes, size_t len)
+{
+    struct early_message *message = mem_alloc(sizeof *message + len);
+    struct early_message **last = &t->messages.early;
+
+    if (message == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an early message");
+    }
+    message->next = NULL;
+    message->set = id;
+    message->from = from;
+    message->len = len;
+    memcpy(message->bytes, bytes, len);
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = message;
+    return TUTTI_OK;
+}
+
+tutti_status messages_replay(struct tutti *t)
+{
+    struct early_message **at = &t->messages.early;
+    tutti_status status = TUTTI_OK;
+
+    while (*at != NULL && status == TUTTI_OK) {
+        struct early_message *message = *at;
+        struct process_set *set = process_sets_find(&t->sets, message->set);
+
+        if (set == NULL) {
+            at = &message->next;
+            continue;
+        }
+        *at = message->next;
+        status = receive(t, set, message->from, message->bytes, message->len);
+        mem_free(message);
+    }
+    return status;
+}
+
+static tutti_status route(struct tutti *t, int from, struct wire_reader *in)
+{
+    const uint64_t id = wire_get_varint(in);
+    const size_t len = wire_left(in);
+    const uint8_t *bytes = wire_get_bytes(in, len);
+    struct process_set *set;
+
+    if (!wire_ok(in) || id > UINT32_MAX) {
+        return error_set(TUTTI_ERR_PROTOCOL, "malformed message from rank %d", from);
+    }
+    set = process_sets_find(&t->sets, (tutti_process_set)id);
+    if (set != NULL) {
+        return receive(t, set, from, bytes, len);
+    }
+    if (id >= t->sets.next_id) {
+        return keep_early(t, (tutti_process_set)id, from, bytes, len);
+    }
+    /* The set is gone: what it still says (a retired number) concerns nobody. */
+    return TUTTI_OK;
+}
+
+static void deliver(void *user, int from, const void *bytes, size_t len)
+{
+    struct tutti *t = user;
+    struct wire_reader in;
+    uint8_t kind;
+
+    if (t->messages.delivery != TUTTI_OK ||
+            atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) != 0) {
+        return;
+    }
+    wire_reader_init(&in, bytes, len);
+    kind = wire_get_u8(&in);
+    if (kind == MESSAGE_SET) {
+        t->messages.delivery = route(t, from, &in);
+    } else if (kind == MESSAGE_ABORT) {
+        failure_received(t, from, (const uint8_t *)bytes + 1, len - 1);
+    } else if (kind == MESSAGE_ORDER || kind == MESSAGE_ASK) {
+        t->messages.delivery = tickets_receive(&t->tickets, from, kind == MESSAGE_ASK,
+                (const uint8_t *)bytes + 1, len - 1);
+    } else {
+        t->messages.delivery = error_set(TUTTI_ERR_PROTOCOL,
+                "message of unknown kind %u from rank %d", kind, from);
+    }
+}
+
+tutti_status messages_poll(struct tutti *t, bool *moved)
+{
+    tutti_status status;
+
+    t->messages.delivery = TUTTI_OK;
+    status = transport_poll(&t->transport, deliver, t);
+    if (status == TUTTI_AGAIN) {
+        return TUTTI_OK;
+    }
+    *moved = true;
+    return status == TUTTI_OK ? t->messages.delivery : status;
+}
+
+void messages_fini(struct tutti *t)
+{
+    while (t->messages.early != NULL) {
+        struct early_message *next = t->messages.early->next;
+
+        mem_free(t->messages.early);
+        t->messages.early = next;
+    }
+    wire_writer_fini(&t->messages.out);
+}
