@@ -329,18 +329,13 @@ tutti_status dispatch_run(struct tutti *t, bool *moved)
     return status == TUTTI_OK ? step_running(t, moved) : status;
 }
 
-static void recycle_waiting(struct dispatcher *dispatcher, struct process_set *set)
+void dispatch_forget(struct dispatcher *dispatcher, struct process_set *set)
 {
     for (int lane = 0; lane < OP_LANES; lane++) {
         while (set->lanes[lane].first_waiting != NULL) {
             recycle(dispatcher, take_waiting(dispatcher, &set->lanes[lane]));
         }
     }
-}
-
-void dispatch_forget(struct tutti *t, struct process_set *set)
-{
-    recycle_waiting(&t->dispatcher, set);
 }
 
 /* Nobody reads or writes the caller's memory for it any more. */
@@ -359,7 +354,7 @@ bool dispatch_cancel_all(struct tutti *t)
     struct batch **at = &dispatcher->running;
 
     for (size_t s = 0; s < t->sets.count; s++) {
-        recycle_waiting(dispatcher, t->sets.sets[s]);
+        dispatch_forget(dispatcher, t->sets.sets[s]);
     }
     while (*at != NULL) {
         struct batch *batch = *at;
@@ -388,11 +383,6 @@ tutti_status dispatch_watch(const struct dispatcher *dispatcher)
         }
     }
     return status;
-}
-
-bool dispatch_is_idle(const struct dispatcher *dispatcher)
-{
-    return dispatcher->running == NULL && dispatcher->waiting == 0;
 }
 
 static void free_batches(const struct dispatcher *dispatcher, struct batch *batches)

@@ -58,7 +58,7 @@ struct dispatcher {
 /** Queues it behind the earlier ones of its lane. */
 void dispatch_queue(struct tutti *t, struct batch *batch);
 /** Drops what a set that is removed has not launched. */
-void dispatch_forget(struct tutti *t, struct process_set *set);
+void dispatch_forget(struct dispatcher *dispatcher, struct process_set *set);
 /** Launches and steps. Sets *moved when anything happened. */
 tutti_status dispatch_run(struct tutti *t, bool *moved);
 /**
@@ -68,8 +68,6 @@ tutti_status dispatch_run(struct tutti *t, bool *moved);
 bool dispatch_cancel_all(struct tutti *t);
 /** Lets backends look whether the other ranks still live. */
 tutti_status dispatch_watch(const struct dispatcher *dispatcher);
-/** True when there is nothing launched and nothing waiting. */
-bool dispatch_is_idle(const struct dispatcher *dispatcher);
 void dispatch_fini(struct tutti *t);
 
 #endif

@@ -88,7 +88,7 @@ struct scene {
     struct notes notes;
 };
 
-static int set_up(void **state)
+static struct scene *set_up(void)
 {
     struct scene *scene = mem_calloc(1, sizeof *scene);
 
@@ -107,19 +107,15 @@ static int set_up(void **state)
             (struct dispatcher_backend){ .ops = &noting, .state = &scene->notes };
     scene->context.dispatcher.backend_count = 1;
     scene->context.dispatcher.task_bytes = noting.task_bytes;
-    *state = scene;
-    return 0;
+    return scene;
 }
 
-static int tear_down(void **state)
+static void tear_down(struct scene *scene)
 {
-    struct scene *scene = *state;
-
     assert_true(dispatch_cancel_all(&scene->context));
     dispatch_fini(&scene->context);
     forming_fini(&scene->context.forming);
     mem_free(scene);
-    return 0;
 }
 
 /* A sum of one float. */
@@ -167,6 +163,13 @@ static void run(struct scene *scene, bool anything)
     assert_int_equal(moved, anything);
 }
 
+static bool is_idle(const struct scene *scene)
+{
+    const struct dispatcher *dispatcher = &scene->context.dispatcher;
+
+    return dispatcher->running == NULL && dispatcher->waiting == 0;
+}
+
 static void assert_started(
         const struct scene *scene, int i, uint32_t set, uint32_t lane, uint64_t number)
 {
@@ -176,9 +179,9 @@ static void assert_started(
     assert_int_equal(scene->notes.started[i].sequence, number);
 }
 
-static void test_each_lane_counts_for_itself(void **state)
+UNIT_TEST(test_each_lane_counts_for_itself)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     submit(scene, 0, 0);
     run(scene, true);
@@ -194,11 +197,12 @@ static void test_each_lane_counts_for_itself(void **state)
     assert_started(scene, 2, 0, 7, 0);
     assert_started(scene, 3, 0, 7, 1);
     assert_started(scene, 4, 1, 7, 0);
+    tear_down(scene);
 }
 
-static void test_a_full_lane_holds_up_no_other(void **state)
+UNIT_TEST(test_a_full_lane_holds_up_no_other)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     for (int i = 0; i < 4; i++) {
         submit(scene, 0, 3);
@@ -214,26 +218,28 @@ static void test_a_full_lane_holds_up_no_other(void **state)
     assert_int_equal(scene->sets[0].waiting_lanes, 1u << 3);
     assert_started(scene, 2, 0, 2, 0);
     assert_started(scene, 3, 0, 4, 0);
-    assert_false(dispatch_is_idle(&scene->context.dispatcher));
+    assert_false(is_idle(scene));
+    tear_down(scene);
 }
 
-static void test_a_batch_that_is_skipped_counts_in_its_lane(void **state)
+UNIT_TEST(test_a_batch_that_is_skipped_counts_in_its_lane)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     submit_skipped(scene, 0, 5);
     run(scene, true);
-    assert_true(dispatch_is_idle(&scene->context.dispatcher));
+    assert_true(is_idle(scene));
     submit(scene, 0, 5);
     submit(scene, 0, 6);
     run(scene, true);
     assert_started(scene, 0, 0, 5, 1);
     assert_started(scene, 1, 0, 6, 0);
+    tear_down(scene);
 }
 
-static void test_cancelling_leaves_no_lane_behind(void **state)
+UNIT_TEST(test_cancelling_leaves_no_lane_behind)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     for (uint32_t lane = 0; lane < OP_LANES; lane++) {
         for (int i = 0; i < 3; i++) {
@@ -244,9 +250,10 @@ static void test_cancelling_leaves_no_lane_behind(void **state)
     assert_int_equal(scene->notes.count, 2 * OP_LANES);
     assert_true(dispatch_cancel_all(&scene->context));
     assert_int_equal(scene->notes.cancelled, 2 * OP_LANES);
-    assert_true(dispatch_is_idle(&scene->context.dispatcher));
+    assert_true(is_idle(scene));
     run(scene, false);
     assert_int_equal(scene->notes.count, 2 * OP_LANES);
+    tear_down(scene);
 }
 
 /* One turn in which the batches of these lanes are stepped, and no others. */
@@ -263,15 +270,16 @@ static void assert_steps(struct scene *scene, bool anything, const char *lanes)
     assert_int_equal(scene->notes.steps, i);
 }
 
-static void test_priority_is_not_looked_at_unless_asked_for(void **state)
+UNIT_TEST(test_priority_is_not_looked_at_unless_asked_for)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     submit_urgent(scene, 0, 1, 0);
     submit_urgent(scene, 0, 2, 5);
     scene->notes.moving = 1u << 2;
     assert_steps(scene, true, "12");
     assert_steps(scene, true, "12");
+    tear_down(scene);
 }
 
 /* On lanes 1 to 4, which are stepped as 2, 4, 3, 1. */
@@ -284,18 +292,9 @@ static void submit_four(struct scene *scene)
     submit_urgent(scene, 0, 4, 5);
 }
 
-static void test_urgent_batches_are_stepped_first(void **state)
+UNIT_TEST(test_urgent_batches_are_stepped_first_and_alone_while_they_move)
 {
-    struct scene *scene = *state;
-
-    submit_four(scene);
-    assert_steps(scene, true, "2431");
-    assert_steps(scene, false, "2431");
-}
-
-static void test_less_urgent_batches_wait_while_urgent_ones_move(void **state)
-{
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     submit_four(scene);
     scene->notes.moving = 1u << 2;
@@ -306,12 +305,13 @@ static void test_less_urgent_batches_wait_while_urgent_ones_move(void **state)
     assert_steps(scene, true, "2431");
     scene->notes.moving = 0;
     assert_steps(scene, false, "2431");
+    tear_down(scene);
 }
 
 /* A lane is launched in one order on all ranks, whatever is urgent on one of them. */
-static void test_priority_does_not_change_the_order_of_a_lane(void **state)
+UNIT_TEST(test_priority_does_not_change_the_order_of_a_lane)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     scene->context.config.priority = true;
     submit_urgent(scene, 0, 1, 0);
@@ -323,6 +323,7 @@ static void test_priority_does_not_change_the_order_of_a_lane(void **state)
     assert_started(scene, 0, 0, 1, 0);
     assert_started(scene, 1, 0, 1, 1);
     assert_started(scene, 2, 1, 1, 0);
+    tear_down(scene);
 }
 
 static enum batch_state state_of(const struct scene *scene, int set, uint32_t lane)
@@ -336,9 +337,9 @@ static enum batch_state state_of(const struct scene *scene, int set, uint32_t la
                                             : dispatcher->spare->state;
 }
 
-static void test_states_of_a_batch(void **state)
+UNIT_TEST(test_states_of_a_batch)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     submit(scene, 0, 0);
     assert_int_equal(state_of(scene, 0, 0), BATCH_WAITING);
@@ -346,15 +347,17 @@ static void test_states_of_a_batch(void **state)
     assert_int_equal(state_of(scene, 0, 0), BATCH_RUNNING);
     assert_true(dispatch_cancel_all(&scene->context));
     assert_int_equal(state_of(scene, 0, 0), BATCH_CANCELLED);
+    tear_down(scene);
 }
 
-static void test_a_batch_that_is_only_counted_is_used_again(void **state)
+UNIT_TEST(test_a_batch_that_is_only_counted_is_used_again)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     submit_skipped(scene, 0, 0);
     run(scene, true);
     assert_int_equal(state_of(scene, 0, 0), BATCH_SPARE);
+    tear_down(scene);
 }
 
 /* How many batches in flight are being timed. */
@@ -369,9 +372,9 @@ static int timed(const struct scene *scene)
     return count;
 }
 
-static void test_only_a_lone_batch_of_the_log_is_timed(void **state)
+UNIT_TEST(test_only_a_lone_batch_of_the_log_is_timed)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     submit(scene, 0, 0);
     run(scene, true);
@@ -379,25 +382,26 @@ static void test_only_a_lone_batch_of_the_log_is_timed(void **state)
     submit(scene, 1, 1);
     run(scene, true);
     assert_int_equal(timed(scene), 0);
+    tear_down(scene);
 }
 
-static void test_no_batch_of_a_plan_is_timed(void **state)
+UNIT_TEST(test_of_the_log_alone_and_by_the_coordinator_alone)
 {
-    struct scene *scene = *state;
+    static const struct {
+        uint32_t lane;
+        int rank;
+        int timed;
+    } cases[] = { { 0, 0, 1 }, { 1, 0, 0 }, { 0, 1, 0 } };
 
-    submit(scene, 0, 1);
-    run(scene, true);
-    assert_int_equal(timed(scene), 0);
-}
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scene *scene = set_up();
 
-static void test_only_the_coordinator_times(void **state)
-{
-    struct scene *scene = *state;
-
-    scene->sets[0].op.rank = 1;
-    submit(scene, 0, 0);
-    run(scene, true);
-    assert_int_equal(timed(scene), 0);
+        scene->sets[0].op.rank = cases[i].rank;
+        submit(scene, 0, cases[i].lane);
+        run(scene, true);
+        assert_int_equal(timed(scene), cases[i].timed);
+        tear_down(scene);
+    }
 }
 
 /*
@@ -426,56 +430,20 @@ static void expect_no_batch_is_lost(struct scene *scene, uint32_t lane)
     run(scene, true);
 }
 
-static void test_no_batch_is_lost_when_memory_runs_out(void **state)
+UNIT_TEST(test_no_batch_is_lost_when_memory_runs_out)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     expect_no_batch_is_lost(scene, 0);
     assert_int_equal(scene->notes.count, 2);
+    tear_down(scene);
 }
 
-static void test_no_planned_batch_is_lost_when_memory_runs_out(void **state)
+UNIT_TEST(test_no_planned_batch_is_lost_when_memory_runs_out)
 {
-    struct scene *scene = *state;
+    struct scene *scene = set_up();
 
     expect_no_batch_is_lost(scene, 1);
     assert_int_equal(scene->notes.count, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_states_of_a_batch, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_a_batch_that_is_only_counted_is_used_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_each_lane_counts_for_itself, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_a_full_lane_holds_up_no_other, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_a_batch_that_is_skipped_counts_in_its_lane, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_cancelling_leaves_no_lane_behind, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_priority_is_not_looked_at_unless_asked_for, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_urgent_batches_are_stepped_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_less_urgent_batches_wait_while_urgent_ones_move, set_up,
-                tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_priority_does_not_change_the_order_of_a_lane, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_only_a_lone_batch_of_the_log_is_timed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_no_batch_of_a_plan_is_timed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_only_the_coordinator_times, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_no_batch_is_lost_when_memory_runs_out, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-                test_no_planned_batch_is_lost_when_memory_runs_out, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    tear_down(scene);
 }

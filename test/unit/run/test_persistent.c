@@ -42,14 +42,13 @@ static void finish(struct operation *operation)
     atomic_store_explicit(&operation->done, 1, memory_order_release);
 }
 
-static void test_lease_is_taken_once_until_consumed(void **state)
+UNIT_TEST(test_lease_is_taken_once_until_consumed)
 {
     struct operation_table operations = { .free = NULL };
     struct operation *own;
     const tutti_tensor handle = begin_open(&operations, &own);
     tutti_request request;
 
-    (void)state;
     assert_ptr_equal(persistent_take(&operations, handle), own);
     operation_begin(own, NULL, NULL);
     request = operation_handle(own);
@@ -72,13 +71,12 @@ static void test_lease_is_taken_once_until_consumed(void **state)
     operation_table_fini(&operations);
 }
 
-static void test_lease_that_is_closed_or_borrowed_is_not_taken(void **state)
+UNIT_TEST(test_lease_that_is_closed_or_borrowed_is_not_taken)
 {
     struct operation_table operations = { .free = NULL };
     struct operation *own;
     const tutti_tensor handle = begin_open(&operations, &own);
 
-    (void)state;
     persistent_close(own);
     assert_null(persistent_take(&operations, handle));
     assert_false(persistent_is_busy(own));
@@ -102,14 +100,13 @@ static void test_lease_that_is_closed_or_borrowed_is_not_taken(void **state)
     operation_table_fini(&operations);
 }
 
-static void test_handles_of_other_generations_are_unknown(void **state)
+UNIT_TEST(test_handles_of_other_generations_are_unknown)
 {
     struct operation_table operations = { .free = NULL };
     struct operation *own;
     const tutti_tensor first = begin_open(&operations, &own);
     tutti_tensor second;
 
-    (void)state;
     assert_ptr_equal(persistent_find(&operations, first), own);
     assert_null(persistent_find(&operations, 0));
     assert_null(persistent_find(&operations, 1));
@@ -129,13 +126,12 @@ static void test_handles_of_other_generations_are_unknown(void **state)
 }
 
 /* Unregistered before the last request is consumed: whoever does gets the operation. */
-static void test_lease_that_ends_in_use_is_the_consumers(void **state)
+UNIT_TEST(test_lease_that_ends_in_use_is_the_consumers)
 {
     struct operation_table operations = { .free = NULL };
     struct operation *own;
     const tutti_tensor handle = begin_open(&operations, &own);
 
-    (void)state;
     assert_ptr_equal(persistent_take(&operations, handle), own);
     operation_begin(own, NULL, NULL);
     persistent_filled(own);
@@ -148,13 +144,12 @@ static void test_lease_that_ends_in_use_is_the_consumers(void **state)
     operation_table_fini(&operations);
 }
 
-static void test_cancel_is_of_one_operation(void **state)
+UNIT_TEST(test_cancel_is_of_one_operation)
 {
     struct operation_table operations = { .free = NULL };
     struct operation *operation = operation_take(&operations);
     tutti_request first;
 
-    (void)state;
     assert_non_null(operation);
     operation_begin(operation, NULL, NULL);
     first = operation_handle(operation);
@@ -169,12 +164,11 @@ static void test_cancel_is_of_one_operation(void **state)
     operation_table_fini(&operations);
 }
 
-static void test_works_stay_where_they_are(void **state)
+UNIT_TEST(test_works_stay_where_they_are)
 {
     static struct operation *taken[MANY_WORKS];
     struct operation_table operations = { .free = NULL };
 
-    (void)state;
     for (uint32_t i = 0; i < MANY_WORKS; i++) {
         taken[i] = operation_take(&operations);
         assert_non_null(taken[i]);
@@ -286,14 +280,13 @@ static size_t run_engine(struct scene *scene, uint64_t *seen)
     return count;
 }
 
-static void test_intake_loses_nothing(void **state)
+UNIT_TEST(test_intake_loses_nothing)
 {
     struct scene scene;
     struct pusher pushers[THREADS];
     uint64_t seen[THREADS] = { 0 };
     uint64_t total = 0;
 
-    (void)state;
     open_scene(&scene, pushers);
     while (total < (uint64_t)THREADS * PUSHES) {
         const size_t count = run_engine(&scene, seen);
@@ -312,13 +305,12 @@ static void test_intake_loses_nothing(void **state)
 }
 
 /* Operations that a thread pushes as one chain come as one, in its order. */
-static void test_chains_stay_together(void **state)
+UNIT_TEST(test_chains_stay_together)
 {
     struct operation_table operations = { .free = NULL };
     struct intake intake = { .count = 0 };
     struct operation *operation[4];
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         operation[i] = operation_take(&operations);
         assert_non_null(operation[i]);
@@ -336,13 +328,12 @@ static void test_chains_stay_together(void **state)
 }
 
 /* What was submitted before a persistent request was closed is in the queue, and nothing follows. */
-static void test_close_waits_for_submitters(void **state)
+UNIT_TEST(test_close_waits_for_submitters)
 {
     struct scene scene;
     struct pusher pushers[THREADS];
     uint64_t seen[THREADS] = { 0 };
 
-    (void)state;
     open_scene(&scene, pushers);
     for (int round = 0; round < CLOSES; round++) {
         for (int i = 0; i < THREADS; i++) {
@@ -403,14 +394,13 @@ static bool has_each_won(struct rival *rivals)
     return true;
 }
 
-static void test_rivals_never_hold_it_together(void **state)
+UNIT_TEST(test_rivals_never_hold_it_together)
 {
     struct scene scene = { .over = 0 };
     struct rival rivals[THREADS];
     uint64_t won = 0;
     int borrowed = 0;
 
-    (void)state;
     scene.handle[0] = begin_open(&scene.operations, &scene.own[0]);
     for (int i = 0; i < THREADS; i++) {
         rivals[i].scene = &scene;
@@ -435,22 +425,4 @@ static void test_rivals_never_hold_it_together(void **state)
     }
     assert_int_equal(scene.own[0]->request.priority, won + (uint64_t)borrowed);
     operation_table_fini(&scene.operations);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lease_is_taken_once_until_consumed),
-        cmocka_unit_test(test_lease_that_is_closed_or_borrowed_is_not_taken),
-        cmocka_unit_test(test_handles_of_other_generations_are_unknown),
-        cmocka_unit_test(test_lease_that_ends_in_use_is_the_consumers),
-        cmocka_unit_test(test_cancel_is_of_one_operation),
-        cmocka_unit_test(test_works_stay_where_they_are),
-        cmocka_unit_test(test_intake_loses_nothing),
-        cmocka_unit_test(test_chains_stay_together),
-        cmocka_unit_test(test_close_waits_for_submitters),
-        cmocka_unit_test(test_rivals_never_hold_it_together),
-    };
-
-    return cmocka_run_group_tests_name("persistent", tests, NULL, NULL);
 }

@@ -20,11 +20,10 @@ static void expect_set(
     assert_memory_equal(list->ranks + first, ranks, count * sizeof *ranks);
 }
 
-static void test_lists_and_ranges(void **state)
+UNIT_TEST(test_lists_and_ranges)
 {
     struct set_list list;
 
-    (void)state;
     assert_int_equal(
             set_list_parse(&list, " 3,1 , 0 ;4-7; 11 ;2-2,0-1", WORLD), TUTTI_OK);
     assert_int_equal(list.count, 4);
@@ -35,17 +34,16 @@ static void test_lists_and_ranges(void **state)
     set_list_fini(&list);
 }
 
-static void test_nothing_is_no_set(void **state)
+UNIT_TEST(test_nothing_is_no_set)
 {
     struct set_list list;
 
-    (void)state;
     assert_int_equal(set_list_parse(&list, "  ", WORLD), TUTTI_OK);
     assert_int_equal(list.count, 0);
     set_list_fini(&list);
 }
 
-static void test_errors_say_where_and_why(void **state)
+UNIT_TEST(test_errors_say_where_and_why)
 {
     static const struct {
         const char *text;
@@ -65,7 +63,6 @@ static void test_errors_say_where_and_why(void **state)
         { "0-99999999999999999999999", "outside the world of 12 ranks" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct set_list list;
 
@@ -76,12 +73,11 @@ static void test_errors_say_where_and_why(void **state)
     }
 }
 
-static void test_every_failing_allocation_is_survived(void **state)
+UNIT_TEST(test_every_failing_allocation_is_survived)
 {
     struct set_list list;
     tutti_status status = TUTTI_ERR_NO_MEMORY;
 
-    (void)state;
     for (uint64_t n = 1; status == TUTTI_ERR_NO_MEMORY; n++) {
         mem_fail_at(n);
         status = set_list_parse(&list, "0;1;2;3;4;5;6;7;8;9;0-9", WORLD);
@@ -90,16 +86,4 @@ static void test_every_failing_allocation_is_survived(void **state)
     assert_int_equal(status, TUTTI_OK);
     assert_int_equal(list.count, 11);
     set_list_fini(&list);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists_and_ranges),
-        cmocka_unit_test(test_nothing_is_no_set),
-        cmocka_unit_test(test_errors_say_where_and_why),
-        cmocka_unit_test(test_every_failing_allocation_is_survived),
-    };
-
-    return cmocka_run_group_tests_name("set_list", tests, NULL, NULL);
 }
