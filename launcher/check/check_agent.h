@@ -31,7 +31,7 @@ enum agent_pair {
 
 /**
  * @param argv  what follows --check-host: the path of the starter, or the parts of
- *              gather_cma.c
+ *              local_facts_cma.c
  * @return exit status of the process
  */
 int agent_main(char *const *argv, char *const *environment);

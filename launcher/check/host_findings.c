@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,36 @@ enum {
 static const double clock_limit_s = 1.0;
 
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+void findings_fini(struct findings *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        mem_free(list->items[i].command);
+    }
+    mem_free(list->items);
+    *list = (struct findings){ .items = NULL };
+}
+
+void findings_add(struct findings *list, enum finding_level level, char *command,
+        const char *format, ...)
+{
+    struct finding *finding;
+    va_list values;
+
+    list->errors += level == FINDING_ERROR ? 1 : 0;
+    if (command == NULL ||
+            !mem_grow(&list->items, &list->capacity, list->count + 1,
+                    sizeof *list->items)) {
+        mem_free(command);
+        list->failed = true;
+        return;
+    }
+    finding = &list->items[list->count++];
+    *finding = (struct finding){ .level = level, .command = command };
+    va_start(values, format);
+    (void)vsnprintf(finding->text, sizeof finding->text, format, values);
+    va_end(values);
+}
 
 /* The command that runs words on the host. */
 static char *there(const struct seen *seen, const struct findings_yardstick *yardstick,

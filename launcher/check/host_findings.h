@@ -10,8 +10,36 @@
 
 #include "launcher/check/check_agent.h"
 #include "launcher/check/facts.h"
-#include "launcher/check/findings.h"
 #include "launcher/check/ssh.h"
+
+enum {
+    FINDING_TEXT_MAX = 1024 /* bytes of a sentence with its zero */
+};
+
+enum finding_level {
+    FINDING_WARNING, /* jobs run, but not as they should      */
+    FINDING_ERROR /* jobs with this host fail, or may hang */
+};
+
+struct finding {
+    enum finding_level level;
+    char text[FINDING_TEXT_MAX];
+    char *command; /* to copy and paste; owned */
+};
+
+/** Zeroed is valid and empty. Adding latches the first failure. */
+struct findings {
+    struct finding *items; /* owned                     */
+    size_t count;
+    size_t capacity;
+    size_t errors; /* of them                   */
+    bool failed; /* out of memory             */
+};
+
+void findings_fini(struct findings *list);
+/** Adds one. Takes ownership of command, which is NULL when out of memory. */
+void findings_add(struct findings *list, enum finding_level level, char *command,
+        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /** What each rank wants of /dev/shm, in bytes. */
 #define SHM_PER_RANK (UINT64_C(64) << 20)

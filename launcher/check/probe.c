@@ -54,6 +54,17 @@ static void finish(struct process *processes, size_t count)
     }
 }
 
+/* Starts a command, which is released, without input. */
+static void start(
+        struct process *process, struct arguments *command, char *const *environment)
+{
+    if (!command->failed &&
+            process_start(process, command->items, environment) == TUTTI_OK) {
+        process_close_input(process);
+    }
+    arguments_fini(command);
+}
+
 /* "ssh -G ... HOST": what its configuration makes of the name. */
 static void ask_configuration(struct process *process, const struct seen *seen,
         const struct findings_yardstick *yardstick, char *const *environment)
@@ -62,11 +73,7 @@ static void ask_configuration(struct process *process, const struct seen *seen,
 
     ssh_command(&yardstick->way, seen->name, &command);
     arguments_add(&command, "-G");
-    if (!command.failed &&
-            process_start(process, command.items, environment) == TUTTI_OK) {
-        process_close_input(process);
-    }
-    arguments_fini(&command);
+    start(process, &command, environment);
 }
 
 static void ask_connection(struct process *process, const struct seen *seen,
@@ -78,11 +85,7 @@ static void ask_connection(struct process *process, const struct seen *seen,
     arguments_add(&command, "--check-connect");
     arguments_add(&command, seen->probe_host);
     arguments_add(&command, seen->probe_port);
-    if (!command.failed &&
-            process_start(process, command.items, environment) == TUTTI_OK) {
-        process_close_input(process);
-    }
-    arguments_fini(&command);
+    start(process, &command, environment);
 }
 
 static bool is_direct(struct process *process, struct seen *seen)

@@ -140,14 +140,15 @@ static const struct starter *identify(const char *path, char *const *environment
     return detect_by_version(text);
 }
 
-/* Hydra is one program under two names, and starts the ranks of both. */
-static bool serves(const struct starter *starter, enum starter_kind kind)
+static bool is_hydra(enum starter_kind kind)
 {
-    const bool is_hydra = kind == STARTER_MPICH || kind == STARTER_INTEL;
+    return kind == STARTER_MPICH || kind == STARTER_INTEL;
+}
 
+bool detect_serves(const struct starter *starter, enum starter_kind kind)
+{
     return kind == STARTER_AUTO || starter->kind == kind ||
-            (is_hydra &&
-                    (starter->kind == STARTER_MPICH || starter->kind == STARTER_INTEL));
+            (is_hydra(kind) && is_hydra(starter->kind));
 }
 
 static tutti_status choose_named(
@@ -163,7 +164,7 @@ static tutti_status choose_named(
         return status;
     }
     choice->starter = identify(choice->path, facts->environment);
-    if (choice->starter != NULL && !serves(choice->starter, kind)) {
+    if (choice->starter != NULL && !detect_serves(choice->starter, kind)) {
         return error_set(TUTTI_ERR_INVALID,
                 "--engine %s, but %s is that of %s; leave out one of the two flags",
                 families[kind].starter->name, choice->path, choice->starter->title);
@@ -194,7 +195,7 @@ static bool try_program(const struct detect_facts *facts, enum starter_kind kind
         return false;
     }
     starter = identify(choice->path, facts->environment);
-    if (starter == NULL || !serves(starter, kind)) {
+    if (starter == NULL || !detect_serves(starter, kind)) {
         return false;
     }
     choice->starter = starter;

@@ -37,6 +37,11 @@ struct detect_choice {
 const struct starter *detect_by_name(const char *path);
 /** The starter that prints such a --version; NULL: none that is known. Pure. */
 const struct starter *detect_by_version(const char *text);
+/**
+ * True when a starter is of a kind, or of any for STARTER_AUTO. Hydra is one program under two
+ * names, and starts the ranks of MPICH and of Intel MPI.
+ */
+bool detect_serves(const struct starter *starter, enum starter_kind kind);
 /** True when srun started this process: mpirun cannot start more in such a step. */
 bool detect_step(char *const *environment);
 

@@ -36,15 +36,12 @@ static void read_program(
     }
 }
 
-/* srun starts the ranks of any MPI; hydra those of MPICH and of Intel MPI. */
+/* srun starts the ranks of any MPI. */
 static tutti_status check_linked(const struct options *options,
         const struct linked *linked, const struct detect_choice *choice)
 {
-    const enum starter_kind kind = choice->starter->kind;
-    const bool is_hydra = kind == STARTER_MPICH || kind == STARTER_INTEL;
-
-    if (linked->kind == STARTER_AUTO || kind == STARTER_SRUN ||
-            is_hydra == (linked->kind == STARTER_MPICH) || options->any_mpi) {
+    if (detect_serves(choice->starter, linked->kind) ||
+            choice->starter->kind == STARTER_SRUN || options->any_mpi) {
         return TUTTI_OK;
     }
     return error_set(TUTTI_ERR_INVALID,
