@@ -308,8 +308,9 @@ tutti_status tutti_barrier(tutti *t, const char *name, const tutti_options *opti
 tutti_status tutti_join_async(
         tutti *t, const tutti_options *options, int *last, tutti_request *request)
 {
-    struct submission s = { .collective = META_JOIN, .name = "join", .output = last };
+    struct submission s = { .collective = META_JOIN, .name = "join" };
 
+    s.output = last;
     return run(t, &s, options, request);
 }
 

@@ -136,9 +136,9 @@ static tutti_status introduce(struct meeting *meeting, tutti_status status)
     put_introduction(&out, meeting);
     status = setup_gather(spec, status, &out, &blocks, &lengths);
     /* Without room for them this rank has failed, and so has the gathering. */
-    for (int rank = 0;
-            rank < spec->size && status == TUTTI_OK && meeting->cards != NULL; rank++) {
-        if (node_of[rank] != node_of[spec->rank]) {
+    for (int rank = 0; rank < spec->size && status == TUTTI_OK; rank++) {
+        if (node_of[rank] != node_of[spec->rank] || meeting->cards == NULL ||
+                meeting->parties == NULL) {
             continue;
         }
         meeting->me = rank == spec->rank ? meeting->count : meeting->me;
