@@ -3,14 +3,12 @@
  */
 #include "ops/gpu/choice.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
 
-/* "GPU-" and the hexadecimal digits of a UUID with dashes, and the terminating zero. */
-#define UUID_TEXT_MAX 41
+/* Characters of "GPU-". */
 #define UUID_PREFIX 4
 
 /** One entry of the list, not terminated. */
@@ -48,23 +46,6 @@ static tutti_status ask(
             what, driver_error_text(driver, result), driver_error_name(driver, result));
 }
 
-tutti_status choice_pci(
-        const struct cuda_driver *driver, cu_device device, char pci[16])
-{
-    char text[32] = "";
-    const tutti_status status =
-            ask(driver, driver->device_get_pci_bus_id(text, (int)sizeof text, device),
-                    "the PCI id of a device");
-
-    if (status == TUTTI_OK) {
-        for (size_t i = 0; text[i] != '\0'; i++) {
-            text[i] = text_lower(text[i]);
-        }
-        (void)snprintf(pci, 16, "%.15s", text);
-    }
-    return status;
-}
-
 /* ------------------------------------------------------------------ identities */
 
 /*
@@ -96,30 +77,10 @@ static bool same_pci(const char *pci, const struct entry *entry)
     return pci[len] == '\0' || strcmp(pci + len, ".0") == 0;
 }
 
-/* "GPU-1b2c..." as nvidia-smi shows it. */
-static void write_uuid(const cu_uuid *uuid, char text[UUID_TEXT_MAX])
-{
-    static const char digits[] = "0123456789abcdef";
-    static const char kind[UUID_PREFIX] = { 'g', 'p', 'u', '-' };
-    char *end = text + UUID_PREFIX;
-
-    memcpy(text, kind, sizeof kind);
-    for (size_t i = 0; i < sizeof uuid->bytes; i++) {
-        const unsigned char byte = (unsigned char)uuid->bytes[i];
-
-        if (i == 4 || i == 6 || i == 8 || i == 10) {
-            *end++ = '-';
-        }
-        *end++ = digits[byte >> 4];
-        *end++ = digits[byte & 15];
-    }
-    *end = '\0';
-}
-
 /* A part of a device (MIG) has a UUID of its own, which begins with "MIG-". */
 static bool begins_uuid(const char *uuid, const struct entry *entry)
 {
-    if (entry->len <= UUID_PREFIX || entry->len >= UUID_TEXT_MAX ||
+    if (entry->len <= UUID_PREFIX || entry->len >= GPU_UUID_MAX ||
             (text_lower(entry->text[0]) != 'g' && text_lower(entry->text[0]) != 'm')) {
         return false;
     }
@@ -137,25 +98,21 @@ static tutti_status matches(const struct cuda_driver *driver, int ordinal,
         const struct entry *entry, bool *is_it)
 {
     cu_device device = 0;
-    cu_uuid uuid = { { 0 } };
-    char text[UUID_TEXT_MAX];
-    char pci[16] = "";
+    char uuid[GPU_UUID_MAX] = "";
+    char pci[GPU_PCI_MAX] = "";
     tutti_status status =
             ask(driver, driver->device_get(&device, ordinal), "its devices");
 
     if (status == TUTTI_OK) {
-        status = choice_pci(driver, device, pci);
+        status = ask(
+                driver, driver_read_pci(driver, device, pci), "the PCI id of a device");
     }
     if (status == TUTTI_OK) {
-        status = ask(driver,
-                driver->device_get_uuid_v2 != NULL
-                        ? driver->device_get_uuid_v2(&uuid, device)
-                        : driver->device_get_uuid(&uuid, device),
-                "the UUID of a device");
+        status = ask(
+                driver, driver_read_uuid(driver, device, uuid), "the UUID of a device");
     }
     if (status == TUTTI_OK) {
-        write_uuid(&uuid, text);
-        *is_it = same_pci(pci, entry) || begins_uuid(text, entry);
+        *is_it = same_pci(pci, entry) || begins_uuid(uuid, entry);
     }
     return status;
 }

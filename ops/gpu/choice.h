@@ -24,8 +24,4 @@ bool choice_is_definite(const char *wanted);
 TUTTI_MUST_USE tutti_status choice_make(const struct cuda_driver *driver,
         const char *wanted, const struct gpu_seat *seat, int *ordinal);
 
-/** The PCI id of a device in lower case, "0000:1b:00.0". */
-TUTTI_MUST_USE tutti_status choice_pci(
-        const struct cuda_driver *driver, cu_device device, char pci[16]);
-
 #endif

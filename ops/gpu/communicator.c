@@ -259,7 +259,7 @@ static tutti_status poll_meeting(const struct communicators *all)
 
 /* ---------------------------------------------------------------- parts by nodes */
 
-/* Why a set that lies on several nodes is reduced by one call all the same; or NULL. */
+/* Why a set that lies on several nodes is reduced by one call; or NULL. */
 static const char *why_flat(const struct gpu *gpu, const struct nodes_view *nodes)
 {
     if (nodes->each == 0) {

@@ -4,9 +4,11 @@
 #include "ops/gpu/driver.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "ops/gpu/symbols.h"
 
 /* Optional functions of the driver are there or not: versions are parts of names. */
@@ -36,6 +38,49 @@ const char *driver_error_text(const struct cuda_driver *driver, cu_result error)
         return "the driver has no text for it";
     }
     return text;
+}
+
+/* Other tools of the vendor write a domain of eight digits, and the system lower case. */
+cu_result driver_read_pci(
+        const struct cuda_driver *driver, cu_device device, char pci[GPU_PCI_MAX])
+{
+    char text[32] = "";
+    const char *from = text;
+    const cu_result result =
+            driver->device_get_pci_bus_id(text, (int)sizeof text - 1, device);
+    size_t i;
+
+    while (strcspn(from, ":") > 4 && *from == '0') {
+        from++;
+    }
+    for (i = 0; i < GPU_PCI_MAX - 1 && from[i] != '\0'; i++) {
+        pci[i] = text_lower(from[i]);
+    }
+    pci[i] = '\0';
+    return result;
+}
+
+cu_result driver_read_uuid(
+        const struct cuda_driver *driver, cu_device device, char uuid[GPU_UUID_MAX])
+{
+    static const char digits[] = "0123456789abcdef";
+    cu_uuid bytes = { { 0 } };
+    char *to = uuid + strlen("GPU-");
+    /* The second version tells the parts of a divided device (MIG) apart. */
+    const cu_result result = driver->device_get_uuid_v2 != NULL
+            ? driver->device_get_uuid_v2(&bytes, device)
+            : driver->device_get_uuid(&bytes, device);
+
+    memcpy(uuid, "GPU-", strlen("GPU-"));
+    for (size_t i = 0; i < sizeof bytes.bytes; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) {
+            *to++ = '-';
+        }
+        *to++ = digits[(unsigned char)bytes.bytes[i] >> 4];
+        *to++ = digits[bytes.bytes[i] & 15];
+    }
+    *to = '\0';
+    return result;
 }
 
 static tutti_status note_no_device(void)

@@ -75,6 +75,18 @@ struct cuda_driver {
 TUTTI_MUST_USE tutti_status driver_load(
         const char *library, struct cuda_driver *driver);
 
+/** A PCI id such as "0000:1b:00.0" with the terminating zero. */
+#define GPU_PCI_MAX 16
+/** A UUID such as "GPU-8d2c2d3a-..." with the terminating zero. */
+#define GPU_UUID_MAX 41
+
+/** The PCI id of a device in lower case, its domain with four digits. */
+cu_result driver_read_pci(
+        const struct cuda_driver *driver, cu_device device, char pci[GPU_PCI_MAX]);
+/** The UUID of a device, or of a part of one, as nvidia-smi shows it. */
+cu_result driver_read_uuid(
+        const struct cuda_driver *driver, cu_device device, char uuid[GPU_UUID_MAX]);
+
 /** Name of an error, e.g. "CUDA_ERROR_OUT_OF_MEMORY"; never NULL. Any thread. */
 const char *driver_error_name(const struct cuda_driver *driver, cu_result error);
 /** Text of an error, e.g. "out of memory"; never NULL. Any thread. */

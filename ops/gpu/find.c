@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "ops/gpu/kernels/kernels.h"
 
 /* What is read of a device, one call after the other; the first error is kept. */
@@ -38,56 +37,6 @@ static int read_attribute(
     return value;
 }
 
-/*
- * The driver writes "0000:1B:00.0"; other tools of the vendor write a domain of eight
- * digits, and the system lower case: that is what is kept.
- */
-static void read_pci(struct reading *reading, char *pci)
-{
-    char text[32] = "";
-    const char *from = text;
-    size_t i;
-
-    if (!read_step(reading, "PCI id")) {
-        return;
-    }
-    reading->error = reading->cuda->device_get_pci_bus_id(
-            text, (int)sizeof text - 1, reading->device);
-    while (strcspn(from, ":") > 4 && *from == '0') {
-        from++;
-    }
-    for (i = 0; i < GPU_PCI_MAX - 1 && from[i] != '\0'; i++) {
-        pci[i] = text_lower(from[i]);
-    }
-    pci[i] = '\0';
-}
-
-static void read_uuid(struct reading *reading, char *uuid)
-{
-    static const char digits[] = "0123456789abcdef";
-    const struct cuda_driver *cuda = reading->cuda;
-    cu_uuid bytes = { { 0 } };
-    char *to = uuid;
-
-    if (!read_step(reading, "UUID")) {
-        return;
-    }
-    /* The second version tells the parts of a divided device (MIG) apart. */
-    reading->error = cuda->device_get_uuid_v2 != NULL
-            ? cuda->device_get_uuid_v2(&bytes, reading->device)
-            : cuda->device_get_uuid(&bytes, reading->device);
-    memcpy(to, "GPU-", 4);
-    to += 4;
-    for (size_t i = 0; i < sizeof bytes.bytes; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10) {
-            *to++ = '-';
-        }
-        *to++ = digits[(unsigned char)bytes.bytes[i] >> 4];
-        *to++ = digits[bytes.bytes[i] & 15];
-    }
-    *to = '\0';
-}
-
 static void read_device(struct reading *reading, struct gpu_device_facts *facts)
 {
     const struct cuda_driver *cuda = reading->cuda;
@@ -99,8 +48,12 @@ static void read_device(struct reading *reading, struct gpu_device_facts *facts)
         reading->error = cuda->device_get_name(
                 facts->name, (int)sizeof facts->name - 1, reading->device);
     }
-    read_pci(reading, facts->pci);
-    read_uuid(reading, facts->uuid);
+    if (read_step(reading, "PCI id")) {
+        reading->error = driver_read_pci(cuda, reading->device, facts->pci);
+    }
+    if (read_step(reading, "UUID")) {
+        reading->error = driver_read_uuid(cuda, reading->device, facts->uuid);
+    }
     if (read_step(reading, "memory")) {
         reading->error = cuda->device_total_mem(&facts->memory_bytes, reading->device);
     }

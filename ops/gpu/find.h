@@ -15,11 +15,6 @@
 #include "ops/gpu/driver.h"
 #include "ops/gpu/nccl.h"
 
-/** A PCI id such as "0000:1b:00.0" with the terminating zero. */
-#define GPU_PCI_MAX 16
-/** A UUID such as "GPU-8d2c2d3a-..." with the terminating zero. */
-#define GPU_UUID_MAX 41
-
 /** A device, as the driver describes it. */
 struct gpu_device_facts {
     int ordinal; /* as the driver counts what CUDA_VISIBLE_DEVICES leaves       */

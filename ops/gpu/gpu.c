@@ -103,7 +103,8 @@ static tutti_status open_device(struct gpu *gpu)
             gpu, cuda->device_get(&gpu->device, gpu->ordinal), "find the device");
 
     if (status == TUTTI_OK) {
-        status = choice_pci(cuda, gpu->device, gpu->pci);
+        status = gpu_check(gpu, driver_read_pci(cuda, gpu->device, gpu->pci),
+                "read the PCI id of the device");
     }
     if (status == TUTTI_OK) {
         status = gpu_check(gpu,

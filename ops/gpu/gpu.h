@@ -50,7 +50,7 @@ struct gpu {
     int rank; /* world rank, for messages                              */
     int ordinal; /* of the device                                        */
     cu_device device;
-    char pci[16]; /* its PCI id, "0000:1b:00.0"                          */
+    char pci[GPU_PCI_MAX]; /* its PCI id                          */
     char name[64]; /* "NVIDIA H100 80GB HBM3"                              */
     cu_context context; /* the device's primary one                        */
     cu_stream streams[GPU_STREAMS]; /* of high priority, non-blocking          */

@@ -165,7 +165,7 @@ void script_span_add(struct script_span *span, const struct script_view *view,
         const void *memory, size_t bytes, size_t offset);
 /**
  * The layout ends at `offset`: what is between it and the last range must be padding. A
- * layout may end with empty runs, which begin on a boundary all the same.
+ * layout may end with empty runs, which begin on a boundary, too.
  */
 void script_span_end(
         struct script_span *span, const struct script_view *view, size_t offset);

@@ -1,7 +1,7 @@
 /*
  * Ranks of MPI that say that they are on two nodes, with a simulated GPU each: their
- * allreduces of device memory go by nodes, through the public API, negotiated and planned,
- * and what cannot goes as ever.
+ * allreduces of device memory go by nodes, through the public API, negotiated and planned;
+ * broadcasts and sets on one node do not.
  *
  *     nodes_job LIBRARY_OF_CUDA LIBRARY_OF_NCCL STEPS
  *

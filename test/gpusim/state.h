@@ -304,7 +304,7 @@ void streams_settle(const struct timespec *until);
 void stream_wait(struct stream *stream, uint64_t sequence);
 /* As cuStreamSynchronize. */
 int stream_synchronize(struct stream *stream);
-/* The stream ends when what it has is done; that of a dead context is not run. */
+/* The stream ends when its operations are done; those of a dead context are not run. */
 void stream_end(struct stream *stream);
 /* Runs on the stream's thread; worker.c. */
 void *stream_main(void *argument);

@@ -160,7 +160,7 @@ UNIT_TEST(test_host_functions_run_in_order)
     for (int i = 0; i < STREAMS; i++) {
         assert_int_equal(cuLaunchHostFunc(stream, note_order, &places[i]), 0);
     }
-    assert_int_equal(cuStreamDestroy_v2(stream), 0); /* what it has is still done */
+    assert_int_equal(cuStreamDestroy_v2(stream), 0); /* its operations are still done */
     assert_int_equal(cuCtxSynchronize(), 0);
     assert_true(places[0] < places[1] && places[1] < places[2]);
     gpu_close(0);
