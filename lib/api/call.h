@@ -19,6 +19,6 @@ tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns);
  * where nothing is reduced, and are set to 1 so that ranks do not differ in them.
  */
 tutti_status call_take_options(
-        const tutti_options *given, struct submission *submission);
+        const tutti_options *options, struct submission *submission);
 
 #endif

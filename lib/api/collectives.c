@@ -8,7 +8,7 @@
 
 /* Checks and queues; a refusal is remembered by the thread's open group. */
 static tutti_status submit(
-        tutti *t, const struct submission *submission, tutti_request *request)
+        tutti *t, struct submission *submission, tutti_request *request)
 {
     tutti_status status = check_call(submission);
 
@@ -54,30 +54,30 @@ static tutti_status submit_and_wait(tutti *t, const struct submission *submissio
 }
 
 tutti_status call_take_options(
-        const tutti_options *given, struct submission *submission)
+        const tutti_options *options, struct submission *submission)
 {
     const int collective = submission->collective;
     const bool scales = meta_reduces(collective);
-    tutti_options options;
-    const tutti_status status = submit_options(given, &options);
+    tutti_options older;
+    const tutti_status status = submit_options(&options, &older);
 
     if (status != TUTTI_OK) {
         return status;
     }
-    submission->set = options.process_set;
+    submission->set = options->process_set;
     if (collective != META_JOIN) {
-        submission->step = meta_step(options.step);
+        submission->step = meta_step(options->step);
     }
     if (collective != TUTTI_BARRIER && collective != META_JOIN) {
-        submission->meta.ndim = options.ndim;
-        submission->meta.dims = options.ndim > 0 ? options.dims : NULL;
+        submission->meta.ndim = options->ndim;
+        submission->meta.dims = options->ndim > 0 ? options->dims : NULL;
     }
-    submission->meta.prescale = scales ? options.prescale : 1;
-    submission->meta.postscale = scales ? options.postscale : 1;
-    submission->priority = options.priority;
-    submission->callback = options.callback;
-    submission->user = options.user;
-    submission->stream = options.stream;
+    submission->meta.prescale = scales ? options->prescale : 1;
+    submission->meta.postscale = scales ? options->postscale : 1;
+    submission->priority = options->priority;
+    submission->callback = options->callback;
+    submission->user = options->user;
+    submission->stream = options->stream;
     return TUTTI_OK;
 }
 

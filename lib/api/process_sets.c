@@ -50,7 +50,7 @@ static tutti_status check_thread(tutti *t)
 }
 
 /* Queues an internal operation of the world and waits for it. */
-static tutti_status run_internal(tutti *t, const struct submission *submission)
+static tutti_status run_internal(tutti *t, struct submission *submission)
 {
     tutti_request request = TUTTI_REQUEST_NULL;
     tutti_status status;

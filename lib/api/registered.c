@@ -100,7 +100,7 @@ tutti_status tutti_submit(tutti *t, tutti_tensor tensor, const void *input,
         void *output, int64_t step, tutti_callback callback, void *user,
         tutti_request *request)
 {
-    const struct submission buffers = { .step = meta_step(step),
+    struct submission buffers = { .step = meta_step(step),
         .input = input,
         .output = output,
         .callback = callback,

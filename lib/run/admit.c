@@ -109,7 +109,7 @@ tutti_status admit_take(struct tutti *t, const struct open_group *group,
     if (operation == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for \"%s\"", s->name);
     }
-    if (!tensors_hold(&set->tensors, tensor, operation)) {
+    if (!tensors_hold(tensor, operation)) {
         operation_put_back(&t->operations, operation);
         return in_flight_already(t, tensor);
     }
@@ -123,7 +123,7 @@ tutti_status admit_take(struct tutti *t, const struct open_group *group,
 
 void admit_withdraw(struct tutti *t, struct operation *operation)
 {
-    tensors_let_go(&operation->set->tensors, operation->tensor);
+    tensors_let_go(operation->tensor);
     operation->set->in_flight--;
     if (operation->after != NULL) {
         t->device.release(t->device.state, operation->after);

@@ -5,33 +5,38 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/status.h"
 
+/* The end of a name is one, too. */
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
 static tutti_status check_name(const char *name)
 {
-    size_t len;
+    size_t len = 0;
 
     if (name == NULL) {
         return error_set(TUTTI_ERR_INVALID, "the name is NULL");
     }
-    len = strnlen(name, TUTTI_NAME_MAX + 1);
-    if (len == 0) {
+    while (len <= TUTTI_NAME_MAX && !is_control(name[len])) {
+        len++;
+    }
+    if (len == 0 && name[0] == '\0') {
         return error_set(TUTTI_ERR_INVALID, "the name is empty");
     }
     if (len > TUTTI_NAME_MAX) {
         return error_set(TUTTI_ERR_INVALID,
                 "the name \"%.40s...\" is longer than %d bytes", name, TUTTI_NAME_MAX);
     }
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f) {
-            return error_set(TUTTI_ERR_INVALID,
-                    "the name \"%.*s...\" has a control character at byte %zu", (int)i,
-                    name, i);
-        }
+    if (name[len] != '\0') {
+        return error_set(TUTTI_ERR_INVALID,
+                "the name \"%.*s...\" has a control character at byte %zu", (int)len,
+                name, len);
     }
     return TUTTI_OK;
 }

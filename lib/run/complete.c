@@ -10,7 +10,7 @@
 /* Lock held: the name of an operation of the pool can be used again. */
 static void free_name(struct tutti *t, const struct operation *operation)
 {
-    tensors_let_go(&operation->set->tensors, operation->tensor);
+    tensors_let_go(operation->tensor);
     operation->set->in_flight--;
     if (operation->request.collective == META_JOIN) {
         operation->set->joined = false;

@@ -18,17 +18,23 @@ struct open_group *group_of_thread(struct groups *groups)
     return group;
 }
 
-bool group_is_open(struct tutti *t)
+/* Relaxed: a group of this thread is seen, and others are none of its business. */
+static struct open_group *find_group(struct tutti *t)
 {
-    bool open;
+    struct open_group *group;
 
     if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
-        return false;
+        return NULL;
     }
     pthread_mutex_lock(&t->lock);
-    open = group_of_thread(&t->groups) != NULL;
+    group = group_of_thread(&t->groups);
     pthread_mutex_unlock(&t->lock);
-    return open;
+    return group;
+}
+
+bool group_is_open(struct tutti *t)
+{
+    return find_group(t) != NULL;
 }
 
 void group_add(struct open_group *group, struct operation *operation)
@@ -43,52 +49,37 @@ void group_add(struct open_group *group, struct operation *operation)
     group->hash += operation->request.hash;
 }
 
+/* Its error is its thread's alone, as its members are. */
 static void refuse(const struct tutti *t, struct open_group *group, tutti_status status)
 {
-    if (status != TUTTI_OK && group->error.status == TUTTI_OK) {
+    if (group != NULL && status != TUTTI_OK && group->error.status == TUTTI_OK) {
         error_fill(&group->error, status, t->rank, "%s", tutti_last_error());
     }
 }
 
 void group_refuse(struct tutti *t, tutti_status status)
 {
-    struct open_group *group;
-
-    if (status == TUTTI_OK ||
-            atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
-        return;
-    }
-    pthread_mutex_lock(&t->lock);
-    group = group_of_thread(&t->groups);
-    if (group != NULL) {
-        refuse(t, group, status);
-    }
-    pthread_mutex_unlock(&t->lock);
+    refuse(t, find_group(t), status);
 }
 
 tutti_status group_begin(struct tutti *t)
 {
     struct open_group *group;
-    bool open;
 
+    if (group_is_open(t)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "this thread of rank %d has a group open; groups do not nest", t->rank);
+    }
     group = mem_calloc(1, sizeof *group);
     if (group == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a group");
     }
     group->thread = pthread_self();
     pthread_mutex_lock(&t->lock);
-    open = group_of_thread(&t->groups) != NULL;
-    if (!open) {
-        group->next = t->groups.first;
-        t->groups.first = group;
-        (void)atomic_fetch_add_explicit(&t->groups.open, 1, memory_order_relaxed);
-    }
+    group->next = t->groups.first;
+    t->groups.first = group;
+    (void)atomic_fetch_add_explicit(&t->groups.open, 1, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
-    if (open) {
-        mem_free(group);
-        return error_set(TUTTI_ERR_INVALID,
-                "this thread of rank %d has a group open; groups do not nest", t->rank);
-    }
     return TUTTI_OK;
 }
 
@@ -168,16 +159,6 @@ static tutti_status end_locked(struct tutti *t, struct open_group *group)
     return TUTTI_OK;
 }
 
-static struct open_group *find_group(struct tutti *t)
-{
-    struct open_group *group;
-
-    pthread_mutex_lock(&t->lock);
-    group = group_of_thread(&t->groups);
-    pthread_mutex_unlock(&t->lock);
-    return group;
-}
-
 tutti_status group_end(struct tutti *t)
 {
     struct open_group *group = find_group(t);
@@ -188,7 +169,7 @@ tutti_status group_end(struct tutti *t)
                 TUTTI_ERR_INVALID, "this thread of rank %d has no group open", t->rank);
     }
     if (t->device.state != NULL) {
-        group_refuse(t, failure_of_device(t, record_members(t, group)));
+        refuse(t, group, failure_of_device(t, record_members(t, group)));
     }
     pthread_mutex_lock(&t->lock);
     status = end_locked(t, group);

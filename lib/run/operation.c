@@ -69,38 +69,6 @@ bool operation_end(struct operation *operation)
     return persistent_return(operation);
 }
 
-int64_t *operation_numbers(struct operation *operation, size_t count)
-{
-    const size_t capacity = size_max(count, TUTTI_DIMS_MAX);
-    int64_t *grown;
-
-    if (count <= operation->number_capacity && operation->numbers != NULL) {
-        return operation->numbers;
-    }
-    grown = mem_resize(operation->numbers, capacity, sizeof *grown);
-    if (grown != NULL) {
-        operation->numbers = grown;
-        operation->number_capacity = capacity;
-    }
-    return grown;
-}
-
-bool operation_parts(struct operation *operation, size_t count)
-{
-    struct op_part *grown;
-
-    if (count <= operation->part_capacity) {
-        return true;
-    }
-    grown = mem_resize(operation->parts, count, sizeof *grown);
-    if (grown == NULL) {
-        return false;
-    }
-    operation->parts = grown;
-    operation->part_capacity = count;
-    return true;
-}
-
 tutti_request operation_handle(const struct operation *operation)
 {
     return (tutti_request)generation_of(operation) << 32 |

@@ -143,11 +143,6 @@ static inline enum operation_state operation_state(const struct operation *opera
             &operation->state, memory_order_relaxed);
 }
 
-/** Room for `count` numbers in an operation; NULL when out of memory. */
-int64_t *operation_numbers(struct operation *operation, size_t count);
-/** Makes room for `count` parts; false when out of memory. */
-bool operation_parts(struct operation *operation, size_t count);
-
 /** The public handle. */
 tutti_request operation_handle(const struct operation *operation);
 /**

@@ -194,15 +194,27 @@ void persistent_gate(const struct tutti *t, struct operation *own)
     }
 }
 
+/* The next registered operation of a set, or (NULL) of any. */
+static struct operation *next_registered(
+        const struct tutti *t, const struct process_set *set, uint32_t *position)
+{
+    struct operation *operation;
+
+    do {
+        operation = operation_next(&t->operations, position);
+    } while (operation != NULL &&
+            (!persistent_is_registered(operation) ||
+                    (set != NULL && operation->set != set)));
+    return operation;
+}
+
 void persistent_gate_all(struct tutti *t)
 {
     uint32_t position = 0;
     struct operation *operation;
 
-    while ((operation = operation_next(&t->operations, &position)) != NULL) {
-        if (persistent_is_registered(operation)) {
-            persistent_gate(t, operation);
-        }
+    while ((operation = next_registered(t, NULL, &position)) != NULL) {
+        persistent_gate(t, operation);
     }
 }
 
@@ -211,9 +223,8 @@ bool persistent_any_busy(const struct tutti *t, const struct process_set *set)
     uint32_t position = 0;
     const struct operation *operation;
 
-    while ((operation = operation_next(&t->operations, &position)) != NULL) {
-        if (persistent_is_registered(operation) && operation->set == set &&
-                persistent_is_busy(operation)) {
+    while ((operation = next_registered(t, set, &position)) != NULL) {
+        if (persistent_is_busy(operation)) {
             return true;
         }
     }
@@ -232,11 +243,9 @@ void persistent_forget(struct tutti *t, const struct process_set *set)
     uint32_t position = 0;
     struct operation *operation;
 
-    while ((operation = operation_next(&t->operations, &position)) != NULL) {
-        if (persistent_is_registered(operation) && operation->set == set) {
-            persistent_close(operation);
-            persistent_give_up(t, operation);
-        }
+    while ((operation = next_registered(t, set, &position)) != NULL) {
+        persistent_close(operation);
+        persistent_give_up(t, operation);
     }
 }
 

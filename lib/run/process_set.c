@@ -12,8 +12,8 @@
 #include "run/order.h"
 #include "run/persistent.h"
 
-/* Names without operation or registration that a set remembers at least. */
-#define IDLE_NAMES_MIN 1024
+/* Names that a set remembers at least. */
+#define NAMES_MIN 1024
 /* Of names that have numbers; 32 alltoalls of 256 ranks that list rows, 8000 of 16. */
 #define ROW_COUNT_BYTES_MAX ((size_t)32 << 20)
 
@@ -86,7 +86,7 @@ static struct process_set *set_new(struct tutti *t, const int64_t *ranks, int si
     }
     set->context = t;
     set->op = (struct op_set){ .rank = -1, .size = size };
-    set->tensors.idle_max = capacity > IDLE_NAMES_MIN ? capacity : IDLE_NAMES_MIN;
+    set->tensors.max = size_max(capacity, NAMES_MIN);
     set->world_ranks = mem_calloc((size_t)size, sizeof *set->world_ranks);
     if (set->world_ranks == NULL) {
         mem_free(set);

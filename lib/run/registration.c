@@ -25,8 +25,7 @@ static tutti_status give_operation(struct tutti *t, struct process_set *set,
     own->set = set;
     own->tensor = tensor;
     *handle = persistent_begin(own);
-    if (!submit_prepare(own, s) ||
-            !tensors_register(&set->tensors, tensor, &s->meta, &s->rows, own)) {
+    if (!submit_prepare(own, s) || !tensors_register(tensor, &s->meta, &s->rows, own)) {
         persistent_give_up(t, own);
         return no_memory(s);
     }

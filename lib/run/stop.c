@@ -46,7 +46,7 @@ static bool is_agreed(void *what)
 static tutti_status announce_finalize(struct tutti *t, const char *name,
         tutti_process_set set, struct finalizing *finalizing)
 {
-    const struct submission submission = { .collective = META_FINALIZE,
+    struct submission submission = { .collective = META_FINALIZE,
         .name = name,
         .set = set,
         .meta = { .prescale = 1, .postscale = 1 } };

@@ -16,24 +16,27 @@
 /* The first published size of tutti_options: smaller ones cannot be. */
 #define OPTIONS_SIZE_MIN (offsetof(tutti_options, user) + sizeof(void *))
 
+static const tutti_options default_options = { .size = sizeof default_options,
+    .process_set = TUTTI_WORLD,
+    .prescale = 1,
+    .postscale = 1,
+    .step = TUTTI_NO_STEP };
+
 void tutti_options_default_sized(tutti_options *options, size_t size)
 {
-    const tutti_options defaults = { .size = size,
-        .process_set = TUTTI_WORLD,
-        .prescale = 1,
-        .postscale = 1,
-        .step = TUTTI_NO_STEP };
-
     if (options != NULL) {
         memset(options, 0, size);
-        memcpy(options, &defaults, size_min(size, sizeof defaults));
+        memcpy(options, &default_options, size_min(size, sizeof default_options));
+        options->size = size;
     }
 }
 
-tutti_status submit_options(const tutti_options *given, tutti_options *options)
+tutti_status submit_options(const tutti_options **options, tutti_options *older)
 {
-    tutti_options_default(options);
+    const tutti_options *given = *options;
+
     if (given == NULL) {
+        *options = &default_options;
         return TUTTI_OK;
     }
     if (given->size < OPTIONS_SIZE_MIN) {
@@ -41,8 +44,11 @@ tutti_status submit_options(const tutti_options *given, tutti_options *options)
                 "options of size %zu; fill them with tutti_options_default() first",
                 given->size);
     }
-    memcpy(options, given, size_min(given->size, sizeof *options));
-    options->size = sizeof *options;
+    if (given->size < sizeof *older) {
+        tutti_options_default(older);
+        memcpy(older, given, given->size);
+        *options = older;
+    }
     return TUTTI_OK;
 }
 
@@ -60,10 +66,17 @@ static size_t number_count(const struct submission *s, const struct op_set *set)
             (meta_has_rows(s->collective) ? rows_numbers(s, set) : 0);
 }
 
-/* Of the input and of the output. */
-static size_t part_count(const struct op_set *set)
+static bool reserve_numbers(struct operation *operation, const struct submission *s)
 {
-    return 2 * (size_t)set->size;
+    return mem_grow(&operation->numbers, &operation->number_capacity,
+            number_count(s, &operation->set->op), sizeof *operation->numbers);
+}
+
+/* Of the input and of the output. */
+static bool reserve_parts(struct operation *operation)
+{
+    return mem_grow(&operation->parts, &operation->part_capacity,
+            2 * (size_t)operation->set->op.size, sizeof *operation->parts);
 }
 
 /* The numbers behind the metadata. */
@@ -72,11 +85,12 @@ static bool fill_numbers(struct operation *operation, const struct submission *s
     const struct op_set *set = &operation->set->op;
     struct meta *meta = &operation->request.meta;
     const size_t ndim = (size_t)s->meta.ndim;
-    int64_t *numbers = operation_numbers(operation, number_count(s, set));
+    int64_t *numbers;
 
-    if (numbers == NULL) {
+    if (!reserve_numbers(operation, s)) {
         return false;
     }
+    numbers = operation->numbers;
     if (ndim > 0) {
         memcpy(numbers, s->meta.dims, ndim * sizeof *numbers);
     }
@@ -93,7 +107,7 @@ static tutti_status fill_parts(struct operation *operation, const struct submiss
     const struct op_set *set = &operation->set->op;
     struct rows_layout layout;
 
-    if (!operation_parts(operation, part_count(set))) {
+    if (!reserve_parts(operation)) {
         return no_memory(s);
     }
     layout.sends = operation->parts;
@@ -135,11 +149,8 @@ static tutti_status fill(struct operation *operation, const struct submission *s
 
 bool submit_prepare(struct operation *operation, const struct submission *s)
 {
-    const struct op_set *set = &operation->set->op;
-
     return meta_has_rows(s->collective)
-            ? operation_numbers(operation, number_count(s, set)) != NULL &&
-                    operation_parts(operation, part_count(set))
+            ? reserve_numbers(operation, s) && reserve_parts(operation)
             : fill(operation, s) == TUTTI_OK;
 }
 
@@ -195,14 +206,55 @@ static tutti_status queue_tensor(struct tutti *t, struct process_set *set,
     return TUTTI_OK;
 }
 
-/* Lock held. */
-static tutti_status queue_locked(
-        struct tutti *t, const struct submission *s, tutti_request *request)
+/*
+ * What is submitted in the name of a registered tensor. Field by field: to build it aside
+ * and to copy it takes longer than all else that submits it.
+ */
+static void describe(const struct tensor *tensor, struct submission *s)
+{
+    s->collective = tensor->collective;
+    s->name = tensor->name;
+    s->set = tensor->set->id;
+    s->meta = tensor->meta;
+    s->rows = tensor->rows;
+    s->input = tensor->collective == TUTTI_BROADCAST ? s->output : s->input;
+    s->output = tensor->rows.owns_output ? NULL : s->output;
+    s->priority = tensor->priority;
+    s->stream = tensor->stream;
+}
+
+/*
+ * Lock held. The tensor of a handle, which may have been unregistered since anybody looked; its
+ * description holds as long as the lock. NULL: unknown.
+ */
+static struct tensor *find_registered(
+        struct tutti *t, tutti_tensor handle, struct submission *s)
+{
+    const struct operation *own = persistent_find(&t->operations, handle);
+    const int space = s->meta.space;
+
+    if (own == NULL) {
+        return NULL;
+    }
+    describe(own->tensor, s);
+    s->meta.space = space;
+    return own->tensor;
+}
+
+/* Lock held. handle: of a registered tensor, or 0. */
+static tutti_status queue_locked(struct tutti *t, struct submission *s,
+        tutti_tensor handle, tutti_request *request)
 {
     struct process_set *set = NULL;
-    struct tensor *tensor;
+    struct tensor *tensor = NULL;
     tutti_status status;
 
+    if (handle != 0) {
+        tensor = find_registered(t, handle, s);
+        if (tensor == NULL) {
+            return persistent_unknown(handle);
+        }
+    }
     if (s->collective == META_JOIN && group_of_thread(&t->groups) != NULL) {
         return error_set(TUTTI_ERR_INVALID,
                 "a join inside a group (rank %d); end the group first", t->rank);
@@ -211,163 +263,69 @@ static tutti_status queue_locked(
     if (status != TUTTI_OK) {
         return status;
     }
-    tensor = tensors_get(&set->tensors, s->collective, s->name, strlen(s->name));
+    if (tensor == NULL) {
+        tensor = tensors_get(&set->tensors, s->collective, s->name, strlen(s->name));
+    }
     if (tensor == NULL) {
         return no_memory(s);
     }
     return queue_tensor(t, set, tensor, s, request);
 }
 
-/* The place of this rank in a set; false: it has none, which queue_locked() refuses. */
-static bool find_place(struct tutti *t, tutti_process_set id, struct op_set *place)
+/*
+ * Where there is a device: where the buffers lie, and what is on their stream. This calls the
+ * driver of the device, so it comes before the lock, and looks at a copy of what may go.
+ */
+static tutti_status place(struct tutti *t, struct submission *s, tutti_tensor handle)
 {
+    char name[TUTTI_NAME_MAX + 1];
     const struct process_set *set;
-    bool found;
-
-    pthread_mutex_lock(&t->lock);
-    set = process_sets_find(&t->sets, id);
-    found = set != NULL && set->op.rank >= 0;
-    if (found) {
-        *place = set->op;
-        place->world_ranks = NULL; /* they may go */
-    }
-    pthread_mutex_unlock(&t->lock);
-    return found;
-}
-
-static tutti_status queue(
-        struct tutti *t, const struct submission *s, tutti_request *request)
-{
+    struct op_set member;
     tutti_status status;
 
     pthread_mutex_lock(&t->lock);
-    status = queue_locked(t, s, request);
+    if (handle != 0 && find_registered(t, handle, s) != NULL) {
+        memcpy(name, s->name, strlen(s->name) + 1);
+        s->name = name;
+    }
+    set = process_sets_find(&t->sets, s->set);
+    if (s->name == NULL || set == NULL || set->op.rank < 0) {
+        /* queue_locked() refuses it. */
+        pthread_mutex_unlock(&t->lock);
+        return TUTTI_OK;
+    }
+    member = set->op;
+    member.world_ranks = NULL; /* they may go */
     pthread_mutex_unlock(&t->lock);
-    if (status == TUTTI_OK) {
-        context_notify(t);
+    status = failure_of_device(t, buffers_place(t, s, &member, !group_is_open(t)));
+    if (handle != 0) {
+        s->name = NULL;
     }
     return status;
 }
 
-/* What calls the driver of the device comes before the lock. */
-static tutti_status place_and_queue(
-        struct tutti *t, const struct submission *submission, tutti_request *request)
+static tutti_status queue(struct tutti *t, struct submission *s, tutti_tensor handle,
+        tutti_request *request)
 {
-    struct submission s = *submission;
-    struct op_set set;
-    tutti_status status = TUTTI_OK;
+    tutti_status status = t->device.state != NULL ? place(t, s, handle) : TUTTI_OK;
 
-    if (find_place(t, s.set, &set)) {
-        status = failure_of_device(t, buffers_place(t, &s, &set, !group_is_open(t)));
-    }
     if (status == TUTTI_OK) {
-        status = queue(t, &s, request);
+        pthread_mutex_lock(&t->lock);
+        status = queue_locked(t, s, handle, request);
+        pthread_mutex_unlock(&t->lock);
     }
     if (status != TUTTI_OK) {
-        buffers_drop(t, &s);
+        buffers_drop(t, s);
+        return status;
     }
-    return status;
+    context_notify(t);
+    return TUTTI_OK;
 }
 
 tutti_status submit_queue(
-        struct tutti *t, const struct submission *submission, tutti_request *request)
+        struct tutti *t, struct submission *submission, tutti_request *request)
 {
-    return t->device.state != NULL ? place_and_queue(t, submission, request)
-                                   : queue(t, submission, request);
-}
-
-/*
- * What is submitted in the name of a registered tensor. Field by field: to build it aside
- * and to copy it takes longer than all else that submits it.
- */
-static void submission_of(const struct tensor *tensor, const struct submission *buffers,
-        struct submission *s)
-{
-    const bool broadcasts = tensor->collective == TUTTI_BROADCAST;
-
-    s->collective = tensor->collective;
-    s->name = tensor->name;
-    s->set = tensor->set->id;
-    s->meta = tensor->meta;
-    s->step = buffers->step;
-    s->rows = tensor->rows;
-    s->input = broadcasts ? buffers->output : buffers->input;
-    s->output = tensor->rows.owns_output ? NULL : buffers->output;
-    s->callback = buffers->callback;
-    s->user = buffers->user;
-    s->priority = tensor->priority;
-    s->stream = tensor->stream;
-    s->after = NULL;
-}
-
-/*
- * Where there is a device: finds the place of what is submitted the slow way. Whatever of
- * the tensor it looks at is a copy, because the tensor may be unregistered meanwhile.
- */
-static tutti_status place_registered(struct tutti *t, tutti_tensor handle,
-        const struct submission *buffers, struct submission *placed)
-{
-    char name[TUTTI_NAME_MAX + 1];
-    struct op_set set = { .rank = -1 };
-    const struct operation *own;
-    tutti_status status;
-
-    if (t->device.state == NULL) {
-        return TUTTI_OK;
-    }
-    pthread_mutex_lock(&t->lock);
-    own = persistent_find(&t->operations, handle);
-    if (own != NULL) {
-        submission_of(own->tensor, buffers, placed);
-        set = own->set->op;
-        memcpy(name, placed->name, strlen(placed->name) + 1);
-    }
-    pthread_mutex_unlock(&t->lock);
-    if (own == NULL) {
-        return persistent_unknown(handle);
-    }
-    placed->name = name;
-    status = buffers_place(t, placed, &set, !group_is_open(t));
-    placed->name = NULL;
-    return status;
-}
-
-/* Lock held: finds the reason why it could not be taken, or does without. */
-static tutti_status registered_locked(struct tutti *t, tutti_tensor handle,
-        const struct submission *buffers, const struct submission *placed,
-        tutti_request *request)
-{
-    const struct operation *own = persistent_find(&t->operations, handle);
-    struct process_set *set = NULL;
-    struct submission s;
-    tutti_status status;
-
-    if (own == NULL) {
-        return persistent_unknown(handle);
-    }
-    submission_of(own->tensor, buffers, &s);
-    s.meta.space = placed->meta.space;
-    s.after = placed->after;
-    status = admit_find_set(t, &s, &set);
-    return status == TUTTI_OK ? queue_tensor(t, set, own->tensor, &s, request) : status;
-}
-
-static tutti_status queue_slowly(struct tutti *t, tutti_tensor handle,
-        const struct submission *buffers, tutti_request *request)
-{
-    struct submission placed = { 0 };
-    tutti_status status = place_registered(t, handle, buffers, &placed);
-
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    pthread_mutex_lock(&t->lock);
-    status = registered_locked(t, handle, buffers, &placed, request);
-    pthread_mutex_unlock(&t->lock);
-    if (status != TUTTI_OK) {
-        buffers_drop(t, &placed);
-    }
-    return status;
+    return queue(t, submission, 0, request);
 }
 
 /*
@@ -397,30 +355,29 @@ static bool refill(const struct tutti *t, struct operation *operation,
 
 /* It is taken: nobody else touches the operation, nor unregisters its tensor. */
 static tutti_status queue_persistent(struct tutti *t, struct operation *operation,
-        const struct submission *buffers, tutti_request *request)
+        struct submission *s, tutti_request *request)
 {
-    struct submission s;
     tutti_status status;
 
-    if (refill(t, operation, buffers)) {
+    if (refill(t, operation, s)) {
         push(t, operation, request);
         persistent_filled(operation);
         return TUTTI_OK;
     }
-    submission_of(operation->tensor, buffers, &s);
-    operation_begin(operation, s.callback, s.user);
-    status = check_in_set(&s, &operation->set->op);
+    describe(operation->tensor, s);
+    operation_begin(operation, s->callback, s->user);
+    status = check_in_set(s, &operation->set->op);
     if (status == TUTTI_OK) {
-        status = buffers_place(t, &s, &operation->set->op, true);
+        status = buffers_place(t, s, &operation->set->op, true);
     }
     if (status == TUTTI_OK) {
-        status = fill(operation, &s);
+        status = fill(operation, s);
     }
     if (status == TUTTI_OK) {
-        fill_streams(operation, &s);
+        fill_streams(operation, s);
         push(t, operation, request);
     } else {
-        buffers_drop(t, &s);
+        buffers_drop(t, s);
         /* It cannot have been unregistered, so it is not for the pool. */
         (void)!operation_end(operation);
     }
@@ -429,7 +386,7 @@ static tutti_status queue_persistent(struct tutti *t, struct operation *operatio
 }
 
 tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
-        const struct submission *buffers, tutti_request *request)
+        struct submission *s, tutti_request *request)
 {
     struct operation *operation = NULL;
     tutti_status status;
@@ -438,9 +395,10 @@ tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
     if (atomic_load_explicit(&t->groups.open, memory_order_relaxed) == 0) {
         operation = persistent_take(&t->operations, tensor);
     }
-    status = failure_of_device(t,
-            operation != NULL ? queue_persistent(t, operation, buffers, request)
-                              : queue_slowly(t, tensor, buffers, request));
+    if (operation == NULL) {
+        return queue(t, s, tensor, request);
+    }
+    status = failure_of_device(t, queue_persistent(t, operation, s, request));
     if (status == TUTTI_OK) {
         context_notify(t);
     }

@@ -34,25 +34,30 @@ struct submission {
     struct device_event *after; /* what is on it, a reference; see buffers_place()   */
 };
 
-/** Options as the caller knew them, over the defaults. Refuses a size of 0. */
-tutti_status submit_options(const tutti_options *given, tutti_options *options);
+/**
+ * Makes *options, which may be NULL, those that hold: the caller's, the defaults, or, in `older`,
+ * those of a caller who knew fewer over the defaults.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (a size of 0)
+ */
+tutti_status submit_options(const tutti_options **options, tutti_options *older);
 
 /**
- * Queues a submission that check_call() has passed, or puts it into the thread's open group. On failure
- * nothing has changed, but that an open group remembers the refusal.
+ * Queues a submission that check_call() has passed, or puts it into the thread's open group.
+ * On failure nothing has changed. Fills in where the buffers lie, so it is used once.
  * @param[out] request  set unless there is a callback
  */
 tutti_status submit_queue(
-        struct tutti *t, const struct submission *submission, tutti_request *request);
+        struct tutti *t, struct submission *submission, tutti_request *request);
 
 /**
  * Queues a registered tensor. Takes no lock, allocates nothing and never waits for another
  * thread, unless a thread has a group open, a request of this tensor is still to be
  * consumed, or the submission is to be refused. Buffers on the device take two calls of its
  * driver, which take what they take.
+ * @param submission  buffers, step, callback and user; the rest is filled in
  */
 tutti_status submit_registered(struct tutti *t, tutti_tensor tensor,
-        const struct submission *buffers, tutti_request *request);
+        struct submission *submission, tutti_request *request);
 
 /**
  * Fills in what all submissions of a registered tensor have in common, and makes room for

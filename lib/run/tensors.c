@@ -1,6 +1,6 @@
 /*
- * Names of one process set on this rank: a hash map, and the idle ones in order of
- * last use.
+ * Names of one process set on this rank: a hash map, and a queue from which those are dropped
+ * that are not used any more.
  */
 #include "run/tensors.h"
 
@@ -10,6 +10,9 @@
 #include "base/mem.h"
 #include "run/persistent.h"
 #include "run/process_set.h"
+
+/* Names that a new one looks at when there are too many. More than one, so that they get fewer. */
+#define SWEEP_MAX 8
 
 struct tensor_key {
     int collective;
@@ -27,28 +30,6 @@ static bool tensor_matches(const void *value, const void *key)
             memcmp(tensor->name, want->name, want->name_len) == 0;
 }
 
-static bool is_idle(const struct tensor *tensor)
-{
-    return tensor->operation == NULL && tensor->own == NULL;
-}
-
-static void idle_remove(struct tensors *tensors, struct tensor *tensor)
-{
-    if (tensor->prev != NULL) {
-        tensor->prev->next = tensor->next;
-    } else {
-        tensors->oldest = tensor->next;
-    }
-    if (tensor->next != NULL) {
-        tensor->next->prev = tensor->prev;
-    } else {
-        tensors->newest = tensor->prev;
-    }
-    tensor->next = NULL;
-    tensor->prev = NULL;
-    tensors->idle_count--;
-}
-
 static void tensor_free(struct tensor *tensor)
 {
     if (tensor->own != NULL) {
@@ -59,22 +40,49 @@ static void tensor_free(struct tensor *tensor)
     mem_free(tensor);
 }
 
-static void idle_append(struct tensors *tensors, struct tensor *tensor)
+static void append(struct tensors *tensors, struct tensor *tensor)
 {
-    tensor->prev = tensors->newest;
+    tensor->next = NULL;
     if (tensors->newest != NULL) {
         tensors->newest->next = tensor;
     } else {
         tensors->oldest = tensor;
     }
     tensors->newest = tensor;
-    tensors->idle_count++;
-    if (tensors->idle_count > tensors->idle_max) {
-        struct tensor *oldest = tensors->oldest;
+    tensor->listed = true;
+    tensors->count++;
+}
 
-        idle_remove(tensors, oldest);
-        (void)map_remove(&tensors->names, oldest->hash, oldest);
-        tensor_free(oldest);
+static struct tensor *take_oldest(struct tensors *tensors)
+{
+    struct tensor *tensor = tensors->oldest;
+
+    tensors->oldest = tensor->next;
+    if (tensors->oldest == NULL) {
+        tensors->newest = NULL;
+    }
+    tensor->listed = false;
+    tensors->count--;
+    return tensor;
+}
+
+/*
+ * Drops names that were not used since they were looked at last. So to use a name costs no more
+ * than a mark. What is in use all the time is passed over, a few at a time, so that a new name
+ * does not look at all of them.
+ */
+static void drop_unused(struct tensors *tensors)
+{
+    for (int i = 0; i < SWEEP_MAX && tensors->count > tensors->max; i++) {
+        struct tensor *tensor = take_oldest(tensors);
+
+        if (tensor->operation != NULL || tensor->used) {
+            tensor->used = false;
+            append(tensors, tensor);
+        } else if (tensor->own == NULL) {
+            (void)map_remove(&tensors->names, tensor->hash, tensor);
+            tensor_free(tensor);
+        }
     }
 }
 
@@ -117,31 +125,27 @@ struct tensor *tensors_get(
     tensor->name_len = name_len;
     memcpy(tensor->name, name, name_len);
     tensor->name[name_len] = '\0';
-    idle_append(tensors, tensor);
+    drop_unused(tensors);
+    append(tensors, tensor);
     return tensor;
 }
 
-bool tensors_hold(
-        struct tensors *tensors, struct tensor *tensor, struct operation *operation)
+bool tensors_hold(struct tensor *tensor, struct operation *operation)
 {
     if (tensor->operation != NULL ||
             (tensor->own != NULL && !persistent_borrow(tensor->own))) {
         return false;
     }
-    if (is_idle(tensor)) {
-        idle_remove(tensors, tensor);
-    }
     tensor->operation = operation;
+    tensor->used = true;
     return true;
 }
 
-void tensors_let_go(struct tensors *tensors, struct tensor *tensor)
+void tensors_let_go(struct tensor *tensor)
 {
     tensor->operation = NULL;
     if (tensor->own != NULL) {
         persistent_restore(tensor->own);
-    } else {
-        idle_append(tensors, tensor);
     }
 }
 
@@ -170,8 +174,8 @@ static bool copy_rows(struct tensor *tensor, const struct rows *rows, int size)
     return true;
 }
 
-bool tensors_register(struct tensors *tensors, struct tensor *tensor,
-        const struct meta *meta, const struct rows *rows, struct operation *own)
+bool tensors_register(struct tensor *tensor, const struct meta *meta,
+        const struct rows *rows, struct operation *own)
 {
     if (!meta_copy(&tensor->meta, meta)) {
         return false;
@@ -179,9 +183,6 @@ bool tensors_register(struct tensors *tensors, struct tensor *tensor,
     if (!copy_rows(tensor, rows, own->set->op.size)) {
         meta_fini(&tensor->meta);
         return false;
-    }
-    if (is_idle(tensor)) {
-        idle_remove(tensors, tensor);
     }
     if (tensor->operation != NULL) {
         /* Submitted by name before; nobody has the handle yet, so it cannot be refused. */
@@ -198,5 +199,7 @@ void tensors_unregister(struct tensors *tensors, struct tensor *tensor)
     mem_free(tensor->lists);
     tensor->lists = NULL;
     tensor->own = NULL;
-    idle_append(tensors, tensor);
+    if (!tensor->listed) {
+        append(tensors, tensor);
+    }
 }

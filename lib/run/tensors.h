@@ -35,15 +35,17 @@ struct tensor {
     tutti_stream stream; /* of device memory                                     */
     int64_t *lists; /* owned; backs the lists of `rows`                      */
     struct process_set *set;
-    struct tensor *next, *prev; /* in the list of idle ones                       */
+    bool listed; /* in the queue; a registered one may not be            */
+    bool used; /* since it was looked at last                           */
+    struct tensor *next; /* in the queue, the one behind it                       */
 };
 
-/** Zeroed is valid once `idle_max` is set. */
+/** Zeroed is valid once `max` is set. */
 struct tensors {
     struct map names;
-    struct tensor *oldest, *newest; /* not in flight and not registered           */
-    size_t idle_count;
-    size_t idle_max; /* more are dropped, oldest first             */
+    struct tensor *oldest, *newest; /* the queue                                  */
+    size_t count; /* of the queue                                        */
+    size_t max; /* with more, those in no use are dropped              */
 };
 
 void tensors_fini(struct tensors *tensors);
@@ -52,13 +54,12 @@ void tensors_fini(struct tensors *tensors);
 struct tensor *tensors_get(
         struct tensors *tensors, int collective, const char *name, size_t name_len);
 /** The tensor goes in flight with an operation of the pool; false when it is in flight. */
-bool tensors_hold(
-        struct tensors *tensors, struct tensor *tensor, struct operation *operation);
+bool tensors_hold(struct tensor *tensor, struct operation *operation);
 /** It no longer is; it may be dropped when neither registered nor used soon. */
-void tensors_let_go(struct tensors *tensors, struct tensor *tensor);
+void tensors_let_go(struct tensor *tensor);
 /** Registers, with an operation whose persistent request is closed; false when out of memory. */
-bool tensors_register(struct tensors *tensors, struct tensor *tensor,
-        const struct meta *meta, const struct rows *rows, struct operation *own);
+bool tensors_register(struct tensor *tensor, const struct meta *meta,
+        const struct rows *rows, struct operation *own);
 /** Takes the registration away; the tensor is not in flight. */
 void tensors_unregister(struct tensors *tensors, struct tensor *tensor);
 
