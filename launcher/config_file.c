@@ -296,35 +296,31 @@ static tutti_status apply_env(const struct file *file, const struct entry *entry
 }
 
 /* True when the group of a horovodrun file says "enabled: false". */
-static tutti_status is_switched_off(
-        const struct file *file, const yaml_node_t *group, bool *off)
+static bool is_switched_off(const struct file *file, const yaml_node_t *group)
 {
-    *off = false;
     for (size_t i = 0; i < pair_count(group); i++) {
-        struct entry entry;
+        const yaml_node_pair_t *pair = &group->data.mapping.pairs.start[i];
+        const char *key = scalar_text(node_of(file, pair->key));
+        const char *value = scalar_text(node_of(file, pair->value));
         bool on = true;
-        tutti_status status = read_pair(file, group, i, &entry);
 
-        if (status == TUTTI_OK && strcmp(entry.key, "enabled") == 0) {
-            status = read_bool(&entry, &on);
-            *off = !on;
-        }
-        if (status != TUTTI_OK) {
-            return status;
+        if (key != NULL && strcmp(key, "enabled") == 0) {
+            /* What is no bool is refused when the key is applied. */
+            return value != NULL && text_to_bool(value, &on) && !on;
         }
     }
-    return TUTTI_OK;
+    return false;
 }
 
 static tutti_status apply_group(const struct file *file, const struct entry *group)
 {
-    tutti_status status;
+    tutti_status status = TUTTI_OK;
     bool off;
 
     if (group->value->type != YAML_MAPPING_NODE) {
         return error_set(TUTTI_ERR_INVALID, "%s: holds keys of its own", group->origin);
     }
-    status = is_switched_off(file, group->value, &off);
+    off = is_switched_off(file, group->value);
     for (size_t i = 0; i < pair_count(group->value) && status == TUTTI_OK; i++) {
         struct entry entry;
         char key[KEY_MAX];

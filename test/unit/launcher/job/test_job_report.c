@@ -17,18 +17,13 @@ enum {
     TEXT_MAX = 8192
 };
 
-static struct link_text words(const char *text)
-{
-    return (struct link_text){ .text = text, .len = strlen(text) };
-}
-
 static void join(struct ranks *ranks, int rank, const char *host)
 {
-    const struct link_hello hello = { .rank = rank, .host = words(host) };
+    const struct link_hello hello = { .rank = rank, .host = link_text_of(host) };
     const struct link_started started = {
         .pid = 100 + (uint64_t)rank,
-        .binding = words("cores 0-3"),
-        .log = words("/logs/rank"),
+        .binding = link_text_of("cores 0-3"),
+        .log = link_text_of("/logs/rank"),
     };
 
     ranks_join(ranks, &hello);
@@ -194,21 +189,24 @@ UNIT_TEST(test_json)
     ranks_fini(&ranks);
 }
 
-UNIT_TEST(test_a_report_that_cannot_be_written)
+/* Of no ranks, and no cause. */
+static tutti_status write_empty(const char *path)
 {
-    struct ranks ranks = { .count = 0 };
+    const struct ranks ranks = { .count = 0 };
     const struct cause cause = { .kind = CAUSE_NONE, .rank = -1 };
     const struct report_facts facts = { .ranks = &ranks, .cause = &cause };
 
-    assert_int_equal(report_write(&facts, "/nowhere/at/all/report"), TUTTI_ERR_SYSTEM);
+    return report_write(&facts, path);
+}
+
+UNIT_TEST(test_a_report_that_cannot_be_written)
+{
+    assert_int_equal(write_empty("/nowhere/at/all/report"), TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "/nowhere/at/all/report"));
 }
 
 UNIT_TEST(test_a_device_is_not_replaced)
 {
-    struct ranks ranks = { .count = 0 };
-    const struct cause cause = { .kind = CAUSE_NONE, .rank = -1 };
-    const struct report_facts facts = { .ranks = &ranks, .cause = &cause };
     char folder[] = "/tmp/test_job_report.XXXXXX";
     char path[64];
     char target[64] = "";
@@ -216,7 +214,7 @@ UNIT_TEST(test_a_device_is_not_replaced)
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof path, "%s/link", folder);
     assert_int_equal(symlink("/dev/null", path), 0);
-    assert_int_equal(report_write(&facts, path), TUTTI_OK);
+    assert_int_equal(write_empty(path), TUTTI_OK);
     assert_true(readlink(path, target, sizeof target - 1) > 0);
     assert_string_equal(target, "/dev/null");
     (void)unlink(path);
