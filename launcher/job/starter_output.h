@@ -23,15 +23,16 @@ struct starter_output {
 };
 
 /** Is called with each line that is complete, without its newline. */
-typedef void (*said_show)(void *context, const char *line);
+typedef void (*starter_output_show)(void *context, const char *line);
 
 /** Takes bytes; long lines are cut, empty ones and control characters left out. */
-void starter_output_add(struct starter_output *said, const char *bytes, size_t len,
-        said_show show, void *context);
+void starter_output_add(struct starter_output *output, const char *bytes, size_t len,
+        starter_output_show show, void *context);
 /** The end of the bytes: a last line without a newline is one. */
-void starter_output_end(struct starter_output *said, said_show show, void *context);
+void starter_output_end(
+        struct starter_output *output, starter_output_show show, void *context);
 /** How many lines are kept, and the i-th of them, oldest first. */
-size_t starter_output_kept(const struct starter_output *said);
-const char *starter_output_line(const struct starter_output *said, size_t i);
+size_t starter_output_kept(const struct starter_output *output);
+const char *starter_output_line(const struct starter_output *output, size_t i);
 
 #endif

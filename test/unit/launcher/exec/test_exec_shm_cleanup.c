@@ -104,7 +104,7 @@ struct sweepers {
     pthread_barrier_t barrier;
 };
 
-static void *shm_cleanup_again_and_again(void *argument)
+static void *sweep_again_and_again(void *argument)
 {
     struct sweepers *sweepers = argument;
 
@@ -126,8 +126,7 @@ UNIT_TEST(test_two_that_sweep_at_once_leave_nothing)
 
     assert_non_null(mkdtemp(folder));
     assert_int_equal(pthread_barrier_init(&sweepers.barrier, NULL, 2), 0);
-    assert_int_equal(
-            pthread_create(&other, NULL, shm_cleanup_again_and_again, &sweepers), 0);
+    assert_int_equal(pthread_create(&other, NULL, sweep_again_and_again, &sweepers), 0);
     for (int i = 0; i < SWEEPS; i++) {
         for (int file = 0; file < FILES; file++) {
             (void)snprintf(name, sizeof name, "nccl-%d", file);
