@@ -92,6 +92,15 @@ static int64_t rows_sent(const struct submission *s, const struct op_set *set, i
     }
 }
 
+/* The rows of a scatter that are this rank's. */
+static int64_t scattered_rows(const struct submission *s, const struct op_set *set)
+{
+    if (is_root(s, set)) {
+        return listed_rows(s, set->rank);
+    }
+    return s->rows.owns_output ? 0 : s->rows.rows;
+}
+
 /* The rows that come from a member; 0 where only that one knows. */
 static int64_t rows_received(
         const struct submission *s, const struct op_set *set, int from)
@@ -106,10 +115,7 @@ static int64_t rows_received(
     case TUTTI_GATHER:
         return lists_all(s, set) ? listed_rows(s, from) : 0;
     case TUTTI_SCATTER:
-        return from != s->meta.root   ? 0
-                : is_root(s, set)     ? listed_rows(s, set->rank)
-                : s->rows.owns_output ? 0
-                                      : s->rows.rows;
+        return from == s->meta.root ? scattered_rows(s, set) : 0;
     default: /* a reducescatter leaves this rank its own part */
         return from == set->rank ? rows_sent(s, set, from) : 0;
     }
@@ -370,6 +376,14 @@ static bool rows_are_agreed(const struct submission *s)
                     form_of(s) == META_EQUAL);
 }
 
+static void list_rows(
+        const struct submission *s, const struct op_set *set, int64_t *list)
+{
+    for (int i = 0; i < set->size; i++) {
+        list[i] = listed_rows(s, i);
+    }
+}
+
 void rows_describe(const struct submission *s, const struct op_set *set,
         struct meta *meta, int64_t *shape, int64_t *numbers)
 {
@@ -400,9 +414,7 @@ void rows_describe(const struct submission *s, const struct op_set *set,
         meta->row_counts = count;
         numbers[0] = takes_what_comes(s, set) ? -1 : s->rows.rows;
         if (count > 1) {
-            for (int i = 0; i < set->size; i++) {
-                numbers[1 + i] = listed_rows(s, i);
-            }
+            list_rows(s, set, numbers + 1);
             numbers[0] = numbers[1 + set->rank];
         }
         break;
