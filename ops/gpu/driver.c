@@ -64,14 +64,15 @@ cu_result driver_read_uuid(
         const struct cuda_driver *driver, cu_device device, char uuid[GPU_UUID_MAX])
 {
     static const char digits[] = "0123456789abcdef";
+    static const char prefix[] = { 'G', 'P', 'U', '-' };
     cu_uuid bytes = { { 0 } };
-    char *to = uuid + strlen("GPU-");
+    char *to = uuid + sizeof prefix;
     /* The second version tells the parts of a divided device (MIG) apart. */
     const cu_result result = driver->device_get_uuid_v2 != NULL
             ? driver->device_get_uuid_v2(&bytes, device)
             : driver->device_get_uuid(&bytes, device);
 
-    memcpy(uuid, "GPU-", strlen("GPU-"));
+    memcpy(uuid, prefix, sizeof prefix);
     for (size_t i = 0; i < sizeof bytes.bytes; i++) {
         if (i == 4 || i == 6 || i == 8 || i == 10) {
             *to++ = '-';
