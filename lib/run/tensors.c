@@ -73,7 +73,9 @@ static struct tensor *take_oldest(struct tensors *tensors)
  */
 static void drop_unused(struct tensors *tensors)
 {
-    for (int i = 0; i < SWEEP_MAX && tensors->count > tensors->max; i++) {
+    for (int i = 0;
+            i < SWEEP_MAX && tensors->oldest != NULL && tensors->count > tensors->max;
+            i++) {
         struct tensor *tensor = take_oldest(tensors);
 
         if (tensor->operation != NULL || tensor->used) {
