@@ -15,6 +15,7 @@ enum {
     SETS = 100,
     SETS_OF_MANY_RANKS = 24,
     WAVES = 4,
+    TENSORS = 3,
     ROUNDS = 60
 };
 
@@ -150,8 +151,8 @@ static void splits(tutti *t, struct checks *c)
 struct member_set {
     struct crew crew;
     int ranks[RANKS_MAX];
-    struct operation operation;
-    struct flight flight;
+    struct operation operations[TENSORS];
+    struct flight flights[TENSORS];
 };
 
 /* Some ranks, in their order or against it; of every fifth set all. */
@@ -177,7 +178,10 @@ static void make(tutti *t, struct checks *c, struct member_set *m, int k)
     int rank = -2;
 
     choose_members(m, c, k);
-    m->operation = operation_random(m->crew.size, pattern_mix(31, (uint64_t)k));
+    for (int i = 0; i < TENSORS; i++) {
+        m->operations[i] = operation_random(
+                m->crew.size, pattern_mix(31, (uint64_t)(TENSORS * k + i)));
+    }
     EXPECT_OK(c, tutti_process_set_create(t, m->ranks, m->crew.size, &m->crew.set));
     EXPECT_OK(c, tutti_process_set_info(t, m->crew.set, &size, &rank));
     EXPECT(c, size == m->crew.size && rank == m->crew.index);
@@ -201,19 +205,22 @@ static void make_again(tutti *t, struct checks *c, struct member_set *m, int k)
 static void work_once(
         tutti *t, struct checks *c, struct member_set *sets, int n, int wave)
 {
-    int order[SETS];
+    int order[SETS * TENSORS];
+    char name[32];
 
-    pattern_shuffle(order, n, (uint64_t)(100 * wave + c->rank));
-    for (int i = 0; i < n; i++) {
-        struct member_set *m = &sets[order[i]];
+    pattern_shuffle(order, n * TENSORS, (uint64_t)(100 * wave + c->rank));
+    for (int i = 0; i < n * TENSORS; i++) {
+        struct member_set *m = &sets[order[i] / TENSORS];
+        const int k = order[i] % TENSORS;
 
+        (void)snprintf(name, sizeof name, "of a set %d", k);
         if (m->crew.index >= 0) {
-            flight_begin(t, c, &m->flight, &m->operation, &m->crew, "of a set");
+            flight_begin(t, c, &m->flights[k], &m->operations[k], &m->crew, name);
         }
     }
-    for (int i = 0; i < n; i++) {
-        if (sets[i].crew.index >= 0) {
-            flight_end(t, c, &sets[i].flight);
+    for (int i = 0; i < n * TENSORS; i++) {
+        if (sets[i / TENSORS].crew.index >= 0) {
+            flight_end(t, c, &sets[i / TENSORS].flights[i % TENSORS]);
         }
     }
 }
