@@ -69,12 +69,13 @@ static tutti_status run_where_possible(struct job *job)
     const int compare = job->arguments->compare;
     const int hosts = tutti_node_count(job->t);
 
-    if ((compare & BENCH_WITH_LIMIT) != 0 && hosts > 1) {
+    if ((compare & (BENCH_WITH_LIMIT | BENCH_WITH_PRIVATE_SUM)) != 0 && hosts > 1) {
         job_complain(job,
-                "--compare limit: the %d ranks are on %d hosts, and the limit is that "
-                "of memory which all of them map; start them on one host, or leave it "
-                "out",
-                job->size, hosts);
+                "--compare %s: the %d ranks are on %d hosts, and this needs memory "
+                "that "
+                "all of them map; start them on one host, or leave it out",
+                (compare & BENCH_WITH_LIMIT) != 0 ? "limit" : "copy, cma", job->size,
+                hosts);
         job->left_out = true;
         return TUTTI_OK;
     }

@@ -21,6 +21,8 @@ const struct rival rivals[] = {
     { SIDE_SLOW, BENCH_WITH_SLOW, "slow", "slow" },
     { SIDE_EXCHANGE, BENCH_WITH_EXCHANGE, "exchange", "exchange" },
     { SIDE_WAIT, BENCH_WITH_WAIT, "wait", "wait" },
+    { SIDE_COPY, BENCH_WITH_COPY, "copy", "copy" },
+    { SIDE_CMA, BENCH_WITH_CMA, "cma", "cma" },
     { SIDE_TUTTI, 0, NULL, NULL },
 };
 
@@ -42,6 +44,7 @@ struct companions {
     struct work slow; /* for tutti without plans */
     struct work waiting; /* for tutti with waits; borrowed buffers */
     struct exchange *exchange; /* on tutti's buffers; owned */
+    struct private_sum *private_sum; /* likewise */
 };
 
 struct effort effort_for(const struct job *job, uint64_t bytes)
@@ -261,6 +264,10 @@ static tutti_status companions_open(
         status = exchange_open(&companions->exchange, work);
         work->exchange = companions->exchange;
     }
+    if (status == TUTTI_OK && (compare & BENCH_WITH_PRIVATE_SUM) != 0) {
+        status = private_sum_open(&companions->private_sum, work);
+        work->private_sum = companions->private_sum;
+    }
     companions->waiting = work_waiting(work);
     return status;
 }
@@ -270,6 +277,7 @@ static void companions_close(struct companions *companions)
     work_close(&companions->mapped);
     work_close(&companions->slow);
     exchange_close(companions->exchange);
+    private_sum_close(companions->private_sum);
 }
 
 /* Who takes rounds, tutti first; returns how many. */
@@ -305,6 +313,16 @@ static int list_sides(struct series sides[SIDE_COUNT], struct work *work, int co
     if ((compare & BENCH_WITH_EXCHANGE) != 0) {
         sides[count++] = (struct series){
             .side = SIDE_EXCHANGE, .work = work, .step = work_step_exchange
+        };
+    }
+    if ((compare & BENCH_WITH_COPY) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_COPY, .work = work, .step = work_step_copy
+        };
+    }
+    if ((compare & BENCH_WITH_CMA) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_CMA, .work = work, .step = work_step_cma
         };
     }
     return count;

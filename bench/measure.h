@@ -33,6 +33,8 @@ enum side {
     SIDE_SLOW,
     SIDE_EXCHANGE,
     SIDE_WAIT,
+    SIDE_COPY,
+    SIDE_CMA,
     SIDE_COUNT
 };
 

@@ -27,6 +27,7 @@ struct buffers {
 };
 
 struct work;
+struct private_sum;
 
 /** Does the collective on all tensors once. */
 typedef tutti_status (*work_step)(struct work *work);
@@ -74,6 +75,8 @@ struct work {
     tutti_tensor *ids; /* of the tensors; NULL: submitted by name */
     struct segment *segment; /* owned; what owned[0] is part of; NULL: other memory */
     struct exchange *exchange; /* borrowed; its batches; NULL: not compared with */
+    struct private_sum
+            *private_sum; /* borrowed; of copy and cma; NULL: not compared with */
     void **slices; /* with a segment: this rank's slice of the part of each rank */
 };
 
@@ -129,6 +132,17 @@ tutti_status work_step_mpi(struct work *work);
  * buffers of all ranks, between two meetings of the ranks and with no other protocol.
  */
 tutti_status work_step_limit(struct work *work);
+
+/**
+ * What the two steps below need; for an allreduce of one tensor in private memory, in
+ * place, among ranks of one host. Collective. private_sum_close() also after a failure.
+ */
+tutti_status private_sum_open(struct private_sum **opened, const struct work *work);
+void private_sum_close(struct private_sum *sum);
+/** Through memory that all ranks map, in pieces that stay in the cache. */
+tutti_status work_step_copy(struct work *work);
+/** By process_vm_readv(): bytes that a rank needs of another are copied once. */
+tutti_status work_step_cma(struct work *work);
 
 /** The data plane alone moves the batches of a plan; see exchange.h. */
 tutti_status work_step_exchange(struct work *work);

@@ -112,6 +112,8 @@ static const struct choice compare_choices[] = {
     { "slow", BENCH_WITH_SLOW },
     { "exchange", BENCH_WITH_EXCHANGE },
     { "wait", BENCH_WITH_WAIT },
+    { "copy", BENCH_WITH_COPY },
+    { "cma", BENCH_WITH_CMA },
     { NULL, 0 },
 };
 
@@ -623,6 +625,12 @@ static bool check_compare(struct bench_arguments *arguments)
     if (arguments->rounds < 5) {
         return complain(arguments, "--compare needs --rounds of at least 5, not %d",
                 arguments->rounds);
+    }
+    if ((arguments->compare & BENCH_WITH_PRIVATE_SUM) != 0 &&
+            (arguments->command != BENCH_LATENCY ||
+                    arguments->collective != TUTTI_ALLREDUCE)) {
+        return complain(arguments,
+                "--compare: copy and cma are ways to do one allreduce, of latency");
     }
     if ((arguments->compare & (BENCH_WITH_LIMIT | BENCH_WITH_EXCHANGE)) != 0 &&
             arguments->collective != TUTTI_ALLREDUCE) {

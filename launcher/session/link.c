@@ -128,6 +128,15 @@ static int64_t check_range(
     return value;
 }
 
+static void get_text(
+        struct wire_reader *in, const struct field *field, struct link_text *text)
+{
+    text->text = wire_get_str(in, (size_t)field->max, &text->len);
+    if (text->text == NULL) {
+        *text = link_text_of("");
+    }
+}
+
 static void get_field(struct wire_reader *in, const struct field *field, void *value)
 {
     switch (field->kind) {
@@ -146,15 +155,9 @@ static void get_field(struct wire_reader *in, const struct field *field, void *v
     case FIELD_INT:
         *(int *)value = (int)check_range(in, field, wire_get_svarint(in));
         break;
-    case FIELD_TEXT: {
-        struct link_text *text = value;
-
-        text->text = wire_get_str(in, (size_t)field->max, &text->len);
-        if (text->text == NULL) {
-            *text = link_text_of("");
-        }
+    case FIELD_TEXT:
+        get_text(in, field, value);
         break;
-    }
     }
 }
 

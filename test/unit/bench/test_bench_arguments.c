@@ -234,6 +234,8 @@ UNIT_TEST(test_bad_arguments_are_named)
         { "latency --collective reduce --compare exchange", "not of reduce" },
         { "allreduce --compare exchange", "workload or latency, not of allreduce" },
         { "workload trainer --compare exchange", "compared with slow only" },
+        { "allreduce --compare copy", "of latency" },
+        { "latency --collective reduce --compare cma", "one allreduce" },
         { "steady -e 4", "'-e' is not an option of steady" },
         { "steady --compare mpi", "not an option of steady" },
         { "steady --workload all", "'all'" },
@@ -329,9 +331,9 @@ UNIT_TEST(test_names_of_choices)
     bench_compare_text(BENCH_WITH_SLOW | BENCH_WITH_MPI, text);
     assert_string_equal(text, "mpi,slow");
     bench_compare_text(BENCH_WITH_MPI_TUNED | BENCH_WITH_LIMIT | BENCH_WITH_SLOW |
-                    BENCH_WITH_EXCHANGE | BENCH_WITH_WAIT,
+                    BENCH_WITH_EXCHANGE | BENCH_WITH_WAIT | BENCH_WITH_PRIVATE_SUM,
             text);
-    assert_string_equal(text, "mpi-tuned,limit,slow,exchange,wait");
+    assert_string_equal(text, "mpi-tuned,limit,slow,exchange,wait,copy,cma");
     bench_compare_text(0, text);
     assert_string_equal(text, "");
     assert_string_equal(bench_memory_name(BENCH_ARENA), "arena");
