@@ -30,6 +30,7 @@ void stall_report_add(struct stall_report *report, const char *format, ...)
     int len;
 
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start() is one line above */
     len = vsnprintf(report->text + report->len, room, format, args);
     va_end(args);
     report->len += size_min(len > 0 ? (size_t)len : 0, room - 1);
