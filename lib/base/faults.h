@@ -14,7 +14,7 @@
 
 enum fault {
     FAULT_WAIT_STREAM_BEFORE_ISSUE, /* tutti_wait_stream() does not wait for it      */
-    FAULT_REMOVED_EVENT_WAIT, /* a stream does not wait for a mark             */
+    FAULT_REMOVED_EVENT_WAIT, /* a stream does not wait for an event           */
     FAULT_SKIPPED_COLLECTIVE, /* world rank 0 leaves its reductions out       */
     FAULT_UNCHECKED_ERROR, /* what NCCL says about errors is not looked at */
     FAULT_COUNT

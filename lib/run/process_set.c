@@ -124,7 +124,7 @@ static bool reserve(struct process_sets *sets)
     return true;
 }
 
-/* Where the marks of this rank stand that others see. */
+/* The row of this rank, which the other members read. */
 static tutti_status open_arrival_flags(struct tutti *t, const struct process_set *set)
 {
     if (set->op.rank < 0 || !set->negotiator.config.arrival_flags) {

@@ -341,7 +341,7 @@ UNIT_TEST(test_noise_is_an_error_at_worst)
 }
 
 /* Arrival flags that their owners would not write, while a plan is on. */
-UNIT_TEST(test_noise_on_a_board_is_an_error_at_worst)
+UNIT_TEST(test_noise_in_arrival_flags_is_an_error_at_worst)
 {
     static struct scene scene;
     struct rng rng = rng_seeded(5);
