@@ -226,7 +226,7 @@ static void submit_held(
     ends_meet(r);
     CHECK(tutti_group_begin(r->t) == TUTTI_OK);
     for (int i = 0; i < count; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "%d", i);
         requests[i] = submit(r, name, memories[i]);

@@ -16,7 +16,7 @@
 
 /** Removed with root_remove(). */
 struct root {
-    char path[64];
+    char path[32];
 };
 
 static inline void root_make(struct root *root)
