@@ -4,7 +4,6 @@
 #include "launcher/bind/pci.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "launcher/hosts/host_list.h"
 
 enum {
@@ -37,18 +37,9 @@ bool pci_read(const char *folder, const char *device, const char *name, char *te
         size_t capacity)
 {
     char path[PATH_MAX];
-    ssize_t len;
-    int fd;
 
     (void)snprintf(path, sizeof path, "%s/%s/%s", folder, device, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    len = read(fd, text, capacity - 1);
-    (void)close(fd);
-    text[len > 0 ? len : 0] = '\0';
-    return len >= 0;
+    return kernel_file_read(path, text, capacity) >= 0;
 }
 
 /* One device of the kernel's list. */

@@ -3,10 +3,8 @@
  */
 #include "launcher/exec/oom.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cgroup.h"
 #include "base/text.h"
@@ -16,23 +14,9 @@ enum {
     NAME_MAX_BYTES = 64
 };
 
-/* Reads a small file as text; false when there is none. */
 static bool read_text(const char *path, char text[FILE_MAX])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = -1;
-    size_t total = 0;
-
-    if (fd < 0) {
-        return false;
-    }
-    while (total < FILE_MAX - 1 &&
-            (len = read(fd, text + total, FILE_MAX - 1 - total)) > 0) {
-        total += (size_t)len;
-    }
-    (void)close(fd);
-    text[total] = '\0';
-    return len >= 0;
+    return kernel_file_read(path, text, FILE_MAX) >= 0;
 }
 
 bool oom_parse(const char *events, uint64_t *count)

@@ -6,13 +6,13 @@
 #include "launcher/exec/procs.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/mem.h"
 
 enum {
@@ -45,29 +45,21 @@ bool process_parse(struct process *process, const char *text)
     return true;
 }
 
-/* Reads a short file of a process; false when there is no such process. */
-static bool read_about(pid_t pid, const char *name, char *text, size_t capacity)
+/* Reads a file of a process as text; its length, or -1 when there is no such process. */
+static ssize_t read_about(pid_t pid, const char *name, char *text, size_t capacity)
 {
     char path[PATH_BYTES];
-    ssize_t len;
-    int fd;
 
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    len = read(fd, text, capacity - 1);
-    (void)close(fd);
-    text[len > 0 ? len : 0] = '\0';
-    return len > 0;
+    return kernel_file_read(path, text, capacity);
 }
 
 static bool read_process(pid_t pid, struct process *process)
 {
     char text[STAT_BYTES];
 
-    return read_about(pid, "stat", text, sizeof text) && process_parse(process, text);
+    return read_about(pid, "stat", text, sizeof text) > 0 &&
+            process_parse(process, text);
 }
 
 char process_state(pid_t pid)
@@ -82,7 +74,7 @@ bool process_is_named(pid_t pid, const char *name)
 {
     char text[NAME_BYTES];
 
-    if (!read_about(pid, "comm", text, sizeof text)) {
+    if (read_about(pid, "comm", text, sizeof text) <= 0) {
         return false;
     }
     text[strcspn(text, "\n")] = '\0';
@@ -197,22 +189,9 @@ bool procs_has_entry(const char *environment, size_t len, const char *entry)
 /* Looks at /proc/PID/environ; `buffer` has room for ENVIRONMENT_MAX bytes. */
 static bool is_marked(pid_t pid, const char *mark, char *buffer)
 {
-    char path[PATH_BYTES];
-    size_t total = 0;
-    ssize_t len;
-    int fd;
+    ssize_t len = read_about(pid, "environ", buffer, ENVIRONMENT_MAX);
 
-    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    while (total < ENVIRONMENT_MAX &&
-            (len = read(fd, buffer + total, ENVIRONMENT_MAX - total)) > 0) {
-        total += (size_t)len;
-    }
-    (void)close(fd);
-    return procs_has_entry(buffer, total, mark);
+    return len > 0 && procs_has_entry(buffer, (size_t)len, mark);
 }
 
 size_t procs_kill_marked(const char *mark)

@@ -12,17 +12,19 @@
 ssize_t kernel_file_read(const char *path, char *text, size_t capacity)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len;
+    size_t total = 0;
+    ssize_t len = 0;
 
     if (fd < 0) {
         return -1;
     }
-    len = read(fd, text, capacity - 1);
+    do { /* a read returns a page at most */
+        len = read(fd, text + total, capacity - 1 - total);
+        total += len > 0 ? (size_t)len : 0;
+    } while (len > 0 && total < capacity - 1);
     (void)close(fd);
-    if (len >= 0) {
-        text[len] = '\0';
-    }
-    return len;
+    text[total] = '\0';
+    return len < 0 ? -1 : (ssize_t)total;
 }
 
 /* The line's controllers, between its colons, have this name among them. */

@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/** Reads the beginning of a file as text; its length, or -1 when it cannot be read. */
+/**
+ * Reads a file as text, up to the capacity, and ends it with a zero.
+ * @return its length, or -1 when it cannot be read
+ */
 ssize_t kernel_file_read(const char *path, char *text, size_t capacity);
 
 /** Pure: the path of a controller in /proc/PID/cgroup; "" names version 2. */
