@@ -231,7 +231,7 @@ static struct tensor *find_registered(
         struct tutti *t, tutti_tensor handle, struct submission *s)
 {
     const struct operation *own = persistent_find(&t->operations, handle);
-    const int space = s->meta.space;
+    const enum op_space space = s->meta.space;
 
     if (own == NULL) {
         return NULL;
