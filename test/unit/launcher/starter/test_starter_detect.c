@@ -74,7 +74,7 @@ static tutti_status detect(
         arguments_add(&environment, question->intel);
     }
     facts.environment = environment.items;
-    options.engine = question->kind;
+    options.engine = (int)question->kind;
     if (question->mpirun != NULL) {
         (void)snprintf(mpirun, sizeof mpirun, "%s/%s", folder.path, question->mpirun);
         options.mpirun = mpirun;
