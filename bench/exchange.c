@@ -139,8 +139,41 @@ static tutti_status choose_limits(struct exchange *exchange)
     return TUTTI_OK;
 }
 
+/* The first rank of another host than rank 0's; 0: all are on one. */
+static int find_peer(const struct job *job)
+{
+    MPI_Comm host;
+    int first = job->rank; /* of this host */
+    int peer;
+
+    MPI_Comm_split_type(
+            MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, job->rank, MPI_INFO_NULL, &host);
+    MPI_Bcast(&first, 1, MPI_INT, 0, host);
+    MPI_Comm_free(&host);
+    peer = first == 0 ? job->size : first;
+    MPI_Allreduce(MPI_IN_PLACE, &peer, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return peer == job->size ? 0 : peer;
+}
+
+/* What the library measures when it starts. */
+static tutti_status measure_link(struct exchange *exchange, const struct job *job)
+{
+    struct op_link *link = &exchange->env.link;
+    const int peer = find_peer(job);
+    tutti_status status = TUTTI_OK;
+
+    if (peer > 0 && (job->rank == 0 || job->rank == peer)) {
+        status = mpi_link_measure(&exchange->comm, job->rank == 0 ? peer : 0,
+                job->rank == 0, exchange->env.chunk_bytes, link);
+    }
+    MPI_Bcast(link, (int)sizeof *link, MPI_BYTE, 0, MPI_COMM_WORLD);
+    return status;
+}
+
 static tutti_status open_backend(struct exchange *exchange, const struct job *job)
 {
+    tutti_status status;
+
     MPI_Comm_dup(MPI_COMM_WORLD, &exchange->comm);
     /* As the backend expects it: it reports the errors itself. */
     MPI_Comm_set_errhandler(exchange->comm, MPI_ERRORS_RETURN);
@@ -158,7 +191,8 @@ static tutti_status open_backend(struct exchange *exchange, const struct job *jo
     exchange->env.world_rank = job->rank;
     exchange->env.world_size = job->size;
     exchange->env.native = &exchange->comm;
-    return op_mpi.open(&exchange->env, &exchange->state);
+    status = measure_link(exchange, job);
+    return status == TUTTI_OK ? op_mpi.open(&exchange->env, &exchange->state) : status;
 }
 
 static tutti_status open_flights(struct exchange *exchange)

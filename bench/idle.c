@@ -4,6 +4,8 @@
  * After some steps on the world and on two more process sets, every rank sleeps once and
  * reads its own accounts before and after. The sleep itself is one context switch, which
  * is taken off; nothing else of the bench runs in between, MPI included.
+ *
+ * Then all ranks wait for the last one, which comes a second late, several times.
  */
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -15,7 +17,8 @@
 enum {
     STEPS = 100,
     TENSORS = 16,
-    ELEMENTS = 256
+    ELEMENTS = 256,
+    LATE_STEPS = 5
 };
 
 /* What a process has used so far. */
@@ -123,8 +126,38 @@ static tutti_status run_steps(struct job *job, const struct sets *sets)
     return status;
 }
 
+/*
+ * The last rank comes to a sum a second late, over and over. The first times teach the library
+ * how its messages come.
+ * @param[out] percent  of a core, what the rank that waits has used in the later half
+ */
+static tutti_status wait_for_a_late_rank(struct job *job, double *percent)
+{
+    struct usage before = usage_now();
+    struct usage after;
+    float value = 0;
+    tutti_status status = TUTTI_OK;
+
+    for (int step = 0; step < 2 * LATE_STEPS && status == TUTTI_OK; step++) {
+        before = step == LATE_STEPS ? usage_now() : before;
+        if (job->rank == job->size - 1) {
+            sleep_seconds(1);
+        }
+        status = tutti_allreduce(
+                job->t, "idle/late", &value, &value, 1, TUTTI_FLOAT32, TUTTI_MAX, NULL);
+    }
+    after = usage_now();
+    *percent = job->rank == job->size - 1
+            ? 0
+            : 100 * (after.cpu_us - before.cpu_us) / (after.now_us - before.now_us);
+    job_combine(job, percent, 1);
+    return status == TUTTI_OK ? TUTTI_OK
+                              : job_failed(job, status, "waiting for a late rank");
+}
+
 /* Prints and records the worst rank and the sum over ranks. */
-static void report(struct job *job, const double worst[2], const double sum[2])
+static void report(
+        struct job *job, const double worst[2], const double sum[2], double late)
 {
     struct bench_json json;
 
@@ -132,18 +165,22 @@ static void report(struct job *job, const double worst[2], const double sum[2])
         (void)printf("# %-16s %12s %26s\n", "", "cpu (%)", "context switches (1/s)");
         (void)printf("  %-16s %12.4f %26.3f\n", "worst rank", worst[0], worst[1]);
         (void)printf("  %-16s %12.4f %26.3f\n", "all ranks", sum[0], sum[1]);
+        (void)printf("  %-16s %12.4f\n", "for a late rank", late);
     }
     job_row_start(job, &json);
     bench_json_number(&json, "seconds", job->arguments->seconds);
     bench_json_number(&json, "cpu_percent", worst[0]);
     bench_json_number(&json, "context_switches_per_s", worst[1]);
+    bench_json_number(&json, "cpu_percent_late", late);
     bench_json_number(&json, "cpu_percent_sum", sum[0]);
     bench_json_number(&json, "context_switches_per_s_sum", sum[1]);
     job_row_write(job, &json);
 }
 
-static void watch(struct job *job)
+static tutti_status watch(struct job *job)
 {
+    double late = 0;
+    tutti_status status;
     struct usage before;
     struct usage after;
     double worst[2];
@@ -164,7 +201,9 @@ static void watch(struct job *job)
     sum[1] = worst[1];
     job_combine(job, worst, 2);
     job_sum(sum, 2);
-    report(job, worst, sum);
+    status = job->size > 1 ? wait_for_a_late_rank(job, &late) : TUTTI_OK;
+    report(job, worst, sum, late);
+    return status;
 }
 
 tutti_status run_idle(struct job *job)
@@ -180,8 +219,10 @@ tutti_status run_idle(struct job *job)
     if (status != TUTTI_OK) {
         return status;
     }
-    watch(job);
-    status = tutti_process_set_destroy(job->t, sets.half);
+    status = watch(job);
+    if (status == TUTTI_OK) {
+        status = tutti_process_set_destroy(job->t, sets.half);
+    }
     if (status == TUTTI_OK) {
         status = tutti_process_set_destroy(job->t, sets.backwards);
     }

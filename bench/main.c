@@ -126,6 +126,7 @@ int main(int argc, char **argv)
     } else if (job_prepare(&job, &arguments)) {
         status = run_job(&job);
     }
-    transport_mpi_end();
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets variables */
+    transport_mpi_end(getenv("PMI_FD"));
     return status;
 }

@@ -23,6 +23,7 @@ const struct rival rivals[] = {
     { SIDE_WAIT, BENCH_WITH_WAIT, "wait", "wait" },
     { SIDE_COPY, BENCH_WITH_COPY, "copy", "copy" },
     { SIDE_CMA, BENCH_WITH_CMA, "cma", "cma" },
+    { SIDE_CONTIGUOUS, BENCH_WITH_CONTIGUOUS, "MPI, in one", "contiguous" },
     { SIDE_TUTTI, 0, NULL, NULL },
 };
 
@@ -45,6 +46,8 @@ struct companions {
     struct work waiting; /* for tutti with waits; borrowed buffers */
     struct exchange *exchange; /* on tutti's buffers; owned */
     struct private_sum *private_sum; /* likewise */
+    struct bench_workload one; /* a tensor of all elements */
+    struct work contiguous; /* of it */
 };
 
 struct effort effort_for(const struct job *job, uint64_t bytes)
@@ -248,6 +251,21 @@ static tutti_status measure_sides(struct effort *effort, struct series *sides,
 }
 
 /* Those that were opened are companions_close()'s, also after a failure. */
+/* What a program has that puts all gradients into one buffer before it calls MPI. */
+static tutti_status open_contiguous(
+        struct companions *companions, const struct work *work)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < work->tensors->count; i++) {
+        count += work->tensors->tensors[i].count;
+    }
+    if (!bench_workload_init_uniform(&companions->one, 1, count)) {
+        return job_failed(work->job, TUTTI_ERR_NO_MEMORY, "allocating tensors");
+    }
+    return work_open(&companions->contiguous, work->job, &companions->one, true);
+}
+
 static tutti_status companions_open(
         struct companions *companions, struct work *work, int compare)
 {
@@ -268,6 +286,9 @@ static tutti_status companions_open(
         status = private_sum_open(&companions->private_sum, work);
         work->private_sum = companions->private_sum;
     }
+    if (status == TUTTI_OK && (compare & BENCH_WITH_CONTIGUOUS) != 0) {
+        status = open_contiguous(companions, work);
+    }
     companions->waiting = work_waiting(work);
     return status;
 }
@@ -278,6 +299,8 @@ static void companions_close(struct companions *companions)
     work_close(&companions->slow);
     exchange_close(companions->exchange);
     private_sum_close(companions->private_sum);
+    work_close(&companions->contiguous);
+    bench_workload_fini(&companions->one);
 }
 
 /* Who takes rounds, tutti first; returns how many. */
@@ -323,6 +346,13 @@ static int list_sides(struct series sides[SIDE_COUNT], struct work *work, int co
     if ((compare & BENCH_WITH_CMA) != 0) {
         sides[count++] = (struct series){
             .side = SIDE_CMA, .work = work, .step = work_step_cma
+        };
+    }
+    if ((compare & BENCH_WITH_CONTIGUOUS) != 0) {
+        sides[count++] = (struct series){
+            .side = SIDE_CONTIGUOUS,
+            .work = &companions->contiguous,
+            .step = work_step_mpi,
         };
     }
     return count;

@@ -35,6 +35,7 @@ enum side {
     SIDE_WAIT,
     SIDE_COPY,
     SIDE_CMA,
+    SIDE_CONTIGUOUS,
     SIDE_COUNT
 };
 

@@ -134,6 +134,18 @@ static tutti_status measure_row(struct job *job, const struct bench_workload *te
     return status == TUTTI_OK ? measure_in_place(job, tensors, effort, row) : status;
 }
 
+static void explain(const struct job *job, const struct bench_row *row)
+{
+    const struct bench_arguments *arguments = job->arguments;
+    char text[256];
+
+    if (tutti_explain_allreduce(job->t, TUTTI_WORLD, row->count,
+                (tutti_dtype)arguments->dtype, (tutti_reduce_op)arguments->op, text,
+                sizeof text) == TUTTI_OK) {
+        (void)printf("#   %s\n", text);
+    }
+}
+
 static void finish_row(
         const struct job *job, const struct bench_row *row, struct totals *totals)
 {
@@ -141,6 +153,10 @@ static void finish_row(
     count_cells(totals, &row->in_place);
     if (job->rank == 0) {
         bench_columns_row(stdout, row);
+        if (job->arguments->explain && row->count > 0 &&
+                job->arguments->collective == TUTTI_ALLREDUCE) {
+            explain(job, row);
+        }
         (void)fflush(stdout);
     }
 }

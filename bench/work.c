@@ -98,15 +98,30 @@ static tutti_status allocate_arena(const struct work *work, struct buffers *buff
     return status;
 }
 
+/* As the arena, wherever malloc() puts it. */
+static tutti_status allocate_shared(const struct work *work, struct buffers *buffers)
+{
+    const size_t bytes = work_bytes(work);
+
+    buffers->shared = calloc(bytes, 1);
+    if (buffers->shared == NULL) {
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    lay_side_by_side(work, buffers, buffers->shared);
+    return tutti_share(work->t, buffers->shared, bytes);
+}
+
 /* What was allocated before a failure is work_close()'s to free. */
 static tutti_status allocate(const struct work *work, struct buffers *buffers)
 {
     tutti_status status = TUTTI_ERR_NO_MEMORY;
 
     buffers->tensors = calloc(work->tensors->count, sizeof *buffers->tensors);
-    if (buffers->tensors != NULL) {
-        status = work->job->arguments->memory == BENCH_ARENA
-                ? allocate_arena(work, buffers)
+    if (buffers->tensors != NULL && work->job->arguments->memory == BENCH_ARENA) {
+        status = allocate_arena(work, buffers);
+    } else if (buffers->tensors != NULL) {
+        status = work->job->arguments->memory == BENCH_SHARE
+                ? allocate_shared(work, buffers)
                 : allocate_private(work, buffers);
     }
     return status == TUTTI_OK ? TUTTI_OK
@@ -124,6 +139,11 @@ static void release(const struct work *work, struct buffers *buffers)
     if (buffers->arena != NULL) {
         /* fails for foreign memory only */
         (void)tutti_free(work->t, buffers->arena);
+    }
+    if (buffers->shared != NULL) {
+        /* fails where it was not shared */
+        (void)tutti_unshare(work->t, buffers->shared);
+        free(buffers->shared);
     }
     free(buffers->tensors);
 }

@@ -24,6 +24,7 @@
 struct buffers {
     unsigned char **tensors; /* NULL: not allocated */
     void *arena; /* of tutti_alloc(), what they are part of; NULL: other memory */
+    void *shared; /* of malloc() and tutti_share(); likewise */
 };
 
 struct work;

@@ -5,10 +5,10 @@ include(CMakePackageConfigHelpers)
 set(TUTTI_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 set(TUTTI_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(TARGETS tutti EXPORT tuttiTargets
+install(TARGETS tutti tutti_trainer EXPORT tuttiTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-foreach(tool tuttirun tutti-bench tutti-info)
+foreach(tool tuttirun tutti-autopsy tutti-bench tutti-info)
     if(TARGET ${tool})
         install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     endif()
@@ -17,8 +17,10 @@ if(TARGET tutti_static)
     install(TARGETS tutti_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 
-install(FILES include/tutti/tutti.h include/tutti/tutti.hpp
+install(FILES include/tutti/tutti.h include/tutti/tutti.hpp include/tutti/trainer.h
+    include/tutti/trainer.hpp include/tutti/torch.hpp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+install(DIRECTORY include/tutti/trainer DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 if(TUTTI_HAVE_MPI)
     install(FILES include/tutti/mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 endif()
@@ -45,7 +47,9 @@ if(TUTTI_HAVE_MPI AND NOT TUTTI_MPI_MODULE)
 endif()
 string(STRIP ${TUTTI_PC_LIBS} TUTTI_PC_LIBS)
 configure_file(cmake/tutti.pc.in ${CMAKE_BINARY_DIR}/tutti.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/tutti.pc DESTINATION ${TUTTI_PC_DIR})
+configure_file(cmake/tutti-trainer.pc.in ${CMAKE_BINARY_DIR}/tutti-trainer.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/tutti.pc ${CMAKE_BINARY_DIR}/tutti-trainer.pc
+    DESTINATION ${TUTTI_PC_DIR})
 
 # find_package(tutti). Before 1.0 a minor version may break its callers.
 configure_package_config_file(cmake/tuttiConfig.cmake.in

@@ -253,5 +253,7 @@ tutti_status command_line_parse(struct options *options, char *const *argv)
     if (options->check) {
         return check_alone(options);
     }
-    return options->show_binding != NULL ? TUTTI_OK : check_together(options);
+    return options->show_binding != NULL || options->stacks > 0
+            ? TUTTI_OK
+            : check_together(options);
 }

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "launcher/elastic/members.h"
 #include "launcher/job/rank_list.h"
 #include "launcher/options.h"
 
@@ -22,6 +23,13 @@ static bool is_drawing(const char *form)
 
     return strcmp(form, "text") == 0 || strcmp(form, "svg") == 0 ||
             (ending != NULL && strcmp(ending, ".svg") == 0);
+}
+
+static bool cooldown_is_valid(const char *text)
+{
+    int64_t range[2];
+
+    return members_read_cooldown(text, range);
 }
 
 /* Megabytes, of which none means no fusion: here 1 byte does. */

@@ -16,12 +16,14 @@
 #include "launcher/bind/bind_show.h"
 #include "launcher/check/check.h"
 #include "launcher/command_line.h"
+#include "launcher/elastic/elastic.h"
 #include "launcher/environment.h"
 #include "launcher/exec/exec.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
 #include "launcher/hosts/source.h"
 #include "launcher/job/job.h"
+#include "launcher/job/recordings.h"
 #include "launcher/job_command.h"
 #include "launcher/join/join.h"
 #include "launcher/join/secret.h"
@@ -76,13 +78,15 @@ static int become(const struct starter_command *command, char *const *environmen
 }
 
 static int run_command(const struct options *options, const struct placement *placement,
-        const struct starter_command *command, char *const *environment)
+        const struct job_hooks *hooks, const struct starter_command *command,
+        char *const *environment)
 {
     struct arguments variables = { .items = NULL };
     struct job_plan plan = {
         .options = options,
         .placement = placement,
         .command = command->words.items,
+        .hooks = hooks,
     };
     int result;
 
@@ -104,16 +108,24 @@ static int run_command(const struct options *options, const struct placement *pl
     return result;
 }
 
+/* Once; a generation, where the job is elastic. */
 static int run_placed(const struct options *options, const struct placement *placement,
-        char *const *environment)
+        const struct job_hooks *hooks, char *const *environment)
 {
     struct starter_command command = { .words = { .items = NULL } };
     int result = launch_prepare(options, placement, environment, &command) != TUTTI_OK
             ? report()
-            : run_command(options, placement, &command, environment);
+            : run_command(options, placement, hooks, &command, environment);
 
     starter_command_fini(&command);
     return result;
+}
+
+static int run_job(const struct options *options, const struct placement *placement)
+{
+    return options->min_np > 0 && !options->dry_run
+            ? elastic_run(options, placement, run_placed, environ)
+            : run_placed(options, placement, NULL, environ);
 }
 
 static int wait_placed(const struct options *options, const struct placement *placement)
@@ -132,7 +144,7 @@ static int run(struct options *options)
     (void)unsetenv(JOIN_SECRET_VARIABLE);
     result = status != TUTTI_OK ? report()
             : placement.waits   ? wait_placed(options, &placement)
-                                : run_placed(options, &placement, environ);
+                                : run_job(options, &placement);
     placement_fini(&placement);
     return result;
 }
@@ -188,6 +200,9 @@ int main(int argc, char **argv)
         help_print_build(stdout);
     } else if (options.version) {
         (void)printf("tuttirun %s\n", tutti_version());
+    } else if (options.stacks > 0) {
+        result = recordings_ask_process(options.stacks) == TUTTI_OK ? EXIT_SUCCESS
+                                                                    : report();
     } else if (options.check) {
         tell_notes(&options);
         result = check_run(&options, environ);

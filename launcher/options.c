@@ -244,6 +244,13 @@ tutti_status options_settle_ranks(
 {
     int slots = host_list_slots(hosts);
 
+    if (options->min_np == 0 &&
+            (options->max_np > 0 || options->reset_limit > 0 ||
+                    options->blacklist_cooldown != NULL)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--max-np, --reset-limit and --blacklist-cooldown are of elastic jobs; "
+                "add --min-np N");
+    }
     if (options->np == 0 && slots == 0) {
         return error_set(TUTTI_ERR_INVALID,
                 "how many ranks? Give -np N, or hosts with -H or --hostfile");
@@ -254,7 +261,14 @@ tutti_status options_settle_ranks(
                 RANKS_LIMIT);
     }
     if (options->np == 0) {
+        if (options->min_np > 0 && options->max_np == 0) {
+            options->max_np = RANKS_LIMIT;
+        }
         options->np = slots;
+    }
+    /* More hosts may come. */
+    if (options->min_np > 0 && options->host_discovery_script != NULL) {
+        return TUTTI_OK;
     }
     if (slots != 0 && options->np > slots) {
         return error_set(TUTTI_ERR_INVALID,

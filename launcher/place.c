@@ -47,6 +47,23 @@ static tutti_status take(struct options *options, const struct placement *placem
     return status;
 }
 
+/* Tells the ranks what they are, if that was asked for and is known. */
+static tutti_status export_roles(
+        struct options *options, const struct placement *placement)
+{
+    if (!options->roles) {
+        return TUTTI_OK;
+    }
+    if (placement->roles == NULL) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--roles takes the hosts and roles of TF_CONFIG, but the hosts are "
+                "from %s",
+                placement->source);
+    }
+    arguments_set(&options->export, "TUTTI_ROLES", placement->roles);
+    return arguments_status(&options->export);
+}
+
 static void say(const struct options *options, const struct placement *placement)
 {
     char text[ERROR_TEXT_MAX];
@@ -118,6 +135,9 @@ tutti_status place_ranks(
     }
     if (status == TUTTI_OK) {
         status = take(options, placement);
+    }
+    if (status == TUTTI_OK) {
+        status = export_roles(options, placement);
     }
     if (status == TUTTI_OK && (options->verbose || options->dry_run)) {
         say(options, placement);

@@ -33,7 +33,8 @@ struct op_set {
     uint32_t id; /* never used for another set, not even a later one       */
     uint32_t index; /* small, unique among the live sets; below OP_SETS_MAX   */
     uint32_t bank; /* 0; a part of a batch that is composed of several batches of
-                      its set says which, so that it is told apart; below OP_BANKS */
+                      its set says which, so that it is told apart; below OP_BANKS,
+                      and below OP_MESSAGE_BANKS where messages are sent */
     int rank; /* this rank within the set                               */
     int size; /* ranks in the set                                       */
     const int *world_ranks; /* [size] world rank of each; borrowed                    */
@@ -44,7 +45,13 @@ struct op_set {
 #define OP_SETS_MAX 1024
 
 /** Batches of one set, lane and sequence number that a rank can have in a backend. */
-#define OP_BANKS 3
+#define OP_BANKS 6
+#define OP_MESSAGE_BANKS 2
+
+/** Most pieces of a batch; see op_batch.piece. */
+#define OP_PIECES_MAX 15
+/** Most bytes of such a piece. */
+#define OP_PIECE_BYTES_MAX ((size_t)1 << 31)
 
 /**
  * Orders of a set: all ranks start the batches of a lane in one order, and number them by
@@ -118,6 +125,8 @@ struct op_batch {
     const struct op_set *set;
     uint64_t sequence; /* 0, 1, 2 ... within the lane; equal on all ranks    */
     uint32_t lane; /* below OP_LANES; equal on all ranks                 */
+    uint32_t piece; /* 0; of a batch that is done in pieces: 1 ... OP_PIECES_MAX.
+                      A rank starts one when the one before in its bank is final  */
     tutti_collective collective; /* any but BARRIER                                  */
     tutti_dtype dtype; /* TUTTI_UINT8 for all that does not reduce           */
     tutti_reduce_op op; /* of reductions                                      */
@@ -202,6 +211,15 @@ struct op_device_counts {
     _Atomic uint64_t hierarchical; /* batches that went in steps, by nodes         */
 };
 
+/** How messages travel between nodes, as measured at the start; zeroed: not measured. */
+struct op_link {
+    size_t message_bytes; /* long messages are cut so: each goes at once and both ways   */
+    size_t window_bytes; /* under way, so that the link never waits                     */
+    double latency_us; /* of a short message, one way                                 */
+    double overhead_us; /* of each further one that is sent or received meanwhile     */
+    double bytes_per_us; /* each way, while both are used                              */
+};
+
 /** What a backend gets to work with; borrowed until close(). */
 struct op_env {
     const struct config *config;
@@ -209,6 +227,7 @@ struct op_env {
     int world_rank;
     int world_size;
     size_t chunk_bytes; /* piece to move and reduce at a time, from config or cache  */
+    struct op_link link; /* between nodes; equal on all ranks                        */
     void *native; /* what the backend needs from its transport; see each one   */
     void (*wake)(void *user, int world_rank); /* makes a rank's engine look again    */
     void *wake_user;
@@ -270,6 +289,21 @@ struct op_backend {
      * Looks at what accepts() may look at. NULL: never.
      */
     bool (*gathers)(const void *state, const struct op_batch *batch);
+
+    /*
+     * True when it sums float32 over such a set as reduce_tree() does in the order of the
+     * ranks, or takes no sums of it. Looks at what accepts() may look at; any thread. NULL:
+     * always.
+     */
+    bool (*follows_ranks)(const void *state, const struct op_set *set);
+
+    /*
+     * Says in words how such a batch would travel, and what that would take by the backend's
+     * model, if it has one. Looks at what accepts() may look at; any thread. NULL: there is
+     * but one way.
+     */
+    void (*explain)(
+            const void *state, const struct op_batch *batch, char *text, size_t size);
 
     /*
      * Looks whether the others still live; called now and then while something is waited

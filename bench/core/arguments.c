@@ -114,12 +114,14 @@ static const struct choice compare_choices[] = {
     { "wait", BENCH_WITH_WAIT },
     { "copy", BENCH_WITH_COPY },
     { "cma", BENCH_WITH_CMA },
+    { "contiguous", BENCH_WITH_CONTIGUOUS },
     { NULL, 0 },
 };
 
 static const struct choice memory_choices[] = {
     { "private", BENCH_PRIVATE },
     { "arena", BENCH_ARENA },
+    { "share", BENCH_SHARE },
     { NULL, 0 },
 };
 

@@ -39,12 +39,14 @@ enum bench_compare {
     BENCH_WITH_WAIT = 32,
     BENCH_WITH_COPY = 64,
     BENCH_WITH_CMA = 128,
+    BENCH_WITH_CONTIGUOUS = 256,
     BENCH_WITH_PRIVATE_SUM = BENCH_WITH_COPY | BENCH_WITH_CMA,
     BENCH_WITH_ANY_MPI = BENCH_WITH_MPI | BENCH_WITH_MPI_TUNED
 };
 enum bench_memory {
     BENCH_PRIVATE,
-    BENCH_ARENA
+    BENCH_ARENA,
+    BENCH_SHARE
 };
 /** How the application learns that its operations are over. */
 enum bench_complete {
@@ -92,6 +94,7 @@ struct bench_arguments {
     double backward_ms; /* trainer, overlap: length of the backward pass */
     int hold; /* adversarial: steps in a row that are alike */
     bool in_place; /* a sweep leaves the out-of-place side out */
+    bool explain; /* below each row of a sweep */
     bool names; /* operations are submitted by name, not by id */
     bool help, version; /* asked for; nothing else was looked at */
     const char *json; /* file for JSON lines, or NULL */

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "../common/common.h"
 
 /** The text of errno. */
 static const char *reason(void)
@@ -25,27 +26,6 @@ struct reader {
     char *error; /* receives the reason */
     size_t error_bytes; /* room in error */
 };
-
-/** Finds "<directory of the program>/<relative>"; false when it is not readable. */
-static bool find_beside_program(const char *relative, char *path, size_t path_bytes)
-{
-    char program[4096];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    char *slash;
-    int written;
-
-    if (length <= 0) {
-        return false;
-    }
-    program[length] = '\0';
-    slash = strrchr(program, '/');
-    if (slash == NULL) {
-        return false;
-    }
-    written = snprintf(
-            path, path_bytes, "%.*s/%s", (int)(slash - program), program, relative);
-    return written > 0 && (size_t)written < path_bytes && access(path, R_OK) == 0;
-}
 
 /** Reads one number of a line and moves past it and its separator. */
 static bool read_field(
@@ -155,9 +135,7 @@ bool dataset_load(
 
     *data = (struct dataset){ .count = 0 };
     if (path == NULL) {
-        if (!find_beside_program("digits.csv", found, sizeof found) &&
-                !find_beside_program(
-                        "../share/tutti/digits.csv", found, sizeof found)) {
+        if (!find_beside_program("digits.csv", found, sizeof found)) {
             (void)snprintf(error, error_bytes,
                     "digits.csv is neither beside the program nor in ../share/tutti "
                     "from there; give its path with --data");

@@ -14,6 +14,7 @@
 
 #include <tutti/tutti.h>
 
+#include "../common/common.h"
 #include "data.h"
 #include "options.h"
 #include "train.h"
@@ -91,25 +92,21 @@ static bool inputs_fini(struct inputs *inputs)
 /**
  * Agrees on bad input: a file may be missing on one host only, and then no rank must
  * start. The lowest rank that found something wrong says so; the others keep quiet.
- * @param[out] good  equal on all ranks
+ * @return equal on all ranks
  */
-static tutti_status agree(
-        tutti *job, const struct inputs *inputs, bool mine, bool *good)
+static bool agree(tutti *job, const struct inputs *inputs, bool mine)
 {
     int32_t rank = tutti_rank(job);
     int32_t size = tutti_size(job);
     int32_t first = mine ? size : rank;
-    tutti_status status = tutti_allreduce(
-            job, "bad input", &first, &first, 1, TUTTI_INT32, TUTTI_MIN, NULL);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    *good = first == size;
+    check(job,
+            tutti_allreduce(
+                    job, "bad input", &first, &first, 1, TUTTI_INT32, TUTTI_MIN, NULL));
     if (first == rank) {
         (void)fprintf(stderr, "digits: %s\n", inputs->error);
     }
-    return TUTTI_OK;
+    return first == size;
 }
 
 static void print_start(const struct trainer *trainer)
@@ -134,15 +131,11 @@ static void print_progress(int epoch, int epochs, const struct progress *progres
             100.0 * progress->communication / progress->seconds);
 }
 
-static tutti_status print_summary(
-        const struct trainer *trainer, const struct progress *total)
+static void print_summary(const struct trainer *trainer, const struct progress *total)
 {
     tutti_stats stats = { .size = sizeof stats };
-    tutti_status status = tutti_stats_get(trainer->job, &stats);
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
+    check(trainer->job, tutti_stats_get(trainer->job, &stats));
     printf("summary: accuracy %.2f %%, loss %.4f, %lld steps in %.2f s (%.0f "
            "images/s), "
            "communication %.2f s (%.1f %%): %llu tensors, %.1f MB in %llu batches\n",
@@ -152,113 +145,78 @@ static tutti_status print_summary(
             total->communication, 100.0 * total->communication / total->seconds,
             (unsigned long long)stats.completed, (double)stats.bytes * 1e-6,
             (unsigned long long)stats.batches);
-    return TUTTI_OK;
 }
 
-/** All epochs; rank 0 prints. @param[out] finite  false: the loss ran away */
-static tutti_status train(struct trainer *trainer, bool *finite)
+/** All epochs; rank 0 prints. @return false: the loss ran away */
+static bool train(struct trainer *trainer)
 {
     const struct options *options = trainer->options;
+    bool prints = trainer->rank == 0 && !options->quiet;
     struct progress total = { .loss = 0.0 };
     struct progress epoch;
-    tutti_status status;
+    bool finite = true;
 
-    if (trainer->rank == 0 && !options->quiet) {
+    if (prints) {
         print_start(trainer);
     }
-    *finite = true;
-    for (int e = 1; e <= options->epochs && *finite; e++) {
-        status = trainer_epoch(trainer, e, &epoch);
-        if (status != TUTTI_OK) {
-            return status;
-        }
+    for (int e = 1; e <= options->epochs && finite; e++) {
+        trainer_epoch(trainer, e, &epoch);
         total.loss = epoch.loss;
         total.accuracy = epoch.accuracy;
         total.seconds += epoch.seconds;
         total.communication += epoch.communication;
-        *finite = isfinite(epoch.loss);
-        if (trainer->rank == 0 && !options->quiet) {
+        finite = isfinite(epoch.loss);
+        if (prints) {
             print_progress(e, options->epochs, &epoch);
             (void)fflush(stdout);
         }
     }
-    if (!*finite && trainer->rank == 0) {
+    if (!finite && trainer->rank == 0) {
         (void)fprintf(stderr,
                 "digits: the loss is no longer finite after step %lld; "
                 "try a smaller --lr\n",
                 (long long)trainer->step);
+    } else if (trainer->rank == 0) {
+        print_summary(trainer, &total);
     }
-    return trainer->rank == 0 && *finite ? print_summary(trainer, &total) : TUTTI_OK;
+    return finite;
 }
 
-/** Everything between joining the job and leaving it. */
-static tutti_status run(tutti *job, struct inputs *inputs, bool mine, int *code)
+/** Everything between joining the job and leaving it. @return an exit status */
+static int run(tutti *job, struct inputs *inputs, bool mine)
 {
-    struct trainer trainer = { .job = NULL };
-    bool good;
-    tutti_status status = agree(job, inputs, mine, &good);
+    struct trainer trainer;
+    bool finite;
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    if (!good) {
-        *code = EXIT_BAD_INPUT;
-        return TUTTI_OK;
+    if (!agree(job, inputs, mine)) {
+        return EXIT_BAD_INPUT;
     }
     if (inputs->options.help) {
         if (tutti_rank(job) == 0) {
             (void)fputs(options_usage, stdout);
         }
-        return TUTTI_OK;
+        return EXIT_TRAINED;
     }
-    status = trainer_init(&trainer, job, &inputs->options, &inputs->data, inputs->log);
-    if (status == TUTTI_OK) {
-        bool finite;
-
-        status = train(&trainer, &finite);
-        *code = finite ? EXIT_TRAINED : EXIT_FAILED;
-    }
+    trainer_init(&trainer, job, &inputs->options, &inputs->data, inputs->log);
+    finite = train(&trainer);
     trainer_fini(&trainer);
-    return status;
-}
-
-/* Ends the job. All ranks have the same text for a mismatch, so rank 0 says it. */
-static void give_up(tutti *job, tutti_status status, const char *reason)
-{
-    char text[512];
-
-    if (status != TUTTI_ERR_MISMATCH || tutti_rank(job) == 0) {
-        (void)snprintf(text, sizeof text, "%s: %s", tutti_status_text(status), reason);
-        /* logs it; the others may wait for what this rank no longer submits */
-        (void)tutti_abort(job, text);
-    }
+    return finite ? EXIT_TRAINED : EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
 {
     struct inputs inputs = { .log = NULL };
-    tutti *job;
-    int code = EXIT_TRAINED;
+    tutti *job = NULL;
+    int code;
     bool mine;
-    tutti_status status;
 
-    if (tutti_init(&job, NULL) != TUTTI_OK) {
-        (void)fprintf(stderr, "digits: %s\n", tutti_last_error());
-        return EXIT_FAILED;
-    }
+    check(NULL, tutti_init(&job, NULL));
     mine = inputs_read(&inputs, job, argc, argv);
-    status = run(job, &inputs, mine, &code);
-    if (status != TUTTI_OK) {
-        give_up(job, status, tutti_last_error());
-        code = EXIT_FAILED;
-    }
+    code = run(job, &inputs, mine);
     if (!inputs_fini(&inputs)) {
         (void)fprintf(stderr, "digits: cannot write %s\n", inputs.options.log);
         code = EXIT_FAILED;
     }
-    if (tutti_finalize(job) != TUTTI_OK && code == EXIT_TRAINED) {
-        (void)fprintf(stderr, "digits: %s\n", tutti_last_error());
-        code = EXIT_FAILED;
-    }
+    check(NULL, tutti_finalize(job));
     return code;
 }

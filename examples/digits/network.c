@@ -43,18 +43,6 @@ static size_t patch_count(const struct layer *layer)
     return layer->positions * layer->inputs;
 }
 
-size_t network_parameters(const struct layer_shape *shapes, int count)
-{
-    size_t parameters = 0;
-
-    for (int l = 0; l < count; l++) {
-        struct layer layer = make_layer(&shapes[l]);
-
-        parameters += weight_count(&layer) + layer.outputs;
-    }
-    return parameters;
-}
-
 /** Takes n numbers from the front of a piece of memory. */
 static double *take(double **memory, size_t n)
 {
@@ -68,7 +56,6 @@ static double *take(double **memory, size_t n)
 static void lay_out(struct network *net, size_t images)
 {
     double *value = net->values;
-    double *gradient = net->gradients;
     double *scratch = net->scratch;
 
     for (int l = 0; l < net->layer_count; l++) {
@@ -76,8 +63,6 @@ static void lay_out(struct network *net, size_t images)
 
         layer->weights = take(&value, weight_count(layer));
         layer->bias = take(&value, layer->outputs);
-        layer->weights_gradient = take(&gradient, weight_count(layer));
-        layer->bias_gradient = take(&gradient, layer->outputs);
         layer->transposed = take(&scratch, weight_count(layer));
         layer->patches = take(&scratch, images * patch_count(layer));
         layer->activations = take(&scratch, images * output_count(layer));
@@ -92,20 +77,18 @@ static double *zeros(size_t n)
 }
 
 bool network_init(struct network *net, const struct layer_shape *shapes, int count,
-        int images_max, double *gradients)
+        int images_max)
 {
     size_t images = (size_t)images_max;
     size_t scratch = 0;
 
-    *net = (struct network){
-        .layer_count = count,
-        .parameters = network_parameters(shapes, count),
-    };
-    net->gradients = gradients;
+    *net = (struct network){ .layer_count = count };
     for (int l = 0; l < count; l++) {
         struct layer *layer = &net->layers[l];
 
         *layer = make_layer(&shapes[l]);
+        layer->parameters = weight_count(layer) + layer->outputs;
+        net->parameters += layer->parameters;
         scratch += weight_count(layer) +
                 images * (patch_count(layer) + 2 * output_count(layer));
     }
@@ -283,7 +266,7 @@ static size_t largest_index(const double *values, size_t n)
 
 /** Loss of one image: -log softmax(scores)[label]; deltas: its gradient / batch. */
 static double image_loss(
-        const double *scores, size_t classes, int label, int batch, double *deltas)
+        const double *scores, size_t classes, int label, double batch, double *deltas)
 {
     double highest = scores[largest_index(scores, classes)];
     double total = 0.0;
@@ -298,7 +281,7 @@ static double image_loss(
     return log(total) + highest - scores[label];
 }
 
-double network_loss(struct network *net, const int *labels, int count, int batch)
+double network_loss(struct network *net, const int *labels, int count, double batch)
 {
     const struct layer *top = &net->layers[net->layer_count - 1];
     double sum = 0.0;
@@ -317,14 +300,13 @@ static void sum_gradients(struct layer *layer, int count)
 {
     const double *patch = layer->patches;
     const double *delta = layer->deltas;
+    double *bias_gradient = layer->gradients + weight_count(layer);
 
-    memset(layer->weights_gradient, 0,
-            weight_count(layer) * sizeof *layer->weights_gradient);
-    memset(layer->bias_gradient, 0, layer->outputs * sizeof *layer->bias_gradient);
+    memset(layer->gradients, 0, layer->parameters * sizeof *layer->gradients);
     for (size_t p = 0; p < (size_t)count * layer->positions; p++) {
         add_outer_product(
-                layer->weights_gradient, patch, delta, layer->inputs, layer->outputs);
-        add_scaled(layer->bias_gradient, 1.0, delta, layer->outputs);
+                layer->gradients, patch, delta, layer->inputs, layer->outputs);
+        add_scaled(bias_gradient, 1.0, delta, layer->outputs);
         patch += layer->inputs;
         delta += layer->outputs;
     }
@@ -389,9 +371,16 @@ int network_count_correct(const struct network *net, const int *labels, int coun
 
 void network_update(struct network *net, double rate, double momentum, double decay)
 {
-    for (size_t p = 0; p < net->parameters; p++) {
-        net->velocity[p] = momentum * net->velocity[p] + net->gradients[p] +
-                decay * net->values[p];
-        net->values[p] -= rate * net->velocity[p];
+    double *velocity = net->velocity;
+
+    for (int l = 0; l < net->layer_count; l++) {
+        struct layer *layer = &net->layers[l];
+
+        for (size_t p = 0; p < layer->parameters; p++) {
+            velocity[p] = momentum * velocity[p] + layer->gradients[p] +
+                    decay * layer->weights[p];
+            layer->weights[p] -= rate * velocity[p];
+        }
+        velocity += layer->parameters;
     }
 }

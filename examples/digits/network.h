@@ -38,10 +38,10 @@ struct layer {
     size_t positions; /* side_out * side_out */
     size_t inputs; /* numbers in a patch */
     size_t outputs; /* numbers at a position of the output */
+    size_t parameters; /* weights and bias */
     double *weights; /* [inputs][outputs] */
     double *bias; /* [outputs], right behind the weights */
-    double *weights_gradient; /* [inputs][outputs], summed over the images */
-    double *bias_gradient; /* [outputs] */
+    double *gradients; /* of weights and bias, summed over the images; the caller's */
     double *transposed; /* [outputs][inputs], made by network_backward() */
     double *patches; /* [images][positions][inputs] */
     double *activations; /* [images][positions][outputs] */
@@ -54,22 +54,18 @@ struct network {
     struct layer layers[NETWORK_LAYERS_MAX]; /* first to last */
     size_t parameters; /* all weights and biases */
     double *values; /* [parameters], layer by layer: weights, bias; owned */
-    double *gradients; /* [parameters], likewise; the caller's */
     double *velocity; /* [parameters], of the momentum; owned */
     double *scratch; /* everything else the layers point to; owned */
 };
 
-/** Parameters of a network of these layers. */
-size_t network_parameters(const struct layer_shape *shapes, int count);
-
 /**
- * Builds a network for passes of up to images_max images; its parameters are zero.
- * @param shapes     count layers, each taking what the one before it gives
- * @param gradients  network_parameters() numbers, lent until network_fini()
+ * Builds a network for passes of up to images_max images; its parameters are zero. Before the
+ * first backward pass the caller gives each layer memory for its gradients.
+ * @param shapes  count layers, each taking what the one before it gives
  * @return false when out of memory
  */
 bool network_init(struct network *net, const struct layer_shape *shapes, int count,
-        int images_max, double *gradients);
+        int images_max);
 void network_fini(struct network *net);
 
 /** Draws the weights (He's uniform) from a seed; biases become 0. */
@@ -82,7 +78,7 @@ void network_forward(struct network *net, const double *images, int count);
  * Adds up the losses of the images of the last forward pass, each divided by `batch`,
  * and starts the backward pass with the gradient of that sum.
  */
-double network_loss(struct network *net, const int *labels, int count, int batch);
+double network_loss(struct network *net, const int *labels, int count, double batch);
 
 /** Computes the gradients of one layer, then the deltas of the layer below it. */
 void network_backward(struct network *net, int layer, int count);

@@ -76,6 +76,13 @@ extern "C" {
 #    define TUTTI_MUST_USE
 #endif
 
+/** Marks a function whose arguments are those of printf(), for the compiler's checks. */
+#if defined(__GNUC__)
+#    define TUTTI_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#    define TUTTI_PRINTF(text, first)
+#endif
+
 /** The version of the library that is loaded, e.g. "0.1.0"; never freed. */
 const char *tutti_version(void);
 
@@ -133,6 +140,14 @@ const char *tutti_status_text(tutti_status status);
  * thread.
  */
 const char *tutti_last_error(void);
+
+/**
+ * For libraries on top of tutti: stores a message that tutti_last_error() returns to the
+ * calling thread, and returns the status.
+ * @param format  as for printf(); long texts are cut
+ */
+TUTTI_PRINTF(2, 3)
+tutti_status tutti_set_last_error(tutti_status status, const char *format, ...);
 
 /* -------------------------------------------------------------------- types */
 
@@ -365,6 +380,14 @@ tutti_status tutti_finalize(tutti *t);
  */
 tutti_status tutti_abort(tutti *t, const char *text);
 
+/**
+ * Writes a line to the context's log, where the library's own lines go, if the parameter
+ * log_level admits it.
+ * @param format  as for printf(), without a newline; long lines are cut
+ */
+TUTTI_PRINTF(3, 4)
+void tutti_log(const tutti *t, tutti_log_level level, const char *format, ...);
+
 /** This rank, 0 to tutti_size() - 1. */
 int tutti_rank(const tutti *t);
 /** Number of ranks of the job. */
@@ -427,6 +450,47 @@ TUTTI_MUST_USE tutti_status tutti_alloc(
  * @return TUTTI_OK, TUTTI_ERR_INVALID (not such memory)
  */
 tutti_status tutti_free(tutti *t, void *mem);
+
+/**
+ * Makes memory that the program has already, of malloc() for example, like memory of
+ * tutti_alloc(), in place: the address and the contents stay. Tensors that lie in it as a
+ * whole are then reduced with the fewest copies; others keep working, as before. A local
+ * call. Where ranks do not share memory (one rank on the node, backend=mpi), or are threads
+ * of one process, which do anyway, it succeeds and does nothing.
+ *
+ * The whole pages of the range are replaced by shared ones. What the range has of its first
+ * and last page stays private and is copied whenever a tensor in it is reduced; so is a
+ * range without a whole page. The call takes the memory twice while it runs.
+ *
+ * Until tutti_unshare(), or tutti_finalize(), which does the same:
+ *   - do not free(), realloc() or munmap() it;
+ *   - children of fork() cannot access the whole pages;
+ *   - madvise(), mlock() and mbind() of before are lost; do not mprotect() the pages, and do
+ *     not expect MADV_DONTNEED to clear them. Transparent huge pages are replaced by small
+ *     ones, or as /sys/kernel/mm/transparent_hugepage/shmem_enabled says.
+ *
+ * During the call no thread may write to the range, and no tensor in it may be in flight.
+ * Stacks of other threads cannot be told from other memory: do not share them. Other threads
+ * may share other ranges.
+ * @param ptr    begin of the range; no alignment is needed. NULL only with 0 bytes
+ * @param bytes  0 is allowed and does nothing
+ * @return TUTTI_OK; TUTTI_ERR_NO_MEMORY (as tutti_alloc()); TUTTI_ERR_INVALID: part of it is
+ *         shared already, memory of tutti_alloc(), a stack, a mapped file, a shared mapping,
+ *         huge pages of hugetlbfs, memory of a device, or not both readable and writable;
+ *         TUTTI_ERR_SYSTEM (/proc/self/maps cannot be read)
+ */
+TUTTI_MUST_USE tutti_status tutti_share(tutti *t, void *ptr, size_t bytes);
+
+/**
+ * Makes memory of tutti_share() the program's own again; the address and the contents stay.
+ * No tensor in it may be in flight, and no thread may write to it during the call. It takes
+ * the memory twice while it runs.
+ * @param ptr  begin of a range of tutti_share(). NULL is allowed
+ * @return TUTTI_OK; TUTTI_ERR_NO_MEMORY: it stays shared; TUTTI_ERR_INVALID: no range begins
+ *         there, a tensor in it is seen to be in flight, or it was freed or moved while it was shared;
+ *         TUTTI_ERR_SYSTEM (/proc/self/maps cannot be read)
+ */
+tutti_status tutti_unshare(tutti *t, void *ptr);
 
 /* ------------------------------------------------------------ process sets */
 
@@ -492,6 +556,32 @@ TUTTI_MUST_USE tutti_status tutti_process_set_info(
  */
 TUTTI_MUST_USE tutti_status tutti_process_set_ranks(
         tutti *t, tutti_process_set set, int *ranks, int capacity);
+
+/**
+ * True if float32 sums of allreduce in host memory follow one binary tree of the ranks of
+ * the set, in the set's order, whatever their size (docs/numerics.md): then programs can
+ * foretell their bits from the inputs and the number of ranks. Fixed as long as no rank of
+ * the set has joined (tutti_join()), and equal on all ranks of the set. Any thread.
+ *
+ * False if sums are made by node or by cache (hierarchy) and the groups are not consecutive
+ * blocks of the same power of two of ranks, of which the last may be smaller; if MPI makes
+ * them (backend=vendor, in TUTTI_WORLD); if they may travel in 16 bits (wire_dtype, in a job
+ * on several nodes); and if the set does not exist or this rank is no member.
+ */
+bool tutti_sums_follow_ranks(tutti *t, tutti_process_set set);
+
+/**
+ * Says in words how an allreduce in host memory would travel: the backend, over messages the
+ * algorithm, and, where the link between nodes was measured when the job started, what each
+ * algorithm would take by the model of docs/design/link.md. For people; the words may change.
+ * Local. Any thread; waits while another thread is inside a waiting call.
+ * @param count      elements, at least 1; fusion may put several tensors in one operation
+ * @param[out] text  of `size` bytes, 256 are enough; ends with 0
+ * @return TUTTI_OK; TUTTI_ERR_INVALID (unknown set, or no member; no elements or no room);
+ *         TUTTI_ERR_UNSUPPORTED (no such reduction of the type); TUTTI_ERR_THREAD
+ */
+TUTTI_MUST_USE tutti_status tutti_explain_allreduce(tutti *t, tutti_process_set set,
+        uint64_t count, tutti_dtype dtype, tutti_reduce_op op, char *text, size_t size);
 
 /* ------------------------------------------------------ options, requests */
 

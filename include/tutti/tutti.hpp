@@ -1,5 +1,5 @@
 /*
- * tutti for C++17: thin RAII over tutti.h, header-only.
+ * tutti for C++17: thin RAII over tutti.h, header-only. trainer.hpp is that over trainer.h.
  *
  * Everything is in namespace tuttipp, because C's handle type has the name tutti. The
  * semantics are those of tutti.h: each member names the C function that it calls, whose
@@ -798,6 +798,24 @@ class context
     bool has_background() const noexcept
     {
         return tutti_has_background(t_);
+    }
+
+    /** Whether sums follow one tree of the ranks; tutti_sums_follow_ranks(). */
+    bool sums_follow_ranks(tutti_process_set set = TUTTI_WORLD) const noexcept
+    {
+        return tutti_sums_follow_ranks(t_, set);
+    }
+
+    /** Makes memory of the program like that of array; tutti_share(). */
+    void share(void *memory, std::size_t bytes)
+    {
+        check(tutti_share(t_, memory, bytes));
+    }
+
+    /** Makes it the program's own again; tutti_unshare(). */
+    void unshare(void *memory)
+    {
+        check(tutti_unshare(t_, memory));
     }
 
     /** The counters; tutti_stats_get(). */

@@ -40,15 +40,17 @@ static enum talk_next take_clock(
 {
     struct seen *seen = talk->seen;
     int64_t there;
+    int64_t ahead;
     double round_trip = (double)(now_real_ns - talk->asked_real_ns) / 1e9;
 
-    if (strncmp(line, "clock ", 6) != 0 || !text_to_int64(line + 6, &there)) {
+    if (strncmp(line, "clock ", 6) != 0 || !text_to_int64(line + 6, &there) ||
+            __builtin_sub_overflow(there, talk->asked_real_ns, &ahead)) {
         return TALK_GO_ON;
     }
     if (!seen->has_clock || round_trip < seen->round_trip_s) {
         seen->has_clock = true;
         seen->round_trip_s = round_trip;
-        seen->offset_s = (double)(there - talk->asked_real_ns) / 1e9 - round_trip / 2;
+        seen->offset_s = (double)ahead / 1e9 - round_trip / 2;
     }
     if (++talk->clocks < TALK_CLOCKS) {
         return TALK_ASK_CLOCK;

@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "launcher/session/connect.h"
 #include "launcher/session/link_address.h"
 
@@ -17,7 +19,6 @@ enum {
     HOST_BYTES = 256
 };
 
-static const int64_t patience_ns = 10000000000;
 static const int64_t millisecond = 1000000;
 
 static tutti_status fail_to_reach(const struct link_address *address, int reason)
@@ -55,8 +56,9 @@ static tutti_status reach(
     return session_is_lost(session) ? fail_to_reach(address, errno) : TUTTI_OK;
 }
 
-static void put_hello(struct wire_writer *out, const struct rank *rank)
+static void put_hello(struct wire_writer *out, const struct handshake_self *self)
 {
+    const struct rank *rank = self->rank;
     char host[HOST_BYTES] = "";
     struct link_message message = {
         .type = LINK_HELLO,
@@ -64,7 +66,8 @@ static void put_hello(struct wire_writer *out, const struct rank *rank)
                 .size = rank->size,
                 .local_rank = rank->local_rank,
                 .local_size = rank->local_size,
-                .pid = (uint64_t)getpid() },
+                .pid = (uint64_t)getpid(),
+                .port = self->port },
     };
 
     (void)gethostname(host, sizeof host - 1);
@@ -93,10 +96,13 @@ static tutti_status take_orders(const struct frame *frame, struct orders *orders
         .kill_ms = welcome->kill_ms,
         .output_rate = welcome->output_rate,
         .forward = welcome->forward,
+        .generation = welcome->generation,
+        .keeper_port = (uint16_t)welcome->keeper_port,
     };
     if (!copy_text(orders->job, sizeof orders->job, welcome->job) ||
             !copy_text(orders->log_folder, sizeof orders->log_folder,
-                    welcome->log_folder)) {
+                    welcome->log_folder) ||
+            !copy_text(orders->relay, sizeof orders->relay, welcome->relay)) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "the job's name or the path of its logs is too long");
     }
@@ -134,36 +140,49 @@ static tutti_status explain(enum meet_outcome outcome)
 
 /* Both sides prove that they know the token; nothing is obeyed before. */
 static tutti_status meet(struct session *session, int64_t deadline,
-        const struct rank *rank, struct orders *orders)
+        const struct handshake_self *self, struct orders *orders)
 {
     struct wire_writer hello = { .data = NULL };
     struct frame frame;
     enum meet_outcome outcome = meet_wait(session, deadline);
 
-    put_hello(&hello, rank);
+    put_hello(&hello, self);
     if (outcome == MEET_OK) {
         outcome = hello.failed ? MEET_CLOSED
                                : meet_join(session, &link_protocol, hello.data,
                                          hello.len, deadline, &frame);
     }
     wire_writer_fini(&hello);
-    return outcome == MEET_OK ? take_orders(&frame, orders) : explain(outcome);
+    if (outcome != MEET_OK || orders == NULL) {
+        return explain(outcome);
+    }
+    return take_orders(&frame, orders);
 }
 
-tutti_status handshake(const char *join, const struct rank *rank,
-        struct session *session, struct orders *orders)
+tutti_status handshake(const struct link_address *address,
+        const struct handshake_self *self, int64_t deadline, struct session *session,
+        struct orders *orders)
 {
-    int64_t deadline = clock_deadline(clock_ns(), patience_ns);
-    struct link_address address;
-    tutti_status status = link_address_parse(&address, join);
+    tutti_status status;
 
     *session = (struct session){ .fd = -1 };
-    if (status == TUTTI_OK) {
-        status = reach(&address, deadline, session);
+    status = reach(address, deadline, session);
+    return status == TUTTI_OK ? meet(session, deadline, self, orders) : status;
+}
+
+tutti_status handshake_relay_address(const char *relay, struct link_address *address)
+{
+    const char *space = strchr(relay, ' ');
+    const size_t len = space == NULL ? 0 : (size_t)(space - relay);
+    int64_t port = 0;
+
+    if (len == 0 || len >= LINK_ADDRESS_MAX || !text_to_int64(space + 1, &port) ||
+            port < 1 || port > UINT16_MAX) {
+        return error_set(
+                TUTTI_ERR_PROTOCOL, "'%s' is no address of a supervisor", relay);
     }
-    if (status == TUTTI_OK) {
-        status = meet(session, deadline, rank, orders);
-    }
-    session->exchange.secret = NULL; /* it was borrowed of `address` */
-    return status;
+    address->count = 1;
+    address->port = (int)port;
+    (void)snprintf(address->addresses[0], LINK_ADDRESS_MAX, "%.*s", (int)len, relay);
+    return TUTTI_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "launcher/exec/rank.h"
 #include "launcher/session/link.h"
+#include "launcher/session/link_address.h"
 
 enum {
     HANDSHAKE_JOB_MAX = 256 /* bytes of a job's name with its zero */
@@ -27,15 +28,30 @@ struct orders {
     uint32_t kill_ms; /* between SIGTERM and SIGKILL             */
     uint64_t output_rate; /* bytes per second; 0: no limit       */
     bool forward; /* send OUTPUT                                 */
+    char relay[LINK_TEXT_MAX]; /* to be called in place of this; "": none */
+    uint32_t generation; /* of an elastic job; 0: it is none     */
+    uint16_t keeper_port; /* where keepers call tuttirun          */
+};
+
+/** What a supervisor says of itself. */
+struct handshake_self {
+    const struct rank *rank;
+    uint16_t port; /* of its listener; 0: none                    */
 };
 
 /**
- * @param join  the value of LINK_VARIABLE
+ * @param address  of tuttirun, or of a relay; borrowed until the session has met
+ * @param deadline  monotonic, ns
  * @param[out] session  released with session_fini() in every case
- * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_SYSTEM (tuttirun is not reached),
+ * @param[out] orders  NULL: of a relay, which gives none
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM (it is not reached; errno says why),
  *         TUTTI_ERR_PROTOCOL (it does not answer as it should), TUTTI_ERR_NO_MEMORY
  */
-TUTTI_MUST_USE tutti_status handshake(const char *join, const struct rank *rank,
-        struct session *session, struct orders *orders);
+TUTTI_MUST_USE tutti_status handshake(const struct link_address *address,
+        const struct handshake_self *self, int64_t deadline, struct session *session,
+        struct orders *orders);
+/** Sets where a relay is, as tuttirun names it. @return TUTTI_OK, TUTTI_ERR_PROTOCOL */
+TUTTI_MUST_USE tutti_status handshake_relay_address(
+        const char *relay, struct link_address *address);
 
 #endif

@@ -20,8 +20,29 @@ enum {
     STAT_BYTES = 1024,
     NAME_BYTES = 32, /* of a name with its newline and a zero */
     ENVIRONMENT_MAX = 1 << 22, /* no environment that exec takes is longer */
-    DECIMAL = 10
+    DECIMAL = 10,
+    /* Fields of stat behind the parent, and what is in them. */
+    FIELD_FLAGS = 5,
+    FIELD_PENDING = 27,
+    FLAG_EXITING = 1 << 2
 };
+
+/* The n-th number behind `text`, counted from 1; 0 where there are fewer. */
+static unsigned long long number_at(const char *text, int n)
+{
+    unsigned long long number = 0;
+
+    for (; n > 0; n--) {
+        char *rest;
+
+        number = strtoull(text, &rest, DECIMAL);
+        if (rest == text) {
+            return 0;
+        }
+        text = rest;
+    }
+    return number;
+}
 
 bool process_parse(struct process *process, const char *text)
 {
@@ -41,6 +62,9 @@ bool process_parse(struct process *process, const char *text)
         .pid = (pid_t)pid,
         .parent = (pid_t)parent,
         .state = end[2],
+        .is_ending = end[2] == 'Z' || end[2] == 'X' ||
+                (number_at(rest, FIELD_FLAGS) & FLAG_EXITING) != 0 ||
+                (number_at(rest, FIELD_PENDING) & (1U << (SIGKILL - 1))) != 0,
     };
     return true;
 }
@@ -68,6 +92,13 @@ char process_state(pid_t pid)
 
     (void)read_process(pid, &process);
     return process.state;
+}
+
+bool process_is_ending(pid_t pid)
+{
+    struct process process;
+
+    return !read_process(pid, &process) || process.is_ending;
 }
 
 bool process_is_named(pid_t pid, const char *name)
@@ -149,7 +180,7 @@ static size_t gather_descendants(struct process *list, size_t count, pid_t root)
     return found;
 }
 
-size_t procs_signal_descendants(int signal)
+size_t procs_signal_descendants(int signal, const char *spared)
 {
     struct process *list;
     size_t count = list_processes(&list);
@@ -157,7 +188,8 @@ size_t procs_signal_descendants(int signal)
     size_t living = 0;
 
     for (size_t i = 0; i < found; i++) {
-        if (list[i].state != 'Z' && list[i].state != 'X') {
+        if (list[i].state != 'Z' && list[i].state != 'X' &&
+                (spared == NULL || !process_is_named(list[i].pid, spared))) {
             living++;
             (void)kill(list[i].pid, signal);
         }

@@ -17,12 +17,15 @@ struct process {
     pid_t pid;
     pid_t parent;
     char state; /* 'R', 'S', 'T', 'Z', ... */
+    bool is_ending; /* exits, or is to by SIGKILL; false where the text ends before that */
 };
 
 /** Pure: reads the text of /proc/PID/stat; its name may hold spaces and brackets. */
 bool process_parse(struct process *process, const char *text);
 /** The letter of a process' state; 0 when there is no such process. */
 char process_state(pid_t pid);
+/** True when a process has ended, or cannot but end: it exits, or SIGKILL was sent to it. */
+bool process_is_ending(pid_t pid);
 
 /** True when the process has this name, of which the system keeps 15 characters. */
 bool process_is_named(pid_t pid, const char *name);
@@ -30,9 +33,10 @@ bool process_is_named(pid_t pid, const char *name);
 /**
  * Sends a signal to all living processes that descend from this one. With 0, they are
  * only counted.
+ * @param spared  name of those that are left alone; NULL: none is
  * @return how many there are
  */
-size_t procs_signal_descendants(int signal);
+size_t procs_signal_descendants(int signal, const char *spared);
 
 /**
  * Sends SIGKILL to every process, but this one, whose environment at its start had the

@@ -34,6 +34,13 @@ int64_t shm_cleanup_clock(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* The library's own, where there is no memfd: it has its name for a moment only. */
+static bool is_ours(const char *name)
+{
+    return strncmp(name, "tutti-", 6) == 0 && strlen(name) == 6 + 16 &&
+            strspn(name + 6, "0123456789abcdef") == 16;
+}
+
 bool shm_cleanup_knows(const char *name)
 {
     static const char *const prefixes[] = {
@@ -56,7 +63,7 @@ bool shm_cleanup_knows(const char *name)
             return true;
         }
     }
-    return false;
+    return is_ours(name);
 }
 
 static bool is_candidate(const struct sweep *sweep, const struct stat *file)

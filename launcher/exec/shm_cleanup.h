@@ -1,6 +1,6 @@
 /*
  * Shared memory that a killed rank left in /dev/shm. A file goes only when all of this
- * holds: its name is one that MPI, UCX, NCCL or PSM gives, it belongs to this user, it
+ * holds: its name is one that MPI, UCX, NCCL, PSM or tutti gives, it belongs to this user, it
  * was made after the rank started, and no process has it open or mapped, here or in another
  * container.
  */

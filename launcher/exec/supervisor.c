@@ -49,13 +49,13 @@ static int64_t earlier(int64_t a, int64_t b)
 /* tuttirun takes less than the program writes. */
 static bool is_full(const struct supervisor *supervisor)
 {
-    return session_waiting(&supervisor->session) > SESSION_FULL;
+    return uplink_is_full(&supervisor->uplink);
 }
 
 /* When something has to be done by time. */
 static int64_t next_due(const struct supervisor *supervisor)
 {
-    int64_t due = earlier(supervisor->beat_due, supervisor->kill_due);
+    int64_t due = earlier(supervisor->uplink.beat_due, supervisor->kill_due);
 
     due = earlier(due, earlier(supervisor->term_due, supervisor->stop_due));
     due = earlier(due, output_due(&supervisor->out));
@@ -81,8 +81,13 @@ static void read_streams(struct supervisor *supervisor, bool out, bool err, int6
     }
 }
 
-static void watch_all(struct supervisor *supervisor, bool must_wait)
+/*
+ * Also takes back what has been closed, before the uplink makes new descriptors, which may
+ * have the same numbers.
+ */
+static void watch_all(struct supervisor *supervisor)
 {
+    const bool must_wait = is_full(supervisor);
     const int fds[WATCHES] = {
         [WATCH_SIGNALS] = supervisor->signal_fd,
         [WATCH_EXEC] = supervisor->child.exec_fd,
@@ -105,9 +110,10 @@ static void wait_and_read(struct supervisor *supervisor)
 {
     const struct loop_watch *watches = supervisor->watches;
     bool must_wait = is_full(supervisor);
+    struct loop_watch *ready;
     int64_t now;
 
-    watch_all(supervisor, must_wait);
+    watch_all(supervisor);
     supervisor->looked = clock_ns();
     (void)loop_wait(&supervisor->loop, next_due(supervisor));
     now = clock_ns();
@@ -124,15 +130,20 @@ static void wait_and_read(struct supervisor *supervisor)
     if (watches[WATCH_FRONT].ready != 0) {
         supervisor_hear_front(supervisor, now);
     }
-    if ((supervisor->session.watch.ready & ~(unsigned)EPOLLOUT) != 0) {
-        supervisor_hear_tuttirun(supervisor, now);
+    watch_all(supervisor);
+    while ((ready = loop_next(&supervisor->loop)) != NULL) {
+        if (ready->call != NULL) { /* of the uplink */
+            ready->call(ready->context, ready->ready);
+        }
     }
 }
 
 static bool is_over(const struct supervisor *supervisor)
 {
     return supervisor->phase == PHASE_REPORTED && !supervisor->has_children &&
-            (supervisor->is_released || session_is_lost(&supervisor->session));
+            (supervisor->uplink.is_lost ||
+                    (supervisor->is_released &&
+                            !uplink_is_needed(&supervisor->uplink, clock_ns())));
 }
 
 static void run_loop(struct supervisor *supervisor)
@@ -144,13 +155,15 @@ static void run_loop(struct supervisor *supervisor)
         now = clock_ns();
         supervisor_watch_tuttirun(supervisor, now);
         supervisor_watch_starter(supervisor, now);
+        supervisor_watch_stalls(supervisor);
         supervisor_end_when_due(supervisor, now);
         supervisor_kill_when_due(supervisor, now);
         output_tick(&supervisor->out, now);
         output_tick(&supervisor->err, now);
         supervisor_report_end(supervisor, now);
-        supervisor_beat(supervisor, now);
-        supervisor_send(supervisor);
+        watch_all(supervisor);
+        uplink_step(
+                &supervisor->uplink, supervisor->looked, now, supervisor_program_state);
     }
 }
 
@@ -160,15 +173,11 @@ static void supervise(struct supervisor *supervisor)
 
     supervisor_start(supervisor);
     now = clock_ns();
-    supervisor->heard = now;
     supervisor->ended = now;
     supervisor->looked = now;
-    supervisor->beat_due = now;
-    if (!session_attach(&supervisor->session, &supervisor->loop, NULL, NULL)) {
-        session_lose(&supervisor->session);
-    }
-    /* What came right after the welcome has been received with it. */
-    supervisor_hear_tuttirun(supervisor, now);
+    supervisor->uplink.obey = supervisor_obey;
+    supervisor->uplink.owner = supervisor;
+    uplink_begin(&supervisor->uplink, &supervisor->loop, now);
     run_loop(supervisor);
 }
 
@@ -178,6 +187,10 @@ static void finish(struct supervisor *supervisor)
     output_fini(&supervisor->out);
     output_fini(&supervisor->err);
     failure_page_destroy(&supervisor->failure_page);
+    keep_fini(&supervisor->keep);
+    if (supervisor->recorder_fd >= 0) {
+        (void)close(supervisor->recorder_fd);
+    }
     guardian_dismiss(supervisor->guardian_fd);
     if (supervisor->signal_fd >= 0) {
         (void)close(supervisor->signal_fd);
@@ -220,33 +233,36 @@ static int run(
     }
     supervisor->plan = plan;
     supervisor->starter = starter;
+    supervisor->front = getppid();
     supervisor->starter_fd = -1;
     supervisor->guardian_fd = -1;
+    supervisor->keep.fd = -1;
     supervisor->signal_fd = -1;
     supervisor->out.fd = -1;
     supervisor->err.fd = -1;
     supervisor->child.exec_fd = -1;
     supervisor->front_fd = front_fd;
+    supervisor->recorder_fd = -1;
     supervisor->kill_due = INT64_MAX;
     supervisor->term_due = INT64_MAX;
     supervisor->stop_due = INT64_MAX;
     supervisor->exit_status = EXIT_LAUNCHER;
-    supervisor->session.fd = -1;
+    supervisor->uplink = uplink_none;
     if (loop_init(&supervisor->loop) != TUTTI_OK ||
-            handshake(join, &plan->rank, &supervisor->session, &supervisor->orders) !=
-                    TUTTI_OK) {
+            uplink_join(&supervisor->uplink, join, &plan->rank) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun --exec: rank %d: %s\n", plan->rank.rank,
                 tutti_last_error());
     } else {
         /* With the pid no two ranks of a host have the same, whatever jobs are called. */
         (void)snprintf(supervisor->mark, sizeof supervisor->mark, "%s=%s.%d.%d",
-                PROCS_VARIABLE, supervisor->orders.job, plan->rank.rank, (int)getpid());
+                PROCS_VARIABLE, supervisor->uplink.orders.job, plan->rank.rank,
+                (int)getpid());
         supervise(supervisor);
         finish(supervisor);
         end_daemon(supervisor);
         result = supervisor->exit_status;
     }
-    session_fini(&supervisor->session);
+    uplink_fini(&supervisor->uplink);
     loop_fini(&supervisor->loop);
     mem_free(supervisor);
     return result;

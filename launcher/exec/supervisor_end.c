@@ -19,7 +19,7 @@ static const int64_t kill_again_ns = 50000000;
 static void send_to_all(struct supervisor *supervisor, int signal)
 {
     if (supervisor->has_children) {
-        (void)procs_signal_descendants(signal);
+        (void)procs_signal_descendants(signal, NULL);
     }
 }
 
@@ -58,7 +58,7 @@ static void tell_started(struct supervisor *supervisor)
                 .log = link_text_of(supervisor->folder) },
     };
 
-    link_put(&supervisor->session.out, &message);
+    link_put(uplink_out(&supervisor->uplink), &message);
 }
 
 void supervisor_hear_exec(struct supervisor *supervisor)
@@ -126,14 +126,19 @@ static void tell_exited(struct supervisor *supervisor)
                 .failure = (uint8_t)(supervisor->ending.was_stopped
                                 ? supervisor->failure
                                 : failure_page_context_failure(
-                                          &supervisor->failure_page)) },
+                                          &supervisor->failure_page)),
+                .committed = keep_committed(&supervisor->keep) },
     };
 
     failure_page_awaited(&supervisor->failure_page, awaited);
     message.exited.awaited = link_text_of(awaited);
     ending_describe(&supervisor->ending, &message.exited);
     describe_detail(supervisor, &message.exited);
-    link_put(&supervisor->session.out, &message);
+    link_put(uplink_out(&supervisor->uplink), &message);
+    if (message.exited.ending != LINK_ENDED_EXIT || message.exited.value != 0 ||
+            message.exited.stage == LIBRARY_STAGE_RUNNING) {
+        supervisor_record_end(supervisor);
+    }
     supervisor->phase = PHASE_REPORTED;
 }
 
@@ -160,6 +165,6 @@ void supervisor_report_end(struct supervisor *supervisor, int64_t now)
     output_flush(&supervisor->err, now);
     tell_exited(supervisor);
     if (supervisor->has_children) {
-        supervisor_stop(supervisor, supervisor->orders.kill_ms, now);
+        supervisor_stop(supervisor, supervisor->uplink.orders.kill_ms, now);
     }
 }

@@ -7,15 +7,18 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "launcher/exec/look.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/supervisor_parts.h"
 
 static const int64_t suspect_ns = LINK_SUSPECT_MS * SUPERVISOR_MILLISECOND;
 static const double second = 1e9;
 
+/* SIGUSR1 asks what the job does, too: it does not end a program that does not know it. */
 static void pass_signal(struct supervisor *supervisor, int number)
 {
-    if (supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0) {
+    if (supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0 &&
+            !(number == SIGUSR1 && look_dies_of(supervisor->child.pid, number))) {
         supervisor->ending.signals |= ending_signal(number);
         (void)kill(supervisor->child.pid, number);
     }
@@ -45,18 +48,17 @@ static void suspect_tuttirun(struct supervisor *supervisor)
             "tuttirun was not heard for %.1f s: the network was cut, or tuttirun or "
             "its "
             "host was stopped; the job ends after %g s of that (--heartbeat-timeout)",
-            (double)(supervisor->looked - supervisor->heard) / second,
-            (double)supervisor->orders.silent_ns / second);
+            (double)(supervisor->looked - supervisor->uplink.heard_tuttirun) / second,
+            (double)supervisor->uplink.orders.silent_ns / second);
     failure_page_suspect(&supervisor->failure_page, text);
     supervisor->suspects_tuttirun = true;
 }
 
-static void hear_beat(
-        struct supervisor *supervisor, const struct link_beat *beat, int64_t now)
+/* A relay's beats say how long it did not hear tuttirun. */
+static void hear_tuttirun(struct supervisor *supervisor, int64_t now)
 {
-    supervisor->heard = now;
-    supervisor->echo = beat->sent;
-    if (supervisor->suspects_tuttirun) {
+    if (supervisor->suspects_tuttirun &&
+            now - supervisor->uplink.heard_tuttirun < suspect_ns) {
         supervisor->suspects_tuttirun = false;
         failure_page_suspect(&supervisor->failure_page, "");
     }
@@ -68,20 +70,25 @@ static void post_failure(
     char text[FAILURE_PAGE_TEXT_MAX];
 
     copy_text(text, sizeof text, failure->text);
+    supervisor_record_end(supervisor); /* as long as it does not know */
     failure_page_post(&supervisor->failure_page, failure->rank, text);
     /* From here tuttirun says when the program ends. */
     supervisor->is_told = true;
     supervisor->stop_due = INT64_MAX;
 }
 
-static void obey(
-        struct supervisor *supervisor, const struct link_message *message, int64_t now)
+void supervisor_obey(void *owner, const struct link_message *message, int64_t now)
 {
+    struct supervisor *supervisor = owner;
+
     switch (message->type) {
     case LINK_BEAT:
-        hear_beat(supervisor, &message->beat, now);
+        hear_tuttirun(supervisor, now);
         break;
     case LINK_SIGNAL:
+        if (message->signal != SIGUSR1 && message->signal != SIGUSR2) {
+            supervisor_record_end(supervisor);
+        }
         pass_signal(supervisor, message->signal);
         break;
     case LINK_FAILURE:
@@ -89,6 +96,12 @@ static void obey(
         break;
     case LINK_SUSPICION:
         pass_suspicion(supervisor, message->suspicion);
+        break;
+    case LINK_NOTICE:
+        keep_notice(&supervisor->keep, message->notice);
+        break;
+    case LINK_LOOK:
+        supervisor_look(supervisor, message->look);
         break;
     case LINK_STOP:
         supervisor_stop(supervisor, message->stop_ms, now);
@@ -103,54 +116,21 @@ static void obey(
     case LINK_OUTPUT:
     case LINK_NOTE:
     case LINK_EXITED:
+    case LINK_RELAYED:
+    case LINK_CHILD:
+    case LINK_RESUME:
+    case LINK_RECORDING:
         break; /* not for a supervisor that has begun */
     }
 }
 
-void supervisor_hear_tuttirun(struct supervisor *supervisor, int64_t now)
+uint8_t supervisor_program_state(const void *owner)
 {
-    struct session *session = &supervisor->session;
-    struct link_message message;
-    struct frame frame;
-    int got;
+    const struct supervisor *supervisor = owner;
 
-    if (!session_receive(session)) {
-        session_lose(session);
-    }
-    while ((got = session_next(session, &frame)) > 0 &&
-            link_read(&frame, &message) == TUTTI_OK) {
-        obey(supervisor, &message, now);
-    }
-    if (got != 0) {
-        session_lose(session);
-    }
-}
-
-void supervisor_send(struct supervisor *supervisor)
-{
-    if (!session_send(&supervisor->session)) {
-        session_lose(&supervisor->session);
-    }
-}
-
-void supervisor_beat(struct supervisor *supervisor, int64_t now)
-{
-    struct link_message message = {
-        .type = LINK_BEAT,
-        .beat = { .sent = (uint64_t)now, .echo = supervisor->echo },
-    };
-
-    if (now < supervisor->beat_due) {
-        return;
-    }
-    if (supervisor->echo != 0) {
-        message.beat.held = (uint64_t)(now - supervisor->heard);
-    }
-    if (supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0) {
-        message.beat.state = (uint8_t)process_state(supervisor->child.pid);
-    }
-    link_put(&supervisor->session.out, &message);
-    supervisor->beat_due = now + supervisor->orders.beat_ns;
+    return supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0
+            ? (uint8_t)process_state(supervisor->child.pid)
+            : 0;
 }
 
 /*
@@ -159,20 +139,20 @@ void supervisor_beat(struct supervisor *supervisor, int64_t now)
  */
 void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now)
 {
-    const int64_t silence = supervisor->looked - supervisor->heard;
+    const int64_t silence = supervisor->looked - supervisor->uplink.heard_tuttirun;
 
-    if (!session_is_lost(&supervisor->session)) {
-        if (silence > supervisor->orders.silent_ns) {
-            session_lose(&supervisor->session);
+    if (!supervisor->uplink.is_lost) {
+        if (silence > supervisor->uplink.orders.silent_ns) {
+            uplink_lose(&supervisor->uplink);
             supervisor->was_cut_off = true;
-        } else if (silence > suspect_ns + 2 * supervisor->orders.beat_ns &&
+        } else if (silence > suspect_ns + 2 * supervisor->uplink.orders.beat_ns &&
                 !supervisor->suspects_tuttirun) {
             suspect_tuttirun(supervisor);
         }
     }
-    if (session_is_lost(&supervisor->session) && !supervisor->is_released &&
+    if (supervisor->uplink.is_lost && !supervisor->is_released &&
             !supervisor->is_stopping) {
-        supervisor_stop(supervisor, supervisor->orders.kill_ms, now);
+        supervisor_stop(supervisor, supervisor->uplink.orders.kill_ms, now);
     }
 }
 
@@ -205,8 +185,9 @@ static bool starter_has_died(const struct supervisor *supervisor)
 }
 
 /*
- * A starter that kills the front kills those of all ranks: why, tuttirun knows. A starter
- * that has died is itself a cause. In both cases tuttirun has time to tell the program.
+ * A starter that kills the front kills those of all ranks: why, tuttirun knows. Hydra's proxy
+ * ends right after that, before the front has. A starter that has died is itself a cause. In
+ * all cases tuttirun has time to tell the program.
  */
 void supervisor_watch_starter(struct supervisor *supervisor, int64_t now)
 {
@@ -217,11 +198,11 @@ void supervisor_watch_starter(struct supervisor *supervisor, int64_t now)
         return;
     }
     supervisor->is_starter_gone = true;
-    if (supervisor->front_fd >= 0) {
+    if (supervisor->front_fd >= 0 && !process_is_ending(supervisor->front)) {
         (void)snprintf(note, sizeof note,
                 "rank %d: " LINK_NOTE_ORPHANED "; ending the program",
                 supervisor->plan->rank.rank);
-        link_put_note(&supervisor->session.out, note);
+        link_put_note(uplink_out(&supervisor->uplink), note);
     }
     supervisor->term_due = INT64_MAX;
     if (!supervisor->is_told) {
@@ -237,6 +218,6 @@ void supervisor_end_when_due(struct supervisor *supervisor, int64_t now)
     }
     if (now >= supervisor->stop_due) {
         supervisor->stop_due = INT64_MAX;
-        supervisor_stop(supervisor, supervisor->orders.kill_ms, now);
+        supervisor_stop(supervisor, supervisor->uplink.orders.kill_ms, now);
     }
 }

@@ -4,6 +4,8 @@
  *   supervisor.c          the loop and the whole
  *   supervisor_start.c    the program is bound and started
  *   supervisor_link.c     tuttirun and the starter: what they say, and whether they are there
+ *   uplink.h              the connection to tuttirun
+ *   supervisor_look.c     the rank's recording, and what its process does
  *   supervisor_end.c      the end of the program, and of what it left behind
  */
 #ifndef TUTTI_LAUNCHER_EXEC_SUPERVISOR_PARTS_H
@@ -20,12 +22,12 @@
 #include "launcher/bind/bind.h"
 #include "launcher/exec/child.h"
 #include "launcher/exec/ending.h"
-#include "launcher/exec/handshake.h"
+#include "launcher/exec/keep.h"
 #include "launcher/exec/oom.h"
 #include "launcher/exec/rank_output.h"
 #include "launcher/exec/supervisor.h"
 #include "launcher/exec/tail.h"
-#include "launcher/session/session.h"
+#include "launcher/exec/uplink.h"
 
 enum {
     SUPERVISOR_MARK_BYTES = 320, /* NAME=JOB.RANK.PID                */
@@ -63,11 +65,11 @@ enum supervisor_watch {
 
 struct supervisor {
     const struct exec_plan *plan;
-    struct orders orders;
-    struct session session; /* with tuttirun                                  */
+    struct uplink uplink; /* to tuttirun                                       */
     struct loop loop;
     struct loop_watch watches[WATCHES];
     pid_t starter; /* the parent of the front                        */
+    pid_t front; /* our parent                                      */
     int front_fd; /* signals of the starter (front.h); -1: the front was killed */
     int starter_fd; /* readable once it has died; -1: polled instead   */
     int guardian_fd; /* -1: there is none                              */
@@ -79,6 +81,10 @@ struct supervisor {
     char binding[BIND_TEXT_MAX]; /* in words                              */
     struct failure_page
             failure_page; /* the page that the library reads                */
+    struct keep keep; /* of an elastic job: memory that outlives the program */
+    int recorder_fd; /* the rank's recording; -1: there is none          */
+    bool is_recorded; /* tuttirun has it, as it was when the job began to end */
+    uint32_t stalls; /* that it has reported, as far as tuttirun knows   */
     struct oom oom; /* how often memory ran short until now           */
     struct tail tail; /* of stderr                                      */
     struct output out, err; /* the program's                                  */
@@ -92,9 +98,6 @@ struct supervisor {
     unsigned looks; /* at the streams since the program ended            */
     int64_t looked; /* before the last look at what there is to be read  */
     int64_t ended; /* when the program ended                         */
-    int64_t beat_due; /* the next one                                   */
-    int64_t heard; /* when tuttirun's last beat arrived              */
-    uint64_t echo; /* its time                                       */
     int64_t kill_due; /* SIGKILL to all that is left; INT64_MAX: never  */
     bool is_stopping; /* SIGTERM was sent to all                        */
     bool is_killing; /* SIGKILL was                                    */
@@ -114,6 +117,18 @@ struct supervisor {
  */
 void supervisor_start(struct supervisor *supervisor);
 
+/** The program is told where to record; a rank that cannot be recorded runs as well. */
+void supervisor_add_recorder(
+        struct supervisor *supervisor, struct arguments *environment);
+/** Sends the recording, with what the process does. */
+void supervisor_send_recording(struct supervisor *supervisor);
+/** The same, once: the job begins to end. */
+void supervisor_record_end(struct supervisor *supervisor);
+/** As supervisor_send_recording(), and the stacks of its threads, as if the program had printed them. */
+void supervisor_look(struct supervisor *supervisor, bool with_stacks);
+/** Sends the recording when the library has reported a stall. */
+void supervisor_watch_stalls(struct supervisor *supervisor);
+
 /** Asks all that the rank has started to end, now; and kills it kill_ms later. */
 void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t now);
 /** Kills what should have ended by now. */
@@ -125,12 +140,10 @@ void supervisor_reap(struct supervisor *supervisor, int64_t now);
 /** The end of the program: its last output, EXITED, and the end of what it left. */
 void supervisor_report_end(struct supervisor *supervisor, int64_t now);
 
-/** Does what tuttirun has said. */
-void supervisor_hear_tuttirun(struct supervisor *supervisor, int64_t now);
-/** Sends what tuttirun takes; loses the session when it is broken. */
-void supervisor_send(struct supervisor *supervisor);
-/** Sends a beat when it is time. */
-void supervisor_beat(struct supervisor *supervisor, int64_t now);
+/** Does what tuttirun has said; called by the uplink, whose owner is the supervisor. */
+void supervisor_obey(void *owner, const struct link_message *message, int64_t now);
+/** Letter of the program's state, for beats; 0: it does not run. */
+uint8_t supervisor_program_state(const void *owner);
 /** tuttirun is lost by its silence, or with its connection: ends the program. */
 void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now);
 /** Signals of the starter, or the end of the front. */

@@ -89,6 +89,23 @@ static void add_failure_page(
     }
 }
 
+/* Without it the rank runs, but what it commits is lost with it. */
+static void add_keep(struct supervisor *supervisor, struct arguments *environment)
+{
+    const struct uplink *uplink = &supervisor->uplink;
+    char note[LINK_TEXT_MAX];
+
+    if (uplink->orders.generation == 0) {
+        return;
+    }
+    if (keep_open(&supervisor->keep, uplink, environment) != TUTTI_OK) {
+        (void)snprintf(note, sizeof note,
+                "rank %d: what it commits is lost when it ends: %s",
+                supervisor->plan->rank.rank, tutti_last_error());
+        link_put_note(uplink_out(&supervisor->uplink), note);
+    }
+}
+
 /* A rank that cannot be bound runs unbound; one whose devices are not there does not. */
 static tutti_status bind_program(
         struct supervisor *supervisor, struct arguments *environment)
@@ -114,10 +131,10 @@ static tutti_status open_outputs(struct supervisor *supervisor)
     struct output_plan plan = {
         .stream = 1,
         .rank = supervisor->plan->rank.rank,
-        .forward = supervisor->orders.forward,
-        .bytes_per_second = supervisor->orders.output_rate,
+        .forward = supervisor->uplink.orders.forward,
+        .bytes_per_second = supervisor->uplink.orders.output_rate,
         .folder = supervisor->folder,
-        .out = &supervisor->session.out,
+        .out = uplink_out(&supervisor->uplink),
     };
     tutti_status status = output_init(&supervisor->out, &plan);
 
@@ -130,13 +147,13 @@ static void open_log_folder(struct supervisor *supervisor)
 {
     char note[LINK_TEXT_MAX];
 
-    if (supervisor->orders.log_folder[0] != '\0' &&
-            logs_make_folder(supervisor->orders.log_folder, supervisor->plan->rank.rank,
-                    supervisor->folder) != TUTTI_OK) {
+    if (supervisor->uplink.orders.log_folder[0] != '\0' &&
+            logs_make_folder(supervisor->uplink.orders.log_folder,
+                    supervisor->plan->rank.rank, supervisor->folder) != TUTTI_OK) {
         supervisor->folder[0] = '\0';
         (void)snprintf(note, sizeof note, "rank %d has no log: %s",
                 supervisor->plan->rank.rank, tutti_last_error());
-        link_put_note(&supervisor->session.out, note);
+        link_put_note(uplink_out(&supervisor->uplink), note);
     }
 }
 
@@ -154,6 +171,8 @@ static tutti_status start_program(
     }
     if (status == TUTTI_OK) {
         add_failure_page(supervisor, &environment);
+        add_keep(supervisor, &environment);
+        supervisor_add_recorder(supervisor, &environment);
         oom_open(&supervisor->oom, "");
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
         status = arguments_status(&environment);

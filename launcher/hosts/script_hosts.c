@@ -34,11 +34,15 @@ static tutti_status check_end(const struct process *process, const char *file)
             said[0] == '\0' ? "nothing" : said);
 }
 
-static tutti_status parse(
+tutti_status script_hosts_take(
         const struct process *process, const char *name, struct host_list *hosts)
 {
     FILE *file;
-    tutti_status status;
+    tutti_status status = check_end(process, name);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
 
     if (process->out.len == 0) {
         return error_set(TUTTI_ERR_INVALID, "%s names no host", name);
@@ -73,13 +77,10 @@ tutti_status script_hosts(
         return status;
     }
     status = process_finish(&process, until_ns)
-            ? check_end(&process, path)
+            ? script_hosts_take(&process, path, hosts)
             : error_set(TUTTI_ERR_INVALID,
                       "%s has not ended within %g s, and was killed", path,
                       limit_ms / 1000.0);
-    if (status == TUTTI_OK) {
-        status = parse(&process, path, hosts);
-    }
     process_fini(&process);
     return status;
 }

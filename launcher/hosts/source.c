@@ -32,6 +32,8 @@ enum {
 void placement_fini(struct placement *placement)
 {
     host_list_fini(&placement->hosts);
+    mem_free(placement->roles);
+    placement->roles = NULL;
 }
 
 static bool is_address(const char *name)

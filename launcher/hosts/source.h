@@ -55,6 +55,7 @@ struct placement {
                    has to stay until the job is over (SageMaker, AWS Batch) */
     char own[HOST_NAME_LIMIT]; /* what the source calls this host; "": it does not */
     struct shard shard;
+    char *roles; /* "chief,worker,ps": of the ranks on all slots; NULL: not asked for; owned */
     struct join_place join;
     char agent[SOURCE_TEXT_MAX]; /* program to use in place of ssh; "": ssh */
     char failure[SOURCE_TEXT_MAX]; /* file that takes the reason of a failure, which the

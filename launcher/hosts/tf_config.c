@@ -1,6 +1,6 @@
 /*
  * TF_CONFIG: the cluster of a TensorFlow program. Its chief and workers are ranks, in that
- * order; evaluators and parameter servers are not. An entry is a process, so that a host may
+ * order; with --roles parameter servers and evaluators follow. An entry is a process, so that a host may
  * be there several times. A list may be an object of index and address, where some are
  * missing.
  */
@@ -17,10 +17,18 @@
 static const char variable[] = "TF_CONFIG";
 
 /* Whose processes are ranks, in the order of their ranks. */
-static const char *const rank_roles[] = { "chief", "master", "worker" };
+static const char *const rank_roles[] = { "chief", "master", "worker", "ps",
+    "evaluator" };
 
 enum {
-    RANK_ROLES = sizeof rank_roles / sizeof rank_roles[0]
+    RANK_ROLES = 3, /* as a rule          */
+    ALL_ROLES = sizeof rank_roles / sizeof rank_roles[0] /* with --roles */
+};
+
+/* Where a process is, and what. */
+struct part {
+    size_t host; /* in the list of hosts */
+    const char *role;
 };
 
 /* An entry of a list of processes. */
@@ -37,6 +45,7 @@ struct cluster {
     int count; /* processes so far                                    */
     int own; /* which of them is this one; -1: none                 */
     int port; /* of the first of them; 0: none                       */
+    struct part *parts; /* of the processes so far                             */
 };
 
 static int compare_processes(const void *a, const void *b)
@@ -71,6 +80,25 @@ static int port_of(const char *address)
     return colon != NULL && text_to_int64(colon + 1, &port) && port > 0 && port < 65536
             ? (int)port
             : 0;
+}
+
+/* The host whose slots are one more than the processes that are known of it. */
+static size_t find_grown(const struct cluster *cluster)
+{
+    const struct host_list *hosts = &cluster->placement->hosts;
+    size_t host = 0;
+
+    for (; host + 1 < hosts->count; host++) {
+        int known = 0;
+
+        for (int i = 0; i < cluster->count; i++) {
+            known += cluster->parts[i].host == host ? 1 : 0;
+        }
+        if (hosts->hosts[host].slots != known) {
+            break;
+        }
+    }
+    return host;
 }
 
 /* Notes how many processes there are, where the first is, and which is ours. */
@@ -120,8 +148,12 @@ static tutti_status add_processes(struct cluster *cluster, const char *role,
             return error_set(TUTTI_ERR_INVALID, "%s: an address of %s is no text",
                     variable, role);
         }
-        note_process(cluster, role, &processes[i]);
         status = add_process(cluster->placement, processes[i].address);
+        if (status == TUTTI_OK) {
+            cluster->parts[cluster->count] =
+                    (struct part){ .host = find_grown(cluster), .role = role };
+            note_process(cluster, role, &processes[i]);
+        }
     }
     return status;
 }
@@ -154,32 +186,32 @@ static tutti_status add_role(
     return status;
 }
 
-static bool is_rank(const char *role)
+static bool is_rank(const char *role, size_t roles)
 {
     bool is = false;
 
-    for (size_t i = 0; i < RANK_ROLES; i++) {
+    for (size_t i = 0; i < roles; i++) {
         is = is || strcmp(role, rank_roles[i]) == 0;
     }
     return is;
 }
 
-static tutti_status check_task(const json_t *config)
+static tutti_status check_task(const json_t *config, size_t roles)
 {
     const json_t *task = json_object_get(config, "task");
     const char *role = json_member(task, "type");
 
-    if (role != NULL && is_rank(role) &&
+    if (role != NULL && is_rank(role, roles) &&
             !json_is_integer(json_object_get(task, "index"))) {
         return error_set(TUTTI_ERR_INVALID,
                 "%s: the task of this process has no number as its index", variable);
     }
-    if (role == NULL || is_rank(role)) {
+    if (role == NULL || is_rank(role, roles)) {
         return TUTTI_OK;
     }
     return error_set(TUTTI_ERR_INVALID,
             "%s: the task of this process is '%.32s', which is no rank; start tuttirun "
-            "where it is chief or worker",
+            "where it is chief or worker, or give --roles",
             variable, role);
 }
 
@@ -219,8 +251,65 @@ static tutti_status set_join(const struct cluster *cluster)
     return TUTTI_OK;
 }
 
-static tutti_status take_cluster(struct placement *placement, const json_t *config)
+/* Appends the roles of a host's ranks; returns how long the list is then. */
+static size_t append_roles(
+        const struct cluster *cluster, size_t host, size_t used, size_t capacity)
 {
+    for (int i = 0; i < cluster->count; i++) {
+        if (cluster->parts[i].host == host) {
+            used += (size_t)snprintf(cluster->placement->roles + used, capacity - used,
+                    "%s%s", used == 0 ? "" : ",", cluster->parts[i].role);
+        }
+    }
+    return used;
+}
+
+/* The roles of the ranks, which fill the slots of one host after the other. */
+static tutti_status list_roles(const struct cluster *cluster)
+{
+    struct placement *placement = cluster->placement;
+    size_t capacity = 1;
+    size_t used = 0;
+
+    for (int i = 0; i < cluster->count; i++) {
+        capacity += strlen(cluster->parts[i].role) + 1;
+    }
+    placement->roles = mem_calloc(capacity, 1);
+    if (placement->roles == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %s", variable);
+    }
+    for (size_t host = 0; host < placement->hosts.count; host++) {
+        used = append_roles(cluster, host, used, capacity);
+    }
+    return TUTTI_OK;
+}
+
+/* All processes of the roles, one role after the other. */
+static tutti_status add_roles(
+        struct cluster *cluster, const json_t *lists, size_t roles)
+{
+    tutti_status status = TUTTI_OK;
+    size_t total = 0;
+
+    for (size_t i = 0; i < roles; i++) {
+        const json_t *list = json_object_get(lists, rank_roles[i]);
+
+        total += json_array_size(list) + json_object_size(list);
+    }
+    cluster->parts = mem_calloc(total + 1, sizeof *cluster->parts);
+    if (cluster->parts == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %s", variable);
+    }
+    for (size_t i = 0; status == TUTTI_OK && i < roles; i++) {
+        status = add_role(cluster, lists, rank_roles[i]);
+    }
+    return status;
+}
+
+static tutti_status take_cluster(
+        struct placement *placement, const json_t *config, bool all)
+{
+    size_t roles = all ? ALL_ROLES : RANK_ROLES;
     const json_t *task = json_object_get(config, "task");
     struct cluster cluster = {
         .placement = placement,
@@ -228,15 +317,19 @@ static tutti_status take_cluster(struct placement *placement, const json_t *conf
         .index = (int64_t)json_integer_value(json_object_get(task, "index")),
         .own = -1,
     };
-    tutti_status status = check_task(config);
+    tutti_status status = check_task(config, roles);
 
-    for (size_t i = 0; status == TUTTI_OK && i < RANK_ROLES; i++) {
-        status = add_role(&cluster, json_object_get(config, "cluster"), rank_roles[i]);
+    if (status == TUTTI_OK) {
+        status = add_roles(&cluster, json_object_get(config, "cluster"), roles);
     }
     if (status == TUTTI_OK && placement->hosts.count > 0) {
         resolver_describe(placement, "%s", variable);
         status = set_join(&cluster);
     }
+    if (status == TUTTI_OK && all && placement->hosts.count > 0) {
+        status = list_roles(&cluster);
+    }
+    mem_free(cluster.parts);
     return status;
 }
 
@@ -253,7 +346,7 @@ static tutti_status resolve(
     status = json_read_text(&config, text, variable);
     if (status == TUTTI_OK) {
         /* Without a cluster the program is alone. */
-        status = take_cluster(placement, config);
+        status = take_cluster(placement, config, facts->options->roles);
     }
     json_decref(config);
     return status;

@@ -9,9 +9,11 @@
 
 #include "launcher/job/exit_text.h"
 #include "launcher/job/flow.h"
+#include "launcher/job/job_tree.h"
 
 enum {
     ENDING_MS = 1000, /* at most, for the others to hear why and to end      */
+    LATE_RELAY_BEATS = 5,
     LATE_BEATS = 2, /* that may be late without harm                           */
     LATE_MS = 500 /* so late tuttirun has stood still, and the others may not */
 };
@@ -42,16 +44,9 @@ static void send_beats(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
         struct server_link *link = job->server.links[i];
-        const bool was_heard = link->last_sent != 0;
-        const struct link_message message = {
-            .type = LINK_BEAT,
-            .beat = { .sent = (uint64_t)job->now,
-                    .echo = link->last_sent,
-                    .held = was_heard ? (uint64_t)(job->now - link->last_came) : 0 },
-        };
 
-        if (!session_is_lost(&link->session) && link->rank >= 0) {
-            flow_send(job, link, &message);
+        if (!session_is_lost(&link->session) && link->rank >= 0 && !link->is_below) {
+            flow_send_beat(job, link);
         }
     }
 }
@@ -69,6 +64,9 @@ static void forgive(struct job *job, int64_t ns)
 
         link->heard = no_later(link->heard + ns, job->now);
         link->opened = no_later(link->opened + ns, job->now);
+        if (link->quiet != 0) {
+            link->quiet = no_later(link->quiet + ns, job->now);
+        }
         if (link->stopped != 0) {
             link->stopped = no_later(link->stopped + ns, job->now);
         }
@@ -78,9 +76,9 @@ static void forgive(struct job *job, int64_t ns)
 static bool is_silent(
         const struct job *job, const struct server_link *link, int less_ms)
 {
-    return !session_is_lost(&link->session) && link->rank >= 0 &&
-            !link->session.is_paused &&
-            job->now - link->heard >= patience(job, link) - less_ms * JOB_NS_PER_MS;
+    return !job_tree_is_lost(link) && link->rank >= 0 && !link->session.is_paused &&
+            job->now - job_tree_heard(job, link) >=
+            patience(job, link) - less_ms * JOB_NS_PER_MS;
 }
 
 /*
@@ -97,7 +95,7 @@ static void lose_host(struct job *job, const struct server_link *silent)
     for (size_t i = 0; i < job->server.count; i++) {
         const struct server_link *link = job->server.links[i];
 
-        if (!session_is_lost(&link->session) && link->rank >= 0 &&
+        if (!job_tree_is_lost(link) && link->rank >= 0 &&
                 strcmp(ranks_host(&job->ranks, link->rank), host) == 0) {
             all = all && is_silent(job, link, slack_ms);
         }
@@ -141,11 +139,11 @@ static enum doubt doubt_of(
     const int64_t ms = LINK_SUSPECT_MS + (int64_t)beats * job->options->heartbeat_ms;
     const int64_t since = job->now - ms * JOB_NS_PER_MS;
 
-    if (session_is_lost(&link->session) || link->rank < 0 || link->has_exited ||
+    if (job_tree_is_lost(link) || link->rank < 0 || link->has_exited ||
             job->ranks.items[link->rank].state != RANK_RUNNING) {
         return DOUBT_NONE;
     }
-    if (link->heard <= since) {
+    if (job_tree_heard(job, link) <= since) {
         return DOUBT_SILENT;
     }
     return link->stopped != 0 && link->stopped <= since ? DOUBT_STOPPED : DOUBT_NONE;
@@ -174,7 +172,8 @@ static int change_doubts(
                 doubt_of(job, link, beats) == doubt &&
                 strcmp(ranks_host(&job->ranks, link->rank), host) == 0) {
             link->doubt = doubt;
-            link->doubt_since = doubt == DOUBT_STOPPED ? link->stopped : link->heard;
+            link->doubt_since =
+                    doubt == DOUBT_STOPPED ? link->stopped : job_tree_heard(job, link);
             count++;
         }
     }
@@ -243,7 +242,7 @@ static void look_for_doubt(struct job *job, struct server_link *link)
         return;
     }
     if (job->cause.kind == CAUSE_NONE && job->settle_at == 0 &&
-            !session_is_lost(&link->session) && !link->has_exited) {
+            !job_tree_is_lost(link) && !link->has_exited) {
         say_doubt(job, link, doubt);
     } else {
         link->doubt = doubt; /* more is known of it */
@@ -258,8 +257,20 @@ static void look_at_stranger(const struct job *job, struct server_link *link)
     }
 }
 
+/* Nobody is sent to a relay that is late itself. */
+static void look_at_relay(struct job *job, const struct server_link *link)
+{
+    const int64_t beat = job->options->heartbeat_ms * JOB_NS_PER_MS;
+
+    if (job->tree.fan_out > 0 && link->rank >= 0) {
+        job->tree.nodes[link->rank].can_relay = link->port != 0 &&
+                job->now - job_tree_heard(job, link) < LATE_RELAY_BEATS * beat;
+    }
+}
+
 static void look_at(struct job *job, struct server_link *link)
 {
+    look_at_relay(job, link);
     if (link->session.is_paused) {
         link->heard = job->now;
     }
@@ -276,7 +287,7 @@ static void look_at(struct job *job, struct server_link *link)
 static void look_for_silence(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
-        if (!session_is_lost(&job->server.links[i]->session)) {
+        if (!job_tree_is_lost(job->server.links[i])) {
             look_at(job, job->server.links[i]);
         }
     }

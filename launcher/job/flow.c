@@ -13,9 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <tutti/trainer/elastic.h>
+
 #include "base/mem.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/exit_text.h"
+#include "launcher/job/job_tree.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
 
@@ -38,7 +41,8 @@ enum {
 static const unsigned job_next[JOB_STATE_COUNT] = {
     [JOB_PLANNED] = NEXT(SPAWNING) | NEXT(FAILED),
     [JOB_SPAWNING] = NEXT(RUNNING) | NEXT(STOPPING),
-    [JOB_RUNNING] = NEXT(STOPPING) | NEXT(DONE),
+    [JOB_RUNNING] = NEXT(RESHAPING) | NEXT(STOPPING) | NEXT(DONE),
+    [JOB_RESHAPING] = NEXT(STOPPING) | NEXT(DONE),
     [JOB_STOPPING] = NEXT(FAILED),
     [JOB_DONE] = 0,
     [JOB_FAILED] = 0,
@@ -57,6 +61,13 @@ void job_advance(enum job_state *state, enum job_state to)
     *state = to;
 }
 
+/* No cause is known, and not all has ended. */
+static bool goes_on(const struct job *job)
+{
+    return job->state == JOB_SPAWNING || job->state == JOB_RUNNING ||
+            job->state == JOB_RESHAPING;
+}
+
 static int64_t after(const struct job *job, int ms)
 {
     return job->now + ms * JOB_NS_PER_MS;
@@ -64,7 +75,13 @@ static int64_t after(const struct job *job, int ms)
 
 void flow_flush(struct job *job, struct server_link *link)
 {
-    if (!server_flush(link)) {
+    if (server_flush(link)) {
+        return;
+    }
+    if (link->is_below) {
+        session_lose(
+                &link->session); /* it has been told where to go, or will ask again */
+    } else {
         flow_lose(job, link, RANK_END_LOST, "the connection to its supervisor ended");
     }
 }
@@ -73,7 +90,7 @@ static int64_t time_of_loss(
         const struct job *job, const struct server_link *link, enum rank_end end)
 {
     if (end == RANK_END_SILENT) {
-        return link->heard;
+        return job_tree_heard(job, link);
     }
     return link->hung_up != 0 ? link->hung_up : job->now;
 }
@@ -81,9 +98,12 @@ static int64_t time_of_loss(
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail)
 {
+    const int64_t when = time_of_loss(job, link, end);
+
     session_lose(&link->session);
+    job_tree_leave(job, link);
     if (link->rank >= 0 && !link->has_exited) {
-        ranks_lose(&job->ranks, link->rank, end, time_of_loss(job, link, end), detail);
+        ranks_lose(&job->ranks, link->rank, end, when, detail);
         flow_suspect(job);
     }
 }
@@ -104,13 +124,42 @@ void flow_show_starter(struct job *job)
 void flow_send(
         struct job *job, struct server_link *link, const struct link_message *message)
 {
-    link_put(&link->session.out, message);
+    if (job->tree.fan_out == 0) {
+        link_put(&link->session.out, message);
+    } else {
+        link = job_tree_put(link, link->rank, message);
+    }
+    if (link != NULL) {
+        flow_flush(job, link);
+    }
+}
+
+void flow_send_beat(struct job *job, struct server_link *link)
+{
+    const bool was_heard = link->last_sent != 0;
+    const struct link_message message = {
+        .type = LINK_BEAT,
+        .beat = { .sent = (uint64_t)job->now,
+                .echo = link->last_sent,
+                .held = was_heard ? (uint64_t)(job->now - link->last_came) : 0 },
+    };
+
+    link_put(&link->session.out, &message);
     flow_flush(job, link);
+}
+
+void flow_note_state(const struct job *job, struct server_link *link, uint8_t state)
+{
+    if (state != 'T') {
+        link->stopped = 0;
+    } else if (link->stopped == 0) {
+        link->stopped = job->now;
+    }
 }
 
 static bool is_alive(const struct server_link *link)
 {
-    return !session_is_lost(&link->session) && link->rank >= 0;
+    return !job_tree_is_lost(link) && link->rank >= 0;
 }
 
 void flow_tell(struct job *job, const struct link_message *message)
@@ -118,7 +167,14 @@ void flow_tell(struct job *job, const struct link_message *message)
     for (size_t i = 0; i < job->server.count; i++) {
         struct server_link *link = job->server.links[i];
 
-        if (is_alive(link) && !link->has_exited) {
+        if (!is_alive(link) || (job->tree.fan_out > 0 && link->is_below)) {
+            continue;
+        }
+        if (job->tree.fan_out > 0) {
+            /* Also to those that have ended, for the others that they are relays of. */
+            (void)job_tree_put(link, LINK_ALL, message);
+            flow_flush(job, link);
+        } else if (!link->has_exited) {
             flow_send(job, link, message);
         }
     }
@@ -156,7 +212,7 @@ void flow_suspect(struct job *job)
     int first = root_cause_first(&job->ranks);
     int wait_ms = SETTLE_MS;
 
-    if (job->state != JOB_SPAWNING && job->state != JOB_RUNNING) {
+    if (!goes_on(job)) {
         return;
     }
     if (first < 0 && !job->starter.has_ended && !job->has_orphan) {
@@ -179,12 +235,17 @@ void flow_suspect(struct job *job)
     }
 }
 
-static void tell_failure(struct job *job)
+static struct link_message failure_message(const struct job *job)
 {
-    const struct link_message message = {
+    return (struct link_message){
         .type = LINK_FAILURE,
         .failure = { .rank = job->cause.rank, .text = link_text_of(job->cause.text) },
     };
+}
+
+static void tell_failure(struct job *job)
+{
+    const struct link_message message = failure_message(job);
 
     flow_tell(job, &message);
 }
@@ -205,11 +266,19 @@ static void tell_stop(struct job *job, int kill_ms)
     job->lose_at = after(job, kill_ms + STOP_MORE_MS);
 }
 
+/* Who loses a relay calls as long as the job lasts. */
+static void expect_no_more(struct job *job)
+{
+    if (job->tree.fan_out == 0) {
+        server_stop_listening(&job->server);
+    }
+}
+
 /* The cause is set: from here the job only ends. */
 static void begin_stopping(struct job *job, int grace_ms)
 {
     job_advance(&job->state, JOB_STOPPING);
-    server_stop_listening(&job->server);
+    expect_no_more(job);
     job->settle_at = 0;
     job->stop_at = after(job, grace_ms);
 }
@@ -219,7 +288,7 @@ void flow_fail(
 {
     va_list list;
 
-    if (job->state != JOB_SPAWNING && job->state != JOB_RUNNING) {
+    if (!goes_on(job)) {
         return;
     }
     job->cause = (struct cause){
@@ -426,10 +495,35 @@ static void settle(struct job *job)
     }
 }
 
+static void tell_notice(struct job *job)
+{
+    const struct link_message message = { .type = LINK_NOTICE, .notice = job->notice };
+
+    flow_tell(job, &message);
+}
+
+void flow_notice(struct job *job, uint32_t notice)
+{
+    if (job->state == JOB_RUNNING) {
+        job_advance(&job->state, JOB_RESHAPING);
+    }
+    if (job->state == JOB_RESHAPING && job->notice < notice) {
+        job->notice = notice;
+        tell_notice(job);
+    }
+}
+
 void flow_signal(struct job *job, int number)
 {
     char words[64];
 
+    if (job->hooks != NULL && (number == SIGTERM || number == SIGUSR1) &&
+            !job->must_leave) {
+        /* Where the ranks cannot be told yet, launcher/elastic does so later. */
+        job->must_leave = true;
+        flow_notice(job, TUTTI_NOTICE_LEAVE);
+        return;
+    }
     if (number == SIGUSR1 || number == SIGUSR2) {
         tell_signal(job, number);
         return;
@@ -444,6 +538,7 @@ void flow_signal(struct job *job, int number)
     }
     exit_text_signal(number, words, sizeof words);
     if (job->state == JOB_STOPPING) {
+        job->was_interrupted = true;
         tell_stop(job, 0);
         job->stop_at = 0;
         return;
@@ -452,22 +547,46 @@ void flow_signal(struct job *job, int number)
     tell_signal(job, number);
 }
 
-/* Every supervisor ends with the status of its rank, for the starter's own books. */
+/* A supervisor ends with the status of its rank, for the starter's own books. */
+static void release_one(struct job *job, struct server_link *link)
+{
+    const struct rank *rank = &job->ranks.items[link->rank];
+    struct link_message message = { .type = LINK_RELEASE };
+
+    if (!rank->leaves && (rank->end != RANK_END_EXIT || rank->value != 0)) {
+        message.release = (uint8_t)exit_text_status(rank);
+    }
+    flow_send(job, link, &message);
+}
+
+void flow_catch_up(struct job *job, struct server_link *link)
+{
+    const struct link_message failure = failure_message(job);
+    const struct link_message stop = { .type = LINK_STOP,
+        .stop_ms = (uint32_t)job->options->kill_ms };
+
+    if (job->state == JOB_STOPPING &&
+            (job->cause.kind != CAUSE_SIGNAL || job->stop_at == 0)) {
+        flow_send(job, link, &failure);
+    }
+    if (job->state == JOB_STOPPING && job->stop_at == 0) {
+        flow_send(job, link, &stop);
+    }
+    if (job->notice != 0) {
+        flow_send(job, link,
+                &(struct link_message){ .type = LINK_NOTICE, .notice = job->notice });
+    }
+    if (job->was_released) {
+        release_one(job, link);
+    }
+}
+
 static void release(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
-        struct server_link *link = job->server.links[i];
-        struct link_message message = { .type = LINK_RELEASE };
-        const struct rank *rank;
-
-        if (!is_alive(link)) {
-            continue;
+        if (is_alive(job->server.links[i])) {
+            release_one(job, job->server.links[i]);
         }
-        rank = &job->ranks.items[link->rank];
-        if (rank->end != RANK_END_EXIT || rank->value != 0) {
-            message.release = (uint8_t)exit_text_status(rank);
-        }
-        flow_send(job, link, &message);
     }
     job->was_released = true;
     job->end_starter_at = after(job,
@@ -547,7 +666,9 @@ static bool is_due(const struct job *job, int64_t time)
 static bool links_are_closed(const struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
-        if (is_alive(job->server.links[i])) {
+        const struct server_link *link = job->server.links[i];
+
+        if (!session_is_lost(&link->session) && link->rank >= 0) {
             return false;
         }
     }
@@ -619,7 +740,7 @@ static void step_running(struct job *job)
 {
     if (job->state == JOB_SPAWNING && job->ranks.joined == job->ranks.count) {
         job_advance(&job->state, JOB_RUNNING);
-        server_stop_listening(&job->server);
+        expect_no_more(job);
     }
     if (is_due(job, job->settle_at)) {
         settle_in_time(job);
@@ -634,7 +755,7 @@ static void step_running(struct job *job)
 
 void flow_step(struct job *job)
 {
-    if (job->state == JOB_SPAWNING || job->state == JOB_RUNNING) {
+    if (goes_on(job)) {
         step_running(job);
     }
     if (job->state == JOB_STOPPING && is_due(job, job->stop_at)) {
@@ -649,7 +770,8 @@ void flow_step(struct job *job)
     }
     if (!job->was_released && !anything_runs(job) &&
             (job->state == JOB_STOPPING ||
-                    (job->state == JOB_RUNNING && job->settle_at == 0 &&
+                    (goes_on(job) && job->state != JOB_SPAWNING &&
+                            job->settle_at == 0 &&
                             job->ranks.ended == job->ranks.count))) {
         release(job);
     }
@@ -675,6 +797,9 @@ int64_t flow_next(const struct job *job)
     sooner(&next, job->end_starter_at);
     sooner(&next, job->kill_starter_at);
     sooner(&next, job->leave_at);
+    if (job->recordings.is_asked) {
+        sooner(&next, job->recordings.due);
+    }
     if (job->state == JOB_SPAWNING) {
         sooner(&next, start_limit(job));
     }

@@ -15,10 +15,12 @@
 #include "launcher/job/console.h"
 #include "launcher/job/job.h"
 #include "launcher/job/ranks.h"
+#include "launcher/job/recordings.h"
 #include "launcher/job/report.h"
-#include "launcher/job/server.h"
 #include "launcher/job/starter_output.h"
 #include "launcher/job/starter_process.h"
+#include "launcher/job/tree.h"
+#include "launcher/session/server.h"
 
 #define JOB_NS_PER_MS INT64_C(1000000)
 
@@ -26,6 +28,7 @@ enum job_state {
     JOB_PLANNED, /* nothing was started yet                                     */
     JOB_SPAWNING, /* the starter runs; not every supervisor has said hello        */
     JOB_RUNNING, /* all supervisors are there                                   */
+    JOB_RESHAPING, /* of an elastic job: the ranks were told to leave             */
     JOB_STOPPING, /* a cause is known: ranks are told, then ended                */
     JOB_DONE, /* every rank ended well                                       */
     JOB_FAILED, /* every rank has ended or is lost, and there is a cause       */
@@ -33,7 +36,6 @@ enum job_state {
 };
 
 enum {
-    JOB_NAME_MAX = 64, /* bytes of a job's identity with its zero               */
     JOB_PATH_MAX = 4096, /* bytes of the folder of logs with its zero             */
     JOB_INPUT_MAX = 4096 /* bytes typed that wait for the starter                  */
 };
@@ -54,6 +56,7 @@ enum job_watch {
 struct job {
     const struct job_plan *plan; /* what is run                                   */
     const struct options *options; /* of plan                                  */
+    const struct job_hooks *hooks; /* likewise; NULL: the job is not elastic    */
     char starter_name[64]; /* "mpirun"                                          */
     char name[JOB_NAME_MAX]; /* identity of the job                               */
     char log_folder[JOB_PATH_MAX]; /* absolute; "": none                           */
@@ -61,6 +64,9 @@ struct job {
     struct ranks ranks; /* what is known of each                                */
     struct cause cause; /* why it fails; CAUSE_NONE: it does not                */
     struct server server; /* links of supervisors                                 */
+    struct tree tree; /* how they are connected, where not all are to us (job_tree.h) */
+    struct server_link *
+            *of_rank; /* links by rank, NULL: not here yet; with a tree, else NULL */
     struct starter_process starter; /* what starts them                             */
     struct starter_output
             starter_output; /* by the starter                                        */
@@ -69,6 +75,7 @@ struct job {
     struct abort_words
             aborted; /* who called MPI_Abort(), by the starter and by ranks */
     size_t starter_output_shown; /* lines of it that were shown                          */
+    struct recordings recordings; /* what ranks did last                            */
     struct console console; /* stdout and stderr                                   */
     struct loop loop; /* all descriptors                                     */
     struct loop_watch watches[JOB_WATCHES]; /* but those of the server                */
@@ -87,6 +94,9 @@ struct job {
     int64_t end_starter_at; /* when the starter is told to end; 0: not yet          */
     int64_t kill_starter_at; /* when it is killed; 0: not yet                       */
     int64_t leave_at; /* when nothing more is waited for; 0: not yet          */
+    uint32_t notice; /* that was sent to the ranks (tutti_notice); 0: none      */
+    bool must_leave; /* of an elastic job: SIGTERM or SIGUSR1 came to tuttirun  */
+    bool was_interrupted; /* another signal to end came while it ended          */
     bool was_released; /* every supervisor was told to end                     */
     bool said_suspend; /* the note about Ctrl-Z was shown                      */
 };
@@ -103,6 +113,12 @@ void flow_send(
         struct job *job, struct server_link *link, const struct link_message *message);
 /** Sends a message to all whose program has not ended. */
 void flow_tell(struct job *job, const struct link_message *message);
+/** Sends a heartbeat over a connection. */
+void flow_send_beat(struct job *job, struct server_link *link);
+/** Tells a supervisor what has been told to all while it could not be reached. */
+void flow_catch_up(struct job *job, struct server_link *link);
+/** The program of a rank is in this state (struct link_beat). */
+void flow_note_state(const struct job *job, struct server_link *link, uint8_t state);
 /** A connection has ended or is given up: its rank is lost unless it had ended. */
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail);
@@ -113,6 +129,8 @@ void flow_suspect(struct job *job);
 /** The job fails for a reason that is no rank's: tells the survivors. */
 void flow_fail(struct job *job, enum cause_kind kind, int exit_status,
         const char *format, ...) __attribute__((format(printf, 4, 5)));
+/** Tells the ranks of a job that runs something (tutti_notice) upon which they leave. */
+void flow_notice(struct job *job, uint32_t notice);
 /** A signal to tuttirun. */
 void flow_signal(struct job *job, int number);
 /** What is due: start, settling, stopping, releasing, the end of the starter. */

@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
+#include "launcher/job/job_tree.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
 #include "launcher/session/link_address.h"
@@ -39,10 +40,17 @@ static bool watch(struct job *job, int fd, unsigned events, enum job_watch what)
     return loop_set(&job->loop, &job->watches[what], fd, events);
 }
 
-/* Each rank has a connection: its descriptor must be allowed. */
-static tutti_status raise_limit(int ranks)
+/*
+ * Each rank has a connection, whose descriptor must be allowed; in a tree it has one until it
+ * has its place.
+ */
+static tutti_status raise_limit(const struct job *job)
 {
-    const uint64_t need = (uint64_t)ranks + OTHER_DESCRIPTORS;
+    const int ranks = job->plan->options->np;
+    const uint64_t most = (uint64_t)job->tree.fan_out * 2;
+    const uint64_t need =
+            (most > 0 && most < (uint64_t)ranks ? most : (uint64_t)ranks) +
+            OTHER_DESCRIPTORS;
     const uint64_t limit = loop_raise_limit(need);
 
     return limit >= need
@@ -123,21 +131,30 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     }
     (void)snprintf(address.token, sizeof address.token, "%s", job->server.token);
     address.port = job->server.port;
+    address.fan_out = job->tree.fan_out;
     link_address_format(&address, join);
     return loop_set(&job->loop, &job->server.watch, job->server.listener, EPOLLIN)
             ? TUTTI_OK
             : error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
 }
 
-/* A name that no other job of this user on these hosts has. */
-static void name_job(struct job *job)
+void job_make_name(char name[JOB_NAME_MAX])
 {
     unsigned number;
 
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
-        number = (unsigned)job->start;
+        number = (unsigned)clock_ns();
     }
-    (void)snprintf(job->name, sizeof job->name, "%d-%08x", (int)getpid(), number);
+    (void)snprintf(name, JOB_NAME_MAX, "%d-%08x", (int)getpid(), number);
+}
+
+static void name_job(struct job *job)
+{
+    if (job->hooks != NULL) {
+        (void)snprintf(job->name, sizeof job->name, "%s", job->hooks->job);
+    } else {
+        job_make_name(job->name);
+    }
 }
 
 /* Supervisors may run in another folder. */
@@ -203,10 +220,18 @@ static tutti_status start_starter(struct job *job, const char *join)
 static tutti_status job_start(struct job *job)
 {
     char join[LINK_JOIN_MAX];
-    tutti_status status = ranks_init(&job->ranks, job->plan->options->np);
+    const int np = job->plan->options->np;
+    tutti_status status = ranks_init(&job->ranks, np);
 
     if (status == TUTTI_OK) {
-        status = raise_limit(job->plan->options->np);
+        status = tree_init(&job->tree, np, job_tree_fan_out(job));
+    }
+    if (status == TUTTI_OK && job->tree.fan_out > 0) {
+        job->of_rank = mem_calloc((size_t)np, sizeof(struct server_link *));
+        status = job->of_rank == NULL ? TUTTI_ERR_NO_MEMORY : TUTTI_OK;
+    }
+    if (status == TUTTI_OK) {
+        status = raise_limit(job);
     }
     if (status == TUTTI_OK) {
         status = find_log_folder(job);
@@ -223,6 +248,10 @@ static tutti_status job_start(struct job *job)
     if (status == TUTTI_OK) {
         name_job(job);
         status = start_starter(job, join);
+    }
+    if (status == TUTTI_OK && job->hooks != NULL &&
+            !job->hooks->begin(job->hooks->owner, &job->loop)) {
+        status = error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for keepers");
     }
     return status;
 }
@@ -334,7 +363,15 @@ static void on_signals(void *context, unsigned ready)
 
     (void)ready;
     while (read(job->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        flow_signal(job, (int)info.ssi_signo);
+        const bool wants_stacks =
+                info.ssi_code == SI_QUEUE && info.ssi_int == RECORDINGS_SIGNAL_VALUE;
+
+        if (info.ssi_signo == SIGUSR1 && (wants_stacks || job->hooks == NULL)) {
+            recordings_ask(job, wants_stacks);
+        }
+        if (info.ssi_signo != SIGUSR1 || !wants_stacks) {
+            flow_signal(job, (int)info.ssi_signo);
+        }
     }
 }
 
@@ -354,9 +391,12 @@ static void on_starter_end(void *context, unsigned ready)
 static void on_listener(void *context, unsigned ready)
 {
     struct job *job = context;
+    /* In a tree all may call again, at once where the network was cut. */
+    const size_t calls = job->tree.fan_out > 0 ? 2 : 1;
 
     (void)ready;
-    server_accept(&job->server, (size_t)job->ranks.count + STRANGERS_MAX, job->now);
+    server_accept(
+            &job->server, (size_t)job->ranks.count * calls + STRANGERS_MAX, job->now);
 }
 
 static void on_link(void *context, unsigned ready)
@@ -417,12 +457,21 @@ static void watch_console(struct job *job)
     }
 }
 
+static int64_t next_turn(const struct job *job)
+{
+    const struct job_hooks *hooks = job->hooks;
+    const int64_t next = flow_next(job);
+    const int64_t other = hooks == NULL ? INT64_MAX : hooks->next(hooks->owner, job);
+
+    return next < other ? next : other;
+}
+
 static void job_loop(struct job *job)
 {
     while (!flow_is_over(job)) {
         struct loop_watch *ready;
 
-        if (loop_wait(&job->loop, flow_next(job)) > 0) {
+        if (loop_wait(&job->loop, next_turn(job)) > 0) {
             server_note_hangups(&job->server, clock_ns());
         }
         while ((ready = loop_next(&job->loop)) != NULL) {
@@ -433,7 +482,11 @@ static void job_loop(struct job *job)
         job->now = clock_ns();
         beats_step(job);
         supervisor_events_resume(job);
+        recordings_step(job);
         flow_step(job);
+        if (job->hooks != NULL) {
+            job->hooks->turn(job->hooks->owner, job);
+        }
         watch_console(job);
     }
 }
@@ -459,6 +512,14 @@ static bool tell_left(struct job *job)
     return left > 0;
 }
 
+/* Of a generation that another one follows: a line. */
+static void report_end(struct job *job)
+{
+    if (job->cause.kind != CAUSE_NONE) {
+        console_say(&job->console, "tuttirun", "%s", job->cause.text);
+    }
+}
+
 static void report(struct job *job, int exit_status)
 {
     const struct report_facts facts = {
@@ -481,11 +542,13 @@ static void report(struct job *job, int exit_status)
         flow_show_starter(job);
     }
     if (job->cause.kind == CAUSE_NONE || job->cause.kind == CAUSE_OUTPUT) {
+        recordings_end(job);
         return;
     }
     if (failure[0] != '\0' && report_failure(&facts, failure) != TUTTI_OK) {
         console_say(&job->console, "tuttirun", "%s", tutti_last_error());
     }
+    recordings_end(job);
     report_text(&facts, say_line, job);
 }
 
@@ -518,15 +581,22 @@ static int exit_status_of(const struct job *job)
 
 static int job_end(struct job *job)
 {
+    const struct job_hooks *hooks = job->hooks;
     int exit_status = exit_status_of(job);
 
-    report(job, exit_status);
+    if (hooks != NULL && hooks->end(hooks->owner, job)) {
+        report_end(job);
+    } else {
+        report(job, exit_status);
+    }
     starter_process_fini(&job->starter);
     if (job->cause.kind != CAUSE_NONE) {
         starter_process_end_rest(flow_starter_patience_ms(job));
     }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
+    tree_fini(&job->tree);
+    mem_free(job->of_rank);
     if (console_waits(&job->console, 0) || console_waits(&job->console, 1)) {
         let_signals_end_us();
     }
@@ -550,6 +620,7 @@ int job_run(const struct job_plan *plan)
     *job = (struct job){
         .plan = plan,
         .options = plan->options,
+        .hooks = plan->hooks,
         .starter = starter_process_none,
         .cause.rank = -1,
         .server = { .listener = -1, .hangups = -1 },

@@ -5,18 +5,47 @@
 #ifndef TUTTI_LAUNCHER_JOB_JOB_H
 #define TUTTI_LAUNCHER_JOB_JOB_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <tutti/tutti.h>
 
 #include "launcher/arguments.h"
 #include "launcher/hosts/source.h"
 #include "launcher/options.h"
 
+struct job;
+struct loop;
+
+/** What one generation of an elastic job has to do with the others: launcher/elastic. */
+struct job_hooks {
+    void *owner; /* handed to the functions                                 */
+    uint32_t generation; /* from 1                                          */
+    const char *job; /* identity of all generations                          */
+    uint16_t keeper_port; /* where keepers call                               */
+    bool (*begin)(
+            void *owner, struct loop *loop); /* false: it cannot be waited with  */
+    void (*turn)(void *owner, struct job *job); /* after each wait                 */
+    /* When it wants a turn at the latest, our clock. */
+    int64_t (*next)(void *owner, const struct job *job);
+    bool (*end)(
+            void *owner, const struct job *job); /* true: another generation follows */
+};
+
 struct job_plan {
     const struct options *options;
     const struct placement *placement;
     char *const *command; /* the starter's, NULL-terminated */
+    const struct job_hooks *hooks; /* NULL: the job is not elastic              */
     char *const *environment; /* for the starter; LINK_VARIABLE is added to it */
 };
+
+enum {
+    JOB_NAME_MAX = 64 /* bytes of a job's identity with its zero */
+};
+
+/** A name that no other job of this user on these hosts has. */
+void job_make_name(char name[JOB_NAME_MAX]);
 
 /**
  * Runs it to its end. Prints the ranks' output, and at last the report of a failure.

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tutti/trainer/elastic.h>
+
 #include "base/error.h"
 #include "base/mem.h"
 
@@ -137,9 +139,17 @@ void ranks_exit(struct ranks *ranks, int index, const struct link_exited *exited
     rank->dumped_core = exited->dumped_core;
     rank->is_oom = exited->is_oom;
     rank->was_stopped = exited->was_stopped;
+    rank->committed = exited->committed;
     rank->detail = copy_link_text(exited->detail);
     rank->tail = copy_link_text(exited->tail);
     rank->awaited = copy_link_text(exited->awaited);
+}
+
+void ranks_note_leaving(struct ranks *ranks, int index)
+{
+    struct rank *rank = &ranks->items[index];
+
+    rank->leaves = rank->end == RANK_END_EXIT && rank->value == TUTTI_EXIT_AGAIN;
 }
 
 void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,

@@ -48,6 +48,8 @@ struct rank {
     enum context_failure failure; /* of its context, until it ended or we ended it   */
     bool dumped_core; /* a core file was written                                  */
     bool is_oom; /* the kernel killed it for want of memory                      */
+    bool leaves; /* it exited to be started anew, as the ranks were told to      */
+    uint64_t committed; /* newest commit of an elastic job that it knew of; 0     */
     bool was_stopped; /* we or the starter ended it: a cause only by not coming     */
     char *detail; /* more in words: what exec said, what the limit was; owned     */
     char *tail; /* its last lines of stderr; owned                              */
@@ -73,6 +75,8 @@ void ranks_start(struct ranks *ranks, int index, const struct link_started *star
 /** A rank ended as its supervisor says, at `when` of our clock; a second end is ignored. */
 void ranks_exit(struct ranks *ranks, int index, const struct link_exited *exited,
         int64_t when, int64_t doubt);
+/** The ranks were told to leave: one that exited with TUTTI_EXIT_AGAIN has ended well. */
+void ranks_note_leaving(struct ranks *ranks, int index);
 /** A rank was lost: LOST, SILENT or STUCK; `detail` says more. */
 void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,
         const char *detail);

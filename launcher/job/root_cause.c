@@ -24,7 +24,7 @@ static bool all_are_well(const struct ranks *ranks)
     for (int i = 0; i < ranks->count; i++) {
         const struct rank *rank = &ranks->items[i];
 
-        if (rank->end != RANK_END_EXIT || rank->value != 0) {
+        if (!rank->leaves && (rank->end != RANK_END_EXIT || rank->value != 0)) {
             return false;
         }
     }
@@ -33,7 +33,7 @@ static bool all_are_well(const struct ranks *ranks)
 
 static enum verdict verdict_of(const struct rank *rank)
 {
-    bool is_well = rank->end == RANK_END_NONE ||
+    bool is_well = rank->end == RANK_END_NONE || rank->leaves ||
             (rank->end == RANK_END_EXIT && rank->value == 0 &&
                     !root_cause_has_left(rank));
 

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "launcher/exec/child.h"
 #include "launcher/exec/guardian.h"
+#include "launcher/exec/keeper.h"
 #include "launcher/exec/procs.h"
 #include "launcher/job/exit_text.h"
 
@@ -178,9 +179,10 @@ void starter_process_fini(struct starter_process *starter)
 
 void starter_process_end_rest(int patience_ms)
 {
-    for (int i = 0; i < patience_ms / REST_LOOK_MS && procs_signal_descendants(0) > 0;
+    for (int i = 0; i < patience_ms / REST_LOOK_MS &&
+            procs_signal_descendants(0, KEEPER_NAME) > 0;
             i++) {
         (void)usleep(REST_LOOK_US);
     }
-    (void)procs_signal_descendants(SIGKILL);
+    (void)procs_signal_descendants(SIGKILL, KEEPER_NAME);
 }

@@ -6,11 +6,14 @@
 
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
+#include "launcher/job/job_tree.h"
 #include "launcher/job/rank_list.h"
+#include "launcher/job/tree_events.h"
 
-static void welcome(struct job *job, struct server_link *link)
+static void welcome(struct job *job, struct server_link *link, const char *relay)
 {
     const struct options *options = job->options;
+    const struct job_hooks *hooks = job->hooks;
     struct wire_writer body = { .data = NULL };
     const struct link_message welcome = {
         .type = LINK_WELCOME,
@@ -20,16 +23,21 @@ static void welcome(struct job *job, struct server_link *link)
                 .silent_ms = (uint32_t)options->heartbeat_timeout_ms,
                 .kill_ms = (uint32_t)options->kill_ms,
                 .output_rate = options->output_rate,
-                .forward = rank_list_has(options->only_ranks, link->rank) },
+                .forward = rank_list_has(options->only_ranks, link->rank),
+                .relay = link_text_of(relay),
+                .generation = hooks == NULL ? 0 : hooks->generation,
+                .keeper_port = hooks == NULL ? 0 : hooks->keeper_port },
     };
-    const struct link_message beat = { .type = LINK_BEAT,
-        .beat.sent = (uint64_t)job->now };
 
     link_put_body(&body, &welcome);
     link->session.out.failed = body.failed;
     meet_welcome(&link->session, &link_protocol, body.data, body.len);
     wire_writer_fini(&body);
-    flow_send(job, link, &beat);
+    if (link->is_below) {
+        flow_flush(job, link);
+    } else {
+        flow_send_beat(job, link);
+    }
 }
 
 /* Why a supervisor that knows the secret cannot be one of the job; "": it can. */
@@ -54,6 +62,57 @@ static void refuse(const struct job *job, const struct link_hello *hello, char *
     }
 }
 
+/* With a tree, who loses a relay calls again at any time. */
+static bool is_awaited(const struct job *job)
+{
+    return job->state == JOB_SPAWNING || job->tree.fan_out > 0;
+}
+
+static bool calls_again(const struct job *job, const struct link_hello *hello)
+{
+    return job->tree.fan_out > 0 && hello->rank >= 0 &&
+            hello->rank < job->ranks.count && job->of_rank[hello->rank] != NULL &&
+            job->of_rank[hello->rank]->pid == hello->pid;
+}
+
+static void say_place(struct job *job, const struct server_link *link)
+{
+    const char *again = link->has_returned ? " again" : "";
+    const char *host = ranks_host(&job->ranks, link->rank);
+
+    if (job->options->verbose && link->is_below) {
+        console_say(&job->console, "tuttirun",
+                "rank %d on host %s is connected%s over rank %d on host %s", link->rank,
+                host, again, link->above->rank,
+                ranks_host(&job->ranks, link->above->rank));
+    } else if (job->options->verbose && job->tree.fan_out > 0) {
+        console_say(&job->console, "tuttirun",
+                "rank %d on host %s is connected%s, over no other", link->rank, host,
+                again);
+    }
+}
+
+static void give_place(
+        struct job *job, struct server_link *link, const struct link_hello *hello)
+{
+    char relay[JOB_TREE_RELAY_MAX] = "";
+    struct server_link *placed = link;
+
+    if (job->tree.fan_out > 0) {
+        placed = job_tree_join(job, link, hello, relay);
+    }
+    if (placed == NULL) {
+        session_lose(&link->session);
+        return;
+    }
+    placed->rank = hello->rank;
+    say_place(job, placed);
+    welcome(job, placed, relay);
+    if (placed->has_returned && !placed->is_below) {
+        tree_events_welcome_back(job, placed);
+    }
+}
+
 /* One who has not shown who it is says that first, or is dropped. */
 static void hear_hello(
         struct job *job, struct server_link *link, const struct frame *frame)
@@ -63,24 +122,27 @@ static void hear_hello(
     struct link_message message;
     const struct link_hello *hello = &message.hello;
 
-    if (job->state != JOB_SPAWNING ||
+    if (!is_awaited(job) ||
             !meet_take_hello(&link->session, &link_protocol, frame, &said) ||
             !link_get_body(&said.in, LINK_HELLO, &message)) {
         session_lose(&link->session);
         return;
     }
+    if (calls_again(job, hello)) {
+        give_place(job, link, hello);
+        return;
+    }
     refuse(job, hello, text, sizeof text);
-    if (text[0] != '\0') {
+    if (text[0] != '\0' || job->state != JOB_SPAWNING) {
         session_lose(&link->session);
         flow_fail(job, CAUSE_LAUNCHER, EXIT_LAUNCHER, "%s", text);
         return;
     }
-    link->rank = hello->rank;
     ranks_join(&job->ranks, hello);
     if (ranks_have_hosts(&job->ranks)) {
         job->console.has_hosts = true;
     }
-    welcome(job, link);
+    give_place(job, link, hello);
 }
 
 static void hear_beat(
@@ -89,11 +151,8 @@ static void hear_beat(
     offset_learn(&link->offset, beat, job->now);
     link->last_sent = beat->sent;
     link->last_came = job->now;
-    if (beat->state != 'T') {
-        link->stopped = 0;
-    } else if (link->stopped == 0) {
-        link->stopped = job->now;
-    }
+    flow_note_state(job, link, beat->state);
+    tree_events_absences(job, link, beat->below);
 }
 
 static void hear_output(struct job *job, const struct server_link *link,
@@ -132,6 +191,9 @@ static void hear_exited(
 
     link->has_exited = true;
     ranks_exit(&job->ranks, link->rank, exited, when, doubt);
+    if (job->notice != 0) {
+        ranks_note_leaving(&job->ranks, link->rank);
+    }
     flow_suspect(job);
 }
 
@@ -160,6 +222,12 @@ static void hear_message(
     case LINK_EXITED:
         hear_exited(job, link, &message->exited);
         break;
+    case LINK_RECORDING:
+        recordings_hear(job, link->rank, &message->recording);
+        break;
+    case LINK_CHILD:
+        tree_events_child(job, link, &message->child);
+        break;
     case LINK_HELLO:
     case LINK_WELCOME:
     case LINK_SIGNAL:
@@ -167,8 +235,29 @@ static void hear_message(
     case LINK_STOP:
     case LINK_RELEASE:
     case LINK_SUSPICION:
+    case LINK_RELAYED:
+    case LINK_RESUME:
+    case LINK_NOTICE:
+    case LINK_LOOK:
         hear_nonsense(job, link);
         break;
+    }
+}
+
+/* What a rank said, which came over this connection. */
+static void hear_relayed(struct job *job, const struct link_relayed *relayed)
+{
+    const struct frame frame = link_relayed_frame(relayed);
+    struct server_link *link = tree_events_open(job, relayed);
+    struct link_message message;
+
+    if (link == NULL) {
+        return;
+    }
+    if (link_read(&frame, &message) != TUTTI_OK) {
+        flow_lose(job, link, RANK_END_LOST, tutti_last_error());
+    } else {
+        hear_message(job, link, &message);
     }
 }
 
@@ -179,6 +268,9 @@ static void hear_frame(
 
     if (link->rank < 0) {
         hear_hello(job, link, frame);
+    } else if (job->tree.fan_out > 0 && frame->type == LINK_RELAYED &&
+            link_read(frame, &message) == TUTTI_OK) {
+        hear_relayed(job, &message.relayed);
     } else if (link_read(frame, &message) != TUTTI_OK) {
         flow_lose(job, link, RANK_END_LOST, tutti_last_error());
     } else {
@@ -189,8 +281,14 @@ static void hear_frame(
 /* True when a message has to wait until the console has room. */
 static bool must_wait(const struct job *job, const struct frame *frame)
 {
-    return frame->type == LINK_OUTPUT && job->state != JOB_STOPPING &&
-            console_is_full(&job->console);
+    struct link_message message;
+
+    if (job->state == JOB_STOPPING || !console_is_full(&job->console)) {
+        return false;
+    }
+    return frame->type == LINK_OUTPUT ||
+            (frame->type == LINK_RELAYED && link_read(frame, &message) == TUTTI_OK &&
+                    link_relayed_frame(&message.relayed).type == LINK_OUTPUT);
 }
 
 /* Takes the whole messages that have come; `force`: even if the console is full. */
@@ -224,6 +322,11 @@ void supervisor_events_read(struct job *job, struct server_link *link, bool is_b
         return;
     }
     lives = session_receive(&link->session);
+    if (!lives && link->is_below) {
+        session_lose(&link->session); /* it goes to its relay */
+        link->hung_up = 0;
+        return;
+    }
     if (lives) {
         link->heard = job->now;
     }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "launcher/exec/keeper.h"
 #include "launcher/exec/procs.h"
 
 enum {
@@ -41,13 +42,13 @@ void leftovers_end(void)
     if (reap_for(GRACE_MS)) {
         return;
     }
-    (void)procs_signal_descendants(SIGTERM);
+    (void)procs_signal_descendants(SIGTERM, KEEPER_NAME);
     if (reap_for(TERM_MS)) {
         return;
     }
     /* Killed ones may have left children to us. */
     for (int i = 0; i < KILL_ROUNDS; i++) {
-        (void)procs_signal_descendants(SIGKILL);
+        (void)procs_signal_descendants(SIGKILL, KEEPER_NAME);
         if (reap_for(100)) {
             return;
         }

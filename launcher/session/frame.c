@@ -5,10 +5,6 @@
 
 #include "base/error.h"
 
-enum {
-    LENGTH_BYTES = 4
-};
-
 size_t frame_begin(struct wire_writer *out, uint8_t type)
 {
     size_t start = out->len;
@@ -43,12 +39,12 @@ void frame_end(struct wire_writer *out, size_t start, struct frame_seal *seal)
         return;
     }
     if (seal != NULL && seal->is_on) {
-        make_seal(seal->out_key, seal->sent++, out->data + start + LENGTH_BYTES,
-                out->len - start - LENGTH_BYTES, bytes);
+        make_seal(seal->out_key, seal->sent++, out->data + start + FRAME_LENGTH_BYTES,
+                out->len - start - FRAME_LENGTH_BYTES, bytes);
         wire_put_bytes(out, bytes, sizeof bytes);
     }
-    len = out->len - start - LENGTH_BYTES;
-    for (size_t i = 0; i < LENGTH_BYTES; i++) {
+    len = out->len - start - FRAME_LENGTH_BYTES;
+    for (size_t i = 0; i < FRAME_LENGTH_BYTES; i++) {
         out->data[start + i] = (uint8_t)(len >> (8 * i));
     }
 }
@@ -70,7 +66,7 @@ tutti_status frame_take(const uint8_t *bytes, size_t len, struct frame_seal *sea
     uint32_t body;
 
     *used = 0;
-    if (len < LENGTH_BYTES) {
+    if (len < FRAME_LENGTH_BYTES) {
         return TUTTI_OK;
     }
     wire_reader_init(&in, bytes, len);
@@ -80,16 +76,16 @@ tutti_status frame_take(const uint8_t *bytes, size_t len, struct frame_seal *sea
                 "a message of %u bytes over the link; it has %zu to %zu", body,
                 1 + seal_len, FRAME_MAX + seal_len);
     }
-    if (len - LENGTH_BYTES < body) {
+    if (len - FRAME_LENGTH_BYTES < body) {
         return TUTTI_OK;
     }
-    bytes += LENGTH_BYTES;
+    bytes += FRAME_LENGTH_BYTES;
     if (seal_len > 0 && !is_sealed(seal, bytes, body - seal_len)) {
         return error_set(TUTTI_ERR_PROTOCOL, "a message with a wrong seal");
     }
     *frame = (struct frame){
         .type = bytes[0], .body = bytes + 1, .len = body - seal_len - 1
     };
-    *used = LENGTH_BYTES + body;
+    *used = FRAME_LENGTH_BYTES + body;
     return TUTTI_OK;
 }

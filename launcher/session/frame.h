@@ -17,7 +17,8 @@
 #include "launcher/session/proof.h"
 
 enum {
-    FRAME_MAX = 1 << 17 /* bytes of type and body */
+    FRAME_MAX = 1 << 17, /* bytes of type and body       */
+    FRAME_LENGTH_BYTES = 4 /* before them, their number    */
 };
 
 struct frame {

@@ -10,7 +10,9 @@
 #include "base/text.h"
 
 enum {
-    PORT_MAX = 65535
+    PORT_MAX = 65535,
+    FAN_OUT_MAX = 1 << 20,
+    NUMBER_MAX = 16
 };
 
 void link_address_format(const struct link_address *address, char text[LINK_JOIN_MAX])
@@ -21,7 +23,10 @@ void link_address_format(const struct link_address *address, char text[LINK_JOIN
         len += (size_t)snprintf(text + len, LINK_JOIN_MAX - len, "%s%s",
                 i == 0 ? "" : ",", address->addresses[i]);
     }
-    (void)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->port);
+    len += (size_t)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->port);
+    if (address->fan_out > 0) {
+        (void)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->fan_out);
+    }
 }
 
 /* Copies up to the next of `ends` and moves behind it; false: empty or too long. */
@@ -51,21 +56,33 @@ static bool take_addresses(const char **text, struct link_address *address)
     return (*text)[-1] == ' ';
 }
 
+static bool take_number(const char **text, int64_t max, int *number)
+{
+    char word[NUMBER_MAX];
+    int64_t value;
+
+    if (!take_word(text, " ", word, sizeof word) || !text_to_int64(word, &value) ||
+            value < 1 || value > max) {
+        return false;
+    }
+    *number = (int)value;
+    return true;
+}
+
 static bool parse(struct link_address *address, const char *text)
 {
-    int64_t port;
-
     if (!take_word(&text, " ", address->token, sizeof address->token) ||
             strlen(address->token) != LINK_TOKEN_BYTES || *text != ' ') {
         return false;
     }
     text++;
-    if (!take_addresses(&text, address) || !text_to_int64(text, &port) || port < 1 ||
-            port > PORT_MAX) {
+    if (!take_addresses(&text, address) ||
+            !take_number(&text, PORT_MAX, &address->port)) {
         return false;
     }
-    address->port = (int)port;
-    return true;
+    return *text == '\0' ||
+            (*text++ == ' ' && take_number(&text, FAN_OUT_MAX, &address->fan_out) &&
+                    *text == '\0');
 }
 
 tutti_status link_address_parse(struct link_address *address, const char *text)

@@ -52,11 +52,13 @@ static tutti_status number_arrived(struct negotiator *negotiator,
     return hold_number(negotiator, tensor, bit);
 }
 
-static tutti_status name_at_coordinator(struct negotiator *negotiator,
-        const struct name_ref *ref, int rank, const struct meta *meta, uint64_t seen)
+static tutti_status name_at_coordinator(struct negotiator *negotiator, uint8_t tag,
+        const struct name_ref *ref, int rank, const struct held_name *said)
 {
     struct tensor_state *tensor = NULL;
-    tutti_status status = coordinator_name(negotiator, ref, rank, meta, seen, &tensor);
+    tutti_status status = tag == ITEM_NAME_SUBTREE
+            ? coordinator_name_below(negotiator, ref, rank, &said->meta, &tensor)
+            : coordinator_name(negotiator, ref, rank, &said->meta, said->seen, &tensor);
 
     if (status != TUTTI_OK || tensor == NULL) {
         return status;
@@ -67,48 +69,84 @@ static tutti_status name_at_coordinator(struct negotiator *negotiator,
     return status == TUTTI_OK ? decide_if_complete(negotiator, tensor) : status;
 }
 
-/* `seen` is the length of the log that the announcing rank had read. */
-static tutti_status name_arrived(struct negotiator *negotiator,
-        const struct name_ref *ref, int rank, const struct meta *meta, uint64_t seen)
+/* True when this announcement may be held with others until all below have announced it. */
+static bool is_plain(const struct name_ref *ref, const struct meta *meta)
+{
+    return name_is_holdable(ref->collective) && meta->group == 0 &&
+            meta->row_counts == 0;
+}
+
+/* An inner node holds a name of `rank`, if all goes well; true in `held` if it does. */
+static tutti_status try_hold(struct negotiator *negotiator, uint8_t tag,
+        const struct name_ref *ref, int rank, const struct held_name *said, bool *held)
+{
+    const struct tree *tree = &negotiator->tree;
+    const int bit =
+            rank == tree->rank ? tree->child_count : tree_child_index(tree, rank);
+    struct tensor_state *tensor = tensor_get(negotiator, ref);
+
+    *held = false;
+    if (tensor == NULL) {
+        return no_memory_for(ref->name, ref->name_len);
+    }
+    if (tensor->passes) {
+        return TUTTI_OK;
+    }
+    if (!is_plain(ref, &said->meta) || negotiator->names.freed > 0 ||
+            leaves_below(negotiator) || bit < 0 ||
+            (tag == ITEM_NAME && rank != tree->rank) ||
+            held_differs(negotiator, tensor, &said->meta)) {
+        name_split(negotiator, tensor);
+        return TUTTI_OK;
+    }
+    *held = true;
+    tensor_activate(negotiator, tensor);
+    return hold_name(negotiator, tensor, bit, said);
+}
+
+static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
+        const struct name_ref *ref, int rank, const struct held_name *said)
 {
     struct leave *leave = leave_of(negotiator, ref->collective);
-    struct wire_writer *out;
-    struct tensor_state *tensor;
+    struct tensor_state *tensor = tensor_find(negotiator, ref);
+    tutti_status status = TUTTI_OK;
+    bool held = false;
 
-    tensor = tensor_find(negotiator, ref);
-    if (tensor != NULL && is_void(negotiator, tensor, seen)) {
+    if (tensor != NULL && is_void(negotiator, tensor, said->seen)) {
         observe(negotiator, TRANSITION_PLAN_VOID_NAME);
         return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
-        return name_at_coordinator(negotiator, ref, rank, meta, seen);
+        return name_at_coordinator(negotiator, tag, ref, rank, said);
     }
     if (leave != NULL) {
-        leave_pass(negotiator, leave, seen);
+        leave_pass(negotiator, leave, said->seen);
     }
     if (tensor != NULL && tensor->number != 0 && !has_bug(negotiator, BUG_NO_SPLIT)) {
         observe(negotiator, TRANSITION_SPLIT_BY_NAME);
         tensor_activate(negotiator, tensor);
         announce_split(negotiator, tensor);
     }
-    out = record_open(negotiator, ITEM_NAME);
-    wire_put_varint(out, (uint64_t)rank);
-    name_put(out, ref);
-    meta_put(out, meta);
-    wire_put_varint(out, seen);
-    return TUTTI_OK;
+    if (name_is_holdable(ref->collective)) {
+        status = try_hold(negotiator, tag, ref, rank, said, &held);
+    }
+    if (status == TUTTI_OK && !held) {
+        name_pass(negotiator, tag, rank, ref, said);
+    }
+    return status;
 }
 
 tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const struct name_ref ref = tensor_ref(tensor);
+    const uint64_t seen = negotiator->log.length;
 
     if (tensor->by_number) {
-        return number_arrived(negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank,
-                negotiator->log.length);
+        return number_arrived(
+                negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank, seen);
     }
-    return name_arrived(negotiator, &ref, negotiator->config.rank, &tensor->local.meta,
-            negotiator->log.length);
+    return name_arrived(negotiator, ITEM_NAME, &ref, negotiator->config.rank,
+            &(struct held_name){ tensor->local->meta, seen });
 }
 
 static tutti_status cancel_arrived(struct negotiator *negotiator,
@@ -138,7 +176,7 @@ tutti_status announce_cancel(
 tutti_status announce_pending(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    const struct meta *meta = &tensor->local.meta;
+    const struct meta *meta = &tensor->local->meta;
     tutti_status status;
 
     tensor->by_number = tensor->number != 0 && !is_retired(tensor) &&
@@ -184,13 +222,14 @@ void announce_read(struct negotiator *negotiator)
     }
 }
 
-/* The set rank that an item is of, which is `from` or below it; -1: malformed. */
+/* The set rank that an item is of, which is the child `from` or below it; -1: malformed. */
 static int get_rank(struct negotiator *negotiator, int from, struct wire_reader *in)
 {
     const uint64_t rank = wire_get_varint(in);
 
     return wire_ok(in) && rank < (uint64_t)negotiator->config.size &&
-                    tree_is_below(&negotiator->tree, (int)rank, from)
+                    tree_child_above(&negotiator->tree, (int)rank) ==
+                            tree_child_index(&negotiator->tree, from)
             ? (int)rank
             : -1;
 }
@@ -224,29 +263,29 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
 }
 
 static tutti_status receive_name(
-        struct negotiator *negotiator, int from, struct wire_reader *in)
+        struct negotiator *negotiator, int from, struct wire_reader *in, uint8_t tag)
 {
     const int rank = get_rank(negotiator, from, in);
     struct name_ref ref;
-    struct meta meta;
+    struct held_name said;
     tutti_status status;
-    uint64_t seen;
 
     if (rank < 0 || !name_get(in, &ref)) {
         return malformed(negotiator, "announcement", from);
     }
-    status = meta_get(in, &meta, &negotiator->dims, &negotiator->dims_capacity);
+    status = meta_get(in, &said.meta, &negotiator->dims, &negotiator->dims_capacity);
     if (status != TUTTI_OK) {
         return status;
     }
-    seen = wire_get_varint(in);
-    if (!wire_ok(in) || meta.root >= negotiator->config.size) {
+    said.seen = wire_get_varint(in);
+    if (!wire_ok(in) || said.meta.root >= negotiator->config.size ||
+            (tag == ITEM_NAME_SUBTREE && !is_plain(&ref, &said.meta))) {
         return malformed(negotiator, "announcement", from);
     }
     if (rank != negotiator->config.rank) {
         observe(negotiator, TRANSITION_NAME_PASSED);
     }
-    return name_arrived(negotiator, &ref, rank, &meta, seen);
+    return name_arrived(negotiator, tag, &ref, rank, &said);
 }
 
 static tutti_status receive_cancel(
@@ -285,8 +324,8 @@ tutti_status announce_receive(
             seen = wire_get_varint(in);
         } else if (tag == ITEM_ARRIVAL) {
             status = arrivals_receive_up(negotiator, from, in);
-        } else if (tag == ITEM_NAME) {
-            status = receive_name(negotiator, from, in);
+        } else if (tag == ITEM_NAME || tag == ITEM_NAME_SUBTREE) {
+            status = receive_name(negotiator, from, in, tag);
         } else if (tag == ITEM_CANCEL) {
             status = receive_cancel(negotiator, from, in);
         } else {

@@ -1,10 +1,17 @@
 /*
- * Numbers that an inner node of the tree holds until all of its subtree has announced them.
+ * What an inner node of the tree holds until all of its subtree has announced it: numbers,
+ * and names that have no number yet.
  *
  * `who` of an inner node has a bit for each child and, last, one for the node itself.
  * When all are set the node speaks for its subtree, once.
+ *
+ * Names are held only while this is plain: of a tensor that never had a number and of which
+ * nobody said anything else. So nothing of a round can be held here when something of it has
+ * passed already: a number that is retired, a plan or a group cannot be in between. A node
+ * that has forgotten names does not know that, and holds none.
  */
 #include "agree/negotiator_parts.h"
+#include "base/mem.h"
 
 static int who_size(const struct negotiator *negotiator)
 {
@@ -17,6 +24,50 @@ static bool subtree_is_complete(
     const int missing = has_bug(negotiator, BUG_SUBTREE_EARLY) ? 1 : 0;
 
     return bitset_count(&tensor->who) >= who_size(negotiator) - missing;
+}
+
+bool name_is_holdable(int collective)
+{
+    return collective == TUTTI_ALLREDUCE || collective == TUTTI_BROADCAST ||
+            collective == TUTTI_REDUCE || collective == TUTTI_BARRIER ||
+            collective == META_SET_CREATE || collective == META_SET_DESTROY;
+}
+
+void name_pass(struct negotiator *negotiator, uint8_t tag, int rank,
+        const struct name_ref *ref, const struct held_name *said)
+{
+    struct wire_writer *out = record_open(negotiator, tag);
+
+    wire_put_varint(out, (uint64_t)rank);
+    name_put(out, ref);
+    meta_put(out, &said->meta);
+    wire_put_varint(out, said->seen);
+}
+
+void name_split(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    const struct tree *tree = &negotiator->tree;
+    const struct name_ref ref = tensor_ref(tensor);
+
+    tensor->passes = !is_coordinator(negotiator);
+    if (tensor->held == NULL) {
+        return;
+    }
+    observe(negotiator, TRANSITION_SPLIT_HELD_NAME);
+    for (int c = 0; c < tree->child_count; c++) {
+        if (bitset_has(&tensor->who, c)) {
+            name_pass(negotiator, ITEM_NAME_SUBTREE, tree->children[c], &ref,
+                    tensor->held);
+        }
+    }
+    if (bitset_has(&tensor->who, tree->child_count)) {
+        name_pass(negotiator, ITEM_NAME, tree->rank, &ref, tensor->held);
+    }
+    bitset_clear(&tensor->who);
+    tensor_drop_held(tensor);
+    if (!tensor->pending) {
+        tensor_end_round(negotiator, tensor);
+    }
 }
 
 void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
@@ -41,7 +92,7 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
     }
 }
 
-tutti_status hold_number(
+static tutti_status mark(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit)
 {
     if (tensor->who.words == NULL && !bitset_init(&tensor->who, who_size(negotiator))) {
@@ -53,6 +104,17 @@ tutti_status hold_number(
                 world_rank(negotiator, negotiator->config.rank));
     }
     bitset_add(&tensor->who, bit);
+    return TUTTI_OK;
+}
+
+tutti_status hold_number(
+        struct negotiator *negotiator, struct tensor_state *tensor, int bit)
+{
+    const tutti_status status = mark(negotiator, tensor, bit);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (subtree_is_complete(negotiator, tensor)) {
         observe(negotiator, TRANSITION_NUMBER_SUBTREE_COMPLETE);
         run_put(negotiator, ITEM_NUMBERS_SUBTREE, negotiator->config.rank,
@@ -60,6 +122,58 @@ tutti_status hold_number(
     } else {
         observe(negotiator, TRANSITION_NUMBER_HELD);
     }
+    return TUTTI_OK;
+}
+
+bool held_differs(const struct negotiator *negotiator,
+        const struct tensor_state *tensor, const struct meta *meta)
+{
+    return tensor->held != NULL && !has_bug(negotiator, BUG_HOLD_DIFFERENT) &&
+            (!meta_equal(&tensor->held->meta, meta) ||
+                    tensor->held->meta.step != meta->step);
+}
+
+static bool keep_held(struct tensor_state *tensor, const struct held_name *said)
+{
+    if (tensor->held != NULL) {
+        tensor->held->seen =
+                said->seen < tensor->held->seen ? said->seen : tensor->held->seen;
+        return true;
+    }
+    tensor->held = mem_calloc(1, sizeof *tensor->held);
+    if (tensor->held == NULL || !meta_copy(&tensor->held->meta, &said->meta)) {
+        mem_free(tensor->held);
+        tensor->held = NULL;
+        return false;
+    }
+    tensor->held->seen = said->seen;
+    return true;
+}
+
+tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tensor,
+        int bit, const struct held_name *said)
+{
+    const struct name_ref ref = tensor_ref(tensor);
+    tutti_status status;
+
+    if (negotiator->tree.child_count == 0) {
+        name_pass(negotiator, ITEM_NAME_SUBTREE, negotiator->tree.rank, &ref, said);
+        return TUTTI_OK;
+    }
+    status = mark(negotiator, tensor, bit);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!keep_held(tensor, said)) {
+        return no_memory_for(tensor->name, tensor->name_len);
+    }
+    if (!subtree_is_complete(negotiator, tensor)) {
+        observe(negotiator, TRANSITION_NAME_HELD);
+        return TUTTI_OK;
+    }
+    observe(negotiator, TRANSITION_NAME_SUBTREE_COMPLETE);
+    name_pass(negotiator, ITEM_NAME_SUBTREE, negotiator->tree.rank, &ref, tensor->held);
+    tensor_drop_held(tensor);
     return TUTTI_OK;
 }
 
@@ -71,6 +185,8 @@ static bool is_only_planned(const struct tensor_state *tensor)
 
 void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen)
 {
+    struct tensor_state *next;
+
     if (seen < leave->ended_at) {
         /* It was announced again, but the round has ended. */
         return;
@@ -80,10 +196,12 @@ void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t see
         return;
     }
     observe(negotiator, TRANSITION_SPLIT_BY_LEAVE);
-    for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
-            e = e->links.next) {
+    for (struct tensor_state *e = negotiator->names.active.first; e != NULL; e = next) {
+        next = e->links.next;
         if (e->number != 0 && !is_only_planned(e)) {
             announce_split(negotiator, e);
+        } else if (e->held != NULL) {
+            name_split(negotiator, e);
         }
     }
 }

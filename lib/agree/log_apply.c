@@ -27,8 +27,8 @@ static bool is_announced(const struct negotiator *negotiator,
     if (tensor->by_number) {
         return step == steps_next(&tensor->steps);
     }
-    return meta_equal(&tensor->meta, &tensor->local.meta) &&
-            tensor->local.meta.step == step;
+    return meta_equal(&tensor->meta, &tensor->local->meta) &&
+            tensor->local->meta.step == step;
 }
 
 static tutti_status number_is_ready(
@@ -374,7 +374,7 @@ static bool drop_announcements(struct tensor_state *tensor, uint64_t group)
 static tutti_status fail_in_group(struct negotiator *negotiator,
         struct tensor_state *tensor, uint64_t group, const struct failure *failure)
 {
-    const bool own = tensor->pending && tensor->local.meta.group == group;
+    const bool own = tensor->pending && tensor->local->meta.group == group;
     char intro[TUTTI_NAME_MAX + 64];
     tutti_status status = TUTTI_OK;
 

@@ -33,7 +33,7 @@ enum meta_form {
 
 /**
  * What a submission gives beside its name. Plain data; dims is borrowed unless made by
- * meta_copy().
+ * meta_copy(). Each name keeps one, so that it is packed.
  *
  * All of it must be equal on all ranks, but for the row counts: what a rank says about itself
  * and others, which the coordinator compares crosswise (agree/row_counts.h). All but the row counts
@@ -43,10 +43,10 @@ struct meta {
     int64_t count; /* elements; rows where row_count is set; 0 where ranks
                                 may differ; or see meta_collective */
     int64_t row_count; /* elements per row, of a collective on rows; else 0 */
-    enum op_space space; /* where input and output lie; nothing lies on the host */
-    enum meta_form form; /* of ALLGATHER and ALLTOALL, else META_EQUAL */
-    tutti_dtype dtype;
+    tutti_dtype dtype; /* this and op as the caller gave them, valid or not */
     tutti_reduce_op op; /* of reductions, else 0 */
+    enum op_space space : 8; /* where input and output lie; nothing lies on the host */
+    enum meta_form form : 8; /* of ALLGATHER and ALLTOALL, else META_EQUAL */
     int root; /* where there is one: rank within the set, else 0 */
     double prescale; /* of reductions, else 1 */
     double postscale; /* of reductions, else 1 */
@@ -63,13 +63,13 @@ struct meta {
 /** The rows of each member, equal on all ranks: part_count of them. */
 static inline const int64_t *meta_parts(const struct meta *meta)
 {
-    return meta->dims + meta->ndim;
+    return meta->dims == NULL ? NULL : meta->dims + meta->ndim;
 }
 
 /** The row counts that this rank gives: row_counts numbers. */
 static inline const int64_t *meta_row_counts(const struct meta *meta)
 {
-    return meta->dims + meta->ndim + meta->part_count;
+    return meta->dims == NULL ? NULL : meta->dims + meta->ndim + meta->part_count;
 }
 
 /** All numbers behind `dims`. */

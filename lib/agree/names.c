@@ -8,6 +8,8 @@
  */
 #include "agree/names.h"
 
+#include <assert.h>
+#include <stdalign.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -100,38 +102,28 @@ struct tensor_state *tensor_by_hash(const struct negotiator *negotiator, uint64_
     return map_find(&negotiator->names.by_name, hash, hash_matches, &hash);
 }
 
-/* One piece of memory, of which members have the first part alone. */
-struct tensor_at_coordinator {
-    struct tensor_state tensor;
-    struct tally tally;
-    struct history history;
-};
-
+/* One piece of memory; members lack what is in front of the tensor. */
 static struct tensor_state *tensor_create(const struct name_ref *ref, bool coordinator)
 {
-    struct tensor_at_coordinator *whole =
-            mem_calloc(1, coordinator ? sizeof *whole : sizeof whole->tensor);
+    const size_t front = coordinator ? sizeof(struct tally) : 0;
+    char *memory =
+            mem_calloc(1, front + sizeof(struct tensor_state) + ref->name_len + 1);
     struct tensor_state *tensor;
 
-    if (whole == NULL) {
+    static_assert(sizeof(struct tally) % alignof(struct tensor_state) == 0,
+            "what follows a tally is aligned");
+    if (memory == NULL) {
         return NULL;
     }
-    tensor = &whole->tensor;
-    *tensor = (struct tensor_state){ .hash = ref->hash,
-        .collective = ref->collective,
-        .name = mem_alloc(ref->name_len + 1),
-        .name_len = ref->name_len,
-        .tally = coordinator ? &whole->tally : NULL,
-        .history = coordinator ? &whole->history : NULL };
-    if (tensor->name == NULL) {
-        mem_free(tensor);
-        return NULL;
-    }
+    tensor = (struct tensor_state *)(void *)(memory + front);
+    tensor->hash = ref->hash;
+    tensor->collective = (uint8_t)ref->collective;
+    tensor->name_len = (uint16_t)ref->name_len;
+    memcpy(tensor->name, ref->name, ref->name_len);
     if (coordinator) {
+        tensor->tally = (struct tally *)(void *)memory;
         tensor->tally->cancelled_by = -1;
     }
-    memcpy(tensor->name, ref->name, ref->name_len);
-    tensor->name[ref->name_len] = '\0';
     return tensor;
 }
 
@@ -177,16 +169,25 @@ void tensor_forget_row_counts(
     }
 }
 
+void tensor_drop_held(struct tensor_state *tensor)
+{
+    if (tensor->held != NULL) {
+        meta_fini(&tensor->held->meta);
+        mem_free(tensor->held);
+        tensor->held = NULL;
+    }
+}
+
 static void tensor_free(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     if (tensor->tally != NULL) {
         variants_free(tensor->tally);
     }
     row_counts_free(negotiator, tensor);
+    tensor_drop_held(tensor);
     meta_fini(&tensor->meta);
     bitset_fini(&tensor->who);
-    mem_free(tensor->name);
-    mem_free(tensor);
+    mem_free(tensor->tally != NULL ? (void *)tensor->tally : tensor);
 }
 
 struct tensor_state *tensor_get(
@@ -310,6 +311,7 @@ static void clear_round(struct tensor_state *tensor)
         bitset_clear(&tensor->who);
     }
     tensor->split = false;
+    tensor_drop_held(tensor);
     if (tally != NULL) {
         variants_free(tally);
         tally->arrived = 0;
@@ -374,6 +376,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
     tensor->steps = (struct steps){ 0 };
     steps_take(&tensor->steps, meta->step);
     tensor->number = number;
+    tensor->passes = true;
     if (is_coordinator(negotiator)) {
         list_append(&negotiator->names.numbered, tensor);
     }

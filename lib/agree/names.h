@@ -92,6 +92,9 @@ void tensor_end_submission(struct negotiator *negotiator, struct tensor_state *t
 /** What was announced is void; a submission of this rank stays, unannounced. */
 void tensor_void_round(struct negotiator *negotiator, struct tensor_state *tensor);
 
+/** Forgets what is held by name; who announced it is still known. */
+void tensor_drop_held(struct tensor_state *tensor);
+
 /** Gives a tensor a number for some metadata; false when out of memory. */
 bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tensor,
         uint64_t number, const struct meta *meta);

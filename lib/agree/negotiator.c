@@ -8,15 +8,8 @@
 #include "agree/negotiator_parts.h"
 #include "base/mem.h"
 
-static bool spans_nodes(const struct negotiator_config *config)
-{
-    for (int m = 1; m < config->size; m++) {
-        if (config->node_of[m] != config->node_of[0]) {
-            return true;
-        }
-    }
-    return false;
-}
+/* Numbers of room for decoding that are kept; a set that is created may have more members. */
+#define DIMS_KEPT_MAX 256
 
 tutti_status negotiator_init(
         struct negotiator *negotiator, const struct negotiator_config *config)
@@ -24,13 +17,12 @@ tutti_status negotiator_init(
     *negotiator = (struct negotiator){ .config = *config,
         .names = { .next_number = 1, .numbered.by_use = true },
         .learner.iterations = 1 };
-    if (!tree_init(&negotiator->tree, config->size, config->rank, config->node_of,
-                config->fanout)) {
+    if (!tree_init(&negotiator->tree, config->shape, config->rank)) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for the coordination of %d ranks", config->size);
     }
-    cost_init(&negotiator->learner.cost, &config->cost, spans_nodes(config));
-    negotiator->config.node_of = NULL;
+    cost_init(&negotiator->learner.cost, &config->cost, config->shape->node_count > 1);
+    negotiator->config.shape = NULL;
     if (config->direct) {
         negotiator->plans.early = mem_calloc(
                 (size_t)config->size * PLAN_LANES_MAX, sizeof *negotiator->plans.early);
@@ -89,7 +81,7 @@ tutti_status negotiator_submit(
     }
     tensor_activate(negotiator, tensor);
     tensor->pending = true;
-    tensor->local = *request;
+    tensor->local = request;
     negotiator->plans.submitted_ns = negotiator->now_ns;
     if (tensor->plan != NULL && tensor->plan->state != PLAN_SLOW) {
         status = plan_submit(negotiator, tensor);
@@ -111,7 +103,8 @@ tutti_status negotiator_cancel(
     const struct name_ref ref = request_ref(request);
     struct tensor_state *tensor = tensor_find(negotiator, &ref);
 
-    if (tensor == NULL || !tensor->pending || tensor->local.cookie != request->cookie) {
+    if (tensor == NULL || !tensor->pending ||
+            tensor->local->cookie != request->cookie) {
         /* Its outcome is there already and was not taken yet. */
         return TUTTI_OK;
     }
@@ -143,7 +136,7 @@ static bool is_parent_message(const struct negotiator *negotiator, int from, int
 {
     return (kind == KIND_LOG || kind == KIND_PONG || kind == KIND_PROBE ||
                    kind == KIND_ALL_ARRIVED) &&
-            negotiator->tree.parents[negotiator->config.rank] == from;
+            negotiator->tree.parent == from;
 }
 
 tutti_status negotiator_receive(
@@ -265,10 +258,9 @@ tutti_status negotiator_flush(struct negotiator *negotiator)
             status = flush_log(negotiator);
         }
         if (status == TUTTI_OK && up->len > 0) {
-            status = action_add(negotiator, ACTION_SEND,
-                    negotiator->tree.parents[negotiator->config.rank], up->data,
-                    up->len);
-            wire_writer_reset(up);
+            status = action_add(negotiator, ACTION_SEND, negotiator->tree.parent,
+                    up->data, up->len);
+            message_reset(up);
         }
     } while (status == TUTTI_OK && negotiator_is_dirty(negotiator));
     return status;
@@ -278,6 +270,11 @@ void negotiator_clear(struct negotiator *negotiator)
 {
     joined_clear(negotiator);
     outbox_clear(&negotiator->outbox);
+    if (negotiator->dims_capacity > DIMS_KEPT_MAX) {
+        mem_free(negotiator->dims);
+        negotiator->dims = NULL;
+        negotiator->dims_capacity = 0;
+    }
 }
 
 static bool collected_is_valid(

@@ -52,9 +52,9 @@ struct carried_key {
 struct negotiator_config {
     int size;
     int rank;
-    const int *node_of; /* [size]; borrowed during init */
+    const struct tree_shape
+            *shape; /* of the tree; borrowed during init, by member 0 for life */
     const int *world_ranks; /* [size] for messages; borrowed for life */
-    int fanout; /* of the tree */
     int number_capacity; /* tensors with a number and no plan; 0: none */
     size_t row_count_bytes_max; /* coordinator: of row counts; beyond it names with row counts get
                                no numbers */
@@ -242,7 +242,10 @@ void negotiator_fini(struct negotiator *negotiator);
  * says what) leaves the negotiator unusable: the context has failed.
  */
 
-/** This rank submits a tensor; its previous submission of the name has its outcome. */
+/**
+ * This rank submits a tensor; its previous submission of the name has its outcome.
+ * @param request  borrowed until the outcome
+ */
 tutti_status negotiator_submit(
         struct negotiator *negotiator, const struct request *request);
 /** This rank asks to withdraw a submission that has no outcome yet; a join stays. */

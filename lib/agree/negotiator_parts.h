@@ -86,6 +86,11 @@ tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size
 /** Adds an outcome for the pending request of a tensor: it is ready. NULL: no memory. */
 TUTTI_MUST_USE struct outcome *outcome_add(
         struct negotiator *negotiator, const struct tensor_state *tensor);
+/**
+ * Makes room for the next message. What names and metadata took is given back: numbers, which
+ * all later steps have, take less.
+ */
+void message_reset(struct wire_writer *message);
 /** Sends what was built, if anything, to a member or (-1) to all children; frees it. */
 tutti_status message_send(
         struct negotiator *negotiator, int to, struct wire_writer *message);
@@ -172,12 +177,29 @@ tutti_status coordinator_number(struct negotiator *negotiator,
 tutti_status coordinator_name(struct negotiator *negotiator, const struct name_ref *ref,
         int rank, const struct meta *meta, uint64_t seen,
         struct tensor_state **collected);
+/** All members at and below `top` gave the same, which may be held (name_is_holdable()). */
+tutti_status coordinator_name_below(struct negotiator *negotiator,
+        const struct name_ref *ref, int top, const struct meta *meta,
+        struct tensor_state **collected);
 tutti_status coordinator_cancel(struct negotiator *negotiator,
         const struct name_ref *ref, int rank, uint64_t log_length);
 
-/* held.c: numbers that an inner node holds */
+/* held.c: what an inner node holds */
 
-/** An inner node stops holding numbers of this tensor back. */
+/** True for collectives whose names inner nodes may hold. */
+bool name_is_holdable(int collective);
+/** Writes an announcement by name. */
+void name_pass(struct negotiator *negotiator, uint8_t tag, int rank,
+        const struct name_ref *ref, const struct held_name *said);
+/** True when something else than this is held. */
+bool held_differs(const struct negotiator *negotiator,
+        const struct tensor_state *tensor, const struct meta *meta);
+/** From now on a name is never held here; what is held of it goes on. */
+void name_split(struct negotiator *negotiator, struct tensor_state *tensor);
+/** A name of a child's subtree, or of the node itself (the last bit), arrived. */
+tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tensor,
+        int bit, const struct held_name *said);
+/** An inner node stops holding back what was announced of this tensor. */
 void announce_split(struct negotiator *negotiator, struct tensor_state *tensor);
 /** A number of a child, or of the node itself (the last bit), arrived. */
 tutti_status hold_number(

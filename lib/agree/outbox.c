@@ -5,6 +5,11 @@
 #include "agree/negotiator_parts.h"
 #include "base/mem.h"
 
+/* Bytes that are kept for the messages of a step. */
+#define MESSAGE_KEPT_MAX 2048
+/* Outcomes that memory is kept for once there are plans. */
+#define OUTCOMES_KEPT_MAX 32
+
 static struct wire_writer *message_open(struct negotiator *negotiator)
 {
     struct wire_writer *out;
@@ -102,14 +107,10 @@ static struct outcome *outcome_new(struct negotiator *negotiator, int collective
         return NULL;
     }
     outcome = &box->outcomes[box->outcome_count++];
-    /* All but the metadata: zeroing them takes longer than the rest. */
-    outcome->cookie = NULL;
-    outcome->log_message = negotiator->log.message;
-    outcome->error = NULL;
-    outcome->joined = negotiator->joined.members;
-    outcome->collective = collective;
-    outcome->last = -1;
-    outcome->lane = 0;
+    *outcome = (struct outcome){ .log_message = negotiator->log.message,
+        .joined = negotiator->joined.members,
+        .collective = collective,
+        .last = -1 };
     return outcome;
 }
 
@@ -119,7 +120,7 @@ struct outcome *outcome_add(
     struct outcome *outcome = outcome_new(negotiator, tensor->collective);
 
     if (outcome != NULL) {
-        outcome->cookie = tensor->local.cookie;
+        outcome->cookie = tensor->local->cookie;
     }
     if (outcome != NULL && has_bug(negotiator, BUG_JOINED_CONTRIBUTES)) {
         outcome->joined = NULL;
@@ -131,28 +132,47 @@ tutti_status outcome_add_joined(
         struct negotiator *negotiator, int collective, const struct meta *meta)
 {
     struct outcome *outcome = outcome_new(negotiator, collective);
+    struct outbox *box = &negotiator->outbox;
 
     if (outcome == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
-    if (!meta_copy(&outcome->meta, meta)) {
-        negotiator->outbox.outcome_count--;
+    if (!mem_grow(&box->metas, &box->meta_capacity, box->meta_count + 1,
+                sizeof *box->metas) ||
+            !meta_copy(&box->metas[box->meta_count], meta)) {
+        box->outcome_count--;
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a result");
     }
+    outcome->meta = (uint32_t)box->meta_count++;
     return TUTTI_OK;
+}
+
+void message_reset(struct wire_writer *message)
+{
+    if (message->capacity > MESSAGE_KEPT_MAX) {
+        wire_writer_fini(message);
+    }
+    wire_writer_reset(message);
 }
 
 void outbox_clear(struct outbox *box)
 {
     for (size_t i = 0; i < box->outcome_count; i++) {
         mem_free(box->outcomes[i].error);
-        if (box->outcomes[i].cookie == NULL) {
-            meta_fini(&box->outcomes[i].meta);
-        }
     }
+    for (size_t i = 0; i < box->meta_count; i++) {
+        meta_fini(&box->metas[i]);
+    }
+    if (box->gives_back && box->outcome_capacity > OUTCOMES_KEPT_MAX) {
+        mem_free(box->outcomes);
+        box->outcomes = NULL;
+        box->outcome_capacity = 0;
+    }
+    box->gives_back = false;
+    box->meta_count = 0;
     box->outcome_count = 0;
     box->action_count = 0;
-    wire_writer_reset(&box->arena);
+    message_reset(&box->arena);
 }
 
 void outbox_fini(struct outbox *box)
@@ -165,6 +185,7 @@ void outbox_fini(struct outbox *box)
     wire_writer_fini(&box->arena);
     mem_free(box->actions);
     mem_free(box->outcomes);
+    mem_free(box->metas);
 }
 
 tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len)

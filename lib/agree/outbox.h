@@ -48,7 +48,7 @@ struct outcome {
     const struct bitset *joined; /* set ranks that have joined and do not take part;
                                          NULL: nobody; valid until clear() */
     int collective;
-    struct meta meta; /* where the cookie is NULL, owned; else not set */
+    uint32_t meta; /* where the cookie is NULL: index of outcome_meta(); else not set */
     int last; /* META_JOIN: the set rank that joined last; else -1 */
     uint32_t lane; /* 0: by the log. Else a plan's: tensors with the same lane and
                       log message are a batch, in this order */
@@ -92,6 +92,16 @@ struct outbox {
     struct wire_writer arena; /* bytes of the actions */
     struct outcome *outcomes; /* owned */
     size_t outcome_count, outcome_capacity;
+    struct meta *metas; /* of outcomes without a cookie; owned */
+    size_t meta_count, meta_capacity;
+    bool gives_back; /* a plan begins: its steps have few outcomes, those before had many */
 };
+
+/** What the others gave, of an outcome without a cookie. */
+static inline const struct meta *outcome_meta(
+        const struct outbox *box, const struct outcome *outcome)
+{
+    return &box->metas[outcome->meta];
+}
 
 #endif

@@ -185,7 +185,7 @@ static tutti_status tensor_commits(struct negotiator *negotiator,
 {
     struct outcome *outcome = outcome_add(negotiator, tensor);
 
-    steps_take(&tensor->steps, tensor->local.meta.step);
+    steps_take(&tensor->steps, tensor->local->meta.step);
     if (outcome == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
@@ -270,7 +270,7 @@ tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan)
 static enum plan_exit find_difference(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const struct meta *meta = &tensor->local.meta;
+    const struct meta *meta = &tensor->local->meta;
 
     if ((!meta_equal(&tensor->meta, meta) || meta->row_counts > 0) &&
             !has_bug(negotiator, BUG_PLAN_METADATA)) {

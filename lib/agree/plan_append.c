@@ -35,9 +35,10 @@ static bool lay_out_wave(
                     .meta = tensor->meta,
                     .bytes = meta_agreed_bytes(tensor->collective, &tensor->meta,
                             negotiator->config.size) },
-            .ready_ns = tensor->history->ready_ns,
-            .seen_ns = tensor->history->seen_ns,
-            .priority = negotiator->config.priority ? tensor->history->priority : 0
+            .ready_ns = tensor->tally->history.ready_ns,
+            .seen_ns = tensor->tally->history.seen_ns,
+            .priority =
+                    negotiator->config.priority ? tensor->tally->history.priority : 0
         };
     }
     if (!layout_plan(&negotiator->learner.layout, &negotiator->config.limits, &cost,
@@ -61,11 +62,12 @@ static bool lay_out(struct negotiator *negotiator, size_t count, size_t *batches
     *batches = 0;
     while (first < count) {
         const uint32_t wave =
-                negotiator->learner.candidates[first].tensor->history->wave;
+                negotiator->learner.candidates[first].tensor->tally->history.wave;
         size_t end = first;
 
         while (end < count &&
-                negotiator->learner.candidates[end].tensor->history->wave == wave) {
+                negotiator->learner.candidates[end].tensor->tally->history.wave ==
+                        wave) {
             end++;
         }
         if (!lay_out_wave(negotiator, first, end - first, batches)) {
@@ -131,7 +133,7 @@ static size_t leave_out_groups(struct negotiator *negotiator, size_t count)
         if (tensor->meta.group == 0 || end - first == tensor->meta.group_size) {
             candidates[kept++] = candidates[i];
         }
-        tensor->history->launched = false;
+        tensor->tally->history.launched = false;
     }
     qsort(candidates, kept, sizeof *candidates, by_place);
     return kept;

@@ -69,9 +69,9 @@ static void plan_dissolve(const struct negotiator *negotiator, struct plan *plan
             continue;
         }
         tensor->plan = NULL;
-        if (tensor->history != NULL) {
-            tensor->history->launched = false;
-            tensor->history->iteration = 0;
+        if (tensor->tally != NULL) {
+            tensor->tally->history.launched = false;
+            tensor->tally->history.iteration = 0;
         }
     }
     plan_free(plan);
@@ -96,7 +96,7 @@ static void take_over(struct negotiator *negotiator, struct tensor_state *tensor
 {
     if (is_coordinator(negotiator)) {
         tensor->tally->planning = false;
-        tensor->history->launched = false;
+        tensor->tally->history.launched = false;
     }
     tensor->void_before = negotiator->log.length;
     if (!has_bug(negotiator, BUG_PLAN_STALE)) {
@@ -133,6 +133,7 @@ static void begin_epoch(struct negotiator *negotiator, struct plan *plan)
         direct_begin_epoch(negotiator, plan);
     }
     negotiator->plans.on++;
+    negotiator->outbox.gives_back = true;
     for (uint32_t i = 0; i < plan->item_count; i++) {
         take_over(negotiator, plan->items[i]);
     }

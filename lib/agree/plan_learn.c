@@ -45,8 +45,9 @@ static bool is_candidate(
 {
     return tensor->plan == NULL && !tensor->tally->planning &&
             tensor_is_as_before(tensor) &&
-            tensor->history->iteration == negotiator->learner.iterations &&
-            tensor->history->iteration_before + 1 == negotiator->learner.iterations &&
+            tensor->tally->history.iteration == negotiator->learner.iterations &&
+            tensor->tally->history.iteration_before + 1 ==
+            negotiator->learner.iterations &&
             is_repeatable(tensor) &&
             !meta_is_nothing(tensor->collective, &tensor->meta);
 }
@@ -95,7 +96,7 @@ static bool learn_new(struct negotiator *negotiator, struct tensor_state *tensor
         negotiator->learner.passes--;
         return false;
     }
-    lane = find_lane(negotiator, tensor->history->launched_in);
+    lane = find_lane(negotiator, tensor->tally->history.launched_in);
     if (lane == 0) {
         observe(negotiator, TRANSITION_PLAN_NO_LANE);
         return false;
@@ -107,7 +108,7 @@ static bool learn_new(struct negotiator *negotiator, struct tensor_state *tensor
     for (struct tensor_state *e = negotiator->names.numbered.first; e != NULL;
             e = e->tally->by_use.next) {
         if (is_candidate(negotiator, e)) {
-            e->history->wave = 0;
+            e->tally->history.wave = 0;
             negotiator->learner.candidates[count++] = (struct candidate){ .tensor = e };
         }
     }
@@ -125,7 +126,7 @@ static bool launch_unplanned(struct negotiator *negotiator, struct tensor_state 
     if (!is_repeatable(tensor)) {
         return false;
     }
-    if (tensor->history->iteration == negotiator->learner.iterations) {
+    if (tensor->tally->history.iteration == negotiator->learner.iterations) {
         const bool begins = learn_new(negotiator, tensor, status);
 
         negotiator->learner.iterations++;
@@ -144,11 +145,14 @@ static int by_wave(const void *a, const void *b)
     const struct tensor_state *left = ((const struct candidate *)a)->tensor;
     const struct tensor_state *right = ((const struct candidate *)b)->tensor;
 
-    if (left->history->wave != right->history->wave) {
-        return left->history->wave < right->history->wave ? -1 : 1;
+    if (left->tally->history.wave != right->tally->history.wave) {
+        return left->tally->history.wave < right->tally->history.wave ? -1 : 1;
     }
-    if (left->history->launched_order != right->history->launched_order) {
-        return left->history->launched_order < right->history->launched_order ? -1 : 1;
+    if (left->tally->history.launched_order != right->tally->history.launched_order) {
+        return left->tally->history.launched_order <
+                        right->tally->history.launched_order
+                ? -1
+                : 1;
     }
     return 0;
 }
@@ -157,7 +161,7 @@ static int by_wave(const void *a, const void *b)
 static void forget_waves(const struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        plan->items[i]->history->wave = 0;
+        plan->items[i]->tally->history.wave = 0;
     }
 }
 
@@ -168,27 +172,30 @@ static void forget_waves(const struct plan *plan)
 static void split_wave(const struct plan *plan)
 {
     const struct tensor_state *late = plan->items[plan->history.late];
-    const uint32_t wave = late->history->wave;
-    const uint64_t message = late->history->launched_in;
+    const uint32_t wave = late->tally->history.wave;
+    const uint64_t message = late->tally->history.launched_in;
     bool earlier = false;
 
     for (uint32_t i = 0; i < plan->item_count; i++) {
         const struct tensor_state *e = plan->items[i];
 
-        if (e->history->wave >= PLAN_WAVES_MAX ||
-                (e->history->wave > wave && e->history->launched_in < message)) {
+        if (e->tally->history.wave >= PLAN_WAVES_MAX ||
+                (e->tally->history.wave > wave &&
+                        e->tally->history.launched_in < message)) {
             forget_waves(plan);
             return;
         }
         earlier = earlier ||
-                (e->history->wave == wave && e->history->launched_in < message);
+                (e->tally->history.wave == wave &&
+                        e->tally->history.launched_in < message);
     }
     for (uint32_t i = 0; i < plan->item_count && earlier; i++) {
         struct tensor_state *e = plan->items[i];
 
-        if (e->history->wave > wave ||
-                (e->history->wave == wave && e->history->launched_in >= message)) {
-            e->history->wave++;
+        if (e->tally->history.wave > wave ||
+                (e->tally->history.wave == wave &&
+                        e->tally->history.launched_in >= message)) {
+            e->tally->history.wave++;
         }
     }
 }
@@ -204,7 +211,8 @@ static bool append_changed(
         return false;
     }
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        if (plan->items[i]->history->launched && tensor_is_as_before(plan->items[i])) {
+        if (plan->items[i]->tally->history.launched &&
+                tensor_is_as_before(plan->items[i])) {
             negotiator->learner.candidates[count++] =
                     (struct candidate){ .tensor = plan->items[i] };
         }
@@ -219,7 +227,7 @@ static uint64_t hash_of_launched(const struct plan *plan)
     uint64_t hash = 0;
 
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        hash = plan->items[i]->history->launched ? hash_u64(hash, i + 1) : hash;
+        hash = plan->items[i]->tally->history.launched ? hash_u64(hash, i + 1) : hash;
     }
     return hash;
 }
@@ -273,7 +281,7 @@ static void begin_iteration(struct plan *plan)
     plan->history.launched = 0;
     plan->history.began_ns = 0;
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        plan->items[i]->history->launched = false;
+        plan->items[i]->tally->history.launched = false;
     }
 }
 
@@ -288,7 +296,7 @@ static bool launch_planned(struct negotiator *negotiator, struct tensor_state *t
         /* With other metadata now: its number is retired, and so is the plan. */
         return false;
     }
-    if (tensor->history->launched) {
+    if (tensor->tally->history.launched) {
         begins = plan->history.launched == plan->item_count
                 ? close_whole(negotiator, plan, status)
                 : close_partly(negotiator, plan, status);
@@ -316,13 +324,14 @@ static void note_time(const struct negotiator *negotiator, struct tensor_state *
 {
     const int64_t ready_ns = negotiator->now_ns - began_ns;
     const int64_t seen_ns = tensor->since_ns - began_ns;
-    const bool counts_alone = tensor->history->timings < 2 || tensor->meta.group != 0;
+    const bool counts_alone =
+            tensor->tally->history.timings < 2 || tensor->meta.group != 0;
 
-    tensor->history->ready_ns =
-            counts_alone ? ready_ns : (tensor->history->ready_ns + ready_ns) / 2;
-    tensor->history->seen_ns =
-            counts_alone ? seen_ns : (tensor->history->seen_ns + seen_ns) / 2;
-    tensor->history->timings += tensor->history->timings < 2 ? 1 : 0;
+    tensor->tally->history.ready_ns =
+            counts_alone ? ready_ns : (tensor->tally->history.ready_ns + ready_ns) / 2;
+    tensor->tally->history.seen_ns =
+            counts_alone ? seen_ns : (tensor->tally->history.seen_ns + seen_ns) / 2;
+    tensor->tally->history.timings += tensor->tally->history.timings < 2 ? 1 : 0;
 }
 
 static void time_planned(const struct negotiator *negotiator, struct plan *plan,
@@ -350,19 +359,19 @@ void learn_note(struct negotiator *negotiator, struct tensor_state *tensor)
     struct plan *plan = tensor->plan;
 
     if (tensor->pending) {
-        tensor->history->priority = tensor->local.priority;
+        tensor->tally->history.priority = tensor->local->priority;
     }
 
-    tensor->history->launched_in = negotiator->log.messages;
-    tensor->history->launched_order = ++negotiator->learner.launches;
-    if (plan != NULL && !tensor->history->launched && !tensor->tally->planning) {
-        tensor->history->launched = true;
+    tensor->tally->history.launched_in = negotiator->log.messages;
+    tensor->tally->history.launched_order = ++negotiator->learner.launches;
+    if (plan != NULL && !tensor->tally->history.launched && !tensor->tally->planning) {
+        tensor->tally->history.launched = true;
         plan->history.launched++;
         plan->history.used_at = negotiator->log.messages;
         time_planned(negotiator, plan, tensor);
     } else if (plan == NULL && is_repeatable(tensor)) {
-        tensor->history->iteration_before = tensor->history->iteration;
-        tensor->history->iteration = negotiator->learner.iterations;
+        tensor->tally->history.iteration_before = tensor->tally->history.iteration;
+        tensor->tally->history.iteration = negotiator->learner.iterations;
         time_unplanned(negotiator, tensor);
     }
 }
@@ -376,11 +385,11 @@ void learn_failed(struct negotiator *negotiator, struct tensor_state *tensor)
     }
     if (plan == NULL) {
         negotiator->learner.iterations +=
-                tensor->history->iteration == negotiator->learner.iterations;
+                tensor->tally->history.iteration == negotiator->learner.iterations;
         learn_note(negotiator, tensor);
     } else if (plan->state == PLAN_SLOW &&
             !negotiator->plans.lanes[plan->lane].appended) {
-        if (tensor->history->launched) {
+        if (tensor->tally->history.launched) {
             begin_iteration(plan);
         }
         learn_note(negotiator, tensor);
@@ -442,9 +451,9 @@ void learn_left(
         const struct plan_batch *batch = &plan->batches[b];
 
         for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-            plan->items[i]->history->launched = true;
-            plan->items[i]->history->launched_in = 0;
-            plan->items[i]->history->launched_order = i;
+            plan->items[i]->tally->history.launched = true;
+            plan->items[i]->tally->history.launched_in = 0;
+            plan->items[i]->tally->history.launched_order = i;
             plan->history.launched++;
         }
     }

@@ -7,6 +7,7 @@
  *            ITEM_NUMBERS          rank first count    only `rank` announced
  *            ITEM_NAME             rank collective(u8) name meta log-length (meta with
  *                                  the rank's row counts)
+ *            ITEM_NAME_SUBTREE     the same, of all of rank's subtree; the least length
  *            ITEM_CANCEL           rank collective(u8) name log-length
  *            ITEM_READ             log-length          that the sender has read now
  *            ITEM_ARRIVAL             lane epoch count exit(u8; +128:
@@ -30,7 +31,8 @@
  *          operands follow, which are those of batch count-1
  *   up     KIND_PING, hashes(u64) until the end: did you submit these, that have stalled?
  *   down   KIND_PONG, hashes(u64) until the end: I am awake, and did not submit these
- *          KIND_PROBE, numbers until the end: pass on whatever is held of these
+ *          KIND_PROBE, numbers until the end (or 0 collective(u8) name): pass on whatever
+ *                       is held of these
  *
  * Numbers are append only; unknown ones are protocol errors.
  */
@@ -54,6 +56,7 @@ enum protocol_tag {
     ITEM_CANCEL = 4,
     ITEM_READ = 5,
     ITEM_ARRIVAL = 6,
+    ITEM_NAME_SUBTREE = 7,
     ENTRY_NUMBERS = 16,
     ENTRY_NAME = 17,
     ENTRY_FAILED = 18,

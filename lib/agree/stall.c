@@ -96,15 +96,21 @@ static bool is_due(
                             negotiator->config.stall_ns);
 }
 
+/* Inner nodes may hold announcements of it. */
+static bool is_holdable(const struct tensor_state *tensor)
+{
+    return tensor->number != 0 || name_is_holdable(tensor->collective);
+}
+
 /*
  * What the coordinator reports: tensors of which it has heard everything that it can hear.
- * Names are passed on at once, and the holders of a number were asked at an earlier tick.
+ * Others are passed on at once, and their holders were asked at an earlier tick.
  */
 static bool is_known(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
     return is_stalled(negotiator, tensor) && !is_with_plan(tensor) &&
-            (tensor->number == 0 || tensor->split ||
+            (!is_holdable(tensor) || tensor->split ||
                     has_bug(negotiator, BUG_REPORT_UNASKED));
 }
 
@@ -122,13 +128,13 @@ static bool has_left(const struct negotiator *negotiator, int rank)
 static bool is_missing_from(const struct negotiator *negotiator,
         const struct tensor_state *tensor, int rank)
 {
-    const int *parents = negotiator->tree.parents;
+    int parent;
 
     if (coordinator_heard(tensor, rank) || has_left(negotiator, rank)) {
         return false;
     }
-    while (rank > 0 && parents[rank] > 0) {
-        rank = parents[rank];
+    while ((parent = tree_shape_parent(negotiator->tree.shape, rank)) > 0) {
+        rank = parent;
         if (!coordinator_heard(tensor, rank) && !has_left(negotiator, rank)) {
             return false;
         }
@@ -214,14 +220,14 @@ static tutti_status report_missing(struct negotiator *negotiator)
     return report_end(negotiator, &report);
 }
 
-/* Asks all ranks to pass on what they hold of stalled numbers; once in a round. */
+/* Asks all ranks to pass on what they hold of stalled tensors; once in a round. */
 static tutti_status probe(struct negotiator *negotiator)
 {
     struct wire_writer out = { .data = NULL };
 
     for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
             e = e->links.next) {
-        if (!is_stalled(negotiator, e) || e->number == 0 || e->split ||
+        if (!is_stalled(negotiator, e) || !is_holdable(e) || e->split ||
                 is_with_plan(e)) {
             continue;
         }
@@ -229,6 +235,11 @@ static tutti_status probe(struct negotiator *negotiator)
             wire_put_u8(&out, KIND_PROBE);
         }
         wire_put_varint(&out, e->number);
+        if (e->number == 0) {
+            const struct name_ref ref = tensor_ref(e);
+
+            name_put(&out, &ref);
+        }
         e->split = true;
     }
     if (out.len > 0) {
@@ -237,17 +248,40 @@ static tutti_status probe(struct negotiator *negotiator)
     return message_send(negotiator, -1, &out);
 }
 
+/* Passes on what this rank holds of a tensor, and will until its round is over. */
+static void split(struct negotiator *negotiator, struct tensor_state *tensor)
+{
+    if (tensor->number == 0) {
+        name_split(negotiator, tensor);
+    } else {
+        tensor_activate(negotiator, tensor);
+        announce_split(negotiator, tensor);
+    }
+}
+
+/* The tensor of a name, also if this rank has not heard of it; NULL: malformed, no memory. */
+static struct tensor_state *tensor_probed(
+        struct negotiator *negotiator, struct wire_reader *in)
+{
+    struct name_ref ref;
+
+    return name_get(in, &ref) && name_is_holdable(ref.collective)
+            ? tensor_get(negotiator, &ref)
+            : NULL;
+}
+
 static tutti_status receive_probe(struct negotiator *negotiator, struct wire_reader *in)
 {
     const tutti_status status = forward_down(negotiator, in->data, in->len);
 
-    while (wire_left(in) > 0) {
-        struct tensor_state *tensor = tensor_by_number(negotiator, wire_get_varint(in));
+    while (wire_left(in) > 0 && wire_ok(in)) {
+        const uint64_t number = wire_get_varint(in);
+        struct tensor_state *tensor = number != 0 ? tensor_by_number(negotiator, number)
+                                                  : tensor_probed(negotiator, in);
 
         if (wire_ok(in) && tensor != NULL) {
             observe(negotiator, TRANSITION_SPLIT_BY_STALL);
-            tensor_activate(negotiator, tensor);
-            announce_split(negotiator, tensor);
+            split(negotiator, tensor);
         }
     }
     return wire_ok(in) ? status : error_set(TUTTI_ERR_PROTOCOL, "malformed probe");
@@ -265,7 +299,7 @@ static bool is_waited_for(
 /* Tells of everything that this rank waits for; the parent is asleep. */
 static tutti_status report_orphaned(struct negotiator *negotiator)
 {
-    const int parent = negotiator->tree.parents[negotiator->config.rank];
+    const int parent = negotiator->tree.parent;
     struct stall_report report;
 
     report_begin(negotiator, &report);
@@ -284,7 +318,7 @@ static tutti_status report_orphaned(struct negotiator *negotiator)
 
 static tutti_status ping_parent(struct negotiator *negotiator)
 {
-    const int parent = negotiator->tree.parents[negotiator->config.rank];
+    const int parent = negotiator->tree.parent;
     struct wire_writer out = { .data = NULL };
 
     wire_put_u8(&out, KIND_PING);
@@ -294,9 +328,9 @@ static tutti_status ping_parent(struct negotiator *negotiator)
             continue;
         }
         wire_put_u64(&out, e->hash);
-        if (e->number != 0 && !e->split && !e->planned) {
+        if (is_holdable(e) && !e->split && !e->planned) {
             observe(negotiator, TRANSITION_SPLIT_BY_STALL);
-            announce_split(negotiator, e);
+            split(negotiator, e);
         }
     }
     observe(negotiator, TRANSITION_STALL_PING);
@@ -319,9 +353,9 @@ static tutti_status receive_ping(
         const uint64_t hash = wire_get_u64(in);
         struct tensor_state *tensor = tensor_by_hash(negotiator, hash);
 
-        if (tensor != NULL && tensor->since_ns != 0 && tensor->number != 0 &&
-                !tensor->planned) {
-            announce_split(negotiator, tensor);
+        if (tensor != NULL && tensor->since_ns != 0 && !tensor->planned &&
+                is_holdable(tensor)) {
+            split(negotiator, tensor);
         }
         if (!leave_is_own(negotiator) && (tensor == NULL || !tensor->pending) &&
                 (!is_coordinator(negotiator) ||

@@ -23,24 +23,75 @@ static tutti_status collect(
     return TUTTI_OK;
 }
 
-/* All members below `top`: in one step when it is a child and nobody used a name. */
-static tutti_status collect_below(
-        struct negotiator *negotiator, struct tensor_state *tensor, int top)
+static bool is_any_heard(const struct tensor_state *tensor, int first, int last)
+{
+    if (tensor->who.words != NULL && bitset_has_any(&tensor->who, first, last)) {
+        return true;
+    }
+    for (const struct variant *v = tensor->tally->variants; v != NULL; v = v->next) {
+        if (bitset_has_any(&v->ranks, first, last)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Members `first` to `last` announced it: as the variant, or (NULL) by number. */
+static tutti_status collect_range(struct negotiator *negotiator,
+        struct tensor_state *tensor, struct variant *variant, int first, int last)
+{
+    if (is_any_heard(tensor, first, last)) {
+        while (!coordinator_heard(tensor, first)) {
+            first++;
+        }
+        return twice(negotiator, tensor->name, first);
+    }
+    bitset_add_range(variant != NULL ? &variant->ranks : &tensor->who, first, last);
+    *(variant != NULL ? &tensor->tally->named : &tensor->tally->arrived) +=
+            last - first + 1;
+    return TUTTI_OK;
+}
+
+/* All members at and below a child. */
+static tutti_status collect_child(struct negotiator *negotiator,
+        struct tensor_state *tensor, struct variant *variant, int child)
+{
+    const struct tree *tree = &negotiator->tree;
+    tutti_status status = TUTTI_OK;
+
+    for (size_t i = 0; i < tree->range_count && status == TUTTI_OK; i++) {
+        const struct tree_range *range = &tree->below[i];
+
+        if (range->child == child) {
+            status = collect_range(
+                    negotiator, tensor, variant, range->first, range->last);
+        }
+    }
+    return status;
+}
+
+/* All members at and below `top`. */
+static tutti_status collect_below(struct negotiator *negotiator,
+        struct tensor_state *tensor, struct variant *variant, int top)
 {
     const struct tree *tree = &negotiator->tree;
     const int child = tree_child_index(tree, top);
     tutti_status status = TUTTI_OK;
+    int count;
+    int *below;
 
-    if (child >= 0 && tensor->tally->variants == NULL &&
-            bitset_merge(&tensor->who, &tree->subtrees[child])) {
-        tensor->tally->arrived += bitset_count(&tree->subtrees[child]);
-        return TUTTI_OK;
+    if (child >= 0) {
+        return collect_child(negotiator, tensor, variant, child);
     }
-    for (int r = top; r < tree->size && status == TUTTI_OK; r++) {
-        if (tree_is_below(tree, r, top)) {
-            status = collect(negotiator, tensor, r);
-        }
+    below = mem_alloc((size_t)tree->size * sizeof *below);
+    if (below == NULL) {
+        return no_memory_for(tensor->name, tensor->name_len);
     }
+    count = tree_shape_below(tree->shape, top, below);
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        status = collect_range(negotiator, tensor, variant, below[i], below[i]);
+    }
+    mem_free(below);
     return status;
 }
 
@@ -59,7 +110,7 @@ tutti_status coordinator_number(struct negotiator *negotiator,
         status = collect(negotiator, tensor, rank);
     } else {
         observe(negotiator, TRANSITION_COLLECT_SUBTREE);
-        status = collect_below(negotiator, tensor, rank);
+        status = collect_below(negotiator, tensor, NULL, rank);
     }
     return status;
 }
@@ -200,6 +251,25 @@ tutti_status coordinator_name(struct negotiator *negotiator, const struct name_r
     }
     *collected = tensor;
     return collect_name(negotiator, tensor, rank, meta);
+}
+
+tutti_status coordinator_name_below(struct negotiator *negotiator,
+        const struct name_ref *ref, int top, const struct meta *meta,
+        struct tensor_state **collected)
+{
+    struct tensor_state *tensor = tensor_get(negotiator, ref);
+    struct variant *variant = NULL;
+
+    if (tensor != NULL) {
+        tensor_activate(negotiator, tensor);
+        variant = variant_get(negotiator, tensor, meta);
+    }
+    if (variant == NULL) {
+        return no_memory_for(ref->name, ref->name_len);
+    }
+    observe(negotiator, TRANSITION_COLLECT_NAME_SUBTREE);
+    *collected = tensor;
+    return collect_below(negotiator, tensor, variant, top);
 }
 
 /*

@@ -23,30 +23,15 @@ struct variant {
     struct variant *next;
 };
 
+/** What ranks of a subtree gave by name, all the same. */
+struct held_name {
+    struct meta meta; /* owned copy */
+    uint64_t seen; /* the least that one of them had read of the log */
+};
+
 /** Membership of a list. */
 struct tensor_links {
     struct tensor_state *next, *prev;
-};
-
-/** One name at the coordinator: what it knows of it, and has collected in the round. */
-struct tally {
-    /* knowledge that outlives a round */
-    uint64_t uses; /* rounds that ended well */
-    uint64_t decided_at; /* length of the log when the last round ended */
-    bool retired; /* the number is forgotten in this log message */
-    bool planning; /* a PLAN entry of this log message covers it */
-    uint32_t left_lane; /* of a plan of it that others may still be in */
-    struct row_counts *row_counts; /* [size] what each rank gave last, or NULL; owned */
-    bool row_counts_match; /* they were compared since they changed */
-    struct tensor_links by_use; /* in `numbered` */
-
-    /* this round */
-    int arrived; /* members in `who` */
-    int named; /* members in variants */
-    struct variant *variants; /* owned */
-    int cancelled_by; /* set rank that cancelled it, or -1 */
-    bool decided; /* in the log message being built */
-    struct tensor_state *group_next; /* complete, waiting for its group */
 };
 
 /** What the coordinator has seen of a tensor in the log, to make plans of. */
@@ -63,15 +48,46 @@ struct history {
     bool launched; /* in the running iteration of its plan */
 };
 
+/** One name at the coordinator: what it knows of it, and has collected in the round. */
+struct tally {
+    /* knowledge that outlives a round */
+    uint64_t uses; /* rounds that ended well */
+    uint64_t decided_at; /* length of the log when the last round ended */
+    bool retired; /* the number is forgotten in this log message */
+    bool planning; /* a PLAN entry of this log message covers it */
+    uint32_t left_lane; /* of a plan of it that others may still be in */
+    struct row_counts *row_counts; /* [size] what each rank gave last, or NULL; owned */
+    bool row_counts_match; /* they were compared since they changed */
+    struct tensor_links by_use; /* in `numbered` */
+    struct history history;
+
+    /* this round */
+    int arrived; /* members in `who` */
+    int named; /* members in variants */
+    struct variant *variants; /* owned */
+    int cancelled_by; /* set rank that cancelled it, or -1 */
+    bool decided; /* in the log message being built */
+    struct tensor_state *group_next; /* complete, waiting for its group */
+};
+
 /** One name at one rank: what is known about it, and its current round. */
 struct tensor_state {
     /* identity */
     uint64_t hash;
-    int collective;
-    char *name; /* owned, name_len bytes */
-    size_t name_len;
-    struct tally *tally; /* coordinator; else NULL */
-    struct history *history; /* likewise */
+    uint16_t name_len;
+    uint8_t collective;
+    bool passes : 1; /* what is announced by name is never held here: outlives a round */
+
+    /* flags of this round */
+    bool pending : 1; /* this rank submitted it and has no outcome yet */
+    bool by_number : 1; /* it was announced so */
+    bool planned : 1; /* it was not announced: it is with its plan */
+    bool contributed : 1; /* ... which has arrived at its batch */
+    bool cancel : 1; /* it is to be cancelled */
+    bool split : 1; /* pass everything on, wait for nobody; coordinator: everybody
+                                  was asked to (probe) */
+
+    struct tally *tally; /* coordinator: in front of this; else NULL */
 
     /* knowledge that outlives a round */
     uint64_t number; /* agreed number; 0: none */
@@ -84,20 +100,15 @@ struct tensor_state {
     uint64_t void_before; /* what was announced by who had read less is void */
 
     /* this round */
-    bool pending; /* this rank submitted it and has no outcome yet */
-    bool by_number; /* it was announced so */
-    bool planned; /* it was not announced: it is with its plan */
-    bool contributed; /* ... which has arrived at its batch */
-    bool cancel; /* it is to be cancelled */
-    bool split; /* pass everything on, wait for nobody; coordinator:
-                                  everybody was asked to (probe) */
-    struct request local; /* valid while pending */
-    struct bitset who; /* by number: children + self (inner), set ranks
+    const struct request *local; /* while pending; borrowed */
+    struct bitset who; /* children + self (inner); by number: set ranks
                                   (coordinator); allocated at first use */
+    struct held_name *held; /* inner: `who` announced it by name; owned; else NULL */
     int64_t since_ns; /* first announcement seen here; 0: round not begun */
     int64_t reported_ns; /* last stall report; 0: none */
 
     struct tensor_links links; /* in `active` (in a round) or `idle` (not) */
+    char name[]; /* name_len bytes and a zero */
 };
 
 /** A list of tensors, oldest first. */

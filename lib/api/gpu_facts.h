@@ -12,7 +12,6 @@
 #include <tutti/tutti.h>
 
 #include "base/wire.h"
-#include "topo/nodes.h"
 
 /** Longest sentence that a rank tells. */
 #define GPU_REASON_MAX 400
@@ -36,6 +35,35 @@ void gpu_facts_put(struct wire_writer *out, const struct gpu_facts *facts);
 TUTTI_MUST_USE tutti_status gpu_facts_get(
         const uint8_t *bytes, size_t len, int rank, struct gpu_facts *facts);
 
+/** What the ranks of a run have told, as far as it matters. */
+struct gpu_view {
+    int first; /* the lowest rank                                              */
+    int nccl_version; /* its                                                     */
+    bool has_kernels; /* all have them                                          */
+    bool in_process; /* ranks of one process share a GPU                         */
+    int with, without; /* the lowest rank that has a GPU, and that has none; -1   */
+    int odd, odd_version; /* the lowest that has no NCCL, or another than `first`; -1 */
+    int sharer, sharee; /* the lowest rank that shares a GPU with a lower one; -1  */
+    char pci[GPU_PCI_TEXT_MAX]; /* of that GPU                                   */
+    tutti_status trouble; /* of the lowest rank that has any                     */
+    char trouble_reason[GPU_REASON_MAX];
+    char without_reason[GPU_REASON_MAX];
+    char odd_reason[GPU_REASON_MAX];
+};
+
+/**
+ * The view of one rank.
+ * @param facts  [place + 1] of the ranks of its node up to it
+ * @param ranks  [place + 1] those ranks
+ */
+void gpu_view_of(struct gpu_view *view, const struct gpu_facts *facts, const int *ranks,
+        int place);
+/** Adds the view of ranks that all come after. */
+void gpu_view_merge(struct gpu_view *view, const struct gpu_view *after);
+void gpu_view_put(struct wire_writer *out, const struct gpu_view *view);
+/** @return TUTTI_OK, TUTTI_ERR_PROTOCOL */
+TUTTI_MUST_USE tutti_status gpu_view_get(struct wire_reader *in, struct gpu_view *view);
+
 /** How device memory is reduced. */
 enum gpu_verdict {
     GPU_NOBODY, /* no rank has a GPU                                         */
@@ -52,11 +80,11 @@ struct gpu_decision {
 
 /**
  * Decides.
- * @param facts      [nodes->size] of the ranks
+ * @param view       of all ranks
  * @param may_share  the parameter gpu_share
  * @return TUTTI_OK, or the first trouble that a rank has told of, which is named
  */
-TUTTI_MUST_USE tutti_status gpu_decide(const struct gpu_facts *facts,
-        const struct nodes *nodes, bool may_share, struct gpu_decision *decision);
+TUTTI_MUST_USE tutti_status gpu_decide(
+        const struct gpu_view *view, bool may_share, struct gpu_decision *decision);
 
 #endif

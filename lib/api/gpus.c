@@ -128,12 +128,22 @@ static bool is_allowed(const struct context_spec *spec)
     return spec->config.backend == CONFIG_BACKEND_AUTO;
 }
 
-tutti_status gpus_decide(
-        struct gpu *gpu, struct context_spec *spec, const struct gpu_facts *facts)
+static tutti_status set_nodes(struct gpu *gpu, const struct nodes *nodes)
+{
+    int *node_of = nodes_table(nodes);
+    const tutti_status status = node_of == NULL
+            ? error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", nodes->size)
+            : gpu_set_nodes(gpu, node_of, nodes->size);
+
+    mem_free(node_of);
+    return status;
+}
+
+tutti_status gpus_decide(struct gpu *gpu, struct context_spec *spec,
+        const struct gpu_view *view, const char *reason)
 {
     struct gpu_decision decision;
-    tutti_status status =
-            gpu_decide(facts, &spec->nodes, spec->config.gpu_share, &decision);
+    tutti_status status = gpu_decide(view, spec->config.gpu_share, &decision);
 
     if (status != TUTTI_OK) {
         return status;
@@ -143,11 +153,11 @@ tutti_status gpus_decide(
         if (!decision.has_kernels) {
             gpu_kernels_drop(gpu);
         }
-        status = gpu_set_nodes(gpu, spec->nodes.node_of, spec->nodes.size);
+        status = set_nodes(gpu, &spec->nodes);
     }
     switch (decision.verdict) {
     case GPU_NOBODY:
-        log_debug(&spec->log, "no rank has a GPU: %s", facts[spec->rank].reason);
+        log_debug(&spec->log, "no rank has a GPU: %s", reason);
         break;
     case GPU_STAGED:
         say_staged(spec, decision.reason);
@@ -158,7 +168,7 @@ tutti_status gpus_decide(
             break;
         }
         if (decision.is_shared) {
-            prepare_sharing(spec, facts[0].nccl_version);
+            prepare_sharing(spec, view->nccl_version);
         }
         spec->natives[spec->backend_count] = gpu;
         spec->backends[spec->backend_count++] = &op_gpu;
@@ -169,39 +179,108 @@ tutti_status gpus_decide(
 
 /* ----------------------------------------------------------------------- meeting */
 
-static tutti_status take_all(struct gpu *gpu, struct context_spec *spec,
-        const uint8_t *const *blocks, const size_t *lengths)
+static tutti_status view_take(void *user, const uint8_t *bytes, size_t len)
 {
-    struct gpu_facts *facts = mem_calloc((size_t)spec->size, sizeof *facts);
-    tutti_status status = TUTTI_OK;
+    struct gpu_view after;
+    struct wire_reader in;
+    tutti_status status;
 
-    if (facts == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", spec->size);
-    }
-    for (int r = 0; r < spec->size && status == TUTTI_OK; r++) {
-        status = gpu_facts_get(blocks[r], lengths[r], r, &facts[r]);
-    }
+    wire_reader_init(&in, bytes, len);
+    status = gpu_view_get(&in, &after);
     if (status == TUTTI_OK) {
-        status = gpus_decide(gpu, spec, facts);
+        gpu_view_merge(user, &after);
     }
-    mem_free(facts);
     return status;
 }
 
+static tutti_status view_put(void *user, bool is_all, struct wire_writer *out)
+{
+    (void)is_all;
+    gpu_view_put(out, user);
+    return TUTTI_OK;
+}
+
+/* This rank's view, from the facts of its node's ranks. */
+static tutti_status look(const struct context_spec *spec,
+        const struct wire_writer *mail, struct gpu_view *view)
+{
+    const int place = nodes_local(&spec->nodes, spec->rank);
+    struct gpu_facts *facts = mem_calloc((size_t)place + 1, sizeof *facts);
+    int *ranks = mem_calloc((size_t)place + 1, sizeof *ranks);
+    struct wire_reader in;
+    tutti_status status = TUTTI_OK;
+
+    if (facts == NULL || ranks == NULL) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", place + 1);
+    }
+    wire_reader_init(&in, mail->data, mail->len);
+    for (int p = 0; p <= place && status == TUTTI_OK; p++) {
+        size_t len = 0;
+        const char *bytes;
+
+        ranks[p] = (int)wire_get_varint(&in);
+        bytes = wire_get_str(&in, SIZE_MAX, &len);
+        status = gpu_facts_get((const uint8_t *)bytes, len, ranks[p], &facts[p]);
+    }
+    if (status == TUTTI_OK) {
+        gpu_view_of(view, facts, ranks, place);
+    }
+    mem_free(facts);
+    mem_free(ranks);
+    return status;
+}
+
+/* What all ranks have told, in the end. */
+static tutti_status view_all(
+        struct context_spec *spec, tutti_status mine, struct gpu_view *view)
+{
+    const struct transport_merge merge = {
+        .take = view_take, .put = view_put, .user = view
+    };
+    struct wire_writer result = { 0 };
+    struct wire_reader in;
+    tutti_status status = setup_meet(spec, mine, &merge, &result);
+
+    if (status == TUTTI_OK) {
+        wire_reader_init(&in, result.data, result.len);
+        status = gpu_view_get(&in, view);
+    }
+    wire_writer_fini(&result);
+    return status;
+}
+
+/* First those of a node, who may share a GPU; then all. */
 tutti_status gpus_meet(struct gpu **gpu, struct context_spec *spec)
 {
+    const int node = nodes_of(&spec->nodes, spec->rank);
+    struct transport_group group = { .size = nodes_ranks(&spec->nodes, node),
+        .me = nodes_local(&spec->nodes, spec->rank) };
+    int *ranks = mem_calloc((size_t)group.size, sizeof *ranks);
     struct wire_writer out = { 0 };
-    const uint8_t **blocks = NULL;
-    size_t *lengths = NULL;
+    struct wire_writer mail = { 0 };
+    struct gpu_view view = { .first = spec->rank };
     struct gpu_facts facts;
-    tutti_status status;
+    tutti_status status = context_spec_agree(spec,
+            ranks != NULL ? TUTTI_OK
+                          : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks",
+                                    group.size));
 
-    *gpu = gpus_open(spec, true, spec->nodes.local_of[spec->rank], &facts);
-    gpu_facts_put(&out, &facts);
-    status = setup_gather(spec, TUTTI_OK, &out, &blocks, &lengths);
-    if (status == TUTTI_OK) {
-        status = take_all(*gpu, spec, blocks, lengths);
-        mem_free(blocks);
+    if (status != TUTTI_OK) {
+        mem_free(ranks);
+        return status;
     }
+    nodes_list(&spec->nodes, node, ranks);
+    group.ranks = ranks;
+    *gpu = gpus_open(spec, true, group.me, &facts);
+    gpu_facts_put(&out, &facts);
+    status = setup_collect(spec, &group, TUTTI_OK, &out, &mail);
+    mem_free(ranks);
+    if (status == TUTTI_OK) {
+        status = view_all(spec, look(spec, &mail, &view), &view);
+    }
+    if (status == TUTTI_OK) {
+        status = gpus_decide(*gpu, spec, &view, facts.reason);
+    }
+    wire_writer_fini(&mail);
     return status;
 }

@@ -28,14 +28,16 @@ bool gpus_expected(const struct config *config);
 struct gpu *gpus_open(const struct context_spec *spec, bool is_alone, int local_rank,
         struct gpu_facts *facts);
 /**
- * Acts on the facts of all ranks: fills spec->device, and adds the backend to the spec when
+ * Acts on what all ranks have told: fills spec->device, and adds the backend to the spec when
  * all ranks can use it. Call it before other backends are added: the first is the best. Rank 0
  * logs why GPUs cannot reduce.
- * @param gpu  this rank's, or NULL
+ * @param gpu     this rank's, or NULL
+ * @param view    of all ranks
+ * @param reason  why this rank has no GPU, where it has none
  * @return TUTTI_OK, or trouble of some rank, equal on all of them
  */
-TUTTI_MUST_USE tutti_status gpus_decide(
-        struct gpu *gpu, struct context_spec *spec, const struct gpu_facts *facts);
+TUTTI_MUST_USE tutti_status gpus_decide(struct gpu *gpu, struct context_spec *spec,
+        const struct gpu_view *view, const char *reason);
 /**
  * gpus_open(), an exchange of facts, and gpus_decide(). Collective over spec->transport, whose
  * nodes are known.

@@ -1,6 +1,8 @@
 /*
  * Queries, statistics, and the end of a context.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/call.h"
@@ -12,6 +14,21 @@
 #include "run/driver.h"
 #include "run/failure.h"
 #include "run/start.h"
+
+void tutti_log(const tutti *t, tutti_log_level level, const char *format, ...)
+{
+    char line[ERROR_TEXT_MAX];
+    va_list args;
+
+    if (!log_enabled(&t->log, level)) {
+        return;
+    }
+    va_start(args, format);
+    if (vsnprintf(line, sizeof line, format, args) > 0) {
+        log_write(&t->log, level, "%s", line);
+    }
+    va_end(args);
+}
 
 int tutti_rank(const tutti *t)
 {
@@ -25,17 +42,17 @@ int tutti_size(const tutti *t)
 
 int tutti_local_rank(const tutti *t)
 {
-    return t->topology.nodes.local_of[t->rank];
+    return nodes_local(&t->topology.nodes, t->rank);
 }
 
 int tutti_local_size(const tutti *t)
 {
-    return t->topology.nodes.local_size[t->topology.nodes.node_of[t->rank]];
+    return nodes_ranks(&t->topology.nodes, nodes_of(&t->topology.nodes, t->rank));
 }
 
 int tutti_node(const tutti *t)
 {
-    return t->topology.nodes.node_of[t->rank];
+    return nodes_of(&t->topology.nodes, t->rank);
 }
 
 int tutti_node_count(const tutti *t)

@@ -112,7 +112,10 @@ static tutti_status prepare_rank(
     if (status == TUTTI_OK && shows_words(&spec->config)) {
         spec->arrival_flags = shm_arrival_flags(job->domain);
     }
-    return status == TUTTI_OK ? nodes_init(&spec->nodes, NULL, spec->size) : status;
+    if (status == TUTTI_OK && !nodes_add(&spec->nodes, 0, spec->size)) {
+        return no_memory(spec->size);
+    }
+    return status;
 }
 
 /* Each rank opens a GPU, and all decide on what all have. */
@@ -120,18 +123,30 @@ static tutti_status open_gpus(
         int n, struct context_spec *specs, const struct local_job *job)
 {
     struct gpu_facts *facts = mem_calloc((size_t)n, sizeof *facts);
+    int *ranks = mem_calloc((size_t)n, sizeof *ranks);
+    struct gpu_view all;
     tutti_status status = TUTTI_OK;
 
-    if (facts == NULL) {
+    if (facts == NULL || ranks == NULL) {
+        mem_free(facts);
+        mem_free(ranks);
         return no_memory(n);
     }
     for (int i = 0; i < n; i++) {
+        struct gpu_view view;
+
+        ranks[i] = i;
         job->ranks[i].gpu = gpus_open(&specs[i], n == 1, i, &facts[i]);
+        gpu_view_of(i == 0 ? &all : &view, facts, ranks, i);
+        if (i > 0) {
+            gpu_view_merge(&all, &view);
+        }
     }
     for (int i = 0; i < n && status == TUTTI_OK; i++) {
-        status = gpus_decide(job->ranks[i].gpu, &specs[i], facts);
+        status = gpus_decide(job->ranks[i].gpu, &specs[i], &all, facts[i].reason);
     }
     mem_free(facts);
+    mem_free(ranks);
     return status;
 }
 

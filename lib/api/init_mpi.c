@@ -6,6 +6,7 @@
 #include <tutti/mpi.h>
 
 #include "api/gpus.h"
+#include "api/link.h"
 #include "api/neighbours.h"
 #include "api/setup.h"
 #include "base/error.h"
@@ -26,6 +27,7 @@ struct mpi_env {
     bool all_share; /* every node with several ranks shares memory; equal on all ranks */
     struct hier_config nodes; /* of sets that span nodes */
     struct hier_config caches; /* of sets on one node that span caches */
+    int *node_of, *cache_of; /* [ranks] for these two; owned; NULL: not needed */
     struct gpu *gpu; /* this rank's; owned */
     struct failure_page failure_page; /* the context's, once it has one */
     bool has_started; /* all ranks have a context */
@@ -34,6 +36,12 @@ struct mpi_env {
 
 /* A node's ranks are divided by cache from here on. */
 #define CACHES_SIZE_MIN 9
+
+/*
+ * Batches between nodes are done in pieces of so many chunks: of 4 MiB with chunks of 256 KiB,
+ * which 10 Gbit/s carry in 3 ms, and legs start in some 100 us.
+ */
+#define NODES_PIECE_CHUNKS 16
 
 /* Whether tuttirun has posted that the job failed: then not all ranks will come. */
 static tutti_status look_at_failure_page(void *user)
@@ -59,6 +67,8 @@ static tutti_status leave(void *user, bool failed)
     shm_domain_destroy(env->domain);
     status = transport_mpi_job_fini(
             &env->job, env->has_started ? end : MPI_JOB_NOT_BEGUN);
+    mem_free(env->node_of);
+    mem_free(env->cache_of);
     mem_free(env);
     return status;
 }
@@ -84,6 +94,20 @@ static void shared_free(void *user, void *memory)
     shm_domain_free(env->domain, env->rank, memory);
 }
 
+static tutti_status share_pages(void *user, void *memory, size_t bytes)
+{
+    const struct mpi_env *env = user;
+
+    return shm_domain_share(env->domain, env->rank, memory, bytes);
+}
+
+static tutti_status unshare_pages(void *user, const void *memory)
+{
+    const struct mpi_env *env = user;
+
+    return shm_domain_unshare(env->domain, env->rank, memory);
+}
+
 static void add_backend(
         struct context_spec *spec, const struct op_backend *backend, void *native)
 {
@@ -107,6 +131,21 @@ static bool divides_caches(const struct context_spec *spec, const struct mpi_env
                     spec->config.hierarchy == CONFIG_HIERARCHY_CACHE);
 }
 
+/* Where ranks are, for backends that look that up for each batch. */
+static tutti_status make_tables(const struct context_spec *spec, struct mpi_env *env)
+{
+    const bool with_nodes = divides_nodes(spec, env) || divides_caches(spec, env);
+    const bool with_caches = divides_caches(spec, env);
+
+    env->node_of = with_nodes ? nodes_table(&spec->nodes) : NULL;
+    env->cache_of = with_caches ? nodes_table(&spec->caches) : NULL;
+    if ((with_nodes && env->node_of == NULL) ||
+            (with_caches && env->cache_of == NULL)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", spec->size);
+    }
+    return TUTTI_OK;
+}
+
 /* A rank that is alone on its node has no domain, and needs none. */
 static void add_nodes(struct context_spec *spec, struct mpi_env *env)
 {
@@ -116,7 +155,8 @@ static void add_nodes(struct context_spec *spec, struct mpi_env *env)
         .across = &op_mpi,
         .inner_native = env->domain,
         .across_native = env->job.data,
-        .group_of = spec->nodes.node_of,
+        .group_of = env->node_of,
+        .piece_chunks = NODES_PIECE_CHUNKS,
         .alloc = is_alone ? NULL : shared_alloc,
         .give_back = is_alone ? NULL : shared_free,
         .user = env };
@@ -135,8 +175,8 @@ static void add_caches(struct context_spec *spec, struct mpi_env *env)
         .across = &op_shm,
         .inner_native = env->domain,
         .across_native = env->domain,
-        .group_of = spec->caches.node_of,
-        .within = spec->nodes.node_of,
+        .group_of = env->cache_of,
+        .within = env->node_of,
         .size_min = always ? 0 : CACHES_SIZE_MIN,
         .alloc = shared_alloc,
         .give_back = shared_free,
@@ -156,9 +196,11 @@ static void choose_backends(struct context_spec *spec, struct mpi_env *env)
     }
     if (env->domain != NULL) {
         add_backend(spec, &op_shm, env->domain);
-        spec->memory = (struct memory){
-            .alloc = shared_alloc, .give_back = shared_free, .user = env
-        };
+        spec->memory = (struct memory){ .alloc = shared_alloc,
+            .give_back = shared_free,
+            .share = share_pages,
+            .unshare = unshare_pages,
+            .user = env };
         spec->arrival_flags = shm_arrival_flags(env->domain);
     }
     if (divides_nodes(spec, env)) {
@@ -223,10 +265,16 @@ static tutti_status prepare(struct context_spec *spec, struct mpi_env *env)
         status = add_communicators(spec, env);
     }
     if (status == TUTTI_OK) {
+        status = agree(env, link_meet(spec, env->job.data));
+    }
+    if (status == TUTTI_OK) {
         status = agree(env, neighbours_meet(spec, &env->domain, &env->all_share));
     }
     if (status == TUTTI_OK && spec->expects_gpus) {
         status = agree(env, gpus_meet(&env->gpu, spec));
+    }
+    if (status == TUTTI_OK) {
+        status = agree(env, make_tables(spec, env));
     }
     return status;
 }

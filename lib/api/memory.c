@@ -1,5 +1,5 @@
 /*
- * tutti_alloc() and tutti_free().
+ * Memory for tensors: given out, or the caller's made like it.
  */
 #include "api/call.h"
 #include "base/headroom.h"
@@ -56,4 +56,38 @@ tutti_status tutti_free(tutti *t, void *mem)
     return error_set(TUTTI_ERR_INVALID,
             "tutti_free: %p is no memory of tutti_alloc() or of a request of rank %d",
             mem, t->rank);
+}
+
+tutti_status tutti_share(tutti *t, void *ptr, size_t bytes)
+{
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (ptr == NULL && bytes > 0) {
+        return error_set(
+                TUTTI_ERR_INVALID, "tutti_share: ptr is NULL (rank %d)", t->rank);
+    }
+    if (t->outputs.memory.share != NULL) {
+        status = t->outputs.memory.share(t->outputs.memory.user, ptr, bytes);
+    }
+    return status == TUTTI_OK
+            ? status
+            : error_set(status, "tutti_share: %zu bytes at %p of rank %d: %s", bytes,
+                      ptr, t->rank, tutti_last_error());
+}
+
+tutti_status tutti_unshare(tutti *t, void *ptr)
+{
+    tutti_status status = call_check_context(t);
+
+    if (status == TUTTI_OK && ptr != NULL && t->outputs.memory.unshare != NULL) {
+        status = t->outputs.memory.unshare(t->outputs.memory.user, ptr);
+        if (status != TUTTI_OK) {
+            return error_set(status, "tutti_unshare: %p of rank %d: %s", ptr, t->rank,
+                    tutti_last_error());
+        }
+    }
+    return status;
 }

@@ -1,5 +1,5 @@
 /*
- * Sharing memory takes three steps: each rank makes its reservation and tells all ranks
+ * Sharing memory takes three steps: each rank makes its reservation and tells its neighbours
  * how to reach it; the ranks of a node pass each other descriptors; all tell all whether
  * that went well. So all know the same, and nobody uses memory that a neighbour lacks.
  */
@@ -27,13 +27,15 @@ struct meeting {
     struct shm_card *cards; /* theirs; owned */
     int count; /* of them */
     int me; /* this rank's index among them */
+    int *ranks; /* of this node; owned */
     bool all; /* no rank of any node has trouble */
+    bool is_said; /* a rank of this node has */
     char trouble[ERROR_TEXT_MAX]; /* why this rank cannot share memory; "": it can */
 };
 
 static int node_size(const struct context_spec *spec)
 {
-    return spec->nodes.local_size[spec->nodes.node_of[spec->rank]];
+    return nodes_ranks(&spec->nodes, nodes_of(&spec->nodes, spec->rank));
 }
 
 /** Notes the last error as what is in the way. */
@@ -125,27 +127,45 @@ static tutti_status take_introduction(
     return TUTTI_OK;
 }
 
-static tutti_status introduce(struct meeting *meeting, tutti_status status)
+/* Takes in the introductions of the ranks of this node, of which each has one. */
+static tutti_status take_introductions(
+        struct meeting *meeting, const struct wire_writer *mail)
 {
-    struct context_spec *spec = meeting->spec;
-    const int *node_of = spec->nodes.node_of;
-    struct wire_writer out = { 0 };
-    const uint8_t **blocks = NULL;
-    size_t *lengths = NULL;
+    struct wire_reader in;
 
-    put_introduction(&out, meeting);
-    status = setup_gather(spec, status, &out, &blocks, &lengths);
-    /* Without room for them this rank has failed, and so has the gathering. */
-    for (int rank = 0; rank < spec->size && status == TUTTI_OK; rank++) {
-        if (node_of[rank] != node_of[spec->rank] || meeting->cards == NULL ||
-                meeting->parties == NULL) {
-            continue;
+    wire_reader_init(&in, mail->data, mail->len);
+    for (int i = 0; i < node_size(meeting->spec); i++) {
+        const int rank = (int)wire_get_varint(&in);
+        size_t len = 0;
+        const char *bytes = wire_get_str(&in, SIZE_MAX, &len);
+        const tutti_status status =
+                take_introduction(meeting, rank, (const uint8_t *)bytes, len);
+
+        if (status != TUTTI_OK) {
+            return status;
         }
-        meeting->me = rank == spec->rank ? meeting->count : meeting->me;
-        status = take_introduction(meeting, rank, blocks[rank], lengths[rank]);
+        meeting->me = rank == meeting->spec->rank ? i : meeting->me;
         meeting->count++;
     }
-    mem_free(blocks);
+    return TUTTI_OK;
+}
+
+static tutti_status introduce(struct meeting *meeting)
+{
+    struct context_spec *spec = meeting->spec;
+    const struct transport_group group = { .ranks = meeting->ranks,
+        .size = node_size(spec),
+        .me = nodes_local(&spec->nodes, spec->rank) };
+    struct wire_writer out = { 0 };
+    struct wire_writer mail = { 0 };
+    tutti_status status;
+
+    put_introduction(&out, meeting);
+    status = setup_collect(spec, &group, TUTTI_OK, &out, &mail);
+    if (status == TUTTI_OK) {
+        status = take_introductions(meeting, &mail);
+    }
+    wire_writer_fini(&mail);
     return status;
 }
 
@@ -188,65 +208,52 @@ static tutti_status refuse(const struct context_spec *spec, const char *why)
             spec->size, why);
 }
 
-/** Takes the outcome of a rank in: its node shares no memory when it has trouble. */
-static tutti_status take_outcome(
-        struct meeting *meeting, int rank, const uint8_t *bytes, size_t len)
+/** Takes the trouble of a rank in: its node shares no memory. */
+static tutti_status take_trouble(
+        struct meeting *meeting, int rank, const char *text, size_t len)
 {
     const struct context_spec *spec = meeting->spec;
     const struct nodes *nodes = &spec->nodes;
+    const bool is_here = nodes_of(nodes, rank) == nodes_of(nodes, spec->rank);
     char why[ERROR_TEXT_MAX + 64];
 
-    if (len == 0) {
-        return TUTTI_OK;
-    }
     meeting->all = false;
     (void)snprintf(why, sizeof why, "rank %d says: %.*s", rank,
-            (int)size_min(len, ERROR_TEXT_MAX - 1), (const char *)bytes);
-    if (nodes->node_of[rank] == nodes->node_of[spec->rank] && meeting->domain != NULL) {
+            (int)size_min(len, ERROR_TEXT_MAX - 1), text);
+    if (is_here && !meeting->is_said && nodes_local(nodes, spec->rank) == 0) {
+        log_warn(&spec->log,
+                "the %d ranks of this node exchange data over MPI, because they "
+                "cannot share memory; %s",
+                node_size(spec), why);
+    }
+    if (is_here) {
+        meeting->is_said = true;
         shm_domain_destroy(meeting->domain);
         meeting->domain = NULL;
     }
     return refuse(spec, why);
 }
 
-/** The first trouble on this rank's node is said once. */
-static void say_trouble(const struct context_spec *spec, const uint8_t *const *blocks,
-        const size_t *lengths)
-{
-    const int *node_of = spec->nodes.node_of;
-
-    for (int rank = 0; rank < spec->size && spec->nodes.local_of[spec->rank] == 0;
-            rank++) {
-        if (node_of[rank] == node_of[spec->rank] && lengths[rank] > 0) {
-            log_warn(&spec->log,
-                    "the %d ranks of this node exchange data over MPI, because they "
-                    "cannot share memory; rank %d says: %.*s",
-                    node_size(spec), rank, (int)lengths[rank],
-                    (const char *)blocks[rank]);
-            return;
-        }
-    }
-}
-
+/** All hear of all trouble, of which there mostly is none. */
 static tutti_status agree(struct meeting *meeting)
 {
-    struct context_spec *spec = meeting->spec;
-    const uint8_t **blocks = NULL;
-    size_t *lengths = NULL;
+    struct wire_writer mail = { 0 };
     struct wire_writer out = { 0 };
+    struct wire_reader in;
     tutti_status status;
 
     wire_put_bytes(&out, meeting->trouble, strlen(meeting->trouble));
-    status = setup_gather(spec, TUTTI_OK, &out, &blocks, &lengths);
-    if (status != TUTTI_OK) {
-        return status;
+    status = setup_collect(meeting->spec, NULL, TUTTI_OK, &out, &mail);
+    meeting->all = status == TUTTI_OK;
+    wire_reader_init(&in, mail.data, mail.len);
+    while (status == TUTTI_OK && wire_left(&in) > 0) {
+        const int rank = (int)wire_get_varint(&in);
+        size_t len = 0;
+        const char *text = wire_get_str(&in, SIZE_MAX, &len);
+
+        status = take_trouble(meeting, rank, text, len);
     }
-    meeting->all = true;
-    say_trouble(spec, blocks, lengths);
-    for (int rank = 0; rank < spec->size && status == TUTTI_OK; rank++) {
-        status = take_outcome(meeting, rank, blocks[rank], lengths[rank]);
-    }
-    mem_free(blocks);
+    wire_writer_fini(&mail);
     return status;
 }
 
@@ -256,19 +263,33 @@ static bool has_neighbours(const struct nodes *nodes)
     return nodes->count < nodes->size;
 }
 
-static tutti_status meet(struct meeting *meeting)
+/* A rank that cannot list its neighbours cannot tell them so: all hear it first. */
+static tutti_status list_neighbours(struct meeting *meeting)
 {
+    const struct context_spec *spec = meeting->spec;
+    const size_t count = (size_t)node_size(spec);
     tutti_status status = TUTTI_OK;
 
-    meeting->parties =
-            mem_calloc((size_t)node_size(meeting->spec), sizeof *meeting->parties);
-    meeting->cards =
-            mem_calloc((size_t)node_size(meeting->spec), sizeof *meeting->cards);
-    if (meeting->parties == NULL || meeting->cards == NULL) {
+    meeting->parties = mem_calloc(count, sizeof *meeting->parties);
+    meeting->cards = mem_calloc(count, sizeof *meeting->cards);
+    meeting->ranks = mem_calloc(count, sizeof *meeting->ranks);
+    if (meeting->parties == NULL || meeting->cards == NULL || meeting->ranks == NULL) {
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
+    } else {
+        nodes_list(&spec->nodes, nodes_of(&spec->nodes, spec->rank), meeting->ranks);
+    }
+    return context_spec_agree(spec, status);
+}
+
+static tutti_status meet(struct meeting *meeting)
+{
+    tutti_status status = list_neighbours(meeting);
+
+    if (status != TUTTI_OK) {
+        return status;
     }
     prepare(meeting);
-    status = introduce(meeting, status);
+    status = introduce(meeting);
     if (status == TUTTI_OK) {
         exchange(meeting);
         status = agree(meeting);
@@ -298,6 +319,7 @@ tutti_status neighbours_meet(
     status = meet(&meeting);
     mem_free(meeting.parties);
     mem_free(meeting.cards);
+    mem_free(meeting.ranks);
     if (status != TUTTI_OK) {
         shm_domain_destroy(meeting.domain);
         meeting.domain = NULL;

@@ -396,3 +396,34 @@ tutti_status tutti_process_set_ranks(
     pthread_mutex_unlock(&t->lock);
     return status;
 }
+
+/* Whichever takes a batch, by its size or otherwise: none may have another order. */
+static bool backends_follow_ranks(
+        const struct dispatcher *dispatcher, const struct op_set *set)
+{
+    for (int b = 0; b < dispatcher->backend_count; b++) {
+        const struct dispatcher_backend *backend = &dispatcher->backends[b];
+
+        if (backend->ops->space == OP_HOST && backend->ops->follows_ranks != NULL &&
+                !backend->ops->follows_ranks(backend->state, set)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tutti_sums_follow_ranks(tutti *t, tutti_process_set set)
+{
+    const struct process_set *found;
+    bool follow;
+
+    if (call_check_context(t) != TUTTI_OK) {
+        return false;
+    }
+    pthread_mutex_lock(&t->lock);
+    found = process_sets_find(&t->sets, set);
+    follow = found != NULL && found->op.rank >= 0 &&
+            backends_follow_ranks(&t->dispatcher, &found->op);
+    pthread_mutex_unlock(&t->lock);
+    return follow;
+}

@@ -196,18 +196,37 @@ static void demand(tutti *t, const struct wait *wait,
     }
 }
 
+/* With the first that is not over, or was the last to be. */
+static void record_wait(const tutti *t, const struct wait *wait,
+        enum recorder_kind kind, int64_t now_ns)
+{
+    const size_t at = wait->over < wait->count ? wait->over : wait->count - 1;
+    const struct operation *operation = wait->operations[at];
+
+    recorder_add(&t->recorder,
+            &(struct recorder_event){ .kind = kind,
+                    .time_ns = now_ns,
+                    .tensor = operation == NULL
+                            ? 0
+                            : recorder_number(&t->recorder, operation->record) });
+}
+
 void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
 {
     int64_t begin;
+    int64_t end;
 
     if (wait_is_over(wait)) {
         return;
     }
     begin = clock_ns();
+    record_wait(t, wait, RECORDER_WAIT, begin);
     demand(t, wait, operation_demand);
     driver_wait(t, wait_is_over, wait, deadline_ns);
     demand(t, wait, operation_satisfied);
-    counter_add(&t->counters.wait_ns, (uint64_t)(clock_ns() - begin));
+    end = clock_ns();
+    record_wait(t, wait, RECORDER_LEFT, end);
+    counter_add(&t->counters.wait_ns, (uint64_t)(end - begin));
 }
 
 tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns)

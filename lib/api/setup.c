@@ -10,9 +10,10 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "ops/reduce/reduce.h"
+#include "topo/places.h"
 
-#define HOST_ID_MAX 256
 #define VALUE_MAX (CONFIG_TEXT_MAX + 1)
+#define EQUAL_TEXT_MAX 256
 
 static tutti_status set_limits(struct context_spec *spec)
 {
@@ -75,28 +76,15 @@ tutti_status setup_begin(
 /* ---------------------------------------------------------------- agreement */
 
 /*
- * A rank's record: version, host and cache identity, its limits, whether it has something
- * to say about GPUs, and all values that must be equal, as text in the order of the table.
+ * What must be equal on all ranks: the version, and values as text in the order of the
+ * table. The lowest rank's stands for all, until one is found that differs.
  */
-static void put_facts(struct wire_writer *out, const struct context_spec *spec)
+static void put_equals(struct wire_writer *out, const struct context_spec *spec)
 {
-    const char *cache =
-            spec->config.cache_id[0] != '\0' ? spec->config.cache_id : spec->cache_id;
-    char host[HOST_ID_MAX];
     size_t count = 0;
     const struct config_row *rows = config_rows(&count);
 
-    machine_identity(host, sizeof host);
-    if (spec->config.host_id[0] != '\0') {
-        (void)snprintf(host, sizeof host, "%s", spec->config.host_id);
-    }
     wire_put_str(out, TUTTI_VERSION_STRING, strlen(TUTTI_VERSION_STRING));
-    wire_put_str(out, host, strlen(host));
-    wire_put_str(out, cache, size_min(strlen(cache), HOST_ID_MAX - 1));
-    wire_put_u64(out, spec->limits.batch_bytes);
-    wire_put_u64(out, spec->limits.tensor_bytes);
-    wire_put_u64(out, spec->chunk_bytes);
-    wire_put_u8(out, spec->expects_gpus ? 1 : 0);
     for (size_t i = 0; i < count; i++) {
         char value[VALUE_MAX] = "";
 
@@ -107,14 +95,14 @@ static void put_facts(struct wire_writer *out, const struct context_spec *spec)
     }
 }
 
-/* Reads the next text of a rank's record and compares it with rank 0's. */
+/* Reads the next text of two records and compares them. */
 static tutti_status compare_text(
         struct wire_reader *first, struct wire_reader *in, int rank, const char *what)
 {
     size_t first_len = 0;
     size_t len = 0;
-    const char *first_text = wire_get_str(first, HOST_ID_MAX, &first_len);
-    const char *text = wire_get_str(in, HOST_ID_MAX, &len);
+    const char *first_text = wire_get_str(first, EQUAL_TEXT_MAX, &first_len);
+    const char *text = wire_get_str(in, EQUAL_TEXT_MAX, &len);
 
     if (!wire_ok(first) || !wire_ok(in)) {
         return error_set(
@@ -128,168 +116,234 @@ static tutti_status compare_text(
     return TUTTI_OK;
 }
 
-/** Where a rank says it is. */
-struct place {
-    char host[HOST_ID_MAX];
-    char cache[HOST_ID_MAX]; /* "": in no single one */
-};
-
-/* Takes a rank's record in: its place, the smaller limits, and the comparison. */
-static tutti_status take_facts(struct context_spec *spec, struct wire_reader first,
-        struct wire_reader in, int rank, struct place *place)
+/* Says in what a rank differs from rank 0. */
+static tutti_status name_difference(
+        struct wire_reader first, struct wire_reader in, int rank)
 {
     size_t count = 0;
     const struct config_row *rows = config_rows(&count);
     tutti_status status =
             compare_text(&first, &in, rank, "the version of the tutti library");
-    size_t len = 0;
 
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    for (int i = 0; i < 2; i++) {
-        (void)wire_get_str(&first, HOST_ID_MAX, &len);
-    }
-    wire_get_text(&in, place->host, sizeof place->host);
-    wire_get_text(&in, place->cache, sizeof place->cache);
-    for (int i = 0; i < 3; i++) {
-        (void)wire_get_u64(&first);
-    }
-    (void)wire_get_u8(&first);
-    spec->limits.batch_bytes =
-            size_min(spec->limits.batch_bytes, (size_t)wire_get_u64(&in));
-    spec->limits.tensor_bytes =
-            size_min(spec->limits.tensor_bytes, (size_t)wire_get_u64(&in));
-    spec->chunk_bytes = size_min(spec->chunk_bytes, (size_t)wire_get_u64(&in));
-    spec->expects_gpus = wire_get_u8(&in) != 0 || spec->expects_gpus;
     for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
         if (rows[i].same) {
             status = compare_text(&first, &in, rank, rows[i].name);
         }
     }
-    return status;
+    return status == TUTTI_OK ? error_set(TUTTI_ERR_PROTOCOL,
+                                        "malformed start-up record of rank %d", rank)
+                              : status;
 }
 
-/* ---------------------------------------------------------------- placement */
-
-enum {
-    CACHE_NAME_MAX = HOST_ID_MAX + 16
+/** What is known of a rank and those below it. */
+struct facts {
+    struct context_spec
+            *spec; /* with the smallest limits, and whether there may be GPUs */
+    struct wire_writer equals; /* of the lowest rank; owned */
+    struct wire_writer other; /* of `odd`; owned */
+    int odd; /* the lowest rank whose equals differ; -1: none */
+    struct places places; /* where none differs */
 };
 
+static tutti_status keep_odd(
+        struct facts *facts, int rank, const char *equals, size_t len)
+{
+    facts->odd = rank;
+    wire_put_bytes(&facts->other, equals, len);
+    return facts->other.failed
+            ? error_set(TUTTI_ERR_NO_MEMORY, "no memory for the records of ranks")
+            : TUTTI_OK;
+}
+
+static void put_limits(struct wire_writer *out, const struct context_spec *spec)
+{
+    wire_put_u64(out, spec->limits.batch_bytes);
+    wire_put_u64(out, spec->limits.tensor_bytes);
+    wire_put_u64(out, spec->chunk_bytes);
+    wire_put_u8(out, spec->expects_gpus ? 1 : 0);
+}
+
+static void take_limits(struct wire_reader *in, struct context_spec *spec)
+{
+    spec->limits.batch_bytes =
+            size_min(spec->limits.batch_bytes, (size_t)wire_get_u64(in));
+    spec->limits.tensor_bytes =
+            size_min(spec->limits.tensor_bytes, (size_t)wire_get_u64(in));
+    spec->chunk_bytes = size_min(spec->chunk_bytes, (size_t)wire_get_u64(in));
+    spec->expects_gpus = wire_get_u8(in) != 0 || spec->expects_gpus;
+}
+
 /*
- * Names each rank's cache; all ranks of a node get the same name when one of them has told
- * of none.
+ * The equals of the lowest rank, that rank, and the lowest that differs, which is above it;
+ * then that one's, or all else. So a record that another version has written is read as far
+ * as its version.
  */
-static void name_caches(const struct nodes *nodes, const struct place *places,
-        bool *is_unknown, char *texts, const char **names)
+static tutti_status facts_put(void *user, bool is_all, struct wire_writer *out)
 {
-    for (int r = 0; r < nodes->size; r++) {
-        is_unknown[nodes->node_of[r]] |= places[r].cache[0] == '\0';
-    }
-    for (int r = 0; r < nodes->size; r++) {
-        char *text = texts + (size_t)r * CACHE_NAME_MAX;
-        const int node = nodes->node_of[r];
-
-        (void)snprintf(text, CACHE_NAME_MAX, "%d %s", node,
-                is_unknown[node] ? "" : places[r].cache);
-        names[r] = text;
-    }
-}
-
-static tutti_status find_caches(
-        struct context_spec *spec, const struct place *places, const char **names)
-{
-    const size_t size = (size_t)spec->transport.size;
-    char *texts = mem_calloc(size, CACHE_NAME_MAX);
-    bool *is_unknown = mem_calloc(size, sizeof *is_unknown);
-    tutti_status status;
-
-    if (texts == NULL || is_unknown == NULL) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranks", size);
-    } else {
-        name_caches(&spec->nodes, places, is_unknown, texts, names);
-        status = nodes_init(&spec->caches, names, (int)size);
-    }
-    mem_free(is_unknown);
-    mem_free(texts);
-    return status;
-}
-
-static tutti_status find_places(
-        struct context_spec *spec, const struct place *places, const char **names)
-{
-    tutti_status status;
-
-    for (int r = 0; r < spec->transport.size; r++) {
-        names[r] = places[r].host;
-    }
-    status = nodes_init(&spec->nodes, names, spec->transport.size);
-    return status == TUTTI_OK ? find_caches(spec, places, names) : status;
-}
-
-static tutti_status take_all(
-        struct context_spec *spec, const uint8_t **blocks, const size_t *lengths)
-{
-    const size_t size = (size_t)spec->transport.size;
-    struct place *places = mem_calloc(size, sizeof *places);
-    const char **names = mem_calloc(size, sizeof *names);
+    const struct facts *facts = user;
+    struct nodes *nodes = &facts->spec->nodes;
+    struct nodes *caches = &facts->spec->caches;
     tutti_status status = TUTTI_OK;
 
-    if (places == NULL || names == NULL) {
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranks", size);
+    if (is_all && facts->odd < 0) {
+        status = places_group(&facts->places, nodes, caches);
     }
-    for (size_t r = 0; r < size && status == TUTTI_OK; r++) {
-        struct wire_reader first;
-        struct wire_reader in;
-
-        wire_reader_init(&first, blocks[0], lengths[0]);
-        wire_reader_init(&in, blocks[r], lengths[r]);
-        status = take_facts(spec, first, in, (int)r, &places[r]);
+    wire_put_str(out, (const char *)facts->equals.data, facts->equals.len);
+    wire_put_varint(out, (uint64_t)facts->spec->rank);
+    wire_put_svarint(out, facts->odd);
+    if (facts->odd >= 0) {
+        wire_put_str(out, (const char *)facts->other.data, facts->other.len);
+        return status;
     }
-    if (status == TUTTI_OK) {
-        status = find_places(spec, places, names);
+    put_limits(out, facts->spec);
+    if (is_all) {
+        nodes_put(out, nodes);
+        nodes_put(out, caches);
+    } else {
+        places_put(out, &facts->places);
     }
-    mem_free(names);
-    mem_free(places);
     return status;
 }
 
-tutti_status setup_gather(struct context_spec *spec, tutti_status mine,
-        struct wire_writer *block, const uint8_t ***blocks, size_t **lengths)
+/* The ranks of which this tells come after all before: of those that differ they are last. */
+static tutti_status facts_take(void *user, const uint8_t *bytes, size_t len)
 {
-    struct error own;
-    tutti_status status;
-    tutti_status all;
+    struct facts *facts = user;
+    struct wire_reader in;
+    size_t equals_len = 0;
+    size_t other_len = 0;
+    const char *equals;
+    const char *other = NULL;
+    int lowest, odd;
 
-    if (mine == TUTTI_OK && block->failed) {
-        mine = error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
+    wire_reader_init(&in, bytes, len);
+    equals = wire_get_str(&in, SIZE_MAX, &equals_len);
+    lowest = (int)wire_get_varint(&in);
+    odd = (int)wire_get_svarint(&in);
+    if (odd >= 0) {
+        other = wire_get_str(&in, SIZE_MAX, &other_len);
     }
-    error_fill(&own, mine, spec->rank, "%s", tutti_last_error());
-    status = mine == TUTTI_OK && block->len > 0
-            ? transport_allgather(
-                      &spec->transport, block->data, block->len, blocks, lengths)
-            : transport_allgather(&spec->transport, "", 0, blocks, lengths);
-    wire_writer_fini(block);
-    all = context_spec_agree(spec, mine == TUTTI_OK ? status : error_raise(&own));
-    if (status == TUTTI_OK && all != TUTTI_OK) {
-        mem_free(*blocks);
-        *blocks = NULL;
+    if (!wire_ok(&in)) {
+        return error_set(TUTTI_ERR_PROTOCOL, "malformed start-up record");
+    }
+    if (facts->odd >= 0) {
+        return TUTTI_OK;
+    }
+    if (equals_len != facts->equals.len ||
+            memcmp(equals, facts->equals.data, equals_len) != 0) {
+        return keep_odd(facts, lowest, equals, equals_len);
+    }
+    if (odd >= 0) {
+        return keep_odd(facts, odd, other, other_len);
+    }
+    take_limits(&in, facts->spec);
+    return places_take(&facts->places, &in);
+}
+
+/* Rank 0's is what all take in. */
+static tutti_status take_result(
+        struct context_spec *spec, const struct wire_writer *result)
+{
+    struct wire_reader in;
+    struct wire_reader first;
+    struct wire_reader other;
+    size_t len = 0;
+    const char *text;
+    int odd;
+    tutti_status status;
+
+    wire_reader_init(&in, result->data, result->len);
+    text = wire_get_str(&in, SIZE_MAX, &len);
+    wire_reader_init(&first, text, len);
+    (void)wire_get_varint(&in);
+    odd = (int)wire_get_svarint(&in);
+    if (odd >= 0) {
+        text = wire_get_str(&in, SIZE_MAX, &len);
+        wire_reader_init(&other, text, len);
+        return name_difference(first, other, odd);
+    }
+    take_limits(&in, spec);
+    nodes_fini(&spec->nodes);
+    nodes_fini(&spec->caches);
+    status = nodes_get(&in, &spec->nodes);
+    if (status == TUTTI_OK) {
+        status = nodes_get(&in, &spec->caches);
+    }
+    if (status == TUTTI_OK &&
+            (!wire_ok(&in) || spec->nodes.size != spec->transport.size ||
+                    spec->caches.size != spec->transport.size)) {
+        status = error_set(TUTTI_ERR_PROTOCOL, "malformed start-up record of rank 0");
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------- meetings */
+
+/* All ranks of the job hear how a meeting of some ended. */
+static tutti_status conclude(const struct context_spec *spec, tutti_status status,
+        struct wire_writer *result)
+{
+    const tutti_status all = context_spec_agree(spec, status);
+
+    if (all != TUTTI_OK) {
+        wire_writer_fini(result);
     }
     return all;
 }
 
+tutti_status setup_meet(struct context_spec *spec, tutti_status mine,
+        const struct transport_merge *merge, struct wire_writer *result)
+{
+    return conclude(
+            spec, transport_meet(&spec->transport, NULL, mine, merge, result), result);
+}
+
+tutti_status setup_collect(struct context_spec *spec,
+        const struct transport_group *group, tutti_status mine,
+        struct wire_writer *block, struct wire_writer *result)
+{
+    const tutti_status status =
+            transport_collect(&spec->transport, group, mine, block, result);
+
+    wire_writer_fini(block);
+    return conclude(spec, status, result);
+}
+
+static tutti_status begin_facts(struct facts *facts)
+{
+    const struct context_spec *spec = facts->spec;
+    const char *cache =
+            spec->config.cache_id[0] != '\0' ? spec->config.cache_id : spec->cache_id;
+    char host[PLACE_TEXT_MAX];
+    char short_cache[PLACE_TEXT_MAX];
+
+    machine_identity(host, sizeof host);
+    if (spec->config.host_id[0] != '\0') {
+        (void)snprintf(host, sizeof host, "%s", spec->config.host_id);
+    }
+    (void)snprintf(short_cache, sizeof short_cache, "%s", cache);
+    put_equals(&facts->equals, spec);
+    return !facts->equals.failed && places_add(&facts->places, host, short_cache)
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_NO_MEMORY, "no memory to start");
+}
+
 tutti_status setup_agree(struct context_spec *spec)
 {
-    struct wire_writer facts = { 0 };
-    const uint8_t **blocks = NULL;
-    size_t *lengths = NULL;
-    tutti_status status;
+    struct facts facts = { .spec = spec, .odd = -1 };
+    const struct transport_merge merge = {
+        .take = facts_take, .put = facts_put, .user = &facts
+    };
+    struct wire_writer result = { 0 };
+    tutti_status status = transport_meet(
+            &spec->transport, NULL, begin_facts(&facts), &merge, &result);
 
-    put_facts(&facts, spec);
-    status = setup_gather(spec, TUTTI_OK, &facts, &blocks, &lengths);
+    wire_writer_fini(&facts.equals);
+    wire_writer_fini(&facts.other);
+    places_fini(&facts.places);
     if (status == TUTTI_OK) {
-        status = take_all(spec, blocks, lengths);
-        mem_free(blocks);
+        status = take_result(spec, &result);
     }
+    wire_writer_fini(&result);
     return status;
 }

@@ -101,20 +101,35 @@ void bitset_copy(struct bitset *to, const struct bitset *from)
     }
 }
 
-bool bitset_merge(struct bitset *to, const struct bitset *from)
+/* Of the word `index`, the bits of the members `first` to `last`, some of which it holds. */
+static uint64_t mask_in_word(size_t index, int first, int last)
 {
-    const size_t words = bitset_words(to);
+    const int begin = (int)index * WORD_BITS;
+    const int low = first > begin ? first - begin : 0;
+    const int high = last < begin + WORD_BITS ? last - begin : WORD_BITS - 1;
 
-    assert(to->bits == from->bits);
-    for (size_t i = 0; i < words; i++) {
-        if ((to->words[i] & from->words[i]) != 0) {
-            return false;
+    return (UINT64_MAX << low) & (UINT64_MAX >> (WORD_BITS - 1 - high));
+}
+
+bool bitset_has_any(const struct bitset *set, int first, int last)
+{
+    const size_t end = word_of(set, last);
+
+    for (size_t i = word_of(set, first); i <= end; i++) {
+        if ((set->words[i] & mask_in_word(i, first, last)) != 0) {
+            return true;
         }
     }
-    for (size_t i = 0; i < words; i++) {
-        to->words[i] |= from->words[i];
+    return false;
+}
+
+void bitset_add_range(struct bitset *set, int first, int last)
+{
+    const size_t end = word_of(set, last);
+
+    for (size_t i = word_of(set, first); i <= end; i++) {
+        set->words[i] |= mask_in_word(i, first, last);
     }
-    return true;
 }
 
 /* The lowest member at or above `from`, or `bits` when there is none. */

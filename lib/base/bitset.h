@@ -25,11 +25,10 @@ int bitset_count(const struct bitset *set);
 bool bitset_is_empty(const struct bitset *set);
 /** Copies members; both must have the same number of bits. */
 void bitset_copy(struct bitset *to, const struct bitset *from);
-/**
- * Adds the members of `from`, which must have the same number of bits; false, and
- * nothing changed, when the two overlap.
- */
-bool bitset_merge(struct bitset *to, const struct bitset *from);
+/** True when any of the members `first` to `last` is there. */
+bool bitset_has_any(const struct bitset *set, int first, int last);
+/** Adds the members `first` to `last`. */
+void bitset_add_range(struct bitset *set, int first, int last);
 
 /**
  * Writes members as "0, 2-5, 9", each passed through `translate` when that is not NULL

@@ -59,7 +59,13 @@ enum config_plan {
 enum config_algorithm {
     CONFIG_ALGORITHM_AUTO,
     CONFIG_ALGORITHM_GATHER,
-    CONFIG_ALGORITHM_DIRECT
+    CONFIG_ALGORITHM_DIRECT,
+    CONFIG_ALGORITHM_DOUBLING
+};
+enum config_wire_dtype {
+    CONFIG_WIRE_DTYPE_FLOAT32,
+    CONFIG_WIRE_DTYPE_BFLOAT16,
+    CONFIG_WIRE_DTYPE_FLOAT16
 };
 enum config_kernels {
     CONFIG_KERNELS_AUTO,
@@ -143,8 +149,7 @@ tutti_status config_from_environment(
 const char *config_internal(const char *variable);
 
 /**
- * The value of a variable that rules other libraries (CUDA_VISIBLE_DEVICES), to be shown in
- * a message, or NULL.
+ * The value of a variable that rules other libraries (CUDA_VISIBLE_DEVICES, PMI_FD), or NULL.
  */
 const char *config_foreign(const char *variable);
 

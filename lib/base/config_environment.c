@@ -17,8 +17,9 @@
 
 #define VARIABLE_PREFIX "TUTTI_"
 #define VARIABLE_INTERNAL "TUTTI_INTERNAL_"
-/* tuttirun sets it for programs to read; the library has no parameter of that name. */
+/* tuttirun sets them for programs to read; the library has no parameters of these names. */
 #define VARIABLE_DEVICE "TUTTI_LOCAL_DEVICE"
+#define VARIABLE_ROLES "TUTTI_ROLES"
 
 /* Lines of warnings, kept whole: what does not fit is left out. */
 struct lines {
@@ -182,7 +183,8 @@ static bool is_known_variable(const char *entry, size_t name_len)
     size_t count, i;
     const struct config_row *rows = config_rows(&count);
 
-    if (has_prefix(entry, VARIABLE_DEVICE) && name_len == strlen(VARIABLE_DEVICE)) {
+    if (has_prefix(entry, VARIABLE_DEVICE "=") ||
+            has_prefix(entry, VARIABLE_ROLES "=")) {
         return true;
     }
     for (i = 0; i < count; i++) {

@@ -4,7 +4,6 @@
 #include "base/error.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +36,11 @@ void error_note(const char *format, ...)
     va_start(args, format);
     last_error_format(format, args, NULL);
     va_end(args);
+}
+
+void error_note_list(const char *format, va_list args)
+{
+    last_error_format(format, args, NULL);
 }
 
 void error_note_errno(const char *format, ...)

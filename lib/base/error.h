@@ -5,6 +5,8 @@
 #ifndef TUTTI_BASE_ERROR_H
 #define TUTTI_BASE_ERROR_H
 
+#include <stdarg.h>
+
 #include <tutti/tutti.h>
 
 /** Longest error text in bytes, with the terminating zero. */
@@ -19,6 +21,10 @@ struct error {
 
 /** Sets the calling thread's last error. Never fails. */
 void error_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** As error_note(), for functions that have such arguments themselves. */
+void error_note_list(const char *format, va_list args)
+        __attribute__((format(printf, 1, 0)));
 
 /** As error_note(), with ": " and the text of errno appended. */
 void error_note_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -8,3 +8,13 @@ const char *tutti_last_error(void)
 {
     return error_last();
 }
+
+tutti_status tutti_set_last_error(tutti_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    error_note_list(format, args);
+    va_end(args);
+    return status;
+}

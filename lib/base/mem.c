@@ -58,7 +58,7 @@ void *mem_resize(void *block, size_t count, size_t size)
 
 bool mem_grow(void *array, size_t *capacity, size_t need, size_t element)
 {
-    const size_t wanted = 2 * need + 8;
+    const size_t wanted = need + need / 2 + 8;
     void *block;
 
     if (need <= *capacity) {

@@ -125,16 +125,18 @@ static tutti_status find_space(
 {
     const struct buffer input = input_of(s, set);
     const struct buffer output = output_of(s, set);
+    enum op_space space = OP_HOST;
+    tutti_status status = TUTTI_OK;
 
     if (is_used(&input) && is_used(&output)) {
-        return look_at_both(t, s->name, &input, &output, &s->meta.space);
+        status = look_at_both(t, s->name, &input, &output, &space);
+    } else if (is_used(&input) || is_used(&output)) {
+        status = look(&t->device, s->name, is_used(&input) ? &input : &output, &space);
+    } else {
+        space = space_of_nothing(t, s);
     }
-    if (is_used(&input) || is_used(&output)) {
-        return look(&t->device, s->name, is_used(&input) ? &input : &output,
-                &s->meta.space);
-    }
-    s->meta.space = space_of_nothing(t, s);
-    return TUTTI_OK;
+    s->meta.space = space;
+    return status;
 }
 
 tutti_status buffers_place(

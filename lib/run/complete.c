@@ -45,6 +45,18 @@ static bool has_any_of_pool(const struct operation *operations)
     return operations != NULL;
 }
 
+/* What a context that has failed ends stays as it was: that tells who waited for what. */
+static void record_end(const struct tutti *t, const struct operation *operation)
+{
+    if (operation->status == TUTTI_OK) {
+        recorder_stage(operation->record, RECORDER_DONE);
+    } else if (operation->status != TUTTI_ERR_CONTEXT_FAILED) {
+        recorder_stage(operation->record, RECORDER_FAILED);
+        recorder_tell(&t->recorder, RECORDER_ERROR, t->engine.now_ns,
+                operation->error == NULL ? "" : operation->error->text);
+    }
+}
+
 /*
  * Everything but the callbacks, whose operations are returned, newest first. Under the lock if any
  * is of the pool: names of those are freed, and done, for whoever holds it.
@@ -71,6 +83,7 @@ struct operation *complete_publish(struct tutti *t, struct operation *operations
             counter_publish(&t->finished.failed, 1);
         }
         operation_advance(operation, OPERATION_DONE);
+        record_end(t, operation);
         if (!was_issued) {
             counter_publish(&t->finished.count, 1);
         }

@@ -22,6 +22,7 @@
 #include "base/config.h"
 #include "base/forkmark.h"
 #include "base/log.h"
+#include "base/recorder.h"
 #include "device/tickets.h"
 #include "ops/arrival_flags.h"
 #include "ops/device.h"
@@ -111,6 +112,8 @@ struct tutti {
     struct device device; /* this rank's GPU; zeroed: none                            */
     struct arrival_flags
             arrival_flags; /* words that ranks show each other, if there is one          */
+    struct recorder
+            recorder; /* what this rank did last: any thread, as its header says  */
     struct forkmark forkmark; /* a forked child may not use the context               */
     tutti_status (*release)(void *user, bool failed); /* called last; may be NULL    */
     void *release_user;

@@ -61,12 +61,41 @@ static struct operation *take_operations(struct batch *batch)
     return operations;
 }
 
+static void record_batch(const struct tutti *t, const struct batch *batch,
+        enum recorder_kind kind, uint64_t amount)
+{
+    recorder_add(&t->recorder,
+            &(struct recorder_event){ .kind = kind,
+                    .time_ns = t->engine.now_ns,
+                    .place = batch->op.sequence,
+                    .amount = amount,
+                    .set = batch->set->id,
+                    .lane = batch->lane,
+                    .tensor = recorder_number(
+                            &t->recorder, batch->operations[0]->record) });
+}
+
+/*
+ * How long this rank has waited for the others, since it had submitted a batch: what was submitted
+ * last is at one end or the other, for plans are in the order in which tensors become ready.
+ */
+static void record_launch(const struct tutti *t, const struct batch *batch)
+{
+    const int64_t first = batch->operations[0]->taken_ns;
+    const int64_t last = batch->operations[batch->operation_count - 1]->taken_ns;
+
+    record_batch(t, batch, RECORDER_LAUNCHED,
+            (uint64_t)(t->engine.now_ns - (first > last ? first : last)));
+}
+
 /* The commands of a device batch are on their streams. */
 static tutti_status finish_issued(struct tutti *t, struct batch *batch)
 {
-    struct operation *operations = take_operations(batch);
+    struct operation *operations;
     struct device_event *event = batch->issued;
 
+    record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
+    operations = take_operations(batch);
     counter_add(&t->counters.device_batches, 1);
     batch_lane(batch)->running--;
     batch->issued = NULL;
@@ -85,6 +114,7 @@ static tutti_status finish_staged(struct tutti *t, struct batch *batch)
     if (status != TUTTI_OK) {
         return status;
     }
+    record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
     counter_add(&t->counters.device_batches, 1);
     batch_lane(batch)->running--;
     t->device.hold(t->device.state, batch->issued);
@@ -96,6 +126,7 @@ static void finish(struct tutti *t, struct batch *batch)
     struct operation *operations;
 
     note_time(batch);
+    record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
     operations = take_operations(batch);
     batch_lane(batch)->running--;
     recycle(&t->dispatcher, batch);
@@ -189,12 +220,13 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
         }
         lane->running++;
         if (moves_nothing(batch)) {
-            lane->sequence++;
+            batch->op.sequence = lane->sequence++;
             finish(t, batch);
             continue;
         }
         add_running(t, dispatcher, batch);
         status = launch_batch(t, batch);
+        record_launch(t, batch);
         counter_add(&t->counters.batches, 1);
     }
     return status;

@@ -20,6 +20,13 @@
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
 /*
+ * Of one that hears what comes: over TCP, and not over shared memory or another network.
+ * Each time that something has come unheard twice as many sleeps must be heard again.
+ */
+#define NAP_HEARING_NS 16000000
+#define HEARD_NEEDED 4U /* sleeps in a row */
+#define MISSES_MAX 10U
+/*
  * Those of the background thread while the application keeps all cores busy, from the first
  * to the longest, each twice the one before: another rank may begin to wait for this one,
  * and the application may stop computing.
@@ -56,6 +63,8 @@ struct idleness {
     int64_t looked_ns; /* last look at the clock of a spin; 0: none             */
     int64_t tick_ns; /* when the engine wants to look for stalls             */
     bool must_poll; /* nothing rings when the engine's next work is there   */
+    bool listened; /* it has just slept on the sockets                     */
+    bool heard; /* and something came, or it was rung                   */
 };
 
 /*
@@ -86,6 +95,24 @@ static bool has_unsent(struct tutti *t)
 }
 
 /*
+ * What a sleep on the sockets has taught: MPI may use other ways than TCP. The calling thread
+ * drives.
+ */
+static void learn_to_hear(struct tutti *t, struct idleness *idle, bool moved)
+{
+    struct hearing *hearing = &t->driver.hearing;
+
+    if (idle->listened && moved && !idle->heard) {
+        hearing->is_trusted = false;
+        hearing->heard = 0;
+        hearing->missed += hearing->missed < MISSES_MAX ? 1 : 0;
+    } else if (idle->listened && moved && !hearing->is_trusted) {
+        hearing->is_trusted = ++hearing->heard >= HEARD_NEEDED << hearing->missed;
+    }
+    idle->listened = false;
+}
+
+/*
  * One pass, and what it found: all that be_idle() may know of the engine, since another
  * thread may drive by then. The calling thread drives.
  */
@@ -94,6 +121,7 @@ static void pass(struct tutti *t, struct idleness *idle)
     bool moved = false;
 
     run(t, &moved);
+    learn_to_hear(t, idle, moved);
     idle->tick_ns = t->engine.next_tick_ns;
     idle->must_poll = !t->transport.ops->wakes || engine_must_poll(t);
     if (moved) {
@@ -201,6 +229,22 @@ static void show_waiting(struct tutti *t)
     }
 }
 
+static int64_t shorter(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void go_to_sleep(
+        struct tutti *t, struct idleness *idle, uint32_t seen, int64_t sleep)
+{
+    idle->listened = idle->must_poll && t->topology.nodes.count > 1;
+    if (idle->listened) {
+        idle->heard = sockets_sleep(&t->driver.sockets, t->driver.bell, seen, sleep);
+    } else {
+        doorbell_sleep(t->driver.bell, seen, sleep);
+    }
+}
+
 /*
  * One step of doing nothing, up to the deadline. `seen` is the state of the bell before
  * the pass that found nothing to do, so a ring since then ends the sleep at once.
@@ -229,15 +273,15 @@ static void be_idle(
     show_waiting(t);
     sleep = until == INT64_MAX ? INT64_MAX : until - now;
     if (idle->must_poll) {
-        const int64_t nap = nap_length(waited);
-
-        sleep = nap < sleep ? nap : sleep;
-    } else if (idle->tick_ns - now < sleep) {
-        sleep = idle->tick_ns - now;
+        sleep = shorter(sleep,
+                t->driver.hearing.is_trusted ? NAP_HEARING_NS : nap_length(waited));
+    }
+    if (!idle->must_poll || sleep > NAP_MAX_NS) {
+        sleep = shorter(sleep, idle->tick_ns - now);
     }
     if (sleep > 0) {
         forget(idle, now);
-        doorbell_sleep(t->driver.bell, seen, sleep);
+        go_to_sleep(t, idle, seen, sleep);
     }
 }
 
@@ -364,6 +408,20 @@ void driver_poke(struct tutti *t)
             doorbell_ring(&t->driver.park_bell);
         }
     }
+}
+
+bool driver_borrow(struct tutti *t, void (*what)(struct tutti *t, void *arg), void *arg)
+{
+    if (!may_drive(t)) {
+        return false;
+    }
+    while (!try_drive(t)) {
+        (void)sched_yield();
+    }
+    what(t, arg);
+    stop_driving(t);
+    doorbell_ring(&t->driver.done_bell);
+    return true;
 }
 
 /* ------------------------------------------------------ background thread */

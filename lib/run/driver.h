@@ -10,7 +10,8 @@
  *
  * A driver with nothing to do spins while a core is free, yields for a moment, and then
  * sleeps: on the doorbell when the transport rings it, else for 1/16 of the time it has
- * waited so far (50 us to 1 ms), because MPI only moves when it is polled.
+ * waited so far (50 us to 1 ms), because MPI only moves when it is polled. Where bytes of
+ * other nodes have come over TCP connections (base/sockets.h) it sleeps until the next do.
  */
 #ifndef TUTTI_RUN_DRIVER_H
 #define TUTTI_RUN_DRIVER_H
@@ -24,9 +25,17 @@
 
 #include "base/cpu.h"
 #include "base/doorbell.h"
+#include "base/sockets.h"
 #include "run/helpers.h"
 
 struct tutti;
+
+/** Whether what other nodes send comes over TCP, where it is heard. */
+struct hearing {
+    bool is_trusted; /* sleeps may be long                                             */
+    uint32_t heard; /* sleeps that the sockets ended, and there was work, in a row    */
+    uint32_t missed; /* sleeps that nothing ended, and there was work, in all         */
+};
 
 /** Who drives, and where threads sleep. Atomic, or as it says. */
 struct driver {
@@ -47,6 +56,7 @@ struct driver {
     struct doorbell own_bell; /* `bell`, unless the transport's ranks share theirs    */
     struct doorbell done_bell; /* waiting threads that do not drive sleep here        */
     struct doorbell park_bell; /* the background thread, when it has nothing to do    */
+    struct sockets sockets; /* where a thread sleeps that waits for other nodes       */
     struct helpers
             helpers; /* threads that wait beside the driver and help it              */
 
@@ -54,6 +64,7 @@ struct driver {
     uint64_t calls; /* callbacks that have run                                        */
     int64_t poked_ns; /* when somebody last asked whether something is done           */
     struct cpu_load load;
+    struct hearing hearing;
 };
 
 /** Tells whether what is waited for is over. Cheap; called between passes. */
@@ -70,6 +81,13 @@ void driver_leave(struct tutti *t);
 void driver_wait(struct tutti *t, driver_over over, void *what, int64_t deadline_ns);
 /** One pass, if no other thread drives. */
 void driver_poke(struct tutti *t);
+
+/**
+ * Calls `what` when no other thread drives, and keeps the engine meanwhile.
+ * @return false: this thread may never drive
+ */
+bool driver_borrow(
+        struct tutti *t, void (*what)(struct tutti *t, void *arg), void *arg);
 
 /** Starts the background thread. @return TUTTI_OK, TUTTI_ERR_SYSTEM */
 tutti_status driver_start_background(struct tutti *t);

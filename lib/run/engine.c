@@ -3,6 +3,8 @@
  */
 #include "run/engine.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "run/complete_device.h"
 #include "run/context.h"
@@ -29,6 +31,16 @@ static tutti_status send_action(
     return messages_send(t, set->world_ranks[action->to]);
 }
 
+static void record_stall(const struct tutti *t, const struct action *action,
+        const struct negotiator *negotiator)
+{
+    char text[RECORDER_TEXT_BYTES];
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)action->len,
+            (const char *)negotiator->outbox.arena.data + action->offset);
+    recorder_tell(&t->recorder, RECORDER_STALL, t->engine.now_ns, text);
+}
+
 static tutti_status run_actions(struct tutti *t, struct process_set *set)
 {
     const struct negotiator *negotiator = &set->negotiator;
@@ -43,12 +55,17 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
             break;
         case ACTION_STALL:
             counter_add(&t->counters.stalls, 1);
+            record_stall(t, action, negotiator);
             failure_suspect(t);
             log_warn(&t->log, "%.*s%s%s", (int)action->len,
                     (const char *)negotiator->outbox.arena.data + action->offset,
                     t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);
             break;
         case ACTION_NOTE:
+            recorder_add(&t->recorder,
+                    &(struct recorder_event){ .kind = RECORDER_PLAN_LEFT,
+                            .time_ns = t->engine.now_ns,
+                            .set = set->id });
             log_info(&t->log, "process set %u: %.*s", set->id, (int)action->len,
                     (const char *)negotiator->outbox.arena.data + action->offset);
             break;

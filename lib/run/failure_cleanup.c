@@ -1,8 +1,8 @@
 /*
  * What is done once a context has failed.
  *
- * The rank that finds the cause tells every other rank directly: the tree may lead through
- * the rank that is lost.
+ * The tree may lead through the rank that is lost. So the rank that finds the cause tells
+ * every other rank directly; in a large job each rank tells some others (run/spread.h).
  */
 #include <string.h>
 
@@ -10,27 +10,51 @@
 #include "run/complete_device.h"
 #include "run/context.h"
 #include "run/failure.h"
+#include "run/spread.h"
 
 /* How soon to look again whether what was given up is over. */
 #define RETRY_NS 100000
 
-static void tell_others(struct tutti *t, const struct error *failure)
+/* A rank that cannot be told is lost, or will find out by itself. */
+static void send_to_some(struct tutti *t)
 {
-    struct wire_writer *out;
+    int peers[SPREAD_PEERS_MAX];
+    const int count = spread_peers(t->rank, t->size, peers);
 
-    if (atomic_exchange_explicit(&t->failure.is_told, 1, memory_order_relaxed) != 0 ||
-            failure->rank != t->rank) {
-        return;
+    for (int i = 0; i < count; i++) {
+        (void)messages_send(t, peers[i]);
     }
-    log_error(&t->log, "%s", failure->text);
-    out = messages_begin(t, MESSAGE_ABORT);
-    wire_put_varint(out, (uint64_t)failure->rank + 1);
-    wire_put_str(out, failure->text, strnlen(failure->text, ERROR_TEXT_MAX - 1));
+}
+
+static void send_to_all(struct tutti *t)
+{
     for (int r = 0; r < t->size; r++) {
-        /* A rank that cannot be told is lost, or will find out by itself. */
         if (r != t->rank) {
             (void)messages_send(t, r);
         }
+    }
+}
+
+static void tell_others(struct tutti *t, const struct error *failure)
+{
+    const bool is_finder = failure->rank == t->rank;
+    const bool spreads = t->size > SPREAD_DIRECT_MAX;
+    struct wire_writer *out;
+
+    if (atomic_exchange_explicit(&t->failure.is_told, 1, memory_order_relaxed) != 0 ||
+            (!is_finder && !spreads)) {
+        return;
+    }
+    if (is_finder) {
+        log_error(&t->log, "%s", failure->text);
+    }
+    out = messages_begin(t, MESSAGE_ABORT);
+    wire_put_varint(out, (uint64_t)failure->rank + 1);
+    wire_put_str(out, failure->text, strnlen(failure->text, ERROR_TEXT_MAX - 1));
+    if (spreads) {
+        send_to_some(t);
+    } else {
+        send_to_all(t);
     }
 }
 

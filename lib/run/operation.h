@@ -22,6 +22,7 @@
 #include "agree/negotiator.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/recorder.h"
 #include "ops/op.h"
 
 enum operation_state {
@@ -74,6 +75,8 @@ struct operation {
 
     struct process_set *set;
     struct tensor *tensor; /* its name; holds it in flight                    */
+    struct recorder_mark *record; /* what is recorded of it; NULL: nothing     */
+    int64_t taken_ns; /* when the engine saw it                         */
     struct request request; /* what is negotiated; name borrowed from tensor   */
     int64_t *numbers; /* owned; backs request.meta.dims                  */
     size_t number_capacity;

@@ -133,8 +133,9 @@ static tutti_status add_item(
     struct operation *operation = outcome->cookie;
     const int collective =
             operation != NULL ? operation->request.collective : outcome->collective;
-    const struct meta *meta =
-            operation != NULL ? &operation->request.meta : &outcome->meta;
+    const struct meta *meta = operation != NULL
+            ? &operation->request.meta
+            : outcome_meta(&set->negotiator.outbox, outcome);
 
     if (meta_is_nothing(collective, meta)) {
         return operation != NULL ? finish_nothing(t, operation) : TUTTI_OK;

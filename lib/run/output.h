@@ -20,6 +20,9 @@ struct memory {
     void *(*alloc)(void *user, size_t bytes);
     /* NULL is allowed. Any thread. */
     void (*give_back)(void *user, void *memory);
+    /* What tutti_share() and tutti_unshare() say, to be named by them; NULL: nothing to do. */
+    tutti_status (*share)(void *user, void *memory, size_t bytes);
+    tutti_status (*unshare)(void *user, const void *memory);
     void *user;
 };
 

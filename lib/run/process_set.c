@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bitset.h"
 #include "base/mem.h"
 #include "run/carry.h"
 #include "run/context.h"
@@ -22,14 +23,28 @@ static int64_t seconds_to_ns(double seconds)
     return (int64_t)(seconds * 1e9);
 }
 
-static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
+static tutti_status init_shape(const struct tutti *t, struct process_set *set)
 {
     int *node_of = mem_calloc((size_t)set->op.size, sizeof *node_of);
+    bool made;
+
+    for (int i = 0; node_of != NULL && i < set->op.size; i++) {
+        node_of[i] = nodes_of(&t->topology.nodes, set->world_ranks[i]);
+    }
+    made = node_of != NULL &&
+            tree_shape_init(&set->shape, set->op.size, node_of, t->config.tree_fanout);
+    mem_free(node_of);
+    return made ? TUTTI_OK
+                : error_set(TUTTI_ERR_NO_MEMORY,
+                          "no memory for a process set of %d ranks", set->op.size);
+}
+
+static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
+{
     struct negotiator_config config = { .size = set->op.size,
         .rank = set->op.rank,
-        .node_of = node_of,
+        .shape = &set->shape,
         .world_ranks = set->world_ranks,
-        .fanout = t->config.tree_fanout,
         .number_capacity = t->config.cache_capacity,
         .row_count_bytes_max = ROW_COUNT_BYTES_MAX,
         .stall_ns = seconds_to_ns(t->config.stall_warning_s),
@@ -47,18 +62,17 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .user = set };
 
     static_assert(OP_LANES <= PLAN_LANES_MAX, "each lane of a set may have a plan");
-    tutti_status status;
+    tutti_status status = init_shape(t, set);
 
-    if (node_of == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a process set");
-    }
-    for (int i = 0; i < set->op.size; i++) {
-        node_of[i] = t->topology.nodes.node_of[set->world_ranks[i]];
+    if (status != TUTTI_OK) {
+        return status;
     }
     config.direct = !config.arrival_flags && set->op.size > 1 &&
             set->op.size <= OP_OPERANDS_MAX;
     status = negotiator_init(&set->negotiator, &config);
-    mem_free(node_of);
+    if (status != TUTTI_OK || set->op.rank != 0) {
+        tree_shape_fini(&set->shape);
+    }
     return status;
 }
 
@@ -72,6 +86,7 @@ void process_set_free(struct process_set *set)
     if (set->op.rank >= 0) {
         negotiator_fini(&set->negotiator);
     }
+    tree_shape_fini(&set->shape);
     mem_free(set->world_ranks);
     mem_free(set);
 }
@@ -133,6 +148,27 @@ static tutti_status open_arrival_flags(struct tutti *t, const struct process_set
     return t->arrival_flags.open(t->arrival_flags.state, &set->op);
 }
 
+/* Who is in a set of this rank; all are in the world. Lock held. */
+static void record_set(struct tutti *t, struct process_set *set)
+{
+    char ranks[RECORDER_NAME_BYTES];
+    const struct recorder_name name = { .owner = (uintptr_t)set,
+        .name = ranks,
+        .set = set->id,
+        .collective = RECORDER_OF_SET };
+    struct bitset members;
+
+    if (set->op.rank < 0 || set->id == TUTTI_WORLD || !bitset_init(&members, t->size)) {
+        return;
+    }
+    for (int i = 0; i < set->op.size; i++) {
+        bitset_add(&members, set->world_ranks[i]);
+    }
+    (void)bitset_format(&members, NULL, ranks, sizeof ranks);
+    (void)recorder_tensor(&t->recorder, NULL, &name);
+    bitset_fini(&members);
+}
+
 tutti_status process_sets_add(
         struct tutti *t, const int64_t *ranks, int size, struct process_set **added)
 {
@@ -171,6 +207,7 @@ tutti_status process_sets_add(
     set->id = sets->next_id++;
     sets->index_used[index] = true;
     sets->sets[sets->count++] = set;
+    record_set(t, set);
     pthread_mutex_unlock(&t->lock);
     *added = set;
     return TUTTI_OK;

@@ -33,6 +33,7 @@ struct process_set {
     tutti_process_set id;
     struct op_set op; /* index, rank (-1: not a member), size, world ranks       */
     int *world_ranks; /* [op.size]; owned                                        */
+    struct tree_shape shape; /* at member 0, whose negotiator needs it; else zeroed  */
 
     /* guarded by the context's lock */
     struct tensors tensors;

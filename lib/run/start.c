@@ -88,6 +88,7 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .world_rank = t->rank,
             .world_size = t->size,
             .chunk_bytes = spec->chunk_bytes,
+            .link = spec->link,
             .native = spec->natives[b],
             .wake = wake_rank,
             .wake_user = t,
@@ -156,6 +157,21 @@ void context_spec_fini(struct context_spec *spec)
     *spec = (struct context_spec){ 0 };
 }
 
+/* A rank that cannot be recorded works as well. */
+static void open_recorder(struct tutti *t)
+{
+    const struct recorder_spec spec = { .descriptor =
+                                                config_internal(RECORDER_VARIABLE),
+        .folder = t->config.record_dir,
+        .events = (size_t)t->config.record_events,
+        .rank = t->rank,
+        .size = t->size };
+
+    if (t->size > 1 && recorder_open(&t->recorder, &spec) != TUTTI_OK) {
+        log_warn(&t->log, "nothing is recorded: %s", tutti_last_error());
+    }
+}
+
 static tutti_status start(struct tutti *t, const struct context_spec *spec)
 {
     tutti_status status = open_backends(t, spec);
@@ -209,9 +225,10 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     t->driver.owner = pthread_self();
     cpu_load_init(&t->driver.load);
     headroom_init(&t->outputs.headroom,
-            spec->nodes.local_size[spec->nodes.node_of[spec->rank]]);
+            nodes_ranks(&spec->nodes, nodes_of(&spec->nodes, spec->rank)));
     forkmark_init(&t->forkmark);
     move_in(t, spec);
+    open_recorder(t);
     helpers_init(&t->driver.helpers, &t->config, &t->driver.done_bell, &t->driver.load);
     status = context_spec_agree(spec, start(t, spec));
     if (status != TUTTI_OK) {

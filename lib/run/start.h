@@ -20,6 +20,7 @@ struct context_spec {
     struct transport transport; /* moved                                              */
     struct planner_limits limits;
     size_t chunk_bytes;
+    struct op_link link; /* zeroed: one node, or not measured                  */
     struct memory memory;
     bool expects_gpus; /* for start-up: a rank of the job may have one         */
     struct device device; /* zeroed: none; what is behind it outlives the context */

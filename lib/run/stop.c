@@ -136,7 +136,10 @@ static tutti_status leave_together(struct tutti *t)
 
 static bool farewell_is_said(void *what)
 {
-    return engine_is_flushed(what);
+    const struct tutti *t = what;
+
+    return atomic_load_explicit(&t->failure.is_told, memory_order_relaxed) != 0 &&
+            engine_is_flushed(t);
 }
 
 static void free_open_groups(struct groups *groups)
@@ -188,8 +191,11 @@ tutti_status context_destroy(struct tutti *t)
     nodes_fini(&t->topology.caches);
     config_fini(&t->config);
     cpu_load_fini(&t->driver.load);
+    sockets_close(&t->driver.sockets);
     headroom_fini(&t->outputs.headroom);
     forkmark_fini(&t->forkmark);
+    recorder_close(&t->recorder,
+            atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) == 0);
     (void)pthread_mutex_destroy(&t->lock);
     if (t->release != NULL) {
         status = t->release(t->release_user,
@@ -256,6 +262,8 @@ tutti_status context_finalize(struct tutti *t)
         status = leave_together(t);
     }
     if (status != TUTTI_OK) {
+        /* Where this rank has no memory to leave in good order, the others hear of that. */
+        failure_set(t, t->rank, tutti_last_error());
         driver_wait(t, nothing_in_flight, t, INT64_MAX);
         driver_stop_background(t);
         if (!failure_page_is_posted(&t->failure.page)) { /* which all ranks have */

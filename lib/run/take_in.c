@@ -29,6 +29,7 @@ static tutti_status announce(struct tutti *t, struct operation *operation)
     const bool cancelled = operation_take_cancel(operation);
     tutti_status status;
 
+    operation->taken_ns = t->engine.now_ns;
     operation_advance(operation, OPERATION_ANNOUNCED);
     if (cancelled && operation->request.meta.group == 0) {
         complete_failed(
@@ -69,17 +70,35 @@ static tutti_status announce_cancels(struct tutti *t)
     return status;
 }
 
+static void record_taken(
+        const struct tutti *t, uint64_t count, const struct recorder_mark *last)
+{
+    if (count > 0) {
+        recorder_add(&t->recorder,
+                &(struct recorder_event){ .kind = RECORDER_TAKEN,
+                        .time_ns = t->engine.now_ns,
+                        .place = atomic_load_explicit(
+                                &t->intake.count, memory_order_relaxed),
+                        .amount = count,
+                        .tensor = recorder_number(&t->recorder, last) });
+    }
+}
+
 tutti_status take_in_submissions(struct tutti *t, bool *moved)
 {
     struct operation *operations = intake_take(&t->intake);
     const bool cancels = take_cancels(t);
+    const struct recorder_mark *last = NULL;
     struct operation *next;
     tutti_status status = TUTTI_OK;
+    uint64_t count = 0;
 
     *moved = *moved || operations != NULL;
     for (struct operation *operation = operations; operation != NULL;
             operation = next) {
         next = operation->next;
+        last = operation->record;
+        count++;
         if (status == TUTTI_OK) {
             status = announce(t, operation);
         } else {
@@ -87,5 +106,6 @@ tutti_status take_in_submissions(struct tutti *t, bool *moved)
             operation_advance(operation, OPERATION_ANNOUNCED);
         }
     }
+    record_taken(t, count, last);
     return status == TUTTI_OK && cancels ? announce_cancels(t) : status;
 }

@@ -36,6 +36,7 @@ static void tensor_free(struct tensor *tensor)
         meta_fini(&tensor->meta);
         mem_free(tensor->lists);
     }
+    recorder_release(tensor->record, (uintptr_t)tensor);
     mem_free(tensor->name);
     mem_free(tensor);
 }
@@ -151,6 +152,18 @@ void tensors_let_go(struct tensor *tensor)
     }
 }
 
+struct recorder_tensor *tensors_record(
+        struct tensor *tensor, struct recorder *recorder, uint32_t set)
+{
+    const struct recorder_name name = { .owner = (uintptr_t)tensor,
+        .name = tensor->name,
+        .set = set,
+        .collective = tensor->collective };
+
+    tensor->record = recorder_tensor(recorder, tensor->record, &name);
+    return tensor->record;
+}
+
 /* Copies of both lists; NULL stays NULL. */
 static bool copy_rows(struct tensor *tensor, const struct rows *rows, int size)
 {
@@ -192,6 +205,7 @@ bool tensors_register(struct tensor *tensor, const struct meta *meta,
     }
     tensor->own = own;
     tensor->set = own->set;
+    recorder_keep(tensor->record, true);
     return true;
 }
 
@@ -199,6 +213,7 @@ void tensors_unregister(struct tensors *tensors, struct tensor *tensor)
 {
     meta_fini(&tensor->meta);
     mem_free(tensor->lists);
+    recorder_keep(tensor->record, false);
     tensor->lists = NULL;
     tensor->own = NULL;
     if (!tensor->listed) {

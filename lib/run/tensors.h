@@ -12,6 +12,7 @@
 #include "agree/meta.h"
 #include "agree/negotiator.h"
 #include "base/map.h"
+#include "base/recorder.h"
 #include "run/rows.h"
 
 struct operation;
@@ -35,6 +36,7 @@ struct tensor {
     tutti_stream stream; /* of device memory                                     */
     int64_t *lists; /* owned; backs the lists of `rows`                      */
     struct process_set *set;
+    struct recorder_tensor *record; /* what is recorded of it; NULL: nothing      */
     bool listed; /* in the queue; a registered one may not be            */
     bool used; /* since it was looked at last                           */
     struct tensor *next; /* in the queue, the one behind it                       */
@@ -60,6 +62,9 @@ void tensors_let_go(struct tensor *tensor);
 /** Registers, with an operation whose persistent request is closed; false when out of memory. */
 bool tensors_register(struct tensor *tensor, const struct meta *meta,
         const struct rows *rows, struct operation *own);
+/** What is recorded of it. It is asked for at each use. */
+struct recorder_tensor *tensors_record(
+        struct tensor *tensor, struct recorder *recorder, uint32_t set);
 /** Takes the registration away; the tensor is not in flight. */
 void tensors_unregister(struct tensors *tensors, struct tensor *tensor);
 

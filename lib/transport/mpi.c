@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 /* Below the eager limit of Open MPI's shared memory (4096, with its headers inside). */
@@ -52,18 +53,18 @@ struct ring_slot {
     uint8_t bytes[FRAME_BYTES];
 };
 
-/* The long message that a sender is in the middle of. */
+/* The long message that a sender is in the middle of, or memory for its next one. */
 struct assembly {
+    int from;
     struct wire_writer here; /* the bytes that are here */
     size_t total; /* bytes of the message; 0: none in progress */
 };
 
 struct mpi_transport {
     MPI_Comm comm; /* borrowed from the job */
-    int size; /* ranks */
     struct ring_slot *ring; /* [RING_SLOTS]; owned, but see control_close() */
     int head; /* oldest posted slot */
-    struct assembly *assemblies; /* [size] */
+    struct map assemblies; /* of senders that have sent long messages; owned */
     struct frame **flying; /* [flying_count] frames being sent */
     size_t flying_count;
     size_t flying_capacity;
@@ -229,14 +230,49 @@ static void sink_put(struct sink *sink, int from, const uint8_t *bytes, size_t l
     sink->deliver(sink->user, from, bytes, len);
 }
 
+static bool is_from(const void *value, const void *from)
+{
+    return ((const struct assembly *)value)->from == *(const int *)from;
+}
+
+/* What is here of a sender's long message; NULL: nothing. */
+static struct assembly *assembly_find(const struct mpi_transport *t, int from)
+{
+    return t->assemblies.count == 0
+            ? NULL
+            : map_find(&t->assemblies, hash_u64(0, (uint64_t)from), is_from, &from);
+}
+
+/* Room for a message of a sender; NULL: no memory. */
+static struct assembly *assembly_begin(struct mpi_transport *t, int from, size_t bytes)
+{
+    struct assembly *a = assembly_find(t, from);
+
+    if (a == NULL) {
+        a = mem_calloc(1, sizeof *a);
+        if (a == NULL || !map_insert(&t->assemblies, hash_u64(0, (uint64_t)from), a)) {
+            mem_free(a);
+            return NULL;
+        }
+        a->from = from;
+    }
+    if (!wire_writer_reserve(&a->here, bytes)) {
+        wire_writer_reset(&a->here);
+        return NULL;
+    }
+    a->total = bytes;
+    return a;
+}
+
 /* Takes one frame of `from`; delivers the message that it completes. */
 static tutti_status take_frame(struct mpi_transport *t, int from, const uint8_t *bytes,
         size_t len, struct sink *sink)
 {
-    struct assembly *a = &t->assemblies[from];
+    struct assembly *a = assembly_find(t, from);
+    const bool is_first = a == NULL || a->total == 0;
     size_t part = len - HEADER_BYTES;
     size_t left = len < HEADER_BYTES ? 0 : header_get(bytes);
-    size_t expected = a->total == 0 ? left : a->total - a->here.len;
+    size_t expected = is_first ? left : a->total - a->here.len;
 
     if (len < HEADER_BYTES || left != expected || left > MESSAGE_MAX || part > left ||
             (part < left && part != PAYLOAD_BYTES)) {
@@ -245,17 +281,14 @@ static tutti_status take_frame(struct mpi_transport *t, int from, const uint8_t 
                 "%zu",
                 from, len, left, expected);
     }
-    if (a->total == 0 && part == left) {
+    if (is_first && part == left) {
         sink_put(sink, from, bytes + HEADER_BYTES, part);
         return TUTTI_OK;
     }
-    if (a->total == 0) {
-        if (!wire_writer_reserve(&a->here, left)) {
-            wire_writer_reset(&a->here);
-            return error_set(TUTTI_ERR_NO_MEMORY,
-                    "no memory for a control message of %zu bytes", left);
-        }
-        a->total = left;
+    a = is_first ? assembly_begin(t, from, left) : a;
+    if (a == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no memory for a control message of %zu bytes", left);
     }
     wire_put_bytes(&a->here, bytes + HEADER_BYTES, part);
     if (a->here.len == a->total) {
@@ -317,6 +350,18 @@ static bool slot_cancel(struct ring_slot *slot)
     return done != 0;
 }
 
+static void assemblies_free(struct mpi_transport *t)
+{
+    size_t position = 0;
+    struct assembly *a;
+
+    while ((a = map_next(&t->assemblies, &position)) != NULL) {
+        wire_writer_fini(&a->here);
+        mem_free(a);
+    }
+    map_fini(&t->assemblies);
+}
+
 /*
  * Nothing here waits for a peer: in a failed context it may be gone. Memory that MPI
  * may still touch (a receive that matched a lost sender, a frame never taken) is left
@@ -344,10 +389,7 @@ static void control_close(void *state)
         t->free = frame->next;
         mem_free(frame);
     }
-    for (int i = 0; i < t->size; i++) {
-        wire_writer_fini(&t->assemblies[i].here);
-    }
-    mem_free(t->assemblies);
+    assemblies_free(t);
     mem_free(t);
 }
 
@@ -361,7 +403,7 @@ static const struct transport_ops transport_mpi_ops = {
     .close = control_close,
 };
 
-static struct mpi_transport *transport_create(MPI_Comm comm, int size)
+static struct mpi_transport *transport_create(MPI_Comm comm)
 {
     struct mpi_transport *t = mem_calloc(1, sizeof *t);
 
@@ -369,12 +411,8 @@ static struct mpi_transport *transport_create(MPI_Comm comm, int size)
         return NULL;
     }
     t->comm = comm;
-    t->size = size;
-    t->assemblies = mem_calloc((size_t)size, sizeof *t->assemblies);
     t->ring = mem_calloc(RING_SLOTS, sizeof *t->ring);
-    if (t->assemblies == NULL || t->ring == NULL) {
-        mem_free(t->assemblies);
-        mem_free(t->ring);
+    if (t->ring == NULL) {
         mem_free(t);
         return NULL;
     }
@@ -398,7 +436,7 @@ tutti_status transport_mpi_open(struct mpi_job *job, struct transport *transport
     if (code != MPI_SUCCESS) {
         return transport_mpi_error(code, "opening the control transport");
     }
-    t = transport_create(job->control, size);
+    t = transport_create(job->control);
     if (t == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the control transport");
     }

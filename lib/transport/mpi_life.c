@@ -12,6 +12,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "transport/mpi.h"
 #include "transport/mpi_end.h"
@@ -225,7 +226,7 @@ static tutti_status end_locked(tutti_status (*look)(void *user), void *user)
         (void)MPI_Comm_free(&life.world);
         life.has_world = false;
     }
-    transport_mpi_end();
+    transport_mpi_end(config_foreign("PMI_FD"));
     life.owner = OWNER_ENDED;
     return TUTTI_OK;
 }

@@ -68,15 +68,45 @@ tutti_status transport_poll(
 /** Releases everything. */
 void transport_close(struct transport *transport);
 
+/** Ranks that meet, at least one: all of them give the same. */
+struct transport_group {
+    const int *ranks; /* [size] ascending; NULL: the first of the job */
+    int size;
+    int me; /* this rank's place */
+};
+
 /**
- * Gathers a block of bytes of every rank on every rank. Collective; returns when all
- * blocks are here, with pauses between polls. Only before the engine starts. Messages
- * of ranks whose engine runs already are kept for the next transport_poll().
- * @param[out] blocks   size pointers into one owned allocation; mem_free(blocks)
- * @param[out] lengths  size lengths, inside the same allocation
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_PROTOCOL, errors of send and poll
+ * How what ranks say becomes what they know. Each rank starts from what it says itself, and
+ * takes in what its children say, whose ranks come after all that it has taken in before.
  */
-tutti_status transport_allgather(struct transport *transport, const void *mine,
-        size_t len, const uint8_t ***blocks, size_t **lengths);
+struct transport_merge {
+    /* An error fails the meeting on all ranks. */
+    tutti_status (*take)(void *user, const uint8_t *bytes, size_t len);
+    /* Writes what was taken in, for another rank; or, where that is of all, the result. */
+    tutti_status (*put)(void *user, bool is_all, struct wire_writer *out);
+    void *user;
+};
+
+/**
+ * Merges what the ranks of a group say, and gives the result to all of them. Collective in
+ * the group, also for a rank that has failed; returns when the result is here, with pauses
+ * between polls. Only before the engine starts. Messages of ranks whose engine runs already
+ * are kept for the next transport_poll().
+ * @param group  NULL: all ranks
+ * @param mine   this rank's status; when it is an error, the meeting fails on all
+ * @param[out] result  owned; unchanged on failure
+ * @return TUTTI_OK, `mine`, TUTTI_ERR_NO_MEMORY, errors of send, poll and of `merge`;
+ *         TUTTI_ERR_PROTOCOL: another rank has failed
+ */
+tutti_status transport_meet(struct transport *transport,
+        const struct transport_group *group, tutti_status mine,
+        const struct transport_merge *merge, struct wire_writer *result);
+/**
+ * As transport_meet(): the result has the blocks of all ranks, ascending, as mail; but of a
+ * rank whose block is empty nothing. A rank without memory for its block has failed.
+ */
+tutti_status transport_collect(struct transport *transport,
+        const struct transport_group *group, tutti_status mine,
+        const struct wire_writer *block, struct wire_writer *result);
 
 #endif

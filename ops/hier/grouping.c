@@ -62,6 +62,50 @@ void grouping_make(struct grouping *grouping, const struct op_set *set,
     grouping->local = grouping_local(grouping, set->rank);
 }
 
+/** Members from one on that are in its group, without a gap. */
+static int block_size(const struct op_set *set, const int *group_of, int first)
+{
+    const int group = group_of[set->world_ranks[first]];
+    int end = first + 1;
+
+    while (end < set->size && group_of[set->world_ranks[end]] == group) {
+        end++;
+    }
+    return end - first;
+}
+
+/** True when a member in front of a block, one at each `step`, is in its group. */
+static bool block_is_continued(
+        const struct op_set *set, const int *group_of, int first, int step)
+{
+    const int group = group_of[set->world_ranks[first]];
+
+    for (int m = 0; m < first; m += step) {
+        if (group_of[set->world_ranks[m]] == group) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool grouping_follows_ranks(const struct op_set *set, const int *group_of)
+{
+    const int step = block_size(set, group_of, 0);
+
+    if (step < set->size && (step & (step - 1)) != 0) {
+        return false;
+    }
+    for (int first = step; first < set->size; first += step) {
+        const int size = block_size(set, group_of, first);
+
+        if (size > step || (size < step && first + size < set->size) ||
+                block_is_continued(set, group_of, first, step)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int grouping_local(const struct grouping *grouping, int member)
 {
     const int first = grouping->first[grouping->number[member]];

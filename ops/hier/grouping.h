@@ -45,6 +45,13 @@ static inline int grouping_member(const struct grouping *grouping, int group, in
     return grouping->members[grouping->first[group] + index];
 }
 
+/**
+ * True when sums by group, and then over the groups, are those of the one tree over the
+ * members (docs/numerics.md): the groups are consecutive blocks of one power of two of
+ * members, of which the last may be smaller, or there is one group.
+ */
+bool grouping_follows_ranks(const struct op_set *set, const int *group_of);
+
 /** The index of a member in its group. */
 int grouping_local(const struct grouping *grouping, int member);
 

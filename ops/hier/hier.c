@@ -7,6 +7,7 @@
  */
 #include "ops/hier/hier.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "base/status.h"
 #include "ops/hier/hier_task.h"
 #include "ops/reduce/reduce.h"
+#include "ops/runs.h"
 
 /* -------------------------------------------------------------------- choice */
 
@@ -41,6 +43,16 @@ static bool is_within(const int *within, const struct op_set *set)
     return true;
 }
 
+/* Sets that it does not divide are in one group, or have a group for each member. */
+static bool hier_follows_ranks(const void *state, const struct op_set *set)
+{
+    const struct hier_state *hier = state;
+    const struct hier_config *config = hier->config;
+
+    return set->size < config->size_min || !is_within(config->within, set) ||
+            grouping_follows_ranks(set, config->group_of);
+}
+
 static bool hier_accepts(const void *state, const struct op_batch *batch)
 {
     const struct hier_state *hier = state;
@@ -55,6 +67,33 @@ static bool hier_accepts(const void *state, const struct op_batch *batch)
     return groups.count > 1 && groups.largest > 1 &&
             (batch->collective != TUTTI_REDUCESCATTER ||
                     groups.smallest == groups.largest);
+}
+
+/* Each lane carries its share across. */
+static void hier_explain(
+        const void *state, const struct op_batch *batch, char *text, size_t size)
+{
+    const struct hier_state *hier = state;
+    const struct hier_side *across = &hier->across;
+    struct op_batch share = *batch;
+    struct op_set lane = *batch->set;
+    struct grouping groups;
+    size_t used;
+    size_t length;
+
+    grouping_make(
+            &groups, batch->set, hier->config->group_of, hier->numbers, hier->places);
+    length = hier_slice_length(batch, &groups);
+    lane.size = groups.count;
+    share.set = &lane;
+    share.count = size_min(length, batch->count);
+    (void)snprintf(text, size, "%d groups; slices across: %zu, %s", groups.count,
+            (batch->count - 1) / length + 1, across->ops->name);
+    used = strlen(text);
+    if (across->ops->explain != NULL && used + 2 < size) {
+        memcpy(text + used, ": ", 3);
+        across->ops->explain(across->state, &share, text + used + 2, size - used - 2);
+    }
 }
 
 /* ---------------------------------------------------------------------- legs */
@@ -87,7 +126,7 @@ static bool leg_cancel(const struct hier_side *side, struct hier_leg *leg)
     return !leg->active;
 }
 
-/* --------------------------------------------------------------------- tasks */
+/* -------------------------------------------------------------------- pieces */
 
 /** Takes `bytes` off the front of memory, on a boundary of a cache line. */
 static void *carve(char **memory, size_t bytes)
@@ -131,13 +170,49 @@ static struct hier_room room_of(const struct hier_task *task)
     return room;
 }
 
+/** Makes a task a piece of its batch, in runs of its own. */
+static void piece_make(
+        struct hier_task *task, size_t first, size_t length, struct op_run *runs)
+{
+    const struct op_batch *batch = task->batch;
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    struct runs_cursor at =
+            runs_range(batch, 0, first, size_min(length, batch->count - first));
+    size_t count;
+
+    task->own = *batch;
+    task->own.runs = runs;
+    task->own.run_count = 0;
+    task->own.count = at.left;
+    for (; (count = runs_piece(&at, batch, at.left)) > 0;
+            runs_advance(&at, batch, count)) {
+        const struct op_run *run = &batch->runs[at.run];
+        struct op_run *made = &runs[task->own.run_count++];
+
+        *made = *run;
+        made->count = count;
+        if (run->input != NULL) {
+            made->input = (const char *)run->input + at.offset * bytes;
+        }
+        if (run->output != NULL) {
+            made->output = (char *)run->output + at.offset * bytes;
+        }
+    }
+    task->batch = &task->own;
+}
+
 /**
- * Groups the members, and takes tables of the size that this needs. The sizes cannot
- * overflow: the batch has tables of about as many parts.
+ * Groups the members, and takes tables of the size that this needs: for a piece of a
+ * flight those of all of it. The sizes cannot overflow: the batch has tables of about as
+ * many parts.
  */
-static bool desk_take(struct hier_state *hier, struct hier_task *task)
+static bool desk_take(struct hier_state *hier, const struct hier_flight *flight,
+        struct hier_task *task)
 {
     const struct op_set *set = task->batch->set;
+    const size_t runs = task->piece > 0
+            ? size_align(task->batch->run_count * sizeof(struct op_run), MEM_CACHE_LINE)
+            : 0;
     const size_t members = (size_t)set->size;
     const size_t places =
             size_align(grouping_entries(set->size) * sizeof(int), MEM_CACHE_LINE);
@@ -148,7 +223,7 @@ static bool desk_take(struct hier_state *hier, struct hier_task *task)
             &task->groups, set, hier->config->group_of, hier->numbers, hier->places);
     room = room_of(task);
     memory = hier_pool_take(&hier->desks,
-            places +
+            places + runs +
                     leg_bytes(
                             &hier->inner, members, room.inner_runs, room.inner_parts) +
                     leg_bytes(&hier->across, members, room.across_runs,
@@ -163,6 +238,10 @@ static bool desk_take(struct hier_state *hier, struct hier_task *task)
             room.inner_parts);
     leg_carve(&hier->across, &task->across, &memory, members, room.across_runs,
             room.across_parts);
+    if (task->piece > 0) {
+        piece_make(task, (task->piece - 1) * flight->length, flight->length,
+                carve(&memory, runs));
+    }
     return true;
 }
 
@@ -191,19 +270,22 @@ static int stages_of(tutti_collective collective)
     if (op_is_reduction(collective)) {
         return 3;
     }
-    return collective == TUTTI_BROADCAST ? 2 : 1;
+    return collective == TUTTI_BROADCAST || collective == TUTTI_ALLGATHER ? 2 : 1;
 }
 
-/* Nothing is begun here that would have to be undone: legs start in the first step. */
-static tutti_status hier_start(
-        void *state, void *task_memory, const struct op_batch *batch)
+/**
+ * Begins the next piece. Nothing is begun that would have to be undone: legs start in the
+ * first step.
+ */
+static tutti_status begin_piece(struct hier_state *hier, struct hier_flight *flight)
 {
-    struct hier_state *hier = state;
-    struct hier_task *task = task_memory;
+    const struct op_batch *batch = flight->batch;
+    struct hier_task *task = &flight->tasks[flight->begun % HIER_PIECES];
 
     *task = (struct hier_task){ .batch = batch,
+        .piece = flight->pieces > 1 ? flight->begun + 1 : 0,
         .stages = stages_of(batch->collective) };
-    if (!desk_take(hier, task)) {
+    if (!desk_take(hier, flight, task)) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory to run a batch: %s of %zu tensors",
                 tutti_collective_name(batch->collective), batch->run_count);
@@ -219,14 +301,14 @@ static tutti_status hier_start(
         }
     }
     enter_stage(task, 0);
+    flight->begun++;
     return TUTTI_OK;
 }
 
-static tutti_status hier_step(void *state, void *task_memory, bool *moved)
+/** Moves a piece on. @return TUTTI_OK: it is over, and its desk is gone */
+static tutti_status step_piece(
+        struct hier_state *hier, struct hier_task *task, bool *moved)
 {
-    struct hier_state *hier = state;
-    struct hier_task *task = task_memory;
-
     for (;;) {
         const tutti_status inner = leg_step(&hier->inner, &task->inner, moved);
         tutti_status across = inner;
@@ -246,10 +328,9 @@ static tutti_status hier_step(void *state, void *task_memory, bool *moved)
     }
 }
 
-static bool hier_cancel(void *state, void *task_memory)
+/** @return true when nobody touches memory for a piece any more */
+static bool cancel_piece(struct hier_state *hier, struct hier_task *task)
 {
-    struct hier_state *hier = state;
-    struct hier_task *task = task_memory;
     const bool inner_is_over = leg_cancel(&hier->inner, &task->inner);
     const bool across_is_over = leg_cancel(&hier->across, &task->across);
 
@@ -259,6 +340,91 @@ static bool hier_cancel(void *state, void *task_memory)
     /* No batch takes the memory again; messages may still come in until close(). */
     let_go(hier, task);
     return true;
+}
+
+/* ------------------------------------------------------------------- batches */
+
+/** Decides in which pieces a batch is done. Equal on all ranks. */
+static void cut(const struct hier_state *hier, struct hier_flight *flight)
+{
+    const size_t least =
+            size_min(hier->config->piece_chunks * hier->across.env.chunk_bytes,
+                    OP_PIECE_BYTES_MAX / 2);
+    const struct op_batch *batch = flight->batch;
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    const bool is_cut = least > 0 &&
+            batch->count <= OP_PIECES_MAX * (OP_PIECE_BYTES_MAX / 2) / bytes &&
+            (batch->collective == TUTTI_ALLREDUCE ||
+                    batch->collective == TUTTI_REDUCE ||
+                    batch->collective == TUTTI_BROADCAST);
+
+    flight->pieces = 1;
+    if (is_cut && batch->count > least / bytes) {
+        const size_t share = (batch->count - 1) / OP_PIECES_MAX + 1;
+
+        flight->length =
+                size_align(size_max(share, least / bytes), MEM_CACHE_LINE / bytes);
+        flight->pieces = (uint32_t)((batch->count - 1) / flight->length + 1);
+    }
+}
+
+static tutti_status hier_start(
+        void *state, void *task_memory, const struct op_batch *batch)
+{
+    struct hier_state *hier = state;
+    struct hier_flight *flight = task_memory;
+
+    *flight = (struct hier_flight){ .batch = batch };
+    cut(hier, flight);
+    return begin_piece(hier, flight);
+}
+
+/** Steps the pieces under way. @return TUTTI_OK: the first of them is over */
+static tutti_status step_flight(
+        struct hier_state *hier, struct hier_flight *flight, bool *moved)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t piece = flight->done; piece < flight->begun; piece++) {
+        struct hier_task *task = &flight->tasks[piece % HIER_PIECES];
+
+        status = task->desk != NULL ? step_piece(hier, task, moved) : TUTTI_OK;
+        if (status != TUTTI_OK && status != TUTTI_AGAIN) {
+            return status;
+        }
+    }
+    return flight->tasks[flight->done % HIER_PIECES].desk == NULL ? TUTTI_OK
+                                                                  : TUTTI_AGAIN;
+}
+
+static tutti_status hier_step(void *state, void *task_memory, bool *moved)
+{
+    struct hier_state *hier = state;
+    struct hier_flight *flight = task_memory;
+    tutti_status status = TUTTI_OK;
+
+    while (status == TUTTI_OK && flight->done < flight->pieces) {
+        while (status == TUTTI_OK && flight->begun < flight->pieces &&
+                flight->begun - flight->done < HIER_PIECES) {
+            status = begin_piece(hier, flight);
+        }
+        if (status == TUTTI_OK) {
+            status = step_flight(hier, flight, moved);
+        }
+        flight->done += status == TUTTI_OK;
+    }
+    return status;
+}
+
+static bool hier_cancel(void *state, void *task_memory)
+{
+    struct hier_flight *flight = task_memory;
+    bool is_over = true;
+
+    for (uint32_t piece = flight->done; piece < flight->begun; piece++) {
+        is_over &= cancel_piece(state, &flight->tasks[piece % HIER_PIECES]);
+    }
+    return is_over;
 }
 
 static tutti_status hier_watch(void *state)
@@ -358,10 +524,12 @@ const struct op_backend op_hier = {
     .takes_runs = 1u << TUTTI_ALLREDUCE | 1u << TUTTI_REDUCE |
             1u << TUTTI_REDUCESCATTER | 1u << TUTTI_ALLGATHER | 1u << TUTTI_ALLTOALL |
             1u << TUTTI_GATHER | 1u << TUTTI_SCATTER,
-    .task_bytes = sizeof(struct hier_task),
+    .task_bytes = sizeof(struct hier_flight),
     .open = hier_open,
     .close = hier_close,
     .accepts = hier_accepts,
+    .follows_ranks = hier_follows_ranks,
+    .explain = hier_explain,
     .start = hier_start,
     .step = hier_step,
     .cancel = hier_cancel,

@@ -28,6 +28,8 @@ struct hier_config {
     const int *
             within; /* [world_size] sets with several values in it are declined; NULL */
     int size_min; /* sets with fewer members are declined */
+    size_t piece_chunks; /* larger batches are done in pieces of so many op_env.chunk_bytes
+                            or more; 0: in one */
 
     /* Zeroed memory on a boundary of 64 bytes that a group's ranks all address, for
        partial results; NULL: none is left. A NULL function: the heap. */
@@ -41,8 +43,7 @@ struct hier_config {
  * exchanges whose sizes are not known; averages of integers, whose sums need 64 bits; and
  * a REDUCESCATTER over groups of different sizes.
  *
- * Batches of the inner backend are in banks 1 and 2 (op_set.bank), those across in bank 0.
- * They are not started in the same order on all ranks, so both backends must tell
+ * Batches are in banks of their own (op_set.bank): enum hier_bank, in hier_task.h. They are not started in the same order on all ranks, so both backends must tell
  * batches apart by set, bank, lane and sequence alone.
  */
 extern const struct op_backend op_hier;

@@ -7,9 +7,22 @@
  *     root ---- across ----> first member of another group ---- inside ----> its group
  *       `------ inside ----> the root's group
  *
+ * A large one is done in pieces, so that what has come is passed on while more comes.
+ *
  * Of an exchange the parts between members of one group move inside, the others across,
  * both at once. Nothing is gathered on the way: parts differ by receiver, so no byte
  * would leave a group less often.
+ *
+ * The parts of an allgather do not differ, so one member of each other group gets a part,
+ * straight into its output, and passes it on: of what a group of m members gets, member i
+ * carries the parts of members i, i + m, i + 2m ... of each other group.
+ *
+ *                  group 0                    group 1
+ *                  member 0    member 1       member 2    member 3
+ *     stage 0      part 0  <------------->    part 2                   across
+ *                              part 1  <------------->    part 3
+ *                  part 0 <-> part 1          part 2 <-> part 3        inside
+ *     stage 1      part 2 <-> part 3          part 0 <-> part 1        inside
  */
 #include <assert.h>
 
@@ -57,20 +70,38 @@ void hier_broadcast_stage(struct hier_task *task)
         pass_on(task, &task->across, groups->number[task->batch->root]);
     }
     if (is_inner_stage && grouping_size(groups, groups->mine) > 1) {
-        hier_lead_inner(task, 1);
+        hier_lead_inner(task, HIER_FIRST);
         pass_on(task, &task->inner, grouping_local(groups, source));
     }
 }
 
 /* ----------------------------------------------------------------- exchanges */
 
+/** Parts of an allgather that a member of this rank's group carries at most. */
+static size_t carried_parts(const struct hier_task *task)
+{
+    const struct grouping *groups = &task->groups;
+    const int carriers = grouping_size(groups, groups->mine);
+    size_t parts = 0;
+
+    for (int group = 0; group < groups->count; group++) {
+        if (group != groups->mine) {
+            parts += (size_t)((grouping_size(groups, group) - 1) / carriers + 1);
+        }
+    }
+    return parts;
+}
+
 void hier_exchange_room(const struct hier_task *task, struct hier_room *room)
 {
     const size_t runs = task->batch->run_count;
     const size_t members = (size_t)grouping_size(&task->groups, task->groups.mine);
+    const size_t inner_runs = task->batch->collective == TUTTI_ALLGATHER
+            ? runs * carried_parts(task)
+            : runs;
 
-    *room = (struct hier_room){ .inner_runs = runs,
-        .inner_parts = 2 * runs * members,
+    *room = (struct hier_room){ .inner_runs = inner_runs,
+        .inner_parts = 2 * inner_runs * members,
         .across_runs = runs,
         .across_parts = 2 * runs * (size_t)task->batch->set->size };
 }
@@ -101,7 +132,7 @@ static void exchange_inside(struct hier_task *task)
     if (has_root(batch->collective) && !hier_has_root(task)) {
         return;
     }
-    hier_lead_inner(task, 1);
+    hier_lead_inner(task, HIER_FIRST);
     lead_exchange(task, leg, batch->collective);
     if (has_root(batch->collective)) {
         leg->batch.root = grouping_local(groups, batch->root);
@@ -122,27 +153,30 @@ static void exchange_inside(struct hier_task *task)
     }
 }
 
-/** A part of a run, empty where it goes between members of this rank's group. */
-static struct op_part outside(
-        const struct hier_task *task, const struct op_part *parts, int member)
+/** True when a part from a member to one of another group goes straight there. */
+static bool crosses(const struct hier_task *task, int from, int to)
 {
-    struct op_part part = parts[member];
+    const struct grouping *groups = &task->groups;
 
-    if (task->groups.number[member] == task->groups.mine) {
-        part.bytes = 0;
+    if (groups->number[from] == groups->number[to]) {
+        return false;
     }
-    return part;
+    return task->batch->collective != TUTTI_ALLGATHER ||
+            grouping_local(groups, from) % grouping_size(groups, groups->number[to]) ==
+            grouping_local(groups, to);
 }
 
 /**
- * All other parts. An allgather without some of its parts is an alltoall. All members
- * take part, also those between which nothing flows: who that is only they know.
+ * All other parts, but those that are passed on. An allgather without some of its parts is
+ * an alltoall. All members take part, also those between which nothing flows: who that is
+ * only they know.
  */
 static void exchange_across(struct hier_task *task)
 {
     const struct op_batch *batch = task->batch;
+    const int me = batch->set->rank;
+    const size_t size = (size_t)batch->set->size;
     struct hier_leg *leg = &task->across;
-    struct op_part *sends = leg->parts;
 
     leg->set = *batch->set;
     leg->batch = (struct op_batch){ .set = &leg->set,
@@ -154,22 +188,88 @@ static void exchange_across(struct hier_task *task)
     lead_exchange(task, leg,
             batch->collective == TUTTI_ALLGATHER ? TUTTI_ALLTOALL : batch->collective);
     for (size_t run = 0; run < batch->run_count; run++) {
-        struct op_part *recvs = sends + leg->set.size;
-
-        for (int m = 0; m < leg->set.size; m++) {
-            sends[m] = outside(task, batch->runs[run].sends, m);
-            recvs[m] = outside(task, batch->runs[run].recvs, m);
-        }
         leg->runs[run] = batch->runs[run];
-        leg->runs[run].sends = sends;
-        leg->runs[run].recvs = recvs;
-        sends += 2 * (size_t)leg->set.size;
+        leg->runs[run].sends = &leg->parts[2 * run * size];
+        leg->runs[run].recvs = &leg->parts[(2 * run + 1) * size];
+    }
+    for (int m = 0; m < batch->set->size; m++) {
+        const bool goes = crosses(task, me, m);
+        const bool comes = crosses(task, m, me);
+
+        for (size_t run = 0; run < batch->run_count; run++) {
+            struct op_part *send = &leg->parts[2 * run * size + (size_t)m];
+            struct op_part *recv = send + size;
+
+            *send = batch->runs[run].sends[m];
+            *recv = batch->runs[run].recvs[m];
+            send->bytes = goes ? send->bytes : 0;
+            recv->bytes = comes ? recv->bytes : 0;
+        }
+    }
+}
+
+/**
+ * A run that gives each member of the group the parts that the others carry: of members
+ * `first`, `first` + 1 ... of another group, one from each.
+ */
+static struct op_run carried_run(const struct hier_task *task, const struct op_run *run,
+        int group, int first, struct op_part *sends)
+{
+    const struct grouping *groups = &task->groups;
+    const int carriers = task->inner.set.size;
+    struct op_part *recvs = sends + carriers;
+
+    for (int m = 0; m < carriers; m++) {
+        recvs[m] = first + m < grouping_size(groups, group)
+                ? run->recvs[grouping_member(groups, group, first + m)]
+                : (struct op_part){ 0 };
+    }
+    for (int m = 0; m < carriers; m++) {
+        sends[m] = recvs[groups->local];
+    }
+    return (struct op_run){
+        .input = run->output, .output = run->output, .sends = sends, .recvs = recvs
+    };
+}
+
+/** Adds a run for each of the batch. */
+static void add_carried_runs(struct hier_task *task, int group, int first)
+{
+    struct hier_leg *leg = &task->inner;
+
+    for (size_t run = 0; run < task->batch->run_count; run++) {
+        const size_t at = leg->batch.run_count++;
+
+        leg->runs[at] = carried_run(task, &task->batch->runs[run], group, first,
+                &leg->parts[2 * at * (size_t)leg->set.size]);
+    }
+}
+
+/** Passes on what came across of an allgather. */
+static void exchange_carried(struct hier_task *task)
+{
+    const struct grouping *groups = &task->groups;
+    struct hier_leg *leg = &task->inner;
+
+    hier_lead_inner(task, HIER_LAST);
+    lead_exchange(task, leg, TUTTI_ALLGATHER);
+    leg->batch.run_count = 0;
+    for (int group = 0; group < groups->count; group++) {
+        const int parts = group != groups->mine ? grouping_size(groups, group) : 0;
+
+        for (int first = 0; first < parts; first += leg->set.size) {
+            add_carried_runs(task, group, first);
+        }
     }
 }
 
 void hier_exchange_stage(struct hier_task *task)
 {
-    assert(task->stage == 0 && task->batch->sizes_known);
-    exchange_inside(task);
-    exchange_across(task);
+    assert(task->batch->sizes_known);
+    if (task->stage == 0) {
+        exchange_inside(task);
+        exchange_across(task);
+    } else if (grouping_size(&task->groups, task->groups.mine) > 1) {
+        exchange_carried(task);
+    }
 }

@@ -28,15 +28,22 @@
 
 /* -------------------------------------------------------------------- slices */
 
+/** Elements of a lane's slice of an ALLREDUCE or a REDUCE; the last ones have less. */
+size_t hier_slice_length(const struct op_batch *batch, const struct grouping *groups)
+{
+    const size_t bytes = tutti_dtype_size(batch->dtype);
+    const size_t lanes = (size_t)groups->smallest;
+    const size_t share = batch->count / lanes + (batch->count % lanes != 0);
+
+    return size_max(size_align(share, MEM_CACHE_LINE / bytes), SLICE_BYTES_MIN / bytes);
+}
+
 /** What a lane carries of an ALLREDUCE or a REDUCE; may be empty. */
 static struct hier_slice slice_of(const struct hier_task *task, int lane)
 {
     const struct op_batch *batch = task->batch;
-    const size_t bytes = tutti_dtype_size(batch->dtype);
     const size_t lanes = (size_t)task->groups.smallest;
-    const size_t share = batch->count / lanes + (batch->count % lanes != 0);
-    const size_t length = size_max(
-            size_align(share, MEM_CACHE_LINE / bytes), SLICE_BYTES_MIN / bytes);
+    const size_t length = hier_slice_length(batch, &task->groups);
     size_t first;
 
     if ((size_t)lane >= lanes) {
@@ -125,7 +132,7 @@ static void lead_partial(struct hier_task *task)
     const struct op_batch *batch = task->batch;
     struct op_batch *inner = &task->inner.batch;
 
-    hier_lead_inner(task, 1);
+    hier_lead_inner(task, HIER_FIRST);
     inner->collective = TUTTI_REDUCESCATTER;
     inner->dtype = batch->dtype;
     inner->op = batch->op == TUTTI_AVERAGE ? TUTTI_SUM : batch->op;
@@ -255,7 +262,7 @@ static void lead_return(struct hier_task *task, tutti_collective collective)
 {
     struct hier_leg *leg = &task->inner;
 
-    hier_lead_inner(task, 2);
+    hier_lead_inner(task, HIER_LAST);
     leg->batch.collective = collective;
     leg->batch.dtype = TUTTI_UINT8;
     leg->batch.sizes_known = true;

@@ -4,10 +4,14 @@
  * A batch goes through stages. In each the rank takes part in up to two batches: one of
  * the inner backend with its group, one of the other backend across the groups. These are
  * the legs of the batch; a stage ends when both are final.
+ *
+ * A large batch is done in pieces, each of which is a batch that goes through the stages. Two
+ * are under way, so that one is inside the groups while the other is across.
  */
 #ifndef TUTTI_OPS_HIER_HIER_TASK_H
 #define TUTTI_OPS_HIER_HIER_TASK_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -50,14 +54,38 @@ struct hier_slice {
     size_t count;
 };
 
+/** Kinds of legs; one that sends across has the first. */
+enum hier_bank {
+    HIER_ACROSS,
+    HIER_FIRST, /* inside, at first */
+    HIER_LAST, /* inside, at last */
+};
+
+/** Pieces of a batch under way. */
+#define HIER_PIECES 2
+
+static_assert((HIER_LAST + 1) * HIER_PIECES <= OP_BANKS, "a bank for each");
+
+/** A batch, or a piece of it. */
 struct hier_task {
-    const struct op_batch *batch;
+    const struct op_batch *batch; /* or `own` */
+    struct op_batch own; /* the piece */
+    uint32_t piece; /* 0: it is the batch */
     struct grouping groups;
     int stage, stages;
     struct hier_leg inner, across;
     struct hier_slice slice; /* ALLREDUCE, REDUCE: what this rank's lane carries */
     char *scratch; /* a reduction's partial results; never NULL then */
     void *desk; /* tables; NULL: the task is over */
+};
+
+/** What the core has of a batch in flight. */
+struct hier_flight {
+    const struct op_batch *batch;
+    size_t length; /* elements of a piece; the last may have fewer */
+    uint32_t pieces; /* 1: it is not cut */
+    uint32_t begun, done; /* the first that were begun, that are over */
+    struct hier_task tasks[HIER_PIECES]; /* piece by piece in turn */
 };
 
 /** How many runs and parts the legs of a batch have at most. */
@@ -72,8 +100,10 @@ static inline bool hier_has_root(const struct hier_task *task)
     return task->groups.number[task->batch->root] == task->groups.mine;
 }
 
+/** Elements that a lane carries of an ALLREDUCE or a REDUCE; the last ones carry less. */
+size_t hier_slice_length(const struct op_batch *batch, const struct grouping *groups);
 /** Makes a leg a batch of this rank's group, in a bank. Its kind is the caller's. */
-void hier_lead_inner(struct hier_task *task, uint32_t bank);
+void hier_lead_inner(struct hier_task *task, enum hier_bank bank);
 /**
  * Makes a leg a batch between one member of each group.
  * @param member_of  member of the set that stands for a group; own group: this rank

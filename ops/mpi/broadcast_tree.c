@@ -199,7 +199,8 @@ static void lay_out(const struct mpi_state *state, struct mpi_task *task)
     chunks = (b->bytes - 1) / state->message_bytes + 1;
     b->message_bytes = size_align((b->bytes - 1) / chunks + 1, TASK_ALIGNMENT);
     b->chunk_count = (b->bytes - 1) / b->message_bytes + 1;
-    b->depth = (int)size_min(b->chunk_count, DEPTH_MAX);
+    b->depth = (int)size_min(b->chunk_count,
+            size_max(DEPTH_MAX, state->window_bytes / b->message_bytes));
     b->child_max = ceil_log2((size_t)task->batch->set->size) + 1;
 }
 

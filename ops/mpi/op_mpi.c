@@ -2,7 +2,9 @@
  * The MPI backend: opening, the choice of algorithm, and giving up.
  *
  *     reduction_gather.c   small: whole operands to those who want the result, one hop
+ *     reduction_doubling.c small, of many ranks: partial sums up a tree
  *     reduction_direct.c   large: direct reduce-scatter and allgather, chunked
+ *     cost.h               which of them a link makes fastest
  *     broadcast_tree.c     binomial tree or chain, chunked
  *     exchange.c           allgather, alltoall, gather, scatter: parts, one hop
  *     task.h               how messages of different batches are kept apart
@@ -11,11 +13,13 @@
  * on all ranks.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "ops/mpi/cost.h"
 #include "ops/mpi/mpi.h"
 #include "ops/mpi/task.h"
 
@@ -27,6 +31,7 @@ static size_t gather_limit(const struct config *config)
     switch ((enum config_algorithm)config->algorithm) {
     case CONFIG_ALGORITHM_GATHER:
         return GATHER_BYTES_MAX;
+    case CONFIG_ALGORITHM_DOUBLING:
     case CONFIG_ALGORITHM_DIRECT:
         return 0;
     case CONFIG_ALGORITHM_AUTO:
@@ -37,7 +42,7 @@ static size_t gather_limit(const struct config *config)
 
 static tutti_status check_tags(MPI_Comm comm)
 {
-    const int largest = OP_SETS_MAX * OP_SLOTS * TASK_PHASES - 1;
+    const int largest = OP_MESSAGE_BANKS * OP_SETS_MAX * OP_SLOTS * TASK_PHASES - 1;
     int *bound = NULL;
     int found = 0;
     int code = MPI_Comm_get_attr(comm, MPI_TAG_UB, (void *)&bound, &found);
@@ -51,6 +56,23 @@ static tutti_status check_tags(MPI_Comm comm)
                 *bound, largest);
     }
     return TUTTI_OK;
+}
+
+/* Narrower than float32 only between nodes: within one the rounding would cost more. */
+static tutti_dtype configured_wire(const struct op_env *env)
+{
+    if (env->link.message_bytes == 0) {
+        return TUTTI_FLOAT32;
+    }
+    switch ((enum config_wire_dtype)env->config->wire_dtype) {
+    case CONFIG_WIRE_DTYPE_BFLOAT16:
+        return TUTTI_BFLOAT16;
+    case CONFIG_WIRE_DTYPE_FLOAT16:
+        return TUTTI_FLOAT16;
+    case CONFIG_WIRE_DTYPE_FLOAT32:
+        break;
+    }
+    return TUTTI_FLOAT32;
 }
 
 static tutti_status mpi_open(const struct op_env *env, void **state)
@@ -67,11 +89,14 @@ static tutti_status mpi_open(const struct op_env *env, void **state)
     if (made == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the MPI backend");
     }
-    message = size_min(size_max(env->chunk_bytes, TASK_ALIGNMENT), TASK_MESSAGE_MAX);
+    message = env->link.message_bytes > 0 ? env->link.message_bytes : env->chunk_bytes;
+    message = size_min(size_max(message, TASK_ALIGNMENT), TASK_MESSAGE_MAX);
     made->env = env;
     made->comm = comm;
     made->message_bytes = message - message % TASK_ALIGNMENT;
+    made->window_bytes = env->link.window_bytes;
     made->gather_bytes = gather_limit(env->config);
+    made->wire = configured_wire(env);
     *state = made;
     return TUTTI_OK;
 }
@@ -96,6 +121,84 @@ static bool mpi_accepts(const void *state, const struct op_batch *batch)
                             : batch->collective == TUTTI_BROADCAST);
 }
 
+static const struct mpi_algorithm *const reductions[MPI_REDUCTION_COUNT] = {
+    [MPI_GATHER] = &reduction_gather,
+    [MPI_DOUBLING] = &reduction_doubling,
+    [MPI_DIRECT] = &reduction_direct
+};
+
+/* Where the link is known, its model decides on what fits one of its messages. */
+static size_t gather_most(const struct mpi_state *state, const struct op_batch *batch)
+{
+    const struct op_link *link = &state->env->link;
+
+    return state->env->config->algorithm == CONFIG_ALGORITHM_AUTO &&
+                    batch->collective == TUTTI_ALLREDUCE && link->bytes_per_us > 0 &&
+                    mpi_wire_of(state, batch) == batch->dtype
+            ? size_max(state->gather_bytes, link->message_bytes)
+            : state->gather_bytes;
+}
+
+/* Whether an algorithm can take a reduction, by what it is and by its size. */
+static bool may_use(const struct mpi_state *state, const struct op_batch *batch,
+        enum mpi_reduction which)
+{
+    const int algorithm = state->env->config->algorithm;
+
+    switch (which) {
+    case MPI_GATHER:
+        return batch->count <=
+                gather_most(state, batch) / tutti_dtype_size(batch->dtype);
+    case MPI_DOUBLING:
+        return batch->set->size > 2 && reduction_doubling_takes(batch) &&
+                (algorithm == CONFIG_ALGORITHM_DOUBLING ||
+                        (algorithm == CONFIG_ALGORITHM_AUTO &&
+                                state->env->link.bytes_per_us > 0));
+    case MPI_DIRECT:
+    case MPI_REDUCTION_COUNT:
+        break;
+    }
+    return true;
+}
+
+static double cost_us(const struct mpi_state *state, const struct op_batch *batch,
+        enum mpi_reduction which)
+{
+    const tutti_dtype dtype =
+            which == MPI_DIRECT ? mpi_wire_of(state, batch) : batch->dtype;
+
+    return mpi_cost_us(&state->env->link, which, batch->set->size,
+            batch->count * tutti_dtype_size(dtype));
+}
+
+/*
+ * The first that can where nothing is known of the link, or one is asked for; else, of an
+ * allreduce, the fastest. Others go the way of the same size.
+ */
+static enum mpi_reduction choose_reduction(
+        const struct mpi_state *state, const struct op_batch *batch)
+{
+    const struct op_link *link = &state->env->link;
+    enum mpi_reduction best = MPI_DIRECT;
+
+    for (int which = 0; which < MPI_DIRECT; which++) {
+        const enum mpi_reduction other = (enum mpi_reduction)which;
+
+        if (!may_use(state, batch, other)) {
+            continue;
+        }
+        if (link->bytes_per_us <= 0 || batch->set->size < 2 ||
+                batch->collective != TUTTI_ALLREDUCE ||
+                state->env->config->algorithm != CONFIG_ALGORITHM_AUTO) {
+            return other;
+        }
+        if (cost_us(state, batch, other) < cost_us(state, batch, best)) {
+            best = other;
+        }
+    }
+    return best;
+}
+
 static const struct mpi_algorithm *choose(
         const struct mpi_state *state, const struct op_batch *batch)
 {
@@ -105,9 +208,31 @@ static const struct mpi_algorithm *choose(
     if (op_is_exchange(batch->collective)) {
         return &exchange_direct;
     }
-    return batch->count <= state->gather_bytes / tutti_dtype_size(batch->dtype)
-            ? &reduction_gather
-            : &reduction_direct;
+    return reductions[choose_reduction(state, batch)];
+}
+
+static void mpi_explain(
+        const void *state, const struct op_batch *batch, char *text, size_t size)
+{
+    const struct mpi_state *owner = state;
+    const struct op_link *link = &owner->env->link;
+    const char *between = "; by the model of the link ";
+
+    (void)snprintf(text, size, "messages, %s", choose(owner, batch)->name);
+    if (batch->collective != TUTTI_ALLREDUCE || link->bytes_per_us <= 0 ||
+            batch->set->size < 2) {
+        return;
+    }
+    for (int which = 0; which < MPI_REDUCTION_COUNT; which++) {
+        const size_t used = strlen(text);
+
+        if (may_use(owner, batch, (enum mpi_reduction)which)) {
+            (void)snprintf(text + used, size - used, "%s%s %.0f us", between,
+                    reductions[which]->name,
+                    cost_us(owner, batch, (enum mpi_reduction)which));
+            between = ", ";
+        }
+    }
 }
 
 /* Scratch that MPI may still use is left to it for good. */
@@ -159,14 +284,33 @@ static bool mpi_cancel(void *state, void *storage)
     return true;
 }
 
+/* What operands come with is sent anyway: a gather takes no hop of its own. */
 static bool mpi_gathers(const void *state, const struct op_batch *batch)
 {
-    return choose(state, batch) == &reduction_gather;
+    const struct mpi_state *owner = state;
+    const struct mpi_algorithm *chosen = choose(owner, batch);
+
+    if (chosen == &reduction_doubling && may_use(owner, batch, MPI_GATHER)) {
+        return cost_us(owner, batch, MPI_GATHER) - owner->env->link.latency_us <=
+                cost_us(owner, batch, MPI_DOUBLING);
+    }
+    return chosen == &reduction_gather;
+}
+
+/* Rounded operands have no order whose bits could be foretold. */
+static bool mpi_follows_ranks(const void *state, const struct op_set *set)
+{
+    const struct mpi_state *owner = state;
+
+    return owner->wire == TUTTI_FLOAT32 || set->size == 1;
 }
 
 static int tag_of(const struct op_batch *batch)
 {
-    return ((int)batch->set->index * OP_SLOTS + (int)op_slot(batch)) * TASK_PHASES;
+    const struct op_set *set = batch->set;
+    const uint32_t row = set->bank * OP_SETS_MAX + set->index;
+
+    return ((int)row * OP_SLOTS + (int)op_slot(batch)) * TASK_PHASES;
 }
 
 static tutti_status mpi_start(void *state, void *storage, const struct op_batch *batch)
@@ -177,6 +321,7 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
     size_t bytes;
 
     assert(batch->set->index < OP_SETS_MAX && batch->lane < OP_LANES &&
+            batch->set->bank < OP_MESSAGE_BANKS &&
             (batch->count > 0 || op_is_exchange(batch->collective)));
     if (!size_mul(batch->count, tutti_dtype_size(batch->dtype), &bytes)) {
         return error_set(TUTTI_ERR_NO_MEMORY, "%zu elements are more than memory holds",
@@ -223,4 +368,6 @@ const struct op_backend op_mpi = {
     .step = mpi_step,
     .cancel = mpi_cancel,
     .gathers = mpi_gathers,
+    .explain = mpi_explain,
+    .follows_ranks = mpi_follows_ranks,
 };

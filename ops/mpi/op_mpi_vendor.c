@@ -195,6 +195,14 @@ static bool vendor_accepts(const void *state, const struct op_batch *batch)
                     (vendor_reductions(batch->dtype) >> batch->op & 1u) != 0);
 }
 
+/* A rank that is alone has nothing to sum. */
+static bool vendor_follows_ranks(const void *state, const struct op_set *set)
+{
+    const struct vendor_state *owner = state;
+
+    return set->size == 1 || !is_world(set, owner->world_size);
+}
+
 /* What AVERAGE and postscale leave to do after MPI's sum. */
 static double scale_after(const struct op_batch *batch)
 {
@@ -385,6 +393,7 @@ const struct op_backend op_mpi_vendor = {
     .open = vendor_open,
     .close = vendor_close,
     .accepts = vendor_accepts,
+    .follows_ranks = vendor_follows_ranks,
     .start = vendor_start,
     .step = vendor_step,
     .cancel = vendor_cancel,

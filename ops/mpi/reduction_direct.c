@@ -30,6 +30,18 @@
  * is complete. My own slice is sent to nobody before it is reduced. The order of chunks
  * is kept in each phase (four counters), because messages of a phase are matched in
  * order; see task.h.
+ *
+ * On a narrow wire (d->wire) sums of float32 travel in 16 bits and are computed in float32:
+ *
+ *     operands   are rounded to scratch when they are posted; they arrive in the last half
+ *                of their place, where they are widened, the first element first
+ *     reduce     as ever; this rank's own operand is not rounded
+ *     results    are rounded to the last operand's place. Of an allreduce their owner takes
+ *                the rounded one, too: so all ranks have the same bits. They arrive as
+ *                operands do, in the output
+ *
+ * Only sums and averages: a minimum is one of its operands, which programs may compare with
+ * it, and in a product the errors of the operands add up.
  */
 #include "base/mem.h"
 #include "ops/mpi/task.h"
@@ -37,10 +49,12 @@
 /*
  * Chunks in flight, and the operands in scratch that they may come to; with many ranks,
  * whose messages overlap anyway, first the slices get shorter and then the chunks in
- * flight fewer. Measured on a 2-core machine: 64 to 256 KiB slices and depth 2 to 4 are
- * equally good, 16 KiB costs a fifth more, 1 MiB or depth 8 leave the cache.
+ * flight fewer. Measured on a 2-core machine within a node: 64 to 256 KiB slices and depth 2
+ * to 4 are equally good, 16 KiB costs a fifth more, 1 MiB or depth 8 leave the cache. Between
+ * nodes the link says what must be in flight, and a slow one does not need the cache.
  */
 #define DEPTH_MAX 4
+#define LINK_DEPTH_MAX 256
 #define DEPTH_MIN 2
 #define SLICE_BYTES_MIN ((size_t)32 << 10)
 #define SCRATCH_BUDGET ((size_t)4 << 20)
@@ -106,6 +120,24 @@ static bool wants_results(const struct op_batch *batch, int rank)
             (batch->collective == TUTTI_REDUCE && rank == batch->root);
 }
 
+/* True when this rank sends what it reduced to others. */
+static bool sends_results(const struct op_batch *batch)
+{
+    return batch->collective == TUTTI_ALLREDUCE ||
+            (batch->collective == TUTTI_REDUCE && batch->set->rank != batch->root);
+}
+
+static bool is_narrow(const struct mpi_task *task)
+{
+    return task->direct.wire != task->batch->dtype;
+}
+
+/* What a slice of so many bytes is on the wire. */
+static size_t wire_bytes_of(const struct mpi_task *task, size_t bytes)
+{
+    return bytes / task->element_bytes * task->direct.wire_bytes;
+}
+
 static int slot_of(const struct mpi_task *task, size_t chunk)
 {
     return (int)(chunk % (size_t)task->direct.depth);
@@ -137,6 +169,18 @@ static uint8_t *operand_of(const struct mpi_task *task, size_t chunk, int peer_i
                     task->direct.slice_elements * task->element_bytes, TASK_ALIGNMENT);
 }
 
+/* Where the operand for peer i is rounded to. */
+static uint8_t *rounded_of(const struct mpi_task *task, size_t chunk, int peer_index)
+{
+    size_t index = (size_t)slot_of(task, chunk) * (size_t)peer_count(task) +
+            (size_t)peer_index;
+
+    return task->direct.rounded +
+            index *
+            size_align(task->direct.slice_elements * task->direct.wire_bytes,
+                    TASK_ALIGNMENT);
+}
+
 /*
  * Where this rank's slice is reduced to: its output, or, when only the root of a REDUCE
  * has one, over the operand of the first peer.
@@ -151,6 +195,15 @@ static uint8_t *result_of(const struct mpi_task *task, size_t chunk, struct span
     }
     return wants_results(batch, batch->set->rank) ? output + mine.offset
                                                   : operand_of(task, chunk, 0);
+}
+
+/*
+ * Where the result is rounded to: a place whose operand is reduced already. Of a REDUCE it is
+ * not the place of the result, as of two ranks the one that has no output reduces nothing.
+ */
+static uint8_t *rounded_result_of(const struct mpi_task *task, size_t chunk)
+{
+    return operand_of(task, chunk, peer_count(task) - 1);
 }
 
 /* True when a message of a group goes to, or comes from, a peer at all. */
@@ -171,37 +224,66 @@ static bool group_has(const struct mpi_task *task, enum group group, int peer)
     return true;
 }
 
+/* Where the slice that comes from peer i belongs: an operand of mine, or a result. */
+static uint8_t *place_of(const struct mpi_task *task, enum group group, size_t chunk,
+        int peer_index, struct span span)
+{
+    return group == RECEIVE_OPERANDS
+            ? operand_of(task, chunk, peer_index)
+            : (uint8_t *)task->batch->runs[0].output + span.offset;
+}
+
+/* The slice that a message is about: the receiver's operand, or the sender's result. */
+static struct span span_of(
+        const struct mpi_task *task, enum group group, size_t chunk, int peer_index)
+{
+    const bool mine = group == RECEIVE_OPERANDS || group == SEND_RESULTS;
+
+    return slice_of(
+            task, chunk, mine ? task->batch->set->rank : task_peer(task, peer_index));
+}
+
+/* What is sent to peer i; an operand is rounded now, a result was. */
+static const uint8_t *parcel_of(const struct mpi_task *task, enum group group,
+        size_t chunk, int peer_index, struct span span)
+{
+    const uint8_t *operand = (const uint8_t *)task->batch->runs[0].input + span.offset;
+    uint8_t *rounded;
+
+    if (group == SEND_RESULTS) {
+        return is_narrow(task) ? rounded_result_of(task, chunk)
+                               : result_of(task, chunk, span);
+    }
+    if (!is_narrow(task)) {
+        return operand;
+    }
+    rounded = rounded_of(task, chunk, peer_index);
+    reduce_narrow(
+            task->direct.wire, rounded, operand, span.bytes / task->element_bytes);
+    return rounded;
+}
+
 /* Posts one message of a chunk, unless it is empty. */
 static tutti_status post(struct mpi_task *task, enum group group, size_t chunk, int i)
 {
-    const struct op_run *run = &task->batch->runs[0];
-    int me = task->batch->set->rank;
+    const enum task_phase phase = group == RECEIVE_OPERANDS || group == SEND_OPERANDS
+            ? TASK_OPERANDS
+            : TASK_RESULTS;
+    const struct span span = span_of(task, group, chunk, i);
+    const size_t bytes = wire_bytes_of(task, span.bytes);
     int peer = task_peer(task, i);
-    bool mine = group == RECEIVE_OPERANDS || group == SEND_RESULTS;
-    struct span span = slice_of(task, chunk, mine ? me : peer);
     int index = request_of(task, group, chunk, i);
 
     if (span.bytes == 0 || !group_has(task, group, peer)) {
         return TUTTI_OK;
     }
     (*pending_of(task, group, chunk))++;
-    switch (group) {
-    case RECEIVE_RESULTS:
-        return task_receive(task, index, TASK_RESULTS, peer,
-                (uint8_t *)run->output + span.offset, span.bytes);
-    case SEND_RESULTS:
-        return task_send(task, index, TASK_RESULTS, peer, result_of(task, chunk, span),
-                span.bytes);
-    case RECEIVE_OPERANDS:
-        return task_receive(task, index, TASK_OPERANDS, peer,
-                operand_of(task, chunk, i), span.bytes);
-    case SEND_OPERANDS:
-        return task_send(task, index, TASK_OPERANDS, peer,
-                (const uint8_t *)run->input + span.offset, span.bytes);
-    case GROUP_COUNT:
-        break;
+    if (group == SEND_OPERANDS || group == SEND_RESULTS) {
+        return task_send(task, index, phase, peer,
+                parcel_of(task, group, chunk, i, span), bytes);
     }
-    return TUTTI_ERR_INTERNAL;
+    return task_receive(task, index, phase, peer,
+            place_of(task, group, chunk, i, span) + span.bytes - bytes, bytes);
 }
 
 static tutti_status post_group(struct mpi_task *task, enum group group, size_t chunk)
@@ -232,6 +314,20 @@ static tutti_status issue(struct mpi_task *task)
     return status;
 }
 
+/* Rounds this rank's result for those who want it; all of them get the same bits. */
+static void round_result(const struct mpi_task *task, size_t chunk, struct span span)
+{
+    const tutti_dtype wire = task->direct.wire;
+    const size_t count = span.bytes / task->element_bytes;
+    uint8_t *result = result_of(task, chunk, span);
+    uint8_t *rounded = rounded_result_of(task, chunk);
+
+    reduce_narrow(wire, rounded, result, count);
+    if (wants_results(task->batch, task->batch->set->rank)) {
+        reduce_widen(wire, result, rounded, count);
+    }
+}
+
 static void reduce_slice(const struct mpi_task *task, size_t chunk)
 {
     const struct op_set *set = task->batch->set;
@@ -254,6 +350,9 @@ static void reduce_slice(const struct mpi_task *task, size_t chunk)
                     .outputs = &result,
                     .m = 1,
                     .count = span.bytes / task->element_bytes });
+    if (is_narrow(task) && sends_results(task->batch)) {
+        round_result(task, chunk, span);
+    }
 }
 
 /* Reduces at most one chunk whose operands are here, and sends the result. */
@@ -295,6 +394,35 @@ static void retire(struct direct *d, const struct mpi_task *task)
     }
 }
 
+/* The chunk in flight that has a slot. */
+static size_t chunk_in(const struct direct *d, size_t slot)
+{
+    const size_t depth = (size_t)d->depth;
+    const size_t chunk = d->finished - d->finished % depth + slot;
+
+    return chunk < d->finished ? chunk + depth : chunk;
+}
+
+/* Counts a message that is complete, and widens what it brought. */
+static void take_message(struct mpi_task *task, int index)
+{
+    struct direct *d = &task->direct;
+    const int row = index / peer_count(task);
+    const int i = index % peer_count(task);
+    const enum group group = (enum group)(row / d->depth);
+
+    d->pending[row]--;
+    if (is_narrow(task) && index < task->receive_count) {
+        const size_t chunk = chunk_in(d, (size_t)(row % d->depth));
+        const struct span span = span_of(task, group, chunk, i);
+        uint8_t *place = place_of(task, group, chunk, i, span);
+
+        reduce_widen(d->wire, place,
+                place + span.bytes - wire_bytes_of(task, span.bytes),
+                span.bytes / task->element_bytes);
+    }
+}
+
 /* What has arrived. */
 static tutti_status take_messages(struct mpi_task *task, bool *moved)
 {
@@ -305,7 +433,7 @@ static tutti_status take_messages(struct mpi_task *task, bool *moved)
         return status;
     }
     for (int i = 0; i < count; i++) {
-        task->direct.pending[task->done[i] / peer_count(task)]--;
+        take_message(task, task->done[i]);
     }
     *moved = *moved || count > 0;
     return TUTTI_OK;
@@ -333,10 +461,15 @@ static tutti_status direct_step(struct mpi_task *task, bool *moved)
     return d->finished == d->chunk_count ? TUTTI_OK : TUTTI_AGAIN;
 }
 
-/* The longest slice; a multiple of TASK_ALIGNMENT. */
-static size_t longest_slice(const struct mpi_state *state, size_t size)
+static size_t budget(const struct mpi_state *state)
 {
-    size_t affordable = SCRATCH_BUDGET / (DEPTH_MIN * size);
+    return state->window_bytes > 0 ? state->window_bytes : SCRATCH_BUDGET;
+}
+
+/* The bytes of the longest message; a multiple of TASK_ALIGNMENT. */
+static size_t longest_message(const struct mpi_state *state, size_t size)
+{
+    size_t affordable = budget(state) / (DEPTH_MIN * size);
 
     affordable -= affordable % TASK_ALIGNMENT;
     return size_min(state->message_bytes, size_max(affordable, SLICE_BYTES_MIN));
@@ -358,7 +491,7 @@ static void lay_out(const struct mpi_state *state, struct mpi_task *task)
 {
     struct direct *d = &task->direct;
     size_t size = (size_t)task->batch->set->size;
-    size_t longest = longest_slice(state, size) / task->element_bytes;
+    size_t longest = longest_message(state, size) / d->wire_bytes;
     size_t share = largest_share(task);
     size_t chunks = (share - 1) / longest + 1;
     size_t depth;
@@ -366,8 +499,9 @@ static void lay_out(const struct mpi_state *state, struct mpi_task *task)
     d->slice_elements =
             size_align((share - 1) / chunks + 1, TASK_ALIGNMENT / task->element_bytes);
     d->chunk_count = (share - 1) / d->slice_elements + 1;
-    depth = SCRATCH_BUDGET / (d->slice_elements * size * task->element_bytes);
-    depth = size_min(size_max(depth, DEPTH_MIN), DEPTH_MAX);
+    depth = budget(state) / (d->slice_elements * size * d->wire_bytes);
+    depth = size_min(size_max(depth, DEPTH_MIN),
+            state->window_bytes > 0 ? LINK_DEPTH_MAX : DEPTH_MAX);
     d->depth = (int)size_min(depth, d->chunk_count);
 }
 
@@ -378,22 +512,28 @@ static tutti_status direct_start(struct mpi_state *state, struct mpi_task *task)
     size_t pointers;
     size_t counters;
     size_t slices;
+    size_t rounded;
     uint8_t *extra;
 
+    d->wire = mpi_wire_of(state, task->batch);
+    d->wire_bytes = tutti_dtype_size(d->wire);
     lay_out(state, task);
     pointers = size_align((size_t)(peers + 1) * sizeof *d->operands, TASK_ALIGNMENT);
     counters = GROUP_COUNT * (size_t)d->depth * sizeof *d->pending;
     counters = size_align(counters, TASK_ALIGNMENT);
     slices = size_align(d->slice_elements * task->element_bytes, TASK_ALIGNMENT);
     slices *= (size_t)peers * (size_t)d->depth;
+    rounded = size_align(d->slice_elements * d->wire_bytes, TASK_ALIGNMENT);
+    rounded *= is_narrow(task) ? (size_t)peers * (size_t)d->depth : 0;
     extra = task_prepare(state, task, 2 * peers * d->depth, 2 * peers * d->depth,
-            pointers + counters + slices);
+            pointers + counters + slices + rounded);
     if (extra == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
     d->operands = (const void **)(void *)extra;
     d->pending = (int *)(void *)(extra + pointers);
     d->slices = extra + pointers + counters;
+    d->rounded = d->slices + slices;
     for (int i = 0; i < GROUP_COUNT * d->depth; i++) {
         d->pending[i] = 0;
     }

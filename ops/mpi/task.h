@@ -5,12 +5,12 @@
  * Messages. Many batches of many sets are in flight between the same two ranks on one
  * communicator. A message is told apart by its tag,
  *
- *     (set index * OP_SLOTS + op_slot()) * TASK_PHASES + phase,
+ *     ((bank * OP_SETS_MAX + set index) * OP_SLOTS + op_slot()) * TASK_PHASES + phase,
  *
  * and, among those of one tag and pair, by MPI's order: the n-th send from a rank meets
  * the n-th receive posted for it. So an algorithm posts its receives of a phase from
  * one peer in the order in which that peer posts its sends. A tag is used again by the
- * batch OP_INFLIGHT_MAX later in its lane. That is safe though ranks finish at different times: a
+ * next piece of the batch in its bank, and the batch OP_INFLIGHT_MAX later in its lane. That is safe though ranks finish at different times: a
  * rank starts the later batch when the earlier is final on it, so on each side all
  * messages of the earlier come first, and MPI keeps the order.
  *
@@ -49,12 +49,17 @@ struct mpi_state {
     const struct op_env *env; /* borrowed */
     MPI_Comm comm; /* borrowed */
     size_t message_bytes; /* of the chunked algorithms; multiple of ALIGNMENT */
+    size_t window_bytes; /* of a batch between nodes under way; 0: within one node */
     size_t gather_bytes; /* largest reduction that exchanges whole operands */
+    tutti_dtype
+            wire; /* what float32 travels as in large sums; see reduction_direct.c */
     struct scratch_pool pool; /* for tasks */
 };
 
 /* Chunked, direct: see reduction_direct.c. */
 struct direct {
+    tutti_dtype wire; /* of the messages: the batch's, or a narrower one of 2 bytes */
+    size_t wire_bytes; /* of an element of it */
     size_t slice_elements; /* per rank and chunk */
     size_t chunk_count;
     size_t issued; /* chunks below: operands posted */
@@ -65,12 +70,31 @@ struct direct {
     int *pending; /* [4][depth] requests outstanding */
     const void **operands; /* [set size] for the kernel */
     uint8_t *slices; /* [depth][peers] operands received */
+    uint8_t *rounded; /* [depth][peers] operands to send, where the wire is narrower */
 };
 
 /* Whole operands: see reduction_gather.c. */
 struct gather {
     int pending; /* requests outstanding */
     const void **operands; /* [set size], some of them in the scratch */
+};
+
+/* Partial sums: see reduction_doubling.c. */
+struct doubling {
+    enum {
+        DOUBLING_EXCHANGES, /* partial sums with another branch */
+        DOUBLING_GOES_UP, /* receives that of another branch */
+        DOUBLING_SENDS_PARTIAL,
+        DOUBLING_AWAITS_RESULT,
+        DOUBLING_SENDS_RESULTS
+    } stage;
+    int distance; /* ranks of the branches that are summed */
+    int pending; /* requests outstanding */
+    int sends; /* requests of the sends in use */
+    size_t bytes; /* of the batch */
+    const void *current; /* the sum of this rank's branch: the input, or `partial` */
+    uint8_t *partial;
+    uint8_t *received;
 };
 
 /* Pipelined tree: see broadcast_tree.c. */
@@ -138,6 +162,7 @@ struct mpi_task {
     union {
         struct direct direct;
         struct gather gather;
+        struct doubling doubling;
         struct broadcast broadcast;
         struct exchange exchange;
     };
@@ -152,9 +177,25 @@ struct mpi_algorithm {
 };
 
 extern const struct mpi_algorithm reduction_gather;
+extern const struct mpi_algorithm reduction_doubling;
 extern const struct mpi_algorithm reduction_direct;
 extern const struct mpi_algorithm broadcast_tree;
 extern const struct mpi_algorithm exchange_direct;
+
+/** As what the elements of a batch travel in reduction_direct: its type, or a narrower one. */
+static inline tutti_dtype mpi_wire_of(
+        const struct mpi_state *state, const struct op_batch *batch)
+{
+    const bool sums = batch->op == TUTTI_SUM || batch->op == TUTTI_AVERAGE;
+
+    return batch->dtype == TUTTI_FLOAT32 && op_is_reduction(batch->collective) &&
+                    sums && batch->set->size > 1
+            ? state->wire
+            : batch->dtype;
+}
+
+/** True for what reduction_doubling can run. */
+bool reduction_doubling_takes(const struct op_batch *batch);
 
 /**
  * Takes scratch for the requests of a task and `extra` bytes more, aligned to

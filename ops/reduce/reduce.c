@@ -6,12 +6,18 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "ops/reduce/kernels.h"
 #include "ops/reduce/scalar.h"
 #include "ops/reduce/vector.h"
+
+/* Elements that are widened at a time. */
+#define WIDEN_BLOCK 512
 
 /* For CONFIG_KERNELS_SCALAR. */
 static const struct vector_set no_vectors = { .which = CONFIG_KERNELS_SCALAR };
@@ -126,5 +132,30 @@ void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int 
     first = reduce_vectors(spec, inputs, n, outputs, m, count);
     if (first < count) {
         scalar_tree(spec, inputs, n, outputs, m, first, count);
+    }
+}
+
+void reduce_narrow(tutti_dtype to, void *out, const void *in, size_t count)
+{
+    const vector_convert narrow = current_set()->narrow[to];
+    const size_t done = narrow != NULL ? narrow(out, in, count) : 0;
+
+    kernels_float(to)->store((char *)out + done * 2,
+            (const char *)in + done * sizeof(float), count - done);
+}
+
+void reduce_widen(tutti_dtype from, void *out, const void *in, size_t count)
+{
+    const vector_convert widen = current_set()->widen[from];
+    size_t done = widen != NULL ? widen(out, in, count) : 0;
+
+    /* The portable kernels do not keep to an order: what they write must not be read. */
+    while (done < count) {
+        uint16_t block[WIDEN_BLOCK];
+        const size_t some = size_min(WIDEN_BLOCK, count - done);
+
+        memcpy(block, (const char *)in + done * sizeof *block, some * sizeof *block);
+        kernels_float(from)->load((char *)out + done * sizeof(float), block, some);
+        done += some;
     }
 }

@@ -62,6 +62,17 @@ void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int 
         void *const *outputs, int m, size_t count);
 
 /**
+ * Rounds float32 to float16 or bfloat16, to nearest even: a NaN stays one, and what float16
+ * cannot hold becomes infinite. Pure; any thread; any alignment; no overlap.
+ */
+void reduce_narrow(tutti_dtype to, void *out, const void *in, size_t count);
+/**
+ * The reverse, exact but that a signalling NaN may become quiet. `in` may be the last
+ * 2 * count bytes of `out`; other overlap is not allowed.
+ */
+void reduce_widen(tutti_dtype from, void *out, const void *in, size_t count);
+
+/**
  * Chooses the instructions for all calls of this process from now on; results do not
  * depend on it. CONFIG_KERNELS_AUTO, which is where a process starts, means the widest
  * vectors that the processor has. Any thread.

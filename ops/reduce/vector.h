@@ -32,11 +32,16 @@ struct vector_pass {
  */
 typedef size_t (*vector_kernel)(const struct vector_pass *pass);
 
+/** Converts the first elements, as vector_kernel does; all of a vector is read before it is written. */
+typedef size_t (*vector_convert)(void *to, const void *from, size_t count);
+
 /** The kernels of an instruction set, for all that reduce_is_supported() accepts. */
 struct vector_set {
     enum config_kernels which; /* its name in the configuration */
     vector_kernel kernels[TUTTI_BOOL + 1]
                          [TUTTI_PRODUCT + 1]; /* by dtype and reduction */
+    vector_convert narrow[TUTTI_BOOL + 1]; /* float32 to float16 and bfloat16 */
+    vector_convert widen[TUTTI_BOOL + 1]; /* and back */
 };
 
 /* One file each. */

@@ -40,4 +40,6 @@ static inline vector pick(vector mask, vector yes, vector no)
 const struct vector_set vector_avx2 = {
     .which = CONFIG_KERNELS_AVX2,
     .kernels = VECTOR_KERNELS,
+    .narrow = VECTOR_NARROW,
+    .widen = VECTOR_WIDEN,
 };

@@ -39,4 +39,6 @@ static inline vector pick(vector mask, vector yes, vector no)
 const struct vector_set vector_avx512 = {
     .which = CONFIG_KERNELS_AVX512,
     .kernels = VECTOR_KERNELS,
+    .narrow = VECTOR_NARROW,
+    .widen = VECTOR_WIDEN,
 };

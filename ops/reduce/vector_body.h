@@ -527,6 +527,25 @@ DOUBLE(min_double, lesser_double, .common = false)
 DOUBLE(max_double, greater_double, .common = false)
 DOUBLE(product_double, multiply_double, .common = false)
 
+/* Conversions, between `from_bytes` and `to_bytes` for each element. */
+#define CONVERT(name, to_bytes, from_bytes, load_vector, store_vector) \
+    static size_t name(void *to, const void *from, size_t count) \
+    { \
+        const size_t lanes = VECTOR_BYTES / sizeof(float); \
+        const size_t whole = count - count % lanes; \
+\
+        for (size_t i = 0; i < whole; i += lanes) { \
+            store_vector((char *)to + i * (to_bytes), \
+                    load_vector((const char *)from + i * (from_bytes))); \
+        } \
+        return whole; \
+    }
+
+CONVERT(narrow_half, 2, 4, load_lanes, store_half)
+CONVERT(narrow_bfloat, 2, 4, load_lanes, store_bfloat)
+CONVERT(widen_half, 4, 2, load_half, store_lanes)
+CONVERT(widen_bfloat, 4, 2, load_bfloat, store_lanes)
+
 /* A row of struct vector_set. */
 #define KERNELS(sum, average, min, max, product) \
     { \
@@ -557,6 +576,14 @@ DOUBLE(product_double, multiply_double, .common = false)
             [TUTTI_MIN] = min_bool, \
             [TUTTI_MAX] = max_bool \
         } \
+    }
+#define VECTOR_NARROW \
+    { \
+        [TUTTI_FLOAT16] = narrow_half, [TUTTI_BFLOAT16] = narrow_bfloat \
+    }
+#define VECTOR_WIDEN \
+    { \
+        [TUTTI_FLOAT16] = widen_half, [TUTTI_BFLOAT16] = widen_bfloat \
     }
 
 #endif

@@ -37,4 +37,6 @@ static inline vector pick(vector mask, vector yes, vector no)
 const struct vector_set vector_neon = {
     .which = CONFIG_KERNELS_NEON,
     .kernels = VECTOR_KERNELS,
+    .narrow = VECTOR_NARROW,
+    .widen = VECTOR_WIDEN,
 };

@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -195,23 +196,29 @@ static struct arena_block *block_release(struct arena_block *block)
     return block;
 }
 
-/** Bytes of a block in front of an alignment; false when it has no room behind them. */
+/** Where memory may begin: at offsets that are so much behind multiples of a power of two. */
+struct position {
+    size_t alignment;
+    size_t behind;
+};
+
+/** Bytes of a block in front of a position; false when it has no room behind them. */
 static bool block_has_room(const struct arena_block *block, size_t bytes,
-        size_t alignment, size_t *skipped)
+        struct position position, size_t *skipped)
 {
-    *skipped = size_align(block->offset, alignment) - block->offset;
+    *skipped = (position.behind - block->offset) & (position.alignment - 1);
     return !block->in_use && block->bytes >= *skipped &&
             block->bytes - *skipped >= bytes;
 }
 
 /** The first free block with room; cut so that it begins and ends where it should. */
 static struct arena_block *block_take(
-        struct arena *arena, size_t bytes, size_t alignment)
+        struct arena *arena, size_t bytes, struct position position)
 {
     struct arena_block *block = arena->blocks;
     size_t skipped = 0;
 
-    while (block != NULL && !block_has_room(block, bytes, alignment, &skipped)) {
+    while (block != NULL && !block_has_room(block, bytes, position, &skipped)) {
         block = block->next;
     }
     if (block == NULL || (skipped > 0 && !block_cut(block, skipped))) {
@@ -234,10 +241,9 @@ static bool block_has_address(const void *value, const void *key)
 
 /* --------------------------------------------------------------------- arena */
 
-static void *alloc_locked(struct arena *arena, size_t bytes)
+static void *alloc_locked(struct arena *arena, size_t bytes, struct position position)
 {
-    const size_t alignment = bytes >= LARGE ? HUGE_PAGE : ALIGNMENT;
-    struct arena_block *block = block_take(arena, bytes, alignment);
+    struct arena_block *block = block_take(arena, bytes, position);
     char *memory;
 
     if (block == NULL) {
@@ -255,7 +261,7 @@ static void *alloc_locked(struct arena *arena, size_t bytes)
     return memory;
 }
 
-void *arena_alloc(struct arena *arena, size_t bytes)
+static void *alloc_at(struct arena *arena, size_t bytes, struct position position)
 {
     void *memory;
 
@@ -263,9 +269,24 @@ void *arena_alloc(struct arena *arena, size_t bytes)
         return NULL;
     }
     pthread_mutex_lock(&arena->lock);
-    memory = alloc_locked(arena, size_align(size_max(bytes, 1), ALIGNMENT));
+    memory = alloc_locked(arena, size_align(size_max(bytes, 1), ALIGNMENT), position);
     pthread_mutex_unlock(&arena->lock);
     return memory;
+}
+
+void *arena_alloc(struct arena *arena, size_t bytes)
+{
+    return alloc_at(arena, bytes,
+            (struct position){ .alignment = bytes >= LARGE ? HUGE_PAGE : ALIGNMENT });
+}
+
+void *arena_alloc_pages(struct arena *arena, size_t bytes, uintptr_t page)
+{
+    const size_t alignment = bytes >= LARGE ? HUGE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
+
+    return alloc_at(arena, bytes,
+            (struct position){
+                    .alignment = alignment, .behind = page & (alignment - 1) });
 }
 
 void arena_free(struct arena *arena, void *memory)

@@ -43,7 +43,12 @@ void arena_fini(struct arena *arena);
 
 /** Zeroed memory on a boundary of 64 bytes, or NULL. Any thread. */
 void *arena_alloc(struct arena *arena, size_t bytes);
-/** Frees what arena_alloc() gave; NULL is allowed. Any thread. */
+/**
+ * As arena_alloc(), from a page on that can be mapped at another page, too: if it is large,
+ * their distance is a multiple of a huge page.
+ */
+void *arena_alloc_pages(struct arena *arena, size_t bytes, uintptr_t page);
+/** Frees what either gave; NULL is allowed. Any thread. */
 void arena_free(struct arena *arena, void *memory);
 
 #endif

@@ -124,6 +124,7 @@ static tutti_status rank_reserve(
     }
     (void)madvise(rank->reservation.base, ARENA_OFFSET, MADV_NOHUGEPAGE);
     rank->arena = arena;
+    aliases_init(&rank->aliases, arena);
     rank->segment = rank->reservation.base;
     rank->base = (uintptr_t)rank->reservation.base;
     rank->bytes = bytes;
@@ -154,6 +155,7 @@ struct shm_domain *shm_domain_create_apart(int ranks)
 static void rank_release(struct shm_rank *rank)
 {
     if (rank->arena != NULL) {
+        aliases_fini(&rank->aliases);
         arena_fini(rank->arena);
         mem_free(rank->arena);
     }
@@ -291,4 +293,15 @@ void *shm_domain_alloc(struct shm_domain *domain, int rank, size_t bytes)
 void shm_domain_free(struct shm_domain *domain, int rank, void *memory)
 {
     shm_free(&domain->rank[rank], memory);
+}
+
+tutti_status shm_domain_share(
+        struct shm_domain *domain, int rank, void *memory, size_t bytes)
+{
+    return aliases_add(&domain->rank[rank].aliases, memory, bytes);
+}
+
+tutti_status shm_domain_unshare(struct shm_domain *domain, int rank, const void *memory)
+{
+    return aliases_remove(&domain->rank[rank].aliases, memory);
 }

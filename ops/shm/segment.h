@@ -8,8 +8,8 @@
  * that is composed of others (ops/hier) has several of them for one sequence number.
  *
  * A slot counts: for each stage it holds a flag, which is the sequence number, in the
- * lane, of the newest batch for which its owner has reached the stage, followed by the number of rounds
- * of it. So waiting is comparing, nothing is ever set back, and no old value can be taken
+ * lane, of the newest batch for which its owner has reached the stage, followed by its piece, where
+ * it is done in pieces, and the number of rounds of it. So waiting is comparing, nothing is ever set back, and no old value can be taken
  * for a new one. A rank uses a slot again when it has left the batch OP_INFLIGHT_MAX
  * before in its lane (op.h). It left that batch when all members had released it, so nobody reads its
  * runs any more; those who still wait for the release find a larger number, which will
@@ -38,6 +38,7 @@
 #include <sys/types.h>
 
 #include "ops/op.h"
+#include "ops/shm/alias.h"
 #include "ops/shm/arena.h"
 #include "ops/shm/reservation.h"
 
@@ -141,6 +142,7 @@ struct shm_rank {
     uintptr_t base; /* what its offsets count from */
     uint64_t bytes; /* offsets are below it */
     struct arena *arena; /* owner only; NULL: the heap will do; owned */
+    struct aliases aliases; /* owner only: memory of the application in it */
     struct reservation reservation; /* unused between ranks of one process */
     pid_t pid; /* 0: not known */
     int pidfd; /* readable when the process has ended; -1: none; owned */
@@ -163,13 +165,20 @@ static inline struct shm_slot *shm_slot_of(
     return &rank->segment->slots[set->bank][set->index][op_slot(batch)];
 }
 
-/** More rounds than a batch has. */
-#define SHM_ROUNDS_MAX (((uint64_t)1 << 24) - 1)
+/** More rounds than a batch has, or one of its pieces: these share what a sequence has. */
+static inline uint64_t shm_rounds_max(const struct op_batch *batch)
+{
+    return ((uint64_t)1 << (batch->piece == 0 ? 24 : 20)) - 1;
+}
+
+static_assert(OP_PIECES_MAX < 16, "the last piece has rounds");
+static_assert(
+        OP_PIECE_BYTES_MAX / 4096 < ((size_t)1 << 20) - 1, "of 4096 bytes or more");
 
 /** What a slot holds when a stage of a batch was reached for so many rounds. */
 static inline uint64_t shm_flag(const struct op_batch *batch, uint64_t rounds)
 {
-    return (batch->sequence + 1) << 24 | rounds;
+    return (batch->sequence + 1) << 24 | (uint64_t)batch->piece << 20 | rounds;
 }
 
 /** The offset of an address of this rank. */

@@ -188,6 +188,7 @@ static tutti_status shm_step(void *state, void *task_memory, bool *moved)
     if (status != TUTTI_OK || !may_pass(shm, task, SHM_RELEASED)) {
         return status == TUTTI_OK ? TUTTI_AGAIN : status;
     }
+    shm_release_aliases(shm, task);
     shm_ring_give(shm, task);
     *moved = true;
     return TUTTI_OK;
@@ -207,11 +208,13 @@ static bool shm_cancel(void *state, void *task)
     const struct shm_domain *domain = shm->domain;
     bool working = false;
 
-    (void)task;
     atomic_store_explicit(
             &domain->rank[shm->env->world_rank].segment->gone, 1, memory_order_seq_cst);
     for (int rank = 0; rank < domain->ranks; rank++) {
         working |= rank != shm->env->world_rank && is_working(&domain->rank[rank]);
+    }
+    if (!working) {
+        shm_release_aliases(shm, task);
     }
     return !working;
 }

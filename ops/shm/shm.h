@@ -68,6 +68,16 @@ void *shm_domain_alloc(struct shm_domain *domain, int rank, size_t bytes);
 void shm_domain_free(struct shm_domain *domain, int rank, void *memory);
 
 /**
+ * Makes memory of the application memory of a rank's reservation in place, with its
+ * contents: see tutti_share(). Between ranks of one process it does nothing.
+ */
+tutti_status shm_domain_share(
+        struct shm_domain *domain, int rank, void *memory, size_t bytes);
+/** Makes it the application's own again. Destroying the domain does so, too. */
+tutti_status shm_domain_unshare(
+        struct shm_domain *domain, int rank, const void *memory);
+
+/**
  * The backend; op_env.native is the domain, the same on all ranks. Reads and writes the
  * memory of other ranks: their inputs and outputs must not overlap, except that the
  * input and the output of one rank may be the same.

@@ -97,10 +97,84 @@ static void *slot_table(struct shm_state *shm, const struct shm_rank *mine,
     return table;
 }
 
-/** Writes where the runs of a batch lie, and a copy of their parts, into a slot. */
-static tutti_status slot_fill(struct shm_state *shm, const struct shm_rank *mine,
-        struct shm_slot *slot, const struct op_batch *batch)
+/** The bytes of the input of a run that others may read, from its first on. */
+static size_t input_bytes(const struct op_batch *batch, const struct op_run *run)
 {
+    size_t bytes = 0;
+
+    if (!op_is_exchange(batch->collective)) {
+        return run->count * tutti_dtype_size(batch->dtype);
+    }
+    for (int to = 0; to < batch->set->size; to++) {
+        bytes = size_max(bytes, run->sends[to].offset + run->sends[to].bytes);
+    }
+    return bytes;
+}
+
+/** The bytes of the output that a reduction writes. Other outputs are written by their owner. */
+static size_t output_bytes(const struct op_batch *batch, const struct op_run *run)
+{
+    if (!op_is_reduction(batch->collective) || run->output == NULL) {
+        return 0;
+    }
+    return batch->collective == TUTTI_REDUCESCATTER
+            ? run->sends[batch->set->rank].bytes
+            : run->count * tutti_dtype_size(batch->dtype);
+}
+
+/** True for memory that is not of the arena but was published. */
+static bool is_alias(const struct shm_rank *mine, const void *memory, uint64_t offset)
+{
+    return offset != SHM_PRIVATE && shm_offset(mine, memory) == SHM_PRIVATE;
+}
+
+/** Writes where a run lies. @return true when memory of the application is in the arena */
+static bool run_fill(struct shm_rank *mine, struct shm_run *to,
+        const struct op_batch *batch, const struct op_run *run)
+{
+    to->input = shm_offset(mine, run->input);
+    to->output = shm_offset(mine, run->output);
+    if (to->input == SHM_PRIVATE) {
+        to->input = aliases_begin(
+                &mine->aliases, run->input, input_bytes(batch, run), true);
+    }
+    if (to->output == SHM_PRIVATE) {
+        to->output = aliases_begin(
+                &mine->aliases, run->output, output_bytes(batch, run), false);
+    }
+    to->scratch = run->scratch;
+    return is_alias(mine, run->input, to->input) ||
+            is_alias(mine, run->output, to->output);
+}
+
+void shm_release_aliases(const struct shm_state *shm, struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
+    struct shm_rank *mine = shm_member(shm, batch, batch->set->rank);
+    const struct shm_run *runs;
+
+    if (!task->has_aliases) {
+        return;
+    }
+    task->has_aliases = false;
+    runs = shm_member_runs(shm, batch, batch->set->rank);
+    for (size_t i = 0; i < batch->run_count; i++) {
+        const struct op_run *run = &batch->runs[i];
+
+        if (is_alias(mine, run->input, runs[i].input)) {
+            aliases_end(&mine->aliases, run->input, 0, false);
+        }
+        if (is_alias(mine, run->output, runs[i].output)) {
+            aliases_end(&mine->aliases, run->output, output_bytes(batch, run), true);
+        }
+    }
+}
+
+/** Writes where the runs of a batch lie, and a copy of their parts, into a slot. */
+static tutti_status slot_fill(struct shm_state *shm, struct shm_rank *mine,
+        struct shm_slot *slot, struct shm_task *task)
+{
+    const struct op_batch *batch = task->batch;
     const size_t size = (size_t)batch->set->size;
     const size_t parts = op_is_exchange(batch->collective) ? size : 0;
     struct shm_run *runs = slot_table(shm, mine, slot,
@@ -113,10 +187,8 @@ static tutti_status slot_fill(struct shm_state *shm, const struct shm_rank *mine
     }
     sends = (struct op_part *)(void *)(runs + batch->run_count);
     for (size_t i = 0; i < batch->run_count; i++) {
-        runs[i].input = shm_offset(mine, batch->runs[i].input);
-        runs[i].output = shm_offset(mine, batch->runs[i].output);
+        task->has_aliases |= run_fill(mine, &runs[i], batch, &batch->runs[i]);
         runs[i].sends = shm_offset(mine, sends);
-        runs[i].scratch = batch->runs[i].scratch;
         if (parts > 0) {
             memcpy(sends, batch->runs[i].sends, parts * sizeof *sends);
             sends += parts;
@@ -174,22 +246,25 @@ static void work_init(const struct shm_state *shm, struct shm_task *task)
 static tutti_status prepare(struct shm_state *shm, struct shm_task *task)
 {
     const struct op_batch *batch = task->batch;
-    const struct shm_rank *mine = shm_member(shm, batch, batch->set->rank);
+    struct shm_rank *mine = shm_member(shm, batch, batch->set->rank);
     struct shm_slot *slot = shm_slot_of(mine, batch);
     tutti_status status;
 
     if (shm_once_applies(batch)) {
         return shm_once_give(shm, task);
     }
+    status = slot_fill(shm, mine, slot, task);
+    if (status != TUTTI_OK) {
+        return status;
+    }
     work_init(shm, task);
-    if (task->stage.all >= SHM_ROUNDS_MAX) {
+    if (task->stage.all >= shm_rounds_max(batch)) {
         return error_set(TUTTI_ERR_UNSUPPORTED,
                 "a batch of %zu tensors is too long for pieces of %zu bytes; raise "
                 "chunk_bytes",
                 batch->run_count, task->piece);
     }
-    status = slot_fill(shm, mine, slot, batch);
-    if (status == TUTTI_OK && task->stage.all > 0) {
+    if (task->stage.all > 0) {
         status = ring_take(shm, mine, task);
     }
     slot->staging = task->staging != NULL ? shm_offset(mine, task->staging) : 0;

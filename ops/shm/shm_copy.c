@@ -54,8 +54,7 @@ void shm_broadcast_init(const struct shm_state *shm, struct shm_task *task)
         return;
     }
     for (size_t run = 0; run < batch->run_count && batch->set->size > 1; run++) {
-        if (batch->runs[run].count > 0 &&
-                !shm_is_shared(shm, batch, batch->runs[run].input)) {
+        if (batch->runs[run].count > 0 && !shm_has_shared_input(shm, batch, run)) {
             task->stage.all = rounds;
         }
     }
@@ -75,7 +74,7 @@ void shm_broadcast_stage(const struct shm_state *shm, const struct shm_task *tas
             runs_advance(&at, batch, count)) {
         const char *input = batch->runs[at.run].input;
 
-        if (!shm_is_shared(shm, batch, input)) {
+        if (!shm_has_shared_input(shm, batch, at.run)) {
             mem_copy(to, input + at.offset * bytes, count * bytes);
         }
         to += count * bytes;
@@ -170,7 +169,7 @@ void shm_exchange_init(const struct shm_state *shm, struct shm_task *task)
         count_rounds(task);
     }
     for (size_t run = 0; run < batch->run_count; run++) {
-        is_private |= !shm_is_shared(shm, batch, batch->runs[run].input);
+        is_private |= !shm_has_shared_input(shm, batch, run);
     }
     for (int to = 0; to < batch->set->size && is_private; to++) {
         if (to != me && exchange_flows(batch, me, to)) {
@@ -235,7 +234,7 @@ static void stage_for(const struct shm_state *shm, const struct shm_task *task, 
             continue;
         }
         bytes = size_min(part->bytes - skip, room);
-        if (!shm_is_shared(shm, batch, input)) {
+        if (!shm_has_shared_input(shm, batch, run)) {
             mem_copy(place, input + part->offset + skip, bytes);
         }
         skip = 0;

@@ -104,9 +104,9 @@ void shm_reduce_init(const struct shm_state *shm, struct shm_task *task)
     for (size_t run = 0; run < batch->run_count; run++) {
         const struct op_run *at = &batch->runs[run];
 
-        is_private |= at->count > 0 && !shm_is_shared(shm, batch, at->input);
+        is_private |= at->count > 0 && !shm_has_shared_input(shm, batch, run);
         if (at->count > 0 && is_output_written(batch) &&
-                !shm_is_shared(shm, batch, at->output)) {
+                !shm_has_shared_output(shm, batch, run)) {
             task->take.all = most;
         }
     }
@@ -131,10 +131,9 @@ static void look_at_members(struct shm_state *shm, const struct shm_task *task)
     for (int member = 0; member < batch->set->size; member++) {
         struct shm_view *view = &shm->views[member];
 
-        *view = (struct shm_view){ .runs = NULL };
+        *view = (struct shm_view){ .rank = shm_member(shm, batch, member),
+            .runs = shm_member_runs(shm, batch, member) };
         if (member != me) {
-            view->rank = shm_member(shm, batch, member);
-            view->runs = shm_member_runs(shm, batch, member);
             view->place = shm_member_place(shm, task, member, task->work.done, me);
         }
     }
@@ -146,14 +145,13 @@ static const void *operand_of(const struct op_batch *batch, struct shm_view *vie
 {
     const size_t offset = runs_begin(batch, at->member, at->run) +
             at->offset * tutti_dtype_size(batch->dtype);
-    const struct shm_run *run;
+    const struct shm_run *run = &view->runs[at->run];
 
-    if (member == batch->set->rank) {
-        return (const char *)batch->runs[at->run].input + offset;
-    }
-    run = &view->runs[at->run];
     if (run->input != SHM_PRIVATE) {
         return shm_address(view->rank, run->input + offset);
+    }
+    if (member == batch->set->rank) {
+        return (const char *)batch->runs[at->run].input + offset;
     }
     view->only_read |= !is_staged_over(batch, run, member);
     return view->place + done;
@@ -164,13 +162,12 @@ static void *result_of(const struct op_batch *batch, const struct shm_view *view
         int member, const struct runs_cursor *at, size_t done)
 {
     const size_t offset = at->offset * tutti_dtype_size(batch->dtype);
-    const struct shm_run *run;
+    const struct shm_run *run = &view->runs[at->run];
 
-    if (member == batch->set->rank) {
-        return (char *)batch->runs[at->run].output + offset;
+    if (run->output != SHM_PRIVATE) {
+        return shm_address(view->rank, run->output + offset);
     }
-    run = &view->runs[at->run];
-    return run->output != SHM_PRIVATE ? shm_address(view->rank, run->output + offset)
+    return member == batch->set->rank ? (char *)batch->runs[at->run].output + offset
                                       : view->place + done;
 }
 
@@ -337,7 +334,7 @@ static void stage_for(
             runs_advance(&at, batch, count)) {
         const char *input = batch->runs[at.run].input;
 
-        if (!shm_is_shared(shm, batch, input)) {
+        if (!shm_has_shared_input(shm, batch, at.run)) {
             mem_copy(to, input + runs_begin(batch, member, at.run) + at.offset * bytes,
                     count * bytes);
         }
@@ -368,7 +365,7 @@ static void take_from(
             runs_advance(&at, batch, count)) {
         char *output = batch->runs[at.run].output;
 
-        if (!shm_is_shared(shm, batch, output)) {
+        if (!shm_has_shared_output(shm, batch, at.run)) {
             mem_copy(output + at.offset * bytes, from, count * bytes);
         }
         from += count * bytes;

@@ -8,18 +8,16 @@
 /* Rounds of a step between ranks that address all of the memory. */
 #define ROUNDS_A_STEP 4
 
-/** A round of a stage is done: says so, the last time that all are. */
+/** Says how many rounds of a stage are done: in the end more than there are. */
 static void publish(struct shm_state *shm, const struct shm_task *task,
-        enum shm_stage stage, struct shm_rounds *rounds)
+        enum shm_stage stage, const struct shm_rounds *rounds)
 {
     const struct op_batch *batch = task->batch;
     struct shm_slot *slot =
             shm_slot_of(shm_member(shm, batch, batch->set->rank), batch);
-    uint64_t done = ++rounds->done;
+    const uint64_t done =
+            rounds->done == rounds->all ? shm_rounds_max(batch) : rounds->done;
 
-    if (done == rounds->all) {
-        done = SHM_ROUNDS_MAX;
-    }
     /* Pairs with the load in shm_member_reached(). */
     atomic_store_explicit(
             &slot->reached[stage], shm_flag(batch, done), memory_order_release);
@@ -111,7 +109,11 @@ static bool try_stage(struct shm_state *shm, struct shm_task *task)
     } else {
         shm_exchange_stage(shm, task);
     }
+    task->stage.done++;
     publish(shm, task, SHM_STAGED, &task->stage);
+    if (task->work.all == 0) {
+        publish(shm, task, SHM_WORKED, &task->work); /* or others wait to stage more */
+    }
     for (int member = 0; member < batch->set->size; member++) {
         if (member != batch->set->rank && shm_member_works(batch, member)) {
             shm_wake(shm, batch, member);
@@ -141,6 +143,7 @@ static bool try_work(struct shm_state *shm, struct shm_task *task)
         return false;
     }
     work_once(shm, task);
+    task->work.done++;
     publish(shm, task, SHM_WORKED, &task->work);
     for (int i = awaited.first; i < awaited.first + awaited.count; i++) {
         if (i != batch->set->rank && member_staging(shm, batch, i) != 0) {

@@ -76,16 +76,17 @@ struct shm_task {
     size_t piece; /* bytes of a member's piece of a round */
     int places; /* pieces of a round in staging memory */
     char *staging; /* this rank's ring; NULL: it has none */
+    bool has_aliases; /* of its runs some are published as aliases */
     struct runs_cursor rest; /* to reduce, or to copy of a broadcast */
 };
 
-static inline const struct shm_rank *shm_member(
+static inline struct shm_rank *shm_member(
         const struct shm_state *shm, const struct op_batch *batch, int member)
 {
     return &shm->domain->rank[batch->set->world_ranks[member]];
 }
 
-/** The runs that a member has published; it must have arrived. */
+/** The runs that a member has published; it must have arrived, or be this rank. */
 static inline const struct shm_run *shm_member_runs(
         const struct shm_state *shm, const struct op_batch *batch, int member)
 {
@@ -137,11 +138,18 @@ static inline uint64_t shm_rounds_of(const struct shm_task *task, size_t bytes)
     return bytes / task->piece + (bytes % task->piece != 0);
 }
 
-/** True when an address is in memory that the others can address. */
-static inline bool shm_is_shared(
-        const struct shm_state *shm, const struct op_batch *batch, const void *address)
+/** True when the others can address the input of a run of this rank. */
+static inline bool shm_has_shared_input(
+        const struct shm_state *shm, const struct op_batch *batch, size_t run)
 {
-    return shm_offset(shm_member(shm, batch, batch->set->rank), address) != SHM_PRIVATE;
+    return shm_member_runs(shm, batch, batch->set->rank)[run].input != SHM_PRIVATE;
+}
+
+/** The same of the output of a reduction. */
+static inline bool shm_has_shared_output(
+        const struct shm_state *shm, const struct op_batch *batch, size_t run)
+{
+    return shm_member_runs(shm, batch, batch->set->rank)[run].output != SHM_PRIVATE;
 }
 
 /*
@@ -195,6 +203,8 @@ void shm_wake(const struct shm_state *shm, const struct op_batch *batch, int mem
 bool shm_row_claim(const struct shm_rank *mine, const struct op_set *set);
 /** Takes part in the batch as soon as the slot is free. */
 tutti_status shm_arrive(struct shm_state *shm, struct shm_task *task);
+/** The batch is over, or given up: outputs are where the application has them. */
+void shm_release_aliases(const struct shm_state *shm, struct shm_task *task);
 /** Gives the staging memory of a task back, if it has some. */
 void shm_ring_give(struct shm_state *shm, struct shm_task *task);
 

@@ -8,9 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -23,72 +21,10 @@ extern "C" {
 
 #include <tutti/tutti.hpp>
 
+#include "test/cpp/ranks.hpp"
+
 namespace
 {
-
-constexpr int ranks_count = 3;
-
-using rank_body = std::function<void(tuttipp::context &)>;
-
-/** What one rank thread came to: "" or what went wrong. */
-std::string run_rank(tuttipp::context mine, const rank_body &body)
-{
-    try {
-        body(mine);
-        mine.finalize();
-    } catch (const std::exception &failure) {
-        (void)tutti_abort(mine.get(), failure.what());
-        return failure.what();
-    }
-    return "";
-}
-
-/** Runs the body on `ranks` ranks, a thread each, and asserts that none complained. */
-void on_ranks(int ranks, const rank_body &body)
-{
-    std::vector<tuttipp::context> contexts = tuttipp::context::local(ranks);
-    std::vector<std::string> complaints(contexts.size());
-    std::vector<std::thread> threads;
-
-    for (std::size_t i = 0; i < contexts.size(); i++) {
-        threads.emplace_back(
-                [&, i] { complaints[i] = run_rank(std::move(contexts[i]), body); });
-    }
-    for (std::thread &thread : threads) {
-        thread.join();
-    }
-    for (const std::string &complaint : complaints) {
-        assert_string_equal(complaint.c_str(), "");
-    }
-}
-
-/** For use on ranks: cmocka's assertions belong to the main thread. */
-void expect(bool truth, const char *what)
-{
-    if (!truth) {
-        throw std::runtime_error(what);
-    }
-}
-
-/** The status a call fails with; TUTTI_OK when it does not. */
-template <class Call> tutti_status status_of(Call &&call)
-{
-    try {
-        call();
-    } catch (const tuttipp::error &failure) {
-        return failure.status();
-    }
-    return TUTTI_OK;
-}
-
-/** A test whose body runs on each of a job's ranks, with its context `c`. */
-#define ON_RANKS(name) \
-    void name##_on_rank(tuttipp::context &c); \
-    UNIT_TEST(name) \
-    { \
-        on_ranks(ranks_count, name##_on_rank); \
-    } \
-    void name##_on_rank(tuttipp::context &c)
 
 struct my_half {
     std::uint16_t bits;
@@ -642,6 +578,8 @@ ON_RANKS(test_process_set_reduces_among_its_members)
     expect(pair.size() == 2 && pair.ranks() == std::vector<int>{ 2, 0 },
             "wrong members");
     expect(pair.is_member() == (c.rank() != 1), "wrong membership");
+    expect(c.sums_follow_ranks(pair.get()) == pair.is_member(),
+            "another order of sums");
     if (pair.is_member()) {
         c.allreduce("value", value, TUTTI_SUM, tuttipp::options().set(pair));
         expect(pair.rank() == (c.rank() == 2 ? 0 : 1) && value[0] == 4, "wrong sum");

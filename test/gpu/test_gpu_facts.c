@@ -13,17 +13,13 @@
 
 /* Ranks 0 and 1 on one node, rank 2 on another; all have what it takes. */
 struct job {
-    struct nodes nodes;
     struct gpu_facts facts[RANKS];
     bool may_share;
 };
 
 static void job_init(struct job *job)
 {
-    const char *hosts[RANKS] = { "a", "a", "b" };
-
     *job = (struct job){ .may_share = false };
-    assert_int_equal(nodes_init(&job->nodes, hosts, RANKS), TUTTI_OK);
     for (int r = 0; r < RANKS; r++) {
         job->facts[r] = (struct gpu_facts){ .has_gpu = true,
             .has_kernels = true,
@@ -34,19 +30,58 @@ static void job_init(struct job *job)
     }
 }
 
+/* What a rank tells the ranks that know what those before it have told. */
+static void add_view(struct gpu_view *all, const struct gpu_view *one)
+{
+    struct wire_writer out = { 0 };
+    struct wire_reader in;
+    struct gpu_view read;
+
+    gpu_view_put(&out, one);
+    for (size_t len = 0; len < out.len; len++) {
+        wire_reader_init(&in, out.data, len);
+        assert_int_equal(gpu_view_get(&in, &read), TUTTI_ERR_PROTOCOL);
+    }
+    wire_reader_init(&in, out.data, out.len);
+    assert_int_equal(gpu_view_get(&in, &read), TUTTI_OK);
+    gpu_view_merge(all, &read);
+    wire_writer_fini(&out);
+}
+
+/* What all have told: ranks 1 and 2 are merged first, as in a tree, or 0 and 1. */
+static struct gpu_view view_all(const struct job *job, bool last_first)
+{
+    static const int ranks[RANKS] = { 0, 1, 2 };
+    struct gpu_view views[RANKS];
+
+    gpu_view_of(&views[0], job->facts, ranks, 0);
+    gpu_view_of(&views[1], job->facts, ranks, 1);
+    gpu_view_of(&views[2], job->facts + 2, ranks + 2, 0);
+    if (last_first) {
+        add_view(&views[1], &views[2]);
+        add_view(&views[0], &views[1]);
+    } else {
+        add_view(&views[0], &views[1]);
+        add_view(&views[0], &views[2]);
+    }
+    return views[0];
+}
+
 /* Decides, and expects a verdict and words. */
 static struct gpu_decision decide(
         struct job *job, enum gpu_verdict verdict, const char *says)
 {
     struct gpu_decision decision;
 
-    assert_int_equal(
-            gpu_decide(job->facts, &job->nodes, job->may_share, &decision), TUTTI_OK);
-    assert_int_equal(decision.verdict, verdict);
-    if (strstr(decision.reason, says) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", says, decision.reason);
+    for (int last_first = 0; last_first < 2; last_first++) {
+        const struct gpu_view view = view_all(job, last_first != 0);
+
+        assert_int_equal(gpu_decide(&view, job->may_share, &decision), TUTTI_OK);
+        assert_int_equal(decision.verdict, verdict);
+        if (strstr(decision.reason, says) == NULL) {
+            fail_msg("\"%s\" is not in \"%s\"", says, decision.reason);
+        }
     }
-    nodes_fini(&job->nodes);
     return decision;
 }
 
@@ -123,14 +158,14 @@ UNIT_TEST(test_trouble_of_a_rank_is_everybodys)
 {
     struct job job;
     struct gpu_decision decision;
+    struct gpu_view view;
 
     job_init(&job);
     job.facts[1].trouble = TUTTI_ERR_CONFIG;
     (void)snprintf(job.facts[1].reason, sizeof job.facts[1].reason, "no device 9");
-    assert_int_equal(
-            gpu_decide(job.facts, &job.nodes, false, &decision), TUTTI_ERR_CONFIG);
+    view = view_all(&job, false);
+    assert_int_equal(gpu_decide(&view, false, &decision), TUTTI_ERR_CONFIG);
     assert_string_equal(tutti_last_error(), "no device 9");
-    nodes_fini(&job.nodes);
 }
 
 UNIT_TEST(test_facts_cross_the_wire_and_pieces_of_them_do_not)
@@ -155,5 +190,4 @@ UNIT_TEST(test_facts_cross_the_wire_and_pieces_of_them_do_not)
         assert_int_equal(gpu_facts_get(out.data, len, 1, &read), TUTTI_ERR_PROTOCOL);
     }
     wire_writer_fini(&out);
-    nodes_fini(&job.nodes);
 }

@@ -6,7 +6,8 @@
  * Every rank starts two processes, one of them in a session of its own, and repeats a small
  * allreduce. When it runs it writes its process and that of its parent to FOLDER/rank.N. When
  * the file FOLDER/go is there, RANK does what HOW says: segv, exit3, exit0, abort, or nothing
- * (wait), so that others can do something to it. A rank whose wait fails writes the reason
+ * (wait), so that others can do something to it. With `count` it happens to none: all count until
+ * the file is there, and on. A rank whose wait fails writes the reason
  * to FOLDER/told.N and exits with 1.
  */
 #include <fcntl.h>
@@ -22,6 +23,7 @@
 
 enum {
     STEPS = 50, /* until it runs, plans included */
+    COUNT = 1000, /* milliseconds                  */
     HANG_SECONDS = 100,
     NAME_MAX_BYTES = 512
 };
@@ -104,6 +106,21 @@ static tutti_status step(tutti *t)
             t, "step", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
 }
 
+/* In lines that are to come whole. */
+static void count(const char *folder)
+{
+    char go[NAME_MAX_BYTES];
+    int left = COUNT;
+
+    name_file(go, folder, "go");
+    for (int i = 0; left > 0; i++) {
+        (void)printf("count %d\n", i);
+        (void)fflush(stdout);
+        pause_ms(1);
+        left -= access(go, F_OK) == 0 ? 1 : 0;
+    }
+}
+
 static tutti_status live(tutti *t, const char *folder, const char *how, bool is_victim)
 {
     char go[NAME_MAX_BYTES];
@@ -139,6 +156,11 @@ int main(int argc, char **argv)
     if (tutti_init(&t, NULL) != TUTTI_OK) {
         (void)fprintf(stderr, "victim: %s\n", tutti_last_error());
         return 2;
+    }
+    if (strcmp(argv[2], "count") == 0) {
+        say_that_it_runs(argv[1], tutti_rank(t));
+        count(argv[1]);
+        return tutti_finalize(t) == TUTTI_OK ? 0 : 1;
     }
     if (live(t, argv[1], argv[2], tutti_rank(t) == strtol(argv[3], NULL, 10)) !=
             TUTTI_OK) {

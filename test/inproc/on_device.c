@@ -56,7 +56,7 @@ static tutti *start(struct stage *stage, bool has_device)
     if (has_device) {
         spec.device = fake_device(&stage->fake);
     }
-    assert_int_equal(nodes_init(&spec.nodes, NULL, 1), TUTTI_OK);
+    assert_true(nodes_add(&spec.nodes, 0, 1));
     assert_int_equal(context_create(&t, &spec), TUTTI_OK);
     return t;
 }

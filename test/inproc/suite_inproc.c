@@ -12,7 +12,7 @@
 #include "test/suite/suite.h"
 
 enum {
-    RANKS_MAX = 64,
+    RANKS_MAX = 96,
     HANG_SECONDS = 240
 };
 

@@ -99,7 +99,7 @@ static int set_up(void **state)
     spec.any_thread = true;
     spec.backends[0] = &op_self;
     spec.backend_count = 1;
-    assert_int_equal(nodes_init(&spec.nodes, NULL, 1), TUTTI_OK);
+    assert_true(nodes_add(&spec.nodes, 0, 1));
     assert_int_equal(context_create(&stage->t, &spec), TUTTI_OK);
     *state = stage;
     return 0;

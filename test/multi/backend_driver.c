@@ -3,6 +3,7 @@
  */
 #include "backend_driver.h"
 
+#include <math.h>
 #include <sched.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "check.h"
+#include "ops/reduce/half.h"
 
 #define GUARD_BYTES 64
 #define GUARD_VALUE 0xa5
@@ -34,6 +36,7 @@ void bench_open(struct bench *bench, const struct setup *setup)
     CHECK(config_init(&bench->config) == TUTTI_OK);
     bench->config.algorithm = (int)setup->algorithm;
     bench->config.gather_bytes = setup->gather_bytes;
+    bench->config.wire_dtype = (int)setup->wire;
     bench->identity = mem_calloc((size_t)bench->size, sizeof *bench->identity);
     CHECK(bench->identity != NULL);
     for (int i = 0; i < bench->size; i++) {
@@ -47,6 +50,8 @@ void bench_open(struct bench *bench, const struct setup *setup)
         .world_rank = bench->rank,
         .world_size = bench->size,
         .chunk_bytes = setup->chunk_bytes,
+        .link = { .message_bytes = setup->link_bytes,
+                .window_bytes = setup->link_bytes * 8 },
         .native = bench->comms };
     CHECK(bench->backend->open(&bench->env, &bench->state) == TUTTI_OK);
 }
@@ -91,7 +96,7 @@ static uint64_t float_bits_of(tutti_dtype dtype, unsigned number)
 }
 
 /* Random bits that are a finite number of moderate size in a floating type. */
-static uint64_t float_bits(tutti_dtype dtype, uint64_t random)
+static uint64_t random_float(tutti_dtype dtype, uint64_t random)
 {
     uint64_t sign = random & 1;
     uint64_t exponent = (random >> 1) % 8;
@@ -124,7 +129,7 @@ static void fill(
 
         if (dtype_is_float(dtype)) {
             bits = flight->small_numbers ? float_bits_of(dtype, number)
-                                         : float_bits(dtype, random >> 8);
+                                         : random_float(dtype, random >> 8);
         } else if (dtype == TUTTI_BOOL) {
             bits = random & 1;
         } else if (flight->small_numbers) {
@@ -193,6 +198,23 @@ static void make_parts(struct flight *flight, const struct order *order)
     }
 }
 
+/* What the elements of a batch travel as. */
+static tutti_dtype wire_of(const struct bench *bench, const struct order *order)
+{
+    static const tutti_dtype wires[] = { [CONFIG_WIRE_DTYPE_FLOAT32] = TUTTI_FLOAT32,
+        [CONFIG_WIRE_DTYPE_BFLOAT16] = TUTTI_BFLOAT16,
+        [CONFIG_WIRE_DTYPE_FLOAT16] = TUTTI_FLOAT16 };
+    const bool sums = order->op == TUTTI_SUM || order->op == TUTTI_AVERAGE;
+    const bool large = order->count > bench->config.gather_bytes / sizeof(float);
+
+    if (order->dtype != TUTTI_FLOAT32 || order->collective == TUTTI_BROADCAST ||
+            !sums || !large || order->set->size == 1 ||
+            bench->env.link.message_bytes == 0) {
+        return order->dtype;
+    }
+    return wires[bench->config.wire_dtype];
+}
+
 void flight_make(
         struct flight *flight, const struct bench *bench, const struct order *order)
 {
@@ -203,6 +225,7 @@ void flight_make(
                                       (uint64_t)order->lane * 3) %
             16);
     flight->small_numbers = order->small_numbers;
+    flight->wire = wire_of(bench, order);
     flight->input = guarded_alloc(bytes);
     flight->output = order->in_place ? flight->input : guarded_alloc(bytes);
     flight->task = mem_calloc(1, bench->backend->task_bytes);
@@ -251,6 +274,91 @@ bool flight_step(struct flight *flight, const struct bench *bench, bool *moved)
     return !flight->live;
 }
 
+/* Who reduces an element; it depends on nothing but the batch. */
+static int owner_of(const struct op_batch *batch, size_t element)
+{
+    const size_t size = (size_t)batch->set->size;
+    size_t share;
+
+    if (batch->collective == TUTTI_REDUCESCATTER) {
+        return batch->set->rank; /* who gets it */
+    }
+    if (batch->collective == TUTTI_REDUCE && size == 2) {
+        return batch->root;
+    }
+    share = size_align(((batch->count - 1) / size + 1) * sizeof(float), 64);
+    return (int)(element / (share / sizeof(float)));
+}
+
+static float as_it_arrives(tutti_dtype wire, float value)
+{
+    return wire == TUTTI_BFLOAT16 ? bfloat_to_float(bfloat_from_float(value))
+                                  : half_to_float(half_from_float(value));
+}
+
+/* What a rounding may add to an error, relative to what is rounded. */
+static double roundoff(tutti_dtype wire)
+{
+    return wire == TUTTI_BFLOAT16 ? 1.0 / (1 << 8) : 1.0 / (1 << 11);
+}
+
+/* The bound of docs/numerics.md. */
+static void check_error(const struct flight *flight, const float *operands, int owner,
+        bool travels, float result)
+{
+    const struct op_batch *batch = &flight->batch;
+    const double u = roundoff(flight->wire);
+    const double divisor = batch->op == TUTTI_AVERAGE ? batch->divisor : 1;
+    const double factor = batch->prescale * batch->postscale / divisor;
+    double exact = 0;
+    double rounded = 0; /* magnitudes of all operands that are */
+    double magnitude = 0; /* of all */
+    double bound;
+
+    for (int k = 0; k < batch->set->size; k++) {
+        exact += factor * (double)operands[k];
+        magnitude += fabs(factor * (double)operands[k]);
+        rounded += k == owner ? 0 : fabs(factor * (double)operands[k]);
+    }
+    bound = u * rounded + (travels ? u * (fabs(exact) + u * rounded) : 0);
+    bound += (batch->set->size + 3) * magnitude / (1 << 23);
+    CHECK_SAYS(fabs((double)result - exact) <= bound, "%g, not %g within %g",
+            (double)result, exact, bound);
+}
+
+/* As expect(), on a wire of 16 bits: by the definition, an element at a time. */
+static void expect_rounded(
+        const struct flight *flight, size_t begin, size_t count, float *expected)
+{
+    static float inputs[BENCH_RANKS_MAX][BLOCK];
+    const struct op_batch *batch = &flight->batch;
+    const struct reduce_spec spec = reduce_spec_of(batch);
+
+    for (int k = 0; k < batch->set->size; k++) {
+        fill(flight, k, begin, count, (uint8_t *)inputs[k]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const int owner = owner_of(batch, begin + i);
+        const bool travels = batch->collective == TUTTI_ALLREDUCE ||
+                (batch->collective == TUTTI_REDUCE && owner != batch->root);
+        float exact[BENCH_RANKS_MAX];
+        float arrived[BENCH_RANKS_MAX];
+        const void *operands[BENCH_RANKS_MAX];
+
+        for (int k = 0; k < batch->set->size; k++) {
+            exact[k] = inputs[k][i];
+            arrived[k] = k == owner ? exact[k] : as_it_arrives(flight->wire, exact[k]);
+            operands[k] = &arrived[k];
+        }
+        reduce_tree(
+                &spec, operands, batch->set->size, (void *[]){ &expected[i] }, 1, 1);
+        if (travels) {
+            expected[i] = as_it_arrives(flight->wire, expected[i]);
+        }
+        check_error(flight, exact, owner, travels, expected[i]);
+    }
+}
+
 /* What elements [begin, begin + count) of the output must be. */
 static void expect(
         const struct flight *flight, size_t begin, size_t count, uint8_t *expected)
@@ -263,6 +371,13 @@ static void expect(
 
     if (batch->collective == TUTTI_BROADCAST) {
         fill(flight, batch->root, begin, count, expected);
+        return;
+    }
+    if (flight->wire != batch->dtype) {
+        static float floats[BLOCK];
+
+        expect_rounded(flight, begin, count, floats);
+        memcpy(expected, floats, count * sizeof *floats);
         return;
     }
     for (int rank = 0; rank < batch->set->size; rank++) {

@@ -1,7 +1,8 @@
 /*
  * Drives a backend through ops/op.h without the core: makes batches whose inputs are
  * distinct in rank and index, runs several at once, and compares every bit of the
- * results with reduce_tree() over the inputs of all ranks, made again locally.
+ * results with reduce_tree() over the inputs of all ranks, made again locally; where they
+ * travel in 16 bits, also with their sums in float64.
  */
 #ifndef TUTTI_TEST_MULTI_BACKEND_DRIVER_H
 #define TUTTI_TEST_MULTI_BACKEND_DRIVER_H
@@ -24,6 +25,8 @@ struct setup {
     enum config_algorithm algorithm;
     size_t gather_bytes;
     size_t chunk_bytes;
+    size_t link_bytes; /* messages of a link between nodes; 0: there is none */
+    enum config_wire_dtype wire;
 };
 
 /** An open backend on this rank. */
@@ -50,6 +53,7 @@ struct flight {
     uint8_t *input; /* with guards; owned */
     uint8_t *output; /* with guards; equals input when in place */
     void *task; /* owned */
+    tutti_dtype wire; /* what its elements travel as: its type, or a 16-bit one */
     unsigned salt; /* makes the data of each flight different */
     bool small_numbers; /* values whose sums and products of few are exact */
     bool live;

@@ -326,7 +326,7 @@ int main(int argc, char **argv)
             run(r, &parts[i]);
             tutti_config_destroy(job.config);
             ends_meet(r);
-            transport_mpi_end();
+            transport_mpi_end(getenv("PMI_FD"));
             return 0;
         }
     }

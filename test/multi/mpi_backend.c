@@ -50,12 +50,12 @@ static void run_reductions(const struct bench *bench, struct order *order)
     }
 }
 
-static void check_all_reductions(tutti_collective collective)
+static void check_all_reductions(tutti_collective collective, const struct setup *setup)
 {
     struct bench bench;
     struct order order = { .collective = collective };
 
-    bench_open(&bench, &small_chunks);
+    bench_open(&bench, setup);
     order.set = &bench.world;
     order.root = bench.size / 2;
     for (int dtype = TUTTI_UINT8; dtype <= TUTTI_FLOAT8_E5M2; dtype++) {
@@ -67,15 +67,20 @@ static void check_all_reductions(tutti_collective collective)
 
 static void test_every_type_and_reduction_gives_the_canonical_bits(void)
 {
-    check_all_reductions(TUTTI_ALLREDUCE);
-    check_all_reductions(TUTTI_REDUCE);
-    check_all_reductions(TUTTI_REDUCESCATTER);
+    static const struct setup doubling = {
+        .backend = &op_mpi, .algorithm = CONFIG_ALGORITHM_DOUBLING, .chunk_bytes = 4096
+    };
+
+    check_all_reductions(TUTTI_ALLREDUCE, &small_chunks);
+    check_all_reductions(TUTTI_ALLREDUCE, &doubling);
+    check_all_reductions(TUTTI_REDUCE, &small_chunks);
+    check_all_reductions(TUTTI_REDUCESCATTER, &small_chunks);
 }
 
 static void test_the_bits_do_not_depend_on_algorithm_and_chunk(void)
 {
     static const enum config_algorithm algorithms[] = { CONFIG_ALGORITHM_AUTO,
-        CONFIG_ALGORITHM_GATHER, CONFIG_ALGORITHM_DIRECT };
+        CONFIG_ALGORITHM_GATHER, CONFIG_ALGORITHM_DIRECT, CONFIG_ALGORITHM_DOUBLING };
     static const size_t chunks[] = { 1, 1000, 65536, (size_t)1 << 30 };
 
     for (size_t a = 0; a < sizeof algorithms / sizeof *algorithms; a++) {

@@ -145,26 +145,30 @@ static void test_steady_state_allocates_nothing(const struct transport *transpor
     settle(transport);
 }
 
-static void test_allgather_brings_every_block(struct transport *transport)
+static void test_meetings_bring_every_block(struct transport *transport)
 {
-    size_t len = (size_t)transport->rank * 3000;
-    uint8_t *mine = mem_alloc(len);
-    const uint8_t **blocks = NULL;
-    size_t *sizes = NULL;
+    struct wire_writer mine = { 0 };
+    struct wire_writer mail = { 0 };
+    struct wire_reader in;
 
-    CHECK(mine != NULL);
-    for (size_t i = 0; i < len; i++) {
-        mine[i] = expected_byte(transport->rank, 0, 0, i);
+    for (size_t i = 0; i < ((size_t)transport->rank + 1) * 3000; i++) {
+        wire_put_u8(&mine, expected_byte(transport->rank, 0, 0, i));
     }
-    CHECK(transport_allgather(transport, mine, len, &blocks, &sizes) == TUTTI_OK);
+    CHECK(transport_collect(transport, NULL, TUTTI_OK, &mine, &mail) == TUTTI_OK);
+    wire_reader_init(&in, mail.data, mail.len);
     for (int from = 0; from < transport->size; from++) {
-        CHECK(sizes[from] == (size_t)from * 3000);
-        for (size_t i = 0; i < sizes[from]; i++) {
-            CHECK(blocks[from][i] == expected_byte(from, 0, 0, i));
+        size_t len = 0;
+        const char *bytes;
+
+        CHECK(wire_get_varint(&in) == (uint64_t)from);
+        bytes = wire_get_str(&in, SIZE_MAX, &len);
+        CHECK(len == ((size_t)from + 1) * 3000);
+        for (size_t i = 0; i < len; i++) {
+            CHECK((uint8_t)bytes[i] == expected_byte(from, 0, 0, i));
         }
     }
-    mem_free(blocks);
-    mem_free(mine);
+    wire_writer_fini(&mail);
+    wire_writer_fini(&mine);
     settle(transport);
 }
 
@@ -177,6 +181,55 @@ static void test_a_message_beyond_the_limit_is_refused(
         CHECK(transport->ops->send(transport->state,
                       (transport->rank + 1) % transport->size, &byte,
                       ((size_t)1 << 30) + 1) == TUTTI_ERR_NO_MEMORY);
+    }
+}
+
+enum {
+    FRAME_BYTES = 4032, /* of transport/mpi.c, with the header */
+    HEADER_BYTES = 4
+};
+
+/* A frame as another version, or a broken peer, might send it. */
+static void send_frame(const struct mpi_job *job, uint32_t left, size_t len)
+{
+    uint8_t bytes[FRAME_BYTES] = { 0 };
+
+    for (int i = 0; i < HEADER_BYTES; i++) {
+        bytes[i] = (uint8_t)(left >> (8 * i));
+    }
+    CHECK(MPI_Send(bytes, (int)len, MPI_BYTE, 0, 0, job->control) == MPI_SUCCESS);
+}
+
+static void test_frames_of_another_length_are_refused(struct mpi_job *job)
+{
+    static const struct {
+        uint32_t before; /* bytes of a message whose first frame is well; 0: none */
+        uint32_t left; /* what the frame says is left of its message          */
+        size_t len; /* of the frame                                          */
+    } frames[] = { { 0, 0, 3 }, { 0, 1, HEADER_BYTES }, { 0, 1, HEADER_BYTES + 2 },
+        { 0, (1U << 30) + 1, FRAME_BYTES }, { 10000, 10000, FRAME_BYTES },
+        { 10000, 5972, HEADER_BYTES + 5 } };
+    struct transport transport;
+    tutti_status status;
+    int taken = 0;
+
+    for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
+        CHECK(transport_mpi_open(job, &transport) == TUTTI_OK);
+        meet(MPI_COMM_WORLD);
+        if (transport.rank == 1 && frames[i].before > 0) {
+            send_frame(job, frames[i].before, FRAME_BYTES);
+        }
+        if (transport.rank == 1) {
+            send_frame(job, frames[i].left, frames[i].len);
+        }
+        do {
+            status = transport.rank == 0 && transport.size > 1
+                    ? transport.ops->poll(transport.state, count_message, &taken)
+                    : TUTTI_ERR_PROTOCOL;
+        } while (status == TUTTI_AGAIN);
+        CHECK_SAYS(status == TUTTI_ERR_PROTOCOL && taken == 0, "frame %zu", i);
+        meet(MPI_COMM_WORLD);
+        transport.ops->close(transport.state);
     }
 }
 
@@ -198,7 +251,7 @@ static void test_a_callers_communicator_is_used_and_kept(void)
     CHECK(MPI_Comm_free(&reversed) == MPI_SUCCESS);
     CHECK(transport_mpi_open(&job, &transport) == TUTTI_OK);
     CHECK(transport.rank == size - 1 - rank && transport.size == size);
-    test_allgather_brings_every_block(&transport);
+    test_meetings_bring_every_block(&transport);
     transport.ops->close(transport.state);
     (void)transport_mpi_job_fini(&job, MPI_JOB_ENDED);
     (void)MPI_Finalized(&finalized);
@@ -267,11 +320,12 @@ int main(void)
     CHECK(job.ends_mpi);
     CHECK(transport_mpi_open(&job, &transport) == TUTTI_OK);
     test_all_pairs_keep_order_and_content(&transport);
-    test_allgather_brings_every_block(&transport);
+    test_meetings_bring_every_block(&transport);
     test_steady_state_allocates_nothing(&transport);
     test_a_message_beyond_the_limit_is_refused(&transport);
     transport.ops->close(transport.state);
 
+    test_frames_of_another_length_are_refused(&job);
     test_a_callers_communicator_is_used_and_kept();
     test_an_intercommunicator_is_refused();
     test_close_returns_with_messages_under_way(&job);

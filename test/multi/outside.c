@@ -252,6 +252,6 @@ int main(int argc, char **argv)
     EXPECT_OK(&checks, tutti_finalize(t));
     (void)MPI_Win_free(&window);
     status = process_job_end(&job, &checks);
-    transport_mpi_end();
+    transport_mpi_end(getenv("PMI_FD"));
     return status;
 }

@@ -232,6 +232,6 @@ int main(int argc, char **argv)
         run(&checks, &selection, argv[0]);
         status = process_job_end(&job, &checks);
     }
-    transport_mpi_end();
+    transport_mpi_end(getenv("PMI_FD"));
     return status;
 }

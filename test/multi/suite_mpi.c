@@ -5,6 +5,7 @@
  *                                                        (under mpirun)
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "lib/transport/mpi_end.h"
 #include "process_job.h"
@@ -31,6 +32,6 @@ int main(int argc, char **argv)
         suite_run(&selection, &checks);
     }
     status = process_job_end(&job, &checks);
-    transport_mpi_end();
+    transport_mpi_end(getenv("PMI_FD"));
     return status;
 }

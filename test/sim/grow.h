@@ -16,7 +16,7 @@ static inline void *sim_alloc(size_t count, size_t size)
 
     if (block == NULL) {
         (void)fprintf(stderr, "the simulator is out of memory\n");
-        exit(2);
+        _Exit(2);
     }
     return block;
 }
@@ -31,7 +31,7 @@ static inline void *sim_grow(void *array, int count, size_t size)
         array = realloc(array, (at == 0 ? 8 : 2 * at) * size);
         if (array == NULL) {
             (void)fprintf(stderr, "the simulator is out of memory\n");
-            exit(2);
+            _Exit(2);
         }
     }
     memset((char *)array + at * size, 0, size);

@@ -91,17 +91,20 @@ static uint64_t absent_number(const struct bitset *absent)
 }
 
 /* What the rank gave, or what the others gave without it. */
-static const struct meta *meta_of(const struct outcome *outcome)
+static const struct meta *meta_of(
+        const struct sim_member *member, const struct outcome *outcome)
 {
     const struct slot *slot = outcome->cookie;
 
-    return slot != NULL ? &slot->request.meta : &outcome->meta;
+    return slot != NULL ? &slot->request.meta
+                        : outcome_meta(&member->negotiator.outbox, outcome);
 }
 
 /* Describes an outcome to the planner. */
-static struct planner_item item_of(const struct outcome *outcome)
+static struct planner_item item_of(
+        const struct sim_member *member, const struct outcome *outcome)
 {
-    const struct meta *meta = meta_of(outcome);
+    const struct meta *meta = meta_of(member, outcome);
     /* The rows that are reduced here are of no elements. */
     const bool has_rows = outcome->collective == TUTTI_REDUCESCATTER;
 
@@ -123,7 +126,7 @@ static void take_batch(
     }
     for (size_t i = first; i < end; i++) {
         world->batches[i] = batch;
-        world->planned[i - first] = item_of(&outcomes[i]);
+        world->planned[i - first] = item_of(member, &outcomes[i]);
         if (!world->tainted &&
                 (!is_planned(&outcomes[i]) || !batch_is_allowed(world, i - first))) {
             world_fail(world, CHECK_BATCHES, "batch %llu of lane %u breaks the rules",
@@ -143,7 +146,7 @@ static void plan_log_message(
 
     for (size_t i = first; i < end; i++) {
         if (is_planned(&outcomes[i])) {
-            world->planned[count++] = item_of(&outcomes[i]);
+            world->planned[count++] = item_of(member, &outcomes[i]);
         }
     }
     if (!planner_plan(&world->planner, &world->scenario->limits, world->planned, count,
@@ -388,15 +391,15 @@ static void book_absent(struct world *world, struct sim_member *member,
 {
     const struct log_entry entry = { .item = -1,
         .collective = outcome->collective,
-        .count = outcome->meta.count,
-        .dtype = outcome->meta.dtype,
+        .count = meta_of(member, outcome)->count,
+        .dtype = meta_of(member, outcome)->dtype,
         .last = outcome->last,
         .log_message = outcome->log_message,
         .batch = batch };
 
     world_log(world, "rank %d: %s of %lld in set %d is ready without it", member->rank,
-            meta_collective_name(outcome->collective), (long long)outcome->meta.count,
-            member->set);
+            meta_collective_name(outcome->collective),
+            (long long)meta_of(member, outcome)->count, member->set);
     if (world->tainted) {
         return;
     }
@@ -419,7 +422,7 @@ static uint64_t digest_of(
     hash = hash_u64(hash, outcome->log_message);
     hash = hash_u64(hash, (uint64_t)outcome->lane << 32 | (uint32_t)outcome->last);
     hash = hash_u64(hash, (uint64_t)outcome->collective);
-    hash = hash_u64(hash, slot != NULL ? 0 : (uint64_t)outcome->meta.count);
+    hash = hash_u64(hash, slot != NULL ? 0 : (uint64_t)meta_of(member, outcome)->count);
     for (int m = 0; outcome->joined != NULL && m < outcome->joined->bits; m++) {
         hash = bitset_has(outcome->joined, m) ? hash_u64(hash, (uint64_t)m) : hash;
     }

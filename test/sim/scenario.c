@@ -56,6 +56,9 @@ static void add_set(struct generator *gen, const int *ranks, int size, const int
         set->nodes[m] = nodes[ranks[m]];
         set->member_of[ranks[m]] = m;
     }
+    if (!tree_shape_init(&set->shape, size, set->nodes, s->fanout)) {
+        abort();
+    }
     set->arrival_flags = size <= ARRIVAL_FLAGS_MEMBERS_MAX && rng_chance(&gen->rng, 50);
     set->direct = !set->arrival_flags && size > 1 &&
             size <= ARRIVAL_FLAGS_MEMBERS_MAX &&
@@ -567,6 +570,7 @@ struct scenario *scenario_create(uint64_t seed)
 void scenario_destroy(struct scenario *scenario)
 {
     for (int i = 0; i < scenario->set_count; i++) {
+        tree_shape_fini(&scenario->sets[i].shape);
         free(scenario->sets[i].ranks);
         free(scenario->sets[i].nodes);
         free(scenario->sets[i].member_of);

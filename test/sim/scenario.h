@@ -15,6 +15,7 @@
 
 #include "agree/meta.h"
 #include "agree/planner.h"
+#include "agree/tree.h"
 #include "rng.h"
 
 enum {
@@ -68,6 +69,7 @@ struct sim_set {
     int size;
     int *ranks; /* [size] world rank of each member; owned                      */
     int *nodes; /* [size] node of each member; owned                            */
+    struct tree_shape shape; /* of its tree                                      */
     int *member_of; /* [world] member, or -1; owned                                 */
     int join; /* its name for joins                                           */
     bool joins; /* some members join early                                      */

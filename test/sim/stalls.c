@@ -99,6 +99,14 @@ static bool is_lacking(const struct world *world, int set, const struct plan *pl
     return false;
 }
 
+static bool is_below(const struct world *world, int set, int member, int top)
+{
+    while (member >= 0 && member != top) {
+        member = tree_shape_parent(&world->scenario->sets[set].shape, member);
+    }
+    return member == top;
+}
+
 /* True when a member, or one below it, lacks something of the batch. */
 static bool lacks_batch(const struct world *world, const struct sim_member *reporter,
         const struct plan *plan, int member, bool below)
@@ -107,8 +115,7 @@ static bool lacks_batch(const struct world *world, const struct sim_member *repo
     const int size = world->scenario->sets[reporter->set].size;
 
     for (int m = 0; m < size; m++) {
-        if ((m == member ||
-                    (below && tree_is_below(&reporter->negotiator.tree, m, member))) &&
+        if ((m == member || (below && is_below(world, reporter->set, m, member))) &&
                 is_lacking(world, reporter->set, plan, batch, m)) {
             return true;
         }
@@ -232,9 +239,10 @@ static void read_report(
 static bool all_above_wait(const struct world *world, int name, int member)
 {
     const int set = world->scenario->names[name].set;
-    const int *parents = world->members[set][0].negotiator.tree.parents;
+    const struct tree_shape *shape = &world->scenario->sets[set].shape;
 
-    for (int m = parents[member]; m > 0; m = parents[m]) {
+    for (int m = tree_shape_parent(shape, member); m > 0;
+            m = tree_shape_parent(shape, m)) {
         if (!world->slots[name][m].pending) {
             return false;
         }
@@ -259,7 +267,7 @@ static int hanging_names(const struct world *world, int set)
 static bool must_be_claimed(const struct world *world, int name, int member)
 {
     const int set = world->scenario->names[name].set;
-    const int *parents = world->members[set][0].negotiator.tree.parents;
+    const struct tree_shape *shape = &world->scenario->sets[set].shape;
     const struct slot *slots = world->slots[name];
 
     if (slots[member].pending) {
@@ -272,7 +280,8 @@ static bool must_be_claimed(const struct world *world, int name, int member)
         const int rank = world->scenario->sets[set].ranks[member];
         const bool reports_itself = member == 0 && rank_is_awake(&world->ranks[rank]);
 
-        if (parents[m] == member && slots[m].pending && !reports_itself) {
+        if (tree_shape_parent(shape, m) == member && slots[m].pending &&
+                !reports_itself) {
             return true;
         }
     }

@@ -15,9 +15,8 @@ static void create_member(
     struct sim_member *m = &world->members[set][member];
     const struct negotiator_config config = { .size = s->sets[set].size,
         .rank = member,
-        .node_of = s->sets[set].nodes,
+        .shape = &s->sets[set].shape,
         .world_ranks = s->sets[set].ranks,
-        .fanout = s->fanout,
         .number_capacity = s->number_capacity,
         .row_count_bytes_max = s->row_count_bytes_max,
         .stall_ns = s->stall_ns,

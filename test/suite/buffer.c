@@ -70,6 +70,26 @@ static unsigned char *memory_new(const struct buffer *buffer)
     return buffer->on_device ? suite_gpu_alloc(all) : must_alloc(all, 1);
 }
 
+/* Two of three buffers of the heap: all of it, or one that ends or begins within. */
+static void share(struct buffer *buffer)
+{
+    const size_t all = buffer->bytes + 2 * buffer->guard;
+    const size_t cut = all > 0 ? (size_t)made * 977 % all : 0;
+    const size_t begin = made % 6 == 2 ? cut : 0;
+    const size_t end = made % 6 == 4 ? cut : all;
+
+    if (lender_of_thread == NULL || buffer->on_device || buffer->lender != NULL ||
+            made % 3 == 0) {
+        return;
+    }
+    buffer->shared = buffer->memory + begin;
+    if (tutti_share(lender_of_thread, buffer->shared, end - begin) != TUTTI_OK) {
+        (void)fprintf(stderr, "a test cannot share: %s\n", tutti_last_error());
+        abort();
+    }
+    buffer->sharer = end > begin ? lender_of_thread : NULL;
+}
+
 static void init(struct buffer *buffer, size_t bytes, bool on_device)
 {
     unsigned char *filled;
@@ -84,6 +104,7 @@ static void init(struct buffer *buffer, size_t bytes, bool on_device)
     memset(filled, GUARD, buffer->guard);
     memset(filled + buffer->guard, RUBBISH, bytes);
     memset(filled + buffer->guard + bytes, GUARD, buffer->guard);
+    share(buffer);
     if (on_device) {
         suite_gpu_write(buffer->memory, filled, bytes + 2 * buffer->guard, NULL);
         free(filled);
@@ -133,6 +154,9 @@ bool buffer_is_intact(const struct buffer *buffer)
 
 void buffer_fini(struct buffer *buffer)
 {
+    if (buffer->sharer != NULL) {
+        (void)tutti_unshare(buffer->sharer, buffer->shared);
+    }
     if (buffer->lender != NULL) {
         (void)tutti_free(buffer->lender, buffer->memory);
     } else if (buffer->on_device) {

@@ -1,7 +1,8 @@
 /*
  * Memory with guard bands: whoever writes beside it is seen. Half of it is the library's,
- * so that ranks come with every mixture of memory that peers can address and memory that
- * they cannot.
+ * and of the other half some is shared, as a whole or from or to anywhere within, so that
+ * ranks come with every mixture of memory that peers can address and memory that they
+ * cannot.
  */
 #ifndef TUTTI_TEST_SUITE_BUFFER_H
 #define TUTTI_TEST_SUITE_BUFFER_H
@@ -17,6 +18,8 @@ struct buffer {
     unsigned char *memory; /* data and its guards; owned               */
     size_t guard; /* bytes of each guard                      */
     tutti *lender; /* it is of tutti_alloc() of this one; NULL: of the heap */
+    tutti *sharer; /* some of it is shared by tutti_share() with this one; or NULL */
+    void *shared; /* where that begins */
     bool on_device; /* device memory; no lender: of cuMemAlloc() */
 };
 

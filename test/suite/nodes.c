@@ -24,6 +24,12 @@ static int backwards_thirds(int rank, int size)
     return (size - 1 - rank) / 3;
 }
 
+static int in_pairs(int rank, int size)
+{
+    (void)size;
+    return rank / 2;
+}
+
 static int all_apart(int rank, int size)
 {
     return size - rank;
@@ -95,6 +101,42 @@ static void traffic(tutti *t, struct checks *c)
     free(ranks);
 }
 
+/* Inexact sums have the bits of the one tree over the ranks, where that is promised. */
+static void check_order(tutti *t, struct checks *c)
+{
+    static const struct pattern inexact = { TUTTI_FLOAT32, TUTTI_SUM, 1 };
+    static const int64_t counts[] = { 37, 40009 };
+    const char *groups = reference_set_groups(NULL);
+    float *want = must_alloc(PATTERN_PERIOD, sizeof *want);
+
+    pattern_expect(&inexact, c->size, (struct scales){ 1, 1 }, want, PATTERN_PERIOD);
+    for (int i = 0; i < 2; i++) {
+        float *sum = must_alloc((size_t)counts[i], sizeof *sum);
+        bool equal = true;
+
+        pattern_fill(&inexact, c->rank, sum, (size_t)counts[i]);
+        EXPECT_OK(c,
+                tutti_allreduce(t, "order", sum, sum, counts[i], TUTTI_FLOAT32,
+                        TUTTI_SUM, NULL));
+        for (int64_t k = 0; k < counts[i]; k++) {
+            equal = equal &&
+                    memcmp(&sum[k], &want[(size_t)k % PATTERN_PERIOD], sizeof *sum) ==
+                            0;
+        }
+        EXPECT(c, equal == tutti_sums_follow_ranks(t, TUTTI_WORLD));
+        free(sum);
+    }
+    free(want);
+    (void)reference_set_groups(groups);
+}
+
+/* The rule of docs/numerics.md: blocks of an equal power of two, the last may be smaller. */
+static bool should_follow(const struct checks *c, node_choice choose)
+{
+    return choose == in_pairs || choose == all_apart || c->size <= 2 ||
+            (choose == backwards_thirds && c->size == 3);
+}
+
 static void on_nodes(
         struct checks *c, const char *step, node_choice choose, const char *hierarchy)
 {
@@ -114,10 +156,60 @@ static void on_nodes(
     }
     t = job_open(c, settings);
     check_numbering(t, c, choose);
+    EXPECT(c,
+            tutti_sums_follow_ranks(t, TUTTI_WORLD) ==
+                    (strcmp(hierarchy, "flat") == 0 || should_follow(c, choose)));
+    check_order(t, c);
     traffic(t, c);
     EXPECT_OK(c, tutti_finalize(t));
     (void)reference_set_groups(NULL);
     free(groups);
+}
+
+/* MPI's own order in the world, and that of the ranks in another set; nobody else's set. */
+static void vendor_keeps_its_order(struct checks *c)
+{
+    static const struct setting settings[] = { { "backend", "vendor" }, { 0 } };
+    const int first = 0;
+    tutti_process_set set = TUTTI_WORLD;
+    tutti *t;
+
+    checks_step(c, "the order of sums of MPI");
+    t = job_open(c, settings);
+    EXPECT_OK(c, tutti_process_set_create(t, &first, 1, &set));
+    EXPECT(c, tutti_sums_follow_ranks(t, TUTTI_WORLD) == (c->size == 1));
+    EXPECT(c, tutti_sums_follow_ranks(t, set) == (c->rank == 0));
+    EXPECT(c, !tutti_sums_follow_ranks(t, set + 1));
+    EXPECT(c, !tutti_sums_follow_ranks(NULL, TUTTI_WORLD));
+    EXPECT_OK(c, tutti_finalize(t));
+}
+
+/* The backend that takes it, by name; errors. */
+static void explains_an_allreduce(struct checks *c)
+{
+    static const struct setting settings[] = { { "hierarchy", "flat" }, { 0 } };
+    char text[256] = "";
+    tutti *t;
+
+    checks_step(c, "how an allreduce travels, in words");
+    t = job_open(c, settings);
+    EXPECT_OK(c,
+            tutti_explain_allreduce(
+                    t, TUTTI_WORLD, 1000, TUTTI_FLOAT32, TUTTI_SUM, text, sizeof text));
+    EXPECT(c, c->size > 1 || strncmp(text, "self", 4) == 0);
+    EXPECT(c,
+            c->size == 1 || strncmp(text, "shm", 3) == 0 ||
+                    strncmp(text, "mpi: messages", 13) == 0);
+    EXPECT(c,
+            tutti_explain_allreduce(t, 77, 1, TUTTI_FLOAT32, TUTTI_SUM, text,
+                    sizeof text) == TUTTI_ERR_INVALID);
+    EXPECT(c,
+            tutti_explain_allreduce(t, TUTTI_WORLD, 0, TUTTI_FLOAT32, TUTTI_SUM, text,
+                    sizeof text) == TUTTI_ERR_INVALID);
+    EXPECT(c,
+            tutti_explain_allreduce(t, TUTTI_WORLD, 1, TUTTI_BOOL, TUTTI_SUM, text,
+                    sizeof text) == TUTTI_ERR_UNSUPPORTED);
+    EXPECT_OK(c, tutti_finalize(t));
 }
 
 /* Each rank logs it, when there is anything to divide. */
@@ -158,6 +250,9 @@ void suite_nodes(tutti *t, struct checks *c)
         on_nodes(c, "nodes of three, backwards", backwards_thirds, "flat");
         on_nodes(c, "nodes of three, two levels", backwards_thirds, "node");
         on_nodes(c, "every rank on a node", all_apart, "node");
+        on_nodes(c, "nodes of two, two levels", in_pairs, "node");
+        vendor_keeps_its_order(c);
+        explains_an_allreduce(c);
         says_how_sets_are_divided(c);
     }
     (void)reference_set_groups(groups);

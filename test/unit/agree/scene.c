@@ -18,12 +18,14 @@ bool scene_init(
     for (int r = 0; r < size; r++) {
         scene->world_ranks[r] = 10 + r;
     }
+    if (!tree_shape_init(&scene->shape, size, nodes, 2)) {
+        return false;
+    }
     for (int r = 0; r < size; r++) {
         const struct negotiator_config config = { .size = size,
             .rank = r,
-            .node_of = nodes,
+            .shape = &scene->shape,
             .world_ranks = scene->world_ranks,
-            .fanout = 2,
             .number_capacity = capacity,
             .row_count_bytes_max = SIZE_MAX,
             .stall_ns = way == SCENE_SLOW ? 1000 : 0,
@@ -66,6 +68,13 @@ void scene_fini(struct scene *scene)
         scene->first = message->next;
         free(message);
     }
+    while (scene->submissions != NULL) {
+        struct scene_submission *submission = scene->submissions;
+
+        scene->submissions = submission->next;
+        free(submission);
+    }
+    tree_shape_fini(&scene->shape);
     scene->size = 0;
 }
 
@@ -108,9 +117,22 @@ static void succeeds(tutti_status status)
     assert_int_equal(status, TUTTI_OK);
 }
 
+/* Submits a copy of the request, which lives as long as the scene. */
+static tutti_status try_submit(
+        struct scene *scene, int rank, const struct request *request)
+{
+    struct scene_submission *submission = calloc(1, sizeof *submission);
+
+    assert_non_null(submission);
+    submission->request = *request;
+    submission->next = scene->submissions;
+    scene->submissions = submission;
+    return negotiator_submit(&scene->ranks[rank], &submission->request);
+}
+
 void scene_submit(struct scene *scene, int rank, const struct request *request)
 {
-    succeeds(negotiator_submit(&scene->ranks[rank], request));
+    succeeds(try_submit(scene, rank, request));
 }
 
 static void send_message(
@@ -143,7 +165,9 @@ static void take_outcomes(struct scene *scene, int rank)
                                                          : "without",
             .log_message = n->outbox.outcomes[i].log_message,
             .lane = n->outbox.outcomes[i].lane,
-            .count = n->outbox.outcomes[i].meta.count,
+            .count = n->outbox.outcomes[i].cookie == NULL
+                    ? outcome_meta(&n->outbox, &n->outbox.outcomes[i])->count
+                    : 0,
             .last = n->outbox.outcomes[i].last };
         for (int m = 0; m < scene->size && n->outbox.outcomes[i].joined != NULL; m++) {
             end->joined |= bitset_has(n->outbox.outcomes[i].joined, m) ? 1U << m : 0;
@@ -196,7 +220,7 @@ void scene_flush(struct scene *scene, int rank)
 
 tutti_status scene_try_say(struct scene *scene, int rank, const struct request *request)
 {
-    const tutti_status status = negotiator_submit(&scene->ranks[rank], request);
+    const tutti_status status = try_submit(scene, rank, request);
 
     return status == TUTTI_OK ? scene_try_flush(scene, rank) : status;
 }

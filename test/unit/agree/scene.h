@@ -33,6 +33,11 @@ struct scene_end {
     char text[ERROR_TEXT_MAX];
 };
 
+struct scene_submission {
+    struct scene_submission *next;
+    struct request request;
+};
+
 struct scene {
     int size;
     struct negotiator ranks[SCENE_RANKS_MAX];
@@ -43,6 +48,8 @@ struct scene {
     int stall_rank; /* who made it                         */
     char notes[SCENE_RANKS_MAX][512]; /* the last note of each rank            */
     int world_ranks[SCENE_RANKS_MAX];
+    struct tree_shape shape;
+    struct scene_submission *submissions; /* what requests are borrowed from */
     struct {
         uint64_t word, detail;
     } flags[SCENE_RANKS_MAX][SCENE_CELLS]; /* what each shows                    */

@@ -306,6 +306,7 @@ UNIT_TEST(test_stall_reports_do_not_name_who_has_joined)
     scene_play(s, 0, &x);
     scene_play(s, 1, &join);
     scene_tick(s, 0, 5000);
+    scene_tick(s, 0, 5250);
     assert_non_null(strstr(s->stall, "rank 12 has not submitted allreduce \"x\""));
     assert_null(strstr(s->stall, "rank 11"));
     scene_fini(s);

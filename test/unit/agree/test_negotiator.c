@@ -508,15 +508,19 @@ UNIT_TEST(test_the_coordinator_names_who_is_missing)
     scene_tick(s, 0, 1000);
     assert_string_equal(s->stall, "");
     scene_tick(s, 0, 1001);
+    assert_string_equal(s->stall, "");
+    scene_run(s);
+    scene_tick(s, 0, 1251);
 
     assert_string_equal(s->stall,
-            "stalled for 1e-06 s: rank 12 has not submitted allreduce \"y\"; rank 13 "
+            "stalled for 1.25e-06 s: rank 12 has not submitted allreduce \"y\"; rank "
+            "13 "
             "has "
             "not submitted allreduce \"x\", allreduce \"y\"");
     s->stall[0] = '\0';
-    scene_tick(s, 0, 2000);
+    scene_tick(s, 0, 2250);
     assert_string_equal(s->stall, "");
-    scene_tick(s, 0, 2001);
+    scene_tick(s, 0, 2251);
     assert_string_not_equal(s->stall, "");
     scene_fini(s);
 }
@@ -552,9 +556,11 @@ UNIT_TEST(test_nothing_is_said_of_ranks_below_a_missing_one)
     scene_play(s, 2, &x);
     scene_say(s, 3, &x);
     scene_tick(s, 0, 1001);
+    assert_string_equal(s->stall, "");
+    scene_tick(s, 0, 1251);
 
-    assert_string_equal(
-            s->stall, "stalled for 1e-06 s: rank 11 has not submitted allreduce \"x\"");
+    assert_string_equal(s->stall,
+            "stalled for 1.25e-06 s: rank 11 has not submitted allreduce \"x\"");
     scene_fini(s);
 }
 
@@ -616,9 +622,11 @@ UNIT_TEST(test_long_lists_in_a_report_are_cut)
         scene_say(s, 0, &x);
     }
     scene_tick(s, 0, 1001);
+    scene_tick(s, 0, 1251);
 
     assert_string_equal(s->stall,
-            "stalled for 1e-06 s: rank 11 has not submitted allreduce \"a\", allreduce "
+            "stalled for 1.25e-06 s: rank 11 has not submitted allreduce \"a\", "
+            "allreduce "
             "\"b\", allreduce \"c\", allreduce \"d\", allreduce \"e\" and 2 more");
     scene_fini(s);
 }
@@ -764,8 +772,9 @@ static void alone(struct negotiator *negotiator, const struct request *request)
 UNIT_TEST(test_a_memo_of_a_forgotten_name_is_not_believed)
 {
     static const int ranks[] = { 0 };
+    struct tree_shape shape;
     const struct negotiator_config config = {
-        .size = 1, .node_of = ranks, .world_ranks = ranks, .fanout = 2
+        .size = 1, .shape = &shape, .world_ranks = ranks
     };
     struct negotiator negotiator;
     struct tensor_memo memo = { 0 };
@@ -773,6 +782,7 @@ UNIT_TEST(test_a_memo_of_a_forgotten_name_is_not_believed)
     char name[32];
 
     first.memo = &memo;
+    assert_true(tree_shape_init(&shape, 1, ranks, 2));
     assert_int_equal(negotiator_init(&negotiator, &config), TUTTI_OK);
     alone(&negotiator, &first);
     assert_non_null(memo.tensor);
@@ -791,4 +801,5 @@ UNIT_TEST(test_a_memo_of_a_forgotten_name_is_not_believed)
     alone(&negotiator, &first);
     alone(&negotiator, &first);
     negotiator_fini(&negotiator);
+    tree_shape_fini(&shape);
 }

@@ -53,8 +53,9 @@ UNIT_TEST(test_announcement_by_name)
     static const int64_t shape[] = { 3, 100 };
 
     scene_say(s, 3, &x);
-    /* announce, 0 entries read; name, rank 3, allreduce "x", metadata, 0 entries read */
-    expect(s, 3, 1, "01 00 03 03" NAME_X META_SUM_5 NO_GROUP "00");
+    /* announce, 0 entries read; name of a subtree, rank 3, allreduce "x", metadata, 0 entries
+     * read */
+    expect(s, 3, 1, "01 00 07 03" NAME_X META_SUM_5 NO_GROUP "00");
     scene_run(s);
 
     b.meta.root = 2;
@@ -153,7 +154,7 @@ UNIT_TEST(test_steps)
     scene_say(s, 3, &x);
     /* step 8: +64 beside the form, and 8 + 1 behind it */
     expect(s, 3, 1,
-            "01 00 03 03" NAME_X
+            "01 00 07 03" NAME_X
             "0a0040 09 0a0000 000000000000f03f 000000000000f03f" NO_GROUP "00");
     scene_run(s);
     for (int r = 2; r >= 0; r--) {
@@ -415,9 +416,10 @@ UNIT_TEST(test_direct_arrivals)
 UNIT_TEST(test_reading_between_announcements)
 {
     const struct request x = scene_request("x", 5);
-    const struct request z = scene_request("z", 5);
+    struct request z = scene_request("z", 5);
     struct scene *s = begin_plans(SCENE_TREE);
 
+    z.meta.group = 7; /* so it is not held for rank 3 */
     scene_play_each(s, 1, 3, &x);
     scene_say(s, 0, &x);
     scene_submit(s, 1, &z);
@@ -428,6 +430,8 @@ UNIT_TEST(test_reading_between_announcements)
      * announce, 4 entries read; name z, then 5 entries read; what it submitted of the plan
      * needs the arrival of rank 3 before it is told
      */
-    expect(s, 1, 0, "01 04 03 01 00017a" META_SUM_5 NO_GROUP "04 05 05");
+    expect(s, 1, 0,
+            "01 04 03 01 00017a" META_SUM_5 " 0700000000000000 00 00 00 00"
+            "04 05 05");
     scene_fini(s);
 }

@@ -53,21 +53,22 @@ UNIT_TEST(test_a_copy_has_the_same_members)
     bitset_fini(&to);
 }
 
-UNIT_TEST(test_a_merge_adds_members_unless_they_overlap)
+UNIT_TEST(test_ranges_are_added_and_found_whole)
 {
-    struct bitset to = set_of(70, (const int[]){ 1, 69, -1 });
-    struct bitset other = set_of(70, (const int[]){ 2, 68, -1 });
-    struct bitset overlapping = set_of(70, (const int[]){ 3, 69, -1 });
+    for (int first = 0; first < 130; first += 7) {
+        for (int last = first; last < 130; last++) {
+            struct bitset set = set_of(130, (const int[]){ -1 });
 
-    assert_true(bitset_merge(&to, &other));
-    assert_int_equal(bitset_count(&to), 4);
-
-    assert_false(bitset_merge(&to, &overlapping));
-    assert_int_equal(bitset_count(&to), 4);
-    assert_false(bitset_has(&to, 3));
-    bitset_fini(&to);
-    bitset_fini(&other);
-    bitset_fini(&overlapping);
+            bitset_add_range(&set, first, last);
+            assert_int_equal(bitset_count(&set), last - first + 1);
+            assert_true(bitset_has(&set, first) && bitset_has(&set, last));
+            assert_true(bitset_has_any(&set, last, 129));
+            assert_true(bitset_has_any(&set, 0, first));
+            assert_false(first > 0 && bitset_has_any(&set, 0, first - 1));
+            assert_false(last < 129 && bitset_has_any(&set, last + 1, 129));
+            bitset_fini(&set);
+        }
+    }
 }
 
 static void assert_format(const struct bitset *set, const int *translate,

@@ -337,6 +337,7 @@ UNIT_TEST(test_names_of_choices)
     bench_compare_text(0, text);
     assert_string_equal(text, "");
     assert_string_equal(bench_memory_name(BENCH_ARENA), "arena");
+    assert_int_equal(parse_good("steady --memory share").memory, BENCH_SHARE);
     assert_string_equal(bench_command_name(BENCH_OVERLAP), "overlap");
 }
 

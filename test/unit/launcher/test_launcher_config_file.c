@@ -221,7 +221,7 @@ UNIT_TEST(test_refusals_name_file_line_and_key)
         { .text = "controller: gloo\n", .says = { ":1: controller", "MPI" } },
         { .text = "controller: x\n", .says = { ":1: controller x", "mpi|gloo|jsrun" } },
         { .text = "gloo: true\n", .says = { ":1: gloo", "MPI" } },
-        { .text = "min_np: 2\n", .says = { ":1: min_np", "elastic" } },
+        { .text = "blacklist_cooldown_range: 2\n", .says = { ":1: bl", "MIN,MAX" } },
         { .text = "- np\n", .says = { "", "np: 4" } },
         { .text = "? [a]\n: 1\n", .says = { ":1", "name of a flag" } },
         { .text = "a: b: c\n", .says = { ":1", "not allowed" } },

@@ -21,13 +21,16 @@
 static int group_of[FLEET_RANKS_MAX];
 static int within[FLEET_RANKS_MAX];
 static struct hier_config grounds[FLEET_RANKS_MAX];
+static size_t piece_chunks; /* of the next fleet */
 
 /*
  * Shared memory under observation: `running` are the batches that were started and neither
  * finished nor cancelled, and none across moves what its group could move inside.
+ * `crossed` are the bytes that exchanges sent across.
  */
 static struct op_backend inside, across;
 static _Atomic int running;
+static _Atomic size_t crossed;
 
 static tutti_status observed_start(
         void *state, void *task, const struct op_batch *batch)
@@ -40,7 +43,7 @@ static tutti_status observed_start(
     return status;
 }
 
-/* Parts between members of a group, this rank included, are empty. */
+/* Parts between members of a group, this rank included, are empty. Counts the others. */
 static void assert_moves_nothing_inside(const struct op_batch *batch)
 {
     const int *ranks = batch->set->world_ranks;
@@ -51,6 +54,7 @@ static void assert_moves_nothing_inside(const struct op_batch *batch)
                 assert_int_equal(batch->runs[run].sends[m].bytes, 0);
                 assert_int_equal(batch->runs[run].recvs[m].bytes, 0);
             }
+            (void)atomic_fetch_add(&crossed, batch->runs[run].sends[m].bytes);
         }
     }
 }
@@ -111,7 +115,8 @@ static void *ground_of(struct fleet *fleet, int rank)
         .across = &across,
         .inner_native = fleet->domain,
         .across_native = fleet->domain,
-        .group_of = group_of };
+        .group_of = group_of,
+        .piece_chunks = piece_chunks };
     if (store != NULL) {
         config->alloc = store->alloc;
         config->give_back = store->free;
@@ -136,6 +141,19 @@ static void close_groups(struct fleet *fleet)
 {
     assert_int_equal(atomic_load(&running), 0);
     fleet_close(fleet);
+}
+
+/* Large batches are done in pieces, which makes no difference. */
+static int in_pieces(void **state)
+{
+    piece_chunks = 1;
+    return fleet_is_apart(state);
+}
+
+static int in_pieces_of_all(void **state)
+{
+    piece_chunks = 1;
+    return fleet_addresses_everything(state);
 }
 
 /* -------------------------------------------------------------- what is right */
@@ -316,6 +334,42 @@ static void test_overlapping_sets(void **state)
         open_groups(&fleet, "000111");
         program = program_random(clubs, 3, 1, seed, false);
         run_scheduled(&fleet, &program, seed);
+        close_groups(&fleet);
+    }
+}
+
+/* Each part goes once to each other group, whatever the sizes of the groups. */
+static void test_an_allgather_crosses_once(void **state)
+{
+    static const char *const groups[] = { "0011", "00112", "0100", "010221" };
+
+    (void)state;
+    for (uint64_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        const int size = (int)strlen(groups[i]);
+        const struct club all = club_of_all(size);
+        struct program program = program_new(1);
+        struct job *job = program.jobs;
+        struct fleet fleet;
+        size_t bytes = 0;
+        int count = 0;
+
+        open_groups(&fleet, groups[i]);
+        *job = (struct job){ .play = { .club = &all },
+            .backend = &op_hier,
+            .collective = TUTTI_ALLGATHER,
+            .sizes_known = true,
+            .run_count = 3,
+            .most = 5000 };
+        job_make(job);
+        for (int rank = 0; rank < size; rank++) {
+            count = group_of[rank] < count ? count : group_of[rank] + 1;
+            for (size_t run = 0; run < job->run_count; run++) {
+                bytes += job->trades[rank].runs[run].sends[rank].bytes;
+            }
+        }
+        atomic_store(&crossed, 0);
+        run_scheduled(&fleet, &program, i);
+        assert_int_equal(atomic_load(&crossed), bytes * (size_t)(count - 1));
         close_groups(&fleet);
     }
 }
@@ -554,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_blocks_of_a_power_of_two_give_the_bits_of_one_tree),
         cmocka_unit_test(test_groups_of_any_shape),
         cmocka_unit_test(test_overlapping_sets),
+        cmocka_unit_test(test_an_allgather_crosses_once),
         cmocka_unit_test(test_ranks_may_be_left_out),
         cmocka_unit_test(test_lanes_do_not_wait_for_each_other),
         cmocka_unit_test(test_ranks_run_as_threads),
@@ -567,5 +622,8 @@ int main(void)
     return cmocka_run_group_tests(both, fleet_addresses_everything, NULL) +
             cmocka_run_group_tests(
                     addressing_everything, fleet_addresses_everything, NULL) +
-            cmocka_run_group_tests(both, fleet_is_apart, NULL);
+            cmocka_run_group_tests(both, fleet_is_apart, NULL) +
+            cmocka_run_group_tests(both, in_pieces, NULL) +
+            cmocka_run_group_tests(both, in_pieces_of_all, NULL) +
+            cmocka_run_group_tests(addressing_everything, in_pieces_of_all, NULL);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "ops/reduce/half.h"
 #include "ops/reduce/reduce.h"
 #include "test/unit/unit.h"
 
@@ -192,6 +193,69 @@ static void test_nothing_behind_an_array_is_touched(void **state)
     with_every_set(arrays_before_a_hole);
 }
 
+static uint16_t narrow_one(tutti_dtype dtype, float value)
+{
+    return dtype == TUTTI_FLOAT16 ? half_from_float(value) : bfloat_from_float(value);
+}
+
+static float widen_one(tutti_dtype dtype, uint16_t value)
+{
+    return dtype == TUTTI_FLOAT16 ? half_to_float(value) : bfloat_to_float(value);
+}
+
+/* `count` values of all kinds to 16 bits, and from the last half of an array back into it. */
+static void convert(
+        tutti_dtype dtype, size_t count, unsigned char *floats, unsigned char *halves)
+{
+    static float values[UINT16_MAX];
+    static uint16_t rounded[UINT16_MAX];
+    uint64_t random = count;
+
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t bits = (uint32_t)next_random(&random);
+
+        values[i] =
+                i % 3 == 0 ? widen_one(dtype, (uint16_t)bits) : float_from_bits(bits);
+        rounded[i] = narrow_one(dtype, values[i]);
+    }
+    memcpy(floats, values, count * sizeof *values);
+    reduce_narrow(dtype, halves, floats, count);
+    assert_memory_equal(halves, rounded, count * sizeof *rounded);
+    memcpy(floats + count * sizeof *rounded, rounded, count * sizeof *rounded);
+    reduce_widen(dtype, floats, floats + count * sizeof *rounded, count);
+    for (size_t i = 0; i < count; i++) {
+        values[i] = widen_one(dtype, rounded[i]);
+    }
+    assert_memory_equal(floats, values, count * sizeof *values);
+}
+
+static void convert_before_a_hole(enum config_kernels which)
+{
+    static const size_t counts[] = { 511, 512, 513, 1023 };
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *floats = page_before_a_hole(page);
+    unsigned char *halves = page_before_a_hole(page);
+
+    assert_int_equal(reduce_use(which), TUTTI_OK);
+    for (tutti_dtype dtype = TUTTI_FLOAT16; dtype <= TUTTI_BFLOAT16; dtype++) {
+        for (size_t count = 0; count < 100 + sizeof counts / sizeof *counts; count++) {
+            const size_t some = count < 100 ? count : counts[count - 100];
+
+            convert(dtype, some, floats + page - some * sizeof(float),
+                    halves + page - some * sizeof(uint16_t));
+        }
+    }
+    assert_int_equal(munmap(floats, 2 * page), 0);
+    assert_int_equal(munmap(halves, 2 * page), 0);
+}
+
+static void test_arrays_are_converted_as_their_elements_are(void **state)
+{
+    (void)state;
+    convert_before_a_hole(CONFIG_KERNELS_SCALAR);
+    with_every_set(convert_before_a_hole);
+}
+
 static void test_the_choice_is_kept_and_what_is_missing_is_refused(void **state)
 {
     bool vectors = false;
@@ -225,6 +289,7 @@ int main(void)
                 test_every_16_bit_float_is_converted_as_by_the_portable_kernels),
         cmocka_unit_test(test_results_are_rounded_as_by_the_portable_kernels),
         cmocka_unit_test(test_nothing_behind_an_array_is_touched),
+        cmocka_unit_test(test_arrays_are_converted_as_their_elements_are),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

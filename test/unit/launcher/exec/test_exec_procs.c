@@ -14,8 +14,15 @@ UNIT_TEST(test_a_stat_is_read_whatever_the_name_is)
         struct process process;
     } cases[] = {
         { .text = "12 (sh) S 3 12 12 0 -1", .process = { 12, 3, 'S' } },
-        { .text = "7 (a b) R 1 (x) Z 99 1", .process = { 7, 99, 'Z' } },
+        { .text = "7 (a b) R 1 (x) Z 99 1", .process = { 7, 99, 'Z', true } },
         { .text = "4194304 () ) T 4194303 1", .process = { 4194304, 4194303, 'T' } },
+        { .text = "1 (a) S 2 3 4 0 -1 4194308 0", .process = { 1, 2, 'S', true } },
+        { .text = "1 (a) S 2 3 4 0 -1 4194304 1 1 1 1 1 1 1 1 20 0 1 1 1 1 1 1 1 1 1 1 "
+                  "1 256 0",
+                .process = { 1, 2, 'S', true } },
+        { .text = "1 (a) S 2 3 4 0 -1 4194304 4 4 4 4 4 4 4 4 20 0 4 4 4 4 4 4 4 4 4 4 "
+                  "4 2 256",
+                .process = { 1, 2, 'S', false } },
     };
     static const char *const malformed[] = { "", "12", "12 (sh", "12 (sh)", "12 (sh) ",
         "x (sh) S 3", "12 (sh) S x", "0 (sh) S 1" };
@@ -26,6 +33,7 @@ UNIT_TEST(test_a_stat_is_read_whatever_the_name_is)
         assert_int_equal(process.pid, cases[i].process.pid);
         assert_int_equal(process.parent, cases[i].process.parent);
         assert_int_equal(process.state, cases[i].process.state);
+        assert_int_equal(process.is_ending, cases[i].process.is_ending);
     }
     for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
         assert_false(process_parse(&process, malformed[i]));

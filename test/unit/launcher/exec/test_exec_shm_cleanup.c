@@ -17,8 +17,9 @@ UNIT_TEST(test_names)
 {
     static const char *const known[] = { "vader_segment.h.0.1.2", "sm_segment.h.0.1",
         "ucx_shm_posix_1a", "mpich_shar_tmpAbC", "nccl-Ab12", "psm2_shm.1",
-        "psm3_shm.2" };
-    static const char *const unknown[] = { "sem.mine", "tutti-1", "my_vader_segment.1",
+        "psm3_shm.2", "tutti-0123456789abcdef" };
+    static const char *const unknown[] = { "sem.mine", "tutti-1",
+        "tutti-sweep-0123456789", "tutti-0123456789abcdef0", "my_vader_segment.1",
         "pulse-shm-1", "", ".", "nccl" };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {

@@ -198,6 +198,27 @@ UNIT_TEST(test_tf_config)
     }
 }
 
+UNIT_TEST(test_roles_of_tf_config_follow_the_hosts)
+{
+    static const char *const variables[] = {
+        "TF_CONFIG={\"cluster\":{\"ps\":[\"a:3\"],\"chief\":[\"a:1\"],\"worker\":"
+        "[\"b:1\",\"[::1]:1\"],\"evaluator\":[\"b:2\"]}}",
+        NULL
+    };
+    struct options options = { .np = 0 };
+    struct placement placement;
+
+    assert_int_equal(resolve("", variables, &options, &placement), TUTTI_OK);
+    assert_int_equal(placement.hosts.count, 3);
+    assert_null(placement.roles);
+    placement_fini(&placement);
+    options.roles = true;
+    assert_int_equal(resolve("", variables, &options, &placement), TUTTI_OK);
+    assert_int_equal(host_list_slots(&placement.hosts), 5);
+    assert_string_equal(placement.roles, "chief,ps,worker,evaluator,worker");
+    placement_fini(&placement);
+}
+
 UNIT_TEST(test_other_tasks_of_tf_config_join_the_first)
 {
 #define CLUSTER \

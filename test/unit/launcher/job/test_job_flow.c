@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <tutti/trainer/elastic.h>
+
 #include "base/mem.h"
 #include "launcher/job/flow.h"
 #include "test/unit/unit.h"
@@ -497,4 +499,46 @@ UNIT_PLAY(test_a_signal_leaves_as_much_time_as_grace_ms_gives)
     play->options.grace_ms = 5000;
     flow_signal(&play->job, SIGTERM);
     assert_int_equal(play->job.stop_at, BEGIN + 5000 * JOB_NS_PER_MS);
+}
+
+static const struct link_exited again = { .value = TUTTI_EXIT_AGAIN };
+
+static void all_end(struct play *play, struct link_exited exited)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        tell_end(play, rank, exited);
+    }
+    look(play);
+    go_to(play, 1000);
+}
+
+/* In an elastic job: it is told to the ranks, which leave. */
+UNIT_PLAY(test_ranks_that_were_told_to_leave_end_well)
+{
+    static const struct job_hooks hooks = { .generation = 1 };
+
+    play->job.hooks = &hooks;
+    flow_signal(&play->job, SIGTERM);
+    assert_int_equal(play->job.state, JOB_RESHAPING);
+    assert_int_equal(play->job.notice, TUTTI_NOTICE_LEAVE);
+    all_end(play, again);
+    assert_int_equal(play->job.cause.kind, CAUSE_NONE);
+    assert_true(play->job.was_released);
+    assert_true(play->job.ranks.items[3].leaves);
+}
+
+UNIT_PLAY(test_ranks_that_leave_by_themselves_have_failed)
+{
+    all_end(play, again);
+    assert_cause(play, "exited with status 75");
+}
+
+UNIT_PLAY(test_a_death_among_ranks_that_leave_is_a_failure)
+{
+    flow_notice(&play->job, TUTTI_NOTICE_HOSTS);
+    tell_end(play, 0, again);
+    tell_end(play, 1, exit_9);
+    look(play);
+    go_to(play, 100);
+    assert_cause(play, "rank 1 on host tt1 exited with status 9");
 }

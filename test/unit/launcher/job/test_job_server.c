@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/job/server.h"
 #include "launcher/session/meet.h"
+#include "launcher/session/server.h"
 #include "test/unit/unit.h"
 
 enum {

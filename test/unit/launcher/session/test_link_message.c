@@ -24,7 +24,8 @@ static const struct link_message messages[] = {
                     .size = 4,
                     .local_rank = -1,
                     .local_size = 2,
-                    .pid = 4711 } },
+                    .pid = 4711,
+                    .port = 40001 } },
     { .type = LINK_WELCOME,
             .welcome = { .job = TEXT("job"),
                     .log_folder = TEXT("/logs"),
@@ -32,13 +33,22 @@ static const struct link_message messages[] = {
                     .silent_ms = 3000,
                     .kill_ms = 7,
                     .output_rate = UINT64_C(1) << 40,
-                    .forward = true } },
+                    .forward = true,
+                    .relay = TEXT("10.0.0.7 40001"),
+                    .generation = 5,
+                    .keeper_port = 40002 } },
     { .type = LINK_STARTED,
             .started = { .pid = 1 << 20,
                     .binding = TEXT("cores 0-3"),
                     .log = TEXT("/l") } },
     { .type = LINK_BEAT,
-            .beat = { .sent = 1, .echo = 2, .held = UINT64_MAX, .state = 'T' } },
+            .beat = { .sent = 1,
+                    .echo = 2,
+                    .held = UINT64_MAX,
+                    .state = 'T',
+                    .below = TEXT("some"),
+                    .clock = { .ahead_ns = -5, .doubt_ns = 7 },
+                    .silent_ms = 9 } },
     { .type = LINK_OUTPUT,
             .output = { .stream = 2, .time = 9, .lines = TEXT("one\ntwo\n") } },
     { .type = LINK_NOTE, .note = TEXT("no room for logs") },
@@ -54,12 +64,26 @@ static const struct link_message messages[] = {
                     .detail = TEXT("no memory"),
                     .tail = TEXT("last words\n"),
                     .failure = CONTEXT_FAILURE_FOUND,
-                    .awaited = TEXT("0, 3-5") } },
+                    .awaited = TEXT("0, 3-5"),
+                    .committed = UINT64_C(3) << 32 } },
     { .type = LINK_FAILURE,
             .failure = { .rank = -1, .text = TEXT("host b fell silent") } },
     { .type = LINK_STOP, .stop_ms = 200 },
     { .type = LINK_RELEASE, .release = 137 },
     { .type = LINK_SUSPICION, .suspicion = TEXT("rank 2 is not heard") },
+    { .type = LINK_RELAYED,
+            .relayed = { .rank = LINK_ALL,
+                    .position = UINT64_C(1) << 40,
+                    .clock = { .ahead_ns = -5, .doubt_ns = UINT64_MAX },
+                    .frame = TEXT("frame") } },
+    { .type = LINK_CHILD, .child = { .rank = 8191, .is_here = true, .time = 5 } },
+    { .type = LINK_RESUME, .resume = { .position = 77, .again = true } },
+    { .type = LINK_NOTICE, .notice = 2 },
+    { .type = LINK_LOOK, .look = true },
+    { .type = LINK_RECORDING,
+            .recording = { .offset = 3,
+                    .total = UINT64_C(1) << 33,
+                    .bytes = TEXT("part") } },
 };
 
 enum {
@@ -70,6 +94,28 @@ static void expect_text(struct link_text text, struct link_text expected)
 {
     assert_int_equal(text.len, expected.len);
     assert_memory_equal(text.text, expected.text, expected.len);
+}
+
+static void expect_output(const struct link_output *got, const struct link_output *sent)
+{
+    assert_int_equal(got->stream, sent->stream);
+    assert_int_equal(got->time, sent->time);
+    expect_text(got->lines, sent->lines);
+}
+
+static void expect_child(const struct link_child *got, const struct link_child *sent)
+{
+    assert_int_equal(got->rank, sent->rank);
+    assert_int_equal(got->is_here, sent->is_here);
+    assert_int_equal(got->time, sent->time);
+}
+
+static void expect_recording(
+        const struct link_recording *got, const struct link_recording *sent)
+{
+    assert_int_equal(got->offset, sent->offset);
+    assert_int_equal(got->total, sent->total);
+    expect_text(got->bytes, sent->bytes);
 }
 
 static void expect_exited(const struct link_exited *got, const struct link_exited *sent)
@@ -85,6 +131,7 @@ static void expect_exited(const struct link_exited *got, const struct link_exite
     expect_text(got->tail, sent->tail);
     assert_int_equal(got->failure, sent->failure);
     expect_text(got->awaited, sent->awaited);
+    assert_int_equal(got->committed, sent->committed);
 }
 
 /* HELLO and WELCOME, by which they meet. */
@@ -98,6 +145,7 @@ static void expect_meeting(
         assert_int_equal(got->hello.local_rank, sent->hello.local_rank);
         assert_int_equal(got->hello.local_size, sent->hello.local_size);
         assert_int_equal(got->hello.pid, sent->hello.pid);
+        assert_int_equal(got->hello.port, sent->hello.port);
         return;
     }
     expect_text(got->welcome.job, sent->welcome.job);
@@ -107,6 +155,33 @@ static void expect_meeting(
     assert_int_equal(got->welcome.kill_ms, sent->welcome.kill_ms);
     assert_int_equal(got->welcome.output_rate, sent->welcome.output_rate);
     assert_int_equal(got->welcome.forward, sent->welcome.forward);
+    expect_text(got->welcome.relay, sent->welcome.relay);
+    assert_int_equal(got->welcome.generation, sent->welcome.generation);
+    assert_int_equal(got->welcome.keeper_port, sent->welcome.keeper_port);
+}
+
+static void expect_clock(const struct link_clock *got, const struct link_clock *sent)
+{
+    assert_int_equal(got->ahead_ns, sent->ahead_ns);
+    assert_int_equal(got->doubt_ns, sent->doubt_ns);
+}
+
+static void expect_beat(const struct link_beat *got, const struct link_beat *sent)
+{
+    assert_memory_equal(
+            got, sent, offsetof(struct link_beat, state) + sizeof sent->state);
+    expect_text(got->below, sent->below);
+    expect_clock(&got->clock, &sent->clock);
+    assert_int_equal(got->silent_ms, sent->silent_ms);
+}
+
+static void expect_relayed(
+        const struct link_relayed *got, const struct link_relayed *sent)
+{
+    assert_int_equal(got->rank, sent->rank);
+    assert_int_equal(got->position, sent->position);
+    expect_clock(&got->clock, &sent->clock);
+    expect_text(got->frame, sent->frame);
 }
 
 static void expect_same(const struct link_message *got, const struct link_message *sent)
@@ -123,13 +198,10 @@ static void expect_same(const struct link_message *got, const struct link_messag
         expect_text(got->started.log, sent->started.log);
         break;
     case LINK_BEAT:
-        assert_memory_equal(&got->beat, &sent->beat,
-                offsetof(struct link_beat, state) + sizeof sent->beat.state);
+        expect_beat(&got->beat, &sent->beat);
         break;
     case LINK_OUTPUT:
-        assert_int_equal(got->output.stream, sent->output.stream);
-        assert_int_equal(got->output.time, sent->output.time);
-        expect_text(got->output.lines, sent->output.lines);
+        expect_output(&got->output, &sent->output);
         break;
     case LINK_NOTE:
         expect_text(got->note, sent->note);
@@ -153,7 +225,49 @@ static void expect_same(const struct link_message *got, const struct link_messag
     case LINK_SUSPICION:
         expect_text(got->suspicion, sent->suspicion);
         break;
+    case LINK_RELAYED:
+        expect_relayed(&got->relayed, &sent->relayed);
+        break;
+    case LINK_CHILD:
+        expect_child(&got->child, &sent->child);
+        break;
+    case LINK_NOTICE:
+        assert_int_equal(got->notice, sent->notice);
+        break;
+    case LINK_RESUME:
+        assert_int_equal(got->resume.position, sent->resume.position);
+        assert_int_equal(got->resume.again, sent->resume.again);
+        break;
+    case LINK_LOOK:
+        assert_int_equal(got->look, sent->look);
+        break;
+    case LINK_RECORDING:
+        expect_recording(&got->recording, &sent->recording);
+        break;
     }
+}
+
+UNIT_TEST(test_an_envelope_holds_a_frame)
+{
+    const struct link_message stop = { .type = LINK_STOP, .stop_ms = 300 };
+    const struct link_clock clock = { .ahead_ns = 1, .doubt_ns = 2 };
+    struct wire_writer inner = { .data = NULL };
+    struct wire_writer outer = { .data = NULL };
+    struct link_message got;
+    struct frame frame;
+    size_t used;
+
+    link_put(&inner, &stop);
+    link_put_relayed(&outer, 5, 99, &clock, inner.data, inner.len);
+    assert_int_equal(frame_take(outer.data, outer.len, NULL, &frame, &used), TUTTI_OK);
+    assert_int_equal(link_read(&frame, &got), TUTTI_OK);
+    assert_int_equal(got.relayed.position, 99);
+    frame = link_relayed_frame(&got.relayed);
+    assert_int_equal(link_read(&frame, &got), TUTTI_OK);
+    assert_int_equal(got.stop_ms, 300);
+    assert_int_equal(link_relayed_frame(&(struct link_relayed){ .rank = 0 }).type, 0);
+    wire_writer_fini(&inner);
+    wire_writer_fini(&outer);
 }
 
 /* And cut off anywhere it is none. */
@@ -209,7 +323,7 @@ UNIT_TEST(test_values_out_of_range_are_refused)
         { .type = LINK_EXITED, .exited = { .ending = LINK_ENDED_EXIT, .value = 256 } },
         /* They have met. */
         { .type = LINK_HELLO },
-        { .type = LINK_SUSPICION + 1 },
+        { .type = LINK_RECORDING + 1 },
     };
     struct link_message got;
 

@@ -101,12 +101,13 @@ UNIT_TEST(test_when_none_answers_all_are_named)
         .addresses = { "127.0.0.2", "127.0.0.1" } };
     int listener = make_listener(0, &address.port);
     const struct rank rank = { .rank = 0 };
-    char join[LINK_JOIN_MAX];
+    const struct handshake_self self = { .rank = &rank };
     struct session session;
     struct orders orders;
 
-    link_address_format(&address, join);
-    assert_int_equal(handshake(join, &rank, &session, &orders), TUTTI_ERR_SYSTEM);
+    assert_int_equal(
+            handshake(&address, &self, clock_ns() + 10 * second, &session, &orders),
+            TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "127.0.0.2, 127.0.0.1, port "));
     assert_non_null(strstr(tutti_last_error(), "--nic"));
     assert_non_null(strstr(tutti_last_error(), "refused"));

@@ -1,0 +1,27 @@
+/*
+ * tutti-autopsy: the recordings of a folder, in words and as a drawing. tuttirun says the
+ * conclusion while a job runs.
+ */
+#ifndef TUTTI_LAUNCHER_AUTOPSY_AUTOPSY_H
+#define TUTTI_LAUNCHER_AUTOPSY_AUTOPSY_H
+
+#include <stdio.h>
+
+#include "launcher/autopsy/analysis.h"
+
+/**
+ * Loads the files rank.N of a folder. Those that are damaged are named on `complaints`.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM (no folder, or none in it), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status recorded_job_load(
+        struct recorded_job *job, const char *folder, FILE *complaints);
+void recorded_job_fini(struct recorded_job *job);
+
+/** The conclusion, then each rank, slow ranks, and the last `events` events of all. */
+void autopsy_print(FILE *file, const struct recorded_job *job,
+        const struct analysis *analysis, size_t events);
+/** What ranks did over time, as SVG. */
+void autopsy_draw(
+        FILE *file, const struct recorded_job *job, const struct analysis *analysis);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * A rank's recording (base/recorder.h), read from a file that may be damaged: nothing of it is
+ * believed before it has been checked.
+ */
+#ifndef TUTTI_LAUNCHER_AUTOPSY_RECORDING_H
+#define TUTTI_LAUNCHER_AUTOPSY_RECORDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/recorder.h"
+
+/** A name in a process set, as this rank knows it. */
+struct recorded_tensor {
+    char name[RECORDER_NAME_BYTES];
+    struct recorder_meta meta;
+    uint32_t set;
+    uint32_t stage; /* enum recorder_stage                                       */
+    uint64_t uses, step,
+            order; /* as in struct recorder_mark, but order is whole      */
+};
+
+/** One rank. Texts are terminated and printable. */
+struct recording_of {
+    int rank, size, pid;
+    bool is_finalized;
+    bool has_joined; /* it waits in tutti_join(): others go on without it      */
+    char host[RECORDER_HOST_BYTES];
+    int64_t end_ns; /* when it was looked at, else its last event; clock_ns() there */
+    int64_t to_real_ns; /* to be added for the time of day                        */
+    bool is_copy; /* somebody has looked at the process, too                      */
+    char process_state; /* 0: not known                                        */
+    char process[RECORDER_TEXT_BYTES];
+    char stall[RECORDER_TEXT_BYTES];
+    char error[RECORDER_TEXT_BYTES];
+    char failure[RECORDER_TEXT_BYTES];
+    struct recorded_tensor *tensors; /* owned                                     */
+    size_t tensor_count;
+    struct recorder_event *events; /* owned; from old to new; tensors checked      */
+    size_t event_count;
+};
+
+/**
+ * Reads one from memory.
+ * @return TUTTI_OK; TUTTI_ERR_PROTOCOL (it is no recording; the error says why),
+ *         TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status recording_decode(
+        struct recording_of *recording, const void *bytes, size_t len);
+/** The same of a file. @return also TUTTI_ERR_SYSTEM */
+TUTTI_MUST_USE tutti_status recording_load(
+        struct recording_of *recording, const char *path);
+void recording_fini(struct recording_of *recording);
+
+/** When it was submitted, by the clock of the rank; 0: that is too long ago. */
+int64_t recording_submitted_at(
+        const struct recording_of *recording, const struct recorded_tensor *tensor);
+/** True when it was submitted and is not over. */
+bool recorded_is_in_flight(const struct recorded_tensor *tensor);
+/** "allreduce", or words for what is none of the public collectives. */
+const char *recorded_collective(const struct recorded_tensor *tensor);
+
+#endif

@@ -1,0 +1,483 @@
+/*
+ * An elastic job.
+ */
+#include "launcher/elastic/elastic.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tutti/trainer/elastic.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "launcher/elastic/discovery.h"
+#include "launcher/elastic/judge.h"
+#include "launcher/elastic/members.h"
+#include "launcher/environment.h"
+#include "launcher/exit_status.h"
+#include "launcher/job/flow.h"
+#include "launcher/program.h"
+#include "launcher/session/listen.h"
+
+enum {
+    KEEPERS_MAX = HOSTS_LIMIT, /* connections of keepers, one per host            */
+    KEEPERS_END_MS = 1000, /* that keepers have to end in */
+    NAP_MS = 100, /* between looks for signals while hosts are waited for */
+    MS = 1000000 /* ns */
+};
+
+struct elastic {
+    const struct options *options; /* of the job                               */
+    const struct placement *placement; /* where the first generation may run   */
+    char *const *environment;
+    elastic_generation generation;
+    struct job_hooks hooks; /* for launcher/job                                  */
+    char job[JOB_NAME_MAX]; /* identity of all generations                       */
+    struct members members;
+    struct discovery discovery;
+    int most; /* ranks of a generation at most                                   */
+    int64_t start; /* of the job, our clock                                      */
+    int64_t look_at; /* when a host comes back; INT64_MAX: none does              */
+    bool has_changed; /* the list of hosts, which was not looked at yet           */
+
+    int listener; /* for keepers                                                 */
+    struct loop_watch watch; /* of it                                            */
+    int *keepers; /* connections, which are only held; owned                     */
+    size_t keeper_count;
+
+    struct options now; /* of a generation: ranks, hosts and time left           */
+    enum judge_verdict verdict; /* of the last one                               */
+    bool was_told_to_leave; /* its ranks, by a signal to tuttirun                */
+    bool must_leave; /* the ranks of the next one, for the signal came too late    */
+    int resets; /* starts after the first                                        */
+};
+
+static int64_t nearer(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void say(const char *text)
+{
+    (void)fprintf(stderr, "tuttirun: %s\n", text);
+}
+
+/* ---------------------------------------------------------------- keepers */
+
+static void on_keepers(void *context, unsigned ready)
+{
+    struct elastic *elastic = context;
+    int fd;
+
+    (void)ready;
+    while ((fd = accept4(elastic->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        int *keepers = elastic->keeper_count < KEEPERS_MAX
+                ? mem_calloc(elastic->keeper_count + 1, sizeof *keepers)
+                : NULL;
+
+        if (keepers == NULL) {
+            (void)close(fd);
+            continue;
+        }
+        if (elastic->keeper_count > 0) {
+            memcpy(keepers, elastic->keepers, elastic->keeper_count * sizeof *keepers);
+        }
+        mem_free(elastic->keepers);
+        elastic->keepers = keepers;
+        keepers[elastic->keeper_count++] = fd;
+    }
+}
+
+/* They end when their connections do. Waits for that, so that nothing is left when we end. */
+static void end_keepers(struct elastic *elastic)
+{
+    const int64_t deadline = clock_ns() + (int64_t)KEEPERS_END_MS * MS;
+
+    for (size_t i = 0; i < elastic->keeper_count; i++) {
+        (void)shutdown(elastic->keepers[i], SHUT_WR);
+    }
+    for (size_t i = 0; i < elastic->keeper_count; i++) {
+        struct pollfd polled = { .fd = elastic->keepers[i], .events = POLLIN };
+
+        (void)poll(&polled, 1, loop_ms_until(deadline));
+        (void)close(elastic->keepers[i]);
+    }
+    mem_free(elastic->keepers);
+    if (elastic->listener >= 0) {
+        (void)close(elastic->listener);
+    }
+}
+
+/* --------------------------------------------------- while a generation runs */
+
+/* Of the hosts that it runs on. */
+static bool lost_a_host(const struct elastic *elastic)
+{
+    for (size_t i = 0; i < elastic->now.hosts.count; i++) {
+        const int index =
+                members_find(&elastic->members, elastic->now.hosts.hosts[i].name);
+
+        if (index < 0 || !elastic->members.items[index].is_listed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The ranks leave when a host of theirs was taken away, or when there can be more of them. */
+static void reshape(struct elastic *elastic, struct job *job)
+{
+    const int64_t now = job->now;
+    const int ranks = members_choose(&elastic->members, elastic->most, now, NULL);
+    const bool lost = lost_a_host(elastic);
+
+    elastic->look_at = members_next_return(&elastic->members, now);
+    elastic->has_changed = false;
+    if ((lost && ranks >= elastic->options->min_np) || ranks > elastic->now.np) {
+        console_say(&job->console, "tuttirun",
+                "hosts have %s: the ranks are told to leave and be started anew, %d of "
+                "them",
+                lost ? "changed" : "come", ranks);
+        flow_notice(job, TUTTI_NOTICE_HOSTS);
+    }
+}
+
+static bool begin(void *owner, struct loop *loop)
+{
+    struct elastic *elastic = owner;
+
+    elastic->look_at = members_next_return(&elastic->members, clock_ns());
+    elastic->watch = (struct loop_watch){ .call = on_keepers, .context = elastic };
+    discovery_begin(&elastic->discovery, loop);
+    return loop_set(loop, &elastic->watch, elastic->listener, EPOLLIN);
+}
+
+/* Takes a new list, if there is one. */
+static void discover(struct elastic *elastic, int64_t now)
+{
+    struct host_list list = { .hosts = NULL };
+
+    if (discovery_turn(&elastic->discovery, now, &list) &&
+            members_update(&elastic->members, &list) == TUTTI_OK) {
+        elastic->has_changed = true;
+    }
+    host_list_fini(&list);
+}
+
+static void turn(void *owner, struct job *job)
+{
+    struct elastic *elastic = owner;
+
+    discover(elastic, job->now);
+    if (job->state != JOB_RUNNING) {
+        return;
+    }
+    if (job->must_leave || elastic->must_leave) {
+        flow_notice(job, TUTTI_NOTICE_LEAVE);
+    } else if (elastic->has_changed || job->now >= elastic->look_at) {
+        reshape(elastic, job);
+    }
+}
+
+static int64_t next(void *owner, const struct job *job)
+{
+    const struct elastic *elastic = owner;
+    const int64_t due = discovery_next(&elastic->discovery);
+
+    if (job->state != JOB_RUNNING) {
+        return due;
+    }
+    return elastic->has_changed ? 0 : nearer(due, elastic->look_at);
+}
+
+/* ------------------------------------------------------- between generations */
+
+static bool starter_names(const void *context, const char *host)
+{
+    const struct job *job = context;
+    const size_t kept = starter_output_kept(&job->starter_output);
+
+    for (size_t i = 0; host[0] != '\0' && i < kept; i++) {
+        const char *line = starter_output_line(&job->starter_output, i);
+
+        if (strstr(line, host) != NULL && strstr(line, "ssh") != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Slots that there are, or that will be when hosts come back. */
+static bool may_go_on(const struct elastic *elastic)
+{
+    const int64_t never = INT64_MAX - 1;
+
+    return elastic->discovery.path[0] != '\0' ||
+            members_choose(&elastic->members, elastic->most, never, NULL) >=
+            elastic->options->min_np;
+}
+
+static bool end(void *owner, const struct job *job)
+{
+    struct elastic *elastic = owner;
+    const int limit = elastic->options->reset_limit;
+    const struct judge_facts facts = {
+        .generation = elastic->hooks.generation,
+        .ranks = &job->ranks,
+        .cause = &job->cause,
+        .hosts = &elastic->now.hosts,
+        .orphan = job->has_orphan ? job->orphan : -1,
+        .names = starter_names,
+        .context = job,
+    };
+
+    discovery_end(&elastic->discovery);
+    elastic->was_told_to_leave = job->notice == TUTTI_NOTICE_LEAVE;
+    elastic->must_leave |= job->must_leave;
+    elastic->verdict = job->was_interrupted ? JUDGE_FATAL : judge_end(&facts);
+    if (elastic->verdict == JUDGE_FAILED) {
+        judge_hosts(&facts, &elastic->members, job->now);
+    }
+    if (elastic->was_told_to_leave || elastic->verdict == JUDGE_FINISHED ||
+            elastic->verdict == JUDGE_FATAL) {
+        return false;
+    }
+    if (limit > 0 && elastic->resets >= limit) {
+        say("the job was started anew as often as --reset-limit allows");
+        elastic->verdict = JUDGE_FATAL;
+    } else if (!may_go_on(elastic)) {
+        say("the hosts that are left have too few slots for --min-np");
+        elastic->verdict = JUDGE_FATAL;
+    }
+    return elastic->verdict != JUDGE_FATAL;
+}
+
+/* A signal that ends us while no generation runs; 0: none. They are blocked since the first. */
+static int take_signal(void)
+{
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 };
+    const struct timespec none = { .tv_sec = 0 };
+    sigset_t set;
+    int number;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        (void)sigaddset(&set, numbers[i]);
+    }
+    number = sigtimedwait(&set, NULL, &none);
+    return number > 0 ? number : 0;
+}
+
+/* Waits until there are `need` slots. @return 0, or an exit status */
+static int wait_for_slots(struct elastic *elastic, int need, struct loop *loop)
+{
+    const int64_t begun = clock_ns();
+    const int64_t deadline = begun + (int64_t)elastic->options->elastic_timeout_ms * MS;
+    int64_t now = begun;
+    int number = 0;
+    int ranks;
+
+    while ((ranks = members_choose(&elastic->members, elastic->most, now, NULL)) <
+                    need &&
+            now < deadline && (number = take_signal()) == 0) {
+        if (now == begun) {
+            (void)fprintf(stderr,
+                    "tuttirun: waiting for hosts: there are %d slots, and %d are "
+                    "needed\n",
+                    ranks, need);
+        }
+        (void)loop_turn(loop, nearer(now + (int64_t)NAP_MS * MS, deadline));
+        now = clock_ns();
+        discover(elastic, now);
+    }
+    if (number != 0) {
+        return number == SIGTERM || number == SIGUSR1 ? TUTTI_EXIT_AGAIN : 128 + number;
+    }
+    if (ranks < need) {
+        (void)fprintf(stderr,
+                "tuttirun: within the %g s of --elastic-timeout there were not %d "
+                "slots, "
+                "but %d\n",
+                elastic->options->elastic_timeout_ms / 1000.0, need, ranks);
+        return EXIT_LAUNCHER;
+    }
+    return 0;
+}
+
+static int wait_for_hosts(struct elastic *elastic)
+{
+    /* horovodrun, too, begins with as many ranks as were asked for */
+    const int first =
+            elastic->options->np < elastic->most ? elastic->options->np : elastic->most;
+    const int need = elastic->hooks.generation == 1 && first > elastic->options->min_np
+            ? first
+            : elastic->options->min_np;
+    struct loop loop = { .epoll = -1 };
+    int result = EXIT_LAUNCHER;
+
+    if (loop_init(&loop) == TUTTI_OK) {
+        discovery_begin(&elastic->discovery, &loop);
+        result = wait_for_slots(elastic, need, &loop);
+        discovery_end(&elastic->discovery);
+    } else {
+        say(tutti_last_error());
+    }
+    loop_fini(&loop);
+    return result;
+}
+
+/* Ranks, hosts and time of the next generation. */
+static tutti_status plan(struct elastic *elastic)
+{
+    const int64_t now = clock_ns();
+    const int64_t left_ms = elastic->options->timeout_ms - (now - elastic->start) / MS;
+
+    elastic->now = *elastic->options;
+    elastic->now.hosts = (struct host_list){ .hosts = NULL };
+    elastic->now.np =
+            members_choose(&elastic->members, elastic->most, now, &elastic->now.hosts);
+    if (elastic->options->timeout_ms > 0) {
+        elastic->now.timeout_ms = left_ms > 1 ? (int)left_ms : 1;
+    }
+    return elastic->now.np < 0 ? error_set(TUTTI_ERR_NO_MEMORY, "out of memory")
+                               : TUTTI_OK;
+}
+
+static int run_next(struct elastic *elastic)
+{
+    struct placement placement = *elastic->placement;
+    int result = wait_for_hosts(elastic);
+
+    elastic->verdict = JUDGE_FATAL;
+    if (result != 0) {
+        return result;
+    }
+    if (plan(elastic) != TUTTI_OK) {
+        say(tutti_last_error());
+        result = EXIT_LAUNCHER;
+    } else {
+        if (elastic->hooks.generation > 1) {
+            (void)fprintf(stderr, "tuttirun: generation %u: %d rank%s\n",
+                    elastic->hooks.generation, elastic->now.np,
+                    elastic->now.np == 1 ? "" : "s");
+        }
+        placement.hosts = elastic->now.hosts;
+        result = elastic->generation(
+                &elastic->now, &placement, &elastic->hooks, elastic->environment);
+    }
+    host_list_fini(&elastic->now.hosts);
+    /* What starters left behind has become ours. */
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    }
+    return result;
+}
+
+static int run_all(struct elastic *elastic)
+{
+    for (;;) {
+        const int result = run_next(elastic);
+
+        if (elastic->verdict == JUDGE_LEFT && elastic->was_told_to_leave) {
+            say("the ranks have left as they were told to; start the job again to go "
+                "on");
+            return TUTTI_EXIT_AGAIN;
+        }
+        if (elastic->was_told_to_leave || elastic->verdict == JUDGE_FINISHED ||
+                elastic->verdict == JUDGE_FATAL) {
+            return result;
+        }
+        elastic->hooks.generation++;
+        elastic->resets++;
+    }
+}
+
+static tutti_status find_members(struct elastic *elastic)
+{
+    struct host here = { .slots = elastic->most };
+    const struct host_list alone = { .hosts = &here, .count = 1 };
+    const struct host_list *hosts = &elastic->placement->hosts;
+
+    return members_update(&elastic->members, hosts->count > 0 ? hosts : &alone);
+}
+
+static tutti_status prepare(struct elastic *elastic)
+{
+    const struct options *options = elastic->options;
+    tutti_status status = TUTTI_OK;
+
+    if (!options->supervise) {
+        return error_set(TUTTI_ERR_INVALID, "--min-np needs --supervise on");
+    }
+    if (elastic->most < options->min_np) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--min-np %d is more than the %d ranks that there may be; see --max-np",
+                options->min_np, elastic->most);
+    }
+    if (options->host_discovery_script != NULL) {
+        status = program_find(options->host_discovery_script,
+                environment_get(elastic->environment, "PATH"), elastic->discovery.path,
+                sizeof elastic->discovery.path);
+    }
+    if (status == TUTTI_OK) {
+        status = find_members(elastic);
+    }
+    if (status == TUTTI_OK && !may_go_on(elastic)) {
+        status = error_set(TUTTI_ERR_INVALID, "--min-np %d: the hosts have %d slots",
+                options->min_np, host_list_slots(&elastic->placement->hosts));
+    }
+    if (status == TUTTI_OK) {
+        elastic->listener = elastic->placement->hosts.count == 0
+                ? listen_here(&elastic->hooks.keeper_port)
+                : listen_anywhere(&elastic->hooks.keeper_port);
+        status = elastic->listener >= 0
+                ? TUTTI_OK
+                : error_set_errno(TUTTI_ERR_SYSTEM, "cannot listen for keepers");
+    }
+    return status;
+}
+
+int elastic_run(const struct options *options, const struct placement *placement,
+        elastic_generation generation, char *const *environment)
+{
+    struct elastic elastic = {
+        .options = options,
+        .placement = placement,
+        .environment = environment,
+        .generation = generation,
+        .most = options->max_np > 0 ? options->max_np : options->np,
+        .start = clock_ns(),
+        .listener = -1,
+        .discovery = { .environment = environment,
+                .slots = options->slots_per_host > 0 ? options->slots_per_host : 1 },
+        .hooks = { .generation = 1,
+                .begin = begin,
+                .turn = turn,
+                .next = next,
+                .end = end },
+    };
+    int result = EXIT_LAUNCHER;
+
+    job_make_name(elastic.job);
+    elastic.hooks.owner = &elastic;
+    elastic.hooks.job = elastic.job;
+    if (options->blacklist_cooldown != NULL) {
+        (void)members_read_cooldown(
+                options->blacklist_cooldown, elastic.members.cooldown);
+    }
+    if (prepare(&elastic) == TUTTI_OK) {
+        result = run_all(&elastic);
+    } else {
+        say(tutti_last_error());
+    }
+    end_keepers(&elastic);
+    members_fini(&elastic.members);
+    return result;
+}

@@ -1,0 +1,242 @@
+/*
+ * A keeper. It is asked over a Unix socket with an abstract name, which vanishes with it, and
+ * answers each connection of its own user with the descriptor of its memory. What connects it to
+ * tuttirun says nothing, and is there to end.
+ */
+#include "launcher/exec/keeper.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "launcher/session/connect.h"
+#include "trainer/elastic/control.h"
+
+enum {
+    PAUSE_NS = 2000000, /* between looks for a keeper that begins           */
+    PROBE_S = 5, /* between signs of life of tuttirun's host         */
+    PROBES = 6 /* without one, that host is lost                    */
+};
+
+static const int64_t patience_ns = 5000000000;
+
+static socklen_t name_socket(const char *job, struct sockaddr_un *name)
+{
+    int len;
+
+    *name = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    len = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "tutti-keeper.%u.%s",
+            (unsigned)geteuid(), job);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+/* Anybody may use an abstract name. */
+static bool is_ours(int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+            peer.uid == geteuid();
+}
+
+/* ------------------------------------------------------------------ the keeper */
+
+union control {
+    struct cmsghdr header; /* for its alignment */
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static void hand_out(int fd, int memory)
+{
+    char byte = 'm';
+    struct iovec data = { .iov_base = &byte, .iov_len = 1 };
+    union control control = { .bytes = { 0 } };
+    struct msghdr message = {
+        .msg_iov = &data,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof control.bytes,
+    };
+
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof memory);
+    memcpy(CMSG_DATA(&control.header), &memory, sizeof memory);
+    (void)sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+static void answer(int listener, int memory)
+{
+    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+    if (fd >= 0 && is_ours(fd)) {
+        hand_out(fd, memory);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static int call_tuttirun(const struct keeper_plan *plan)
+{
+    const int probe[] = { 1, PROBE_S, PROBE_S, PROBES };
+    struct connect_addresses addresses = { .count = 0 };
+    char port[16];
+    int fd;
+
+    (void)snprintf(port, sizeof port, "%u", plan->port);
+    for (size_t i = 0; i < plan->address->count; i++) {
+        (void)connect_add(
+                &addresses, plan->address->addresses[i], port, AI_NUMERICHOST);
+    }
+    fd = connect_any(&addresses, clock_ns() + patience_ns);
+    if (fd >= 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &probe[0], sizeof(int));
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &probe[1], sizeof(int));
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probe[2], sizeof(int));
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probe[3], sizeof(int));
+    }
+    return fd;
+}
+
+static void keep(const struct keeper_plan *plan)
+{
+    struct sockaddr_un name;
+    const socklen_t len = name_socket(plan->job, &name);
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int memory = memfd_create("tutti-state", MFD_CLOEXEC);
+    struct pollfd polled[] = { { .fd = listener, .events = POLLIN },
+        { .fd = -1, .events = POLLIN } };
+
+    /* Of several that begin at once, one gets the name. It waits to be heard from then on. */
+    if (listener < 0 || memory < 0 || ftruncate(memory, ELASTIC_CONTROL_BYTES) != 0 ||
+            bind(listener, (const struct sockaddr *)&name, len) != 0 ||
+            listen(listener, SOMAXCONN) != 0) {
+        return;
+    }
+    polled[1].fd = call_tuttirun(plan);
+    while (polled[1].fd >= 0 && polled[1].revents == 0) {
+        (void)poll(polled, 2, -1);
+        if (polled[0].revents != 0) {
+            answer(listener, memory);
+        }
+    }
+}
+
+static _Noreturn void become_keeper(const struct keeper_plan *plan)
+{
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+    (void)setsid();
+    (void)prctl(PR_SET_NAME, KEEPER_NAME);
+    /* Starters wait until all ends of a rank's output are closed. */
+    closefrom(STDIN_FILENO);
+    if (chdir("/") == 0) {
+        keep(plan);
+    }
+    _exit(EXIT_SUCCESS);
+}
+
+/* --------------------------------------------------------------- its supervisors */
+
+/* No child of a supervisor, which counts what is left by its children. */
+static void start_keeper(const struct keeper_plan *plan)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        pid = fork();
+        if (pid == 0) {
+            become_keeper(plan);
+        }
+        _exit(EXIT_SUCCESS);
+    }
+    if (pid > 0) {
+        (void)waitpid(pid, NULL, 0);
+    }
+}
+
+static int take(int fd)
+{
+    char byte;
+    struct iovec data = { .iov_base = &byte, .iov_len = 1 };
+    union control control = { .bytes = { 0 } };
+    struct msghdr message = {
+        .msg_iov = &data,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof control.bytes,
+    };
+    const struct timeval limit = { .tv_sec = 5 };
+    int memory = -1;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) == 1 &&
+            message.msg_controllen >= CMSG_LEN(sizeof memory) &&
+            control.header.cmsg_type == SCM_RIGHTS) {
+        memcpy(&memory, CMSG_DATA(&control.header), sizeof memory);
+    }
+    return memory;
+}
+
+/* -1 with errno: ECONNREFUSED when there is no keeper. */
+static int ask(const struct sockaddr_un *name, socklen_t len)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int memory = -1;
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (connect(fd, (const struct sockaddr *)name, len) == 0) {
+        errno = EPERM;
+        memory = is_ours(fd) ? take(fd) : -1;
+    }
+    if (memory < 0) {
+        const int reason = errno;
+
+        (void)close(fd);
+        errno = reason;
+        return -1;
+    }
+    (void)close(fd);
+    return memory;
+}
+
+tutti_status keeper_get(const struct keeper_plan *plan, int *fd)
+{
+    const int64_t deadline = clock_ns() + patience_ns;
+    struct sockaddr_un name;
+    const socklen_t len = name_socket(plan->job, &name);
+    bool was_started = false;
+
+    while ((*fd = ask(&name, len)) < 0 && errno == ECONNREFUSED &&
+            clock_ns() < deadline) {
+        if (!was_started) {
+            start_keeper(plan);
+            was_started = true;
+        }
+        clock_sleep_ns(PAUSE_NS);
+    }
+    return *fd >= 0 ? TUTTI_OK
+                    : error_set_errno(TUTTI_ERR_SYSTEM,
+                              "there is no keeper of committed state on this host");
+}

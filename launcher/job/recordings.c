@@ -1,0 +1,195 @@
+/*
+ * Collects recordings, and says what they say.
+ */
+#include "launcher/job/recordings.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "launcher/autopsy/autopsy.h"
+#include "launcher/environment.h"
+#include "launcher/exec/procs.h"
+#include "launcher/job/flow.h"
+
+enum {
+    ANSWER_MS = 1500, /* that ranks have to answer                      */
+    QUIET_MS = 10000, /* between two stalls of which is told            */
+    FILE_MODE = 0600,
+    FOLDER_MODE = 0700,
+    FILE_MAX = 1 << 27 /* bytes of a recording: supervisors send less    */
+};
+
+/* A directory in /tmp is ours alone, or it is none. */
+static bool make_folder(struct job *job)
+{
+    struct recordings *recordings = &job->recordings;
+    const char *named = job->options->config.record_dir;
+
+    if (named == NULL || named[0] == '\0') { /* by no flag */
+        named = environment_get(job->plan->environment, "TUTTI_RECORD_DIR");
+    }
+    recordings->is_ours = named == NULL || named[0] == '\0';
+    if (recordings->is_ours) {
+        (void)snprintf(recordings->folder, sizeof recordings->folder,
+                "/tmp/tutti-record.%s", job->name);
+        return mkdir(recordings->folder, FOLDER_MODE) == 0;
+    }
+    (void)snprintf(recordings->folder, sizeof recordings->folder, "%s", named);
+    (void)mkdir(recordings->folder, FOLDER_MODE);
+    return true;
+}
+
+static void path_of(const struct job *job, int rank, char path[PATH_MAX])
+{
+    (void)snprintf(path, PATH_MAX, "%.*s/rank.%d", PATH_MAX - 32,
+            job->recordings.folder, rank);
+}
+
+static bool write_part(
+        const struct job *job, int rank, const struct link_recording *part)
+{
+    char path[PATH_MAX];
+    bool done;
+    int fd;
+
+    path_of(job, rank, path);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+    if (fd < 0) {
+        return false;
+    }
+    done = part->bytes.len > 0
+            ? pwrite(fd, part->bytes.text, part->bytes.len, (off_t)part->offset) ==
+                    (ssize_t)part->bytes.len
+            : ftruncate(fd, (off_t)part->total) == 0;
+    (void)close(fd);
+    return done;
+}
+
+static void keep_part(struct job *job, int rank, const struct link_recording *part)
+{
+    struct recordings *recordings = &job->recordings;
+
+    if (recordings->has_failed || part->total == 0 || part->total > FILE_MAX ||
+            part->offset + part->bytes.len > part->total) {
+        return;
+    }
+    if ((recordings->folder[0] == '\0' && !make_folder(job)) ||
+            !write_part(job, rank, part)) {
+        recordings->has_failed = true;
+        (void)error_set_errno(
+                TUTTI_ERR_SYSTEM, "keep recordings in %s", recordings->folder);
+        console_say(&job->console, "tuttirun", "%s", tutti_last_error());
+    }
+}
+
+void recordings_ask(struct job *job, bool with_stacks)
+{
+    struct recordings *recordings = &job->recordings;
+
+    recordings->is_asked = true;
+    recordings->answers = 0;
+    recordings->due = job->now + ANSWER_MS * JOB_NS_PER_MS;
+    recordings->quiet_until = job->now + QUIET_MS * JOB_NS_PER_MS;
+    flow_tell(job, &(struct link_message){ .type = LINK_LOOK, .look = with_stacks });
+}
+
+/* One that nobody asked for, in a job that goes on, tells of a stall: all are asked. */
+void recordings_hear(struct job *job, int rank, const struct link_recording *part)
+{
+    struct recordings *recordings = &job->recordings;
+
+    keep_part(job, rank, part);
+    if (part->bytes.len > 0) {
+        return;
+    }
+    if (recordings->is_asked) {
+        recordings->answers++;
+    } else if (job->state == JOB_RUNNING && job->settle_at == 0 &&
+            job->now >= recordings->quiet_until &&
+            job->ranks.items[rank].state == RANK_RUNNING) {
+        recordings_ask(job, false);
+    }
+}
+
+/* A sentence for each of them; nothing when they cannot be read. */
+static void say_conclusion(struct job *job, bool even_if_none_waits)
+{
+    struct recorded_job recorded;
+    struct analysis analysis;
+    FILE *nowhere = fopen("/dev/null", "we");
+
+    if (nowhere == NULL ||
+            recorded_job_load(&recorded, job->recordings.folder, nowhere) != TUTTI_OK) {
+        console_say(&job->console, "tuttirun", "no rank has left a recording");
+    } else {
+        if (analysis_make(&analysis, &recorded) == TUTTI_OK &&
+                (even_if_none_waits || analysis.cause != CULPRIT_NONE)) {
+            console_say(&job->console, "tuttirun", "%s", analysis.conclusion);
+        }
+        analysis_fini(&analysis);
+        recorded_job_fini(&recorded);
+    }
+    if (nowhere != NULL) {
+        (void)fclose(nowhere);
+    }
+}
+
+void recordings_step(struct job *job)
+{
+    struct recordings *recordings = &job->recordings;
+
+    if (recordings->is_asked && job->state == JOB_RUNNING && job->settle_at == 0 &&
+            (job->now >= recordings->due ||
+                    recordings->answers >= job->ranks.count - job->ranks.ended)) {
+        recordings->is_asked = false;
+        say_conclusion(job, true);
+    }
+}
+
+static void remove_all(const struct job *job)
+{
+    char path[PATH_MAX];
+
+    for (int rank = 0; rank < job->ranks.count; rank++) {
+        path_of(job, rank, path);
+        (void)unlink(path);
+    }
+    if (job->recordings.is_ours) {
+        (void)rmdir(job->recordings.folder);
+    }
+}
+
+void recordings_end(struct job *job)
+{
+    if (job->recordings.folder[0] == '\0' || job->recordings.has_failed) {
+        return;
+    }
+    if (job->cause.kind != CAUSE_NONE && job->cause.kind != CAUSE_OUTPUT) {
+        say_conclusion(job, false);
+    }
+    if (job->cause.kind == CAUSE_NONE || job->cause.kind == CAUSE_OUTPUT ||
+            (job->cause.kind == CAUSE_SIGNAL && job->recordings.is_ours)) {
+        remove_all(job);
+        return;
+    }
+    console_say(&job->console, "tuttirun", "what the ranks did: tutti-autopsy %s",
+            job->recordings.folder);
+}
+
+tutti_status recordings_ask_process(int pid)
+{
+    const union sigval value = { .sival_int = RECORDINGS_SIGNAL_VALUE };
+
+    if (!process_is_named(pid, "tuttirun")) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--stacks %d: there is no tuttirun with that pid here", pid);
+    }
+    return sigqueue(pid, SIGUSR1, value) == 0
+            ? TUTTI_OK
+            : error_set_errno(TUTTI_ERR_SYSTEM, "--stacks %d", pid);
+}

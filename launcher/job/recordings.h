@@ -1,0 +1,45 @@
+/*
+ * The recordings of ranks (base/recorder.h) as tuttirun collects them: into the directory of the
+ * parameter record_dir, else a new one in /tmp, when a rank has reported a stall, when somebody
+ * asks, and when the job fails. They are kept when it has failed; when a signal to
+ * tuttirun has ended it, only where a directory was named.
+ */
+#ifndef TUTTI_LAUNCHER_JOB_RECORDINGS_H
+#define TUTTI_LAUNCHER_JOB_RECORDINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/session/link.h"
+
+struct job;
+
+enum {
+    RECORDINGS_PATH_MAX = 4096
+};
+
+struct recordings {
+    char folder[RECORDINGS_PATH_MAX]; /* "": none was needed yet                  */
+    bool is_ours; /* nobody named it                                      */
+    bool has_failed; /* it cannot be written, which was said                 */
+    bool is_asked; /* all ranks were asked, and have not all answered      */
+    int answers; /* since then                                           */
+    int64_t due; /* when those that are there are all that come; where is_asked  */
+    int64_t quiet_until; /* a stall that is reported sooner asks nobody           */
+};
+
+/** Asks all ranks; what they say is told when they have answered. */
+void recordings_ask(struct job *job, bool with_stacks);
+/** A part has come. */
+void recordings_hear(struct job *job, int rank, const struct link_recording *part);
+/** Says what they say together, when that is due. */
+void recordings_step(struct job *job);
+/** The job is over: says where they are, or removes them. */
+void recordings_end(struct job *job);
+
+/** What `tuttirun --stacks PID` sends with SIGUSR1, so that programs do not get it. */
+#define RECORDINGS_SIGNAL_VALUE 0x54555454
+/** Asks the tuttirun of a pid. @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_SYSTEM */
+TUTTI_MUST_USE tutti_status recordings_ask_process(int pid);
+
+#endif

@@ -1,0 +1,278 @@
+/*
+ * The flight recorder of a rank: a mapping that it writes and others read.
+ */
+#include "base/recorder.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+enum {
+    PATH_BYTES = 4096,
+    LOOKS_MAX = 8, /* at tensors, when all are taken */
+    DESCRIPTOR_MAX = 1 << 20, /* no process has more */
+    OWNER_ONLY = 0700,
+    OWNER_FILE = 0600
+};
+
+#define SECOND_NS INT64_C(1000000000)
+
+static_assert(sizeof(struct recorder_header) <= RECORDER_HEADER_BYTES, "fits");
+
+static int64_t real_time(void)
+{
+    struct timespec now = { 0 };
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+/* A power of two, so that the place of an event is found without a division. */
+static size_t ring_size(size_t events)
+{
+    size_t size = 1;
+
+    while (size < events) {
+        size *= 2;
+    }
+    return size;
+}
+
+static size_t bytes_for(size_t events)
+{
+    return sizeof(struct recording) + events * sizeof(struct recorder_slot);
+}
+
+/* False: another context of this process records there, or it is no descriptor of ours. */
+static bool is_free(int fd)
+{
+    struct recorder_header header;
+    struct stat about;
+
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return false;
+    }
+    if (about.st_size == 0) {
+        return true;
+    }
+    return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+            header.magic == RECORDER_MAGIC && header.is_open == 0;
+}
+
+static tutti_status map_recording(
+        struct recorder *recorder, int fd, const struct recorder_spec *spec)
+{
+    const size_t events = ring_size(spec->events);
+    const size_t bytes = bytes_for(events);
+    struct recorder_header *header;
+    void *shared;
+
+    /* To 0 first: what an earlier context has written goes. */
+    if (ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)bytes) != 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "size the recording of a rank");
+    }
+    shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (shared == MAP_FAILED) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "map the recording of a rank");
+    }
+    recorder->shared = shared;
+    recorder->bytes = bytes;
+    header = &recorder->shared->header;
+    header->event_capacity = (uint32_t)events;
+    header->tensor_capacity = RECORDER_TENSORS;
+    header->rank = spec->rank;
+    header->size = spec->size;
+    header->pid = (int32_t)getpid();
+    header->start_ns = clock_ns();
+    header->start_real_ns = real_time();
+    (void)gethostname(header->host, sizeof header->host - 1);
+    atomic_store_explicit(&header->is_open, 1, memory_order_relaxed);
+    header->magic = RECORDER_MAGIC;
+    return TUTTI_OK;
+}
+
+/* A file whose room is there: a full disk would kill whoever writes into the mapping. */
+static tutti_status open_file(
+        struct recorder *recorder, const struct recorder_spec *spec)
+{
+    const off_t bytes = (off_t)bytes_for(ring_size(spec->events));
+    char path[PATH_BYTES];
+    tutti_status status;
+    int fd;
+
+    (void)mkdir(spec->folder, OWNER_ONLY);
+    if (snprintf(path, sizeof path, "%s/rank.%d", spec->folder, spec->rank) >=
+            (int)sizeof path) {
+        return error_set(TUTTI_ERR_SYSTEM, "the path of the recordings is too long");
+    }
+    (void)unlink(path);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, OWNER_FILE);
+    if (fd < 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "create %s", path);
+    }
+    status = map_recording(recorder, fd, spec);
+    errno = status == TUTTI_OK ? posix_fallocate(fd, 0, bytes) : 0;
+    if (errno != 0) {
+        status = error_set_errno(TUTTI_ERR_SYSTEM, "room for %s", path);
+        recorder_close(recorder, true);
+    }
+    (void)close(fd);
+    if (status != TUTTI_OK) {
+        (void)unlink(path);
+        return status;
+    }
+    recorder->path = mem_strdup(path);
+    return TUTTI_OK;
+}
+
+tutti_status recorder_open(struct recorder *recorder, const struct recorder_spec *spec)
+{
+    int64_t number;
+
+    *recorder = (struct recorder){ .shared = NULL };
+    if (spec->events == 0) {
+        return TUTTI_OK;
+    }
+    if (spec->descriptor !=
+            NULL) { /* of the supervisor, for one context of the process */
+        return text_to_int64(spec->descriptor, &number) && number >= 0 &&
+                        number <= DESCRIPTOR_MAX && is_free((int)number)
+                ? map_recording(recorder, (int)number, spec)
+                : TUTTI_OK;
+    }
+    return spec->folder[0] == '\0' ? TUTTI_OK : open_file(recorder, spec);
+}
+
+void recorder_close(struct recorder *recorder, bool well)
+{
+    if (recorder->shared != NULL) {
+        struct recorder_header *header = &recorder->shared->header;
+
+        atomic_store_explicit(&header->is_finalized, well, memory_order_relaxed);
+        atomic_store_explicit(&header->is_open, 0, memory_order_relaxed);
+        (void)munmap(recorder->shared, recorder->bytes);
+    }
+    if (recorder->path != NULL && well) {
+        (void)unlink(recorder->path);
+    }
+    mem_free(recorder->path);
+    *recorder = (struct recorder){ .shared = NULL };
+}
+
+static bool may_go(struct recorder_tensor *tensor)
+{
+    const uint32_t stage = atomic_load_explicit(
+            &recorder_mark_of(tensor)->stage, memory_order_relaxed);
+
+    return tensor->is_kept == 0 && tensor->meta.collective != RECORDER_OF_SET &&
+            (stage == RECORDER_NEVER || stage >= RECORDER_DONE);
+}
+
+/* When all are taken, one that is not in flight; NULL when the next few all are. */
+static struct recorder_tensor *find_idle(struct recorder *recorder)
+{
+    for (int i = 0; i < LOOKS_MAX; i++) {
+        struct recorder_tensor *tensor = &recorder->shared->tensors[recorder->next];
+
+        recorder->next = (recorder->next + 1) % RECORDER_TENSORS;
+        if (may_go(tensor)) {
+            return tensor;
+        }
+    }
+    return NULL;
+}
+
+struct recorder_tensor *recorder_tensor(struct recorder *recorder,
+        struct recorder_tensor *known, const struct recorder_name *name)
+{
+    struct recording *shared = recorder->shared;
+    struct recorder_tensor *tensor;
+    uint32_t count;
+
+    if (shared == NULL || (known != NULL && known->owner == name->owner)) {
+        return known;
+    }
+    count = atomic_load_explicit(&shared->header.tensor_count, memory_order_relaxed);
+    tensor = count < RECORDER_TENSORS ? &shared->tensors[count] : find_idle(recorder);
+    if (tensor == NULL) {
+        return NULL;
+    }
+    *tensor = (struct recorder_tensor){ .owner = name->owner,
+        .index = (uint32_t)(tensor - shared->tensors) };
+    memset(recorder_mark_of(tensor), 0, sizeof(struct recorder_mark));
+    tensor->set = name->set;
+    tensor->meta.collective = (uint8_t)name->collective;
+    (void)snprintf(tensor->name, sizeof tensor->name, "%s", name->name);
+    if (count < RECORDER_TENSORS) {
+        /* Release: who reads the count finds the name. */
+        atomic_store_explicit(
+                &shared->header.tensor_count, count + 1, memory_order_release);
+    }
+    return tensor;
+}
+
+void recorder_release(struct recorder_tensor *tensor, uint64_t owner)
+{
+    if (tensor != NULL && tensor->owner == owner) {
+        tensor->owner = 0;
+        tensor->is_kept = 0;
+    }
+}
+
+void recorder_add(const struct recorder *recorder, const struct recorder_event *event)
+{
+    struct recording *shared = recorder->shared;
+    struct recorder_slot *slot;
+    uint64_t number;
+
+    if (shared == NULL) {
+        return;
+    }
+    number = atomic_fetch_add_explicit(
+            &shared->header.event_count, 1, memory_order_relaxed);
+    slot = &shared->events[number & (shared->header.event_capacity - 1)];
+    atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&slot->time_ns, event->time_ns, memory_order_relaxed);
+    atomic_store_explicit(&slot->place, event->place, memory_order_relaxed);
+    atomic_store_explicit(&slot->amount, event->amount, memory_order_relaxed);
+    atomic_store_explicit(&slot->set, event->set, memory_order_relaxed);
+    atomic_store_explicit(&slot->tensor, event->tensor, memory_order_relaxed);
+    atomic_store_explicit(&slot->kind, event->kind, memory_order_relaxed);
+    atomic_store_explicit(&slot->lane, event->lane, memory_order_relaxed);
+    /* Release: who reads the number reads what belongs to it. */
+    atomic_store_explicit(&slot->number, number + 1, memory_order_release);
+}
+
+void recorder_tell(const struct recorder *recorder, enum recorder_kind kind,
+        int64_t time_ns, const char *text)
+{
+    struct recorder_header *header;
+    char *to;
+
+    if (recorder->shared == NULL) {
+        return;
+    }
+    header = &recorder->shared->header;
+    to = kind == RECORDER_STALL      ? header->stall
+            : kind == RECORDER_ERROR ? header->error
+                                     : header->failure;
+    (void)snprintf(to, RECORDER_TEXT_BYTES, "%s", text);
+    recorder_add(
+            recorder, &(struct recorder_event){ .kind = kind, .time_ns = time_ns });
+    if (kind == RECORDER_STALL) {
+        /* Release: who sees the count reads the sentence. */
+        (void)atomic_fetch_add_explicit(&header->stalls, 1, memory_order_release);
+    }
+}

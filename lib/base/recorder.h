@@ -1,0 +1,256 @@
+/*
+ * The flight recorder: what a rank did last, in memory that outlives it.
+ *
+ * A recording is a file that the rank maps: that of a descriptor that its supervisor (tuttirun
+ * --exec) has opened, or one in the directory of the parameter record_dir. It has
+ *
+ *   a header     who recorded, when, and why the context failed
+ *   marks        one for each name: how often it was submitted, when in the order of submissions,
+ *                and how far it is. Written when it is submitted, and when that is over
+ *   tensors      the names, and what is submitted under them
+ *   events       a ring of the last: batches, waits, plans that were left, failures
+ *
+ * Nothing here locks, waits or reads a clock: times are those that the engine and waiting threads
+ * have read anyway. A tensor costs some stores into a quarter of a cache line, an event some 10 ns.
+ * tutti-autopsy reads recordings; it believes nothing in them that it has not checked.
+ */
+#ifndef TUTTI_BASE_RECORDER_H
+#define TUTTI_BASE_RECORDER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+/** The variable that holds the number of the inherited descriptor. */
+#define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"
+/** "TUTTIFR1": the layout below. */
+#define RECORDER_MAGIC UINT64_C(0x3152464954545554)
+
+enum {
+    RECORDER_TENSORS = 4096, /* names that are recorded; more are not               */
+    RECORDER_NAME_BYTES = 144, /* of a name with its zero; longer ones are cut        */
+    RECORDER_TEXT_BYTES = 896, /* of a sentence with its zero                         */
+    RECORDER_HOST_BYTES = 64,
+    RECORDER_HEADER_BYTES = 4096,
+    RECORDER_FIRST_INTERNAL =
+            64, /* collectives from here on have no public name       */
+    RECORDER_OF_SET =
+            255 /* collective of what is no tensor, but a process set: its name
+                             is the list of its ranks                            */
+};
+
+enum recorder_kind {
+    RECORDER_NOTHING,
+    RECORDER_TAKEN, /* amount: submissions that the engine saw; place: of all up to now */
+    RECORDER_LAUNCHED, /* a batch; amount: ns since this rank had all of it        */
+    RECORDER_FINISHED, /* a batch; amount: its operations                          */
+    RECORDER_WAIT, /* a thread waits; tensor: for it                           */
+    RECORDER_LEFT, /* it no longer does                                        */
+    RECORDER_PLAN_LEFT, /* agreement by a plan ended; amount: its lane              */
+    RECORDER_STALL, /* the library has logged a stall                           */
+    RECORDER_ERROR, /* an operation has failed                                  */
+    RECORDER_FAILURE, /* the context has failed                                   */
+    RECORDER_KINDS
+};
+
+/** How far the last operation of a name is. */
+enum recorder_stage {
+    RECORDER_NEVER,
+    RECORDER_SUBMITTED, /* and not over                                            */
+    RECORDER_DONE,
+    RECORDER_FAILED /* with an error                                           */
+};
+
+/** What has happened. */
+struct recorder_event {
+    enum recorder_kind kind;
+    int64_t time_ns; /* clock_ns()                                           */
+    uint64_t place; /* of a batch: its sequence in its lane                 */
+    uint64_t amount;
+    uint32_t set; /* process set                                          */
+    uint32_t lane;
+    uint32_t tensor; /* 1 + its place in the recording; 0: none              */
+};
+
+/** The same in the ring. */
+struct recorder_slot {
+    _Atomic uint64_t number; /* 1 + of the event, written last; 0: being written */
+    _Atomic int64_t time_ns;
+    _Atomic uint64_t place;
+    _Atomic uint64_t amount;
+    _Atomic uint32_t set;
+    _Atomic uint32_t tensor;
+    _Atomic uint32_t kind;
+    _Atomic uint32_t lane;
+};
+
+/** What ranks must submit alike. */
+struct recorder_meta {
+    int64_t count; /* elements, or rows                                     */
+    int64_t row_count;
+    int32_t root;
+    uint8_t collective, dtype, op, ndim;
+};
+
+/** How far a name is: four of them in a cache line, since this is written with each use. */
+struct recorder_mark {
+    _Atomic uint32_t uses; /* submissions                                           */
+    _Atomic uint32_t step; /* 1 + options.step of the last; 0: not given            */
+    _Atomic uint32_t order; /* submissions of this rank before it, modulo 2^32       */
+    _Atomic uint32_t stage; /* enum recorder_stage                                   */
+};
+
+/** The name, in one process set, and what is submitted under it. */
+struct recorder_tensor {
+    uint64_t owner; /* whose it is in the library; 0: nobody's any more      */
+    uint32_t index; /* its place, which is that of its mark                  */
+    uint32_t is_kept; /* 1: the owner uses it without asking for it            */
+    uint32_t set; /* its id                                                */
+    struct recorder_meta
+            meta; /* of the last submission                                */
+    char name[RECORDER_NAME_BYTES];
+};
+
+struct recorder_header {
+    uint64_t magic;
+    uint32_t event_capacity; /* a power of 2                                     */
+    uint32_t tensor_capacity;
+    int32_t rank, size, pid;
+    _Atomic uint32_t is_open; /* 1: by a context that lives                       */
+    _Atomic uint32_t is_finalized; /* 1: all went well                            */
+    _Atomic uint32_t tensor_count; /* that were ever taken                        */
+    _Atomic uint64_t event_count; /* ever                                         */
+    _Atomic uint32_t stalls; /* that were reported                                 */
+    int64_t start_ns; /* clock_ns() ...                                           */
+    int64_t start_real_ns; /* ... at this time of day                             */
+    char host[RECORDER_HOST_BYTES];
+
+    /* By who has copied it: */
+    int64_t seen_ns; /* clock_ns() then; 0: it is no copy                          */
+    uint32_t
+            process_state; /* letter in /proc/PID/stat, 'X': it has ended; 0: not known */
+    char process[RECORDER_TEXT_BYTES]; /* what the process does, in words            */
+
+    char stall[RECORDER_TEXT_BYTES]; /* the last report of a stall, in words       */
+    char error[RECORDER_TEXT_BYTES]; /* of the last operation that failed          */
+    char failure[RECORDER_TEXT_BYTES]; /* why the context failed; "": it has not     */
+};
+
+/** A recording begins with it; tensors follow, then events. */
+struct recording {
+    union {
+        struct recorder_header header;
+        char bytes[RECORDER_HEADER_BYTES];
+    };
+    struct recorder_mark marks[RECORDER_TENSORS];
+    struct recorder_tensor tensors[RECORDER_TENSORS];
+    struct recorder_slot events[];
+};
+
+/** Of a context. Zeroed: nothing is recorded. */
+struct recorder {
+    struct recording *shared; /* mapped; NULL: none                               */
+    size_t bytes;
+    char *path; /* owned; removed when all went well; NULL: the supervisor's   */
+    uint32_t
+            next; /* of the tensors, once all are taken, the one that is looked at next */
+};
+
+/** A name, for recorder_tensor(). */
+struct recorder_name {
+    uint64_t owner; /* not 0, and no other's at that time */
+    const char *name;
+    uint32_t set;
+    int collective;
+};
+
+struct recorder_spec {
+    const char
+            *descriptor; /* value of RECORDER_VARIABLE; NULL: none                   */
+    const char *folder; /* where to make a file, without a descriptor; "": nowhere  */
+    size_t events; /* of the ring; 0: nothing is recorded                      */
+    int rank, size;
+};
+
+/**
+ * Begins a recording. Without a place for one nothing is recorded.
+ * @return TUTTI_OK; TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY: nothing is recorded, the error says why
+ */
+TUTTI_MUST_USE tutti_status recorder_open(
+        struct recorder *recorder, const struct recorder_spec *spec);
+/** Ends it; `well`: nothing has failed, and a file of our own is removed. */
+void recorder_close(struct recorder *recorder, bool well);
+
+/**
+ * What there is for a name; `known` is what its owner had before, or NULL. When there are too
+ * many names, one that is not in flight makes room, so owners ask at each use, or keep theirs.
+ * Callers lock.
+ * @return NULL: nothing is recorded of it
+ */
+struct recorder_tensor *recorder_tensor(struct recorder *recorder,
+        struct recorder_tensor *known, const struct recorder_name *name);
+/** The owner goes. What is recorded stays while there is room. */
+void recorder_release(struct recorder_tensor *tensor, uint64_t owner);
+/** The owner will not ask again, or will. */
+static inline void recorder_keep(struct recorder_tensor *tensor, bool keep)
+{
+    if (tensor != NULL) {
+        tensor->is_kept = keep ? 1 : 0;
+    }
+}
+/** What is submitted with it, at each change. */
+static inline void recorder_describe(
+        struct recorder_tensor *tensor, const struct recorder_meta *meta)
+{
+    if (tensor != NULL) {
+        tensor->meta = *meta;
+    }
+}
+/** The mark of a tensor, for those who have an operation; NULL of NULL. */
+static inline struct recorder_mark *recorder_mark_of(struct recorder_tensor *tensor)
+{
+    char *first = tensor == NULL ? NULL : (char *)(tensor - tensor->index);
+
+    return first == NULL ? NULL
+                         : ((struct recording *)(void *)(first -
+                                    offsetof(struct recording, tensors)))
+                                   ->marks +
+                    tensor->index;
+}
+/** It is submitted once more; the submitter. */
+static inline void recorder_use(
+        struct recorder_mark *mark, uint64_t order, uint64_t step)
+{
+    if (mark != NULL) {
+        const uint32_t uses = atomic_load_explicit(&mark->uses, memory_order_relaxed);
+
+        atomic_store_explicit(&mark->uses, uses + 1, memory_order_relaxed);
+        atomic_store_explicit(&mark->step, (uint32_t)step, memory_order_relaxed);
+        atomic_store_explicit(&mark->order, (uint32_t)order, memory_order_relaxed);
+        atomic_store_explicit(&mark->stage, RECORDER_SUBMITTED, memory_order_relaxed);
+    }
+}
+/** Its operation has gone on; whoever has the operation. */
+static inline void recorder_stage(struct recorder_mark *mark, enum recorder_stage stage)
+{
+    if (mark != NULL) {
+        atomic_store_explicit(&mark->stage, stage, memory_order_relaxed);
+    }
+}
+/** The number of a tensor for events. */
+static inline uint32_t recorder_number(
+        const struct recorder *recorder, const struct recorder_mark *mark)
+{
+    return mark == NULL ? 0 : (uint32_t)(mark - recorder->shared->marks) + 1;
+}
+
+/** Adds an event. Any thread. */
+void recorder_add(const struct recorder *recorder, const struct recorder_event *event);
+/** Adds a STALL, ERROR or FAILURE, with its sentence. */
+void recorder_tell(const struct recorder *recorder, enum recorder_kind kind,
+        int64_t time_ns, const char *text);
+
+#endif

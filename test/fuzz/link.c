@@ -1,0 +1,80 @@
+/*
+ * What tuttirun and supervisors say to each other: frames, sealed or not, and the messages in
+ * them (launcher/session/link.h). What is read is written and read again, to the same bytes.
+ */
+#include "launcher/session/link.h"
+
+#include <string.h>
+
+#include "fuzz.h"
+
+static void take_absences(const struct link_text *below)
+{
+    struct wire_reader in;
+    struct link_absence absence;
+
+    wire_reader_init(&in, below->text, below->len);
+    while (link_get_absence(&in, &absence)) {
+        REQUIRE(absence.rank >= 0);
+    }
+}
+
+static void take_message(const struct frame *frame);
+
+static void take_again(const struct link_message *message)
+{
+    struct wire_writer first = { 0 };
+    struct wire_writer second = { 0 };
+    struct wire_reader in;
+    struct link_message again;
+
+    link_put_body(&first, message);
+    wire_reader_init(&in, first.data, first.len);
+    REQUIRE(link_get_body(&in, message->type, &again));
+    link_put_body(&second, &again);
+    REQUIRE(first.len == second.len);
+    REQUIRE(first.len == 0 || memcmp(first.data, second.data, first.len) == 0);
+    wire_writer_fini(&first);
+    wire_writer_fini(&second);
+}
+
+static void take_message(const struct frame *frame)
+{
+    struct link_message message;
+    struct frame inner;
+
+    if (link_read(frame, &message) != TUTTI_OK) {
+        return;
+    }
+    if (message.type == LINK_BEAT) {
+        take_absences(&message.beat.below);
+    }
+    if (message.type == LINK_RELAYED) {
+        inner = link_relayed_frame(&message.relayed);
+        if (inner.type != LINK_RELAYED) {
+            take_message(&inner);
+        }
+    }
+    take_again(&message);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = { data, size };
+    struct frame_seal seal = { .is_on = fuzz_byte(&input) % 8 == 7 };
+    struct frame frame = { 0 };
+    size_t len;
+    uint8_t *bytes = fuzz_bytes(&input, input.size, &len);
+    size_t at = 0;
+    size_t used = 1;
+
+    while (used > 0 &&
+            frame_take(bytes + at, len - at, &seal, &frame, &used) == TUTTI_OK) {
+        if (used > 0) {
+            take_message(&frame);
+        }
+        at += used;
+    }
+    free(bytes);
+    return 0;
+}

@@ -1,0 +1,146 @@
+/*
+ * A trainer of which rank 1 does something wrong in the middle: faulty FAULT. Without a fault
+ * of that name, it trains for ever.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tutti/tutti.h>
+
+enum {
+    LAYERS = 4,
+    COUNT = 64,
+    FAULTY_STEP = 40, /* by then there is a plan */
+    SLOW_STEPS = 100,
+    SLOW_NS = 20000000
+};
+
+static const char *const names[LAYERS] = { "layer0", "layer1", "layer2", "layer3" };
+static float values[LAYERS][COUNT];
+
+static void lock_up(void)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+    (void)pthread_mutex_lock(&mutex);
+    (void)pthread_mutex_lock(&mutex);
+}
+
+static void read_nothing(void)
+{
+    int ends[2];
+    char byte;
+
+    if (pipe(ends) == 0) {
+        (void)!read(ends[0], &byte, 1);
+    }
+}
+
+static void compute(void)
+{
+    for (volatile unsigned long i = 0;; i++) {
+        /* for ever */
+    }
+}
+
+/* What rank 1 does instead of going on. */
+static void misbehave(const char *fault)
+{
+    if (strcmp(fault, "stopped") == 0) {
+        (void)raise(SIGSTOP);
+    } else if (strcmp(fault, "killed") == 0) {
+        (void)raise(SIGKILL);
+    } else if (strcmp(fault, "locked") == 0) {
+        lock_up();
+    } else if (strcmp(fault, "reads") == 0) {
+        read_nothing();
+    } else if (strcmp(fault, "computes") == 0) {
+        compute();
+    }
+}
+
+static tutti_status submit(
+        tutti *t, int layer, int64_t step, int64_t count, tutti_request *request)
+{
+    tutti_options options;
+
+    tutti_options_default(&options);
+    options.step = step;
+    return tutti_allreduce_async(t, names[layer], values[layer], values[layer], count,
+            TUTTI_FLOAT32, TUTTI_SUM, &options, request);
+}
+
+/* Waits for one layer before the next: which comes first is up to the rank. */
+static tutti_status train_in_turn(tutti *t, int64_t step, bool backwards)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < LAYERS && status == TUTTI_OK; i++) {
+        tutti_request request;
+
+        status = submit(t, backwards ? LAYERS - 1 - i : i, step, COUNT, &request);
+        if (status == TUTTI_OK) {
+            status = tutti_wait(t, &request, TUTTI_FOREVER);
+        }
+    }
+    return status;
+}
+
+static tutti_status train(tutti *t, int64_t step, const char *fault)
+{
+    const bool is_wrong = tutti_rank(t) == 1 && step == FAULTY_STEP;
+    /* With all layers of the next step, the library would find that a step differs. */
+    const bool stays = tutti_rank(t) == 1 && step > FAULTY_STEP;
+    const int layers = stays && strcmp(fault, "missing") == 0 ? 1 : LAYERS;
+    tutti_request requests[LAYERS];
+    tutti_status status = TUTTI_OK;
+    size_t count = 0;
+
+    if (strcmp(fault, "order") == 0) {
+        return train_in_turn(t, step, is_wrong);
+    }
+    if (strcmp(fault, "slow") == 0 && tutti_rank(t) == 1) {
+        (void)nanosleep(&(struct timespec){ .tv_nsec = SLOW_NS }, NULL);
+    }
+    for (int layer = 0; layer < layers && status == TUTTI_OK; layer++) {
+        const bool leaves_out = is_wrong && strcmp(fault, "missing") == 0 && layer == 2;
+        const bool differs = is_wrong && strcmp(fault, "shape") == 0 && layer == 2;
+
+        if (is_wrong && layer == 1) {
+            misbehave(fault);
+        }
+        if (!leaves_out) {
+            status = submit(
+                    t, layer, step, differs ? COUNT / 2 : COUNT, &requests[count]);
+            count++;
+        }
+    }
+    return status == TUTTI_OK ? tutti_wait_all(t, count, requests, TUTTI_FOREVER, NULL)
+                              : status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *fault = argc > 1 ? argv[1] : "";
+    tutti_status status;
+    tutti *t;
+
+    if (tutti_init(&t, NULL) != TUTTI_OK) {
+        (void)fprintf(stderr, "%s\n", tutti_last_error());
+        return 1;
+    }
+    (void)printf("trains\n");
+    (void)fflush(stdout);
+    status = TUTTI_OK;
+    for (int64_t step = 0; status == TUTTI_OK; step++) {
+        status = train(t, step, fault);
+        if (step == SLOW_STEPS && strcmp(fault, "slow") == 0) {
+            return 7; /* so that what was recorded is kept */
+        }
+    }
+    return 3;
+}

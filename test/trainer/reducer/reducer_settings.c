@@ -1,0 +1,297 @@
+/*
+ * The settings of a reducer: accumulation, gradients left out, clipping, overflow, loss scale.
+ */
+#include <math.h>
+#include <string.h>
+
+#include <tutti/trainer.h>
+
+#include "model.h"
+#include "ranks.h"
+#include "test/unit/unit.h"
+
+static tutti_reducer *make(tutti *t, const tutti_reducer_options *options)
+{
+    tutti_param params[MODEL_PARAMS];
+    tutti_reducer *reducer = NULL;
+
+    model_params(params);
+    (void)CHECK(tutti_reducer_create(t, params, MODEL_PARAMS, options, &reducer) ==
+            TUTTI_OK);
+    return reducer;
+}
+
+static void mark_all(tutti_reducer *reducer, tutti *t)
+{
+    for (int p = MODEL_PARAMS; p-- > 0;) {
+        model_fill(reducer, tutti_size(t), tutti_rank(t), p);
+        (void)CHECK(tutti_reducer_ready(reducer, (size_t)p) == TUTTI_OK);
+    }
+}
+
+/* The caller adds up three passes; here each pass is as large as the gradient. */
+static void accumulate(tutti *t, void *user)
+{
+    tutti_reducer_options options;
+    tutti_reducer *reducer;
+
+    (void)user;
+    tutti_reducer_options_default(&options);
+    options.accumulate = 4;
+    reducer = make(t, &options);
+    for (int64_t step = 0; step < 5; step++) {
+        for (int pass = 0; pass < 4; pass++) {
+            (void)CHECK(tutti_reducer_wait(reducer, NULL) == TUTTI_ERR_INVALID);
+            mark_all(reducer, t);
+        }
+        (void)CHECK(tutti_reducer_ready(reducer, 0) == TUTTI_ERR_INVALID);
+        (void)CHECK(tutti_reducer_wait(reducer, NULL) == TUTTI_OK);
+        for (int p = 0; p < MODEL_PARAMS; p++) {
+            (void)CHECK(model_wrong(reducer, tutti_size(t), step, p, 0.25F) == 0);
+        }
+    }
+    (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
+}
+
+UNIT_TEST(test_passes_are_counted_and_averaged)
+{
+    assert_int_equal(ranks_run(2, accumulate, NULL), 0);
+}
+
+/* Every pass is waited for, and the gradient is not zeroed in between. */
+static void accumulate_and_communicate(tutti *t, void *user)
+{
+    tutti_reducer *reducer = make(t, NULL);
+    float *gradient = tutti_reducer_gradient(reducer, 1);
+    float expected = 0;
+
+    (void)user;
+    for (int64_t pass = 0; pass < 3; pass++) {
+        for (int p = MODEL_PARAMS; p-- > 0;) {
+            gradient[5] += p == 1
+                    ? model_gradient(tutti_size(t), tutti_rank(t), pass, 1, 5)
+                    : 0;
+            (void)CHECK(tutti_reducer_ready(reducer, (size_t)p) == TUTTI_OK);
+        }
+        (void)CHECK(tutti_reducer_wait(reducer, NULL) == TUTTI_OK);
+        expected += model_average(tutti_size(t), pass, 1, 5);
+    }
+    (void)CHECK(gradient[5] == expected);
+    (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
+}
+
+UNIT_TEST(test_passes_may_communicate)
+{
+    assert_int_equal(ranks_run(3, accumulate_and_communicate, NULL), 0);
+}
+
+/* Rank 1 leaves out parameter 0 in odd steps, and every rank parameter 2. */
+static void leave_out(tutti *t, void *user)
+{
+    const int size = tutti_size(t);
+    tutti_step_report report = { .size = sizeof report };
+    tutti_reducer_options options;
+    tutti_reducer *reducer;
+
+    (void)user;
+    tutti_reducer_options_default(&options);
+    options.unused = true;
+    reducer = make(t, &options);
+    for (int64_t step = 0; step < 8; step++) {
+        const bool lacks = step % 2 == 1;
+        const float *first = tutti_reducer_gradient(reducer, 0);
+        float expected = model_average(size, step, 0, 0);
+
+        for (int p = MODEL_PARAMS; p-- > 0;) {
+            model_fill(reducer, size, tutti_rank(t), p);
+            if (p != 2 && !(p == 0 && lacks && tutti_rank(t) == 1)) {
+                (void)CHECK(tutti_reducer_ready(reducer, (size_t)p) == TUTTI_OK);
+            }
+        }
+        (void)CHECK(tutti_reducer_wait(reducer, &report) == TUTTI_OK);
+        if (lacks) {
+            expected -= model_gradient(size, 1, step, 0, 0) / (float)size;
+        }
+        (void)CHECK(*first == expected);
+        (void)CHECK(model_wrong(reducer, size, step, 1, 1) == 0);
+        (void)CHECK(((float *)tutti_reducer_gradient(reducer, 2))[6] == 0);
+        (void)CHECK(report.unused == 1 && report.step == step);
+    }
+    (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
+}
+
+UNIT_TEST(test_gradients_that_were_left_out_count_as_zero)
+{
+    assert_int_equal(ranks_run(2, leave_out, NULL), 0);
+    assert_int_equal(ranks_run(4, leave_out, NULL), 0);
+}
+
+static void finish_silently(void *user, tutti_status status, const char *message)
+{
+    (void)message;
+    *(_Atomic int *)user = status == TUTTI_OK ? 1 : -1;
+}
+
+/* Norms by hand, with a wait and with a callback; equal on all ranks. */
+static void clip(tutti *t, void *user)
+{
+    const int size = tutti_size(t);
+    const float limit = 20;
+    tutti_step_report report = { .size = sizeof report };
+    tutti_reducer_options options;
+    double squares = 0;
+    tutti_reducer *reducer;
+
+    (void)user;
+    for (int p = 0; p < MODEL_PARAMS; p++) {
+        for (int64_t i = 0; i < model_counts[p]; i++) {
+            const double value = fminf(model_average(size, 0, p, i), limit);
+
+            squares += value * value;
+        }
+    }
+    tutti_reducer_options_default(&options);
+    options.clip_norm = 10;
+    options.clip_value = limit;
+    reducer = make(t, &options);
+    mark_all(reducer, t);
+    (void)CHECK(tutti_reducer_wait(reducer, &report) == TUTTI_OK);
+    (void)CHECK(report.norm == sqrt(squares) && !report.overflow);
+    (void)CHECK(report.clip_scale == 10 / report.norm);
+    (void)CHECK(((float *)tutti_reducer_gradient(reducer, 1))[5] ==
+            fminf(model_average(size, 0, 1, 5), limit) * (float)report.clip_scale);
+    (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
+}
+
+UNIT_TEST(test_clipping_by_value_and_by_global_norm)
+{
+    assert_int_equal(ranks_run(1, clip, NULL), 0);
+    assert_int_equal(ranks_run(3, clip, NULL), 0);
+}
+
+/* The last rank has an infinity in one step: the loss scale halves, and the name is known. */
+static void overflow(tutti *t, void *user)
+{
+    const bool *calls = user;
+    tutti_step_report report = { .size = sizeof report };
+    tutti_reducer_options options;
+    tutti_reducer *reducer;
+    _Atomic int done;
+
+    tutti_reducer_options_default(&options);
+    options.loss_scale = 1024;
+    reducer = make(t, &options);
+    if (*calls) {
+        (void)CHECK(tutti_reducer_set_callback(reducer, finish_silently, &done) ==
+                TUTTI_OK);
+    }
+    for (int64_t step = 0; step < 4; step++) {
+        const double scale = tutti_reducer_loss_scale(reducer);
+
+        done = 0;
+        (void)CHECK(scale == (step < 2 ? 1024 : 512));
+        for (int p = MODEL_PARAMS; p-- > 0;) {
+            float *gradient = tutti_reducer_gradient(reducer, (size_t)p);
+
+            model_fill(reducer, tutti_size(t), tutti_rank(t), p);
+            for (int64_t i = 0; i < model_counts[p]; i++) {
+                gradient[i] *= (float)scale;
+            }
+            if (step == 1 && p == 1 && tutti_rank(t) == tutti_size(t) - 1) {
+                gradient[999] = INFINITY;
+            }
+            (void)CHECK(tutti_reducer_ready(reducer, (size_t)p) == TUTTI_OK);
+        }
+        while (*calls && done == 0) {
+            tutti_request none = TUTTI_REQUEST_NULL;
+
+            (void)CHECK(tutti_test(t, &none) == TUTTI_OK);
+        }
+        if (!*calls) {
+            (void)CHECK(tutti_reducer_wait(reducer, &report) == TUTTI_OK);
+            (void)CHECK(report.overflow == (step == 1) && report.loss_scale == scale);
+            (void)CHECK(step != 1 || strcmp(report.overflow_name, "weights") == 0);
+        }
+        (void)CHECK(step == 1 || model_all_wrong(reducer, tutti_size(t), step) == 0);
+    }
+    (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
+}
+
+UNIT_TEST(test_an_overflow_is_named_and_halves_the_loss_scale)
+{
+    bool calls = false;
+
+    assert_int_equal(ranks_run(1, overflow, &calls), 0);
+    assert_int_equal(ranks_run(3, overflow, &calls), 0);
+    calls = true;
+    assert_int_equal(ranks_run(2, overflow, &calls), 0);
+}
+
+/* One wrong thing each; the message names it. */
+static void refuse(tutti *t, void *user)
+{
+    static const int64_t dims[] = { 3, 4 };
+    struct {
+        const char *text;
+        tutti_param param;
+        tutti_reducer_options options;
+    } cases[] = {
+        { "\"w\" has 0 elements", { .name = "w", .dtype = TUTTI_FLOAT32 }, { 0 } },
+        { "is of type int32", { .name = "w", .count = 1, .dtype = TUTTI_INT32 },
+                { 0 } },
+        { "parameter 0 must have", { .name = "", .count = 1 }, { 0 } },
+        { "\"w\" has 13 elements, and its shape has 12",
+                { .name = "w",
+                        .count = 13,
+                        .dtype = TUTTI_FLOAT32,
+                        .ndim = 2,
+                        .dims = dims },
+                { 0 } },
+        { "accumulate is 0", { .name = "w", .count = 1, .dtype = TUTTI_FLOAT32 },
+                { .accumulate = 0 } },
+        { "clip_norm -1", { .name = "w", .count = 1, .dtype = TUTTI_FLOAT32 },
+                { .accumulate = 1, .clip_norm = -1 } },
+        { "compression need float32",
+                { .name = "w", .count = 1, .dtype = TUTTI_FLOAT64 },
+                { .op = TUTTI_AVERAGE, .accumulate = 1, .shards = 4 } },
+        { "options.shards excludes",
+                { .name = "w", .count = 1, .dtype = TUTTI_FLOAT32 },
+                { .op = TUTTI_AVERAGE, .accumulate = 2, .shards = 4 } },
+        { "must be TUTTI_AVERAGE", { .name = "w", .count = 1, .dtype = TUTTI_FLOAT32 },
+                { .op = TUTTI_SUM, .accumulate = 1, .shards = 4 } },
+        { "options.uneven excludes",
+                { .name = "w",
+                        .count = 1,
+                        .dtype = TUTTI_FLOAT32,
+                        .compressor = &(const tutti_compressor){ .name = "none" } },
+                { .op = TUTTI_AVERAGE, .accumulate = 1, .uneven = true } },
+        { "device memory can be", { .name = "w", .count = 1, .dtype = TUTTI_FLOAT32 },
+                { .accumulate = 1, .memory = TUTTI_DEVICE, .clip_norm = 1 } },
+    };
+
+    (void)user;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tutti_reducer_options options;
+        tutti_reducer *reducer = NULL;
+
+        tutti_reducer_options_default(&options);
+        if (i >= 4) {
+            cases[i].options.size = options.size;
+            cases[i].options.prefix = options.prefix;
+            options = cases[i].options;
+        }
+        (void)CHECK(tutti_reducer_create(t, &cases[i].param, 1, &options, &reducer) !=
+                TUTTI_OK);
+        (void)CHECK(strstr(tutti_last_error(), cases[i].text) != NULL);
+        (void)CHECK(reducer == NULL);
+        options = (tutti_reducer_options){ .size = 0 }; /* not filled */
+        (void)CHECK(tutti_reducer_create(t, &cases[3].param, 1, &options, &reducer) ==
+                TUTTI_ERR_INVALID);
+        (void)CHECK(strstr(tutti_last_error(), "options.size is 0") != NULL);
+    }
+}
+
+UNIT_TEST(test_bad_settings_are_refused_by_name)
+{
+    assert_int_equal(ranks_run(1, refuse, NULL), 0);
+}

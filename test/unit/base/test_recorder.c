@@ -1,0 +1,132 @@
+/*
+ * The flight recorder: what it writes, read back from its file.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/recorder.h"
+#include "test/unit/unit.h"
+
+static struct recorder recorder;
+static struct recorder_spec spec;
+static char number[16]; /* of a descriptor, as in the variable */
+static int fd = -1;
+
+static int open_recorder(void **state)
+{
+    (void)state;
+    fd = memfd_create("recording", 0);
+    assert_true(fd >= 0);
+    (void)snprintf(number, sizeof number, "%d", fd);
+    spec = (struct recorder_spec){
+        .descriptor = number, .folder = "", .events = 5, .rank = 2, .size = 4
+    };
+    assert_int_equal(recorder_open(&recorder, &spec), TUTTI_OK);
+    assert_non_null(recorder.shared);
+    return 0;
+}
+
+static int close_recorder(void **state)
+{
+    (void)state;
+    recorder_close(&recorder, true);
+    assert_int_equal(close(fd), 0);
+    return 0;
+}
+
+#define TEST(name) UNIT_TEST_WITH(name, open_recorder, close_recorder)
+
+static struct recorder_tensor *add(uint64_t owner, const char *name)
+{
+    const struct recorder_name wanted = { .owner = owner, .name = name };
+
+    return recorder_tensor(&recorder, NULL, &wanted);
+}
+
+TEST(test_the_ring_keeps_the_last_events)
+{
+    const struct recording *shared = recorder.shared;
+
+    assert_int_equal(shared->header.event_capacity, 8);
+    for (uint64_t i = 0; i < 11; i++) {
+        recorder_add(&recorder,
+                &(struct recorder_event){ .kind = RECORDER_TAKEN, .amount = i });
+    }
+    assert_int_equal(shared->header.event_count, 11);
+    assert_int_equal(shared->events[10 % 8].number, 11);
+    assert_int_equal(shared->events[10 % 8].amount, 10);
+    assert_int_equal(shared->events[11 % 8].amount, 3);
+}
+
+TEST(test_a_name_makes_room_only_when_it_is_not_in_flight)
+{
+    struct recorder_tensor *kept = add(1, "kept");
+    struct recorder_tensor *flying = add(2, "flying");
+    struct recorder_tensor *idle = add(3, "idle");
+    const struct recorder_name again = { .owner = 3, .name = "idle" };
+
+    recorder_keep(kept, true);
+    recorder_stage(recorder_mark_of(flying), RECORDER_SUBMITTED);
+    recorder_stage(recorder_mark_of(idle), RECORDER_DONE);
+    for (uint64_t i = 4; i <= RECORDER_TENSORS; i++) {
+        recorder_stage(recorder_mark_of(add(i, "other")), RECORDER_SUBMITTED);
+    }
+    assert_ptr_equal(recorder_tensor(&recorder, idle, &again), idle);
+    assert_ptr_equal(add(5000, "new"), idle);
+    recorder_stage(recorder_mark_of(idle), RECORDER_SUBMITTED);
+    assert_null(add(5001, "too many"));
+    recorder_release(idle, 3); /* it is another's by now */
+    assert_int_equal(idle->owner, 5000);
+    assert_string_equal(idle->name, "new");
+}
+
+TEST(test_one_context_records_in_a_descriptor_at_a_time)
+{
+    struct recorder second;
+
+    assert_int_equal(recorder_open(&second, &spec), TUTTI_OK);
+    assert_null(second.shared);
+    (void)add(1, "of the first");
+    recorder_close(&recorder, true);
+    assert_int_equal(recorder_open(&recorder, &spec), TUTTI_OK);
+    assert_int_equal(recorder.shared->header.tensor_count, 0);
+    assert_int_equal(recorder.shared->tensors[0].owner, 0);
+}
+
+UNIT_TEST(test_a_file_stays_when_something_failed)
+{
+    char folder[] = "/tmp/test_recorder.XXXXXX";
+    char path[64];
+    const struct recorder_spec in_file = {
+        .folder = folder, .events = 4, .rank = 1, .size = 2
+    };
+    struct stat about;
+
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/rank.1", folder);
+    for (int well = 0; well < 2; well++) {
+        assert_int_equal(recorder_open(&recorder, &in_file), TUTTI_OK);
+        recorder_tell(&recorder, RECORDER_FAILURE, 1, "all is lost");
+        recorder_close(&recorder, well != 0);
+        assert_int_equal(stat(path, &about), well != 0 ? -1 : 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+UNIT_TEST(test_without_a_place_nothing_is_recorded)
+{
+    const struct recorder_spec nowhere = {
+        .descriptor = "0x3", .folder = "", .events = 4, .size = 2
+    };
+
+    assert_int_equal(recorder_open(&recorder, &nowhere), TUTTI_OK);
+    assert_null(add(1, "a"));
+    recorder_add(&recorder, &(struct recorder_event){ .kind = RECORDER_TAKEN });
+    recorder_use(NULL, 0, 0);
+    recorder_close(&recorder, true);
+}

@@ -1,0 +1,255 @@
+/*
+ * Autopsies of recordings that the recorder itself has made.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "launcher/autopsy/autopsy.h"
+#include "test/unit/unit.h"
+
+enum {
+    RANKS = 3,
+    NAMES = 2,
+    SECOND = 1000000000
+};
+
+/* A job: each rank records into memory of its own. */
+static struct recorder ranks[RANKS];
+static int fds[RANKS];
+static struct recorder_tensor *tensors[RANKS][NAMES];
+static struct recorded_job job;
+static struct analysis analysis;
+
+static int open_job(void **state)
+{
+    static const char *const names[NAMES] = { "a", "b" };
+
+    (void)state;
+    for (int r = 0; r < RANKS; r++) {
+        char number[16];
+        struct recorder_spec spec = {
+            .descriptor = number, .folder = "", .events = 64, .rank = r, .size = RANKS
+        };
+
+        fds[r] = memfd_create("recording", 0);
+        (void)snprintf(number, sizeof number, "%d", fds[r]);
+        assert_int_equal(recorder_open(&ranks[r], &spec), TUTTI_OK);
+        ranks[r].shared->header.start_ns = 0;
+        ranks[r].shared->header.start_real_ns = 0;
+        ranks[r].shared->header.seen_ns = 40 * (int64_t)SECOND;
+        for (int n = 0; n < NAMES; n++) {
+            const struct recorder_name name = { .owner = (uint64_t)n + 1,
+                .name = names[n],
+                .collective = TUTTI_ALLREDUCE };
+
+            tensors[r][n] = recorder_tensor(&ranks[r], NULL, &name);
+        }
+    }
+    job = (struct recorded_job){ .size = RANKS };
+    return 0;
+}
+
+static int close_job(void **state)
+{
+    (void)state;
+    analysis_fini(&analysis);
+    recorded_job_fini(&job);
+    for (int r = 0; r < RANKS; r++) {
+        recorder_close(&ranks[r], true);
+        (void)close(fds[r]);
+    }
+    return 0;
+}
+
+#define TEST(name) UNIT_TEST_WITH(name, open_job, close_job)
+
+/* A rank submits a name, and is at `stage` with it. */
+static void submit(int rank, int name, uint64_t step, enum recorder_stage stage)
+{
+    struct recorder_header *header = &ranks[rank].shared->header;
+    const uint64_t order = header->event_count;
+
+    recorder_use(recorder_mark_of(tensors[rank][name]), order, step);
+    recorder_stage(recorder_mark_of(tensors[rank][name]), stage);
+    recorder_add(&ranks[rank],
+            &(struct recorder_event){ .kind = RECORDER_TAKEN,
+                    .time_ns = 10 * (int64_t)SECOND,
+                    .place = order + 1,
+                    .amount = 1,
+                    .tensor = (uint32_t)name + 1 });
+}
+
+static void decode_all(void)
+{
+    job.ranks = mem_calloc(RANKS, sizeof *job.ranks);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(
+                recording_decode(&job.ranks[r], ranks[r].shared, ranks[r].bytes),
+                TUTTI_OK);
+        job.count++;
+    }
+}
+
+static void analyse(void)
+{
+    decode_all();
+    assert_int_equal(analysis_make(&analysis, &job), TUTTI_OK);
+}
+
+static void expect(enum culprit_cause cause, int culprit, const char *words)
+{
+    assert_int_equal(analysis.cause, cause);
+    assert_int_equal(analysis.culprit, culprit);
+    if (strstr(analysis.conclusion, words) == NULL) {
+        fail_msg("'%s' does not say '%s'", analysis.conclusion, words);
+    }
+}
+
+TEST(test_nobody_waits)
+{
+    for (int r = 0; r < RANKS; r++) {
+        submit(r, 0, 0, RECORDER_DONE);
+    }
+    analyse();
+    expect(CULPRIT_NONE, -1, "no rank waits for another");
+}
+
+TEST(test_a_rank_has_not_submitted)
+{
+    for (int r = 0; r < RANKS; r++) {
+        submit(r, 0, 7, RECORDER_DONE);
+    }
+    submit(0, 1, 7, RECORDER_SUBMITTED);
+    submit(2, 1, 7, RECORDER_SUBMITTED);
+    analyse();
+    expect(CULPRIT_MISSING, 1,
+            "has not submitted allreduce \"b\" of step 6, which ranks 0, 2 wait for "
+            "since "
+            "30 s; it last submitted, 30 s ago, allreduce \"a\" of step 6");
+}
+
+/* It waits, too, but for what comes later than what it has left out. */
+TEST(test_a_rank_has_left_one_out_and_gone_on)
+{
+    for (int r = 0; r < RANKS; r += 2) {
+        submit(r, 0, 7, RECORDER_DONE);
+        submit(r, 1, 7, RECORDER_SUBMITTED);
+    }
+    submit(1, 0, 7, RECORDER_DONE);
+    recorder_add(&ranks[1],
+            &(struct recorder_event){ .kind = RECORDER_WAIT,
+                    .time_ns = 10 * (int64_t)SECOND,
+                    .tensor = 1 });
+    submit(1, 0, 8, RECORDER_SUBMITTED);
+    analyse();
+    expect(CULPRIT_MISSING, 1,
+            "has not submitted allreduce \"b\" of step 6, which ranks 0, 2 wait for "
+            "since "
+            "30 s; it waits in tutti for allreduce \"a\" of step 7 since 30 s");
+}
+
+TEST(test_ranks_wait_for_each_other)
+{
+    submit(0, 0, 0, RECORDER_SUBMITTED);
+    submit(1, 1, 0, RECORDER_SUBMITTED);
+    submit(2, 0, 0, RECORDER_SUBMITTED);
+    analyse();
+    assert_int_equal(analysis.cause, CULPRIT_ORDER);
+    assert_non_null(strstr(analysis.conclusion, "different orders"));
+}
+
+/* Who was told of a failure ends as well, and is not the cause. */
+TEST(test_the_rank_that_died_first)
+{
+    for (int r = 0; r < RANKS; r++) {
+        submit(r, 0, 0, r == 2 ? RECORDER_NEVER : RECORDER_SUBMITTED);
+        ranks[r].shared->header.process_state = 'X';
+        (void)strcpy(ranks[r].shared->header.process, "was killed by signal 9");
+    }
+    recorder_tell(&ranks[0], RECORDER_FAILURE, 1, "rank 2 is lost");
+    recorder_tell(&ranks[1], RECORDER_FAILURE, 1, "rank 2 is lost");
+    analyse();
+    expect(CULPRIT_GONE, 2, "was killed by signal 9");
+}
+
+TEST(test_a_rank_does_not_take_part_in_a_batch)
+{
+    for (int r = 0; r < RANKS; r++) {
+        submit(r, 0, 0, RECORDER_SUBMITTED);
+        if (r != 1) {
+            recorder_add(&ranks[r],
+                    &(struct recorder_event){ .kind = RECORDER_LAUNCHED,
+                            .time_ns = 11 * (int64_t)SECOND,
+                            .place = 5,
+                            .tensor = 1 });
+        }
+    }
+    analyse();
+    expect(CULPRIT_BEHIND, 1, "has not begun the batch of allreduce \"a\"");
+}
+
+TEST(test_others_than_members_of_a_set_are_not_missing)
+{
+    for (int r = 0; r < 2; r++) {
+        const struct recorder_name set = {
+            .owner = 9, .name = "0-1", .set = 4, .collective = RECORDER_OF_SET
+        };
+
+        (void)recorder_tensor(&ranks[r], NULL, &set);
+        tensors[r][0]->set = 4;
+    }
+    submit(0, 0, 0, RECORDER_SUBMITTED);
+    analyse();
+    expect(CULPRIT_MISSING, 1, "which rank 0 waits for");
+    assert_int_equal(analysis.blames[2].tensors, 0);
+}
+
+TEST(test_the_rank_that_waits_least_is_late)
+{
+    for (int r = 0; r < RANKS; r++) {
+        for (uint64_t i = 0; i < 10; i++) {
+            recorder_add(&ranks[r],
+                    &(struct recorder_event){ .kind = RECORDER_LAUNCHED,
+                            .place = i,
+                            .amount = r == 1 ? 0 : 31000000 });
+        }
+    }
+    analyse();
+    assert_int_equal(analysis.lateness[0].late, 0);
+    assert_int_equal(analysis.lateness[1].batches, 10);
+    assert_int_equal(analysis.lateness[1].late, 10);
+    assert_int_equal(analysis.lateness[1].sum_ns, 310000000);
+}
+
+/* Cut anywhere, or with any byte changed, it is refused or read, and what is read is printed. */
+TEST(test_damage_does_no_harm)
+{
+    FILE *nowhere = fopen("/dev/null", "w");
+    unsigned char *bytes = mem_alloc(ranks[0].bytes);
+    unsigned seed = 1;
+
+    submit(0, 0, 3, RECORDER_SUBMITTED);
+    submit(1, 1, 3, RECORDER_DONE);
+    decode_all();
+    for (int i = 0; i < 3000; i++) {
+        const size_t at = (size_t)rand_r(&seed) %
+                (i % 3 == 0 ? ranks[0].bytes : RECORDER_HEADER_BYTES + 512u);
+        const size_t len = i % 5 == 0 ? at : ranks[0].bytes;
+
+        memcpy(bytes, ranks[0].shared, ranks[0].bytes);
+        bytes[at] = (unsigned char)rand_r(&seed);
+        recording_fini(&job.ranks[0]);
+        if (recording_decode(&job.ranks[0], bytes, len) == TUTTI_OK) {
+            assert_int_equal(analysis_make(&analysis, &job), TUTTI_OK);
+            autopsy_print(nowhere, &job, &analysis, 10);
+            autopsy_draw(nowhere, &job, &analysis);
+            analysis_fini(&analysis);
+        }
+    }
+    mem_free(bytes);
+    (void)fclose(nowhere);
+}

@@ -1,0 +1,80 @@
+/*
+ * Norm and overflow. Each rank has the squares of its part of each gradient, and a small allreduce
+ * adds them up; a sum that is not finite is the overflow, and a second one finds its name. Where
+ * not all ranks are there (uneven data), or the bits may not depend on their number (shards), every
+ * rank has the squares of all elements.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "reducer/gradient.h"
+
+/* Reduces a number, unless all ranks have the same; TUTTI_AGAIN: it is in flight. */
+static tutti_status reduce(tutti_reducer *reducer, const char *suffix, void *value,
+        tutti_dtype dtype, tutti_reduce_op op)
+{
+    const tutti_options options = step_options(reducer, reducer->calls.facts, reducer);
+    char name[TENSOR_NAME_SIZE];
+    tutti_status status;
+
+    if (reducer->whole_facts) {
+        return TUTTI_OK;
+    }
+    (void)snprintf(name, sizeof name, "%s:%s", reducer->prefix, suffix);
+    status = tutti_allreduce_async(reducer->t, name, value, value, 1, dtype, op,
+            &options, reducer->calls.facts != NULL ? NULL : &reducer->facts_request);
+    if (status != TUTTI_OK) {
+        step_fail_alone(reducer, status);
+        return status;
+    }
+    return TUTTI_AGAIN;
+}
+
+static tutti_status reduce_squares(tutti_reducer *reducer)
+{
+    reducer->facts = 0;
+    for (size_t i = 0; i < reducer->count; i++) {
+        reducer->facts += reducer->gradients[i].squares;
+    }
+    return reduce(reducer, "norm", &reducer->facts, TUTTI_FLOAT64, TUTTI_SUM);
+}
+
+static tutti_status find_overflow(tutti_reducer *reducer)
+{
+    size_t i = 0;
+
+    while (i < reducer->count && isfinite(reducer->gradients[i].squares)) {
+        i++;
+    }
+    reducer->overflow = (int64_t)i;
+    return isfinite(reducer->facts)
+            ? TUTTI_OK
+            : reduce(reducer, "overflow", &reducer->overflow, TUTTI_INT64, TUTTI_MIN);
+}
+
+static tutti_status conclude(tutti_reducer *reducer)
+{
+    tutti_step_report *report = &reducer->report;
+
+    report->norm = sqrt(reducer->facts) / reducer->loss_scale.factor;
+    if (reducer->overflow < (int64_t)reducer->count) {
+        report->overflow = true;
+        report->overflow_name = reducer->gradients[reducer->overflow].name;
+    } else if (reducer->options.clip_norm > 0 &&
+            report->norm > reducer->options.clip_norm) {
+        report->clip_scale = reducer->options.clip_norm / report->norm;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status facts_advance(tutti_reducer *reducer)
+{
+    static tutti_status (*const stages[])(
+            tutti_reducer *) = { reduce_squares, find_overflow, conclude };
+    tutti_status status = TUTTI_OK;
+
+    while (status == TUTTI_OK && reducer->facts_stage < 3) {
+        status = stages[reducer->facts_stage++](reducer);
+    }
+    return status;
+}

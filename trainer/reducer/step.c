@@ -1,0 +1,156 @@
+/*
+ * What the files about a step share; its report and its end.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "options.h"
+#include "reducer/gradient.h"
+
+enum {
+    GOOD_STEPS = 2000 /* until the loss scale is doubled */
+};
+
+tutti_options step_options(
+        const tutti_reducer *reducer, tutti_callback callback, void *user)
+{
+    tutti_options options;
+
+    tutti_options_default(&options);
+    options.process_set = reducer->options.process_set;
+    options.step = reducer->step;
+    options.callback = callback;
+    options.user = user;
+    return options;
+}
+
+/* With a callback, a step that is broken is over when all that was submitted has called back. */
+bool reducer_in_step(tutti_reducer *reducer)
+{
+    size_t open = 0;
+    bool began = false;
+
+    for (size_t i = 0; i < reducer->count; i++) {
+        const struct gradient *gradient = &reducer->gradients[i];
+
+        open += atomic_load(&gradient->phase) == GRADIENT_OPEN ? 1 : 0;
+        began = began || atomic_load(&gradient->marks) > 0;
+    }
+    if (reducer->callback != NULL && step_is_broken(reducer)) {
+        return atomic_load(&reducer->left) > open;
+    }
+    for (const struct average *at = reducer->averages; at != NULL; at = at->next) {
+        began = began || at->value != NULL;
+    }
+    return began;
+}
+
+void step_fail(tutti_reducer *reducer, tutti_status status, const char *text)
+{
+    (void)pthread_mutex_lock(&reducer->lock);
+    if (reducer->error == TUTTI_OK) {
+        reducer->error = status;
+        (void)snprintf(reducer->error_text, sizeof reducer->error_text, "%s", text);
+    }
+    (void)pthread_mutex_unlock(&reducer->lock);
+}
+
+bool step_is_broken(tutti_reducer *reducer)
+{
+    tutti_status error;
+
+    (void)pthread_mutex_lock(&reducer->lock);
+    error = reducer->error;
+    (void)pthread_mutex_unlock(&reducer->lock);
+    /* Who has no memory has ended the job, by step_fail_alone(). */
+    return error == TUTTI_ERR_CONTEXT_FAILED || error == TUTTI_ERR_FINALIZED ||
+            error == TUTTI_ERR_NO_MEMORY;
+}
+
+void step_fail_alone(tutti_reducer *reducer, tutti_status status)
+{
+    step_fail(reducer, status, tutti_last_error());
+    if (status != TUTTI_ERR_CONTEXT_FAILED && reducer->ranks > 1) {
+        (void)tutti_abort(reducer->t, reducer->error_text);
+    }
+}
+
+void step_begin_report(tutti_reducer *reducer)
+{
+    reducer->report = (tutti_step_report){
+        .size = sizeof reducer->report,
+        .step = reducer->step,
+        .clip_scale = 1,
+        .loss_scale = reducer->loss_scale.factor,
+    };
+}
+
+static void adapt_loss_scale(tutti_reducer *reducer)
+{
+    struct loss_scale *scale = &reducer->loss_scale;
+
+    if (reducer->options.loss_scale <= 0) {
+        return;
+    }
+    if (reducer->report.overflow) {
+        *scale = (struct loss_scale){ .factor = scale->factor / 2 };
+    } else if (++scale->good_steps >= GOOD_STEPS) {
+        *scale = (struct loss_scale){ .factor = scale->factor * 2 };
+    }
+}
+
+static void complete_report(tutti_reducer *reducer)
+{
+    tutti_step_report *report = &reducer->report;
+    double error = 0;
+    double norm = 0;
+
+    for (size_t i = 0; i < reducer->count; i++) {
+        const struct gradient *gradient = &reducer->gradients[i];
+
+        report->gradient_bytes += gradient->param.count *
+                (int64_t)tutti_dtype_size(gradient->param.dtype);
+        report->unused += atomic_load(&gradient->phase) == GRADIENT_SKIPPED ? 1 : 0;
+        error += gradient->error_squared;
+        norm += gradient->norm_squared;
+    }
+    report->compression_error = norm > 0 ? sqrt(error / norm) : 0;
+    report->sent_bytes = atomic_load(&reducer->sent_bytes);
+}
+
+tutti_status step_end(tutti_reducer *reducer, tutti_step_report *report)
+{
+    const tutti_status status = reducer->error;
+
+    complete_report(reducer);
+    if (report != NULL) {
+        const size_t size = report->size;
+
+        options_give(report, size, &reducer->report, sizeof reducer->report);
+        report->size = size;
+    }
+    if (status == TUTTI_OK) {
+        adapt_loss_scale(reducer);
+    }
+    for (size_t i = 0; i < reducer->count; i++) {
+        struct gradient *gradient = &reducer->gradients[i];
+
+        atomic_store(&gradient->marks, 0);
+        atomic_store(&gradient->phase, GRADIENT_OPEN);
+        gradient->squares = 0;
+        gradient->error_squared = 0;
+        gradient->norm_squared = 0;
+    }
+    atomic_store(&reducer->sent_bytes, 0);
+    reducer->facts_stage = 0;
+    reducer->began = false;
+    reducer->error = TUTTI_OK;
+    reducer->step++;
+    step_begin_report(reducer);
+    if (status != TUTTI_OK) {
+        return error_set(status, "%s", reducer->error_text);
+    }
+    return TUTTI_OK;
+}
