@@ -5,7 +5,8 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 passed=0 failed=0 skipped=0
-times='' # of what was timed, a line each
+times=''    # of what was timed, a line each
+failures='' # what failed, with the last of what it said
 
 say() {
     echo "== $*"
@@ -44,6 +45,25 @@ count_lines() {
     grep -cE -- "$1" "$2" || true
 }
 
+# failed_tests NAME FILE: those of a JUnit file that failed, each with the last of its output.
+failed_tests() {
+    awk -v suite="$1" '
+        /<testcase / {
+            failed = !/status="(run|disabled)"/
+            count = 0
+            split($0, name, "\"")
+        }
+        /<skipped message="SKIP_/ { failed = 0 }
+        !/<(testcase|properties|property|\/properties|failure|skipped)/ {
+            gsub(/<\/?system-out>/, "")
+            if (/[^ \t]/) lines[count++ % 20] = $0
+        }
+        /<\/testcase>/ && failed {
+            print "FAILED: " name[2] " of " suite
+            for (i = count > 20 ? count - 20 : 0; i < count; i++) print "    " lines[i % 20]
+        }' "$2"
+}
+
 # Adds the results of one run of ctest, a JUnit file, to the counts; fails when there are
 # none. A test that did not run is skipped when it said so, and failed otherwise.
 count_results() {
@@ -58,6 +78,13 @@ count_results() {
     ((all > 0))
 }
 
+# count_failure NAME: of what is not a test of ctest.
+count_failure() {
+    say "FAILED: $1"
+    failed=$((failed + 1))
+    failures+="FAILED: $1"$'\n'
+}
+
 # run_tests PRESET DIRECTORY: runs the tests of a preset, built there, but for those whose
 # names match left_out, and counts them; when they cannot be run at all, that counts as one
 # failure. Tests mostly wait, so twice as many run as there are processors.
@@ -68,9 +95,10 @@ run_tests() {
     rm -f "$results"
     (cd "$root" && ctest --preset "$1" -j $((2 * $(nproc))) --output-junit "$results" \
         ${left_out:+-E "$left_out"}) || true
-    if ! count_results "$results"; then
-        say "FAILED: ctest of $1"
-        failed=$((failed + 1))
+    if count_results "$results"; then
+        failures+=$(failed_tests "$1" "$results")$'\n'
+    else
+        count_failure "ctest of $1"
     fi
     return 0
 }
@@ -79,8 +107,7 @@ run_tests() {
 # built counts as one failure.
 test_preset() {
     if ! timed "building $1" build_preset "$@"; then
-        say "FAILED: build of $1"
-        failed=$((failed + 1))
+        count_failure "build of $1"
         return
     fi
     timed "testing $1" run_tests "$1" "$(binary_dir "$1")"
@@ -101,10 +128,7 @@ check() {
     case $status in
     0) passed=$((passed + 1)) ;;
     77) skipped=$((skipped + 1)) ;;
-    *)
-        say "FAILED: $name"
-        failed=$((failed + 1))
-        ;;
+    *) count_failure "$name" ;;
     esac
 }
 
@@ -168,10 +192,11 @@ read_rows() {
     ((${#rows[@]} > 0)) || die "no row of $1 matches '$2'"
 }
 
-# The closing lines of a test run, times and the result, and its exit status.
+# The closing lines of a test run, times, failures and the result, and its exit status.
 finish() {
     echo
     echo "$times"
+    sed '/^$/d' <<<"$failures"
     echo "$passed passed, $failed failed, $skipped skipped"
     ((failed == 0 && passed > 0))
 }

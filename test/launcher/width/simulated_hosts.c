@@ -44,7 +44,7 @@ struct counts {
     atomic_int most_frames; /* that one got from above within a second, at most */
     atomic_long begun_at, told_at; /* monotonic, ns: the last of them            */
     atomic_bool ends; /* programs end                                      */
-    atomic_int below[]; /* by rank                                         */
+    atomic_int below[]; /* by rank; -1: it has no place, or does not hear it    */
 };
 
 /* A supervisor without a program. */
@@ -117,12 +117,15 @@ static uint8_t state(const void *owner)
 
 static void count_below(const struct supervisor *one)
 {
+    const struct uplink *uplink = &one->uplink;
+    const bool is_placed = !session_is_lost(&uplink->session) && !uplink->is_between &&
+            clock_ns() - uplink->heard < 3 * second;
     int count = 0;
 
     for (size_t i = 0; i < one->uplink.below.count; i++) {
         count += one->uplink.below.links[i]->rank >= 0 ? 1 : 0;
     }
-    atomic_store(&one->counts->below[one->uplink.rank.rank], count);
+    atomic_store(&one->counts->below[uplink->rank.rank], is_placed ? count : -1);
 }
 
 static void begin(struct supervisor *one, struct loop *loop)
@@ -198,6 +201,17 @@ static int sockets_of(pid_t pid)
     return count;
 }
 
+/* True when all have a place. */
+static bool is_settled(const struct counts *counts, int size)
+{
+    int rank = 0;
+
+    while (rank < size && atomic_load(&counts->below[rank]) >= 0) {
+        rank++;
+    }
+    return rank == size;
+}
+
 static int most_below(const struct counts *counts, int size)
 {
     int most = 0;
@@ -235,11 +249,13 @@ static int64_t play(
         const char *what, struct counts *counts, int size, const pid_t *pids)
 {
     int victims[VICTIMS];
+    siginfo_t ended;
     const int count = choose(counts, size, victims);
     const int64_t begin = clock_ns();
 
     if (strcmp(what, "killed") == 0 && count > 0) {
         strike(victims, 1, pids, SIGKILL); /* this is the cause */
+        (void)waitid(P_PID, (id_t)pids[victims[0]], &ended, WEXITED | WNOWAIT);
         clock_sleep_ns(20 * MS);
         strike(victims + 1, count - 1, pids, SIGKILL);
         return begin;
@@ -249,6 +265,10 @@ static int64_t play(
         clock_sleep_ns(4 * second);
         strike(victims, count, pids, SIGCONT);
         clock_sleep_ns(2 * second);
+        /* Nobody may look for a place when tuttirun ends. */
+        while (!is_settled(counts, size) && clock_ns() < begin + 60 * second) {
+            clock_sleep_ns(10 * MS);
+        }
     }
     return begin;
 }
