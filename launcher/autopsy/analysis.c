@@ -47,7 +47,7 @@ void analysis_tensor_text(
     } else if (tensor->uses > 1) {
         (void)snprintf(round, sizeof round, ", its use number %" PRIu64, tensor->uses);
     }
-    if (tensor->meta.collective >= RECORDER_FIRST_INTERNAL) {
+    if (tensor->collective >= RECORDER_FIRST_INTERNAL) {
         (void)snprintf(text, capacity, "%s", recorded_collective(tensor));
     } else {
         (void)snprintf(text, capacity, "%s \"%s\"%s", recorded_collective(tensor),

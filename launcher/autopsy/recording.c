@@ -98,15 +98,15 @@ static bool take_tensors(
     for (size_t i = 0; i < count; i++) {
         struct recorded_tensor *tensor = &recording->tensors[i];
 
-        tensor->meta = from[i].meta;
+        tensor->collective = from[i].collective;
         tensor->set = from[i].set;
-        tensor->stage = marks[i].stage;
+        tensor->is_in_flight = recorder_is_in_flight(marks[i].uses, copy->over[i]);
         tensor->uses = marks[i].uses;
         tensor->step = marks[i].step;
         tensor->order = marks[i].order;
         copy_text(tensor->name, sizeof tensor->name, from[i].name, sizeof from[i].name);
         recording->has_joined = recording->has_joined ||
-                (tensor->meta.collective == JOIN && recorded_is_in_flight(tensor));
+                (tensor->collective == JOIN && tensor->is_in_flight);
     }
     recording->tensor_count = count;
     return true;
@@ -278,14 +278,9 @@ int64_t recording_submitted_at(
     return 0;
 }
 
-bool recorded_is_in_flight(const struct recorded_tensor *tensor)
-{
-    return tensor->stage == RECORDER_SUBMITTED;
-}
-
 const char *recorded_collective(const struct recorded_tensor *tensor)
 {
-    switch (tensor->meta.collective) {
+    switch (tensor->collective) {
     case SET_CREATE:
         return "creation of a process set";
     case SET_DESTROY:
@@ -295,6 +290,6 @@ const char *recorded_collective(const struct recorded_tensor *tensor)
     case JOIN:
         return "tutti_join()";
     default:
-        return tutti_collective_name((tutti_collective)tensor->meta.collective);
+        return tutti_collective_name((tutti_collective)tensor->collective);
     }
 }

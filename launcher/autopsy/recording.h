@@ -16,9 +16,9 @@
 /** A name in a process set, as this rank knows it. */
 struct recorded_tensor {
     char name[RECORDER_NAME_BYTES];
-    struct recorder_meta meta;
+    uint32_t collective;
     uint32_t set;
-    uint32_t stage; /* enum recorder_stage                                       */
+    bool is_in_flight; /* it was submitted and is not over                         */
     uint64_t uses, step,
             order; /* as in struct recorder_mark, but order is whole      */
 };
@@ -58,8 +58,6 @@ void recording_fini(struct recording_of *recording);
 /** When it was submitted, by the clock of the rank; 0: that is too long ago. */
 int64_t recording_submitted_at(
         const struct recording_of *recording, const struct recorded_tensor *tensor);
-/** True when it was submitted and is not over. */
-bool recorded_is_in_flight(const struct recorded_tensor *tensor);
 /** "allreduce", or words for what is none of the public collectives. */
 const char *recorded_collective(const struct recorded_tensor *tensor);
 

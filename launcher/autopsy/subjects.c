@@ -29,7 +29,7 @@ static int compare_names(
     int order = compare_numbers(a->set, b->set);
 
     if (order == 0) {
-        order = compare_numbers(a->meta.collective, b->meta.collective);
+        order = compare_numbers(a->collective, b->collective);
     }
     return order != 0 ? order : strcmp(a->name, b->name);
 }
@@ -49,7 +49,7 @@ static int compare_parts(const void *one, const void *other)
 
 static bool is_subject(const struct recorded_tensor *tensor)
 {
-    return tensor->uses > 0 && tensor->meta.collective != RECORDER_OF_SET;
+    return tensor->uses > 0 && tensor->collective != RECORDER_OF_SET;
 }
 
 /* Adds those of one rank; returns how many there are now. */
@@ -88,7 +88,7 @@ static const char *members_by(const struct recording_of *recording, uint32_t set
     for (size_t i = 0; i < recording->tensor_count; i++) {
         const struct recorded_tensor *tensor = &recording->tensors[i];
 
-        if (tensor->meta.collective == RECORDER_OF_SET && tensor->set == set) {
+        if (tensor->collective == RECORDER_OF_SET && tensor->set == set) {
             return tensor->name;
         }
     }
@@ -204,7 +204,7 @@ bool subject_waits(const struct subject *subject, size_t at)
 {
     const struct recorded_tensor *tensor = subject->of[at];
 
-    return tensor != NULL && recorded_is_in_flight(tensor);
+    return tensor != NULL && tensor->is_in_flight;
 }
 
 /* With the same step, or, where none is given, as often. */

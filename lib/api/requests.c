@@ -208,7 +208,7 @@ static void record_wait(const tutti *t, const struct wait *wait,
                     .time_ns = now_ns,
                     .tensor = operation == NULL
                             ? 0
-                            : recorder_number(&t->recorder, operation->record) });
+                            : recorder_number(&t->recorder, operation->record.mark) });
 }
 
 void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)

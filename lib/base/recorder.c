@@ -78,6 +78,10 @@ static tutti_status map_recording(
     struct recorder_header *header;
     void *shared;
 
+    recorder->owners = mem_calloc(RECORDER_TENSORS, sizeof *recorder->owners);
+    if (recorder->owners == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a recording");
+    }
     /* To 0 first: what an earlier context has written goes. */
     if (ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)bytes) != 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "size the recording of a rank");
@@ -125,7 +129,6 @@ static tutti_status open_file(
     errno = status == TUTTI_OK ? posix_fallocate(fd, 0, bytes) : 0;
     if (errno != 0) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "room for %s", path);
-        recorder_close(recorder, true);
     }
     (void)close(fd);
     if (status != TUTTI_OK) {
@@ -140,18 +143,25 @@ tutti_status recorder_open(struct recorder *recorder, const struct recorder_spec
 {
     int64_t number;
 
+    tutti_status status = TUTTI_OK;
+
     *recorder = (struct recorder){ .shared = NULL };
     if (spec->events == 0) {
         return TUTTI_OK;
     }
     if (spec->descriptor !=
             NULL) { /* of the supervisor, for one context of the process */
-        return text_to_int64(spec->descriptor, &number) && number >= 0 &&
-                        number <= DESCRIPTOR_MAX && is_free((int)number)
-                ? map_recording(recorder, (int)number, spec)
-                : TUTTI_OK;
+        if (text_to_int64(spec->descriptor, &number) && number >= 0 &&
+                number <= DESCRIPTOR_MAX && is_free((int)number)) {
+            status = map_recording(recorder, (int)number, spec);
+        }
+    } else if (spec->folder[0] != '\0') {
+        status = open_file(recorder, spec);
     }
-    return spec->folder[0] == '\0' ? TUTTI_OK : open_file(recorder, spec);
+    if (status != TUTTI_OK) {
+        recorder_close(recorder, true);
+    }
+    return status;
 }
 
 void recorder_close(struct recorder *recorder, bool well)
@@ -167,66 +177,89 @@ void recorder_close(struct recorder *recorder, bool well)
         (void)unlink(recorder->path);
     }
     mem_free(recorder->path);
+    mem_free(recorder->owners);
     *recorder = (struct recorder){ .shared = NULL };
 }
 
-static bool may_go(struct recorder_tensor *tensor)
+static bool may_go(const struct recorder *recorder, uint32_t index)
 {
-    const uint32_t stage = atomic_load_explicit(
-            &recorder_mark_of(tensor)->stage, memory_order_relaxed);
+    const struct recording *shared = recorder->shared;
 
-    return tensor->is_kept == 0 && tensor->meta.collective != RECORDER_OF_SET &&
-            (stage == RECORDER_NEVER || stage >= RECORDER_DONE);
+    return !recorder->owners[index].is_kept &&
+            shared->tensors[index].collective != RECORDER_OF_SET &&
+            !recorder_is_in_flight(shared->marks[index].uses, shared->over[index]);
 }
 
-/* When all are taken, one that is not in flight; NULL when the next few all are. */
-static struct recorder_tensor *find_idle(struct recorder *recorder)
+/* When all are taken, one that is not in flight; -1 when the next few all are. */
+static int64_t find_idle(struct recorder *recorder)
 {
     for (int i = 0; i < LOOKS_MAX; i++) {
-        struct recorder_tensor *tensor = &recorder->shared->tensors[recorder->next];
+        const uint32_t index = recorder->next;
 
         recorder->next = (recorder->next + 1) % RECORDER_TENSORS;
-        if (may_go(tensor)) {
-            return tensor;
+        if (may_go(recorder, index)) {
+            return index;
         }
     }
-    return NULL;
+    return -1;
 }
 
-struct recorder_tensor *recorder_tensor(struct recorder *recorder,
-        struct recorder_tensor *known, const struct recorder_name *name)
+/* Where a name has its place. */
+static struct recorder_owner *owner_of(
+        const struct recorder *recorder, const struct recorder_place *place)
+{
+    return &recorder->owners[place->mark - recorder->shared->marks];
+}
+
+void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
+        const struct recorder_name *name)
 {
     struct recording *shared = recorder->shared;
-    struct recorder_tensor *tensor;
+    struct recorder_owner *owner;
     uint32_t count;
+    int64_t index;
 
-    if (shared == NULL || (known != NULL && known->owner == name->owner)) {
-        return known;
+    if (shared == NULL) {
+        return;
     }
     count = atomic_load_explicit(&shared->header.tensor_count, memory_order_relaxed);
-    tensor = count < RECORDER_TENSORS ? &shared->tensors[count] : find_idle(recorder);
-    if (tensor == NULL) {
-        return NULL;
+    index = count < RECORDER_TENSORS ? count : find_idle(recorder);
+    if (index < 0) {
+        return;
     }
-    *tensor = (struct recorder_tensor){ .owner = name->owner,
-        .index = (uint32_t)(tensor - shared->tensors) };
-    memset(recorder_mark_of(tensor), 0, sizeof(struct recorder_mark));
-    tensor->set = name->set;
-    tensor->meta.collective = (uint8_t)name->collective;
-    (void)snprintf(tensor->name, sizeof tensor->name, "%s", name->name);
+    owner = &recorder->owners[index];
+    if (owner->place != NULL) {
+        *owner->place = (struct recorder_place){ .mark = NULL };
+    }
+    *owner = (struct recorder_owner){ .place = place };
+    *place = (struct recorder_place){ .mark = &shared->marks[index],
+        .over = &shared->over[index] };
+    *place->mark = (struct recorder_mark){ .uses = 0 };
+    *place->over = 0;
+    shared->tensors[index] = (struct recorder_tensor){ .set = name->set,
+        .collective = (uint32_t)name->collective };
+    (void)snprintf(shared->tensors[index].name, sizeof shared->tensors[index].name,
+            "%s", name->name);
     if (count < RECORDER_TENSORS) {
         /* Release: who reads the count finds the name. */
         atomic_store_explicit(
                 &shared->header.tensor_count, count + 1, memory_order_release);
     }
-    return tensor;
 }
 
-void recorder_release(struct recorder_tensor *tensor, uint64_t owner)
+void recorder_release(struct recorder *recorder, struct recorder_place *place)
 {
-    if (tensor != NULL && tensor->owner == owner) {
-        tensor->owner = 0;
-        tensor->is_kept = 0;
+    if (place->mark != NULL) {
+        *owner_of(recorder, place) = (struct recorder_owner){ .place = NULL };
+        *place = (struct recorder_place){ .mark = NULL };
+    }
+}
+
+void recorder_keep(
+        struct recorder *recorder, const struct recorder_place *place, bool keep)
+{
+    if (place->mark != NULL) {
+        owner_of(recorder, place)->is_kept = keep;
     }
 }
 

@@ -5,13 +5,16 @@
  * --exec) has opened, or one in the directory of the parameter record_dir. It has
  *
  *   a header     who recorded, when, and why the context failed
- *   marks        one for each name: how often it was submitted, when in the order of submissions,
- *                and how far it is. Written when it is submitted, and when that is over
- *   tensors      the names, and what is submitted under them
+ *   marks        one for each name: how often it was submitted, and when in the order of submissions.
+ *                Written when it is submitted
+ *   over         one for each name: how often that is over. Written when it is
+ *   tensors      the names
  *   events       a ring of the last: batches, waits, plans that were left, failures
  *
  * Nothing here locks, waits or reads a clock: times are those that the engine and waiting threads
- * have read anyway. A tensor costs some stores into a quarter of a cache line, an event some 10 ns.
+ * have read anyway. A tensor costs three stores into a fifth of a cache line when it is submitted,
+ * and one into a byte when that is over: lines of their own, since threads do either at the same
+ * time. An event costs some 10 ns.
  * tutti-autopsy reads recordings; it believes nothing in them that it has not checked.
  */
 #ifndef TUTTI_BASE_RECORDER_H
@@ -26,8 +29,8 @@
 
 /** The variable that holds the number of the inherited descriptor. */
 #define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"
-/** "TUTTIFR1": the layout below. */
-#define RECORDER_MAGIC UINT64_C(0x3152464954545554)
+/** "TUTTIFR2": the layout below. */
+#define RECORDER_MAGIC UINT64_C(0x3252464954545554)
 
 enum {
     RECORDER_TENSORS = 4096, /* names that are recorded; more are not               */
@@ -56,14 +59,6 @@ enum recorder_kind {
     RECORDER_KINDS
 };
 
-/** How far the last operation of a name is. */
-enum recorder_stage {
-    RECORDER_NEVER,
-    RECORDER_SUBMITTED, /* and not over                                            */
-    RECORDER_DONE,
-    RECORDER_FAILED /* with an error                                           */
-};
-
 /** What has happened. */
 struct recorder_event {
     enum recorder_kind kind;
@@ -87,30 +82,20 @@ struct recorder_slot {
     _Atomic uint32_t lane;
 };
 
-/** What ranks must submit alike. */
-struct recorder_meta {
-    int64_t count; /* elements, or rows                                     */
-    int64_t row_count;
-    int32_t root;
-    uint8_t collective, dtype, op, ndim;
-};
-
-/** How far a name is: four of them in a cache line, since this is written with each use. */
+/**
+ * The last submission of a name. Not atomic: a name is submitted again when it is over, so one
+ * thread writes at a time, and others read a copy.
+ */
 struct recorder_mark {
-    _Atomic uint32_t uses; /* submissions                                           */
-    _Atomic uint32_t step; /* 1 + options.step of the last; 0: not given            */
-    _Atomic uint32_t order; /* submissions of this rank before it, modulo 2^32       */
-    _Atomic uint32_t stage; /* enum recorder_stage                                   */
+    uint32_t uses; /* submissions                                           */
+    uint32_t step; /* 1 + options.step of the last; 0: not given            */
+    uint32_t order; /* submissions of this rank before it, modulo 2^32       */
 };
 
-/** The name, in one process set, and what is submitted under it. */
+/** The name, in one process set. */
 struct recorder_tensor {
-    uint64_t owner; /* whose it is in the library; 0: nobody's any more      */
-    uint32_t index; /* its place, which is that of its mark                  */
-    uint32_t is_kept; /* 1: the owner uses it without asking for it            */
     uint32_t set; /* its id                                                */
-    struct recorder_meta
-            meta; /* of the last submission                                */
+    uint32_t collective;
     char name[RECORDER_NAME_BYTES];
 };
 
@@ -146,8 +131,21 @@ struct recording {
         char bytes[RECORDER_HEADER_BYTES];
     };
     struct recorder_mark marks[RECORDER_TENSORS];
+    uint8_t over[RECORDER_TENSORS]; /* of the uses, modulo 2^8                */
     struct recorder_tensor tensors[RECORDER_TENSORS];
     struct recorder_slot events[];
+};
+
+/** Where a name is recorded. Zeroed: nowhere. */
+struct recorder_place {
+    struct recorder_mark *mark;
+    uint8_t *over;
+};
+
+/** Whose name it is. */
+struct recorder_owner {
+    struct recorder_place *place; /* NULL: nobody's any more                */
+    bool is_kept; /* it has copies of its place                               */
 };
 
 /** Of a context. Zeroed: nothing is recorded. */
@@ -155,13 +153,13 @@ struct recorder {
     struct recording *shared; /* mapped; NULL: none                               */
     size_t bytes;
     char *path; /* owned; removed when all went well; NULL: the supervisor's   */
+    struct recorder_owner *owners; /* owned; one for each tensor            */
     uint32_t
             next; /* of the tensors, once all are taken, the one that is looked at next */
 };
 
-/** A name, for recorder_tensor(). */
+/** A name, for recorder_add_name(). */
 struct recorder_name {
-    uint64_t owner; /* not 0, and no other's at that time */
     const char *name;
     uint32_t set;
     int collective;
@@ -185,60 +183,38 @@ TUTTI_MUST_USE tutti_status recorder_open(
 void recorder_close(struct recorder *recorder, bool well);
 
 /**
- * What there is for a name; `known` is what its owner had before, or NULL. When there are too
- * many names, one that is not in flight makes room, so owners ask at each use, or keep theirs.
- * Callers lock.
- * @return NULL: nothing is recorded of it
+ * Finds a place for a name, which is zeroed before; it stays so when nothing is recorded of the
+ * name. When there are too many names, one that is not in flight makes room, and its place is
+ * zeroed: owners look at each use whether they have one, or keep theirs. Callers lock.
  */
-struct recorder_tensor *recorder_tensor(struct recorder *recorder,
-        struct recorder_tensor *known, const struct recorder_name *name);
+void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
+        const struct recorder_name *name);
 /** The owner goes. What is recorded stays while there is room. */
-void recorder_release(struct recorder_tensor *tensor, uint64_t owner);
-/** The owner will not ask again, or will. */
-static inline void recorder_keep(struct recorder_tensor *tensor, bool keep)
-{
-    if (tensor != NULL) {
-        tensor->is_kept = keep ? 1 : 0;
-    }
-}
-/** What is submitted with it, at each change. */
-static inline void recorder_describe(
-        struct recorder_tensor *tensor, const struct recorder_meta *meta)
-{
-    if (tensor != NULL) {
-        tensor->meta = *meta;
-    }
-}
-/** The mark of a tensor, for those who have an operation; NULL of NULL. */
-static inline struct recorder_mark *recorder_mark_of(struct recorder_tensor *tensor)
-{
-    char *first = tensor == NULL ? NULL : (char *)(tensor - tensor->index);
-
-    return first == NULL ? NULL
-                         : ((struct recording *)(void *)(first -
-                                    offsetof(struct recording, tensors)))
-                                   ->marks +
-                    tensor->index;
-}
+void recorder_release(struct recorder *recorder, struct recorder_place *place);
+/** The owner has copies of its place, or no longer has. */
+void recorder_keep(
+        struct recorder *recorder, const struct recorder_place *place, bool keep);
 /** It is submitted once more; the submitter. */
 static inline void recorder_use(
-        struct recorder_mark *mark, uint64_t order, uint64_t step)
+        const struct recorder_place *place, uint64_t order, uint64_t step)
 {
-    if (mark != NULL) {
-        const uint32_t uses = atomic_load_explicit(&mark->uses, memory_order_relaxed);
-
-        atomic_store_explicit(&mark->uses, uses + 1, memory_order_relaxed);
-        atomic_store_explicit(&mark->step, (uint32_t)step, memory_order_relaxed);
-        atomic_store_explicit(&mark->order, (uint32_t)order, memory_order_relaxed);
-        atomic_store_explicit(&mark->stage, RECORDER_SUBMITTED, memory_order_relaxed);
+    if (place->mark != NULL) {
+        place->mark->uses++;
+        place->mark->step = (uint32_t)step;
+        place->mark->order = (uint32_t)order;
     }
 }
-/** Its operation has gone on; whoever has the operation. */
-static inline void recorder_stage(struct recorder_mark *mark, enum recorder_stage stage)
+/** That is over; whoever has the operation. */
+static inline void recorder_end(const struct recorder_place *place)
 {
-    if (mark != NULL) {
-        atomic_store_explicit(&mark->stage, stage, memory_order_relaxed);
+    if (place->over != NULL) {
+        ++*place->over;
     }
+}
+/** True when it was submitted and is not over; who copies both may have `over` of a later use. */
+static inline bool recorder_is_in_flight(uint32_t uses, uint8_t over)
+{
+    return (int8_t)(uint8_t)(uses - over) > 0;
 }
 /** The number of a tensor for events. */
 static inline uint32_t recorder_number(

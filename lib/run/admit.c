@@ -115,7 +115,7 @@ tutti_status admit_take(struct tutti *t, const struct open_group *group,
     }
     operation->set = set;
     operation->tensor = tensor;
-    operation->record = recorder_mark_of(tensors_record(tensor, &t->recorder, set->id));
+    operation->record = tensors_record(&set->tensors, tensor, set->id);
     set->in_flight++;
     operation_begin(operation, s->callback, s->user);
     *taken = operation;

@@ -49,9 +49,9 @@ static bool has_any_of_pool(const struct operation *operations)
 static void record_end(const struct tutti *t, const struct operation *operation)
 {
     if (operation->status == TUTTI_OK) {
-        recorder_stage(operation->record, RECORDER_DONE);
+        recorder_end(&operation->record);
     } else if (operation->status != TUTTI_ERR_CONTEXT_FAILED) {
-        recorder_stage(operation->record, RECORDER_FAILED);
+        recorder_end(&operation->record);
         recorder_tell(&t->recorder, RECORDER_ERROR, t->engine.now_ns,
                 operation->error == NULL ? "" : operation->error->text);
     }

@@ -266,7 +266,7 @@ static void end_on_stream(
     }
     leave(operation);
     operation_advance(operation, OPERATION_DONE);
-    recorder_stage(operation->record, RECORDER_DONE);
+    recorder_end(&operation->record);
     counter_add(&t->counters.streamed, 1);
     counter_add(&t->counters.streamed_bytes, operation->bytes);
     /* Pairs with work_is_done(), as in complete.c. */

@@ -72,7 +72,7 @@ static void record_batch(const struct tutti *t, const struct batch *batch,
                     .set = batch->set->id,
                     .lane = batch->lane,
                     .tensor = recorder_number(
-                            &t->recorder, batch->operations[0]->record) });
+                            &t->recorder, batch->operations[0]->record.mark) });
 }
 
 /*

@@ -118,7 +118,7 @@ static void queue_members(struct tutti *t, struct open_group *group)
         /* 0 means "no group". */
         operation->request.meta.group = group->hash != 0 ? group->hash : 1;
         operation->request.meta.group_size = group->count;
-        recorder_use(operation->record, --order, operation->request.meta.step);
+        recorder_use(&operation->record, --order, operation->request.meta.step);
     }
     intake_push(&t->intake, group->newest, group->oldest, group->count);
 }

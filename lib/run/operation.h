@@ -75,7 +75,7 @@ struct operation {
 
     struct process_set *set;
     struct tensor *tensor; /* its name; holds it in flight                    */
-    struct recorder_mark *record; /* what is recorded of it; NULL: nothing     */
+    struct recorder_place record; /* of the name                              */
     int64_t taken_ns; /* when the engine saw it                         */
     struct request request; /* what is negotiated; name borrowed from tensor   */
     int64_t *numbers; /* owned; backs request.meta.dims                  */

@@ -101,6 +101,7 @@ static struct process_set *set_new(struct tutti *t, const int64_t *ranks, int si
     }
     set->context = t;
     set->op = (struct op_set){ .rank = -1, .size = size };
+    set->tensors.recorder = &t->recorder;
     set->tensors.max = size_max(capacity, NAMES_MIN);
     set->world_ranks = mem_calloc((size_t)size, sizeof *set->world_ranks);
     if (set->world_ranks == NULL) {
@@ -152,10 +153,7 @@ static tutti_status open_arrival_flags(struct tutti *t, const struct process_set
 static void record_set(struct tutti *t, struct process_set *set)
 {
     char ranks[RECORDER_NAME_BYTES];
-    const struct recorder_name name = { .owner = (uintptr_t)set,
-        .name = ranks,
-        .set = set->id,
-        .collective = RECORDER_OF_SET };
+    struct recorder_place place = { .mark = NULL };
     struct bitset members;
 
     if (set->op.rank < 0 || set->id == TUTTI_WORLD || !bitset_init(&members, t->size)) {
@@ -165,7 +163,10 @@ static void record_set(struct tutti *t, struct process_set *set)
         bitset_add(&members, set->world_ranks[i]);
     }
     (void)bitset_format(&members, NULL, ranks, sizeof ranks);
-    (void)recorder_tensor(&t->recorder, NULL, &name);
+    recorder_add_name(&t->recorder, &place,
+            &(struct recorder_name){
+                    .name = ranks, .set = set->id, .collective = RECORDER_OF_SET });
+    recorder_release(&t->recorder, &place); /* it stays all the same */
     bitset_fini(&members);
 }
 

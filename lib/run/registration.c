@@ -24,7 +24,7 @@ static tutti_status give_operation(struct tutti *t, struct process_set *set,
     }
     own->set = set;
     own->tensor = tensor;
-    own->record = recorder_mark_of(tensors_record(tensor, &t->recorder, set->id));
+    own->record = tensors_record(&set->tensors, tensor, set->id);
     *handle = persistent_begin(own);
     if (!submit_prepare(own, s) || !tensors_register(tensor, &s->meta, &s->rows, own)) {
         persistent_give_up(t, own);

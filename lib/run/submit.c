@@ -134,14 +134,6 @@ static tutti_status fill(struct operation *operation, const struct submission *s
     operation->input = s->input;
     operation->output = s->output;
     operation->owns_output = rows_own_output(s, &operation->set->op);
-    recorder_describe(tensor->record,
-            &(struct recorder_meta){ .count = s->meta.count,
-                    .row_count = s->meta.row_count,
-                    .root = s->meta.root,
-                    .collective = (uint8_t)s->collective,
-                    .dtype = (uint8_t)s->meta.dtype,
-                    .op = (uint8_t)s->meta.op,
-                    .ndim = (uint8_t)s->meta.ndim });
     if (s->collective >= META_SET_CREATE) {
         return TUTTI_OK;
     }
@@ -172,7 +164,7 @@ static void fill_streams(struct operation *operation, const struct submission *s
 /* Hands an operation over. It may be over before this returns. */
 static void push(struct tutti *t, struct operation *operation, tutti_request *request)
 {
-    recorder_use(operation->record,
+    recorder_use(&operation->record,
             atomic_load_explicit(&t->intake.count, memory_order_relaxed),
             operation->request.meta.step);
     if (operation->callback == NULL) {

@@ -97,7 +97,7 @@ tutti_status take_in_submissions(struct tutti *t, bool *moved)
     for (struct operation *operation = operations; operation != NULL;
             operation = next) {
         next = operation->next;
-        last = operation->record;
+        last = operation->record.mark;
         count++;
         if (status == TUTTI_OK) {
             status = announce(t, operation);

@@ -30,13 +30,13 @@ static bool tensor_matches(const void *value, const void *key)
             memcmp(tensor->name, want->name, want->name_len) == 0;
 }
 
-static void tensor_free(struct tensor *tensor)
+static void tensor_free(const struct tensors *tensors, struct tensor *tensor)
 {
     if (tensor->own != NULL) {
         meta_fini(&tensor->meta);
         mem_free(tensor->lists);
     }
-    recorder_release(tensor->record, (uintptr_t)tensor);
+    recorder_release(tensors->recorder, &tensor->record);
     mem_free(tensor->name);
     mem_free(tensor);
 }
@@ -84,7 +84,7 @@ static void drop_unused(struct tensors *tensors)
             append(tensors, tensor);
         } else if (tensor->own == NULL) {
             (void)map_remove(&tensors->names, tensor->hash, tensor);
-            tensor_free(tensor);
+            tensor_free(tensors, tensor);
         }
     }
 }
@@ -95,7 +95,7 @@ void tensors_fini(struct tensors *tensors)
     struct tensor *tensor;
 
     while ((tensor = map_next(&tensors->names, &position)) != NULL) {
-        tensor_free(tensor);
+        tensor_free(tensors, tensor);
     }
     map_fini(&tensors->names);
     *tensors = (struct tensors){ 0 };
@@ -152,15 +152,15 @@ void tensors_let_go(struct tensor *tensor)
     }
 }
 
-struct recorder_tensor *tensors_record(
-        struct tensor *tensor, struct recorder *recorder, uint32_t set)
+struct recorder_place tensors_record(
+        const struct tensors *tensors, struct tensor *tensor, uint32_t set)
 {
-    const struct recorder_name name = { .owner = (uintptr_t)tensor,
-        .name = tensor->name,
-        .set = set,
-        .collective = tensor->collective };
-
-    tensor->record = recorder_tensor(recorder, tensor->record, &name);
+    if (tensor->record.mark == NULL && tensors->recorder->shared != NULL) {
+        recorder_add_name(tensors->recorder, &tensor->record,
+                &(struct recorder_name){ .name = tensor->name,
+                        .set = set,
+                        .collective = tensor->collective });
+    }
     return tensor->record;
 }
 
@@ -205,7 +205,7 @@ bool tensors_register(struct tensor *tensor, const struct meta *meta,
     }
     tensor->own = own;
     tensor->set = own->set;
-    recorder_keep(tensor->record, true);
+    recorder_keep(own->set->tensors.recorder, &tensor->record, true);
     return true;
 }
 
@@ -213,7 +213,7 @@ void tensors_unregister(struct tensors *tensors, struct tensor *tensor)
 {
     meta_fini(&tensor->meta);
     mem_free(tensor->lists);
-    recorder_keep(tensor->record, false);
+    recorder_keep(tensors->recorder, &tensor->record, false);
     tensor->lists = NULL;
     tensor->own = NULL;
     if (!tensor->listed) {

@@ -36,15 +36,16 @@ struct tensor {
     tutti_stream stream; /* of device memory                                     */
     int64_t *lists; /* owned; backs the lists of `rows`                      */
     struct process_set *set;
-    struct recorder_tensor *record; /* what is recorded of it; NULL: nothing      */
+    struct recorder_place record; /* see tensors_record()                        */
     bool listed; /* in the queue; a registered one may not be            */
     bool used; /* since it was looked at last                           */
     struct tensor *next; /* in the queue, the one behind it                       */
 };
 
-/** Zeroed is valid once `max` is set. */
+/** Zeroed is valid once `max` and `recorder` are set. */
 struct tensors {
     struct map names;
+    struct recorder *recorder;
     struct tensor *oldest, *newest; /* the queue                                  */
     size_t count; /* of the queue                                        */
     size_t max; /* with more, those in no use are dropped              */
@@ -62,9 +63,9 @@ void tensors_let_go(struct tensor *tensor);
 /** Registers, with an operation whose persistent request is closed; false when out of memory. */
 bool tensors_register(struct tensor *tensor, const struct meta *meta,
         const struct rows *rows, struct operation *own);
-/** What is recorded of it. It is asked for at each use. */
-struct recorder_tensor *tensors_record(
-        struct tensor *tensor, struct recorder *recorder, uint32_t set);
+/** Where it is recorded, in a set of this id. Asked for at each use. */
+struct recorder_place tensors_record(
+        const struct tensors *tensors, struct tensor *tensor, uint32_t set);
 /** Takes the registration away; the tensor is not in flight. */
 void tensors_unregister(struct tensors *tensors, struct tensor *tensor);
 

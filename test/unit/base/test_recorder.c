@@ -41,11 +41,14 @@ static int close_recorder(void **state)
 
 #define TEST(name) UNIT_TEST_WITH(name, open_recorder, close_recorder)
 
-static struct recorder_tensor *add(uint64_t owner, const char *name)
-{
-    const struct recorder_name wanted = { .owner = owner, .name = name };
+static struct recorder_place places[RECORDER_TENSORS];
 
-    return recorder_tensor(&recorder, NULL, &wanted);
+static struct recorder_place *add(size_t owner, const char *name)
+{
+    places[owner] = (struct recorder_place){ .mark = NULL };
+    recorder_add_name(
+            &recorder, &places[owner], &(struct recorder_name){ .name = name });
+    return &places[owner];
 }
 
 TEST(test_the_ring_keeps_the_last_events)
@@ -65,24 +68,29 @@ TEST(test_the_ring_keeps_the_last_events)
 
 TEST(test_a_name_makes_room_only_when_it_is_not_in_flight)
 {
-    struct recorder_tensor *kept = add(1, "kept");
-    struct recorder_tensor *flying = add(2, "flying");
-    struct recorder_tensor *idle = add(3, "idle");
-    const struct recorder_name again = { .owner = 3, .name = "idle" };
+    const struct recorder_place *flying = add(1, "flying");
+    struct recorder_place *idle = add(2, "idle");
+    const struct recorder_place first = *idle;
+    struct recorder_place later = { .mark = NULL };
+    struct recorder_place none = { .mark = NULL };
 
-    recorder_keep(kept, true);
-    recorder_stage(recorder_mark_of(flying), RECORDER_SUBMITTED);
-    recorder_stage(recorder_mark_of(idle), RECORDER_DONE);
-    for (uint64_t i = 4; i <= RECORDER_TENSORS; i++) {
-        recorder_stage(recorder_mark_of(add(i, "other")), RECORDER_SUBMITTED);
+    recorder_keep(&recorder, add(0, "kept"), true);
+    recorder_use(flying, 0, 0);
+    recorder_use(idle, 1, 0);
+    recorder_end(idle);
+    for (size_t i = 3; i < RECORDER_TENSORS; i++) {
+        recorder_use(add(i, "other"), i, 0);
     }
-    assert_ptr_equal(recorder_tensor(&recorder, idle, &again), idle);
-    assert_ptr_equal(add(5000, "new"), idle);
-    recorder_stage(recorder_mark_of(idle), RECORDER_SUBMITTED);
-    assert_null(add(5001, "too many"));
-    recorder_release(idle, 3); /* it is another's by now */
-    assert_int_equal(idle->owner, 5000);
-    assert_string_equal(idle->name, "new");
+    recorder_add_name(&recorder, &later, &(struct recorder_name){ .name = "new" });
+    assert_ptr_equal(later.mark, first.mark);
+    assert_int_equal(later.mark->uses + *later.over, 0);
+    assert_null(idle->mark); /* it is another's by now */
+    recorder_use(&later, 0, 0);
+    recorder_add_name(&recorder, &none, &(struct recorder_name){ .name = "too many" });
+    assert_null(none.mark);
+    recorder_release(&recorder, idle);
+    recorder_release(&recorder, &later);
+    assert_string_equal(recorder.shared->tensors[1].name, "new");
 }
 
 TEST(test_one_context_records_in_a_descriptor_at_a_time)
@@ -95,7 +103,7 @@ TEST(test_one_context_records_in_a_descriptor_at_a_time)
     recorder_close(&recorder, true);
     assert_int_equal(recorder_open(&recorder, &spec), TUTTI_OK);
     assert_int_equal(recorder.shared->header.tensor_count, 0);
-    assert_int_equal(recorder.shared->tensors[0].owner, 0);
+    assert_int_equal(recorder.shared->tensors[0].name[0], 0);
 }
 
 UNIT_TEST(test_a_file_stays_when_something_failed)
@@ -125,8 +133,9 @@ UNIT_TEST(test_without_a_place_nothing_is_recorded)
     };
 
     assert_int_equal(recorder_open(&recorder, &nowhere), TUTTI_OK);
-    assert_null(add(1, "a"));
+    assert_null(add(1, "a")->mark);
     recorder_add(&recorder, &(struct recorder_event){ .kind = RECORDER_TAKEN });
-    recorder_use(NULL, 0, 0);
+    recorder_use(&places[1], 0, 0);
+    recorder_end(&places[1]);
     recorder_close(&recorder, true);
 }

@@ -20,7 +20,7 @@ enum {
 /* A job: each rank records into memory of its own. */
 static struct recorder ranks[RANKS];
 static int fds[RANKS];
-static struct recorder_tensor *tensors[RANKS][NAMES];
+static struct recorder_place places[RANKS][NAMES];
 static struct recorded_job job;
 static struct analysis analysis;
 
@@ -42,11 +42,9 @@ static int open_job(void **state)
         ranks[r].shared->header.start_real_ns = 0;
         ranks[r].shared->header.seen_ns = 40 * (int64_t)SECOND;
         for (int n = 0; n < NAMES; n++) {
-            const struct recorder_name name = { .owner = (uint64_t)n + 1,
-                .name = names[n],
-                .collective = TUTTI_ALLREDUCE };
-
-            tensors[r][n] = recorder_tensor(&ranks[r], NULL, &name);
+            recorder_add_name(&ranks[r], &places[r][n],
+                    &(struct recorder_name){
+                            .name = names[n], .collective = TUTTI_ALLREDUCE });
         }
     }
     job = (struct recorded_job){ .size = RANKS };
@@ -67,14 +65,21 @@ static int close_job(void **state)
 
 #define TEST(name) UNIT_TEST_WITH(name, open_job, close_job)
 
-/* A rank submits a name, and is at `stage` with it. */
-static void submit(int rank, int name, uint64_t step, enum recorder_stage stage)
+enum progress {
+    WAITS,
+    OVER
+};
+
+/* A rank submits a name. */
+static void submit(int rank, int name, uint64_t step, enum progress progress)
 {
     struct recorder_header *header = &ranks[rank].shared->header;
     const uint64_t order = header->event_count;
 
-    recorder_use(recorder_mark_of(tensors[rank][name]), order, step);
-    recorder_stage(recorder_mark_of(tensors[rank][name]), stage);
+    recorder_use(&places[rank][name], order, step);
+    if (progress == OVER) {
+        recorder_end(&places[rank][name]);
+    }
     recorder_add(&ranks[rank],
             &(struct recorder_event){ .kind = RECORDER_TAKEN,
                     .time_ns = 10 * (int64_t)SECOND,
@@ -112,7 +117,7 @@ static void expect(enum culprit_cause cause, int culprit, const char *words)
 TEST(test_nobody_waits)
 {
     for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 0, RECORDER_DONE);
+        submit(r, 0, 0, OVER);
     }
     analyse();
     expect(CULPRIT_NONE, -1, "no rank waits for another");
@@ -121,10 +126,10 @@ TEST(test_nobody_waits)
 TEST(test_a_rank_has_not_submitted)
 {
     for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 7, RECORDER_DONE);
+        submit(r, 0, 7, OVER);
     }
-    submit(0, 1, 7, RECORDER_SUBMITTED);
-    submit(2, 1, 7, RECORDER_SUBMITTED);
+    submit(0, 1, 7, WAITS);
+    submit(2, 1, 7, WAITS);
     analyse();
     expect(CULPRIT_MISSING, 1,
             "has not submitted allreduce \"b\" of step 6, which ranks 0, 2 wait for "
@@ -136,15 +141,15 @@ TEST(test_a_rank_has_not_submitted)
 TEST(test_a_rank_has_left_one_out_and_gone_on)
 {
     for (int r = 0; r < RANKS; r += 2) {
-        submit(r, 0, 7, RECORDER_DONE);
-        submit(r, 1, 7, RECORDER_SUBMITTED);
+        submit(r, 0, 7, OVER);
+        submit(r, 1, 7, WAITS);
     }
-    submit(1, 0, 7, RECORDER_DONE);
+    submit(1, 0, 7, OVER);
     recorder_add(&ranks[1],
             &(struct recorder_event){ .kind = RECORDER_WAIT,
                     .time_ns = 10 * (int64_t)SECOND,
                     .tensor = 1 });
-    submit(1, 0, 8, RECORDER_SUBMITTED);
+    submit(1, 0, 8, WAITS);
     analyse();
     expect(CULPRIT_MISSING, 1,
             "has not submitted allreduce \"b\" of step 6, which ranks 0, 2 wait for "
@@ -154,9 +159,9 @@ TEST(test_a_rank_has_left_one_out_and_gone_on)
 
 TEST(test_ranks_wait_for_each_other)
 {
-    submit(0, 0, 0, RECORDER_SUBMITTED);
-    submit(1, 1, 0, RECORDER_SUBMITTED);
-    submit(2, 0, 0, RECORDER_SUBMITTED);
+    submit(0, 0, 0, WAITS);
+    submit(1, 1, 0, WAITS);
+    submit(2, 0, 0, WAITS);
     analyse();
     assert_int_equal(analysis.cause, CULPRIT_ORDER);
     assert_non_null(strstr(analysis.conclusion, "different orders"));
@@ -166,7 +171,7 @@ TEST(test_ranks_wait_for_each_other)
 TEST(test_the_rank_that_died_first)
 {
     for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 0, r == 2 ? RECORDER_NEVER : RECORDER_SUBMITTED);
+        submit(r, 0, 0, r == 2 ? OVER : WAITS);
         ranks[r].shared->header.process_state = 'X';
         (void)strcpy(ranks[r].shared->header.process, "was killed by signal 9");
     }
@@ -179,7 +184,7 @@ TEST(test_the_rank_that_died_first)
 TEST(test_a_rank_does_not_take_part_in_a_batch)
 {
     for (int r = 0; r < RANKS; r++) {
-        submit(r, 0, 0, RECORDER_SUBMITTED);
+        submit(r, 0, 0, WAITS);
         if (r != 1) {
             recorder_add(&ranks[r],
                     &(struct recorder_event){ .kind = RECORDER_LAUNCHED,
@@ -195,14 +200,12 @@ TEST(test_a_rank_does_not_take_part_in_a_batch)
 TEST(test_others_than_members_of_a_set_are_not_missing)
 {
     for (int r = 0; r < 2; r++) {
-        const struct recorder_name set = {
-            .owner = 9, .name = "0-1", .set = 4, .collective = RECORDER_OF_SET
-        };
-
-        (void)recorder_tensor(&ranks[r], NULL, &set);
-        tensors[r][0]->set = 4;
+        recorder_add_name(&ranks[r], &places[r][1],
+                &(struct recorder_name){
+                        .name = "0-1", .set = 4, .collective = RECORDER_OF_SET });
+        ranks[r].shared->tensors[0].set = 4;
     }
-    submit(0, 0, 0, RECORDER_SUBMITTED);
+    submit(0, 0, 0, WAITS);
     analyse();
     expect(CULPRIT_MISSING, 1, "which rank 0 waits for");
     assert_int_equal(analysis.blames[2].tensors, 0);
@@ -232,8 +235,8 @@ TEST(test_damage_does_no_harm)
     unsigned char *bytes = mem_alloc(ranks[0].bytes);
     unsigned seed = 1;
 
-    submit(0, 0, 3, RECORDER_SUBMITTED);
-    submit(1, 1, 3, RECORDER_DONE);
+    submit(0, 0, 3, WAITS);
+    submit(1, 1, 3, OVER);
     decode_all();
     for (int i = 0; i < 3000; i++) {
         const size_t at = (size_t)rand_r(&seed) %
