@@ -49,9 +49,10 @@ struct blame {
 
 /** How late a rank arrived at batches, against the median of all ranks. */
 struct lateness {
-    size_t batches; /* that all ranks have recorded                            */
-    size_t late; /* of them, by more than LATE_NS                              */
-    int64_t sum_ns; /* over those                                              */
+    size_t batches; /* that all ranks have recorded, and had not submitted together */
+    size_t late; /* of them, by more than a millisecond                        */
+    int64_t median_ns; /* of those                                             */
+    bool is_slow; /* that is most of them, and costs time                      */
 };
 
 struct analysis {
@@ -62,9 +63,6 @@ struct analysis {
     struct lateness *lateness; /* owned; likewise                                */
     size_t count;
 };
-
-/** Later than that, a rank was late for a batch. */
-#define LATE_NS INT64_C(1000000)
 
 /** Fills `lateness`, which is zeroed (lateness.c). @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
 TUTTI_MUST_USE tutti_status lateness_find(

@@ -20,6 +20,13 @@ void recorded_job_fini(struct recorded_job *job);
 /** The conclusion, then each rank, slow ranks, and the last `events` events of all. */
 void autopsy_print(FILE *file, const struct recorded_job *job,
         const struct analysis *analysis, size_t events);
+/**
+ * "rank 5 on b arrives 31 ms after the median of all in 94 % of the last 60 batches".
+ * @param at  the recording
+ * @return false, and no text: the rank is not slow
+ */
+bool autopsy_slow_text(const struct recorded_job *job, const struct analysis *analysis,
+        size_t at, char *text, size_t capacity);
 /** What ranks did over time, as SVG. */
 void autopsy_draw(
         FILE *file, const struct recorded_job *job, const struct analysis *analysis);

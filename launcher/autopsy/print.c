@@ -155,24 +155,37 @@ static void print_rank(
     print_text(file, "failed context", recording->failure);
 }
 
+bool autopsy_slow_text(const struct recorded_job *job, const struct analysis *analysis,
+        size_t at, char *text, size_t capacity)
+{
+    const struct lateness *lateness = &analysis->lateness[at];
+    char rank[WORDS];
+
+    if (!lateness->is_slow) {
+        return false;
+    }
+    analysis_rank_text(&job->ranks[at], rank, sizeof rank);
+    (void)snprintf(text, capacity,
+            "%s arrives %.3g ms after the median of all in %.0f %% of the last %zu "
+            "batches",
+            rank, (double)lateness->median_ns / MILLISECOND,
+            100.0 * (double)lateness->late / (double)lateness->batches,
+            lateness->batches);
+    return true;
+}
+
 static void print_slow(
         FILE *file, const struct recorded_job *job, const struct analysis *analysis)
 {
     bool any = false;
 
     for (size_t r = 0; r < job->count; r++) {
-        const struct lateness *late = &analysis->lateness[r];
+        char words[2 * WORDS];
 
-        if (2 * late->late <= late->batches) {
-            continue;
+        if (autopsy_slow_text(job, analysis, r, words, sizeof words)) {
+            (void)fprintf(file, "%s  %s\n", any ? "" : "\nSlow ranks\n", words);
+            any = true;
         }
-        (void)fprintf(file,
-                "%s  rank %d arrives %.3g ms after the median at %.0f %% of %zu "
-                "batches\n",
-                any ? "" : "\nSlow ranks\n", job->ranks[r].rank,
-                (double)late->sum_ns / MILLISECOND / (double)late->late,
-                100.0 * (double)late->late / (double)late->batches, late->batches);
-        any = true;
     }
 }
 

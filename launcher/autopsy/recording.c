@@ -264,7 +264,10 @@ void recording_fini(struct recording_of *recording)
     *recording = (struct recording_of){ .rank = 0 };
 }
 
-/* The engine saw it with the first lot that goes beyond its place. */
+/*
+ * The engine saw it with the first lot that goes beyond its place. What it has not seen yet came
+ * after all else, or as it was waited for.
+ */
 int64_t recording_submitted_at(
         const struct recording_of *recording, const struct recorded_tensor *tensor)
 {
@@ -275,7 +278,9 @@ int64_t recording_submitted_at(
             return event->place - event->amount <= tensor->order ? event->time_ns : 0;
         }
     }
-    return 0;
+    return recording->event_count > 0
+            ? recording->events[recording->event_count - 1].time_ns
+            : 0;
 }
 
 const char *recorded_collective(const struct recorded_tensor *tensor)

@@ -19,6 +19,7 @@
 enum {
     ANSWER_MS = 1500, /* that ranks have to answer                      */
     QUIET_MS = 10000, /* between two stalls of which is told            */
+    SLOW_MAX = 8, /* slow ranks that are named                     */
     FILE_MODE = 0600,
     FOLDER_MODE = 0700,
     FILE_MAX = 1 << 27 /* bytes of a recording: supervisors send less    */
@@ -116,22 +117,51 @@ void recordings_hear(struct job *job, int rank, const struct link_recording *par
     }
 }
 
-/* A sentence for each of them; nothing when they cannot be read. */
-static void say_conclusion(struct job *job, bool even_if_none_waits)
+static void say_slow(struct job *job, const struct recorded_job *recorded,
+        const struct analysis *analysis)
+{
+    size_t slow = 0;
+
+    for (size_t r = 0; r < recorded->count; r++) {
+        char words[ANALYSIS_TEXT_MAX];
+
+        if (autopsy_slow_text(recorded, analysis, r, words, sizeof words) &&
+                ++slow <= SLOW_MAX) {
+            console_say(&job->console, "tuttirun", "%s", words);
+        }
+    }
+    if (slow > SLOW_MAX) {
+        console_say(
+                &job->console, "tuttirun", "%zu more ranks are slow", slow - SLOW_MAX);
+    }
+}
+
+/* Also of slow ranks in a job that goes on. */
+static void say_analysis(
+        struct job *job, const struct recorded_job *recorded, bool goes_on)
+{
+    struct analysis analysis;
+
+    if (analysis_make(&analysis, recorded) == TUTTI_OK &&
+            (goes_on || analysis.cause != CULPRIT_NONE)) {
+        console_say(&job->console, "tuttirun", "%s", analysis.conclusion);
+        if (goes_on) {
+            say_slow(job, recorded, &analysis);
+        }
+    }
+    analysis_fini(&analysis);
+}
+
+static void say_conclusion(struct job *job, bool goes_on)
 {
     struct recorded_job recorded;
-    struct analysis analysis;
     FILE *nowhere = fopen("/dev/null", "we");
 
     if (nowhere == NULL ||
             recorded_job_load(&recorded, job->recordings.folder, nowhere) != TUTTI_OK) {
         console_say(&job->console, "tuttirun", "no rank has left a recording");
     } else {
-        if (analysis_make(&analysis, &recorded) == TUTTI_OK &&
-                (even_if_none_waits || analysis.cause != CULPRIT_NONE)) {
-            console_say(&job->console, "tuttirun", "%s", analysis.conclusion);
-        }
-        analysis_fini(&analysis);
+        say_analysis(job, &recorded, goes_on);
         recorded_job_fini(&recorded);
     }
     if (nowhere != NULL) {

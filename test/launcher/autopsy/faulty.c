@@ -1,10 +1,11 @@
 /*
  * A trainer of which rank 1 does something wrong in the middle: faulty FAULT. Without a fault
- * of that name, it trains for ever.
+ * of that name, and where a rank is slow, or each at times, it trains for ever.
  */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,7 +16,6 @@ enum {
     LAYERS = 4,
     COUNT = 64,
     FAULTY_STEP = 40, /* by then there is a plan */
-    SLOW_STEPS = 100,
     SLOW_NS = 20000000
 };
 
@@ -47,6 +47,11 @@ static void compute(void)
     }
 }
 
+static void rest(long ns)
+{
+    (void)nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+}
+
 /* What rank 1 does instead of going on. */
 static void misbehave(const char *fault)
 {
@@ -54,7 +59,7 @@ static void misbehave(const char *fault)
         (void)raise(SIGSTOP);
     } else if (strcmp(fault, "killed") == 0) {
         (void)raise(SIGKILL);
-    } else if (strcmp(fault, "locked") == 0) {
+    } else if (strcmp(fault, "locked") == 0 || strcmp(fault, "joined") == 0) {
         lock_up();
     } else if (strcmp(fault, "reads") == 0) {
         read_nothing();
@@ -103,8 +108,18 @@ static tutti_status train(tutti *t, int64_t step, const char *fault)
     if (strcmp(fault, "order") == 0) {
         return train_in_turn(t, step, is_wrong);
     }
-    if (strcmp(fault, "slow") == 0 && tutti_rank(t) == 1) {
-        (void)nanosleep(&(struct timespec){ .tv_nsec = SLOW_NS }, NULL);
+    if (strcmp(fault, "uneven") == 0) {
+        static unsigned seed;
+
+        seed = seed == 0 ? (unsigned)tutti_rank(t) + 1 : seed;
+        rest(rand_r(&seed) % SLOW_NS);
+    } else if (strcmp(fault, "slow") == 0 && tutti_rank(t) == 1) {
+        rest(SLOW_NS);
+    }
+    if (strcmp(fault, "joined") == 0 && step == FAULTY_STEP) {
+        int last;
+
+        status = tutti_join(t, NULL, &last);
     }
     for (int layer = 0; layer < layers && status == TUTTI_OK; layer++) {
         const bool leaves_out = is_wrong && strcmp(fault, "missing") == 0 && layer == 2;
@@ -138,9 +153,6 @@ int main(int argc, char **argv)
     status = TUTTI_OK;
     for (int64_t step = 0; status == TUTTI_OK; step++) {
         status = train(t, step, fault);
-        if (step == SLOW_STEPS && strcmp(fault, "slow") == 0) {
-            return 7; /* so that what was recorded is kept */
-        }
     }
     return 3;
 }

@@ -137,6 +137,27 @@ TEST(test_a_rank_has_not_submitted)
             "30 s; it last submitted, 30 s ago, allreduce \"a\" of step 6");
 }
 
+/* As in any step, and as the last of a rank whose engine is stuck. */
+TEST(test_what_the_engine_has_not_seen_is_as_old_as_the_last_event)
+{
+    struct recorder_event wait = { .kind = RECORDER_WAIT,
+        .time_ns = ranks[0].shared->header.seen_ns - 1000000 };
+
+    submit(0, 0, 7, OVER);
+    submit(1, 0, 7, OVER);
+    recorder_use(&places[0][1], 1, 7);
+    recorder_add(&ranks[0], &wait);
+    analyse();
+    expect(CULPRIT_NONE, -1, "no rank waits for another");
+    analysis_fini(&analysis);
+    recorded_job_fini(&job);
+    job.size = RANKS;
+    wait.time_ns -= SECOND;
+    recorder_add(&ranks[0], &wait);
+    analyse();
+    expect(CULPRIT_MISSING, 1, "which rank 0 waits for since 1 s");
+}
+
 /* It waits, too, but for what comes later than what it has left out. */
 TEST(test_a_rank_has_left_one_out_and_gone_on)
 {
@@ -211,21 +232,66 @@ TEST(test_others_than_members_of_a_set_are_not_missing)
     assert_int_equal(analysis.blames[2].tensors, 0);
 }
 
-TEST(test_the_rank_that_waits_least_is_late)
+/* Batches each `step_ms`; for all but every `of`th, rank 1 is late by `late_ms`, else rank 2. */
+static void begin_batches(uint64_t count, int step_ms, uint64_t of, int late_ms)
 {
-    for (int r = 0; r < RANKS; r++) {
-        for (uint64_t i = 0; i < 10; i++) {
+    for (uint64_t i = 0; i < count; i++) {
+        for (int r = 0; r < RANKS; r++) {
+            const bool is_late = r == (i % of == 0 ? 2 : 1);
+
             recorder_add(&ranks[r],
                     &(struct recorder_event){ .kind = RECORDER_LAUNCHED,
                             .place = i,
-                            .amount = r == 1 ? 0 : 31000000 });
+                            .time_ns = SECOND + (int64_t)i * step_ms * 1000000,
+                            .amount = is_late ? 0 : (uint64_t)late_ms * 1000000 });
         }
     }
     analyse();
-    assert_int_equal(analysis.lateness[0].late, 0);
-    assert_int_equal(analysis.lateness[1].batches, 10);
-    assert_int_equal(analysis.lateness[1].late, 10);
-    assert_int_equal(analysis.lateness[1].sum_ns, 310000000);
+}
+
+static void expect_slow(bool is_slow)
+{
+    char words[256] = "";
+
+    assert_int_equal(
+            autopsy_slow_text(&job, &analysis, 1, words, sizeof words), is_slow);
+    if (is_slow) {
+        assert_non_null(strstr(words,
+                " arrives 31 ms after the median of all in 90 % of the last 60 "
+                "batches"));
+    }
+    assert_false(autopsy_slow_text(&job, &analysis, 0, words, sizeof words) ||
+            autopsy_slow_text(&job, &analysis, 2, words, sizeof words));
+}
+
+TEST(test_the_rank_that_waits_least_is_slow)
+{
+    begin_batches(60, 100, 10, 31);
+    expect_slow(true);
+}
+
+TEST(test_ranks_that_are_late_by_turns_are_not_slow)
+{
+    begin_batches(60, 100, 2, 31);
+    expect_slow(false);
+}
+
+TEST(test_a_rank_that_is_late_a_few_times_is_not_slow)
+{
+    begin_batches(29, 100, 10, 31);
+    expect_slow(false);
+}
+
+TEST(test_batches_that_were_submitted_together_count_once)
+{
+    begin_batches(60, 0, 10, 31);
+    expect_slow(false);
+}
+
+TEST(test_a_rank_that_costs_no_time_is_not_slow)
+{
+    begin_batches(60, 1000, 10, 2);
+    expect_slow(false);
 }
 
 /* Cut anywhere, or with any byte changed, it is refused or read, and what is read is printed. */
