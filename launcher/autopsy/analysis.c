@@ -5,7 +5,8 @@
  * waited for, those that wait for nobody themselves are to blame. If there is none, ranks wait for
  * each other in a circle: one that has left out a tensor, and has gone on to a later step than the
  * others, is to blame; else they submit and wait in different orders. Before that come ranks that have ended or were stopped: they cannot
- * submit. Then ranks that have submitted all but do not take part, and last what the library said.
+ * submit. Then ranks that have submitted all but do not take part, because their engine is stuck or
+ * for another reason, and last what the library said.
  */
 #include "launcher/autopsy/analysis.h"
 
@@ -404,6 +405,57 @@ static void conclude_order(
     say(analysis, "; they submit and wait in different orders");
 }
 
+/* The first that the engine of a rank has not seen, and how many there are; or NULL. */
+static const struct recorded_tensor *find_unseen(
+        const struct recording_of *recording, size_t *count)
+{
+    const struct recorded_tensor *first = NULL;
+
+    *count = 0;
+    for (size_t i = 0; i < recording->tensor_count; i++) {
+        const struct recorded_tensor *tensor = &recording->tensors[i];
+
+        if (recorded_is_unseen(recording, tensor)) {
+            first = first == NULL || tensor->order < first->order ? tensor : first;
+            ++*count;
+        }
+    }
+    return first;
+}
+
+static void conclude_engine(struct analysis *analysis, const struct recorded_job *job)
+{
+    for (size_t r = 0; r < job->count && analysis->cause == CULPRIT_NONE; r++) {
+        const struct recording_of *recording = &job->ranks[r];
+        size_t count;
+        const struct recorded_tensor *unseen = find_unseen(recording, &count);
+        double seconds;
+        char words[WORDS];
+
+        if (unseen == NULL) {
+            continue;
+        }
+        seconds = seconds_before_end(
+                recording, recording_submitted_at(recording, unseen));
+        if (seconds < PATIENCE_S) {
+            continue;
+        }
+        conclude(analysis, CULPRIT_ENGINE, (int)r);
+        analysis_rank_text(recording, words, sizeof words);
+        say(analysis, "%s has submitted ", words);
+        analysis_tensor_text(unseen, words, sizeof words);
+        say(analysis, "%s", words);
+        if (count > 1) {
+            say(analysis, " and %zu more", count - 1);
+        }
+        say(analysis,
+                ", which tutti has not taken up since %.3g s (a callback that does not "
+                "return?)",
+                seconds);
+        say_doing(analysis, recording);
+    }
+}
+
 static bool is_of_batch(const struct recorder_event *event, enum recorder_kind kind,
         const struct recorder_event *batch)
 {
@@ -504,6 +556,9 @@ static void find_cause(struct analysis *analysis, const struct recorded_job *job
         conclude_missing(analysis, job, first);
     } else if (in_circle >= 0) {
         conclude_order(analysis, job, in_circle);
+    }
+    if (analysis->cause == CULPRIT_NONE) {
+        conclude_engine(analysis, job);
     }
     if (analysis->cause == CULPRIT_NONE) {
         conclude_behind(analysis, job);

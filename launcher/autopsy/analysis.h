@@ -32,6 +32,7 @@ enum culprit_cause {
     CULPRIT_STOPPED, /* it was stopped by a signal or a debugger                     */
     CULPRIT_MISSING, /* the rank has not submitted what others wait for              */
     CULPRIT_ORDER, /* ranks wait for each other                                    */
+    CULPRIT_ENGINE, /* its engine has not seen what it submitted                    */
     CULPRIT_BEHIND, /* it has submitted all, and does not take part in a collective */
     CULPRIT_MISMATCH, /* ranks submitted something else under one name                */
     CULPRIT_FAILED /* the context has failed, for a reason that the library gave   */

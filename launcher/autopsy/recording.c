@@ -158,18 +158,16 @@ static bool take_events(struct recording_of *recording,
 /* Orders are known modulo 2^32, and near to what the engine has taken in. */
 static void widen_orders(struct recording_of *recording)
 {
-    uint64_t taken = 0;
-
     for (size_t i = 0; i < recording->event_count; i++) {
         if (recording->events[i].kind == RECORDER_TAKEN) {
-            taken = recording->events[i].place;
+            recording->taken = recording->events[i].place;
         }
     }
     for (size_t i = 0; i < recording->tensor_count; i++) {
         const uint32_t order = (uint32_t)recording->tensors[i].order;
 
-        recording->tensors[i].order =
-                taken + (uint64_t)(int64_t)(int32_t)(order - (uint32_t)taken);
+        recording->tensors[i].order = recording->taken +
+                (uint64_t)(int64_t)(int32_t)(order - (uint32_t)recording->taken);
     }
 }
 
@@ -264,10 +262,38 @@ void recording_fini(struct recording_of *recording)
     *recording = (struct recording_of){ .rank = 0 };
 }
 
+static bool is_of_caller(const struct recorder_event *event)
+{
+    return event->kind == RECORDER_WAIT || event->kind == RECORDER_LEFT;
+}
+
 /*
- * The engine saw it with the first lot that goes beyond its place. What it has not seen yet came
- * after all else, or as it was waited for.
+ * What the engine has not seen is as old as the first wait since the engine did something, or
+ * younger than all else.
  */
+static int64_t unseen_since(const struct recording_of *recording)
+{
+    const size_t count = recording->event_count;
+    size_t first = count;
+
+    while (first > 0 && is_of_caller(&recording->events[first - 1])) {
+        first--;
+    }
+    for (; first < count; first++) {
+        if (recording->events[first].kind == RECORDER_WAIT) {
+            return recording->events[first].time_ns;
+        }
+    }
+    return count > 0 ? recording->events[count - 1].time_ns : 0;
+}
+
+bool recorded_is_unseen(
+        const struct recording_of *recording, const struct recorded_tensor *tensor)
+{
+    return tensor->is_in_flight && tensor->order >= recording->taken;
+}
+
+/* The engine saw it with the first lot that goes beyond its place. */
 int64_t recording_submitted_at(
         const struct recording_of *recording, const struct recorded_tensor *tensor)
 {
@@ -278,9 +304,7 @@ int64_t recording_submitted_at(
             return event->place - event->amount <= tensor->order ? event->time_ns : 0;
         }
     }
-    return recording->event_count > 0
-            ? recording->events[recording->event_count - 1].time_ns
-            : 0;
+    return unseen_since(recording);
 }
 
 const char *recorded_collective(const struct recorded_tensor *tensor)

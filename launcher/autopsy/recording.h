@@ -41,6 +41,7 @@ struct recording_of {
     size_t tensor_count;
     struct recorder_event *events; /* owned; from old to new; tensors checked      */
     size_t event_count;
+    uint64_t taken; /* submissions that the engine has seen                      */
 };
 
 /**
@@ -57,6 +58,9 @@ void recording_fini(struct recording_of *recording);
 
 /** When it was submitted, by the clock of the rank; 0: that is too long ago. */
 int64_t recording_submitted_at(
+        const struct recording_of *recording, const struct recorded_tensor *tensor);
+/** True when the engine has not seen it. */
+bool recorded_is_unseen(
         const struct recording_of *recording, const struct recorded_tensor *tensor);
 /** "allreduce", or words for what is none of the public collectives. */
 const char *recorded_collective(const struct recorded_tensor *tensor);

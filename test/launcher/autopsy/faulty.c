@@ -79,6 +79,30 @@ static tutti_status submit(
             TUTTI_FLOAT32, TUTTI_SUM, &options, request);
 }
 
+static void call_back(void *user, tutti_status status, const char *message)
+{
+    (void)status;
+    (void)message;
+    if (*(const int *)user == 1) {
+        lock_up();
+    }
+}
+
+/* The engine of rank 1 calls it back, and goes no further. */
+static tutti_status ask_to_be_called(tutti *t)
+{
+    static float value;
+    static int rank;
+    tutti_options options;
+
+    rank = tutti_rank(t);
+    tutti_options_default(&options);
+    options.callback = call_back;
+    options.user = &rank;
+    return tutti_allreduce_async(
+            t, "called", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, &options, NULL);
+}
+
 /* Waits for one layer before the next: which comes first is up to the rank. */
 static tutti_status train_in_turn(tutti *t, int64_t step, bool backwards)
 {
@@ -120,6 +144,10 @@ static tutti_status train(tutti *t, int64_t step, const char *fault)
         int last;
 
         status = tutti_join(t, NULL, &last);
+    }
+    if (strcmp(fault, "calls") == 0 && step == FAULTY_STEP) {
+        status = ask_to_be_called(t);
+        rest(SLOW_NS); /* so that it is called back before it submits more */
     }
     for (int layer = 0; layer < layers && status == TUTTI_OK; layer++) {
         const bool leaves_out = is_wrong && strcmp(fault, "missing") == 0 && layer == 2;
