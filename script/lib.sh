@@ -54,7 +54,7 @@ failed_tests() {
             split($0, name, "\"")
         }
         /<skipped message="SKIP_/ { failed = 0 }
-        !/<(testcase|properties|property|\/properties|failure|skipped)/ {
+        !/<\/?(testcase|properties|property|failure|skipped)/ {
             gsub(/<\/?system-out>/, "")
             if (/[^ \t]/) lines[count++ % 20] = $0
         }
