@@ -184,7 +184,6 @@ static void obey(struct server *server, const struct join_message *message)
     case JOIN_INPUT:
         if (command != NULL) {
             command_give(command, message->bytes, message->len);
-            command_relay(command, &server->session);
         }
         return;
     case JOIN_CANCEL:
@@ -243,7 +242,10 @@ static void reap(struct server *server)
     }
 }
 
-/* Relays output; a command is over when it has ended and its output, too. */
+/*
+ * Relays input and output; a command is over when it has ended and its output, too. Comes after
+ * all else of a turn: nothing wakes us for a command that is over.
+ */
 static void relay_commands(struct server *server)
 {
     for (size_t i = 0; i < COMMANDS_MAX; i++) {
@@ -274,18 +276,20 @@ static int take_signals(struct server *server)
     return asked;
 }
 
-/* Hears signals and commands first, whatever woke us. */
+/* Hears signals and commands, whatever woke us. */
 static tutti_status turn(struct server *server)
 {
+    tutti_status status = TUTTI_OK;
     int asked;
 
     (void)loop_wait(&server->loop, INT64_MAX);
     asked = take_signals(server);
-    relay_commands(server);
-    if (asked != 0) {
-        return error_set(TUTTI_ERR_SYSTEM, "ended by signal %d", asked);
+    if (server->session.watch.ready != 0) {
+        status = hear_first(server);
     }
-    return server->session.watch.ready != 0 ? hear_first(server) : TUTTI_OK;
+    relay_commands(server);
+    return asked == 0 ? status
+                      : error_set(TUTTI_ERR_SYSTEM, "ended by signal %d", asked);
 }
 
 static tutti_status open_signals(struct server *server)
@@ -342,6 +346,7 @@ static tutti_status serve(struct server *server, const struct placement *placeme
     /* What came with the WELCOME is here already; the loop would not tell. */
     if (status == TUTTI_OK) {
         status = hear_first(server);
+        relay_commands(server);
     }
     while (status == TUTTI_OK && !server->is_over) {
         status = turn(server);
