@@ -14,6 +14,7 @@ enum {
     GRADIENTS = 3,
     LARGE = 40000, /* elements */
     ROWS = 4,
+    PARAMS = 2,
     PARAMETER = 37
 };
 
@@ -253,10 +254,250 @@ static tutti_status train(tutti *t, const char *directory)
     return status;
 }
 
+/* ------------------------------------------- the rest of the trainer's layer */
+
+/* Of a call that a rank makes by itself: the program tells the others. */
+static tutti_status alone(tutti *t, tutti_status status)
+{
+    if (status != TUTTI_OK) {
+        (void)tutti_abort(t, tutti_last_error());
+    }
+    return status;
+}
+
+static tutti_status serve(tutti *t, const tutti_param *params)
+{
+    tutti_server *ps = NULL;
+    tutti_status status = tutti_server_create(t, params, PARAMS, NULL, &ps);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (tutti_server_role(ps) == TUTTI_ROLE_SERVER) {
+        status = tutti_server_serve(ps);
+    } else {
+        status = tutti_server_pull(ps);
+        for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
+            status = tutti_server_step(ps);
+        }
+        if (status == TUTTI_OK) {
+            status = tutti_server_finish(ps);
+        }
+    }
+    (void)tutti_server_destroy(ps);
+    return status;
+}
+
+static tutti_status meet(tutti *t, const tutti_param *params)
+{
+    tutti_local_sgd_options options;
+    tutti_local_sgd *local = NULL;
+    tutti_status status;
+
+    tutti_local_sgd_options_diloco(&options);
+    options.period = 1;
+    status = alone(t, tutti_local_sgd_create(t, params, PARAMS, &options, &local));
+    for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
+        status = tutti_local_sgd_step(local, NULL);
+    }
+    tutti_local_sgd_destroy(local);
+    return status;
+}
+
+static tutti_status normalize(tutti *t, const tutti_param *params)
+{
+    const tutti_batch_shape shape = { .outer = 4, .channels = 3, .inner = 3 };
+    float *x = params[0].gradient;
+    float y[PARAMETER];
+    tutti_batch_norm *bn = NULL;
+    tutti_status status = alone(t, tutti_batch_norm_create(t, "bn", 3, NULL, &bn));
+
+    if (status == TUTTI_OK) {
+        status = tutti_batch_norm_forward(bn, &shape, x, NULL, NULL, y);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_batch_norm_backward(bn, &shape, x, y, NULL, y, NULL, NULL);
+    }
+    tutti_batch_norm_destroy(bn);
+    return status;
+}
+
+static tutti_status embed(tutti *t, const tutti_param *params)
+{
+    const int64_t ids[] = { 4, tutti_rank(t), 4 };
+    tutti_sparse mine = { .count = 0 };
+    tutti_sparse merged = { .count = 0 };
+    tutti_status status =
+            alone(t, tutti_embedding_gradient(ids, params[0].gradient, 3, ROWS, &mine));
+
+    if (status == TUTTI_OK) {
+        status = tutti_sparse_reduce(t, "rows", &mine, TUTTI_SUM, NULL, &merged);
+    }
+    if (status == TUTTI_OK && merged.count != JOB_RANKS + 1) {
+        status = wrong("sparse rows");
+    }
+    tutti_sparse_free(&mine);
+    tutti_sparse_free(&merged);
+    return status;
+}
+
+/* A sharded LAMB; of two gradients each rank leaves one out. */
+static tutti_status optimize(tutti *t, const tutti_param *params)
+{
+    tutti_reducer_options options;
+    tutti_optimizer_options lamb;
+    tutti_reducer *reducer = NULL;
+    tutti_optimizer *optimizer = NULL;
+    double loss = 1;
+    tutti_status status;
+
+    tutti_reducer_options_default(&options);
+    options.unused = true;
+    options.clip_norm = 1;
+    tutti_optimizer_options_default(&lamb);
+    lamb.kind = TUTTI_OPTIMIZER_LAMB;
+    lamb.sharded = true;
+    status = alone(t, tutti_reducer_create(t, params, PARAMS, &options, &reducer));
+    if (status == TUTTI_OK) {
+        status = tutti_optimizer_create(reducer, &lamb, &optimizer);
+    }
+    for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
+        tutti_status ended;
+
+        status = alone(t, tutti_reducer_ready(reducer, (size_t)(tutti_rank(t) % 2)));
+        if (status == TUTTI_OK) {
+            status = alone(t, tutti_reducer_average(reducer, "loss", &loss));
+        }
+        ended = tutti_optimizer_step(optimizer, NULL);
+        status = status == TUTTI_OK ? ended : status;
+    }
+    (void)tutti_optimizer_destroy(optimizer);
+    (void)tutti_reducer_destroy(reducer);
+    return status;
+}
+
+/* Compressors, one for each parameter. */
+static tutti_status compress(tutti *t, const tutti_param *params)
+{
+    tutti_param compressed[PARAMS] = { params[0], params[1] };
+    tutti_reducer *reducer = NULL;
+    tutti_status status;
+
+    compressed[0].compressor = tutti_compress_top_k();
+    compressed[1].compressor = tutti_compress_adasum();
+    status = alone(t, tutti_reducer_create(t, compressed, PARAMS, NULL, &reducer));
+    for (size_t i = 0; i < PARAMS && status == TUTTI_OK; i++) {
+        status = alone(t, tutti_reducer_ready(reducer, i));
+    }
+    if (reducer != NULL) {
+        const tutti_status ended = tutti_reducer_wait(reducer, NULL);
+
+        status = status == TUTTI_OK ? ended : status;
+    }
+    (void)tutti_reducer_destroy(reducer);
+    return status;
+}
+
+static tutti_status join(tutti *t, const tutti_param *params)
+{
+    tutti_reducer_options options;
+    tutti_reducer *reducer = NULL;
+    tutti_status status;
+
+    tutti_reducer_options_default(&options);
+    options.uneven = true;
+    status = alone(t, tutti_reducer_create(t, params, PARAMS, &options, &reducer));
+    if (status == TUTTI_OK) {
+        status = tutti_reducer_join(reducer, NULL);
+    }
+    (void)tutti_reducer_destroy(reducer);
+    return status;
+}
+
+/* A whole tensor, and one of which each rank has a part. */
+static tutti_status keep(tutti *t, const tutti_param *params)
+{
+    tutti_state_tensor part = {
+        .name = "part", .dtype = TUTTI_FLOAT32, .ndim = 1, .dims = &params[1].count
+    };
+    tutti_state *state = NULL;
+    tutti_status status = alone(t, tutti_state_create(t, &state));
+
+    part.count = tutti_part(params[1].count, JOB_RANKS, tutti_rank(t), &part.first);
+    part.data = (float *)params[1].value + part.first;
+    if (status == TUTTI_OK) {
+        status = alone(t,
+                tutti_state_register(
+                        state, params[0].value, PARAMETER * sizeof(float), "whole"));
+    }
+    if (status == TUTTI_OK) {
+        status = alone(t, tutti_state_register_tensors(state, &part, 1));
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_state_sync(state);
+    }
+    for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
+        status = tutti_state_commit(state);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_state_restore(state, NULL);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_check_hosts(state);
+    }
+    tutti_state_destroy(state);
+    return status;
+}
+
+/* A setting that differs: all get the same error, and go on. */
+static tutti_status differ(tutti *t, const tutti_param *params)
+{
+    tutti_server_options options;
+    tutti_server *ps = NULL;
+    tutti_status status;
+
+    tutti_server_options_default(&options);
+    options.momentum = 0.5 / (1 + tutti_rank(t));
+    status = tutti_server_create(t, params, PARAMS, &options, &ps);
+    return status == TUTTI_ERR_MISMATCH ? TUTTI_OK : status;
+}
+
+static tutti_status use_layer(tutti *t)
+{
+    static tutti_status (*const parts[])(tutti *, const tutti_param *) = { serve, meet,
+        normalize, embed, optimize, compress, join, keep, differ };
+    float values[PARAMS][PARAMETER] = { { 0 } };
+    float gradients[PARAMS][PARAMETER];
+    const tutti_param params[PARAMS] = {
+        { .name = "w",
+                .value = values[0],
+                .gradient = gradients[0],
+                .count = PARAMETER,
+                .dtype = TUTTI_FLOAT32 },
+        { .name = "b",
+                .value = values[1],
+                .gradient = gradients[1],
+                .count = PARAMETER,
+                .dtype = TUTTI_FLOAT32 },
+    };
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < PARAMS * PARAMETER; i++) {
+        gradients[i / PARAMETER][i % PARAMETER] = (float)(i % 7);
+    }
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && status == TUTTI_OK; i++) {
+        status = parts[i](t, params);
+    }
+    return status == TUTTI_OK ? alone(t, tutti_barrier(t, "end", NULL)) : status;
+}
+
 tutti_status job_run(tutti *t, const struct job *job)
 {
     tutti_status status;
 
+    if (job->uses_layer) {
+        return use_layer(t);
+    }
     if (!job->trains) {
         return call(t);
     }

@@ -12,7 +12,9 @@ enum {
 
 /** What a job is to do. */
 struct job {
-    bool trains; /* the trainer's layer; else the library's calls */
+    bool trains; /* the training loop; else the library's calls */
+    bool uses_layer; /* the rest of the trainer's layer */
+    bool is_heard; /* what fails on one rank fails on all, before any finalizes */
     bool by_messages; /* ranks agree by messages alone */
     const char *directory; /* of checkpoints */
 };

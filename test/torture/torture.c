@@ -2,7 +2,7 @@
  * The n-th allocation, system call or message of a job fails, for every n: the job ends well
  * or with an error on every rank, without a hang, and gives everything back.
  *
- *   torture memory|system|message calls|messages|trainer [FIRST [STRIDE]]
+ *   torture memory|system|message calls|messages|trainer|layer [FIRST [STRIDE]]
  *
  * With a stride, only every so manieth n is tried, beginning with FIRST.
  */
@@ -26,6 +26,7 @@ struct rank {
     tutti *t;
     const struct job *job;
     pthread_t thread;
+    pthread_barrier_t *all_ran;
     tutti_status ran, ended;
     char words[300]; /* of the first error */
 };
@@ -98,6 +99,11 @@ static void *rank_main(void *argument)
 
     rank->ran = job_run(rank->t, rank->job);
     (void)snprintf(rank->words, sizeof rank->words, "%s", tutti_last_error());
+
+    if (rank->job->is_heard) {
+        (void)pthread_barrier_wait(rank->all_ran);
+    }
+
     rank->ended = tutti_finalize(rank->t);
     return NULL;
 }
@@ -137,15 +143,44 @@ static bool is_expected(tutti_status status)
             status == TUTTI_ERR_INVALID;
 }
 
+/*
+ * What failed on one rank has failed on all, whose messages name it; by the end, where the job's
+ * last call was over there.
+ */
+static void check_heard(const struct rank *ranks)
+{
+    const struct rank *other = NULL; /* one without the rank in its message */
+    int failed = 0;
+    int unaware = 0;
+    int unnamed = 0;
+
+    for (int i = 0; i < JOB_RANKS; i++) {
+        failed += ranks[i].ran != TUTTI_OK;
+        unaware += ranks[i].ran == TUTTI_OK && ranks[i].ended == TUTTI_OK;
+        if (ranks[i].ran != TUTTI_OK && strstr(ranks[i].words, "rank ") == NULL) {
+            unnamed++;
+            other = &ranks[i];
+        }
+    }
+    if (failed > 0 && unaware > 0) {
+        fail("ranks have not heard of it", ranks[0].ran, ranks[0].words);
+    }
+    if (unnamed > 1) {
+        fail("ranks have not heard whose it is", other->ran, other->words);
+    }
+}
+
 /* True when the context did not fail. */
 static bool run_ranks(const struct job *job, tutti **contexts)
 {
     struct rank ranks[JOB_RANKS];
+    pthread_barrier_t all_ran;
     bool is_well = true;
 
     inject_exempt(true);
+    (void)pthread_barrier_init(&all_ran, NULL, JOB_RANKS);
     for (int i = 0; i < JOB_RANKS; i++) {
-        ranks[i] = (struct rank){ .t = contexts[i], .job = job };
+        ranks[i] = (struct rank){ .t = contexts[i], .job = job, .all_ran = &all_ran };
         if (pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]) != 0) {
             abort();
         }
@@ -153,6 +188,10 @@ static bool run_ranks(const struct job *job, tutti **contexts)
     inject_exempt(false);
     for (int i = 0; i < JOB_RANKS; i++) {
         (void)pthread_join(ranks[i].thread, NULL);
+    }
+    (void)pthread_barrier_destroy(&all_ran);
+    if (job->is_heard) {
+        check_heard(ranks);
     }
     for (int i = 0; i < JOB_RANKS; i++) {
         const struct rank *rank = &ranks[i];
@@ -220,6 +259,8 @@ int main(int argc, char **argv)
         return 2;
     }
     job.trains = strcmp(argv[2], "trainer") == 0;
+    job.uses_layer = strcmp(argv[2], "layer") == 0;
+    job.is_heard = job.trains || job.uses_layer;
     job.by_messages = strcmp(argv[2], "messages") == 0;
     (void)signal(SIGALRM, hang);
     (void)attempt(&job, INJECT_KINDS, 1);

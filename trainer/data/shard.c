@@ -124,22 +124,26 @@ static tutti_status check_rank(int rank, int ranks)
     return TUTTI_OK;
 }
 
-/** Takes this rank's place from the process set; all ranks have the same options, or fail. */
-static tutti_status join_set(tutti *t, tutti_shard_options *options)
+/**
+ * Takes this rank's place from the process set; all ranks have the same options, or fail.
+ * @param status  of this rank so far
+ */
+static tutti_status join_set(
+        tutti *t, tutti_shard_options *options, tutti_status status)
 {
     const uint64_t facts[4] = { (uint64_t)options->samples, options->seed,
         options->shuffle, (uint64_t)options->tail };
     static const char *const names[4] = { "samples", "seed", "shuffle", "tail" };
     struct state_group group;
     size_t first;
-    tutti_status status = group_init(&group, t, options->process_set);
+    tutti_status found = group_init(&group, t, options->process_set);
 
-    if (status != TUTTI_OK) {
-        return status;
+    if (found != TUTTI_OK) {
+        return found;
     }
     options->ranks = group.ranks;
     options->rank = group.rank;
-    status = group_agree(&group, check_options(options));
+    status = group_agree(&group, status == TUTTI_OK ? check_options(options) : status);
     if (status == TUTTI_OK) {
         status = group_compare(&group, facts, 4, &first);
     }
@@ -166,16 +170,20 @@ tutti_status tutti_shard_create(
     }
     tutti_shard_options_default(&settings);
     options_take(&settings, sizeof settings, options);
-    status = settings.ranks == 0 ? join_set(t, &settings) : check_options(&settings);
+    made = calloc(1, sizeof *made);
+    status = made != NULL ? TUTTI_OK
+                          : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a shard");
+    if (settings.ranks == 0) {
+        status = join_set(t, &settings, status);
+    } else if (status == TUTTI_OK) {
+        status = check_options(&settings);
+    }
     if (status == TUTTI_OK) {
         status = check_rank(settings.rank, settings.ranks);
     }
     if (status != TUTTI_OK) {
+        free(made);
         return status;
-    }
-    made = calloc(1, sizeof *made);
-    if (made == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a shard");
     }
     while (UINT64_C(1) << bits < (uint64_t)settings.samples) {
         bits++;

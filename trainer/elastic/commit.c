@@ -41,8 +41,10 @@ static tutti_status gather_part(struct writing *writing,
         if (part->rank == state->group.rank) {
             memcpy(state->piece, own + (from - (uint64_t)tensor->first * size), count);
         }
-        status = tutti_broadcast(state->group.t, "tutti.elastic.part", state->piece,
-                (int64_t)count, TUTTI_UINT8, (int)part->rank, &state->group.options);
+        status = group_heard(state->group.t,
+                tutti_broadcast(state->group.t, "tutti.elastic.part", state->piece,
+                        (int64_t)count, TUTTI_UINT8, (int)part->rank,
+                        &state->group.options));
         if (status != TUTTI_OK) {
             return status;
         }
@@ -111,13 +113,17 @@ tutti_status tutti_state_commit(tutti_state *state)
     }
     ballot[0] = writing.status != TUTTI_OK;
     ballot[1] = elastic_told(state);
-    status = tutti_allreduce(state->group.t, "tutti.elastic.commit", ballot, ballot, 2,
-            TUTTI_INT64, TUTTI_MAX, &state->group.options);
+    status = group_heard(state->group.t,
+            tutti_allreduce(state->group.t, "tutti.elastic.commit", ballot, ballot, 2,
+                    TUTTI_INT64, TUTTI_MAX, &state->group.options));
     if (status == TUTTI_OK && ballot[0] != 0) {
         status = group_agree(&state->group, writing.status);
     }
     if (status == TUTTI_OK) {
         status = mark(&writing);
+        if (status != TUTTI_OK) { /* the others have committed, and go on */
+            (void)tutti_abort(state->group.t, tutti_last_error());
+        }
     }
     return status == TUTTI_OK ? elastic_hear(state, ballot[1]) : status;
 }

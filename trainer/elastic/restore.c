@@ -20,8 +20,9 @@ static bool is_left(const struct choice *choice, uint64_t number)
 
 static tutti_status greatest(const tutti_state *state, uint64_t *number)
 {
-    return tutti_allreduce(state->group.t, "tutti.elastic.newest", number, number, 1,
-            TUTTI_UINT64, TUTTI_MAX, &state->group.options);
+    return group_heard(state->group.t,
+            tutti_allreduce(state->group.t, "tutti.elastic.newest", number, number, 1,
+                    TUTTI_UINT64, TUTTI_MAX, &state->group.options));
 }
 
 /** The newest commit that is marked anywhere; 0: there is none. */
@@ -117,8 +118,9 @@ static tutti_status restore_tensor(const tutti_state *state,
             (void)tutti_abort(state->group.t, tutti_last_error());
             return read;
         }
-        status = tutti_broadcast(state->group.t, "tutti.elastic.restore", state->piece,
-                (int64_t)count, TUTTI_UINT8, owner, &state->group.options);
+        status = group_heard(state->group.t,
+                tutti_broadcast(state->group.t, "tutti.elastic.restore", state->piece,
+                        (int64_t)count, TUTTI_UINT8, owner, &state->group.options));
         if (status == TUTTI_OK) {
             take(tensor, from, state->piece, count);
         }

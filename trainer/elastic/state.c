@@ -211,9 +211,10 @@ static tutti_status find_divided(tutti_state *state)
     for (size_t i = 0; i < state->count; i++) {
         state->divided[i] = !state_is_whole(&state->tensors[i]);
     }
-    status = tutti_allreduce(state->group.t, "tutti.elastic.divided", state->divided,
-            state->divided, (int64_t)state->count, TUTTI_UINT8, TUTTI_MAX,
-            &state->group.options);
+    status = group_heard(state->group.t,
+            tutti_allreduce(state->group.t, "tutti.elastic.divided", state->divided,
+                    state->divided, (int64_t)state->count, TUTTI_UINT8, TUTTI_MAX,
+                    &state->group.options));
     state->has_divided = memchr(state->divided, 1, state->count) != NULL;
     return status;
 }
@@ -264,8 +265,9 @@ tutti_status tutti_check_hosts(tutti_state *state)
         return state_refuse("tutti_check_hosts: the state is NULL");
     }
     told = elastic_told(state);
-    status = tutti_allreduce(state->group.t, "tutti.elastic.hosts", &told, &told, 1,
-            TUTTI_INT64, TUTTI_MAX, &state->group.options);
+    status = group_heard(state->group.t,
+            tutti_allreduce(state->group.t, "tutti.elastic.hosts", &told, &told, 1,
+                    TUTTI_INT64, TUTTI_MAX, &state->group.options));
     return status == TUTTI_OK ? elastic_hear(state, told) : status;
 }
 

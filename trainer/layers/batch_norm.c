@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "options.h"
+#include "state/agree.h"
 
 enum {
     NAME_MAX_BYTES = 200
@@ -170,8 +171,9 @@ static tutti_status exchange(tutti_batch_norm *bn, const char *pass, double *cou
     options.process_set = bn->options.process_set;
     (void)snprintf(
             bn->name + bn->name_bytes, sizeof bn->name - bn->name_bytes, "%s", pass);
-    status = tutti_allgather(
-            bn->t, bn->name, bn->own, bn->all, 1, row, NULL, TUTTI_FLOAT64, &options);
+    status = group_heard(bn->t,
+            tutti_allgather(bn->t, bn->name, bn->own, bn->all, 1, row, NULL,
+                    TUTTI_FLOAT64, &options));
     *count = 0.0;
     for (int r = 0; status == TUTTI_OK && r < bn->size; r++) {
         *count += bn->all[r * row];

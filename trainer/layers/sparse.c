@@ -172,7 +172,7 @@ static tutti_status gather(tutti *t, const char *name, const tutti_sparse *mine,
 
         status = status == TUTTI_OK ? taken : status;
     }
-    return status;
+    return group_heard(t, status);
 }
 
 /* With room for what comes; what is wrong on one rank is known to all before they gather. */
@@ -218,7 +218,8 @@ tutti_status tutti_sparse_reduce(tutti *t, const char *name, const tutti_sparse 
         total += all.rows_of[r];
     }
     if (status == TUTTI_OK) {
-        status = merge(all.indices, all.rows, total, mine->width, merged);
+        status = group_heard(
+                t, merge(all.indices, all.rows, total, mine->width, merged));
     }
     for (int64_t i = 0; status == TUTTI_OK && op == TUTTI_AVERAGE &&
             i < merged->count * merged->width;

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "options.h"
 #include "params.h"
+#include "state/agree.h"
 
 enum {
     PREFIX_MAX = 40
@@ -258,7 +259,7 @@ tutti_status tutti_local_sgd_step(tutti_local_sgd *local, bool *met)
         take_way(&local->params[i], &local->states[i]);
     }
     if (meet) {
-        status = average(local);
+        status = group_heard(local->t, average(local));
     }
     if (status != TUTTI_OK) {
         return status;

@@ -50,7 +50,9 @@ static tutti_status insert(tutti_trainer *trainer, int place, const char *name)
 
     if (!name_valid(name)) {
         return error_set(TUTTI_ERR_INVALID,
-                "the name \"%s\" of a metric is empty, or not printable UTF-8", name);
+                "the name \"%s\" of a metric is empty or not printable UTF-8, or there "
+                "is no memory for it",
+                name);
     }
     if (trainer->metric_count == METRICS_MAX) {
         return error_set(TUTTI_ERR_INVALID,
@@ -158,8 +160,10 @@ tutti_status metrics_average(tutti_trainer *trainer)
         sums[i][1] = trainer->metrics[i].weight;
     }
     if (status == TUTTI_OK) {
-        status = tutti_allreduce(trainer->group.t, "trainer.metrics", sums, sums,
-                2 * (int64_t)count, TUTTI_FLOAT64, TUTTI_SUM, &trainer->group.options);
+        status = group_heard(trainer->group.t,
+                tutti_allreduce(trainer->group.t, "trainer.metrics", sums, sums,
+                        2 * (int64_t)count, TUTTI_FLOAT64, TUTTI_SUM,
+                        &trainer->group.options));
     }
     for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
         struct metric *metric = &trainer->metrics[i];

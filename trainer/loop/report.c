@@ -215,7 +215,7 @@ static void show_line(tutti_trainer *trainer)
 
 tutti_status report_make(tutti_trainer *trainer)
 {
-    tutti_status status = add_own(trainer);
+    tutti_status status = trainer_ended(trainer, add_own(trainer), "the report");
 
     if (status == TUTTI_OK) {
         status = metrics_average(trainer);

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "error.h"
 #include "reducer/gradient.h"
+#include "state/agree.h"
 
 /* ------------------------------------------------------------ what is missing */
 
@@ -47,8 +48,9 @@ static tutti_status agree_on_used(tutti_reducer *reducer)
         reducer->used[i] = atomic_load(&reducer->gradients[i].marks) > 0 ? 1 : 0;
     }
     (void)snprintf(name, sizeof name, "%s:used", reducer->prefix);
-    return tutti_allreduce(reducer->t, name, reducer->used, reducer->used,
-            (int64_t)reducer->count, TUTTI_UINT8, TUTTI_MAX, &options);
+    return group_heard(reducer->t,
+            tutti_allreduce(reducer->t, name, reducer->used, reducer->used,
+                    (int64_t)reducer->count, TUTTI_UINT8, TUTTI_MAX, &options));
 }
 
 /* Submits what this rank left out, as zeros if it never marked it. */
@@ -176,6 +178,8 @@ static void finish(tutti_reducer *reducer, bool on_stream, tutti_stream stream)
 
 static tutti_status check_wait(tutti_reducer *reducer, const tutti_step_report *report)
 {
+    tutti_status status = TUTTI_OK;
+
     if (reducer == NULL || (report != NULL && report->size == 0)) {
         return error_set(TUTTI_ERR_INVALID, "tutti_reducer_wait: %s",
                 reducer == NULL ? "the reducer is NULL" : "report->size is 0");
@@ -185,8 +189,15 @@ static tutti_status check_wait(tutti_reducer *reducer, const tutti_step_report *
                 "tutti_reducer_wait: steps end with the callback of "
                 "tutti_reducer_set_callback()");
     }
-    return reducer->options.unused || step_is_broken(reducer) ? TUTTI_OK
-                                                              : check_complete(reducer);
+    if (!reducer->options.unused && !step_is_broken(reducer)) {
+        status = check_complete(reducer);
+    }
+    if (status != TUTTI_OK && has_context_failed(reducer->t)) {
+        /* what is missing cannot come any more */
+        step_fail(reducer, TUTTI_ERR_CONTEXT_FAILED, tutti_last_error());
+        status = TUTTI_OK;
+    }
+    return status;
 }
 
 static tutti_status end_step(tutti_reducer *reducer, bool on_stream,
@@ -254,12 +265,13 @@ tutti_status tutti_reducer_join(tutti_reducer *reducer, int *last)
     }
     tutti_options_default(&options);
     options.process_set = reducer->options.process_set;
-    status = tutti_join(reducer->t, &options, last);
+    status = group_heard(reducer->t, tutti_join(reducer->t, &options, last));
     if (status != TUTTI_OK) {
         return status;
     }
     /* ranks joined in different steps, and go on in the same one */
     (void)snprintf(name, sizeof name, "%s:step", reducer->prefix);
-    return tutti_allreduce(reducer->t, name, &reducer->step, &reducer->step, 1,
-            TUTTI_INT64, TUTTI_MAX, &options);
+    return group_heard(reducer->t,
+            tutti_allreduce(reducer->t, name, &reducer->step, &reducer->step, 1,
+                    TUTTI_INT64, TUTTI_MAX, &options));
 }

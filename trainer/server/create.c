@@ -77,8 +77,9 @@ static tutti_status arrange(struct tutti_server *ps)
     const int32_t role = (int32_t)ps->role;
     int32_t *roles = ps->ranks + size;
     int chiefs;
-    tutti_status status = tutti_allgather(
-            ps->t, "tutti.server.roles", &role, roles, 1, 1, NULL, TUTTI_INT32, NULL);
+    tutti_status status = group_heard(ps->t,
+            tutti_allgather(ps->t, "tutti.server.roles", &role, roles, 1, 1, NULL,
+                    TUTTI_INT32, NULL));
 
     if (status != TUTTI_OK) {
         return status;
@@ -178,7 +179,8 @@ static tutti_status make_sets(struct tutti_server *ps)
         const int s = i % ps->server_count;
         const int ranks[2] = { ps->ranks[c], ps->ranks[ps->client_count + s] };
         tutti_process_set set;
-        tutti_status status = tutti_process_set_create(ps->t, ranks, 2, &set);
+        tutti_status status =
+                group_heard(ps->t, tutti_process_set_create(ps->t, ranks, 2, &set));
 
         if (status != TUTTI_OK) {
             return status;
@@ -220,7 +222,8 @@ static void release(struct tutti_server *ps)
     tutti_status status = TUTTI_OK;
 
     while (status == TUTTI_OK && ps->set_count > 0) {
-        status = tutti_process_set_destroy(ps->t, ps->sets[--ps->set_count]);
+        status = group_heard(
+                ps->t, tutti_process_set_destroy(ps->t, ps->sets[--ps->set_count]));
     }
     (void)tutti_free(ps->t, ps->memory);
     free(ps->params);
@@ -278,13 +281,6 @@ tutti_status tutti_server_create(tutti *t, const tutti_param *params, size_t n,
     }
     *out = ps;
     return TUTTI_OK;
-}
-
-/* A failed context refuses also a group of nothing. */
-static bool has_context_failed(tutti *t)
-{
-    return tutti_group_begin(t) == TUTTI_OK &&
-            tutti_group_end(t) == TUTTI_ERR_CONTEXT_FAILED;
 }
 
 tutti_status tutti_server_destroy(tutti_server *ps)

@@ -39,12 +39,18 @@ tutti_status group_init(struct state_group *group, tutti *t, tutti_process_set s
     return status;
 }
 
-tutti_status group_heard(const struct state_group *group, tutti_status status)
+tutti_status group_heard(tutti *t, tutti_status status)
 {
     if (status == TUTTI_ERR_NO_MEMORY) {
-        (void)tutti_abort(group->t, tutti_last_error());
+        (void)tutti_abort(t, tutti_last_error());
     }
     return status;
+}
+
+bool has_context_failed(tutti *t)
+{
+    return tutti_group_begin(t) == TUTTI_OK &&
+            tutti_group_end(t) == TUTTI_ERR_CONTEXT_FAILED;
 }
 
 tutti_status group_agree(const struct state_group *group, tutti_status status)
@@ -57,12 +63,12 @@ tutti_status group_agree(const struct state_group *group, tutti_status status)
     agreed = tutti_allreduce(group->t, "tutti.state.failed", &first, &first, 1,
             TUTTI_INT32, TUTTI_MIN, &group->options);
     if (agreed != TUTTI_OK || first == INT32_MAX) {
-        return group_heard(group, agreed);
+        return group_heard(group->t, agreed);
     }
     agreed = tutti_broadcast(group->t, "tutti.state.failure", &failure,
             (int64_t)sizeof failure, TUTTI_UINT8, first, &group->options);
     if (agreed != TUTTI_OK) {
-        return group_heard(group, agreed);
+        return group_heard(group->t, agreed);
     }
     return error_set((tutti_status)failure.status, "rank %d: %s", first, failure.text);
 }
@@ -89,7 +95,7 @@ tutti_status group_compare(const struct state_group *group, const uint64_t *numb
             *first += equal;
         }
     }
-    return group_heard(group, status);
+    return group_heard(group->t, status);
 }
 
 /** Says which ranks have different values of a setting: rank 0 and the first that differs. */
@@ -112,7 +118,7 @@ static tutti_status differ(
         status = tutti_broadcast(group->t, "tutti.state.setting", &values[1], 1,
                 TUTTI_FLOAT64, other, &group->options);
     }
-    return status != TUTTI_OK ? status
+    return status != TUTTI_OK ? group_heard(group->t, status)
                               : error_set(TUTTI_ERR_MISMATCH,
                                         "ranks make a call with different values of "
                                         "%s: rank 0 gave %.17g, rank %d gave %.17g; "

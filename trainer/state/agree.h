@@ -4,6 +4,7 @@
 #ifndef TUTTI_TRAINER_STATE_AGREE_H
 #define TUTTI_TRAINER_STATE_AGREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,11 +34,13 @@ TUTTI_MUST_USE tutti_status group_agree(
         const struct state_group *group, tutti_status status);
 
 /**
- * The status of a collective: when this rank had no memory to take part in it, the others wait
- * for that, and the job is ended.
+ * The status of a collective, or of what a rank makes of its result: when this rank had no memory
+ * for it, the others wait in this collective or in the next, and the job is ended.
  */
-TUTTI_MUST_USE tutti_status group_heard(
-        const struct state_group *group, tutti_status status);
+TUTTI_MUST_USE tutti_status group_heard(tutti *t, tutti_status status);
+
+/** A failed context refuses also a group of nothing; its message is then the last error. */
+bool has_context_failed(tutti *t);
 
 /**
  * Compares n numbers over the ranks.

@@ -56,7 +56,7 @@ static tutti_status find(struct load *load)
     }
     status = group_agree(&load->group, status);
     if (status == TUTTI_OK) {
-        status = group_heard(&load->group,
+        status = group_heard(load->group.t,
                 tutti_broadcast(load->group.t, "tutti.checkpoint.choice", &load->file,
                         (int64_t)sizeof load->file, TUTTI_UINT8, 0,
                         &load->group.options));

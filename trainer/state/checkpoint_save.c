@@ -122,7 +122,7 @@ static tutti_status choose_id(struct save *save)
     tutti_status status;
 
     file.id = (uint64_t)clock_ns(CLOCK_REALTIME);
-    status = group_heard(&save->group,
+    status = group_heard(save->group.t,
             tutti_broadcast(save->group.t, "tutti.checkpoint.id", &file.id, 1,
                     TUTTI_UINT64, 0, &save->group.options));
     save->file.id = file.id;
@@ -206,7 +206,7 @@ static tutti_status append_part(struct save *save, const tutti_state_tensor *ten
         int64_t now = bytes - at < SAFETENSORS_BLOCK ? bytes - at : SAFETENSORS_BLOCK;
 
         save->rows[part->rank] = now;
-        status = group_heard(&save->group,
+        status = group_heard(save->group.t,
                 tutti_gather(save->group.t, "tutti.checkpoint.piece",
                         own ? data + at : save->piece, save->piece, own ? now : 0, 1,
                         save->rows, TUTTI_UINT8, 0, &save->group.options));

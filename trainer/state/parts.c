@@ -76,7 +76,7 @@ tutti_status parts_divide(struct part *parts, struct part *room,
     for (size_t i = 0; i < n; i++) {
         own[i] = (struct part){ tensors[i].first, tensors[i].count, group->rank };
     }
-    status = group_heard(group,
+    status = group_heard(group->t,
             tutti_allgather(group->t, "tutti.state.parts", own, room, (int64_t)n, 3,
                     NULL, TUTTI_INT64, &group->options));
     for (size_t i = 0; status == TUTTI_OK && i < n; i++) {

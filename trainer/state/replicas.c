@@ -111,7 +111,7 @@ tutti_status tutti_broadcast_object(
         return status;
     }
     length = (int64_t)*count;
-    status = group_heard(&group,
+    status = group_heard(t,
             tutti_broadcast(t, "tutti.state.object.length", &length, 1, TUTTI_INT64,
                     root, &group.options));
     if (status != TUTTI_OK) {
@@ -122,7 +122,7 @@ tutti_status tutti_broadcast_object(
     }
     status = group_agree(&group, status);
     if (status == TUTTI_OK && length > 0) {
-        status = group_heard(&group,
+        status = group_heard(t,
                 tutti_broadcast(t, "tutti.state.object",
                         group.rank == root ? *bytes : memory, length, TUTTI_UINT8, root,
                         &group.options));
@@ -145,7 +145,7 @@ static tutti_status compare_hashes(const struct state_group *group,
     for (size_t i = 0; i < n; i++) {
         hashes[i] = state_is_whole(&tensors[i]);
     }
-    status = group_heard(group,
+    status = group_heard(group->t,
             tutti_allreduce(group->t, "tutti.state.whole", hashes, hashes, (int64_t)n,
                     TUTTI_UINT64, TUTTI_MIN, &group->options));
     for (size_t i = 0; status == TUTTI_OK && i < n; i++) {
@@ -211,7 +211,7 @@ tutti_status tutti_check_state(
         status = compare_hashes(&group, tensors, n, hashes, &first);
     }
     if (status == TUTTI_OK && first < n) {
-        status = group_heard(&group,
+        status = group_heard(t,
                 tutti_allgather(t, "tutti.state.hashes", &hashes[first], &hashes[n], 1,
                         1, NULL, TUTTI_UINT64, &group.options));
         if (status == TUTTI_OK) {

@@ -179,9 +179,8 @@ TUTTI_MUST_USE tutti_status tutti_reducer_average(
 /**
  * Ends the step: waits until all gradients are averaged, clips them and gives them back. One
  * thread at a time. Every gradient must be marked (unless options.unused); otherwise the call
- * is refused, nothing has changed, and the missing gradients can still be marked. When a mark or
- * tutti_reducer_average() has returned TUTTI_ERR_CONTEXT_FAILED, the wait ends the step with that
- * error, so that the reducer can be destroyed.
+ * is refused, nothing has changed, and the missing gradients can still be marked. In a failed
+ * context the wait ends the step with that error, so that the reducer can be destroyed.
  * @param[in,out] report  NULL, or report->size set
  * @return TUTTI_OK (also with an overflow: see the report), TUTTI_ERR_INVALID (a gradient is
  *         missing: the message names it and the step), TUTTI_ERR_MISMATCH (ranks differ in a
