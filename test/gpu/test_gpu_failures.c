@@ -86,6 +86,27 @@ static void run_async_error(struct ends_rank *r)
     ends_free(r, memory);
 }
 
+/*
+ * The same with two communicators, whose aborts wait until all ranks are in theirs: none may be
+ * begun only when another one has ended.
+ */
+static void run_aborts_meet(struct ends_rank *r)
+{
+    static const int ranks[] = { 0, 1, 2 };
+    tutti_options options = ends_on(r->stream);
+    float *memory = ends_alloc(r, COUNT);
+
+    CHECK(tutti_process_set_create(r->t, ranks, r->size, &options.process_set) ==
+            TUTTI_OK);
+    CHECK(tutti_allreduce(r->t, "of the set", memory, memory, COUNT, TUTTI_FLOAT32,
+                  TUTTI_SUM, &options) == TUTTI_OK);
+    ends_free(r, memory);
+    if (r->rank == 0) {
+        gpusim_nccl_fail("*:abortmeets:0:0");
+    }
+    run_async_error(r);
+}
+
 /* The same when every rank has handed its work over, and there is no request to tell. */
 static void run_async_error_later(struct ends_rank *r)
 {
@@ -651,6 +672,7 @@ static void run_old_nccl(struct ends_rank *r)
 static const struct ends_case cases[] = {
     { "async_error", run_async_error, "", FAILED, false },
     { "async_error_later", run_async_error_later, "", FAILED, false },
+    { "aborts_meet", run_aborts_meet, "", FAILED, false },
     { "failed_kernel", run_failed_kernel, "", FAILED, true },
     { "reset", run_reset, "", FAILED, true },
     { "timeout", run_timeout, "gpu_timeout_s=2", FAILED, false },

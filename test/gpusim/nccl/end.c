@@ -5,14 +5,28 @@
 
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "test/gpusim/nccl/arrive.h"
+#include "test/gpusim/nccl/faults.h"
 #include "test/gpusim/nccl/job.h"
 
 struct end_job {
     struct job base;
     bool has_met; /* this rank has come to the meeting of the end */
+    bool aborts_meet; /* a fault: an abort waits for those of the node */
+    int64_t until_ns; /* a fault: it does not end before; 0: none */
 };
+
+/* A fault that holds a call up. */
+static void hold_up(struct end_job *self, const char *what)
+{
+    long us = 0;
+
+    if (fault_at(self->base.comm->rank, what, &us)) {
+        self->until_ns = us == 0 ? INT64_MAX : clock_ns() + (int64_t)us * 1000;
+    }
+}
 
 static void free_job(struct job *job)
 {
@@ -95,7 +109,7 @@ static nccl_result destroy_step(struct job *job)
     if (atomic_load(&comm->quit) == COMM_QUIT_ALL) {
         return comm_error(comm, NCCL_INTERNAL_ERROR, "ncclCommDestroy: aborted");
     }
-    if (comm_flying(comm) != 0) {
+    if (comm_flying(comm) != 0 || clock_ns() < ((struct end_job *)job)->until_ns) {
         return NCCL_IN_PROGRESS;
     }
     if (comm->life == COMM_LIVE || comm->life == COMM_FINALIZED) {
@@ -118,22 +132,57 @@ struct job *end_destroy(nccl_comm comm)
 
     if (job != NULL) {
         job->always_blocks = true;
+        hold_up((struct end_job *)job, "destroy");
     }
     return job;
 }
 
+/* Ranks of the node, of this process or another, that have come to no abort yet. */
+static bool is_awaited(nccl_comm comm)
+{
+    const struct segment_rank *here = segment_rank(&comm->segment, comm->rank);
+
+    for (int rank = 0; rank < comm->ranks; rank++) {
+        const struct segment_rank *there = segment_rank(&comm->segment, rank);
+        const enum segment_state state = segment_state(&comm->segment, rank);
+
+        if (state >= SEGMENT_TOLD && state != SEGMENT_GONE &&
+                there->host == here->host && atomic_load(&there->aborts) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static nccl_result abort_step(struct job *job)
 {
-    comm_bury(job->comm);
+    const struct end_job *self = (struct end_job *)job;
+    nccl_comm comm = job->comm;
+
+    if (comm->segment.shared != NULL &&
+            atomic_exchange(&segment_rank(&comm->segment, comm->rank)->aborts, 1) ==
+                    0) {
+        comm_say(comm, "is in ncclCommAbort");
+        segment_ring_all(&comm->segment);
+    }
+    if (comm_flying(comm) != 0 || clock_ns() < self->until_ns ||
+            (self->aborts_meet && comm->segment.shared != NULL && is_awaited(comm))) {
+        return NCCL_IN_PROGRESS;
+    }
+    comm_bury(comm);
     return NCCL_SUCCESS;
 }
 
 struct job *end_abort(nccl_comm comm)
 {
     struct job *job = create(comm, "ncclCommAbort", abort_step);
+    long value;
 
     if (job != NULL) {
         job->always_blocks = true;
+        hold_up((struct end_job *)job, "abort");
+        ((struct end_job *)job)->aborts_meet =
+                fault_at(comm->rank, "abortmeets", &value);
     }
     return job;
 }

@@ -14,6 +14,13 @@
  *   late            the launch is on its stream, and polls of a communicator that does not
  *                   block say until it is aborted that it is in progress (the value does
  *                   not matter)
+ *   abort           ncclCommAbort ends so many microseconds later; 0: never
+ *   destroy         the same of ncclCommDestroy
+ *   abortmeets      ncclCommAbort waits for the other ranks of the node to come to theirs, but
+ *                   not for such as have not come to the communicator (the value does not
+ *                   matter)
+ *   deaf            the launch's kernel stays for ever, also when it is aborted (the value
+ *                   does not matter)
  */
 #ifndef TUTTI_TEST_GPUSIM_NCCL_FAULTS_H
 #define TUTTI_TEST_GPUSIM_NCCL_FAULTS_H

@@ -48,6 +48,7 @@ struct launch {
     long late_us; /* a fault: how late it starts                        */
     nccl_result async; /* a fault: the error that is told, or success        */
     int kernel; /* a fault: the sticky CUDA error, or 0               */
+    bool is_deaf; /* a fault: it never leaves                           */
     bool ran; /* the body was run                                   */
     struct patience patience;
     const char *behind; /* what the device runs instead, or NULL */

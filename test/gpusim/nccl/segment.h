@@ -66,6 +66,7 @@ struct segment_rank {
     int64_t ranks; /* as many as it believes to be there             */
     uint64_t host; /* hash of the host's name, or of NCCL_HOSTID     */
     char bus[32]; /* PCI id of its device                           */
+    _Atomic uint32_t aborts; /* 1: it has come to ncclCommAbort               */
     _Atomic uint64_t steps; /* of collectives that it has come to             */
     struct segment_facts facts[2]; /* of the current step and of the one before it */
     _Atomic uint64_t meetings; /* of hosts that it has come to                   */

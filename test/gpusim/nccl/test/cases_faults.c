@@ -143,6 +143,40 @@ static void run_abort_one_by_one(struct rank *rank)
     rank_await(rank, 0, 1); /* for ever */
 }
 
+/*
+ * Aborts that meet on a node: ranks that abort two communicators one after the other, each in an
+ * order of its own, wait for each other.
+ */
+static void run_abort_crossed(struct rank *rank)
+{
+    nccl_comm comms[2];
+    const int first = rank->rank % 2;
+
+    two_stuck(rank, comms);
+    CHECK(ncclCommRevoke(comms[1 - first], 0) == NCCL_SUCCESS);
+    CHECK(ncclCommAbort(comms[first]) == NCCL_SUCCESS);
+    CHECK(ncclCommAbort(comms[1 - first]) == NCCL_SUCCESS);
+}
+
+/* A call that never ends: rank 0's abort or its kernel, or the destruction. */
+static void run_abort_never(struct rank *rank)
+{
+    uint64_t memory = rank_alloc(COUNT);
+
+    rank_join(rank, 0, &rank->comm);
+    CHECK(all_reduce(rank, memory, rank->comm) == NCCL_SUCCESS);
+    rank_meet(rank);
+    CHECK(ncclCommAbort(rank->comm) == NCCL_SUCCESS);
+    rank_await(rank, 0, 1); /* for ever */
+}
+
+static void run_destroy_never(struct rank *rank)
+{
+    rank_join(rank, 0, &rank->comm);
+    CHECK(ncclCommDestroy(rank->comm) == NCCL_SUCCESS);
+    rank_await(rank, 0, 1);
+}
+
 /* Revoked: kernels leave, and nothing more is launched. */
 static void run_revoke(struct rank *rank)
 {
@@ -310,6 +344,16 @@ const struct rank_case cases_faults[] = {
     { .name = "abort_group", .body = run_abort_group, .has_room = true },
     { .name = "abort_one_by_one", .body = run_abort_one_by_one, .found = "HANG: rank 0",
       .has_room = true, .hangs = true },
+    { .name = "abort_meets", .body = run_abort_group, .fault = "*:abortmeets:0:0",
+      .has_room = true },
+    { .name = "abort_crossed", .body = run_abort_crossed, .fault = "*:abortmeets:0:0",
+      .found = "waits in ncclCommAbort", .has_room = true, .hangs = true },
+    { .name = "abort_never", .body = run_abort_never, .fault = "0:abort:1:0",
+      .found = "HANG: rank 0", .hangs = true },
+    { .name = "deaf", .body = run_abort_never, .fault = "0:deaf:1:0",
+      .found = "HANG: rank 0", .hangs = true },
+    { .name = "destroy_never", .body = run_destroy_never, .fault = "0:destroy:1:0",
+      .found = "waits in ncclCommDestroy", .hangs = true },
     { .name = "revoke", .body = run_revoke, .found = "after ncclCommRevoke" },
     { .name = "async", .body = run_async, .fault = "0:async:2:6" },
     { .name = "kernel", .body = run_kernel, .fault = "0:kernel:1:700" },
