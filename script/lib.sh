@@ -3,6 +3,16 @@
 
 set -euo pipefail
 
+# The words of a script's head, as far as the first empty or other line; gpu-test has its own.
+case ${1:-} in
+-h | --help)
+    if [[ ${0##*/} != gpu-test ]]; then
+        sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$0"
+        exit 0
+    fi
+    ;;
+esac
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 passed=0 failed=0 skipped=0
 times=''    # of what was timed, a line each
