@@ -518,6 +518,7 @@ static void report_end(struct job *job)
     if (job->cause.kind != CAUSE_NONE) {
         console_say(&job->console, "tuttirun", "%s", job->cause.text);
     }
+    recordings_drop(job);
 }
 
 static void report(struct job *job, int exit_status)

@@ -194,6 +194,13 @@ static void remove_all(const struct job *job)
     }
 }
 
+void recordings_drop(struct job *job)
+{
+    if (job->recordings.folder[0] != '\0' && job->recordings.is_ours) {
+        remove_all(job);
+    }
+}
+
 void recordings_end(struct job *job)
 {
     if (job->recordings.folder[0] == '\0' || job->recordings.has_failed) {

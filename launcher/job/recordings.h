@@ -36,6 +36,8 @@ void recordings_hear(struct job *job, int rank, const struct link_recording *par
 void recordings_step(struct job *job);
 /** The job is over: says where they are, or removes them. */
 void recordings_end(struct job *job);
+/** Another generation follows: removes them, unless the user named their place. */
+void recordings_drop(struct job *job);
 
 /** What `tuttirun --stacks PID` sends with SIGUSR1, so that programs do not get it. */
 #define RECORDINGS_SIGNAL_VALUE 0x54555454

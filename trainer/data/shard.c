@@ -181,7 +181,7 @@ tutti_status tutti_shard_create(
     if (status == TUTTI_OK) {
         status = check_rank(settings.rank, settings.ranks);
     }
-    if (status != TUTTI_OK) {
+    if (status != TUTTI_OK || made == NULL) {
         free(made);
         return status;
     }
