@@ -62,6 +62,7 @@ static void print_start(const struct trainer *trainer)
             trainer->text->vocabulary, trainer->model.value_count, options->batch,
             options->shape.context, options->shards, options->kernels->name,
             (unsigned long long)options->seed);
+    (void)fflush(stdout);
 }
 
 static void print_summary(const struct trainer *trainer)
