@@ -142,7 +142,6 @@ static tutti_status open_file(
 tutti_status recorder_open(struct recorder *recorder, const struct recorder_spec *spec)
 {
     int64_t number;
-
     tutti_status status = TUTTI_OK;
 
     *recorder = (struct recorder){ .shared = NULL };

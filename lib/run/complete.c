@@ -48,10 +48,11 @@ static bool has_any_of_pool(const struct operation *operations)
 /* What a context that has failed ends stays as it was: that tells who waited for what. */
 static void record_end(const struct tutti *t, const struct operation *operation)
 {
-    if (operation->status == TUTTI_OK) {
-        recorder_end(&operation->record);
-    } else if (operation->status != TUTTI_ERR_CONTEXT_FAILED) {
-        recorder_end(&operation->record);
+    if (operation->status == TUTTI_ERR_CONTEXT_FAILED) {
+        return; /* it stays as it was */
+    }
+    recorder_end(&operation->record);
+    if (operation->status != TUTTI_OK) {
         recorder_tell(&t->recorder, RECORDER_ERROR, t->engine.now_ns,
                 operation->error == NULL ? "" : operation->error->text);
     }

@@ -99,11 +99,9 @@ static void *rank_main(void *argument)
 
     rank->ran = job_run(rank->t, rank->job);
     (void)snprintf(rank->words, sizeof rank->words, "%s", tutti_last_error());
-
     if (rank->job->is_heard) {
         (void)pthread_barrier_wait(rank->all_ran);
     }
-
     rank->ended = tutti_finalize(rank->t);
     return NULL;
 }
