@@ -49,7 +49,7 @@ static bool has_any_of_pool(const struct operation *operations)
 static void record_end(const struct tutti *t, const struct operation *operation)
 {
     if (operation->status == TUTTI_ERR_CONTEXT_FAILED) {
-        return; /* it stays as it was */
+        return;
     }
     recorder_end(&operation->record);
     if (operation->status != TUTTI_OK) {
