@@ -65,21 +65,33 @@ bool job_prepare(struct job *job, const struct bench_arguments *arguments)
     return opened != 0;
 }
 
-/* The second context: what the first would be without plans. */
+/* The second context: what the first would be without plans, or with another parameter. */
 static tutti_status open_slow(struct job *job)
 {
+    const char *setting = job->arguments->slow;
+    const char *equals = setting == NULL ? NULL : strchr(setting, '=');
+    char name[64] = "plan";
     tutti_config *config = NULL;
     tutti_status status = tutti_config_create(&config);
 
+    if (setting != NULL) {
+        (void)snprintf(name, sizeof name, "%.*s",
+                equals == NULL ? (int)strlen(setting) : (int)(equals - setting),
+                setting);
+    }
     if (status == TUTTI_OK) {
-        status = tutti_config_set(config, "plan", "off");
+        status = tutti_config_set(config, name,
+                setting == NULL          ? "off"
+                        : equals == NULL ? ""
+                                         : equals + 1);
     }
     if (status == TUTTI_OK) {
         status = tutti_init_mpi(&job->slow, MPI_COMM_WORLD, config);
     }
     tutti_config_destroy(config);
-    return status == TUTTI_OK ? TUTTI_OK
-                              : job_failed(job, status, "tutti_init_mpi with plan=off");
+    return status == TUTTI_OK
+            ? TUTTI_OK
+            : job_failed(job, status, "the context of --compare slow");
 }
 
 tutti_status job_open(struct job *job)

@@ -87,6 +87,7 @@ struct bench_arguments {
     int root; /* where there is one */
     int average; /* enum bench_average */
     int compare; /* enum bench_compare, or-ed; 0: nothing */
+    const char *slow; /* PARAMETER=VALUE of the second context; NULL: plan=off */
     int memory; /* enum bench_memory */
     int complete; /* enum bench_complete */
     int compute; /* enum bench_compute */

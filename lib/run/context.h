@@ -26,6 +26,7 @@
 #include "device/tickets.h"
 #include "ops/arrival_flags.h"
 #include "ops/device.h"
+#include "run/compare.h"
 #include "run/complete_device.h"
 #include "run/dispatch.h"
 #include "run/driver.h"
@@ -38,6 +39,7 @@
 #include "run/outcomes.h"
 #include "run/output.h"
 #include "run/process_set.h"
+#include "run/verify.h"
 #include "topo/nodes.h"
 #include "transport/transport.h"
 
@@ -54,6 +56,9 @@ struct engine_counters {
     _Atomic uint64_t slow_steps;
     _Atomic uint64_t plan_exits;
     _Atomic uint64_t wait_ns; /* counted by the waiting threads */
+    _Atomic uint64_t verified;
+    _Atomic uint64_t nonfinite_inputs;
+    _Atomic uint64_t nonfinite_results;
     _Atomic uint64_t device_batches;
     _Atomic uint64_t device_staged;
     _Atomic uint64_t
@@ -138,6 +143,8 @@ struct tutti {
     struct dispatcher dispatcher;
     struct tickets tickets; /* the launch order of device batches; run/order.h        */
     struct device_inflight inflight; /* what the device has still to do               */
+    struct verify verify; /* looks at results ...                                     */
+    struct compare compare; /* ... and compares them with those of others             */
 };
 
 /** True while there are submissions that are not final, or something issued that has not

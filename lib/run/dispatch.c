@@ -253,8 +253,9 @@ static tutti_status end(struct tutti *t, struct batch *batch)
     if (batch->buffer != NULL) {
         fusion_unpack(batch);
     }
-    if (!batch_is_staged(batch)) {
-        return TUTTI_OK;
+    status = verify_results(t, batch);
+    if (status != TUTTI_OK || !batch_is_staged(batch)) {
+        return status;
     }
     status = finish_staged(t, batch);
     return status == TUTTI_OK ? TUTTI_AGAIN : status;

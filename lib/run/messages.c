@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/mem.h"
 #include "run/context.h"
 
@@ -26,8 +27,9 @@ struct wire_writer *messages_begin(struct tutti *t, enum message_kind kind)
 
 tutti_status messages_send(struct tutti *t, int to)
 {
-    const struct wire_writer *out = &t->messages.out;
+    struct wire_writer *out = &t->messages.out;
 
+    wire_put_u64(out, digest(out->data, out->len));
     if (out->failed) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
     }
@@ -132,6 +134,25 @@ static tutti_status route(struct tutti *t, int from, struct wire_reader *in)
     return TUTTI_OK;
 }
 
+/* A message without the digest behind it, if that is right. */
+static tutti_status check_whole(int from, const void *bytes, size_t *len)
+{
+    struct wire_reader in;
+
+    if (*len > sizeof(uint64_t)) {
+        *len -= sizeof(uint64_t);
+        wire_reader_init(&in, (const uint8_t *)bytes + *len, sizeof(uint64_t));
+        if (wire_get_u64(&in) == digest(bytes, *len)) {
+            return TUTTI_OK;
+        }
+    }
+    return error_set(TUTTI_ERR_PROTOCOL,
+            "a message from rank %d is not what that rank has sent: its checksum is "
+            "wrong; "
+            "suspect the memory of both ranks and the network between them",
+            from);
+}
+
 static void deliver(void *user, int from, const void *bytes, size_t len)
 {
     struct tutti *t = user;
@@ -142,12 +163,19 @@ static void deliver(void *user, int from, const void *bytes, size_t len)
             atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) != 0) {
         return;
     }
+    t->messages.delivery = check_whole(from, bytes, &len);
+    if (t->messages.delivery != TUTTI_OK) {
+        return;
+    }
     wire_reader_init(&in, bytes, len);
     kind = wire_get_u8(&in);
     if (kind == MESSAGE_SET) {
         t->messages.delivery = route(t, from, &in);
     } else if (kind == MESSAGE_ABORT) {
         failure_received(t, from, (const uint8_t *)bytes + 1, len - 1);
+    } else if (kind == MESSAGE_DIGESTS) {
+        t->messages.delivery =
+                compare_receive(t, from, (const uint8_t *)bytes + 1, len - 1);
     } else if (kind == MESSAGE_ORDER || kind == MESSAGE_ASK) {
         t->messages.delivery = tickets_receive(&t->tickets, from, kind == MESSAGE_ASK,
                 (const uint8_t *)bytes + 1, len - 1);
