@@ -32,6 +32,12 @@ static const struct {
     { "poll", "waits for descriptors" },
     { "select", "waits for descriptors" },
     { "do_wait", "waits for a child" },
+    { "vfork", "waits for a child" },
+    { "kernel_clone", "waits for a child" },
+    { "locks_lock", "waits for a file lock" },
+    { "posix_lock", "waits for a file lock" },
+    { "flock", "waits for a file lock" },
+    { "refrigerator", "is frozen by its cgroup" },
     { "sk_wait", "waits for the network" },
     { "unix_stream", "waits for a socket" },
     { "tcp", "waits for the network" },
@@ -53,6 +59,10 @@ static const struct {
     { SYS_pselect6, "select" },
     { SYS_epoll_pwait, "poll" },
     { SYS_wait4, "do_wait" },
+    { SYS_flock, "flock" },
+#ifdef SYS_vfork
+    { SYS_vfork, "vfork" },
+#endif
     { SYS_recvfrom, "sk_wait" },
     { SYS_rt_sigtimedwait, "sigtimedwait" },
 #ifdef SYS_poll
@@ -166,9 +176,8 @@ void look_words(const struct look_facts *facts, char text[LOOK_TEXT_MAX])
         words = "computes";
         break;
     case 'D':
-        words = strstr(facts->wchan, "swap") != NULL
-                ? "waits for memory that is swapped"
-                : "waits for input or output";
+        words = place_words(facts->wchan);
+        words = words != NULL ? words : "waits for input or output";
         break;
     case 'T':
         words = "was stopped by a signal";

@@ -23,7 +23,7 @@
 #include "launcher/job/root_cause.h"
 
 enum {
-    SETTLE_MS = 50, /* an earlier cause may still be on its way               */
+    SETTLE_MS = 30, /* an earlier cause may still be on its way               */
     LOST_MS = 250, /* what cut a connection, or failed a context, may be told  */
     LEFT_MS = 300, /* others may be about to exit with 0, too                */
     LATE_MS = 20, /* so late we have stood still, and have not heard it all  */

@@ -149,6 +149,9 @@ static void say_analysis(
             say_slow(job, recorded, &analysis);
         }
     }
+    if (goes_on && analysis.cause == CULPRIT_NONE) {
+        job->recordings.quiet_until = job->now; /* what stalls next may be the real one */
+    }
     analysis_fini(&analysis);
 }
 

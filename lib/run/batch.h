@@ -62,6 +62,8 @@ struct batch {
     size_t operation_count, operation_capacity;
     int priority; /* the largest of its operations                             */
     int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
+    int64_t moved_ns; /* when something of it has moved last, or it was launched   */
+    int64_t told_ns; /* when it was told that it stands still; 0: never       */
     enum op_space space; /* where its tensors lie                                */
     struct op_run *runs; /* owned; as many; what the backend sees              */
     struct op_part *parts; /* owned; of a packed reducescatter                   */

@@ -29,18 +29,6 @@ struct compared {
                            children in their order                          */
 };
 
-void compare_describe(tutti_collective collective, const char *name, uint64_t step,
-        char *text, size_t capacity)
-{
-    const int len = snprintf(
-            text, capacity, "%s \"%s\"", tutti_collective_name(collective), name);
-
-    if (step != 0 && len > 0 && (size_t)len < capacity) {
-        (void)snprintf(text + len, capacity - (size_t)len, " of step %" PRId64,
-                (int64_t)(step - 1));
-    }
-}
-
 /* What is kept of a batch; new where this rank or a child of it is the first to say something. */
 static tutti_status enter(struct tutti *t, const struct process_set *set, uint32_t lane,
         uint64_t sequence, size_t tensors, struct compared **found)
@@ -138,7 +126,7 @@ static void find_name(
 {
     struct wire_reader in;
     tutti_collective collective;
-    char name[COMPARE_TENSOR_TEXT];
+    char name[OPERATION_TEXT];
 
     wire_reader_init(&in, batch->names.data, batch->names.len);
     collective = (tutti_collective)wire_get_u8(&in);
@@ -148,14 +136,14 @@ static void find_name(
             (void)wire_get_varint(&in);
         }
     }
-    compare_describe(collective, name, wire_get_varint(&in), text, capacity);
+    operation_text_of(collective, name, wire_get_varint(&in), text, capacity);
 }
 
 static tutti_status differ(const struct compared *batch, size_t tensor)
 {
     const int voters = 1 + batch->set->negotiator.tree.child_count;
     int most = 0;
-    char what[COMPARE_TENSOR_TEXT + 64];
+    char what[OPERATION_TEXT + 64];
     char right[VOTERS_TEXT];
     char wrong[VOTERS_TEXT];
 

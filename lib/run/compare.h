@@ -36,9 +36,4 @@ tutti_status compare_receive(struct tutti *t, int from, const void *bytes, size_
 /** Forgets what it keeps of a set that is removed; NULL: of all. */
 void compare_forget(struct tutti *t, const struct process_set *set);
 
-#define COMPARE_TENSOR_TEXT 320 /* of a tensor in words; longer names are cut */
-/** Writes a tensor in words: allreduce "layer2" of step 40. step: as in struct meta */
-void compare_describe(tutti_collective collective, const char *name, uint64_t step,
-        char *text, size_t capacity);
-
 #endif

@@ -224,6 +224,8 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
             finish(t, batch);
             continue;
         }
+        batch->moved_ns = t->engine.now_ns;
+        batch->told_ns = 0;
         add_running(t, dispatcher, batch);
         status = launch_batch(t, batch);
         record_launch(t, batch);
@@ -318,7 +320,10 @@ static tutti_status step_running(struct tutti *t, bool *moved)
         bool went_on = false;
         tutti_status status = step(t, batch, &went_on);
 
-        *moved = *moved || went_on;
+        if (went_on) {
+            batch->moved_ns = t->engine.now_ns;
+            *moved = true;
+        }
         if (status == TUTTI_AGAIN) {
             urgency = t->config.priority && went_on ? batch->priority : urgency;
             at = &batch->next;

@@ -11,6 +11,7 @@
 #include "run/failure.h"
 #include "run/messages.h"
 #include "run/outcomes.h"
+#include "run/standstill.h"
 #include "run/take_in.h"
 
 /* A rank that found nothing to do for so long looks whether the others still live. */
@@ -291,12 +292,15 @@ static tutti_status tick(struct tutti *t)
 
 static tutti_status watch(struct tutti *t, bool moved)
 {
+    tutti_status status;
+
     if (!moved && t->engine.now_ns < t->engine.next_watch_ns) {
         return TUTTI_OK;
     }
     t->engine.next_watch_ns = t->engine.now_ns + WATCH_NS;
     failure_suspect(t);
-    return moved ? TUTTI_OK : dispatch_watch(&t->dispatcher);
+    status = standstill_look(t);
+    return moved || status != TUTTI_OK ? status : dispatch_watch(&t->dispatcher);
 }
 
 void engine_progress(struct tutti *t, bool *moved)

@@ -18,11 +18,6 @@
 /* Of names that have numbers; 32 alltoalls of 256 ranks that list rows, 8000 of 16. */
 #define ROW_COUNT_BYTES_MAX ((size_t)32 << 20)
 
-static int64_t seconds_to_ns(double seconds)
-{
-    return (int64_t)(seconds * 1e9);
-}
-
 static tutti_status init_shape(const struct tutti *t, struct process_set *set)
 {
     int *node_of = mem_calloc((size_t)set->op.size, sizeof *node_of);
@@ -47,8 +42,8 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
         .world_ranks = set->world_ranks,
         .number_capacity = t->config.cache_capacity,
         .row_count_bytes_max = ROW_COUNT_BYTES_MAX,
-        .stall_ns = seconds_to_ns(t->config.stall_warning_s),
-        .stall_fail_ns = seconds_to_ns(t->config.stall_fail_s),
+        .stall_ns = t->engine.stall_ns,
+        .stall_fail_ns = t->engine.stall_fail_ns,
         .lanes = t->config.plan == CONFIG_PLAN_AUTO ? OP_LANES : 1,
         .window = OP_INFLIGHT_MAX,
         .arrival_flags = arrival_flags_cover(&t->arrival_flags, &set->op),

@@ -66,6 +66,8 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->driver.any_thread = spec->any_thread;
     t->release = spec->release;
     t->release_user = spec->user;
+    t->engine.stall_ns = (int64_t)(warn * 1e9);
+    t->engine.stall_fail_ns = (int64_t)(fail * 1e9);
     t->engine.tick_limit_ns = shorter > 0 ? (int64_t)(shorter * 0.25e9) : TICK_LIMIT_NS;
     spec->config = (struct config){ 0 };
     spec->nodes = (struct nodes){ 0 };

@@ -81,19 +81,19 @@ static void count(const struct tutti *t, _Atomic uint64_t *counter, uint64_t fou
 {
     const uint64_t before = counter_get(counter);
     const uint64_t after = before + found;
-    const struct request *request = &operation->request;
-    char text[COMPARE_TENSOR_TEXT];
+    char text[OPERATION_TEXT];
 
     counter_add(counter, found);
     if ((before ^ after) <= before || !log_enabled(&t->log, TUTTI_LOG_WARN)) {
         return;
     }
-    compare_describe((tutti_collective)request->collective, request->name,
-            request->meta.step, text, sizeof text);
+    operation_text(operation, text, sizeof text);
     log_warn(&t->log,
             "%" PRIu64 " of %" PRIu64 " values that %s %s are NaN or infinite, %" PRIu64
             " of all since the start",
-            found, (uint64_t)(operation->bytes / tutti_dtype_size(request->meta.dtype)),
+            found,
+            (uint64_t)(operation->bytes /
+                    tutti_dtype_size(operation->request.meta.dtype)),
             what, text, after);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Ranks in one process, over their shared memory, of which one has another bit in the result that
- * its backend has written: verify_results=1 must find it, in a batch of several tensors and of a plan.
+ * Ranks in one process, over their shared memory, of which one is unlucky: its backend has written
+ * another bit into a result, or does not go on. In a batch of several tensors and of a plan.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,11 +27,15 @@ enum {
 
 /* The batch of the unlucky rank whose result changes; its thread alone. */
 static _Thread_local const struct op_batch *target;
-static _Atomic bool is_armed;
+static _Atomic enum {
+    NOTHING,
+    OTHER_BIT,
+    STANDSTILL
+} is_armed;
 
 static tutti_status start(void *state, void *task, const struct op_batch *batch)
 {
-    if (batch->set->rank == UNLUCKY && atomic_load(&is_armed)) {
+    if (batch->set->rank == UNLUCKY && atomic_load(&is_armed) != NOTHING) {
         target = batch;
     }
     return op_shm.start(state, task, batch);
@@ -39,10 +43,15 @@ static tutti_status start(void *state, void *task, const struct op_batch *batch)
 
 static tutti_status step(void *state, void *task, bool *moved)
 {
-    const tutti_status status = op_shm.step(state, task, moved);
+    tutti_status status;
 
+    if (target != NULL && atomic_load(&is_armed) == STANDSTILL) {
+        return TUTTI_AGAIN;
+    }
+    status = op_shm.step(state, task, moved);
     /* The middle tensor, wherever the runs of the batch are cut. */
-    if (status == TUTTI_OK && target != NULL && atomic_exchange(&is_armed, false)) {
+    if (status == TUTTI_OK && target != NULL &&
+            atomic_exchange(&is_armed, NOTHING) == OTHER_BIT) {
         size_t at = target->count / 2;
         size_t run = 0;
 
@@ -61,7 +70,7 @@ struct stage {
     struct doorbell bells[RANKS];
     tutti *contexts[RANKS];
     pthread_barrier_t barrier;
-    bool is_unlucky;
+    int luck; /* what is_armed becomes in the wrong step */
 };
 
 static void set_up(struct stage *stage)
@@ -78,6 +87,7 @@ static void set_up(struct stage *stage)
 
         assert_int_equal(setup_begin(&spec, NULL, i), TUTTI_OK);
         spec.config.verify_results = 1;
+        spec.config.stall_fail_s = 2;
         spec.rank = i;
         spec.size = RANKS;
         spec.transport = ends[i];
@@ -131,15 +141,16 @@ static void *train(void *arg)
     for (int s = 0; s < STEPS && rank->status == TUTTI_OK; s++) {
         (void)pthread_barrier_wait(&rank->stage->barrier);
         if (s == WRONG_STEP) {
-            atomic_store(&is_armed, rank->stage->is_unlucky);
+            atomic_store(&is_armed, rank->stage->luck);
         }
         rank->status = train_step(rank->t, s, values);
-        if (rank->stage->is_unlucky && s == WRONG_STEP) {
+        if (rank->stage->luck != NOTHING && s == WRONG_STEP) {
             break; /* the others may have seen it already, and come no more */
         }
     }
     for (int s = STEPS;
-            rank->stage->is_unlucky && rank->status == TUTTI_OK && s < 2 * STEPS; s++) {
+            rank->stage->luck != NOTHING && rank->status == TUTTI_OK && s < 2 * STEPS;
+            s++) {
         rank->status = train_step(rank->t, s, values);
     }
     (void)snprintf(rank->text, sizeof rank->text, "%s", tutti_last_error());
@@ -149,12 +160,12 @@ static void *train(void *arg)
     return NULL;
 }
 
-static void run(struct rank ranks[RANKS], bool is_unlucky)
+static void run(struct rank ranks[RANKS], int luck)
 {
     struct stage stage;
 
     set_up(&stage);
-    stage.is_unlucky = is_unlucky;
+    stage.luck = luck;
     for (int i = 0; i < RANKS; i++) {
         ranks[i] = (struct rank){ .stage = &stage, .t = stage.contexts[i] };
         assert_int_equal(pthread_create(&ranks[i].thread, NULL, train, &ranks[i]), 0);
@@ -170,7 +181,7 @@ UNIT_TEST(equal_results_pass)
 {
     struct rank ranks[RANKS];
 
-    run(ranks, false);
+    run(ranks, NOTHING);
     for (int i = 0; i < RANKS; i++) {
         assert_int_equal(ranks[i].status, TUTTI_OK);
         assert_int_equal(ranks[i].counted, TUTTI_OK);
@@ -183,11 +194,25 @@ UNIT_TEST(a_result_of_one_rank_differs)
 {
     struct rank ranks[RANKS];
 
-    run(ranks, true);
+    run(ranks, OTHER_BIT);
     for (int i = 0; i < RANKS; i++) {
         assert_int_equal(ranks[i].status, TUTTI_ERR_CONTEXT_FAILED);
         assert_non_null(strstr(ranks[i].text,
                 "on rank 0: silent corruption: rank 2 got another result of allreduce "
                 "\"middle\" of step 30 than ranks 0-1; "));
+    }
+}
+
+UNIT_TEST(a_batch_stands_still)
+{
+    struct rank ranks[RANKS];
+
+    run(ranks, STANDSTILL);
+    atomic_store(&is_armed, NOTHING);
+    for (int i = 0; i < RANKS; i++) {
+        assert_int_equal(ranks[i].status, TUTTI_ERR_CONTEXT_FAILED);
+        assert_non_null(strstr(ranks[i].text, "stall_fail_s = 2: allreduce \""));
+        assert_non_null(strstr(ranks[i].text,
+                "\" of step 30 and 2 more, which all ranks have submitted"));
     }
 }

@@ -1,0 +1,65 @@
+/*
+ * Tells of batches that stand still.
+ */
+#include "run/standstill.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "run/context.h"
+
+static void describe(
+        const struct tutti *t, const struct batch *batch, char *text, size_t capacity)
+{
+    char tensor[OPERATION_TEXT];
+    char more[32] = "";
+
+    operation_text(batch->operations[0], tensor, sizeof tensor);
+    if (batch->operation_count > 1) {
+        (void)snprintf(more, sizeof more, " and %zu more", batch->operation_count - 1);
+    }
+    (void)snprintf(text, capacity,
+            "%s%s, which all ranks have submitted: nothing has moved for %.3g s; a "
+            "rank "
+            "does not take part, or the network stands still",
+            tensor, more, (double)(t->engine.now_ns - batch->moved_ns) / 1e9);
+}
+
+static tutti_status look(struct tutti *t, struct batch *batch)
+{
+    const int64_t still_ns = t->engine.now_ns - batch->moved_ns;
+    const int64_t warn_ns = t->engine.stall_ns;
+    const int64_t fail_ns = t->engine.stall_fail_ns;
+    const int64_t told_ns =
+            batch->told_ns > batch->moved_ns ? batch->told_ns : batch->moved_ns;
+    char text[RECORDER_TEXT_BYTES];
+
+    if (fail_ns > 0 && still_ns >= fail_ns) {
+        describe(t, batch, text, sizeof text);
+        failure_note_stall(t, batch->set);
+        return error_set(TUTTI_ERR_TIMEOUT, "stall_fail_s = %g: %s",
+                t->config.stall_fail_s, text);
+    }
+    if (warn_ns > 0 && t->engine.now_ns - told_ns >= warn_ns) {
+        describe(t, batch, text, sizeof text);
+        batch->told_ns = t->engine.now_ns;
+        counter_add(&t->counters.stalls, 1);
+        recorder_tell(&t->recorder, RECORDER_STALL, t->engine.now_ns, text);
+        log_warn(&t->log, "stalled: %s%s%s", text,
+                t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status standstill_look(struct tutti *t)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (struct batch *batch = t->dispatcher.running;
+            batch != NULL && status == TUTTI_OK; batch = batch->next) {
+        if (batch->state == BATCH_RUNNING) {
+            status = look(t, batch);
+        }
+    }
+    return status;
+}
