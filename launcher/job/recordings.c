@@ -150,7 +150,8 @@ static void say_analysis(
         }
     }
     if (goes_on && analysis.cause == CULPRIT_NONE) {
-        job->recordings.quiet_until = job->now; /* what stalls next may be the real one */
+        job->recordings.quiet_until =
+                job->now; /* what stalls next may be the real one */
     }
     analysis_fini(&analysis);
 }

@@ -22,7 +22,8 @@ struct engine {
     int64_t next_tick_ns; /* when negotiators look for stalls                         */
     int64_t next_watch_ns; /* when backends look whether peers live                   */
     int64_t tick_limit_ns; /* look at least so often while driven; fixed              */
-    int64_t stall_ns, stall_fail_ns; /* the parameters; fixed; 0: never                  */
+    int64_t stall_ns,
+            stall_fail_ns; /* the parameters; fixed; 0: never                  */
 };
 
 /** One pass. Sets *moved when anything happened. A failure fails the context. */
