@@ -41,7 +41,7 @@ enum task_phase {
 /** Longest message in bytes: MPI counts are int. */
 #define TASK_MESSAGE_MAX ((size_t)1 << 30)
 /** How long transfers that have begun may go on when they are given up. */
-#define TASK_CANCEL_NS INT64_C(1000000000)
+#define TASK_CANCEL_NS INT64_C(500000000)
 /** Slices, and so the kernels' pieces, begin on multiples of this many bytes. */
 #define TASK_ALIGNMENT 64
 
