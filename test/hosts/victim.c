@@ -1,10 +1,11 @@
 /*
  * A rank that something happens to.
  *
- *   victim FOLDER HOW RANK
+ *   victim FOLDER HOW RANK [PHASE]
  *
  * Every rank starts two processes, one of them in a session of its own, and repeats a small
- * allreduce. When it runs it writes its process and that of its parent to FOLDER/rank.N. When
+ * allreduce; from when it runs, in PHASE `large` a large one, in `names` one with a new name in
+ * each step, and in `idle` it computes for long in between. When it runs it writes its process and that of its parent to FOLDER/rank.N. When
  * the file FOLDER/go is there, RANK does what HOW says: segv, exit3, exit0, abort, or nothing
  * (wait), so that others can do something to it. With `count` it happens to none: all count until
  * the file is there, and on. A rank whose wait fails writes the reason
@@ -25,7 +26,10 @@ enum {
     STEPS = 50, /* until it runs, plans included */
     COUNT = 1000, /* milliseconds                  */
     HANG_SECONDS = 100,
-    NAME_MAX_BYTES = 512
+    LARGE = 2 << 20, /* elements                      */
+    IDLE_MS = 300,
+    NAME_MAX_BYTES = 512,
+    TEXT_MAX_BYTES = 1024
 };
 
 static void pause_ms(long ms)
@@ -98,12 +102,30 @@ static void end_as(const char *how)
     }
 }
 
-static tutti_status step(tutti *t)
+static tutti_status step(tutti *t, const char *phase, int i)
 {
-    float value = 1;
+    static float values[LARGE];
+    const bool is_large = strcmp(phase, "large") == 0;
+    char name[32] = "step";
 
-    return tutti_allreduce(
-            t, "step", &value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+    if (strcmp(phase, "names") == 0) {
+        (void)snprintf(name, sizeof name, "step%d", i);
+    }
+    pause_ms(strcmp(phase, "idle") == 0 ? IDLE_MS : 1);
+    return tutti_allreduce(t, is_large ? "large" : name, values, values,
+            is_large ? LARGE : 1, TUTTI_FLOAT32, TUTTI_SUM, NULL);
+}
+
+static void say_what_it_was_told(tutti *t, const char *folder)
+{
+    char text[2 * TEXT_MAX_BYTES];
+    const int length = snprintf(text, TEXT_MAX_BYTES, "%s", tutti_last_error());
+
+    if (length >= TEXT_MAX_BYTES || step(t, "", 0) == TUTTI_OK) {
+        return; /* nobody takes it for told */
+    }
+    (void)snprintf(text + length, TEXT_MAX_BYTES, "\n%s", tutti_last_error());
+    write_file(folder, "told", tutti_rank(t), text);
 }
 
 /* In lines that are to come whole. */
@@ -121,7 +143,8 @@ static void count(const char *folder)
     }
 }
 
-static tutti_status live(tutti *t, const char *folder, const char *how, bool is_victim)
+static tutti_status live(tutti *t, const char *folder, const char *how, bool is_victim,
+        const char *phase)
 {
     char go[NAME_MAX_BYTES];
     tutti_status status = TUTTI_OK;
@@ -136,8 +159,7 @@ static tutti_status live(tutti *t, const char *folder, const char *how, bool is_
             end_as(how);
             is_done = true;
         }
-        pause_ms(1);
-        status = step(t);
+        status = step(t, i > STEPS ? phase : "", i);
     }
     return status;
 }
@@ -146,8 +168,8 @@ int main(int argc, char **argv)
 {
     tutti *t;
 
-    if (argc != 4) {
-        (void)fprintf(stderr, "usage: victim FOLDER HOW RANK\n");
+    if (argc != 4 && argc != 5) {
+        (void)fprintf(stderr, "usage: victim FOLDER HOW RANK [PHASE]\n");
         return 2;
     }
     (void)alarm(HANG_SECONDS);
@@ -162,9 +184,9 @@ int main(int argc, char **argv)
         count(argv[1]);
         return tutti_finalize(t) == TUTTI_OK ? 0 : 1;
     }
-    if (live(t, argv[1], argv[2], tutti_rank(t) == strtol(argv[3], NULL, 10)) !=
-            TUTTI_OK) {
-        write_file(argv[1], "told", tutti_rank(t), tutti_last_error());
+    if (live(t, argv[1], argv[2], tutti_rank(t) == strtol(argv[3], NULL, 10),
+                argc == 5 ? argv[4] : "") != TUTTI_OK) {
+        say_what_it_was_told(t, argv[1]);
     }
     /* MPI cannot be finalized in order without the others. */
     _exit(1);
