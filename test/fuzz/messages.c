@@ -4,6 +4,8 @@
  */
 #include <tutti/tutti.h>
 
+#include "base/digest.h"
+#include "base/wire.h"
 #include "fuzz.h"
 #include "run/context.h"
 
@@ -26,6 +28,7 @@ static tutti_config *make_config(void)
     REQUIRE(tutti_config_create(&config) == TUTTI_OK);
     REQUIRE(tutti_config_set(config, "backend", "mpi") == TUTTI_OK);
     REQUIRE(tutti_config_set(config, "background_thread", "off") == TUTTI_OK);
+    REQUIRE(tutti_config_set(config, "verify_results", "1") == TUTTI_OK);
     REQUIRE(tutti_config_set_log(config, no_log, NULL) == TUTTI_OK);
     return config;
 }
@@ -33,6 +36,7 @@ static tutti_config *make_config(void)
 static void play(tutti *t, tutti *peer, struct fuzz_input *input)
 {
     const struct transport *end = &peer->transport;
+    struct wire_writer message = { 0 };
     float value = 1;
     tutti_request request = TUTTI_REQUEST_NULL;
     tutti_status status = tutti_allreduce_async(
@@ -43,7 +47,11 @@ static void play(tutti *t, tutti *peer, struct fuzz_input *input)
         size_t len;
         uint8_t *bytes = fuzz_bytes(input, fuzz_byte(input), &len);
 
-        REQUIRE(end->ops->send(end->state, 0, bytes, len) == TUTTI_OK);
+        wire_put_bytes(&message, bytes, len);
+        wire_put_u64(&message, digest(bytes, len)); /* else it would go no further */
+        REQUIRE(!message.failed);
+        REQUIRE(end->ops->send(end->state, 0, message.data, message.len) == TUTTI_OK);
+        wire_writer_reset(&message);
         free(bytes);
         status = tutti_test(t, &request);
         REQUIRE(status == TUTTI_OK || status == TUTTI_AGAIN ||
@@ -51,6 +59,7 @@ static void play(tutti *t, tutti *peer, struct fuzz_input *input)
                 status == TUTTI_ERR_UNSUPPORTED || status == TUTTI_ERR_FINALIZED ||
                 status == TUTTI_ERR_INVALID);
     }
+    wire_writer_fini(&message);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
