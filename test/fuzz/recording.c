@@ -1,0 +1,93 @@
+/*
+ * Recordings of three ranks (base/recorder.h), and what is concluded, printed and drawn of them.
+ * A recording is a megabyte of zeros, mostly. So the input says what is not zero: a rank, an
+ * offset of three bytes, a length and so many bytes, again and again.
+ */
+#include <string.h>
+
+#include "fuzz.h"
+#include "launcher/autopsy/autopsy.h"
+
+enum {
+    RANKS = 3,
+    EVENTS = 64,
+    EVENTS_SHOWN = 40,
+    PATCH_MAX = 255
+};
+
+#define BYTES (sizeof(struct recording) + EVENTS * sizeof(struct recorder_event))
+
+static void patch(struct fuzz_input *input, uint8_t *recordings[RANKS])
+{
+    while (input->size > 0) {
+        uint8_t *to = recordings[fuzz_byte(input) % RANKS];
+        size_t offset = fuzz_byte(input);
+        uint8_t *bytes;
+        size_t len;
+
+        offset |= (size_t)fuzz_byte(input) << 8;
+        offset |= (size_t)fuzz_byte(input) << 16;
+        bytes = fuzz_bytes(input, fuzz_byte(input), &len);
+        if (offset < BYTES && len <= BYTES - offset) {
+            memcpy(to + offset, bytes, len);
+        }
+        free(bytes);
+    }
+}
+
+static void conclude(const struct recorded_job *job)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *file = open_memstream(&text, &len);
+    struct analysis analysis;
+
+    REQUIRE(file != NULL);
+    REQUIRE(analysis_make(&analysis, job) == TUTTI_OK);
+    autopsy_print(file, job, &analysis, EVENTS_SHOWN);
+    autopsy_draw(file, job, &analysis);
+    analysis_fini(&analysis);
+    (void)fclose(file);
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = { data, size };
+    struct recording_of ranks[RANKS];
+    struct recorded_job job = { .ranks = ranks, .size = RANKS };
+    uint8_t *recordings[RANKS];
+
+    for (int r = 0; r < RANKS; r++) {
+        struct recorder_header *header;
+
+        recordings[r] = calloc(1, BYTES);
+        REQUIRE(recordings[r] != NULL);
+        header = (void *)recordings[r];
+        header->magic = RECORDER_MAGIC;
+        header->event_capacity = EVENTS;
+        header->tensor_capacity = RECORDER_TENSORS;
+        header->size = RANKS;
+        header->rank = r;
+    }
+    patch(&input, recordings);
+    for (int r = 0; r < RANKS; r++) {
+        struct recording_of *rank = &ranks[job.count];
+
+        if (recording_decode(rank, recordings[r], BYTES) == TUTTI_OK) {
+            if (rank->rank == r && rank->size == RANKS) {
+                job.count++;
+            } else {
+                recording_fini(rank); /* as load.c takes none of another job */
+            }
+        }
+        free(recordings[r]);
+    }
+    if (job.count > 0) {
+        conclude(&job);
+    }
+    for (size_t r = 0; r < job.count; r++) {
+        recording_fini(&ranks[r]);
+    }
+    return 0;
+}
