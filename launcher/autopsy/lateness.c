@@ -53,7 +53,9 @@ static int64_t waited_for(const struct recording_of *recording, size_t *from,
         if (event->kind == RECORDER_LAUNCHED && event->set == batch->set &&
                 event->lane == batch->lane && event->place >= batch->place) {
             *from = event->place == batch->place ? i : *from;
-            return event->place == batch->place ? (int64_t)event->amount : -1;
+            return event->place == batch->place && event->amount <= INT64_MAX / 4
+                    ? (int64_t)event->amount
+                    : -1;
         }
     }
     return -1;

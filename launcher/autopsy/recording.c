@@ -60,6 +60,12 @@ static tutti_status check_header(const struct recorder_header *header, size_t le
     return TUTTI_OK;
 }
 
+/* A time that may be added to others; 0: it is damaged. */
+static int64_t checked_ns(int64_t ns)
+{
+    return ns >= 0 && ns <= INT64_MAX / 4 ? ns : 0;
+}
+
 static void take_header(
         struct recording_of *recording, const struct recorder_header *header)
 {
@@ -68,9 +74,8 @@ static void take_header(
         .pid = header->pid,
         .is_finalized = header->is_finalized != 0,
         .is_copy = header->seen_ns != 0,
-        .end_ns = header->seen_ns,
-        .to_real_ns =
-                (int64_t)((uint64_t)header->start_real_ns - (uint64_t)header->start_ns),
+        .end_ns = checked_ns(header->seen_ns),
+        .to_real_ns = checked_ns(header->start_real_ns) - checked_ns(header->start_ns),
         .process_state = (char)(header->process_state & DELETE) };
     copy_text(
             recording->host, sizeof recording->host, header->host, sizeof header->host);
@@ -121,7 +126,7 @@ static bool take_event(struct recorder_event *event, const struct recorder_slot 
         return false;
     }
     *event = (struct recorder_event){ .kind = (enum recorder_kind)slot->kind,
-        .time_ns = slot->time_ns,
+        .time_ns = checked_ns(slot->time_ns),
         .place = slot->place,
         .amount = slot->amount,
         .set = slot->set,

@@ -15,7 +15,7 @@ enum {
     PATCH_MAX = 255
 };
 
-#define BYTES (sizeof(struct recording) + EVENTS * sizeof(struct recorder_event))
+#define BYTES (sizeof(struct recording) + EVENTS * sizeof(struct recorder_slot))
 
 static void patch(struct fuzz_input *input, uint8_t *recordings[RANKS])
 {
@@ -51,6 +51,32 @@ static void conclude(const struct recorded_job *job)
     free(text);
 }
 
+static void make_whole(uint8_t *bytes, int rank)
+{
+    struct recorder_header *header = (void *)bytes;
+
+    header->magic = RECORDER_MAGIC;
+    header->event_capacity = EVENTS;
+    header->tensor_capacity = RECORDER_TENSORS;
+    header->size = RANKS;
+    header->rank = rank;
+}
+
+/* As load.c: of one job, and each rank once. */
+static void load(struct recorded_job *job, const uint8_t *bytes, int rank)
+{
+    struct recording_of *recording = &job->ranks[job->count];
+
+    if (recording_decode(recording, bytes, BYTES) != TUTTI_OK) {
+        return;
+    }
+    if (recording->rank == rank && recording->size == RANKS) {
+        job->count++;
+    } else {
+        recording_fini(recording);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = { data, size };
@@ -59,28 +85,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *recordings[RANKS];
 
     for (int r = 0; r < RANKS; r++) {
-        struct recorder_header *header;
-
         recordings[r] = calloc(1, BYTES);
         REQUIRE(recordings[r] != NULL);
-        header = (void *)recordings[r];
-        header->magic = RECORDER_MAGIC;
-        header->event_capacity = EVENTS;
-        header->tensor_capacity = RECORDER_TENSORS;
-        header->size = RANKS;
-        header->rank = r;
+        make_whole(recordings[r], r);
     }
     patch(&input, recordings);
     for (int r = 0; r < RANKS; r++) {
-        struct recording_of *rank = &ranks[job.count];
-
-        if (recording_decode(rank, recordings[r], BYTES) == TUTTI_OK) {
-            if (rank->rank == r && rank->size == RANKS) {
-                job.count++;
-            } else {
-                recording_fini(rank); /* as load.c takes none of another job */
-            }
-        }
+        load(&job, recordings[r], r);
         free(recordings[r]);
     }
     if (job.count > 0) {
