@@ -13,6 +13,8 @@
 #include "run/context.h"
 #include "run/messages.h"
 
+#define PIECE_BYTES 16384 /* half of a first-level cache; whole elements of any type */
+
 /* The same on all ranks. Mixed, because a plan repeats its batches: some would never have their turn. */
 static bool is_looked_at(const struct tutti *t, const struct batch *batch)
 {
@@ -64,15 +66,12 @@ static uint64_t (*const counts[])(const void *elements, size_t count) = {
     [TUTTI_FLOAT8_E5M2] = count_float8_e5m2,
 };
 
-static uint64_t count_not_finite(const struct operation *operation, const void *data)
+static uint64_t count_not_finite(tutti_dtype dtype, const void *data, size_t bytes)
 {
-    const size_t dtype = (size_t)operation->request.meta.dtype;
-
-    if (dtype >= sizeof counts / sizeof *counts || counts[dtype] == NULL) {
+    if ((size_t)dtype >= sizeof counts / sizeof *counts || counts[dtype] == NULL) {
         return 0;
     }
-    return counts[dtype](
-            data, operation->bytes / tutti_dtype_size(operation->request.meta.dtype));
+    return counts[dtype](data, bytes / tutti_dtype_size(dtype));
 }
 
 /* Counts them, and says so when the highest bit of the count changes. */
@@ -104,7 +103,8 @@ void verify_inputs(struct tutti *t, const struct batch *batch)
     }
     for (size_t i = 0; i < batch->operation_count; i++) {
         const struct operation *operation = batch->operations[i];
-        const uint64_t found = count_not_finite(operation, operation->input);
+        const uint64_t found = count_not_finite(
+                operation->request.meta.dtype, operation->input, operation->bytes);
 
         if (found > 0) {
             count(t, &t->counters.nonfinite_inputs, found, "this rank gives to",
@@ -143,20 +143,39 @@ static bool is_compared(const struct batch *batch)
                     batch->op.collective == TUTTI_ALLGATHER);
 }
 
+/* Piece by piece, so that what is looked at twice comes once from memory. */
+static uint64_t digest_and_count(const struct batch *batch,
+        const struct operation *operation, uint64_t *not_finite)
+{
+    const bool counts_too = op_is_reduction(batch->op.collective);
+    const char *at = result_of(batch, operation);
+    size_t left = bytes_of(batch, operation);
+    uint64_t result = 0;
+
+    while (left > 0) {
+        const size_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+
+        result = digest_join(result, digest(at, piece));
+        if (counts_too) {
+            *not_finite += count_not_finite(operation->request.meta.dtype, at, piece);
+        }
+        at += piece;
+        left -= piece;
+    }
+    return result;
+}
+
 static void take_digests(
         struct tutti *t, const struct batch *batch, struct wire_writer *digests)
 {
     wire_writer_reset(digests);
     for (size_t i = 0; i < batch->operation_count; i++) {
-        const struct operation *operation = batch->operations[i];
-        const void *result = result_of(batch, operation);
-        const uint64_t found = op_is_reduction(batch->op.collective)
-                ? count_not_finite(operation, result)
-                : 0;
+        uint64_t found = 0;
 
-        wire_put_u64(digests, digest(result, bytes_of(batch, operation)));
+        wire_put_u64(digests, digest_and_count(batch, batch->operations[i], &found));
         if (found > 0) {
-            count(t, &t->counters.nonfinite_results, found, "come out of", operation);
+            count(t, &t->counters.nonfinite_results, found, "come out of",
+                    batch->operations[i]);
         }
     }
 }
