@@ -25,8 +25,9 @@ enum {
     WRONG_STEP = 30
 };
 
-/* The batch of the unlucky rank whose result changes; its thread alone. */
-static _Thread_local const struct op_batch *target;
+/* The batch of the unlucky rank whose result changes, and its task; whoever drives that rank. */
+static const struct op_batch *target;
+static _Atomic(void *) target_task;
 static _Atomic enum {
     NOTHING,
     OTHER_BIT,
@@ -37,6 +38,7 @@ static tutti_status start(void *state, void *task, const struct op_batch *batch)
 {
     if (batch->set->rank == UNLUCKY && atomic_load(&is_armed) != NOTHING) {
         target = batch;
+        atomic_store(&target_task, task);
     }
     return op_shm.start(state, task, batch);
 }
@@ -45,12 +47,12 @@ static tutti_status step(void *state, void *task, bool *moved)
 {
     tutti_status status;
 
-    if (target != NULL && atomic_load(&is_armed) == STANDSTILL) {
+    if (task == atomic_load(&target_task) && atomic_load(&is_armed) == STANDSTILL) {
         return TUTTI_AGAIN;
     }
     status = op_shm.step(state, task, moved);
     /* The middle tensor, wherever the runs of the batch are cut. */
-    if (status == TUTTI_OK && target != NULL &&
+    if (status == TUTTI_OK && task == atomic_load(&target_task) &&
             atomic_exchange(&is_armed, NOTHING) == OTHER_BIT) {
         size_t at = target->count / 2;
         size_t run = 0;
@@ -59,7 +61,7 @@ static tutti_status step(void *state, void *task, bool *moved)
             at -= target->runs[run++].count;
         }
         ((unsigned char *)target->runs[run].output)[at * sizeof(float)] ^= 1;
-        target = NULL;
+        atomic_store(&target_task, NULL);
     }
     return status;
 }
