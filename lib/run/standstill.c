@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "run/context.h"
 
 static void describe(
@@ -19,9 +18,8 @@ static void describe(
         (void)snprintf(more, sizeof more, " and %zu more", batch->operation_count - 1);
     }
     (void)snprintf(text, capacity,
-            "%s%s, which all ranks have submitted: nothing has moved for %.3g s; a "
-            "rank "
-            "does not take part, or the network stands still",
+            "%s%s, which all ranks have submitted: nothing has moved for %.3g s; "
+            "a rank does not take part, or the network stands still",
             tensor, more, (double)(t->engine.now_ns - batch->moved_ns) / 1e9);
 }
 

@@ -30,4 +30,5 @@ void verify_inputs(struct tutti *t, const struct batch *batch);
  *         ranks have got different results, the text says which, of what
  */
 tutti_status verify_results(struct tutti *t, const struct batch *batch);
+
 #endif

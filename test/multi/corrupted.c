@@ -1,6 +1,6 @@
 /*
- * Three ranks of which rank 1 has bad luck: a bit of what it sends, or of the result that its
- * backend gives it, is another one. All ranks must end with words for it: corrupted WHAT
+ * Three ranks of which rank 1 has bad luck: a bit of what it sends is another one. All ranks must
+ * end with words for it: corrupted WHAT
  *   operand  of a message that has a tensor of rank 1; whom it goes to gets another sum
  *   control  of a message that has the name of a tensor
  *   none     of nothing, but rank 1 gives NaN
