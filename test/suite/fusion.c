@@ -11,6 +11,7 @@
 
 enum {
     TENSORS = 300,
+    GROUPED = 24,
     WAVES = 4
 };
 
@@ -37,7 +38,11 @@ static struct operation choose(int i, int wave)
     return o;
 }
 
-static void run_wave(tutti *t, struct checks *c, int wave)
+/*
+ * Submits the tensors in an order of this rank. The first `grouped` are a group on every rank:
+ * they are ready together, so some fuse even if each tensor is reduced as soon as submitted.
+ */
+static void run_wave(tutti *t, struct checks *c, int wave, int grouped)
 {
     struct operation *operations = must_alloc(TENSORS, sizeof *operations);
     struct flight *flights = must_alloc(TENSORS, sizeof *flights);
@@ -47,15 +52,21 @@ static void run_wave(tutti *t, struct checks *c, int wave)
     int order[TENSORS];
     char name[32];
 
-    pattern_shuffle(order, TENSORS, (uint64_t)(100 * c->rank + wave));
+    pattern_shuffle(order, TENSORS - grouped, (uint64_t)(100 * c->rank + wave));
+    if (grouped > 0) {
+        EXPECT_OK(c, tutti_group_begin(t));
+    }
     for (int i = 0; i < TENSORS; i++) {
-        const int k = order[i];
+        const int k = i < grouped ? i : grouped + order[i - grouped];
 
         operations[k] = choose(k, wave);
         (void)snprintf(name, sizeof name, "layer %d", k);
         flight_begin(t, c, &flights[k], &operations[k], &world, name);
         requests[i] = flights[k].request;
         flights[k].request = TUTTI_REQUEST_NULL;
+        if (i + 1 == grouped) {
+            EXPECT_OK(c, tutti_group_end(t));
+        }
     }
     EXPECT_OK(c, tutti_wait_all(t, TENSORS, requests, TUTTI_FOREVER, NULL));
     for (int i = 0; i < TENSORS; i++) {
@@ -67,10 +78,10 @@ static void run_wave(tutti *t, struct checks *c, int wave)
     free(operations);
 }
 
-static void run_waves(tutti *t, struct checks *c, tutti_stats *stats)
+static void run_waves(tutti *t, struct checks *c, int grouped, tutti_stats *stats)
 {
     for (int wave = 0; wave < WAVES; wave++) {
-        run_wave(t, c, wave);
+        run_wave(t, c, wave, grouped);
     }
     *stats = (tutti_stats){ .size = sizeof *stats };
     EXPECT_OK(c, tutti_stats_get(t, stats));
@@ -94,13 +105,13 @@ void suite_fusion(tutti *t, struct checks *c)
 
     (void)t;
     checks_step(c, "fused");
-    run_waves(fused, c, &stats);
+    run_waves(fused, c, GROUPED, &stats);
     EXPECT(c, stats.batches < TENSORS * WAVES);
     checks_step(c, "not fused");
-    run_waves(plain, c, &stats);
+    run_waves(plain, c, 0, &stats);
     EXPECT(c, stats.batches == TENSORS * WAVES);
     checks_step(c, "fused into small batches");
-    run_waves(small, c, &stats);
+    run_waves(small, c, GROUPED, &stats);
     EXPECT(c, stats.batches < TENSORS * WAVES);
     checks_step(c, "finalize");
     EXPECT_OK(c, tutti_finalize(fused));
