@@ -127,10 +127,17 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
 uint8_t supervisor_program_state(const void *owner)
 {
     const struct supervisor *supervisor = owner;
+    uint8_t state;
 
-    return supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0
-            ? (uint8_t)process_state(supervisor->child.pid)
-            : 0;
+    if (supervisor->phase >= PHASE_DRAINING || supervisor->child.pid <= 0) {
+        return 0;
+    }
+    state = (uint8_t)process_state(supervisor->child.pid);
+    return state != 'T' &&
+                    failure_page_stage(&supervisor->failure_page) ==
+                            LIBRARY_STAGE_STARTING
+            ? LINK_STATE_STARTING
+            : state;
 }
 
 /*

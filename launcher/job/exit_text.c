@@ -46,6 +46,17 @@ static void exit_text_not_run(const struct rank *rank, const char *what, char *t
             rank->detail != NULL ? rank->detail : strerrordesc_np(rank->value));
 }
 
+/* What an exit came before, though others needed this rank. */
+static const char *too_early(const struct rank *rank)
+{
+    if (rank->is_awaited) {
+        return " before it had called MPI_Init, while others waited for it there";
+    }
+    return root_cause_has_left(rank)
+            ? " before the library was finalized, while others ran"
+            : "";
+}
+
 void exit_text_end(const struct rank *rank, char text[EXIT_TEXT_MAX])
 {
     text[0] = '\0';
@@ -54,9 +65,7 @@ void exit_text_end(const struct rank *rank, char text[EXIT_TEXT_MAX])
         break;
     case RANK_END_EXIT:
         (void)snprintf(text, EXIT_TEXT_MAX, "exited with status %d%s", rank->value,
-                root_cause_has_left(rank)
-                        ? " before the library was finalized, while others ran"
-                        : "");
+                too_early(rank));
         break;
     case RANK_END_SIGNAL:
         exit_text_killed(rank, text);

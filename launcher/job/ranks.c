@@ -152,6 +152,22 @@ void ranks_note_leaving(struct ranks *ranks, int index)
     rank->leaves = rank->end == RANK_END_EXIT && rank->value == TUTTI_EXIT_AGAIN;
 }
 
+bool ranks_note_awaited(struct ranks *ranks)
+{
+    bool has_found = false;
+
+    for (int i = 0; i < ranks->count && ranks->ended > 0; i++) {
+        struct rank *rank = &ranks->items[i];
+
+        if (rank->end == RANK_END_EXIT && rank->value == 0 &&
+                rank->stage == LIBRARY_STAGE_NONE && !rank->is_awaited) {
+            rank->is_awaited = true;
+            has_found = true;
+        }
+    }
+    return has_found;
+}
+
 void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,
         const char *detail)
 {

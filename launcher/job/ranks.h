@@ -48,6 +48,7 @@ struct rank {
     enum context_failure failure; /* of its context, until it ended or we ended it   */
     bool dumped_core; /* a core file was written                                  */
     bool is_oom; /* the kernel killed it for want of memory                      */
+    bool is_awaited; /* in MPI_Init by others, though it exited without calling the library */
     bool leaves; /* it exited to be started anew, as the ranks were told to      */
     uint64_t committed; /* newest commit of an elastic job that it knew of; 0     */
     bool was_stopped; /* we or the starter ended it: a cause only by not coming     */
@@ -77,6 +78,12 @@ void ranks_exit(struct ranks *ranks, int index, const struct link_exited *exited
         int64_t when, int64_t doubt);
 /** The ranks were told to leave: one that exited with TUTTI_EXIT_AGAIN has ended well. */
 void ranks_note_leaving(struct ranks *ranks, int index);
+/**
+ * Some rank waits in MPI_Init: for all, so for those that exited with 0 before they called the
+ * library as well.
+ * @return true when there are such, and it was not noted yet
+ */
+bool ranks_note_awaited(struct ranks *ranks);
 /** A rank was lost: LOST, SILENT or STUCK; `detail` says more. */
 void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,
         const char *detail);

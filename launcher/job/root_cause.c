@@ -15,7 +15,7 @@ enum verdict {
 bool root_cause_has_left(const struct rank *rank)
 {
     return rank->end == RANK_END_EXIT && rank->value == 0 &&
-            rank->stage == LIBRARY_STAGE_RUNNING;
+            (rank->stage == LIBRARY_STAGE_RUNNING || rank->is_awaited);
 }
 
 /* True when all ranks have exited with 0: then it does not matter who finalized. */

@@ -19,7 +19,10 @@ enum {
     ROOT_CAUSE_LOST_NS = 2000000 /* a lost connection counts as so much later */
 };
 
-/** True for a rank that exited with 0 while its library had not been finalized. */
+/**
+ * True for a rank that exited with 0 while its library had not been finalized, or while others
+ * waited for it in MPI_Init.
+ */
 bool root_cause_has_left(const struct rank *rank);
 /** The rank that failed first, or -1 when none has. */
 int root_cause_first(const struct ranks *ranks);

@@ -57,6 +57,7 @@ enum {
     LINK_TAIL_LINES = 20, /* last lines of stderr that EXITED carries            */
     LINK_TAIL_MAX = 16384, /* bytes of them                                       */
     LINK_LINES_MAX = 1 << 16, /* bytes of lines in one OUTPUT                         */
+    LINK_STATE_STARTING = 'I', /* a program waits in MPI_Init; no state of /proc      */
     LINK_BEAT_MS_MAX = 60000, /* longest time between beats                           */
     LINK_SUSPECT_MS = 2300, /* and two beats of silence, until it is said            */
     LINK_BELOW_MAX = 1 << 15, /* bytes of what BEAT says of others                   */
@@ -149,7 +150,8 @@ struct link_beat {
     uint64_t sent; /* now                                               */
     uint64_t echo; /* `sent` of the last beat that was received; 0: none */
     uint64_t held; /* ns from the arrival of that beat until `sent`      */
-    uint8_t state; /* letter of the program's state in /proc ('R', 'S', 'T'); 0: none */
+    uint8_t state; /* letter of the program's state in /proc ('R', 'S', 'T'), or
+                      LINK_STATE_STARTING; 0: none */
     struct link_text below; /* of a relay: struct link_absence of some, one by one   */
     struct link_clock clock; /* of a relay, to those below                          */
     uint32_t silent_ms; /* likewise: that it has not heard of tuttirun           */

@@ -109,8 +109,8 @@ enum library_stage failure_page_stage(const struct failure_page *page)
             ? LIBRARY_STAGE_NONE
             : atomic_load_explicit(&page->shared->stage, memory_order_relaxed);
 
-    return stage <= LIBRARY_STAGE_FINALIZED ? (enum library_stage)stage
-                                            : LIBRARY_STAGE_NONE;
+    return stage <= LIBRARY_STAGE_STARTING ? (enum library_stage)stage
+                                           : LIBRARY_STAGE_NONE;
 }
 
 enum context_failure failure_page_context_failure(const struct failure_page *page)
@@ -181,6 +181,20 @@ void failure_page_open(struct failure_page *page, const char *text)
 static void tell(const struct failure_page *page, enum library_stage stage)
 {
     atomic_store_explicit(&page->shared->stage, stage, memory_order_relaxed);
+}
+
+void failure_page_start(struct failure_page *page)
+{
+    if (page->shared != NULL) {
+        tell(page, LIBRARY_STAGE_STARTING);
+    }
+}
+
+void failure_page_started(struct failure_page *page)
+{
+    if (page->shared != NULL) {
+        tell(page, LIBRARY_STAGE_NONE);
+    }
 }
 
 void failure_page_begin(struct failure_page *page)

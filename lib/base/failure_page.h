@@ -30,7 +30,8 @@ enum {
 enum library_stage {
     LIBRARY_STAGE_NONE, /* no context was made yet                        */
     LIBRARY_STAGE_RUNNING, /* a context of several ranks is alive            */
-    LIBRARY_STAGE_FINALIZED /* the last of them has been finalized; others may follow */
+    LIBRARY_STAGE_FINALIZED, /* the last of them has been finalized; others may follow */
+    LIBRARY_STAGE_STARTING /* waits in MPI_Init for all ranks; no context yet */
 };
 
 /** Whether a context has failed, and how this rank got to know. */
@@ -73,6 +74,10 @@ void failure_page_destroy(struct failure_page *page);
  * context is alive, the failure of an earlier one is forgotten.
  */
 void failure_page_open(struct failure_page *page, const char *text);
+/** Library: MPI_Init begins, which waits for all ranks; tells STARTING. */
+void failure_page_start(struct failure_page *page);
+/** Library: it has returned; tells NONE. */
+void failure_page_started(struct failure_page *page);
 /** Library: a context of several ranks begins; tells RUNNING. */
 void failure_page_begin(struct failure_page *page);
 /** Library: one that has begun has ended; tells FINALIZED when it was the last. */

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/failure_page.h"
 #include "transport/mpi.h"
 #include "transport/mpi_end.h"
 
@@ -104,6 +105,7 @@ static tutti_status say_finalized(void)
 
 static tutti_status initialise(bool may_initialise)
 {
+    struct failure_page page;
     int level = 0;
     int code;
 
@@ -112,7 +114,11 @@ static tutti_status initialise(bool may_initialise)
                 "a communicator was given but MPI is not initialised; call "
                 "MPI_Init_thread first");
     }
+    failure_page_open(&page, config_internal(FAILURE_PAGE_VARIABLE));
+    failure_page_start(&page);
     code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    failure_page_started(&page);
+    failure_page_close(&page);
     if (code != MPI_SUCCESS) {
         return transport_mpi_error(code, "MPI_Init_thread");
     }
