@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -51,6 +52,7 @@ static struct {
     bool has_failed; /* one of them */
     bool has_world;
     MPI_Comm world; /* see mpi_life_meet_on() */
+    bool ignores_pipes; /* see ignore_pipes() */
 } life = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void pause_between_polls(int tries)
@@ -126,6 +128,33 @@ static tutti_status initialise(bool may_initialise)
     return TUTTI_OK;
 }
 
+/*
+ * MPI writes to the sockets of other ranks in whichever thread of ours calls it, Open MPI
+ * without MSG_NOSIGNAL: when a rank dies, SIGPIPE would kill those that are to be told.
+ */
+static void ignore_pipes(void)
+{
+    struct sigaction action;
+
+    if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
+        action.sa_handler = SIG_IGN;
+        life.ignores_pipes = sigaction(SIGPIPE, &action, NULL) == 0;
+    }
+}
+
+/* Unless the program has chosen otherwise meanwhile. */
+static void heed_pipes(void)
+{
+    struct sigaction action;
+
+    if (life.ignores_pipes && sigaction(SIGPIPE, NULL, &action) == 0 &&
+            action.sa_handler == SIG_IGN) {
+        action.sa_handler = SIG_DFL;
+        (void)sigaction(SIGPIPE, &action, NULL);
+    }
+    life.ignores_pipes = false;
+}
+
 static tutti_status begin_locked(bool may_initialise)
 {
     int initialised = 0;
@@ -152,6 +181,9 @@ tutti_status mpi_life_begin(bool may_initialise, bool *counts)
     status = begin_locked(may_initialise);
     *counts = status == TUTTI_OK && life.owner == OWNER_TUTTI;
     life.jobs += *counts ? 1 : 0;
+    if (status == TUTTI_OK) {
+        ignore_pipes();
+    }
     pthread_mutex_unlock(&life.lock);
     return status;
 }
@@ -234,6 +266,7 @@ static tutti_status end_locked(tutti_status (*look)(void *user), void *user)
     }
     transport_mpi_end(config_foreign("PMI_FD"));
     life.owner = OWNER_ENDED;
+    heed_pipes();
     return TUTTI_OK;
 }
 

@@ -8,6 +8,7 @@
  * A program is the same on all ranks. MPI can be had once in a process: owned runs one.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +216,7 @@ static void check_over(const struct program *p)
     tutti *t = NULL;
 
     CHECK(mpi_has_ended() || p->failures > 0);
+    CHECK(!mpi_has_ended() || signal(SIGPIPE, SIG_DFL) == SIG_DFL);
     CHECK(tutti_init(&t, NULL) == TUTTI_ERR_MPI && t == NULL);
     CHECK(strstr(tutti_last_error(), "tutti_finalize()") != NULL);
 }
