@@ -78,7 +78,7 @@ static const struct field fields[] = {
     FIELD(EXITED, U8, exited.ending, LINK_ENDED_EXIT, LINK_ENDED_SETUP),
     FIELD(EXITED, U32, exited.value, 0, INT32_MAX),
     FIELD(EXITED, U64, exited.time, 0, 0),
-    FIELD(EXITED, U8, exited.stage, LIBRARY_STAGE_NONE, LIBRARY_STAGE_FINALIZED),
+    FIELD(EXITED, U8, exited.stage, LIBRARY_STAGE_NONE, LIBRARY_STAGE_STARTING),
     FIELD(EXITED, BOOL, exited.dumped_core, 0, 1),
     FIELD(EXITED, BOOL, exited.is_oom, 0, 1),
     FIELD(EXITED, BOOL, exited.was_stopped, 0, 1),
