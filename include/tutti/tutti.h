@@ -37,9 +37,9 @@
  *     they say otherwise, and except when MPI was initialised below
  *     MPI_THREAD_MULTIPLE (see docs/threads.md).
  *   - The library never exits, aborts, installs signal handlers or prints except
- *     through its log callback (default: stderr). From tutti_init() over MPI until MPI is
- *     finalized SIGPIPE is ignored where it had its default action: MPI writes to sockets
- *     of ranks that may have died.
+ *     through its log callback (default: stderr). From tutti_init() over MPI on SIGPIPE is
+ *     ignored where it had its default action, until tutti finalizes MPI, if it does: MPI
+ *     writes to sockets of ranks that may have died.
  *
  * Three kinds of failure, and only three:
  *   refused          the call returns an error and nothing happened;

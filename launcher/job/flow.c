@@ -148,11 +148,8 @@ void flow_send_beat(struct job *job, struct server_link *link)
     flow_flush(job, link);
 }
 
-void flow_note_state(struct job *job, struct server_link *link, uint8_t state)
+void flow_note_state(const struct job *job, struct server_link *link, uint8_t state)
 {
-    if (state == LINK_STATE_STARTING && ranks_note_awaited(&job->ranks)) {
-        flow_suspect(job);
-    }
     if (state != 'T') {
         link->stopped = 0;
     } else if (link->stopped == 0) {

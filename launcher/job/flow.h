@@ -118,7 +118,7 @@ void flow_send_beat(struct job *job, struct server_link *link);
 /** Tells a supervisor what has been told to all while it could not be reached. */
 void flow_catch_up(struct job *job, struct server_link *link);
 /** The program of a rank is in this state (struct link_beat). */
-void flow_note_state(struct job *job, struct server_link *link, uint8_t state);
+void flow_note_state(const struct job *job, struct server_link *link, uint8_t state);
 /** A connection has ended or is given up: its rank is lost unless it had ended. */
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail);

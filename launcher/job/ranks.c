@@ -152,7 +152,7 @@ void ranks_note_leaving(struct ranks *ranks, int index)
     rank->leaves = rank->end == RANK_END_EXIT && rank->value == TUTTI_EXIT_AGAIN;
 }
 
-bool ranks_note_awaited(struct ranks *ranks)
+bool ranks_note_awaited(struct ranks *ranks, int64_t when)
 {
     bool has_found = false;
 
@@ -160,7 +160,8 @@ bool ranks_note_awaited(struct ranks *ranks)
         struct rank *rank = &ranks->items[i];
 
         if (rank->end == RANK_END_EXIT && rank->value == 0 &&
-                rank->stage == LIBRARY_STAGE_NONE && !rank->is_awaited) {
+                rank->stage == LIBRARY_STAGE_NONE && rank->when < when &&
+                !rank->is_awaited) {
             rank->is_awaited = true;
             has_found = true;
         }

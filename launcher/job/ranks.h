@@ -79,11 +79,11 @@ void ranks_exit(struct ranks *ranks, int index, const struct link_exited *exited
 /** The ranks were told to leave: one that exited with TUTTI_EXIT_AGAIN has ended well. */
 void ranks_note_leaving(struct ranks *ranks, int index);
 /**
- * Some rank waits in MPI_Init: for all, so for those that exited with 0 before they called the
- * library as well.
+ * Some rank waits in MPI_Init at `when` of our clock: for all, so for those as well that had
+ * exited with 0 by then, before they called the library.
  * @return true when there are such, and it was not noted yet
  */
-bool ranks_note_awaited(struct ranks *ranks);
+bool ranks_note_awaited(struct ranks *ranks, int64_t when);
 /** A rank was lost: LOST, SILENT or STUCK; `detail` says more. */
 void ranks_lose(struct ranks *ranks, int index, enum rank_end end, int64_t when,
         const char *detail);

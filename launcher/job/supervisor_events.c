@@ -148,7 +148,14 @@ static void hear_hello(
 static void hear_beat(
         struct job *job, struct server_link *link, const struct link_beat *beat)
 {
+    int64_t doubt;
+
     offset_learn(&link->offset, beat, job->now);
+    if (beat->state == LINK_STATE_STARTING &&
+            ranks_note_awaited(&job->ranks,
+                    offset_ours(&link->offset, beat->sent, job->now, &doubt))) {
+        flow_suspect(job);
+    }
     link->last_sent = beat->sent;
     link->last_came = job->now;
     flow_note_state(job, link, beat->state);
