@@ -101,17 +101,19 @@ void suite_fusion(tutti *t, struct checks *c)
     tutti *fused = job_open(c, NULL);
     tutti *plain = job_open(c, plain_settings);
     tutti *small = job_open(c, small_settings);
+    /* Several ranks agree for longer than they submit, so what is no group fuses, too. */
+    const int grouped = c->size == 1 ? GROUPED : 0;
     tutti_stats stats;
 
     (void)t;
     checks_step(c, "fused");
-    run_waves(fused, c, GROUPED, &stats);
+    run_waves(fused, c, grouped, &stats);
     EXPECT(c, stats.batches < TENSORS * WAVES);
     checks_step(c, "not fused");
     run_waves(plain, c, 0, &stats);
     EXPECT(c, stats.batches == TENSORS * WAVES);
     checks_step(c, "fused into small batches");
-    run_waves(small, c, GROUPED, &stats);
+    run_waves(small, c, grouped, &stats);
     EXPECT(c, stats.batches < TENSORS * WAVES);
     checks_step(c, "finalize");
     EXPECT_OK(c, tutti_finalize(fused));
