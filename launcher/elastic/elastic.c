@@ -282,12 +282,13 @@ static int wait_for_slots(struct elastic *elastic, int need, struct loop *loop)
     const int64_t begun = clock_ns();
     const int64_t deadline = begun + (int64_t)elastic->options->elastic_timeout_ms * MS;
     int64_t now = begun;
-    int number = 0;
+    /* a signal that came too late for the last ranks, and there are none to be told now */
+    int number = elastic->must_leave ? SIGTERM : 0;
     int ranks;
 
     while ((ranks = members_choose(&elastic->members, elastic->most, now, NULL)) <
                     need &&
-            now < deadline && (number = take_signal()) == 0) {
+            now < deadline && number == 0 && (number = take_signal()) == 0) {
         if (now == begun) {
             (void)fprintf(stderr,
                     "tuttirun: waiting for hosts: there are %d slots, and %d are "
@@ -298,7 +299,11 @@ static int wait_for_slots(struct elastic *elastic, int need, struct loop *loop)
         now = clock_ns();
         discover(elastic, now);
     }
-    if (number != 0) {
+    if (ranks < need && number != 0) {
+        (void)fprintf(stderr,
+                "tuttirun: ended while there were %d of the %d slots that are needed; "
+                "what was not saved as a checkpoint is lost\n",
+                ranks, need);
         return number == SIGTERM || number == SIGUSR1 ? TUTTI_EXIT_AGAIN : 128 + number;
     }
     if (ranks < need) {
