@@ -228,6 +228,7 @@ struct op_env {
     int world_size;
     size_t chunk_bytes; /* piece to move and reduce at a time, from config or cache  */
     struct op_link link; /* between nodes; equal on all ranks                        */
+    struct recorder_link *links; /* [world_size] how they carry; NULL: nobody asks   */
     void *native; /* what the backend needs from its transport; see each one   */
     void (*wake)(void *user, int world_rank); /* makes a rank's engine look again    */
     void *wake_user;

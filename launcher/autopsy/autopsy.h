@@ -17,7 +17,7 @@ TUTTI_MUST_USE tutti_status recorded_job_load(
         struct recorded_job *job, const char *folder, FILE *complaints);
 void recorded_job_fini(struct recorded_job *job);
 
-/** The conclusion, then each rank, slow ranks, and the last `events` events of all. */
+/** The conclusion, then each rank, slow ranks and links, and the last `events` events of all. */
 void autopsy_print(FILE *file, const struct recorded_job *job,
         const struct analysis *analysis, size_t events);
 /**
@@ -27,6 +27,12 @@ void autopsy_print(FILE *file, const struct recorded_job *job,
  */
 bool autopsy_slow_text(const struct recorded_job *job, const struct analysis *analysis,
         size_t at, char *text, size_t capacity);
+/**
+ * "the links from host b carry 9.8 MB/s, others 96" (links.c): large messages, while ranks waited
+ * for them, of late.
+ * @return false, and no text: no link is slow
+ */
+bool autopsy_links_text(const struct recorded_job *job, char *text, size_t capacity);
 /** What ranks did over time, as SVG. */
 void autopsy_draw(
         FILE *file, const struct recorded_job *job, const struct analysis *analysis);

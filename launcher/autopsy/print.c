@@ -189,6 +189,15 @@ static void print_slow(
     }
 }
 
+static void print_links(FILE *file, const struct recorded_job *job)
+{
+    char words[2 * WORDS];
+
+    if (autopsy_links_text(job, words, sizeof words)) {
+        (void)fprintf(file, "\nSlow links\n  %s\n", words);
+    }
+}
+
 static void print_absent(FILE *file, const struct recorded_job *job)
 {
     if (job->count < (size_t)job->size) {
@@ -206,5 +215,6 @@ void autopsy_print(FILE *file, const struct recorded_job *job,
     }
     print_absent(file, job);
     print_slow(file, job, analysis);
+    print_links(file, job);
     print_timeline(file, job, events);
 }

@@ -16,6 +16,7 @@
 enum {
     RANKS_MAX = 1 << 24,
     EVENTS_MAX = 1 << 21,
+    LINK_WEIGHT_MIN = 8, /* spells, before a median means anything */
     FILE_MAX = 1 << 28, /* bytes: more is no recording */
     SPACE = 0x20,
     DELETE = 0x7f,
@@ -160,6 +161,33 @@ static bool take_events(struct recording_of *recording,
     return true;
 }
 
+/* Behind the ring; a file that is cut short has none. */
+static bool take_links(
+        struct recording_of *recording, const struct recording *copy, size_t len)
+{
+    const struct recorder_header *header = &copy->header;
+    const struct recorder_slot *end = &copy->events[header->event_capacity];
+    const struct recorder_link *from = (const struct recorder_link *)end;
+    const size_t size = (size_t)header->size;
+
+    recording->link_mbs = header->link_mbs;
+    if (header->link_mbs == 0 ||
+            len < (size_t)((const char *)end - (const char *)copy) +
+                            size * sizeof *from) {
+        return true;
+    }
+    recording->links = mem_calloc(size, sizeof *recording->links);
+    for (size_t r = 0; r < size && recording->links != NULL; r++) {
+        recording->links[r] = (struct recorded_link){
+            .slowness = from[r].weight >= LINK_WEIGHT_MIN
+                    ? (double)from[r].slowness / RECORDER_LINK_UNIT
+                    : 0,
+            .mbs = (double)from[r].kbs / 1e3,
+        };
+    }
+    return recording->links != NULL;
+}
+
 /* Orders are known modulo 2^32, and near to what the engine has taken in. */
 static void widen_orders(struct recording_of *recording)
 {
@@ -205,7 +233,8 @@ tutti_status recording_decode(
 
         take_header(recording, header);
         if (!take_tensors(recording, copy, header->tensor_count) ||
-                !take_events(recording, header, copy->events, slots)) {
+                !take_events(recording, header, copy->events, slots) ||
+                !take_links(recording, copy, len)) {
             recording_fini(recording);
             status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a recording");
         } else {
@@ -264,6 +293,7 @@ void recording_fini(struct recording_of *recording)
 {
     mem_free(recording->tensors);
     mem_free(recording->events);
+    mem_free(recording->links);
     *recording = (struct recording_of){ .rank = 0 };
 }
 

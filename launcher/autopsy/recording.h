@@ -23,6 +23,12 @@ struct recorded_tensor {
             order; /* as in struct recorder_mark, but order is whole      */
 };
 
+/** How large messages of another rank come to this one. */
+struct recorded_link {
+    double slowness; /* against the start; 0: nothing of note has come           */
+    double mbs;
+};
+
 /** One rank. Texts are terminated and printable. */
 struct recording_of {
     int rank, size, pid;
@@ -41,6 +47,8 @@ struct recording_of {
     size_t tensor_count;
     struct recorder_event *events; /* owned; from old to new; tensors checked      */
     size_t event_count;
+    struct recorded_link *links; /* [size] owned; NULL: not recorded              */
+    double link_mbs; /* between nodes at the start; 0: not measured             */
     uint64_t taken; /* submissions that the engine has seen                      */
 };
 

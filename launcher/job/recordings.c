@@ -120,11 +120,13 @@ void recordings_hear(struct job *job, int rank, const struct link_recording *par
 static void say_slow(struct job *job, const struct recorded_job *recorded,
         const struct analysis *analysis)
 {
+    char words[ANALYSIS_TEXT_MAX];
     size_t slow = 0;
 
+    if (autopsy_links_text(recorded, words, sizeof words)) {
+        console_say(&job->console, "tuttirun", "%s", words);
+    }
     for (size_t r = 0; r < recorded->count; r++) {
-        char words[ANALYSIS_TEXT_MAX];
-
         if (autopsy_slow_text(recorded, analysis, r, words, sizeof words) &&
                 ++slow <= SLOW_MAX) {
             console_say(&job->console, "tuttirun", "%s", words);

@@ -49,9 +49,11 @@ static size_t ring_size(size_t events)
     return size;
 }
 
-static size_t bytes_for(size_t events)
+static size_t bytes_for(const struct recorder_spec *spec)
 {
-    return sizeof(struct recording) + events * sizeof(struct recorder_slot);
+    return sizeof(struct recording) +
+            ring_size(spec->events) * sizeof(struct recorder_slot) +
+            (size_t)spec->size * sizeof(struct recorder_link);
 }
 
 /* False: another context of this process records there, or it is no descriptor of ours. */
@@ -74,7 +76,7 @@ static tutti_status map_recording(
         struct recorder *recorder, int fd, const struct recorder_spec *spec)
 {
     const size_t events = ring_size(spec->events);
-    const size_t bytes = bytes_for(events);
+    const size_t bytes = bytes_for(spec);
     struct recorder_header *header;
     void *shared;
 
@@ -97,6 +99,7 @@ static tutti_status map_recording(
     header->tensor_capacity = RECORDER_TENSORS;
     header->rank = spec->rank;
     header->size = spec->size;
+    header->link_mbs = spec->link_mbs;
     header->pid = (int32_t)getpid();
     header->start_ns = clock_ns();
     header->start_real_ns = real_time();
@@ -110,7 +113,7 @@ static tutti_status map_recording(
 static tutti_status open_file(
         struct recorder *recorder, const struct recorder_spec *spec)
 {
-    const off_t bytes = (off_t)bytes_for(ring_size(spec->events));
+    const off_t bytes = (off_t)bytes_for(spec);
     char path[PATH_BYTES];
     tutti_status status;
     int fd;
@@ -178,6 +181,16 @@ void recorder_close(struct recorder *recorder, bool well)
     mem_free(recorder->path);
     mem_free(recorder->owners);
     *recorder = (struct recorder){ .shared = NULL };
+}
+
+struct recorder_link *recorder_links(const struct recorder *recorder)
+{
+    struct recording *shared = recorder->shared;
+
+    if (shared == NULL) {
+        return NULL;
+    }
+    return (struct recorder_link *)&shared->events[shared->header.event_capacity];
 }
 
 static bool may_go(const struct recorder *recorder, uint32_t index)

@@ -10,6 +10,7 @@
  *   over         one for each name: how often that is over. Written when it is
  *   tensors      the names
  *   events       a ring of the last: batches, waits, plans that were left, failures
+ *   links        one for each rank: how what comes from it has come of late
  *
  * Nothing here locks, waits or reads a clock: times are those that the engine and waiting threads
  * have read anyway. A tensor costs three stores into a fifth of a cache line when it is submitted,
@@ -29,8 +30,8 @@
 
 /** The variable that holds the number of the inherited descriptor. */
 #define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"
-/** "TUTTIFR2": the layout below. */
-#define RECORDER_MAGIC UINT64_C(0x3252464954545554)
+/** "TUTTIFR3": the layout below. */
+#define RECORDER_MAGIC UINT64_C(0x3352464954545554)
 
 enum {
     RECORDER_TENSORS = 4096, /* names that are recorded; more are not               */
@@ -38,6 +39,7 @@ enum {
     RECORDER_TEXT_BYTES = 896, /* of a sentence with its zero                         */
     RECORDER_HOST_BYTES = 64,
     RECORDER_HEADER_BYTES = 4096,
+    RECORDER_LINK_UNIT = 1000,
     RECORDER_FIRST_INTERNAL =
             64, /* collectives from here on have no public name       */
     RECORDER_OF_SET =
@@ -109,6 +111,7 @@ struct recorder_header {
     _Atomic uint32_t tensor_count; /* that were ever taken                        */
     _Atomic uint64_t event_count; /* ever                                         */
     _Atomic uint32_t stalls; /* that were reported                                 */
+    uint32_t link_mbs; /* MB/s between nodes, measured at the start; 0: it was not   */
     int64_t start_ns; /* clock_ns() ...                                           */
     int64_t start_real_ns; /* ... at this time of day                             */
     char host[RECORDER_HOST_BYTES];
@@ -124,7 +127,16 @@ struct recorder_header {
     char failure[RECORDER_TEXT_BYTES]; /* why the context failed; "": it has not     */
 };
 
-/** A recording begins with it; tensors follow, then events. */
+/** How large messages come from another rank; written by the engine (ops/mpi/meter.c). */
+struct recorder_link {
+    _Atomic uint32_t
+            slowness; /* time that they take of late / what the link was measured to
+                         take, times RECORDER_LINK_UNIT */
+    _Atomic uint32_t weight; /* 0: nothing of note has come                          */
+    _Atomic uint32_t kbs; /* kB/s, while something was awaited                       */
+};
+
+/** A recording begins with it; tensors follow, then events, then links: one for each rank. */
 struct recording {
     union {
         struct recorder_header header;
@@ -171,6 +183,7 @@ struct recorder_spec {
     const char *folder; /* where to make a file, without a descriptor; "": nowhere  */
     size_t events; /* of the ring; 0: nothing is recorded                      */
     int rank, size;
+    uint32_t link_mbs; /* as in the header                                           */
 };
 
 /**
@@ -222,6 +235,9 @@ static inline uint32_t recorder_number(
 {
     return mark == NULL ? 0 : (uint32_t)(mark - recorder->shared->marks) + 1;
 }
+
+/** Where links are recorded, one for each rank; NULL: nothing is recorded. */
+struct recorder_link *recorder_links(const struct recorder *recorder);
 
 /** Adds an event. Any thread. */
 void recorder_add(const struct recorder *recorder, const struct recorder_event *event);

@@ -91,6 +91,7 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .world_size = t->size,
             .chunk_bytes = spec->chunk_bytes,
             .link = spec->link,
+            .links = recorder_links(&t->recorder),
             .native = spec->natives[b],
             .wake = wake_rank,
             .wake_user = t,
@@ -160,14 +161,15 @@ void context_spec_fini(struct context_spec *spec)
 }
 
 /* A rank that cannot be recorded works as well. */
-static void open_recorder(struct tutti *t)
+static void open_recorder(struct tutti *t, const struct op_link *link)
 {
     const struct recorder_spec spec = { .descriptor =
                                                 config_internal(RECORDER_VARIABLE),
         .folder = t->config.record_dir,
         .events = (size_t)t->config.record_events,
         .rank = t->rank,
-        .size = t->size };
+        .size = t->size,
+        .link_mbs = (uint32_t)link->bytes_per_us };
 
     if (t->size > 1 && recorder_open(&t->recorder, &spec) != TUTTI_OK) {
         log_warn(&t->log, "nothing is recorded: %s", tutti_last_error());
@@ -230,7 +232,7 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
             nodes_ranks(&spec->nodes, nodes_of(&spec->nodes, spec->rank)));
     forkmark_init(&t->forkmark);
     move_in(t, spec);
-    open_recorder(t);
+    open_recorder(t, &spec->link);
     helpers_init(&t->driver.helpers, &t->config, &t->driver.done_bell, &t->driver.load);
     status = context_spec_agree(spec, start(t, spec));
     if (status != TUTTI_OK) {

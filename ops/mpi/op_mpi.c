@@ -97,6 +97,7 @@ static tutti_status mpi_open(const struct op_env *env, void **state)
     made->window_bytes = env->link.window_bytes;
     made->gather_bytes = gather_limit(env->config);
     made->wire = configured_wire(env);
+    meter_init(&made->meter, env);
     *state = made;
     return TUTTI_OK;
 }
@@ -105,6 +106,7 @@ static void mpi_close(void *state)
 {
     struct mpi_state *closing = state;
 
+    meter_fini(&closing->meter);
     scratch_pool_fini(&closing->pool);
     mem_free(closing);
 }
@@ -331,6 +333,7 @@ static tutti_status mpi_start(void *state, void *storage, const struct op_batch 
         .batch = batch,
         .algorithm = choose(owner, batch),
         .env = owner->env,
+        .meter = &owner->meter,
         .comm = owner->comm,
         .tag = tag_of(batch),
         .element_bytes = tutti_dtype_size(batch->dtype),

@@ -43,6 +43,7 @@
  * Only sums and averages: a minimum is one of its operands, which programs may compare with
  * it, and in a product the errors of the operands add up.
  */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "ops/mpi/task.h"
 
@@ -282,6 +283,9 @@ static tutti_status post(struct mpi_task *task, enum group group, size_t chunk, 
         return task_send(task, index, phase, peer,
                 parcel_of(task, group, chunk, i, span), bytes);
     }
+    if (group == RECEIVE_OPERANDS && meter_is_on(task->meter)) {
+        meter_await(task->meter, task->batch->set->world_ranks[peer], clock_ns());
+    }
     return task_receive(task, index, phase, peer,
             place_of(task, group, chunk, i, span) + span.bytes - bytes, bytes);
 }
@@ -411,10 +415,15 @@ static void take_message(struct mpi_task *task, int index)
     const int i = index % peer_count(task);
     const enum group group = (enum group)(row / d->depth);
 
+    const size_t chunk = chunk_in(d, (size_t)(row % d->depth));
+    const struct span span = span_of(task, group, chunk, i);
+
     d->pending[row]--;
+    if (group == RECEIVE_OPERANDS && meter_is_on(task->meter)) {
+        meter_arrived(task->meter, task->batch->set->world_ranks[task_peer(task, i)],
+                wire_bytes_of(task, span.bytes), clock_ns());
+    }
     if (is_narrow(task) && index < task->receive_count) {
-        const size_t chunk = chunk_in(d, (size_t)(row % d->depth));
-        const struct span span = span_of(task, group, chunk, i);
         uint8_t *place = place_of(task, group, chunk, i, span);
 
         reduce_widen(d->wire, place,

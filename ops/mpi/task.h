@@ -27,6 +27,7 @@
 
 #include "ops/exchange.h"
 #include "ops/mpi/cut.h"
+#include "ops/mpi/meter.h"
 #include "ops/mpi/scratch.h"
 #include "ops/op.h"
 #include "ops/reduce/share.h"
@@ -54,6 +55,7 @@ struct mpi_state {
     tutti_dtype
             wire; /* what float32 travels as in large sums; see reduction_direct.c */
     struct scratch_pool pool; /* for tasks */
+    struct meter meter; /* of large reductions */
 };
 
 /* Chunked, direct: see reduction_direct.c. */
@@ -148,6 +150,7 @@ struct mpi_task {
     const struct op_batch *batch;
     const struct mpi_algorithm *algorithm;
     const struct op_env *env;
+    struct meter *meter;
     MPI_Comm comm;
     int tag; /* of phase 0 */
     size_t element_bytes;

@@ -15,7 +15,9 @@ enum {
     PATCH_MAX = 255
 };
 
-#define BYTES (sizeof(struct recording) + EVENTS * sizeof(struct recorder_slot))
+#define BYTES \
+    (sizeof(struct recording) + EVENTS * sizeof(struct recorder_slot) + \
+            RANKS * sizeof(struct recorder_link))
 
 static void patch(struct fuzz_input *input, uint8_t *recordings[RANKS])
 {
@@ -59,6 +61,7 @@ static void make_whole(uint8_t *bytes, int rank)
     header->event_capacity = EVENTS;
     header->tensor_capacity = RECORDER_TENSORS;
     header->size = RANKS;
+    header->link_mbs = 100;
     header->rank = rank;
 }
 

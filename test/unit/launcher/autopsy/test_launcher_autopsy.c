@@ -298,6 +298,74 @@ TEST(test_a_rank_that_costs_no_time_is_not_slow)
     expect_slow(false);
 }
 
+/* Rank r is on host r of "abc"; the link between two carries 100 MB/s, but where `slow` is "x>y". */
+static void expect_links(const char *slow, double mbs, const char *expected)
+{
+    char words[256] = "";
+
+    for (int r = 0; r < RANKS; r++) {
+        struct recording *shared = ranks[r].shared;
+
+        (void)snprintf(shared->header.host, sizeof shared->header.host, "%c", "abc"[r]);
+        shared->header.link_mbs = 200;
+        for (int s = 0; s < RANKS; s++) {
+            const char path[] = { "abc"[s], '>', "abc"[r], '\0' };
+            const bool is_slow = strstr(slow, path) != NULL;
+
+            recorder_links(&ranks[r])[s] = (struct recorder_link){
+                .slowness = RECORDER_LINK_UNIT * (uint32_t)(is_slow ? 2000 / mbs : 2),
+                .weight = 100,
+                .kbs = (uint32_t)(is_slow ? mbs * 1e3 : 1e5),
+            };
+        }
+    }
+    analyse();
+    assert_int_equal(
+            autopsy_links_text(&job, words, sizeof words), expected[0] != '\0');
+    assert_string_equal(words, expected);
+}
+
+TEST(test_a_link_is_slow)
+{
+    expect_links(
+            "b>c", 9.8, "the link from host b to host c carries 9.80 MB/s, others 100");
+}
+
+TEST(test_all_links_of_a_host_are_slow_one_way)
+{
+    expect_links("b>a b>c", 9.8, "the links from host b carry 9.80 MB/s, others 100");
+}
+
+TEST(test_all_links_to_a_host_are_slow)
+{
+    expect_links("a>b c>b", 12, "the links to host b carry 12.0 MB/s, others 100");
+}
+
+TEST(test_all_links_of_a_host_are_slow)
+{
+    expect_links(
+            "a>c c>a b>c c>b", 9.8, "the links of host c carry 9.80 MB/s, others 100");
+}
+
+TEST(test_links_of_several_hosts_are_slow)
+{
+    expect_links("a>b b>c", 9.8,
+            "2 links between hosts are slow; the slowest, from host b to host c, "
+            "carries "
+            "9.80 MB/s, others 100");
+}
+
+TEST(test_all_links_have_become_slow)
+{
+    expect_links("a>b b>a a>c c>a b>c c>b", 9.8,
+            "the links between hosts carry 9.80 MB/s, and 200 at the start");
+}
+
+TEST(test_links_that_differ_a_little_are_not_slow)
+{
+    expect_links("b>c", 250, "");
+}
+
 /* Cut anywhere, or with any byte changed, it is refused or read, and what is read is printed. */
 TEST(test_damage_does_no_harm)
 {
