@@ -42,8 +42,11 @@ enum {
 /** The same when the starter has died, or has killed the front, and sends nothing more. */
 #define SUPERVISOR_ORPHAN_NS ((int64_t)2000000000)
 #define SUPERVISOR_MILLISECOND ((int64_t)1000000)
-/** Grandchildren may hold the pipes; the report does not wait for them longer. */
-#define SUPERVISOR_DRAIN_NS ((int64_t)200000000)
+/**
+ * Grandchildren may hold the pipes; the report does not wait for them longer. What the program
+ * itself has written is in the pipes when it ends, and is read before.
+ */
+#define SUPERVISOR_DRAIN_NS ((int64_t)20000000)
 
 enum supervisor_phase {
     PHASE_STARTING, /* the result of exec is not known                */
