@@ -221,7 +221,9 @@ void supervisor_end_when_due(struct supervisor *supervisor, int64_t now)
 {
     if (now >= supervisor->term_due) {
         supervisor->term_due = INT64_MAX;
-        pass_signal(supervisor, SIGTERM);
+        if (!supervisor->is_told) { /* else tuttirun ends it, after its grace */
+            pass_signal(supervisor, SIGTERM);
+        }
     }
     if (now >= supervisor->stop_due) {
         supervisor->stop_due = INT64_MAX;
