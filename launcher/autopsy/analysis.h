@@ -68,6 +68,12 @@ struct analysis {
 /** Fills `lateness`, which is zeroed (lateness.c). @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
 TUTTI_MUST_USE tutti_status lateness_find(
         struct analysis *analysis, const struct recorded_job *job);
+/**
+ * Corrects the times of day of recordings on other hosts than the first's (clocks.c): the clocks of
+ * hosts differ, and a batch begins everywhere at about the same time.
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status clocks_align(struct recorded_job *job);
 /** @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
 TUTTI_MUST_USE tutti_status analysis_make(
         struct analysis *analysis, const struct recorded_job *job);

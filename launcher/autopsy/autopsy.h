@@ -10,7 +10,8 @@
 #include "launcher/autopsy/analysis.h"
 
 /**
- * Loads the files rank.N of a folder. Those that are damaged are named on `complaints`.
+ * Loads the files rank.N of a folder, and aligns their clocks. Those that are damaged are named on
+ * `complaints`.
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM (no folder, or none in it), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status recorded_job_load(
@@ -33,7 +34,12 @@ bool autopsy_slow_text(const struct recorded_job *job, const struct analysis *an
  * @return false, and no text: no link is slow
  */
 bool autopsy_links_text(const struct recorded_job *job, char *text, size_t capacity);
-/** What ranks did over time, as SVG. */
+/**
+ * What ranks did over time, as JSON for Perfetto and chrome://tracing. `file` may be in error then.
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status autopsy_trace(FILE *file, const struct recorded_job *job);
+/** The same as SVG. */
 void autopsy_draw(
         FILE *file, const struct recorded_job *job, const struct analysis *analysis);
 

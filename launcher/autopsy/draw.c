@@ -56,38 +56,19 @@ static void put_bar(const struct window *window, const int64_t times[2], double 
             from, y, to - from > 0.5 ? to - from : 0.5, BAR, color);
 }
 
-/* Where what begins with an event has ended; `open`: it has not. */
-static int64_t end_of(const struct recording_of *recording, size_t at,
-        enum recorder_kind kind, int64_t open)
-{
-    const struct recorder_event *begin = &recording->events[at];
-
-    for (size_t i = at + 1; i < recording->event_count; i++) {
-        const struct recorder_event *event = &recording->events[i];
-
-        if (event->kind == kind &&
-                (kind == RECORDER_LEFT ||
-                        (event->set == begin->set && event->lane == begin->lane &&
-                                event->place == begin->place))) {
-            return event->time_ns + recording->to_real_ns;
-        }
-    }
-    return open;
-}
-
 static void draw_event(const struct window *window,
         const struct recording_of *recording, size_t at, double y)
 {
     const struct recorder_event *event = &recording->events[at];
-    int64_t times[2] = { event->time_ns + recording->to_real_ns, window->end };
+    const int64_t end_ns = recorded_end_ns(recording, at);
+    int64_t times[2] = { event->time_ns + recording->to_real_ns,
+        end_ns == 0 ? window->end : end_ns + recording->to_real_ns };
 
     switch (event->kind) {
     case RECORDER_WAIT:
-        times[1] = end_of(recording, at, RECORDER_LEFT, window->end);
         put_bar(window, times, y + BAR, "#c8c8c8");
         break;
     case RECORDER_LAUNCHED:
-        times[1] = end_of(recording, at, RECORDER_FINISHED, window->end);
         put_bar(window, times, y, "#3b78c2");
         break;
     case RECORDER_TAKEN:

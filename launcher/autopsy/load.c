@@ -102,12 +102,14 @@ tutti_status recorded_job_load(
     }
     status = load_all(job, opened, folder, complaints);
     (void)closedir(opened);
+    if (status == TUTTI_OK) {
+        qsort(job->ranks, job->count, sizeof *job->ranks, compare_ranks);
+        status = clocks_align(job);
+    }
     if (status != TUTTI_OK) {
         recorded_job_fini(job);
-        return status;
     }
-    qsort(job->ranks, job->count, sizeof *job->ranks, compare_ranks);
-    return TUTTI_OK;
+    return status;
 }
 
 void recorded_job_fini(struct recorded_job *job)

@@ -18,7 +18,7 @@ enum {
 };
 
 static const char help[] =
-        "usage: tutti-autopsy [--events N] [--svg FILE] DIR\n"
+        "usage: tutti-autopsy [--events N] [--svg FILE] [--trace FILE] DIR\n"
         "\n"
         "Reads the recordings of a job's ranks, DIR/rank.0 and so on, and says who is "
         "waited\n"
@@ -28,6 +28,8 @@ static const char help[] =
         "\n"
         "  --events N   how many of the last events are shown (40)\n"
         "  --svg FILE   also draw what the ranks did over time\n"
+        "  --trace FILE the same as JSON for https://ui.perfetto.dev or "
+        "chrome://tracing\n"
         "  --help       print this help\n"
         "\n"
         "Exit status: 0 no rank waits for another; 1 a cause was found; 2 there is "
@@ -38,6 +40,7 @@ static const char help[] =
 struct arguments_of {
     const char *folder;
     const char *svg; /* NULL: none */
+    const char *trace; /* NULL: none */
     size_t events;
 };
 
@@ -49,6 +52,8 @@ static bool read_arguments(struct arguments_of *arguments, char **argv)
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--svg") == 0 && argv[1] != NULL) {
             arguments->svg = *++argv;
+        } else if (strcmp(*argv, "--trace") == 0 && argv[1] != NULL) {
+            arguments->trace = *++argv;
         } else if (strcmp(*argv, "--events") == 0 && argv[1] != NULL &&
                 text_to_int64(argv[1], &number) && number >= 0) {
             arguments->events = (size_t)number;
@@ -87,29 +92,49 @@ static void look_at_living(struct recorded_job *job)
     }
 }
 
-static int draw(const struct recorded_job *job, const struct analysis *analysis,
-        const char *path)
+/* Writes a file, unless there is no path. False: that failed, and it was said why. */
+static bool write_file(const char *path, const struct recorded_job *job,
+        const struct analysis *analysis,
+        tutti_status (*write)(FILE *file, const struct recorded_job *job,
+                const struct analysis *analysis))
 {
-    FILE *file = fopen(path, "we");
+    FILE *file;
     bool failed;
 
+    if (path == NULL) {
+        return true;
+    }
+    file = fopen(path, "we");
     if (file == NULL) {
         (void)fprintf(stderr, "tutti-autopsy: %s cannot be written\n", path);
-        return UNREADABLE;
+        return false;
     }
-    autopsy_draw(file, job, analysis);
-    failed = ferror(file) != 0;
+    failed = write(file, job, analysis) != TUTTI_OK || ferror(file) != 0;
     failed = fclose(file) != 0 || failed;
     if (failed) {
         (void)fprintf(stderr, "tutti-autopsy: %s cannot be written\n", path);
     }
-    return failed ? UNREADABLE : EXIT_SUCCESS;
+    return !failed;
+}
+
+static tutti_status draw(
+        FILE *file, const struct recorded_job *job, const struct analysis *analysis)
+{
+    autopsy_draw(file, job, analysis);
+    return TUTTI_OK;
+}
+
+static tutti_status trace(
+        FILE *file, const struct recorded_job *job, const struct analysis *analysis)
+{
+    (void)analysis;
+    return autopsy_trace(file, job);
 }
 
 static int report(const struct arguments_of *arguments, struct recorded_job *job)
 {
     struct analysis analysis;
-    int result = EXIT_SUCCESS;
+    int result;
 
     look_at_living(job);
     if (analysis_make(&analysis, job) != TUTTI_OK) {
@@ -117,11 +142,10 @@ static int report(const struct arguments_of *arguments, struct recorded_job *job
         return UNREADABLE;
     }
     autopsy_print(stdout, job, &analysis, arguments->events);
-    if (arguments->svg != NULL) {
-        result = draw(job, &analysis, arguments->svg);
-    }
-    if (result == EXIT_SUCCESS && analysis.cause != CULPRIT_NONE) {
-        result = FOUND;
+    result = analysis.cause != CULPRIT_NONE ? FOUND : EXIT_SUCCESS;
+    if (!write_file(arguments->svg, job, &analysis, draw) ||
+            !write_file(arguments->trace, job, &analysis, trace)) {
+        result = UNREADABLE;
     }
     analysis_fini(&analysis);
     return result;

@@ -322,6 +322,25 @@ static int64_t unseen_since(const struct recording_of *recording)
     return count > 0 ? recording->events[count - 1].time_ns : 0;
 }
 
+int64_t recorded_end_ns(const struct recording_of *recording, size_t event)
+{
+    const struct recorder_event *begin = &recording->events[event];
+    const bool is_wait = begin->kind == RECORDER_WAIT;
+    const enum recorder_kind kind = is_wait ? RECORDER_LEFT : RECORDER_FINISHED;
+
+    for (size_t i = event + 1; i < recording->event_count; i++) {
+        const struct recorder_event *end = &recording->events[i];
+
+        if (end->kind == kind &&
+                (is_wait ||
+                        (end->set == begin->set && end->lane == begin->lane &&
+                                end->place == begin->place))) {
+            return end->time_ns;
+        }
+    }
+    return 0;
+}
+
 bool recorded_is_unseen(
         const struct recording_of *recording, const struct recorded_tensor *tensor)
 {

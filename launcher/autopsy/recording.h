@@ -67,6 +67,8 @@ void recording_fini(struct recording_of *recording);
 /** When it was submitted, by the clock of the rank; 0: that is too long ago. */
 int64_t recording_submitted_at(
         const struct recording_of *recording, const struct recorded_tensor *tensor);
+/** When the batch, or the wait, that an event begins was over, by the same clock; 0: it is not. */
+int64_t recorded_end_ns(const struct recording_of *recording, size_t event);
 /** True when the engine has not seen it. */
 bool recorded_is_unseen(
         const struct recording_of *recording, const struct recorded_tensor *tensor);

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "launcher/hosts/json.h"
 #include "launcher/hosts/resolver.h"
+#include "launcher/json.h"
 
 static const char config_path[] = "/opt/ml/input/config/resourceconfig.json";
 static const char output_path[] = "/opt/ml/output";

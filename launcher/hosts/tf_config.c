@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "launcher/hosts/json.h"
 #include "launcher/hosts/resolver.h"
+#include "launcher/json.h"
 
 static const char variable[] = "TF_CONFIG";
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
+#include "launcher/json.h"
 
 enum {
     PATH_BYTES = 4096
@@ -45,22 +46,6 @@ static const char *const cause_names[] = {
     [CAUSE_LAUNCHER] = "launcher",
 };
 
-/* Null for what is not known; bytes that are no UTF-8 are replaced by '?'. */
-static json_t *text_or_null(const char *text)
-{
-    json_t *value = text == NULL ? json_null() : json_string(text);
-    char clean[LINK_TAIL_MAX + 1];
-    size_t len = 0;
-
-    if (value != NULL || text == NULL) {
-        return value;
-    }
-    for (; text[len] != '\0' && len + 1 < sizeof clean; len++) {
-        clean[len] = (char)(((unsigned char)text[len] & 0x80U) != 0 ? '?' : text[len]);
-    }
-    return json_stringn(clean, len);
-}
-
 static double seconds_since(int64_t start, int64_t time)
 {
     return (double)(time - start) / (double)NS_PER_S;
@@ -74,16 +59,16 @@ static json_t *rank_object(const struct report_facts *facts, int index)
 
     exit_text_end(rank, words);
     return json_pack("{si so so ss si so so sb sb sb ss? so so so}", "rank", index,
-            "host", text_or_null(rank->host), "pid",
+            "host", json_text(rank->host), "pid",
             rank->pid > 0 ? json_integer((json_int_t)rank->pid) : json_null(), "end",
-            end_names[rank->end], "value", rank->value, "text", text_or_null(words),
+            end_names[rank->end], "value", rank->value, "text", json_text(words),
             "seconds",
             has_ended ? json_real(seconds_since(facts->start, rank->when))
                       : json_null(),
             "was_stopped", rank->was_stopped, "dumped_core", rank->dumped_core,
             "out_of_memory", rank->is_oom, "failure", failure_names[rank->failure],
-            "binding", text_or_null(rank->binding), "log", text_or_null(rank->log),
-            "tail", text_or_null(rank->tail));
+            "binding", json_text(rank->binding), "log", json_text(rank->log), "tail",
+            json_text(rank->tail));
 }
 
 static json_t *cause_object(const struct report_facts *facts)
@@ -95,7 +80,7 @@ static json_t *cause_object(const struct report_facts *facts)
     }
     return json_pack("{ss so so sf}", "kind", cause_names[cause->kind], "rank",
             cause->rank >= 0 ? json_integer(cause->rank) : json_null(), "text",
-            text_or_null(cause->text), "seconds",
+            json_text(cause->text), "seconds",
             seconds_since(facts->start, cause->when));
 }
 

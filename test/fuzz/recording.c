@@ -48,6 +48,7 @@ static void conclude(const struct recorded_job *job)
     REQUIRE(analysis_make(&analysis, job) == TUTTI_OK);
     autopsy_print(file, job, &analysis, EVENTS_SHOWN);
     autopsy_draw(file, job, &analysis);
+    REQUIRE(autopsy_trace(file, job) == TUTTI_OK);
     analysis_fini(&analysis);
     (void)fclose(file);
     free(text);
@@ -98,6 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         free(recordings[r]);
     }
     if (job.count > 0) {
+        REQUIRE(clocks_align(&job) == TUTTI_OK);
         conclude(&job);
     }
     for (size_t r = 0; r < job.count; r++) {

@@ -1,6 +1,7 @@
 /*
  * Autopsies of recordings that the recorder itself has made.
  */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +297,103 @@ TEST(test_a_rank_that_costs_no_time_is_not_slow)
 {
     begin_batches(60, 1000, 10, 2);
     expect_slow(false);
+}
+
+/* A batch that takes a second, for which the rank has waited half of one. */
+static void run_batch(int rank, uint64_t place, double begin_s)
+{
+    struct recorder_event event = { .kind = RECORDER_LAUNCHED,
+        .place = place,
+        .time_ns = (int64_t)(begin_s * SECOND),
+        .amount = SECOND / 2,
+        .tensor = 1 };
+
+    recorder_add(&ranks[rank], &event);
+    event.kind = RECORDER_FINISHED;
+    event.time_ns += SECOND;
+    recorder_add(&ranks[rank], &event);
+}
+
+TEST(test_clocks_of_hosts_are_aligned_by_batches)
+{
+    (void)strcpy(ranks[2].shared->header.host, "elsewhere");
+    for (int i = 0; i < 5; i++) {
+        run_batch(0, (uint64_t)i, 10 + 2 * i);
+        run_batch(1, (uint64_t)i, 10.25 + 2 * i); /* on this host clocks are right */
+        run_batch(2, (uint64_t)i + 1, 15 + 2 * i); /* 3 s ahead, and ran one more */
+    }
+    decode_all();
+    assert_int_equal(clocks_align(&job), TUTTI_OK);
+    assert_int_equal(job.ranks[0].to_real_ns, 0);
+    assert_int_equal(job.ranks[1].to_real_ns, 0);
+    assert_int_equal(job.ranks[2].to_real_ns, -3 * (int64_t)SECOND);
+}
+
+/* The event of a trace with that phase, name and rank. */
+static json_t *find_event(json_t *trace, const char *phase, const char *name, int rank)
+{
+    json_t *event;
+    size_t i;
+
+    json_array_foreach(trace, i, event)
+    {
+        if (strcmp(json_string_value(json_object_get(event, "ph")), phase) == 0 &&
+                strcmp(json_string_value(json_object_get(event, "name")), name) == 0 &&
+                json_integer_value(json_object_get(event, "pid")) == rank) {
+            return event;
+        }
+    }
+    fail_msg("no %s of %s by rank %d", phase, name, rank);
+    return NULL;
+}
+
+static void expect_time(
+        json_t *trace, const char *phase, const char *name, int rank, double us)
+{
+    json_t *event = find_event(trace, phase, name, rank);
+
+    assert_true(json_real_value(json_object_get(event, "ts")) == us);
+}
+
+TEST(test_a_trace)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *file = open_memstream(&text, &len);
+    json_t *trace;
+    json_t *event;
+
+    recorder_add(&ranks[0],
+            &(struct recorder_event){ .kind = RECORDER_WAIT, .time_ns = SECOND });
+    run_batch(0, 7, 3);
+    (void)strcpy(ranks[1].shared->tensors[0].name, "\xff\"\\");
+    recorder_add(&ranks[1],
+            &(struct recorder_event){ .kind = RECORDER_LAUNCHED,
+                    .place = 8,
+                    .tensor = 1,
+                    .time_ns = 2 * (int64_t)SECOND });
+    recorder_tell(&ranks[2], RECORDER_STALL, 4 * (int64_t)SECOND, "nobody\ncomes");
+    decode_all();
+    assert_int_equal(autopsy_trace(file, &job), TUTTI_OK);
+    (void)fclose(file);
+    trace = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(trace);
+    expect_time(trace, "b", "wait", 0, 0);
+    expect_time(trace, "e", "wait", 0, 3e6); /* it still waits at the end */
+    expect_time(trace, "b", "NEGOTIATE_ALLREDUCE", 0, 1.5e6);
+    expect_time(trace, "e", "NEGOTIATE_ALLREDUCE", 0, 2e6);
+    expect_time(trace, "b", "allreduce", 0, 2e6);
+    expect_time(trace, "e", "allreduce", 0, 3e6);
+    expect_time(trace, "e", "allreduce", 1, 3e6); /* nor is that over */
+    event = json_object_get(find_event(trace, "b", "allreduce", 1), "args");
+    assert_string_equal(json_string_value(json_object_get(event, "tensor")), "?\"\\");
+    assert_true(json_is_false(json_object_get(event, "is over")));
+    event = json_object_get(find_event(trace, "i", "stall", 2), "args");
+    assert_string_equal(
+            json_string_value(json_object_get(event, "text")), "nobody?comes");
+    (void)find_event(trace, "M", "process_name", 2);
+    json_decref(trace);
+    free(text);
 }
 
 /* Rank r is on host r of "abc"; the link between two carries 100 MB/s, but where `slow` is "x>y". */

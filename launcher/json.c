@@ -1,9 +1,10 @@
 /*
  * JSON of files and variables.
  */
-#include "launcher/hosts/json.h"
+#include "launcher/json.h"
 
 #include "base/error.h"
+#include "base/mem.h"
 
 static tutti_status refuse(const char *origin, const json_error_t *error)
 {
@@ -44,4 +45,21 @@ tutti_status json_read_file(json_t **out, const char *path)
 const char *json_member(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
+}
+
+json_t *json_text(const char *text)
+{
+    json_t *value = text == NULL ? json_null() : json_string(text);
+    char *clean;
+
+    if (value != NULL) {
+        return value;
+    }
+    clean = mem_strdup(text);
+    for (char *at = clean; at != NULL && *at != '\0'; at++) {
+        *at = (char)(((unsigned char)*at & 0x80U) != 0 ? '?' : *at);
+    }
+    value = clean == NULL ? NULL : json_string(clean);
+    mem_free(clean);
+    return value;
 }

@@ -1,8 +1,8 @@
 /*
- * JSON of files and variables, with errors that name where it is from.
+ * JSON: of files and variables, with errors that name where it is from, and of texts of any bytes.
  */
-#ifndef TUTTI_LAUNCHER_HOSTS_JSON_H
-#define TUTTI_LAUNCHER_HOSTS_JSON_H
+#ifndef TUTTI_LAUNCHER_JSON_H
+#define TUTTI_LAUNCHER_JSON_H
 
 #include <jansson.h>
 
@@ -17,6 +17,9 @@
 TUTTI_MUST_USE tutti_status json_read_text(
         json_t **out, const char *text, const char *origin);
 TUTTI_MUST_USE tutti_status json_read_file(json_t **out, const char *path);
+
+/** A text; null for NULL. Bytes that are no UTF-8 become '?'. */
+json_t *json_text(const char *text);
 
 /** The text of a member; NULL when there is none. */
 const char *json_member(const json_t *object, const char *key);
