@@ -18,7 +18,7 @@ TUTTI_MUST_USE tutti_status recorded_job_load(
         struct recorded_job *job, const char *folder, FILE *complaints);
 void recorded_job_fini(struct recorded_job *job);
 
-/** The conclusion, then each rank, slow ranks and links, and the last `events` events of all. */
+/** The conclusion, then each rank, where its time went, slow ranks and links, and the last `events` events of all. */
 void autopsy_print(FILE *file, const struct recorded_job *job,
         const struct analysis *analysis, size_t events);
 /**
@@ -34,6 +34,14 @@ bool autopsy_slow_text(const struct recorded_job *job, const struct analysis *an
  * @return false, and no text: no link is slow
  */
 bool autopsy_links_text(const struct recorded_job *job, char *text, size_t capacity);
+/**
+ * Where the time of a rank went, as far back as it is recorded: "of 3.2 s, 81 % outside tutti
+ * (batches moved in 60 %), 12 % in it while batches moved, 7 % in it for other ranks, 0 % in it
+ * otherwise" (shares.c).
+ * @return false, and no text: too little is recorded
+ */
+bool autopsy_shares_text(
+        const struct recording_of *recording, char *text, size_t capacity);
 /**
  * What ranks did over time, as JSON for Perfetto and chrome://tracing. `file` may be in error then.
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY

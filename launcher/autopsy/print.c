@@ -145,6 +145,9 @@ static void print_rank(
     analysis_last_text(recording, words, sizeof words);
     (void)fprintf(file, ": %s\n", words);
     print_text(file, "its process", recording->process);
+    if (autopsy_shares_text(recording, words, sizeof words)) {
+        print_text(file, "its time", words);
+    }
     if (blame->tensors > 0 && blame->first != NULL) {
         analysis_tensor_text(blame->first, words, sizeof words);
         (void)fprintf(file, "    it has not submitted: %s%s\n", words,

@@ -396,6 +396,34 @@ TEST(test_a_trace)
     free(text);
 }
 
+static void note(enum recorder_kind kind, double at_s)
+{
+    recorder_add(&ranks[0],
+            &(struct recorder_event){
+                    .kind = kind, .time_ns = (int64_t)(at_s * SECOND), .place = 1 });
+}
+
+/* Ten seconds, three of which a thread waits: half of one for others, and one while a batch moves. */
+TEST(test_where_the_time_of_a_rank_went)
+{
+    char words[256] = "";
+
+    note(RECORDER_TAKEN, 100);
+    note(RECORDER_WAIT, 103);
+    run_batch(0, 8, 105); /* for which it has waited half a second */
+    note(RECORDER_LEFT, 106);
+    run_batch(0, 9, 107);
+    run_batch(0, 10, 108);
+    note(RECORDER_TAKEN, 110);
+    decode_all();
+    assert_true(autopsy_shares_text(&job.ranks[0], words, sizeof words));
+    assert_string_equal(words,
+            "of 10 s, 70 % outside tutti (batches moved in 20 %), 10 % in it while "
+            "batches "
+            "moved, 5 % in it for other ranks, 15 % in it otherwise");
+    assert_false(autopsy_shares_text(&job.ranks[1], words, sizeof words));
+}
+
 /* Rank r is on host r of "abc"; the link between two carries 100 MB/s, but where `slow` is "x>y". */
 static void expect_links(const char *slow, double mbs, const char *expected)
 {
