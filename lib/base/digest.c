@@ -67,7 +67,9 @@ uint64_t digest(const void *data, size_t bytes)
         result = result * FACTOR + word;
     }
     word = 0;
-    memcpy(&word, at, bytes);
+    if (bytes > 0) { /* of nothing there may be no pointer */
+        memcpy(&word, at, bytes);
+    }
     return result * FACTOR + word;
 }
 
