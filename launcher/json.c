@@ -1,5 +1,5 @@
 /*
- * JSON of files and variables.
+ * JSON of files, variables and texts.
  */
 #include "launcher/json.h"
 

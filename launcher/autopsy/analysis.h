@@ -68,6 +68,8 @@ struct analysis {
 /** Fills `lateness`, which is zeroed (lateness.c). @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
 TUTTI_MUST_USE tutti_status lateness_find(
         struct analysis *analysis, const struct recorded_job *job);
+/** For qsort(): of int64_t. */
+int lateness_compare_times(const void *a, const void *b);
 /**
  * Corrects the times of day of recordings on other hosts than the first's (clocks.c): the clocks of
  * hosts differ, and a batch begins everywhere at about the same time.

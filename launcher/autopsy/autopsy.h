@@ -18,7 +18,14 @@ TUTTI_MUST_USE tutti_status recorded_job_load(
         struct recorded_job *job, const char *folder, FILE *complaints);
 void recorded_job_fini(struct recorded_job *job);
 
-/** The conclusion, then each rank, where its time went, slow ranks and links, and the last `events` events of all. */
+/** From the first event of all ranks to the last, by the time of day; never empty. */
+void recorded_job_window(
+        const struct recorded_job *job, int64_t *begin_ns, int64_t *end_ns);
+
+/**
+ * The conclusion, then each rank and where its time went, slow ranks and links, and the last
+ * `events` events of all.
+ */
 void autopsy_print(FILE *file, const struct recorded_job *job,
         const struct analysis *analysis, size_t events);
 /**

@@ -10,25 +10,6 @@
 #include "base/mem.h"
 #include "launcher/autopsy/analysis.h"
 
-static int compare_times(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a;
-    const int64_t y = *(const int64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static bool is_batch_of_all(const struct recorder_event *event)
-{
-    return event->kind == RECORDER_LAUNCHED && event->set == TUTTI_WORLD;
-}
-
-/* Batches of a lane are recorded in order of their places. */
-static bool is_same(const struct recorder_event *a, const struct recorder_event *b)
-{
-    return is_batch_of_all(b) && a->lane == b->lane && a->place == b->place;
-}
-
 /* By how much each batch that both have begins later by the time of day of the second. */
 static size_t find_differences(const struct recording_of *first,
         const struct recording_of *second, int64_t *differences)
@@ -38,18 +19,14 @@ static size_t find_differences(const struct recording_of *first,
 
     for (size_t i = 0; i < first->event_count; i++) {
         const struct recorder_event *event = &first->events[i];
-        size_t at = from;
+        const struct recorder_event *same = NULL;
 
-        if (!is_batch_of_all(event)) {
-            continue;
+        if (event->kind == RECORDER_LAUNCHED && event->set == TUTTI_WORLD) {
+            same = recorded_batch(second, &from, event);
         }
-        while (at < second->event_count && !is_same(event, &second->events[at])) {
-            at++;
-        }
-        if (at < second->event_count) {
-            differences[count++] = second->events[at].time_ns + second->to_real_ns -
-                    event->time_ns - first->to_real_ns;
-            from = at;
+        if (same != NULL) {
+            differences[count++] = same->time_ns + second->to_real_ns - event->time_ns -
+                    first->to_real_ns;
         }
     }
     return count;
@@ -71,7 +48,7 @@ tutti_status clocks_align(struct recorded_job *job)
             count = find_differences(first, other, differences);
         }
         if (count > 0) {
-            qsort(differences, count, sizeof *differences, compare_times);
+            qsort(differences, count, sizeof *differences, lateness_compare_times);
             other->to_real_ns -= differences[count / 2];
         }
     }

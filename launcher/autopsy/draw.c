@@ -90,32 +90,12 @@ static void draw_event(const struct window *window,
     }
 }
 
-static void find_window(struct window *window, const struct recorded_job *job)
-{
-    window->begin = INT64_MAX;
-    window->end = INT64_MIN;
-    for (size_t r = 0; r < job->count; r++) {
-        const struct recording_of *recording = &job->ranks[r];
-
-        for (size_t i = 0; i < recording->event_count; i++) {
-            const int64_t at = recording->events[i].time_ns + recording->to_real_ns;
-
-            window->begin = at < window->begin ? at : window->begin;
-            window->end = at > window->end ? at : window->end;
-        }
-    }
-    if (window->end <= window->begin) { /* of no event, or of one */
-        window->begin = window->end == INT64_MIN ? 0 : window->begin;
-        window->end = window->begin + 1;
-    }
-}
-
 void autopsy_draw(
         FILE *file, const struct recorded_job *job, const struct analysis *analysis)
 {
     struct window window = { .file = file };
 
-    find_window(&window, job);
+    recorded_job_window(job, &window.begin, &window.end);
     (void)fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
             "font-family=\"sans-serif\" font-size=\"12\">\n<text x=\"8\" y=\"18\">",

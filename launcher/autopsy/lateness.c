@@ -35,7 +35,7 @@ struct arrivals {
     int64_t submitted_ns; /* when that one had submitted the last of them        */
 };
 
-static int compare_times(const void *a, const void *b)
+int lateness_compare_times(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a;
     const int64_t y = *(const int64_t *)b;
@@ -47,18 +47,9 @@ static int compare_times(const void *a, const void *b)
 static int64_t waited_for(const struct recording_of *recording, size_t *from,
         const struct recorder_event *batch)
 {
-    for (size_t i = *from; i < recording->event_count; i++) {
-        const struct recorder_event *event = &recording->events[i];
+    const struct recorder_event *same = recorded_batch(recording, from, batch);
 
-        if (event->kind == RECORDER_LAUNCHED && event->set == batch->set &&
-                event->lane == batch->lane && event->place >= batch->place) {
-            *from = event->place == batch->place ? i : *from;
-            return event->place == batch->place && event->amount <= INT64_MAX / 4
-                    ? (int64_t)event->amount
-                    : -1;
-        }
-    }
-    return -1;
+    return same != NULL && same->amount <= INT64_MAX / 4 ? (int64_t)same->amount : -1;
 }
 
 /* True when all ranks have recorded it. */
@@ -94,7 +85,7 @@ static void compare_arrivals(struct analysis *analysis, struct arrivals *arrival
     const size_t count = analysis->count;
 
     memcpy(arrivals->sorted, arrivals->waited, count * sizeof *arrivals->sorted);
-    qsort(arrivals->sorted, count, sizeof *arrivals->sorted, compare_times);
+    qsort(arrivals->sorted, count, sizeof *arrivals->sorted, lateness_compare_times);
     for (size_t r = 0; r < count; r++) {
         const int64_t late = arrivals->sorted[count / 2] - arrivals->waited[r];
         struct lateness *lateness = &analysis->lateness[r];
@@ -114,7 +105,7 @@ static void judge(struct lateness *lateness, int64_t *late, int64_t span_ns)
     if (lateness->late == 0) {
         return;
     }
-    qsort(late, lateness->late, sizeof *late, compare_times);
+    qsort(late, lateness->late, sizeof *late, lateness_compare_times);
     for (size_t i = 0; i < lateness->late; i++) {
         sum_ns += (double)late[i];
     }

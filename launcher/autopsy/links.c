@@ -106,7 +106,7 @@ static bool find_paths(struct network *network, const struct recorded_job *job)
     return known > 0;
 }
 
-/* Of the paths from `first` on, those that begin, or end, or do either at a host. */
+/* Of the paths from `first` on, how many begin at a host, and how many end there. */
 struct ends {
     size_t from, to;
 };

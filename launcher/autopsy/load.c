@@ -120,3 +120,24 @@ void recorded_job_fini(struct recorded_job *job)
     mem_free(job->ranks);
     *job = (struct recorded_job){ .count = 0 };
 }
+
+void recorded_job_window(
+        const struct recorded_job *job, int64_t *begin_ns, int64_t *end_ns)
+{
+    *begin_ns = INT64_MAX;
+    *end_ns = INT64_MIN;
+    for (size_t r = 0; r < job->count; r++) {
+        const struct recording_of *recording = &job->ranks[r];
+
+        for (size_t i = 0; i < recording->event_count; i++) {
+            const int64_t at = recording->events[i].time_ns + recording->to_real_ns;
+
+            *begin_ns = at < *begin_ns ? at : *begin_ns;
+            *end_ns = at > *end_ns ? at : *end_ns;
+        }
+    }
+    if (*end_ns <= *begin_ns) { /* of no event, or of one */
+        *begin_ns = *end_ns == INT64_MIN ? 0 : *begin_ns;
+        *end_ns = *begin_ns + 1;
+    }
+}

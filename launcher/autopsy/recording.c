@@ -341,6 +341,22 @@ int64_t recorded_end_ns(const struct recording_of *recording, size_t event)
     return 0;
 }
 
+/* Those of a lane are recorded in order of their places. */
+const struct recorder_event *recorded_batch(const struct recording_of *recording,
+        size_t *from, const struct recorder_event *batch)
+{
+    for (size_t i = *from; i < recording->event_count; i++) {
+        const struct recorder_event *event = &recording->events[i];
+
+        if (event->kind == RECORDER_LAUNCHED && event->set == batch->set &&
+                event->lane == batch->lane && event->place >= batch->place) {
+            *from = event->place == batch->place ? i : *from;
+            return event->place == batch->place ? event : NULL;
+        }
+    }
+    return NULL;
+}
+
 bool recorded_is_unseen(
         const struct recording_of *recording, const struct recorded_tensor *tensor)
 {

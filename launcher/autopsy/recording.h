@@ -69,6 +69,12 @@ int64_t recording_submitted_at(
         const struct recording_of *recording, const struct recorded_tensor *tensor);
 /** When the batch, or the wait, that an event begins was over, by the same clock; 0: it is not. */
 int64_t recorded_end_ns(const struct recording_of *recording, size_t event);
+/**
+ * The event with which this rank has begun the same batch, from event *from on, where the next one is
+ * looked for then; NULL: it has recorded none.
+ */
+const struct recorder_event *recorded_batch(const struct recording_of *recording,
+        size_t *from, const struct recorder_event *batch);
 /** True when the engine has not seen it. */
 bool recorded_is_unseen(
         const struct recording_of *recording, const struct recorded_tensor *tensor);

@@ -72,7 +72,7 @@ static void put_span(struct trace *trace, const struct recording_of *recording,
                     "tid", 0));
 }
 
-/* What happened at once: of a thread, or of the whole process. */
+/* What happened at once. */
 static void put_instant(struct trace *trace, const struct recording_of *recording,
         const char *name, int64_t real_ns, json_t *arguments)
 {
@@ -191,27 +191,11 @@ static void put_rank(struct trace *trace, const struct recording_of *recording)
     }
 }
 
-static void find_window(struct trace *trace, const struct recorded_job *job)
-{
-    trace->begin_ns = INT64_MAX;
-    trace->end_ns = 0;
-    for (size_t r = 0; r < job->count; r++) {
-        const struct recording_of *recording = &job->ranks[r];
-
-        for (size_t i = 0; i < recording->event_count; i++) {
-            const int64_t at = recording->events[i].time_ns + recording->to_real_ns;
-
-            trace->begin_ns = at < trace->begin_ns ? at : trace->begin_ns;
-            trace->end_ns = at > trace->end_ns ? at : trace->end_ns;
-        }
-    }
-}
-
 tutti_status autopsy_trace(FILE *file, const struct recorded_job *job)
 {
     struct trace trace = { .file = file };
 
-    find_window(&trace, job);
+    recorded_job_window(job, &trace.begin_ns, &trace.end_ns);
     for (size_t r = 0; r < job->count; r++) {
         put_rank(&trace, &job->ranks[r]);
     }

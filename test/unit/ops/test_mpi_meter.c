@@ -12,20 +12,17 @@ enum {
 };
 
 static struct recorder_link links[2];
+static const struct op_env env = {
+    .world_size = 2, .link = { .latency_us = 20, .bytes_per_us = 100 }, .links = links
+};
 static struct meter meter;
 static int64_t now;
 
 static int open_meter(void **state)
 {
-    const struct op_env env = { .world_size = 2,
-        .link = { .latency_us = 20, .bytes_per_us = 100 },
-        .links = links };
-    static struct op_env kept;
-
     (void)state;
-    kept = env;
     links[PEER] = (struct recorder_link){ .weight = 0 };
-    meter_init(&meter, &kept);
+    meter_init(&meter, &env);
     assert_true(meter_is_on(&meter));
     return 0;
 }
