@@ -497,6 +497,7 @@ bool communicators_tidy(struct communicators *all, uint32_t set)
 struct abort_job {
     struct communicator_aborts *aborts; /* borrowed */
     nccl_comm comm; /* to abort */
+    bool started; /* has a thread */
 };
 
 /* Aborts in progress. Counted references: an abort may be left behind, and end later. */
@@ -505,6 +506,7 @@ struct communicator_aborts {
     _Atomic size_t left; /* jobs that have not ended */
     _Atomic size_t references; /* one of each job, and that of struct communicators */
     int64_t since_ns; /* when they began */
+    size_t count;
     struct abort_job jobs[]; /* one for each communicator */
 };
 
@@ -528,8 +530,8 @@ static void *abort_one(void *user)
     return NULL;
 }
 
-/* Without a thread to be had, this one aborts. */
-static void start_job(struct abort_job *job)
+/* An abort may wait for other ranks, or for ever, so no thread of ours or the caller's may do it. */
+static bool start_job(struct abort_job *job)
 {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -541,9 +543,27 @@ static void start_job(struct abort_job *job)
                 pthread_create(&thread, &attributes, abort_one, job) == 0;
         (void)pthread_attr_destroy(&attributes);
     }
-    if (!started) {
-        (void)abort_one(job);
+    return started;
+}
+
+/* Those that have no thread yet: the system may have had none for them. */
+static void start_jobs(struct communicator_aborts *aborts)
+{
+    for (size_t i = 0; i < aborts->count; i++) {
+        if (!aborts->jobs[i].started) {
+            aborts->jobs[i].started = start_job(&aborts->jobs[i]);
+        }
     }
+}
+
+static void leave_jobs(struct communicator_aborts *aborts)
+{
+    for (size_t i = 0; i < aborts->count; i++) {
+        if (!aborts->jobs[i].started) {
+            aborts_release(aborts); /* the thread would have done so */
+        }
+    }
+    aborts_release(aborts);
 }
 
 /* NCCL 2.28 first stops all of them, so that no abort waits for a kernel of another. */
@@ -563,7 +583,6 @@ static void begin_abort(struct communicators *all)
 {
     struct communicator_aborts *aborts;
     size_t count = 0;
-    size_t jobs = 0;
 
     for (const struct communicator *c = all->first; c != NULL; c = c->next) {
         count += c->comm != NULL ? 1 : 0;
@@ -580,12 +599,9 @@ static void begin_abort(struct communicators *all)
     revoke_all(all);
     for (const struct communicator *c = all->first; c != NULL; c = c->next) {
         if (c->comm != NULL) {
-            aborts->jobs[jobs++] =
+            aborts->jobs[aborts->count++] =
                     (struct abort_job){ .aborts = aborts, .comm = c->comm };
         }
-    }
-    for (size_t i = 0; i < count; i++) {
-        start_job(&aborts->jobs[i]);
     }
 }
 
@@ -609,6 +625,7 @@ bool communicators_abort(struct communicators *all)
     if (all->aborts == NULL) {
         return false;
     }
+    start_jobs(all->aborts);
     left = atomic_load_explicit(&all->aborts->left, memory_order_acquire);
     if (left > 0 && clock_ns() - all->aborts->since_ns < ABORT_NS) {
         return false;
@@ -617,7 +634,7 @@ bool communicators_abort(struct communicators *all)
         log_error(all->gpu->log, "%zu aborts of NCCL do not end; they are left behind",
                 left);
     }
-    aborts_release(all->aborts);
+    leave_jobs(all->aborts);
     all->aborts = NULL;
     all->aborted = true;
     drop_all(all);
