@@ -205,7 +205,7 @@ void job_combine(const struct job *job, double *values, int count)
         MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
         break;
     case BENCH_MAX:
-        MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        job_maximum(values, count);
         break;
     }
 }
@@ -213,6 +213,11 @@ void job_combine(const struct job *job, double *values, int count)
 void job_sum(double *values, int count)
 {
     MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+void job_maximum(double *values, int count)
+{
+    MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 }
 
 tutti_stats job_stats(tutti *t)

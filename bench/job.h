@@ -57,6 +57,8 @@ void job_barrier(void);
 void job_combine(const struct job *job, double *values, int count);
 /** Replaces values by their sums over all ranks. */
 void job_sum(double *values, int count);
+/** Replaces values by the largest over all ranks. */
+void job_maximum(double *values, int count);
 /** Reads the counters of a context. */
 tutti_stats job_stats(tutti *t);
 /** Combines what plans did on all ranks: sums, and the most that a rank left plans. */

@@ -75,6 +75,7 @@ static tutti_status measure_size(
         if (job->rank == 0) {
             print_row(&work, bytes, &result);
         }
+        measure_print_doubts(job, &result);
     }
     work_close(&work);
     return status;

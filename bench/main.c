@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "bench/commands.h"
+#include "bench/core/workloads.h"
 #include "transport/mpi_end.h"
 
 enum {
@@ -116,6 +117,10 @@ int main(int argc, char **argv)
     if (parsed && arguments.version) {
         (void)printf("tutti-bench %s\n", TUTTI_VERSION_STRING);
         return EXIT_SUCCESS;
+    }
+    if (parsed && arguments.list) {
+        return bench_workload_list(stdout, arguments.name) ? EXIT_SUCCESS
+                                                           : EXIT_FAILURE;
     }
     if (parsed && (arguments.compare & BENCH_WITH_MPI_TUNED) != 0) {
         tune_mpi();

@@ -3,6 +3,7 @@
  */
 #include "bench/measure.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "bench/core/arithmetic.h"
@@ -14,6 +15,16 @@ enum {
     ROUND_US = 2000000,
     ITERATIONS_MIN = 5
 };
+
+/* A warm-up that settles: so many times as long at most, and not for longer than that. */
+enum {
+    SETTLE_PARTS = 8,
+    SETTLE_US = 500000
+};
+
+/* Beyond this a figure is doubted: width of its interval, cores that others use. */
+static const double width_doubted = 0.1;
+static const double cores_doubted = 0.1;
 
 const struct rival rivals[] = {
     { SIDE_MPI, BENCH_WITH_ANY_MPI, "raw MPI", "MPI" },
@@ -34,6 +45,7 @@ struct series {
     work_step step;
     double *typical; /* owned */
     double *p99; /* owned */
+    double *own; /* owned; means of this rank */
     double min; /* over all rounds so far */
     struct bench_planned
             planned; /* in the timed steps of this rank so far; tutti's only */
@@ -57,6 +69,7 @@ struct effort effort_for(const struct job *job, uint64_t bytes)
         .iterations = arguments->iterations,
         .warmup = arguments->warmup,
         .operations = 1,
+        .settle = arguments->warmup < 0,
         .exact = arguments->iterations != 0,
         .compare = arguments->compare,
     };
@@ -117,7 +130,44 @@ static tutti_status run_round(
     }
     series->typical[round] = figures[1];
     series->p99[round] = figures[2];
+    series->own[round] = summary.mean;
     return TUTTI_OK;
+}
+
+/* Takes `count` untimed steps; *mean_us becomes their mean on the slowest rank. */
+static tutti_status take_steps(const struct series *side, int count, double *mean_us)
+{
+    const double start = bench_now_us();
+    tutti_status status = TUTTI_OK;
+
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        status = side->step(side->work);
+    }
+    if (status == TUTTI_OK) {
+        *mean_us = (bench_now_us() - start) / count;
+        job_combine(side->work->job, mean_us, 1);
+    }
+    return status;
+}
+
+/* Warms up a side; where it is to settle, until a part is not 5 % faster than the last. */
+static tutti_status warm_up_side(
+        const struct effort *effort, const struct series *side, double *mean_us)
+{
+    tutti_status status = take_steps(side, effort->warmup, mean_us);
+    double spent_us = *mean_us * effort->warmup;
+    double before_us;
+    int parts = effort->settle ? SETTLE_PARTS : 1;
+
+    do {
+        before_us = *mean_us;
+        if (--parts == 0 || spent_us > SETTLE_US || status != TUTTI_OK) {
+            return status;
+        }
+        status = take_steps(side, effort->warmup, mean_us);
+        spent_us += *mean_us * effort->warmup;
+    } while (*mean_us < 0.95 * before_us);
+    return status;
 }
 
 /* Warms up all sides; *step_us becomes the mean step of the slowest, 0 without warm-up. */
@@ -125,21 +175,14 @@ static tutti_status warm_up(const struct effort *effort, const struct series *si
         int count, double *step_us)
 {
     tutti_status status = TUTTI_OK;
-    double slowest = 0;
 
-    for (int side = 0; side < count; side++) {
-        double start = bench_now_us();
-        double mean;
+    *step_us = 0;
+    for (int side = 0; side < count && status == TUTTI_OK && effort->warmup > 0;
+            side++) {
+        double mean_us = 0;
 
-        for (int i = 0; i < effort->warmup && status == TUTTI_OK; i++) {
-            status = sides[side].step(sides[side].work);
-        }
-        mean = effort->warmup > 0 ? (bench_now_us() - start) / effort->warmup : 0;
-        slowest = mean > slowest ? mean : slowest;
-    }
-    if (status == TUTTI_OK) {
-        job_combine(sides[0].work->job, &slowest, 1);
-        *step_us = slowest;
+        status = warm_up_side(effort, &sides[side], &mean_us);
+        *step_us = mean_us > *step_us ? mean_us : *step_us;
     }
     return status;
 }
@@ -193,6 +236,21 @@ static tutti_status check_side(const struct series *series, int64_t *wrong)
     return status;
 }
 
+/* What the ranks took by themselves, one beside the other. */
+static void compare_ranks(
+        const struct series *series, size_t rounds, struct side_result *side)
+{
+    const double own = bench_summarise(series->own, rounds).median;
+    double least_and_most[] = { -own, own };
+
+    side->rank_mean = own;
+    job_sum(&side->rank_mean, 1);
+    side->rank_mean /= series->work->job->size;
+    job_maximum(least_and_most, 2);
+    side->rank_min = -least_and_most[0];
+    side->rank_max = least_and_most[1];
+}
+
 /* Fills in everything but the counts of wrong elements; sorts all series. */
 static void conclude(const struct series *sides, int count, double *ratios,
         size_t rounds, struct measurement *result)
@@ -206,9 +264,13 @@ static void conclude(const struct series *sides, int count, double *ratios,
     }
     for (int i = 0; i < count; i++) {
         struct side_result *side = &result->side[sides[i].side];
+        const struct bench_summary typical = bench_summarise(sides[i].typical, rounds);
 
         side->measured = true;
-        side->typical = bench_summarise(sides[i].typical, rounds).median;
+        side->typical = typical.median;
+        side->low = typical.low;
+        side->high = typical.high;
+        compare_ranks(&sides[i], rounds, side);
         side->p99 = bench_summarise(sides[i].p99, rounds).median;
         side->min = sides[i].min;
         if (sides[i].work->steps > 0) {
@@ -223,7 +285,7 @@ static tutti_status measure_sides(struct effort *effort, struct series *sides,
 {
     struct job *job = sides[0].work->job;
     size_t rounds = (size_t)job->arguments->rounds;
-    double *storage = calloc((2 * SIDE_COUNT + 1) * rounds, sizeof *storage);
+    double *storage = calloc((3 * SIDE_COUNT + 1) * rounds, sizeof *storage);
     struct measurement made = { .side[SIDE_TUTTI].measured = true };
     tutti_status status;
 
@@ -231,11 +293,14 @@ static tutti_status measure_sides(struct effort *effort, struct series *sides,
         return job_failed(job, TUTTI_ERR_NO_MEMORY, "allocating rounds");
     }
     for (int i = 0; i < count; i++) {
-        sides[i].typical = storage + (size_t)(2 * i + 1) * rounds;
+        sides[i].typical = storage + (size_t)(3 * i + 1) * rounds;
         sides[i].p99 = sides[i].typical + rounds;
+        sides[i].own = sides[i].p99 + rounds;
     }
+    noise_start(&made.noise);
     status = run_rounds(effort, sides, count);
     if (status == TUTTI_OK) {
+        noise_end(&made.noise, job);
         conclude(sides, count, storage, rounds, &made);
         made.planned = sides[0].planned;
         job_combine_planned(&made.planned);
@@ -374,6 +439,17 @@ tutti_status measure(
     return status;
 }
 
+/* Half of a range is no range. */
+static void interval_to_json(
+        struct bench_json *json, const char *key, double low, double high)
+{
+    if (isfinite(low)) {
+        bench_json_range(json, key, low, high);
+    } else {
+        bench_json_null(json, key);
+    }
+}
+
 static void mpi_to_json(struct bench_json *json, const struct side_result *mpi)
 {
     if (!mpi->measured) {
@@ -387,6 +463,8 @@ static void mpi_to_json(struct bench_json *json, const struct side_result *mpi)
     bench_json_number(json, "mpi_p99_us", mpi->p99);
     bench_json_number(json, "ratio", mpi->ratio.median);
     bench_json_range(json, "spread", mpi->ratio.min, mpi->ratio.max);
+    interval_to_json(json, "mpi_ci", mpi->low, mpi->high);
+    interval_to_json(json, "ratio_ci", mpi->ratio.low, mpi->ratio.high);
     bench_json_count(json, "mpi_wrong", mpi->wrong);
 }
 
@@ -418,17 +496,43 @@ static void companion_to_json(struct bench_json *json, const char *name,
     bench_json_count(json, wrong, side->wrong);
 }
 
+enum {
+    DOUBTS_MAX = 160
+};
+
+/* Whether a figure is to be doubted, and why. */
+static bool doubt(const struct measurement *result, char text[DOUBTS_MAX])
+{
+    const struct side_result *own = &result->side[SIDE_TUTTI];
+    const double width = (own->high - own->low) / own->typical;
+    int used = 0;
+
+    text[0] = '\0';
+    if (width > width_doubted) {
+        used = snprintf(
+                text, DOUBTS_MAX, "the 95 %% interval is %.0f %% wide", 100 * width);
+    }
+    if (result->noise.cores > cores_doubted) {
+        (void)snprintf(text + used, (size_t)(DOUBTS_MAX - used),
+                "%sother processes used %.1f cores", used > 0 ? "; " : "",
+                result->noise.cores);
+    }
+    return text[0] != '\0';
+}
+
 void measure_to_json(struct bench_json *json, const struct work *work,
         const struct effort *effort, const struct measurement *result)
 {
     const struct bench_arguments *arguments = work->job->arguments;
     const struct side_result *own = &result->side[SIDE_TUTTI];
     char compare[BENCH_COMPARE_TEXT_MAX];
+    char doubts[DOUBTS_MAX];
 
     work_to_json(json, work);
     bench_json_integer(json, "rounds", arguments->rounds);
     bench_json_integer(json, "iterations", effort->iterations);
     bench_json_number(json, "tutti_us", own->typical);
+    interval_to_json(json, "tutti_ci", own->low, own->high);
     bench_json_number(json, "tutti_min_us", own->min);
     bench_json_number(json, "tutti_p99_us", own->p99);
     bench_json_count(json, "wrong", own->wrong);
@@ -445,4 +549,20 @@ void measure_to_json(struct bench_json *json, const struct work *work,
         }
     }
     bench_planned_to_json(json, &result->planned);
+    bench_json_number(json, "other_cores", result->noise.cores);
+    if (doubt(result, doubts)) {
+        bench_json_text(json, "noise", doubts);
+    } else {
+        bench_json_null(json, "noise");
+    }
+}
+
+void measure_print_doubts(const struct job *job, const struct measurement *result)
+{
+    char doubts[DOUBTS_MAX];
+
+    if (job->rank == 0 && doubt(result, doubts)) {
+        (void)printf("#   noisy: %s\n", doubts);
+        (void)fflush(stdout);
+    }
 }

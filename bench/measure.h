@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "bench/core/summary.h"
+#include "bench/noise.h"
 #include "bench/work.h"
 
 /** How much to measure. */
@@ -21,6 +22,7 @@ struct effort {
     int warmup; /* untimed steps of each side at the start */
     int operations; /* a step is this many; times are per operation */
     bool mean; /* a round's figure is the mean, not the median */
+    bool settle; /* the warm-up goes on until steps are no faster than before, for a while */
     bool exact; /* as many iterations as it says, however long they take */
     int compare; /* enum bench_compare, or-ed: what is measured beside tutti */
 };
@@ -55,6 +57,8 @@ struct side_result {
     bool measured; /* false: everything else is 0 */
     double min; /* smallest sample */
     double typical; /* median of the rounds' figures */
+    double low, high; /* 95 % interval of this median; NaN with too few rounds */
+    double rank_mean, rank_min, rank_max; /* over the ranks: median round's own mean */
     double p99; /* median of the rounds' 99th percentiles */
     double tail; /* work->tail_us per step, warm-up included */
     int64_t wrong; /* elements; -1: not checked */
@@ -63,6 +67,7 @@ struct side_result {
 
 struct measurement {
     struct side_result side[SIDE_COUNT]; /* tutti's is always there */
+    struct noise noise; /* while all sides were measured */
     struct bench_planned planned; /* in tutti's timed steps, of all ranks */
 };
 
@@ -79,5 +84,8 @@ tutti_status measure(
 /** Adds the members of a measurement, of the work and of its bytes to a row. */
 void measure_to_json(struct bench_json *json, const struct work *work,
         const struct effort *effort, const struct measurement *result);
+
+/** Says below a row, on rank 0, why its figures are to be doubted; nothing if they are not. */
+void measure_print_doubts(const struct job *job, const struct measurement *result);
 
 #endif

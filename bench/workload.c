@@ -66,8 +66,10 @@ tutti_status workload_measure(struct work *work)
             effort_for(job, tensors->elements * work->pattern.element_bytes);
     struct measurement result;
     struct bench_json json;
-    tutti_status status = measure(work, &effort, &result);
+    tutti_status status;
 
+    effort.settle &= work->step == work_step_tutti; /* not adversaries */
+    status = measure(work, &effort, &result);
     if (status == TUTTI_OK) {
         job_row_start(job, &json);
         bench_json_text(&json, "workload", tensors->name);
@@ -79,6 +81,7 @@ tutti_status workload_measure(struct work *work)
         if (job->rank == 0) {
             print_row(work, &result);
         }
+        measure_print_doubts(job, &result);
     }
     return status;
 }

@@ -14,6 +14,7 @@
 #include "bench/core/pattern.h"
 #include "bench/core/program.h"
 #include "bench/core/sizes.h"
+#include "bench/core/summary.h"
 #include "bench/core/workloads.h"
 
 struct choice {
@@ -129,6 +130,12 @@ static const struct choice complete_choices[] = {
     { "wait", BENCH_BY_WAIT },
     { "callback", BENCH_BY_CALLBACK },
     { "test", BENCH_BY_TEST },
+    { NULL, 0 },
+};
+
+static const struct choice columns_choices[] = {
+    { "nccl", BENCH_NCCL },
+    { "osu", BENCH_OSU },
     { NULL, 0 },
 };
 
@@ -478,17 +485,6 @@ static bool parse_command(struct bench_arguments *arguments, struct cursor *curs
             *cursor->at);
 }
 
-/* The gradients of a network. */
-static bool is_network(const char *name)
-{
-    for (size_t i = 0; bench_workload_names[i] != NULL; i++) {
-        if (strcmp(bench_workload_names[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_trainer(const char *name)
 {
     return strcmp(name, "trainer") == 0;
@@ -532,17 +528,19 @@ static bool check_name(struct bench_arguments *arguments)
 {
     const char *name = arguments->name;
 
+    if (arguments->list && (name == NULL || bench_workload_exists(name))) {
+        return true;
+    }
     if (name == NULL) {
         return complain(arguments,
-                "workload needs a name: resnet50, bert-base, bert-large, gpt2, "
-                "small1000, all, adversarial or trainer");
+                "workload needs a name: one of workload --list, all, adversarial or "
+                "trainer");
     }
-    if (strcmp(name, "all") != 0 && !is_network(name) && !is_trainer(name) &&
+    if (strcmp(name, "all") != 0 && !bench_workload_exists(name) && !is_trainer(name) &&
             !is_adversarial(name)) {
         return complain(arguments,
-                "unknown workload '%s': resnet50, bert-base, bert-large, gpt2, "
-                "small1000, all, adversarial, adversarial-count, adversarial-set, "
-                "adversarial-wait or trainer",
+                "unknown workload '%s': one of workload --list, all, adversarial, "
+                "adversarial-count, adversarial-set, adversarial-wait or trainer",
                 name);
     }
     return check_program(arguments);
@@ -550,10 +548,9 @@ static bool check_name(struct bench_arguments *arguments)
 
 static bool check_gradients(struct bench_arguments *arguments)
 {
-    if (arguments->gradients != NULL && !is_network(arguments->gradients)) {
+    if (arguments->gradients != NULL && !bench_workload_exists(arguments->gradients)) {
         return complain(arguments,
-                "--workload: unknown workload '%s': resnet50, bert-base, bert-large, "
-                "gpt2 or small1000",
+                "--workload: unknown workload '%s'; workload --list names them",
                 arguments->gradients);
     }
     return true;
@@ -738,7 +735,7 @@ static void set_defaults(struct bench_arguments *arguments)
     arguments->warmup = -1;
     arguments->aggregate = 1;
     arguments->checks = 1;
-    arguments->rounds = 5;
+    arguments->rounds = BENCH_INTERVAL_SAMPLES;
     arguments->collective = arguments->command < BENCH_LATENCY
             ? collective_choices[arguments->command].value
             : TUTTI_ALLREDUCE;
@@ -838,7 +835,7 @@ void bench_arguments_help(FILE *out)
         { ON_IDLE, "idle" },
         { ON_WORKLOAD | ON_OVERLAP | ON_STEADY, "workload trainer, overlap, steady" },
         { ON_WORKLOAD | ON_OVERLAP, "workload trainer, overlap" },
-        { ON_WORKLOAD, "workload adversarial" },
+        { ON_WORKLOAD, "workload" },
         { ON_OVERLAP, "overlap" },
     };
 
@@ -848,14 +845,13 @@ void bench_arguments_help(FILE *out)
             "Measures tutti over the ranks of this job; start it with tuttirun or "
             "mpirun.\n"
             "\n"
-            "  allreduce       a sweep over sizes, in the columns of nccl-tests\n"
+            "  allreduce       a sweep over sizes, in the columns of nccl-tests or "
+            "OSU's\n"
             "  broadcast, reduce, reducescatter, allgather, alltoall, gather, scatter\n"
             "                  the same sweep for each\n"
             "  latency         one operation at a time, from submission to completion\n"
             "  workload NAME   all gradients of a network, submitted in reverse "
-            "order:\n"
-            "                  resnet50, bert-base, bert-large, gpt2, small1000, or "
-            "all\n"
+            "order; or all\n"
             "  workload adversarial\n"
             "                  steps none of which fits a plan of the one before:\n"
             "                  adversarial-count, adversarial-set, adversarial-wait, "

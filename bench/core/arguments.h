@@ -54,6 +54,11 @@ enum bench_complete {
     BENCH_BY_CALLBACK,
     BENCH_BY_TEST
 };
+/** Whose table a sweep prints. */
+enum bench_columns {
+    BENCH_NCCL,
+    BENCH_OSU
+};
 enum bench_compute {
     BENCH_DEVICE,
     BENCH_CPU
@@ -90,12 +95,14 @@ struct bench_arguments {
     const char *slow; /* PARAMETER=VALUE of the second context; NULL: plan=off */
     int memory; /* enum bench_memory */
     int complete; /* enum bench_complete */
+    int columns; /* enum bench_columns */
     int compute; /* enum bench_compute */
     double seconds; /* idle: length of the sleep */
     double backward_ms; /* trainer, overlap: length of the backward pass */
     int hold; /* adversarial: steps in a row that are alike */
     bool in_place; /* a sweep leaves the out-of-place side out */
     bool explain; /* below each row of a sweep */
+    bool list; /* only say what workloads there are, or the tensors of `name` */
     bool names; /* operations are submitted by name, not by id */
     bool help, version; /* asked for; nothing else was looked at */
     const char *json; /* file for JSON lines, or NULL */

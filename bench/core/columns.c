@@ -82,6 +82,19 @@ void bench_columns_row(FILE *out, const struct bench_row *row)
     (void)fprintf(out, "\n");
 }
 
+void bench_columns_osu_head(FILE *out, const char *collective)
+{
+    (void)fprintf(out, "# %s: latency test\n%-10s%18s%18s%18s%12s\n", collective,
+            "# Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)",
+            "Iterations");
+}
+
+void bench_columns_osu_row(FILE *out, uint64_t size, const struct bench_cells *cells)
+{
+    (void)fprintf(out, "%-10" PRIu64 "%18.2f%18.2f%18.2f%12" PRId64 "\n", size,
+            cells->rank_mean, cells->rank_min, cells->rank_max, cells->iterations);
+}
+
 void bench_columns_foot(FILE *out, int64_t wrong, double busbw_mean)
 {
     if (wrong < 0) {

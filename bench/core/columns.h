@@ -1,5 +1,6 @@
 /*
- * The table of nccl-tests: one row per size, out-of-place and in-place side by side, and
+ * The tables of a sweep. That of the OSU micro-benchmarks with -f: a size, the mean, least
+ * and most of the ranks' times, and how many iterations. That of nccl-tests: one row per size, out-of-place and in-place side by side, and
  * here a part for each of the comparisons: with raw MPI, with the limit, with tutti
  * without plans and with tutti when it is waited for.
  */
@@ -17,6 +18,8 @@ struct bench_cells {
     double algbw; /* 1e9 bytes per second */
     double busbw; /* 1e9 bytes per second */
     int64_t wrong; /* elements; -1: not checked */
+    double rank_mean, rank_min, rank_max; /* time_us of the ranks, each by itself */
+    int64_t iterations; /* that were timed */
 };
 
 /** What tutti is compared with, in place. */
@@ -40,6 +43,9 @@ struct bench_row {
 /** @param compare  enum bench_compare, or-ed: which comparisons have columns */
 void bench_columns_head(FILE *out, int compare);
 void bench_columns_row(FILE *out, const struct bench_row *row);
+/** The same in OSU's columns; the collective by name, and what OSU calls the size. */
+void bench_columns_osu_head(FILE *out, const char *collective);
+void bench_columns_osu_row(FILE *out, uint64_t size, const struct bench_cells *cells);
 /** The footer: elements that were wrong, and the mean of all bus bandwidths. */
 void bench_columns_foot(FILE *out, int64_t wrong, double busbw_mean);
 

@@ -3,6 +3,7 @@
  */
 #include "bench/core/summary.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "bench/core/collective.h"
@@ -15,10 +16,37 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+enum {
+    EXACT_SAMPLES = 70 /* for more, the binomial distribution is taken as normal */
+};
+
+/*
+ * How many samples at each end are outside of the interval: the most with which the true
+ * median is outside, too, in no more than 5 % of all cases. -1 when it may be even outside of
+ * the whole range.
+ */
+static long samples_outside(size_t count)
+{
+    const double n = (double)count;
+    double chance = exp2(-n); /* that k samples are below the median */
+    double tail = chance;
+    long k = 0;
+
+    if (count > EXACT_SAMPLES) {
+        return (long)(n / 2 - 0.98 * sqrt(n)) - 1;
+    }
+    for (; 2 * tail <= 0.05; k++) {
+        chance *= (n - (double)k) / (double)(k + 1);
+        tail += chance;
+    }
+    return k - 1;
+}
+
 struct bench_summary bench_summarise(double *samples, size_t count)
 {
-    struct bench_summary summary = { .min = 0 };
+    struct bench_summary summary = { .low = NAN, .high = NAN };
     double sum = 0;
+    long outside;
 
     if (count == 0) {
         return summary;
@@ -32,6 +60,11 @@ struct bench_summary bench_summarise(double *samples, size_t count)
     summary.p99 = samples[count - 1 - count / 100];
     summary.mean = sum / (double)count;
     summary.max = samples[count - 1];
+    outside = samples_outside(count);
+    if (outside >= 0) {
+        summary.low = samples[outside];
+        summary.high = samples[count - 1 - (size_t)outside];
+    }
     return summary;
 }
 

@@ -16,9 +16,21 @@ struct bench_summary {
     double p99; /* smallest sample that is at least 99 % of them */
     double mean;
     double max;
+    double low,
+            high; /* interval that has the true median with 95 %; NaN if there is none */
 };
 
-/** Sorts the samples and summarises them. */
+enum {
+    BENCH_INTERVAL_SAMPLES = 6 /* that an interval needs */
+};
+
+/**
+ * Sorts the samples and summarises them. The interval is between two of the samples and
+ * supposes nothing about how they are distributed, only that they are independent: a sample
+ * is below the true median as often as above, so how many are is binomial (H. A. David and
+ * H. N. Nagaraja, Order Statistics, 3rd ed., 7.1; J.-Y. Le Boudec, Performance Evaluation of
+ * Computer and Communication Systems, 2.2.2).
+ */
 struct bench_summary bench_summarise(double *samples, size_t count);
 
 /** Bytes per nanosecond = 1e9 bytes per second; 0 when the time is 0. */

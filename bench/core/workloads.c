@@ -1,8 +1,8 @@
 /*
- * Generators of the workloads.
+ * The workloads: those of models.def, and some that are made up.
  *
- * A generator appends tensors to a list. A failed allocation sets list->failed and
- * later tensors are dropped, so that the generators read like the architecture.
+ * Tensors are appended to a list. A failed allocation sets list->failed and later tensors
+ * are dropped.
  */
 #include "bench/core/workloads.h"
 
@@ -14,10 +14,51 @@
 
 #include "bench/core/collective.h"
 
-/* Room for the name of a block and of a layer, which are parts of a tensor's. */
-enum {
-    BLOCK_NAME_MAX = 24,
-    LAYER_NAME_MAX = 40
+/* A line of models.def. */
+struct entry {
+    enum {
+        ENTRY_MODEL,
+        ENTRY_LAYER,
+        ENTRY_ONE,
+        ENTRY_REPEAT,
+        ENTRY_END
+    } kind;
+    const char *name; /* with # for the number of a repetition; NULL: none */
+    const char *source; /* of a model */
+    uint64_t first, second; /* elements; the numbers of a repetition */
+};
+
+static const struct entry entries[] = {
+#define MODEL(name_of, source_of) \
+    { .kind = ENTRY_MODEL, .name = (name_of), .source = (source_of) },
+#define LAYER(name_of, weight, bias) \
+    { .kind = ENTRY_LAYER, .name = (name_of), .first = (weight), .second = (bias) },
+#define ONE(name_of, elements) \
+    { .kind = ENTRY_ONE, .name = (name_of), .first = (elements) },
+#define REPEAT(from, to) { .kind = ENTRY_REPEAT, .first = (from), .second = (to) },
+#define END() { .kind = ENTRY_END },
+#include "bench/core/models.def"
+#undef END
+#undef REPEAT
+#undef ONE
+#undef LAYER
+#undef MODEL
+    { .kind = ENTRY_MODEL },
+};
+
+const char *const bench_workload_names[] = {
+#define MODEL(name, source) name,
+#define LAYER(name, weight, bias)
+#define ONE(name, elements)
+#define REPEAT(from, to)
+#define END()
+#include "bench/core/models.def"
+#undef END
+#undef REPEAT
+#undef ONE
+#undef LAYER
+#undef MODEL
+    NULL,
 };
 
 struct list {
@@ -57,164 +98,62 @@ __attribute__((format(printf, 3, 4))) static void append(
     workload->elements += count;
 }
 
-/* A matrix and its bias. */
-static void append_linear(
-        struct list *list, const char *layer, uint64_t outputs, uint64_t inputs)
+static void append_entry(struct list *list, const struct entry *entry, uint64_t number)
 {
-    append(list, outputs * inputs, "%s.weight", layer);
-    append(list, outputs, "%s.bias", layer);
-}
+    const char *mark = strchr(entry->name, '#');
+    char name[BENCH_TENSOR_NAME_MAX];
 
-/* Scale and shift of a batch or layer normalisation. */
-static void append_norm(struct list *list, const char *layer, uint64_t width)
-{
-    append(list, width, "%s.weight", layer);
-    append(list, width, "%s.bias", layer);
-}
-
-/* A convolution without bias and the normalisation behind it. */
-static void append_conv_norm(struct list *list, const char *block, const char *conv,
-        const char *norm, const uint64_t shape[3])
-{
-    char layer[LAYER_NAME_MAX];
-
-    append(list, shape[0] * shape[1] * shape[2] * shape[2], "%s%s.weight", block, conv);
-    (void)snprintf(layer, sizeof layer, "%s%s", block, norm);
-    append_norm(list, layer, shape[0]);
-}
-
-/* ResNet-50: 1x1, 3x3 and 1x1 convolutions, the last four times as wide. */
-static void append_bottleneck(
-        struct list *list, const char *block, uint64_t *inputs, uint64_t width)
-{
-    uint64_t outputs = 4 * width;
-
-    append_conv_norm(list, block, "conv1", "bn1", (uint64_t[]){ width, *inputs, 1 });
-    append_conv_norm(list, block, "conv2", "bn2", (uint64_t[]){ width, width, 3 });
-    append_conv_norm(list, block, "conv3", "bn3", (uint64_t[]){ outputs, width, 1 });
-    if (*inputs != outputs) {
-        append_conv_norm(list, block, "downsample.0", "downsample.1",
-                (uint64_t[]){ outputs, *inputs, 1 });
+    if (mark == NULL) {
+        (void)snprintf(name, sizeof name, "%s", entry->name);
+    } else {
+        (void)snprintf(name, sizeof name, "%.*s%" PRIu64 "%s",
+                (int)(mark - entry->name), entry->name, number, mark + 1);
     }
-    *inputs = outputs;
+    append(list, entry->first, "%s%s", name,
+            entry->kind == ENTRY_LAYER ? ".weight" : "");
+    if (entry->second > 0) {
+        append(list, entry->second, "%s.bias", name);
+    }
 }
 
-static void generate_resnet50(struct list *list)
+/* Appends the lines behind a repetition's, again and again; returns its END. */
+static const struct entry *append_repeated(
+        struct list *list, const struct entry *repetition)
 {
-    static const int blocks[] = { 3, 4, 6, 3 };
-    uint64_t inputs = 64;
+    const struct entry *entry = repetition;
 
-    append_conv_norm(list, "", "conv1", "bn1", (uint64_t[]){ 64, 3, 7 });
-    for (int stage = 0; stage < 4; stage++) {
-        for (int b = 0; b < blocks[stage]; b++) {
-            char block[BLOCK_NAME_MAX];
-
-            (void)snprintf(block, sizeof block, "layer%d.%d.", stage + 1, b);
-            append_bottleneck(list, block, &inputs, UINT64_C(64) << stage);
+    for (uint64_t i = repetition->first; i <= repetition->second; i++) {
+        for (entry = repetition + 1; entry->kind != ENTRY_END; entry++) {
+            append_entry(list, entry, i);
         }
     }
-    append_linear(list, "fc", 1000, inputs);
+    return entry;
 }
 
-static void append_bert_layer(struct list *list, int index, uint64_t width)
+static void append_model(struct list *list, const struct entry *model)
 {
-    static const char *const square[] = { "attention.query", "attention.key",
-        "attention.value", "attention.output" };
-    char layer[LAYER_NAME_MAX];
-
-    for (size_t i = 0; i < 4; i++) {
-        (void)snprintf(layer, sizeof layer, "encoder.%d.%s", index, square[i]);
-        append_linear(list, layer, width, width);
-    }
-    (void)snprintf(layer, sizeof layer, "encoder.%d.attention.norm", index);
-    append_norm(list, layer, width);
-    (void)snprintf(layer, sizeof layer, "encoder.%d.intermediate", index);
-    append_linear(list, layer, 4 * width, width);
-    (void)snprintf(layer, sizeof layer, "encoder.%d.output", index);
-    append_linear(list, layer, width, 4 * width);
-    (void)snprintf(layer, sizeof layer, "encoder.%d.norm", index);
-    append_norm(list, layer, width);
-}
-
-/* The encoder with its pooler, without the heads of pre-training. */
-static void generate_bert(struct list *list, int layers, uint64_t width)
-{
-    append(list, 30522 * width, "embeddings.word.weight");
-    append(list, 512 * width, "embeddings.position.weight");
-    append(list, 2 * width, "embeddings.type.weight");
-    append_norm(list, "embeddings.norm", width);
-    for (int i = 0; i < layers; i++) {
-        append_bert_layer(list, i, width);
-    }
-    append_linear(list, "pooler", width, width);
-}
-
-static void generate_bert_base(struct list *list)
-{
-    generate_bert(list, 12, 768);
-}
-
-static void generate_bert_large(struct list *list)
-{
-    generate_bert(list, 24, 1024);
-}
-
-static void append_gpt2_layer(struct list *list, int index, uint64_t width)
-{
-    static const struct {
-        const char *name;
-        uint64_t outputs, inputs; /* in units of the width; inputs 0: a norm */
-    } parts[] = {
-        { "ln_1", 1, 0 },
-        { "attn.c_attn", 3, 1 },
-        { "attn.c_proj", 1, 1 },
-        { "ln_2", 1, 0 },
-        { "mlp.c_fc", 4, 1 },
-        { "mlp.c_proj", 1, 4 },
-    };
-
-    for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
-        char layer[LAYER_NAME_MAX];
-
-        (void)snprintf(layer, sizeof layer, "h.%d.%s", index, parts[p].name);
-        if (parts[p].inputs == 0) {
-            append_norm(list, layer, width);
+    for (const struct entry *entry = model + 1; entry->kind != ENTRY_MODEL; entry++) {
+        if (entry->kind == ENTRY_REPEAT) {
+            entry = append_repeated(list, entry);
         } else {
-            append_linear(
-                    list, layer, parts[p].outputs * width, parts[p].inputs * width);
+            append_entry(list, entry, 0);
         }
     }
 }
 
-/* The small model; its output layer shares the token embedding. */
-static void generate_gpt2(struct list *list)
+/* The line of this name; NULL when there is none. */
+static const struct entry *find_model(const char *name)
 {
-    const uint64_t width = 768;
-
-    append(list, 50257 * width, "wte.weight");
-    append(list, 1024 * width, "wpe.weight");
-    for (int i = 0; i < 12; i++) {
-        append_gpt2_layer(list, i, width);
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+        if (entries[i].kind == ENTRY_MODEL && entries[i].name != NULL &&
+                strcmp(entries[i].name, name) == 0) {
+            return &entries[i];
+        }
     }
-    append_norm(list, "ln_f", width);
+    return NULL;
 }
 
-/* Latency times a thousand: 1 KiB of float32 each. */
-static void generate_small1000(struct list *list)
-{
-    for (int i = 0; i < 1000; i++) {
-        append(list, 256, "small%d", i);
-    }
-}
-
-const char *const bench_workload_names[] = { "resnet50", "bert-base", "bert-large",
-    "gpt2", "small1000", NULL };
-
-/* In the order of the names. */
-static void (*const generators[])(struct list *list) = { generate_resnet50,
-    generate_bert_base, generate_bert_large, generate_gpt2, generate_small1000 };
-
-/* Hands over what a generator made, or cleans up after it. */
+/* Hands over what was made, or cleans up after it. */
 static bool finish(const struct list *list, struct bench_workload *workload)
 {
     if (list->failed) {
@@ -225,21 +164,22 @@ static bool finish(const struct list *list, struct bench_workload *workload)
     return true;
 }
 
+bool bench_workload_exists(const char *name)
+{
+    return find_model(name) != NULL;
+}
+
 bool bench_workload_init(struct bench_workload *workload, const char *name)
 {
+    const struct entry *model = find_model(name);
     struct bench_workload made = { .name = NULL };
     struct list list = { .workload = &made };
-    size_t index = 0;
 
-    while (bench_workload_names[index] != NULL &&
-            strcmp(bench_workload_names[index], name) != 0) {
-        index++;
-    }
-    if (bench_workload_names[index] == NULL) {
+    if (model == NULL) {
         return false;
     }
-    made.name = bench_workload_names[index];
-    generators[index](&list);
+    made.name = model->name;
+    append_model(&list, model);
     return finish(&list, workload);
 }
 
@@ -322,4 +262,42 @@ size_t bench_workload_layers(const struct bench_workload *workload)
         done = bench_workload_next_layer(workload, done);
     }
     return layers;
+}
+
+static void list_tensors(FILE *out, const struct bench_workload *workload)
+{
+    for (size_t i = 0; i < workload->count; i++) {
+        const struct bench_tensor *tensor = &workload->tensors[i];
+
+        (void)fprintf(out, "%12" PRIu64 " %s\n", tensor->count, tensor->name);
+    }
+}
+
+bool bench_workload_list(FILE *out, const char *name)
+{
+    if (name == NULL) {
+        (void)fprintf(out, "# %-15s %7s %7s %13s %9s  %s\n", "workload", "tensors",
+                "layers", "parameters", "MB", "source");
+    }
+    for (size_t i = 0; bench_workload_names[i] != NULL; i++) {
+        const char *each = bench_workload_names[i];
+        struct bench_workload workload;
+
+        if (name != NULL && strcmp(name, each) != 0) {
+            continue;
+        }
+        if (!bench_workload_init(&workload, each)) {
+            return false;
+        }
+        if (name != NULL) {
+            list_tensors(out, &workload);
+        } else {
+            (void)fprintf(out, "  %-15s %7zu %7zu %13" PRIu64 " %9.1f  %s\n", each,
+                    workload.count, bench_workload_layers(&workload), workload.elements,
+                    (double)workload.elements * sizeof(float) / 1e6,
+                    find_model(each)->source);
+        }
+        bench_workload_fini(&workload);
+    }
+    return true;
 }

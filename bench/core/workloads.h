@@ -1,7 +1,7 @@
 /*
- * The gradient sets of well-known networks, as lists of tensors. Shapes are generated
- * from the architecture, in the order in which the layers are applied (gradients become
- * ready in the reverse order), and the totals are the published ones.
+ * The gradient sets of well-known networks, as lists of tensors, in the order in which
+ * the layers are declared, which is about that in which they are applied (gradients become
+ * ready in the reverse order). They are in models.def.
  */
 #ifndef TUTTI_BENCH_CORE_WORKLOADS_H
 #define TUTTI_BENCH_CORE_WORKLOADS_H
@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <tutti/tutti.h>
 
-#define BENCH_TENSOR_NAME_MAX 64
+#define BENCH_TENSOR_NAME_MAX 112
 
 struct bench_tensor {
     char name[BENCH_TENSOR_NAME_MAX]; /* "layer3.5.conv2.weight" */
@@ -30,8 +31,10 @@ struct bench_workload {
 /** The names, NULL behind the last. */
 extern const char *const bench_workload_names[];
 
+bool bench_workload_exists(const char *name);
+
 /**
- * Generates a workload.
+ * The workload of this name.
  * @param[out] workload  released with bench_workload_fini(); untouched on failure
  * @return false when there is none of this name, or memory is short
  */
@@ -55,5 +58,12 @@ void bench_workload_fini(struct bench_workload *workload);
 size_t bench_workload_next_layer(const struct bench_workload *workload, size_t done);
 /** Number of layers. */
 size_t bench_workload_layers(const struct bench_workload *workload);
+
+/**
+ * Prints all workloads, or the tensors of one.
+ * @param name  NULL for all
+ * @return false when memory is short
+ */
+bool bench_workload_list(FILE *out, const char *name);
 
 #endif

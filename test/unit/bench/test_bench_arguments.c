@@ -64,7 +64,7 @@ UNIT_TEST(test_defaults_of_a_sweep)
     assert_int_equal(arguments.max_bytes, 32 << 20);
     assert_int_equal(arguments.factor, 2);
     assert_int_equal(arguments.checks, 1);
-    assert_int_equal(arguments.rounds, 5);
+    assert_int_equal(arguments.rounds, 6);
     assert_int_equal(arguments.dtype, TUTTI_FLOAT32);
     assert_int_equal(arguments.op, TUTTI_SUM);
     assert_int_equal(arguments.average, BENCH_MAX);
@@ -158,6 +158,8 @@ UNIT_TEST(test_named_options)
     assert_int_equal(arguments.compute, BENCH_CPU);
     assert_int_equal(arguments.memory, BENCH_ARENA);
     assert_string_equal(arguments.json, "out.json");
+    assert_true(parse_good("workload --list").list);
+    assert_string_equal(parse_good("workload gpt2 --list").name, "gpt2");
     assert_string_equal(parse_good("workload all --compare mpi-tuned").name, "all");
     assert_true(parse_good("idle --seconds 0.5").seconds == 0.5);
     assert_string_equal(parse_good("steady -n 7").gradients, "small1000");
@@ -258,6 +260,8 @@ UNIT_TEST(test_programs_refuse_what_is_not_theirs)
         const char *line;
         const char *named;
     } rows[] = {
+        { "workload resnet49 --list", "'resnet49'" },
+        { "latency --columns osu", "not an option of latency" },
         { "latency --compare wait", "tutti waits anyway" },
         { "overlap --complete test --compare wait",
                 "overlap is compared with slow only" },

@@ -131,6 +131,29 @@ UNIT_TEST(test_columns_are_those_of_nccl_tests)
     free(text);
 }
 
+UNIT_TEST(test_columns_are_those_of_osu)
+{
+    const struct bench_cells cells = { .measured = true,
+        .rank_mean = 86.56,
+        .rank_min = 21.32,
+        .rank_max = 126.27,
+        .iterations = 1000 };
+    struct sheet sheet;
+    char *text;
+
+    sheet_open(&sheet);
+    bench_columns_osu_head(sheet.out, "broadcast");
+    bench_columns_osu_row(sheet.out, 1, &cells);
+    text = sheet_close(&sheet);
+    /* a line of osu_bcast 7.0 with -f */
+    assert_non_null(strstr(text,
+            "\n# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  "
+            "Iterations\n"
+            "1                      86.56             21.32            126.27        "
+            "1000\n"));
+    free(text);
+}
+
 UNIT_TEST(test_columns_show_what_was_not_done)
 {
     struct bench_row row = example_row();

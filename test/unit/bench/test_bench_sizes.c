@@ -1,6 +1,7 @@
 /*
  * Sizes, sweeps and statistics.
  */
+#include <math.h>
 #include <stdint.h>
 
 #include "bench/core/arithmetic.h"
@@ -112,6 +113,32 @@ UNIT_TEST(test_p99_leaves_one_percent_above)
     summary = bench_summarise(samples, 200);
     assert_true(summary.p99 == 198);
     assert_true(bench_summarise(samples, 0).median == 0);
+}
+
+/* Which of the sorted samples are the ends: exact to 70, then Le Boudec's approximation. */
+UNIT_TEST(test_interval_of_the_median)
+{
+    static const struct {
+        int count, low, high; /* 0: there is none */
+    } rows[] = { { 1, 0, 0 }, { 5, 0, 0 }, { 6, 1, 6 }, { 8, 1, 8 }, { 9, 2, 8 },
+        { 20, 6, 15 }, { 50, 18, 33 }, { 70, 27, 44 }, { 71, 27, 45 },
+        { 100, 40, 61 } };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double samples[100];
+        struct bench_summary summary;
+
+        for (int k = 0; k < rows[i].count; k++) {
+            samples[k] = rows[i].count - k;
+        }
+        summary = bench_summarise(samples, (size_t)rows[i].count);
+        if (rows[i].low == 0) {
+            assert_true(isnan(summary.low) && isnan(summary.high));
+        } else {
+            assert_int_equal((int)summary.low, rows[i].low);
+            assert_int_equal((int)summary.high, rows[i].high);
+        }
+    }
 }
 
 UNIT_TEST(test_bandwidths)
