@@ -121,8 +121,8 @@ UNIT_TEST(test_interval_of_the_median)
     static const struct {
         int count, low, high; /* 0: there is none */
     } rows[] = { { 1, 0, 0 }, { 5, 0, 0 }, { 6, 1, 6 }, { 8, 1, 8 }, { 9, 2, 8 },
-        { 20, 6, 15 }, { 50, 18, 33 }, { 70, 27, 44 }, { 71, 27, 45 },
-        { 100, 40, 61 } };
+        { 14, 3, 12 }, { 17, 5, 13 }, { 20, 6, 15 }, { 50, 18, 33 }, { 70, 27, 44 },
+        { 71, 27, 45 }, { 100, 40, 61 } };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         double samples[100];
