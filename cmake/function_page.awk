@@ -119,7 +119,7 @@ FNR == 1 {
     sub(/,.*/, "", first)
     base = FILENAME
     sub(/.*\//, "", base)
-    summary = "collective communication for data\\-parallel training"
+    summary = "collective communication for data-parallel training"
     if (base == "README.md") {
         names = first = "tutti"
     } else {
@@ -131,7 +131,7 @@ FNR == 1 {
             }
         synopsis = synopsis_of(FILENAME)
     }
-    printf(".TH %s 3 \"\" \"tutti %s\" \"tutti\"\n.SH NAME\n%s \\- %s\n", toupper(first),
+    printf(".TH %s 3 \"\" \"tutti %s\" \"tutti\"\n.nh\n.SH NAME\n%s \\- %s\n", toupper(first),
         version, names, words(summary))
     printf("%s", synopsis)
     heading("description")
