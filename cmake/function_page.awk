@@ -79,7 +79,8 @@ function flush_text(    end) {
         put(words(substr(text, 1, end - 2)))
         put(words(substr(text, end + 1)))
     } else {
-        print (entry ? ".IP \\(bu 2" : after_heading ? "" : ".PP")
+        if (entry || !after_heading)
+            print (entry ? ".IP \\(bu 2" : ".PP")
         put(words(text))
     }
     text = ""

@@ -123,9 +123,9 @@ def on_page_markdown(markdown, page, config, files):
     def moved(match):
         words, link = match.groups()
         path = target(here, link)
-        if not path:
+        if not path or not (ROOT / path).exists():  # also what only looks like a link, in code
             return match[0]
-        if words.endswith(".md") and (ROOT / path).is_file():
+        if words.endswith(".md"):
             words = title_of(path)  # the name of the file says little to readers of the site
         where = posixpath.relpath(place(path), posixpath.dirname(uri) or ".")
         return f"[{words}]({where}{link[len(link.partition('#')[0]):]})"
