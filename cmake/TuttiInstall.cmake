@@ -6,27 +6,28 @@ set(TUTTI_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 set(TUTTI_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(TARGETS tutti tutti_trainer EXPORT tuttiTargets
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(tool tuttirun tutti-autopsy tutti-bench tutti-info)
     if(TARGET ${tool})
-        install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+        install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT bin)
     endif()
 endforeach()
 if(TARGET tutti_static)
-    install(TARGETS tutti_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS tutti_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 endif()
 
 install(FILES include/tutti/tutti.h include/tutti/tutti.hpp include/tutti/trainer.h
     include/tutti/trainer.hpp include/tutti/torch.hpp
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
-install(DIRECTORY include/tutti/trainer DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti COMPONENT dev)
+install(DIRECTORY include/tutti/trainer DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti COMPONENT dev)
 if(TUTTI_HAVE_MPI)
-    install(FILES include/tutti/mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+    install(FILES include/tutti/mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti COMPONENT dev)
 endif()
 
-# tutti.pc. An MPI with no pkg-config module is named by its files. Outside /usr the loader
-# may not look for libraries, so programs are told where this one was when they were linked.
+# tutti.pc. Outside /usr the loader may not look for libraries, so programs are told where this one
+# was when they were linked. What is private is for libtutti.a alone: without it nobody need have
+# the .pc files of hwloc and MPI. An MPI with no pkg-config module is named by its files.
 set(pc_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH TUTTI_PC_PREFIX ${pc_dir} ${CMAKE_INSTALL_PREFIX}/.)
 file(RELATIVE_PATH TUTTI_PC_INCLUDEDIR ${pc_dir} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
@@ -35,7 +36,7 @@ set(TUTTI_PC_RPATH "")
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
     set(TUTTI_PC_RPATH " -Wl,-rpath,\${libdir}")
 endif()
-set(TUTTI_PC_REQUIRES "hwloc >= 2.0 ${TUTTI_MPI_MODULE}")
+set(TUTTI_PC_REQUIRES "hwloc >= 2.1 ${TUTTI_MPI_MODULE}")
 string(STRIP ${TUTTI_PC_REQUIRES} TUTTI_PC_REQUIRES)
 set(TUTTI_PC_LIBS "${CMAKE_THREAD_LIBS_INIT} -lm")
 foreach(lib ${CMAKE_DL_LIBS})
@@ -46,16 +47,25 @@ if(TUTTI_HAVE_MPI AND NOT TUTTI_MPI_MODULE)
     string(APPEND TUTTI_PC_LIBS " ${mpi_libs}")
 endif()
 string(STRIP ${TUTTI_PC_LIBS} TUTTI_PC_LIBS)
+if(NOT TUTTI_STATIC)
+    set(TUTTI_PC_REQUIRES "")
+    set(TUTTI_PC_LIBS "")
+endif()
 configure_file(cmake/tutti.pc.in ${CMAKE_BINARY_DIR}/tutti.pc @ONLY)
 configure_file(cmake/tutti-trainer.pc.in ${CMAKE_BINARY_DIR}/tutti-trainer.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tutti.pc ${CMAKE_BINARY_DIR}/tutti-trainer.pc
-    DESTINATION ${TUTTI_PC_DIR})
+    DESTINATION ${TUTTI_PC_DIR} COMPONENT dev)
 
 # find_package(tutti). Before 1.0 a minor version may break its callers.
 configure_package_config_file(cmake/tuttiConfig.cmake.in
     ${CMAKE_BINARY_DIR}/tuttiConfig.cmake INSTALL_DESTINATION ${TUTTI_CMAKE_DIR})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/tuttiConfigVersion.cmake
     VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
-install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${TUTTI_CMAKE_DIR})
+install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${TUTTI_CMAKE_DIR} COMPONENT dev)
 install(FILES ${CMAKE_BINARY_DIR}/tuttiConfig.cmake
-    ${CMAKE_BINARY_DIR}/tuttiConfigVersion.cmake DESTINATION ${TUTTI_CMAKE_DIR})
+    ${CMAKE_BINARY_DIR}/tuttiConfigVersion.cmake DESTINATION ${TUTTI_CMAKE_DIR} COMPONENT dev)
+
+# Pages and the sources of the examples, side by side as here, so that the links between them work.
+install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+    PATTERN CMakeLists.txt EXCLUDE)

@@ -30,7 +30,7 @@ function(tutti_program_page name summary)
             -f ${tool_dir}/program_page.awk ${page}.help > ${page}
         COMMAND ${CMAKE_COMMAND} -E rm ${page}.help
         DEPENDS ${name} ${tool_dir}/program_page.awk VERBATIM)
-    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT bin)
     set(manuals ${manuals} ${page} PARENT_SCOPE)
 endfunction()
 file(MAKE_DIRECTORY ${man_dir}/man1)

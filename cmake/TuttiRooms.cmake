@@ -81,7 +81,7 @@ function(tutti_library)
     set_target_properties(tutti PROPERTIES
         LINKER_LANGUAGE C
         VERSION ${PROJECT_VERSION}
-        SOVERSION ${PROJECT_VERSION_MAJOR}
+        SOVERSION ${TUTTI_SOVERSION}
         LINK_DEPENDS "${map};${archives}")
     target_include_directories(tutti PUBLIC
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

@@ -27,6 +27,11 @@ die() {
     exit 1
 }
 
+# The version, which the public header says.
+version() {
+    sed -n 's/^#define TUTTI_VERSION_STRING "\(.*\)"$/\1/p' "$root/include/tutti/tutti.h"
+}
+
 # timed NAME COMMAND...: runs a command and notes how long it takes, for finish.
 timed() {
     local name=$1 start=$SECONDS status=0
