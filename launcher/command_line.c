@@ -77,10 +77,14 @@ static bool is_bare_mpi(const struct flag_word *read)
 static bool stands_alone(const struct flag_word *read, const char *next)
 {
     const char *choices = read->flag->choices;
+    bool on;
     int index;
 
     if (read->flag->absent == NULL && !is_bare_mpi(read)) {
         return false;
+    }
+    if (next != NULL && read->flag->kind == FLAG_PARAMETER) {
+        return !text_to_bool(next, &on);
     }
     return next == NULL || choices == NULL || !text_to_choice(next, choices, &index);
 }

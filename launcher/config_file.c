@@ -225,7 +225,8 @@ static tutti_status apply_flag(
         return TUTTI_OK;
     }
     if (flag->argument == NULL ||
-            (flag->absent != NULL && text != NULL && text_to_bool(text, &on))) {
+            (flag->absent != NULL && flag->kind != FLAG_PARAMETER && text != NULL &&
+                    text_to_bool(text, &on))) {
         return apply_switch(file, flag, entry);
     }
     if (is_list && flag->kind == FLAG_HOSTS) {
@@ -333,8 +334,10 @@ static tutti_status apply_group(const struct file *file, const struct entry *gro
         (void)snprintf(key, sizeof key, "%s.%.60s", group->key, entry.key);
         flag = flag_of_key(key);
         /* What is switched off has settings that matter to nobody. */
-        if (flag == NULL || flag->kind == FLAG_SAME) {
+        if (flag == NULL) {
             status = apply_key(file, &entry);
+        } else if (flag->kind == FLAG_SAME) {
+            status = apply_flag(file, flag_find_ours(flag->name), &entry);
         } else if (!off || strcmp(entry.key, "enabled") == 0) {
             status = apply_flag(file, flag, &entry);
         }

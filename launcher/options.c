@@ -164,7 +164,8 @@ static tutti_status set_ours(struct options *options, const struct flag *flag,
         }
         return TUTTI_OK;
     case FLAG_PARAMETER:
-        return set_parameter(options, flag, value, origin);
+        return set_parameter(
+                options, flag, value == NULL ? flag->absent : value, origin);
     case FLAG_GROUP:
     case FLAG_SAME:
     case FLAG_IS:

@@ -19,8 +19,9 @@ bool plan_reserve(struct negotiator *negotiator, size_t count)
 }
 
 /* Batches of the candidates from `first` on, which are of one wave; adds to `batches`. */
-static bool lay_out_wave(
-        struct negotiator *negotiator, size_t first, size_t count, size_t *batches)
+static bool lay_out_wave(struct negotiator *negotiator,
+        const struct planner_limits *limits, size_t first, size_t count,
+        size_t *batches)
 {
     const struct cost cost = cost_estimate(&negotiator->learner.cost);
     struct layout_item *items = negotiator->learner.items + first;
@@ -41,8 +42,7 @@ static bool lay_out_wave(
                     negotiator->config.priority ? tensor->tally->history.priority : 0
         };
     }
-    if (!layout_plan(&negotiator->learner.layout, &negotiator->config.limits, &cost,
-                items, count, &more)) {
+    if (!layout_plan(&negotiator->learner.layout, limits, &cost, items, count, &more)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -55,9 +55,14 @@ static bool lay_out_wave(
 }
 
 /* Gives each candidate a batch; they are in the order of their waves. */
-static bool lay_out(struct negotiator *negotiator, size_t count, size_t *batches)
+static bool lay_out(
+        struct negotiator *negotiator, uint32_t lane, size_t count, size_t *batches)
 {
+    struct planner_limits limits = negotiator->config.limits;
     size_t first = 0;
+
+    limits.batch_bytes = tuning_or(&negotiator->plans.lanes[lane].chosen,
+            TUNING_FUSION_BYTES, limits.batch_bytes);
 
     *batches = 0;
     while (first < count) {
@@ -70,7 +75,7 @@ static bool lay_out(struct negotiator *negotiator, size_t count, size_t *batches
                         wave) {
             end++;
         }
-        if (!lay_out_wave(negotiator, first, end - first, batches)) {
+        if (!lay_out_wave(negotiator, &limits, first, end - first, batches)) {
             return false;
         }
         first = end;
@@ -146,6 +151,7 @@ static void plan_put(struct negotiator *negotiator, uint32_t lane)
     struct wire_writer *out = record_open(negotiator, ENTRY_PLAN);
 
     wire_put_varint(out, lane);
+    tuning_put(out, &negotiator->plans.lanes[lane].chosen);
     /* A leave that was announced by who had not read this is void. */
     if (!has_bug(negotiator, BUG_PLAN_JOIN_LATE)) {
         negotiator->log.retired_at = negotiator->log.appended;
@@ -176,7 +182,8 @@ bool plan_append_new(struct negotiator *negotiator, uint32_t lane, size_t count,
 {
     size_t batches = 0;
 
-    if (!lay_out(negotiator, count, &batches)) {
+    plan_tune_choose(negotiator, lane, count);
+    if (!lay_out(negotiator, lane, count, &batches)) {
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
         return false;
     }
@@ -184,7 +191,7 @@ bool plan_append_new(struct negotiator *negotiator, uint32_t lane, size_t count,
     if (count == 0 || count > PLAN_ITEMS_MAX) {
         return false;
     }
-    if (!lay_out(negotiator, count, &batches)) {
+    if (!lay_out(negotiator, lane, count, &batches)) {
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
         return false;
     }

@@ -251,11 +251,13 @@ static bool close_whole(
     if (passes_over(negotiator, plan)) {
         return false;
     }
-    if (!plan->history.moved) {
+    if (!plan->history.moved && !plan->history.tuned) {
         return plan_append_again(negotiator, plan);
     }
-    observe(negotiator, TRANSITION_PLAN_MOVED);
-    split_wave(plan);
+    if (plan->history.moved) {
+        observe(negotiator, TRANSITION_PLAN_MOVED);
+        split_wave(plan);
+    }
     return append_changed(negotiator, plan, status);
 }
 
@@ -427,7 +429,7 @@ static void hesitate(int *failures, uint64_t *passes, bool failed)
 static bool has_failed(const struct negotiator *negotiator, const struct plan *plan,
         enum plan_exit why)
 {
-    if (why == PLAN_EXIT_JOIN || why == PLAN_EXIT_FINALIZE) {
+    if (why == PLAN_EXIT_JOIN || why == PLAN_EXIT_FINALIZE || why == PLAN_EXIT_TUNED) {
         return false;
     }
     return plan->decided < (uint64_t)PAYING_STEPS * plan->batch_count ||
@@ -461,6 +463,7 @@ void learn_left(
         plan->history.moved = true;
         plan->history.late = arrival->item;
     }
+    plan_tune_left(negotiator, plan, arrival->why);
     hesitate(&plan->history.failures, &plan->history.passes, failed);
     if (plan->history.is_new) {
         hesitate(&negotiator->learner.failures, &negotiator->learner.passes, failed);

@@ -61,6 +61,8 @@ struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
     batch->lane = lane;
     batch->operation_count = 0;
     batch->priority = INT_MIN;
+    batch->epoch = 0;
+    batch->tuning = (struct tuning){ 0 };
     batch->timed_ns = 0;
     batch->space = OP_HOST;
     batch->issued = NULL;

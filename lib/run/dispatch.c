@@ -139,7 +139,10 @@ static void finish(struct tutti *t, struct batch *batch)
  */
 static bool window_is_open(const struct tutti *t, const struct set_lane *lane)
 {
-    if (lane->running >= t->config.inflight) {
+    const size_t most = tuning_or(
+            &lane->first_waiting->tuning, TUNING_INFLIGHT, (size_t)t->config.inflight);
+
+    if ((size_t)lane->running >= most) {
         return false;
     }
     for (const struct batch *b = t->dispatcher.running; b != NULL; b = b->next) {
@@ -294,6 +297,8 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
 /* It runs no more. */
 static tutti_status finish_any(struct tutti *t, struct batch *batch)
 {
+    tutti_status status;
+
     if (batch->state == BATCH_RETURNING) {
         recycle(&t->dispatcher, batch);
         return TUTTI_OK;
@@ -301,8 +306,9 @@ static tutti_status finish_any(struct tutti *t, struct batch *batch)
     if (batch->space == OP_DEVICE) {
         return finish_issued(t, batch);
     }
+    status = tune_finished(t, batch);
     finish(t, batch);
-    return TUTTI_OK;
+    return status;
 }
 
 /*

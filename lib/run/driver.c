@@ -229,6 +229,12 @@ static void show_waiting(struct tutti *t)
     }
 }
 
+static int64_t spin_limit_ns(const struct tutti *t)
+{
+    return (int64_t)atomic_load_explicit(&t->driver.spin_us, memory_order_relaxed) *
+            1000;
+}
+
 static int64_t shorter(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -253,7 +259,7 @@ static void be_idle(
         struct tutti *t, struct idleness *idle, uint32_t seen, int64_t until)
 {
     const int64_t now = clock_ns();
-    const int64_t spin_ns = (int64_t)t->config.spin_us * 1000;
+    const int64_t spin_ns = spin_limit_ns(t);
     const int64_t waited = now - idle->since_ns;
     int64_t sleep;
 
@@ -525,7 +531,7 @@ static void background_idle(struct tutti *t, struct background *background,
         struct idleness *idle, uint32_t seen)
 {
     const int64_t now = clock_ns();
-    const bool is_early = now - idle->since_ns < (int64_t)t->config.spin_us * 1000;
+    const bool is_early = now - idle->since_ns < spin_limit_ns(t);
     bool is_free;
 
     if (t->transport.ops->wakes) {

@@ -111,6 +111,7 @@ static void describe(struct batch *batch)
         .root = root_of(batch, meta->root),
         .runs = batch->runs,
         .space = batch->space,
+        .tuning = batch->tuning,
         .after = batch->events,
         .issued = &batch->issued,
         .operands = batch->operands,
@@ -207,8 +208,14 @@ static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
 
 tutti_status launch_batch(struct tutti *t, struct batch *batch)
 {
+    const size_t spin_us =
+            tuning_or(&batch->tuning, TUNING_SPIN_US, (size_t)t->config.spin_us);
+
     batch_advance(batch, BATCH_LAUNCHED);
     describe(batch);
+    if (batch->lane != 0) {
+        atomic_store_explicit(&t->driver.spin_us, (int)spin_us, memory_order_relaxed);
+    }
     if (may_be_timed(t, batch)) {
         batch->timed_ns = clock_ns();
     }

@@ -174,6 +174,16 @@ static void name_cache(const struct topology *topology, char *text, size_t capac
     }
 }
 
+static void name_cpu(const struct topology *topology, char *text, size_t capacity)
+{
+    hwloc_obj_t package =
+            hwloc_get_next_obj_by_type(topology->handle, HWLOC_OBJ_PACKAGE, NULL);
+    const char *model =
+            package != NULL ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+
+    (void)snprintf(text, capacity, "%s", model != NULL ? model : "");
+}
+
 tutti_status machine_read(struct machine *machine)
 {
     struct topology topology = { .allowed = NULL };
@@ -191,6 +201,7 @@ tutti_status machine_read(struct machine *machine)
         .l3_bytes = largest_l3_bytes(&topology),
     };
     name_cache(&topology, machine->cache, sizeof machine->cache);
+    name_cpu(&topology, machine->cpu, sizeof machine->cpu);
     topology_close(&topology);
     return TUTTI_OK;
 }

@@ -9,7 +9,8 @@
 #include <tutti/tutti.h>
 
 enum {
-    MACHINE_CACHE_TEXT_MAX = 32
+    MACHINE_CACHE_TEXT_MAX = 32,
+    MACHINE_CPU_TEXT_MAX = 96
 };
 
 struct machine {
@@ -19,6 +20,7 @@ struct machine {
     /* Text equal for processes bound within one last-level cache of this machine, or
        within one package where no such cache is known; "": bound to no single one. */
     char cache[MACHINE_CACHE_TEXT_MAX];
+    char cpu[MACHINE_CPU_TEXT_MAX]; /* the model of the processor; "": unknown */
 };
 
 /** Reads the topology. @return TUTTI_OK, TUTTI_ERR_SYSTEM (hwloc failed) */

@@ -26,9 +26,17 @@
 /* Largest batch that algorithm=gather exchanges whole: all operands go to scratch. */
 #define GATHER_BYTES_MAX ((size_t)1 << 24)
 
-static size_t gather_limit(const struct config *config)
+static enum config_algorithm algorithm_of(
+        const struct mpi_state *state, const struct op_batch *batch)
 {
-    switch ((enum config_algorithm)config->algorithm) {
+    return (enum config_algorithm)tuning_or(
+            &batch->tuning, TUNING_ALGORITHM, (size_t)state->env->config->algorithm);
+}
+
+/* The largest reduction that exchanges whole operands. */
+static size_t gather_limit(const struct mpi_state *state, const struct op_batch *batch)
+{
+    switch (algorithm_of(state, batch)) {
     case CONFIG_ALGORITHM_GATHER:
         return GATHER_BYTES_MAX;
     case CONFIG_ALGORITHM_DOUBLING:
@@ -37,7 +45,8 @@ static size_t gather_limit(const struct config *config)
     case CONFIG_ALGORITHM_AUTO:
         break;
     }
-    return config->gather_bytes;
+    return tuning_or(
+            &batch->tuning, TUNING_GATHER_BYTES, state->env->config->gather_bytes);
 }
 
 static tutti_status check_tags(MPI_Comm comm)
@@ -95,7 +104,6 @@ static tutti_status mpi_open(const struct op_env *env, void **state)
     made->comm = comm;
     made->message_bytes = message - message % TASK_ALIGNMENT;
     made->window_bytes = env->link.window_bytes;
-    made->gather_bytes = gather_limit(env->config);
     made->wire = configured_wire(env);
     meter_init(&made->meter, env);
     *state = made;
@@ -134,18 +142,20 @@ static size_t gather_most(const struct mpi_state *state, const struct op_batch *
 {
     const struct op_link *link = &state->env->link;
 
-    return state->env->config->algorithm == CONFIG_ALGORITHM_AUTO &&
+    const size_t limit = gather_limit(state, batch);
+
+    return algorithm_of(state, batch) == CONFIG_ALGORITHM_AUTO &&
                     batch->collective == TUTTI_ALLREDUCE && link->bytes_per_us > 0 &&
                     mpi_wire_of(state, batch) == batch->dtype
-            ? size_max(state->gather_bytes, link->message_bytes)
-            : state->gather_bytes;
+            ? size_max(limit, link->message_bytes)
+            : limit;
 }
 
 /* Whether an algorithm can take a reduction, by what it is and by its size. */
 static bool may_use(const struct mpi_state *state, const struct op_batch *batch,
         enum mpi_reduction which)
 {
-    const int algorithm = state->env->config->algorithm;
+    const enum config_algorithm algorithm = algorithm_of(state, batch);
 
     switch (which) {
     case MPI_GATHER:
@@ -191,7 +201,7 @@ static enum mpi_reduction choose_reduction(
         }
         if (link->bytes_per_us <= 0 || batch->set->size < 2 ||
                 batch->collective != TUTTI_ALLREDUCE ||
-                state->env->config->algorithm != CONFIG_ALGORITHM_AUTO) {
+                algorithm_of(state, batch) != CONFIG_ALGORITHM_AUTO) {
             return other;
         }
         if (cost_us(state, batch, other) < cost_us(state, batch, best)) {

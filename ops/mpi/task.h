@@ -51,7 +51,6 @@ struct mpi_state {
     MPI_Comm comm; /* borrowed */
     size_t message_bytes; /* of the chunked algorithms; multiple of ALIGNMENT */
     size_t window_bytes; /* of a batch between nodes under way; 0: within one node */
-    size_t gather_bytes; /* largest reduction that exchanges whole operands */
     tutti_dtype
             wire; /* what float32 travels as in large sums; see reduction_direct.c */
     struct scratch_pool pool; /* for tasks */

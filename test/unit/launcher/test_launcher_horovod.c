@@ -67,7 +67,7 @@ static int complain(const struct flag *flag, const char *name, bool has_value)
         print_error("--%s: there is no --%s\n", flag->name, name);
         return 1;
     }
-    if ((ours->argument != NULL) != has_value) {
+    if (ours->absent == NULL && (ours->argument != NULL) != has_value) {
         print_error("--%s: --%s %s a value\n", flag->name, name,
                 has_value ? "does not take" : "takes");
         return 1;

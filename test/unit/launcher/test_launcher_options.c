@@ -162,7 +162,7 @@ static const struct {
             .says = { "--dry-run", "no value" } },
     { .words = { "tuttirun", "--spin-us", "x", "prog" },
             .says = { "--spin-us", "1000000" } },
-    { .words = { "tuttirun", "--strict", "./prog" }, .says = { "--strict", "true" } },
+    { .words = { "tuttirun", "--strict=x", "./prog" }, .says = { "--strict", "true" } },
     { .words = { "tuttirun", "-H", "a:x", "prog" }, .says = { "a:x", "slots" } },
     { .words = { "tuttirun", "-H", "a:2,b", "-np", "4", "prog" },
             .says = { "-np 4", "3 slots" } },
