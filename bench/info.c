@@ -8,6 +8,8 @@
 
 #include <tutti/tutti.h>
 
+#include "bench/calibrate/calibrate.h"
+
 /* One row of the configuration table. */
 struct parameter {
     const char *name;
@@ -112,14 +114,25 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         (void)puts(
-                "usage: tutti-info [--help | --version]\n\n"
+                "usage: tutti-info [--help | --version | --calibrate [--json]]\n\n"
                 "Prints the version and features of tutti, what it finds of GPUs, and "
-                "its configuration\nin this environment (TUTTI_* variables).");
+                "its configuration\nin this environment (TUTTI_* variables).\n\n"
+                "  --calibrate   measure this machine: caches, memory, cores, the link "
+                "between nodes;\n"
+                "                with ranks (tuttirun -np 2 tutti-info --calibrate) "
+                "also "
+                "operations,\n"
+                "                beside what they take at least\n"
+                "  --json        as JSON, one object a line");
         return EXIT_SUCCESS;
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         (void)printf("tutti-info %s\n", tutti_version());
         return EXIT_SUCCESS;
+    }
+    if (argc >= 2 && strcmp(argv[1], "--calibrate") == 0 &&
+            (argc == 2 || (argc == 3 && strcmp(argv[2], "--json") == 0))) {
+        return calibrate(argc == 3);
     }
     if (argc > 1) {
         (void)fprintf(
