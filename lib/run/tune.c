@@ -27,10 +27,14 @@ struct plan_tuner *tune_of(struct tutti *t, bool is_world)
 
 /* --------------------------------------------------------------- what may be tried */
 
+/* For script/bench-autotune: what is set is where the search begins, not where it ends. */
+#define ALL_VARIABLE "TUTTI_INTERNAL_AUTOTUNE_ALL"
+
 /* What the program or its user has set is not touched. */
 static bool is_free(const struct config *config, enum tuning_knob knob)
 {
-    return !config_is_given(config, tuning_name(knob));
+    return !config_is_given(config, tuning_name(knob)) ||
+            config_internal(ALL_VARIABLE) != NULL;
 }
 
 static bool is_open(const struct tutti *t, const char *name)
@@ -101,7 +105,8 @@ static void fill_knobs(struct tutti *t, const struct context_spec *spec)
     fill_bytes(t, spec, messages);
     if (is_free(&t->config, TUNING_ALGORITHM) && messages) {
         add_choice(&knobs[TUNING_ALGORITHM], CONFIG_ALGORITHM_DIRECT);
-        if (t->topology.nodes.count > 2 || t->config.backend == CONFIG_BACKEND_MPI) {
+        if (t->topology.nodes.count > 2 ||
+                (t->config.backend == CONFIG_BACKEND_MPI && t->size > 2)) {
             add_choice(&knobs[TUNING_ALGORITHM], CONFIG_ALGORITHM_DOUBLING);
         }
     }
@@ -303,7 +308,7 @@ static void tell_try(struct tutti *t)
     const struct tuning now = tuner_settings(&t->tune.plan.tuner);
     char text[LINE_MAX_BYTES];
 
-    if (memcmp(&now, &t->tune.told, sizeof now) != 0) {
+    if (t->tune.plan.lane != 0 && memcmp(&now, &t->tune.told, sizeof now) != 0) {
         t->tune.told = now;
         tuning_describe(&now, text, sizeof text);
         log_debug(&t->log, "autotune: after %d steps: %s", t->tune.plan.tuner.steps,
