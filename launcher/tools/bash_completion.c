@@ -45,7 +45,8 @@ static void print_flag_case(const struct flag *flag)
     if (flag->letter != '\0') {
         (void)printf(" | -%c", flag->letter);
     }
-    (void)printf(") %s", flag->absent != NULL ? "follows=1 " : "");
+    (void)printf(") %s",
+            flag->absent != NULL && flag->kind != FLAG_PARAMETER ? "follows=1 " : "");
     if (flag->choices != NULL) {
         print_choices(flag->choices);
     } else {
