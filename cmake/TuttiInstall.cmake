@@ -8,7 +8,7 @@ set(TUTTI_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(TARGETS tutti tutti_trainer EXPORT tuttiTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-foreach(tool tuttirun tutti-autopsy tutti-bench tutti-info)
+foreach(tool tuttirun tutti-autopsy tutti-trace tutti-bench tutti-info)
     if(TARGET ${tool})
         install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT bin)
     endif()

@@ -222,6 +222,12 @@ struct op_link {
     double bytes_per_us; /* each way, while both are used                              */
 };
 
+/** What time goes into, for a timeline (run/timeline.h). By the engine's thread. */
+struct op_spent {
+    bool is_asked; /* somebody wants to know now                            */
+    int64_t reduce_ns; /* of reductions, ever, while it was asked            */
+};
+
 /** What a backend gets to work with; borrowed until close(). */
 struct op_env {
     const struct config *config;
@@ -232,6 +238,8 @@ struct op_env {
     size_t chunk_most; /* batches may ask for this much, if it is more               */
     struct op_link link; /* between nodes; equal on all ranks                        */
     struct recorder_link *links; /* [world_size] how they carry; NULL: nobody asks   */
+    struct op_spent
+            *spent; /* where reductions add their time; NULL: nobody asks      */
     void *native; /* what the backend needs from its transport; see each one   */
     void (*wake)(void *user, int world_rank); /* makes a rank's engine look again    */
     void *wake_user;

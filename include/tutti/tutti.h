@@ -1096,6 +1096,22 @@ typedef struct tutti_stats {
  */
 TUTTI_MUST_USE tutti_status tutti_stats_get(tutti *t, tutti_stats *stats);
 
+/**
+ * Begins a timeline of this rank: a file, FOLDER/rank.N, of bounded size, that holds what the rank
+ * did last while it was on, and that tutti-trace reads. In the folder of a timeline that was
+ * stopped it goes on. The rank that calls it is the only one that records: call it on all.
+ * @param[in] folder  made when it is not there; FILE.json stands for FILE.json.ranks; NULL: that
+ *                    of the parameter timeline
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (there is no folder), TUTTI_ERR_SYSTEM (it cannot be
+ *         written), TUTTI_ERR_UNSUPPORTED (nothing is recorded), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status tutti_timeline_start(tutti *t, const char *folder);
+/**
+ * Stops it; the file stays. It is no error when there is none.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (t is NULL)
+ */
+TUTTI_MUST_USE tutti_status tutti_timeline_stop(tutti *t);
+
 #if defined(__GNUC__)
 #    pragma GCC visibility pop
 #endif

@@ -818,6 +818,17 @@ class context
         check(tutti_unshare(t_, memory));
     }
 
+    /** Begins a timeline of this rank; tutti_timeline_start(). */
+    void timeline_start(const char *folder = nullptr)
+    {
+        check(tutti_timeline_start(t_, folder));
+    }
+
+    void timeline_stop()
+    {
+        check(tutti_timeline_stop(t_));
+    }
+
     /** The counters; tutti_stats_get(). */
     tutti_stats stats() const
     {

@@ -49,12 +49,7 @@ bool autopsy_links_text(const struct recorded_job *job, char *text, size_t capac
  */
 bool autopsy_shares_text(
         const struct recording_of *recording, char *text, size_t capacity);
-/**
- * What ranks did over time, as JSON for Perfetto and chrome://tracing. `file` may be in error then.
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
- */
-TUTTI_MUST_USE tutti_status autopsy_trace(FILE *file, const struct recorded_job *job);
-/** The same as SVG. */
+/** What ranks did over time, as SVG. */
 void autopsy_draw(
         FILE *file, const struct recorded_job *job, const struct analysis *analysis);
 

@@ -51,11 +51,11 @@ static tutti_status load_one(
     const tutti_status status = recording_load(&recording, path);
 
     if (status != TUTTI_OK) {
-        (void)fprintf(complaints, "tutti-autopsy: %s: %s\n", path, tutti_last_error());
+        (void)fprintf(complaints, "%s: %s\n", path, tutti_last_error());
         return TUTTI_OK;
     }
     if (!fits(job, &recording)) {
-        (void)fprintf(complaints, "tutti-autopsy: %s: of another job\n", path);
+        (void)fprintf(complaints, "%s: of another job\n", path);
         recording_fini(&recording);
         return TUTTI_OK;
     }
@@ -128,12 +128,15 @@ void recorded_job_window(
     *end_ns = INT64_MIN;
     for (size_t r = 0; r < job->count; r++) {
         const struct recording_of *recording = &job->ranks[r];
+        int64_t begin;
+        int64_t end;
 
-        for (size_t i = 0; i < recording->event_count; i++) {
-            const int64_t at = recording->events[i].time_ns + recording->to_real_ns;
-
-            *begin_ns = at < *begin_ns ? at : *begin_ns;
-            *end_ns = at > *end_ns ? at : *end_ns;
+        if (recording->event_count > 0) {
+            recording_window(recording, &begin, &end);
+            begin += recording->to_real_ns;
+            end += recording->to_real_ns;
+            *begin_ns = begin < *begin_ns ? begin : *begin_ns;
+            *end_ns = end > *end_ns ? end : *end_ns;
         }
     }
     if (*end_ns <= *begin_ns) { /* of no event, or of one */

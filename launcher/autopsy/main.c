@@ -18,7 +18,7 @@ enum {
 };
 
 static const char help[] =
-        "usage: tutti-autopsy [--events N] [--svg FILE] [--trace FILE] DIR\n"
+        "usage: tutti-autopsy [--events N] [--svg FILE] DIR\n"
         "\n"
         "Reads the recordings of a job's ranks, DIR/rank.0 and so on, and says who is "
         "waited\n"
@@ -28,9 +28,8 @@ static const char help[] =
         "run.\n"
         "\n"
         "  --events N   how many of the last events are shown (40)\n"
-        "  --svg FILE   also draw what the ranks did over time\n"
-        "  --trace FILE the same as JSON for https://ui.perfetto.dev or "
-        "chrome://tracing\n"
+        "  --svg FILE   also draw what the ranks did over time; tutti-trace makes more "
+        "of it\n"
         "  --help       print this help\n"
         "\n"
         "Exit status: 0 no rank waits for another; 1 a cause was found; 2 there is "
@@ -41,7 +40,6 @@ static const char help[] =
 struct arguments_of {
     const char *folder;
     const char *svg; /* NULL: none */
-    const char *trace; /* NULL: none */
     size_t events;
 };
 
@@ -53,8 +51,6 @@ static bool read_arguments(struct arguments_of *arguments, char **argv)
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--svg") == 0 && argv[1] != NULL) {
             arguments->svg = *++argv;
-        } else if (strcmp(*argv, "--trace") == 0 && argv[1] != NULL) {
-            arguments->trace = *++argv;
         } else if (strcmp(*argv, "--events") == 0 && argv[1] != NULL &&
                 text_to_int64(argv[1], &number) && number >= 0) {
             arguments->events = (size_t)number;
@@ -94,10 +90,8 @@ static void look_at_living(struct recorded_job *job)
 }
 
 /* Writes a file, unless there is no path. False: that failed, and it was said why. */
-static bool write_file(const char *path, const struct recorded_job *job,
-        const struct analysis *analysis,
-        tutti_status (*write)(FILE *file, const struct recorded_job *job,
-                const struct analysis *analysis))
+static bool write_svg(const char *path, const struct recorded_job *job,
+        const struct analysis *analysis)
 {
     FILE *file;
     bool failed;
@@ -110,26 +104,13 @@ static bool write_file(const char *path, const struct recorded_job *job,
         (void)fprintf(stderr, "tutti-autopsy: %s cannot be written\n", path);
         return false;
     }
-    failed = write(file, job, analysis) != TUTTI_OK || ferror(file) != 0;
+    autopsy_draw(file, job, analysis);
+    failed = ferror(file) != 0;
     failed = fclose(file) != 0 || failed;
     if (failed) {
         (void)fprintf(stderr, "tutti-autopsy: %s cannot be written\n", path);
     }
     return !failed;
-}
-
-static tutti_status draw(
-        FILE *file, const struct recorded_job *job, const struct analysis *analysis)
-{
-    autopsy_draw(file, job, analysis);
-    return TUTTI_OK;
-}
-
-static tutti_status trace(
-        FILE *file, const struct recorded_job *job, const struct analysis *analysis)
-{
-    (void)analysis;
-    return autopsy_trace(file, job);
 }
 
 static int report(const struct arguments_of *arguments, struct recorded_job *job)
@@ -144,8 +125,7 @@ static int report(const struct arguments_of *arguments, struct recorded_job *job
     }
     autopsy_print(stdout, job, &analysis, arguments->events);
     result = analysis.cause != CULPRIT_NONE ? FOUND : EXIT_SUCCESS;
-    if (!write_file(arguments->svg, job, &analysis, draw) ||
-            !write_file(arguments->trace, job, &analysis, trace)) {
+    if (!write_svg(arguments->svg, job, &analysis)) {
         result = UNREADABLE;
     }
     analysis_fini(&analysis);

@@ -73,6 +73,16 @@ static void print_event(FILE *file, const struct recording_of *recording,
     case RECORDER_FAILURE:
         (void)fprintf(file, "has a context that failed\n");
         break;
+    case RECORDER_STEP:
+        (void)fprintf(file, "began step %" PRIu64 "\n", e->place);
+        break;
+    case RECORDER_AGREED:
+    case RECORDER_MEMBERS:
+    case RECORDER_PACKED:
+    case RECORDER_REDUCED:
+    case RECORDER_UNPACKED:
+        (void)fprintf(file, "(of a batch, for tutti-trace)\n");
+        break;
     case RECORDER_NOTHING:
     case RECORDER_KINDS:
         break;

@@ -297,6 +297,20 @@ void recording_fini(struct recording_of *recording)
     *recording = (struct recording_of){ .rank = 0 };
 }
 
+/* Threads write, so times are not quite in order. */
+void recording_window(
+        const struct recording_of *recording, int64_t *begin_ns, int64_t *end_ns)
+{
+    *begin_ns = recording->event_count > 0 ? recording->events[0].time_ns : 0;
+    *end_ns = *begin_ns;
+    for (size_t i = 1; i < recording->event_count; i++) {
+        const int64_t at = recording->events[i].time_ns;
+
+        *begin_ns = at < *begin_ns ? at : *begin_ns;
+        *end_ns = at > *end_ns ? at : *end_ns;
+    }
+}
+
 static bool is_of_caller(const struct recorder_event *event)
 {
     return event->kind == RECORDER_WAIT || event->kind == RECORDER_LEFT;

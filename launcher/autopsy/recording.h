@@ -64,6 +64,9 @@ TUTTI_MUST_USE tutti_status recording_load(
         struct recording_of *recording, const char *path);
 void recording_fini(struct recording_of *recording);
 
+/** From its first event to its last, by the clock of the rank; equal when there is at most one. */
+void recording_window(
+        const struct recording_of *recording, int64_t *begin_ns, int64_t *end_ns);
 /** When it was submitted, by the clock of the rank; 0: that is too long ago. */
 int64_t recording_submitted_at(
         const struct recording_of *recording, const struct recorded_tensor *tensor);

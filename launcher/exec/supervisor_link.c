@@ -103,6 +103,9 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
     case LINK_LOOK:
         supervisor_look(supervisor, message->look);
         break;
+    case LINK_TIMELINE:
+        supervisor_ask_timeline(supervisor, message->timeline);
+        break;
     case LINK_STOP:
         supervisor_stop(supervisor, message->stop_ms, now);
         break;

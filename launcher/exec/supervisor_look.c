@@ -201,6 +201,18 @@ void supervisor_look(struct supervisor *supervisor, bool with_stacks)
     }
 }
 
+/* A library that has not begun does not hear it. */
+void supervisor_ask_timeline(const struct supervisor *supervisor, uint32_t asked)
+{
+    struct stat about = { .st_size = 0 };
+
+    if (supervisor->recorder_fd >= 0 && fstat(supervisor->recorder_fd, &about) == 0 &&
+            about.st_size >= RECORDER_HEADER_BYTES) {
+        (void)!pwrite(supervisor->recorder_fd, &asked, sizeof asked,
+                offsetof(struct recorder_header, timeline_asked));
+    }
+}
+
 /* The library has reported a stall: tuttirun will ask all the others. */
 void supervisor_watch_stalls(struct supervisor *supervisor)
 {

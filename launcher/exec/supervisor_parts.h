@@ -129,6 +129,8 @@ void supervisor_send_recording(struct supervisor *supervisor);
 void supervisor_record_end(struct supervisor *supervisor);
 /** As supervisor_send_recording(), and the stacks of its threads, as if the program had printed them. */
 void supervisor_look(struct supervisor *supervisor, bool with_stacks);
+/** Tells the library, in its recording, to begin or to end its timeline. */
+void supervisor_ask_timeline(const struct supervisor *supervisor, uint32_t asked);
 /** Sends the recording when the library has reported a stall. */
 void supervisor_watch_stalls(struct supervisor *supervisor);
 

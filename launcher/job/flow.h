@@ -76,6 +76,8 @@ struct job {
             aborted; /* who called MPI_Abort(), by the starter and by ranks */
     size_t starter_output_shown; /* lines of it that were shown                          */
     struct recordings recordings; /* what ranks did last                            */
+    uint32_t
+            timeline_asked; /* of all ranks: odd, to begin; even, to end; 0: nothing       */
     struct console console; /* stdout and stderr                                   */
     struct loop loop; /* all descriptors                                     */
     struct loop_watch watches[JOB_WATCHES]; /* but those of the server                */

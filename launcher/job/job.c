@@ -25,6 +25,7 @@
 #include "launcher/job/job_tree.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
+#include "launcher/job/timelines.h"
 #include "launcher/session/link_address.h"
 #include "launcher/starter/job_network.h"
 
@@ -366,6 +367,9 @@ static void on_signals(void *context, unsigned ready)
         const bool wants_stacks =
                 info.ssi_code == SI_QUEUE && info.ssi_int == RECORDINGS_SIGNAL_VALUE;
 
+        if (info.ssi_signo == SIGUSR2 && timelines_toggle(job)) {
+            continue;
+        }
         if (info.ssi_signo == SIGUSR1 && (wants_stacks || job->hooks == NULL)) {
             recordings_ask(job, wants_stacks);
         }
@@ -534,6 +538,7 @@ static void report(struct job *job, int exit_status)
     };
     const char *failure = job->plan->placement->failure;
 
+    timelines_end(job);
     if (job->options->report != NULL &&
             report_write(&facts, job->options->report) != TUTTI_OK) {
         console_say(&job->console, "tuttirun", "%s", tutti_last_error());

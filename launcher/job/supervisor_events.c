@@ -246,6 +246,7 @@ static void hear_message(
     case LINK_RESUME:
     case LINK_NOTICE:
     case LINK_LOOK:
+    case LINK_TIMELINE:
         hear_nonsense(job, link);
         break;
     }

@@ -107,6 +107,7 @@ static const struct field fields[] = {
     FIELD(RECORDING, U64, recording.offset, 0, 0),
     FIELD(RECORDING, U64, recording.total, 0, 0),
     FIELD(RECORDING, TEXT, recording.bytes, 0, LINK_LINES_MAX),
+    FIELD(TIMELINE, U32, timeline, 1, UINT32_MAX),
 };
 
 enum {
@@ -269,7 +270,7 @@ tutti_status link_read(const struct frame *frame, struct link_message *message)
 {
     struct wire_reader in;
 
-    if (frame->type < FRAME_OWN || frame->type > LINK_RECORDING) {
+    if (frame->type < FRAME_OWN || frame->type > LINK_TIMELINE) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "a message of unknown type %u over the link", frame->type);
     }

@@ -15,6 +15,7 @@
  *     OUTPUT, NOTE ------------------->        lines for the console
  *        <-------------------------  SIGNAL    to be given to the program
  *        <-------------------------  LOOK      what does the program do?
+ *        <-------------------------  TIMELINE  to the library: begins, or ends, its timeline
  *     RECORDING ---------------------->        in parts (base/recorder.h): when asked, after a
  *                                              stall, and when the program or the job fails
  *     EXITED ------------------------->        how the program ended
@@ -85,7 +86,8 @@ enum link_type {
     LINK_RESUME,
     LINK_NOTICE,
     LINK_LOOK,
-    LINK_RECORDING
+    LINK_RECORDING,
+    LINK_TIMELINE
 };
 
 /** Text inside a received message, not terminated; borrowed from its bytes. */
@@ -248,6 +250,7 @@ struct link_message {
         uint32_t notice; /* a tutti_notice, for the trainer's layer */
         bool look; /* with stacks */
         struct link_recording recording;
+        uint32_t timeline; /* recorder_header.timeline_asked */
     };
 };
 

@@ -143,6 +143,23 @@ tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)
     return TUTTI_OK;
 }
 
+tutti_status tutti_timeline_start(tutti *t, const char *folder)
+{
+    const tutti_status status = call_check_context(t);
+
+    return status == TUTTI_OK ? timeline_start(t, folder) : status;
+}
+
+tutti_status tutti_timeline_stop(tutti *t)
+{
+    const tutti_status status = call_check_context(t);
+
+    if (status == TUTTI_OK) {
+        timeline_stop(t);
+    }
+    return status;
+}
+
 tutti_status tutti_abort(tutti *t, const char *text)
 {
     tutti_status status = call_check_context(t);

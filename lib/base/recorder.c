@@ -23,10 +23,17 @@ enum {
     LOOKS_MAX = 8, /* at tensors, when all are taken */
     DESCRIPTOR_MAX = 1 << 20, /* no process has more */
     OWNER_ONLY = 0700,
-    OWNER_FILE = 0600
+    OWNER_FILE = 0600,
+    AGE_UNIT_NS = 256,
+    AGE_MANTISSA_BITS = 12,
+    AGE_MANTISSA = (1 << AGE_MANTISSA_BITS) - 1,
+    AGE_EXPONENT_MAX = 15
 };
 
 #define SECOND_NS INT64_C(1000000000)
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
+#    define MADV_POPULATE_WRITE 23
+#endif
 
 static_assert(sizeof(struct recorder_header) <= RECORDER_HEADER_BYTES, "fits");
 
@@ -84,16 +91,16 @@ static tutti_status map_recording(
     if (recorder->owners == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a recording");
     }
-    /* To 0 first: what an earlier context has written goes. */
-    if (ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)bytes) != 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "size the recording of a rank");
-    }
-    shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    shared = mmap(spec->over, bytes, PROT_READ | PROT_WRITE,
+            MAP_SHARED | (spec->over != NULL ? MAP_FIXED : 0) |
+                    (fd < 0 ? MAP_ANONYMOUS : 0),
+            fd, 0);
     if (shared == MAP_FAILED) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "map the recording of a rank");
     }
     recorder->shared = shared;
     recorder->bytes = bytes;
+    recorder->mask = events - 1;
     header = &recorder->shared->header;
     header->event_capacity = (uint32_t)events;
     header->tensor_capacity = RECORDER_TENSORS;
@@ -107,6 +114,16 @@ static tutti_status map_recording(
     atomic_store_explicit(&header->is_open, 1, memory_order_relaxed);
     header->magic = RECORDER_MAGIC;
     return TUTTI_OK;
+}
+
+static tutti_status map_descriptor(
+        struct recorder *recorder, int fd, const struct recorder_spec *spec)
+{
+    /* To 0 first: what an earlier context has written goes. */
+    if (ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)bytes_for(spec)) != 0) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "size the recording of a rank");
+    }
+    return map_recording(recorder, fd, spec);
 }
 
 /* A file whose room is there: a full disk would kill whoever writes into the mapping. */
@@ -128,16 +145,16 @@ static tutti_status open_file(
     if (fd < 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "create %s", path);
     }
-    status = map_recording(recorder, fd, spec);
-    errno = status == TUTTI_OK ? posix_fallocate(fd, 0, bytes) : 0;
-    if (errno != 0) {
-        status = error_set_errno(TUTTI_ERR_SYSTEM, "room for %s", path);
-    }
+    errno = posix_fallocate(fd, 0, bytes);
+    status = errno != 0 ? error_set_errno(TUTTI_ERR_SYSTEM, "room for %s", path)
+                        : map_recording(recorder, fd, spec);
     (void)close(fd);
     if (status != TUTTI_OK) {
         (void)unlink(path);
         return status;
     }
+    /* Where the kernel can: else the first round through the ring takes page faults. */
+    (void)madvise(recorder->shared, recorder->bytes, MADV_POPULATE_WRITE);
     recorder->path = mem_strdup(path);
     return TUTTI_OK;
 }
@@ -155,10 +172,12 @@ tutti_status recorder_open(struct recorder *recorder, const struct recorder_spec
             NULL) { /* of the supervisor, for one context of the process */
         if (text_to_int64(spec->descriptor, &number) && number >= 0 &&
                 number <= DESCRIPTOR_MAX && is_free((int)number)) {
-            status = map_recording(recorder, (int)number, spec);
+            status = map_descriptor(recorder, (int)number, spec);
         }
     } else if (spec->folder[0] != '\0') {
         status = open_file(recorder, spec);
+    } else if (spec->is_in_memory) {
+        status = map_recording(recorder, -1, spec);
     }
     if (status != TUTTI_OK) {
         recorder_close(recorder, true);
@@ -183,6 +202,13 @@ void recorder_close(struct recorder *recorder, bool well)
     *recorder = (struct recorder){ .shared = NULL };
 }
 
+void recorder_close_file(struct recorder *recorder)
+{
+    mem_free(recorder->path);
+    recorder->path = NULL;
+    recorder_close(recorder, true);
+}
+
 struct recorder_link *recorder_links(const struct recorder *recorder)
 {
     struct recording *shared = recorder->shared;
@@ -190,7 +216,7 @@ struct recorder_link *recorder_links(const struct recorder *recorder)
     if (shared == NULL) {
         return NULL;
     }
-    return (struct recorder_link *)&shared->events[shared->header.event_capacity];
+    return (struct recorder_link *)&shared->events[recorder->mask + 1];
 }
 
 static bool may_go(const struct recorder *recorder, uint32_t index)
@@ -221,6 +247,28 @@ static struct recorder_owner *owner_of(
         const struct recorder *recorder, const struct recorder_place *place)
 {
     return &recorder->owners[place->mark - recorder->shared->marks];
+}
+
+/* Those of a recorder from one to another, to its timeline. */
+static void copy_names(const struct recorder *recorder, size_t begin, size_t end)
+{
+    const struct recording *from = recorder->shared;
+    struct recording *to = recorder->timeline->shared;
+
+    memcpy(&to->tensors[begin], &from->tensors[begin],
+            (end - begin) * sizeof *to->tensors);
+    /* Release: who reads the count finds the names. */
+    atomic_store_explicit(&to->header.tensor_count,
+            atomic_load_explicit(&from->header.tensor_count, memory_order_relaxed),
+            memory_order_release);
+}
+
+void recorder_set_timeline(struct recorder *recorder, struct recorder *timeline)
+{
+    recorder->timeline = timeline;
+    copy_names(recorder, 0,
+            atomic_load_explicit(
+                    &recorder->shared->header.tensor_count, memory_order_relaxed));
 }
 
 void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
@@ -257,6 +305,9 @@ void recorder_add_name(struct recorder *recorder, struct recorder_place *place,
         atomic_store_explicit(
                 &shared->header.tensor_count, count + 1, memory_order_release);
     }
+    if (recorder->timeline != NULL) {
+        copy_names(recorder, (size_t)index, (size_t)index + 1);
+    }
 }
 
 void recorder_release(struct recorder *recorder, struct recorder_place *place)
@@ -275,18 +326,15 @@ void recorder_keep(
     }
 }
 
-void recorder_add(const struct recorder *recorder, const struct recorder_event *event)
+static void put(const struct recorder *recorder, const struct recorder_event *event)
 {
     struct recording *shared = recorder->shared;
     struct recorder_slot *slot;
     uint64_t number;
 
-    if (shared == NULL) {
-        return;
-    }
     number = atomic_fetch_add_explicit(
             &shared->header.event_count, 1, memory_order_relaxed);
-    slot = &shared->events[number & (shared->header.event_capacity - 1)];
+    slot = &shared->events[number & recorder->mask];
     atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&slot->time_ns, event->time_ns, memory_order_relaxed);
@@ -300,24 +348,70 @@ void recorder_add(const struct recorder *recorder, const struct recorder_event *
     atomic_store_explicit(&slot->number, number + 1, memory_order_release);
 }
 
-void recorder_tell(const struct recorder *recorder, enum recorder_kind kind,
-        int64_t time_ns, const char *text)
+void recorder_add(const struct recorder *recorder, const struct recorder_event *event)
 {
-    struct recorder_header *header;
-    char *to;
-
     if (recorder->shared == NULL) {
         return;
     }
-    header = &recorder->shared->header;
-    to = kind == RECORDER_STALL      ? header->stall
-            : kind == RECORDER_ERROR ? header->error
-                                     : header->failure;
+    put(recorder, event);
+    recorder_add_timed(recorder, event);
+}
+
+void recorder_add_timed(
+        const struct recorder *recorder, const struct recorder_event *event)
+{
+    if (recorder_is_timed(recorder)) {
+        put(recorder->timeline, event);
+    }
+}
+
+uint16_t recorder_age(int64_t ns)
+{
+    uint64_t units = ns > 0 ? (uint64_t)ns / AGE_UNIT_NS : 0;
+    unsigned exponent = 0;
+
+    while (units > AGE_MANTISSA && exponent < AGE_EXPONENT_MAX) {
+        units >>= 1;
+        exponent++;
+    }
+    if (units > AGE_MANTISSA) {
+        units = AGE_MANTISSA;
+    }
+    return (uint16_t)(exponent << AGE_MANTISSA_BITS | units);
+}
+
+int64_t recorder_age_ns(uint16_t age)
+{
+    return (int64_t)(age & AGE_MANTISSA) * AGE_UNIT_NS << (age >> AGE_MANTISSA_BITS);
+}
+
+/* A sentence of the header. */
+static void tell(
+        const struct recorder *recorder, enum recorder_kind kind, const char *text)
+{
+    struct recorder_header *header = &recorder->shared->header;
+    char *to = kind == RECORDER_STALL ? header->stall
+            : kind == RECORDER_ERROR  ? header->error
+                                      : header->failure;
+
     (void)snprintf(to, RECORDER_TEXT_BYTES, "%s", text);
+}
+
+void recorder_tell(const struct recorder *recorder, enum recorder_kind kind,
+        int64_t time_ns, const char *text)
+{
+    if (recorder->shared == NULL) {
+        return;
+    }
+    tell(recorder, kind, text);
+    if (recorder_is_timed(recorder)) {
+        tell(recorder->timeline, kind, text);
+    }
     recorder_add(
             recorder, &(struct recorder_event){ .kind = kind, .time_ns = time_ns });
     if (kind == RECORDER_STALL) {
         /* Release: who sees the count reads the sentence. */
-        (void)atomic_fetch_add_explicit(&header->stalls, 1, memory_order_release);
+        (void)atomic_fetch_add_explicit(
+                &recorder->shared->header.stalls, 1, memory_order_release);
     }
 }

@@ -16,6 +16,9 @@
  * have read anyway. A tensor costs three stores into a fifth of a cache line when it is submitted,
  * and one into a byte when that is over: lines of their own, since threads do either at the same
  * time. An event costs some 10 ns.
+ *
+ * A timeline (run/timeline.h) is a second recording, in a file of its own: while it is on, events go
+ * there, too, and so do those that are too many to be kept always.
  * tutti-autopsy reads recordings; it believes nothing in them that it has not checked.
  */
 #ifndef TUTTI_BASE_RECORDER_H
@@ -58,7 +61,22 @@ enum recorder_kind {
     RECORDER_STALL, /* the library has logged a stall                           */
     RECORDER_ERROR, /* an operation has failed                                  */
     RECORDER_FAILURE, /* the context has failed                                   */
+
+    /* In timelines alone: */
+    RECORDER_STEP, /* the rank begins another step; place: its number; amount: what is recorded */
+    RECORDER_AGREED, /* a batch, which is launched later; amount: its bytes          */
+    RECORDER_MEMBERS, /* of a batch that is launched: struct recorder_members           */
+    RECORDER_PACKED, /* a batch, into a fusion buffer; amount: ns that it took         */
+    RECORDER_REDUCED, /* a batch; amount: ns of its reductions                           */
+    RECORDER_UNPACKED, /* a batch, out of its fusion buffer; amount: ns that it took    */
     RECORDER_KINDS
+};
+
+/** What a timeline has of a step that begins. */
+enum recorder_step {
+    RECORDER_STEP_FOLLOWS, /* it follows                                         */
+    RECORDER_STEP_LEFT_OUT, /* nothing: the timeline pauses                         */
+    RECORDER_STEP_CUT /* it was stopped within a step, which is none any more    */
 };
 
 /** What has happened. */
@@ -70,6 +88,15 @@ struct recorder_event {
     uint32_t set; /* process set                                          */
     uint32_t lane;
     uint32_t tensor; /* 1 + its place in the recording; 0: none              */
+};
+
+/** Tensors of a batch; in an event `place` holds the tensors, `amount` the ages. */
+enum {
+    RECORDER_MEMBERS_MAX = 4
+};
+struct recorder_members {
+    uint16_t tensors[RECORDER_MEMBERS_MAX]; /* as recorder_event.tensor             */
+    uint16_t ages[RECORDER_MEMBERS_MAX]; /* since they were taken in: recorder_age() */
 };
 
 /** The same in the ring. */
@@ -125,6 +152,10 @@ struct recorder_header {
     char stall[RECORDER_TEXT_BYTES]; /* the last report of a stall, in words       */
     char error[RECORDER_TEXT_BYTES]; /* of the last operation that failed          */
     char failure[RECORDER_TEXT_BYTES]; /* why the context failed; "": it has not     */
+
+    _Atomic uint32_t
+            timeline_asked; /* written by the supervisor, when a timeline is to begin (odd)
+                                        or to end (even), one more each time; 0: never was */
 };
 
 /** How large messages come from another rank; written by the engine (ops/mpi/meter.c). */
@@ -163,6 +194,10 @@ struct recorder_owner {
 /** Of a context. Zeroed: nothing is recorded. */
 struct recorder {
     struct recording *shared; /* mapped; NULL: none                               */
+    _Atomic uint32_t is_timed; /* 1: events go to the timeline, too                 */
+    uint64_t mask; /* size of the ring - 1                                         */
+    struct recorder
+            *timeline; /* borrowed; it has the same names. NULL: there was none */
     size_t bytes;
     char *path; /* owned; removed when all went well; NULL: the supervisor's   */
     struct recorder_owner *owners; /* owned; one for each tensor            */
@@ -184,6 +219,10 @@ struct recorder_spec {
     size_t events; /* of the ring; 0: nothing is recorded                      */
     int rank, size;
     uint32_t link_mbs; /* as in the header                                           */
+    bool is_in_memory; /* without a place, in memory that goes with the process       */
+    struct recording *
+            over; /* where an earlier one of this size is mapped that others may still write to:
+                               it is mapped there; NULL: anywhere                    */
 };
 
 /**
@@ -241,6 +280,25 @@ struct recorder_link *recorder_links(const struct recorder *recorder);
 
 /** Adds an event. Any thread. */
 void recorder_add(const struct recorder *recorder, const struct recorder_event *event);
+/** True while there is a timeline. Any thread. */
+static inline bool recorder_is_timed(const struct recorder *recorder)
+{
+    /* Acquire: pairs with who begins it (run/timeline.c), which has mapped it for good. */
+    return atomic_load_explicit(&recorder->is_timed, memory_order_acquire) != 0;
+}
+/** Adds an event to the timeline alone, if there is one. Any thread. */
+void recorder_add_timed(
+        const struct recorder *recorder, const struct recorder_event *event);
+/** A time of ns, in 16 bits: a mantissa of 12, in units of 256 ns, and an exponent. */
+uint16_t recorder_age(int64_t ns);
+int64_t recorder_age_ns(uint16_t age);
+/**
+ * Makes `timeline`, which is open, the timeline of a recorder, with all names that it knows. Callers lock, as
+ * for names.
+ */
+void recorder_set_timeline(struct recorder *recorder, struct recorder *timeline);
+/** Ends a recording whose file stays. */
+void recorder_close_file(struct recorder *recorder);
 /** Adds a STALL, ERROR or FAILURE, with its sentence. */
 void recorder_tell(const struct recorder *recorder, enum recorder_kind kind,
         int64_t time_ns, const char *text);

@@ -13,7 +13,8 @@
 #include "base/mem.h"
 
 enum {
-    WORD_MAX = 64
+    WORD_MAX = 64,
+    RANGE_NUMBER_BYTES = 32
 };
 
 char text_lower(char letter)
@@ -101,6 +102,32 @@ bool text_to_int64(const char *text, int64_t *value)
         return false;
     }
     *value = number;
+    return true;
+}
+
+bool text_to_range(const char *text, uint64_t *first, uint64_t *last)
+{
+    const char *dash = strchr(text, '-');
+    const size_t len = dash != NULL ? (size_t)(dash - text) : strlen(text);
+    char number[RANGE_NUMBER_BYTES];
+    int64_t low;
+    int64_t high;
+
+    if (len >= sizeof number) {
+        return false;
+    }
+    memcpy(number, text, len);
+    number[len] = '\0';
+    if (!text_to_int64(number, &low)) {
+        return false;
+    }
+    high = dash == NULL ? low : INT64_MAX;
+    if ((dash != NULL && dash[1] != '\0' && !text_to_int64(dash + 1, &high)) ||
+            low < 0 || high < low) {
+        return false;
+    }
+    *first = (uint64_t)low;
+    *last = (uint64_t)high;
     return true;
 }
 

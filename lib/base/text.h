@@ -13,6 +13,8 @@
 bool text_to_bool(const char *text, bool *value);
 /** Decimal digits with an optional '-'; false when malformed or out of range. */
 bool text_to_int64(const char *text, int64_t *value);
+/** "100-120", "100-" (to the end of all) or "100": numbers from 0 on, the first not above the last. */
+bool text_to_range(const char *text, uint64_t *first, uint64_t *last);
 /** Decimal digits, then nothing or k m g KiB MiB GiB in any case (powers of 1024). */
 bool text_to_size(const char *text, size_t *value);
 /** A finite decimal number such as 0.5 or 1e-3. */

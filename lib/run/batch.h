@@ -63,6 +63,8 @@ struct batch {
     int priority; /* the largest of its operations                             */
     uint64_t epoch; /* of its plan; 0: none                                      */
     struct tuning tuning; /* of its plan, equal on all ranks                      */
+    int64_t agreed_ns; /* when all ranks had agreed on it                     */
+    int64_t reduced_ns; /* that its reductions have taken, in a timeline           */
     int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
     int64_t moved_ns; /* when something of it has moved last, or it was launched   */
     int64_t told_ns; /* when it was told that it stands still; 0: never       */

@@ -39,6 +39,7 @@
 #include "run/outcomes.h"
 #include "run/output.h"
 #include "run/process_set.h"
+#include "run/timeline.h"
 #include "run/tune.h"
 #include "run/verify.h"
 #include "topo/nodes.h"
@@ -120,6 +121,7 @@ struct tutti {
             arrival_flags; /* words that ranks show each other, if there is one          */
     struct recorder
             recorder; /* what this rank did last: any thread, as its header says  */
+    struct timeline timeline; /* as its header says                               */
     struct forkmark forkmark; /* a forked child may not use the context               */
     tutti_status (*release)(void *user, bool failed); /* called last; may be NULL    */
     void *release_user;

@@ -20,6 +20,8 @@ void dispatch_queue(struct tutti *t, struct batch *batch)
     struct set_lane *lane = batch_lane(batch);
 
     batch->next = NULL;
+    batch->agreed_ns = t->engine.now_ns;
+    batch->reduced_ns = 0;
     batch_advance(batch, BATCH_WAITING);
     if (lane->last_waiting != NULL) {
         lane->last_waiting->next = batch;
@@ -66,7 +68,10 @@ static void record_batch(const struct tutti *t, const struct batch *batch,
 {
     recorder_add(&t->recorder,
             &(struct recorder_event){ .kind = kind,
-                    .time_ns = t->engine.now_ns,
+                    .time_ns =
+                            kind == RECORDER_FINISHED && recorder_is_timed(&t->recorder)
+                            ? clock_ns()
+                            : t->engine.now_ns,
                     .place = batch->op.sequence,
                     .amount = amount,
                     .set = batch->set->id,
@@ -86,6 +91,31 @@ static void record_launch(const struct tutti *t, const struct batch *batch)
 
     record_batch(t, batch, RECORDER_LAUNCHED,
             (uint64_t)(t->engine.now_ns - (first > last ? first : last)));
+    timeline_launch(t, batch);
+}
+
+/* As step() of its backend, which reduces. */
+static tutti_status step_timed(struct tutti *t, struct batch *batch, bool *moved)
+{
+    struct op_spent *spent = &t->timeline.spent;
+    const int64_t before_ns = spent->reduce_ns;
+    tutti_status status;
+
+    spent->is_asked = true;
+    status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
+    spent->is_asked = false;
+    batch->reduced_ns += spent->reduce_ns - before_ns;
+    return status;
+}
+
+/* In a timeline also what passed since the engine looked at the clock. */
+static void record_finish(const struct tutti *t, const struct batch *batch)
+{
+    if (recorder_is_timed(&t->recorder) && batch->reduced_ns > 0) {
+        timeline_add(t, batch, RECORDER_REDUCED, t->engine.now_ns,
+                (uint64_t)batch->reduced_ns);
+    }
+    record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
 }
 
 /* The commands of a device batch are on their streams. */
@@ -94,7 +124,7 @@ static tutti_status finish_issued(struct tutti *t, struct batch *batch)
     struct operation *operations;
     struct device_event *event = batch->issued;
 
-    record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
+    record_finish(t, batch);
     operations = take_operations(batch);
     counter_add(&t->counters.device_batches, 1);
     batch_lane(batch)->running--;
@@ -114,7 +144,7 @@ static tutti_status finish_staged(struct tutti *t, struct batch *batch)
     if (status != TUTTI_OK) {
         return status;
     }
-    record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
+    record_finish(t, batch);
     counter_add(&t->counters.device_batches, 1);
     batch_lane(batch)->running--;
     t->device.hold(t->device.state, batch->issued);
@@ -126,7 +156,7 @@ static void finish(struct tutti *t, struct batch *batch)
     struct operation *operations;
 
     note_time(batch);
-    record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
+    record_finish(t, batch);
     operations = take_operations(batch);
     batch_lane(batch)->running--;
     recycle(&t->dispatcher, batch);
@@ -250,13 +280,26 @@ static tutti_status launch_waiting(
     return status;
 }
 
+static void unpack_timed(const struct tutti *t, const struct batch *batch)
+{
+    const int64_t begin_ns = recorder_is_timed(&t->recorder) ? clock_ns() : 0;
+    int64_t end_ns;
+
+    fusion_unpack(batch);
+    if (begin_ns != 0) {
+        end_ns = clock_ns();
+        timeline_add(
+                t, batch, RECORDER_UNPACKED, end_ns, (uint64_t)(end_ns - begin_ns));
+    }
+}
+
 /* A batch that its backend has ended. TUTTI_AGAIN: something of it is left to do. */
 static tutti_status end(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
 
     if (batch->buffer != NULL) {
-        fusion_unpack(batch);
+        unpack_timed(t, batch);
     }
     status = verify_results(t, batch);
     if (status != TUTTI_OK || !batch_is_staged(batch)) {
@@ -290,7 +333,9 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
     if (batch->state != BATCH_RUNNING) {
         return step_copies(t, batch, moved);
     }
-    status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
+    status = recorder_is_timed(&t->recorder)
+            ? step_timed(t, batch, moved)
+            : batch->backend->ops->step(batch->backend->state, batch->task, moved);
     return status == TUTTI_OK ? end(t, batch) : status;
 }
 

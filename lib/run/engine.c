@@ -309,6 +309,7 @@ void engine_progress(struct tutti *t, bool *moved)
 
     t->engine.now_ns = clock_ns();
     failure_look(t);
+    timeline_look(t);
     status = take_in_submissions(t, moved);
     if (status == TUTTI_OK) {
         status = messages_poll(t, moved);

@@ -161,13 +161,26 @@ static tutti_status give_outputs(const struct batch *batch)
     return status;
 }
 
+static tutti_status pack_timed(struct tutti *t, struct batch *batch)
+{
+    const int64_t begin_ns = recorder_is_timed(&t->recorder) ? clock_ns() : 0;
+    const tutti_status status = fusion_pack(&t->dispatcher, batch);
+
+    if (begin_ns != 0) {
+        const int64_t end_ns = clock_ns();
+
+        timeline_add(t, batch, RECORDER_PACKED, end_ns, (uint64_t)(end_ns - begin_ns));
+    }
+    return status;
+}
+
 static tutti_status begin(struct tutti *t, struct batch *batch)
 {
     tutti_status status = give_outputs(batch);
 
     verify_inputs(t, batch);
     if (status == TUTTI_OK && fusion_is_needed(batch)) {
-        status = fusion_pack(&t->dispatcher, batch);
+        status = pack_timed(t, batch);
     }
     if (status != TUTTI_OK) {
         return status;

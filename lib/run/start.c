@@ -101,6 +101,7 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
                                                    : spec->chunk_bytes,
             .link = spec->link,
             .links = recorder_links(&t->recorder),
+            .spent = &t->timeline.spent,
             .native = spec->natives[b],
             .wake = wake_rank,
             .wake_user = t,
@@ -178,17 +179,22 @@ static void open_recorder(struct tutti *t, const struct op_link *link)
         .events = (size_t)t->config.record_events,
         .rank = t->rank,
         .size = t->size,
-        .link_mbs = (uint32_t)link->bytes_per_us };
+        .link_mbs = (uint32_t)link->bytes_per_us,
+        .is_in_memory = true };
 
-    if (t->size > 1 && recorder_open(&t->recorder, &spec) != TUTTI_OK) {
+    if ((t->size > 1 || t->config.timeline[0] != '\0') &&
+            recorder_open(&t->recorder, &spec) != TUTTI_OK) {
         log_warn(&t->log, "nothing is recorded: %s", tutti_last_error());
     }
 }
 
 static tutti_status start(struct tutti *t, const struct context_spec *spec)
 {
-    tutti_status status = open_backends(t, spec);
+    tutti_status status = timeline_open(t);
 
+    if (status == TUTTI_OK) {
+        status = open_backends(t, spec);
+    }
     if (status == TUTTI_OK) {
         status = create_world(t);
     }

@@ -89,6 +89,9 @@ tutti_status take_in_submissions(struct tutti *t, bool *moved)
     struct operation *operations = intake_take(&t->intake);
     const bool cancels = take_cancels(t);
     const struct recorder_mark *last = NULL;
+    /* Acquire: pairs with timeline_start(). */
+    const bool is_timed = atomic_load_explicit(&t->timeline.mode,
+                                  memory_order_acquire) != TIMELINE_OFF;
     struct operation *next;
     tutti_status status = TUTTI_OK;
     uint64_t count = 0;
@@ -99,6 +102,9 @@ tutti_status take_in_submissions(struct tutti *t, bool *moved)
         next = operation->next;
         last = operation->record.mark;
         count++;
+        if (is_timed) {
+            timeline_take_in(t, operation);
+        }
         if (status == TUTTI_OK) {
             status = announce(t, operation);
         } else {

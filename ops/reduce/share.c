@@ -4,6 +4,7 @@
  */
 #include "ops/reduce/share.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 /*
@@ -62,11 +63,26 @@ static bool share(const struct op_env *env, const struct reduce_job *job)
     return env->share(env->share_user, reduce_piece, &shared, pieces);
 }
 
+int64_t reduce_clock(const struct op_env *env)
+{
+    return env->spent != NULL && env->spent->is_asked ? clock_ns() : 0;
+}
+
+void reduce_count(const struct op_env *env, int64_t begin_ns)
+{
+    if (begin_ns != 0) {
+        env->spent->reduce_ns += clock_ns() - begin_ns;
+    }
+}
+
 void reduce_shared(const struct op_env *env, const struct reduce_job *job)
 {
     const size_t bytes = job->count * tutti_dtype_size(job->spec->dtype);
+    /* What is small takes less than looking at the clock. */
+    const int64_t begin_ns = bytes < 2 * PIECE_OPERAND_MIN ? 0 : reduce_clock(env);
 
     if (env->share == NULL || bytes < 2 * PIECE_OPERAND_MIN || !share(env, job)) {
         reduce_tree(job->spec, job->inputs, job->n, job->outputs, job->m, job->count);
     }
+    reduce_count(env, begin_ns);
 }

@@ -25,5 +25,8 @@ struct reduce_job {
  * who computes them.
  */
 void reduce_shared(const struct op_env *env, const struct reduce_job *job);
+/** For reductions by reduce_tree(): begins to count their time, if somebody asks; then ends. */
+int64_t reduce_clock(const struct op_env *env);
+void reduce_count(const struct op_env *env, int64_t begin_ns);
 
 #endif

@@ -5,12 +5,18 @@
  */
 #include "ops/self/self.h"
 
+#include "base/error.h"
+#include "base/mem.h"
 #include "ops/exchange.h"
-#include "ops/reduce/reduce.h"
+#include "ops/reduce/share.h"
 #include "ops/runs.h"
 
 /* Bytes per step, so that a large tensor does not keep the engine from the others. */
 #define STEP_BYTES ((size_t)256 << 10)
+
+struct self_state {
+    const struct op_env *env; /* borrowed */
+};
 
 struct self_task {
     const struct op_batch *batch;
@@ -23,14 +29,19 @@ struct self_task {
 
 static tutti_status self_open(const struct op_env *env, void **state)
 {
-    (void)env;
-    *state = NULL;
+    struct self_state *self = mem_alloc(sizeof *self);
+
+    if (self == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the backend of one rank");
+    }
+    self->env = env;
+    *state = self;
     return TUTTI_OK;
 }
 
 static void self_close(void *state)
 {
-    (void)state;
+    mem_free(state);
 }
 
 static bool self_accepts(const void *state, const struct op_batch *batch)
@@ -69,12 +80,13 @@ static int list_inputs(const struct op_batch *batch, const void *own, size_t ski
     return batch->operands != NULL ? batch->set->size : 1;
 }
 
-static tutti_status reduce_some(struct self_task *self)
+static tutti_status reduce_some(const struct op_env *env, struct self_task *self)
 {
     const struct op_batch *batch = self->batch;
     const struct reduce_spec spec = reduce_spec_of(batch);
     size_t bytes = tutti_dtype_size(batch->dtype);
     size_t budget = STEP_BYTES / bytes;
+    const int64_t begin_ns = reduce_clock(env);
 
     while (self->reduce.left > 0 && budget > 0) {
         size_t piece = runs_piece(&self->reduce, batch, budget);
@@ -91,6 +103,7 @@ static tutti_status reduce_some(struct self_task *self)
         runs_advance(&self->reduce, batch, piece);
         budget -= piece;
     }
+    reduce_count(env, begin_ns);
     return self->reduce.left == 0 ? TUTTI_OK : TUTTI_AGAIN;
 }
 
@@ -115,12 +128,12 @@ static tutti_status exchange_some(struct self_task *self)
 
 static tutti_status self_step(void *state, void *task, bool *moved)
 {
+    const struct self_state *backend = state;
     struct self_task *self = task;
 
-    (void)state;
     *moved = true;
     return op_is_exchange(self->batch->collective) ? exchange_some(self)
-                                                   : reduce_some(self);
+                                                   : reduce_some(backend->env, self);
 }
 
 static bool self_cancel(void *state, void *task)

@@ -8,7 +8,7 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "ops/reduce/reduce.h"
+#include "ops/reduce/share.h"
 #include "ops/shm/shm_task.h"
 
 /*
@@ -134,12 +134,14 @@ static void count_reading(
 void shm_once_work(struct shm_state *shm, const struct shm_task *task)
 {
     const struct op_batch *batch = task->batch;
+    const int64_t begin_ns = reduce_clock(shm->env);
     size_t first = 0;
 
     for (size_t run = 0; run < batch->run_count; run++) {
         reduce_run(shm, batch, &batch->runs[run], first);
         first += batch->runs[run].count * tutti_dtype_size(batch->dtype);
     }
+    reduce_count(shm->env, begin_ns);
     for (int member = 0; member < batch->set->size; member++) {
         if (member != batch->set->rank) {
             count_reading(shm, batch, member);

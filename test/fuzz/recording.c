@@ -1,5 +1,5 @@
 /*
- * Recordings of three ranks (base/recorder.h), and what is concluded, printed and drawn of them.
+ * Recordings of three ranks (base/recorder.h), and what is concluded, printed, drawn and merged of them.
  * A recording is a megabyte of zeros, mostly. So the input says what is not zero: a rank, an
  * offset of three bytes, a length and so many bytes, again and again.
  */
@@ -7,6 +7,7 @@
 
 #include "fuzz.h"
 #include "launcher/autopsy/autopsy.h"
+#include "launcher/trace/trace.h"
 
 enum {
     RANKS = 3,
@@ -37,6 +38,27 @@ static void patch(struct fuzz_input *input, uint8_t *recordings[RANKS])
     }
 }
 
+/* As tutti-trace. */
+static void follow(FILE *file, const struct recorded_job *job)
+{
+    static const struct merge_choice all = { .last = UINT64_MAX, .has_tensors = true };
+    struct trace trace;
+    struct accounts accounts;
+
+    REQUIRE(trace_make(&trace, job) == TUTTI_OK);
+    REQUIRE(accounts_make(&accounts, &trace) == TUTTI_OK);
+    REQUIRE(trace_merge(file, &trace, &all) == TUTTI_OK);
+    trace_summary(file, &trace, &accounts);
+    REQUIRE(trace_summary_json(file, &trace, &accounts) == TUTTI_OK);
+    (void)trace_diff(file, &accounts, &accounts);
+    if (trace.ranks[0].step_count > 0) {
+        REQUIRE(trace_draw_step(file, &trace, trace.ranks[0].steps[0].number) ==
+                TUTTI_OK);
+    }
+    accounts_fini(&accounts);
+    trace_fini(&trace);
+}
+
 static void conclude(const struct recorded_job *job)
 {
     char *text = NULL;
@@ -48,7 +70,7 @@ static void conclude(const struct recorded_job *job)
     REQUIRE(analysis_make(&analysis, job) == TUTTI_OK);
     autopsy_print(file, job, &analysis, EVENTS_SHOWN);
     autopsy_draw(file, job, &analysis);
-    REQUIRE(autopsy_trace(file, job) == TUTTI_OK);
+    follow(file, job);
     analysis_fini(&analysis);
     (void)fclose(file);
     free(text);

@@ -199,6 +199,12 @@ static void bad_options(tutti *t, struct checks *c)
             tutti_stats_get(t, &(tutti_stats){ 0 }));
     checks_refused(
             c, "statistics into NULL", TUTTI_ERR_INVALID, tutti_stats_get(t, NULL));
+    checks_refused(c, "a timeline without a directory", TUTTI_ERR_INVALID,
+            tutti_timeline_start(t, NULL));
+    if (c->size > 1) { /* one rank alone records nothing */
+        checks_refused(c, "a timeline in a file that is there", TUTTI_ERR_SYSTEM,
+                tutti_timeline_start(t, "/dev/null"));
+    }
 }
 
 /* Options and statistics of an older, shorter struct, and of a longer one to come. */

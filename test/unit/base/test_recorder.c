@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/recorder.h"
 #include "test/unit/unit.h"
 
@@ -124,6 +125,54 @@ UNIT_TEST(test_a_file_stays_when_something_failed)
         assert_int_equal(stat(path, &about), well != 0 ? -1 : 0);
     }
     assert_int_equal(rmdir(folder), 0);
+}
+
+/* Its file is another one; names and sentences are in both. */
+TEST(test_a_timeline_has_the_same_names_and_its_own_events)
+{
+    char folder[] = "/tmp/test_recorder.XXXXXX";
+    char path[64];
+    const struct recorder_event event = { .kind = RECORDER_STEP };
+    struct recorder_spec in_file = { .folder = folder, .events = 4, .size = 4 };
+    struct recorder timeline;
+
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/rank.0", folder);
+    (void)add(0, "early");
+    assert_int_equal(recorder_open(&timeline, &in_file), TUTTI_OK);
+    recorder_set_timeline(&recorder, &timeline);
+    (void)add(1, "late");
+    recorder_add_timed(&recorder, &event); /* it is off */
+    atomic_store(&recorder.is_timed, 1);
+    recorder_add_timed(&recorder, &event);
+    recorder_tell(&recorder, RECORDER_ERROR, 1, "wrong");
+    assert_int_equal(recorder.shared->header.event_count, 1);
+    assert_int_equal(timeline.shared->header.event_count, 2);
+    assert_int_equal(timeline.shared->header.tensor_count, 2);
+    assert_string_equal(timeline.shared->tensors[0].name, "early");
+    assert_string_equal(timeline.shared->tensors[1].name, "late");
+    assert_string_equal(timeline.shared->header.error, "wrong");
+    in_file.over = timeline.shared; /* another file, where the first was mapped */
+    recorder_close_file(&recorder);
+    mem_free(timeline.path);
+    mem_free(timeline.owners);
+    assert_int_equal(recorder_open(&timeline, &in_file), TUTTI_OK);
+    assert_ptr_equal(timeline.shared, in_file.over);
+    assert_int_equal(timeline.shared->header.event_count, 0);
+    recorder_close_file(&timeline);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+UNIT_TEST(test_ages_are_right_within_a_part_in_a_thousand)
+{
+    for (int64_t ns = 0; ns < INT64_C(30000000000); ns = ns * 3 + 255) {
+        const int64_t off = ns - recorder_age_ns(recorder_age(ns));
+
+        assert_true(off >= 0 && off <= ns / 1000 + 256);
+    }
+    assert_true(recorder_age_ns(recorder_age(INT64_MAX)) > INT64_C(30000000000));
+    assert_int_equal(recorder_age(-1), 0);
 }
 
 UNIT_TEST(test_without_a_place_nothing_is_recorded)

@@ -219,7 +219,7 @@ UNIT_TEST(test_refusals_name_file_line_and_key)
         { .text = "params:\n  fusion_threshold_mb: 3m\n", .says = { ":2:", "3m" } },
         { .text = "autotune:\n  enabled: x\n", .says = { ":2: enabled", "true" } },
         { .text = "autotune:\n  log_file: x\n", .says = { ":2: log", "debug" } },
-        { .text = "timeline: {filename: x}\n", .says = { ":1: filename", "timeline" } },
+        { .text = "timeline: {mark_cycles: true}\n", .says = { ":1: mark", "cycles" } },
         { .text = "controller: gloo\n", .says = { ":1: controller", "MPI" } },
         { .text = "controller: x\n", .says = { ":1: controller x", "mpi|gloo|jsrun" } },
         { .text = "gloo: true\n", .says = { ":1: gloo", "MPI" } },

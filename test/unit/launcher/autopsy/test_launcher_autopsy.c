@@ -1,7 +1,6 @@
 /*
  * Autopsies of recordings that the recorder itself has made.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -327,73 +326,6 @@ TEST(test_clocks_of_hosts_are_aligned_by_batches)
     assert_int_equal(job.ranks[0].to_real_ns, 0);
     assert_int_equal(job.ranks[1].to_real_ns, 0);
     assert_int_equal(job.ranks[2].to_real_ns, -3 * (int64_t)SECOND);
-}
-
-/* The event of a trace with that phase, name and rank. */
-static json_t *find_event(json_t *trace, const char *phase, const char *name, int rank)
-{
-    json_t *event;
-    size_t i;
-
-    json_array_foreach(trace, i, event)
-    {
-        if (strcmp(json_string_value(json_object_get(event, "ph")), phase) == 0 &&
-                strcmp(json_string_value(json_object_get(event, "name")), name) == 0 &&
-                json_integer_value(json_object_get(event, "pid")) == rank) {
-            return event;
-        }
-    }
-    fail_msg("no %s of %s by rank %d", phase, name, rank);
-    return NULL;
-}
-
-static void expect_time(
-        json_t *trace, const char *phase, const char *name, int rank, double us)
-{
-    json_t *event = find_event(trace, phase, name, rank);
-
-    assert_true(json_real_value(json_object_get(event, "ts")) == us);
-}
-
-TEST(test_a_trace)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *file = open_memstream(&text, &len);
-    json_t *trace;
-    json_t *event;
-
-    recorder_add(&ranks[0],
-            &(struct recorder_event){ .kind = RECORDER_WAIT, .time_ns = SECOND });
-    run_batch(0, 7, 3);
-    (void)strcpy(ranks[1].shared->tensors[0].name, "\xff\"\\");
-    recorder_add(&ranks[1],
-            &(struct recorder_event){ .kind = RECORDER_LAUNCHED,
-                    .place = 8,
-                    .tensor = 1,
-                    .time_ns = 2 * (int64_t)SECOND });
-    recorder_tell(&ranks[2], RECORDER_STALL, 4 * (int64_t)SECOND, "nobody\ncomes");
-    decode_all();
-    assert_int_equal(autopsy_trace(file, &job), TUTTI_OK);
-    (void)fclose(file);
-    trace = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    assert_non_null(trace);
-    expect_time(trace, "b", "wait", 0, 0);
-    expect_time(trace, "e", "wait", 0, 3e6); /* it still waits at the end */
-    expect_time(trace, "b", "NEGOTIATE_ALLREDUCE", 0, 1.5e6);
-    expect_time(trace, "e", "NEGOTIATE_ALLREDUCE", 0, 2e6);
-    expect_time(trace, "b", "allreduce", 0, 2e6);
-    expect_time(trace, "e", "allreduce", 0, 3e6);
-    expect_time(trace, "e", "allreduce", 1, 3e6); /* nor is that over */
-    event = json_object_get(find_event(trace, "b", "allreduce", 1), "args");
-    assert_string_equal(json_string_value(json_object_get(event, "tensor")), "?\"\\");
-    assert_true(json_is_false(json_object_get(event, "is over")));
-    event = json_object_get(find_event(trace, "i", "stall", 2), "args");
-    assert_string_equal(
-            json_string_value(json_object_get(event, "text")), "nobody?comes");
-    (void)find_event(trace, "M", "process_name", 2);
-    json_decref(trace);
-    free(text);
 }
 
 static void note(enum recorder_kind kind, double at_s)

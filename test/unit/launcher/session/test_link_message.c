@@ -84,6 +84,7 @@ static const struct link_message messages[] = {
             .recording = { .offset = 3,
                     .total = UINT64_C(1) << 33,
                     .bytes = TEXT("part") } },
+    { .type = LINK_TIMELINE, .timeline = 3 },
 };
 
 enum {
@@ -101,6 +102,20 @@ static void expect_output(const struct link_output *got, const struct link_outpu
     assert_int_equal(got->stream, sent->stream);
     assert_int_equal(got->time, sent->time);
     expect_text(got->lines, sent->lines);
+}
+
+static void expect_started(
+        const struct link_started *got, const struct link_started *sent)
+{
+    assert_int_equal(got->pid, sent->pid);
+    expect_text(got->binding, sent->binding);
+    expect_text(got->log, sent->log);
+}
+
+static void expect_resume(const struct link_resume *got, const struct link_resume *sent)
+{
+    assert_int_equal(got->position, sent->position);
+    assert_int_equal(got->again, sent->again);
 }
 
 static void expect_child(const struct link_child *got, const struct link_child *sent)
@@ -193,9 +208,7 @@ static void expect_same(const struct link_message *got, const struct link_messag
         expect_meeting(got, sent);
         break;
     case LINK_STARTED:
-        assert_int_equal(got->started.pid, sent->started.pid);
-        expect_text(got->started.binding, sent->started.binding);
-        expect_text(got->started.log, sent->started.log);
+        expect_started(&got->started, &sent->started);
         break;
     case LINK_BEAT:
         expect_beat(&got->beat, &sent->beat);
@@ -235,11 +248,13 @@ static void expect_same(const struct link_message *got, const struct link_messag
         assert_int_equal(got->notice, sent->notice);
         break;
     case LINK_RESUME:
-        assert_int_equal(got->resume.position, sent->resume.position);
-        assert_int_equal(got->resume.again, sent->resume.again);
+        expect_resume(&got->resume, &sent->resume);
         break;
     case LINK_LOOK:
         assert_int_equal(got->look, sent->look);
+        break;
+    case LINK_TIMELINE:
+        assert_int_equal(got->timeline, sent->timeline);
         break;
     case LINK_RECORDING:
         expect_recording(&got->recording, &sent->recording);
@@ -323,7 +338,7 @@ UNIT_TEST(test_values_out_of_range_are_refused)
         { .type = LINK_EXITED, .exited = { .ending = LINK_ENDED_EXIT, .value = 256 } },
         /* They have met. */
         { .type = LINK_HELLO },
-        { .type = LINK_RECORDING + 1 },
+        { .type = LINK_TIMELINE + 1 },
     };
     struct link_message got;
 

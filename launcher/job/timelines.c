@@ -1,0 +1,74 @@
+/*
+ * Asks ranks for timelines, and merges them.
+ */
+#include "launcher/job/timelines.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "launcher/environment.h"
+#include "launcher/job/flow.h"
+#include "launcher/trace/trace.h"
+
+/* A parameter: by a flag, or in the environment of ranks. */
+static const char *parameter(
+        const struct job *job, const char *flag, const char *const variables[2])
+{
+    for (int v = 0; (flag == NULL || flag[0] == '\0') && v < 2; v++) {
+        flag = variables[v] == NULL
+                ? flag
+                : environment_get(job->plan->environment, variables[v]);
+    }
+    return flag == NULL ? "" : flag;
+}
+
+/* "": the job has no timeline. */
+static const char *place_of(const struct job *job)
+{
+    static const char *const variables[2] = { "TUTTI_TIMELINE", "HOROVOD_TIMELINE" };
+
+    return parameter(job, job->options->config.timeline, variables);
+}
+
+/* The ranks do what is asked last: an odd number begins, an even one ends. */
+bool timelines_toggle(struct job *job)
+{
+    static const char *const variables[2] = { "TUTTI_TIMELINE_STEPS", NULL };
+    const char *steps = parameter(job, job->options->config.timeline_steps, variables);
+
+    if (place_of(job)[0] == '\0') {
+        return false;
+    }
+    if (job->timeline_asked == 0 && steps[0] == '\0') {
+        job->timeline_asked = 1; /* on from the start */
+    }
+    job->timeline_asked++;
+    flow_tell(job,
+            &(struct link_message){
+                    .type = LINK_TIMELINE, .timeline = job->timeline_asked });
+    console_say(&job->console, "tuttirun", "timeline %s",
+            job->timeline_asked % 2 != 0 ? "on" : "off");
+    return true;
+}
+
+void timelines_end(struct job *job)
+{
+    static const struct merge_choice all = { .last = UINT64_MAX, .has_tensors = true };
+    const char *file = place_of(job);
+    const char *ending = strstr(file, ".json");
+    char folder[RECORDINGS_PATH_MAX];
+
+    if (ending == NULL ||
+            (strcmp(ending, ".json") != 0 && strcmp(ending, ".json.gz") != 0)) {
+        return;
+    }
+    (void)snprintf(folder, sizeof folder, "%s.ranks", file);
+    if (trace_merge_folder(folder, file, &all, stderr) != TUTTI_OK) {
+        console_say(&job->console, "tuttirun", "no %s: %s", file, tutti_last_error());
+        return;
+    }
+    console_say(&job->console, "tuttirun", "timeline: %s; tutti-trace summary %s", file,
+            folder);
+}
