@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "launcher/elastic/members.h"
+#include "launcher/exec/host_metrics.h"
 #include "launcher/job/rank_list.h"
 #include "launcher/options.h"
 
@@ -23,6 +24,11 @@ static bool is_drawing(const char *form)
 
     return strcmp(form, "text") == 0 || strcmp(form, "svg") == 0 ||
             (ending != NULL && strcmp(ending, ".svg") == 0);
+}
+
+static bool metrics_file_is_valid(const char *file)
+{
+    return host_metrics_format_of(file) >= 0;
 }
 
 static bool cooldown_is_valid(const char *text)

@@ -22,6 +22,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/tuning.h"
 
 /**
@@ -204,14 +205,6 @@ static inline bool op_has_output(const struct op_batch *op)
 
 /** Bytes by which the ranks of a set find each other; see op_backend.token. */
 #define OP_TOKEN_BYTES 128
-
-/** What a DEVICE backend counts for tutti_stats; see there. Any thread. */
-struct op_device_counts {
-    _Atomic uint64_t packed; /* batches that a kernel packed                       */
-    _Atomic uint64_t in_place; /* batches of several runs, with no copy            */
-    _Atomic uint64_t launches; /* kernels of tutti's own                           */
-    _Atomic uint64_t hierarchical; /* batches that went in steps, by nodes         */
-};
 
 /** How messages travel between nodes, as measured at the start; zeroed: not measured. */
 struct op_link {

@@ -1087,6 +1087,9 @@ typedef struct tutti_stats {
     uint64_t nonfinite_inputs; /**< values, NaN or infinite, that this rank gave to
                                   batches that were looked at                      */
     uint64_t nonfinite_results; /**< such values in results that were compared       */
+    uint64_t rank_wait_ns; /**< time that batches, complete on this rank, waited for
+                              other ranks; least on the rank that comes last       */
+    uint64_t busy_ns; /**< time in which a batch was in flight; parameter metrics   */
 } tutti_stats;
 
 /**
@@ -1111,6 +1114,65 @@ TUTTI_MUST_USE tutti_status tutti_timeline_start(tutti *t, const char *folder);
  * @return TUTTI_OK, TUTTI_ERR_INVALID (t is NULL)
  */
 TUTTI_MUST_USE tutti_status tutti_timeline_stop(tutti *t);
+
+/* ----------------------------------------------------------------- metrics */
+
+/** What a metric is, as Prometheus has it. */
+typedef enum tutti_metric_kind {
+    TUTTI_METRIC_COUNTER = 0, /**< only grows                                        */
+    TUTTI_METRIC_GAUGE = 1, /**< goes up and down                                  */
+    TUTTI_METRIC_HISTOGRAM = 2 /**< how many were how large                           */
+} tutti_metric_kind;
+
+/** A label of a sample, such as collective="allreduce". */
+typedef struct tutti_label {
+    const char *name;
+    const char *value;
+} tutti_label;
+
+/** One sample. Everything in it is lent to the callback. */
+typedef struct tutti_metric {
+    size_t size; /**< sizeof(tutti_metric) of the library              */
+    const char *name; /**< "tutti_bytes_total": docs/reference/metrics.md   */
+    const char *help; /**< a sentence                                       */
+    tutti_metric_kind kind; /**< of all samples of the name                       */
+    size_t label_count; /**< of the labels                                    */
+    const tutti_label *labels; /**< the first is the rank                            */
+    double value; /**< of a histogram: the sum                          */
+    uint64_t count; /**< of a histogram: how many                         */
+    size_t bucket_count; /**< of a histogram: of bounds                        */
+    const double *bounds; /**< bucket_count of them, rising                     */
+    const uint64_t *buckets; /**< one more than that: how many were at most that
+                                large; the last counts all                      */
+} tutti_metric;
+
+/** Receives the samples. Called in the calling thread, without a lock. */
+typedef void (*tutti_metric_callback)(void *user, const tutti_metric *metric);
+
+/** Formats of tutti_metrics_write(). */
+typedef enum tutti_metrics_format {
+    TUTTI_METRICS_PROMETHEUS =
+            0, /**< text format 0.0.4; the file is replaced, by rename */
+    TUTTI_METRICS_JSON = 1, /**< a line of JSON for each sample; appended          */
+    TUTTI_METRICS_EMF = 2 /**< CloudWatch's embedded metric format, lines; appended */
+} tutti_metrics_format;
+
+/**
+ * Tells all metrics of this rank, samples of one name one after the other. Local: it waits
+ * for nobody. Any thread.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (callback is NULL)
+ */
+TUTTI_MUST_USE tutti_status tutti_metrics_visit(
+        tutti *t, tutti_metric_callback callback, void *user);
+
+/**
+ * Writes all metrics of this rank to a file. Any thread; two calls for one path at a time
+ * must not be. Under tuttirun, --metrics-file does it for all ranks of a host.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (path is NULL, unknown format), TUTTI_ERR_SYSTEM (the
+ *         message has the path and the reason), TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status tutti_metrics_write(
+        tutti *t, const char *path, tutti_metrics_format format);
 
 #if defined(__GNUC__)
 #    pragma GCC visibility pop

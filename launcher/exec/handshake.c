@@ -98,11 +98,17 @@ static tutti_status take_orders(const struct frame *frame, struct orders *orders
         .forward = welcome->forward,
         .generation = welcome->generation,
         .keeper_port = (uint16_t)welcome->keeper_port,
+        .metrics = { .port = (int)welcome->metrics_port,
+                .interval_ns = (int64_t)welcome->metrics_ms * millisecond },
     };
     if (!copy_text(orders->job, sizeof orders->job, welcome->job) ||
             !copy_text(orders->log_folder, sizeof orders->log_folder,
                     welcome->log_folder) ||
-            !copy_text(orders->relay, sizeof orders->relay, welcome->relay)) {
+            !copy_text(orders->relay, sizeof orders->relay, welcome->relay) ||
+            !copy_text(orders->metrics.address, sizeof orders->metrics.address,
+                    welcome->metrics_address) ||
+            !copy_text(orders->metrics.file, sizeof orders->metrics.file,
+                    welcome->metrics_file)) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "the job's name or the path of its logs is too long");
     }

@@ -11,6 +11,7 @@
 
 #include <tutti/tutti.h>
 
+#include "launcher/exec/host_metrics.h"
 #include "launcher/exec/rank.h"
 #include "launcher/session/link.h"
 #include "launcher/session/link_address.h"
@@ -31,6 +32,7 @@ struct orders {
     char relay[LINK_TEXT_MAX]; /* to be called in place of this; "": none */
     uint32_t generation; /* of an elastic job; 0: it is none     */
     uint16_t keeper_port; /* where keepers call tuttirun          */
+    struct metrics_orders metrics; /* what is told of the host's ranks      */
 };
 
 /** What a supervisor says of itself. */

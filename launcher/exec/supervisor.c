@@ -146,6 +146,37 @@ static bool is_over(const struct supervisor *supervisor)
                             !uplink_is_needed(&supervisor->uplink, clock_ns())));
 }
 
+/* What does not work of the metrics is said, and changes nothing. */
+static void note_trouble(struct supervisor *supervisor, const char *trouble)
+{
+    char text[LINE_MAX];
+
+    if (trouble[0] != '\0') {
+        (void)snprintf(text, sizeof text, "rank %d has no metrics: %.*s",
+                supervisor->plan->rank.rank, LINE_MAX - 64, trouble);
+        link_put_note(uplink_out(&supervisor->uplink), text);
+    }
+}
+
+static void step_metrics(struct supervisor *supervisor, int64_t now)
+{
+    char trouble[LINE_MAX];
+
+    host_metrics_step(&supervisor->metrics, now, trouble);
+    note_trouble(supervisor, trouble);
+}
+
+static void begin_metrics(struct supervisor *supervisor)
+{
+    const struct uplink *uplink = &supervisor->uplink;
+    char trouble[LINE_MAX];
+
+    supervisor->metrics.orders = uplink->orders.metrics;
+    host_metrics_begin(&supervisor->metrics, &supervisor->loop, &supervisor->plan->rank,
+            uplink->address.token, supervisor->recorder_fd, trouble);
+    note_trouble(supervisor, trouble);
+}
+
 static void run_loop(struct supervisor *supervisor)
 {
     while (!is_over(supervisor)) {
@@ -156,6 +187,7 @@ static void run_loop(struct supervisor *supervisor)
         supervisor_watch_tuttirun(supervisor, now);
         supervisor_watch_starter(supervisor, now);
         supervisor_watch_stalls(supervisor);
+        step_metrics(supervisor, now);
         supervisor_end_when_due(supervisor, now);
         supervisor_kill_when_due(supervisor, now);
         output_tick(&supervisor->out, now);
@@ -172,6 +204,7 @@ static void supervise(struct supervisor *supervisor)
     int64_t now;
 
     supervisor_start(supervisor);
+    begin_metrics(supervisor);
     now = clock_ns();
     supervisor->ended = now;
     supervisor->looked = now;
@@ -186,6 +219,7 @@ static void finish(struct supervisor *supervisor)
     shm_cleanup(supervisor->since);
     output_fini(&supervisor->out);
     output_fini(&supervisor->err);
+    host_metrics_fini(&supervisor->metrics);
     failure_page_destroy(&supervisor->failure_page);
     keep_fini(&supervisor->keep);
     if (supervisor->recorder_fd >= 0) {

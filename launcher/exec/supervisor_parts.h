@@ -88,6 +88,7 @@ struct supervisor {
     int recorder_fd; /* the rank's recording; -1: there is none          */
     bool is_recorded; /* tuttirun has it, as it was when the job began to end */
     uint32_t stalls; /* that it has reported, as far as tuttirun knows   */
+    struct host_metrics metrics; /* of all ranks of the host, or this one's for them */
     struct oom oom; /* how often memory ran short until now           */
     struct tail tail; /* of stderr                                      */
     struct output out, err; /* the program's                                  */

@@ -60,6 +60,7 @@ struct job {
     char starter_name[64]; /* "mpirun"                                          */
     char name[JOB_NAME_MAX]; /* identity of the job                               */
     char log_folder[JOB_PATH_MAX]; /* absolute; "": none                           */
+    char metrics_file[JOB_PATH_MAX]; /* likewise                                    */
     enum job_state state; /* written by job_advance()                             */
     struct ranks ranks; /* what is known of each                                */
     struct cause cause; /* why it fails; CAUSE_NONE: it does not                */

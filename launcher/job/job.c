@@ -159,24 +159,24 @@ static void name_job(struct job *job)
 }
 
 /* Supervisors may run in another folder. */
-static tutti_status find_log_folder(struct job *job)
+static tutti_status make_absolute(
+        const char *flag, const char *path, char absolute[JOB_PATH_MAX])
 {
-    const char *folder = job->options->log_dir;
     char here[PATH_MAX];
     int len;
 
-    if (folder == NULL) {
+    if (path == NULL) {
         return TUTTI_OK;
     }
-    if (folder[0] == '/') {
-        len = snprintf(job->log_folder, sizeof job->log_folder, "%s", folder);
+    if (path[0] == '/') {
+        len = snprintf(absolute, JOB_PATH_MAX, "%s", path);
     } else if (getcwd(here, sizeof here) != NULL) {
-        len = snprintf(job->log_folder, sizeof job->log_folder, "%s/%s", here, folder);
+        len = snprintf(absolute, JOB_PATH_MAX, "%s/%s", here, path);
     } else {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "--log-dir %s", folder);
+        return error_set_errno(TUTTI_ERR_SYSTEM, "%s %s", flag, path);
     }
     if (len < 0 || len >= LINK_TEXT_MAX - 64) {
-        return error_set(TUTTI_ERR_INVALID, "--log-dir %s: too long", folder);
+        return error_set(TUTTI_ERR_INVALID, "%s %s: too long", flag, path);
     }
     return TUTTI_OK;
 }
@@ -235,7 +235,11 @@ static tutti_status job_start(struct job *job)
         status = raise_limit(job);
     }
     if (status == TUTTI_OK) {
-        status = find_log_folder(job);
+        status = make_absolute("--log-dir", job->options->log_dir, job->log_folder);
+    }
+    if (status == TUTTI_OK) {
+        status = make_absolute(
+                "--metrics-file", job->options->metrics_file, job->metrics_file);
     }
     if (status == TUTTI_OK) {
         status = loop_init(&job->loop);

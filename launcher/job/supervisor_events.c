@@ -26,7 +26,11 @@ static void welcome(struct job *job, struct server_link *link, const char *relay
                 .forward = rank_list_has(options->only_ranks, link->rank),
                 .relay = link_text_of(relay),
                 .generation = hooks == NULL ? 0 : hooks->generation,
-                .keeper_port = hooks == NULL ? 0 : hooks->keeper_port },
+                .keeper_port = hooks == NULL ? 0 : hooks->keeper_port,
+                .metrics_port = (uint32_t)options->metrics_port,
+                .metrics_address = link_text_of(options->metrics_address),
+                .metrics_file = link_text_of(job->metrics_file),
+                .metrics_ms = (uint32_t)options->metrics_interval_ms },
     };
 
     link_put_body(&body, &welcome);

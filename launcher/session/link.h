@@ -126,6 +126,10 @@ struct link_welcome {
     struct link_text relay; /* "ADDRESS PORT" to be called in place of this; "": none */
     uint32_t generation; /* of an elastic job, from 1; 0: it is none            */
     uint32_t keeper_port; /* of tuttirun, for keepers (exec/keeper.h)             */
+    uint32_t metrics_port; /* of each host, for HTTP; 0: none                      */
+    struct link_text metrics_address; /* where it listens, in numbers              */
+    struct link_text metrics_file; /* of each host; "": none                       */
+    uint32_t metrics_ms; /* between two writes of it                               */
 };
 
 struct link_started {

@@ -1,10 +1,11 @@
 /*
- * Pages of the documentation: the flags of tuttirun, and those of horovodrun.
+ * Pages of the documentation: the flags of tuttirun, those of horovodrun, and metrics.
  */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/metrics.h"
 #include "launcher/flags.h"
 #include "launcher/tools/pages.h"
 
@@ -172,4 +173,26 @@ void pages_horovodrun(void)
         }
     }
     (void)puts("| `controller` | `--mpi`, `--gloo`, `--jsrun` |");
+}
+
+void pages_metrics(void)
+{
+    static const char *const kinds[] = { "counter", "gauge", "histogram" };
+    size_t count;
+    const struct metrics_name *names = metrics_names(&count);
+
+    (void)fputs(
+            "# Metrics\n\n"
+            "<!-- Written by script/gendocs from lib/base/metrics.c. -->\n\n"
+            "What each rank counts, and its labels; [metrics.md](../metrics.md) says "
+            "how it is read. Times are in seconds, sizes in bytes. `size` is the size "
+            "of "
+            "a batch on this rank: at most that many bytes, and more than half of "
+            "it.\n\n"
+            "| name | kind | labels | |\n|---|---|---|---|\n",
+            stdout);
+    for (size_t i = 0; i < count; i++) {
+        (void)printf("| `%s` | %s | %s | %s |\n", names[i].name, kinds[names[i].kind],
+                names[i].labels, names[i].help);
+    }
 }

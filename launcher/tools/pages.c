@@ -1,5 +1,5 @@
 /*
- * tutti-pages PAGE: prints a page made from the tables of flags. Run by the build and by
+ * tutti-pages PAGE: prints a page made from the tables of flags and of metrics. Run by the build and by
  * script/gendocs; not installed.
  */
 #include "launcher/tools/pages.h"
@@ -17,6 +17,7 @@ int main(int argc, char **argv)
         { .name = "completion", .print = pages_completion },
         { .name = "reference", .print = pages_reference },
         { .name = "horovodrun", .print = pages_horovodrun },
+        { .name = "metrics", .print = pages_metrics },
     };
 
     for (size_t i = 0; argc == 2 && i < sizeof pages / sizeof pages[0]; i++) {
@@ -25,7 +26,7 @@ int main(int argc, char **argv)
             return fflush(stdout) == 0 ? 0 : 1;
         }
     }
-    (void)fprintf(
-            stderr, "usage: tutti-pages manual|completion|reference|horovodrun\n");
+    (void)fprintf(stderr,
+            "usage: tutti-pages manual|completion|reference|horovodrun|metrics\n");
     return 2;
 }

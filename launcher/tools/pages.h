@@ -13,5 +13,7 @@ void pages_completion(void);
 void pages_reference(void);
 /** docs/launcher/horovodrun.md. */
 void pages_horovodrun(void);
+/** docs/reference/metrics.md. */
+void pages_metrics(void);
 
 #endif

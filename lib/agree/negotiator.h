@@ -204,7 +204,8 @@ struct negotiator_stats {
     uint64_t planned; /* tensors that plans committed */
     uint64_t planned_steps; /* iterations of plans, from first to last */
     uint64_t slow_steps; /* ... that were negotiated, in whole or part */
-    uint64_t plan_exits; /* plans that were left */
+    uint64_t plan_exits; /* plans that were left ...    */
+    uint64_t exits[PLAN_EXIT_COUNT]; /* ... by reason */
 };
 
 struct negotiator {

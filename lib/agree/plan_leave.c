@@ -106,6 +106,7 @@ static tutti_status leave(struct negotiator *negotiator, struct plan *plan)
     observe(negotiator,
             plan->exiting ? TRANSITION_PLAN_LEAVE_OWN : TRANSITION_PLAN_LEAVE);
     negotiator->stats.plan_exits++;
+    negotiator->stats.exits[plan->outcome.why]++;
     negotiator->plans.on--;
     if (plan->decided % plan->batch_count != 0) {
         negotiator->stats.slow_steps++;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "api/report.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "ops/gpu/find.h"
@@ -91,13 +92,13 @@ bool tutti_has_feature(const char *feature)
 
 static void read_counters(tutti *t, tutti_stats *stats)
 {
-    const struct engine_counters *counters = &t->counters;
+    const struct metrics *counters = t->metrics;
 
     stats->completed =
-            counter_get(&t->finished.ok) + counter_get(&t->counters.streamed);
+            counter_get(&t->finished.ok) + counter_get(&t->metrics->streamed);
     stats->failed = counter_get(&t->finished.failed);
     stats->bytes =
-            counter_get(&t->finished.bytes) + counter_get(&t->counters.streamed_bytes);
+            counter_get(&t->finished.bytes) + counter_get(&t->metrics->streamed_bytes);
     /* Last, so that it is not less than those that have ended. */
     stats->submitted = counter_get(&t->intake.count);
     stats->batches = counter_get(&counters->batches);
@@ -111,16 +112,18 @@ static void read_counters(tutti *t, tutti_stats *stats)
     stats->planned = counter_get(&counters->planned);
     stats->planned_steps = counter_get(&counters->planned_steps);
     stats->slow_steps = counter_get(&counters->slow_steps);
-    stats->plan_exits = counter_get(&counters->plan_exits);
+    stats->plan_exits = metrics_plan_exits(counters);
     stats->verified = counter_get(&counters->verified);
     stats->nonfinite_inputs = counter_get(&counters->nonfinite_inputs);
     stats->nonfinite_results = counter_get(&counters->nonfinite_results);
     stats->device_batches = counter_get(&counters->device_batches);
     stats->device_staged = counter_get(&counters->device_staged);
-    stats->device_packed = counter_get(&t->counters.device.packed);
-    stats->device_in_place = counter_get(&t->counters.device.in_place);
-    stats->device_launches = counter_get(&t->counters.device.launches);
-    stats->device_hierarchical = counter_get(&t->counters.device.hierarchical);
+    stats->device_packed = counter_get(&t->metrics->device.packed);
+    stats->device_in_place = counter_get(&t->metrics->device.in_place);
+    stats->device_launches = counter_get(&t->metrics->device.launches);
+    stats->device_hierarchical = counter_get(&t->metrics->device.hierarchical);
+    stats->rank_wait_ns = counter_get(&counters->lead_ns);
+    stats->busy_ns = counter_get(&counters->busy_ns);
 }
 
 tutti_status tutti_stats_get(tutti *t, tutti_stats *stats)
@@ -180,5 +183,11 @@ tutti_status tutti_finalize(tutti *t)
 {
     const tutti_status status = t != NULL ? call_check_context(t) : TUTTI_OK;
 
-    return t == NULL || status != TUTTI_OK ? status : context_finalize(t);
+    if (t == NULL || status != TUTTI_OK) {
+        return status;
+    }
+    if (t->config.exit_report) {
+        report_log(t);
+    }
+    return context_finalize(t);
 }

@@ -226,7 +226,7 @@ void wait_until(tutti *t, struct wait *wait, int64_t deadline_ns)
     demand(t, wait, operation_satisfied);
     end = clock_ns();
     record_wait(t, wait, RECORDER_LEFT, end);
-    counter_add(&t->counters.wait_ns, (uint64_t)(end - begin));
+    counter_add(&t->metrics->wait_ns, (uint64_t)(end - begin));
 }
 
 tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns)

@@ -9,6 +9,7 @@
  *                Written when it is submitted
  *   over         one for each name: how often that is over. Written when it is
  *   tensors      the names
+ *   metrics      counters (base/metrics.h)
  *   events       a ring of the last: batches, waits, plans that were left, failures
  *   links        one for each rank: how what comes from it has come of late
  *
@@ -31,10 +32,12 @@
 
 #include <tutti/tutti.h>
 
+#include "base/metrics.h"
+
 /** The variable that holds the number of the inherited descriptor. */
 #define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"
-/** "TUTTIFR3": the layout below. */
-#define RECORDER_MAGIC UINT64_C(0x3352464954545554)
+/** "TUTTIFR4": the layout below. */
+#define RECORDER_MAGIC UINT64_C(0x3452464954545554)
 
 enum {
     RECORDER_TENSORS = 4096, /* names that are recorded; more are not               */
@@ -176,6 +179,7 @@ struct recording {
     struct recorder_mark marks[RECORDER_TENSORS];
     uint8_t over[RECORDER_TENSORS]; /* of the uses, modulo 2^8                */
     struct recorder_tensor tensors[RECORDER_TENSORS];
+    struct metrics metrics;
     struct recorder_slot events[];
 };
 

@@ -66,6 +66,7 @@ struct batch {
     int64_t agreed_ns; /* when all ranks had agreed on it                     */
     int64_t reduced_ns; /* that its reductions have taken, in a timeline           */
     int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
+    int64_t begun_ns; /* when, for metrics                                      */
     int64_t moved_ns; /* when something of it has moved last, or it was launched   */
     int64_t told_ns; /* when it was told that it stands still; 0: never       */
     enum op_space space; /* where its tensors lie                                */
@@ -95,6 +96,7 @@ struct batch {
     const struct dispatcher_backend *backend; /* while RUNNING                       */
     void *buffer; /* fusion buffer, when the operations were packed; owned   */
     size_t buffer_bytes; /* its size                                           */
+    uint32_t buffer_set; /* the process set that has it, for metrics           */
     void *task; /* owned; task_bytes of the largest backend           */
     struct tutti *context;
     struct batch *next;

@@ -267,8 +267,8 @@ static void end_on_stream(
     leave(operation);
     operation_advance(operation, OPERATION_DONE);
     recorder_end(&operation->record);
-    counter_add(&t->counters.streamed, 1);
-    counter_add(&t->counters.streamed_bytes, operation->bytes);
+    counter_add(&t->metrics->streamed, 1);
+    counter_add(&t->metrics->streamed_bytes, operation->bytes);
     /* Pairs with work_is_done(), as in complete.c. */
     atomic_store_explicit(&operation->done, OPERATION_FINAL, memory_order_release);
 }

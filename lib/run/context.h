@@ -22,6 +22,7 @@
 #include "base/config.h"
 #include "base/forkmark.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/recorder.h"
 #include "device/tickets.h"
 #include "ops/arrival_flags.h"
@@ -45,47 +46,13 @@
 #include "topo/nodes.h"
 #include "transport/transport.h"
 
-/** Counted by the engine, read by anyone. */
-struct engine_counters {
-    _Atomic uint64_t batches;
-    _Atomic uint64_t by_number;
-    _Atomic uint64_t by_name;
-    _Atomic uint64_t messages;
-    _Atomic uint64_t message_bytes;
-    _Atomic uint64_t stalls;
-    _Atomic uint64_t planned;
-    _Atomic uint64_t planned_steps;
-    _Atomic uint64_t slow_steps;
-    _Atomic uint64_t plan_exits;
-    _Atomic uint64_t wait_ns; /* counted by the waiting threads */
-    _Atomic uint64_t verified;
-    _Atomic uint64_t nonfinite_inputs;
-    _Atomic uint64_t nonfinite_results;
-    _Atomic uint64_t device_batches;
-    _Atomic uint64_t device_staged;
-    _Atomic uint64_t
-            streamed; /* operations that ended by going to a stream; by any thread */
-    _Atomic uint64_t streamed_bytes;
-    struct op_device_counts device; /* of the GPU backend                             */
-};
-
-static inline void counter_add(_Atomic uint64_t *counter, uint64_t value)
-{
-    (void)atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
-}
-
-/** Of a counter that the engine alone writes: without a read-modify-write. */
+/** As counter_step(), for those who wait for it. */
 static inline void counter_publish(_Atomic uint64_t *counter, uint64_t value)
 {
     const uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
 
     /* Release: pairs with context_has_work(), for those that wait until nothing is left. */
     atomic_store_explicit(counter, before + value, memory_order_release);
-}
-
-static inline uint64_t counter_get(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
 /** What has ended here: written by the engine, on a cache line of its own. */
@@ -137,7 +104,8 @@ struct tutti {
     /* as their headers say */
     struct failure failure;
     struct driver driver;
-    struct engine_counters counters;
+    struct metrics *metrics; /* in the recording, or own_metrics                      */
+    struct metrics own_metrics;
 
     /* engine */
     struct engine engine;
@@ -155,6 +123,8 @@ struct tutti {
  * passed. */
 bool context_has_work(const struct tutti *t);
 
+/** Copies what has lines of its own into the metrics. Any thread. */
+void context_copy_counts(const struct tutti *t);
 /** TUTTI_OK, or the status of a failed context with the thread's last error set. */
 tutti_status context_check(struct tutti *t);
 /** After a submission: makes sure that some thread will look at it. */

@@ -34,13 +34,61 @@ void dispatch_queue(struct tutti *t, struct batch *batch)
     order_queued(t, batch);
 }
 
-static void note_time(const struct batch *batch)
+/* Exchanges have no common count. */
+static size_t bytes_of(const struct batch *batch)
 {
-    const size_t bytes = batch->op.count * tutti_dtype_size(batch->op.dtype);
+    size_t bytes = batch->op.count * tutti_dtype_size(batch->op.dtype);
 
-    if (batch->timed_ns != 0) {
-        negotiator_sample(&batch->set->negotiator, bytes, clock_ns() - batch->timed_ns);
+    for (size_t i = 0; i < batch->operation_count && batch->op.count == 0; i++) {
+        bytes += batch->operations[i]->bytes;
     }
+    return bytes;
+}
+
+/* A batch has ended, or, of device memory, is issued. */
+static void count_batch(struct tutti *t, const struct batch *batch, int64_t now_ns)
+{
+    if (!t->config.metrics) {
+        return;
+    }
+    metrics_count(t->metrics,
+            &(struct metrics_batch){ .collective = (int)batch->op.collective,
+                    .backend = batch->backend == NULL
+                            ? -1
+                            : (int)(batch->backend - t->dispatcher.backends),
+                    .operations = batch->operation_count,
+                    .bytes = bytes_of(batch),
+                    .time_ns = (uint64_t)(now_ns - batch->begun_ns) });
+    context_copy_counts(t);
+}
+
+/* Nothing is in flight any more? */
+static void count_busy(struct tutti *t, int64_t now_ns)
+{
+    struct dispatcher *dispatcher = &t->dispatcher;
+
+    if (dispatcher->running == NULL && dispatcher->busy_since_ns != 0) {
+        counter_step(
+                &t->metrics->busy_ns, (uint64_t)(now_ns - dispatcher->busy_since_ns));
+        dispatcher->busy_since_ns = 0;
+    }
+}
+
+static void note_time(struct tutti *t, const struct batch *batch)
+{
+    int64_t now_ns;
+
+    if (batch->timed_ns == 0 && !t->config.metrics) {
+        return;
+    }
+    now_ns = clock_ns();
+    if (batch->timed_ns != 0) {
+        negotiator_sample(&batch->set->negotiator,
+                batch->op.count * tutti_dtype_size(batch->op.dtype),
+                now_ns - batch->timed_ns);
+    }
+    count_batch(t, batch, now_ns);
+    count_busy(t, now_ns);
 }
 
 static void recycle(struct dispatcher *dispatcher, struct batch *batch)
@@ -88,10 +136,12 @@ static void record_launch(const struct tutti *t, const struct batch *batch)
 {
     const int64_t first = batch->operations[0]->taken_ns;
     const int64_t last = batch->operations[batch->operation_count - 1]->taken_ns;
+    const uint64_t lead_ns =
+            (uint64_t)(t->engine.now_ns - (first > last ? first : last));
 
-    record_batch(t, batch, RECORDER_LAUNCHED,
-            (uint64_t)(t->engine.now_ns - (first > last ? first : last)));
+    record_batch(t, batch, RECORDER_LAUNCHED, lead_ns);
     timeline_launch(t, batch);
+    counter_step(&t->metrics->lead_ns, lead_ns);
 }
 
 /* As step() of its backend, which reduces. */
@@ -125,8 +175,10 @@ static tutti_status finish_issued(struct tutti *t, struct batch *batch)
     struct device_event *event = batch->issued;
 
     record_finish(t, batch);
+    count_batch(t, batch, t->engine.now_ns);
+    count_busy(t, t->engine.now_ns);
     operations = take_operations(batch);
-    counter_add(&t->counters.device_batches, 1);
+    counter_add(&t->metrics->device_batches, 1);
     batch_lane(batch)->running--;
     batch->issued = NULL;
     recycle(&t->dispatcher, batch);
@@ -145,7 +197,8 @@ static tutti_status finish_staged(struct tutti *t, struct batch *batch)
         return status;
     }
     record_finish(t, batch);
-    counter_add(&t->counters.device_batches, 1);
+    count_batch(t, batch, t->engine.now_ns);
+    counter_add(&t->metrics->device_batches, 1);
     batch_lane(batch)->running--;
     t->device.hold(t->device.state, batch->issued);
     return complete_issue(t, take_operations(batch), batch->issued);
@@ -155,7 +208,7 @@ static void finish(struct tutti *t, struct batch *batch)
 {
     struct operation *operations;
 
-    note_time(batch);
+    note_time(t, batch);
     record_finish(t, batch);
     operations = take_operations(batch);
     batch_lane(batch)->running--;
@@ -252,17 +305,22 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
             continue;
         }
         lane->running++;
+        batch->begun_ns = t->engine.now_ns;
         if (moves_nothing(batch)) {
             batch->op.sequence = lane->sequence++;
+            batch->backend = NULL;
             finish(t, batch);
             continue;
         }
         batch->moved_ns = t->engine.now_ns;
         batch->told_ns = 0;
+        if (dispatcher->running == NULL && t->config.metrics) {
+            dispatcher->busy_since_ns = t->engine.now_ns;
+        }
         add_running(t, dispatcher, batch);
         status = launch_batch(t, batch);
         record_launch(t, batch);
-        counter_add(&t->counters.batches, 1);
+        counter_add(&t->metrics->batches, 1);
     }
     return status;
 }
@@ -346,6 +404,7 @@ static tutti_status finish_any(struct tutti *t, struct batch *batch)
 
     if (batch->state == BATCH_RETURNING) {
         recycle(&t->dispatcher, batch);
+        count_busy(t, t->engine.now_ns);
         return TUTTI_OK;
     }
     if (batch->space == OP_DEVICE) {

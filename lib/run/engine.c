@@ -3,6 +3,7 @@
  */
 #include "run/engine.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -55,7 +56,7 @@ static tutti_status run_actions(struct tutti *t, struct process_set *set)
             status = send_action(t, set, action);
             break;
         case ACTION_STALL:
-            counter_add(&t->counters.stalls, 1);
+            counter_add(&t->metrics->stalls, 1);
             record_stall(t, action, negotiator);
             failure_suspect(t);
             log_warn(&t->log, "%.*s%s%s", (int)action->len,
@@ -91,12 +92,16 @@ static void collect(_Atomic uint64_t *counter, uint64_t *counted)
 
 static void collect_counts(struct tutti *t, struct negotiator *negotiator)
 {
-    collect(&t->counters.by_number, &negotiator->stats.by_number);
-    collect(&t->counters.by_name, &negotiator->stats.by_name);
-    collect(&t->counters.planned, &negotiator->stats.planned);
-    collect(&t->counters.planned_steps, &negotiator->stats.planned_steps);
-    collect(&t->counters.slow_steps, &negotiator->stats.slow_steps);
-    collect(&t->counters.plan_exits, &negotiator->stats.plan_exits);
+    collect(&t->metrics->by_number, &negotiator->stats.by_number);
+    collect(&t->metrics->by_name, &negotiator->stats.by_name);
+    collect(&t->metrics->planned, &negotiator->stats.planned);
+    collect(&t->metrics->planned_steps, &negotiator->stats.planned_steps);
+    collect(&t->metrics->slow_steps, &negotiator->stats.slow_steps);
+    static_assert(METRICS_EXITS == (int)PLAN_EXIT_COUNT, "a counter for each reason");
+    for (int why = 0; why < METRICS_EXITS && negotiator->stats.plan_exits > 0; why++) {
+        collect(&t->metrics->exits[why], &negotiator->stats.exits[why]);
+    }
+    negotiator->stats.plan_exits = 0;
 }
 
 /* Those who wait for arrivals of this rank see that they have changed. */

@@ -53,12 +53,27 @@ static void buffer_give(struct dispatcher *dispatcher, struct fusion_buffer buff
     dispatcher->memory->give_back(dispatcher->memory->user, buffer.memory);
 }
 
+/* Of batches that use buffers, in metrics. */
+static void count_buffers(
+        const struct dispatcher *dispatcher, const struct batch *batch, int64_t bytes)
+{
+    struct metrics *metrics = batch->context->metrics;
+    uint64_t spare = 0;
+
+    for (int i = 0; i < dispatcher->buffer_count; i++) {
+        spare += dispatcher->buffers[i].bytes;
+    }
+    counter_set(&metrics->spare_bytes, spare);
+    metrics_fusion(metrics, batch->buffer_set, bytes);
+}
+
 void fusion_release(struct dispatcher *dispatcher, struct batch *batch)
 {
     if (batch->buffer != NULL) {
         buffer_give(dispatcher,
                 (struct fusion_buffer){
                         .memory = batch->buffer, .bytes = batch->buffer_bytes });
+        count_buffers(dispatcher, batch, -(int64_t)batch->buffer_bytes);
         batch->buffer = NULL;
     }
 }
@@ -203,6 +218,8 @@ tutti_status fusion_pack(struct dispatcher *dispatcher, struct batch *batch)
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "no memory for a fusion buffer of %zu bytes", bytes);
     }
+    batch->buffer_set = batch->set->id;
+    count_buffers(dispatcher, batch, (int64_t)batch->buffer_bytes);
     if (!is_packed(batch)) {
         copy_inputs(batch);
         return TUTTI_OK;

@@ -33,8 +33,8 @@ tutti_status messages_send(struct tutti *t, int to)
     if (out->failed) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
     }
-    counter_add(&t->counters.messages, 1);
-    counter_add(&t->counters.message_bytes, out->len);
+    counter_add(&t->metrics->messages, 1);
+    counter_add(&t->metrics->message_bytes, out->len);
     return t->transport.ops->send(t->transport.state, to, out->data, out->len);
 }
 

@@ -127,7 +127,7 @@ tutti_status stage_in(struct tutti *t, struct batch *batch)
         return status;
     }
     batch_advance(batch, BATCH_FETCHING);
-    counter_add(&t->counters.device_staged, 1);
+    counter_add(&t->metrics->device_staged, 1);
     say_once(t, batch);
     return TUTTI_OK;
 }

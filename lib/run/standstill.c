@@ -41,7 +41,7 @@ static tutti_status look(struct tutti *t, struct batch *batch)
     if (warn_ns > 0 && t->engine.now_ns - told_ns >= warn_ns) {
         describe(t, batch, text, sizeof text);
         batch->told_ns = t->engine.now_ns;
-        counter_add(&t->counters.stalls, 1);
+        counter_add(&t->metrics->stalls, 1);
         recorder_tell(&t->recorder, RECORDER_STALL, t->engine.now_ns, text);
         log_warn(&t->log, "stalled: %s%s%s", text,
                 t->failure.suspicion[0] == '\0' ? "" : "; ", t->failure.suspicion);

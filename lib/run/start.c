@@ -3,6 +3,9 @@
  */
 #include "run/start.h"
 
+#include <stdio.h>
+
+#include "base/clock.h"
 #include "base/mem.h"
 #include "run/driver.h"
 #include "run/helpers.h"
@@ -92,6 +95,8 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
         struct dispatcher_backend *backend = &dispatcher->backends[b];
 
         backend->ops = spec->backends[b];
+        (void)snprintf(t->metrics->backends[b], METRICS_BACKEND_BYTES, "%s",
+                backend->ops->name);
         backend->env = (struct op_env){ .config = &t->config,
             .log = &t->log,
             .world_rank = t->rank,
@@ -107,7 +112,7 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .wake_user = t,
             .share = helpers_may_help(&t->driver.helpers) ? share_work : NULL,
             .share_user = t,
-            .counts = &t->counters.device };
+            .counts = &t->metrics->device };
         status = backend->ops->open(&backend->env, &backend->state);
         if (status == TUTTI_OK) {
             dispatcher->backend_count++;
@@ -186,6 +191,9 @@ static void open_recorder(struct tutti *t, const struct op_link *link)
             recorder_open(&t->recorder, &spec) != TUTTI_OK) {
         log_warn(&t->log, "nothing is recorded: %s", tutti_last_error());
     }
+    t->metrics =
+            t->recorder.shared != NULL ? &t->recorder.shared->metrics : &t->own_metrics;
+    counter_set(&t->metrics->started_ns, (uint64_t)clock_ns());
 }
 
 static tutti_status start(struct tutti *t, const struct context_spec *spec)

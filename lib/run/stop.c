@@ -198,6 +198,7 @@ tutti_status context_destroy(struct tutti *t)
     headroom_fini(&t->outputs.headroom);
     forkmark_fini(&t->forkmark);
     timeline_fini(t);
+    context_copy_counts(t);
     recorder_close(&t->recorder,
             atomic_load_explicit(&t->failure.is_set, memory_order_relaxed) == 0);
     (void)pthread_mutex_destroy(&t->lock);

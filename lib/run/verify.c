@@ -106,7 +106,7 @@ void verify_inputs(struct tutti *t, const struct batch *batch)
                 operation->request.meta.dtype, operation->input, operation->bytes);
 
         if (found > 0) {
-            count(t, &t->counters.nonfinite_inputs, found, "this rank gives to",
+            count(t, &t->metrics->nonfinite_inputs, found, "this rank gives to",
                     operation);
         }
     }
@@ -173,7 +173,7 @@ static void take_digests(
 
         wire_put_u64(digests, digest_and_count(batch, batch->operations[i], &found));
         if (found > 0) {
-            count(t, &t->counters.nonfinite_results, found, "come out of",
+            count(t, &t->metrics->nonfinite_results, found, "come out of",
                     batch->operations[i]);
         }
     }
@@ -204,7 +204,7 @@ tutti_status verify_results(struct tutti *t, const struct batch *batch)
     if (t->verify.digests.failed) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory to compare results");
     }
-    counter_add(&t->counters.verified, 1);
+    counter_add(&t->metrics->verified, 1);
     if (tree->parent >= 0) {
         status = send_up(t, batch, &t->verify.digests);
     }

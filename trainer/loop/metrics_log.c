@@ -81,6 +81,10 @@ void metrics_log_write(tutti_trainer *trainer)
                     trainer->position.steps, metric->value);
         }
     }
+    if (status == TUTTI_OK) {
+        status = tutti_events_metrics(
+                trainer->events, trainer->group.t, trainer->position.steps);
+    }
     count_error(trainer, status);
     (void)tutti_set_last_error(TUTTI_OK, "%s", ""); /* no old message later */
 }

@@ -73,6 +73,14 @@ TUTTI_MUST_USE tutti_status tutti_events_scalar(
         tutti_events *events, const char *tag, int64_t step, double value);
 
 /**
+ * Adds the library's metrics of this rank (tutti_metrics_visit()) that are not 0, as
+ * "tutti/NAME/LABEL/...", without the rank; of a histogram its sum and its count.
+ * @return as tutti_events_scalar()
+ */
+TUTTI_MUST_USE tutti_status tutti_events_metrics(
+        tutti_events *events, tutti *t, int64_t step);
+
+/**
  * Says that values from `step` on come again, because the run goes on from there:
  * TensorBoard forgets those that it has read from earlier files of the directory.
  * @return as tutti_events_scalar()

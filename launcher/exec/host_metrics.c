@@ -1,0 +1,348 @@
+/*
+ * The metrics of all ranks of a host.
+ */
+#include "launcher/exec/host_metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/recorder.h"
+#include "launcher/session/sha256.h"
+
+enum {
+    RANKS_MAX = 1 << 14, /* of a host */
+    HOST_BYTES = 256
+};
+
+/* ------------------------------------------------------------------- reading */
+
+bool host_metrics_read(
+        int recording, struct metrics *metrics, struct metrics_source *source)
+{
+    struct recorder_header header;
+
+    if (pread(recording, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+            header.magic != RECORDER_MAGIC ||
+            pread(recording, metrics, sizeof *metrics,
+                    offsetof(struct recording, metrics)) != (ssize_t)sizeof *metrics) {
+        return false;
+    }
+    *source = (struct metrics_source){ .metrics = metrics,
+        .rank = header.rank,
+        .size = header.size,
+        .is_up = atomic_load_explicit(&header.is_open, memory_order_relaxed) != 0 };
+    return true;
+}
+
+static double time_of_day(void)
+{
+    struct timespec now = { 0 };
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void put_all(const struct host_metrics *host, tutti_metrics_format format,
+        struct wire_writer *out)
+{
+    struct metrics *blocks = mem_calloc(host->count + 1, sizeof *blocks);
+    struct metrics_source *sources = mem_calloc(host->count + 1, sizeof *sources);
+    size_t count = 0;
+
+    if (blocks == NULL || sources == NULL) {
+        out->failed = true;
+    } else {
+        for (size_t i = 0; i < host->count; i++) {
+            if (host_metrics_read(
+                        host->recordings[i], &blocks[count], &sources[count])) {
+                count++;
+            }
+        }
+        metrics_format(out, format, sources, count, time_of_day());
+    }
+    mem_free(blocks);
+    mem_free(sources);
+}
+
+static bool answer(void *owner, const char *path, struct http_answer *answer)
+{
+    if (strcmp(path, "/metrics") == 0) {
+        answer->type = "text/plain; version=0.0.4; charset=utf-8";
+        put_all(owner, TUTTI_METRICS_PROMETHEUS, answer->body);
+        return true;
+    }
+    if (strcmp(path, "/metrics.json") == 0) {
+        answer->type = "application/x-ndjson";
+        put_all(owner, TUTTI_METRICS_JSON, answer->body);
+        return true;
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------- writing */
+
+int host_metrics_format_of(const char *file)
+{
+    static const struct {
+        const char *ending;
+        tutti_metrics_format format;
+    } endings[] = { { ".prom", TUTTI_METRICS_PROMETHEUS },
+        { ".json", TUTTI_METRICS_JSON }, { ".jsonl", TUTTI_METRICS_JSON },
+        { ".emf", TUTTI_METRICS_EMF } };
+    const char *dot = strrchr(file, '.');
+
+    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++) {
+        if (strcmp(dot, endings[i].ending) == 0) {
+            return (int)endings[i].format;
+        }
+    }
+    return -1;
+}
+
+/* The path, with the host's name in place of "%h". */
+static void expand(const char *file, char path[PATH_MAX])
+{
+    char name[HOST_BYTES] = "";
+    const char *mark = strstr(file, "%h");
+
+    (void)gethostname(name, sizeof name - 1);
+    if (mark == NULL) {
+        (void)snprintf(path, PATH_MAX, "%s", file);
+    } else {
+        (void)snprintf(path, PATH_MAX, "%.*s%.200s%s", (int)(mark - file), file, name,
+                mark + 2);
+    }
+}
+
+static tutti_status write_file(const struct host_metrics *host)
+{
+    const int format = host_metrics_format_of(host->orders.file);
+    struct wire_writer text = { .data = NULL };
+    char path[PATH_MAX];
+    tutti_status status;
+
+    if (format < 0) {
+        return TUTTI_OK; /* which tuttirun has refused */
+    }
+    expand(host->orders.file, path);
+    put_all(host, (tutti_metrics_format)format, &text);
+    status = metrics_save(path, (tutti_metrics_format)format, &text);
+    wire_writer_fini(&text);
+    return status;
+}
+
+/* ---------------------------------------------------------------- descriptors */
+
+/* A name that nobody can take before, for only this job's supervisors know its secret. */
+static void make_name(struct host_metrics *host, const char *secret)
+{
+    static const char label[] = "metrics";
+    uint8_t digest[SHA256_BYTES];
+    struct hmac hmac;
+    int len = snprintf(host->name, sizeof host->name, "tutti-");
+
+    hmac_init(&hmac, secret, strlen(secret));
+    hmac_add(&hmac, label, sizeof label);
+    hmac_end(&hmac, digest);
+    for (int i = 0; i < 16; i++) {
+        len += snprintf(
+                host->name + len, sizeof host->name - (size_t)len, "%02x", digest[i]);
+    }
+}
+
+static socklen_t address_of(
+        const struct host_metrics *host, struct sockaddr_un *address)
+{
+    const size_t len = strlen(host->name);
+
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    memcpy(address->sun_path + 1, host->name, len);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+}
+
+static bool keep(struct host_metrics *host, int fd)
+{
+    if (host->count >= RANKS_MAX ||
+            !mem_grow(&host->recordings, &host->capacity, host->count + 1,
+                    sizeof *host->recordings)) {
+        return false;
+    }
+    host->recordings[host->count++] = fd;
+    return true;
+}
+
+static void take_descriptor(void *context, unsigned ready)
+{
+    struct host_metrics *host = context;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    char byte;
+    struct iovec vector = { .iov_base = &byte, .iov_len = 1 };
+    struct msghdr message = { .msg_iov = &vector,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof control };
+    const struct cmsghdr *header;
+    int fd;
+
+    (void)ready;
+    if (recvmsg(host->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) {
+        return;
+    }
+    header = CMSG_FIRSTHDR(&message);
+    if (header == NULL || header->cmsg_level != SOL_SOCKET ||
+            header->cmsg_type != SCM_RIGHTS ||
+            header->cmsg_len != CMSG_LEN(sizeof(int))) {
+        return;
+    }
+    memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    if (!keep(host, fd)) {
+        (void)close(fd);
+    }
+}
+
+/* False: not yet, for nobody listens, or too many have sent at once. */
+static bool give_descriptor(struct host_metrics *host)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = { .bytes = { 0 } };
+    char byte = 0;
+    struct iovec vector = { .iov_base = &byte, .iov_len = 1 };
+    struct sockaddr_un address;
+    struct msghdr message = { .msg_name = &address,
+        .msg_namelen = address_of(host, &address),
+        .msg_iov = &vector,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof control };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &host->own, sizeof host->own);
+    return sendmsg(host->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
+/* -------------------------------------------------------------------- course */
+
+/* For reading alone: the collector has no business writing to it. */
+static int open_recording(int recording)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", recording);
+    return recording < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static tutti_status open_socket(struct host_metrics *host)
+{
+    struct sockaddr_un address;
+    const socklen_t len = address_of(host, &address);
+
+    host->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    host->watch = (struct loop_watch){ .call = take_descriptor, .context = host };
+    if (host->fd < 0 ||
+            (host->is_collector &&
+                    (bind(host->fd, (const struct sockaddr *)&address, len) != 0 ||
+                            !loop_set(host->loop, &host->watch, host->fd, EPOLLIN)))) {
+        return error_set_errno(TUTTI_ERR_SYSTEM, "collect the metrics of this host");
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status open_all(struct host_metrics *host)
+{
+    tutti_status status = open_socket(host);
+
+    if (status == TUTTI_OK && host->is_collector && host->orders.port > 0) {
+        host->http.answer = answer;
+        host->http.owner = host;
+        status = http_open(
+                &host->http, host->loop, host->orders.address, host->orders.port);
+    }
+    return status;
+}
+
+static void note(char trouble[LINE_MAX], tutti_status status)
+{
+    (void)snprintf(
+            trouble, LINE_MAX, "%s", status == TUTTI_OK ? "" : tutti_last_error());
+}
+
+void host_metrics_begin(struct host_metrics *host, struct loop *loop,
+        const struct rank *rank, const char *secret, int recording,
+        char trouble[LINE_MAX])
+{
+    trouble[0] = '\0';
+    host->write_due = INT64_MAX;
+    host->own = -1;
+    host->fd = -1;
+    host->http.listener = -1;
+    if (host->orders.port == 0 && host->orders.file[0] == '\0') {
+        return;
+    }
+    host->loop = loop;
+    host->is_collector = rank->local_rank <= 0;
+    host->own = open_recording(recording);
+    make_name(host, secret);
+    note(trouble, open_all(host));
+    if (host->is_collector && host->own >= 0 && keep(host, host->own)) {
+        host->own = -1;
+    }
+    if (host->is_collector && host->orders.file[0] != '\0') {
+        host->write_due = clock_ns() + host->orders.interval_ns;
+    }
+}
+
+void host_metrics_step(struct host_metrics *host, int64_t now, char trouble[LINE_MAX])
+{
+    trouble[0] = '\0';
+    if (host->own >= 0 && host->fd >= 0 && !host->is_collector &&
+            give_descriptor(host)) {
+        (void)close(host->own);
+        host->own = -1;
+    }
+    http_step(&host->http, now);
+    if (now >= host->write_due) {
+        const tutti_status status = write_file(host);
+
+        host->write_due = now + host->orders.interval_ns;
+        if (!host->has_failed) {
+            note(trouble, status);
+        }
+        host->has_failed |= status != TUTTI_OK;
+    }
+}
+
+void host_metrics_fini(struct host_metrics *host)
+{
+    if (host->write_due != INT64_MAX) {
+        (void)write_file(host);
+    }
+    http_close(&host->http);
+    loop_close(host->loop, &host->watch, &host->fd);
+    for (size_t i = 0; i < host->count; i++) {
+        (void)close(host->recordings[i]);
+    }
+    if (host->own >= 0) {
+        (void)close(host->own);
+    }
+    mem_free(host->recordings);
+    host->recordings = NULL;
+    host->count = 0;
+}

@@ -1,0 +1,376 @@
+/*
+ * A small HTTP server within a loop.
+ */
+#include "launcher/session/http.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+enum {
+    BACKLOG = 64,
+    HEAD_BYTES = 512
+};
+
+static const int64_t patience_ns = (int64_t)HTTP_PATIENCE_MS * 1000000;
+
+/* ------------------------------------------------------------------- parsing */
+
+/* Copies printable characters up to `end`; false when something else is there, or no room. */
+static bool take_text(const char *from, const char *end, char *to, size_t capacity)
+{
+    if ((size_t)(end - from) >= capacity) {
+        return false;
+    }
+    for (; from < end; from++) {
+        if (*from <= ' ' || *from > '~') {
+            return false;
+        }
+        *to++ = *from;
+    }
+    *to = '\0';
+    return true;
+}
+
+/* The line that begins here, without its CRLF; NULL: it has no end. */
+static const char *line_end(const char *line, const char *end)
+{
+    const char *newline = memchr(line, '\n', (size_t)(end - line));
+
+    if (newline == NULL) {
+        return NULL;
+    }
+    return newline > line && newline[-1] == '\r' ? newline - 1 : newline;
+}
+
+static enum http_verdict take_first_line(
+        const char *line, const char *end, struct http_request *request)
+{
+    const char *space = memchr(line, ' ', (size_t)(end - line));
+    const char *last =
+            space == NULL ? NULL : memchr(space + 1, ' ', (size_t)(end - (space + 1)));
+    const char *query;
+
+    if (last == NULL || end - last < 8 || memcmp(last + 1, "HTTP/1.", 7) != 0) {
+        return HTTP_BAD;
+    }
+    request->head = space - line == 4 && memcmp(line, "HEAD", 4) == 0;
+    if (!request->head && (space - line != 3 || memcmp(line, "GET", 3) != 0)) {
+        return HTTP_NO_METHOD;
+    }
+    query = memchr(space + 1, '?', (size_t)(last - (space + 1)));
+    return take_text(space + 1, query != NULL ? query : last, request->path,
+                   HTTP_PATH_MAX) &&
+                    request->path[0] == '/'
+            ? HTTP_OK
+            : HTTP_BAD;
+}
+
+/* "Host: NAME:PORT", where NAME may be an IPv6 address in brackets. */
+static enum http_verdict take_header(
+        const char *line, const char *end, struct http_request *request)
+{
+    static const char name[] = "host:";
+    const char *colon;
+
+    if (end - line < (int)sizeof name - 1 ||
+            strncasecmp(line, name, sizeof name - 1) != 0) {
+        return HTTP_OK;
+    }
+    line += sizeof name - 1;
+    while (line < end && *line == ' ') {
+        line++;
+    }
+    colon = memrchr(line, ':', (size_t)(end - line));
+    if (colon != NULL && memchr(colon, ']', (size_t)(end - colon)) == NULL) {
+        end = colon;
+    }
+    return take_text(line, end, request->host, HTTP_HOST_MAX) ? HTTP_OK : HTTP_BAD;
+}
+
+enum http_verdict http_parse(
+        const char *bytes, size_t len, struct http_request *request)
+{
+    const char *const end = bytes + len;
+    const char *line = bytes;
+    enum http_verdict verdict = HTTP_OK;
+
+    *request = (struct http_request){ .head = false };
+    for (bool first = true; verdict == HTTP_OK; first = false) {
+        const char *stop = line_end(line, end);
+
+        if (stop == NULL) {
+            return len >= HTTP_REQUEST_MAX ? HTTP_TOO_LONG : HTTP_MORE;
+        }
+        if (stop == line && !first) {
+            return HTTP_OK;
+        }
+        verdict = first ? take_first_line(line, stop, request)
+                        : take_header(line, stop, request);
+        line = stop + (*stop == '\r' ? 2 : 1);
+    }
+    return verdict;
+}
+
+/* ------------------------------------------------------------------- clients */
+
+static void drop(struct http_client *client)
+{
+    loop_close(client->server->loop, &client->watch, &client->fd);
+    wire_writer_fini(&client->reply);
+    client->reply = (struct wire_writer){ .data = NULL };
+}
+
+static const char *reason(enum http_verdict verdict)
+{
+    switch (verdict) {
+    case HTTP_OK:
+        return "OK";
+    case HTTP_FORBIDDEN:
+        return "Forbidden";
+    case HTTP_NOT_FOUND:
+        return "Not Found";
+    case HTTP_NO_METHOD:
+        return "Method Not Allowed";
+    case HTTP_TOO_LONG:
+        return "Request Header Fields Too Large";
+    case HTTP_MORE:
+    case HTTP_BAD:
+        break;
+    }
+    return "Bad Request";
+}
+
+static void put_reply(struct http_client *client, enum http_verdict verdict,
+        const struct http_answer *answer, bool head)
+{
+    char text[HEAD_BYTES];
+    const int len = snprintf(text, sizeof text,
+            "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+            "Connection: close\r\nCache-Control: no-store\r\n"
+            "X-Content-Type-Options: nosniff\r\n\r\n",
+            (int)verdict, reason(verdict), answer->type, answer->body->len);
+
+    wire_put_bytes(&client->reply, text, len > 0 ? (size_t)len : 0);
+    if (!head) {
+        wire_put_bytes(&client->reply, answer->body->data, answer->body->len);
+    }
+}
+
+static bool is_own_name(const char *host)
+{
+    return host[0] == '\0' || strcasecmp(host, "localhost") == 0 ||
+            strncmp(host, "127.", 4) == 0 || strcmp(host, "[::1]") == 0;
+}
+
+static void answer_request(struct http_client *client, enum http_verdict verdict,
+        const struct http_request *request)
+{
+    struct http_server *server = client->server;
+    struct wire_writer body = { .data = NULL };
+    struct http_answer answer = { .type = "text/plain", .body = &body };
+
+    if (verdict == HTTP_OK && server->is_local && !is_own_name(request->host)) {
+        verdict = HTTP_FORBIDDEN;
+    }
+    if (verdict == HTTP_OK && !server->answer(server->owner, request->path, &answer)) {
+        verdict = HTTP_NOT_FOUND;
+    }
+    if (verdict != HTTP_OK) {
+        wire_put_bytes(&body, reason(verdict), strlen(reason(verdict)));
+        wire_put_bytes(&body, "\n", 1);
+    }
+    put_reply(client, verdict, &answer, verdict == HTTP_OK && request->head);
+    client->reply.failed |= body.failed;
+    wire_writer_fini(&body);
+}
+
+static void send_reply(struct http_client *client)
+{
+    const struct wire_writer *reply = &client->reply;
+    const ssize_t done = send(client->fd, reply->data + client->sent,
+            reply->len - client->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+    client->sent += done > 0 ? (size_t)done : 0;
+    if (client->sent == reply->len || (done < 0 && errno != EAGAIN && errno != EINTR)) {
+        drop(client);
+    } else if (!loop_set(client->server->loop, &client->watch, client->fd, EPOLLOUT)) {
+        drop(client);
+    }
+}
+
+static void on_client(void *context, unsigned ready)
+{
+    struct http_client *client = context;
+    struct http_request request;
+    enum http_verdict verdict;
+    ssize_t done;
+
+    (void)ready;
+    if (client->reply.len > 0) {
+        send_reply(client);
+        return;
+    }
+    done = recv(client->fd, client->request + client->len,
+            HTTP_REQUEST_MAX - client->len, MSG_DONTWAIT);
+    if (done <= 0) {
+        if (done == 0 || (errno != EAGAIN && errno != EINTR)) {
+            drop(client);
+        }
+        return;
+    }
+    client->len += (size_t)done;
+    verdict = http_parse(client->request, client->len, &request);
+    if (verdict == HTTP_MORE) {
+        return;
+    }
+    answer_request(client, verdict, &request);
+    if (client->reply.failed) {
+        drop(client);
+    } else {
+        send_reply(client);
+    }
+}
+
+/* -------------------------------------------------------------------- server */
+
+static struct http_client *find_free(struct http_server *server)
+{
+    for (int i = 0; i < HTTP_CLIENTS; i++) {
+        if (server->clients[i].fd < 0) {
+            return &server->clients[i];
+        }
+    }
+    return NULL;
+}
+
+static void on_listener(void *context, unsigned ready)
+{
+    struct http_server *server = context;
+    struct http_client *client = find_free(server);
+    int fd;
+
+    (void)ready;
+    if (client == NULL) {
+        /* http_step() listens again when one has gone. */
+        (void)loop_set(server->loop, &server->watch, server->listener, 0);
+        return;
+    }
+    fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    client->fd = fd;
+    client->due = clock_ns() + patience_ns;
+    client->len = 0;
+    client->sent = 0;
+    client->watch = (struct loop_watch){ .call = on_client, .context = client };
+    if (!loop_set(server->loop, &client->watch, fd, EPOLLIN)) {
+        drop(client);
+    }
+}
+
+static int listen_at(const struct addrinfo *found)
+{
+    const int on = 1;
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -1;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        const int why = errno;
+
+        (void)close(fd);
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *six =
+                (const struct sockaddr_in6 *)(const void *)address;
+
+        return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+    }
+    return ntohl(((const struct sockaddr_in *)(const void *)address)
+                           ->sin_addr.s_addr) >>
+            24 ==
+            127;
+}
+
+tutti_status http_open(
+        struct http_server *server, struct loop *loop, const char *address, int port)
+{
+    const struct addrinfo hints = { .ai_family = AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+        .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE };
+    struct addrinfo *found = NULL;
+    char text[16];
+
+    server->loop = loop;
+    server->listener = -1;
+    for (int i = 0; i < HTTP_CLIENTS; i++) {
+        server->clients[i] = (struct http_client){ .server = server, .fd = -1 };
+    }
+    (void)snprintf(text, sizeof text, "%d", port);
+    if (getaddrinfo(address, text, &hints, &found) != 0) {
+        return error_set(TUTTI_ERR_SYSTEM,
+                "listen on %s port %d: write the address in numbers", address, port);
+    }
+    server->is_local = is_loopback(found->ai_addr);
+    server->listener = listen_at(found);
+    freeaddrinfo(found);
+    server->watch = (struct loop_watch){ .call = on_listener, .context = server };
+    if (server->listener < 0 ||
+            !loop_set(loop, &server->watch, server->listener, EPOLLIN)) {
+        const tutti_status status = error_set_errno(
+                TUTTI_ERR_SYSTEM, "listen on %s port %d", address, port);
+
+        http_close(server);
+        return status;
+    }
+    return TUTTI_OK;
+}
+
+void http_close(struct http_server *server)
+{
+    if (server->listener < 0) {
+        return;
+    }
+    for (int i = 0; i < HTTP_CLIENTS; i++) {
+        if (server->clients[i].fd >= 0) {
+            drop(&server->clients[i]);
+        }
+    }
+    loop_close(server->loop, &server->watch, &server->listener);
+}
+
+void http_step(struct http_server *server, int64_t now)
+{
+    if (server->listener < 0) {
+        return;
+    }
+    for (int i = 0; i < HTTP_CLIENTS; i++) {
+        struct http_client *client = &server->clients[i];
+
+        if (client->fd >= 0 && now >= client->due) {
+            drop(client);
+        }
+    }
+    if (find_free(server) != NULL) {
+        (void)loop_set(server->loop, &server->watch, server->listener, EPOLLIN);
+    }
+}

@@ -1,0 +1,189 @@
+/*
+ * The report at the end of a context: a table of rank 0's batches, and the waits of all ranks.
+ *
+ * Bytes, batches and steps are much the same on all ranks, and what is not is in each rank's
+ * own metrics. Waits differ, and say which rank is slow: so they alone are gathered, by a
+ * collective like any other, while the context still lives. All ranks are about to wait for
+ * each other anyway. One that finalizes without taking part ends it for all, with an error.
+ */
+#include "api/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "run/context.h"
+
+enum {
+    WAITS = 2, /* numbers of a rank: it waited for others; its callers waited */
+    TELL_ALL = 16, /* ranks of which each is told; of more, the extremes      */
+    TELL_SOME = 4,
+    LINE_BYTES = 512
+};
+
+/* Asked for by name: it is logged at any level but that of its lines. */
+static void say(const tutti *t, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
+
+static void say(const tutti *t, const char *format, ...)
+{
+    struct log log = t->log;
+    char line[LINE_BYTES];
+    va_list args;
+
+    log.level = log.level < TUTTI_LOG_INFO ? TUTTI_LOG_INFO : log.level;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    log_info(&log, "report: %s", line);
+}
+
+static double seconds_of(uint64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+/* "4 MiB": powers of two are whole. */
+static const char *size_text(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
+        value /= 1024;
+        unit++;
+    }
+    (void)snprintf(text, 32, "%.4g %s", value, units[unit]);
+    return text;
+}
+
+static void say_rows(const tutti *t)
+{
+    struct metrics_total total;
+    char size[32];
+    char bytes[32];
+
+    say(t, "%-13s %-6s %9s %10s %9s %10s %9s %8s", "collective", "by", "up to",
+            "operations", "batches", "bytes", "seconds", "GB/s");
+    for (int i = 0; i < METRICS_ROWS; i++) {
+        if (metrics_read_row(t->metrics, i, &total)) {
+            say(t, "%-13s %-6s %9s %10llu %9llu %10s %9.3f %8.3f", total.collective,
+                    total.backend, size_text(total.size, size),
+                    (unsigned long long)total.operations,
+                    (unsigned long long)total.batches, size_text(total.bytes, bytes),
+                    seconds_of(total.time_ns),
+                    total.time_ns == 0 ? 0
+                                       : (double)total.bytes / (double)total.time_ns);
+        }
+    }
+}
+
+/** Words in a line. */
+struct words {
+    char text[LINE_BYTES / 2];
+    size_t len;
+};
+
+static void add_exit(void *user, const tutti_metric *metric)
+{
+    struct words *words = user;
+
+    if (metric->label_count > 1 && metric->value > 0 &&
+            strcmp(metric->name, "tutti_plan_exits_total") == 0 &&
+            words->len < sizeof words->text) {
+        const int more = snprintf(words->text + words->len,
+                sizeof words->text - words->len, "%s%.0f %s",
+                words->len == 0 ? ": " : ", ", metric->value, metric->labels[1].value);
+
+        words->len += more > 0 ? (size_t)more : 0;
+    }
+}
+
+static void say_rest(tutti *t)
+{
+    const struct metrics *metrics = t->metrics;
+    const uint64_t elapsed = (uint64_t)clock_ns() - counter_get(&metrics->started_ns);
+    struct words words = { .len = 0 };
+    char size[32];
+
+    (void)!tutti_metrics_visit(t, add_exit, &words);
+    say(t, "a batch was in flight for %.3f of %.3f s",
+            seconds_of(counter_get(&metrics->busy_ns)), seconds_of(elapsed));
+    say(t, "steps: %llu planned, %llu negotiated; plans that were left: %llu%s",
+            (unsigned long long)counter_get(&metrics->planned_steps),
+            (unsigned long long)counter_get(&metrics->slow_steps),
+            (unsigned long long)metrics_plan_exits(metrics), words.text);
+    for (int i = 0; i < METRICS_SETS; i++) {
+        const struct metrics_set *set = &metrics->sets[i];
+        const uint32_t id = atomic_load_explicit(&set->id, memory_order_relaxed);
+
+        if (id != 0) {
+            say(t, "process set %u: fusion buffers of at most %s", id - 1,
+                    size_text(counter_get(&set->peak), size));
+        }
+    }
+}
+
+static void say_waits_of(const tutti *t, const uint64_t (*waits)[WAITS], int rank)
+{
+    say(t, "rank %d waited %.3f s for other ranks, its callers %.3f s", rank,
+            seconds_of(waits[rank][0]), seconds_of(waits[rank][1]));
+}
+
+static void say_waits(const tutti *t, const uint64_t (*waits)[WAITS])
+{
+    int told = 0;
+
+    if (t->size <= TELL_ALL) {
+        for (int r = 0; r < t->size; r++) {
+            say_waits_of(t, waits, r);
+        }
+        return;
+    }
+    /* Those that waited least, from the least on: they came last. */
+    for (uint64_t floor = 0; told < TELL_SOME;) {
+        uint64_t next = UINT64_MAX;
+
+        for (int r = 0; r < t->size; r++) {
+            if (waits[r][0] == floor && told < TELL_SOME) {
+                say_waits_of(t, waits, r);
+                told++;
+            } else if (waits[r][0] > floor && waits[r][0] < next) {
+                next = waits[r][0];
+            }
+        }
+        if (next == UINT64_MAX) {
+            break;
+        }
+        floor = next;
+    }
+    say(t, "the other %d ranks waited longer for others", t->size - told);
+}
+
+void report_log(tutti *t)
+{
+    const uint64_t own[WAITS] = { counter_get(&t->metrics->lead_ns),
+        counter_get(&t->metrics->wait_ns) };
+    uint64_t(*waits)[WAITS] = mem_calloc((size_t)t->size, sizeof *waits);
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+
+    if (t->rank == 0) {
+        say_rows(t);
+        say_rest(t);
+    }
+    /* Without memory this rank does not take part. */
+    if (waits != NULL) {
+        status = tutti_allgather(
+                t, "tutti report", own, waits, 1, WAITS, NULL, TUTTI_UINT64, NULL);
+    }
+    if (t->rank == 0 && status == TUTTI_OK) {
+        say_waits(t, (const uint64_t(*)[WAITS])waits);
+    } else if (t->rank == 0) {
+        say(t, "this rank waited %.3f s for other ranks, its callers %.3f s",
+                seconds_of(own[0]), seconds_of(own[1]));
+    }
+    mem_free(waits);
+}
