@@ -66,6 +66,7 @@ struct batch {
     int64_t agreed_ns; /* when all ranks had agreed on it                     */
     int64_t reduced_ns; /* that its reductions have taken, in a timeline           */
     int64_t timed_ns; /* when it was begun, if it is timed; else 0            */
+    uint64_t range; /* of a profiler                                      */
     int64_t begun_ns; /* when, for metrics                                      */
     int64_t moved_ns; /* when something of it has moved last, or it was launched   */
     int64_t told_ns; /* when it was told that it stands still; 0: never       */

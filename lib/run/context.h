@@ -27,6 +27,7 @@
 #include "device/tickets.h"
 #include "ops/arrival_flags.h"
 #include "ops/device.h"
+#include "ops/ranges.h"
 #include "run/compare.h"
 #include "run/complete_device.h"
 #include "run/dispatch.h"
@@ -84,6 +85,7 @@ struct tutti {
     struct topology topology;
     struct transport transport;
     struct device device; /* this rank's GPU; zeroed: none                            */
+    struct ranges ranges; /* for a profiler, if there is one                        */
     struct arrival_flags
             arrival_flags; /* words that ranks show each other, if there is one          */
     struct recorder

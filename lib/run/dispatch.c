@@ -4,6 +4,7 @@
 #include "run/dispatch.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "run/carry.h"
@@ -60,6 +61,27 @@ static void count_batch(struct tutti *t, const struct batch *batch, int64_t now_
                     .bytes = bytes_of(batch),
                     .time_ns = (uint64_t)(now_ns - batch->begun_ns) });
     context_copy_counts(t);
+}
+
+/* Where a profiler looks, it sees the batch under its first tensor. */
+static void begin_range(const struct tutti *t, struct batch *batch)
+{
+    const struct request *first = &batch->operations[0]->request;
+    char name[TUTTI_NAME_MAX + 64];
+
+    if (t->ranges.begin == NULL) {
+        return;
+    }
+    (void)snprintf(name, sizeof name, "tutti/%s/%s",
+            tutti_collective_name((tutti_collective)first->collective), first->name);
+    batch->range = t->ranges.begin(t->ranges.state, name);
+}
+
+static void end_range(const struct tutti *t, const struct batch *batch)
+{
+    if (t->ranges.end != NULL) {
+        t->ranges.end(t->ranges.state, batch->range);
+    }
 }
 
 /* Nothing is in flight any more? */
@@ -175,6 +197,7 @@ static tutti_status finish_issued(struct tutti *t, struct batch *batch)
     struct device_event *event = batch->issued;
 
     record_finish(t, batch);
+    end_range(t, batch);
     count_batch(t, batch, t->engine.now_ns);
     count_busy(t, t->engine.now_ns);
     operations = take_operations(batch);
@@ -197,6 +220,7 @@ static tutti_status finish_staged(struct tutti *t, struct batch *batch)
         return status;
     }
     record_finish(t, batch);
+    end_range(t, batch);
     count_batch(t, batch, t->engine.now_ns);
     counter_add(&t->metrics->device_batches, 1);
     batch_lane(batch)->running--;
@@ -210,6 +234,7 @@ static void finish(struct tutti *t, struct batch *batch)
 
     note_time(t, batch);
     record_finish(t, batch);
+    end_range(t, batch);
     operations = take_operations(batch);
     batch_lane(batch)->running--;
     recycle(&t->dispatcher, batch);
@@ -306,6 +331,7 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
         }
         lane->running++;
         batch->begun_ns = t->engine.now_ns;
+        begin_range(t, batch);
         if (moves_nothing(batch)) {
             batch->op.sequence = lane->sequence++;
             batch->backend = NULL;

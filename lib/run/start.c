@@ -62,6 +62,7 @@ static void move_in(struct tutti *t, struct context_spec *spec)
             ? spec->memory
             : (struct memory){ .alloc = heap_alloc, .give_back = heap_free, .user = t };
     t->device = spec->device;
+    t->ranges = spec->ranges;
     t->arrival_flags = spec->arrival_flags;
     t->failure.page = spec->failure_page;
     t->dispatcher.memory = &t->outputs.memory;
