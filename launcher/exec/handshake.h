@@ -32,6 +32,7 @@ struct orders {
     char relay[LINK_TEXT_MAX]; /* to be called in place of this; "": none */
     uint32_t generation; /* of an elastic job; 0: it is none     */
     uint16_t keeper_port; /* where keepers call tuttirun          */
+    bool tells; /* METRICS, every second                        */
     struct metrics_orders metrics; /* what is told of the host's ranks      */
 };
 

@@ -188,6 +188,7 @@ static void run_loop(struct supervisor *supervisor)
         supervisor_watch_starter(supervisor, now);
         supervisor_watch_stalls(supervisor);
         step_metrics(supervisor, now);
+        supervisor_tell_metrics(supervisor, now);
         supervisor_end_when_due(supervisor, now);
         supervisor_kill_when_due(supervisor, now);
         output_tick(&supervisor->out, now);

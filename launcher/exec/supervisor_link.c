@@ -123,6 +123,7 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
     case LINK_CHILD:
     case LINK_RESUME:
     case LINK_RECORDING:
+    case LINK_METRICS:
         break; /* not for a supervisor that has begun */
     }
 }

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/recorder.h"
+#include "launcher/exec/host_metrics.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/supervisor_parts.h"
 
@@ -211,6 +212,32 @@ void supervisor_ask_timeline(const struct supervisor *supervisor, uint32_t asked
         (void)!pwrite(supervisor->recorder_fd, &asked, sizeof asked,
                 offsetof(struct recorder_header, timeline_asked));
     }
+}
+
+void supervisor_tell_metrics(struct supervisor *supervisor, int64_t now)
+{
+    static const int64_t second = 1000000000;
+    struct metrics metrics;
+    struct metrics_source source;
+    struct link_message message = { .type = LINK_METRICS };
+    struct metrics_total row;
+
+    if (!supervisor->uplink.orders.tells || now < supervisor->tell_due ||
+            supervisor->phase != PHASE_RUNNING || uplink_is_full(&supervisor->uplink)) {
+        return;
+    }
+    supervisor->tell_due = now + second;
+    if (!host_metrics_read(supervisor->recorder_fd, &metrics, &source)) {
+        return;
+    }
+    message.metrics = (struct link_metrics){ .time = (uint64_t)now,
+        .steps = counter_get(&metrics.planned_steps) + counter_get(&metrics.slow_steps),
+        .wait_ns = counter_get(&metrics.wait_ns),
+        .lead_ns = counter_get(&metrics.lead_ns) };
+    for (int i = 0; i < METRICS_ROWS; i++) {
+        message.metrics.bytes += metrics_read_row(&metrics, i, &row) ? row.bytes : 0;
+    }
+    link_put(uplink_out(&supervisor->uplink), &message);
 }
 
 /* The library has reported a stall: tuttirun will ask all the others. */

@@ -277,6 +277,12 @@ void console_say(struct console *console, const char *who, const char *format, .
     console_flush(console);
 }
 
+void console_draw(struct console *console, const char *text)
+{
+    stream_put(&console->streams[1], "", 0, text, strlen(text));
+    console_flush(console);
+}
+
 bool console_waits(const struct console *console, int stream)
 {
     return console->streams[stream].kept.len > 0 && !console->streams[stream].is_broken;

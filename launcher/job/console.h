@@ -68,6 +68,9 @@ void console_lines(struct console *console, int stream,
 void console_say(struct console *console, const char *who, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
+/** What is no line, for a terminal: as it is, on stderr. */
+void console_draw(struct console *console, const char *text);
+
 /** Writes what can be written now. */
 void console_flush(struct console *console);
 /** True while a stream has bytes that wait; its index is tested alone. */

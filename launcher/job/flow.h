@@ -19,6 +19,7 @@
 #include "launcher/job/report.h"
 #include "launcher/job/starter_output.h"
 #include "launcher/job/starter_process.h"
+#include "launcher/job/top.h"
 #include "launcher/job/tree.h"
 #include "launcher/session/server.h"
 
@@ -79,6 +80,7 @@ struct job {
     struct recordings recordings; /* what ranks did last                            */
     uint32_t
             timeline_asked; /* of all ranks: odd, to begin; even, to end; 0: nothing       */
+    struct top top; /* how they are doing                                 */
     struct console console; /* stdout and stderr                                   */
     struct loop loop; /* all descriptors                                     */
     struct loop_watch watches[JOB_WATCHES]; /* but those of the server                */

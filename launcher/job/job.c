@@ -491,6 +491,7 @@ static void job_loop(struct job *job)
         beats_step(job);
         supervisor_events_resume(job);
         recordings_step(job);
+        top_step(job);
         flow_step(job);
         if (job->hooks != NULL) {
             job->hooks->turn(job->hooks->owner, job);
@@ -594,6 +595,7 @@ static int job_end(struct job *job)
     const struct job_hooks *hooks = job->hooks;
     int exit_status = exit_status_of(job);
 
+    top_end(job);
     if (hooks != NULL && hooks->end(hooks->owner, job)) {
         report_end(job);
     } else {

@@ -30,7 +30,8 @@ static void welcome(struct job *job, struct server_link *link, const char *relay
                 .metrics_port = (uint32_t)options->metrics_port,
                 .metrics_address = link_text_of(options->metrics_address),
                 .metrics_file = link_text_of(job->metrics_file),
-                .metrics_ms = (uint32_t)options->metrics_interval_ms },
+                .metrics_ms = (uint32_t)options->metrics_interval_ms,
+                .tells = options->top },
     };
 
     link_put_body(&body, &welcome);
@@ -235,6 +236,9 @@ static void hear_message(
         break;
     case LINK_RECORDING:
         recordings_hear(job, link->rank, &message->recording);
+        break;
+    case LINK_METRICS:
+        top_hear(job, link->rank, &message->metrics);
         break;
     case LINK_CHILD:
         tree_events_child(job, link, &message->child);

@@ -63,6 +63,7 @@ static const struct field fields[] = {
     FIELD(WELCOME, TEXT, welcome.metrics_address, 0, LINK_TEXT_MAX),
     FIELD(WELCOME, TEXT, welcome.metrics_file, 0, LINK_TEXT_MAX),
     FIELD(WELCOME, U32, welcome.metrics_ms, 0, MILLISECONDS_MAX),
+    FIELD(WELCOME, BOOL, welcome.tells, 0, 1),
     FIELD(STARTED, U64, started.pid, 0, 0),
     FIELD(STARTED, TEXT, started.binding, 0, LINK_TEXT_MAX),
     FIELD(STARTED, TEXT, started.log, 0, LINK_TEXT_MAX),
@@ -112,6 +113,11 @@ static const struct field fields[] = {
     FIELD(RECORDING, U64, recording.total, 0, 0),
     FIELD(RECORDING, TEXT, recording.bytes, 0, LINK_LINES_MAX),
     FIELD(TIMELINE, U32, timeline, 1, UINT32_MAX),
+    FIELD(METRICS, U64, metrics.time, 0, 0),
+    FIELD(METRICS, U64, metrics.steps, 0, 0),
+    FIELD(METRICS, U64, metrics.bytes, 0, 0),
+    FIELD(METRICS, U64, metrics.wait_ns, 0, 0),
+    FIELD(METRICS, U64, metrics.lead_ns, 0, 0),
 };
 
 enum {
@@ -274,7 +280,7 @@ tutti_status link_read(const struct frame *frame, struct link_message *message)
 {
     struct wire_reader in;
 
-    if (frame->type < FRAME_OWN || frame->type > LINK_TIMELINE) {
+    if (frame->type < FRAME_OWN || frame->type > LINK_METRICS) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "a message of unknown type %u over the link", frame->type);
     }

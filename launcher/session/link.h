@@ -18,6 +18,7 @@
  *        <-------------------------  TIMELINE  to the library: begins, or ends, its timeline
  *     RECORDING ---------------------->        in parts (base/recorder.h): when asked, after a
  *                                              stall, and when the program or the job fails
+ *     METRICS ------------------------>        every second, where WELCOME asks for it
  *     EXITED ------------------------->        how the program ended
  *        <-----------------------  SUSPICION   who is not heard: to the library
  *        <-------------------------  NOTICE    of an elastic job: the ranks are to leave
@@ -87,7 +88,8 @@ enum link_type {
     LINK_NOTICE,
     LINK_LOOK,
     LINK_RECORDING,
-    LINK_TIMELINE
+    LINK_TIMELINE,
+    LINK_METRICS
 };
 
 /** Text inside a received message, not terminated; borrowed from its bytes. */
@@ -130,6 +132,7 @@ struct link_welcome {
     struct link_text metrics_address; /* where it listens, in numbers              */
     struct link_text metrics_file; /* of each host; "": none                       */
     uint32_t metrics_ms; /* between two writes of it                               */
+    bool tells; /* send METRICS every second                                  */
 };
 
 struct link_started {
@@ -143,6 +146,12 @@ struct link_recording {
     uint64_t offset; /* of these bytes; `total` in the last      */
     uint64_t total; /* bytes of the whole; 0: there is none     */
     struct link_text bytes; /* what no part has is zero                 */
+};
+
+/** What a rank has counted so far (base/metrics.h). */
+struct link_metrics {
+    uint64_t time; /* supervisor's clock */
+    uint64_t steps, bytes, wait_ns, lead_ns;
 };
 
 /** What is known of a clock: sent with times that tuttirun has to understand. */
@@ -255,6 +264,7 @@ struct link_message {
         bool look; /* with stacks */
         struct link_recording recording;
         uint32_t timeline; /* recorder_header.timeline_asked */
+        struct link_metrics metrics;
     };
 };
 

@@ -179,7 +179,7 @@ void pages_metrics(void)
 {
     static const char *const kinds[] = { "counter", "gauge", "histogram" };
     size_t count;
-    const struct metrics_name *names = metrics_names(&count);
+    const struct metrics_name *names = metrics_families(&count);
 
     (void)fputs(
             "# Metrics\n\n"

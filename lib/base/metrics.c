@@ -149,7 +149,7 @@ static const struct scalar scalars[] = {
 static const double bounds[METRICS_BUCKETS] = { 1e-6, 4e-6, 16e-6, 64e-6, 256e-6,
     1024e-6, 4096e-6, 16384e-6, 65536e-6, 262144e-6, 1048576e-6, 4194304e-6 };
 
-const struct metrics_name *metrics_names(size_t *count)
+const struct metrics_name *metrics_families(size_t *count)
 {
     *count = FAMILY_COUNT;
     return names;

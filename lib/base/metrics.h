@@ -172,6 +172,6 @@ struct metrics_name {
     tutti_metric_kind kind;
 };
 /** All, in the order of the visit. */
-const struct metrics_name *metrics_names(size_t *count);
+const struct metrics_name *metrics_families(size_t *count);
 
 #endif

@@ -85,6 +85,12 @@ static const struct link_message messages[] = {
                     .total = UINT64_C(1) << 33,
                     .bytes = TEXT("part") } },
     { .type = LINK_TIMELINE, .timeline = 3 },
+    { .type = LINK_METRICS,
+            .metrics = { .time = 1,
+                    .steps = 2,
+                    .bytes = 3,
+                    .wait_ns = 4,
+                    .lead_ns = UINT64_MAX } },
 };
 
 enum {
@@ -259,6 +265,9 @@ static void expect_same(const struct link_message *got, const struct link_messag
     case LINK_RECORDING:
         expect_recording(&got->recording, &sent->recording);
         break;
+    case LINK_METRICS:
+        assert_memory_equal(&got->metrics, &sent->metrics, sizeof got->metrics);
+        break;
     }
 }
 
@@ -338,7 +347,7 @@ UNIT_TEST(test_values_out_of_range_are_refused)
         { .type = LINK_EXITED, .exited = { .ending = LINK_ENDED_EXIT, .value = 256 } },
         /* They have met. */
         { .type = LINK_HELLO },
-        { .type = LINK_TIMELINE + 1 },
+        { .type = LINK_METRICS + 1 },
     };
     struct link_message got;
 

@@ -1,0 +1,237 @@
+/*
+ * --top: how the ranks are doing.
+ *
+ * The table is at the end of the screen, and what ranks print scrolls in the rest: so nothing is
+ * hidden or held back. It is written as they are, through the console, which never waits.
+ */
+#include "launcher/job/top.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "launcher/job/flow.h"
+#include "launcher/job/job_tree.h"
+
+enum {
+    INTERVAL_MS = 1000, /* on a terminal                        */
+    HEAD_ROWS = 2,
+    HEIGHT_MIN = 8, /* of a terminal for a table                */
+    TEXT_BYTES = 256
+};
+
+/** What a rank did between its last two words. */
+struct rates {
+    double steps, gb, waits,
+            leads; /* per second; the last two are shares of the time */
+};
+
+static struct rates rates_of(const struct rank *rank)
+{
+    const struct link_metrics *old = &rank->metrics[0];
+    const struct link_metrics *new = &rank->metrics[1];
+    const double ns = (double)(new->time - old->time);
+
+    if (old->time == 0 || new->time <= old->time || rank->state != RANK_RUNNING) {
+        return (struct rates){ .steps = 0 };
+    }
+    return (struct rates){ .steps = (double)(new->steps - old->steps) * 1e9 / ns,
+        .gb = (double)(new->bytes - old->bytes) / ns,
+        .waits = (double)(new->wait_ns - old->wait_ns) / ns,
+        .leads = (double)(new->lead_ns - old->lead_ns) / ns };
+}
+
+void top_hear(struct job *job, int rank, const struct link_metrics *metrics)
+{
+    struct link_metrics *kept = job->ranks.items[rank].metrics;
+
+    kept[0] = kept[1];
+    kept[1] = *metrics;
+}
+
+/* Since when nothing was heard of a rank, in seconds; -1: it is not connected. */
+static double silence_of(const struct job *job, int rank)
+{
+    for (size_t i = 0; i < job->server.count; i++) {
+        const struct server_link *link = job->server.links[i];
+
+        if (link->rank == rank && !link->has_exited) {
+            return (double)(job->now - job_tree_heard(job, link)) * 1e-9;
+        }
+    }
+    return -1;
+}
+
+/** Of all ranks together. */
+struct summary {
+    int running;
+    double steps, gb, silence; /* of the slowest; of all; the longest            */
+    int silent; /* whose that is; -1: none                                       */
+    int last; /* for which the others wait: by far the least of the waits; -1: none */
+};
+
+static struct summary summarize(const struct job *job)
+{
+    struct summary all = { .silent = -1, .last = -1 };
+    double least = 0;
+    double sum = 0;
+
+    for (int r = 0; r < job->ranks.count; r++) {
+        const struct rank *rank = &job->ranks.items[r];
+        const struct rates rates = rates_of(rank);
+        const double silence = silence_of(job, r);
+
+        if (rank->state != RANK_RUNNING) {
+            continue;
+        }
+        all.steps =
+                all.running == 0 || rates.steps < all.steps ? rates.steps : all.steps;
+        all.gb += rates.gb;
+        if (silence > all.silence) {
+            all.silence = silence;
+            all.silent = r;
+        }
+        if (all.running == 0 || rates.leads < least) {
+            least = rates.leads;
+            all.last = r;
+        }
+        sum += rates.leads;
+        all.running++;
+    }
+    /* The others wait for a tenth of the time at least, and it for a quarter of that. */
+    if (all.running < 2 || sum - least < 0.1 * (all.running - 1) ||
+            least * 4 * (all.running - 1) > sum - least) {
+        all.last = -1;
+    }
+    return all;
+}
+
+static void summary_text(const struct job *job, char text[TEXT_BYTES])
+{
+    const struct summary all = summarize(job);
+    char last[64] = "";
+    char silent[64] = "";
+
+    if (all.last >= 0) {
+        (void)snprintf(last, sizeof last, "; rank %d comes last", all.last);
+    }
+    if (all.silent >= 0) {
+        (void)snprintf(silent, sizeof silent,
+                "; heartbeat %.1f s ago at most (rank %d)", all.silence, all.silent);
+    }
+    (void)snprintf(text, TEXT_BYTES,
+            "%d of %d ranks run, %.1f steps/s, %.3f GB/s of all%s%s", all.running,
+            job->ranks.count, all.steps, all.gb, silent, last);
+}
+
+/* -------------------------------------------------------------------- table */
+
+/* A line of the terminal, from its first column. Hosts choose their names. */
+static void put_row(struct job *job, int row, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+
+static void put_row(struct job *job, int row, const char *format, ...)
+{
+    char text[TEXT_BYTES];
+    char line[TEXT_BYTES + 32];
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    for (char *at = text; *at != '\0'; at++) {
+        *at = *at < ' ' || *at > '~' ? '?' : *at;
+    }
+    (void)snprintf(line, sizeof line, "\x1b[%d;1H\x1b[2K%s", row, text);
+    console_draw(&job->console, line);
+}
+
+static void put_rank(struct job *job, int row, int index)
+{
+    const struct rank *rank = &job->ranks.items[index];
+    const struct rates rates = rates_of(rank);
+
+    put_row(job, row, "%5d %-20.20s %9.1f %9.3f %7.0f %% %7.0f %% %8.1f s", index,
+            ranks_host(&job->ranks, index), rates.steps, rates.gb, rates.waits * 100,
+            rates.leads * 100, silence_of(job, index));
+}
+
+/* Makes room at the end of the screen; what is printed stays above. */
+static void make_room(struct job *job, int height)
+{
+    const int most = height / 2;
+    struct top *top = &job->top;
+    char text[TEXT_BYTES];
+
+    top_end(job);
+    top->height = height;
+    top->rows =
+            job->ranks.count + HEAD_ROWS < most ? job->ranks.count + HEAD_ROWS : most;
+    for (int i = 0; i < top->rows; i++) {
+        console_draw(&job->console, "\n");
+    }
+    (void)snprintf(text, sizeof text, "\x1b[1;%dr\x1b[%d;1H", height - top->rows,
+            height - top->rows);
+    console_draw(&job->console, text);
+}
+
+static void draw(struct job *job, int height)
+{
+    const struct top *top = &job->top;
+    char text[TEXT_BYTES];
+    int row;
+
+    if (height != top->height) {
+        make_room(job, height);
+    }
+    row = height - top->rows + 1;
+    console_draw(&job->console,
+            "\x1b"
+            "7"); /* keeps the place of what is printed */
+    summary_text(job, text);
+    put_row(job, row++, "%s", text);
+    put_row(job, row++, "%5s %-20s %9s %9s %9s %9s %10s", "rank", "host", "steps/s",
+            "GB/s", "in waits", "for others", "heartbeat");
+    for (int r = 0; r < job->ranks.count && row <= height; r++) {
+        put_rank(job, row++, r);
+    }
+    console_draw(&job->console,
+            "\x1b"
+            "8");
+}
+
+void top_step(struct job *job)
+{
+    struct winsize window = { .ws_row = 0 };
+    const bool has_screen = isatty(STDERR_FILENO) == 1 &&
+            ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 &&
+            window.ws_row >= HEIGHT_MIN;
+    char text[TEXT_BYTES];
+
+    if (!job->options->top || job->now < job->top.next || job->state != JOB_RUNNING) {
+        return;
+    }
+    if (has_screen) {
+        draw(job, window.ws_row);
+    } else if (job->top.next != 0) { /* there is nothing yet at first */
+        summary_text(job, text);
+        console_say(&job->console, "tuttirun", "%s", text);
+    }
+    job->top.next = job->now +
+            (has_screen ? INTERVAL_MS : job->options->metrics_interval_ms) *
+                    JOB_NS_PER_MS;
+}
+
+void top_end(struct job *job)
+{
+    char text[TEXT_BYTES];
+
+    if (job->top.rows > 0) {
+        (void)snprintf(text, sizeof text, "\x1b[r\x1b[%d;1H\x1b[J",
+                job->top.height - job->top.rows + 1);
+        console_draw(&job->console, text);
+        job->top.rows = 0;
+        job->top.height = 0;
+    }
+}
