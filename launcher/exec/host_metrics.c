@@ -63,10 +63,8 @@ static void put_all(const struct host_metrics *host, tutti_metrics_format format
         out->failed = true;
     } else {
         for (size_t i = 0; i < host->count; i++) {
-            if (host_metrics_read(
-                        host->recordings[i], &blocks[count], &sources[count])) {
-                count++;
-            }
+            count += host_metrics_read(
+                    host->recordings[i], &blocks[count], &sources[count]);
         }
         metrics_format(out, format, sources, count, time_of_day());
     }

@@ -141,7 +141,9 @@ static void put_row(struct job *job, int row, const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, list);
     va_end(list);
     for (char *at = text; *at != '\0'; at++) {
-        *at = *at < ' ' || *at > '~' ? '?' : *at;
+        if (*at < ' ' || *at > '~') {
+            *at = '?';
+        }
     }
     (void)snprintf(line, sizeof line, "\x1b[%d;1H\x1b[2K%s", row, text);
     console_draw(&job->console, line);

@@ -200,9 +200,8 @@ static void send_reply(struct http_client *client)
             reply->len - client->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 
     client->sent += done > 0 ? (size_t)done : 0;
-    if (client->sent == reply->len || (done < 0 && errno != EAGAIN && errno != EINTR)) {
-        drop(client);
-    } else if (!loop_set(client->server->loop, &client->watch, client->fd, EPOLLOUT)) {
+    if (client->sent == reply->len || (done < 0 && errno != EAGAIN && errno != EINTR) ||
+            !loop_set(client->server->loop, &client->watch, client->fd, EPOLLOUT)) {
         drop(client);
     }
 }

@@ -133,34 +133,49 @@ static void say_waits_of(const tutti *t, const uint64_t (*waits)[WAITS], int ran
             seconds_of(waits[rank][0]), seconds_of(waits[rank][1]));
 }
 
-static void say_waits(const tutti *t, const uint64_t (*waits)[WAITS])
+/* The least wait that is above `floor`; UINT64_MAX: there is none. */
+static uint64_t next_wait(
+        const tutti *t, const uint64_t (*waits)[WAITS], uint64_t floor)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (int r = 0; r < t->size; r++) {
+        next = waits[r][0] > floor && waits[r][0] < next ? waits[r][0] : next;
+    }
+    return next;
+}
+
+/* Ranks with this wait, at most so many. @return how many there were */
+static int say_equals(
+        const tutti *t, const uint64_t (*waits)[WAITS], uint64_t wait, int most)
 {
     int told = 0;
 
-    if (t->size <= TELL_ALL) {
-        for (int r = 0; r < t->size; r++) {
+    for (int r = 0; r < t->size && told < most; r++) {
+        if (waits[r][0] == wait) {
             say_waits_of(t, waits, r);
+            told++;
         }
-        return;
     }
-    /* Those that waited least, from the least on: they came last. */
-    for (uint64_t floor = 0; told < TELL_SOME;) {
-        uint64_t next = UINT64_MAX;
+    return told;
+}
 
-        for (int r = 0; r < t->size; r++) {
-            if (waits[r][0] == floor && told < TELL_SOME) {
-                say_waits_of(t, waits, r);
-                told++;
-            } else if (waits[r][0] > floor && waits[r][0] < next) {
-                next = waits[r][0];
-            }
-        }
-        if (next == UINT64_MAX) {
-            break;
-        }
-        floor = next;
+/* Of many those that waited least, from the least on: they came last. */
+static void say_waits(const tutti *t, const uint64_t (*waits)[WAITS])
+{
+    uint64_t wait = 0;
+    int told = 0;
+
+    for (int r = 0; r < t->size && t->size <= TELL_ALL; r++) {
+        say_waits_of(t, waits, r);
     }
-    say(t, "the other %d ranks waited longer for others", t->size - told);
+    while (t->size > TELL_ALL && told < TELL_SOME && wait != UINT64_MAX) {
+        told += say_equals(t, waits, wait, TELL_SOME - told);
+        wait = next_wait(t, waits, wait);
+    }
+    if (told > 0) {
+        say(t, "the other %d ranks waited longer for others", t->size - told);
+    }
 }
 
 void report_log(tutti *t)
