@@ -1,0 +1,191 @@
+/*
+ * The functions of MPI that this library stands in front of.
+ *
+ * The non-blocking forms are not among them. They would have to move while the application
+ * computes, and to end in any of MPI's functions that complete requests, beside requests of
+ * MPI's own; only MPI can do that (docs/design/mpi-preload.md).
+ */
+#include "base/clock.h"
+#include "preload/collectives.h"
+#include "preload/preload.h"
+#include "preload/stats.h"
+
+static struct call call_begin(enum preload_call which)
+{
+    const struct preload *preload = preload_get();
+
+    return (struct call){ .preload = preload,
+        .which = which,
+        .began_ns = preload->counts ? clock_ns() : 0,
+        .result = MPI_SUCCESS };
+}
+
+static int call_end(const struct call *call, bool by_tutti)
+{
+    if (call->began_ns != 0) {
+        stats_add(call->which, by_tutti, call->bytes, clock_ns() - call->began_ns);
+    }
+    return call->result;
+}
+
+/* Both names are ours: see real.h. */
+#define BOTH_NAMES(name) \
+    extern __typeof__(P##name) name __attribute__((alias("P" #name)))
+
+int PMPI_Init(int *argc, char ***argv)
+{
+    const int result = preload_get()->real.init(argc, argv);
+
+    if (result == MPI_SUCCESS) {
+        preload_begin();
+    }
+    return result;
+}
+BOTH_NAMES(MPI_Init);
+
+int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    const int result = preload_get()->real.init_thread(argc, argv, required, provided);
+
+    if (result == MPI_SUCCESS) {
+        preload_begin();
+    }
+    return result;
+}
+BOTH_NAMES(MPI_Init_thread);
+
+int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+        MPI_Op op, MPI_Comm comm)
+{
+    struct call call = call_begin(CALL_ALLREDUCE);
+    const struct reduction reduction = {
+        .input = sendbuf, .output = recvbuf, .type = datatype, .op = op
+    };
+    const bool done = collective_allreduce(&call, &reduction, count, comm);
+
+    if (!done) {
+        call.result = call.preload->real.allreduce(
+                sendbuf, recvbuf, count, datatype, op, comm);
+    }
+    return call_end(&call, done);
+}
+BOTH_NAMES(MPI_Allreduce);
+
+int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+        MPI_Op op, int root, MPI_Comm comm)
+{
+    struct call call = call_begin(CALL_REDUCE);
+    const struct reduction reduction = {
+        .input = sendbuf, .output = recvbuf, .type = datatype, .op = op
+    };
+    const bool done = collective_reduce(&call, &reduction, count, root, comm);
+
+    if (!done) {
+        call.result = call.preload->real.reduce(
+                sendbuf, recvbuf, count, datatype, op, root, comm);
+    }
+    return call_end(&call, done);
+}
+BOTH_NAMES(MPI_Reduce);
+
+int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
+        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    struct call call = call_begin(CALL_REDUCE_SCATTER);
+    const struct reduction reduction = {
+        .input = sendbuf, .output = recvbuf, .type = datatype, .op = op
+    };
+    const bool done = collective_reduce_scatter(&call, &reduction, recvcounts, comm);
+
+    if (!done) {
+        call.result = call.preload->real.reduce_scatter(
+                sendbuf, recvbuf, recvcounts, datatype, op, comm);
+    }
+    return call_end(&call, done);
+}
+BOTH_NAMES(MPI_Reduce_scatter);
+
+int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
+        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    struct call call = call_begin(CALL_REDUCE_SCATTER_BLOCK);
+    const struct reduction reduction = {
+        .input = sendbuf, .output = recvbuf, .type = datatype, .op = op
+    };
+    const bool done =
+            collective_reduce_scatter_block(&call, &reduction, recvcount, comm);
+
+    if (!done) {
+        call.result = call.preload->real.reduce_scatter_block(
+                sendbuf, recvbuf, recvcount, datatype, op, comm);
+    }
+    return call_end(&call, done);
+}
+BOTH_NAMES(MPI_Reduce_scatter_block);
+
+int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+    struct call call = call_begin(CALL_BCAST);
+    const bool done = collective_bcast(&call, buffer, count, datatype, root, comm);
+
+    if (!done) {
+        call.result = call.preload->real.bcast(buffer, count, datatype, root, comm);
+    }
+    return call_end(&call, done);
+}
+BOTH_NAMES(MPI_Bcast);
+
+int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+        void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct call call = call_begin(CALL_ALLGATHER);
+    const struct elements in = {
+        .buffer = sendbuf, .count = sendcount, .type = sendtype
+    };
+    const bool done =
+            collective_allgather(&call, &in, recvbuf, recvcount, recvtype, comm);
+
+    if (!done) {
+        call.result = call.preload->real.allgather(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    }
+    return call_end(&call, done);
+}
+BOTH_NAMES(MPI_Allgather);
+
+int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+        void *recvbuf, const int recvcounts[], const int displs[],
+        MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct call call = call_begin(CALL_ALLGATHERV);
+    const struct elements in = {
+        .buffer = sendbuf, .count = sendcount, .type = sendtype
+    };
+    const bool done = collective_allgatherv(
+            &call, &in, recvbuf, recvcounts, displs, recvtype, comm);
+
+    if (!done) {
+        call.result = call.preload->real.allgatherv(sendbuf, sendcount, sendtype,
+                recvbuf, recvcounts, displs, recvtype, comm);
+    }
+    return call_end(&call, done);
+}
+BOTH_NAMES(MPI_Allgatherv);
+
+int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+        void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct call call = call_begin(CALL_ALLTOALL);
+    const struct elements in = {
+        .buffer = sendbuf, .count = sendcount, .type = sendtype
+    };
+    const bool done =
+            collective_alltoall(&call, &in, recvbuf, recvcount, recvtype, comm);
+
+    if (!done) {
+        call.result = call.preload->real.alltoall(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    }
+    return call_end(&call, done);
+}
+BOTH_NAMES(MPI_Alltoall);

@@ -1,0 +1,64 @@
+/*
+ * What this library has in common for all communicators of a process, from MPI_Init() on.
+ */
+#ifndef TUTTI_PRELOAD_PRELOAD_H
+#define TUTTI_PRELOAD_PRELOAD_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "preload/real.h"
+
+/*
+ * X(symbol, name, bytes from which on tutti is used with two ranks, and with more). Bytes are
+ * those of the whole vector: of an allgather, of all results; of an alltoall, of all that a
+ * rank sends. Measured: docs/results/mpi-collectives.md.
+ */
+#define PRELOAD_CALL_MAP(X) \
+    X(CALL_ALLGATHER, "Allgather", 16384, 16384) \
+    X(CALL_ALLGATHERV, "Allgatherv", 16384, 16384) \
+    X(CALL_ALLREDUCE, "Allreduce", 16384, 16384) \
+    X(CALL_ALLTOALL, "Alltoall", 16384, 16384) \
+    X(CALL_BCAST, "Bcast", 16384, 16384) \
+    X(CALL_REDUCE, "Reduce", 16384, 16384) \
+    X(CALL_REDUCE_SCATTER, "Reduce_scatter", 16384, 16384) \
+    X(CALL_REDUCE_SCATTER_BLOCK, "Reduce_scatter_block", 16384, 16384)
+
+enum preload_call {
+#define PRELOAD_CALL_ENUM(symbol, name, two, more) symbol,
+    PRELOAD_CALL_MAP(PRELOAD_CALL_ENUM)
+#undef PRELOAD_CALL_ENUM
+    CALL_COUNT
+};
+
+/** From how many bytes on tutti is used. */
+struct preload_limits {
+    size_t two; /* in communicators of two ranks */
+    size_t more; /* in larger ones */
+    size_t least; /* in any: the smaller of both */
+};
+
+struct preload {
+    struct real real;
+    bool active; /* between MPI_Init() and MPI_Finalize(); equal on all ranks of the world */
+    bool counts; /* statistics were asked for */
+    struct preload_limits limits[CALL_COUNT]; /* equal on all ranks of the world */
+    struct config config;
+    struct log log;
+    MPI_Comm
+            progress; /* of this rank alone, without messages: polled so that MPI moves */
+    int team_key; /* of communicators: their team */
+    int end_key; /* of MPI_COMM_SELF: its deletion begins MPI_Finalize() */
+};
+
+/** The process's; its field `real` is always filled. Any thread. */
+const struct preload *preload_get(void);
+
+/** After MPI_Init(): becomes active, or stays out of the way; on all ranks alike. */
+void preload_begin(void);
+
+#endif
