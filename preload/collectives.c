@@ -195,7 +195,7 @@ static bool give_up(struct call *call, int error, MPI_Comm comm)
 static int piece_read(
         struct piece *piece, const struct elements *from, size_t bytes, MPI_Comm comm)
 {
-    int result = MPI_SUCCESS;
+    int result;
 
     *piece = (struct piece){ .bytes = from->buffer };
     if (datatype_is_plain(from->type)) {
@@ -204,8 +204,7 @@ static int piece_read(
     piece->memory = mem_alloc(bytes);
     piece->bytes = piece->memory;
     result = piece->memory == NULL ? MPI_ERR_NO_MEM
-                                   : datatype_pack(from->buffer, from->count,
-                                             from->type, piece->memory, bytes, comm);
+                                   : datatype_pack(from, piece->memory, bytes, comm);
     if (result != MPI_SUCCESS) {
         mem_free(piece->memory);
         piece->memory = NULL;
@@ -231,95 +230,104 @@ static bool bcast_send(struct call *call, struct team *team, struct op_batch *ba
 }
 
 static bool bcast_receive(struct call *call, struct team *team, struct op_batch *batch,
-        const struct elements *elements, void *buffer)
+        const struct elements *elements)
 {
     const bool is_plain = datatype_is_plain(elements->type);
     char *memory = is_plain ? NULL : mem_alloc(call->bytes);
-    struct op_run run = { .output = is_plain ? buffer : memory, .count = call->bytes };
+    const struct op_run run = { .output = is_plain ? elements->buffer : memory,
+        .count = call->bytes };
 
-    if (is_plain ? !is_memory(buffer) : memory == NULL) {
+    if (!is_memory(run.output)) {
         return give_up(call, is_plain ? MPI_ERR_BUFFER : MPI_ERR_NO_MEM, team->comm);
     }
     batch->runs = &run;
     call->result = team_run(team, batch);
     if (!is_plain && call->result == MPI_SUCCESS) {
-        call->result = datatype_unpack(memory, call->bytes, buffer, elements->count,
-                elements->type, team->comm);
+        call->result = datatype_unpack(memory, call->bytes, elements, team->comm);
     }
     mem_free(memory);
     return true;
 }
 
-bool collective_bcast(struct call *call, void *buffer, int count, MPI_Datatype type,
-        int root, MPI_Comm comm)
+bool collective_bcast(
+        struct call *call, const struct elements *elements, int root, MPI_Comm comm)
 {
-    const struct elements elements = { .buffer = buffer, .count = count, .type = type };
     struct op_batch batch = {
         .collective = TUTTI_BROADCAST, .dtype = TUTTI_UINT8, .root = root
     };
     struct team *team;
 
-    call->bytes = datatype_bytes(count, type);
+    call->bytes = datatype_bytes(elements->count, elements->type);
     batch.count = call->bytes;
     if (!is_long(call) || (team = team_of(call, comm)) == NULL || root < 0 ||
             root >= team->ranks) {
         return false;
     }
-    return team->rank == root ? bcast_send(call, team, &batch, &elements)
-                              : bcast_receive(call, team, &batch, &elements, buffer);
+    return team->rank == root ? bcast_send(call, team, &batch, elements)
+                              : bcast_receive(call, team, &batch, elements);
 }
 
 /* ----------------------------------------------------------------- exchanges */
 
 /** Where what comes from each rank goes to. */
 struct landing {
-    char *buffer; /* of the application */
-    int count; /* elements from each rank, one behind the other, where there are no counts */
+    struct elements
+            each; /* from each rank, one behind the other, where there are no counts */
     const int *counts, *places; /* [ranks] in elements, or NULL */
-    MPI_Datatype type;
     bool is_plain; /* what comes is written where it belongs */
     char *memory; /* else: room for all of it, packed; owned */
     char *base; /* what the offsets of team->recvs count from */
 };
 
-static int landing_count(const struct landing *landing, int rank)
+/** Bytes from the beginning of the buffer to what comes from a rank. */
+static MPI_Aint landing_offset(const struct landing *landing, int rank)
 {
-    return landing->counts != NULL ? landing->counts[rank] : landing->count;
+    const MPI_Aint place = landing->places != NULL
+            ? (MPI_Aint)landing->places[rank]
+            : (MPI_Aint)rank * landing->each.count;
+
+    return place * datatype_extent(landing->each.type);
 }
 
-/** Bytes from the beginning of the buffer. */
-static MPI_Aint landing_place(const struct landing *landing, int rank)
+/** What comes from a rank, where the application wants it. */
+static struct elements landing_part(const struct landing *landing, int rank)
 {
-    const MPI_Aint place = landing->places != NULL ? (MPI_Aint)landing->places[rank]
-                                                   : (MPI_Aint)rank * landing->count;
+    struct elements part = landing->each;
 
-    return place * datatype_extent(landing->type);
+    part.buffer = (char *)landing->each.buffer + landing_offset(landing, rank);
+    part.count = landing->counts != NULL ? landing->counts[rank] : landing->each.count;
+    return part;
 }
 
 /** Fills team->recvs. @return MPI_SUCCESS, MPI_ERR_BUFFER, MPI_ERR_NO_MEM */
 static int landing_open(
         struct landing *landing, const struct call *call, const struct team *team)
 {
-    MPI_Aint low = 0;
+    MPI_Aint low = 0; /* places may be negative */
     size_t at = 0;
 
-    landing->is_plain = datatype_is_plain(landing->type);
+    landing->is_plain = datatype_is_plain(landing->each.type);
+    if (landing->is_plain && !is_memory(landing->each.buffer)) {
+        return MPI_ERR_BUFFER;
+    }
     for (int i = 0; i < team->ranks && landing->is_plain; i++) {
-        const MPI_Aint place = landing_place(landing, i);
+        const MPI_Aint offset = landing_offset(landing, i);
 
-        low = place < low ? place : low;
+        low = offset < low ? offset : low;
     }
     landing->memory = landing->is_plain ? NULL : mem_alloc(call->bytes);
-    landing->base = landing->is_plain ? landing->buffer + low : landing->memory;
-    if (landing->is_plain ? !is_memory(landing->buffer) : landing->memory == NULL) {
-        return landing->is_plain ? MPI_ERR_BUFFER : MPI_ERR_NO_MEM;
+    landing->base =
+            landing->is_plain ? (char *)landing->each.buffer + low : landing->memory;
+    if (landing->base == NULL) {
+        return MPI_ERR_NO_MEM;
     }
     for (int i = 0; i < team->ranks; i++) {
         struct op_part *part = &team->recvs[i];
 
-        part->bytes = datatype_bytes(landing_count(landing, i), landing->type);
+        part->bytes =
+                datatype_bytes(landing_part(landing, i).count, landing->each.type);
         part->offset =
-                landing->is_plain ? (size_t)(landing_place(landing, i) - low) : at;
+                landing->is_plain ? (size_t)(landing_offset(landing, i) - low) : at;
         at += part->bytes;
     }
     return MPI_SUCCESS;
@@ -331,11 +339,11 @@ static int landing_close(struct landing *landing, const struct team *team, int r
     for (int i = 0; i < team->ranks && !landing->is_plain && result == MPI_SUCCESS;
             i++) {
         const struct op_part *part = &team->recvs[i];
+        const struct elements elements = landing_part(landing, i);
 
         if (part->bytes > 0) {
-            result = datatype_unpack(landing->memory + part->offset, part->bytes,
-                    landing->buffer + landing_place(landing, i),
-                    landing_count(landing, i), landing->type, team->comm);
+            result = datatype_unpack(
+                    landing->memory + part->offset, part->bytes, &elements, team->comm);
         }
     }
     mem_free(landing->memory);
@@ -347,14 +355,14 @@ static int own_part(
         struct piece *piece, const struct landing *landing, const struct team *team)
 {
     const struct op_part *part = &team->recvs[team->rank];
+    const struct elements elements = landing_part(landing, team->rank);
 
     *piece = (struct piece){ .bytes = landing->base + part->offset };
     if (landing->is_plain || part->bytes == 0) {
         return MPI_SUCCESS;
     }
-    return datatype_pack(landing->buffer + landing_place(landing, team->rank),
-            landing_count(landing, team->rank), landing->type,
-            landing->memory + part->offset, part->bytes, team->comm);
+    return datatype_pack(
+            &elements, landing->memory + part->offset, part->bytes, team->comm);
 }
 
 static bool exchange(struct call *call, struct team *team, struct op_batch *batch,
@@ -401,13 +409,13 @@ static bool gather(struct call *call, struct team *team, const struct elements *
     return exchange(call, team, &batch, &piece, landing);
 }
 
-bool collective_allgather(struct call *call, const struct elements *input, void *output,
-        int count, MPI_Datatype type, MPI_Comm comm)
+bool collective_allgather(struct call *call, const struct elements *input,
+        const struct elements *output, MPI_Comm comm)
 {
-    struct landing landing = { .buffer = output, .count = count, .type = type };
+    struct landing landing = { .each = *output };
     struct team *team;
 
-    call->bytes = datatype_bytes(count, type) * (size_t)ranks_of(comm);
+    call->bytes = datatype_bytes(output->count, output->type) * (size_t)ranks_of(comm);
     if (!is_long(call) || (team = team_of(call, comm)) == NULL) {
         return false;
     }
@@ -421,7 +429,7 @@ bool collective_allgatherv(struct call *call, const struct elements *input,
     const size_t element = datatype_bytes(1, type);
     const int ranks = counts != NULL && places != NULL ? ranks_of(comm) : 0;
     struct landing landing = {
-        .buffer = output, .counts = counts, .places = places, .type = type
+        .each = { .buffer = output, .type = type }, .counts = counts, .places = places
     };
     struct team *team;
 
@@ -437,12 +445,12 @@ bool collective_allgatherv(struct call *call, const struct elements *input,
     return gather(call, team, input, &landing);
 }
 
-bool collective_alltoall(struct call *call, const struct elements *input, void *output,
-        int count, MPI_Datatype type, MPI_Comm comm)
+bool collective_alltoall(struct call *call, const struct elements *input,
+        const struct elements *output, MPI_Comm comm)
 {
-    const size_t bytes = datatype_bytes(count, type);
+    const size_t bytes = datatype_bytes(output->count, output->type);
     struct op_batch batch = { .collective = TUTTI_ALLTOALL };
-    struct landing landing = { .buffer = output, .count = count, .type = type };
+    struct landing landing = { .each = *output };
     struct elements all = *input;
     struct piece piece = { 0 };
     struct team *team;
@@ -450,16 +458,15 @@ bool collective_alltoall(struct call *call, const struct elements *input, void *
 
     call->bytes = bytes * (size_t)ranks_of(comm);
     if (!is_long(call) || input->buffer == MPI_IN_PLACE ||
-            (team = team_of(call, comm)) == NULL) {
+            (team = team_of(call, comm)) == NULL ||
+            datatype_bytes(input->count, input->type) != bytes ||
+            input->buffer == output->buffer) {
         return false;
     }
     all.count *= team->ranks;
-    error = datatype_bytes(input->count, input->type) == bytes
-            ? landing_open(&landing, call, team)
-            : MPI_ERR_COUNT;
+    error = landing_open(&landing, call, team);
     if (error == MPI_SUCCESS) {
-        error = input->buffer == output ? MPI_ERR_BUFFER
-                                        : piece_read(&piece, &all, call->bytes, comm);
+        error = piece_read(&piece, &all, call->bytes, comm);
     }
     if (error != MPI_SUCCESS) {
         mem_free(landing.memory);

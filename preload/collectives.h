@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preload/datatypes.h"
 #include "preload/preload.h"
 
 /** A call of the application. */
@@ -36,13 +37,6 @@ struct reduction {
     MPI_Op op;
 };
 
-/** Elements that the application sends. */
-struct elements {
-    const void *buffer; /* or MPI_IN_PLACE */
-    int count;
-    MPI_Datatype type;
-};
-
 bool collective_allreduce(
         struct call *call, const struct reduction *reduction, int count, MPI_Comm comm);
 bool collective_reduce(struct call *call, const struct reduction *reduction, int count,
@@ -52,16 +46,16 @@ bool collective_reduce_scatter(struct call *call, const struct reduction *reduct
         const int *counts, MPI_Comm comm);
 bool collective_reduce_scatter_block(
         struct call *call, const struct reduction *reduction, int count, MPI_Comm comm);
-bool collective_bcast(struct call *call, void *buffer, int count, MPI_Datatype type,
-        int root, MPI_Comm comm);
-/** count: of elements from one rank; so it is in alltoall. */
-bool collective_allgather(struct call *call, const struct elements *input, void *output,
-        int count, MPI_Datatype type, MPI_Comm comm);
+bool collective_bcast(
+        struct call *call, const struct elements *elements, int root, MPI_Comm comm);
+/** output: what comes from one rank; so it is in alltoall. */
+bool collective_allgather(struct call *call, const struct elements *input,
+        const struct elements *output, MPI_Comm comm);
 /** counts and places, in elements: of each rank. */
 bool collective_allgatherv(struct call *call, const struct elements *input,
         void *output, const int *counts, const int *places, MPI_Datatype type,
         MPI_Comm comm);
-bool collective_alltoall(struct call *call, const struct elements *input, void *output,
-        int count, MPI_Datatype type, MPI_Comm comm);
+bool collective_alltoall(struct call *call, const struct elements *input,
+        const struct elements *output, MPI_Comm comm);
 
 #endif

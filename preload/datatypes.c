@@ -91,20 +91,63 @@ bool datatype_is_plain(MPI_Datatype type)
 
 /* ------------------------------------------------------------------ packing */
 
-int datatype_pack(const void *elements, int count, MPI_Datatype type, void *packed,
-        size_t bytes, MPI_Comm comm)
-{
-    int at = 0;
+/** Elements with an address. */
+struct placed {
+    char *address;
+    int count;
+    MPI_Datatype type;
+    bool is_made; /* the type is ours */
+};
 
-    return PMPI_Pack(elements, count, type, packed, (int)bytes, &at, comm);
+/* MPICH packs nothing at MPI_BOTTOM, so elements there are seen from another address. */
+static struct placed placed_at(
+        void *elements, int count, MPI_Datatype type, char *address)
+{
+    struct placed placed = { .address = elements, .count = count, .type = type };
+    const MPI_Aint back = -(MPI_Aint)(intptr_t)address;
+
+    if (elements == MPI_BOTTOM &&
+            PMPI_Type_create_hindexed(1, &count, &back, type, &placed.type) ==
+                    MPI_SUCCESS) {
+        (void)PMPI_Type_commit(&placed.type);
+        placed.address = address;
+        placed.count = 1;
+        placed.is_made = true;
+    }
+    return placed;
 }
 
-int datatype_unpack(const void *packed, size_t bytes, void *elements, int count,
-        MPI_Datatype type, MPI_Comm comm)
+static void placed_end(struct placed *placed)
 {
-    int at = 0;
+    if (placed->is_made) {
+        (void)PMPI_Type_free(&placed->type);
+    }
+}
 
-    return PMPI_Unpack(packed, (int)bytes, &at, elements, count, type, comm);
+int datatype_pack(
+        const struct elements *elements, char *packed, size_t bytes, MPI_Comm comm)
+{
+    struct placed from =
+            placed_at(elements->buffer, elements->count, elements->type, packed);
+    int at = 0;
+    const int result = PMPI_Pack(
+            from.address, from.count, from.type, packed, (int)bytes, &at, comm);
+
+    placed_end(&from);
+    return result;
+}
+
+int datatype_unpack(
+        char *packed, size_t bytes, const struct elements *elements, MPI_Comm comm)
+{
+    struct placed to =
+            placed_at(elements->buffer, elements->count, elements->type, packed);
+    int at = 0;
+    const int result =
+            PMPI_Unpack(packed, (int)bytes, &at, to.address, to.count, to.type, comm);
+
+    placed_end(&to);
+    return result;
 }
 
 /* --------------------------------------------------------------- reductions */

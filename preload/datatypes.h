@@ -26,14 +26,24 @@ bool datatype_is_plain(MPI_Datatype type);
 /** Bytes from one element to the next. */
 MPI_Aint datatype_extent(MPI_Datatype type);
 
+/** Elements of the application. */
+struct elements {
+    union {
+        void *buffer; /* or MPI_IN_PLACE */
+        const void *sent; /* those that are only read */
+    };
+    int count;
+    MPI_Datatype type;
+};
+
 /**
  * Copies the elements of any type to or from `bytes` bytes that have their signature's order.
  * @return MPI_SUCCESS or an error of MPI
  */
-int datatype_pack(const void *elements, int count, MPI_Datatype type, void *packed,
-        size_t bytes, MPI_Comm comm);
-int datatype_unpack(const void *packed, size_t bytes, void *elements, int count,
-        MPI_Datatype type, MPI_Comm comm);
+int datatype_pack(
+        const struct elements *elements, char *packed, size_t bytes, MPI_Comm comm);
+int datatype_unpack(
+        char *packed, size_t bytes, const struct elements *elements, MPI_Comm comm);
 
 /**
  * What tutti calls a reduction.

@@ -28,11 +28,12 @@ static int call_end(const struct call *call, bool by_tutti)
     return call->result;
 }
 
+#define EXPORTED __attribute__((visibility("default")))
 /* Both names are ours: see real.h. */
 #define BOTH_NAMES(name) \
-    extern __typeof__(P##name) name __attribute__((alias("P" #name)))
+    extern EXPORTED __typeof__(P##name) name __attribute__((alias("P" #name)))
 
-int PMPI_Init(int *argc, char ***argv)
+EXPORTED int PMPI_Init(int *argc, char ***argv)
 {
     const int result = preload_get()->real.init(argc, argv);
 
@@ -43,7 +44,7 @@ int PMPI_Init(int *argc, char ***argv)
 }
 BOTH_NAMES(MPI_Init);
 
-int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+EXPORTED int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     const int result = preload_get()->real.init_thread(argc, argv, required, provided);
 
@@ -54,8 +55,8 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 }
 BOTH_NAMES(MPI_Init_thread);
 
-int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-        MPI_Op op, MPI_Comm comm)
+EXPORTED int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
+        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_ALLREDUCE);
     const struct reduction reduction = {
@@ -71,8 +72,8 @@ int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype d
 }
 BOTH_NAMES(MPI_Allreduce);
 
-int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-        MPI_Op op, int root, MPI_Comm comm)
+EXPORTED int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count,
+        MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_REDUCE);
     const struct reduction reduction = {
@@ -88,8 +89,8 @@ int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype data
 }
 BOTH_NAMES(MPI_Reduce);
 
-int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
-        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+EXPORTED int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf,
+        const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_REDUCE_SCATTER);
     const struct reduction reduction = {
@@ -105,8 +106,8 @@ int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts
 }
 BOTH_NAMES(MPI_Reduce_scatter);
 
-int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
-        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+EXPORTED int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf,
+        int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_REDUCE_SCATTER_BLOCK);
     const struct reduction reduction = {
@@ -123,10 +124,14 @@ int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
 }
 BOTH_NAMES(MPI_Reduce_scatter_block);
 
-int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+EXPORTED int PMPI_Bcast(
+        void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_BCAST);
-    const bool done = collective_bcast(&call, buffer, count, datatype, root, comm);
+    const struct elements elements = {
+        .buffer = buffer, .count = count, .type = datatype
+    };
+    const bool done = collective_bcast(&call, &elements, root, comm);
 
     if (!done) {
         call.result = call.preload->real.bcast(buffer, count, datatype, root, comm);
@@ -135,15 +140,17 @@ int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Com
 }
 BOTH_NAMES(MPI_Bcast);
 
-int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+EXPORTED int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
         void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_ALLGATHER);
     const struct elements in = {
-        .buffer = sendbuf, .count = sendcount, .type = sendtype
+        .sent = sendbuf, .count = sendcount, .type = sendtype
     };
-    const bool done =
-            collective_allgather(&call, &in, recvbuf, recvcount, recvtype, comm);
+    const struct elements out = {
+        .buffer = recvbuf, .count = recvcount, .type = recvtype
+    };
+    const bool done = collective_allgather(&call, &in, &out, comm);
 
     if (!done) {
         call.result = call.preload->real.allgather(
@@ -153,13 +160,13 @@ int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
 }
 BOTH_NAMES(MPI_Allgather);
 
-int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+EXPORTED int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
         void *recvbuf, const int recvcounts[], const int displs[],
         MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_ALLGATHERV);
     const struct elements in = {
-        .buffer = sendbuf, .count = sendcount, .type = sendtype
+        .sent = sendbuf, .count = sendcount, .type = sendtype
     };
     const bool done = collective_allgatherv(
             &call, &in, recvbuf, recvcounts, displs, recvtype, comm);
@@ -172,15 +179,17 @@ int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
 }
 BOTH_NAMES(MPI_Allgatherv);
 
-int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+EXPORTED int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
         void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_ALLTOALL);
     const struct elements in = {
-        .buffer = sendbuf, .count = sendcount, .type = sendtype
+        .sent = sendbuf, .count = sendcount, .type = sendtype
     };
-    const bool done =
-            collective_alltoall(&call, &in, recvbuf, recvcount, recvtype, comm);
+    const struct elements out = {
+        .buffer = recvbuf, .count = recvcount, .type = recvtype
+    };
+    const bool done = collective_alltoall(&call, &in, &out, comm);
 
     if (!done) {
         call.result = call.preload->real.alltoall(
