@@ -5,6 +5,7 @@
 #define TUTTI_LAUNCHER_BUILT_H
 
 extern const char built_mpi[]; /* "openmpi", "mpich" or "none" */
+extern const char built_library_dir[]; /* of libraries, below the prefix: "lib" */
 extern const char built_mpirun[]; /* path of its mpirun, empty without MPI */
 
 #endif

@@ -37,10 +37,7 @@ EXPORTED int PMPI_Init(int *argc, char ***argv)
 {
     const int result = preload_get()->real.init(argc, argv);
 
-    if (result == MPI_SUCCESS) {
-        preload_begin();
-    }
-    return result;
+    return result == MPI_SUCCESS ? preload_begin() : result;
 }
 BOTH_NAMES(MPI_Init);
 
@@ -48,10 +45,7 @@ EXPORTED int PMPI_Init_thread(int *argc, char ***argv, int required, int *provid
 {
     const int result = preload_get()->real.init_thread(argc, argv, required, provided);
 
-    if (result == MPI_SUCCESS) {
-        preload_begin();
-    }
-    return result;
+    return result == MPI_SUCCESS ? preload_begin() : result;
 }
 BOTH_NAMES(MPI_Init_thread);
 

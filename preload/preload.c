@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -94,20 +95,29 @@ static bool prepare(void)
             PMPI_Comm_set_attr(MPI_COMM_SELF, made.end_key, NULL) == MPI_SUCCESS;
 }
 
-void preload_begin(void)
+/* A handle of one MPI means nothing to another. These arguments are the same with all. */
+static bool is_built_for(void)
 {
-    int64_t agreed
-            [3]; /* 1: can start; the bytes, and what is least when they are least */
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
 
-    (void)PMPI_Comm_rank(MPI_COMM_WORLD, &made.log.rank);
-    made.log.level = TUTTI_LOG_WARN;
+    (void)PMPI_Get_library_version(version, &length);
+    return (strstr(version, "Open MPI") != NULL) ==
+            (strcmp(TUTTI_MPI_NAME, "openmpi") == 0);
+}
+
+/** Decides with the other ranks of the world. */
+static bool agree(void)
+{
+    int64_t agreed[3]; /* 1: can start; the least bytes, and minus the most */
+
     agreed[0] = prepare() ? 1 : 0;
     agreed[1] = (int64_t)made.config.mpi_min_bytes;
     agreed[2] = -agreed[1];
     if (made.real.allreduce(MPI_IN_PLACE, agreed, 3, MPI_INT64_T, MPI_MIN,
                 MPI_COMM_WORLD) != MPI_SUCCESS ||
             agreed[0] != 1) {
-        return;
+        return false;
     }
     if (agreed[1] != -agreed[2]) {
         if (made.log.rank == 0) {
@@ -117,7 +127,22 @@ void preload_begin(void)
                     "rank and %lld on another; set it alike",
                     (long long)agreed[1], (long long)-agreed[2]);
         }
-        return;
+        return false;
     }
-    made.active = true;
+    return true;
+}
+
+int preload_begin(void)
+{
+    made.log.level = TUTTI_LOG_WARN;
+    made.log.rank = -1;
+    if (!is_built_for()) {
+        log_error(&made.log,
+                "libtutti_mpi.so was built for " TUTTI_MPI_NAME
+                ", which is not the MPI of this program");
+        return MPI_ERR_OTHER;
+    }
+    (void)PMPI_Comm_rank(MPI_COMM_WORLD, &made.log.rank);
+    made.active = agree();
+    return MPI_SUCCESS;
 }

@@ -58,7 +58,10 @@ struct preload {
 /** The process's; its field `real` is always filled. Any thread. */
 const struct preload *preload_get(void);
 
-/** After MPI_Init(): becomes active, or stays out of the way; on all ranks alike. */
-void preload_begin(void);
+/**
+ * After MPI_Init(): becomes active, or stays out of the way; on all ranks alike.
+ * @return MPI_SUCCESS, or MPI_ERR_OTHER: it was built for another MPI than the program's
+ */
+int preload_begin(void);
 
 #endif

@@ -19,6 +19,7 @@
 #include "launcher/exit_status.h"
 #include "launcher/session/link.h"
 #include "launcher/starter/job_network.h"
+#include "launcher/starter/mpi_collectives.h"
 
 /* Reads "FLAG VALUE" at *argv, which moves behind it. */
 static tutti_status read_choice(char *const **argv, const char *choices, int *index)
@@ -114,6 +115,7 @@ static int become_program(const struct exec_plan *plan)
 
     arguments_add_all(&environment, plan->environment);
     network_tell_program(&environment);
+    mpi_collectives_tell_program(&environment);
     if (bind_alone(plan, &environment) != TUTTI_OK) {
         arguments_fini(&environment);
         return EXIT_CANNOT_RUN;
@@ -139,6 +141,10 @@ int exec_main(char *const *argv, char *const *environment)
     if (read_plan(argv, &plan) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
         return EXIT_LAUNCHER;
+    }
+    if (!mpi_collectives_are_here(environment)) {
+        (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
+        return EXIT_CANNOT_RUN;
     }
     return join != NULL ? supervisor_run(&plan, join) : become_program(&plan);
 }

@@ -23,6 +23,7 @@
 #include "launcher/exec/shm_cleanup.h"
 #include "launcher/exec/supervisor_parts.h"
 #include "launcher/starter/job_network.h"
+#include "launcher/starter/mpi_collectives.h"
 
 enum {
     NICE_WANTED = -10, /* a supervisor's, which sleeps but for its heartbeats   */
@@ -76,6 +77,7 @@ static void build_environment(
     }
     arguments_set(environment, PROCS_VARIABLE, strchr(supervisor->mark, '=') + 1);
     network_tell_program(environment);
+    mpi_collectives_tell_program(environment);
 }
 
 static void add_failure_page(

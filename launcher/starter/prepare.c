@@ -15,6 +15,7 @@
 #include "launcher/starter/detect.h"
 #include "launcher/starter/job_network.h"
 #include "launcher/starter/linked.h"
+#include "launcher/starter/mpi_collectives.h"
 
 static enum starter_kind kind_built_with(void)
 {
@@ -77,6 +78,7 @@ tutti_status starter_prepare(const struct options *options,
     struct network_choice network;
     struct detect_choice starter;
     char self[PATH_MAX];
+    char mpi_collectives[PATH_MAX];
     char own_name[HOST_NAME_LIMIT] = "";
     struct starter_facts facts = {
         .path = starter.path,
@@ -87,6 +89,7 @@ tutti_status starter_prepare(const struct options *options,
         .is_step = detect_step(environment),
         .is_root = geteuid() == 0,
         .network = &network,
+        .mpi_collectives = mpi_collectives,
         .environment = environment,
     };
     struct linked linked;
@@ -105,6 +108,10 @@ tutti_status starter_prepare(const struct options *options,
     }
     if (status == TUTTI_OK) {
         status = program_self(self, sizeof self);
+    }
+    if (status == TUTTI_OK && options->mpi_collectives) {
+        status = mpi_collectives_find(
+                self, options->program[0], &linked, mpi_collectives);
     }
     if (status == TUTTI_OK && options->verbose) {
         (void)fprintf(stderr, "tuttirun: %s starts the ranks: %s\n",

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "launcher/environment.h"
 #include "launcher/session/link.h"
+#include "launcher/starter/mpi_collectives.h"
 
 void starter_command_fini(struct starter_command *command)
 {
@@ -108,6 +109,10 @@ static void list_exports(const struct options *options,
     if (facts->network->is_asked) {
         arguments_add_format(names, "%s=%s", NETWORK_VARIABLE, facts->network->cidrs);
     }
+    if (options->mpi_collectives) {
+        arguments_add_format(
+                names, "%s=%s", MPI_COLLECTIVES_VARIABLE, facts->mpi_collectives);
+    }
 }
 
 /* True when something else than ssh may be used, which need not know flags of ssh. */
@@ -196,7 +201,7 @@ void starter_add_program(const struct options *options,
         const struct starter_facts *facts, struct arguments *words)
 {
     if (options->bind == BIND_AUTO || options->gpus_visible == GPUS_ONE ||
-            options->supervise) {
+            options->supervise || options->mpi_collectives) {
         arguments_add(words, facts->self);
         arguments_add(words, "--exec");
         if (options->verbose) {

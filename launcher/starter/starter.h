@@ -29,6 +29,7 @@ struct starter_facts {
             *remote_agent; /* a program that is started as "AGENT [FLAGS] HOST COMMAND"
                                  in place of ssh; NULL: ssh */
     const struct network_choice *network; /* which network the starter is told   */
+    const char *mpi_collectives; /* libtutti_mpi.so, where it was asked for      */
     char *const *environment; /* ours: TUTTI_* and HOROVOD_* are handed on       */
 };
 

@@ -1,0 +1,34 @@
+/*
+ * --mpi-collectives: libtutti_mpi.so in front of the program's MPI. mpirun carries its path to
+ * the hosts in a variable of its own; only the program itself is started with it.
+ */
+#ifndef TUTTI_LAUNCHER_STARTER_MPI_COLLECTIVES_H
+#define TUTTI_LAUNCHER_STARTER_MPI_COLLECTIVES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tutti/tutti.h>
+
+#include "launcher/arguments.h"
+#include "launcher/starter/linked.h"
+
+#define MPI_COLLECTIVES_VARIABLE "TUTTI_INTERNAL_MPI_COLLECTIVES"
+
+/**
+ * Finds the library beside this tuttirun, and refuses a program of another MPI than its own.
+ * @param self      the file of tuttirun
+ * @param program   its name, for error texts
+ * @param linked    what it is linked to
+ * @param[out] file  room for PATH_MAX bytes
+ * @return TUTTI_OK, TUTTI_ERR_INVALID
+ */
+TUTTI_MUST_USE tutti_status mpi_collectives_find(
+        const char *self, const char *program, const struct linked *linked, char *file);
+
+/** False: it was asked for, and is not on this host; the last error says so. */
+bool mpi_collectives_are_here(char *const *environment);
+/** Puts it in front of the program's libraries, if it was asked for. */
+void mpi_collectives_tell_program(struct arguments *environment);
+
+#endif
