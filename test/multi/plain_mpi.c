@@ -518,16 +518,18 @@ int main(int argc, char **argv)
     OK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level));
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
-    reductions();
-    other_reductions();
-    moves();
-    communicators();
-    inter_communicator();
-    if (level == MPI_THREAD_MULTIPLE) {
+    if (argc == 1) {
+        reductions();
+        other_reductions();
+        moves();
+        inter_communicator();
+        progress();
+        refusals();
+    }
+    if (argc == 1 && level == MPI_THREAD_MULTIPLE) {
         threads();
     }
-    progress();
-    refusals();
+    communicators();
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (rank == 0) {
         (void)fprintf(stderr, "all right\n");
