@@ -212,6 +212,27 @@ static bool reading_of(MPI_Datatype type, enum reading *reading)
     return false;
 }
 
+struct datatype_common datatype_commons[DATATYPE_SLOTS];
+
+static void common_add(MPI_Datatype type)
+{
+    struct datatype_common *common = &datatype_commons[datatype_slot(type)];
+
+    if (common->bytes == 0) {
+        *common = (struct datatype_common){ .type = type,
+            .bytes = datatype_bytes(1, type) };
+    }
+}
+
+void datatype_begin(void)
+{
+    common_add(MPI_BYTE);
+    common_add(MPI_CHAR);
+    for (size_t i = 0; i < sizeof reduced_types / sizeof reduced_types[0]; i++) {
+        common_add(reduced_types[i].type);
+    }
+}
+
 /* The types of 1, 2, 4 and 8 bytes. There is no MPI type for float16. */
 static const int dtypes[][4] = {
     [READ_SIGNED] = { TUTTI_INT8, TUTTI_INT16, TUTTI_INT32, TUTTI_INT64 },

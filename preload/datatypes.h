@@ -8,14 +8,47 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tutti/tutti.h>
+
+enum {
+    DATATYPE_SLOTS = 128
+};
+
+/** Sizes of MPI's own types, by datatype_slot(); where two meet, one is left out. */
+struct datatype_common {
+    MPI_Datatype type;
+    size_t bytes; /* 0: none here */
+};
+
+extern struct datatype_common datatype_commons[DATATYPE_SLOTS]
+        __attribute__((visibility("hidden")));
+
+/* Handles are numbers with the type in the lowest byte, or addresses of large structs. */
+static inline size_t datatype_slot(MPI_Datatype type)
+{
+    const uintptr_t bits = (uintptr_t)type;
+
+    return (bits ^ bits >> 7) % DATATYPE_SLOTS;
+}
 
 /**
  * Bytes of the type signature, which are equal on all ranks where MPI wants equal signatures;
  * 0 for arguments that MPI refuses, and for types of 2 GiB and more.
  */
 size_t datatype_bytes(int count, MPI_Datatype type);
+
+/** Bytes of an element of one of MPI's common types; 0: not known here. Costs next to nothing. */
+static inline size_t datatype_common_size(MPI_Datatype type)
+{
+    const struct datatype_common *common = &datatype_commons[datatype_slot(type)];
+
+    return common->type == type ? common->bytes : 0;
+}
+
+/** Fills that table, after MPI_Init(). */
+void datatype_begin(void);
 
 /**
  * True when elements of the type lie one behind the other as their signature says, so that

@@ -9,6 +9,7 @@
 #include "preload/collectives.h"
 #include "preload/preload.h"
 #include "preload/stats.h"
+#include "preload/team.h"
 
 static struct call call_begin(enum preload_call which)
 {
@@ -28,7 +29,21 @@ static int call_end(const struct call *call, bool by_tutti)
     return call->result;
 }
 
+/**
+ * True when a collective of so many elements is MPI's, also where each rank has as many: the
+ * shortest take less time than to find out more. Counts below 0 are large here.
+ */
+static inline bool is_short(
+        enum preload_call which, int count, MPI_Datatype datatype, size_t ranks)
+{
+    const size_t element = datatype_common_size(datatype);
+
+    return element != 0 && preload_is_short(which, (size_t)count * element * ranks);
+}
+
 #define EXPORTED __attribute__((visibility("default")))
+/* What short collectives do without, so that they do not pay for its frame. */
+#define APART __attribute__((noinline))
 /* Both names are ours: see real.h. */
 #define BOTH_NAMES(name) \
     extern EXPORTED __typeof__(P##name) name __attribute__((alias("P" #name)))
@@ -49,7 +64,7 @@ EXPORTED int PMPI_Init_thread(int *argc, char ***argv, int required, int *provid
 }
 BOTH_NAMES(MPI_Init_thread);
 
-EXPORTED int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
+static APART int allreduce(const void *sendbuf, void *recvbuf, int count,
         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_ALLREDUCE);
@@ -64,9 +79,19 @@ EXPORTED int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
     }
     return call_end(&call, done);
 }
+
+EXPORTED int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
+        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    if (is_short(CALL_ALLREDUCE, count, datatype, 1)) {
+        return preload_state.real.allreduce(
+                sendbuf, recvbuf, count, datatype, op, comm);
+    }
+    return allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+}
 BOTH_NAMES(MPI_Allreduce);
 
-EXPORTED int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count,
+static APART int reduce(const void *sendbuf, void *recvbuf, int count,
         MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_REDUCE);
@@ -80,6 +105,16 @@ EXPORTED int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count,
                 sendbuf, recvbuf, count, datatype, op, root, comm);
     }
     return call_end(&call, done);
+}
+
+EXPORTED int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count,
+        MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
+{
+    if (is_short(CALL_REDUCE, count, datatype, 1)) {
+        return preload_state.real.reduce(
+                sendbuf, recvbuf, count, datatype, op, root, comm);
+    }
+    return reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
 }
 BOTH_NAMES(MPI_Reduce);
 
@@ -100,8 +135,8 @@ EXPORTED int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf,
 }
 BOTH_NAMES(MPI_Reduce_scatter);
 
-EXPORTED int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf,
-        int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+static APART int reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
+        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_REDUCE_SCATTER_BLOCK);
     const struct reduction reduction = {
@@ -116,9 +151,19 @@ EXPORTED int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf,
     }
     return call_end(&call, done);
 }
+
+EXPORTED int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf,
+        int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    if (is_short(CALL_REDUCE_SCATTER_BLOCK, recvcount, datatype, TEAM_RANKS_MAX)) {
+        return preload_state.real.reduce_scatter_block(
+                sendbuf, recvbuf, recvcount, datatype, op, comm);
+    }
+    return reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm);
+}
 BOTH_NAMES(MPI_Reduce_scatter_block);
 
-EXPORTED int PMPI_Bcast(
+static APART int bcast(
         void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_BCAST);
@@ -132,9 +177,18 @@ EXPORTED int PMPI_Bcast(
     }
     return call_end(&call, done);
 }
+
+EXPORTED int PMPI_Bcast(
+        void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+    if (is_short(CALL_BCAST, count, datatype, 1)) {
+        return preload_state.real.bcast(buffer, count, datatype, root, comm);
+    }
+    return bcast(buffer, count, datatype, root, comm);
+}
 BOTH_NAMES(MPI_Bcast);
 
-EXPORTED int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+static APART int allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
         void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_ALLGATHER);
@@ -151,6 +205,16 @@ EXPORTED int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sen
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
     }
     return call_end(&call, done);
+}
+
+EXPORTED int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+        void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    if (is_short(CALL_ALLGATHER, recvcount, recvtype, TEAM_RANKS_MAX)) {
+        return preload_state.real.allgather(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    }
+    return allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 BOTH_NAMES(MPI_Allgather);
 
@@ -173,7 +237,7 @@ EXPORTED int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype se
 }
 BOTH_NAMES(MPI_Allgatherv);
 
-EXPORTED int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+static APART int alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
         void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call = call_begin(CALL_ALLTOALL);
@@ -190,5 +254,15 @@ EXPORTED int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype send
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
     }
     return call_end(&call, done);
+}
+
+EXPORTED int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+        void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    if (is_short(CALL_ALLTOALL, recvcount, recvtype, TEAM_RANKS_MAX)) {
+        return preload_state.real.alltoall(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    }
+    return alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 BOTH_NAMES(MPI_Alltoall);

@@ -44,6 +44,7 @@ struct preload_limits {
 
 struct preload {
     struct real real;
+    bool is_found; /* real is filled */
     bool active; /* between MPI_Init() and MPI_Finalize(); equal on all ranks of the world */
     bool counts; /* statistics were asked for */
     struct preload_limits limits[CALL_COUNT]; /* equal on all ranks of the world */
@@ -55,8 +56,21 @@ struct preload {
     int end_key; /* of MPI_COMM_SELF: its deletion begins MPI_Finalize() */
 };
 
-/** The process's; its field `real` is always filled. Any thread. */
+/**
+ * The process's. MPI's functions have no context that a library in front of it could hang its
+ * state on. Written by preload.c, before MPI_Init() returns and in MPI_Finalize().
+ */
+extern struct preload preload_state __attribute__((visibility("hidden")));
+
+/** The same, its field `real` filled. Any thread. */
 const struct preload *preload_get(void);
+
+/** True when a collective is MPI's, whatever its ranks, and nobody counts it. */
+static inline bool preload_is_short(enum preload_call call, size_t bytes)
+{
+    return preload_state.is_found && !preload_state.counts &&
+            bytes < preload_state.limits[call].least;
+}
 
 /**
  * After MPI_Init(): becomes active, or stays out of the way; on all ranks alike.

@@ -22,9 +22,12 @@
 #define HANDOVER_NS INT64_C(10000000000)
 /* Address space of a rank's reservation: control words, staging memory, small operands. */
 #define RESERVED_BYTES ((size_t)256 << 20)
-/* Chunks, from the cache next to the core; as lib/api/limits.c has them. */
+/*
+ * Chunks, from the cache next to the core. Shorter than the engine's (lib/api/limits.c): most
+ * memory of MPI programs is private, and rounds overlap only when there are several.
+ */
 #define CHUNK_MIN ((size_t)64 << 10)
-#define CHUNK_MAX ((size_t)512 << 10)
+#define CHUNK_MAX ((size_t)128 << 10)
 
 /**
  * What ranks tell each other. Sent as bytes: those who read more than `machine` run on the same
@@ -58,10 +61,10 @@ static uint64_t machine_hash(const struct config *config)
 static size_t chunk_bytes(const struct config *config)
 {
     const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    const size_t half = cache > 0 ? (size_t)cache / 2 : CHUNK_MAX;
+    const size_t share = cache > 0 ? (size_t)cache / 8 : CHUNK_MIN;
 
     return config->chunk_bytes > 0 ? config->chunk_bytes
-                                   : size_min(size_max(half, CHUNK_MIN), CHUNK_MAX);
+                                   : size_min(size_max(share, CHUNK_MIN), CHUNK_MAX);
 }
 
 /* ------------------------------------------------------------------- memory */
