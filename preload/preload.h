@@ -16,7 +16,7 @@
 /*
  * X(symbol, name, bytes from which on tutti is used with two ranks, and with more). Bytes are
  * those of the whole vector: of an allgather, of all results; of an alltoall, of all that a
- * rank sends. Measured: docs/results/mpi-collectives.md.
+ * rank sends. script/bench-preload measures them.
  */
 #define PRELOAD_CALL_MAP(X) \
     X(CALL_ALLGATHER, "Allgather", 16384, 16384) \
