@@ -187,7 +187,8 @@ static bool give_up(struct call *call, int error, MPI_Comm comm)
     if (error != MPI_ERR_NO_MEM) {
         return false; /* MPI finds it again, and says it in its own name */
     }
-    call->result = PMPI_Comm_call_errhandler(comm, error);
+    (void)PMPI_Comm_call_errhandler(comm, error);
+    call->result = error;
     return true;
 }
 

@@ -73,7 +73,7 @@ void team_close(struct team *team);
 /**
  * Carries out a batch of one run, of which set, sequence and the like are filled in here, and
  * returns when it is over on this rank. Meanwhile MPI's messages move (team_run.c).
- * @return MPI_SUCCESS, or what the error handler of the communicator returned
+ * @return MPI_SUCCESS, or an error, of which the communicator's error handler has heard
  */
 int team_run(struct team *team, struct op_batch *batch);
 

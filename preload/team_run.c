@@ -104,6 +104,8 @@ static tutti_status be_idle(struct team *team, struct idleness *idle, uint32_t s
 /** Gives up after an error; all later collectives of the communicator are MPI's. */
 static int fail(struct team *team, tutti_status status)
 {
+    const int error = status == TUTTI_ERR_NO_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+
     log_error(&team->preload->log, "a collective of %d ranks failed: %s", team->ranks,
             error_last());
     while (!op_shm.cancel(team->state, team->task)) {
@@ -111,8 +113,8 @@ static int fail(struct team *team, tutti_status status)
         (void)sched_yield();
     }
     team->usable = false;
-    return PMPI_Comm_call_errhandler(
-            team->comm, status == TUTTI_ERR_NO_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_OTHER);
+    (void)PMPI_Comm_call_errhandler(team->comm, error);
+    return error;
 }
 
 /** Steps until the batch is over. */
