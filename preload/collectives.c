@@ -105,23 +105,43 @@ bool collective_reduce(struct call *call, const struct reduction *reduction, int
     return true;
 }
 
-/** The parts of the ranks are in team->sends. */
+/** What stands in the way of a collective that other ranks carry out: memory, or MPI's no. */
+static bool give_up(struct call *call, int error, MPI_Comm comm)
+{
+    if (error != MPI_ERR_NO_MEM) {
+        return false; /* MPI finds it again, and says it in its own name */
+    }
+    (void)PMPI_Comm_call_errhandler(comm, error);
+    call->result = error;
+    return true;
+}
+
+/**
+ * The parts of the ranks are in team->sends. In place the result belongs in front, where a part
+ * lies that another rank still reads, and the rest must stay as it is: it comes to other memory.
+ */
 static bool reduce_scatter(struct call *call, struct team *team,
         const struct reduction *reduction, struct op_batch *batch, struct op_run *run)
 {
     const struct op_part *mine = &team->sends[team->rank];
-    char *output = reduction->output;
+    char *memory = NULL;
 
-    if (is_aliased(reduction) || (mine->bytes > 0 && !is_memory(output))) {
+    if (is_aliased(reduction) || (mine->bytes > 0 && !is_memory(run->output))) {
         return false;
     }
-    run->sends = team->sends;
-    /* The batch writes in place only where it reads; MPI wants the result in front. */
-    run->output = reduction->input == MPI_IN_PLACE ? output + mine->offset : output;
-    call->result = team_run(team, batch);
-    if (run->output != output && call->result == MPI_SUCCESS) {
-        memmove(output, run->output, mine->bytes);
+    if (reduction->input == MPI_IN_PLACE && mine->offset > 0) {
+        memory = mem_alloc(mine->bytes);
+        if (memory == NULL) {
+            return give_up(call, MPI_ERR_NO_MEM, team->comm);
+        }
+        run->output = memory;
     }
+    run->sends = team->sends;
+    call->result = team_run(team, batch);
+    if (memory != NULL && call->result == MPI_SUCCESS) {
+        memcpy(reduction->output, memory, mine->bytes);
+    }
+    mem_free(memory);
     return true;
 }
 
@@ -180,17 +200,6 @@ struct piece {
     const char *bytes; /* where they lie already, or in memory */
     char *memory; /* room for a copy in the order of the signature; owned; NULL: not needed */
 };
-
-/** What stands in the way of a collective that other ranks carry out: memory, or MPI's no. */
-static bool give_up(struct call *call, int error, MPI_Comm comm)
-{
-    if (error != MPI_ERR_NO_MEM) {
-        return false; /* MPI finds it again, and says it in its own name */
-    }
-    (void)PMPI_Comm_call_errhandler(comm, error);
-    call->result = error;
-    return true;
-}
 
 /** The elements that are sent. @return MPI_SUCCESS, or an error: then the piece holds nothing */
 static int piece_read(

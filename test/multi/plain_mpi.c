@@ -146,6 +146,9 @@ static void reduce_scatter(MPI_Datatype type, MPI_Op op, int count, bool in_plac
     OK(MPI_Reduce_scatter(
             in_place ? MPI_IN_PLACE : in, out, counts, type, op, MPI_COMM_WORLD));
     expect(type, out, first, counts[rank], op);
+    for (int i = counts[rank]; i < all; i++) { /* nothing else is written */
+        REQUIRE(element(type, out, i, value(rank, i), false));
+    }
     fill(type, out, all);
     OK(MPI_Reduce_scatter_block(
             in_place ? MPI_IN_PLACE : in, out, count, type, op, MPI_COMM_WORLD));
