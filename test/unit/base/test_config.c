@@ -367,7 +367,8 @@ TEST(test_horovods_variables_are_read_and_said)
             "HOROVOD_FUSION_THRESHOLD is read as TUTTI_FUSION_BYTES\n"
             "HOROVOD_CACHE_CAPACITY is read as TUTTI_CACHE_CAPACITY\n"
             "HOROVOD_STALL_CHECK_TIME_SECONDS is read as TUTTI_STALL_WARNING_S\n"
-            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is read as TUTTI_STALL_FAIL_S\n");
+            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is read as TUTTI_STALL_FAIL_S\n"
+            "HOROVOD_TIMELINE is read as TUTTI_TIMELINE\n");
 }
 
 TEST(test_tuttis_variables_win_over_horovods)
