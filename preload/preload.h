@@ -13,20 +13,23 @@
 #include "base/log.h"
 #include "preload/real.h"
 
+/* MPI is faster at all lengths: it copies once, from process to process, and shared memory twice. */
+#define PRELOAD_NEVER SIZE_MAX
+
 /*
  * X(symbol, name, bytes from which on tutti is used with two ranks, and with more). Bytes are
  * those of the whole vector: of an allgather, of all results; of an alltoall, of all that a
- * rank sends. script/bench-preload measures them.
+ * rank sends. Measured: docs/results/mpi-collectives.md.
  */
 #define PRELOAD_CALL_MAP(X) \
-    X(CALL_ALLGATHER, "Allgather", 16384, 16384) \
-    X(CALL_ALLGATHERV, "Allgatherv", 16384, 16384) \
+    X(CALL_ALLGATHER, "Allgather", PRELOAD_NEVER, 65536) \
+    X(CALL_ALLGATHERV, "Allgatherv", PRELOAD_NEVER, 65536) \
     X(CALL_ALLREDUCE, "Allreduce", 16384, 16384) \
-    X(CALL_ALLTOALL, "Alltoall", 16384, 16384) \
-    X(CALL_BCAST, "Bcast", 16384, 16384) \
-    X(CALL_REDUCE, "Reduce", 16384, 16384) \
-    X(CALL_REDUCE_SCATTER, "Reduce_scatter", 16384, 16384) \
-    X(CALL_REDUCE_SCATTER_BLOCK, "Reduce_scatter_block", 16384, 16384)
+    X(CALL_ALLTOALL, "Alltoall", PRELOAD_NEVER, PRELOAD_NEVER) \
+    X(CALL_BCAST, "Bcast", 16384, 1048576) \
+    X(CALL_REDUCE, "Reduce", PRELOAD_NEVER, 262144) \
+    X(CALL_REDUCE_SCATTER, "Reduce_scatter", 16384, 65536) \
+    X(CALL_REDUCE_SCATTER_BLOCK, "Reduce_scatter_block", 16384, 65536)
 
 enum preload_call {
 #define PRELOAD_CALL_ENUM(symbol, name, two, more) symbol,

@@ -74,10 +74,32 @@ static void add_to_batch(struct traced_batch *batch, const struct recorder_event
     }
 }
 
+/* Gives batches what was recorded of them. */
+static void fill_batches(struct traced_rank *rank)
+{
+    const struct recording_of *recording = rank->recording;
+    struct traced_batch *launched = NULL; /* that was launched last */
+
+    for (size_t i = 0; i < recording->event_count; i++) {
+        const struct recorder_event *event = &recording->events[i];
+        struct traced_batch *batch =
+                event->kind == RECORDER_MEMBERS ? NULL : find_batch(rank, event);
+
+        if (event->kind == RECORDER_MEMBERS && launched != NULL &&
+                launched->members == 0 && launched->set == event->set &&
+                launched->lane == event->lane) {
+            launched->members = i;
+        }
+        if (batch != NULL) {
+            add_to_batch(batch, event);
+        }
+        launched = event->kind == RECORDER_LAUNCHED ? batch : launched;
+    }
+}
+
 static bool make_batches(struct traced_rank *rank)
 {
     const struct recording_of *recording = rank->recording;
-    struct traced_batch *current = NULL;
 
     rank->batches = mem_calloc(recording->event_count + 1, sizeof *rank->batches);
     if (rank->batches == NULL) {
@@ -89,25 +111,7 @@ static bool make_batches(struct traced_rank *rank)
         }
     }
     qsort(rank->batches, rank->batch_count, sizeof *rank->batches, compare_batches);
-    for (size_t i = 0; i < recording->event_count; i++) {
-        const struct recorder_event *event = &recording->events[i];
-
-        if (event->kind == RECORDER_MEMBERS) { /* of the batch that was just launched */
-            if (current != NULL && current->members == 0 &&
-                    current->set == event->set && current->lane == event->lane) {
-                current->members = i;
-            }
-            continue;
-        }
-        struct traced_batch *batch = find_batch(rank, event);
-
-        if (batch != NULL) {
-            add_to_batch(batch, event);
-        }
-        if (event->kind == RECORDER_LAUNCHED) {
-            current = batch;
-        }
-    }
+    fill_batches(rank);
     for (size_t b = 0; b < rank->batch_count; b++) {
         struct traced_batch *batch = &rank->batches[b];
 
@@ -209,26 +213,33 @@ static void compare_waits(struct trace *trace, struct joining *joining)
     }
 }
 
+/* Goes past the batch on the ranks that have it, and notes them. */
+static void take_batch(const struct trace *trace, struct joining *joining,
+        const struct traced_batch *key)
+{
+    joining->count = 0;
+    for (size_t r = 0; r < trace->job->count; r++) {
+        const struct traced_rank *rank = &trace->ranks[r];
+
+        if (joining->next[r] < rank->batch_count &&
+                compare_batches(&rank->batches[joining->next[r]], key) == 0) {
+            joining->who[joining->count++] = r;
+            joining->next[r]++;
+        }
+    }
+}
+
 static void join_all(struct trace *trace, struct joining *joining)
 {
     const struct traced_batch *first;
 
     while ((first = first_of(trace, joining)) != NULL) {
-        const struct traced_batch key = *first;
+        const bool is_of_world = first->set == TUTTI_WORLD;
 
-        joining->count = 0;
-        for (size_t r = 0; r < trace->job->count; r++) {
-            const struct traced_rank *rank = &trace->ranks[r];
-
-            if (joining->next[r] < rank->batch_count &&
-                    compare_batches(&rank->batches[joining->next[r]], &key) == 0) {
-                joining->who[joining->count++] = r;
-                joining->next[r]++;
-            }
-        }
+        take_batch(trace, joining, first);
         /* Who is in other sets than the world is not known for sure. */
         if (joining->count >= 2 &&
-                (key.set != TUTTI_WORLD || joining->count == trace->job->count)) {
+                (!is_of_world || joining->count == trace->job->count)) {
             compare_waits(trace, joining);
         }
     }
