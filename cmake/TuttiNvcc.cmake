@@ -101,18 +101,18 @@ endfunction()
 # tutti_<name>_image_end. Needs the language ASM.
 function(tutti_image)
     cmake_parse_arguments(IMAGE "" "TARGET;NAME;DIRECTORY" "DEPENDS" ${ARGN})
-    set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${IMAGE_NAME}.fatbin)
+    set(IMAGE_FILE ${CMAKE_CURRENT_BINARY_DIR}/${IMAGE_NAME}.fatbin)
     set(assembly ${CMAKE_CURRENT_BINARY_DIR}/${IMAGE_NAME}_image.S)
     set(source ${IMAGE_DIRECTORY}/${IMAGE_NAME}.cu)
     list(TRANSFORM IMAGE_DEPENDS PREPEND ${IMAGE_DIRECTORY}/)
     tutti_nvcc_code(code)
-    add_custom_command(OUTPUT ${fatbin}
+    add_custom_command(OUTPUT ${IMAGE_FILE}
         COMMAND ${TUTTI_NVCC} -std=c++17 --threads 2 ${TUTTI_NVCC_COMPRESS}
             -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include ${code} -fatbin
-            -o ${fatbin} ${source}
+            -o ${IMAGE_FILE} ${source}
         DEPENDS ${source} ${IMAGE_DEPENDS}
         COMMENT "Making the GPU's kernels of ${IMAGE_NAME}.cu" VERBATIM)
     configure_file(${PROJECT_SOURCE_DIR}/cmake/image.S.in ${assembly} @ONLY)
-    set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS ${fatbin})
+    set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS ${IMAGE_FILE})
     target_sources(${IMAGE_TARGET} PRIVATE ${assembly})
 endfunction()

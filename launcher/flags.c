@@ -31,6 +31,13 @@ static bool metrics_file_is_valid(const char *file)
     return host_metrics_format_of(file) >= 0;
 }
 
+static bool port_is_valid(const char *text)
+{
+    int64_t port;
+
+    return text_to_int64(text, &port) && port >= 0 && port <= UINT16_MAX;
+}
+
 static bool cooldown_is_valid(const char *text)
 {
     int64_t range[2];

@@ -252,6 +252,11 @@ tutti_status options_settle_ranks(
                 "--max-np, --reset-limit and --blacklist-cooldown are of elastic jobs; "
                 "add --min-np N");
     }
+    if (!options->supervise && (options->top || options->dashboard != NULL)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--%s shows what supervisors tell; leave --supervise off out",
+                options->top ? "top" : "dashboard");
+    }
     if (options->np == 0 && slots == 0) {
         return error_set(TUTTI_ERR_INVALID,
                 "how many ranks? Give -np N, or hosts with -H or --hostfile");

@@ -13,6 +13,7 @@
 
 #include "launcher/job/abort_words.h"
 #include "launcher/job/console.h"
+#include "launcher/job/dashboard.h"
 #include "launcher/job/job.h"
 #include "launcher/job/ranks.h"
 #include "launcher/job/recordings.h"
@@ -81,6 +82,7 @@ struct job {
     uint32_t
             timeline_asked; /* of all ranks: odd, to begin; even, to end; 0: nothing       */
     struct top top; /* how they are doing                                 */
+    struct dashboard dashboard; /* the same for browsers                     */
     struct console console; /* stdout and stderr                                   */
     struct loop loop; /* all descriptors                                     */
     struct loop_watch watches[JOB_WATCHES]; /* but those of the server                */

@@ -252,6 +252,7 @@ static tutti_status job_start(struct job *job)
     }
     if (status == TUTTI_OK) {
         name_job(job);
+        dashboard_begin(job);
         status = start_starter(job, join);
     }
     if (status == TUTTI_OK && job->hooks != NULL &&
@@ -492,6 +493,7 @@ static void job_loop(struct job *job)
         supervisor_events_resume(job);
         recordings_step(job);
         top_step(job);
+        dashboard_step(job);
         flow_step(job);
         if (job->hooks != NULL) {
             job->hooks->turn(job->hooks->owner, job);
@@ -596,6 +598,7 @@ static int job_end(struct job *job)
     int exit_status = exit_status_of(job);
 
     top_end(job);
+    dashboard_end(job);
     if (hooks != NULL && hooks->end(hooks->owner, job)) {
         report_end(job);
     } else {
@@ -636,6 +639,7 @@ int job_run(const struct job_plan *plan)
         .starter = starter_process_none,
         .cause.rank = -1,
         .server = { .listener = -1, .hangups = -1 },
+        .dashboard.http.listener = -1,
         .loop.epoll = -1,
         .signals = -1,
         .now = clock_ns(),

@@ -51,6 +51,8 @@ struct rank {
     bool is_awaited; /* in MPI_Init by others, though it exited without calling the library */
     bool leaves; /* it exited to be started anew, as the ranks were told to      */
     struct link_metrics metrics[2]; /* what it has counted: before, and last     */
+    bool is_stopped; /* by SIGSTOP or a debugger, as was last heard (top.c)             */
+    double silence; /* for how long nothing was heard of it, in s; -1: not connected (top.c) */
     uint64_t committed; /* newest commit of an elastic job that it knew of; 0     */
     bool was_stopped; /* we or the starter ended it: a cause only by not coming     */
     char *detail; /* more in words: what exec said, what the limit was; owned     */

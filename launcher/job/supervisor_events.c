@@ -31,7 +31,7 @@ static void welcome(struct job *job, struct server_link *link, const char *relay
                 .metrics_address = link_text_of(options->metrics_address),
                 .metrics_file = link_text_of(job->metrics_file),
                 .metrics_ms = (uint32_t)options->metrics_interval_ms,
-                .tells = options->top },
+                .tells = options->top || options->dashboard != NULL },
     };
 
     link_put_body(&body, &welcome);

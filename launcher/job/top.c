@@ -21,22 +21,16 @@ enum {
     TEXT_BYTES = 256
 };
 
-/** What a rank did between its last two words. */
-struct rates {
-    double steps, gb, waits,
-            leads; /* per second; the last two are shares of the time */
-};
-
-static struct rates rates_of(const struct rank *rank)
+struct top_rates top_rates(const struct rank *rank)
 {
     const struct link_metrics *old = &rank->metrics[0];
     const struct link_metrics *new = &rank->metrics[1];
     const double ns = (double)(new->time - old->time);
 
     if (old->time == 0 || new->time <= old->time || rank->state != RANK_RUNNING) {
-        return (struct rates){ .steps = 0 };
+        return (struct top_rates){ .steps = 0 };
     }
-    return (struct rates){ .steps = (double)(new->steps - old->steps) * 1e9 / ns,
+    return (struct top_rates){ .steps = (double)(new->steps - old->steps) * 1e9 / ns,
         .gb = (double)(new->bytes - old->bytes) / ns,
         .waits = (double)(new->wait_ns - old->wait_ns) / ns,
         .leads = (double)(new->lead_ns - old->lead_ns) / ns };
@@ -50,37 +44,38 @@ void top_hear(struct job *job, int rank, const struct link_metrics *metrics)
     kept[1] = *metrics;
 }
 
-/* Since when nothing was heard of a rank, in seconds; -1: it is not connected. */
-static double silence_of(const struct job *job, int rank)
+static void note_links(struct job *job)
 {
+    for (int r = 0; r < job->ranks.count; r++) {
+        job->ranks.items[r].silence = -1;
+    }
     for (size_t i = 0; i < job->server.count; i++) {
         const struct server_link *link = job->server.links[i];
+        struct rank *rank;
+        double silence;
 
-        if (link->rank == rank && !link->has_exited) {
-            return (double)(job->now - job_tree_heard(job, link)) * 1e-9;
+        if (link->rank < 0 || link->has_exited) {
+            continue;
+        }
+        rank = &job->ranks.items[link->rank];
+        silence = (double)(job->now - job_tree_heard(job, link)) * 1e-9;
+        if (rank->silence < 0 || silence < rank->silence) {
+            rank->silence = silence;
+            rank->is_stopped = link->stopped != 0;
         }
     }
-    return -1;
 }
 
-/** Of all ranks together. */
-struct summary {
-    int running;
-    double steps, gb, silence; /* of the slowest; of all; the longest            */
-    int silent; /* whose that is; -1: none                                       */
-    int last; /* for which the others wait: by far the least of the waits; -1: none */
-};
-
-static struct summary summarize(const struct job *job)
+struct top_summary top_summarize(struct job *job)
 {
-    struct summary all = { .silent = -1, .last = -1 };
+    struct top_summary all = { .silent = -1, .last = -1 };
     double least = 0;
     double sum = 0;
 
+    note_links(job);
     for (int r = 0; r < job->ranks.count; r++) {
         const struct rank *rank = &job->ranks.items[r];
-        const struct rates rates = rates_of(rank);
-        const double silence = silence_of(job, r);
+        const struct top_rates rates = top_rates(rank);
 
         if (rank->state != RANK_RUNNING) {
             continue;
@@ -88,8 +83,8 @@ static struct summary summarize(const struct job *job)
         all.steps =
                 all.running == 0 || rates.steps < all.steps ? rates.steps : all.steps;
         all.gb += rates.gb;
-        if (silence > all.silence) {
-            all.silence = silence;
+        if (rank->silence > all.silence) {
+            all.silence = rank->silence;
             all.silent = r;
         }
         if (all.running == 0 || rates.leads < least) {
@@ -107,9 +102,9 @@ static struct summary summarize(const struct job *job)
     return all;
 }
 
-static void summary_text(const struct job *job, char text[TEXT_BYTES])
+static void summary_text(struct job *job, char text[TEXT_BYTES])
 {
-    const struct summary all = summarize(job);
+    const struct top_summary all = top_summarize(job);
     char last[64] = "";
     char silent[64] = "";
 
@@ -152,11 +147,11 @@ static void put_row(struct job *job, int row, const char *format, ...)
 static void put_rank(struct job *job, int row, int index)
 {
     const struct rank *rank = &job->ranks.items[index];
-    const struct rates rates = rates_of(rank);
+    const struct top_rates rates = top_rates(rank);
 
     put_row(job, row, "%5d %-20.20s %9.1f %9.3f %7.0f %% %7.0f %% %8.1f s", index,
             ranks_host(&job->ranks, index), rates.steps, rates.gb, rates.waits * 100,
-            rates.leads * 100, silence_of(job, index));
+            rates.leads * 100, rank->silence);
 }
 
 /* Makes room at the end of the screen; what is printed stays above. */

@@ -156,8 +156,11 @@ static void put_reply(struct http_client *client, enum http_verdict verdict,
     const int len = snprintf(text, sizeof text,
             "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
             "Connection: close\r\nCache-Control: no-store\r\n"
-            "X-Content-Type-Options: nosniff\r\n\r\n",
-            (int)verdict, reason(verdict), answer->type, answer->body->len);
+            "X-Content-Type-Options: nosniff\r\n%s%s%s\r\n",
+            (int)verdict, reason(verdict), answer->type, answer->body->len,
+            answer->policy != NULL ? "Content-Security-Policy: " : "",
+            answer->policy != NULL ? answer->policy : "",
+            answer->policy != NULL ? "\r\n" : "");
 
     wire_put_bytes(&client->reply, text, len > 0 ? (size_t)len : 0);
     if (!head) {
@@ -342,6 +345,23 @@ tutti_status http_open(
         return status;
     }
     return TUTTI_OK;
+}
+
+int http_port(const struct http_server *server)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } address = { .six = { .sin6_family = AF_UNSPEC } };
+    socklen_t len = sizeof address;
+
+    if (server->listener < 0 ||
+            getsockname(server->listener, &address.any, &len) != 0) {
+        return 0;
+    }
+    return ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port
+                                                   : address.four.sin_port);
 }
 
 void http_close(struct http_server *server)

@@ -51,6 +51,7 @@ enum http_verdict http_parse(
 /** An answer that is being made. */
 struct http_answer {
     const char *type; /* Content-Type; static                    */
+    const char *policy; /* Content-Security-Policy, likewise; NULL: none is said */
     struct wire_writer *body; /* appended to                             */
 };
 
@@ -80,10 +81,13 @@ struct http_server {
 /**
  * Listens. `answer` and `owner` are set.
  * @param address  in numbers
+ * @param port     0: any that is free
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM (the error says which port, and why)
  */
 TUTTI_MUST_USE tutti_status http_open(
         struct http_server *server, struct loop *loop, const char *address, int port);
+/** The port where it listens; 0: none. */
+int http_port(const struct http_server *server);
 void http_close(struct http_server *server);
 /** Drops clients that are slow. Call it now and then. */
 void http_step(struct http_server *server, int64_t now);

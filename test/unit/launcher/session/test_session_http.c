@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "launcher/session/http.h"
-#include "launcher/session/listen.h"
 #include "test/unit/unit.h"
 
 UNIT_TEST(test_requests)
@@ -75,18 +74,13 @@ static bool say_long(void *owner, const char *path, struct http_answer *answer)
 
 static int open_server(void **state)
 {
-    uint16_t port = 0;
-    const int listener = listen_here(&port); /* a port that is free */
-
     (void)state;
-    assert_true(listener >= 0);
-    (void)close(listener);
-    address = (struct sockaddr_in){ .sin_family = AF_INET,
-        .sin_port = htons(port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     server.answer = say_long;
     assert_int_equal(loop_init(&loop), TUTTI_OK);
-    assert_int_equal(http_open(&server, &loop, "127.0.0.1", port), TUTTI_OK);
+    assert_int_equal(http_open(&server, &loop, "127.0.0.1", 0), TUTTI_OK);
+    address = (struct sockaddr_in){ .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)http_port(&server)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     return 0;
 }
 
