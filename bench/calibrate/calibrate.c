@@ -128,10 +128,14 @@ static void put_line(struct bench_json *json)
 static void print_level(const struct memory_level *level, bool as_json)
 {
     struct bench_json json = { 0 };
+    char kib[32] = "-"; /* memory has no size */
 
+    if (level->bytes > 0) {
+        (void)snprintf(kib, sizeof kib, "%zu", level->bytes >> 10);
+    }
     if (!as_json) {
-        (void)printf("%-8s %10zu %8.1f %8.1f %8.1f %10.1f\n", level->name,
-                level->bytes >> 10, level->read, level->write, level->copy, level->all);
+        (void)printf("%-8s %10s %8.1f %8.1f %8.1f %10.1f\n", level->name, kib,
+                level->read, level->write, level->copy, level->all);
         return;
     }
     bench_json_text(&json, "level", level->name);
