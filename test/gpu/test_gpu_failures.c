@@ -4,9 +4,6 @@
  *
  *     test_gpu_failures CASE RANKS NCCL
  */
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -225,24 +222,6 @@ static void run_timeout(struct ends_rank *r)
 
 /* ------------------------------------------------------------------ held streams */
 
-static _Atomic int threads_missing; /* so many threads are refused */
-
-typedef void *thread_main(void *argument);
-int real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-        thread_main *run, void *argument) __asm__("__real_pthread_create");
-int refusing_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-        thread_main *run, void *argument) __asm__("__wrap_pthread_create");
-
-/* In front of the C library's, for the objects of tutti (the linker's --wrap). */
-int refusing_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-        thread_main *run, void *argument)
-{
-    if (atomic_fetch_sub(&threads_missing, 1) > 0) {
-        return EAGAIN;
-    }
-    return real_pthread_create(thread, attributes, run, argument);
-}
-
 /* NCCL was asked to put a sum on all GPUs. */
 static bool is_called(void *what)
 {
@@ -294,17 +273,13 @@ static void give_up(struct ends_rank *r)
     }
 }
 
-/*
- * A wait for a stream does not wait for what is on it; one of the host does. Nor does it wait for
- * the abort, for which there is no thread at first.
- */
+/* A wait for a stream does not wait for what is on it; one of the host does. */
 static void run_held(struct ends_rank *r)
 {
     float *memory = ends_alloc(r, COUNT);
     tutti_request request;
 
     submit_held(r, &request, &memory, 1);
-    threads_missing = r->size;
     give_up(r);
     if (r->rank == 0) {
         expect_kept(r, &request);
