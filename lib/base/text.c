@@ -70,8 +70,12 @@ bool text_from_choice(const char *choices, int index, char *text, size_t capacit
 {
     int len;
 
-    for (; index > 0; index--) {
-        choices += strcspn(choices, "|") + 1;
+    for (; index > 0 && *choices != '\0'; index--) {
+        choices += strcspn(choices, "|");
+        choices += *choices == '|' ? 1 : 0;
+    }
+    if (*choices == '\0') {
+        return false;
     }
     len = snprintf(text, capacity, "%.*s", (int)strcspn(choices, "|"), choices);
     return len >= 0 && (size_t)len < capacity;

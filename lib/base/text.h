@@ -27,7 +27,7 @@ bool text_to_choice(const char *text, const char *choices, int *index);
 
 /** Writes a real so that text_to_real() gives it back; false when it does not fit. */
 bool text_from_real(double value, char *text, size_t capacity);
-/** Writes the index-th of "one|two|three"; false when it does not fit. */
+/** Writes the index-th of "one|two|three"; false when there is none, or it does not fit. */
 bool text_from_choice(const char *choices, int index, char *text, size_t capacity);
 
 /**
