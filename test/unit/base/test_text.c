@@ -155,6 +155,8 @@ UNIT_TEST(test_choices)
     assert_string_equal(text, "two");
     assert_true(text_from_choice("one|two|three", 2, text, 6));
     assert_false(text_from_choice("one|two|three", 2, text, 5));
+    assert_false(text_from_choice("one|two|three", 3, text, sizeof text));
+    assert_false(text_from_choice("one|two|three", 4, text, sizeof text));
 }
 
 UNIT_TEST(test_distances_between_words)
