@@ -240,11 +240,9 @@ tutti_status options_set(struct options *options, const struct flag *flag,
     return set_ours(options, flag, value, origin);
 }
 
-tutti_status options_settle_ranks(
-        struct options *options, const struct host_list *hosts)
+/* Flags that need others. */
+static tutti_status check_together(const struct options *options)
 {
-    int slots = host_list_slots(hosts);
-
     if (options->min_np == 0 &&
             (options->max_np > 0 || options->reset_limit > 0 ||
                     options->blacklist_cooldown != NULL)) {
@@ -256,6 +254,18 @@ tutti_status options_settle_ranks(
         return error_set(TUTTI_ERR_INVALID,
                 "--%s shows what supervisors tell; leave --supervise off out",
                 options->top ? "top" : "dashboard");
+    }
+    return TUTTI_OK;
+}
+
+tutti_status options_settle_ranks(
+        struct options *options, const struct host_list *hosts)
+{
+    int slots = host_list_slots(hosts);
+    const tutti_status status = check_together(options);
+
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (options->np == 0 && slots == 0) {
         return error_set(TUTTI_ERR_INVALID,
