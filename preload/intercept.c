@@ -46,7 +46,7 @@ static inline bool is_short(
 #define APART __attribute__((noinline))
 /* Both names are ours: see real.h. */
 #define BOTH_NAMES(name) \
-    extern EXPORTED __typeof__(P##name) name __attribute__((alias("P" #name)))
+    extern EXPORTED __typeof__(P##name)(name) __attribute__((alias("P" #name)))
 
 EXPORTED int PMPI_Init(int *argc, char ***argv)
 {

@@ -58,7 +58,7 @@ struct team *team_for(const struct preload *preload, MPI_Comm comm,
 /** Leaves all teams in order; the process may end from now on. */
 void team_close_all(void);
 /** The callback for preload.team_key. */
-int team_delete(MPI_Comm comm, int key, void *team, void *extra);
+int team_delete(MPI_Comm comm, int key, void *value, void *extra);
 
 /**
  * Makes a team; all ranks of the communicator call it, with the same outcome (team_open.c).

@@ -247,7 +247,7 @@ bool team_open(
     }
     if (preload->real.allgather(&me, (int)sizeof me, MPI_BYTE, introductions,
                 (int)sizeof me, MPI_BYTE, comm) == MPI_SUCCESS &&
-            share_a_machine(introductions, ranks)) {
+            team != NULL && share_a_machine(introductions, ranks)) {
         team->usable = share(&meeting, &handover);
     }
     handover_close(&handover);

@@ -65,6 +65,17 @@ static int64_t nap_length(int64_t waited_ns)
     return nap < NAP_MAX_NS ? nap : NAP_MAX_NS;
 }
 
+static void spin_or_yield(struct team *team, int64_t now, int64_t waited)
+{
+    if (!may_spin(team, now, waited)) {
+        (void)sched_yield();
+        return;
+    }
+    for (int i = 0; i < SPIN_PAUSES; i++) {
+        cpu_relax();
+    }
+}
+
 /**
  * One step of doing nothing. `seen` is the state of the bell before the step that found nothing
  * to do.
@@ -88,13 +99,7 @@ static tutti_status be_idle(struct team *team, struct idleness *idle, uint32_t s
         poll_mpi(team);
     }
     if (waited < YIELD_NS) {
-        if (may_spin(team, now, waited)) {
-            for (int i = 0; i < SPIN_PAUSES; i++) {
-                cpu_relax();
-            }
-        } else {
-            (void)sched_yield();
-        }
+        spin_or_yield(team, now, waited);
         return TUTTI_OK;
     }
     doorbell_sleep(team->bells[team->rank], seen, nap_length(waited));

@@ -273,10 +273,10 @@ static size_t add_members(const struct tutti *t, const struct batch *batch)
         for (int m = 0; m < RECORDER_MEMBERS_MAX && i < batch->operation_count; m++) {
             const struct operation *operation = batch->operations[i++];
 
-            if (operation->taken_ns != taken_ns) {
-                taken_ns = operation->taken_ns;
-                age = recorder_age(t->engine.now_ns - taken_ns);
-            }
+            age = operation->taken_ns == taken_ns
+                    ? age
+                    : recorder_age(t->engine.now_ns - operation->taken_ns);
+            taken_ns = operation->taken_ns;
             members.tensors[m] =
                     (uint16_t)recorder_number(&t->recorder, operation->record.mark);
             members.ages[m] = age;
