@@ -1,3 +1,6 @@
+/*
+ * Measures operations beside their limits, and prints both.
+ */
 #include "bench/calibrate/calibrate.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * Lower bounds of operations, from what the machine does.
+ */
 #include "bench/calibrate/limits.h"
 
 /* Ranks times their bytes that are read and written on a node. */

@@ -1,3 +1,6 @@
+/*
+ * Measures memory, caches, cores and the link.
+ */
 #include "bench/calibrate/machine.h"
 
 #include <pthread.h>

@@ -1,3 +1,6 @@
+/*
+ * Coordinate descent over the values of knobs.
+ */
 #include "agree/tuner.h"
 
 #include <math.h>

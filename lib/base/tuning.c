@@ -1,3 +1,6 @@
+/*
+ * Settings on the wire, in words and in the file.
+ */
 #include "base/tuning.h"
 
 #include <inttypes.h>

@@ -1,3 +1,6 @@
+/*
+ * What may be tried, the file, and what is logged.
+ */
 #include "run/tune.h"
 
 #include <errno.h>
