@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "launcher/check/check_connect.h"
 
 enum {
@@ -68,16 +69,11 @@ static char *here(const struct findings_yardstick *yardstick, const char *const 
 
 char *host_findings_bytes(uint64_t bytes, char *text, size_t capacity)
 {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
     double value = (double)bytes;
-    size_t unit = 0;
+    const char *unit = text_byte_unit(&value);
 
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1024;
-        unit++;
-    }
-    (void)snprintf(text, capacity, value < 10 && unit > 0 ? "%.1f %s" : "%.0f %s",
-            value, units[unit]);
+    (void)snprintf(text, capacity, value < 10 && unit[0] != 'B' ? "%.1f %s" : "%.0f %s",
+            value, unit);
     return text;
 }
 

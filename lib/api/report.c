@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "run/context.h"
 
 enum {
@@ -48,15 +49,10 @@ static double seconds_of(uint64_t ns)
 /* "4 MiB": powers of two are whole. */
 static const char *size_text(uint64_t bytes, char text[32])
 {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
     double value = (double)bytes;
-    size_t unit = 0;
+    const char *unit = text_byte_unit(&value);
 
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1024;
-        unit++;
-    }
-    (void)snprintf(text, 32, "%.4g %s", value, units[unit]);
+    (void)snprintf(text, 32, "%.4g %s", value, unit);
     return text;
 }
 

@@ -66,6 +66,18 @@ bool text_to_choice(const char *text, const char *choices, int *index)
     }
 }
 
+const char *text_byte_unit(double *bytes)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    size_t unit = 0;
+
+    while (*bytes >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
+        *bytes /= 1024;
+        unit++;
+    }
+    return units[unit];
+}
+
 bool text_from_choice(const char *choices, int index, char *text, size_t capacity)
 {
     int len;
