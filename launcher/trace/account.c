@@ -22,8 +22,8 @@ struct rank_accounts {
     struct traced_step *steps; /* borrowed, or `whole` */
     struct traced_step whole;
     size_t count;
-    struct sweep_shares *shares; /* owned; [count] */
-    int64_t *cuts; /* owned; [count + 1]; where steps begin */
+    int64_t *cuts; /* owned; [2 * count]; where steps begin and end */
+    struct sweep_shares *shares; /* owned; as many; those behind an end are not used */
 };
 
 const char *part_name(enum part part)
@@ -135,31 +135,24 @@ static void fill(struct account *account, const struct sweep_shares *shares,
 static bool sweep_rank(const struct rank_accounts *own, const struct traced_rank *rank)
 {
     const struct recording_of *recording = rank->recording;
-    struct sweep_shares *shares = mem_calloc(2 * own->count + 1, sizeof *shares);
     int64_t begin_ns;
     int64_t end_ns;
-    struct sweep sweep = { .count = 0 };
-    bool has_memory;
+    struct sweep sweep;
 
     recording_window(recording, &begin_ns, &end_ns);
-    has_memory = shares != NULL &&
-            sweep_init(&sweep, begin_ns, end_ns,
-                    recording->event_count + 3 * rank->batch_count);
-    if (has_memory) {
-        add_waits(&sweep, recording);
-        add_batches(&sweep, rank);
-        for (size_t s = 0; s < own->count; s++) {
-            own->cuts[2 * s] = own->steps[s].begin_ns;
-            own->cuts[2 * s + 1] = own->steps[s].end_ns;
-        }
-        sweep_run(&sweep, own->cuts, 2 * own->count, shares);
-        for (size_t s = 0; s < own->count; s++) {
-            own->shares[s] = shares[2 * s];
-        }
+    if (!sweep_init(&sweep, begin_ns, end_ns,
+                recording->event_count + 3 * rank->batch_count)) {
+        return false;
     }
+    add_waits(&sweep, recording);
+    add_batches(&sweep, rank);
+    for (size_t s = 0; s < own->count; s++) {
+        own->cuts[2 * s] = own->steps[s].begin_ns;
+        own->cuts[2 * s + 1] = own->steps[s].end_ns;
+    }
+    sweep_run(&sweep, own->cuts, 2 * own->count, own->shares);
     sweep_fini(&sweep);
-    mem_free(shares);
-    return has_memory;
+    return true;
 }
 
 static bool account_rank(const struct traced_rank *rank, struct account *accounts,
@@ -176,7 +169,7 @@ static bool account_rank(const struct traced_rank *rank, struct account *account
     }
     count_batches(own, rank, busy, accounts);
     for (size_t s = 0; s < own->count; s++) {
-        fill(&accounts[s], &own->shares[s], &busy[s]);
+        fill(&accounts[s], &own->shares[2 * s], &busy[s]);
     }
     mem_free(busy);
     return true;
@@ -195,7 +188,7 @@ static struct account *account_steps(const struct traced_rank *rank, size_t *cou
         recording_window(rank->recording, &own.whole.begin_ns, &own.whole.end_ns);
     }
     accounts = mem_calloc(own.count + 1, sizeof *accounts);
-    own.shares = mem_calloc(own.count, sizeof *own.shares);
+    own.shares = mem_calloc(2 * own.count, sizeof *own.shares);
     own.cuts = mem_calloc(2 * own.count, sizeof *own.cuts);
     done = accounts != NULL && own.shares != NULL && own.cuts != NULL &&
             account_rank(rank, accounts, &own);
