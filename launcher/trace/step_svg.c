@@ -46,7 +46,7 @@ static void draw_batch(const struct svg *svg, const struct recording_of *recordi
             "#3b78c2");
     draw_before(svg, recording, batch->packed_ns, batch->pack_ns, y);
     draw_before(svg, recording, batch->unpacked_ns, batch->unpack_ns, y);
-    draw_span(svg, recording, (const int64_t[]){ came_ns, batch->launch_ns },
+    draw_span(svg, recording, (const int64_t[]){ came_ns, batch->agreed_ns },
             y + SVG_BAR, "#e3c53b");
     draw_span(svg, recording, (const int64_t[]){ batch->complete_ns, came_ns },
             y + SVG_BAR, "#e07b28");
