@@ -261,7 +261,11 @@ static tutti_status write_file(struct tutti *t, const struct tuning_record *reco
                       sizeof text) &&
             fputs(text, file) >= 0 && ferror(file) == 0;
     if (fclose(file) != 0 || !written || rename(fresh, name) != 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "writing %s", name);
+        const tutti_status status =
+                error_set_errno(TUTTI_ERR_SYSTEM, "writing %s", name);
+
+        (void)remove(fresh);
+        return status;
     }
     return TUTTI_OK;
 }
