@@ -1,6 +1,8 @@
 /*
  * Of a build without the headers of NVTX: no ranges.
  */
+#include <stddef.h>
+
 #include "ops/ranges.h"
 
 struct ranges nvtx_ranges(void)
