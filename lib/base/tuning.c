@@ -133,6 +133,7 @@ static int read_heading(
     return 1;
 }
 
+/* Leaves the value as it is when the text is none that the parameter may have. */
 static bool parse_value(enum tuning_knob knob, const char *text, uint64_t *value)
 {
     const struct config_row *row = config_find(names[knob]);
@@ -140,11 +141,15 @@ static bool parse_value(enum tuning_knob knob, const char *text, uint64_t *value
     int choice = 0;
 
     if (row->type == CONFIG_ENUM) {
-        *value = text_to_choice(text, row->range, &choice) ? (uint64_t)choice : 0;
-    } else {
-        *value = text_to_size(text, &number) ? number : 0;
+        number = text_to_choice(text, row->range, &choice) ? (size_t)choice : 0;
+    } else if (!text_to_size(text, &number)) {
+        number = 0;
     }
-    return *value != 0 && is_allowed(knob, *value);
+    if (number == 0 || !is_allowed(knob, number)) {
+        return false;
+    }
+    *value = number;
+    return true;
 }
 
 int tuning_read_line(
