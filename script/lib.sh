@@ -93,11 +93,12 @@ count_results() {
     ((all > 0))
 }
 
-# count_failure NAME: of what is not a test of ctest.
+# count_failure NAME [LOG]: of what is not a test of ctest, with the last of what it said.
 count_failure() {
     say "FAILED: $1"
     failed=$((failed + 1))
     failures+="FAILED: $1"$'\n'
+    [[ -z ${2:-} ]] || failures+=$(tail -n 20 "$2" | sed 's/^/    /')$'\n'
 }
 
 # run_tests PRESET DIRECTORY: runs the tests of a preset, built there, but for those whose
@@ -136,15 +137,18 @@ test_long() {
 # check NAME COMMAND...: runs a command and counts it as a test; exit status 77 stands for
 # skipped, and the command says why.
 check() {
-    local name=$1 status=0
+    local name=$1 status=0 log
     shift
     say "$name"
-    timed "$name" "$@" || status=$?
+    log=$(mktemp)
+    timed "$name" "$@" > >(tee "$log") 2>&1 || status=$?
+    wait $!
     case $status in
     0) passed=$((passed + 1)) ;;
     77) skipped=$((skipped + 1)) ;;
-    *) count_failure "$name" ;;
+    *) count_failure "$name" "$log" ;;
     esac
+    rm -f "$log"
 }
 
 # compare_with_main: sets changes to the files that differ from where this branch left main,

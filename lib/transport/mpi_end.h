@@ -12,6 +12,7 @@
  * So no rank may look between a peer's disconnecting and its own. Those that meet in MPI look
  * until they hear of it, on a busy machine long after the first has left. They meet at the
  * process manager instead, twice: while they look, for what others still need, and without.
+ * With many hosts on few cores this makes the hang rarer, no more (docs/threads.md).
  */
 #ifndef TUTTI_TRANSPORT_MPI_END_H
 #define TUTTI_TRANSPORT_MPI_END_H

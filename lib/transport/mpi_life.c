@@ -93,16 +93,14 @@ static tutti_status say_finalized(void)
     if (life.owner == OWNER_ENDED) {
         return error_set(TUTTI_ERR_MPI,
                 "MPI cannot be initialised twice in a process: tutti_init had "
-                "initialised "
-                "it, and so the last tutti_finalize() finalized it; keep one context "
-                "until "
-                "the end, or call MPI_Init_thread before the first tutti_init and "
-                "MPI_Finalize after the last tutti_finalize()");
+                "initialised it, and so the last tutti_finalize() finalized it; keep "
+                "one context until the end, or call MPI_Init_thread before the first "
+                "tutti_init and MPI_Finalize after the last tutti_finalize()");
     }
     return error_set(TUTTI_ERR_MPI,
             "MPI was already finalized in this process, by MPI_Finalize of the "
-            "program; it "
-            "cannot be started again, so call tutti_init before MPI_Finalize");
+            "program; it cannot be started again, so call tutti_init before "
+            "MPI_Finalize");
 }
 
 static tutti_status initialise(bool may_initialise)
