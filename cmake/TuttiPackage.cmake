@@ -49,8 +49,9 @@ set(CPACK_DEBIAN_BIN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_BIN_PACKAGE_DEPENDS "${library} ${exactly}")
 set(CPACK_DEBIAN_BIN_PACKAGE_SUGGESTS "gdb, tutti-doc")
 set(CPACK_DEBIAN_BIN_DESCRIPTION "tuttirun starts, binds and watches the ranks of a job, here
-and on other hosts; tutti-autopsy says why a job failed or hung; tutti-bench
-measures; tutti-info says what there is.")
+and on other hosts; tutti-autopsy says why a job failed or hung; tutti-trace
+reads timelines; tutti-bench measures; tutti-info says what there is.
+libtutti_mpi.so carries out the collectives of any MPI program.")
 
 set(CPACK_DEBIAN_DOC_PACKAGE_NAME tutti-doc)
 set(CPACK_DEBIAN_DOC_PACKAGE_SECTION doc)

@@ -5,7 +5,8 @@
 #define TUTTI_LAUNCHER_BUILT_H
 
 extern const char built_mpi[]; /* "openmpi", "mpich" or "none" */
-extern const char built_library_dir[]; /* of libraries, below the prefix: "lib" */
+extern const char
+        built_preload_dir[]; /* libtutti_mpi.so, below the prefix: "lib/tutti" */
 extern const char built_mpirun[]; /* path of its mpirun, empty without MPI */
 
 #endif

@@ -52,7 +52,7 @@ tutti_status mpi_collectives_find(
         const char *self, const char *program, const struct linked *linked, char *file)
 {
     /* As installed, and as built. */
-    const char *const places[] = { built_library_dir, "lib" };
+    const char *const places[] = { built_preload_dir, "lib" };
     const char *slash = strrchr(self, '/');
     const int folder = slash == NULL ? 0 : (int)(slash - self);
     const tutti_status status = check_mpi(program, linked);
@@ -71,7 +71,7 @@ tutti_status mpi_collectives_find(
     return error_set(TUTTI_ERR_INVALID,
             "--mpi-collectives: there is no " LIBRARY
             " in %.*s/../%s; install tutti whole",
-            folder, self, built_library_dir);
+            folder, self, built_preload_dir);
 }
 
 bool mpi_collectives_are_here(char *const *environment)
