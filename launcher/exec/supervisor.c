@@ -187,6 +187,7 @@ static void run_loop(struct supervisor *supervisor)
         supervisor_watch_tuttirun(supervisor, now);
         supervisor_watch_starter(supervisor, now);
         supervisor_watch_stalls(supervisor);
+        supervisor_ask_timeline(supervisor);
         step_metrics(supervisor, now);
         supervisor_tell_metrics(supervisor, now);
         supervisor_end_when_due(supervisor, now);

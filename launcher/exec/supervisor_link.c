@@ -104,7 +104,8 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
         supervisor_look(supervisor, message->look);
         break;
     case LINK_TIMELINE:
-        supervisor_ask_timeline(supervisor, message->timeline);
+        supervisor->timeline_asked = message->timeline;
+        supervisor_ask_timeline(supervisor);
         break;
     case LINK_STOP:
         supervisor_stop(supervisor, message->stop_ms, now);

@@ -202,15 +202,18 @@ void supervisor_look(struct supervisor *supervisor, bool with_stacks)
     }
 }
 
-/* A library that has not begun does not hear it. */
-void supervisor_ask_timeline(const struct supervisor *supervisor, uint32_t asked)
+/* The recording of a library that begins has no words of an earlier one. */
+void supervisor_ask_timeline(const struct supervisor *supervisor)
 {
-    struct stat about = { .st_size = 0 };
+    const uint32_t asked = supervisor->timeline_asked;
+    const off_t place = offsetof(struct recorder_header, timeline_asked);
+    uint32_t told;
 
-    if (supervisor->recorder_fd >= 0 && fstat(supervisor->recorder_fd, &about) == 0 &&
-            about.st_size >= RECORDER_HEADER_BYTES) {
-        (void)!pwrite(supervisor->recorder_fd, &asked, sizeof asked,
-                offsetof(struct recorder_header, timeline_asked));
+    if (asked != 0 && supervisor->recorder_fd >= 0 &&
+            pread(supervisor->recorder_fd, &told, sizeof told, place) ==
+                    (ssize_t)sizeof told &&
+            told != asked) {
+        (void)!pwrite(supervisor->recorder_fd, &asked, sizeof asked, place);
     }
 }
 

@@ -88,6 +88,7 @@ struct supervisor {
     int recorder_fd; /* the rank's recording; -1: there is none          */
     bool is_recorded; /* tuttirun has it, as it was when the job began to end */
     uint32_t stalls; /* that it has reported, as far as tuttirun knows   */
+    uint32_t timeline_asked; /* of the library, by tuttirun; 0: nothing          */
     int64_t tell_due; /* METRICS to tuttirun; 0: at once                  */
     struct host_metrics metrics; /* of all ranks of the host, or this one's for them */
     struct oom oom; /* how often memory ran short until now           */
@@ -131,8 +132,8 @@ void supervisor_send_recording(struct supervisor *supervisor);
 void supervisor_record_end(struct supervisor *supervisor);
 /** As supervisor_send_recording(), and the stacks of its threads, as if the program had printed them. */
 void supervisor_look(struct supervisor *supervisor, bool with_stacks);
-/** Tells the library, in its recording, to begin or to end its timeline. */
-void supervisor_ask_timeline(const struct supervisor *supervisor, uint32_t asked);
+/** Tells the library, in its recording, to begin or to end its timeline; until it has been told. */
+void supervisor_ask_timeline(const struct supervisor *supervisor);
 /** Sends METRICS when tuttirun wants them and they are due. */
 void supervisor_tell_metrics(struct supervisor *supervisor, int64_t now);
 /** Sends the recording when the library has reported a stall. */

@@ -8,6 +8,7 @@
 #include "launcher/job/flow.h"
 #include "launcher/job/job_tree.h"
 #include "launcher/job/rank_list.h"
+#include "launcher/job/timelines.h"
 #include "launcher/job/tree_events.h"
 
 static void welcome(struct job *job, struct server_link *link, const char *relay)
@@ -113,6 +114,7 @@ static void give_place(
     placed->rank = hello->rank;
     say_place(job, placed);
     welcome(job, placed, relay);
+    timelines_tell(job, placed);
     if (placed->has_returned && !placed->is_below) {
         tree_events_welcome_back(job, placed);
     }

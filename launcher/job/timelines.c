@@ -53,6 +53,15 @@ bool timelines_toggle(struct job *job)
     return true;
 }
 
+void timelines_tell(struct job *job, struct server_link *link)
+{
+    if (job->timeline_asked != 0) {
+        flow_send(job, link,
+                &(struct link_message){
+                        .type = LINK_TIMELINE, .timeline = job->timeline_asked });
+    }
+}
+
 void timelines_end(struct job *job)
 {
     static const struct merge_choice all = { .last = UINT64_MAX, .has_tensors = true };
