@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "launcher/bind/pci.h"
 #include "launcher/environment.h"
 #include "launcher/hosts/resolver.h"
 
@@ -46,7 +47,11 @@ static tutti_status resolve(
                 "node "
                 "is not known");
     }
-    if (nodes > 1) {
+    if (nodes == 1) {
+        const int slots = facts->options->slots_per_host;
+
+        placement->ranks = slots > 0 ? slots : pci_slots_here();
+    } else {
         place->nodes = nodes;
         place->index = index;
         (void)snprintf(place->first, sizeof place->first, "%s",

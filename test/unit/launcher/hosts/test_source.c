@@ -310,6 +310,25 @@ UNIT_TEST(test_children_of_aws_batch_wait)
     expect_case("", &lost);
 }
 
+UNIT_TEST(test_one_node_of_aws_batch_is_this_machine)
+{
+    static const char *const variables[] = { "AWS_BATCH_JOB_NUM_NODES=1",
+        "AWS_BATCH_JOB_ID=b-1", "AWS_BATCH_JOB_NODE_INDEX=0",
+        "AWS_BATCH_JOB_MAIN_NODE_INDEX=0", NULL };
+    struct options options = { .slots_per_host = 3 };
+    struct placement placement;
+
+    assert_int_equal(resolve("", variables, &options, &placement), TUTTI_OK);
+    assert_int_equal(placement.ranks, 3);
+    assert_int_equal(placement.join.nodes, 0);
+    assert_int_equal(placement.hosts.count, 0);
+    placement_fini(&placement);
+    options.slots_per_host = 0;
+    assert_int_equal(resolve("", variables, &options, &placement), TUTTI_OK);
+    assert_true(placement.ranks > 0);
+    placement_fini(&placement);
+}
+
 UNIT_TEST(test_a_placement_is_described_in_a_line)
 {
     static const char *const variables[] = { LSF, NULL };
