@@ -20,6 +20,8 @@
 /* tuttirun sets them for programs to read; the library has no parameters of these names. */
 #define VARIABLE_DEVICE "TUTTI_LOCAL_DEVICE"
 #define VARIABLE_ROLES "TUTTI_ROLES"
+/* The Python package reads it. */
+#define VARIABLE_LIBRARY "TUTTI_LIBRARY"
 
 /* Lines of warnings, kept whole: what does not fit is left out. */
 struct lines {
@@ -188,7 +190,8 @@ static bool is_known_variable(const char *entry, size_t name_len)
     const struct config_row *rows = config_rows(&count);
 
     if (has_prefix(entry, VARIABLE_DEVICE "=") ||
-            has_prefix(entry, VARIABLE_ROLES "=")) {
+            has_prefix(entry, VARIABLE_ROLES "=") ||
+            has_prefix(entry, VARIABLE_LIBRARY "=")) {
         return true;
     }
     for (i = 0; i < count; i++) {

@@ -1,0 +1,600 @@
+"""Contexts: a rank's membership of a job, and its collectives."""
+
+from __future__ import annotations
+
+import atexit
+import enum
+import threading
+import weakref
+from contextlib import contextmanager
+from ctypes import byref, c_int, c_int64, c_uint32, c_uint64, c_void_p, cast, sizeof
+from functools import lru_cache
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+from . import _c, errors, tensor
+from .request import Request, RequestGroup, Watcher, take_output
+
+_lib, _check = _c.lib, _c.check
+
+# Calls without a name are named by their number, which begins anew: names that come again are
+# announced by number, and the C library keeps room for as many.
+_AUTOMATIC_NAMES = 1024
+
+
+class ReduceOp(enum.IntEnum):
+    """Reductions; AVERAGE divides by the ranks that contribute, integers exactly."""
+
+    SUM = 0
+    AVERAGE = 1
+    MIN = 2
+    MAX = 3
+    PRODUCT = 4
+
+
+SUM, AVERAGE, MIN, MAX, PRODUCT = ReduceOp
+
+
+class ProcessSet:
+    """Some of the ranks, in the order in which they were listed; see Context.process_set()."""
+
+    def __init__(self, context: "Context", handle: int, ranks: Sequence[int]):
+        self.context, self.handle, self.ranks = context, handle, list(ranks)
+
+    @property
+    def size(self) -> int:
+        """Number of its ranks."""
+        return len(self.ranks)
+
+    @property
+    def rank(self) -> int:
+        """This rank's index in it, or -1."""
+        return self.ranks.index(self.context.rank) if self.included else -1
+
+    @property
+    def included(self) -> bool:
+        """True if this rank is a member."""
+        return self.context.rank in self.ranks
+
+    def close(self) -> None:
+        """Removes it. Collective over all ranks; nothing of it may be in flight."""
+        _check(_lib.tutti_process_set_destroy(self.context.handle, self.handle))
+        self.context._sets.pop(self.handle, None)
+
+
+Set = Union[ProcessSet, int, None]
+
+# Every operation by name, with one list of arguments: t, name, input, output, rows or count,
+# elements of a row, rows_of or send_rows, recv_rows, dtype, reduction, root, options, request.
+_ASYNC: Dict[str, Callable] = {
+    "allreduce": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_allreduce_async(t, name, i, o, n, d, op, opt, r),
+    "broadcast": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_broadcast_async(t, name, o, n, d, root, opt, r),
+    "barrier": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_barrier_async(t, name, opt, r),
+    "allgather": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_allgather_async(t, name, i, o, n, c, rows, d, opt, r),
+    "reducescatter": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_reducescatter_async(t, name, i, o, n, c, rows, d, op, opt, r),
+    "alltoall": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_alltoall_async(t, name, i, o, n, c, rows, recv, d, opt, r),
+    "reduce": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_reduce_async(t, name, i, o, n, d, op, root, opt, r),
+    "gather": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_gather_async(t, name, i, o, n, c, rows, d, root, opt, r),
+    "scatter": lambda t, name, i, o, n, c, rows, recv, d, op, root, opt, r:
+        _lib.tutti_scatter_async(t, name, i, o, n, c, rows, d, root, opt, r),
+}
+_COLLECTIVES = list(_ASYNC)  # in the order of tutti_collective
+
+
+def _new_options(
+    process_set: int, shape: Optional[Tuple[int, ...]], prescale: float, postscale: float
+) -> _c.Options:
+    options = _c.Options()
+    _lib.tutti_options_default_sized(byref(options), sizeof(options))
+    options.process_set, options.prescale, options.postscale = process_set, prescale, postscale
+    if shape:
+        options.ndim, options.dims = len(shape), (c_int64 * len(shape))(*shape)
+    return options
+
+
+_options = lru_cache(maxsize=4096)(_new_options)  # the C library copies them: one may serve many
+
+# Callbacks of C by a number, so that a late one finds nothing rather than freed memory.
+_callbacks: Dict[int, Tuple[Callable, Any]] = {}
+_callback_lock = threading.Lock()
+_callback_number = 0
+
+
+@_c.Callback
+def _on_completion(number, status, message):
+    function, _keep = _callbacks.pop(number)
+    function(None if status == _c.OK else errors.error_of(status, message.decode("utf-8", "replace")))
+
+
+def _add_callback(function: Callable, keep: Any) -> int:
+    global _callback_number
+    with _callback_lock:
+        _callback_number += 1
+        _callbacks[_callback_number] = (function, keep)
+        return _callback_number
+
+
+# The C library finalizes MPI with its last context, and MPI cannot be initialised again; so this
+# one stays until the end of the process, and contexts may come and go.
+_keeper = c_void_p()
+_open: "weakref.WeakSet[Context]" = weakref.WeakSet()
+
+
+def _hold_mpi() -> None:
+    if not _keeper:
+        _check(_lib.tutti_init(byref(_keeper), None))
+        atexit.register(_end)
+
+
+def _end() -> None:
+    for context in list(_open):
+        try:
+            context.close()
+        except errors.TuttiError:
+            pass  # the operations that failed have said so
+    _lib.tutti_finalize(_keeper)
+
+
+class Registered:
+    """A name with its metadata, registered once: the cheapest way to submit; see register()."""
+
+    def __init__(self, context: "Context", handle: int, desc: Any):
+        self._context, self._handle, self._desc = context, handle, desc
+
+    def submit(self, input: int, output: int, keep: Any = None, step: int = -1) -> Request:
+        """Submits it, with addresses; ``keep`` is kept alive until it has finished."""
+        request = Request(self._context, keep)
+        status = _lib.tutti_submit(
+            self._context.handle, self._handle, input, output, step, None, None,
+            byref(request._id))
+        if status:
+            _check(status)
+        return request
+
+    def close(self) -> None:
+        """Removes the registration; it must not be in flight."""
+        _check(_lib.tutti_tensor_unregister(self._context.handle, self._handle))
+
+
+class Context:
+    """This process's rank in the job that tuttirun, mpirun or srun started.
+
+    parameters: those of the C library, such as ``stall_warning_s=30``; they win over the
+    environment. Collective over all ranks. A context manager: leaving the block closes it.
+    """
+
+    def __init__(self, **parameters: Any):
+        config, handle = c_void_p(), c_void_p()
+        self._handle: Optional[c_void_p] = None
+        self._watcher: Optional[Watcher] = None
+        self._orphans: List[Tuple[c_uint64, Any]] = []
+        self._sets: Dict[int, ProcessSet] = {}
+        self._numbers: Dict[Tuple[str, int], int] = {}
+        self._group: Optional[List[Request]] = None
+        _hold_mpi()
+        _check(_lib.tutti_config_create(byref(config)))
+        try:
+            for name, value in parameters.items():
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                _check(_lib.tutti_config_set(config, name.encode(), text.encode()))
+            _check(_lib.tutti_init(byref(handle), config))
+        finally:
+            _lib.tutti_config_destroy(config)
+        self._handle = handle
+        self.rank: int = _lib.tutti_rank(handle)
+        self.size: int = _lib.tutti_size(handle)
+        self.local_rank: int = _lib.tutti_local_rank(handle)
+        self.local_size: int = _lib.tutti_local_size(handle)
+        self.cross_rank: int = _lib.tutti_node(handle)
+        self.cross_size: int = _lib.tutti_node_count(handle)
+        self.has_background: bool = _lib.tutti_has_background(handle)
+        self.world = ProcessSet(self, 0, range(self.size))
+        self._sets[0] = self.world
+        _open.add(self)
+
+    @property
+    def handle(self) -> c_void_p:
+        """The ``tutti *`` of the C library. Raises FinalizedError when it is closed."""
+        if self._handle is None:
+            raise errors.FinalizedError("this context is closed")
+        return self._handle
+
+    @property
+    def closed(self) -> bool:
+        """True after close()."""
+        return self._handle is None
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(self, *_exception: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the job. Collective: waits until all ranks have called it. Operations that
+        not all ranks have submitted fail with FinalizedError on those that have."""
+        if self._handle is None:
+            return
+        if self._watcher is not None:
+            self._watcher.stop()
+        handle, self._handle = self._handle, None
+        status = _lib.tutti_finalize(handle)
+        self._orphans.clear()
+        _check(status)
+
+    def abort(self, text: str) -> None:
+        """Declares the job broken: every rank's operations fail with this text."""
+        _check(_lib.tutti_abort(self.handle, text.encode()))
+
+    # ------------------------------------------------------------ process sets
+
+    def process_set(self, ranks: Sequence[int]) -> ProcessSet:
+        """Creates a set of ranks. Collective over all ranks, members or not."""
+        ranks, handle = list(ranks), c_uint32()
+        numbers = (c_int * len(ranks))(*ranks)
+        _check(_lib.tutti_process_set_create(self.handle, numbers, len(ranks), byref(handle)))
+        self._sets[handle.value] = ProcessSet(self, handle.value, ranks)
+        return self._sets[handle.value]
+
+    def process_sets(self) -> List[ProcessSet]:
+        """All sets that exist, of which the first is the world."""
+        return list(self._sets.values())
+
+    def is_homogeneous(self) -> bool:
+        """True if every node has the same number of ranks. Collective."""
+        if not hasattr(self, "_homogeneous"):
+            numbers = (c_int64 * 2)(self.local_size, -self.local_size)
+            self.submit_raw("allreduce", "tutti.is_homogeneous", numbers, numbers, 2,
+                            tensor.DTYPES["int64"], reduce_op=MIN, keep=numbers).wait()
+            self._homogeneous = numbers[0] == -numbers[1]
+        return self._homogeneous
+
+    # -------------------------------------------------------------- submission
+
+    def submit_raw(
+        self, op: str, name: str, input: Any, output: Any, count: int, dtype: int, *,
+        row_count: int = 1, rows_of: Optional[Sequence[int]] = None,
+        recv_rows: Optional[Sequence[int]] = None, reduce_op: int = SUM, root: int = 0,
+        process_set: int = 0, shape: Optional[Tuple[int, ...]] = None, prescale: float = 1.0,
+        postscale: float = 1.0, stream: Optional[int] = None, step: int = -1, priority: int = 0,
+        callback: Optional[Callable] = None, keep: Any = None, result: Any = None,
+        owned: Optional[Callable] = None,
+    ) -> Optional[Request]:
+        """Submits an operation with addresses, as the C function of that name does.
+
+        op: "allreduce", "broadcast" (of ``output``), "reduce", "allgather", "reducescatter",
+            "alltoall" (``rows_of``: rows to send), "gather", "scatter" or "barrier".
+        input, output: addresses, of the host or of the rank's GPU; None is NULL.
+        count: elements, or rows of row_count elements.
+        dtype: a number of tutti.DTYPES. shape: compared across ranks.
+        stream: the CUDA stream that writes the input, for memory of a GPU.
+        callback: called with None or an exception by a thread of the C library, when the
+            operation has finished; it may submit and must not wait. Then there is no Request.
+        keep: kept alive until the operation has finished; result: what wait() returns.
+        """
+        options = _options(process_set, shape, prescale, postscale)
+        if callback is not None or stream is not None or step >= 0 or priority != 0:
+            options = _new_options(process_set, shape, prescale, postscale)
+            options.stream, options.step, options.priority = stream, step, priority
+        request, number = Request(self, keep, result, owned), 0
+        if callback is not None:
+            number = _add_callback(callback, keep)
+            options.callback, options.user = cast(_on_completion, c_void_p), number
+        status = _ASYNC[op](
+            self.handle, name.encode(), input, output, count, row_count,
+            _c.int64_array(rows_of), _c.int64_array(recv_rows), dtype, reduce_op, root,
+            byref(options), None if callback else byref(request._id))
+        if status:
+            _callbacks.pop(number, None)
+            _check(status)
+        if self._orphans:
+            self._reap()
+        return None if callback else request
+
+    def register(
+        self, op: str, name: str, count: int, dtype: int, *, reduce_op: int = SUM,
+        root: int = 0, row_count: int = 1, process_set: int = 0,
+        shape: Optional[Tuple[int, ...]] = None, prescale: float = 1.0, postscale: float = 1.0,
+    ) -> Registered:
+        """Registers a name with its metadata, so that Registered.submit() handles no string and
+        takes no lock. Local: other ranks may submit the same name in another way."""
+        desc, handle = _c.TensorDesc(), c_uint64()
+        options = _options(process_set, shape, prescale, postscale)
+        desc.size, desc.name = sizeof(desc), name.encode()
+        desc.collective, desc.count, desc.dtype = _COLLECTIVES.index(op), count, dtype
+        desc.op, desc.root, desc.row_count = reduce_op, root, row_count
+        desc.options = _c.ctypes.pointer(options)
+        _check(_lib.tutti_tensor_register(self.handle, byref(desc), byref(handle)))
+        return Registered(self, handle.value, desc)
+
+    def _name(self, op: str, name: Optional[str], process_set: int) -> str:
+        if name is not None:
+            return name
+        number = self._numbers.get((op, process_set), 0)
+        self._numbers[op, process_set] = (number + 1) % _AUTOMATIC_NAMES
+        return f"{op}.unnamed.{number}"
+
+    def _watch(self, request: Request) -> None:
+        if self._watcher is None:
+            self._watcher = Watcher(self)
+        self._watcher.add(request)
+
+    def _adopt(self, number: c_uint64, keep: Any) -> None:
+        if self._handle is not None:
+            self._orphans.append((number, keep))
+
+    def _reap(self) -> None:
+        """Lets go of what requests that nobody waited for kept alive."""
+        orphans, self._orphans = self._orphans, []
+        for number, keep in orphans:
+            if _lib.tutti_test(self.handle, byref(number)) == _c.AGAIN:
+                self._orphans.append((number, keep))
+
+    # ------------------------------------------------------------- collectives
+
+    def allreduce_async(
+        self, input: Any, output: Any = None, *, name: Optional[str] = None, op: int = SUM,
+        prescale: float = 1.0, postscale: float = 1.0, process_set: Set = None,
+    ) -> Request:
+        """Reduces an array over the ranks of a set; see allreduce()."""
+        given, target, output = _pair(input, output)
+        number = _set_of(process_set)
+        return self.submit_raw(
+            "allreduce", self._name("allreduce", name, number), given.address, target.address,
+            given.count, given.dtype, reduce_op=op, process_set=number, shape=given.shape,
+            prescale=prescale, postscale=postscale, keep=(given, target), result=output)
+
+    def broadcast_async(
+        self, array: Any, root: int = 0, *, name: Optional[str] = None, process_set: Set = None,
+    ) -> Request:
+        """Copies the root's array into that of every rank; see broadcast()."""
+        number = _set_of(process_set)
+        target = tensor.as_tensor(array, writable=self._rank_in(process_set) != root)
+        return self.submit_raw(
+            "broadcast", self._name("broadcast", name, number), None, target.address,
+            target.count, target.dtype, root=root, process_set=number, shape=target.shape,
+            keep=target, result=array)
+
+    def allgather_async(
+        self, input: Any, output: Any = None, *, name: Optional[str] = None,
+        process_set: Set = None,
+    ) -> Request:
+        """Gathers the rows of all ranks; see allgather()."""
+        given, number = tensor.as_tensor(input), _set_of(process_set)
+        target = None if output is None else tensor.as_tensor(output, writable=True)
+        if target is not None:
+            rows = given.rows * self._size_of(process_set)
+            _check_output(target, given.dtype, rows * given.row_count)
+        return self.submit_raw(
+            "allgather", self._name("allgather", name, number), given.address,
+            target and target.address, given.rows, given.dtype, row_count=given.row_count,
+            process_set=number, shape=given.shape, keep=(given, target), result=output,
+            owned=None if target else take_output(
+                input, given, self._size_of(process_set), False))
+
+    def alltoall_async(
+        self, input: Any, splits: Optional[Sequence[int]] = None, *,
+        name: Optional[str] = None, process_set: Set = None,
+    ) -> Request:
+        """Sends rows to every rank; see alltoall()."""
+        given, number = tensor.as_tensor(input), _set_of(process_set)
+        ranks = self._size_of(process_set)
+        rows_of = _even_splits(given, ranks) if splits is None else [int(s) for s in splits]
+        if len(rows_of) != ranks or sum(rows_of) != given.rows:
+            raise errors.InvalidError(
+                f"splits are {rows_of}: they must be {ranks} numbers, one for each rank of the "
+                f"set, whose sum is the number of rows, {given.rows}")
+        return self.submit_raw(
+            "alltoall", self._name("alltoall", name, number), given.address, None, given.rows,
+            given.dtype, row_count=given.row_count, rows_of=rows_of, process_set=number,
+            shape=given.shape, keep=given,
+            owned=take_output(input, given, ranks, splits is not None))
+
+    def reducescatter_async(
+        self, input: Any, output: Any = None, *, name: Optional[str] = None, op: int = SUM,
+        prescale: float = 1.0, postscale: float = 1.0, process_set: Set = None,
+    ) -> Request:
+        """Reduces rows and gives each rank its part; see reducescatter()."""
+        given, number = tensor.as_tensor(input), _set_of(process_set)
+        rows = _lib.tutti_part(
+            given.rows, self._size_of(process_set), self._rank_in(process_set), None)
+        if output is None:
+            output = tensor.empty_like(input, (rows, *given.shape[1:]), given)
+        target = tensor.as_tensor(output, writable=True)
+        _check_output(target, given.dtype, rows * given.row_count, given)
+        return self.submit_raw(
+            "reducescatter", self._name("reducescatter", name, number), given.address,
+            target.address, given.rows, given.dtype, row_count=given.row_count, reduce_op=op,
+            process_set=number, shape=given.shape, prescale=prescale, postscale=postscale,
+            keep=(given, target), result=output)
+
+    def barrier_async(self, *, name: Optional[str] = None, process_set: Set = None) -> Request:
+        """Finishes when every rank of the set has submitted it."""
+        number = _set_of(process_set)
+        return self.submit_raw(
+            "barrier", self._name("barrier", name, number), None, None, 0, 0, process_set=number)
+
+    def join_async(self, *, process_set: Set = None) -> Request:
+        """Declares that this rank has no more data; see join()."""
+        number, last = _set_of(process_set), c_int()
+        request = Request(self, last, owned=lambda _: self._joined(number, last))
+        _check(_lib.tutti_join_async(
+            self.handle, byref(_options(number, None, 1.0, 1.0)), byref(last),
+            byref(request._id)))
+        return request
+
+    def _joined(self, process_set: int, last: c_int) -> int:
+        """Ranks have submitted different numbers of operations: names begin anew for all."""
+        for key in [key for key in self._numbers if key[1] == process_set]:
+            del self._numbers[key]
+        return last.value
+
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        """What this thread submits in the block is submitted all or nothing, and together."""
+        _check(_lib.tutti_group_begin(self.handle))
+        try:
+            yield
+        except BaseException:
+            _lib.tutti_allreduce_async(self.handle, b"", None, None, -1, 0, 0, None, None)
+            _lib.tutti_group_end(self.handle)  # with a refused member: nothing is submitted
+            raise
+        _check(_lib.tutti_group_end(self.handle))
+
+    def _grouped(self, op: str, submit: Callable, inputs: Sequence[Any], outputs: Any,
+                 name: Optional[str], **options: Any) -> RequestGroup:
+        base = self._name(op, name, _set_of(options.get("process_set")))
+        outputs = [None] * len(inputs) if outputs is None else outputs
+        if len(outputs) != len(inputs):
+            raise errors.InvalidError(f"{len(inputs)} inputs but {len(outputs)} outputs")
+        requests = []
+        if inputs:
+            with self.group():
+                for i, pair in enumerate(zip(inputs, outputs)):
+                    requests.append(submit(*pair, name=f"{base}.{i}", **options))
+        return RequestGroup(requests)
+
+    def grouped_allreduce_async(
+        self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *,
+        name: Optional[str] = None, **options: Any,
+    ) -> RequestGroup:
+        """allreduce_async() of several arrays, all or nothing; options are the same."""
+        return self._grouped("grouped_allreduce", self.allreduce_async, inputs, outputs, name,
+                             **options)
+
+    def grouped_allgather_async(
+        self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *,
+        name: Optional[str] = None, **options: Any,
+    ) -> RequestGroup:
+        """allgather_async() of several arrays, all or nothing; options are the same."""
+        return self._grouped("grouped_allgather", self.allgather_async, inputs, outputs, name,
+                             **options)
+
+    def grouped_reducescatter_async(
+        self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *,
+        name: Optional[str] = None, **options: Any,
+    ) -> RequestGroup:
+        """reducescatter_async() of several arrays, all or nothing; options are the same."""
+        return self._grouped("grouped_reducescatter", self.reducescatter_async, inputs, outputs,
+                             name, **options)
+
+    def allreduce(self, input: Any, output: Any = None, **options: Any) -> Any:
+        """Reduces an array over the ranks of a set: all get the result.
+
+        input: any array, of the same shape and type on all ranks.
+        output: an array of the same type and size, or the input itself; None: a new one.
+        name: equal on all ranks; None: numbered by the calls of this operation on the set.
+        op: SUM (default), AVERAGE, MIN, MAX or PRODUCT.
+        prescale, postscale: factors of each input and of the result; floating point only.
+        process_set: None for all ranks.
+        Returns the output. Raises a subclass of TuttiError.
+        """
+        return self.allreduce_async(input, output, **options).wait()
+
+    def broadcast(self, array: Any, root: int = 0, **options: Any) -> Any:
+        """Copies the root's array into the array of every rank of the set, and returns it.
+
+        root: the rank in the set. name, process_set: as for allreduce().
+        """
+        return self.broadcast_async(array, root, **options).wait()
+
+    def allgather(self, input: Any, output: Any = None, **options: Any) -> Any:
+        """Gathers the rows of all ranks, in order of rank, on every rank.
+
+        input: at least one dimension. The first may differ on each rank.
+        output: None: a new array, of as many rows as come. Otherwise, on all ranks, an array
+            for the rows of all; then every rank must have the same number of rows.
+        name, process_set: as for allreduce().
+        """
+        return self.allgather_async(input, output, **options).wait()
+
+    def alltoall(self, input: Any, splits: Optional[Sequence[int]] = None, **options: Any) -> Any:
+        """Sends rows to every rank and receives rows from every rank, in order of rank.
+
+        splits: the rows for each rank; None: the same number for each.
+        Returns the rows received; with splits, also how many came from each rank.
+        """
+        return self.alltoall_async(input, splits, **options).wait()
+
+    def reducescatter(self, input: Any, output: Any = None, **options: Any) -> Any:
+        """Reduces rows, and gives each rank its part: of the rows that do not divide evenly, one
+        more for each of the first ranks. Options as for allreduce()."""
+        return self.reducescatter_async(input, output, **options).wait()
+
+    def barrier(self, **options: Any) -> None:
+        """Waits for every rank of the set."""
+        self.barrier_async(**options).wait()
+
+    def join(self, **options: Any) -> int:
+        """Declares that this rank has no more data, and waits until all ranks have joined.
+        Meanwhile reductions run without it. Returns the rank that joined last."""
+        return self.join_async(**options).wait()
+
+    def grouped_allreduce(self, inputs: Sequence[Any], outputs: Any = None, **options: Any):
+        """allreduce() of several arrays, all or nothing. Returns the list of outputs."""
+        return self.grouped_allreduce_async(inputs, outputs, **options).wait()
+
+    def grouped_allgather(self, inputs: Sequence[Any], outputs: Any = None, **options: Any):
+        """allgather() of several arrays, all or nothing. Returns the list of outputs."""
+        return self.grouped_allgather_async(inputs, outputs, **options).wait()
+
+    def grouped_reducescatter(self, inputs: Sequence[Any], outputs: Any = None, **options: Any):
+        """reducescatter() of several arrays, all or nothing. Returns the list of outputs."""
+        return self.grouped_reducescatter_async(inputs, outputs, **options).wait()
+
+    def _info(self, process_set: Set) -> ProcessSet:
+        number = _set_of(process_set)
+        if number not in self._sets:
+            raise errors.InvalidError(f"there is no process set {number}")
+        return self._sets[number]
+
+    def _size_of(self, process_set: Set) -> int:
+        return self.size if process_set is None else self._info(process_set).size
+
+    def _rank_in(self, process_set: Set) -> int:
+        return self.rank if process_set is None else self._info(process_set).rank
+
+
+def _set_of(process_set: Set) -> int:
+    if process_set is None:
+        return 0
+    return process_set if isinstance(process_set, int) else process_set.handle
+
+
+def _check_output(target: tensor.Tensor, dtype: int, count: int, given: Any = None) -> None:
+    if target.dtype != dtype:
+        raise errors.InvalidError(
+            f"the input is of {tensor.dtype_name(dtype)}, but the output of "
+            f"{tensor.dtype_name(target.dtype)}")
+    if target.count != count:
+        raise errors.InvalidError(
+            f"the output has {target.count} elements; the result has {count}")
+
+
+def _pair(input: Any, output: Any) -> Tuple[tensor.Tensor, tensor.Tensor, Any]:
+    """An input and its output of the same size, which is made where there is none."""
+    if output is input:
+        target = tensor.as_tensor(output, writable=True)
+        return target, target, output
+    given = tensor.as_tensor(input)
+    if output is None:
+        output = tensor.empty_like(input, None, given)
+        target = tensor.as_tensor(output)._replace(dtype=given.dtype)
+    else:
+        target = tensor.as_tensor(output, writable=True)
+        _check_output(target, given.dtype, given.count)
+    return given, target, output
+
+
+def _even_splits(given: tensor.Tensor, ranks: int) -> List[int]:
+    if given.rows % ranks != 0:
+        raise errors.InvalidError(
+            f"{given.rows} rows cannot be divided evenly among {ranks} ranks; give splits")
+    return [given.rows // ranks] * ranks

@@ -1,0 +1,251 @@
+"""Operations in flight: waited for, polled, awaited, or with callbacks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from ctypes import byref, c_uint64, c_void_p
+from typing import Any, Callable, List, Optional
+
+from . import _c, errors, tensor
+
+# A wait is made of waits of this length, so that Python sees signals such as Ctrl-C between them.
+_SLICE_NS = 100_000_000
+_WATCH_NS = 1_000_000  # how long the watcher lends its thread to one of several requests
+
+_wait, _test = _c.lib.tutti_wait, _c.lib.tutti_test
+
+
+class Request:
+    """One operation. It keeps the arrays of the operation alive until that has finished.
+
+    One thread at a time may wait for it. Results are kept, so it may be waited for again.
+    """
+
+    __slots__ = ("_context", "_id", "_keep", "_output", "_owned", "_error", "_future")
+
+    def __init__(self, context: Any, keep: Any = None, output: Any = None, owned: Any = None):
+        self._context = context
+        self._id = c_uint64()
+        self._keep = keep
+        self._output = output
+        self._owned = owned  # makes the output of what the C library allocated
+        self._error: Optional[errors.TuttiError] = None
+        self._future: Optional[Future] = None
+
+    def wait(self, timeout: Optional[float] = None) -> Any:
+        """Waits until the operation has finished and returns its output.
+
+        timeout: seconds; None waits, and Ctrl-C interrupts it.
+        Raises WaitTimeoutError (the operation goes on), or the operation's own error.
+        """
+        if self._future is not None:
+            self._wait_watched(timeout)
+        elif self._keep is not _DONE:
+            self._wait_here(timeout)
+        if self._error is not None:
+            raise self._error
+        return self._output
+
+    result = wait
+
+    def done(self) -> bool:
+        """True when it has finished, with or without an error. Does not wait."""
+        if self._keep is _DONE:
+            return True
+        return self._future is None and self._poll()
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[errors.TuttiError]:
+        """The operation's error, or None; waits as wait() does."""
+        try:
+            self.wait(timeout)
+        except errors.TuttiError as error:
+            if error is not self._error:
+                raise
+        return self._error
+
+    def cancel(self) -> None:
+        """Tries to withdraw it: unless the ranks have agreed on it, it ends with
+        CancelledError, on all ranks once all have submitted it."""
+        if self._keep is not _DONE:
+            _c.check(_c.lib.tutti_cancel(self._context.handle, self._id))
+
+    def future(self) -> Future:
+        """A concurrent.futures.Future of it, completed by a thread of the context."""
+        if self._future is None:
+            self._future = Future()
+            self._future.set_running_or_notify_cancel()
+            if self._keep is _DONE:
+                self._resolve()
+            else:
+                self._context._watch(self)
+        return self._future
+
+    def add_done_callback(self, function: Callable[["Request"], Any]) -> None:
+        """Calls function(request) when it has finished, in a thread of the context, or now."""
+        self.future().add_done_callback(lambda _: function(self))
+
+    def __await__(self):
+        import asyncio
+
+        return asyncio.wrap_future(self.future()).__await__()
+
+    def _wait_here(self, timeout: Optional[float]) -> None:
+        handle, ref = self._context.handle, byref(self._id)
+        until = None if timeout is None else time.monotonic() + timeout
+        left = _SLICE_NS
+        while True:
+            if until is not None:
+                left = min(_SLICE_NS, max(0, int((until - time.monotonic()) * 1e9)))
+            status = _wait(handle, ref, left)
+            if status != _c.TIMEOUT or not self._id.value:
+                return self._finish(status)
+            if left < _SLICE_NS:
+                raise errors.WaitTimeoutError(_c.last_error())
+
+    def _wait_watched(self, timeout: Optional[float]) -> None:
+        assert self._future is not None
+        try:
+            self._future.exception(timeout)
+        except TimeoutError:
+            raise errors.WaitTimeoutError(
+                f"the operation has not finished after {timeout} s; it goes on") from None
+        except BaseException as error:  # concurrent.futures' own TimeoutError before Python 3.11
+            if type(error).__name__ != "TimeoutError":
+                raise
+            raise errors.WaitTimeoutError(
+                f"the operation has not finished after {timeout} s; it goes on") from None
+
+    def _poll(self) -> bool:
+        status = _test(self._context.handle, byref(self._id))
+        if status == _c.AGAIN:
+            return False
+        self._finish(status)
+        return True
+
+    def _finish(self, status: int) -> None:
+        if status != _c.OK:
+            self._error = errors.error_of(status, _c.last_error())
+        elif self._owned is not None:
+            self._output = self._owned(self)
+        self._keep, self._owned = _DONE, None
+
+    def _fail(self, error: errors.TuttiError) -> None:
+        self._error, self._keep, self._owned = error, _DONE, None
+
+    def _resolve(self) -> None:
+        assert self._future is not None
+        if self._error is not None:
+            self._future.set_exception(self._error)
+        else:
+            self._future.set_result(self._output)
+
+    def __del__(self) -> None:
+        # The C library still uses the arrays: the context keeps them instead.
+        if self._keep is not _DONE and self._id.value:
+            self._context._adopt(self._id, self._keep)
+
+
+class _Done:
+    """In place of what is kept alive: nothing is any more."""
+
+
+_DONE = _Done()
+
+
+class RequestGroup:
+    """Operations that were submitted together; like a request whose output is a list."""
+
+    def __init__(self, requests: List[Request]):
+        self.requests = requests
+
+    def wait(self, timeout: Optional[float] = None) -> List[Any]:
+        """Waits for all; raises the first error after all have ended."""
+        until = None if timeout is None else time.monotonic() + timeout
+        for request in self.requests:
+            request.exception(None if until is None else max(0, until - time.monotonic()))
+        return [request.wait() for request in self.requests]
+
+    result = wait
+
+    def done(self) -> bool:
+        """True when all have finished."""
+        return all([request.done() for request in self.requests])
+
+    def __await__(self):
+        import asyncio
+
+        return asyncio.gather(
+            *[asyncio.wrap_future(request.future()) for request in self.requests]).__await__()
+
+
+class Watcher:
+    """A thread that finishes requests with futures, for one context."""
+
+    def __init__(self, context: Any):
+        self._context = context
+        self._changed = threading.Condition()
+        self._requests: List[Request] = []
+        self._stops = False
+        self._thread = threading.Thread(target=self._run, name="tutti watcher", daemon=True)
+        self._thread.start()
+
+    def add(self, request: Request) -> None:
+        with self._changed:
+            self._requests.append(request)
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """Ends the thread; what has not finished fails."""
+        with self._changed:
+            self._stops = True
+            self._changed.notify()
+        self._thread.join()
+        for request in self._requests:
+            request._fail(errors.FinalizedError(
+                "the context was closed before this operation had finished; wait for it first"))
+            request._resolve()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._requests and not self._stops:
+                    self._changed.wait()
+                if self._stops:
+                    return
+                pending = list(self._requests)
+            ended = [request for request in pending if request._poll()]
+            with self._changed:
+                self._requests = [r for r in self._requests if r not in ended]
+            for request in ended:
+                request._resolve()
+            if not ended:  # runs the engine, and sleeps when there is nothing to do
+                self._lend(pending[0])
+
+    def _lend(self, request: Request) -> None:
+        status = _wait(self._context.handle, byref(request._id), _WATCH_NS)
+        if status == _c.TIMEOUT and request._id.value:
+            return
+        request._finish(status)
+        with self._changed:
+            self._requests.remove(request)
+        request._resolve()
+
+
+def take_output(array: Any, found: tensor.Tensor, ranks: int, with_rows: bool) -> Callable:
+    """What makes the output of a request whose output the C library allocated."""
+
+    def take(request: Request) -> Any:
+        address, rows_of = c_void_p(), (_c.c_int64 * ranks)()
+        handle = request._context.handle
+        _c.check(_c.lib.tutti_request_take_output(
+            handle, byref(request._id), byref(address), rows_of, 0))
+        shape = (sum(rows_of), *found.shape[1:])
+        output = tensor.empty_like(array, shape, found)
+        target = tensor.as_tensor(output, dtype=found.dtype)
+        _c.ctypes.memmove(target.address, address, target.count * tensor.size_of(found.dtype))
+        _c.check(_c.lib.tutti_free(handle, address))
+        return (output, list(rows_of)) if with_rows else output
+
+    return take
