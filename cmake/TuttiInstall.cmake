@@ -17,6 +17,11 @@ foreach(tool tuttirun tutti-autopsy tutti-trace tutti-bench tutti-info)
         add_dependencies(installed ${tool})
     endif()
 endforeach()
+# horovodrun is tuttirun --horovod, and the folder of the package that it serves.
+install(CODE "file(CREATE_LINK tuttirun
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/horovodrun\" SYMBOLIC)" COMPONENT bin)
+install(DIRECTORY python/horovod DESTINATION share/tutti COMPONENT bin
+    PATTERN __pycache__ EXCLUDE)
 if(TARGET tutti_mpi)
     install(TARGETS tutti_mpi LIBRARY DESTINATION ${TUTTI_PRELOAD_DIR} COMPONENT bin)
     add_dependencies(installed tutti_mpi)

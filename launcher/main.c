@@ -21,6 +21,7 @@
 #include "launcher/exec/exec.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
+#include "launcher/horovod.h"
 #include "launcher/hosts/source.h"
 #include "launcher/job/job.h"
 #include "launcher/job/recordings.h"
@@ -136,9 +137,12 @@ static int wait_placed(const struct options *options, const struct placement *pl
 static int run(struct options *options)
 {
     struct placement placement = { .ranks = 0 };
-    tutti_status status = place_ranks(options, environ, &placement);
+    tutti_status status = options->horovod ? horovod_serve(options, environ) : TUTTI_OK;
     int result;
 
+    if (status == TUTTI_OK) {
+        status = place_ranks(options, environ, &placement);
+    }
     /* It has been read; the starter, ranks and commands of the first host do not get it. */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): tuttirun has one thread */
     (void)unsetenv(JOIN_SECRET_VARIABLE);
@@ -209,6 +213,7 @@ int main(int argc, char **argv)
     } else if (options.show_binding != NULL) {
         result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
     } else {
+        options.horovod = options.horovod || horovod_is_name(argv[0]);
         tell_notes(&options);
         result = run(&options);
     }

@@ -1,0 +1,5 @@
+"""The package horovod of `tuttirun --horovod`: its modules are those of tutti."""
+
+from tutti.horovod import serve as _serve
+
+__version__ = _serve()
