@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import atexit
 import enum
+import functools
 import threading
 import weakref
 from contextlib import contextmanager
 from ctypes import byref, c_int, c_int64, c_uint32, c_uint64, c_void_p, cast, sizeof
-from functools import lru_cache
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Tuple, Union
 
 from . import _c, errors, tensor
 from .request import Request, RequestGroup, Watcher, take_output
+
+if TYPE_CHECKING:
+    from typing import ParamSpec
+
+    _P = ParamSpec("_P")
 
 _lib, _check = _c.lib, _c.check
 
@@ -99,7 +105,7 @@ def _new_options(
     return options
 
 
-_options = lru_cache(maxsize=4096)(_new_options)  # the C library copies them: one may serve many
+_options = functools.lru_cache(maxsize=4096)(_new_options)  # the C library copies them: one may serve many
 
 # Callbacks of C by a number, so that a late one finds nothing rather than freed memory.
 _callbacks: Dict[int, Tuple[Callable, Any]] = {}
@@ -163,6 +169,38 @@ class Registered:
         _check(_lib.tutti_tensor_unregister(self._context.handle, self._handle))
 
 
+def _blocking(method: "Callable[_P, Any]") -> "Callable[_P, Any]":
+    """Of an operation: submits it and waits for its result."""
+
+    @functools.wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        return method(*arguments, **options).wait()
+
+    call.__name__ = method.__name__[:-len("_async")]
+    return call
+
+
+def _grouped(method: Callable[..., Request]) -> Callable[..., RequestGroup]:
+    """Of several arrays, all or nothing; outputs: None or a list."""
+
+    def call(self: "Context", inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *,
+             name: Optional[str] = None, **options: Any) -> RequestGroup:
+        base = self._name(call.__name__, name, _set_of(options.get("process_set")))
+        if outputs is not None and len(outputs) != len(inputs):
+            raise errors.InvalidError(f"{len(inputs)} inputs but {len(outputs)} outputs")
+        pairs = zip(inputs, outputs or [None] * len(inputs))
+        if not inputs:
+            return RequestGroup([])
+        with self.group():
+            requests = [method(self, *pair, name=f"{base}.{i}", **options)
+                        for i, pair in enumerate(pairs)]
+        return RequestGroup(requests)
+
+    call.__name__ = "grouped_" + method.__name__
+    call.__doc__ = f"{method.__name__}() of several arrays, all or nothing; the same options."
+    return call
+
+
 class Context:
     """This process's rank in the job that tuttirun, mpirun or srun started.
 
@@ -177,7 +215,6 @@ class Context:
         self._orphans: List[Tuple[c_uint64, Any]] = []
         self._sets: Dict[int, ProcessSet] = {}
         self._numbers: Dict[Tuple[str, int], int] = {}
-        self._group: Optional[List[Request]] = None
         _hold_mpi()
         _check(_lib.tutti_config_create(byref(config)))
         try:
@@ -188,12 +225,10 @@ class Context:
         finally:
             _lib.tutti_config_destroy(config)
         self._handle = handle
-        self.rank: int = _lib.tutti_rank(handle)
-        self.size: int = _lib.tutti_size(handle)
-        self.local_rank: int = _lib.tutti_local_rank(handle)
-        self.local_size: int = _lib.tutti_local_size(handle)
-        self.cross_rank: int = _lib.tutti_node(handle)
-        self.cross_size: int = _lib.tutti_node_count(handle)
+        self.rank, self.size = _lib.tutti_rank(handle), _lib.tutti_size(handle)
+        self.local_rank, self.local_size = (
+            _lib.tutti_local_rank(handle), _lib.tutti_local_size(handle))
+        self.cross_rank, self.cross_size = _lib.tutti_node(handle), _lib.tutti_node_count(handle)
         self.has_background: bool = _lib.tutti_has_background(handle)
         self.world = ProcessSet(self, 0, range(self.size))
         self._sets[0] = self.world
@@ -343,7 +378,16 @@ class Context:
         self, input: Any, output: Any = None, *, name: Optional[str] = None, op: int = SUM,
         prescale: float = 1.0, postscale: float = 1.0, process_set: Set = None,
     ) -> Request:
-        """Reduces an array over the ranks of a set; see allreduce()."""
+        """Reduces an array over the ranks of a set: all get the result.
+
+        input: any array, of the same shape and type on all ranks.
+        output: an array of the same type and size, or the input itself; None: a new one.
+        name: equal on all ranks; None: numbered by the calls of this operation on the set.
+        op: SUM (default), AVERAGE, MIN, MAX or PRODUCT.
+        prescale, postscale: factors of each input and of the result; floating point only.
+        process_set: None for all ranks.
+        The result is the output. Until then nothing else may use the arrays.
+        """
         given, target, output = _pair(input, output)
         number = _set_of(process_set)
         return self.submit_raw(
@@ -354,7 +398,10 @@ class Context:
     def broadcast_async(
         self, array: Any, root: int = 0, *, name: Optional[str] = None, process_set: Set = None,
     ) -> Request:
-        """Copies the root's array into that of every rank; see broadcast()."""
+        """Copies the root's array into the array of every rank of the set; the result is it.
+
+        root: the rank in the set. name, process_set: as for allreduce_async().
+        """
         number = _set_of(process_set)
         target = tensor.as_tensor(array, writable=self._rank_in(process_set) != root)
         return self.submit_raw(
@@ -366,7 +413,12 @@ class Context:
         self, input: Any, output: Any = None, *, name: Optional[str] = None,
         process_set: Set = None,
     ) -> Request:
-        """Gathers the rows of all ranks; see allgather()."""
+        """Gathers the rows of all ranks, in order of rank, on every rank.
+
+        input: at least one dimension. The first may differ on each rank.
+        output: None: a new array, of as many rows as come. Otherwise, on all ranks, an array
+            for the rows of all; then every rank must have the same number of rows.
+        """
         given, number = tensor.as_tensor(input), _set_of(process_set)
         target = None if output is None else tensor.as_tensor(output, writable=True)
         if target is not None:
@@ -383,7 +435,11 @@ class Context:
         self, input: Any, splits: Optional[Sequence[int]] = None, *,
         name: Optional[str] = None, process_set: Set = None,
     ) -> Request:
-        """Sends rows to every rank; see alltoall()."""
+        """Sends rows to every rank and receives rows from every rank, in order of rank.
+
+        splits: the rows for each rank; None: the same number for each.
+        The result is a new array; with splits, it and how many rows came from each rank.
+        """
         given, number = tensor.as_tensor(input), _set_of(process_set)
         ranks = self._size_of(process_set)
         rows_of = _even_splits(given, ranks) if splits is None else [int(s) for s in splits]
@@ -401,7 +457,8 @@ class Context:
         self, input: Any, output: Any = None, *, name: Optional[str] = None, op: int = SUM,
         prescale: float = 1.0, postscale: float = 1.0, process_set: Set = None,
     ) -> Request:
-        """Reduces rows and gives each rank its part; see reducescatter()."""
+        """Reduces rows, and gives each rank its part: of the rows that do not divide evenly,
+        one more for each of the first ranks. Options as for allreduce_async()."""
         given, number = tensor.as_tensor(input), _set_of(process_set)
         rows = _lib.tutti_part(
             given.rows, self._size_of(process_set), self._rank_in(process_set), None)
@@ -422,7 +479,8 @@ class Context:
             "barrier", self._name("barrier", name, number), None, None, 0, 0, process_set=number)
 
     def join_async(self, *, process_set: Set = None) -> Request:
-        """Declares that this rank has no more data; see join()."""
+        """Declares that this rank has no more data; finishes when all ranks have joined. Until
+        then reductions run without it. The result is the rank that joined last."""
         number, last = _set_of(process_set), c_int()
         request = Request(self, last, owned=lambda _: self._joined(number, last))
         _check(_lib.tutti_join_async(
@@ -443,111 +501,20 @@ class Context:
         try:
             yield
         except BaseException:
-            _lib.tutti_allreduce_async(self.handle, b"", None, None, -1, 0, 0, None, None)
-            _lib.tutti_group_end(self.handle)  # with a refused member: nothing is submitted
+            _lib.tutti_barrier_async(self.handle, b"", None, None)  # refused, and so the group
+            _lib.tutti_group_end(self.handle)
             raise
         _check(_lib.tutti_group_end(self.handle))
 
-    def _grouped(self, op: str, submit: Callable, inputs: Sequence[Any], outputs: Any,
-                 name: Optional[str], **options: Any) -> RequestGroup:
-        base = self._name(op, name, _set_of(options.get("process_set")))
-        outputs = [None] * len(inputs) if outputs is None else outputs
-        if len(outputs) != len(inputs):
-            raise errors.InvalidError(f"{len(inputs)} inputs but {len(outputs)} outputs")
-        requests = []
-        if inputs:
-            with self.group():
-                for i, pair in enumerate(zip(inputs, outputs)):
-                    requests.append(submit(*pair, name=f"{base}.{i}", **options))
-        return RequestGroup(requests)
-
-    def grouped_allreduce_async(
-        self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *,
-        name: Optional[str] = None, **options: Any,
-    ) -> RequestGroup:
-        """allreduce_async() of several arrays, all or nothing; options are the same."""
-        return self._grouped("grouped_allreduce", self.allreduce_async, inputs, outputs, name,
-                             **options)
-
-    def grouped_allgather_async(
-        self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *,
-        name: Optional[str] = None, **options: Any,
-    ) -> RequestGroup:
-        """allgather_async() of several arrays, all or nothing; options are the same."""
-        return self._grouped("grouped_allgather", self.allgather_async, inputs, outputs, name,
-                             **options)
-
-    def grouped_reducescatter_async(
-        self, inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *,
-        name: Optional[str] = None, **options: Any,
-    ) -> RequestGroup:
-        """reducescatter_async() of several arrays, all or nothing; options are the same."""
-        return self._grouped("grouped_reducescatter", self.reducescatter_async, inputs, outputs,
-                             name, **options)
-
-    def allreduce(self, input: Any, output: Any = None, **options: Any) -> Any:
-        """Reduces an array over the ranks of a set: all get the result.
-
-        input: any array, of the same shape and type on all ranks.
-        output: an array of the same type and size, or the input itself; None: a new one.
-        name: equal on all ranks; None: numbered by the calls of this operation on the set.
-        op: SUM (default), AVERAGE, MIN, MAX or PRODUCT.
-        prescale, postscale: factors of each input and of the result; floating point only.
-        process_set: None for all ranks.
-        Returns the output. Raises a subclass of TuttiError.
-        """
-        return self.allreduce_async(input, output, **options).wait()
-
-    def broadcast(self, array: Any, root: int = 0, **options: Any) -> Any:
-        """Copies the root's array into the array of every rank of the set, and returns it.
-
-        root: the rank in the set. name, process_set: as for allreduce().
-        """
-        return self.broadcast_async(array, root, **options).wait()
-
-    def allgather(self, input: Any, output: Any = None, **options: Any) -> Any:
-        """Gathers the rows of all ranks, in order of rank, on every rank.
-
-        input: at least one dimension. The first may differ on each rank.
-        output: None: a new array, of as many rows as come. Otherwise, on all ranks, an array
-            for the rows of all; then every rank must have the same number of rows.
-        name, process_set: as for allreduce().
-        """
-        return self.allgather_async(input, output, **options).wait()
-
-    def alltoall(self, input: Any, splits: Optional[Sequence[int]] = None, **options: Any) -> Any:
-        """Sends rows to every rank and receives rows from every rank, in order of rank.
-
-        splits: the rows for each rank; None: the same number for each.
-        Returns the rows received; with splits, also how many came from each rank.
-        """
-        return self.alltoall_async(input, splits, **options).wait()
-
-    def reducescatter(self, input: Any, output: Any = None, **options: Any) -> Any:
-        """Reduces rows, and gives each rank its part: of the rows that do not divide evenly, one
-        more for each of the first ranks. Options as for allreduce()."""
-        return self.reducescatter_async(input, output, **options).wait()
-
-    def barrier(self, **options: Any) -> None:
-        """Waits for every rank of the set."""
-        self.barrier_async(**options).wait()
-
-    def join(self, **options: Any) -> int:
-        """Declares that this rank has no more data, and waits until all ranks have joined.
-        Meanwhile reductions run without it. Returns the rank that joined last."""
-        return self.join_async(**options).wait()
-
-    def grouped_allreduce(self, inputs: Sequence[Any], outputs: Any = None, **options: Any):
-        """allreduce() of several arrays, all or nothing. Returns the list of outputs."""
-        return self.grouped_allreduce_async(inputs, outputs, **options).wait()
-
-    def grouped_allgather(self, inputs: Sequence[Any], outputs: Any = None, **options: Any):
-        """allgather() of several arrays, all or nothing. Returns the list of outputs."""
-        return self.grouped_allgather_async(inputs, outputs, **options).wait()
-
-    def grouped_reducescatter(self, inputs: Sequence[Any], outputs: Any = None, **options: Any):
-        """reducescatter() of several arrays, all or nothing. Returns the list of outputs."""
-        return self.grouped_reducescatter_async(inputs, outputs, **options).wait()
+    grouped_allreduce_async = _grouped(allreduce_async)
+    grouped_allgather_async = _grouped(allgather_async)
+    grouped_reducescatter_async = _grouped(reducescatter_async)
+    allreduce, grouped_allreduce = _blocking(allreduce_async), _blocking(grouped_allreduce_async)
+    allgather, grouped_allgather = _blocking(allgather_async), _blocking(grouped_allgather_async)
+    reducescatter = _blocking(reducescatter_async)
+    grouped_reducescatter = _blocking(grouped_reducescatter_async)
+    broadcast, alltoall = _blocking(broadcast_async), _blocking(alltoall_async)
+    barrier, join = _blocking(barrier_async), _blocking(join_async)
 
     def _info(self, process_set: Set) -> ProcessSet:
         number = _set_of(process_set)

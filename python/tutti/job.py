@@ -42,36 +42,6 @@ def context() -> Context:
     return _context
 
 
-def rank() -> int:
-    """This rank, from 0."""
-    return context().rank
-
-
-def size() -> int:
-    """Number of ranks of the job."""
-    return context().size
-
-
-def local_rank() -> int:
-    """Index of this rank among those of its node."""
-    return context().local_rank
-
-
-def local_size() -> int:
-    """Number of ranks on this node."""
-    return context().local_size
-
-
-def cross_rank() -> int:
-    """Index of this node."""
-    return context().cross_rank
-
-
-def cross_size() -> int:
-    """Number of nodes."""
-    return context().cross_size
-
-
 def _forward(name: str) -> Callable:
     method = getattr(Context, name)
 
@@ -82,6 +52,19 @@ def _forward(name: str) -> Callable:
     return call
 
 
+def _fact(name: str, text: str) -> Callable[[], int]:
+    def call() -> int:
+        return getattr(context(), name)
+
+    call.__name__, call.__doc__ = name, text
+    return call
+
+
+rank, size = _fact("rank", "This rank, from 0."), _fact("size", "Number of ranks of the job.")
+local_rank = _fact("local_rank", "Index of this rank among those of its node.")
+local_size = _fact("local_size", "Number of ranks on this node.")
+cross_rank = _fact("cross_rank", "Index of this node.")
+cross_size = _fact("cross_size", "Number of nodes.")
 is_homogeneous = _forward("is_homogeneous")
 process_set = _forward("process_set")
 process_sets = _forward("process_sets")

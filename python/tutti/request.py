@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 import time
 from concurrent.futures import Future
@@ -106,16 +107,9 @@ class Request:
 
     def _wait_watched(self, timeout: Optional[float]) -> None:
         assert self._future is not None
-        try:
-            self._future.exception(timeout)
-        except TimeoutError:
+        if not concurrent.futures.wait([self._future], timeout).done:
             raise errors.WaitTimeoutError(
-                f"the operation has not finished after {timeout} s; it goes on") from None
-        except BaseException as error:  # concurrent.futures' own TimeoutError before Python 3.11
-            if type(error).__name__ != "TimeoutError":
-                raise
-            raise errors.WaitTimeoutError(
-                f"the operation has not finished after {timeout} s; it goes on") from None
+                f"the operation has not finished after {timeout} s; it goes on")
 
     def _poll(self) -> bool:
         status = _test(self._context.handle, byref(self._id))
