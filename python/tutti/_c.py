@@ -123,6 +123,7 @@ _SIGNATURES = {
     "tutti_options_default_sized": (None, POINTER(Options), c_size_t),
     "tutti_wait": (c_int, _t, _request, c_int64),
     "tutti_test": (c_int, _t, _request),
+    "tutti_wait_all": (c_int, _t, c_size_t, c_void_p, c_int64, c_void_p),
     "tutti_request_take_output": (c_int, _t, _request, _pp, _i64p, c_int64),
     "tutti_cancel": (c_int, _t, c_uint64),
     "tutti_allreduce_async": (c_int, *_named, c_void_p, c_void_p, c_int64, c_int, c_int, *_end),
@@ -144,6 +145,8 @@ _SIGNATURES = {
         c_int, _t, c_uint64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, _request),
     "tutti_group_begin": (c_int, _t),
     "tutti_group_end": (c_int, _t),
+    "tutti_timeline_start": (c_int, _t, c_char_p),
+    "tutti_timeline_stop": (c_int, _t),
 }
 
 for _name, (_result, *_arguments) in _SIGNATURES.items():

@@ -268,6 +268,24 @@ class Context:
         """Declares the job broken: every rank's operations fail with this text."""
         _check(_lib.tutti_abort(self.handle, text.encode()))
 
+    def share(self, address: int, size: int) -> None:
+        """Makes memory that is there already one that the ranks of the node share, so that
+        tensors in it are reduced with the fewest copies, until unshare() or close(). Do not
+        free it before. Local."""
+        _check(_lib.tutti_share(self.handle, address, size))
+
+    def unshare(self, address: int) -> None:
+        """Makes it private again; nothing in it may be in flight. Local."""
+        _check(_lib.tutti_unshare(self.handle, address))
+
+    def start_timeline(self, folder: str) -> None:
+        """Begins a timeline of this rank in a folder; see the C library's docs/timeline.md."""
+        _check(_lib.tutti_timeline_start(self.handle, folder.encode()))
+
+    def stop_timeline(self) -> None:
+        """Ends it; the folder stays."""
+        _check(_lib.tutti_timeline_stop(self.handle))
+
     # ------------------------------------------------------------ process sets
 
     def process_set(self, ranks: Sequence[int]) -> ProcessSet:
