@@ -6,7 +6,6 @@ import atexit
 import enum
 import functools
 import threading
-import weakref
 from contextlib import contextmanager
 from ctypes import byref, c_int, c_int64, c_uint32, c_uint64, c_void_p, cast, sizeof
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence
@@ -130,7 +129,7 @@ def _add_callback(function: Callable, keep: Any) -> int:
 # The C library finalizes MPI with its last context, and MPI cannot be initialised again; so this
 # one stays until the end of the process, and contexts may come and go.
 _keeper = c_void_p()
-_open: "weakref.WeakSet[Context]" = weakref.WeakSet()
+_open: List["Context"] = []  # in order: closing is collective
 
 
 def _hold_mpi() -> None:
@@ -232,7 +231,7 @@ class Context:
         self.has_background: bool = _lib.tutti_has_background(handle)
         self.world = ProcessSet(self, 0, range(self.size))
         self._sets[0] = self.world
-        _open.add(self)
+        _open.append(self)
 
     @property
     def handle(self) -> c_void_p:
@@ -249,8 +248,12 @@ class Context:
     def __enter__(self) -> "Context":
         return self
 
-    def __exit__(self, *_exception: Any) -> None:
-        self.close()
+    def __exit__(self, kind: Any, *_exception: Any) -> None:
+        try:
+            self.close()
+        except errors.TuttiError:
+            if kind is None:  # else that is what must be seen
+                raise
 
     def close(self) -> None:
         """Leaves the job. Collective: waits until all ranks have called it. Operations that
@@ -260,6 +263,7 @@ class Context:
         if self._watcher is not None:
             self._watcher.stop()
         handle, self._handle = self._handle, None
+        _open.remove(self)
         status = _lib.tutti_finalize(handle)
         self._orphans.clear()
         _check(status)

@@ -66,11 +66,10 @@ class Request:
                 raise
         return self._error
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         """Tries to withdraw it: unless the ranks have agreed on it, it ends with
-        CancelledError, on all ranks once all have submitted it."""
-        if self._keep is not _DONE:
-            _c.check(_c.lib.tutti_cancel(self._context.handle, self._id))
+        CancelledError, on all ranks once all have submitted it. False: it has finished."""
+        return self._keep is not _DONE and not _c.lib.tutti_cancel(self._context.handle, self._id)
 
     def future(self) -> Future:
         """A concurrent.futures.Future of it, completed by a thread of the context."""
