@@ -330,7 +330,8 @@ TUTTI_MUST_USE tutti_status tutti_gpu_describe(
  * Joins the job that the launcher (tuttirun, mpirun, srun) started, as MPI_Init does. A
  * process without a launcher is a job of one rank. If the application has not initialised
  * MPI, this call does so with MPI_THREAD_MULTIPLE, and the last context of the process
- * finalizes MPI in tutti_finalize(); MPI cannot be initialised again after that.
+ * finalizes MPI in tutti_finalize(); MPI cannot be initialised again after that: see
+ * tutti_mpi_hold().
  *
  * Collective over all ranks: if one rank cannot start, all return an error that names it and
  * the reason. A rank that fails before MPI runs, because of a bad value in its environment,
@@ -372,6 +373,23 @@ TUTTI_MUST_USE tutti_status tutti_init_local(
  *         the context, or where MPI's thread level forbids the call: nothing has changed
  */
 tutti_status tutti_finalize(tutti *t);
+
+/**
+ * Keeps MPI for later contexts: the last tutti_finalize() does not finalize it, so
+ * tutti_init() may be called again. Initialises MPI if nobody has. Nothing happens where the
+ * program initialised MPI, or it is held already. If a context fails while MPI is held, no
+ * other can begin. Any thread.
+ * @return TUTTI_OK (without MPI, too), TUTTI_ERR_MPI
+ */
+TUTTI_MUST_USE tutti_status tutti_mpi_hold(void);
+
+/**
+ * Ends that. If no context is left, MPI is finalized, and the call is collective: it waits for
+ * all ranks, but for those of a failed job only for a moment. Otherwise the last
+ * tutti_finalize() finalizes it. Nothing happens if MPI is not held. Any thread.
+ * @return TUTTI_OK; TUTTI_ERR_MPI: a context had failed, and MPI was not finalized
+ */
+tutti_status tutti_mpi_release(void);
 
 /**
  * Declares the job broken. The context of every rank fails with this text and this rank as

@@ -19,6 +19,7 @@
 #include "ops/shm/shm.h"
 #include "ops/shm/shm_arrival_flags.h"
 #include "transport/mpi.h"
+#include "transport/mpi_life.h"
 
 /** What a context of an MPI job is built on; freed with it. */
 struct mpi_env {
@@ -395,4 +396,14 @@ tutti_status tutti_init_mpi(tutti **t, MPI_Comm comm, const tutti_config *config
                 t == NULL ? "t is NULL" : "comm is MPI_COMM_NULL");
     }
     return join(t, comm, config);
+}
+
+tutti_status tutti_mpi_hold(void)
+{
+    return mpi_life_hold();
+}
+
+tutti_status tutti_mpi_release(void)
+{
+    return mpi_life_release();
 }

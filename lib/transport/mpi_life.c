@@ -49,6 +49,7 @@ static struct {
     pthread_mutex_t lock;
     enum owner owner;
     int jobs; /* that count */
+    bool is_held; /* and counts as one of them */
     bool has_failed; /* one of them */
     bool has_world;
     MPI_Comm world; /* see mpi_life_meet_on() */
@@ -94,8 +95,8 @@ static tutti_status say_finalized(void)
         return error_set(TUTTI_ERR_MPI,
                 "MPI cannot be initialised twice in a process: tutti_init had "
                 "initialised it, and so the last tutti_finalize() finalized it; keep "
-                "one context until the end, or call MPI_Init_thread before the first "
-                "tutti_init and MPI_Finalize after the last tutti_finalize()");
+                "one context until the end, or call tutti_mpi_hold() before the last "
+                "tutti_finalize()");
     }
     return error_set(TUTTI_ERR_MPI,
             "MPI was already finalized in this process, by MPI_Finalize of the "
@@ -167,6 +168,11 @@ static tutti_status begin_locked(bool may_initialise)
         return error_set(TUTTI_ERR_MPI,
                 "the job has failed, and not all ranks came to the last "
                 "tutti_finalize(), so MPI cannot be used any more; end the process");
+    }
+    if (life.is_held && life.has_failed) {
+        return error_set(TUTTI_ERR_MPI,
+                "a context of this process has failed, so not all ranks may come to "
+                "another one; end the process");
     }
     return initialised != 0 ? TUTTI_OK : initialise(may_initialise);
 }
@@ -268,15 +274,47 @@ static tutti_status end_locked(tutti_status (*look)(void *user), void *user)
     return TUTTI_OK;
 }
 
+static tutti_status leave_locked(tutti_status (*look)(void *user), void *user)
+{
+    life.jobs--;
+    return life.jobs == 0 && transport_mpi_is_on() ? end_locked(look, user) : TUTTI_OK;
+}
+
 tutti_status mpi_life_end(bool has_failed, tutti_status (*look)(void *user), void *user)
+{
+    tutti_status status;
+
+    pthread_mutex_lock(&life.lock);
+    life.has_failed = life.has_failed || has_failed;
+    status = leave_locked(look, user);
+    pthread_mutex_unlock(&life.lock);
+    return status;
+}
+
+/* ------------------------------------------------------------- between contexts */
+
+tutti_status mpi_life_hold(void)
 {
     tutti_status status = TUTTI_OK;
 
     pthread_mutex_lock(&life.lock);
-    life.has_failed = life.has_failed || has_failed;
-    life.jobs--;
-    if (life.jobs == 0 && transport_mpi_is_on()) {
-        status = end_locked(look, user);
+    if (!life.is_held) {
+        status = begin_locked(true);
+        life.is_held = status == TUTTI_OK && life.owner == OWNER_TUTTI;
+        life.jobs += life.is_held ? 1 : 0;
+    }
+    pthread_mutex_unlock(&life.lock);
+    return status;
+}
+
+tutti_status mpi_life_release(void)
+{
+    tutti_status status = TUTTI_OK;
+
+    pthread_mutex_lock(&life.lock);
+    if (life.is_held) {
+        life.is_held = false;
+        status = leave_locked(NULL, NULL);
     }
     pthread_mutex_unlock(&life.lock);
     return status;

@@ -33,6 +33,15 @@ bool mpi_life_keeps(MPI_Comm comm);
 tutti_status mpi_life_end(
         bool has_failed, tutti_status (*look)(void *user), void *user);
 
+/**
+ * Counts as a job that has begun, until mpi_life_release() ends it. Held already, or MPI not
+ * initialised by tutti: nothing.
+ * @return as mpi_life_begin()
+ */
+TUTTI_MUST_USE tutti_status mpi_life_hold(void);
+/** @return as mpi_life_end(); TUTTI_OK when nothing is held */
+tutti_status mpi_life_release(void);
+
 /** Waits for a request without keeping a core that others may need; MPI's code. */
 int mpi_life_await(MPI_Request *request);
 

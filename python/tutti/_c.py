@@ -105,6 +105,8 @@ _SIGNATURES = {
     "tutti_config_set": (c_int, c_void_p, c_char_p, c_char_p),
     "tutti_init": (c_int, _pp, c_void_p),
     "tutti_finalize": (c_int, _t),
+    "tutti_mpi_hold": (c_int,),
+    "tutti_mpi_release": (c_int,),
     "tutti_abort": (c_int, _t, c_char_p),
     "tutti_rank": (c_int, _t),
     "tutti_size": (c_int, _t),

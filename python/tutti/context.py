@@ -126,25 +126,17 @@ def _add_callback(function: Callable, keep: Any) -> int:
         return _callback_number
 
 
-# The C library finalizes MPI with its last context, and MPI cannot be initialised again; so this
-# one stays until the end of the process, and contexts may come and go.
-_keeper = c_void_p()
 _open: List["Context"] = []  # in order: closing is collective
 
 
-def _hold_mpi() -> None:
-    if not _keeper:
-        _check(_lib.tutti_init(byref(_keeper), None))
-        atexit.register(_end)
-
-
+@atexit.register
 def _end() -> None:
     for context in list(_open):
         try:
             context.close()
         except errors.TuttiError:
             pass  # the operations that failed have said so
-    _lib.tutti_finalize(_keeper)
+    _lib.tutti_mpi_release()
 
 
 class Registered:
@@ -214,7 +206,7 @@ class Context:
         self._orphans: List[Tuple[c_uint64, Any]] = []
         self._sets: Dict[int, ProcessSet] = {}
         self._numbers: Dict[Tuple[str, int], int] = {}
-        _hold_mpi()
+        _check(_lib.tutti_mpi_hold())  # contexts may come and go until the process ends
         _check(_lib.tutti_config_create(byref(config)))
         try:
             for name, value in parameters.items():
