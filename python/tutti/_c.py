@@ -8,8 +8,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
-from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t
-from ctypes import c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import List
 
 from .errors import error_of
@@ -28,17 +27,9 @@ class Options(ctypes.Structure):
     """struct tutti_options."""
 
     _fields_ = [
-        ("size", c_size_t),
-        ("process_set", c_uint32),
-        ("ndim", c_int),
-        ("dims", POINTER(c_int64)),
-        ("prescale", c_double),
-        ("postscale", c_double),
-        ("priority", c_int),
-        ("callback", c_void_p),
-        ("user", c_void_p),
-        ("stream", c_void_p),
-        ("step", c_int64),
+        ("size", c_size_t), ("process_set", c_uint32), ("ndim", c_int), ("dims", POINTER(c_int64)),
+        ("prescale", c_double), ("postscale", c_double), ("priority", c_int), ("callback", c_void_p),
+        ("user", c_void_p), ("stream", c_void_p), ("step", c_int64),
     ]
 
 
@@ -46,18 +37,9 @@ class TensorDesc(ctypes.Structure):
     """struct tutti_tensor_desc."""
 
     _fields_ = [
-        ("size", c_size_t),
-        ("name", c_char_p),
-        ("collective", c_int),
-        ("count", c_int64),
-        ("dtype", c_int),
-        ("op", c_int),
-        ("root", c_int),
-        ("options", POINTER(Options)),
-        ("row_count", c_int64),
-        ("rows_of", POINTER(c_int64)),
-        ("recv_rows", POINTER(c_int64)),
-        ("owns_output", c_bool),
+        ("size", c_size_t), ("name", c_char_p), ("collective", c_int), ("count", c_int64), ("dtype", c_int),
+        ("op", c_int), ("root", c_int), ("options", POINTER(Options)), ("row_count", c_int64),
+        ("rows_of", POINTER(c_int64)), ("recv_rows", POINTER(c_int64)), ("owns_output", c_bool),
     ]
 
 
@@ -89,72 +71,49 @@ def _load() -> ctypes.CDLL:
 lib = _load()
 
 _t, _pp, _i64p = c_void_p, POINTER(c_void_p), POINTER(c_int64)
-_options, _request = c_void_p, c_void_p  # given as addresses or byref(): less to convert
-_named = (_t, c_char_p)
-_rows = (c_int64, c_int64, _i64p)
-_end = (_options, _request)
+_request = c_void_p  # like options: given as an address or byref(), which is less to convert
+_end = (c_void_p, _request)
+_moves = (_t, c_char_p, c_void_p, c_void_p)
+_rows = (*_moves, c_int64, c_int64, _i64p)
 
-_SIGNATURES = {
-    "tutti_version": (c_char_p,),
-    "tutti_has_feature": (c_bool, c_char_p),
-    "tutti_last_error": (c_char_p,),
-    "tutti_dtype_size": (c_size_t, c_int),
-    "tutti_dtype_name": (c_char_p, c_int),
-    "tutti_config_create": (c_int, _pp),
-    "tutti_config_destroy": (None, c_void_p),
-    "tutti_config_set": (c_int, c_void_p, c_char_p, c_char_p),
-    "tutti_init": (c_int, _pp, c_void_p),
-    "tutti_finalize": (c_int, _t),
-    "tutti_mpi_hold": (c_int,),
-    "tutti_mpi_release": (c_int,),
-    "tutti_abort": (c_int, _t, c_char_p),
-    "tutti_rank": (c_int, _t),
-    "tutti_size": (c_int, _t),
-    "tutti_local_rank": (c_int, _t),
-    "tutti_local_size": (c_int, _t),
-    "tutti_node": (c_int, _t),
-    "tutti_node_count": (c_int, _t),
-    "tutti_has_background": (c_bool, _t),
-    "tutti_alloc": (c_int, _t, c_size_t, c_int, _pp),
-    "tutti_free": (c_int, _t, c_void_p),
-    "tutti_share": (c_int, _t, c_void_p, c_size_t),
-    "tutti_unshare": (c_int, _t, c_void_p),
-    "tutti_process_set_create": (c_int, _t, POINTER(c_int), c_int, POINTER(c_uint32)),
-    "tutti_process_set_destroy": (c_int, _t, c_uint32),
-    "tutti_process_set_info": (c_int, _t, c_uint32, POINTER(c_int), POINTER(c_int)),
-    "tutti_options_default_sized": (None, POINTER(Options), c_size_t),
-    "tutti_wait": (c_int, _t, _request, c_int64),
-    "tutti_test": (c_int, _t, _request),
-    "tutti_wait_all": (c_int, _t, c_size_t, c_void_p, c_int64, c_void_p),
-    "tutti_request_take_output": (c_int, _t, _request, _pp, _i64p, c_int64),
-    "tutti_cancel": (c_int, _t, c_uint64),
-    "tutti_allreduce_async": (c_int, *_named, c_void_p, c_void_p, c_int64, c_int, c_int, *_end),
-    "tutti_broadcast_async": (c_int, *_named, c_void_p, c_int64, c_int, c_int, *_end),
-    "tutti_reduce_async": (
-        c_int, *_named, c_void_p, c_void_p, c_int64, c_int, c_int, c_int, *_end),
-    "tutti_reducescatter_async": (
-        c_int, *_named, c_void_p, c_void_p, *_rows, c_int, c_int, *_end),
-    "tutti_allgather_async": (c_int, *_named, c_void_p, c_void_p, *_rows, c_int, *_end),
-    "tutti_alltoall_async": (c_int, *_named, c_void_p, c_void_p, *_rows, _i64p, c_int, *_end),
-    "tutti_gather_async": (c_int, *_named, c_void_p, c_void_p, *_rows, c_int, c_int, *_end),
-    "tutti_scatter_async": (c_int, *_named, c_void_p, c_void_p, *_rows, c_int, c_int, *_end),
-    "tutti_barrier_async": (c_int, *_named, *_end),
-    "tutti_join_async": (c_int, _t, _options, POINTER(c_int), _request),
-    "tutti_part": (c_int64, c_int64, c_int, c_int, _i64p),
-    "tutti_tensor_register": (c_int, _t, POINTER(TensorDesc), POINTER(c_uint64)),
-    "tutti_tensor_unregister": (c_int, _t, c_uint64),
-    "tutti_submit": (
-        c_int, _t, c_uint64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, _request),
-    "tutti_group_begin": (c_int, _t),
-    "tutti_group_end": (c_int, _t),
-    "tutti_timeline_start": (c_int, _t, c_char_p),
-    "tutti_timeline_stop": (c_int, _t),
-}
-
-for _name, (_result, *_arguments) in _SIGNATURES.items():
-    _function = getattr(lib, _name)
-    _function.restype = _result
-    _function.argtypes = _arguments
+for _result, *_arguments, _names in (
+    (c_char_p, "version last_error"),
+    (c_bool, c_char_p, "has_feature"),
+    (c_size_t, c_int, "dtype_size"),
+    (c_char_p, c_int, "dtype_name"),
+    (c_int, _pp, "config_create"),
+    (None, c_void_p, "config_destroy"),
+    (c_int, c_void_p, c_char_p, c_char_p, "config_set"),
+    (c_int, _pp, c_void_p, "init"),
+    (c_int, "mpi_hold mpi_release"),
+    (c_int, _t, "finalize rank size local_rank local_size node node_count group_begin group_end timeline_stop"),
+    (c_int, _t, c_char_p, "abort timeline_start"),
+    (c_bool, _t, "has_background"),
+    (c_int, _t, c_void_p, "free unshare"),
+    (c_int, _t, c_void_p, c_size_t, "share"),
+    (c_int, _t, POINTER(c_int), c_int, POINTER(c_uint32), "process_set_create"),
+    (c_int, _t, c_uint32, "process_set_destroy"),
+    (None, POINTER(Options), c_size_t, "options_default_sized"),
+    (c_int, _t, _request, c_int64, "wait"),
+    (c_int, _t, _request, "test"),
+    (c_int, _t, c_size_t, c_void_p, c_int64, c_void_p, "wait_all"),
+    (c_int, _t, _request, _pp, _i64p, c_int64, "request_take_output"),
+    (c_int, _t, c_uint64, "cancel tensor_unregister"),
+    (c_int, *_moves, c_int64, c_int, c_int, *_end, "allreduce_async"),
+    (c_int, *_moves, c_int64, c_int, c_int, c_int, *_end, "reduce_async"),
+    (c_int, _t, c_char_p, c_void_p, c_int64, c_int, c_int, *_end, "broadcast_async"),
+    (c_int, *_rows, c_int, *_end, "allgather_async"),
+    (c_int, *_rows, c_int, c_int, *_end, "reducescatter_async gather_async scatter_async"),
+    (c_int, *_rows, _i64p, c_int, *_end, "alltoall_async"),
+    (c_int, _t, c_char_p, *_end, "barrier_async"),
+    (c_int, _t, c_void_p, POINTER(c_int), _request, "join_async"),
+    (c_int64, c_int64, c_int, c_int, _i64p, "part"),
+    (c_int, _t, POINTER(TensorDesc), POINTER(c_uint64), "tensor_register"),
+    (c_int, _t, c_uint64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, _request, "submit"),
+):
+    for _name in _names.split():
+        _function = getattr(lib, "tutti_" + _name)
+        _function.restype, _function.argtypes = _result, _arguments
 
 
 def _check_version() -> None:
@@ -185,5 +144,3 @@ def int64_array(numbers):
     """A C array of 64-bit numbers; None stays None."""
     return None if numbers is None else (c_int64 * len(numbers))(*numbers)
 
-
-__all__ = ["lib", "check", "last_error", "byref", "Options", "TensorDesc", "Callback"]
