@@ -1,0 +1,158 @@
+"""What front ends that follow Horovod's API share: start and end, ranks, process sets, reductions."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List, Optional, Union
+
+from . import errors, job
+from ._c import lib
+from .context import ProcessSet as _CoreSet
+from .context import ReduceOp
+
+# Horovod's numbers, which scripts have been seen to store.
+Average, Sum, Adasum, Min, Max, Product = range(6)
+_REDUCTIONS = {Average: ReduceOp.AVERAGE, Sum: ReduceOp.SUM, Min: ReduceOp.MIN, Max: ReduceOp.MAX, Product: ReduceOp.PRODUCT}
+_NAMES = ("Average", "Sum", "Adasum", "Min", "Max", "Product")
+
+#: What every failed operation raises.
+HorovodInternalError = errors.TuttiError
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """The hosts of an elastic job have changed: the program ends and is started anew."""
+
+
+class ProcessSet:
+    """Some of the ranks; give it to init() or add_process_set(), on all ranks, and then to operations."""
+
+    def __init__(self, ranks: Iterable[int]):
+        ranks = sorted(ranks)
+        if any(not isinstance(rank, int) for rank in ranks):
+            raise ValueError(f"ProcessSet: {ranks} is no list of ranks")
+        self.process_set_id: Optional[int] = None
+        self.ranks: Optional[List[int]] = ranks
+
+    def _known(self) -> _CoreSet:
+        for known in job.process_sets():
+            if known.handle == self.process_set_id:
+                return known
+        raise ValueError(f"{self} is not initialised; give it to init() or add_process_set() first, on all ranks")
+
+    def size(self) -> Optional[int]:
+        """Number of its ranks; None before it is initialised."""
+        return None if self.process_set_id is None else self._known().size
+
+    def rank(self) -> Optional[int]:
+        """This rank's index in it, -1 if it is no member; None before it is initialised."""
+        return None if self.process_set_id is None else self._known().rank
+
+    def included(self) -> bool:
+        """True if this rank is a member."""
+        return self is global_process_set or job.rank() in (self.ranks or ())
+
+    def _index(self, rank: int) -> int:
+        """The index in the set of a rank of the job; roots are given so."""
+        ranks = self._known().ranks
+        if rank not in ranks:
+            raise ValueError(f"root_rank {rank} is not in the process set of the ranks {ranks}")
+        return ranks.index(rank)
+
+    def __str__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+
+
+global_process_set = ProcessSet([])
+global_process_set.process_set_id = 0
+
+
+def init(comm: Any = None, process_sets: Union[str, Iterable[ProcessSet], None] = None) -> None:
+    """Joins the job; collective over all ranks. Nothing happens if this process has joined already.
+
+    comm: None, or a list of all ranks. process_sets: sets that exist from the start; others may be added at any time,
+    so "dynamic" means nothing here.
+    """
+    context = job.init()
+    if comm is not None and (not isinstance(comm, (list, tuple)) or sorted(comm) != list(range(context.size))):
+        raise errors.UnsupportedError(
+            f"init(comm={comm!r}): tutti starts with all ranks of the launcher; use process sets for some of them")
+    global_process_set.ranks = list(range(context.size))
+    for wanted in () if process_sets is None or isinstance(process_sets, str) else process_sets:
+        add_process_set(wanted)
+
+
+def add_process_set(process_set: Union[ProcessSet, Iterable[int]]) -> ProcessSet:
+    """Creates a process set; collective over all ranks, at any time."""
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    if process_set.ranks == list(range(job.size())):
+        process_set.process_set_id = 0
+    else:
+        process_set.process_set_id = job.process_set(process_set.ranks or ()).handle
+    return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Removes a process set; collective over all ranks. False: it is the global one, or was never added."""
+    if not process_set.process_set_id:
+        return False
+    process_set._known().close()
+    process_set.process_set_id = None
+    return True
+
+
+def reduction(op: Optional[int], average: Optional[bool] = None) -> int:
+    """Which reduction is meant, `average` being Horovod's old argument."""
+    if op is not None and average is not None:
+        raise ValueError("op and average are both given; average is the old name: give op alone")
+    if op is None:
+        return Sum if average is False else Average
+    if op == Adasum:
+        raise errors.UnsupportedError(
+            "op=Adasum: these functions do not offer it. C programs have tutti_compress_adasum; use Average or Sum")
+    if op not in _REDUCTIONS:
+        raise ValueError(f"op is {op!r}; it must be Average, Sum, Min, Max or Product")
+    return op
+
+
+def reduction_name(op: int) -> str:
+    """"Average" and so on."""
+    return _NAMES[op]
+
+
+def core_reduction(op: int) -> ReduceOp:
+    """The C library's number."""
+    return _REDUCTIONS[op]
+
+
+def mpi_threads_supported() -> bool:
+    """True if a thread of tutti moves data while Python computes."""
+    return job.context().has_background
+
+
+def mpi_built() -> bool:
+    """True if the C library uses MPI."""
+    return lib.tutti_has_feature(b"mpi")
+
+
+def mpi_enabled() -> bool:
+    """The same: what is built is used."""
+    return mpi_built()
+
+
+def not_offered() -> bool:
+    """False: of gloo, NCCL, CUDA, ROCm, DDL and oneCCL. These functions take tensors in host memory."""
+    return False
+
+
+gloo_built = gloo_enabled = nccl_built = cuda_built = rocm_built = ddl_built = ccl_built = not_offered
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Begins a timeline of this rank in the folder file_path (docs/timeline.md); there are no cycles to mark."""
+    del mark_cycles
+    job.context().start_timeline(file_path)
+
+
+def stop_timeline() -> None:
+    """Ends it."""
+    job.context().stop_timeline()

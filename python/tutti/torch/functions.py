@@ -1,0 +1,109 @@
+"""Parameters, optimizer states and Python objects from one rank to the others."""
+import io
+import pickle
+
+import torch
+
+from tutti.torch.ops import (allgather, broadcast_, broadcast_async_, global_process_set, rank, synchronize)
+
+try:  # it also pickles lambdas and classes of __main__
+    import cloudpickle as pickler
+except ImportError:
+    pickler = pickle
+
+
+def _to_bytes(obj):
+    buffer = io.BytesIO()
+    pickler.dump(obj, buffer)
+    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+
+
+def broadcast_parameters(params, root_rank, process_set=global_process_set):
+    """Gives every rank the root's values, in place.
+
+    params: a model's state_dict(), its named_parameters() or parameters(), or a list of tensors. What is in it and
+    no tensor is left as it is.
+    """
+    if isinstance(params, dict):
+        params = sorted(params.items())
+    elif isinstance(params, torch.Tensor) or not hasattr(params, "__iter__"):
+        raise ValueError(f"broadcast_parameters: params is of type {type(params).__name__}; give a state_dict() or "
+                         "named_parameters()")
+    else:
+        params = [item if isinstance(item, tuple) else (None, item) for item in params]
+    handles = []
+    for name, value in params:
+        if not torch.is_tensor(value):
+            continue
+        flat = value.detach()
+        copy = flat.contiguous()
+        name = None if name is None else f"parameter.{name}"
+        handles.append((flat, copy, broadcast_async_(copy, root_rank, name, process_set)))
+    for flat, copy, handle in handles:
+        synchronize(handle)
+        if copy is not flat:
+            flat.copy_(copy)
+
+
+def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
+    """Returns the root's object on every rank; it travels pickled. Other ranks may give anything, such as None."""
+    name = name or "broadcast_object"
+    is_root = rank() == root_rank
+    data = _to_bytes(obj) if is_root else None
+    length = torch.tensor([data.numel() if is_root else 0])
+    broadcast_(length, root_rank, f"{name}.length", process_set)
+    if not is_root:
+        data = torch.empty(int(length), dtype=torch.uint8)
+    broadcast_(data, root_rank, f"{name}.data", process_set)
+    return obj if is_root else pickle.loads(data.numpy().tobytes())
+
+
+def allgather_object(obj, name=None, process_set=global_process_set):
+    """Returns a list of the objects of all ranks, in order of rank; they travel pickled."""
+    name = name or "allgather_object"
+    data = _to_bytes(obj)
+    lengths = allgather(torch.tensor([data.numel()]), f"{name}.lengths", process_set).tolist()
+    parts = allgather(data, f"{name}.data", process_set).split(lengths)
+    return [pickle.loads(part.numpy().tobytes()) for part in parts]
+
+
+class _Place:
+    """Stands for a tensor of an optimizer's state on its way."""
+
+    def __init__(self, tensor):
+        self.shape, self.dtype = tensor.shape, tensor.dtype
+
+
+def _map(value, change):
+    """A copy of nested dicts, lists and tuples with change(leaf) in place of each leaf."""
+    if isinstance(value, dict):
+        return {key: _map(item, change) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_map(item, change) for item in value)
+    return change(value)
+
+
+def broadcast_optimizer_state(optimizer, root_rank, model=None, process_set=global_process_set):
+    """Gives every rank the root's optimizer state and settings.
+
+    The others need no state yet: what they lack is made as on the root, without a step. `model` is accepted for
+    Horovod's sake and not needed.
+    """
+    del model
+    is_root = rank() == root_rank
+    mine = optimizer.state_dict()
+    plan = _map(mine, lambda leaf: _Place(leaf) if torch.is_tensor(leaf) else leaf) if is_root else None
+    plan = broadcast_object(plan, root_rank, "optimizer_state", process_set)
+    tensors = []
+
+    def fill(leaf):
+        if isinstance(leaf, _Place):
+            leaf = torch.empty(leaf.shape, dtype=leaf.dtype)
+        if torch.is_tensor(leaf):
+            tensors.append(leaf)
+        return leaf
+
+    state = _map(mine if is_root else plan, fill)
+    broadcast_parameters([(f"optimizer_state.{i}", tensor) for i, tensor in enumerate(tensors)], root_rank, process_set)
+    if not is_root:
+        optimizer.load_state_dict(state)

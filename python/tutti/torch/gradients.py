@@ -1,0 +1,255 @@
+"""Gradients of an optimizer: reduced from hooks of the backward pass, waited for once.
+
+In the first step each gradient travels by its name, from wherever torch has put it. Then those that are dense get a
+place in one range of memory that the ranks of a node share, and a registered name. From the second step on the hook
+of a parameter moves its gradient there, unless it is there already, makes it the parameter's `grad`, and submits it:
+nothing else copies it, no string is handled, and one call waits for all.
+"""
+import ctypes
+import warnings
+import weakref
+
+import torch
+
+from tutti import _c, errors, job
+from tutti._horovod import Average, core_reduction
+from tutti.tensor import dtype_of
+from tutti.torch import ops
+from tutti.torch.compression import Compression
+
+_ALIGN = 64
+_SLICE_NS = 100_000_000  # between waits of this length Python sees Ctrl-C
+
+_submit = _c.lib.tutti_submit
+
+
+class Slot:
+    """A parameter, and where its gradient is."""
+
+    __slots__ = ("param", "name", "left", "sent", "group", "place", "address", "handle", "request", "hook", "node")
+
+    def __init__(self, param, name, passes):
+        self.param, self.name = param, name
+        self.left = passes  # backward passes until it is sent
+        self.sent = False  # in this step
+        self.group = None  # what is sent together with it, or None
+        self.place = None  # a tensor in shared memory, or None
+        self.address = self.handle = self.request = None  # of place; its registered name; where its request is
+        self.hook = self.node = None  # what torch calls; before torch 2.1 on a node, which must be kept
+
+
+class Group:
+    """Gradients that are sent together, when the last one is ready."""
+
+    def __init__(self, slots):
+        self.slots, self.waiting = slots, len(slots)
+        for slot in slots:
+            slot.group = self
+
+
+class Gradients:
+    """Reduces the gradients of parameters; knows nothing of optimizers."""
+
+    def __init__(self, named, compression, passes, op, predivide, sparse_as_dense, process_set):
+        self.compression, self.passes, self.op = compression, passes, op
+        self.sparse_as_dense, self.process_set = sparse_as_dense, process_set
+        self._options = {"reduce_op": core_reduction(op), "process_set": process_set.process_set_id,
+                         "prescale": 1 / predivide, "postscale": float(predivide)}
+        self.slots = [Slot(param, name, passes) for name, param in named if param.requires_grad]
+        self._by_name = {}  # slot: what travels by name: its request, and what decompresses the result
+        self._memory = self._context = self._requests = None  # the shared range, and what it belongs to
+        for slot in self.slots:
+            self._add_hook(slot)
+
+    def make_groups(self, groups):
+        """groups: how many, of about equal numbers of parameters, or lists of parameters."""
+        if isinstance(groups, int):
+            size, more = divmod(len(self.slots), groups)
+            ends = [i * size + min(i, more) for i in range(groups + 1)]
+            made = [self.slots[begin:end] for begin, end in zip(ends, ends[1:])]
+        else:
+            by_param = {id(slot.param): slot for slot in self.slots}
+            made = [[by_param[id(param)] for param in group if id(param) in by_param] for group in groups]
+        for slots in made:
+            if slots:
+                Group(slots)
+
+    def _add_hook(self, slot):
+        me = weakref.ref(self)  # the model keeps its hooks; they must not keep the optimizer
+
+        def ready(*_):
+            gradients = me()
+            if gradients is not None:
+                gradients._ready(slot)
+
+        if hasattr(slot.param, "register_post_accumulate_grad_hook"):
+            slot.hook = slot.param.register_post_accumulate_grad_hook(ready)
+        else:
+            slot.node = slot.param.expand_as(slot.param).grad_fn.next_functions[0][0]
+            slot.hook = slot.node.register_hook(ready)
+
+    def set_passes(self, passes):
+        self.passes = passes
+        for slot in self.slots:
+            slot.left = passes
+
+    @property
+    def pending(self):
+        """True between the first hook of a step and the end of synchronize()."""
+        return any(slot.left != self.passes or slot.sent for slot in self.slots)
+
+    def _ready(self, slot):
+        if slot.left == 0:
+            raise AssertionError(
+                f"the gradient of {slot.name} was computed more than {self.passes} times before step(); give "
+                "DistributedOptimizer more backward_passes_per_step to add up gradients of several passes")
+        slot.left -= 1
+        if slot.left > 0:
+            return
+        if slot.group is None:
+            self._send(slot)
+        else:
+            slot.group.waiting -= 1
+            if slot.group.waiting == 0:
+                self._send_group(slot.group)
+
+    def _send_group(self, group):
+        with job.context().group():
+            for slot in group.slots:
+                self._send(slot)
+
+    def _send(self, slot):
+        slot.sent = True
+        grad, place = slot.param.grad, slot.place
+        if place is None or (grad is not None and grad.is_sparse):
+            return self._send_by_name(slot)
+        if grad is not place:
+            if grad is None:
+                place.zero_()
+            else:
+                place.copy_(grad)
+            slot.param.grad = place
+        context = self._context._handle
+        if context is None:  # tutti was shut down since, and has taken its memory back
+            self._unsettle()
+            return self._send_by_name(slot)
+        if _submit(context, slot.handle, slot.address, slot.address, -1, None, None, slot.request):
+            # Another optimizer may have used the name for something else since.
+            slot.handle = _register(self._context, slot, self._options)
+            _c.check(_submit(context, slot.handle, slot.address, slot.address, -1, None, None, slot.request))
+
+    def _send_by_name(self, slot):
+        param = slot.param
+        if param.grad is None:  # another rank may have one
+            param.grad = torch.zeros_like(param)
+        if param.grad.requires_grad:
+            raise AssertionError(f"the gradient of {slot.name} requires a gradient: create_graph is not supported")
+        name, sent = f"gradient.{slot.name}", param.grad
+        if sent.is_sparse and not self.sparse_as_dense:
+            if slot.group is not None:
+                raise ValueError(f"the gradient of {slot.name} is sparse; groups are of dense gradients: give "
+                                 "sparse_as_dense=True, or no groups")
+            self._by_name[slot] = ops.sparse_allreduce_async(sent.coalesce(), name, self.op, self.process_set), None
+            return
+        packed, ctx = self.compression.compress(sent.to_dense() if sent.is_sparse else sent)
+        packed = packed.contiguous()
+        request = job.context().submit_raw(
+            "allreduce", name, packed.data_ptr(), packed.data_ptr(), packed.numel(), dtype_of(packed.dtype),
+            shape=tuple(packed.shape), keep=packed, result=packed, **self._options)
+        self._by_name[slot] = request, lambda reduced: self.compression.decompress(reduced, ctx)
+
+    def synchronize(self):
+        """Sends what has not been sent, with zeros for gradients that are missing, and waits for all."""
+        try:
+            for slot in self.slots:
+                if not slot.sent:
+                    self._send(slot) if slot.group is None else self._send_group(slot.group)
+            self._wait()
+            dense = [slot for slot in self._by_name if not slot.param.grad.is_sparse]
+        finally:
+            self._by_name.clear()
+            for slot in self.slots:
+                slot.left, slot.sent = self.passes, False
+                if slot.group is not None:
+                    slot.group.waiting = len(slot.group.slots)
+        if self._memory is None and dense and self.compression is Compression.none:
+            self._settle(dense)
+
+    def _wait(self):
+        if self._requests is not None:
+            status = _c.TIMEOUT
+            while status == _c.TIMEOUT:
+                status = _c.lib.tutti_wait_all(
+                    self._context.handle, len(self._requests), self._requests, _SLICE_NS, None)
+            _c.check(status)
+        for slot, (request, decompress) in self._by_name.items():
+            result, param = request.wait(), slot.param
+            if decompress is None:
+                param.grad = result
+            elif param.grad.is_sparse:
+                param.grad = decompress(result).to_sparse(param.grad.sparse_dim())
+            elif result is not param.grad:
+                param.grad.copy_(decompress(result))
+
+    def _settle(self, slots):
+        """Gives dense gradients their places, in the order in which they were sent, and registers their names."""
+        sizes = [slot.param.grad.numel() * slot.param.grad.element_size() for slot in slots]
+        sizes = [-(-size // _ALIGN) * _ALIGN for size in sizes]
+        self._context, self._memory = job.context(), torch.zeros(sum(sizes), dtype=torch.uint8)
+        self._requests = (ctypes.c_uint64 * len(slots))()
+        try:
+            self._context.share(self._memory.data_ptr(), self._memory.numel())
+        except errors.TuttiError as error:
+            warnings.warn(f"gradients are copied once more in each step, for their memory cannot be shared: {error}")
+        offset = 0
+        for number, (slot, size) in enumerate(zip(slots, sizes)):
+            grad = slot.param.grad
+            slot.place = _tensor_at(self._memory, offset, grad)
+            slot.address = slot.place.data_ptr()
+            slot.request = ctypes.addressof(self._requests) + 8 * number
+            slot.handle = _register(self._context, slot, self._options)
+            slot.place.copy_(grad)
+            slot.param.grad = slot.place
+            offset += size
+
+    def _unsettle(self):
+        for slot in self.slots:
+            slot.place = None
+        context, memory = self._context, self._memory
+        self._context = self._memory = self._requests = None
+        if context is not None and not context.closed:
+            try:
+                context.unshare(memory.data_ptr())
+            except errors.TuttiError:
+                context.in_flight = [*getattr(context, "in_flight", ()), memory]  # kept until it is closed
+
+    def close(self):
+        """Removes the hooks and gives the memory back; the gradients stay what they are."""
+        for slot in self.slots:
+            slot.hook.remove()
+        self._unsettle()
+
+
+_registered = weakref.WeakKeyDictionary()  # of each context: what is registered by which name
+
+
+def _register(context, slot, options):
+    """The handle of the slot's name. A name is registered once, and again if it has come to mean something else."""
+    known, name = _registered.setdefault(context, {}), f"gradient.{slot.name}"
+    meaning = tuple(slot.place.shape), slot.place.dtype, tuple(options.values())
+    key = name, options["process_set"]
+    if key in known and known[key][0] != meaning:
+        known.pop(key)[1].close()
+    if key not in known:
+        known[key] = meaning, context.register(
+            "allreduce", name, slot.place.numel(), dtype_of(slot.place.dtype), shape=tuple(slot.place.shape),
+            **options)
+    return known[key][1]._handle
+
+
+def _tensor_at(memory, offset, like):
+    """A tensor in memory that is no view of it, so that torch lets anything be done to it."""
+    typed = memory.view(like.dtype)
+    return torch.empty(0, dtype=like.dtype).set_(
+        typed.untyped_storage() if hasattr(typed, "untyped_storage") else typed.storage(),
+        offset // like.element_size(), like.size())
