@@ -3,7 +3,7 @@ from tutti._horovod import HostsUpdatedInterrupt  # noqa: F401
 from tutti.torch.compression import Compression, Compressor  # noqa: F401
 from tutti.torch.functions import (allgather_object, broadcast_object, broadcast_optimizer_state,  # noqa: F401
                                    broadcast_parameters)
-from tutti.torch.ops import *  # noqa: F401,F403
+from tutti.torch.mpi_ops import *  # noqa: F401,F403
 from tutti.torch.optimizer import DistributedOptimizer  # noqa: F401
 from tutti.torch.sampler import ElasticSampler  # noqa: F401
 from tutti.torch.sync_batch_norm import SyncBatchNorm  # noqa: F401

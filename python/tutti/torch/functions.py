@@ -4,7 +4,7 @@ import pickle
 
 import torch
 
-from tutti.torch.ops import (allgather, broadcast_, broadcast_async_, global_process_set, rank, synchronize)
+from tutti.torch.mpi_ops import (allgather, broadcast_, broadcast_async_, global_process_set, rank, synchronize)
 
 try:  # it also pickles lambdas and classes of __main__
     import cloudpickle as pickler

@@ -14,7 +14,7 @@ import torch
 from tutti import _c, errors, job
 from tutti._horovod import Average, core_reduction
 from tutti.tensor import dtype_of
-from tutti.torch import ops
+from tutti.torch import mpi_ops
 from tutti.torch.compression import Compression
 
 _ALIGN = 64
@@ -149,7 +149,7 @@ class Gradients:
             if slot.group is not None:
                 raise ValueError(f"the gradient of {slot.name} is sparse; groups are of dense gradients: give "
                                  "sparse_as_dense=True, or no groups")
-            self._by_name[slot] = ops.sparse_allreduce_async(sent.coalesce(), name, self.op, self.process_set), None
+            self._by_name[slot] = mpi_ops.sparse_allreduce_async(sent.coalesce(), name, self.op, self.process_set), None
             return
         packed, ctx = self.compression.compress(sent.to_dense() if sent.is_sparse else sent)
         packed = packed.contiguous()

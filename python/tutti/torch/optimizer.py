@@ -8,7 +8,7 @@ import torch
 from tutti import _horovod as common
 from tutti.torch.compression import Compression
 from tutti.torch.gradients import Gradients
-from tutti.torch.ops import Average, global_process_set, size
+from tutti.torch.mpi_ops import Average, global_process_set, size
 
 
 class _Distributed:

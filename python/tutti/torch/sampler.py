@@ -3,7 +3,7 @@ import random
 
 import torch.utils.data
 
-from tutti.torch.ops import rank, size
+from tutti.torch.mpi_ops import rank, size
 
 
 class ElasticSampler(torch.utils.data.Sampler):

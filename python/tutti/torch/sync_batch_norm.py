@@ -2,7 +2,7 @@
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tutti.torch.ops import Sum, allreduce, size
+from tutti.torch.mpi_ops import Sum, allreduce, size
 
 
 class SyncBatchNorm(_BatchNorm):
