@@ -6,8 +6,8 @@ of a parameter moves its gradient there, unless it is there already, makes it th
 nothing else copies it, no string is handled, and one call waits for all.
 """
 import ctypes
+import functools
 import warnings
-import weakref
 
 import torch
 
@@ -75,13 +75,7 @@ class Gradients:
                 Group(slots)
 
     def _add_hook(self, slot):
-        me = weakref.ref(self)  # the model keeps its hooks; they must not keep the optimizer
-
-        def ready(*_):
-            gradients = me()
-            if gradients is not None:
-                gradients._ready(slot)
-
+        ready = functools.partial(self._ready, slot)
         if hasattr(slot.param, "register_post_accumulate_grad_hook"):
             slot.hook = slot.param.register_post_accumulate_grad_hook(ready)
         else:
@@ -98,7 +92,7 @@ class Gradients:
         """True between the first hook of a step and the end of synchronize()."""
         return any(slot.left != self.passes or slot.sent for slot in self.slots)
 
-    def _ready(self, slot):
+    def _ready(self, slot, *_):
         if slot.left == 0:
             raise AssertionError(
                 f"the gradient of {slot.name} was computed more than {self.passes} times before step(); give "
@@ -135,7 +129,7 @@ class Gradients:
             return self._send_by_name(slot)
         if _submit(context, slot.handle, slot.address, slot.address, -1, None, None, slot.request):
             # Another optimizer may have used the name for something else since.
-            slot.handle = _register(self._context, slot, self._options)
+            slot.handle = self._register(slot)
             _c.check(_submit(context, slot.handle, slot.address, slot.address, -1, None, None, slot.request))
 
     def _send_by_name(self, slot):
@@ -207,10 +201,13 @@ class Gradients:
             slot.place = _tensor_at(self._memory, offset, grad)
             slot.address = slot.place.data_ptr()
             slot.request = ctypes.addressof(self._requests) + 8 * number
-            slot.handle = _register(self._context, slot, self._options)
+            slot.handle = self._register(slot)
             slot.place.copy_(grad)
             slot.param.grad = slot.place
             offset += size
+
+    def _register(self, slot):
+        return mpi_ops.registered(self._context, f"gradient.{slot.name}", slot.place, True, **self._options)
 
     def _unsettle(self):
         for slot in self.slots:
@@ -228,23 +225,6 @@ class Gradients:
         for slot in self.slots:
             slot.hook.remove()
         self._unsettle()
-
-
-_registered = weakref.WeakKeyDictionary()  # of each context: what is registered by which name
-
-
-def _register(context, slot, options):
-    """The handle of the slot's name. A name is registered once, and again if it has come to mean something else."""
-    known, name = _registered.setdefault(context, {}), f"gradient.{slot.name}"
-    meaning = tuple(slot.place.shape), slot.place.dtype, tuple(options.values())
-    key = name, options["process_set"]
-    if key in known and known[key][0] != meaning:
-        known.pop(key)[1].close()
-    if key not in known:
-        known[key] = meaning, context.register(
-            "allreduce", name, slot.place.numel(), dtype_of(slot.place.dtype), shape=tuple(slot.place.shape),
-            **options)
-    return known[key][1]._handle
 
 
 def _tensor_at(memory, offset, like):

@@ -1,32 +1,41 @@
 """Horovod's operations on torch tensors: blocking, with handles, in place, in groups, and differentiable."""
+import weakref
+from ctypes import byref
+
 import torch
 
+from tutti import _c, errors, job
 from tutti import _horovod as common
-from tutti import errors, job
 from tutti._horovod import (Adasum, Average, HorovodInternalError, Max, Min, ProcessSet, Product, Sum,  # noqa: F401
                             add_process_set, ccl_built, cuda_built, ddl_built, global_process_set, gloo_built,
                             gloo_enabled, init, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built,
                             remove_process_set, rocm_built, start_timeline, stop_timeline)
 from tutti.job import (cross_rank, cross_size, is_homogeneous, is_initialized, local_rank, local_size,  # noqa: F401
                        rank, shutdown, size)
+from tutti.request import Request
+from tutti.tensor import dtype_of
 from tutti.torch.compression import Compression
 
 
 class Handle:
-    """An operation in flight: for poll() and synchronize()."""
+    """A request whose output is not yet the result: for poll() and synchronize(), as requests are."""
 
-    __slots__ = ("_request", "_finish")
+    __slots__ = ("_request", "_finish", "_result")
 
-    def __init__(self, request, finish=None):
-        self._request = request  # its output is the result,
-        self._finish = finish  # or this function makes the result of it, once
+    def __init__(self, request, finish):
+        self._request, self._finish = request, finish
 
     def done(self):
         return self._request.done()
 
     def wait(self):
-        output = self._request.wait()
-        return output if self._finish is None else self._finish(output)
+        if self._finish is not None:
+            self._result, self._finish = self._finish(self._request.wait()), None
+        return self._result
+
+
+def _handle(request, finish):
+    return request if finish is None else Handle(request, finish)
 
 
 def poll(handle):
@@ -75,10 +84,53 @@ class _Reduction:
         return None if self._after == 1 else lambda output: output.copy_(_scaled(output, self._after))
 
 
+_names = weakref.WeakKeyDictionary()  # of each context: what its registered names mean, and their handles
+_NAMES_MAX = 4096  # names that are new in each step would fill the memory
+
+
+def registered(context, name, tensor, replace, **options):
+    """The handle of an allreduce that is registered under this name: a submission by it costs a third. None: the name
+    has meant something else before; with `replace` it means this from now on."""
+    known = _names.setdefault(context, {})
+    meaning = tensor.shape, tensor.dtype, *options.values()
+    key = name, options["process_set"]
+    entry = known.get(key)
+    if entry is not None and entry[0] == meaning:
+        return entry[1]
+    if entry is not None and entry[1] is not None:
+        entry[2].close()
+        known[key] = None, None, None
+    if not replace and (entry is not None or len(known) >= _NAMES_MAX):
+        return None
+    made = context.register("allreduce", name, tensor.numel(), dtype_of(tensor.dtype), shape=tuple(tensor.shape), **options)
+    known[key] = meaning, made._handle, made
+    return made._handle
+
+
+def _by_handle(tensor, output, name, op, prescale, postscale, process_set):
+    """Submits an allreduce by its registered name; None if it has to go by name, or be refused."""
+    if name is None or not (tensor.is_contiguous() and tensor.device.type == "cpu"):
+        return None
+    if (prescale != 1 or postscale != 1) and not tensor.dtype.is_floating_point:
+        return None
+    context = job.context()
+    handle = registered(context, name, tensor, False, reduce_op=common.core_reduction(op),
+                        process_set=process_set.process_set_id, prescale=prescale, postscale=postscale)
+    if handle is None:
+        return None
+    request = Request(context, (tensor, output), output)
+    _c.check(_c.lib.tutti_submit(context.handle, handle, tensor.data_ptr(), output.data_ptr(), -1, None, None,
+                                 byref(request._id)))
+    return request
+
+
 def _allreduce(tensor, output, name, op, prescale, postscale, process_set):
+    request = _by_handle(tensor, output, name, op, prescale, postscale, process_set)
+    if request is not None:
+        return request
     kind = _Reduction(tensor, op, prescale, postscale, process_set)
-    return Handle(job.context().allreduce_async(kind.input(tensor, output), output, name=name, **kind.options),
-                  kind.finish)
+    return _handle(job.context().allreduce_async(kind.input(tensor, output), output, name=name, **kind.options),
+                   kind.finish)
 
 
 def _grouped_allreduce(tensors, outputs, name, op, prescale, postscale, process_set):
@@ -88,8 +140,8 @@ def _grouped_allreduce(tensors, outputs, name, op, prescale, postscale, process_
         raise ValueError("grouped_allreduce: there are no tensors")
     kind = _Reduction(tensors[0], op, prescale, postscale, process_set)
     inputs = [kind.input(tensor, output) for tensor, output in zip(tensors, outputs)]
-    return Handle(job.context().grouped_allreduce_async(inputs, outputs, name=name, **kind.options),
-                  kind.finish and _each(kind.finish))
+    return _handle(job.context().grouped_allreduce_async(inputs, outputs, name=name, **kind.options),
+                   kind.finish and _each(kind.finish))
 
 
 def _like(tensor):
@@ -169,19 +221,18 @@ def sparse_allreduce_async(tensor, name=None, op=Average, process_set=global_pro
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
     """Begins to gather the rows of all ranks; returns a handle."""
-    return Handle(job.context().allgather_async(tensor, name=name, process_set=process_set.process_set_id))
+    return job.context().allgather_async(tensor, name=name, process_set=process_set.process_set_id)
 
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """Begins to gather the rows of several tensors together; returns one handle."""
-    return Handle(job.context().grouped_allgather_async(list(tensors), name=name,
-                                                        process_set=process_set.process_set_id))
+    return job.context().grouped_allgather_async(list(tensors), name=name, process_set=process_set.process_set_id)
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     """Begins to copy the root's tensor into that of every rank; root_rank is a rank of the job."""
-    return Handle(job.context().broadcast_async(tensor, process_set._index(root_rank), name=name,
-                                                process_set=process_set.process_set_id))
+    return job.context().broadcast_async(tensor, process_set._index(root_rank), name=name,
+                                         process_set=process_set.process_set_id)
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
@@ -229,7 +280,7 @@ def _reducescatter(method, tensors, first, name, op, process_set, prescale, post
     scale = lambda tensor: kind.input(tensor, _like(tensor))  # noqa: E731
     inputs = _each(scale)(tensors) if isinstance(tensors, list) else scale(tensors)
     request = getattr(job.context(), method)(inputs, name=name, **kind.options)
-    return Handle(request, kind.finish and (_each(kind.finish) if isinstance(tensors, list) else kind.finish))
+    return _handle(request, kind.finish and (_each(kind.finish) if isinstance(tensors, list) else kind.finish))
 
 
 def join(device=-1):
@@ -284,8 +335,13 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
     name: equal on all ranks; None: numbered by the calls on the set. op: Average (default), Sum, Min, Max, Product.
     prescale_factor, postscale_factor: of each input and of the result. Differentiable for Average and Sum.
     """
-    return grouped_allreduce([tensor], average, name, compression, op, prescale_factor, postscale_factor,
-                             process_set)[0]
+    packed, ctx = compression.compress(tensor)
+    op = common.reduction(op, average)
+    if packed.requires_grad and torch.is_grad_enabled():
+        reduced = _Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, packed)[0]
+    else:
+        reduced = _allreduce(packed, _like(packed), name, op, prescale_factor, postscale_factor, process_set).wait()
+    return compression.decompress(reduced, ctx)
 
 
 class _Allgather(torch.autograd.Function):
