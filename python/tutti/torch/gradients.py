@@ -53,8 +53,7 @@ class Gradients:
     def __init__(self, named, compression, passes, op, predivide, sparse_as_dense, process_set):
         self.compression, self.passes, self.op = compression, passes, op
         self.sparse_as_dense, self.process_set = sparse_as_dense, process_set
-        self._options = {"reduce_op": core_reduction(op), "process_set": process_set.process_set_id,
-                         "prescale": 1 / predivide, "postscale": float(predivide)}
+        self._scales = {"prescale": 1 / predivide, "postscale": float(predivide)}
         self.slots = [Slot(param, name, passes) for name, param in named if param.requires_grad]
         self._by_name = {}  # slot: what travels by name: its request, and what decompresses the result
         self._memory = self._context = self._requests = None  # the shared range, and what it belongs to
@@ -149,7 +148,8 @@ class Gradients:
         packed = packed.contiguous()
         request = job.context().submit_raw(
             "allreduce", name, packed.data_ptr(), packed.data_ptr(), packed.numel(), dtype_of(packed.dtype),
-            shape=tuple(packed.shape), keep=packed, result=packed, **self._options)
+            reduce_op=core_reduction(self.op), process_set=self.process_set.process_set_id, shape=tuple(packed.shape),
+            keep=packed, result=packed, **self._scales)
         self._by_name[slot] = request, lambda reduced: self.compression.decompress(reduced, ctx)
 
     def synchronize(self):
@@ -207,7 +207,9 @@ class Gradients:
             offset += size
 
     def _register(self, slot):
-        return mpi_ops.registered(self._context, f"gradient.{slot.name}", slot.place, True, **self._options)
+        return mpi_ops.names_of(self._context).handle(
+            f"gradient.{slot.name}", slot.place, self.op, process_set=self.process_set.process_set_id, replace=True,
+            **self._scales)
 
     def _unsettle(self):
         for slot in self.slots:

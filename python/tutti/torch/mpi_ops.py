@@ -1,5 +1,4 @@
 """Horovod's operations on torch tensors: blocking, with handles, in place, in groups, and differentiable."""
-import weakref
 from ctypes import byref
 
 import torch
@@ -15,6 +14,8 @@ from tutti.job import (cross_rank, cross_size, is_homogeneous, is_initialized, l
 from tutti.request import Request
 from tutti.tensor import dtype_of
 from tutti.torch.compression import Compression
+
+_submit = _c.lib.tutti_submit
 
 
 class Handle:
@@ -84,50 +85,58 @@ class _Reduction:
         return None if self._after == 1 else lambda output: output.copy_(_scaled(output, self._after))
 
 
-_names = weakref.WeakKeyDictionary()  # of each context: what its registered names mean, and their handles
 _NAMES_MAX = 4096  # names that are new in each step would fill the memory
 
 
-def registered(context, name, tensor, replace, **options):
-    """The handle of an allreduce that is registered under this name: a submission by it costs a third. None: the name
-    has meant something else before; with `replace` it means this from now on."""
-    known = _names.setdefault(context, {})
-    meaning = tensor.shape, tensor.dtype, *options.values()
-    key = name, options["process_set"]
-    entry = known.get(key)
-    if entry is not None and entry[0] == meaning:
-        return entry[1]
-    if entry is not None and entry[1] is not None:
-        entry[2].close()
-        known[key] = None, None, None
-    if not replace and (entry is not None or len(known) >= _NAMES_MAX):
-        return None
-    made = context.register("allreduce", name, tensor.numel(), dtype_of(tensor.dtype), shape=tuple(tensor.shape), **options)
-    known[key] = meaning, made._handle, made
-    return made._handle
+class _Names:
+    """The names of allreduces that are registered with a context: submitted by handle, one costs a third."""
+
+    def __init__(self, context):
+        self._context = context
+        self._known = {}  # what a name of a set means, its handle or None, and the registration
+
+    def handle(self, name, tensor, op, prescale, postscale, process_set, replace=False):
+        """The handle of a name that means this; None if it has meant something else before, or there are too many.
+        With `replace` it means this from now on."""
+        key, meaning = (name, process_set), (tensor.shape, tensor.dtype, op, prescale, postscale)
+        entry = self._known.get(key)
+        if entry is not None and entry[0] == meaning:
+            return entry[1]
+        if entry is not None and entry[2] is not None:
+            entry[2].close()
+            self._known[key] = None, None, None
+        if not replace and (entry is not None or len(self._known) >= _NAMES_MAX):
+            return None
+        made = self._context.register(
+            "allreduce", name, tensor.numel(), dtype_of(tensor.dtype), reduce_op=common.core_reduction(op),
+            process_set=process_set, shape=tuple(tensor.shape), prescale=prescale, postscale=postscale)
+        self._known[key] = meaning, made._handle, made
+        return made._handle
 
 
-def _by_handle(tensor, output, name, op, prescale, postscale, process_set):
-    """Submits an allreduce by its registered name; None if it has to go by name, or be refused."""
-    if name is None or not (tensor.is_contiguous() and tensor.device.type == "cpu"):
-        return None
-    if (prescale != 1 or postscale != 1) and not tensor.dtype.is_floating_point:
-        return None
-    context = job.context()
-    handle = registered(context, name, tensor, False, reduce_op=common.core_reduction(op),
-                        process_set=process_set.process_set_id, prescale=prescale, postscale=postscale)
-    if handle is None:
-        return None
-    request = Request(context, (tensor, output), output)
-    _c.check(_c.lib.tutti_submit(context.handle, handle, tensor.data_ptr(), output.data_ptr(), -1, None, None,
-                                 byref(request._id)))
-    return request
+_names_of = None, None  # a context, and its _Names
+
+
+def names_of(context):
+    """The registered names of a context."""
+    global _names_of
+    if _names_of[0] is not context:
+        _names_of = context, _Names(context)
+    return _names_of[1]
 
 
 def _allreduce(tensor, output, name, op, prescale, postscale, process_set):
-    request = _by_handle(tensor, output, name, op, prescale, postscale, process_set)
-    if request is not None:
-        return request
+    if name is not None and tensor.is_cpu and tensor.is_contiguous() and (
+            prescale == postscale == 1 or tensor.dtype.is_floating_point):
+        context, number = job.context(), process_set.process_set_id
+        handle = names_of(context).handle(name, tensor, op, prescale, postscale, number)
+        if handle is not None:
+            request = Request(context, (tensor, output), output)
+            status = _submit(context.handle, handle, tensor.data_ptr(), output.data_ptr(), -1, None, None,
+                             byref(request._id))
+            if status:
+                _c.check(status)
+            return request
     kind = _Reduction(tensor, op, prescale, postscale, process_set)
     return _handle(job.context().allreduce_async(kind.input(tensor, output), output, name=name, **kind.options),
                    kind.finish)
