@@ -67,19 +67,19 @@ def allgather_object(obj, name=None, process_set=global_process_set):
     return [pickle.loads(part.numpy().tobytes()) for part in parts]
 
 
-class _Place:
+class Place:
     """Stands for a tensor of an optimizer's state on its way."""
 
     def __init__(self, tensor):
         self.shape, self.dtype = tensor.shape, tensor.dtype
 
 
-def _map(value, change):
+def map_leaves(value, change):
     """A copy of nested dicts, lists and tuples with change(leaf) in place of each leaf."""
     if isinstance(value, dict):
-        return {key: _map(item, change) for key, item in value.items()}
+        return {key: map_leaves(item, change) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_map(item, change) for item in value)
+        return type(value)(map_leaves(item, change) for item in value)
     return change(value)
 
 
@@ -92,18 +92,18 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None, process_set=glob
     del model
     is_root = rank() == root_rank
     mine = optimizer.state_dict()
-    plan = _map(mine, lambda leaf: _Place(leaf) if torch.is_tensor(leaf) else leaf) if is_root else None
+    plan = map_leaves(mine, lambda leaf: Place(leaf) if torch.is_tensor(leaf) else leaf) if is_root else None
     plan = broadcast_object(plan, root_rank, "optimizer_state", process_set)
     tensors = []
 
     def fill(leaf):
-        if isinstance(leaf, _Place):
+        if isinstance(leaf, Place):
             leaf = torch.empty(leaf.shape, dtype=leaf.dtype)
         if torch.is_tensor(leaf):
             tensors.append(leaf)
         return leaf
 
-    state = _map(mine if is_root else plan, fill)
+    state = map_leaves(mine if is_root else plan, fill)
     broadcast_parameters([(f"optimizer_state.{i}", tensor) for i, tensor in enumerate(tensors)], root_rank, process_set)
     if not is_root:
         optimizer.load_state_dict(state)
