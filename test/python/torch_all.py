@@ -1,4 +1,6 @@
 """tutti.torch on this rank of a job: every check of torch_ops and torch_train. Exits with 77 when torch is missing."""
+import os
+import re
 import sys
 
 try:
@@ -14,9 +16,22 @@ import torch_train  # noqa: E402
 
 import tutti.torch as hvd  # noqa: E402
 
+
+
+def check_page():
+    """The programs of docs/python-torch.md run."""
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "python-torch.md")
+    with open(page) as text:
+        programs = re.findall(r"^```python\n(.*?)^```$", text.read(), re.M | re.S)
+    assert len(programs) == 3
+    for program in programs:
+        exec(compile(program, page, "exec"), {"__name__": "__main__"})
+
+
 hvd.init()
-for check in torch_ops.CHECKS + torch_train.CHECKS:
+checks = torch_ops.CHECKS + torch_train.CHECKS + [check_page]
+for check in checks:
     check()
     hvd.barrier()
 if hvd.rank() == 0:
-    print(f"{len(torch_ops.CHECKS + torch_train.CHECKS)} checks, {hvd.size()} ranks, torch {torch.__version__}")
+    print(f"{len(checks)} checks, {hvd.size()} ranks, torch {torch.__version__}")
