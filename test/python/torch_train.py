@@ -156,8 +156,11 @@ def check_mistakes():
     refused(ValueError, "needs op=Average", hvd.DistributedOptimizer, plain, named, op=hvd.Sum,
             gradient_predivide_factor=2.0)
     refused(ValueError, "backward_passes_per_step", hvd.DistributedOptimizer, plain, named, backward_passes_per_step=0)
-    optimizer = hvd.DistributedOptimizer(plain, named)
     if hvd.size() > 1:
+        away = torch.nn.Linear(2, 2, device="meta")
+        refused(NotImplementedError, "the device meta", hvd.DistributedOptimizer,
+                torch.optim.SGD(away.parameters(), lr=1.0), away.named_parameters())
+        optimizer = hvd.DistributedOptimizer(plain, named)
         loss_of(model, batch(0, 0)).backward()
         refused(AssertionError, "zero_grad() was called", optimizer.zero_grad)
         refused(AssertionError, "more than 1 times", loss_of(model, batch(0, 0)).backward)
@@ -210,6 +213,20 @@ def check_second_life():
         with torch.no_grad():
             same(torch.cat([p.grad.flatten() for p in model.parameters()]), sums, "gradients of a second life")
         plain.load_state_dict(model.state_dict())
+
+
+def check_added_parameters():
+    model, expected = network(), by_hand(*SGD)
+    layers = [{"params": list(layer.parameters())} for layer in (model[0], model[2], model[4])]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layers[:1], **SGD[1]), op=hvd.Sum)
+    for step in range(STEPS):
+        if step == 0:
+            optimizer.add_param_group(layers[1])
+            optimizer.add_param_group(layers[2])
+        optimizer.zero_grad()
+        loss_of(model, batch(hvd.rank(), step)).backward()
+        optimizer.step()
+    equal(model, expected, "added parameters")
 
 
 def check_states():
@@ -265,4 +282,5 @@ def check_sampler():
 
 
 CHECKS = [check_sum, check_mean, check_passes_and_clipping, check_groups, check_compression, check_unused, check_sparse,
-          check_mistakes, check_two_optimizers, check_second_life, check_states, check_sync_batch_norm, check_sampler]
+          check_mistakes, check_two_optimizers, check_second_life, check_added_parameters, check_states,
+          check_sync_batch_norm, check_sampler]

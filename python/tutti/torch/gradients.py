@@ -54,11 +54,20 @@ class Gradients:
         self.compression, self.passes, self.op = compression, passes, op
         self.sparse_as_dense, self.process_set = sparse_as_dense, process_set
         self._scales = {"prescale": 1 / predivide, "postscale": float(predivide)}
-        self.slots = [Slot(param, name, passes) for name, param in named if param.requires_grad]
+        self.slots = []
         self._by_name = {}  # slot: what travels by name: its request, and what decompresses the result
         self._memory = self._context = self._requests = None  # the shared range, and what it belongs to
-        for slot in self.slots:
-            self._add_hook(slot)
+        self.add(named)
+
+    def add(self, named):
+        """Reduces the gradients of these parameters, too: pairs of a name and a parameter."""
+        for name, param in named:
+            if not param.is_cpu:
+                raise errors.UnsupportedError(f"the parameter {name} is on the device {param.device}; tutti.torch takes "
+                                              "parameters in host memory")
+            if param.requires_grad:
+                self.slots.append(Slot(param, name, self.passes))
+                self._add_hook(self.slots[-1])
 
     def make_groups(self, groups):
         """groups: how many, of about equal numbers of parameters, or lists of parameters."""

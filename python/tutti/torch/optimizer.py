@@ -54,10 +54,18 @@ class _Distributed:
 
     def zero_grad(self, *arguments, **options):
         """As the optimizer's own; not between backward() and step(), where gradients are on their way."""
-        if self._gradients is not None and self._gradients.pending and self.backward_passes_per_step == 1:
+        if self._gradients is not None and self._gradients.pending:
             raise AssertionError("zero_grad() was called between backward() and step() or synchronize(), while "
                                  "gradients are being reduced; call it after step()")
         return super().zero_grad(*arguments, **options)
+
+    def add_param_group(self, param_group):
+        """As the optimizer's own; the new gradients are reduced, too."""
+        super().add_param_group(param_group)
+        if self._gradients is not None:
+            group = len(self.param_groups) - 1
+            self._gradients.add((f"noname.{group}.{j}", param)
+                                for j, param in enumerate(self.param_groups[group]["params"]))
 
     @property
     def backward_passes_per_step(self):
