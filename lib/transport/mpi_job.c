@@ -134,7 +134,7 @@ static int spread(MPI_Comm comm, struct verdict *verdict, int from)
 tutti_status transport_mpi_job_agree(const struct mpi_job *job, tutti_status mine)
 {
     struct verdict verdict = { .status = mine };
-    int worst[2] = { weight_of(mine), 0 };
+    int worst[2] = { (int)weight_of(mine), 0 };
     MPI_Request request;
     int code = MPI_Comm_rank(job->control, &worst[1]);
 
