@@ -66,8 +66,8 @@ elseif(TUTTI_MPI_NAME STREQUAL "mpich")
     string(APPEND CPACK_DEBIAN_BIN_PACKAGE_DEPENDS ", mpich")
     string(APPEND CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS ", libmpich-dev")
 endif()
-if(TUTTI_STATIC) # then tutti.pc requires that of hwloc
-    string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libhwloc-dev")
+if(TUTTI_STATIC) # then tutti.pc requires that of hwloc, which names libudev
+    string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libhwloc-dev, libudev-dev")
 endif()
 
 set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA
