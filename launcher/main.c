@@ -180,6 +180,35 @@ static void fill_path(void)
     }
 }
 
+/* What the command line asks for. */
+static int obey(struct options *options)
+{
+    if (options->help != NULL) {
+        return help_print(stdout, options->help) == TUTTI_OK ? EXIT_SUCCESS : report();
+    }
+    if (options->version) {
+        if (options->verbose) {
+            help_print_build(stdout);
+        } else {
+            (void)printf("tuttirun %s\n", tutti_version());
+        }
+        return EXIT_SUCCESS;
+    }
+    if (options->stacks > 0) {
+        return recordings_ask_process(options->stacks) == TUTTI_OK ? EXIT_SUCCESS
+                                                                   : report();
+    }
+    if (options->check) {
+        tell_notes(options);
+        return check_run(options, environ);
+    }
+    if (options->show_binding != NULL) {
+        return bind_show(options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
+    }
+    tell_notes(options);
+    return run(options);
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
@@ -196,26 +225,11 @@ int main(int argc, char **argv)
         return join_agent(argv + 2);
     }
     fill_path();
-    if (command_line_parse(&options, argv) != TUTTI_OK) {
-        result = report();
-    } else if (options.help != NULL) {
-        result = help_print(stdout, options.help) == TUTTI_OK ? EXIT_SUCCESS : report();
-    } else if (options.version && options.verbose) {
-        help_print_build(stdout);
-    } else if (options.version) {
-        (void)printf("tuttirun %s\n", tutti_version());
-    } else if (options.stacks > 0) {
-        result = recordings_ask_process(options.stacks) == TUTTI_OK ? EXIT_SUCCESS
-                                                                    : report();
-    } else if (options.check) {
-        tell_notes(&options);
-        result = check_run(&options, environ);
-    } else if (options.show_binding != NULL) {
-        result = bind_show(&options, environ) == TUTTI_OK ? EXIT_SUCCESS : report();
-    } else {
+    if (command_line_parse(&options, argv) == TUTTI_OK) {
         options.horovod = options.horovod || horovod_is_name(argv[0]);
-        tell_notes(&options);
-        result = run(&options);
+        result = obey(&options);
+    } else {
+        result = report();
     }
     options_fini(&options);
     return result;
