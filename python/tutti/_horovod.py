@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Optional, Union
+import io
+import pickle
+from array import array
+from typing import Any, Iterable, List, Optional, Tuple, Union
 
 from . import errors, job
 from ._c import lib
 from .context import ProcessSet as _CoreSet
 from .context import ReduceOp
+
+try:  # it also pickles lambdas and classes of __main__
+    import cloudpickle as _pickler
+except ImportError:
+    _pickler = pickle
 
 # Horovod's numbers, which scripts have been seen to store.
 Average, Sum, Adasum, Min, Max, Product = range(6)
@@ -122,6 +130,68 @@ def reduction_name(op: int) -> str:
 def core_reduction(op: int) -> ReduceOp:
     """The C library's number."""
     return _REDUCTIONS[op]
+
+
+def _pickled(obj: Any) -> bytearray:
+    buffer = io.BytesIO()
+    _pickler.dump(obj, buffer)
+    return bytearray(buffer.getvalue())
+
+
+def broadcast_object(
+    obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Returns the root's object on every rank; it travels pickled. Other ranks may give anything, such as None."""
+    name, root, context = name or "broadcast_object", process_set._index(root_rank), job.context()
+    is_root, number = job.rank() == root_rank, process_set.process_set_id
+    data = _pickled(obj) if is_root else bytearray()
+    length = array("q", [len(data)])
+    context.broadcast(length, root, name=f"{name}.length", process_set=number)
+    if not is_root:
+        data = bytearray(length[0])
+    context.broadcast(data, root, name=f"{name}.data", process_set=number)
+    return obj if is_root else pickle.loads(data)
+
+
+def allgather_object(
+    obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set,
+) -> List[Any]:
+    """Returns a list of the objects of all ranks of the set, in their order; they travel pickled."""
+    name, context, number = name or "allgather_object", job.context(), process_set.process_set_id
+    data = _pickled(obj)
+    lengths = context.allgather(array("q", [len(data)]), name=f"{name}.lengths", process_set=number)
+    every = memoryview(context.allgather(data, name=f"{name}.data", process_set=number))
+    objects, at = [], 0
+    for length in lengths:
+        objects.append(pickle.loads(every[at:at + length]))
+        at += length
+    return objects
+
+
+class Compressor:
+    """A pair of static functions; write a class like it for other forms."""
+
+    @staticmethod
+    def compress(tensor: Any) -> Tuple[Any, Any]:
+        """Returns what is to travel, and what decompress() needs to know."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """Returns what arrived in its first form."""
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Leaves the tensor as it is."""
+
+    @staticmethod
+    def compress(tensor: Any) -> Tuple[Any, Any]:
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        return tensor
 
 
 def mpi_threads_supported() -> bool:

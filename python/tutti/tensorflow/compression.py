@@ -6,31 +6,7 @@ from typing import Any, Tuple
 
 import tensorflow as tf
 
-
-class Compressor:
-    """A pair of static functions; write a class like it for other forms."""
-
-    @staticmethod
-    def compress(tensor: Any) -> Tuple[Any, Any]:
-        """Returns what is to travel, and what decompress() needs to know."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor: Any, context: Any) -> Any:
-        """Returns what arrived in its first form."""
-        raise NotImplementedError
-
-
-class NoneCompressor(Compressor):
-    """Leaves the tensor as it is."""
-
-    @staticmethod
-    def compress(tensor: Any) -> Tuple[Any, Any]:
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: Any, context: Any) -> Any:
-        return tensor
+from .._horovod import Compressor, NoneCompressor
 
 
 class FP16Compressor(Compressor):

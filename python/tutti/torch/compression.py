@@ -1,31 +1,7 @@
 """Compression of gradients on their way: pass Compression.fp16 to an operation or an optimizer."""
 import torch
 
-
-class Compressor:
-    """A pair of static functions; write a class like it for other forms."""
-
-    @staticmethod
-    def compress(tensor):
-        """Returns what is to travel, and what decompress() needs to know."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor, ctx):
-        """Returns what arrived in its first form."""
-        raise NotImplementedError
-
-
-class NoneCompressor(Compressor):
-    """Leaves the tensor as it is."""
-
-    @staticmethod
-    def compress(tensor):
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor, ctx):
-        return tensor
+from tutti._horovod import Compressor, NoneCompressor
 
 
 class FP16Compressor(Compressor):

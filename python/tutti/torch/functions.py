@@ -1,21 +1,8 @@
 """Parameters, optimizer states and Python objects from one rank to the others."""
-import io
-import pickle
-
 import torch
 
-from tutti.torch.mpi_ops import (allgather, broadcast_, broadcast_async_, global_process_set, rank, synchronize)
-
-try:  # it also pickles lambdas and classes of __main__
-    import cloudpickle as pickler
-except ImportError:
-    pickler = pickle
-
-
-def _to_bytes(obj):
-    buffer = io.BytesIO()
-    pickler.dump(obj, buffer)
-    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+from tutti._horovod import allgather_object, broadcast_object  # noqa: F401
+from tutti.torch.mpi_ops import broadcast_async_, global_process_set, rank, synchronize
 
 
 def broadcast_parameters(params, root_rank, process_set=global_process_set):
@@ -43,28 +30,6 @@ def broadcast_parameters(params, root_rank, process_set=global_process_set):
         synchronize(handle)
         if copy is not flat:
             flat.copy_(copy)
-
-
-def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
-    """Returns the root's object on every rank; it travels pickled. Other ranks may give anything, such as None."""
-    name = name or "broadcast_object"
-    is_root = rank() == root_rank
-    data = _to_bytes(obj) if is_root else None
-    length = torch.tensor([data.numel() if is_root else 0])
-    broadcast_(length, root_rank, f"{name}.length", process_set)
-    if not is_root:
-        data = torch.empty(int(length), dtype=torch.uint8)
-    broadcast_(data, root_rank, f"{name}.data", process_set)
-    return obj if is_root else pickle.loads(data.numpy().tobytes())
-
-
-def allgather_object(obj, name=None, process_set=global_process_set):
-    """Returns a list of the objects of all ranks, in order of rank; they travel pickled."""
-    name = name or "allgather_object"
-    data = _to_bytes(obj)
-    lengths = allgather(torch.tensor([data.numel()]), f"{name}.lengths", process_set).tolist()
-    parts = allgather(data, f"{name}.data", process_set).split(lengths)
-    return [pickle.loads(part.numpy().tobytes()) for part in parts]
 
 
 class Place:
