@@ -434,8 +434,13 @@ tutti_status tutti_cancel(tutti *t, tutti_request request)
     }
     pthread_mutex_lock(&t->lock);
     operation = operation_find(&t->operations, request);
-    if (operation == NULL || operation_is_done(operation)) {
+    if (operation == NULL) {
         status = unknown(request);
+    } else if (operation_is_done(operation)) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "request %" PRIu64
+                " has finished and can no longer be cancelled: wait for it",
+                request);
     } else {
         operation_ask_cancel(operation, request);
         /* Pairs with the engine's acquire: it finds the operation when it looks. */

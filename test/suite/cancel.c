@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "test/suite/buffer.h"
 #include "test/suite/suite.h"
@@ -160,7 +161,12 @@ static void at_once(tutti *t, struct checks *c)
     *value = 1;
     if (c->rank == 0) {
         EXPECT_OK(c, begin_sum(t, "at once", value, &request));
-        EXPECT_OK(c, tutti_cancel(t, request));
+        status = tutti_cancel(t, request);
+        /* A rank on its own may have finished by now. */
+        EXPECT(c,
+                status == TUTTI_OK ||
+                        (c->size == 1 && status == TUTTI_ERR_INVALID &&
+                                strstr(tutti_last_error(), "finished") != NULL));
     }
     fence(t, c);
     if (c->rank == 0) {

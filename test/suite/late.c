@@ -166,7 +166,7 @@ static const struct refusal {
     { test_consumed, TUTTI_ERR_INVALID, "no request" },
     { take_consumed, TUTTI_ERR_INVALID, "no request" },
     { cancel_consumed, TUTTI_ERR_INVALID, "no request" },
-    { cancel_done, TUTTI_ERR_INVALID, "no request" },
+    { cancel_done, TUTTI_ERR_INVALID, "has finished" },
     { take_lent, TUTTI_ERR_INVALID, "nothing to take" },
     { wait_failed, TUTTI_ERR_MISMATCH, "\"fails\"" },
 };
