@@ -11,6 +11,13 @@
 /** TUTTI_ERR_INVALID when the context is NULL. */
 tutti_status call_check_context(const tutti *t);
 
+/**
+ * Checks a list of ranks of a world: none out of range, none twice.
+ * @param what  what is to be made of them, for the message
+ * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY
+ */
+tutti_status call_check_ranks(const char *what, const int *ranks, int n, int size);
+
 /** Waits and consumes; tutti_wait() without the checks of the calling thread. */
 tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns);
 

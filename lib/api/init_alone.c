@@ -5,13 +5,27 @@
 
 #include "base/error.h"
 
-tutti_status tutti_init(tutti **t, const tutti_config *config)
+static tutti_status refuse(tutti **t)
 {
-    (void)config;
     return error_set(TUTTI_ERR_UNSUPPORTED,
             "%sthis tutti was built without MPI; use tutti_init_local(), or build with "
             "libopenmpi-dev or libmpich-dev installed",
             t == NULL ? "t is NULL; " : "");
+}
+
+tutti_status tutti_init(tutti **t, const tutti_config *config)
+{
+    (void)config;
+    return refuse(t);
+}
+
+tutti_status tutti_init_ranks(
+        tutti **t, const int *ranks, int n, const tutti_config *config)
+{
+    (void)ranks;
+    (void)n;
+    (void)config;
+    return refuse(t);
 }
 
 tutti_status tutti_mpi_hold(void)

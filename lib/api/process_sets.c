@@ -12,23 +12,27 @@
 #include "run/driver.h"
 #include "run/persistent.h"
 
-/* A rank list as the metadata of META_SET_CREATE; every rank in range and once. */
-static tutti_status check_ranks(const tutti *t, const int *ranks, int n)
+tutti_status call_check_ranks(const char *what, const int *ranks, int n, int size)
 {
     struct bitset seen;
     tutti_status status = TUTTI_OK;
 
-    if (!bitset_init(&seen, t->size)) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a process set");
+    if (ranks == NULL || n < 1 || n > size) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: %d ranks given (1 to %d are possible)%s", what, n, size,
+                ranks == NULL ? ", or a pointer is NULL" : "");
+    }
+    if (!bitset_init(&seen, size)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a %s", what);
     }
     for (int i = 0; i < n && status == TUTTI_OK; i++) {
-        if (ranks[i] < 0 || ranks[i] >= t->size) {
+        if (ranks[i] < 0 || ranks[i] >= size) {
             status = error_set(TUTTI_ERR_INVALID,
-                    "process set: entry %d is rank %d, but the world has %d ranks", i,
-                    ranks[i], t->size);
+                    "%s: entry %d is rank %d, but the world has %d ranks", what, i,
+                    ranks[i], size);
         } else if (bitset_has(&seen, ranks[i])) {
             status = error_set(TUTTI_ERR_INVALID,
-                    "process set: rank %d is listed twice (entry %d)", ranks[i], i);
+                    "%s: rank %d is listed twice (entry %d)", what, ranks[i], i);
         } else {
             bitset_add(&seen, ranks[i]);
         }
@@ -128,12 +132,7 @@ tutti_status tutti_process_set_create(
     if (status != TUTTI_OK) {
         return status;
     }
-    if (ranks == NULL || set == NULL || n < 1 || n > t->size) {
-        return error_set(TUTTI_ERR_INVALID,
-                "process set: %d ranks given (1 to %d are possible)%s", n, t->size,
-                ranks == NULL || set == NULL ? ", or a pointer is NULL" : "");
-    }
-    status = check_ranks(t, ranks, n);
+    status = call_check_ranks("process set", set != NULL ? ranks : NULL, n, t->size);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -85,6 +85,7 @@ for _result, *_arguments, _names in (
     (None, c_void_p, "config_destroy"),
     (c_int, c_void_p, c_char_p, c_char_p, "config_set"),
     (c_int, _pp, c_void_p, "init"),
+    (c_int, _pp, POINTER(c_int), c_int, c_void_p, "init_ranks"),
     (c_int, "mpi_hold mpi_release"),
     (c_int, _t, "finalize rank size local_rank local_size node node_count group_begin group_end timeline_stop"),
     (c_int, _t, c_char_p, "abort timeline_start"),

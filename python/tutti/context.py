@@ -195,11 +195,13 @@ def _grouped(method: Callable[..., Request]) -> Callable[..., RequestGroup]:
 class Context:
     """This process's rank in the job that tuttirun, mpirun or srun started.
 
+    ranks: None, or some ranks of the job: they make a context of their own, in which they are
+    numbered in this order; the others take no part.
     parameters: those of the C library, such as ``stall_warning_s=30``; they win over the
-    environment. Collective over all ranks. A context manager: leaving the block closes it.
+    environment. Collective over the ranks. A context manager: leaving the block closes it.
     """
 
-    def __init__(self, **parameters: Any):
+    def __init__(self, ranks: Optional[Sequence[int]] = None, **parameters: Any):
         config, handle = c_void_p(), c_void_p()
         self._handle: Optional[c_void_p] = None
         self._watcher: Optional[Watcher] = None
@@ -212,7 +214,11 @@ class Context:
             for name, value in parameters.items():
                 text = str(value).lower() if isinstance(value, bool) else str(value)
                 _check(_lib.tutti_config_set(config, name.encode(), text.encode()))
-            _check(_lib.tutti_init(byref(handle), config))
+            if ranks is None:
+                _check(_lib.tutti_init(byref(handle), config))
+            else:
+                _check(_lib.tutti_init_ranks(
+                    byref(handle), (c_int * len(ranks))(*ranks), len(ranks), config))
         finally:
             _lib.tutti_config_destroy(config)
         self._handle = handle

@@ -76,6 +76,55 @@ static void without_rank_0(struct checks *c)
     }
 }
 
+/* Lists that overlap, made by their members alone, while the contexts before them live. */
+static void among_neighbours(struct checks *c)
+{
+    tutti *with_next = NULL;
+    tutti *with_previous = NULL;
+
+    checks_step(c, "among neighbours");
+    for (int first = 0; first + 1 < c->size; first++) {
+        const int pair[2] = { first + 1, first };
+
+        if (c->rank == first || c->rank == first + 1) {
+            tutti **t = c->rank == first ? &with_next : &with_previous;
+            int32_t sum = c->rank;
+
+            EXPECT_OK(c, tutti_init_ranks(t, pair, 2, NULL));
+            EXPECT(c, tutti_rank(*t) == (c->rank == first ? 1 : 0));
+            EXPECT_OK(c,
+                    tutti_allreduce(
+                            *t, "pair", &sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, NULL));
+            EXPECT(c, sum == 2 * first + 1);
+        }
+    }
+    EXPECT_OK(c, tutti_finalize(with_previous));
+    EXPECT_OK(c, tutti_finalize(with_next));
+}
+
+static void refuse_lists(struct checks *c)
+{
+    const int twice[2] = { c->rank, c->rank };
+    const int outside[2] = { c->rank, c->size };
+    const int other = c->rank + 1 < c->size ? c->rank + 1 : 0;
+    tutti *t = NULL;
+
+    checks_step(c, "refused lists");
+    checks_refused(c, "a list of no ranks", TUTTI_ERR_INVALID,
+            tutti_init_ranks(&t, twice, 0, NULL));
+    checks_refused(
+            c, "a rank twice", TUTTI_ERR_INVALID, tutti_init_ranks(&t, twice, 2, NULL));
+    checks_refused(c, "a rank outside", TUTTI_ERR_INVALID,
+            tutti_init_ranks(&t, outside, 2, NULL));
+    checks_refused(
+            c, "NULL", TUTTI_ERR_INVALID, tutti_init_ranks(NULL, &c->rank, 1, NULL));
+    if (c->size > 1) {
+        checks_refused(c, "a list without this rank", TUTTI_ERR_INVALID,
+                tutti_init_ranks(&t, &other, 1, NULL));
+    }
+    EXPECT(c, t == NULL);
+}
+
 /* The caller's messages, with any tag, do not meet ours; its error handler stays. */
 static void beside_traffic(struct checks *c)
 {
@@ -159,9 +208,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3; i++) {
         halves(&checks);
         without_rank_0(&checks);
+        among_neighbours(&checks);
         beside_traffic(&checks);
     }
     refused(&checks);
+    refuse_lists(&checks);
     mpi_goes_on(&checks);
     status = process_job_end(&job, &checks);
     (void)MPI_Finalize();

@@ -96,6 +96,14 @@ def wait_for_ever(job):
 
 check_default()
 check_parameters()
+with tutti.Context() as job:
+    among = list(range(job.size - 1, 0, -1))  # rank 0 takes no part
+    if job.rank > 0:
+        with tutti.Context(ranks=among) as part:
+            same(part.allgather(np.array([job.rank])), np.array(among))
+    refused(tutti.InvalidError, "not listed" if job.size > 1 else "1 to 1", tutti.Context,
+            ranks=[rank for rank in range(job.size) if rank != job.rank])
+
 with tutti.Context() as first, tutti.Context() as second:  # two at a time
     assert first.size == second.size
     for job in (first, second):

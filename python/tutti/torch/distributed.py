@@ -1,0 +1,159 @@
+"""The backend "tutti" of torch.distributed, for tensors in host memory:
+
+    import tutti.torch.distributed
+    torch.distributed.init_process_group("tutti")
+
+Start the script with tuttirun or mpirun: the ranks are those of MPI. Importing is collective: it joins the
+job, and sets those of RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT that are
+not set. The first import with a version of torch compiles the backend, which is kept in ~/.cache/tutti.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import inspect
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+import torch.distributed as dist
+
+from tutti import _c
+from tutti.context import Context
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_SOURCE = os.path.join(_HERE, "distributed.cpp")
+
+_job: Optional[Context] = None  # of all ranks
+_contexts: Dict[Tuple[int, ...], Context] = {}  # of the ranks of groups
+_group_counts: Dict[Tuple[int, ...], int] = {}
+
+
+# --------------------------------------------------------------------------- compiling
+
+def _command(output: str) -> List[str]:
+    """What compiles the backend for this torch and this Python."""
+    from torch.utils import cpp_extension  # it looks for CUDA, and warns
+
+    package, library = os.path.dirname(_HERE), os.path.dirname(os.path.abspath(_c.lib._name))
+    includes = [os.path.join(package, "include"), os.path.join(os.path.dirname(library), "include"),
+                *cpp_extension.include_paths(), sysconfig.get_path("include")]
+    defines = ["-DTORCH_EXTENSION_NAME=tutti_distributed", "-DTORCH_API_INCLUDE_EXTENSION_H",
+               f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
+    for name in "COMPILER_TYPE", "STDLIB", "BUILD_ABI":  # for pybind11 to share types with torch
+        value = getattr(torch._C, "_PYBIND11_" + name, None)
+        if value is not None:
+            defines.append(f'-DPYBIND11_{name}="{value}"')
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    libraries = [f"-L{path}" for path in cpp_extension.library_paths()]
+    return [*shlex.split(os.environ.get("CXX", "g++")), "-O2", "-shared", "-fPIC", "-w",
+            "-std=c++20" if version >= (2, 10) else "-std=c++17", *defines,
+            *(f"-isystem{path}" for path in includes if os.path.isdir(path) and path != "/usr/include"),
+            _SOURCE, "-o", output, *libraries, "-lc10", "-ltorch_cpu", "-ltorch_python"]
+
+
+def _folder() -> str:
+    """Where compiled backends are kept."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(cache, "tutti")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    return tempfile.mkdtemp(prefix="tutti-")
+
+
+def _compile(folder: str) -> str:
+    """The path of the compiled backend; one process of a machine compiles, the others wait for it."""
+    with open(_SOURCE, "rb") as source:
+        made_of = source.read() + f"{torch.__version__} {sys.version} {_c.VERSION}".encode()
+    path = os.path.join(folder, f"distributed-{hashlib.sha256(made_of).hexdigest()[:16]}.so")
+    with open(path + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(path):
+            command = _command(path + ".part")
+            try:
+                subprocess.run(command, check=True, capture_output=True, text=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                said = getattr(error, "stderr", None) or str(error)
+                raise ImportError(
+                    "tutti cannot compile its backend of torch.distributed. It needs g++ (or CXX), the headers of "
+                    "Python (python3-dev), of torch (libtorch-dev and pybind11-dev, if torch is Debian's) and of tutti (libtutti-dev; "
+                    f"CPATH tells where, if not in /usr/include or /usr/local/include).\n{shlex.join(command)}\n"
+                    + said[:4000]) from None
+            os.rename(path + ".part", path)
+    return path
+
+
+def _load() -> Any:
+    spec = importlib.util.spec_from_file_location("tutti_distributed", _compile(_folder()))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ------------------------------------------------------------------------------ groups
+
+def _all() -> Context:
+    global _job
+    if _job is None or _job.closed:
+        _job = Context()
+        _contexts.clear()
+        _contexts[tuple(range(_job.size))] = _job
+    return _job
+
+
+def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    """Makes a group, on each of its ranks; torch calls it."""
+    job = _all()
+    if size > job.size:
+        raise RuntimeError(
+            f"the backend tutti cannot make a group of {size} ranks: this process belongs to a job of {job.size}. "
+            "Start the script with tuttirun or mpirun instead of torchrun or torch.multiprocessing")
+    store.set(f"tutti/{rank}", str(job.rank))
+    ranks = tuple(int(store.get(f"tutti/{other}")) for other in range(size))
+    context = _contexts.get(ranks)
+    if context is None:
+        context = _contexts[ranks] = Context(ranks=ranks)
+    if not context.has_background:
+        raise RuntimeError("the backend tutti needs tutti's background thread: background_thread=true and an MPI "
+                           "of the level MPI_THREAD_MULTIPLE")
+    number = _group_counts[ranks] = _group_counts.get(ranks, -1) + 1
+    return _backend.group(context.handle.value, rank, size, f"torch{number}", timeout.total_seconds())
+
+
+def _set_environment() -> None:
+    """Tells init_process_group() what the launcher knows."""
+    if all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")):
+        return
+    job = _all()
+    where = torch.zeros(256, dtype=torch.uint8)
+    if job.rank == 0:
+        with socket.socket() as free:
+            free.bind(("", 0))
+            port = free.getsockname()[1]
+        text = f"{'127.0.0.1' if job.cross_size == 1 else socket.gethostname()} {port}".encode()
+        where[:len(text)] = torch.tensor(list(text), dtype=torch.uint8)
+    job.broadcast(where, name="tutti.torch.distributed")
+    address, port = bytes(where.tolist()).rstrip(b"\0").decode().split()
+    for name, value in (("RANK", job.rank), ("WORLD_SIZE", job.size), ("LOCAL_RANK", job.local_rank),
+                        ("LOCAL_WORLD_SIZE", job.local_size), ("MASTER_ADDR", address), ("MASTER_PORT", port)):
+        os.environ.setdefault(name, str(value))
+
+
+if not dist.is_available():
+    raise ImportError("this torch was built without torch.distributed")
+_backend = _load()
+_set_environment()
+_devices = {"devices": ["cpu"]} if "devices" in inspect.signature(dist.Backend.register_backend).parameters else {}
+dist.Backend.register_backend("tutti", _create, **_devices)
