@@ -70,18 +70,40 @@ class work final : public c10d::Work
     {
     }
 
+    /** The caller will wait at once and asks for no future: it runs the engine itself, without another thread. */
+    void wait_in_caller(tutti *context)
+    {
+        context_ = context;
+    }
+
+    ~work() override
+    {
+        for (auto &request : requests) {
+            (void)!tutti_wait(context_, &request, TUTTI_FOREVER); // it uses the tensors
+        }
+    }
+
     bool wait(milliseconds timeout) override
     {
         const milliseconds limit = timeout == kNoTimeout ? timeout_ : timeout;
+
+        for (; !requests.empty(); requests.pop_back()) {
+            const tutti_status status = tutti_wait(context_, &requests.back(),
+                    limit <= kNoTimeout ? TUTTI_FOREVER : int64_t{ limit.count() } * 1000000);
+
+            if (status == TUTTI_ERR_TIMEOUT) {
+                requests.clear();
+                intrusive_ptr<work>::reclaim_copy(this).release(); // for ever: the operation uses the tensors
+                refuse_to_wait(limit);
+            }
+            end(status);
+        }
         std::unique_lock<std::mutex> lock(mutex_);
 
         if (limit <= kNoTimeout) {
             cv_.wait(lock, [this] { return completed_; });
         } else if (!cv_.wait_for(lock, limit, [this] { return completed_; })) {
-            fail("tutti: " + c10d::opTypeToString(opType_) + " of group " + group_ + " has not finished after " +
-                    std::to_string(limit.count()) + " ms on rank " + std::to_string(rank_) +
-                    ": not all ranks have issued it (TUTTI_STALL_WARNING_S makes tutti name them). The operation "
-                    "goes on; its tensors may not be used");
+            refuse_to_wait(limit);
         }
         if (exception_) {
             std::rethrow_exception(exception_);
@@ -115,38 +137,54 @@ class work final : public c10d::Work
         // The operation's reference.
         auto self = intrusive_ptr<work>::reclaim(static_cast<work *>(user));
 
-        self->end(status == TUTTI_OK ? "" : std::string(tutti_status_name(status)) + ": " + message);
+        self->end(status, message);
     }
 
-    /** Ends one of `pending`; the last ends the call. An empty text is success. */
-    void end(const std::string &error)
+    /** Ends one of `pending`; the last ends the call. */
+    void end(tutti_status status, const char *message = tutti_last_error())
     {
         bool has_future;
 
         {
             const std::lock_guard<std::mutex> lock(mutex_);
 
-            if (error_.empty()) {
-                error_ = error;
+            if (status != TUTTI_OK && error_.empty()) {
+                error_ = std::string(tutti_status_name(status)) + ": " + message;
             }
             has_future = future_ != nullptr;
         }
         if (--pending > 0) {
             return;
         }
-        if (after || has_future) {
+        if (is_in_caller()) {
+            complete(true);
+        } else if (after || has_future) {
             at::launch([self = intrusive_ptr<work>::reclaim_copy(this)] { self->complete(true); });
         } else {
             complete(false);
         }
     }
 
+    bool is_in_caller() const
+    {
+        return context_ != nullptr;
+    }
+
+    std::vector<tutti_request> requests; // of operations without a callback
     tensors keep; // what operations read and write
     tensors results; // of result() and of the future
     std::function<void()> after; // what is to be done with the outputs; it may submit more
     std::atomic<int> pending{ 1 }; // operations, and the call that submits them
 
   private:
+    [[noreturn]] void refuse_to_wait(milliseconds limit) const
+    {
+        fail("tutti: " + c10d::opTypeToString(opType_) + " of group " + group_ + " has not finished after " +
+                std::to_string(limit.count()) + " ms on rank " + std::to_string(rank_) +
+                ": not all ranks have issued it (TUTTI_STALL_WARNING_S makes tutti name them). The operation goes "
+                "on; its tensors may not be used");
+    }
+
     void complete(bool in_pool)
     {
         std::exception_ptr exception;
@@ -206,6 +244,7 @@ class work final : public c10d::Work
 
     const std::string group_;
     const milliseconds timeout_;
+    tutti *context_ = nullptr; // of the requests
     std::string error_;
     intrusive_ptr<c10::ivalue::Future> future_;
     std::atomic<bool> marked_{ false };
@@ -241,6 +280,14 @@ const at::Tensor &only(const tensors &list)
 {
     TORCH_CHECK(list.size() == 1, "the backend tutti expects one tensor for each rank, not ", list.size());
     return list[0];
+}
+
+/** Not NULL, which would mean that the library allocates; tensors without elements, and undefined ones, have that. */
+void *memory_of(const at::Tensor &tensor)
+{
+    static char none;
+
+    return tensor.defined() && tensor.numel() > 0 ? tensor.data_ptr() : &none;
 }
 
 int64_t bytes_of(const at::Tensor &tensor)
@@ -384,11 +431,11 @@ class group final : public base
     intrusive_ptr<c10d::Work> broadcast(tensors &list, const c10d::BroadcastOptions &options) override
     {
         const int root = static_cast<int>(options.rootRank);
-        auto w = begin(OpType::BROADCAST, "tutti:broadcast", { only(list) }, { only(list) }, options.timeout);
+        auto w = begin(OpType::BROADCAST, "tutti:broadcast", { only(list) }, { only(list) }, options);
         const at::Tensor flat = in_place(w, list[0]);
 
-        submit(w, "broadcast", flat.nbytes(), root, [&](const char *name, const tutti_options *o) {
-            return tutti_broadcast_async(t_, name, flat.data_ptr(), bytes_of(flat), TUTTI_UINT8, root, o, nullptr);
+        submit(w, "broadcast", flat.nbytes(), root, [&](const char *name, const tutti_options *o, tutti_request *r) {
+            return tutti_broadcast_async(t_, name, memory_of(flat), bytes_of(flat), TUTTI_UINT8, root, o, r);
         });
         return done(w);
     }
@@ -397,18 +444,18 @@ class group final : public base
     {
         const int root = static_cast<int>(options.rootRank);
         const at::Tensor &tensor = only(list);
-        auto w = begin(OpType::REDUCE, "tutti:reduce", { tensor }, { tensor }, options.timeout);
+        auto w = begin(OpType::REDUCE, "tutti:reduce", { tensor }, { tensor }, options);
         const at::Tensor flat = in_place(w, tensor);
-        const reduction r = reduction_of(options.reduceOp, tensor);
+        const reduction how = reduction_of(options.reduceOp, tensor);
         const tutti_dtype dtype = dtype_of(tensor);
 
         submit(
-                w, "reduce" + std::to_string(dtype) + "." + std::to_string(r.op), flat.numel(), root,
-                [&](const char *name, const tutti_options *o) {
+                w, "reduce" + std::to_string(dtype) + "." + std::to_string(how.op), flat.numel(), root,
+                [&](const char *name, const tutti_options *o, tutti_request *r) {
                     return tutti_reduce_async(
-                            t_, name, flat.data_ptr(), flat.data_ptr(), flat.numel(), dtype, r.op, root, o, nullptr);
+                            t_, name, memory_of(flat), memory_of(flat), flat.numel(), dtype, how.op, root, o, r);
                 },
-                r.prescale);
+                how.prescale);
         return done(w);
     }
 
@@ -419,7 +466,7 @@ class group final : public base
 
         TORCH_CHECK(outputs.size() == 1, "the backend tutti expects one list of outputs, not ", outputs.size());
         check_list(outputs[0], input, size_);
-        auto w = begin(OpType::ALLGATHER, "tutti:all_gather", { input }, outputs[0], options.timeout);
+        auto w = begin(OpType::ALLGATHER, "tutti:all_gather", { input }, outputs[0], options);
         gather_into_list(w, outputs[0], input);
         return done(w);
     }
@@ -429,8 +476,7 @@ class group final : public base
     {
         TORCH_CHECK(static_cast<int>(outputs.size()) == size_, "the backend tutti expects a list for each of ", size_,
                 " ranks, not ", outputs.size());
-        auto w = begin(OpType::ALLGATHER_COALESCED, "tutti:all_gather_coalesced", inputs, flatten(outputs),
-                options.timeout);
+        auto w = begin(OpType::ALLGATHER_COALESCED, "tutti:all_gather_coalesced", inputs, flatten(outputs), options);
         for (size_t i = 0; i < inputs.size(); i++) {
             tensors of_input;
 
@@ -448,7 +494,7 @@ class group final : public base
     intrusive_ptr<c10d::Work> _allgather_base(
             at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) override
     {
-        auto w = begin(OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", { input }, { output }, options.timeout);
+        auto w = begin(OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", { input }, { output }, options);
 
         gather_into(w, output, input);
         return done(w);
@@ -457,8 +503,7 @@ class group final : public base
     intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(
             tensors &outputs, tensors &inputs, const c10d::AllgatherOptions &options = {})
     {
-        auto w = begin(OpType::ALLGATHER_COALESCED, "tutti:all_gather_into_tensor_coalesced", inputs, outputs,
-                options.timeout);
+        auto w = begin(OpType::ALLGATHER_COALESCED, "tutti:all_gather_into_tensor_coalesced", inputs, outputs, options);
 
         for (size_t i = 0; i < inputs.size(); i++) {
             gather_into(w, outputs.at(i), inputs[i]);
@@ -476,7 +521,7 @@ class group final : public base
         TORCH_CHECK(inputs[0][static_cast<size_t>(rank_)].numel() == output.numel(), "the output has ",
                 output.numel(), " elements, but this rank's part of the input has ",
                 inputs[0][static_cast<size_t>(rank_)].numel());
-        auto w = begin(OpType::REDUCE_SCATTER, "tutti:reduce_scatter", inputs[0], { output }, options.timeout);
+        auto w = begin(OpType::REDUCE_SCATTER, "tutti:reduce_scatter", inputs[0], { output }, options);
         std::vector<int64_t> counts;
 
         for (const auto &part : inputs[0]) {
@@ -490,7 +535,7 @@ class group final : public base
             at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &options) override
     {
         auto w = begin(
-                OpType::_REDUCE_SCATTER_BASE, "tutti:_reduce_scatter_base", { input }, { output }, options.timeout);
+                OpType::_REDUCE_SCATTER_BASE, "tutti:_reduce_scatter_base", { input }, { output }, options);
 
         scatter_sum_evenly(w, output, input, options.reduceOp);
         return done(w);
@@ -499,8 +544,7 @@ class group final : public base
     intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(
             tensors &outputs, tensors &inputs, const c10d::ReduceScatterOptions &options = {})
     {
-        auto w = begin(OpType::REDUCE_SCATTER, "tutti:reduce_scatter_tensor_coalesced", inputs, outputs,
-                options.timeout);
+        auto w = begin(OpType::REDUCE_SCATTER, "tutti:reduce_scatter_tensor_coalesced", inputs, outputs, options);
 
         for (size_t i = 0; i < inputs.size(); i++) {
             scatter_sum_evenly(w, outputs.at(i), inputs[i], options.reduceOp);
@@ -520,13 +564,13 @@ class group final : public base
         if (is_root) {
             check_list(outputs[0], input, size_);
         }
-        auto w = begin(OpType::GATHER, "tutti:gather", { input }, is_root ? outputs[0] : tensors{}, options.timeout);
+        auto w = begin(OpType::GATHER, "tutti:gather", { input }, is_root ? outputs[0] : tensors{}, options);
         const std::vector<int64_t> bytes = is_root ? bytes_of_each(outputs[0]) : std::vector<int64_t>{};
         const at::Tensor flat = is_root ? output_of_list(w, outputs[0]) : at::Tensor();
 
-        submit(w, "gather", input.nbytes(), root, [&](const char *name, const tutti_options *o) {
-            return tutti_gather_async(t_, name, input.data_ptr(), is_root ? flat.data_ptr() : nullptr,
-                    bytes_of(input), 1, is_root ? bytes.data() : nullptr, TUTTI_UINT8, root, o, nullptr);
+        submit(w, "gather", input.nbytes(), root, [&](const char *name, const tutti_options *o, tutti_request *r) {
+            return tutti_gather_async(t_, name, memory_of(input), memory_of(flat),
+                    bytes_of(input), 1, is_root ? bytes.data() : nullptr, TUTTI_UINT8, root, o, r);
         });
         return done(w);
     }
@@ -543,15 +587,15 @@ class group final : public base
         if (is_root) {
             check_list(inputs[0], output, size_);
         }
-        auto w = begin(OpType::SCATTER, "tutti:scatter", is_root ? inputs[0] : tensors{}, { output }, options.timeout);
+        auto w = begin(OpType::SCATTER, "tutti:scatter", is_root ? inputs[0] : tensors{}, { output }, options);
         const at::Tensor input = is_root ? joined(inputs[0]) : at::Tensor();
         const std::vector<int64_t> bytes = is_root ? bytes_of_each(inputs[0]) : std::vector<int64_t>{};
         const at::Tensor flat = output_of(w, output);
 
         w->keep.push_back(input);
-        submit(w, "scatter", flat.nbytes(), root, [&](const char *name, const tutti_options *o) {
-            return tutti_scatter_async(t_, name, is_root ? input.data_ptr() : nullptr, flat.data_ptr(),
-                    bytes_of(flat), 1, is_root ? bytes.data() : nullptr, TUTTI_UINT8, root, o, nullptr);
+        submit(w, "scatter", flat.nbytes(), root, [&](const char *name, const tutti_options *o, tutti_request *r) {
+            return tutti_scatter_async(t_, name, memory_of(input), memory_of(flat),
+                    bytes_of(flat), 1, is_root ? bytes.data() : nullptr, TUTTI_UINT8, root, o, r);
         });
         return done(w);
     }
@@ -560,7 +604,7 @@ class group final : public base
             std::vector<int64_t> &output_splits, std::vector<int64_t> &input_splits,
             const c10d::AllToAllOptions &options) override
     {
-        auto w = begin(OpType::ALLTOALL_BASE, "tutti:all_to_all", { input }, { output }, options.timeout);
+        auto w = begin(OpType::ALLTOALL_BASE, "tutti:all_to_all", { input }, { output }, options);
         const at::Tensor from = contiguous(input);
         const at::Tensor to = output_of(w, output);
 
@@ -575,7 +619,7 @@ class group final : public base
     {
         check_list(inputs, inputs.at(0), size_);
         check_list(outputs, inputs[0], size_);
-        auto w = begin(OpType::ALLTOALL, "tutti:all_to_all", inputs, outputs, options.timeout);
+        auto w = begin(OpType::ALLTOALL, "tutti:all_to_all", inputs, outputs, options);
         const at::Tensor from = joined(inputs);
 
         w->keep.push_back(from);
@@ -585,10 +629,10 @@ class group final : public base
 
     intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions &options) override
     {
-        auto w = begin(OpType::BARRIER, "tutti:barrier", {}, {}, options.timeout);
+        auto w = begin(OpType::BARRIER, "tutti:barrier", {}, {}, options);
 
-        submit(w, "barrier", 0, 0, [&](const char *name, const tutti_options *o) {
-            return tutti_barrier_async(t_, name, o, nullptr);
+        submit(w, "barrier", 0, 0, [&](const char *name, const tutti_options *o, tutti_request *r) {
+            return tutti_barrier_async(t_, name, o, r);
         });
         return done(w);
     }
@@ -625,9 +669,27 @@ class group final : public base
         return all;
     }
 
+    template <typename options_type> milliseconds timeout_of(const options_type &options) const
+    {
+        return options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
+    }
+
+    /** Whether the caller has said so; torch before 2.8 does not. */
+    template <typename options_type>
+    static auto waits_at_once(const options_type &options, int /*preferred*/) -> decltype(options.asyncOp)
+    {
+        return !options.asyncOp;
+    }
+
+    template <typename options_type> static bool waits_at_once(const options_type & /*options*/, long /*else*/)
+    {
+        return false;
+    }
+
     /** A call that holds its tensors; done() must follow. */
-    intrusive_ptr<work> begin(
-            OpType type, const char *title, tensors inputs, const tensors &outputs, milliseconds timeout)
+    template <typename options_type>
+    intrusive_ptr<work> begin(OpType type, const char *title, const tensors &inputs, const tensors &outputs,
+            const options_type &options)
     {
         for (const auto &tensor : inputs) {
             check(tensor);
@@ -635,9 +697,11 @@ class group final : public base
         for (const auto &tensor : outputs) {
             check(tensor);
         }
-        auto w = c10::make_intrusive<work>(
-                rank_, type, title, inputs, name_, timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout);
+        auto w = c10::make_intrusive<work>(rank_, type, title, inputs, name_, timeout_of(options));
 
+        if (waits_at_once(options, 0)) {
+            w->wait_in_caller(t_);
+        }
         w->keep.insert(w->keep.end(), outputs.begin(), outputs.end());
         w->results = outputs;
         issued_++;
@@ -647,7 +711,7 @@ class group final : public base
     /** Nothing more is submitted for this call. */
     static intrusive_ptr<c10d::Work> done(const intrusive_ptr<work> &w)
     {
-        w->end("");
+        w->end(TUTTI_OK);
         return w;
     }
 
@@ -656,23 +720,31 @@ class group final : public base
      * @param kind, bytes, root  what all ranks know of it: equal operations share RING names
      */
     void submit(const intrusive_ptr<work> &w, const std::string &kind, uint64_t bytes, int root,
-            const std::function<tutti_status(const char *, const tutti_options *)> &call, double prescale = 1)
+            const std::function<tutti_status(const char *, const tutti_options *, tutti_request *)> &call,
+            double prescale = 1)
     {
         const std::string name = next_name(kind + "." + std::to_string(bytes) + "." + std::to_string(root));
+        tutti_request request = TUTTI_REQUEST_NULL;
         tutti_options options;
         tutti_status status;
 
         tutti_options_default(&options);
         options.prescale = prescale;
-        options.callback = work::on_end;
-        options.user = intrusive_ptr<work>(w).release(); // on_end() takes it back
+        if (!w->is_in_caller()) {
+            options.callback = work::on_end;
+            options.user = intrusive_ptr<work>(w).release(); // on_end() takes it back
+        }
         w->pending++;
         // So many operations that are alike are in flight that the name is, too: the first must end.
-        while ((status = call(name.c_str(), &options)) == TUTTI_ERR_DUPLICATE) {
+        while ((status = call(name.c_str(), &options, &request)) == TUTTI_ERR_DUPLICATE) {
             (void)usleep(50);
         }
-        if (status != TUTTI_OK) {
+        if (status != TUTTI_OK && w->is_in_caller()) {
+            w->end(status);
+        } else if (status != TUTTI_OK) {
             work::on_end(options.user, status, tutti_last_error());
+        } else if (w->is_in_caller()) {
+            w->requests.push_back(request);
         }
     }
 
@@ -767,20 +839,20 @@ class group final : public base
     intrusive_ptr<c10d::Work> allreduce_each(
             tensors &list, OpType type, const char *title, const options_type &options)
     {
-        auto w = begin(type, title, list, list, options.timeout);
+        auto w = begin(type, title, list, list, options);
 
         for (const auto &tensor : list) {
             const at::Tensor flat = in_place(w, tensor);
-            const reduction r = reduction_of(options.reduceOp, tensor);
+            const reduction how = reduction_of(options.reduceOp, tensor);
             const tutti_dtype dtype = dtype_of(tensor);
 
             submit(
-                    w, "allreduce" + std::to_string(dtype) + "." + std::to_string(r.op), flat.numel(), 0,
-                    [&](const char *name, const tutti_options *o) {
+                    w, "allreduce" + std::to_string(dtype) + "." + std::to_string(how.op), flat.numel(), 0,
+                    [&](const char *name, const tutti_options *o, tutti_request *r) {
                         return tutti_allreduce_async(
-                                t_, name, flat.data_ptr(), flat.data_ptr(), flat.numel(), dtype, r.op, o, nullptr);
+                                t_, name, memory_of(flat), memory_of(flat), flat.numel(), dtype, how.op, o, r);
                     },
-                    r.prescale);
+                    how.prescale);
         }
         return done(w);
     }
@@ -788,7 +860,7 @@ class group final : public base
     /** tutti has no bitwise reductions: every rank gets all inputs. */
     intrusive_ptr<c10d::Work> allreduce_bitwise(const at::Tensor &tensor, const c10d::AllreduceOptions &options)
     {
-        auto w = begin(OpType::ALLREDUCE, "tutti:all_reduce", { tensor }, { tensor }, options.timeout);
+        auto w = begin(OpType::ALLREDUCE, "tutti:all_reduce", { tensor }, { tensor }, options);
         const at::Tensor all = at::empty({ size_, tensor.numel() }, tensor.options());
 
         gather_into(w, all, tensor);
@@ -813,7 +885,7 @@ class group final : public base
         const at::Tensor input = tensor.coalesce();
         const at::Tensor counts = at::empty({ size_ }, at::kLong);
         auto w = c10::make_intrusive<work>(rank_, OpType::ALLREDUCE, "tutti:all_reduce_sparse", tensors{ tensor },
-                name_, options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout);
+                name_, timeout_of(options));
 
         w->results = { tensor };
         gather_into(w, counts, at::full({ 1 }, input._nnz(), at::kLong));
@@ -859,7 +931,7 @@ class group final : public base
         options.callback = work::on_end;
         options.user = intrusive_ptr<work>(w).release();
         w->pending++;
-        status = tutti_allgather_async(t_, name.c_str(), input.data_ptr(), output.data_ptr(),
+        status = tutti_allgather_async(t_, name.c_str(), memory_of(input), memory_of(output),
                 rows[static_cast<size_t>(rank_)], row, rows.data(), TUTTI_UINT8, &options, nullptr);
         if (status != TUTTI_OK) {
             work::on_end(options.user, status, tutti_last_error());
@@ -884,9 +956,9 @@ class group final : public base
 
         w->keep.push_back(from);
         w->keep.push_back(flat);
-        submit(w, "allgather", static_cast<uint64_t>(total), 0, [&](const char *name, const tutti_options *o) {
-            return tutti_allgather_async(t_, name, from.data_ptr(), flat.data_ptr(), bytes_of(from), 1,
-                    bytes.empty() ? nullptr : bytes.data(), TUTTI_UINT8, o, nullptr);
+        submit(w, "allgather", static_cast<uint64_t>(total), 0, [&](const char *name, const tutti_options *o, tutti_request *r) {
+            return tutti_allgather_async(t_, name, memory_of(from), memory_of(flat), bytes_of(from), 1,
+                    bytes.empty() ? nullptr : bytes.data(), TUTTI_UINT8, o, r);
         });
     }
 
@@ -911,7 +983,7 @@ class group final : public base
     void scatter_sum(const intrusive_ptr<work> &w, const at::Tensor &output, const at::Tensor &input,
             const std::vector<int64_t> &counts, const ReduceOp &op)
     {
-        const reduction r = reduction_of(op, output);
+        const reduction how = reduction_of(op, output);
         const tutti_dtype dtype = dtype_of(output);
         const at::Tensor flat = output_of(w, output);
         int64_t total = 0;
@@ -922,13 +994,13 @@ class group final : public base
         w->keep.push_back(input);
         w->keep.push_back(flat);
         submit(
-                w, "reducescatter" + std::to_string(dtype) + "." + std::to_string(r.op),
+                w, "reducescatter" + std::to_string(dtype) + "." + std::to_string(how.op),
                 static_cast<uint64_t>(total), 0,
-                [&](const char *name, const tutti_options *o) {
-                    return tutti_reducescatter_async(t_, name, input.data_ptr(), flat.data_ptr(), total, 1,
-                            counts.data(), dtype, r.op, o, nullptr);
+                [&](const char *name, const tutti_options *o, tutti_request *r) {
+                    return tutti_reducescatter_async(t_, name, memory_of(input), memory_of(flat), total, 1,
+                            counts.data(), dtype, how.op, o, r);
                 },
-                r.prescale);
+                how.prescale);
     }
 
     void scatter_sum_evenly(
@@ -973,9 +1045,9 @@ class group final : public base
         }
         w->keep.push_back(to);
         // Ranks may have different sizes: they are not in the name.
-        submit(w, "alltoall", 0, 0, [&](const char *name, const tutti_options *o) {
-            return tutti_alltoall_async(t_, name, from.data_ptr(), to.data_ptr(), total, 1, send.data(),
-                    receive.data(), TUTTI_UINT8, o, nullptr);
+        submit(w, "alltoall", 0, 0, [&](const char *name, const tutti_options *o, tutti_request *r) {
+            return tutti_alltoall_async(t_, name, memory_of(from), memory_of(to), total, 1, send.data(),
+                    receive.data(), TUTTI_UINT8, o, r);
         });
     }
 
