@@ -1,5 +1,7 @@
 """The backend of torch.distributed on this rank of a job. Exits with 77 when torch is missing."""
 import datetime
+import os
+import re
 import sys
 
 try:
@@ -15,8 +17,11 @@ import tutti.torch.distributed
 
 torch.set_num_threads(1)
 FAILED = getattr(dist, "DistBackendError", RuntimeError)
-dist.init_process_group("tutti", timeout=datetime.timedelta(seconds=20))
-rank, size = dist.get_rank(), dist.get_world_size()
+with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "python-torch-distributed.md")) as page:
+    exec(re.search(r"^```python\n(.*?)^```$", page.read(), re.M | re.S)[1], {})
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+store = dist.FileStore(f"/tmp/tutti-torch.{os.environ['MASTER_PORT']}", size)
+dist.init_process_group("tutti", store=store, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=20))
 sum_of_ranks = size * (size - 1) // 2
 
 
@@ -235,7 +240,6 @@ def refusals():
     refused(RuntimeError, "split sizes with the sum", dist.all_to_all_single, torch.zeros(size + 1), torch.zeros(size),
             output_split_sizes=[1] * size, input_split_sizes=[1] * size)
     if size > 1:
-        store = dist.distributed_c10d._get_default_store()
         late = dist.all_reduce(torch.zeros(1), async_op=True) if rank == 0 else None
         if rank == 0:
             refused(FAILED, "not all ranks have issued it", late.wait, datetime.timedelta(milliseconds=50))
@@ -248,9 +252,8 @@ def refusals():
 
 def again():
     """A new default group after the old one was destroyed."""
-    store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
     dist.destroy_process_group()
-    dist.init_process_group("tutti", store=store, rank=rank, world_size=size)
+    dist.init_process_group("tutti", store=dist.PrefixStore("again", store), rank=rank, world_size=size)
     value = torch.tensor([rank])
     dist.all_reduce(value)
     equal(value, [sum_of_ranks])
