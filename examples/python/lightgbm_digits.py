@@ -38,9 +38,8 @@ def network(job, file=NETWORK):
         raise FileNotFoundError(f"{file} is missing: build it, and set LIGHTGBM_NETWORK to where it is")
     functions, lib = ctypes.CDLL(file), lightgbm.basic._LIB
     functions.lightgbm_network_use(job.handle)
-    if lib.LGBM_NetworkInitWithFunctions(
-            job.size, job.rank, functions.lightgbm_reduce_scatter, functions.lightgbm_allgather):
-        raise lightgbm.basic.LightGBMError(lib.LGBM_GetLastError())
+    lightgbm.basic._safe_call(lib.LGBM_NetworkInitWithFunctions(
+        job.size, job.rank, functions.lightgbm_reduce_scatter, functions.lightgbm_allgather))
     try:
         yield
     finally:
@@ -59,7 +58,7 @@ def bins_of(job, pixels, parameters, most=200000):
 
 def train(job, pixels, digits, parameters, rounds):
     """Grows the trees from the rows of all ranks, of which these are this rank's."""
-    parameters = dict(parameters, tree_learner="data", num_machines=job.size, pre_partition=True)
+    parameters = dict(parameters, tree_learner="data", num_machines=job.size)
     bins = bins_of(job, pixels, parameters)
     with network(job):
         rows = lightgbm.Dataset(pixels, digits, reference=bins, params=parameters)

@@ -1,4 +1,4 @@
-"""LightGBM over tutti, as examples/python/lightgbm_digits.py has it: the trees are those of one process with all rows."""
+"""LightGBM over tutti (examples/python/lightgbm_digits.py): the trees are those of one process with all rows."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""XGBoost beside tutti, as examples/python/xgboost_digits.py has it: the model is that of one process with all rows."""
+"""XGBoost beside tutti (examples/python/xgboost_digits.py): the model is that of one process with all rows."""
 
 import os
 import sys
