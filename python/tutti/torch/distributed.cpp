@@ -179,7 +179,7 @@ class work final : public c10d::Work
   private:
     [[noreturn]] void refuse_to_wait(milliseconds limit) const
     {
-        fail("tutti: " + c10d::opTypeToString(opType_) + " of group " + group_ + " has not finished after " +
+        fail("tutti: " + c10d::opTypeToString(opType_) + " of group " + group_ + " has not finished within the timeout of " +
                 std::to_string(limit.count()) + " ms on rank " + std::to_string(rank_) +
                 ": not all ranks have issued it (TUTTI_STALL_WARNING_S makes tutti name them). The operation goes "
                 "on; its tensors may not be used");
