@@ -54,7 +54,8 @@ static MPI_Op reduction(const struct bench_operation *operation)
     case TUTTI_PRODUCT:
         return MPI_PROD;
     case TUTTI_SUM:
-    case TUTTI_AVERAGE: /* refused by the arguments' checks: MPI has none */
+    case TUTTI_AVERAGE:
+    case TUTTI_SET_AVERAGE: /* refused by the arguments' checks: MPI has none */
         break;
     }
     return MPI_SUM;

@@ -131,9 +131,9 @@ struct op_batch {
                       A rank starts one when the one before in its bank is final  */
     tutti_collective collective; /* any but BARRIER                                  */
     tutti_dtype dtype; /* TUTTI_UINT8 for all that does not reduce           */
-    tutti_reduce_op op; /* of reductions                                      */
+    tutti_reduce_op op; /* of reductions; any but SET_AVERAGE                 */
     int divisor; /* of AVERAGE, at least 1: the ranks of the batch, or of the
-                    one that it is a part of                              */
+                    one that it is a part of, or the size of its process set */
     double prescale; /* of reductions                                      */
     double postscale; /* of reductions                                      */
     int root; /* BROADCAST, REDUCE, GATHER, SCATTER: rank in the set */

@@ -116,6 +116,7 @@ static unsigned value_of(
     case TUTTI_SUM:
         return value_for_sum(max, rank, ranks, position);
     case TUTTI_AVERAGE:
+    case TUTTI_SET_AVERAGE:
         return value_for_average(rank, ranks, position);
     case TUTTI_PRODUCT:
         return is_chosen(rank, position) ? 2 : 1;
@@ -131,6 +132,7 @@ static double combine(tutti_reduce_op op, double left, double right)
     switch (op) {
     case TUTTI_SUM:
     case TUTTI_AVERAGE:
+    case TUTTI_SET_AVERAGE:
         return left + right;
     case TUTTI_MIN:
         return left < right ? left : right;

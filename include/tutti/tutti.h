@@ -198,16 +198,19 @@ const char *tutti_dtype_name(tutti_dtype dtype);
     X(TUTTI_AVERAGE, 1, "average") \
     X(TUTTI_MIN, 2, "min") \
     X(TUTTI_MAX, 3, "max") \
-    X(TUTTI_PRODUCT, 4, "product")
+    X(TUTTI_PRODUCT, 4, "product") \
+    X(TUTTI_SET_AVERAGE, 5, "set_average")
 
 /**
  * Reductions. In host memory they follow one fixed binary tree of the ranks of the set
  * (docs/numerics.md), so equal inputs give equal bits, however tensors are fused or chunked.
  * In device memory NCCL chooses the order and what MIN and MAX return for NaN.
- *   TUTTI_AVERAGE  on integers: the exact 64-bit sum divided by the number of ranks,
- *                  truncated toward zero.
- *   TUTTI_MIN/MAX  NaN wins; on bool they are AND and OR.
- * SUM, AVERAGE and PRODUCT of bool are refused.
+ *   TUTTI_AVERAGE      the sum divided by the number of ranks that contribute; on integers
+ *                      the exact 64-bit sum, truncated toward zero.
+ *   TUTTI_SET_AVERAGE  the same divided by the size of the set: ranks that have joined
+ *                      (tutti_join()) count as zeros. As long as none has, it is TUTTI_AVERAGE.
+ *   TUTTI_MIN/MAX      NaN wins; on bool they are AND and OR.
+ * Other reductions of bool are refused.
  */
 typedef enum tutti_reduce_op {
 #define TUTTI_REDUCE_ENUM(symbol, number, name) symbol = (number),
@@ -589,6 +592,17 @@ TUTTI_MUST_USE tutti_status tutti_process_set_info(
  */
 TUTTI_MUST_USE tutti_status tutti_process_set_ranks(
         tutti *t, tutti_process_set set, int *ranks, int capacity);
+
+/**
+ * The sets that exist, in ascending order: TUTTI_WORLD, then the others in the order of their
+ * creation, also those of which this rank is no member. Local. Any thread; a set that another
+ * thread creates or removes meanwhile may be in the list or not.
+ * @param[out] sets   receives the first `capacity` of them; may be NULL if capacity is 0
+ * @param[out] count  how many there are; more than capacity: not all were written
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (negative capacity, or NULL)
+ */
+TUTTI_MUST_USE tutti_status tutti_process_set_list(
+        tutti *t, tutti_process_set *sets, int capacity, int *count);
 
 /**
  * True if float32 sums of allreduce in host memory follow one binary tree of the ranks of

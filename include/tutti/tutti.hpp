@@ -806,6 +806,21 @@ class context
         return tutti_sums_follow_ranks(t_, set);
     }
 
+    /** The sets that exist, in ascending order; tutti_process_set_list(). */
+    std::vector<tutti_process_set> process_sets() const
+    {
+        std::vector<tutti_process_set> sets;
+        int count = 0;
+
+        check(tutti_process_set_list(t_, nullptr, 0, &count));
+        while (static_cast<std::size_t>(count) > sets.size()) {
+            sets.resize(static_cast<std::size_t>(count));
+            check(tutti_process_set_list(t_, sets.data(), count, &count));
+        }
+        sets.resize(static_cast<std::size_t>(count));
+        return sets;
+    }
+
     /** Makes memory of the program like that of array; tutti_share(). */
     void share(void *memory, std::size_t bytes)
     {

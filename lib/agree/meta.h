@@ -78,6 +78,12 @@ static inline size_t meta_dims_length(const struct meta *meta)
     return (size_t)meta->ndim + (size_t)meta->part_count + (size_t)meta->row_counts;
 }
 
+/** The reduction that backends see: which average it is, the divisor says. */
+static inline tutti_reduce_op meta_backend_op(tutti_reduce_op op)
+{
+    return op == TUTTI_SET_AVERAGE ? TUTTI_AVERAGE : op;
+}
+
 /** A step as it is kept. */
 static inline uint64_t meta_step(int64_t step)
 {

@@ -70,7 +70,7 @@ tutti_status tutti_explain_allreduce(tutti *t, tutti_process_set set, uint64_t c
         .set = set,
         .batch = { .collective = TUTTI_ALLREDUCE,
                 .dtype = dtype,
-                .op = op,
+                .op = meta_backend_op(op),
                 .prescale = 1,
                 .postscale = 1,
                 .run_count = 1,

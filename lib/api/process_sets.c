@@ -396,6 +396,30 @@ tutti_status tutti_process_set_ranks(
     return status;
 }
 
+tutti_status tutti_process_set_list(
+        tutti *t, tutti_process_set *sets, int capacity, int *count)
+{
+    tutti_status status = call_check_context(t);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (count == NULL || capacity < 0 || (sets == NULL && capacity > 0)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "tutti_process_set_list: capacity is %d; it must be 0 or more, and "
+                "sets "
+                "(unless it is 0) and count not NULL",
+                capacity);
+    }
+    pthread_mutex_lock(&t->lock);
+    *count = (int)t->sets.count;
+    for (int i = 0; i < *count && i < capacity; i++) {
+        sets[i] = t->sets.sets[i]->id;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return TUTTI_OK;
+}
+
 /* Whichever takes a batch, by its size or otherwise: none may have another order. */
 static bool backends_follow_ranks(
         const struct dispatcher *dispatcher, const struct op_set *set)

@@ -97,15 +97,16 @@ static void describe(struct batch *batch)
 {
     const struct request *first = &batch->operations[0]->request;
     const struct meta *meta = &first->meta;
+    const struct op_set *set =
+            batch->set_ranks != NULL ? &batch->others : &batch->set->op;
 
-    batch->op = (struct op_batch){ .set = batch->set_ranks != NULL ? &batch->others
-                                                                   : &batch->set->op,
+    batch->op = (struct op_batch){ .set = set,
         .sequence = batch_lane(batch)->sequence++,
         .lane = batch->lane,
         .collective = (tutti_collective)first->collective,
         .dtype = meta_reduces(first->collective) ? meta->dtype : TUTTI_UINT8,
-        .op = meta->op,
-        .divisor = batch->set_ranks != NULL ? batch->others.size : batch->set->op.size,
+        .op = meta_backend_op(meta->op),
+        .divisor = meta->op == TUTTI_SET_AVERAGE ? batch->set->op.size : set->size,
         .prescale = meta->prescale,
         .postscale = meta->postscale,
         .root = root_of(batch, meta->root),

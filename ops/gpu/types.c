@@ -74,6 +74,7 @@ static nccl_op nccl_op_of(tutti_reduce_op op)
     switch (op) {
     case TUTTI_SUM:
     case TUTTI_AVERAGE:
+    case TUTTI_SET_AVERAGE:
         return NCCL_SUM;
     case TUTTI_MIN:
         return NCCL_MIN;

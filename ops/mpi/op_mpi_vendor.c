@@ -109,6 +109,8 @@ static MPI_Op vendor_op(tutti_reduce_op op)
         return MPI_MAX;
     case TUTTI_PRODUCT:
         return MPI_PROD;
+    case TUTTI_SET_AVERAGE:
+        break;
     }
     return MPI_OP_NULL;
 }

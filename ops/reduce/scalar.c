@@ -52,7 +52,7 @@ static const struct reduce_kernels *kernels_find(tutti_dtype dtype, tutti_reduce
 {
     const struct reduce_kernels *kernels = kernels_float(dtype);
 
-    if (!reduce_op_is_valid((int64_t)op)) {
+    if (!reduce_op_is_valid((int64_t)op) || op == TUTTI_SET_AVERAGE) {
         return NULL;
     }
     if (kernels == NULL) {

@@ -11,7 +11,7 @@ or, with one context for the process, ``tutti.init()`` and ``tutti.allreduce(...
 """
 
 from . import _c
-from .context import AVERAGE, MAX, MIN, PRODUCT, SUM, Context, ProcessSet, ReduceOp, Registered
+from .context import AVERAGE, MAX, MIN, PRODUCT, SET_AVERAGE, SUM, Context, ProcessSet, ReduceOp, Registered
 from .errors import (
     CancelledError, ConfigError, ContextFailedError, DuplicateError, FinalizedError,
     InternalError, InvalidError, MismatchError, MpiError, NoMemoryError, ProtocolError,

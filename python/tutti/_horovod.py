@@ -19,7 +19,8 @@ except ImportError:
 
 # Horovod's numbers, which scripts have been seen to store.
 Average, Sum, Adasum, Min, Max, Product = range(6)
-_REDUCTIONS = {Average: ReduceOp.AVERAGE, Sum: ReduceOp.SUM, Min: ReduceOp.MIN, Max: ReduceOp.MAX, Product: ReduceOp.PRODUCT}
+_REDUCTIONS = {
+    Average: ReduceOp.SET_AVERAGE, Sum: ReduceOp.SUM, Min: ReduceOp.MIN, Max: ReduceOp.MAX, Product: ReduceOp.PRODUCT}
 _NAMES = ("Average", "Sum", "Adasum", "Min", "Max", "Product")
 
 #: What every failed operation raises.

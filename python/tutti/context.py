@@ -27,16 +27,17 @@ _AUTOMATIC_NAMES = 1024
 
 
 class ReduceOp(enum.IntEnum):
-    """Reductions; AVERAGE divides by the ranks that contribute, integers exactly."""
+    """Reductions; AVERAGE divides by the ranks that contribute, SET_AVERAGE by the size of the set, integers exactly."""
 
     SUM = 0
     AVERAGE = 1
     MIN = 2
     MAX = 3
     PRODUCT = 4
+    SET_AVERAGE = 5
 
 
-SUM, AVERAGE, MIN, MAX, PRODUCT = ReduceOp
+SUM, AVERAGE, MIN, MAX, PRODUCT, SET_AVERAGE = ReduceOp
 
 
 class ProcessSet:
@@ -299,8 +300,12 @@ class Context:
         return self._sets[handle.value]
 
     def process_sets(self) -> List[ProcessSet]:
-        """All sets that exist, of which the first is the world."""
-        return list(self._sets.values())
+        """All sets that exist, of which the first is the world; also those of the parameter process_sets."""
+        count = c_int()
+        _check(_lib.tutti_process_set_list(self.handle, None, 0, byref(count)))
+        handles = (c_uint32 * count.value)()
+        _check(_lib.tutti_process_set_list(self.handle, handles, len(handles), byref(count)))
+        return [self._info(handle) for handle in handles]
 
     def is_homogeneous(self) -> bool:
         """True if every node has the same number of ranks. Collective."""
@@ -403,7 +408,7 @@ class Context:
         input: any array, of the same shape and type on all ranks.
         output: an array of the same type and size, or the input itself; None: a new one.
         name: equal on all ranks; None: numbered by the calls of this operation on the set.
-        op: SUM (default), AVERAGE, MIN, MAX or PRODUCT.
+        op: SUM (default), AVERAGE, SET_AVERAGE, MIN, MAX or PRODUCT.
         prescale, postscale: factors of each input and of the result; floating point only.
         process_set: None for all ranks.
         The result is the output. Until then nothing else may use the arrays.
@@ -539,7 +544,11 @@ class Context:
     def _info(self, process_set: Set) -> ProcessSet:
         number = _set_of(process_set)
         if number not in self._sets:
-            raise errors.InvalidError(f"there is no process set {number}")
+            size = c_int()
+            _check(_lib.tutti_process_set_info(self.handle, number, byref(size), None))
+            ranks = (c_int * size.value)()
+            _check(_lib.tutti_process_set_ranks(self.handle, number, ranks, len(ranks)))
+            self._sets[number] = ProcessSet(self, number, ranks)
         return self._sets[number]
 
     def _size_of(self, process_set: Set) -> int:

@@ -573,8 +573,10 @@ ON_RANKS(test_array_is_zeroed_and_reduced)
 ON_RANKS(test_process_set_reduces_among_its_members)
 {
     tuttipp::process_set pair(c, { 2, 0 });
+    const std::vector<tutti_process_set> sets = { TUTTI_WORLD, pair.get() };
     std::vector<int> value = { c.rank() + 1 };
 
+    expect(c.process_sets() == sets, "wrong list of sets");
     expect(pair.size() == 2 && pair.ranks() == std::vector<int>{ 2, 0 },
             "wrong members");
     expect(pair.is_member() == (c.rank() != 1), "wrong membership");

@@ -28,7 +28,8 @@ def check_parameters():
     error = refused(tutti.ConfigError, "stall_warning_s", tutti.Context, stall_warning=1)
     assert error.status == -10 and error.name == "TUTTI_ERR_CONFIG"
     refused(tutti.ConfigError, "maybe", tutti.Context, background_thread="maybe")
-    with tutti.Context(background_thread=False) as job:
+    with tutti.Context(background_thread=False, process_sets="0") as job:
+        assert [known.ranks for known in job.process_sets()] == [list(range(job.size)), [0]]
         assert not job.has_background
         request = job.allreduce_async(np.ones(2))
         request.future()  # the watcher makes progress as well
@@ -50,7 +51,7 @@ def check_sets(job):
     else:
         refused(tutti.InvalidError, "", job.allreduce, np.ones(1), process_set=last)
     last.close()
-    refused(tutti.InvalidError, "no process set", job.allgather, np.ones(1), process_set=last)
+    refused(tutti.InvalidError, f"process set {last.handle}", job.allgather, np.ones(1), process_set=last)
     assert job.process_sets() == [job.world, back]
 
 

@@ -143,6 +143,8 @@ def check_join():
             left = range(step, n)
             same(hvd.allreduce(of(r, 3), name=f"uneven.{step}", op=hvd.Sum),
                  torch.stack(all_of(3, ranks=left)).sum(0), f"step {step} of ranks {left}")
+            same(hvd.allreduce(of(r, 3), name=f"uneven mean.{step}"),
+                 torch.stack(all_of(3, ranks=left)).sum(0) / n, f"mean of step {step} of ranks {left}")
     last = hvd.join()
     assert all(other == last for other in hvd.allgather(torch.tensor([last])).tolist())
     same(hvd.allreduce(of(r, 3), op=hvd.Sum), torch.stack(all_of(3)).sum(0), "after a join")

@@ -268,7 +268,7 @@ static void float8_is_moved_only(tutti *t, struct checks *c)
 
     checks_step(c, "float8 is not reduced");
     for (int d = 0; d < 2; d++) {
-        for (int op = TUTTI_SUM; op <= TUTTI_PRODUCT; op++) {
+        for (int op = TUTTI_SUM; op <= TUTTI_SET_AVERAGE; op++) {
             refused(c,
                     tutti_allreduce_async(t, "float8", bytes, bytes, 1, dtypes[d],
                             (tutti_reduce_op)op, NULL, &request));

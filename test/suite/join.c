@@ -47,7 +47,7 @@ static size_t reductions_of(struct operation *operations, const struct crew *cre
     while (absent[root]) {
         root++;
     }
-    for (int op = TUTTI_SUM; op <= TUTTI_PRODUCT; op++) {
+    for (int op = TUTTI_SUM; op <= TUTTI_SET_AVERAGE; op++) {
         for (int k = 0; k < 3; k++) {
             operations[n] = (struct operation){ .collective = reducing[k],
                 .pattern = { dtypes[(op + k) % 3], (tutti_reduce_op)op,
@@ -63,7 +63,7 @@ static size_t reductions_of(struct operation *operations, const struct crew *cre
     return n;
 }
 
-#define REDUCTIONS 15
+#define REDUCTIONS 18
 
 /* Roots are part of the metadata, so their names differ; the others keep theirs. */
 static void name_of(char *name, size_t capacity, const struct operation *o, size_t i)

@@ -170,6 +170,7 @@ static void reduce_inputs(const struct operation *o, const struct crew *crew,
         .prescale = o->scales.pre,
         .postscale = o->scales.post,
         .inputs = present,
+        .members = crew->size,
         .ranks = ranks };
 
     reduction.folds = nccl_reduces(o, crew);
@@ -304,7 +305,7 @@ struct operation operation_random(int size, uint64_t number)
 
     do {
         pattern.dtype = (tutti_dtype)(number / 8 % (TUTTI_FLOAT8_E5M2 + 1));
-        pattern.op = (tutti_reduce_op)(number / 128 % (TUTTI_PRODUCT + 1));
+        pattern.op = (tutti_reduce_op)(number / 128 % (TUTTI_SET_AVERAGE + 1));
         number = pattern_mix(number, 2);
     } while (operation_reduces(&o) && !reference_accepts(pattern.dtype, pattern.op));
     o = choose(o.collective, pattern, size, more);
@@ -323,7 +324,7 @@ static size_t add_kinds(struct operation *table, size_t n, struct pattern patter
     const bool reduces =
             operation_reduces(&(struct operation){ .collective = collective });
 
-    for (int op = TUTTI_SUM; op <= (reduces ? TUTTI_PRODUCT : TUTTI_SUM); op++) {
+    for (int op = TUTTI_SUM; op <= (reduces ? TUTTI_SET_AVERAGE : TUTTI_SUM); op++) {
         pattern.op = (tutti_reduce_op)op;
         pattern.salt = seed + (uint32_t)n;
         if (reduces && !reference_accepts(pattern.dtype, pattern.op)) {

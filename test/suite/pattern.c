@@ -30,7 +30,8 @@ static uint64_t integer_bits(const struct pattern *pattern, uint64_t random)
     if (pattern->op == TUTTI_PRODUCT) {
         return random | 1;
     }
-    if (pattern->op == TUTTI_AVERAGE && tutti_dtype_size(pattern->dtype) == 8) {
+    if ((pattern->op == TUTTI_AVERAGE || pattern->op == TUTTI_SET_AVERAGE) &&
+            tutti_dtype_size(pattern->dtype) == 8) {
         return dtype_is_signed_integer(pattern->dtype)
                 ? (uint64_t)((int64_t)random / 64)
                 : random / 64;

@@ -249,7 +249,8 @@ static bool group_inputs(
     return true;
 }
 
-static void reduce_levels(const struct reduction *r, void *output, size_t count)
+static void reduce_levels(
+        const struct reduction *r, int divisor, void *output, size_t count)
 {
     const size_t bytes = count * tutti_dtype_size(r->dtype);
     const void **inputs = must_alloc(2 * (size_t)r->n, sizeof *inputs);
@@ -273,17 +274,22 @@ static void reduce_levels(const struct reduction *r, void *output, size_t count)
     level.inputs = partials;
     level.n = groups;
     level.prescale = 1;
-    reduce_level(&level, r->n, output, count);
+    reduce_level(&level, divisor, output, count);
     free(memory);
     free(inputs);
 }
 
 void reference_reduce(const struct reduction *r, void *output, size_t count)
 {
-    if (has_levels(r)) {
-        reduce_levels(r, output, count);
+    const bool of_set = r->op == TUTTI_SET_AVERAGE;
+    const int divisor = of_set && r->members != 0 ? r->members : r->n;
+    struct reduction plain = *r;
+
+    plain.op = of_set ? TUTTI_AVERAGE : r->op;
+    if (has_levels(&plain)) {
+        reduce_levels(&plain, divisor, output, count);
     } else {
-        reduce_level(r, r->n, output, count);
+        reduce_level(&plain, divisor, output, count);
     }
 }
 

@@ -18,6 +18,7 @@ struct reduction {
     double prescale;
     double postscale;
     int n;
+    int members; /* of the set, joined or not; 0: n */
     const void *const *inputs; /* [n] */
     const int *ranks; /* [n] world rank of each input */
     bool folds; /* one level, from the first input to the last, as the simulated NCCL

@@ -39,7 +39,7 @@ static const struct bad_call bad_calls[] = {
     { .what = "dtype below all", .want = TUTTI_ERR_INVALID, .dtype = (tutti_dtype)-1 },
     { .what = "unknown reduction",
             .want = TUTTI_ERR_INVALID,
-            .op = (tutti_reduce_op)5 },
+            .op = (tutti_reduce_op)6 },
     { .what = "reduction below all",
             .want = TUTTI_ERR_INVALID,
             .op = (tutti_reduce_op)-1 },

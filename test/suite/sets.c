@@ -96,6 +96,35 @@ static void members_only(tutti *t, struct checks *c)
     EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_barrier(t, "members", &options));
 }
 
+/* All sets, of members or not, in ascending order; what there is no room for is counted. */
+static void listed(tutti *t, struct checks *c)
+{
+    const int first[] = { 0 };
+    tutti_process_set made[2] = { 0 };
+    tutti_process_set sets[4] = { 77, 77, 77, 77 };
+    int count = -1;
+
+    checks_step(c, "listed");
+    checks_refused(c, "list of process sets without a count", TUTTI_ERR_INVALID,
+            tutti_process_set_list(t, sets, 4, NULL));
+    checks_refused(c, "list of process sets into NULL", TUTTI_ERR_INVALID,
+            tutti_process_set_list(t, NULL, 1, &count));
+    checks_refused(c, "list of -1 process sets", TUTTI_ERR_INVALID,
+            tutti_process_set_list(t, sets, -1, &count));
+    EXPECT(c, count == -1);
+    EXPECT_OK(c, tutti_process_set_create(t, first, 1, &made[0]));
+    EXPECT_OK(c, tutti_process_set_create(t, first, 1, &made[1]));
+    EXPECT_OK(c, tutti_process_set_list(t, sets, 2, &count));
+    EXPECT(c, count == 3 && sets[0] == TUTTI_WORLD && sets[1] == made[0]);
+    EXPECT(c, sets[2] == 77);
+    EXPECT_OK(c, tutti_process_set_destroy(t, made[0]));
+    EXPECT_OK(c, tutti_process_set_list(t, sets, 4, &count));
+    EXPECT(c, count == 2 && sets[0] == TUTTI_WORLD && sets[1] == made[1]);
+    EXPECT_OK(c, tutti_process_set_destroy(t, made[1]));
+    EXPECT_OK(c, tutti_process_set_list(t, NULL, 0, &count));
+    EXPECT(c, count == 1);
+}
+
 /* The name that a split once had is anybody's. */
 static void no_name_of_users(tutti *t, struct checks *c)
 {
@@ -190,6 +219,7 @@ static void several_threads(tutti *t, struct checks *c, bool splits)
 void suite_sets(tutti *t, struct checks *c)
 {
     refused_creations(t, c);
+    listed(t, c);
     several_threads(t, c, false);
     several_threads(t, c, true);
     no_name_of_users(t, c);

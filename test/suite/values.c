@@ -15,7 +15,7 @@ static const tutti_dtype dtypes[] = { TUTTI_UINT8, TUTTI_INT8, TUTTI_UINT16,
     TUTTI_INT16, TUTTI_UINT32, TUTTI_INT32, TUTTI_UINT64, TUTTI_INT64, TUTTI_FLOAT16,
     TUTTI_BFLOAT16, TUTTI_FLOAT32, TUTTI_FLOAT64, TUTTI_BOOL };
 static const tutti_reduce_op ops[] = { TUTTI_SUM, TUTTI_AVERAGE, TUTTI_MIN, TUTTI_MAX,
-    TUTTI_PRODUCT };
+    TUTTI_PRODUCT, TUTTI_SET_AVERAGE };
 static const size_t counts[] = { 0, 1, 2, 3, 17, 1000, 65537 };
 
 #define DTYPE_COUNT (sizeof dtypes / sizeof *dtypes)

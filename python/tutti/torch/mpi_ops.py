@@ -293,8 +293,8 @@ def _reducescatter(method, tensors, first, name, op, process_set, prescale, post
 
 
 def join(device=-1):
-    """Declares that this rank has no more data, and waits until all ranks have joined; meanwhile averages are those
-    of the other ranks. Returns the rank that joined last."""
+    """Declares that this rank has no more data, and waits until all ranks have joined; meanwhile it counts as
+    zeros in sums and averages. Returns the rank that joined last."""
     del device
     return job.join()
 

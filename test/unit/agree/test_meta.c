@@ -251,7 +251,7 @@ UNIT_TEST(test_nonsense_from_the_wire_is_refused)
     int64_t *dims = NULL;
 
     bad[0].dtype = (tutti_dtype)99;
-    bad[1].op = (tutti_reduce_op)5;
+    bad[1].op = (tutti_reduce_op)6;
     bad[2].prescale = NAN;
     bad[3].root = -1;
     for (int i = 0; i < 4; i++) {

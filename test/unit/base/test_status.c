@@ -23,7 +23,7 @@ UNIT_TEST(test_wire_numbers_are_frozen)
     assert_int_equal(TUTTI_ERR_MISMATCH, -4);
     assert_int_equal(TUTTI_FLOAT8_E5M2, 14);
     assert_int_equal(TUTTI_FLOAT32, 10);
-    assert_int_equal(TUTTI_PRODUCT, 4);
+    assert_int_equal(TUTTI_SET_AVERAGE, 5);
     assert_int_equal(TUTTI_BARRIER, 2);
 }
 
@@ -34,7 +34,7 @@ UNIT_TEST(test_only_members_are_valid)
     for (number = -40; number <= 40; number++) {
         assert_int_equal(status_is_valid(number), number >= -15 && number <= 1);
         assert_int_equal(dtype_is_valid(number), number >= 0 && number <= 14);
-        assert_int_equal(reduce_op_is_valid(number), number >= 0 && number <= 4);
+        assert_int_equal(reduce_op_is_valid(number), number >= 0 && number <= 5);
         assert_int_equal(collective_is_valid(number), number >= 0 && number <= 8);
     }
     /* Numbers that become members when cut to an int. */
@@ -90,7 +90,7 @@ UNIT_TEST(test_every_member_has_a_name_of_its_own)
 UNIT_TEST(test_operations_have_names)
 {
     assert_string_equal(tutti_reduce_name(TUTTI_AVERAGE), "average");
-    assert_string_equal(tutti_reduce_name((tutti_reduce_op)5), "unknown reduction");
+    assert_string_equal(tutti_reduce_name((tutti_reduce_op)6), "unknown reduction");
     assert_string_equal(tutti_collective_name(TUTTI_BROADCAST), "broadcast");
     assert_string_equal(
             tutti_collective_name((tutti_collective)9), "unknown collective");
