@@ -169,6 +169,15 @@ def allgather_object(
     return objects
 
 
+def map_leaves(value: Any, change: Any) -> Any:
+    """A copy of nested dicts, lists and tuples with change(leaf) in place of each leaf."""
+    if isinstance(value, dict):
+        return {key: map_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map_leaves(item, change) for item in value)
+    return change(value)
+
+
 class Compressor:
     """A pair of static functions; write a class like it for other forms."""
 

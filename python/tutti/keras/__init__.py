@@ -13,7 +13,7 @@ import numpy
 from .. import errors
 from .. import tensorflow as _tensorflow
 from .._horovod import (
-    Adasum, Average, HorovodInternalError, Max, Min, ProcessSet, Product, Sum, add_process_set, ccl_built, cuda_built,
+    Adasum, Average, HorovodInternalError, HostsUpdatedInterrupt, Max, Min, ProcessSet, Product, Sum, add_process_set, ccl_built, cuda_built,
     ddl_built, global_process_set, gloo_built, gloo_enabled, init, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built,
     remove_process_set, rocm_built, start_timeline, stop_timeline,
 )
@@ -24,7 +24,7 @@ from ..tensorflow import (
     Compression, allgather_object, broadcast_object, broadcast_variables,
 )
 from ..tensorflow.gradients import Reducer as _Reducer
-from . import callbacks
+from . import callbacks, elastic
 
 if keras.backend.backend() != "tensorflow":
     raise errors.UnsupportedError(

@@ -1,7 +1,7 @@
 """Parameters, optimizer states and Python objects from one rank to the others."""
 import torch
 
-from tutti._horovod import allgather_object, broadcast_object  # noqa: F401
+from tutti._horovod import allgather_object, broadcast_object, map_leaves  # noqa: F401
 from tutti.torch.mpi_ops import broadcast_async_, global_process_set, rank, synchronize
 
 
@@ -37,15 +37,6 @@ class Place:
 
     def __init__(self, tensor):
         self.shape, self.dtype = tensor.shape, tensor.dtype
-
-
-def map_leaves(value, change):
-    """A copy of nested dicts, lists and tuples with change(leaf) in place of each leaf."""
-    if isinstance(value, dict):
-        return {key: map_leaves(item, change) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map_leaves(item, change) for item in value)
-    return change(value)
 
 
 def broadcast_optimizer_state(optimizer, root_rank, model=None, process_set=global_process_set):
