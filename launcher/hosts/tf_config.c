@@ -311,6 +311,7 @@ static tutti_status take_cluster(
 {
     size_t roles = all ? ALL_ROLES : RANK_ROLES;
     const json_t *task = json_object_get(config, "task");
+    const json_t *lists = json_object_get(config, "cluster");
     struct cluster cluster = {
         .placement = placement,
         .role = json_member(task, "type"),
@@ -320,7 +321,15 @@ static tutti_status take_cluster(
     tutti_status status = check_task(config, roles);
 
     if (status == TUTTI_OK) {
-        status = add_roles(&cluster, json_object_get(config, "cluster"), roles);
+        status = add_roles(&cluster, lists, roles);
+    }
+    if (status == TUTTI_OK && placement->hosts.count == 0 &&
+            json_object_size(lists) > 0) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "%s: the cluster has no chief and no worker, which are the ranks "
+                "(parameter servers and evaluators only with --roles); name the hosts "
+                "with -H",
+                variable);
     }
     if (status == TUTTI_OK && placement->hosts.count > 0) {
         resolver_describe(placement, "%s", variable);

@@ -46,10 +46,16 @@ UNIT_TEST(test_tpus_are_refused_with_the_hosts_found)
                 .source = "hosts found: "
                           "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS=grpc://10.2.3.4" },
         { .variables = { "TPU_CONFIG={}" }, .source = "TPU_CONFIG={}" },
+        { .variables = { "COLAB_TPU_ADDR=10.1.2.3:8470" }, .source = "-H localhost:4" },
+        { .variables = { "XRT_TPU_CONFIG=tpu_worker;0;10.1.2.3:8470" },
+                .source = "XRT_TPU_CONFIG=tpu_worker" },
+        /* Set to nothing, as some images have it. */
+        { .variables = { "TPU_NAME=" }, .hosts = "", .source = "this machine" },
     };
 
-    expect_case("", &cases[0]);
-    expect_case("", &cases[1]);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_case("", &cases[i]);
+    }
 }
 
 static void expect_asked(const char *hosts, const struct resolve_case *expect)

@@ -178,8 +178,7 @@ UNIT_TEST(test_tf_config)
         /* Without a cluster a program is alone. */
         { .variables = { "TF_CONFIG={}" }, .hosts = "", .source = "this machine" },
         { .variables = { "TF_CONFIG={\"cluster\":{\"ps\":[\"h:1\"]}}" },
-                .hosts = "",
-                .source = "this machine" },
+                .source = "no chief and no worker" },
         { .variables = { "TF_CONFIG={" }, .source = "TF_CONFIG is no JSON" },
         { .variables = { "TF_CONFIG={\"cluster\":{\"worker\":\"a:1\"}}" },
                 .source = "worker is no list" },
