@@ -996,12 +996,12 @@ TUTTI_MUST_USE tutti_status tutti_barrier(
 /**
  * Declares that this rank has no more data for now, for example because its share of an
  * uneven data set is used up. The operation finishes when every rank of the set has joined.
- * Until then allreduce, reduce and reducescatter run without the joined ranks, and an average
- * is divided by the number of ranks that contribute. The other collectives fail with
- * TUTTI_ERR_UNSUPPORTED on the ranks that submit them, and so does a reduce to a root that
- * has joined. Operations that this rank submitted before it joined still count. Until the
- * join is finished this rank may submit nothing else to the set; afterwards no rank is
- * joined. Not inside a group.
+ * Until then allreduce, reduce and reducescatter run without the joined ranks; TUTTI_AVERAGE
+ * divides by the number of ranks that contribute, TUTTI_SET_AVERAGE by the size of the set.
+ * The other collectives fail with TUTTI_ERR_UNSUPPORTED on the ranks that submit them, and
+ * so does a reduce to a root that has joined. Operations that this rank submitted before it
+ * joined still count. Until the join is finished this rank may submit nothing else to the
+ * set; afterwards no rank is joined. Not inside a group.
  * @param options      only process_set, callback and user are used
  * @param[out] last    NULL, or the index in the set of the rank that joined last, which has
  *                     seen the most data; the same on all ranks. Lent until the join is

@@ -23,7 +23,7 @@ tutti_status call_check_ranks(const char *what, const int *ranks, int n, int siz
                 ranks == NULL ? ", or a pointer is NULL" : "");
     }
     if (!bitset_init(&seen, size)) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a %s", what);
+        return error_set(TUTTI_ERR_NO_MEMORY, "%s: no memory", what);
     }
     for (int i = 0; i < n && status == TUTTI_OK; i++) {
         if (ranks[i] < 0 || ranks[i] >= size) {
@@ -406,8 +406,7 @@ tutti_status tutti_process_set_list(
     }
     if (count == NULL || capacity < 0 || (sets == NULL && capacity > 0)) {
         return error_set(TUTTI_ERR_INVALID,
-                "tutti_process_set_list: capacity is %d; it must be 0 or more, and "
-                "sets "
+                "tutti_process_set_list: capacity is %d; it must be 0 or more, and sets "
                 "(unless it is 0) and count not NULL",
                 capacity);
     }

@@ -344,11 +344,9 @@ reduction reduction_of(const ReduceOp &op, const at::Tensor &tensor)
     case ReduceOp::MIN: return { TUTTI_MIN };
     case ReduceOp::MAX: return { TUTTI_MAX };
     case ReduceOp::BAND:
-        TORCH_CHECK(is_bool, "the backend tutti has bitwise reductions only in allreduce, and for bool");
-        return { TUTTI_MIN };
     case ReduceOp::BOR:
         TORCH_CHECK(is_bool, "the backend tutti has bitwise reductions only in allreduce, and for bool");
-        return { TUTTI_MAX };
+        return { static_cast<ReduceOp::RedOpType>(op) == ReduceOp::BAND ? TUTTI_MIN : TUTTI_MAX };
     case ReduceOp::PREMUL_SUM: {
         const auto *factor = dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
 
@@ -556,7 +554,7 @@ class group final : public base
             const c10d::GatherOptions &options) override
     {
         const int root = static_cast<int>(options.rootRank);
-        const at::Tensor input = contiguous(only(inputs));
+        const at::Tensor input = only(inputs).contiguous();
         const bool is_root = rank_ == root;
 
         TORCH_CHECK(outputs.size() == (is_root ? 1U : 0U), is_root ? "gather: the root gives one list of outputs"
@@ -605,7 +603,7 @@ class group final : public base
             const c10d::AllToAllOptions &options) override
     {
         auto w = begin(OpType::ALLTOALL_BASE, "tutti:all_to_all", { input }, { output }, options);
-        const at::Tensor from = contiguous(input);
+        const at::Tensor from = input.contiguous();
         const at::Tensor to = output_of(w, output);
 
         check_list({ output }, input, 1);
@@ -723,7 +721,12 @@ class group final : public base
             const std::function<tutti_status(const char *, const tutti_options *, tutti_request *)> &call,
             double prescale = 1)
     {
-        const std::string name = next_name(kind + "." + std::to_string(bytes) + "." + std::to_string(root));
+        submit_as(w, next_name(kind + "." + std::to_string(bytes) + "." + std::to_string(root)), call, prescale);
+    }
+
+    template <typename call_type>
+    static void submit_as(const intrusive_ptr<work> &w, const std::string &name, const call_type &call, double prescale)
+    {
         tutti_request request = TUTTI_REQUEST_NULL;
         tutti_options options;
         tutti_status status;
@@ -756,11 +759,6 @@ class group final : public base
             counts_.clear(); // on all ranks at the same operation
         }
         return name_ + "." + kind + "#" + std::to_string(counts_[kind]++ % RING);
-    }
-
-    static at::Tensor contiguous(const at::Tensor &tensor)
-    {
-        return tensor.contiguous();
     }
 
     /** The tensor, or a copy without gaps that is copied back at the end. */
@@ -923,19 +921,14 @@ class group final : public base
     void gather_rows(const intrusive_ptr<work> &w, const std::string &name, const at::Tensor &input,
             const at::Tensor &output, const std::vector<int64_t> &rows)
     {
-        const int64_t row = std::max<int64_t>(1, input.size(0) > 0 ? bytes_of(input) / input.size(0) : row_bytes(input));
-        tutti_options options;
-        tutti_status status;
-
-        tutti_options_default(&options);
-        options.callback = work::on_end;
-        options.user = intrusive_ptr<work>(w).release();
-        w->pending++;
-        status = tutti_allgather_async(t_, name.c_str(), memory_of(input), memory_of(output),
-                rows[static_cast<size_t>(rank_)], row, rows.data(), TUTTI_UINT8, &options, nullptr);
-        if (status != TUTTI_OK) {
-            work::on_end(options.user, status, tutti_last_error());
-        }
+        submit_as(
+                w, name,
+                [&](const char *text, const tutti_options *o, tutti_request *r) {
+                    return tutti_allgather_async(t_, text, memory_of(input), memory_of(output),
+                            rows[static_cast<size_t>(rank_)], std::max<int64_t>(1, row_bytes(input)), rows.data(),
+                            TUTTI_UINT8, o, r);
+                },
+                1);
     }
 
     static int64_t row_bytes(const at::Tensor &tensor)
@@ -951,7 +944,7 @@ class group final : public base
     void gather_bytes(const intrusive_ptr<work> &w, const at::Tensor &flat, const at::Tensor &input,
             const std::vector<int64_t> &bytes)
     {
-        const at::Tensor from = contiguous(input);
+        const at::Tensor from = input.contiguous();
         const int64_t total = bytes_of(flat);
 
         w->keep.push_back(from);
@@ -1009,7 +1002,7 @@ class group final : public base
         check_list({ output }, input, 1);
         TORCH_CHECK(input.numel() == output.numel() * size_, "reduce_scatter: the input has ", input.numel(),
                 " elements; ", size_, " ranks get ", output.numel(), " each");
-        scatter_sum(w, output, contiguous(input),
+        scatter_sum(w, output, input.contiguous(),
                 std::vector<int64_t>(static_cast<size_t>(size_), output.numel()), op);
     }
 
