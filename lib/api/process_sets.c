@@ -406,7 +406,8 @@ tutti_status tutti_process_set_list(
     }
     if (count == NULL || capacity < 0 || (sets == NULL && capacity > 0)) {
         return error_set(TUTTI_ERR_INVALID,
-                "tutti_process_set_list: capacity is %d; it must be 0 or more, and sets "
+                "tutti_process_set_list: capacity is %d; it must be 0 or more, and "
+                "sets "
                 "(unless it is 0) and count not NULL",
                 capacity);
     }
