@@ -151,35 +151,29 @@ check() {
     rm -f "$log"
 }
 
-# compare_with_main: sets changes to the files that differ from where this branch left main,
-# and full to why everything is to be tested, if it is.
-compare_with_main() {
-    local main base='' head
+# compare_with_landed: sets changes to the files that differ from the commit named in .ci/landed,
+# which CI has passed, and full to why everything is to be tested, if it is.
+compare_with_landed() {
+    local base
     changes='' full=''
-    head=$(git -C "$root" rev-parse HEAD 2>/dev/null) || head=''
-    for main in origin/main main; do
-        [[ -n $base ]] || base=$(git -C "$root" merge-base HEAD "$main" 2>/dev/null) || base=''
-    done
+    base=$(<"$root/.ci/landed")
     if [[ ${CI_FULL:-0} == 1 ]]; then
         full='CI_FULL=1'
-    elif [[ -z $base ]]; then
-        full='no main to compare with is here'
-    elif [[ $base == "$head" ]]; then
-        full='this is main'
+    elif ! git -C "$root" rev-parse -q --verify "$base^{commit}" >/dev/null 2>&1; then
+        full="$base, which .ci/landed names, is not here"
     else
         changes=$(git -C "$root" diff --name-only "$base" &&
             git -C "$root" ls-files --others --exclude-standard) || full='git diff failed'
     fi
 }
 
-# changed NAME PATTERN: whether files whose names match changed since main. What is about
-# them alone is left out otherwise; it says so, and counts as skipped.
+# changed NAME PATTERN: whether files whose names match changed since that commit. What is about
+# them alone is left out otherwise, and it says so.
 changed() {
     if [[ -n $full ]] || grep -qE -- "$2" <<<"$changes"; then
         return 0
     fi
-    say "left out: $1; nothing it reads changed since main (CI_FULL=1 runs it)"
-    skipped=$((skipped + 1))
+    say "left out: $1; nothing it reads has changed since it passed (CI_FULL=1 runs it)"
     return 1
 }
 
