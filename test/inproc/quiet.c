@@ -22,7 +22,8 @@ enum {
     RANKS = 2,
     STEPS = 1000,
     LENGTH_NS = 2000000, /* of a stretch: several times what separates two samples */
-    TRIES = 200
+    TRIES = 200,
+    ENOUGH = 20 /* stretches that were left alone */
 };
 
 /** A rank: a thread with a context. */
@@ -39,20 +40,20 @@ struct rank {
 static void step(struct rank *rank, int32_t *value)
 {
     rank->failed = tutti_allreduce(rank->t, "value", value, value, 1, TUTTI_INT32,
-                           TUTTI_MAX, NULL) != TUTTI_OK ||
+                           TUTTI_MIN, NULL) != TUTTI_OK ||
             rank->failed;
 }
 
 /*
- * A stretch of steps, and what this rank asked the system meanwhile. Returns true when a
- * rank found the time over, which all hear: they must do as many steps.
+ * A stretch of steps, and what this rank asked the system meanwhile. Returns true when every
+ * rank had seen enough, or found the time over: all do as many steps.
  */
 static bool stretch(struct rank *rank)
 {
     const struct cpu_load before = rank->t->driver.load;
     const int64_t start_ns = clock_ns();
     const bool knows = before.samples > 0 && before.idle >= 0 && !before.doubted;
-    int32_t is_over = start_ns >= rank->limit_ns;
+    int32_t is_over = start_ns >= rank->limit_ns || rank->quiet >= ENOUGH;
 
     for (int i = 0; i < STEPS; i++) {
         step(rank, &is_over);
