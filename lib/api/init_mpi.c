@@ -425,10 +425,13 @@ static tutti_status among(const int *ranks, int n, MPI_Comm *comm)
 /* MPI would end the process if it were called with these. */
 static tutti_status check_among(const int *ranks, int n)
 {
-    tutti_status status;
+    tutti_status status = mpi_life_check();
     int size = 0;
     int rank = -1;
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (!transport_mpi_is_on()) {
         return error_set(TUTTI_ERR_MPI,
                 "tutti_init_ranks: MPI is not running; call tutti_init() or "

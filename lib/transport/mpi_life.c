@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/failure_page.h"
+#include "base/forkmark.h"
 #include "transport/mpi.h"
 #include "transport/mpi_end.h"
 
@@ -54,7 +55,27 @@ static struct {
     bool has_world;
     MPI_Comm world; /* see mpi_life_meet_on() */
     bool ignores_pipes; /* see ignore_pipes() */
+    struct forkmark mark; /* of the process that used it first */
 } life = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static pthread_once_t mark_once = PTHREAD_ONCE_INIT;
+
+static void make_mark(void)
+{
+    forkmark_init(&life.mark);
+}
+
+/* Takes no lock: a thread that the child does not have may have held it. */
+tutti_status mpi_life_check(void)
+{
+    (void)pthread_once(&mark_once, make_mark);
+    return forkmark_is_child(&life.mark)
+            ? error_set(TUTTI_ERR_MPI,
+                      "this process was forked by one that has MPI, which a child "
+                      "cannot use; fork before the first tutti_init(), or call exec "
+                      "here")
+            : TUTTI_OK;
+}
 
 static void pause_between_polls(int tries)
 {
@@ -179,8 +200,12 @@ static tutti_status begin_locked(bool may_initialise)
 
 tutti_status mpi_life_begin(bool may_initialise, bool *counts)
 {
-    tutti_status status;
+    tutti_status status = mpi_life_check();
 
+    *counts = false;
+    if (status != TUTTI_OK) {
+        return status;
+    }
     pthread_mutex_lock(&life.lock);
     status = begin_locked(may_initialise);
     *counts = status == TUTTI_OK && life.owner == OWNER_TUTTI;
@@ -295,8 +320,11 @@ tutti_status mpi_life_end(bool has_failed, tutti_status (*look)(void *user), voi
 
 tutti_status mpi_life_hold(void)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = mpi_life_check();
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     pthread_mutex_lock(&life.lock);
     if (!life.is_held) {
         status = begin_locked(true);
@@ -309,8 +337,11 @@ tutti_status mpi_life_hold(void)
 
 tutti_status mpi_life_release(void)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = mpi_life_check();
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     pthread_mutex_lock(&life.lock);
     if (life.is_held) {
         life.is_held = false;
