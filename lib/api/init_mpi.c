@@ -2,6 +2,7 @@
  * Joining an MPI job: the launcher's world, or a communicator of the caller.
  */
 #include <assert.h>
+#include <errno.h>
 
 #include <tutti/mpi.h>
 
@@ -85,8 +86,9 @@ static tutti_status agree(void *user, tutti_status mine)
 static void *shared_alloc(void *user, size_t bytes)
 {
     const struct mpi_env *env = user;
+    void *memory = shm_domain_alloc(env->domain, env->rank, bytes);
 
-    return shm_domain_alloc(env->domain, env->rank, bytes);
+    return memory == NULL && errno == ENOSPC ? mem_alloc_aligned(bytes) : memory;
 }
 
 static void shared_free(void *user, void *memory)

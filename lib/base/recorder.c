@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_limit.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -120,7 +121,8 @@ static tutti_status map_descriptor(
         struct recorder *recorder, int fd, const struct recorder_spec *spec)
 {
     /* To 0 first: what an earlier context has written goes. */
-    if (ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)bytes_for(spec)) != 0) {
+    if (ftruncate(fd, 0) != 0 || !file_limit_allows(bytes_for(spec)) ||
+            ftruncate(fd, (off_t)bytes_for(spec)) != 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "size the recording of a rank");
     }
     return map_recording(recorder, fd, spec);
@@ -145,7 +147,7 @@ static tutti_status open_file(
     if (fd < 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "create %s", path);
     }
-    errno = posix_fallocate(fd, 0, bytes);
+    errno = file_limit_allows((size_t)bytes) ? posix_fallocate(fd, 0, bytes) : EFBIG;
     status = errno != 0 ? error_set_errno(TUTTI_ERR_SYSTEM, "room for %s", path)
                         : map_recording(recorder, fd, spec);
     (void)close(fd);

@@ -4,6 +4,7 @@
  */
 #include "ops/shm/arena.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -81,15 +82,18 @@ static bool commit_new(struct arena *arena, size_t granule, size_t end)
     while (fits && granule < end) {
         const size_t next = size_min(granule + step, end);
 
-        fits = (at_once ||
-                       headroom_take(&arena->headroom, (next - granule) * GRANULE)) &&
-                reservation_commit(arena->reservation, granule * GRANULE,
-                        (next - granule) * GRANULE);
+        fits = at_once || headroom_take(&arena->headroom, (next - granule) * GRANULE);
+        if (fits &&
+                !reservation_commit(arena->reservation, granule * GRANULE,
+                        (next - granule) * GRANULE)) {
+            return false;
+        }
         if (fits) {
             set_committed(arena, granule, next, true);
             granule = next;
         }
     }
+    errno = fits ? errno : ENOMEM;
     return fits;
 }
 
@@ -245,8 +249,10 @@ static void *alloc_locked(struct arena *arena, size_t bytes, struct position pos
 {
     struct arena_block *block = block_take(arena, bytes, position);
     char *memory;
+    int error;
 
     if (block == NULL) {
+        errno = headroom_take(&arena->headroom, bytes) ? ENOSPC : ENOMEM;
         return NULL;
     }
     memory = address_of(arena, block->offset);
@@ -255,7 +261,9 @@ static void *alloc_locked(struct arena *arena, size_t bytes, struct position pos
     }
     if (!commit(arena, block->offset, bytes) ||
             !map_insert(&arena->used, address_hash(memory), block)) {
+        error = errno;
         discard(arena, block_release(block));
+        errno = error;
         return NULL;
     }
     return memory;
@@ -265,7 +273,8 @@ static void *alloc_at(struct arena *arena, size_t bytes, struct position positio
 {
     void *memory;
 
-    if (bytes > arena->reservation->bytes) {
+    if (bytes > PTRDIFF_MAX) {
+        errno = ENOMEM;
         return NULL;
     }
     pthread_mutex_lock(&arena->lock);
@@ -289,13 +298,13 @@ void *arena_alloc_pages(struct arena *arena, size_t bytes, uintptr_t page)
                     .alignment = alignment, .behind = page & (alignment - 1) });
 }
 
-void arena_free(struct arena *arena, void *memory)
+bool arena_free(struct arena *arena, void *memory)
 {
     struct arena_block *block;
     size_t offset;
 
     if (memory == NULL) {
-        return;
+        return true;
     }
     offset = (size_t)((char *)memory - (char *)arena->reservation->base);
     pthread_mutex_lock(&arena->lock);
@@ -309,6 +318,7 @@ void arena_free(struct arena *arena, void *memory)
         }
     }
     pthread_mutex_unlock(&arena->lock);
+    return block != NULL;
 }
 
 bool arena_init(struct arena *arena, const struct reservation *reservation,

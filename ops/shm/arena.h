@@ -41,14 +41,17 @@ bool arena_init(struct arena *arena, const struct reservation *reservation,
         size_t first, int sharers);
 void arena_fini(struct arena *arena);
 
-/** Zeroed memory on a boundary of 64 bytes, or NULL. Any thread. */
+/**
+ * Zeroed memory on a boundary of 64 bytes, or NULL, with errno: ENOMEM where the host has no
+ * more, ENOSPC where only what is shared has no room. Any thread.
+ */
 void *arena_alloc(struct arena *arena, size_t bytes);
 /**
  * As arena_alloc(), from a page on that can be mapped at another page, too: if it is large,
  * their distance is a multiple of a huge page.
  */
 void *arena_alloc_pages(struct arena *arena, size_t bytes, uintptr_t page);
-/** Frees what either gave; NULL is allowed. Any thread. */
-void arena_free(struct arena *arena, void *memory);
+/** Frees what either gave; NULL is allowed. Any thread. @return false: it is none of it */
+bool arena_free(struct arena *arena, void *memory);
 
 #endif

@@ -11,14 +11,15 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_limit.h"
 #include "base/mem.h"
 
 /* Of all reservations that a process maps: well within 47 bits. */
 #define MAPPED_BYTES_MAX ((size_t)1 << 45)
-#define RESERVATION_BYTES_MIN ((size_t)64 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
 size_t reservation_size(int ranks)
@@ -28,7 +29,6 @@ size_t reservation_size(int ranks)
     size_t bytes = size_min(ram, MAPPED_BYTES_MAX / (size_t)ranks);
     struct rlimit limit;
 
-    /* Sizing a file beyond its limit would raise SIGXFSZ. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0) {
         bytes = size_min(bytes, limit.rlim_cur);
     }
@@ -36,7 +36,7 @@ size_t reservation_size(int ranks)
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
         bytes = size_min(bytes, limit.rlim_cur / 2 / (size_t)ranks);
     }
-    return size_max(bytes & ~(HUGE_PAGE - 1), RESERVATION_BYTES_MIN);
+    return bytes & ~(HUGE_PAGE - 1);
 }
 
 static int posix_open(void)
@@ -93,9 +93,9 @@ tutti_status reservation_create(
         return error_set_errno(TUTTI_ERR_SYSTEM, "%s",
                 kind == RESERVATION_MEMFD ? "memfd_create" : "shm_open");
     }
-    if (ftruncate(reservation.fd, (off_t)bytes) != 0) {
+    if (!file_limit_allows(bytes) || ftruncate(reservation.fd, (off_t)bytes) != 0) {
         status = error_set_errno(TUTTI_ERR_SYSTEM,
-                "cannot reserve %zu MiB of shared memory", bytes >> 20);
+                "cannot reserve %zu MiB of shared memory (see ulimit -f)", bytes >> 20);
         goto err_close;
     }
     if (kind == RESERVATION_MEMFD &&
@@ -145,6 +145,26 @@ bool reservation_commit(
         result = fallocate(reservation->fd, 0, (off_t)offset, (off_t)bytes);
     } while (result != 0 && errno == EINTR);
     return result == 0;
+}
+
+size_t reservation_left(const struct reservation *reservation)
+{
+    struct statvfs facts;
+
+    return reservation->kind == RESERVATION_POSIX &&
+                    fstatvfs(reservation->fd, &facts) == 0 && facts.f_blocks > 0
+            ? (size_t)facts.f_bavail * facts.f_frsize
+            : SIZE_MAX;
+}
+
+const char *reservation_lack(const struct reservation *reservation)
+{
+    if (errno == ENOMEM) {
+        return "the host, or a memory cgroup, has no more memory";
+    }
+    return reservation->kind == RESERVATION_POSIX
+            ? "/dev/shm is full"
+            : "what this rank may share is full (see ulimit -v and ulimit -f)";
 }
 
 void reservation_discard(
