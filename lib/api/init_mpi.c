@@ -365,8 +365,12 @@ static tutti_status join(tutti **t, MPI_Comm comm, const tutti_config *config)
 {
     struct mpi_env *env;
     struct context_spec spec = { 0 };
-    tutti_status status = setup_begin(&spec, config, -1);
+    tutti_status status = mpi_life_check();
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = setup_begin(&spec, config, -1);
     if (status != TUTTI_OK) {
         return refuse(comm, status);
     }
@@ -477,10 +481,14 @@ tutti_status tutti_init_ranks(
 
 tutti_status tutti_mpi_hold(void)
 {
-    return mpi_life_hold();
+    const tutti_status status = mpi_life_check();
+
+    return status == TUTTI_OK ? mpi_life_hold() : status;
 }
 
 tutti_status tutti_mpi_release(void)
 {
-    return mpi_life_release();
+    const tutti_status status = mpi_life_check();
+
+    return status == TUTTI_OK ? mpi_life_release() : status;
 }

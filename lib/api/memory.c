@@ -1,8 +1,6 @@
 /*
  * Memory for tensors: given out, or the caller's made like it.
  */
-#include <sys/resource.h>
-
 #include "api/call.h"
 #include "base/headroom.h"
 #include "run/context.h"
@@ -10,8 +8,6 @@
 
 static tutti_status no_memory(const tutti *t, size_t bytes, tutti_memory_kind kind)
 {
-    struct rlimit limit;
-
     if (kind == TUTTI_DEVICE) {
         return error_set(TUTTI_ERR_NO_MEMORY,
                 "tutti_alloc: no device memory for %zu bytes on rank %d", bytes,
@@ -19,11 +15,8 @@ static tutti_status no_memory(const tutti *t, size_t bytes, tutti_memory_kind ki
     }
     return error_set(TUTTI_ERR_NO_MEMORY,
             "tutti_alloc: no host memory for %zu bytes on rank %d; the host and its "
-            "memory cgroups have %llu MiB left for all ranks here%s",
-            bytes, t->rank, (unsigned long long)(memory_room("").left >> 20),
-            getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
-                    ? ", and ulimit -v is set"
-                    : "");
+            "memory cgroups have %llu MiB left for all ranks here (see also ulimit -v)",
+            bytes, t->rank, (unsigned long long)(memory_room("").left >> 20));
 }
 
 tutti_status tutti_alloc(tutti *t, size_t bytes, tutti_memory_kind kind, void **mem)

@@ -10,7 +10,7 @@
 
 #include <tutti/tutti.h>
 
-/** TUTTI_ERR_MPI in a child of a process that has called this before. Any thread. */
+/** Before all else here: TUTTI_ERR_MPI in a child of a process that has called this. Any thread. */
 TUTTI_MUST_USE tutti_status mpi_life_check(void);
 
 /**
@@ -42,7 +42,7 @@ tutti_status mpi_life_end(
  * @return as mpi_life_begin()
  */
 TUTTI_MUST_USE tutti_status mpi_life_hold(void);
-/** @return as mpi_life_end(); TUTTI_OK when nothing is held; of mpi_life_check() */
+/** @return as mpi_life_end(); TUTTI_OK when nothing is held */
 tutti_status mpi_life_release(void);
 
 /** Waits for a request without keeping a core that others may need; MPI's code. */

@@ -43,9 +43,8 @@ enum task_phase {
 #ifndef TASK_MESSAGE_MAX
 #    define TASK_MESSAGE_MAX ((size_t)1 << 30)
 #endif
-/** Longest batch whose operands are sent whole: each takes as much scratch. */
-#define TASK_WHOLE_MAX \
-    (TASK_MESSAGE_MAX < (size_t)1 << 24 ? TASK_MESSAGE_MAX : (size_t)1 << 24)
+/** Longest batch whose operands are sent whole, 16 MiB: each takes as much scratch. */
+#define TASK_WHOLE_MAX (TASK_MESSAGE_MAX >> 6)
 /** How long transfers that have begun may go on when they are given up. */
 #define TASK_CANCEL_NS INT64_C(500000000)
 /** Slices, and so the kernels' pieces, begin on multiples of this many bytes. */
@@ -212,10 +211,7 @@ bool reduction_doubling_takes(const struct op_batch *batch);
 uint8_t *task_prepare(struct mpi_state *state, struct mpi_task *task, int receive_count,
         int send_count, size_t extra);
 
-/**
- * Posts request `index`, a message of the set's rank `peer`.
- * @return TUTTI_OK, TUTTI_ERR_MPI, TUTTI_ERR_UNSUPPORTED (more than TASK_MESSAGE_MAX bytes)
- */
+/** Posts request `index`, a message of the set's rank `peer`: TASK_MESSAGE_MAX bytes at most. */
 TUTTI_MUST_USE tutti_status task_receive(struct mpi_task *task, int index,
         enum task_phase phase, int peer, void *buffer, size_t bytes);
 /** The same for a message to it. */

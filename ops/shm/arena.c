@@ -82,18 +82,15 @@ static bool commit_new(struct arena *arena, size_t granule, size_t end)
     while (fits && granule < end) {
         const size_t next = size_min(granule + step, end);
 
-        fits = at_once || headroom_take(&arena->headroom, (next - granule) * GRANULE);
-        if (fits &&
-                !reservation_commit(arena->reservation, granule * GRANULE,
-                        (next - granule) * GRANULE)) {
-            return false;
-        }
+        fits = (at_once ||
+                       headroom_take(&arena->headroom, (next - granule) * GRANULE)) &&
+                reservation_commit(arena->reservation, granule * GRANULE,
+                        (next - granule) * GRANULE);
         if (fits) {
             set_committed(arena, granule, next, true);
             granule = next;
         }
     }
-    errno = fits ? errno : ENOMEM;
     return fits;
 }
 
@@ -249,10 +246,9 @@ static void *alloc_locked(struct arena *arena, size_t bytes, struct position pos
 {
     struct arena_block *block = block_take(arena, bytes, position);
     char *memory;
-    int error;
 
     if (block == NULL) {
-        errno = headroom_take(&arena->headroom, bytes) ? ENOSPC : ENOMEM;
+        errno = headroom_take(&arena->headroom, bytes) ? ENOSPC : errno;
         return NULL;
     }
     memory = address_of(arena, block->offset);
@@ -261,9 +257,7 @@ static void *alloc_locked(struct arena *arena, size_t bytes, struct position pos
     }
     if (!commit(arena, block->offset, bytes) ||
             !map_insert(&arena->used, address_hash(memory), block)) {
-        error = errno;
         discard(arena, block_release(block));
-        errno = error;
         return NULL;
     }
     return memory;
@@ -281,6 +275,11 @@ static void *alloc_at(struct arena *arena, size_t bytes, struct position positio
     memory = alloc_locked(arena, size_align(size_max(bytes, 1), ALIGNMENT), position);
     pthread_mutex_unlock(&arena->lock);
     return memory;
+}
+
+bool arena_commit(struct arena *arena, size_t bytes)
+{
+    return commit(arena, arena->blocks->offset, bytes);
 }
 
 void *arena_alloc(struct arena *arena, size_t bytes)

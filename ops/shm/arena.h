@@ -40,10 +40,12 @@ struct arena {
 bool arena_init(struct arena *arena, const struct reservation *reservation,
         size_t first, int sharers);
 void arena_fini(struct arena *arena);
+/** Commits the first bytes of a new one, which stay so. @return as arena_alloc() */
+bool arena_commit(struct arena *arena, size_t bytes);
 
 /**
- * Zeroed memory on a boundary of 64 bytes, or NULL, with errno: ENOMEM where the host has no
- * more, ENOSPC where only what is shared has no room. Any thread.
+ * Zeroed memory on a boundary of 64 bytes, or NULL: errno is ENOSPC where the host has some.
+ * Any thread.
  */
 void *arena_alloc(struct arena *arena, size_t bytes);
 /**

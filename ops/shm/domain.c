@@ -21,10 +21,7 @@
     ((sizeof(struct shm_segment) + ((size_t)2 << 20) - 1) & ~(((size_t)2 << 20) - 1))
 /* A reservation below that is not worth it: little of what is allocated would be shared. */
 #define RESERVATION_BYTES_MIN (ARENA_OFFSET + ((size_t)30 << 20))
-/*
- * What /dev/shm must have left for each rank: for control words and staging, which cannot lie
- * elsewhere. Memory of the caller can, and does when no more than that is left.
- */
+/* Of /dev/shm for each rank: kept for control words and staging, which cannot lie elsewhere. */
 #define POSIX_BYTES_MIN ((size_t)16 << 20)
 /* The reservation of a rank that shares it with nobody. */
 #define APART_BYTES (ARENA_OFFSET + ((size_t)256 << 20))
@@ -105,32 +102,13 @@ struct shm_domain *shm_domain_create(int ranks)
 
 /* ------------------------------------------------------------ reservations */
 
-/** Whether there is enough of it, before anybody relies on it. */
-static tutti_status check_room(const struct reservation *reservation, int sharers)
-{
-    const size_t left = reservation_left(reservation);
-    const size_t wanted = (size_t)sharers * POSIX_BYTES_MIN;
-
-    return left >= wanted ? TUTTI_OK
-                          : error_set(TUTTI_ERR_NO_MEMORY,
-                                    "/dev/shm has %zu MiB left, and %d ranks need %zu",
-                                    left >> 20, sharers, wanted >> 20);
-}
-
 /** Makes the reservation of a rank of this process, with its arena behind the segment. */
 static tutti_status rank_reserve(
         struct shm_rank *rank, size_t bytes, enum reservation_kind kind, int sharers)
 {
-    struct arena *arena;
+    struct arena *arena = mem_calloc(1, sizeof *arena);
     tutti_status status;
 
-    if (bytes < RESERVATION_BYTES_MIN) {
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "each of %d ranks may reserve %zu MiB of shared memory, and needs %zu "
-                "(see ulimit -v and ulimit -f)",
-                sharers, bytes >> 20, RESERVATION_BYTES_MIN >> 20);
-    }
-    arena = mem_calloc(1, sizeof *arena);
     if (arena == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for an arena");
     }
@@ -138,8 +116,11 @@ static tutti_status rank_reserve(
     if (status != TUTTI_OK) {
         goto err_free;
     }
-    status = check_room(&rank->reservation, sharers);
-    if (status != TUTTI_OK) {
+    if (reservation_left(&rank->reservation) < (size_t)sharers * POSIX_BYTES_MIN) {
+        status = error_set(TUTTI_ERR_NO_MEMORY,
+                "/dev/shm has %zu MiB left, and %d ranks need %zu each",
+                reservation_left(&rank->reservation) >> 20, sharers,
+                POSIX_BYTES_MIN >> 20);
         goto err_unmap;
     }
     if (!reservation_commit(
@@ -216,10 +197,17 @@ void shm_domain_destroy(struct shm_domain *domain)
 tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me, int sharers,
         size_t bytes, enum reservation_kind kind)
 {
-    struct shm_domain *domain = domain_new(ranks);
+    struct shm_domain *domain;
     struct shm_segment *segment;
     tutti_status status;
 
+    if (bytes < RESERVATION_BYTES_MIN) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "each of %d ranks may reserve %zu MiB of shared memory, and needs %zu "
+                "(see ulimit -v and ulimit -f)",
+                sharers, bytes >> 20, RESERVATION_BYTES_MIN >> 20);
+    }
+    domain = domain_new(ranks);
     if (domain == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", ranks);
     }
@@ -329,7 +317,7 @@ void *shm_domain_alloc(struct shm_domain *domain, int rank, size_t bytes)
     if (left == SIZE_MAX || (left > kept && bytes < left - kept)) {
         return shm_alloc(mine, bytes);
     }
-    errno = headroom_take(&mine->arena->headroom, bytes) ? ENOSPC : ENOMEM;
+    errno = headroom_take(&mine->arena->headroom, bytes) ? ENOSPC : errno;
     return NULL;
 }
 

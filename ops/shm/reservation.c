@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/file_limit.h"
 #include "base/mem.h"
 
 /* Of all reservations that a process maps: well within 47 bits. */
@@ -29,6 +28,7 @@ size_t reservation_size(int ranks)
     size_t bytes = size_min(ram, MAPPED_BYTES_MAX / (size_t)ranks);
     struct rlimit limit;
 
+    /* Sizing a file beyond its limit would raise SIGXFSZ. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0) {
         bytes = size_min(bytes, limit.rlim_cur);
     }
@@ -93,9 +93,9 @@ tutti_status reservation_create(
         return error_set_errno(TUTTI_ERR_SYSTEM, "%s",
                 kind == RESERVATION_MEMFD ? "memfd_create" : "shm_open");
     }
-    if (!file_limit_allows(bytes) || ftruncate(reservation.fd, (off_t)bytes) != 0) {
+    if (ftruncate(reservation.fd, (off_t)bytes) != 0) {
         status = error_set_errno(TUTTI_ERR_SYSTEM,
-                "cannot reserve %zu MiB of shared memory (see ulimit -f)", bytes >> 20);
+                "cannot reserve %zu MiB of shared memory", bytes >> 20);
         goto err_close;
     }
     if (kind == RESERVATION_MEMFD &&
@@ -159,10 +159,8 @@ size_t reservation_left(const struct reservation *reservation)
 
 const char *reservation_lack(const struct reservation *reservation)
 {
-    if (errno == ENOMEM) {
-        return "the host, or a memory cgroup, has no more memory";
-    }
-    return reservation->kind == RESERVATION_POSIX
+    return errno == ENOMEM ? "the host, or a memory cgroup, has no more memory"
+            : reservation->kind == RESERVATION_POSIX
             ? "/dev/shm is full"
             : "what this rank may share is full (see ulimit -v and ulimit -f)";
 }

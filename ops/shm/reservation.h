@@ -28,10 +28,7 @@ struct reservation {
     size_t bytes;
 };
 
-/**
- * What to reserve: the size of RAM, or less where many share a small address space or files
- * must be short. Any size, also 0.
- */
+/** What to reserve at most: the size of RAM, or what limits leave to each of them, also 0. */
 size_t reservation_size(int ranks);
 
 /**

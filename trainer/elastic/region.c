@@ -99,8 +99,7 @@ tutti_status region_open(struct region *region, const char *text)
 
     *region = (struct region){ .fd = -1, .generation = 1, .local_size = 1 };
     /* What is written beyond it would end the process. */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-            limit.rlim_cur < slot_bytes * (REGION_SLOTS + 1)) {
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
         return error_set(TUTTI_ERR_SYSTEM,
                 "committed state lies in a long sparse file: set ulimit -f unlimited");
     }
