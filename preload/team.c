@@ -4,49 +4,12 @@
 #include "preload/team.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include "base/mem.h"
-#include "ops/shm/segment.h"
 
 /* Communicators are made and freed by any thread. */
 static pthread_mutex_t teams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct team *teams; /* all; guarded by teams_lock */
-
-/** A process of another rank, watched until this one ends; guarded by teams_lock. */
-static struct watch {
-    pid_t pid;
-    int pidfd;
-} * watches;
-static size_t watch_count, watch_capacity;
-
-static void watch_by_one(struct shm_rank *peer)
-{
-    size_t i = 0;
-
-    while (i < watch_count && watches[i].pid != peer->pid) {
-        i++;
-    }
-    if (i == watch_count &&
-            mem_grow(&watches, &watch_capacity, i + 1, sizeof *watches)) {
-        watches[watch_count++] =
-                (struct watch){ .pid = peer->pid, .pidfd = peer->pidfd };
-    } else {
-        (void)close(peer->pidfd);
-        peer->pidfd = i < watch_count ? watches[i].pidfd : -1;
-    }
-}
-
-void team_watch(struct team *team)
-{
-    (void)pthread_mutex_lock(&teams_lock);
-    for (int i = 0; i < team->ranks; i++) {
-        if (team->domain->rank[i].pidfd >= 0) {
-            watch_by_one(&team->domain->rank[i]);
-        }
-    }
-    (void)pthread_mutex_unlock(&teams_lock);
-}
 
 static void list_add(struct team *team)
 {

@@ -69,8 +69,6 @@ bool team_open(
         struct team *team, const struct preload *preload, MPI_Comm comm, int ranks);
 /** Undoes it: the other ranks see that this one has left in order. Also half-way. */
 void team_close(struct team *team);
-/** Takes the descriptors by which deaths are seen: all teams have one for a process. */
-void team_watch(struct team *team);
 
 /**
  * Carries out a batch of one run, of which set, sequence and the like are filled in here, and

@@ -3,6 +3,7 @@
  * machine, and agree that it went well. What a batch takes of the memory is reserved now, so
  * that no rank finds later that it has none.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -187,6 +188,44 @@ static tutti_status meet(struct meeting *meeting, struct handover *handover)
             team->ranks, team->rank, clock_ns() + HANDOVER_NS, admit, meeting);
 }
 
+/** A process of another rank, watched until this one ends; guarded by watches_lock. */
+struct watch {
+    pid_t pid;
+    int pidfd;
+};
+static struct watch *watches;
+static size_t watch_count, watch_capacity;
+static pthread_mutex_t watches_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void watch_by_one(struct shm_rank *peer)
+{
+    size_t i = 0;
+
+    while (i < watch_count && watches[i].pid != peer->pid) {
+        i++;
+    }
+    if (i == watch_count &&
+            mem_grow(&watches, &watch_capacity, i + 1, sizeof *watches)) {
+        watches[watch_count++] =
+                (struct watch){ .pid = peer->pid, .pidfd = peer->pidfd };
+    } else {
+        (void)close(peer->pidfd);
+        peer->pidfd = i < watch_count ? watches[i].pidfd : -1;
+    }
+}
+
+/** Takes the descriptors by which deaths are seen: all teams have one for a process. */
+static void watch_peers(const struct team *team)
+{
+    (void)pthread_mutex_lock(&watches_lock);
+    for (int i = 0; i < team->ranks; i++) {
+        if (team->domain->rank[i].pidfd >= 0) {
+            watch_by_one(&team->domain->rank[i]);
+        }
+    }
+    (void)pthread_mutex_unlock(&watches_lock);
+}
+
 static tutti_status open_backend(struct meeting *meeting)
 {
     struct team *team = meeting->team;
@@ -232,7 +271,7 @@ static bool share(struct meeting *meeting, struct handover *handover)
     int is_ready = 0;
     tutti_status status = meet(meeting, handover);
 
-    team_watch(team);
+    watch_peers(team);
     (void)close(mine->fd); /* nothing is committed any more */
     mine->fd = -1;
     if (status == TUTTI_OK) {
@@ -286,7 +325,7 @@ void team_close(struct team *team)
         op_shm.close(team->state);
     }
     for (int i = 0; team->domain != NULL && i < team->ranks; i++) {
-        team->domain->rank[i].pidfd = -1; /* of team_watch() */
+        team->domain->rank[i].pidfd = -1; /* of `watches` */
     }
     shm_domain_destroy(team->domain);
     mem_free(team->members);
