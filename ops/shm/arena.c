@@ -279,7 +279,7 @@ static void *alloc_at(struct arena *arena, size_t bytes, struct position positio
 
 bool arena_commit(struct arena *arena, size_t bytes)
 {
-    return commit(arena, arena->blocks->offset, bytes);
+    return bytes <= arena->blocks->bytes && commit(arena, arena->blocks->offset, bytes);
 }
 
 void *arena_alloc(struct arena *arena, size_t bytes)
