@@ -75,6 +75,7 @@ static int end(MPI_Comm comm, int key, void *value, void *extra)
         stats_print();
     }
     (void)PMPI_Comm_free(&preload_state.progress);
+    cpu_load_fini(&preload_state.load);
     config_fini(&preload_state.config);
     return MPI_SUCCESS;
 }
@@ -93,6 +94,7 @@ static bool prepare(void)
     }
     preload_state.log.level = (tutti_log_level)preload_state.config.log_level;
     preload_state.counts = preload_state.config.mpi_stats;
+    cpu_load_init(&preload_state.load);
     limits_fill(preload_state.config.mpi_min_bytes);
     return PMPI_Comm_dup(MPI_COMM_SELF, &preload_state.progress) == MPI_SUCCESS &&
             PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, team_delete,

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/config.h"
+#include "base/cpu.h"
 #include "base/log.h"
 #include "preload/real.h"
 
@@ -53,6 +54,7 @@ struct preload {
     struct preload_limits limits[CALL_COUNT]; /* equal on all ranks of the world */
     struct config config;
     struct log log;
+    struct cpu_load load; /* what teams begin with; its descriptor is theirs, too */
     MPI_Comm
             progress; /* of this rank alone, without messages: polled so that MPI moves */
     int team_key; /* of communicators: their team */

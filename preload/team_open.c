@@ -3,6 +3,8 @@
  * machine, and agree that it went well. What a batch takes of the memory is reserved now, so
  * that no rank finds later that it has none.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,15 +15,15 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "ops/shm/handover.h"
-#include "ops/shm/segment.h"
 #include "ops/shm/shm.h"
+#include "ops/shm/shm_task.h"
 #include "preload/team.h"
 #include "topo/machine.h"
 
 /* How long the ranks wait for each other's descriptors. */
 #define HANDOVER_NS INT64_C(10000000000)
-/* Address space of a rank's reservation: control words, staging memory, small operands. */
-#define RESERVED_BYTES ((size_t)256 << 20)
+/* Address space of a rank's reservation but for what is committed: mostly control words. */
+#define RESERVED_BYTES ((size_t)128 << 20)
 /*
  * Chunks, from the cache next to the core. Shorter than the engine's (lib/api/limits.c): most
  * memory of MPI programs is private, and rounds overlap only when there are several.
@@ -79,17 +81,14 @@ static void wake(void *user, int rank)
     }
 }
 
-/** Commits what batches will take of the reservation, which it then keeps. */
-static bool reserve(const struct team *team, size_t chunk)
+/** What batches will take of a reservation: twice, as much may be lost to alignment. */
+static size_t bytes_of_batches(const struct team *team, size_t chunk)
 {
     const size_t ranks = (size_t)team->ranks;
     const size_t staging =
             4 * size_max(chunk, ranks * 4096); /* SHM_RING_ROUNDS pieces */
-    const size_t tables = OP_INFLIGHT_MAX * (8192 + 32 * ranks);
-    void *memory = shm_domain_alloc(team->domain, team->rank, 2 * (staging + tables));
 
-    shm_domain_free(team->domain, team->rank, memory);
-    return memory != NULL;
+    return 2 * (staging + OP_INFLIGHT_MAX * (8192 + 32 * ranks));
 }
 
 /** Memory of this rank alone. */
@@ -104,6 +103,7 @@ static bool allocate(struct team *team)
     team->task = mem_calloc(1, op_shm.task_bytes);
     if (team->members == NULL || team->bells == NULL || team->sends == NULL ||
             team->recvs == NULL || team->task == NULL) {
+        (void)error_set(TUTTI_ERR_NO_MEMORY, "no memory for a communicator");
         return false;
     }
     for (int i = 0; i < team->ranks; i++) {
@@ -112,23 +112,41 @@ static bool allocate(struct team *team)
     return true;
 }
 
+/* Once in a process: the next communicator would say the same. */
+static void warn(const struct team *team)
+{
+    static atomic_flag is_said = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&is_said)) {
+        log_warn(&team->preload->log,
+                "the collectives of a communicator of %d ranks go through MPI, because "
+                "they cannot share memory: %s",
+                team->ranks, error_last());
+    }
+}
+
 /** Makes this rank's memory and says so; a `machine` of 0 says that it could not. */
 static void introduce(
         struct team *team, struct handover *handover, struct introduction *me)
 {
     const struct config *config = &team->preload->config;
+    const size_t bytes = bytes_of_batches(team, chunk_bytes(config));
     struct shm_rank *mine;
     void *bell;
 
     me->chunk_bytes = chunk_bytes(config);
     if (!allocate(team) || handover_open(handover) != TUTTI_OK ||
             shm_domain_open(&team->domain, team->ranks, team->rank, team->ranks,
-                    RESERVED_BYTES, RESERVATION_MEMFD) != TUTTI_OK) {
+                    size_min(RESERVED_BYTES + bytes, reservation_size(team->ranks)),
+                    RESERVATION_MEMFD) != TUTTI_OK) {
+        warn(team);
         return;
     }
     mine = &team->domain->rank[team->rank];
-    bell = shm_domain_alloc(team->domain, team->rank, MEM_CACHE_LINE);
-    if (bell == NULL || !reserve(team, me->chunk_bytes)) {
+    bell = arena_commit(mine->arena, bytes) ? shm_alloc(mine, MEM_CACHE_LINE) : NULL;
+    if (bell == NULL) {
+        (void)shm_no_memory(mine, "a communicator", bytes);
+        warn(team);
         return;
     }
     me->bell = shm_offset(mine, bell);
@@ -168,6 +186,44 @@ static tutti_status meet(struct meeting *meeting, struct handover *handover)
     }
     return handover_exchange(handover, shm_domain_fd(team->domain, team->rank), parties,
             team->ranks, team->rank, clock_ns() + HANDOVER_NS, admit, meeting);
+}
+
+/** A process of another rank, watched until this one ends; guarded by watches_lock. */
+struct watch {
+    pid_t pid;
+    int pidfd;
+};
+static struct watch *watches;
+static size_t watch_count, watch_capacity;
+static pthread_mutex_t watches_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void watch_by_one(struct shm_rank *peer)
+{
+    size_t i = 0;
+
+    while (i < watch_count && watches[i].pid != peer->pid) {
+        i++;
+    }
+    if (i == watch_count &&
+            mem_grow(&watches, &watch_capacity, i + 1, sizeof *watches)) {
+        watches[watch_count++] =
+                (struct watch){ .pid = peer->pid, .pidfd = peer->pidfd };
+    } else {
+        (void)close(peer->pidfd);
+        peer->pidfd = i < watch_count ? watches[i].pidfd : -1;
+    }
+}
+
+/** Takes the descriptors by which deaths are seen: all teams have one for a process. */
+static void watch_peers(const struct team *team)
+{
+    (void)pthread_mutex_lock(&watches_lock);
+    for (int i = 0; i < team->ranks; i++) {
+        if (team->domain->rank[i].pidfd >= 0) {
+            watch_by_one(&team->domain->rank[i]);
+        }
+    }
+    (void)pthread_mutex_unlock(&watches_lock);
 }
 
 static tutti_status open_backend(struct meeting *meeting)
@@ -210,19 +266,20 @@ static bool share_a_machine(const struct introduction *introductions, int ranks)
 static bool share(struct meeting *meeting, struct handover *handover)
 {
     struct team *team = meeting->team;
+    struct reservation *mine = &team->domain->rank[team->rank].reservation;
     const struct preload *preload = team->preload;
     int is_ready = 0;
     tutti_status status = meet(meeting, handover);
 
+    watch_peers(team);
+    (void)close(mine->fd); /* nothing is committed any more */
+    mine->fd = -1;
     if (status == TUTTI_OK) {
         status = open_backend(meeting);
     }
     is_ready = status == TUTTI_OK ? 1 : 0;
     if (is_ready == 0) {
-        log_warn(&preload->log,
-                "the collectives of a communicator of %d ranks go through MPI, because "
-                "they cannot share memory: %s",
-                team->ranks, error_last());
+        warn(team);
     }
     (void)preload->real.allreduce(
             MPI_IN_PLACE, &is_ready, 1, MPI_INT, MPI_MIN, team->comm);
@@ -242,7 +299,7 @@ bool team_open(
         team->comm = comm;
         team->ranks = ranks;
         (void)PMPI_Comm_rank(comm, &team->rank);
-        cpu_load_init(&team->load);
+        team->load = preload->load;
         introduce(team, &handover, &me);
     }
     if (preload->real.allgather(&me, (int)sizeof me, MPI_BYTE, introductions,
@@ -267,8 +324,10 @@ void team_close(struct team *team)
     if (team->state != NULL) {
         op_shm.close(team->state);
     }
+    for (int i = 0; team->domain != NULL && i < team->ranks; i++) {
+        team->domain->rank[i].pidfd = -1; /* of `watches` */
+    }
     shm_domain_destroy(team->domain);
-    cpu_load_fini(&team->load);
     mem_free(team->members);
     mem_free(team->bells);
     mem_free(team->sends);

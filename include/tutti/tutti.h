@@ -342,8 +342,9 @@ TUTTI_MUST_USE tutti_status tutti_gpu_describe(
  * @param[out] t      the context, released with tutti_finalize()
  * @param[in] config  NULL: taken from the environment; else copied
  * @return TUTTI_OK, TUTTI_ERR_CONFIG (bad value, or ranks differ in a value that must be
- *         equal), TUTTI_ERR_MPI (also if MPI was already finalized),
- *         TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM, TUTTI_ERR_INVALID (t is NULL),
+ *         equal), TUTTI_ERR_MPI (also if MPI was already finalized, and in a child of
+ *         fork() after the parent had called it), TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM,
+ *         TUTTI_ERR_INVALID (t is NULL),
  *         TUTTI_ERR_UNSUPPORTED (built without MPI)
  */
 TUTTI_MUST_USE tutti_status tutti_init(tutti **t, const tutti_config *config);

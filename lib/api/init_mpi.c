@@ -2,6 +2,7 @@
  * Joining an MPI job: the launcher's world, or a communicator of the caller.
  */
 #include <assert.h>
+#include <errno.h>
 
 #include <tutti/mpi.h>
 
@@ -85,8 +86,9 @@ static tutti_status agree(void *user, tutti_status mine)
 static void *shared_alloc(void *user, size_t bytes)
 {
     const struct mpi_env *env = user;
+    void *memory = shm_domain_alloc(env->domain, env->rank, bytes);
 
-    return shm_domain_alloc(env->domain, env->rank, bytes);
+    return memory == NULL && errno == ENOSPC ? mem_alloc_aligned(bytes) : memory;
 }
 
 static void shared_free(void *user, void *memory)
@@ -363,8 +365,12 @@ static tutti_status join(tutti **t, MPI_Comm comm, const tutti_config *config)
 {
     struct mpi_env *env;
     struct context_spec spec = { 0 };
-    tutti_status status = setup_begin(&spec, config, -1);
+    tutti_status status = mpi_life_check();
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = setup_begin(&spec, config, -1);
     if (status != TUTTI_OK) {
         return refuse(comm, status);
     }
@@ -425,10 +431,13 @@ static tutti_status among(const int *ranks, int n, MPI_Comm *comm)
 /* MPI would end the process if it were called with these. */
 static tutti_status check_among(const int *ranks, int n)
 {
-    tutti_status status;
+    tutti_status status = mpi_life_check();
     int size = 0;
     int rank = -1;
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (!transport_mpi_is_on()) {
         return error_set(TUTTI_ERR_MPI,
                 "tutti_init_ranks: MPI is not running; call tutti_init() or "
@@ -472,10 +481,14 @@ tutti_status tutti_init_ranks(
 
 tutti_status tutti_mpi_hold(void)
 {
-    return mpi_life_hold();
+    const tutti_status status = mpi_life_check();
+
+    return status == TUTTI_OK ? mpi_life_hold() : status;
 }
 
 tutti_status tutti_mpi_release(void)
 {
-    return mpi_life_release();
+    const tutti_status status = mpi_life_check();
+
+    return status == TUTTI_OK ? mpi_life_release() : status;
 }

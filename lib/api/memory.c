@@ -15,7 +15,7 @@ static tutti_status no_memory(const tutti *t, size_t bytes, tutti_memory_kind ki
     }
     return error_set(TUTTI_ERR_NO_MEMORY,
             "tutti_alloc: no host memory for %zu bytes on rank %d; the host and its "
-            "memory cgroups have %llu MiB left for all ranks here",
+            "memory cgroups have %llu MiB left for all ranks here (see also ulimit -v)",
             bytes, t->rank, (unsigned long long)(memory_room("").left >> 20));
 }
 

@@ -3,6 +3,7 @@
  */
 #include "base/headroom.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,6 +171,7 @@ static bool take_locked(struct headroom *room, size_t bytes)
     room->credit = 0;
     left = left > room->reserve ? left - room->reserve : 0;
     if (left - left / PAGE_TABLE_SHARE < bytes) {
+        errno = ENOMEM;
         return false;
     }
     room->credit = room->step - size_min(bytes, room->step);

@@ -38,8 +38,8 @@ struct headroom {
 void headroom_init(struct headroom *room, int sharers);
 void headroom_fini(struct headroom *room);
 /**
- * True when this many bytes are left. More than a step is only looked for: take it in steps
- * and ask for each. Any thread.
+ * True when this many bytes are left; else errno is ENOMEM. More than a step is only looked
+ * for: take it in steps and ask for each. Any thread.
  */
 bool headroom_take(struct headroom *room, size_t bytes);
 

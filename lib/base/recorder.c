@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -116,11 +117,22 @@ static tutti_status map_recording(
     return TUTTI_OK;
 }
 
+/* The system answers what is longer (ulimit -f) with a signal that ends the process. */
+static bool may_be_so_long(off_t bytes)
+{
+    struct rlimit limit;
+
+    errno = EFBIG;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || (rlim_t)bytes <= limit.rlim_cur;
+}
+
 static tutti_status map_descriptor(
         struct recorder *recorder, int fd, const struct recorder_spec *spec)
 {
+    const off_t bytes = (off_t)bytes_for(spec);
+
     /* To 0 first: what an earlier context has written goes. */
-    if (ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)bytes_for(spec)) != 0) {
+    if (ftruncate(fd, 0) != 0 || !may_be_so_long(bytes) || ftruncate(fd, bytes) != 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "size the recording of a rank");
     }
     return map_recording(recorder, fd, spec);
@@ -145,7 +157,7 @@ static tutti_status open_file(
     if (fd < 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "create %s", path);
     }
-    errno = posix_fallocate(fd, 0, bytes);
+    errno = may_be_so_long(bytes) ? posix_fallocate(fd, 0, bytes) : EFBIG;
     status = errno != 0 ? error_set_errno(TUTTI_ERR_SYSTEM, "room for %s", path)
                         : map_recording(recorder, fd, spec);
     (void)close(fd);

@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/failure_page.h"
+#include "base/forkmark.h"
 #include "transport/mpi.h"
 #include "transport/mpi_end.h"
 
@@ -54,7 +55,26 @@ static struct {
     bool has_world;
     MPI_Comm world; /* see mpi_life_meet_on() */
     bool ignores_pipes; /* see ignore_pipes() */
+    struct forkmark mark; /* of the process that used it first */
 } life = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static pthread_once_t mark_once = PTHREAD_ONCE_INIT;
+
+static void make_mark(void)
+{
+    forkmark_init(&life.mark);
+}
+
+/* Takes no lock: a thread that the child does not have may have held it. */
+tutti_status mpi_life_check(void)
+{
+    (void)pthread_once(&mark_once, make_mark);
+    return forkmark_is_child(&life.mark)
+            ? error_set(TUTTI_ERR_MPI,
+                      "this process was forked by one that has MPI, which no child can "
+                      "use; fork before the first tutti_init(), or call exec here")
+            : TUTTI_OK;
+}
 
 static void pause_between_polls(int tries)
 {

@@ -10,6 +10,9 @@
 
 #include <tutti/tutti.h>
 
+/** Before all else here: TUTTI_ERR_MPI in a child of a process that has called this. Any thread. */
+TUTTI_MUST_USE tutti_status mpi_life_check(void);
+
 /**
  * A job begins: makes sure that MPI runs and takes calls, and initialises it where nobody
  * has and `may_initialise`.

@@ -237,6 +237,7 @@ static tutti_status broadcast_start(struct mpi_state *state, struct mpi_task *ta
 
 const struct mpi_algorithm broadcast_tree = {
     .name = "tree",
+    .bytes_most = SIZE_MAX,
     .start = broadcast_start,
     .step = broadcast_step,
 };

@@ -424,6 +424,7 @@ static tutti_status exchange_start(struct mpi_state *state, struct mpi_task *tas
 
 const struct mpi_algorithm exchange_direct = {
     .name = "exchange",
+    .bytes_most = SIZE_MAX,
     .start = exchange_start,
     .step = exchange_step,
 };

@@ -23,9 +23,6 @@
 #include "ops/mpi/mpi.h"
 #include "ops/mpi/task.h"
 
-/* Largest batch that algorithm=gather exchanges whole: all operands go to scratch. */
-#define GATHER_BYTES_MAX ((size_t)1 << 24)
-
 static enum config_algorithm algorithm_of(
         const struct mpi_state *state, const struct op_batch *batch)
 {
@@ -38,7 +35,7 @@ static size_t gather_limit(const struct mpi_state *state, const struct op_batch 
 {
     switch (algorithm_of(state, batch)) {
     case CONFIG_ALGORITHM_GATHER:
-        return GATHER_BYTES_MAX;
+        return SIZE_MAX;
     case CONFIG_ALGORITHM_DOUBLING:
     case CONFIG_ALGORITHM_DIRECT:
         return 0;
@@ -157,6 +154,9 @@ static bool may_use(const struct mpi_state *state, const struct op_batch *batch,
 {
     const enum config_algorithm algorithm = algorithm_of(state, batch);
 
+    if (batch->count > reductions[which]->bytes_most / tutti_dtype_size(batch->dtype)) {
+        return false;
+    }
     switch (which) {
     case MPI_GATHER:
         return batch->count <=

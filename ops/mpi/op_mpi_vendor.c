@@ -33,9 +33,6 @@
 #include "ops/mpi/mpi.h"
 #include "ops/mpi/task.h"
 
-/* Largest portion: fits an int count of any type, bytes included. */
-#define PORTION_BYTES ((size_t)1 << 30)
-
 struct vendor_lane {
     MPI_Comm comm; /* borrowed */
     uint64_t tickets; /* drawn so far */
@@ -265,7 +262,7 @@ static int post_portion(const struct vendor_lane *lane, struct vendor_task *task
 {
     const struct op_batch *batch = task->batch;
     const struct op_run *run = &batch->runs[0];
-    size_t count = elements_of(task, PORTION_BYTES);
+    size_t count = elements_of(task, TASK_MESSAGE_MAX);
     size_t offset = task->at * task->element_bytes;
     void *output = (uint8_t *)run->output + offset;
 

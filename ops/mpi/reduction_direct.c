@@ -551,6 +551,7 @@ static tutti_status direct_start(struct mpi_state *state, struct mpi_task *task)
 
 const struct mpi_algorithm reduction_direct = {
     .name = "direct",
+    .bytes_most = SIZE_MAX,
     .start = direct_start,
     .step = direct_step,
 };

@@ -15,9 +15,8 @@
  * branch that both are part of; rank 0 has the result in the end, which goes back the same way.
  *
  * Partial sums are of the elements' type, so types that are reduced in a wider one are not
- * taken. In place is safe: the output is written when the input has been sent.
+ * taken. They lie in the output, also in place: it is written when the input has been sent.
  */
-#include "base/mem.h"
 #include "base/status.h"
 #include "ops/mpi/task.h"
 
@@ -46,7 +45,7 @@ static void combine(struct mpi_task *task)
     struct doubling *d = &task->doubling;
     const bool is_left = (task->batch->set->rank & d->distance) == 0;
     const void *operands[2];
-    void *result = d->partial;
+    void *result = task->batch->runs[0].output;
     struct reduce_spec spec = task->spec;
 
     operands[is_left ? 0 : 1] = d->current;
@@ -61,7 +60,7 @@ static void combine(struct mpi_task *task)
                     .outputs = &result,
                     .m = 1,
                     .count = task->batch->count });
-    d->current = d->partial;
+    d->current = result;
     d->distance *= 2;
 }
 
@@ -192,10 +191,9 @@ static tutti_status doubling_start(struct mpi_state *state, struct mpi_task *tas
     struct doubling *d = &task->doubling;
     const struct op_batch *batch = task->batch;
     const size_t bytes = batch->count * task->element_bytes;
-    const size_t stride = size_align(bytes, TASK_ALIGNMENT);
-    uint8_t *extra = task_prepare(state, task, 1, SENDS_MAX, 2 * stride);
+    uint8_t *received = task_prepare(state, task, 1, SENDS_MAX, bytes);
 
-    if (extra == NULL) {
+    if (received == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
     *d = (struct doubling){ .stage = is_power_of_two(batch->set->size)
@@ -204,15 +202,14 @@ static tutti_status doubling_start(struct mpi_state *state, struct mpi_task *tas
         .distance = 1,
         .bytes = bytes,
         .current = batch->runs[0].input,
-        .partial = extra,
-        .received = extra + stride };
+        .received = received };
     if (batch->prescale != 1) {
         struct reduce_spec spec = task->spec;
 
         spec.op = TUTTI_SUM;
         spec.postscale = 1;
-        scale(task, &spec, d->current, d->partial);
-        d->current = d->partial;
+        scale(task, &spec, d->current, batch->runs[0].output);
+        d->current = batch->runs[0].output;
     }
     return d->stage == DOUBLING_EXCHANGES ? exchange(task) : go_up(task);
 }
@@ -226,6 +223,7 @@ bool reduction_doubling_takes(const struct op_batch *batch)
 
 const struct mpi_algorithm reduction_doubling = {
     .name = "doubling",
+    .bytes_most = TASK_WHOLE_MAX,
     .start = doubling_start,
     .step = doubling_step,
 };

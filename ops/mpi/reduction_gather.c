@@ -129,6 +129,7 @@ static tutti_status gather_step(struct mpi_task *task, bool *moved)
 
 const struct mpi_algorithm reduction_gather = {
     .name = "gather",
+    .bytes_most = TASK_WHOLE_MAX,
     .start = gather_start,
     .step = gather_step,
 };

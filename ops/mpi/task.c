@@ -49,22 +49,28 @@ uint8_t *task_prepare(struct mpi_state *state, struct mpi_task *task, int receiv
 tutti_status task_receive(struct mpi_task *task, int index, enum task_phase phase,
         int peer, void *buffer, size_t bytes)
 {
-    int code;
+    int code = MPI_ERR_COUNT;
 
-    assert(bytes <= TASK_MESSAGE_MAX && index < task->receive_count);
-    code = MPI_Irecv(buffer, (int)bytes, MPI_BYTE, task->batch->set->world_ranks[peer],
-            task->tag + (int)phase, task->comm, &task->requests[index]);
+    assert(index < task->receive_count);
+    if (bytes <= TASK_MESSAGE_MAX) {
+        code = MPI_Irecv(buffer, (int)bytes, MPI_BYTE,
+                task->batch->set->world_ranks[peer], task->tag + (int)phase, task->comm,
+                &task->requests[index]);
+    }
     return code == MPI_SUCCESS ? TUTTI_OK : task_error(code, "receiving tensor data");
 }
 
 tutti_status task_send(struct mpi_task *task, int index, enum task_phase phase,
         int peer, const void *buffer, size_t bytes)
 {
-    int code;
+    int code = MPI_ERR_COUNT;
 
-    assert(bytes <= TASK_MESSAGE_MAX && index >= task->receive_count);
-    code = MPI_Isend(buffer, (int)bytes, MPI_BYTE, task->batch->set->world_ranks[peer],
-            task->tag + (int)phase, task->comm, &task->requests[index]);
+    assert(index >= task->receive_count);
+    if (bytes <= TASK_MESSAGE_MAX) {
+        code = MPI_Isend(buffer, (int)bytes, MPI_BYTE,
+                task->batch->set->world_ranks[peer], task->tag + (int)phase, task->comm,
+                &task->requests[index]);
+    }
     return code == MPI_SUCCESS ? TUTTI_OK : task_error(code, "sending tensor data");
 }
 

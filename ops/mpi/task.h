@@ -39,8 +39,12 @@ enum task_phase {
     TASK_PHASES
 };
 
-/** Longest message in bytes: MPI counts are int. */
-#define TASK_MESSAGE_MAX ((size_t)1 << 30)
+/** Longest message in bytes: MPI counts are int. Tests that reach it lower it. */
+#ifndef TASK_MESSAGE_MAX
+#    define TASK_MESSAGE_MAX ((size_t)1 << 30)
+#endif
+/** Longest batch whose operands are sent whole, 16 MiB: each takes as much scratch. */
+#define TASK_WHOLE_MAX (TASK_MESSAGE_MAX >> 6)
 /** How long transfers that have begun may go on when they are given up. */
 #define TASK_CANCEL_NS INT64_C(500000000)
 /** Slices, and so the kernels' pieces, begin on multiples of this many bytes. */
@@ -93,8 +97,7 @@ struct doubling {
     int pending; /* requests outstanding */
     int sends; /* requests of the sends in use */
     size_t bytes; /* of the batch */
-    const void *current; /* the sum of this rank's branch: the input, or `partial` */
-    uint8_t *partial;
+    const void *current; /* the sum of this rank's branch: the input, or the output */
     uint8_t *received;
 };
 
@@ -172,6 +175,7 @@ struct mpi_task {
 
 struct mpi_algorithm {
     const char *name;
+    size_t bytes_most; /* of a batch; SIZE_MAX: it cuts any into messages */
     /* Takes scratch and posts the first messages; on failure the caller cancels. */
     tutti_status (*start)(struct mpi_state *state, struct mpi_task *task);
     /* As op_backend.step. */
@@ -207,10 +211,10 @@ bool reduction_doubling_takes(const struct op_batch *batch);
 uint8_t *task_prepare(struct mpi_state *state, struct mpi_task *task, int receive_count,
         int send_count, size_t extra);
 
-/** Posts request `index`, a message of the set's rank `peer`; bytes <= 1 GiB. */
+/** Posts request `index`, a message of the set's rank `peer`: TASK_MESSAGE_MAX bytes at most. */
 TUTTI_MUST_USE tutti_status task_receive(struct mpi_task *task, int index,
         enum task_phase phase, int peer, void *buffer, size_t bytes);
-/** Posts request `index`, a message to the set's rank `peer`. */
+/** The same for a message to it. */
 TUTTI_MUST_USE tutti_status task_send(struct mpi_task *task, int index,
         enum task_phase phase, int peer, const void *buffer, size_t bytes);
 

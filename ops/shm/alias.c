@@ -119,7 +119,8 @@ static tutti_status take_block(struct aliases *aliases, struct alias *alias)
             ? arena_alloc_pages(aliases->arena, lead + bytes, alias->begin - lead)
             : arena_alloc(aliases->arena, bytes);
     if (alias->block == NULL) {
-        return alias_no_memory(bytes);
+        return error_set(TUTTI_ERR_NO_MEMORY, "no shared memory for %zu bytes: %s",
+                bytes, reservation_lack(aliases->arena->reservation));
     }
     alias->offset =
             (uint64_t)(alias->block - (char *)aliases->arena->reservation->base) + lead;

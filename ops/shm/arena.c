@@ -4,6 +4,7 @@
  */
 #include "ops/shm/arena.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -247,6 +248,7 @@ static void *alloc_locked(struct arena *arena, size_t bytes, struct position pos
     char *memory;
 
     if (block == NULL) {
+        errno = headroom_take(&arena->headroom, bytes) ? ENOSPC : errno;
         return NULL;
     }
     memory = address_of(arena, block->offset);
@@ -265,13 +267,19 @@ static void *alloc_at(struct arena *arena, size_t bytes, struct position positio
 {
     void *memory;
 
-    if (bytes > arena->reservation->bytes) {
+    if (bytes > PTRDIFF_MAX) {
+        errno = ENOMEM;
         return NULL;
     }
     pthread_mutex_lock(&arena->lock);
     memory = alloc_locked(arena, size_align(size_max(bytes, 1), ALIGNMENT), position);
     pthread_mutex_unlock(&arena->lock);
     return memory;
+}
+
+bool arena_commit(struct arena *arena, size_t bytes)
+{
+    return bytes <= arena->blocks->bytes && commit(arena, arena->blocks->offset, bytes);
 }
 
 void *arena_alloc(struct arena *arena, size_t bytes)
@@ -289,13 +297,13 @@ void *arena_alloc_pages(struct arena *arena, size_t bytes, uintptr_t page)
                     .alignment = alignment, .behind = page & (alignment - 1) });
 }
 
-void arena_free(struct arena *arena, void *memory)
+bool arena_free(struct arena *arena, void *memory)
 {
     struct arena_block *block;
     size_t offset;
 
     if (memory == NULL) {
-        return;
+        return true;
     }
     offset = (size_t)((char *)memory - (char *)arena->reservation->base);
     pthread_mutex_lock(&arena->lock);
@@ -309,6 +317,7 @@ void arena_free(struct arena *arena, void *memory)
         }
     }
     pthread_mutex_unlock(&arena->lock);
+    return block != NULL;
 }
 
 bool arena_init(struct arena *arena, const struct reservation *reservation,

@@ -40,15 +40,20 @@ struct arena {
 bool arena_init(struct arena *arena, const struct reservation *reservation,
         size_t first, int sharers);
 void arena_fini(struct arena *arena);
+/** Commits the first bytes of a new one, which stay so. @return as arena_alloc() */
+bool arena_commit(struct arena *arena, size_t bytes);
 
-/** Zeroed memory on a boundary of 64 bytes, or NULL. Any thread. */
+/**
+ * Zeroed memory on a boundary of 64 bytes, or NULL: errno is ENOSPC where the host has some.
+ * Any thread.
+ */
 void *arena_alloc(struct arena *arena, size_t bytes);
 /**
  * As arena_alloc(), from a page on that can be mapped at another page, too: if it is large,
  * their distance is a multiple of a huge page.
  */
 void *arena_alloc_pages(struct arena *arena, size_t bytes, uintptr_t page);
-/** Frees what either gave; NULL is allowed. Any thread. */
-void arena_free(struct arena *arena, void *memory);
+/** Frees what either gave; NULL is allowed. Any thread. @return false: it is none of it */
+bool arena_free(struct arena *arena, void *memory);
 
 #endif

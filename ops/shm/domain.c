@@ -19,6 +19,10 @@
 /* Where the arena begins: behind the segment, where a huge page can. */
 #define ARENA_OFFSET \
     ((sizeof(struct shm_segment) + ((size_t)2 << 20) - 1) & ~(((size_t)2 << 20) - 1))
+/* A reservation below that is not worth it: little of what is allocated would be shared. */
+#define RESERVATION_BYTES_MIN (ARENA_OFFSET + ((size_t)30 << 20))
+/* Of /dev/shm for each rank: kept for control words and staging, which cannot lie elsewhere. */
+#define POSIX_BYTES_MIN ((size_t)16 << 20)
 /* The reservation of a rank that shares it with nobody. */
 #define APART_BYTES (ARENA_OFFSET + ((size_t)256 << 20))
 
@@ -112,10 +116,17 @@ static tutti_status rank_reserve(
     if (status != TUTTI_OK) {
         goto err_free;
     }
+    if (reservation_left(&rank->reservation) < (size_t)sharers * POSIX_BYTES_MIN) {
+        status = error_set(TUTTI_ERR_NO_MEMORY,
+                "/dev/shm has %zu MiB left, and %d ranks need %zu each",
+                reservation_left(&rank->reservation) >> 20, sharers,
+                POSIX_BYTES_MIN >> 20);
+        goto err_unmap;
+    }
     if (!reservation_commit(
                 &rank->reservation, 0, offsetof(struct shm_segment, slots[0][1]))) {
-        status = error_set_errno(
-                TUTTI_ERR_NO_MEMORY, "no shared memory for control words");
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for control words: %s",
+                reservation_lack(&rank->reservation));
         goto err_unmap;
     }
     if (!arena_init(arena, &rank->reservation, ARENA_OFFSET, sharers)) {
@@ -186,13 +197,21 @@ void shm_domain_destroy(struct shm_domain *domain)
 tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me, int sharers,
         size_t bytes, enum reservation_kind kind)
 {
-    struct shm_domain *domain = domain_new(ranks);
+    struct shm_domain *domain;
     struct shm_segment *segment;
     tutti_status status;
 
+    if (bytes < RESERVATION_BYTES_MIN) {
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "each of %d ranks may reserve %zu MiB of shared memory, and needs %zu "
+                "(see ulimit -v and ulimit -f)",
+                sharers, bytes >> 20, RESERVATION_BYTES_MIN >> 20);
+    }
+    domain = domain_new(ranks);
     if (domain == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d ranks", ranks);
     }
+    domain->sharers = sharers;
     status = rank_reserve(&domain->rank[me], bytes, kind, sharers);
     if (status != TUTTI_OK) {
         shm_domain_destroy(domain);
@@ -278,16 +297,28 @@ void *shm_alloc(const struct shm_rank *mine, size_t bytes)
 
 void shm_free(const struct shm_rank *mine, void *memory)
 {
-    if (mine->arena != NULL) {
-        arena_free(mine->arena, memory);
-    } else {
+    if (mine->arena == NULL || !arena_free(mine->arena, memory)) {
         mem_free(memory);
     }
 }
 
+tutti_status shm_no_memory(const struct shm_rank *mine, const char *what, size_t bytes)
+{
+    return error_set(TUTTI_ERR_NO_MEMORY, "no shared memory for %zu bytes of %s: %s",
+            bytes, what, reservation_lack(&mine->reservation));
+}
+
 void *shm_domain_alloc(struct shm_domain *domain, int rank, size_t bytes)
 {
-    return shm_alloc(&domain->rank[rank], bytes);
+    const struct shm_rank *mine = &domain->rank[rank];
+    const size_t left = reservation_left(&mine->reservation);
+    const size_t kept = (size_t)domain->sharers * POSIX_BYTES_MIN;
+
+    if (left == SIZE_MAX || (left > kept && bytes < left - kept)) {
+        return shm_alloc(mine, bytes);
+    }
+    errno = headroom_take(&mine->arena->headroom, bytes) ? ENOSPC : errno;
+    return NULL;
 }
 
 void shm_domain_free(struct shm_domain *domain, int rank, void *memory)

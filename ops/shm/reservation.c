@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -18,7 +19,6 @@
 
 /* Of all reservations that a process maps: well within 47 bits. */
 #define MAPPED_BYTES_MAX ((size_t)1 << 45)
-#define RESERVATION_BYTES_MIN ((size_t)64 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
 size_t reservation_size(int ranks)
@@ -36,7 +36,7 @@ size_t reservation_size(int ranks)
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
         bytes = size_min(bytes, limit.rlim_cur / 2 / (size_t)ranks);
     }
-    return size_max(bytes & ~(HUGE_PAGE - 1), RESERVATION_BYTES_MIN);
+    return bytes & ~(HUGE_PAGE - 1);
 }
 
 static int posix_open(void)
@@ -145,6 +145,24 @@ bool reservation_commit(
         result = fallocate(reservation->fd, 0, (off_t)offset, (off_t)bytes);
     } while (result != 0 && errno == EINTR);
     return result == 0;
+}
+
+size_t reservation_left(const struct reservation *reservation)
+{
+    struct statvfs facts;
+
+    return reservation->kind == RESERVATION_POSIX &&
+                    fstatvfs(reservation->fd, &facts) == 0 && facts.f_blocks > 0
+            ? (size_t)facts.f_bavail * facts.f_frsize
+            : SIZE_MAX;
+}
+
+const char *reservation_lack(const struct reservation *reservation)
+{
+    return errno == ENOMEM ? "the host, or a memory cgroup, has no more memory"
+            : reservation->kind == RESERVATION_POSIX
+            ? "/dev/shm is full"
+            : "what this rank may share is full (see ulimit -v and ulimit -f)";
 }
 
 void reservation_discard(

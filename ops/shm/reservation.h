@@ -28,12 +28,12 @@ struct reservation {
     size_t bytes;
 };
 
-/** What to reserve: the size of RAM, or less where many share a small address space. */
+/** What to reserve at most: the size of RAM, or what limits leave to each of them, also 0. */
 size_t reservation_size(int ranks);
 
 /**
  * Makes and maps one of zeroed pages, none of them committed.
- * @return TUTTI_OK, or TUTTI_ERR_SYSTEM with errno set
+ * @return TUTTI_OK, or TUTTI_ERR_SYSTEM
  */
 tutti_status reservation_create(
         struct reservation *made, size_t bytes, enum reservation_kind kind);
@@ -48,10 +48,14 @@ tutti_status reservation_map(
 
 /**
  * Backs a range with memory, so that touching it cannot fail; whole pages.
- * @return false, with errno set, where there is none
+ * @return false, with errno ENOSPC or ENOMEM, where there is none
  */
 bool reservation_commit(
         const struct reservation *reservation, size_t offset, size_t bytes);
+/** Bytes that may still be committed, by all that share /dev/shm; SIZE_MAX: no such limit. */
+size_t reservation_left(const struct reservation *reservation);
+/** What is full, in words, where errno says that a commitment failed. */
+const char *reservation_lack(const struct reservation *reservation);
 /** Gives the memory of a range back; it reads as zero then. */
 void reservation_discard(
         const struct reservation *reservation, size_t offset, size_t bytes);

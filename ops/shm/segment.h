@@ -150,6 +150,7 @@ struct shm_rank {
 
 struct shm_domain {
     int ranks;
+    int sharers; /* of /dev/shm; 0: all memory is of one process */
     struct shm_rank *rank; /* [ranks]; owned, with their segments and tables */
 };
 

@@ -52,8 +52,8 @@ static tutti_status shm_start(
     struct shm_task *task = task_memory;
 
     if (!shm_row_claim(shm_member(shm, batch, batch->set->rank), batch->set)) {
-        return error_set_errno(
-                TUTTI_ERR_NO_MEMORY, "no shared memory for another process set");
+        return shm_no_memory(shm_member(shm, batch, batch->set->rank), "control words",
+                sizeof(struct shm_slot[OP_SLOTS]));
     }
     *task = (struct shm_task){ .batch = batch };
     return shm_arrive(shm, task);

@@ -46,7 +46,7 @@ struct shm_card {
 /**
  * Makes a domain in which only the calling rank is, with a reservation of its own.
  * @param sharers  ranks that will share it, this one counted
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY (or limits, or /dev/shm), TUTTI_ERR_SYSTEM
  */
 tutti_status shm_domain_open(struct shm_domain **opened, int ranks, int me, int sharers,
         size_t bytes, enum reservation_kind kind);
@@ -62,9 +62,9 @@ int shm_domain_fd(const struct shm_domain *domain, int me);
 tutti_status shm_domain_admit(struct shm_domain *domain, int rank, int fd, pid_t pid,
         const struct shm_card *card);
 
-/** Zeroed memory of a rank's reservation, or NULL. Any thread. */
+/** Zeroed memory of a rank's reservation, or NULL as arena_alloc(). Any thread. */
 void *shm_domain_alloc(struct shm_domain *domain, int rank, size_t bytes);
-/** Frees it; NULL is allowed. Any thread. */
+/** Frees it, or what mem_alloc_aligned() gave; NULL is allowed. Any thread. */
 void shm_domain_free(struct shm_domain *domain, int rank, void *memory);
 
 /**

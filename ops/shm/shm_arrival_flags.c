@@ -88,9 +88,10 @@ static tutti_status board_open(void *state, const struct op_set *set)
     const struct shm_rank *mine = member_of(domain, set, set->rank);
 
     if (!row_claim(mine, set)) {
-        return error_set_errno(TUTTI_ERR_NO_MEMORY,
-                "no shared memory for the words of process set %u on rank %d", set->id,
-                set->world_ranks[set->rank]);
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                "no shared memory for the words of process set %u on rank %d: %s",
+                set->id, set->world_ranks[set->rank],
+                reservation_lack(&mine->reservation));
     }
     for (int lane = 0; lane < OP_LANES; lane++) {
         struct shm_arrival_flags_line *line =

@@ -177,13 +177,13 @@ static tutti_status slot_fill(struct shm_state *shm, struct shm_rank *mine,
     const struct op_batch *batch = task->batch;
     const size_t size = (size_t)batch->set->size;
     const size_t parts = op_is_exchange(batch->collective) ? size : 0;
-    struct shm_run *runs = slot_table(shm, mine, slot,
-            batch->run_count * (sizeof *runs + parts * sizeof(struct op_part)));
+    const size_t bytes = batch->run_count *
+            (sizeof(struct shm_run) + parts * sizeof(struct op_part));
+    struct shm_run *runs = slot_table(shm, mine, slot, bytes);
     struct op_part *sends;
 
     if (runs == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "out of memory for a batch of %zu tensors", batch->run_count);
+        return shm_no_memory(mine, "tables of a batch", bytes);
     }
     sends = (struct op_part *)(void *)(runs + batch->run_count);
     for (size_t i = 0; i < batch->run_count; i++) {
@@ -210,8 +210,7 @@ static tutti_status ring_take(
         ring = shm_alloc(mine, shm->ring_bytes);
     }
     if (ring == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "no shared memory for %zu bytes of staging", shm->ring_bytes);
+        return shm_no_memory(mine, "staging", shm->ring_bytes);
     }
     task->staging = (char *)ring;
     return TUTTI_OK;

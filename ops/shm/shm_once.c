@@ -80,8 +80,7 @@ tutti_status shm_once_give(const struct shm_state *shm, const struct shm_task *t
     char *to = room_for(mine, slot, batch);
 
     if (to == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no shared memory for %zu small elements",
-                batch->count);
+        return shm_no_memory(mine, "small operands", bytes_max(batch->set));
     }
     if (!is_tiny(batch)) {
         slot->operands = shm_offset(mine, to);

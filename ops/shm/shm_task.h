@@ -221,5 +221,7 @@ void shm_once_work(struct shm_state *shm, const struct shm_task *task);
 /* Memory that the others can address (domain.c): zeroed; NULL when out of memory. */
 void *shm_alloc(const struct shm_rank *mine, size_t bytes);
 void shm_free(const struct shm_rank *mine, void *memory);
+/** Says what is full, where shm_alloc() gave none for so much. @return TUTTI_ERR_NO_MEMORY */
+tutti_status shm_no_memory(const struct shm_rank *mine, const char *what, size_t bytes);
 
 #endif

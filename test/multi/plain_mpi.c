@@ -3,6 +3,7 @@
  * libtutti_mpi.so in front of MPI, and knows nothing of it. Every rank knows what all ranks
  * send, so it knows every result; values are small integers, so sums are exact in any order.
  */
+#include <dirent.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -471,6 +472,39 @@ static void threads(void)
     }
 }
 
+static int descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    REQUIRE(folder != NULL);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    (void)closedir(folder);
+    return count;
+}
+
+/* Of which a program may have many. */
+static void communicators_take_no_descriptors(void)
+{
+    enum {
+        COMMS = 12
+    };
+    MPI_Comm comms[COMMS];
+    int before = 0;
+
+    for (int i = 0; i < COMMS; i++) {
+        OK(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+        sum_over(comms[i], 5000);
+        before = i == 0 ? descriptors() : before;
+    }
+    REQUIRE(descriptors() == before);
+    for (int i = 0; i < COMMS; i++) {
+        OK(MPI_Comm_free(&comms[i]));
+    }
+}
+
 /* -------------------------------------------------------- beside other calls */
 
 /* A message that moves only while its sender is in MPI, which waits in a collective. */
@@ -528,6 +562,7 @@ int main(int argc, char **argv)
         inter_communicator();
         progress();
         refusals();
+        communicators_take_no_descriptors();
     }
     if (argc == 1 && level == MPI_THREAD_MULTIPLE) {
         threads();

@@ -38,8 +38,33 @@ static void set_free_descriptors(int count)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* The last rank has descriptors for its own socket and memory, and for no others. */
-static void without_room(struct checks *c)
+/* Files, and so memory behind a descriptor, may not be longer; a negative number: as they may. */
+static void set_file_mib(int mib)
+{
+    struct rlimit limit;
+
+    (void)getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = mib < 0 ? limit.rlim_max : (rlim_t)mib << 20;
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* What the last rank has too little of, and what the message says to look at. */
+struct shortage {
+    void (*set)(int amount);
+    int amount;
+    const char *says;
+};
+
+/* Descriptors for its own socket and memory, and for no others. */
+static const struct shortage few_descriptors = {
+    .set = set_free_descriptors, .amount = 2, .says = "ulimit -n"
+};
+/* Room for less than the control words. */
+static const struct shortage short_files = {
+    .set = set_file_mib, .amount = 60, .says = "ulimit -f"
+};
+
+static void without_room(struct checks *c, const struct shortage *shortage)
 {
     const struct setting shm[] = { { "backend", "shm" }, { NULL, NULL } };
     const bool is_last = c->rank == c->size - 1;
@@ -47,17 +72,17 @@ static void without_room(struct checks *c)
     char line[LOG_TEXT_MAX];
     tutti *t = NULL;
 
-    checks_step(c, "without room");
+    checks_step(c, shortage->says);
     job_clear_log(c);
     job_meet(c);
     if (is_last) {
-        set_free_descriptors(2);
+        shortage->set(shortage->amount);
     }
     EXPECT_STATUS(c, TUTTI_ERR_CONFIG, job_try_open(c, shm, &t));
-    EXPECT(c, strstr(tutti_last_error(), "ulimit -n") != NULL);
+    EXPECT(c, strstr(tutti_last_error(), shortage->says) != NULL);
     EXPECT_OK(c, job_try_open(c, NULL, &t));
     if (is_last) {
-        set_free_descriptors(-1);
+        shortage->set(-1);
     }
     EXPECT_OK(c,
             tutti_allreduce(
@@ -117,7 +142,8 @@ int main(int argc, char **argv)
     }
     process_job_init(&job, &checks, &world);
     on_two_nodes(&checks);
-    without_room(&checks);
+    without_room(&checks, &few_descriptors);
+    without_room(&checks, &short_files);
     if (checks.size > 3) {
         on_one_of_two_nodes(&checks);
     }

@@ -1,6 +1,7 @@
 /*
  * A context is made on all ranks or on none: one rank's n-th allocation fails, for every n,
  * or its configuration is bad. The others hear whose fault it is, and all can try again.
+ * A forked child, which has its parent's MPI only in name, is refused.
  *
  *   starts owned|callers
  *
@@ -9,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <tutti/mpi.h>
@@ -97,6 +99,31 @@ static void fail_configuration(const struct world *w, int victim)
     CHECK(strstr(tutti_last_error(), "much") != NULL);
 }
 
+static bool is_refused(tutti_status status)
+{
+    return status == TUTTI_ERR_MPI && strstr(tutti_last_error(), "forked") != NULL;
+}
+
+static void start_in_a_child(const struct world *w)
+{
+    const pid_t child = fork();
+    tutti *t = NULL;
+    int status = -1;
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        (void)alarm(HANG_SECONDS);
+        _exit(is_refused(tutti_init(&t, NULL)) && is_refused(start(w, &t)) &&
+                                is_refused(tutti_init_ranks(&t, &w->rank, 1, NULL)) &&
+                                is_refused(tutti_mpi_hold()) &&
+                                is_refused(tutti_mpi_release()) && t == NULL
+                        ? 0
+                        : 1);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_SAYS(status == 0, "the child ended with %x", (unsigned)status);
+}
+
 int main(int argc, char **argv)
 {
     struct world w = { .is_owned = argc == 2 && strcmp(argv[1], "owned") == 0 };
@@ -122,6 +149,7 @@ int main(int argc, char **argv)
         }
         CHECK(n[i] > 20 && n[i] < ATTEMPTS_MAX);
     }
+    start_in_a_child(&w);
     if (w.is_owned) {
         check_sum(kept, &w);
         CHECK(tutti_finalize(kept) == TUTTI_OK);

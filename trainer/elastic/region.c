@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -93,9 +94,15 @@ static tutti_status read_place(struct region *region, const char *text)
 
 tutti_status region_open(struct region *region, const char *text)
 {
+    struct rlimit limit;
     tutti_status status = TUTTI_OK;
 
     *region = (struct region){ .fd = -1, .generation = 1, .local_size = 1 };
+    /* What is written beyond it would end the process. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        return error_set(TUTTI_ERR_SYSTEM,
+                "committed state lies in a long sparse file: set ulimit -f unlimited");
+    }
     if (text != NULL) {
         status = read_place(region, text);
     } else {

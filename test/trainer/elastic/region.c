@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "test/unit/unit.h"
@@ -121,4 +122,21 @@ UNIT_TEST(test_a_place_that_is_malformed_is_refused)
         assert_int_not_equal(region_open(&region, texts[i]), TUTTI_OK);
         assert_int_equal(region.fd, -1);
     }
+}
+
+/* Its ends are terabytes apart, and what is written beyond the limit ends the process. */
+UNIT_TEST(test_a_limit_of_files_is_refused)
+{
+    struct region region;
+    struct rlimit limit;
+    rlim_t before;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    before = limit.rlim_cur;
+    limit.rlim_cur = (rlim_t)1 << 30;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(region_open(&region, NULL), TUTTI_ERR_SYSTEM);
+    limit.rlim_cur = before;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_non_null(strstr(tutti_last_error(), "ulimit -f unlimited"));
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -161,6 +162,29 @@ TEST(test_a_timeline_has_the_same_names_and_its_own_events)
     assert_int_equal(timeline.shared->header.event_count, 0);
     recorder_close_file(&timeline);
     assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* A file beyond the limit would be answered with SIGXFSZ. */
+TEST(test_a_recording_that_may_not_be_so_long_is_refused)
+{
+    char folder[] = "/tmp/test_recorder.XXXXXX";
+    const struct recorder_spec in_file = { .folder = folder, .events = 4, .size = 4 };
+    struct recorder refused;
+    struct rlimit limit;
+    rlim_t before;
+
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    before = limit.rlim_cur;
+    limit.rlim_cur = 4096;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    recorder_close(&recorder, true);
+    assert_int_equal(recorder_open(&recorder, &spec), TUTTI_ERR_SYSTEM);
+    assert_int_equal(recorder_open(&refused, &in_file), TUTTI_ERR_SYSTEM);
+    limit.rlim_cur = before;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_non_null(strstr(tutti_last_error(), "File too large"));
     assert_int_equal(rmdir(folder), 0);
 }
 

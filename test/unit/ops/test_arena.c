@@ -163,6 +163,30 @@ UNIT_TEST(test_memory_that_cannot_be_backed_is_refused)
     place_close(&place);
 }
 
+UNIT_TEST(test_what_was_committed_before_needs_no_descriptor)
+{
+    struct place place;
+    int fd;
+
+    place_open(&place, RESERVATION_MEMFD);
+    assert_false(arena_commit(&place.arena, SPACE));
+    assert_true(arena_commit(&place.arena, 12 * MIB));
+    fd = place.reservation.fd;
+    place.reservation.fd = -1;
+    for (int i = 0; i < 2; i++) {
+        void *first = arena_alloc(&place.arena, 100);
+        void *large = arena_alloc(&place.arena, 5 * MIB);
+
+        assert_non_null(first);
+        assert_non_null(large); /* begins where a huge page can */
+        arena_free(&place.arena, first);
+        arena_free(&place.arena, large);
+    }
+    assert_null(arena_alloc(&place.arena, 13 * MIB));
+    place.reservation.fd = fd;
+    place_close(&place);
+}
+
 UNIT_TEST(test_running_out_of_heap_loses_nothing)
 {
     struct place place;
