@@ -255,6 +255,16 @@ class reducer
         check(tutti_reducer_set_callback(reducer_, function, user));
     }
 
+    /** What the last step came to, for callbacks; tutti_reducer_report(). */
+    tutti_step_report report() const
+    {
+        tutti_step_report report = {};
+
+        report.size = sizeof report;
+        check(tutti_reducer_report(reducer_, &report));
+        return report;
+    }
+
     /**
      * Declares that this rank has no more data, with `uneven`; returns the rank that joined
      * last. tutti_reducer_join(), named like that of context.

@@ -39,6 +39,7 @@ struct compressed {
     int ranks;
     int rank;
     tutti_compression_settings settings;
+    bool keeps; /* tensors lie in front of what they were before the step */
     bool plain; /* averaged as it is, or not at all with one rank */
     tutti_status status; /* of prepare() */
     float *residual; /* [count], what was left out; NULL without feedback */
@@ -60,7 +61,7 @@ union compressed_word {
     { \
         .size = sizeof(tutti_compressor), .name = (title), .open = (opener), \
         .stage = compressed_stage, .close = compressed_close, \
-        .tensors = compressed_tensors \
+        .tensors = compressed_tensors, .undo = compressed_undo \
     }
 
 /** Makes the state: reads the settings, prepares, and makes the residual. */
@@ -69,6 +70,7 @@ tutti_status compressed_open(
 tutti_status compressed_stage(
         void *state, int stage, float *gradient, tutti_exchange *next);
 void compressed_close(void *state);
+void compressed_undo(void *state);
 size_t compressed_tensors(void *state, tutti_state_tensor *tensors, size_t n);
 
 /**

@@ -261,6 +261,7 @@ static tutti_status prepare_gradient(struct gradient *gradient)
         .dims = gradient->dims,
         .ranks = reducer->ranks,
         .rank = reducer->rank,
+        .finds_overflow = reducer->needs_facts,
     };
     tutti_status status = TUTTI_OK;
 

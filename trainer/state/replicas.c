@@ -41,9 +41,9 @@ static tutti_status submit(const struct state_group *group,
     tutti_status status = TUTTI_OK;
 
     for (size_t i = 0; status == TUTTI_OK && i < n; i++) {
-        char name[STATE_NAME_MAX + 16];
+        char name[40];
 
-        (void)snprintf(name, sizeof name, "tutti.state.%s", tensors[i].name);
+        (void)snprintf(name, sizeof name, "tutti.state.%zu", i);
         status =
                 tutti_broadcast_async(group->t, name, tensors[i].data, tensors[i].count,
                         tensors[i].dtype, root, &group->options, &requests[i]);

@@ -180,7 +180,9 @@ static void overflow(tutti *t, void *user)
 
     tutti_reducer_options_default(&options);
     options.loss_scale = 1024;
+    options.clip_value = 1e30; /* infinity is looked for before */
     reducer = make(t, &options);
+    (void)CHECK(tutti_reducer_report(reducer, &report) == TUTTI_ERR_INVALID);
     if (*calls) {
         (void)CHECK(tutti_reducer_set_callback(reducer, finish_silently, &done) ==
                 TUTTI_OK);
@@ -207,11 +209,11 @@ static void overflow(tutti *t, void *user)
 
             (void)CHECK(tutti_test(t, &none) == TUTTI_OK);
         }
-        if (!*calls) {
-            (void)CHECK(tutti_reducer_wait(reducer, &report) == TUTTI_OK);
-            (void)CHECK(report.overflow == (step == 1) && report.loss_scale == scale);
-            (void)CHECK(step != 1 || strcmp(report.overflow_name, "weights") == 0);
-        }
+        (void)CHECK((*calls ? tutti_reducer_report(reducer, &report)
+                            : tutti_reducer_wait(reducer, &report)) == TUTTI_OK);
+        (void)CHECK(report.step == step && report.loss_scale == scale);
+        (void)CHECK(report.overflow == (step == 1));
+        (void)CHECK(step != 1 || strcmp(report.overflow_name, "weights") == 0);
         (void)CHECK(step == 1 || model_all_wrong(reducer, tutti_size(t), step) == 0);
     }
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
@@ -225,6 +227,37 @@ UNIT_TEST(test_an_overflow_is_named_and_halves_the_loss_scale)
     assert_int_equal(ranks_run(3, overflow, &calls), 0);
     calls = true;
     assert_int_equal(ranks_run(2, overflow, &calls), 0);
+}
+
+/* The squares of a gradient are infinite, and it is not. */
+static void clip_large(tutti *t, void *user)
+{
+    const tutti_param param = { .name = "w", .count = 2, .dtype = TUTTI_FLOAT64 };
+    tutti_step_report report = { .size = sizeof report };
+    tutti_reducer_options options;
+    tutti_reducer *reducer;
+    double *gradient;
+
+    (void)user;
+    tutti_reducer_options_default(&options);
+    options.clip_norm = 10;
+    if (!CHECK(tutti_reducer_create(t, &param, 1, &options, &reducer) == TUTTI_OK)) {
+        return;
+    }
+    gradient = tutti_reducer_gradient(reducer, 0);
+    gradient[0] = 3e200;
+    gradient[1] = -4e200;
+    (void)CHECK(tutti_reducer_ready(reducer, 0) == TUTTI_OK);
+    (void)CHECK(tutti_reducer_wait(reducer, &report) == TUTTI_OK);
+    (void)CHECK(!report.overflow && fabs(report.norm / 5e200 - 1) < 1e-15);
+    (void)CHECK(fabs(gradient[0] - 6) < 1e-14 && fabs(gradient[1] + 8) < 1e-14);
+    (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
+}
+
+UNIT_TEST(test_a_norm_whose_square_is_infinite_is_no_overflow)
+{
+    assert_int_equal(ranks_run(1, clip_large, NULL), 0);
+    assert_int_equal(ranks_run(3, clip_large, NULL), 0);
 }
 
 /* One wrong thing each; the message names it. */
