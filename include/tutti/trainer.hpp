@@ -130,7 +130,7 @@ inline void break_off(tutti *t, tutti_reducer *reducer) noexcept
 class reducer
 {
   public:
-    /** Registers parameters, in the order of the forward pass; tutti_reducer_create(). */
+    /** Collective: registers parameters, in the order of the forward pass; tutti_reducer_create(). */
     reducer(const context &owner, const std::vector<param> &params,
             const tutti_reducer_options &with = reducer_options())
         : t_(owner.get())

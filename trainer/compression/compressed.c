@@ -224,6 +224,16 @@ size_t compressed_tensors(void *state, tutti_state_tensor *tensors, size_t n)
     return c->tensor_count;
 }
 
+void compressed_describe(const void *state, char text[COMPRESSED_TEXT_BYTES])
+{
+    const tutti_compression_settings *settings =
+            &((const struct compressed *)state)->settings;
+
+    (void)snprintf(text, COMPRESSED_TEXT_BYTES,
+            " (ratio %.9g, rank %d, smallest %lld%s)", settings->ratio, settings->rank,
+            (long long)settings->smallest, settings->feedback ? ", feedback" : "");
+}
+
 /* ------------------------------------------------------------------- stages */
 
 tutti_status compressed_ask(tutti_exchange *next, tutti_collective collective,

@@ -13,6 +13,7 @@
 enum {
     COMPRESSED_TENSORS = 2, /* a state has at most so many */
     COMPRESSED_BUFFERS = 4, /* and so many of these */
+    COMPRESSED_TEXT_BYTES = 100,
     COMPRESSED_BLOCK = 1024 /* elements that are worked on at a time, on the stack */
 };
 
@@ -100,6 +101,9 @@ void compressed_add(const struct compressed *c, const float *gradient, int64_t f
  */
 void compressed_settle(
         struct compressed *c, const float *gradient, bool finite, tutti_exchange *next);
+
+/** Writes the settings: " (ratio 0.01, ...)". */
+void compressed_describe(const void *state, char text[COMPRESSED_TEXT_BYTES]);
 
 /** The lesser of two numbers. */
 static inline int64_t compressed_min(int64_t a, int64_t b)

@@ -269,8 +269,11 @@ static tutti_status joined(void *user, int last)
     size_t n;
     tutti_status status = tutti_optimizer_state(optimizer, NULL, 0, &n);
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     tensors = calloc(n + optimizer->count, sizeof *tensors);
-    if (status != TUTTI_OK || tensors == NULL) {
+    if (tensors == NULL) {
         return group_heard(t,
                 error_set(
                         TUTTI_ERR_NO_MEMORY, "no memory to hand over %zu tensors", n));

@@ -58,7 +58,7 @@ tutti_status tutti_broadcast_state(tutti *t, tutti_process_set set,
         const tutti_state_tensor *tensors, size_t n, int root)
 {
     struct state_group group;
-    const struct setting from = { "root", root };
+    const struct setting from = number_setting("root", root);
     tutti_request *requests;
     tutti_status status = group_init(&group, t, set);
     tutti_status waited;
@@ -72,7 +72,7 @@ tutti_status tutti_broadcast_state(tutti *t, tutti_process_set set,
             : check_root(&group, root);
     status = state_agree(&group, status, tensors, n);
     if (status == TUTTI_OK) {
-        status = group_same(&group, check_whole(tensors, n), &from, 1);
+        status = group_same(&group, check_whole(tensors, n), &from, 1, NULL);
     }
     if (status == TUTTI_OK) {
         status = submit(&group, tensors, n, root, requests);

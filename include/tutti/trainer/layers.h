@@ -67,12 +67,14 @@ void tutti_batch_norm_options_default_sized(
 typedef struct tutti_batch_norm tutti_batch_norm;
 
 /**
- * Makes a layer. Local; other ranks make it with the same name, channels and settings.
+ * Makes a layer. Collective over the set: the ranks compare name, channels and settings.
  * @param name      1 to 200 bytes, unique among the layers of the set; copied
  * @param channels  1 or more
  * @param options   NULL for the defaults; copied
  * @param[out] bn   destroyed with tutti_batch_norm_destroy(), before tutti_finalize()
- * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY
+ * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_MISMATCH (names
+ *         what differs, and both values); on this rank alone TUTTI_ERR_INVALID (no result, no size,
+ *         not in the set)
  */
 TUTTI_MUST_USE tutti_status tutti_batch_norm_create(tutti *t, const char *name,
         int64_t channels, const tutti_batch_norm_options *options,

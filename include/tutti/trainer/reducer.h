@@ -121,16 +121,18 @@ typedef struct tutti_step_report {
 typedef struct tutti_reducer tutti_reducer;
 
 /**
- * Registers parameters. Local, but all ranks of the set must give the same names, counts,
- * types and settings: differences fail the first step with TUTTI_ERR_MISMATCH.
+ * Registers parameters. Collective over the set, one such call at a time: the ranks compare
+ * names, shapes, types and settings, those of tutti's compressors as well.
  * @param params        n parameters in the order of the forward pass; copied, their memory
  *                      borrowed
  * @param n             1 or more
  * @param options       NULL for the defaults
  * @param[out] reducer  destroyed with tutti_reducer_destroy(), before tutti_finalize()
- * @return TUTTI_OK, TUTTI_ERR_INVALID (names the parameter and the value),
- *         TUTTI_ERR_UNSUPPORTED (settings that exclude each other, or need host memory),
- *         TUTTI_ERR_DUPLICATE (a name is registered already), TUTTI_ERR_NO_MEMORY
+ * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID (names the parameter and the value),
+ *         TUTTI_ERR_UNSUPPORTED (a type; settings that exclude each other, or need host memory),
+ *         TUTTI_ERR_DUPLICATE (a name is registered already), TUTTI_ERR_NO_MEMORY,
+ *         TUTTI_ERR_MISMATCH (ranks differ: names the setting, two ranks and both values); on this
+ *         rank alone TUTTI_ERR_INVALID (no result, no size, not in the set)
  */
 TUTTI_MUST_USE tutti_status tutti_reducer_create(tutti *t, const tutti_param *params,
         size_t n, const tutti_reducer_options *options, tutti_reducer **reducer);

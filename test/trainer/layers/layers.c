@@ -94,6 +94,9 @@ static void run_norm(tutti *t, void *user)
     double *mean, *variance;
     tutti_batch_norm *bn;
 
+    CHECK(tutti_batch_norm_create(t, tutti_rank(t) == 1 ? "b1" : "bn", CHANNELS, NULL,
+                  &bn) == TUTTI_ERR_MISMATCH);
+    CHECK(strstr(tutti_last_error(), "rank 0 gave \"bn\", rank 1 gave \"b1\"") != NULL);
     if (!CHECK(tutti_batch_norm_create(t, "bn", CHANNELS, NULL, &bn) == TUTTI_OK)) {
         return;
     }
