@@ -200,6 +200,21 @@ static tutti_status give_to_sink(struct gradient *gradient, double scale)
     return sink->gathers_late ? TUTTI_OK : gather(gradient);
 }
 
+/* Passes over what this rank holds: its part, or all. */
+static void clamp(const struct gradient *gradient)
+{
+    const tutti_reducer *reducer = gradient->reducer;
+    const tutti_param *param = &gradient->param;
+    const bool all = reducer->whole_facts || !gradient->scattered;
+
+    if (reducer->options.clip_value > 0) {
+        elements_clamp(param->dtype,
+                all ? param->gradient : own_part(gradient, param->gradient),
+                all ? param->count : gradient->part_count,
+                reducer->options.clip_value * reducer->loss_scale.factor);
+    }
+}
+
 /* Norm and overflow are known, if they are asked for. */
 static tutti_status deliver(struct gradient *gradient)
 {
@@ -209,6 +224,7 @@ static tutti_status deliver(struct gradient *gradient)
 
     atomic_store(&gradient->phase, GRADIENT_DONE);
     if (reducer->report.overflow) {
+        clamp(gradient); /* not yet where this rank saw it: all have the same */
         return TUTTI_OK;
     }
     if (reducer->sink.update != NULL) {
@@ -235,26 +251,19 @@ static void take_squares(struct gradient *gradient)
             elements_scaled_squares(param->dtype, elements, count, sums->squares);
 }
 
-/* Passes over what this rank holds. Infinity is looked for before it is clamped. */
+/* Infinity is looked for before it is clamped. */
 static tutti_status averaged(struct gradient *gradient)
 {
     const tutti_reducer *reducer = gradient->reducer;
-    const tutti_param *param = &gradient->param;
 
-    if (reducer->needs_facts) {
-        take_squares(gradient);
-    }
-    if (reducer->options.clip_value > 0 && isfinite(gradient->sums.scaled_squares)) {
-        const bool all = reducer->whole_facts || !gradient->scattered;
-
-        elements_clamp(param->dtype,
-                all ? param->gradient : own_part(gradient, param->gradient),
-                all ? param->count : gradient->part_count,
-                reducer->options.clip_value * reducer->loss_scale.factor);
-        take_squares(gradient);
-    }
     if (!reducer->needs_facts) {
+        clamp(gradient);
         return deliver(gradient);
+    }
+    take_squares(gradient);
+    if (reducer->options.clip_value > 0 && isfinite(gradient->sums.scaled_squares)) {
+        clamp(gradient);
+        take_squares(gradient);
     }
     atomic_store(&gradient->phase, GRADIENT_HELD);
     return TUTTI_OK;

@@ -21,8 +21,9 @@ enum {
 static const int64_t counts[PARAMS] = { 1, 4099, 1030, 2051, 77 };
 static const tutti_dtype dtypes[PARAMS] = { TUTTI_FLOAT32, TUTTI_FLOAT32, TUTTI_FLOAT16,
     TUTTI_BFLOAT16, TUTTI_FLOAT64 };
+#define FIFTY "of.a.layer.whose.name.is.as.long.as.a.name.can.be."
 static const char *const names[PARAMS] = { "scale", "weights", "half", "bfloat",
-    "double" };
+    FIFTY FIFTY FIFTY FIFTY };
 
 /** A model of one optimizer. */
 struct model {

@@ -214,6 +214,9 @@ static void overflow(tutti *t, void *user)
         (void)CHECK(report.step == step && report.loss_scale == scale);
         (void)CHECK(report.overflow == (step == 1));
         (void)CHECK(step != 1 || strcmp(report.overflow_name, "weights") == 0);
+        (void)CHECK(step != 1 || /* what is done with it, all ranks do */
+                ((float *)tutti_reducer_gradient(reducer, 1))[999] ==
+                        (float)(options.clip_value * scale));
         (void)CHECK(step == 1 || model_all_wrong(reducer, tutti_size(t), step) == 0);
     }
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);

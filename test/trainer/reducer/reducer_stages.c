@@ -120,7 +120,10 @@ static void compress(tutti *t, void *user)
 
     model_params(params);
     params[1].compressor = &gathering;
-    params[3].compressor = *calls && size == 1 ? tutti_compress_bf16() : &gathering;
+    params[3].compressor = &gathering;
+    for (int p = 0; *calls && size == 1 && p < MODEL_PARAMS; p++) {
+        params[p].compressor = tutti_compress_bf16(); /* none has anything to send */
+    }
     (void)CHECK(
             tutti_reducer_create(t, params, MODEL_PARAMS, NULL, &reducer) == TUTTI_OK);
     if (*calls) {
