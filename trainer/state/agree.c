@@ -137,11 +137,9 @@ static void describe(const struct facts *facts, size_t i, char *name, char *text
     }
     setting = &facts->settings[i];
     (void)snprintf(name, SETTING_TEXT_BYTES, "%s", setting->name);
-    (void)snprintf(text, SETTING_TEXT_BYTES, "%g", setting->value);
+    (void)snprintf(text, SETTING_TEXT_BYTES, "%.15g", setting->value);
     if (setting->text != NULL) {
         (void)snprintf(text, SETTING_TEXT_BYTES, "\"%s\"", setting->text);
-    } else if (strtod(text, NULL) != setting->value) { /* the shortest that tells */
-        (void)snprintf(text, SETTING_TEXT_BYTES, "%.17g", setting->value);
     }
 }
 
