@@ -125,8 +125,9 @@ void tutti_compression_settings_default_sized(
  * All give the same bits on all ranks. What a rank leaves out is kept in its residual and
  * added to its next gradient (error feedback). If a gradient of any rank has NaN or infinity,
  * or leaves the range of float16, so has the result, on all ranks, and its residual is what
- * it was before the step. With options.find_overflow (or clip_norm, or a loss scale) the step
- * counts as not done: all residuals are what they were, and take twice the memory. A single rank has nothing to send, and its gradient stays as it is.
+ * it was before the step. With options.find_overflow, clip_norm or a loss scale the step counts
+ * as not done: all residuals are what they were, and take twice the memory. A single rank has
+ * nothing to send, and its gradient stays as it is.
  */
 
 /** No compression: for a parameter that is to be averaged exactly. */
