@@ -4,6 +4,7 @@
 #include "params.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,13 +31,6 @@ static tutti_status check(const char *call, const tutti_param *params, size_t i)
                 "%s: parameter %zu needs a name of 1 to %d bytes", call, i,
                 PARAM_NAME_BYTES_MAX);
     }
-    for (size_t j = 0; j < i; j++) {
-        if (strcmp(params[j].name, param->name) == 0) {
-            return error_set(TUTTI_ERR_INVALID,
-                    "%s: parameters %zu and %zu are both called \"%s\"", call, j, i,
-                    param->name);
-        }
-    }
     if (!elements_are_float(param->dtype)) {
         return error_set(TUTTI_ERR_UNSUPPORTED,
                 "%s: parameter \"%s\" is of type %s: a float type is needed", call,
@@ -49,6 +43,33 @@ static tutti_status check(const char *call, const tutti_param *params, size_t i)
     return TUTTI_OK;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static tutti_status check_names(const char *call, const tutti_param *params, size_t n)
+{
+    const char **names = calloc(n, sizeof *names);
+    tutti_status status = TUTTI_OK;
+
+    if (names == NULL) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "%s: out of memory", call);
+    }
+    for (size_t i = 0; i < n; i++) {
+        names[i] = params[i].name;
+    }
+    qsort(names, n, sizeof *names, compare_names);
+    for (size_t i = 1; status == TUTTI_OK && i < n; i++) {
+        if (strcmp(names[i - 1], names[i]) == 0) {
+            status = error_set(TUTTI_ERR_INVALID,
+                    "%s: two parameters are both called \"%s\"", call, names[i]);
+        }
+    }
+    free(names);
+    return status;
+}
+
 tutti_status params_check(const char *call, const tutti_param *params, size_t n)
 {
     tutti_status status = TUTTI_OK;
@@ -59,7 +80,22 @@ tutti_status params_check(const char *call, const tutti_param *params, size_t n)
     for (size_t i = 0; status == TUTTI_OK && i < n; i++) {
         status = check(call, params, i);
     }
-    return status;
+    return status == TUTTI_OK ? check_names(call, params, n) : status;
+}
+
+static void describe(const void *items, size_t i, char text[SETTING_TEXT_BYTES])
+{
+    const tutti_param *param = (const tutti_param *)items + i;
+
+    (void)snprintf(text, SETTING_TEXT_BYTES, "\"%s\", %lld elements of %s", param->name,
+            (long long)param->count, tutti_dtype_name(param->dtype));
+}
+
+struct setting_list params_list(const tutti_param *params, size_t n)
+{
+    return (struct setting_list){
+        .name = "parameter", .n = n, .describe = describe, .items = params
+    };
 }
 
 tutti_param *params_copy(const tutti_param *params, size_t n)

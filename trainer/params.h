@@ -9,6 +9,7 @@
 #include <tutti/trainer/reducer.h>
 
 #include "optimizer/update.h"
+#include "state/agree.h"
 
 enum {
     PARAM_NAME_BYTES_MAX = 200 /* with a prefix it is a name of tutti */
@@ -26,6 +27,9 @@ const struct update_kernels *param_kernels(const tutti_param *param);
  * @param call  the public function, for the message
  */
 tutti_status params_check(const char *call, const tutti_param *params, size_t n);
+
+/** Names, types and counts, which all ranks must have alike. */
+struct setting_list params_list(const tutti_param *params, size_t n);
 
 /** A copy with names of its own, in one piece: to be freed with free(). NULL: out of memory. */
 tutti_param *params_copy(const tutti_param *params, size_t n);

@@ -51,13 +51,14 @@ class module_reducer
 {
   public:
     /**
-     * Collective: copies the parameters and buffers of rank 0 of the set to the others, then
-     * registers the parameters under their names in the module.
+     * Collective: registers the parameters under their names in the module, which the ranks
+     * compare, and copies the parameters and buffers of rank 0 of the set to the others.
      */
     module_reducer(const context &owner, torch::nn::Module &module,
             const tutti_reducer_options &with = reducer_options())
-        : reducer_(owner, share(owner, module, with), with)
+        : reducer_(owner, trained(module), with)
     {
+        share(owner, module, with);
         for (const auto &item : module.named_parameters()) {
             if (item.value().requires_grad()) {
                 tensors_.push_back(item.value());
@@ -200,25 +201,27 @@ class module_reducer
                 &options));
     }
 
-    /* All are checked before the first is sent. */
-    static std::vector<param> share(const context &owner, torch::nn::Module &module,
-            const tutti_reducer_options &with)
+    static std::vector<param> trained(torch::nn::Module &module)
     {
-        const auto parameters = module.named_parameters();
         std::vector<param> params;
 
-        for (const auto &item : parameters) {
+        for (const auto &item : module.named_parameters()) {
             if (item.value().requires_grad()) {
                 params.push_back(describe(item.key(), item.value()));
             }
         }
-        for (const auto &item : parameters) {
+        return params;
+    }
+
+    static void share(const context &owner, torch::nn::Module &module,
+            const tutti_reducer_options &with)
+    {
+        for (const auto &item : module.named_parameters()) {
             broadcast(owner, item.key(), item.value(), with.process_set);
         }
         for (const auto &item : module.named_buffers()) {
             broadcast(owner, item.key(), item.value(), with.process_set);
         }
-        return params;
     }
 
     reducer reducer_;

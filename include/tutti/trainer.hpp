@@ -130,7 +130,7 @@ inline void break_off(tutti *t, tutti_reducer *reducer) noexcept
 class reducer
 {
   public:
-    /** Registers parameters, in the order of the forward pass; tutti_reducer_create(). */
+    /** Collective: registers parameters, in the order of the forward pass; tutti_reducer_create(). */
     reducer(const context &owner, const std::vector<param> &params,
             const tutti_reducer_options &with = reducer_options())
         : t_(owner.get())
@@ -253,6 +253,16 @@ class reducer
     void set_callback(tutti_callback function, void *user)
     {
         check(tutti_reducer_set_callback(reducer_, function, user));
+    }
+
+    /** What the last step came to, for callbacks; tutti_reducer_report(). */
+    tutti_step_report report() const
+    {
+        tutti_step_report report = {};
+
+        report.size = sizeof report;
+        check(tutti_reducer_report(reducer_, &report));
+        return report;
     }
 
     /**

@@ -206,7 +206,7 @@ const char *tutti_dtype_name(tutti_dtype dtype);
  * (docs/numerics.md), so equal inputs give equal bits, however tensors are fused or chunked.
  * In device memory NCCL chooses the order and what MIN and MAX return for NaN.
  *   TUTTI_AVERAGE      the sum divided by the number of ranks that contribute; on integers
- *                      the exact 64-bit sum, truncated toward zero.
+ *                      the sum of 64 bits, which wraps beyond them, truncated toward zero.
  *   TUTTI_SET_AVERAGE  the same divided by the size of the set: ranks that have joined
  *                      (tutti_join()) count as zeros. As long as none has, it is TUTTI_AVERAGE.
  *   TUTTI_MIN/MAX      NaN wins; on bool they are AND and OR.

@@ -27,7 +27,7 @@ _AUTOMATIC_NAMES = 1024
 
 
 class ReduceOp(enum.IntEnum):
-    """Reductions; AVERAGE divides by the ranks that contribute, SET_AVERAGE by the size of the set, integers exactly."""
+    """Reductions; AVERAGE divides by the ranks that contribute, SET_AVERAGE by the size of the set, integers in 64 bits."""
 
     SUM = 0
     AVERAGE = 1

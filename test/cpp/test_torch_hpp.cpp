@@ -146,4 +146,15 @@ UNIT_TEST(test_other_types_are_refused)
     });
 }
 
+UNIT_TEST(test_modules_that_differ_are_refused)
+{
+    on_ranks(two_ranks, [](tuttipp::context &c) {
+        torch::nn::Linear module(2, 2 + c.rank());
+
+        expect(status_of([&] { tuttipp::module_reducer reducer(c, *module); }) ==
+                        TUTTI_ERR_MISMATCH,
+                "different modules were taken");
+    });
+}
+
 } // namespace

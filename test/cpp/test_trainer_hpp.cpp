@@ -49,6 +49,7 @@ ON_RANKS(test_gradients_of_two_types_are_averaged)
         const tutti_step_report report = reducer.wait();
 
         expect(report.step == step && report.gradient_bytes == 40, "wrong report");
+        expect(reducer.report().step == step, "another step's report");
         expect(reducer.gradient<float>(0)[5] == static_cast<float>(5 + step),
                 "wrong average of floats");
         expect(own[0] == 10.0 && own[1] == 3.0 && loss == 1.0, "wrong averages");

@@ -296,7 +296,7 @@ static tutti_status meet(tutti *t, const tutti_param *params)
 
     tutti_local_sgd_options_diloco(&options);
     options.period = 1;
-    status = alone(t, tutti_local_sgd_create(t, params, PARAMS, &options, &local));
+    status = tutti_local_sgd_create(t, params, PARAMS, &options, &local);
     for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
         status = tutti_local_sgd_step(local, NULL);
     }
@@ -310,7 +310,7 @@ static tutti_status normalize(tutti *t, const tutti_param *params)
     float *x = params[0].gradient;
     float y[PARAMETER];
     tutti_batch_norm *bn = NULL;
-    tutti_status status = alone(t, tutti_batch_norm_create(t, "bn", 3, NULL, &bn));
+    tutti_status status = tutti_batch_norm_create(t, "bn", 3, NULL, &bn);
 
     if (status == TUTTI_OK) {
         status = tutti_batch_norm_forward(bn, &shape, x, NULL, NULL, y);
@@ -357,7 +357,7 @@ static tutti_status optimize(tutti *t, const tutti_param *params)
     tutti_optimizer_options_default(&lamb);
     lamb.kind = TUTTI_OPTIMIZER_LAMB;
     lamb.sharded = true;
-    status = alone(t, tutti_reducer_create(t, params, PARAMS, &options, &reducer));
+    status = tutti_reducer_create(t, params, PARAMS, &options, &reducer);
     if (status == TUTTI_OK) {
         status = tutti_optimizer_create(reducer, &lamb, &optimizer);
     }
@@ -385,7 +385,7 @@ static tutti_status compress(tutti *t, const tutti_param *params)
 
     compressed[0].compressor = tutti_compress_top_k();
     compressed[1].compressor = tutti_compress_adasum();
-    status = alone(t, tutti_reducer_create(t, compressed, PARAMS, NULL, &reducer));
+    status = tutti_reducer_create(t, compressed, PARAMS, NULL, &reducer);
     for (size_t i = 0; i < PARAMS && status == TUTTI_OK; i++) {
         status = alone(t, tutti_reducer_ready(reducer, i));
     }
@@ -402,14 +402,19 @@ static tutti_status join(tutti *t, const tutti_param *params)
 {
     tutti_reducer_options options;
     tutti_reducer *reducer = NULL;
+    tutti_optimizer *optimizer = NULL;
     tutti_status status;
 
     tutti_reducer_options_default(&options);
     options.uneven = true;
-    status = alone(t, tutti_reducer_create(t, params, PARAMS, &options, &reducer));
+    status = tutti_reducer_create(t, params, PARAMS, &options, &reducer);
+    if (status == TUTTI_OK) {
+        status = tutti_optimizer_create(reducer, NULL, &optimizer);
+    }
     if (status == TUTTI_OK) {
         status = tutti_reducer_join(reducer, NULL);
     }
+    (void)tutti_optimizer_destroy(optimizer);
     (void)tutti_reducer_destroy(reducer);
     return status;
 }

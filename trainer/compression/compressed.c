@@ -94,20 +94,21 @@ float *compressed_tensor(struct compressed *c, const char *suffix,
 {
     size_t name_bytes = strlen(c->name) + strlen(suffix) + sizeof ".";
     tutti_state_tensor *tensor = &c->tensors[c->tensor_count];
+    const int64_t copies = c->keeps ? 2 : 1;
     float *data;
     char *name;
 
     if (c->plain || c->status != TUTTI_OK) {
         return NULL;
     }
-    data = calloc(1, (size_t)count * sizeof *data + name_bytes);
+    data = calloc(1, (size_t)copies * (size_t)count * sizeof *data + name_bytes);
     if (data == NULL) {
         c->status = error_set(TUTTI_ERR_NO_MEMORY,
                 "parameter %s: out of memory for its %s of %lld elements", c->name,
                 suffix, (long long)count);
         return NULL;
     }
-    name = (char *)(data + count);
+    name = (char *)(data + copies * count);
     (void)snprintf(name, name_bytes, "%s.%s", c->name, suffix);
     *tensor = (tutti_state_tensor){
         .name = name,
@@ -147,6 +148,7 @@ tutti_status compressed_open(
         .ranks = info->ranks,
         .rank = info->rank,
         .settings = settings,
+        .keeps = info->finds_overflow,
         .plain = info->ranks == 1 || info->count < settings.smallest ||
                 codec->stage == NULL,
     };
@@ -171,6 +173,12 @@ tutti_status compressed_stage(
 {
     struct compressed *c = state;
 
+    for (size_t i = 0; stage == 0 && c->keeps && i < c->tensor_count; i++) {
+        const tutti_state_tensor *tensor = &c->tensors[i];
+
+        memcpy((float *)tensor->data + tensor->count, tensor->data,
+                (size_t)tensor->count * sizeof(float));
+    }
     if (!c->plain) {
         return c->codec->stage(c, stage, gradient, next);
     }
@@ -179,6 +187,18 @@ tutti_status compressed_stage(
     }
     return compressed_ask(
             next, TUTTI_ALLREDUCE, gradient, gradient, c->count, TUTTI_FLOAT32);
+}
+
+void compressed_undo(void *state)
+{
+    const struct compressed *c = state;
+
+    for (size_t i = 0; i < c->tensor_count; i++) {
+        const tutti_state_tensor *tensor = &c->tensors[i];
+
+        memcpy(tensor->data, (float *)tensor->data + tensor->count,
+                (size_t)tensor->count * sizeof(float));
+    }
 }
 
 void compressed_close(void *state)
@@ -202,6 +222,16 @@ size_t compressed_tensors(void *state, tutti_state_tensor *tensors, size_t n)
         tensors[i] = c->tensors[i];
     }
     return c->tensor_count;
+}
+
+void compressed_describe(const void *state, char text[COMPRESSED_TEXT_BYTES])
+{
+    const tutti_compression_settings *settings =
+            &((const struct compressed *)state)->settings;
+
+    (void)snprintf(text, COMPRESSED_TEXT_BYTES,
+            " (ratio %.9g, rank %d, smallest %lld%s)", settings->ratio, settings->rank,
+            (long long)settings->smallest, settings->feedback ? ", feedback" : "");
 }
 
 /* ------------------------------------------------------------------- stages */

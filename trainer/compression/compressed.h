@@ -13,6 +13,7 @@
 enum {
     COMPRESSED_TENSORS = 2, /* a state has at most so many */
     COMPRESSED_BUFFERS = 4, /* and so many of these */
+    COMPRESSED_TEXT_BYTES = 100,
     COMPRESSED_BLOCK = 1024 /* elements that are worked on at a time, on the stack */
 };
 
@@ -39,6 +40,7 @@ struct compressed {
     int ranks;
     int rank;
     tutti_compression_settings settings;
+    bool keeps; /* tensors lie in front of what they were before the step */
     bool plain; /* averaged as it is, or not at all with one rank */
     tutti_status status; /* of prepare() */
     float *residual; /* [count], what was left out; NULL without feedback */
@@ -60,7 +62,7 @@ union compressed_word {
     { \
         .size = sizeof(tutti_compressor), .name = (title), .open = (opener), \
         .stage = compressed_stage, .close = compressed_close, \
-        .tensors = compressed_tensors \
+        .tensors = compressed_tensors, .undo = compressed_undo \
     }
 
 /** Makes the state: reads the settings, prepares, and makes the residual. */
@@ -69,6 +71,7 @@ tutti_status compressed_open(
 tutti_status compressed_stage(
         void *state, int stage, float *gradient, tutti_exchange *next);
 void compressed_close(void *state);
+void compressed_undo(void *state);
 size_t compressed_tensors(void *state, tutti_state_tensor *tensors, size_t n);
 
 /**
@@ -98,6 +101,9 @@ void compressed_add(const struct compressed *c, const float *gradient, int64_t f
  */
 void compressed_settle(
         struct compressed *c, const float *gradient, bool finite, tutti_exchange *next);
+
+/** Writes the settings: " (ratio 0.01, ...)". */
+void compressed_describe(const void *state, char text[COMPRESSED_TEXT_BYTES]);
 
 /** The lesser of two numbers. */
 static inline int64_t compressed_min(int64_t a, int64_t b)

@@ -2,6 +2,7 @@
  * Which rank reads which sample: an order of each epoch that is computed, and its division
  * among the ranks.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,11 +132,14 @@ static tutti_status check_rank(int rank, int ranks)
 static tutti_status join_set(
         tutti *t, tutti_shard_options *options, tutti_status status)
 {
-    const uint64_t facts[4] = { (uint64_t)options->samples, options->seed,
-        options->shuffle, (uint64_t)options->tail };
-    static const char *const names[4] = { "samples", "seed", "shuffle", "tail" };
+    char seed[32];
+    const struct setting settings[] = {
+        number_setting("options.samples", (double)options->samples),
+        text_setting("options.seed", seed),
+        number_setting("options.shuffle", options->shuffle),
+        number_setting("options.tail", options->tail),
+    };
     struct state_group group;
-    size_t first;
     tutti_status found = group_init(&group, t, options->process_set);
 
     if (found != TUTTI_OK) {
@@ -143,17 +147,9 @@ static tutti_status join_set(
     }
     options->ranks = group.ranks;
     options->rank = group.rank;
-    status = group_agree(&group, status == TUTTI_OK ? check_options(options) : status);
-    if (status == TUTTI_OK) {
-        status = group_compare(&group, facts, 4, &first);
-    }
-    if (status == TUTTI_OK && first < 4) {
-        status = error_set(TUTTI_ERR_MISMATCH,
-                "ranks gave shards different options.%s; rank %d of the set gave %llu: "
-                "samples would be lost or seen twice",
-                names[first], group.rank, (unsigned long long)facts[first]);
-    }
-    return status;
+    (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
+    return group_same(&group, status == TUTTI_OK ? check_options(options) : status,
+            settings, sizeof settings / sizeof settings[0], NULL);
 }
 
 tutti_status tutti_shard_create(

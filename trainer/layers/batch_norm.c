@@ -59,11 +59,21 @@ void tutti_batch_norm_options_default_sized(
     options_give(options, size, &defaults, sizeof defaults);
 }
 
-static tutti_status allocate(tutti_batch_norm *bn)
+static tutti_status prepare(tutti_batch_norm *bn, const char *name, int64_t count)
 {
-    const size_t channels = (size_t)bn->channels;
+    const size_t channels = (size_t)count;
     const size_t row = 1 + 2 * channels;
 
+    if (name == NULL || name[0] == '\0' || strlen(name) > NAME_MAX_BYTES || count < 1 ||
+            count > INT32_MAX) {
+        return error_set(TUTTI_ERR_INVALID,
+                "tutti_batch_norm_create(): a name that has not 1 to %d bytes, or %lld "
+                "channels",
+                NAME_MAX_BYTES, (long long)count);
+    }
+    bn->channels = count;
+    bn->name_bytes = strlen(name);
+    memcpy(bn->name, name, bn->name_bytes);
     bn->mean = calloc(4 * channels + (1 + (size_t)bn->size) * row, sizeof *bn->mean);
     if (bn->mean == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY,
@@ -83,33 +93,36 @@ static tutti_status allocate(tutti_batch_norm *bn)
 tutti_status tutti_batch_norm_create(tutti *t, const char *name, int64_t channels,
         const tutti_batch_norm_options *options, tutti_batch_norm **out)
 {
+    tutti_batch_norm_options complete;
+    struct state_group group;
     tutti_batch_norm *bn;
     tutti_status status;
 
-    if (t == NULL || name == NULL || name[0] == '\0' || strlen(name) > NAME_MAX_BYTES ||
-            channels < 1 || channels > INT32_MAX || out == NULL ||
-            (options != NULL && options->size == 0)) {
+    if (out == NULL || (options != NULL && options->size == 0)) {
         return error_set(TUTTI_ERR_INVALID,
-                "tutti_batch_norm_create(): no context or result, a name that has not "
-                "1 to "
-                "%d bytes, %lld channels, or options.size is 0",
-                NAME_MAX_BYTES, (long long)channels);
+                "tutti_batch_norm_create(): no result, or options.size is 0");
+    }
+    tutti_batch_norm_options_default(&complete);
+    options_take(&complete, sizeof complete, options);
+    status = group_init(&group, t, complete.process_set);
+    if (status != TUTTI_OK) {
+        return status;
     }
     bn = calloc(1, sizeof *bn);
     if (bn == NULL) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a normalization");
+        return group_agree(&group,
+                error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a normalization"));
     }
-    tutti_batch_norm_options_default(&bn->options);
-    options_take(&bn->options, sizeof bn->options, options);
+    bn->options = complete;
     bn->t = t;
-    bn->channels = channels;
+    bn->size = group.ranks;
     bn->shape.outer = -1;
-    bn->name_bytes = strlen(name);
-    memcpy(bn->name, name, bn->name_bytes);
-    status = tutti_process_set_info(t, bn->options.process_set, &bn->size, NULL);
-    if (status == TUTTI_OK) {
-        status = allocate(bn);
-    }
+    status = group_same(&group, prepare(bn, name, channels),
+            (const struct setting[]){ text_setting("the name", name),
+                    number_setting("the number of channels", (double)channels),
+                    number_setting("options.epsilon", complete.epsilon),
+                    number_setting("options.momentum", complete.momentum) },
+            4, NULL);
     if (status != TUTTI_OK) {
         tutti_batch_norm_destroy(bn);
         return status;

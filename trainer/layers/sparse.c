@@ -177,8 +177,11 @@ static tutti_status gather(tutti *t, const char *name, const tutti_sparse *mine,
 
 /* With room for what comes; what is wrong on one rank is known to all before they gather. */
 static tutti_status gather_checked(const struct state_group *group, const char *name,
-        const tutti_sparse *mine, const tutti_options *options, struct gathered *all)
+        const tutti_sparse *mine, tutti_reduce_op op, const tutti_options *options,
+        struct gathered *all)
 {
+    const struct setting settings[] = { text_setting("op", tutti_reduce_name(op)),
+        number_setting("the width", (double)mine->width) };
     char of[NAME_MAX_BYTES + 32];
     tutti_status status;
 
@@ -187,7 +190,7 @@ static tutti_status gather_checked(const struct state_group *group, const char *
     status = all->rows_of != NULL
             ? check_rows(of, mine->indices, mine->rows, mine->count, mine->width)
             : error_set(TUTTI_ERR_NO_MEMORY, "%s: out of memory", of);
-    status = group_agree(group, status);
+    status = group_same(group, status, settings, 2, NULL);
     return status == TUTTI_OK ? gather(group->t, name, mine, options, all) : status;
 }
 
@@ -213,7 +216,7 @@ tutti_status tutti_sparse_reduce(tutti *t, const char *name, const tutti_sparse 
     if (status != TUTTI_OK) {
         return status;
     }
-    status = gather_checked(&group, name, mine, options, &all);
+    status = gather_checked(&group, name, mine, op, options, &all);
     for (int r = 0; status == TUTTI_OK && r < group.ranks; r++) {
         total += all.rows_of[r];
     }

@@ -143,31 +143,58 @@ static bool keep(
     return true;
 }
 
+static tutti_status agree(const struct state_group *group, tutti_status status,
+        const tutti_local_sgd_options *options, const tutti_param *params, size_t n)
+{
+    const struct setting settings[] = {
+        text_setting("options.prefix", options->prefix),
+        number_setting("options.period", (double)options->period),
+        number_setting("options.start", (double)options->start),
+        number_setting("options.first_step", (double)options->first_step),
+        number_setting("options.outer_learning_rate", options->outer_learning_rate),
+        number_setting("options.outer_momentum", options->outer_momentum),
+        number_setting("options.nesterov", options->nesterov),
+    };
+    const struct setting_list list = params_list(params, n);
+
+    return group_same(
+            group, status, settings, sizeof settings / sizeof *settings, &list);
+}
+
 tutti_status tutti_local_sgd_create(tutti *t, const tutti_param *params, size_t n,
         const tutti_local_sgd_options *options, tutti_local_sgd **local)
 {
     tutti_local_sgd_options complete;
-    tutti_local_sgd *made;
+    struct state_group group;
+    tutti_local_sgd *made = NULL;
     tutti_status status;
     bool outer;
 
-    if (t == NULL || (options != NULL && options->size == 0)) {
+    if (local == NULL || (options != NULL && options->size == 0)) {
         return error_set(TUTTI_ERR_INVALID,
-                "tutti_local_sgd_create: no context, or the size of the options is 0: "
+                "tutti_local_sgd_create: no result, or the size of the options is 0: "
                 "fill them with tutti_local_sgd_options_default()");
     }
     tutti_local_sgd_options_default(&complete);
     options_take(&complete, sizeof complete, options);
     outer = complete.outer_learning_rate != 1.0 || complete.outer_momentum != 0.0;
-    status = check(params, n, &complete, outer);
+    status = group_init(&group, t, complete.process_set);
     if (status != TUTTI_OK) {
         return status;
     }
-    made = calloc(1, sizeof *made);
-    if (made == NULL || !keep(made, params, n, outer)) {
+    status = check(params, n, &complete, outer);
+    if (status == TUTTI_OK) {
+        made = calloc(1, sizeof *made);
+        status = made != NULL && keep(made, params, n, outer)
+                ? TUTTI_OK
+                : error_set(TUTTI_ERR_NO_MEMORY,
+                          "tutti_local_sgd_create: out of memory for %zu parameters",
+                          n);
+    }
+    status = agree(&group, status, &complete, params, n);
+    if (status != TUTTI_OK || made == NULL) {
         tutti_local_sgd_destroy(made);
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                "tutti_local_sgd_create: out of memory for %zu parameters", n);
+        return status;
     }
     made->t = t;
     made->options = complete;

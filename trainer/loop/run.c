@@ -245,48 +245,23 @@ static tutti_status after_step(tutti_trainer *trainer)
 
 /* ---------------------------------------------------------------------------- the run */
 
-/** What the ranks decide by must be equal: compares it. */
-static tutti_status compare_options(const tutti_trainer *trainer)
+static tutti_status compare_positions(const tutti_trainer *trainer)
 {
-    const tutti_trainer_options *options = &trainer->options;
-    const tutti_monitor *monitor = &options->monitor;
-    const char *metric = monitor->metric == NULL ? "" : monitor->metric;
     const struct setting settings[] = {
-        { "epochs", (double)options->epochs },
-        { "steps", (double)options->steps },
-        { "steps_per_epoch", (double)options->steps_per_epoch },
-        { "evaluate_every", (double)options->evaluate_every },
-        { "report_every", (double)options->report_every },
-        { "checkpoint_every", (double)options->checkpoint_every },
-        { "checkpoint_sharded", options->checkpoint_sharded },
-        { "commit_every", (double)options->commit_every },
-        { "elastic (set or not)", options->elastic != NULL },
-        { "resume", options->resume },
-        { "param_count", (double)options->param_count },
-        { "state_count", (double)options->state_count },
-        { "optimizer (set or not)", options->optimizer != NULL },
-        { "schedule (set or not)", options->schedule != NULL },
-        { "shard (set or not)", options->shard != NULL },
-        { "evaluate (set or not)", options->evaluate != NULL },
-        { "checkpoint_directory (set or not)", options->checkpoint_directory != NULL },
-        { "log_directory (set or not)", options->log_directory != NULL },
-        { "a hash of monitor.metric", (double)state_hash(0, metric, strlen(metric)) },
-        { "monitor.min_delta", monitor->min_delta },
-        { "monitor.maximize", monitor->maximize },
-        { "monitor.patience", monitor->patience },
-        { "started", trainer->started },
-        { "the steps that are done", (double)trainer->position.steps },
-        { "the steps of the last checkpoint", (double)trainer->saved_steps },
+        number_setting("started", trainer->started),
+        number_setting("the steps that are done", (double)trainer->position.steps),
+        number_setting(
+                "the steps of the last checkpoint", (double)trainer->saved_steps),
     };
 
-    return group_same(
-            &trainer->group, TUTTI_OK, settings, sizeof settings / sizeof *settings);
+    return group_same(&trainer->group, TUTTI_OK, settings,
+            sizeof settings / sizeof *settings, NULL);
 }
 
 static tutti_status begin(tutti_trainer *trainer)
 {
     const bool logs = trainer->options.log_directory != NULL;
-    tutti_status status = compare_options(trainer);
+    tutti_status status = compare_positions(trainer);
 
     if (status == TUTTI_OK && !trainer->started) {
         status = checkpoint_start(trainer);

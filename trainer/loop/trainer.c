@@ -105,13 +105,60 @@ static tutti_status check(const tutti_trainer_options *options)
     return check_numbers(options);
 }
 
-/** Makes what this rank can make alone: the reducer and room. The options are checked. */
+/** What the ranks decide by, and what they call collectives by, must be equal. */
+static tutti_status agree(const struct state_group *group, tutti_status status,
+        const tutti_trainer_options *options)
+{
+    static const tutti_schedule constant = { .kind = TUTTI_SCHEDULE_CONSTANT };
+    const tutti_monitor *monitor = &options->monitor;
+    const tutti_schedule *schedule =
+            options->schedule != NULL ? options->schedule : &constant;
+    const struct setting settings[] = {
+        number_setting("epochs", (double)options->epochs),
+        number_setting("steps", (double)options->steps),
+        number_setting("steps_per_epoch", (double)options->steps_per_epoch),
+        number_setting("batch", has_shard(options) ? (double)options->batch : 0),
+        number_setting("evaluate_every", (double)options->evaluate_every),
+        number_setting("report_every", (double)options->report_every),
+        number_setting("checkpoint_every", (double)options->checkpoint_every),
+        number_setting("checkpoint_sharded", options->checkpoint_sharded),
+        number_setting("commit_every", (double)options->commit_every),
+        number_setting("elastic (set or not)", options->elastic != NULL),
+        number_setting("resume", options->resume),
+        number_setting("param_count", (double)options->param_count),
+        number_setting("state_count", (double)options->state_count),
+        number_setting("optimizer (set or not)", options->optimizer != NULL),
+        number_setting(
+                "optimizer_options (set or not)", options->optimizer_options != NULL),
+        number_setting("shard (set or not)", options->shard != NULL),
+        number_setting("shard_options (set or not)", options->shard_options != NULL),
+        number_setting("evaluate (set or not)", options->evaluate != NULL),
+        number_setting("checkpoint_directory (set or not)",
+                options->checkpoint_directory != NULL),
+        number_setting("log_directory (set or not)", options->log_directory != NULL),
+        text_setting("monitor.metric", monitor->metric == NULL ? "" : monitor->metric),
+        number_setting("monitor.min_delta", monitor->min_delta),
+        number_setting("monitor.maximize", monitor->maximize),
+        number_setting("monitor.patience", monitor->patience),
+        number_setting("schedule (set or not)", options->schedule != NULL),
+        number_setting("schedule.kind", schedule->kind),
+        number_setting("schedule.learning_rate", schedule->learning_rate),
+        number_setting("schedule.final_rate", schedule->final_rate),
+        number_setting("schedule.steps", (double)schedule->steps),
+        number_setting("schedule.warmup", (double)schedule->warmup),
+        number_setting("schedule.warmup_from", schedule->warmup_from),
+        number_setting("schedule.period", (double)schedule->period),
+        number_setting("schedule.factor", schedule->factor),
+    };
+
+    return group_same(
+            group, status, settings, sizeof settings / sizeof *settings, NULL);
+}
+
+/** Makes what this rank can make alone. The options are checked. */
 static tutti_status make(const struct state_group *group,
         const tutti_trainer_options *options, tutti_trainer *made)
 {
-    const tutti_reducer_options *given = options->reducer_options;
-    tutti_reducer_options reduction;
-
     *made = (tutti_trainer){
         .group = *group,
         .options = *options,
@@ -127,15 +174,26 @@ static tutti_status make(const struct state_group *group,
                     "no memory for batches of %lld samples", (long long)options->batch);
         }
     }
-    if (options->optimizer_options == NULL) {
-        return TUTTI_OK;
-    }
+    return TUTTI_OK;
+}
+
+/** Makes the reducer and the optimizer that options.optimizer_options describe. */
+static tutti_status make_optimizer(tutti_trainer *made)
+{
+    const tutti_trainer_options *options = &made->options;
+    tutti_reducer_options reduction;
+    tutti_status status;
+
     tutti_reducer_options_default(&reduction);
-    options_take(&reduction, sizeof reduction, given);
+    options_take(&reduction, sizeof reduction, options->reducer_options);
     reduction.size = sizeof reduction;
     reduction.process_set = options->process_set;
-    return tutti_reducer_create(group->t, options->params, options->param_count,
+    status = tutti_reducer_create(made->group.t, options->params, options->param_count,
             &reduction, &made->reducer);
+    return status != TUTTI_OK
+            ? status
+            : tutti_optimizer_create(made->reducer, options->optimizer_options,
+                      &made->options.optimizer);
 }
 
 /** Makes the shard that options.shard_options describe; the status is that of all ranks. */
@@ -175,15 +233,12 @@ tutti_status tutti_trainer_create(
                 ? error_set(TUTTI_ERR_NO_MEMORY, "no memory for a trainer")
                 : make(&group, &settings, made);
     }
-    if (settings.optimizer_options != NULL || settings.shard_options != NULL) {
-        status = group_agree(&group, status);
-    }
+    status = agree(&group, status, &settings);
     if (status == TUTTI_OK && made != NULL && settings.shard_options != NULL) {
         status = make_shard(made);
     }
     if (status == TUTTI_OK && made != NULL && settings.optimizer_options != NULL) {
-        status = tutti_optimizer_create(
-                made->reducer, settings.optimizer_options, &made->options.optimizer);
+        status = make_optimizer(made);
     }
     if (status != TUTTI_OK) {
         tutti_trainer_destroy(made);

@@ -84,13 +84,14 @@ tutti_status optimizer_agree(const struct state_group *group, tutti_status statu
         const tutti_optimizer_options *options)
 {
     struct number numbers[NUMBERS];
-    struct setting settings[NUMBERS];
+    struct setting settings[NUMBERS + 1];
 
     list_numbers(options, numbers);
     for (int i = 0; i < NUMBERS; i++) {
-        settings[i] = (struct setting){ numbers[i].name, numbers[i].value };
+        settings[i] = number_setting(numbers[i].name, numbers[i].value);
     }
-    return group_same(group, status, settings, NUMBERS);
+    settings[NUMBERS] = text_setting("options.prefix", options->prefix);
+    return group_same(group, status, settings, NUMBERS + 1, NULL);
 }
 
 static tutti_status check_combination(

@@ -8,6 +8,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
@@ -259,6 +260,44 @@ static tutti_status end_lamb(void *user)
     return status;
 }
 
+/* Values and state; a sharded optimizer has no ranks that join. */
+static tutti_status joined(void *user, int last)
+{
+    tutti_optimizer *optimizer = user;
+    tutti *t = reducer_context(optimizer->reducer);
+    tutti_state_tensor *tensors;
+    size_t n;
+    tutti_status status = tutti_optimizer_state(optimizer, NULL, 0, &n);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tensors = calloc(n + optimizer->count, sizeof *tensors);
+    if (tensors == NULL) {
+        return group_heard(t,
+                error_set(
+                        TUTTI_ERR_NO_MEMORY, "no memory to hand over %zu tensors", n));
+    }
+    status = tutti_optimizer_state(optimizer, tensors, n, &n);
+    for (size_t i = 0; i < optimizer->count; i++) {
+        const tutti_param *param = optimizer->slots[i].param;
+
+        tensors[n + i] = (tutti_state_tensor){ .name = param->name,
+            .data = param->value,
+            .dtype = param->dtype,
+            .ndim = 1,
+            .dims = &param->count,
+            .count = param->count };
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_broadcast_state(t,
+                reducer_options(optimizer->reducer)->process_set, tensors,
+                n + optimizer->count, last);
+    }
+    free(tensors);
+    return status;
+}
+
 struct reducer_sink optimizer_sink(tutti_optimizer *optimizer)
 {
     const bool late = optimizer->options.sharded &&
@@ -270,6 +309,7 @@ struct reducer_sink optimizer_sink(tutti_optimizer *optimizer)
         .begin = begin,
         .update = update,
         .end = late ? end_lamb : NULL,
+        .joined = joined,
         .user = optimizer,
     };
 }

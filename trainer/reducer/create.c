@@ -1,15 +1,19 @@
 /*
  * Registering the parameters of a model, and letting go of them.
  */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compression/compressed.h"
 #include "error.h"
 #include "options.h"
+#include "params.h"
 #include "reducer/elements.h"
 #include "reducer/gradient.h"
+#include "state/tensors.h"
 
 #define REFUSE(status, ...) error_set((status), "tutti_reducer_create: " __VA_ARGS__)
 #define INVALID(...) REFUSE(TUTTI_ERR_INVALID, __VA_ARGS__)
@@ -52,9 +56,10 @@ static tutti_status check_options(const tutti_reducer_options *options)
                 options->accumulate, (long long)options->first_step);
     }
     if (!(options->clip_norm >= 0) || !(options->clip_value >= 0) ||
-            !(options->loss_scale >= 0)) {
+            !(options->loss_scale >= 0 && isfinite(options->loss_scale))) {
         return INVALID(
-                "clip_norm %g, clip_value %g and loss_scale %g must not be negative",
+                "clip_norm %g, clip_value %g and loss_scale %g must be 0 or more, and "
+                "the loss scale finite",
                 options->clip_norm, options->clip_value, options->loss_scale);
     }
     if (options->shards < 0 || options->shards > SHARDS_MAX) {
@@ -95,27 +100,17 @@ static tutti_status check_combination(
     return why == NULL ? TUTTI_OK : REFUSE(TUTTI_ERR_UNSUPPORTED, "%s", why);
 }
 
-/* The caller's struct may be of another version: what it lacks has its default. */
 static tutti_status take_options(
         tutti_reducer *reducer, const tutti_reducer_options *options)
 {
     tutti_reducer_options *mine = &reducer->options;
-    tutti_status status;
+    const tutti_status status = check_options(options);
 
-    tutti_reducer_options_default(mine);
-    options_take(mine, sizeof *mine, options);
-    status = check_options(mine);
-    if (status == TUTTI_OK) {
-        status = tutti_process_set_info(
-                reducer->t, mine->process_set, &reducer->ranks, &reducer->rank);
-    }
-    if (status == TUTTI_OK && reducer->rank < 0) {
-        status = INVALID("this rank is not in options.process_set");
-    }
     if (status != TUTTI_OK) {
         return status;
     }
-    (void)snprintf(reducer->prefix, sizeof reducer->prefix, "%s", mine->prefix);
+    *mine = *options;
+    (void)snprintf(reducer->prefix, sizeof reducer->prefix, "%s", options->prefix);
     mine->prefix = reducer->prefix;
     reducer->step = mine->first_step;
     reducer->loss_scale.factor = mine->loss_scale > 0 ? mine->loss_scale : 1;
@@ -128,6 +123,7 @@ static tutti_status take_options(
     if (mine->shards > 0) {
         tutti_reducer_shards(reducer, NULL, &reducer->marks);
     }
+    step_begin_report(reducer);
     return TUTTI_OK;
 }
 
@@ -135,42 +131,28 @@ static tutti_status take_options(
 
 static tutti_status check_shape(const tutti_param *param)
 {
-    int64_t product = 1;
+    const tutti_state_tensor shape = {
+        .dtype = param->dtype, .ndim = param->ndim, .dims = param->dims
+    };
+    char text[SHAPE_TEXT_BYTES];
 
     if (param->ndim < 0 || param->ndim > TUTTI_DIMS_MAX ||
             (param->ndim > 0 && param->dims == NULL)) {
         return INVALID("parameter \"%s\" has %d dimensions and %s dims", param->name,
                 param->ndim, param->dims == NULL ? "no" : "its");
     }
-    for (int i = 0; i < param->ndim; i++) {
-        product *= param->dims[i] > 0 ? param->dims[i] : 0;
-    }
-    if (param->ndim > 0 && product != param->count) {
-        return INVALID("parameter \"%s\" has %lld elements, and its shape has %lld",
-                param->name, (long long)param->count, (long long)product);
+    if (param->ndim > 0 && state_elements(&shape) != param->count) {
+        return INVALID("parameter \"%s\" has %lld elements, and its shape is %s",
+                param->name, (long long)param->count, state_shape(text, &shape));
     }
     return TUTTI_OK;
 }
 
 static tutti_status check_param(const tutti_reducer_options *options,
-        const tutti_param *param, const tutti_compressor *compressor, size_t i)
+        const tutti_param *param, const tutti_compressor *compressor)
 {
     tutti_status status;
 
-    if (param->name == NULL || param->name[0] == '\0' ||
-            strlen(param->name) > PARAM_NAME_MAX) {
-        return INVALID(
-                "the name of parameter %zu must have 1 to %d bytes", i, PARAM_NAME_MAX);
-    }
-    if (param->count < 1 || (uint64_t)param->count > SIZE_MAX / 16) {
-        return INVALID("parameter \"%s\" has %lld elements; 1 or more are needed",
-                param->name, (long long)param->count);
-    }
-    if (!elements_are_float(param->dtype)) {
-        return INVALID("parameter \"%s\" is of type %s; float16, bfloat16, float32 and "
-                       "float64 are possible",
-                param->name, tutti_dtype_name(param->dtype));
-    }
     if ((options->shards > 0 || compressor != NULL) && param->dtype != TUTTI_FLOAT32) {
         return REFUSE(TUTTI_ERR_UNSUPPORTED,
                 "parameter \"%s\" is of type %s; shards and compression need float32",
@@ -187,16 +169,10 @@ static tutti_status take_param(
     struct gradient *gradient = &reducer->gradients[i];
     const tutti_compressor *compressor =
             from->compressor != NULL ? from->compressor : reducer->options.compressor;
-    tutti_status status = check_param(&reducer->options, from, compressor, i);
-    size_t twin;
+    const tutti_status status = check_param(&reducer->options, from, compressor);
 
     if (status != TUTTI_OK) {
         return status;
-    }
-    twin = tutti_reducer_find(reducer, from->name); /* others have no name yet */
-    if (twin < i) {
-        return INVALID(
-                "parameters %zu and %zu are both called \"%s\"", twin, i, from->name);
     }
     gradient->reducer = reducer;
     gradient->param = *from;
@@ -261,6 +237,7 @@ static tutti_status prepare_gradient(struct gradient *gradient)
         .dims = gradient->dims,
         .ranks = reducer->ranks,
         .rank = reducer->rank,
+        .finds_overflow = reducer->needs_facts,
     };
     tutti_status status = TUTTI_OK;
 
@@ -311,8 +288,11 @@ static void free_reducer(tutti_reducer *reducer)
 
 static tutti_status fill(tutti_reducer *reducer, const tutti_param *params)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = params_check("tutti_reducer_create", params, reducer->count);
 
+    if (status != TUTTI_OK) {
+        return status;
+    }
     reducer->gradients = calloc(reducer->count, sizeof *reducer->gradients);
     reducer->requests = calloc(reducer->count, sizeof *reducer->requests);
     reducer->used = calloc(reducer->count, sizeof *reducer->used);
@@ -332,35 +312,87 @@ static tutti_status fill(tutti_reducer *reducer, const tutti_param *params)
     return status;
 }
 
+static void describe(const void *items, size_t i, char text[SETTING_TEXT_BYTES])
+{
+    const struct gradient *gradient = (const struct gradient *)items + i;
+    const tutti_compressor *compressor = gradient->compressor;
+    const tutti_state_tensor shape = { .dtype = gradient->param.dtype,
+        .ndim = gradient->param.ndim > 0 ? gradient->param.ndim : 1,
+        .dims = gradient->dims };
+    char shape_text[SHAPE_TEXT_BYTES];
+    char settings[COMPRESSED_TEXT_BYTES] = "";
+
+    if (compressor != NULL && compressor->stage == compressed_stage) {
+        compressed_describe(gradient->compression, settings);
+    }
+    (void)snprintf(text, SETTING_TEXT_BYTES, "\"%s\", %s, compressor %s%s",
+            gradient->name, state_shape(shape_text, &shape),
+            compressor != NULL ? compressor->name : "none", settings);
+}
+
+static tutti_status agree(const struct state_group *group, tutti_status status,
+        const tutti_reducer *reducer)
+{
+    const tutti_reducer_options *options = &reducer->options;
+    const struct setting settings[] = {
+        text_setting("options.prefix", options->prefix),
+        number_setting("options.memory", options->memory),
+        text_setting("options.op", tutti_reduce_name(options->op)),
+        number_setting("options.accumulate", options->accumulate),
+        number_setting("options.unused", options->unused),
+        number_setting("options.uneven", options->uneven),
+        number_setting("options.clip_norm", options->clip_norm),
+        number_setting("options.clip_value", options->clip_value),
+        number_setting("options.find_overflow", options->find_overflow),
+        number_setting("options.loss_scale", options->loss_scale),
+        number_setting("options.shards", options->shards),
+        number_setting("options.first_step", (double)options->first_step),
+    };
+    const struct setting_list list = { .name = "parameter",
+        .n = reducer->count,
+        .describe = describe,
+        .items = reducer->gradients };
+
+    return group_same(
+            group, status, settings, sizeof settings / sizeof *settings, &list);
+}
+
 tutti_status tutti_reducer_create(tutti *t, const tutti_param *params, size_t n,
         const tutti_reducer_options *options, tutti_reducer **out)
 {
+    tutti_reducer_options complete;
+    struct state_group group;
     tutti_reducer *reducer;
     tutti_status status;
 
-    if (t == NULL || params == NULL || n == 0 || out == NULL) {
-        return INVALID("the context, the parameters or the result is NULL, or there "
-                       "are no parameters");
+    if (out == NULL || (options != NULL && options->size == 0)) {
+        return INVALID("the result is NULL, or options.size is 0; call "
+                       "tutti_reducer_options_default()");
     }
-    if (options != NULL && options->size == 0) {
-        return INVALID("options.size is 0; call tutti_reducer_options_default()");
+    tutti_reducer_options_default(&complete);
+    options_take(&complete, sizeof complete, options);
+    status = group_init(&group, t, complete.process_set);
+    if (status != TUTTI_OK) {
+        return status;
     }
     reducer = calloc(1, sizeof *reducer);
     if (reducer == NULL) {
-        return no_memory();
+        return group_agree(&group, no_memory());
     }
-    reducer->t = t;
     reducer->count = n;
+    reducer->t = t;
+    reducer->ranks = group.ranks;
+    reducer->rank = group.rank;
     (void)pthread_mutex_init(&reducer->lock, NULL);
-    status = take_options(reducer, options);
+    status = take_options(reducer, &complete);
     if (status == TUTTI_OK) {
         status = fill(reducer, params);
     }
+    status = agree(&group, status, reducer);
     if (status != TUTTI_OK) {
         free_reducer(reducer);
         return status;
     }
-    step_begin_report(reducer);
     *out = reducer;
     return TUTTI_OK;
 }

@@ -4,6 +4,7 @@
  */
 #include "reducer/elements.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -244,6 +245,21 @@ double elements_squares(tutti_dtype dtype, const void *elements, int64_t n)
 
         elements_load(dtype, (const uint16_t *)elements + at, block, count);
         sum += elements_dot(block, block, count);
+    }
+    return sum;
+}
+
+double elements_scaled_squares(
+        tutti_dtype dtype, const void *elements, int64_t n, double squares)
+{
+    const double *doubles = elements;
+    double sum = 0;
+
+    if (dtype != TUTTI_FLOAT64 || isfinite(squares)) {
+        return squares * 0x1p-600 * 0x1p-600;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        sum += doubles[i] * 0x1p-600 * (doubles[i] * 0x1p-600);
     }
     return sum;
 }

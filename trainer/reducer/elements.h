@@ -33,6 +33,10 @@ void elements_clamp(tutti_dtype dtype, void *elements, int64_t n, double limit);
  */
 double elements_squares(tutti_dtype dtype, const void *elements, int64_t n);
 
+/** Their sum of squares times 2^-1200: finite if all elements are. */
+double elements_scaled_squares(
+        tutti_dtype dtype, const void *elements, int64_t n, double squares);
+
 /** The sum of a[i] * b[i], likewise. */
 double elements_dot(const float *a, const float *b, int64_t n);
 

@@ -1,17 +1,20 @@
 /*
  * Norm and overflow. Each rank has the squares of its part of each gradient, and a small allreduce
- * adds them up; a sum that is not finite is the overflow, and a second one finds its name. Where
+ * adds them up; a sum that is not finite is the overflow, and a second one finds its name. Squares
+ * of float64 may be infinite without one, so there are two sums, and the scaled one tells. Where
  * not all ranks are there (uneven data), or the bits may not depend on their number (shards), every
  * rank has the squares of all elements.
  */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "reducer/gradient.h"
 
-/* Reduces a number, unless all ranks have the same; TUTTI_AGAIN: it is in flight. */
-static tutti_status reduce(tutti_reducer *reducer, const char *suffix, void *value,
-        tutti_dtype dtype, tutti_reduce_op op)
+/* Adds up doubles or finds the least int64, unless all ranks have the same; TUTTI_AGAIN: it is in
+   flight. */
+static tutti_status reduce(tutti_reducer *reducer, const char *suffix, void *values,
+        int64_t count, tutti_dtype dtype)
 {
     const tutti_options options = step_options(reducer, reducer->calls.facts, reducer);
     char name[TENSOR_NAME_SIZE];
@@ -21,8 +24,9 @@ static tutti_status reduce(tutti_reducer *reducer, const char *suffix, void *val
         return TUTTI_OK;
     }
     (void)snprintf(name, sizeof name, "%s:%s", reducer->prefix, suffix);
-    status = tutti_allreduce_async(reducer->t, name, value, value, 1, dtype, op,
-            &options, reducer->calls.facts != NULL ? NULL : &reducer->facts_request);
+    status = tutti_allreduce_async(reducer->t, name, values, values, count, dtype,
+            dtype == TUTTI_FLOAT64 ? TUTTI_SUM : TUTTI_MIN, &options,
+            reducer->calls.facts != NULL ? NULL : &reducer->facts_request);
     if (status != TUTTI_OK) {
         step_fail_alone(reducer, status);
         return status;
@@ -32,34 +36,54 @@ static tutti_status reduce(tutti_reducer *reducer, const char *suffix, void *val
 
 static tutti_status reduce_squares(tutti_reducer *reducer)
 {
-    reducer->facts = 0;
+    reducer->facts[0] = 0;
+    reducer->facts[1] = 0;
     for (size_t i = 0; i < reducer->count; i++) {
-        reducer->facts += reducer->gradients[i].squares;
+        reducer->facts[0] += reducer->gradients[i].sums.squares;
+        reducer->facts[1] += reducer->gradients[i].sums.scaled_squares;
     }
-    return reduce(reducer, "norm", &reducer->facts, TUTTI_FLOAT64, TUTTI_SUM);
+    return reduce(reducer, "norm", reducer->facts, 2, TUTTI_FLOAT64);
 }
 
 static tutti_status find_overflow(tutti_reducer *reducer)
 {
     size_t i = 0;
 
-    while (i < reducer->count && isfinite(reducer->gradients[i].squares)) {
+    while (i < reducer->count && isfinite(reducer->gradients[i].sums.scaled_squares)) {
         i++;
     }
     reducer->overflow = (int64_t)i;
-    return isfinite(reducer->facts)
+    return isfinite(reducer->facts[1])
             ? TUTTI_OK
-            : reduce(reducer, "overflow", &reducer->overflow, TUTTI_INT64, TUTTI_MIN);
+            : reduce(reducer, "overflow", &reducer->overflow, 1, TUTTI_INT64);
+}
+
+/* The step counts as not done, so what compressors have kept of it is not theirs. */
+static void undo_compression(tutti_reducer *reducer)
+{
+    for (size_t i = 0; i < reducer->count; i++) {
+        const struct gradient *gradient = &reducer->gradients[i];
+        const tutti_compressor *compressor = gradient->compressor;
+
+        if (atomic_load(&gradient->phase) == GRADIENT_HELD && compressor != NULL &&
+                compressor->size > offsetof(tutti_compressor, undo) &&
+                compressor->undo != NULL) {
+            compressor->undo(gradient->compression);
+        }
+    }
 }
 
 static tutti_status conclude(tutti_reducer *reducer)
 {
     tutti_step_report *report = &reducer->report;
 
-    report->norm = sqrt(reducer->facts) / reducer->loss_scale.factor;
+    report->norm = (isfinite(reducer->facts[0]) ? sqrt(reducer->facts[0])
+                                                : sqrt(reducer->facts[1]) * 0x1p600) /
+            reducer->loss_scale.factor;
     if (reducer->overflow < (int64_t)reducer->count) {
         report->overflow = true;
         report->overflow_name = reducer->gradients[reducer->overflow].name;
+        undo_compression(reducer);
     } else if (reducer->options.clip_norm > 0 &&
             report->norm > reducer->options.clip_norm) {
         report->clip_scale = reducer->options.clip_norm / report->norm;

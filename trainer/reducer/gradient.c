@@ -6,6 +6,7 @@
  */
 #include "reducer/gradient.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "error.h"
@@ -26,6 +27,11 @@ static tutti_status in_flight(tutti_status status)
     return status == TUTTI_OK ? TUTTI_AGAIN : status;
 }
 
+static void count_bytes(struct gradient *gradient, int64_t count, tutti_dtype dtype)
+{
+    gradient->sums.sent_bytes += count * (int64_t)tutti_dtype_size(dtype);
+}
+
 static void *own_part(const struct gradient *gradient, void *elements)
 {
     return elements_at(gradient->param.dtype, elements, gradient->part_first);
@@ -39,8 +45,7 @@ static tutti_status submit_sum(struct gradient *gradient)
     tutti_reducer *reducer = gradient->reducer;
     void *input = gradient->param.gradient;
 
-    (void)atomic_fetch_add(&reducer->sent_bytes,
-            gradient->param.count * (int64_t)tutti_dtype_size(gradient->param.dtype));
+    count_bytes(gradient, gradient->param.count, gradient->param.dtype);
     return in_flight(tutti_submit(reducer->t, gradient->sum, input,
             gradient->scattered ? own_part(gradient, input) : input, reducer->step,
             reducer->calls.gradient, gradient, request_of(gradient)));
@@ -52,12 +57,18 @@ static tutti_status gather(struct gradient *gradient)
     tutti_reducer *reducer = gradient->reducer;
     void *value = gradient->param.value;
 
-    (void)atomic_fetch_add(&reducer->sent_bytes,
-            gradient->part_count * (int64_t)tutti_dtype_size(gradient->param.dtype));
+    count_bytes(gradient, gradient->part_count, gradient->param.dtype);
     atomic_store(&gradient->phase, GRADIENT_GATHERING);
     return in_flight(
             tutti_submit(reducer->t, gradient->gather, own_part(gradient, value), value,
                     reducer->step, NULL, NULL, request_of(gradient)));
+}
+
+/* No parameter's: those have a dot behind the prefix. */
+static void stage_name(struct gradient *gradient, char name[TENSOR_NAME_SIZE])
+{
+    (void)snprintf(name, TENSOR_NAME_SIZE, "%s:%d.%s", gradient->reducer->prefix,
+            gradient->stage++, gradient->name);
 }
 
 /* What a compressor asks for. */
@@ -70,10 +81,7 @@ static tutti_status submit_exchange(
             step_options(reducer, reducer->calls.gradient, gradient);
     char name[TENSOR_NAME_SIZE];
 
-    (void)snprintf(name, sizeof name, "%s.%s.%d", reducer->prefix, gradient->name,
-            gradient->stage++);
-    (void)atomic_fetch_add(&reducer->sent_bytes,
-            next->count * next->row_count * (int64_t)tutti_dtype_size(next->dtype));
+    stage_name(gradient, name);
     if (next->collective == TUTTI_ALLREDUCE) {
         return tutti_allreduce_async(reducer->t, name, next->input, next->output,
                 next->count, next->dtype, next->op, &options, request);
@@ -106,13 +114,28 @@ static tutti_status advance(struct gradient *gradient)
     }
     status = gradient->compressor->stage(
             gradient->compression, gradient->stage, gradient->param.gradient, &next);
-    gradient->error_squared += next.error_squared;
-    gradient->norm_squared += next.norm_squared;
+    gradient->sums.error_squared += next.error_squared;
+    gradient->sums.norm_squared += next.norm_squared;
     if (status == TUTTI_AGAIN) {
+        count_bytes(gradient, next.count * next.row_count, next.dtype);
         return in_flight(submit_exchange(gradient, &next));
     }
     gradient->stage = STAGES_DONE;
     return status;
+}
+
+/* The engine calls back, and not the thread that marks: the callback may mark, too. */
+static tutti_status submit_nothing(struct gradient *gradient)
+{
+    const tutti_reducer *reducer = gradient->reducer;
+    const tutti_options options =
+            step_options(reducer, reducer->calls.gradient, gradient);
+    char name[TENSOR_NAME_SIZE];
+
+    gradient->stage = 0;
+    stage_name(gradient, name);
+    gradient->stage = STAGES_DONE;
+    return tutti_barrier_async(reducer->t, name, &options, NULL);
 }
 
 tutti_status gradient_submit(struct gradient *gradient, tutti_stream stream)
@@ -121,6 +144,12 @@ tutti_status gradient_submit(struct gradient *gradient, tutti_stream stream)
     const tutti_param *param = &gradient->param;
     tutti_status status = TUTTI_OK;
 
+    if (!gradient->sums.taken && gradient->compressor != NULL &&
+            reducer->options.accumulate > 1) {
+        elements_scale(param->dtype, param->gradient, param->count,
+                1.0 / reducer->options.accumulate);
+    }
+    gradient->sums = (struct gradient_sums){ .taken = true };
     if (gradient->stream != stream) {
         gradient_unregister(gradient); /* a registration is for one stream */
         gradient->stream = stream;
@@ -134,21 +163,13 @@ tutti_status gradient_submit(struct gradient *gradient, tutti_stream stream)
     gradient->stage = 0;
     /* before the submission: a callback may run at once */
     atomic_store(&gradient->phase, GRADIENT_IN_FLIGHT);
-    if (gradient->compressor == NULL) {
-        status = submit_sum(gradient);
-    } else {
-        if (reducer->options.accumulate > 1) {
-            elements_scale(param->dtype, param->gradient, param->count,
-                    1.0 / reducer->options.accumulate);
-        }
-        status = advance(gradient);
+    status = gradient->compressor == NULL ? submit_sum(gradient) : advance(gradient);
+    if (status == TUTTI_OK && reducer->calls.gradient != NULL) {
+        status = submit_nothing(gradient);
     }
     if (status != TUTTI_OK && status != TUTTI_AGAIN) {
         atomic_store(&gradient->phase, GRADIENT_OPEN);
         return status;
-    }
-    if (status == TUTTI_OK && reducer->calls.gradient != NULL) {
-        reducer->calls.gradient(gradient, TUTTI_OK, ""); /* nothing to send */
     }
     return TUTTI_OK;
 }
@@ -179,6 +200,21 @@ static tutti_status give_to_sink(struct gradient *gradient, double scale)
     return sink->gathers_late ? TUTTI_OK : gather(gradient);
 }
 
+/* Passes over what this rank holds: its part, or all. */
+static void clamp(const struct gradient *gradient)
+{
+    const tutti_reducer *reducer = gradient->reducer;
+    const tutti_param *param = &gradient->param;
+    const bool all = reducer->whole_facts || !gradient->scattered;
+
+    if (reducer->options.clip_value > 0) {
+        elements_clamp(param->dtype,
+                all ? param->gradient : own_part(gradient, param->gradient),
+                all ? param->count : gradient->part_count,
+                reducer->options.clip_value * reducer->loss_scale.factor);
+    }
+}
+
 /* Norm and overflow are known, if they are asked for. */
 static tutti_status deliver(struct gradient *gradient)
 {
@@ -188,6 +224,7 @@ static tutti_status deliver(struct gradient *gradient)
 
     atomic_store(&gradient->phase, GRADIENT_DONE);
     if (reducer->report.overflow) {
+        clamp(gradient); /* not yet where this rank saw it: all have the same */
         return TUTTI_OK;
     }
     if (reducer->sink.update != NULL) {
@@ -199,26 +236,35 @@ static tutti_status deliver(struct gradient *gradient)
     return TUTTI_OK;
 }
 
-/* Passes over what this rank holds, or needs for norm and overflow: its part, or all. */
+/* Takes the squares of what this rank looks at: its part, or all. */
+static void take_squares(struct gradient *gradient)
+{
+    const tutti_param *param = &gradient->param;
+    const bool whole = gradient->reducer->whole_facts;
+    const void *elements =
+            whole ? param->gradient : own_part(gradient, param->gradient);
+    const int64_t count = whole ? param->count : gradient->part_count;
+    struct gradient_sums *sums = &gradient->sums;
+
+    sums->squares = elements_squares(param->dtype, elements, count);
+    sums->scaled_squares =
+            elements_scaled_squares(param->dtype, elements, count, sums->squares);
+}
+
+/* Infinity is looked for before it is clamped. */
 static tutti_status averaged(struct gradient *gradient)
 {
     const tutti_reducer *reducer = gradient->reducer;
-    const tutti_param *param = &gradient->param;
-    void *part = own_part(gradient, param->gradient);
-    const bool whole = reducer->whole_facts;
 
-    if (reducer->options.clip_value > 0) {
-        const bool all = whole || !gradient->scattered;
-
-        elements_clamp(param->dtype, all ? param->gradient : part,
-                all ? param->count : gradient->part_count,
-                reducer->options.clip_value * reducer->loss_scale.factor);
-    }
     if (!reducer->needs_facts) {
+        clamp(gradient);
         return deliver(gradient);
     }
-    gradient->squares = elements_squares(param->dtype, whole ? param->gradient : part,
-            whole ? param->count : gradient->part_count);
+    take_squares(gradient);
+    if (reducer->options.clip_value > 0 && isfinite(gradient->sums.scaled_squares)) {
+        clamp(gradient);
+        take_squares(gradient);
+    }
     atomic_store(&gradient->phase, GRADIENT_HELD);
     return TUTTI_OK;
 }

@@ -49,6 +49,15 @@ enum gradient_phase {
     GRADIENT_SKIPPED /* all ranks left it out                              */
 };
 
+/** What a step adds up of a gradient; zero before its last mark. */
+struct gradient_sums {
+    bool taken; /* by its last mark: that was refused if it is repeated  */
+    int64_t sent_bytes;
+    double squares; /* of the elements that this rank looks at            */
+    double scaled_squares; /* likewise, times 2^-1200; not finite: an overflow   */
+    double error_squared, norm_squared; /* of compression                           */
+};
+
 struct gradient {
     tutti_reducer *reducer;
     tutti_param param; /* as registered; name and dims are those below          */
@@ -67,8 +76,7 @@ struct gradient {
     _Atomic int marks; /* in this step                                       */
     _Atomic int phase; /* enum gradient_phase                                */
     int stage; /* of the compressor, the next one; STAGES_DONE          */
-    double squares; /* of the elements that this rank looks at            */
-    double error_squared, norm_squared; /* of compression                           */
+    struct gradient_sums sums;
 };
 
 /** A number that is averaged with the gradients of a step. */
@@ -118,17 +126,17 @@ struct tutti_reducer {
     int64_t step;
     _Atomic bool ending; /* a thread is in the wait                            */
     atomic_size_t left; /* with a callback: operations of the step that are not done */
-    _Atomic int64_t sent_bytes; /* in this step                                       */
     tutti_status error; /* the first one of the step                             */
     char error_text[512];
     bool began; /* sink.begin() was called                            */
     struct loss_scale loss_scale; /* of a resumed job, too: a tensor of float64 */
     char loss_scale_name[PREFIX_MAX + sizeof ":loss_scale"];
     int facts_stage; /* how far facts_advance() is                         */
-    double facts; /* sum of squares; lent                               */
+    double facts[2]; /* sums of squares and scaled squares; lent           */
     int64_t overflow; /* the first parameter with one; lent                    */
     tutti_request facts_request;
     tutti_step_report report; /* of the step under way                              */
+    tutti_step_report last_report; /* of the step before                            */
 };
 
 /** Registers what is submitted in each step. Any thread. (register.c) */

@@ -38,7 +38,7 @@ tutti_status tutti_reducer_ready_on(
                         ? "was already marked ready; wait for the step first"
                         : "was already marked ready in every pass of the step");
     }
-    if (gradient->shards != NULL) {
+    if (gradient->shards != NULL && !gradient->sums.taken) {
         shards_sum_add(gradient->shards, marks - 1, gradient->param.gradient);
     }
     if (marks == reducer->marks) {

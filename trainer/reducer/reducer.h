@@ -36,6 +36,8 @@ struct reducer_sink {
             const void *gradient, double scale);
     /** After all updates; may run collectives. NULL: nothing to do. */
     tutti_status (*end)(void *user);
+    /** Ranks have joined, `last` as the last one: all get what that one has. NULL: nothing to do. */
+    tutti_status (*joined)(void *user, int last);
     void *user;
 };
 

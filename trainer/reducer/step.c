@@ -113,11 +113,32 @@ static void complete_report(tutti_reducer *reducer)
         report->gradient_bytes += gradient->param.count *
                 (int64_t)tutti_dtype_size(gradient->param.dtype);
         report->unused += atomic_load(&gradient->phase) == GRADIENT_SKIPPED ? 1 : 0;
-        error += gradient->error_squared;
-        norm += gradient->norm_squared;
+        report->sent_bytes += gradient->sums.sent_bytes;
+        error += gradient->sums.error_squared;
+        norm += gradient->sums.norm_squared;
     }
     report->compression_error = norm > 0 ? sqrt(error / norm) : 0;
-    report->sent_bytes = atomic_load(&reducer->sent_bytes);
+}
+
+static void give_report(const tutti_reducer *reducer, tutti_step_report *report)
+{
+    const size_t size = report->size;
+
+    options_give(report, size, &reducer->last_report, sizeof reducer->last_report);
+    report->size = size;
+}
+
+tutti_status tutti_reducer_report(
+        const tutti_reducer *reducer, tutti_step_report *report)
+{
+    if (reducer == NULL || report == NULL || report->size == 0 ||
+            reducer->last_report.size == 0) {
+        return error_set(TUTTI_ERR_INVALID,
+                "tutti_reducer_report: the reducer or the report is NULL, report->size "
+                "is 0, or no step has ended");
+    }
+    give_report(reducer, report);
+    return TUTTI_OK;
 }
 
 tutti_status step_end(tutti_reducer *reducer, tutti_step_report *report)
@@ -125,11 +146,9 @@ tutti_status step_end(tutti_reducer *reducer, tutti_step_report *report)
     const tutti_status status = reducer->error;
 
     complete_report(reducer);
+    reducer->last_report = reducer->report;
     if (report != NULL) {
-        const size_t size = report->size;
-
-        options_give(report, size, &reducer->report, sizeof reducer->report);
-        report->size = size;
+        give_report(reducer, report);
     }
     if (status == TUTTI_OK) {
         adapt_loss_scale(reducer);
@@ -139,11 +158,8 @@ tutti_status step_end(tutti_reducer *reducer, tutti_step_report *report)
 
         atomic_store(&gradient->marks, 0);
         atomic_store(&gradient->phase, GRADIENT_OPEN);
-        gradient->squares = 0;
-        gradient->error_squared = 0;
-        gradient->norm_squared = 0;
+        gradient->sums = (struct gradient_sums){ .taken = false };
     }
-    atomic_store(&reducer->sent_bytes, 0);
     reducer->facts_stage = 0;
     reducer->began = false;
     reducer->error = TUTTI_OK;

@@ -61,6 +61,9 @@ static void submit_the_rest(tutti_reducer *reducer)
 
     if (status != TUTTI_OK) {
         step_fail(reducer, status, tutti_last_error());
+        /* what another rank has in flight ends when all submit it */
+        memset(reducer->used, 1, reducer->count);
+        status = step_is_broken(reducer) ? status : TUTTI_OK;
     }
     for (size_t i = reducer->count; status == TUTTI_OK && i-- > 0;) {
         struct gradient *gradient = &reducer->gradients[i];
@@ -251,11 +254,33 @@ tutti_status tutti_reducer_wait_stream(
 
 /* --------------------------------------------------------------------- join */
 
+/* What ranks that joined early have missed, from the one that joined last. */
+static tutti_status hand_over(
+        tutti_reducer *reducer, const tutti_options *options, int last)
+{
+    const struct reducer_sink *sink = &reducer->sink;
+    struct loss_scale *scale = &reducer->loss_scale;
+    double now[3] = { (double)reducer->step, scale->factor, scale->good_steps };
+    char name[TENSOR_NAME_SIZE];
+    tutti_status status;
+
+    (void)snprintf(name, sizeof name, "%s:joined", reducer->prefix);
+    status = group_heard(reducer->t,
+            tutti_broadcast(reducer->t, name, now, 3, TUTTI_FLOAT64, last, options));
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    reducer->step = (int64_t)now[0];
+    *scale = (struct loss_scale){ .factor = now[1], .good_steps = now[2] };
+    step_begin_report(reducer);
+    return sink->joined == NULL ? TUTTI_OK : sink->joined(sink->user, last);
+}
+
 tutti_status tutti_reducer_join(tutti_reducer *reducer, int *last)
 {
-    char name[TENSOR_NAME_SIZE];
     tutti_options options;
     tutti_status status;
+    int root = 0;
 
     if (reducer == NULL || !reducer->options.uneven || reducer_in_step(reducer)) {
         return error_set(TUTTI_ERR_INVALID, "tutti_reducer_join: %s",
@@ -265,13 +290,12 @@ tutti_status tutti_reducer_join(tutti_reducer *reducer, int *last)
     }
     tutti_options_default(&options);
     options.process_set = reducer->options.process_set;
-    status = group_heard(reducer->t, tutti_join(reducer->t, &options, last));
-    if (status != TUTTI_OK) {
-        return status;
+    status = group_heard(reducer->t, tutti_join(reducer->t, &options, &root));
+    if (status == TUTTI_OK) {
+        status = hand_over(reducer, &options, root);
     }
-    /* ranks joined in different steps, and go on in the same one */
-    (void)snprintf(name, sizeof name, "%s:step", reducer->prefix);
-    return group_heard(reducer->t,
-            tutti_allreduce(reducer->t, name, &reducer->step, &reducer->step, 1,
-                    TUTTI_INT64, TUTTI_MAX, &options));
+    if (status == TUTTI_OK && last != NULL) {
+        *last = root;
+    }
+    return status;
 }

@@ -43,15 +43,8 @@ static tutti_status prepare(struct tutti_server *ps, const tutti_param *params,
     ps->n = n;
     ps->params = params_copy(params, n);
     ps->ranks = calloc(2 * (size_t)size, sizeof *ps->ranks);
-    ps->hashes = calloc(n, sizeof *ps->hashes);
-    if (ps->params == NULL || ps->ranks == NULL || ps->hashes == NULL) {
+    if (ps->params == NULL || ps->ranks == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "out of memory for %zu parameters", n);
-    }
-    for (size_t i = 0; i < n; i++) {
-        const int64_t shape[2] = { params[i].count, params[i].dtype };
-
-        ps->hashes[i] = state_hash(state_hash(0, shape, sizeof shape), params[i].name,
-                strlen(params[i].name));
     }
     return TUTTI_OK;
 }
@@ -227,7 +220,6 @@ static void release(struct tutti_server *ps)
     }
     (void)tutti_free(ps->t, ps->memory);
     free(ps->params);
-    free(ps->hashes);
     free(ps->ranks);
     free(ps->slices);
     free(ps->pairs);

@@ -121,30 +121,19 @@ tutti_status server_compare(const struct tutti_server *ps,
     const tutti_server_options *options = &ps->options;
     const bool by_rank = options->role == TUTTI_ROLE_BY_RANK;
     const struct setting settings[] = {
-        { "whether options.role is given", by_rank ? 0 : 1 },
-        { "the number of parameters", (double)ps->n },
-        { "options.mode", options->mode },
-        { "options.staleness", options->staleness },
-        { "options.servers", by_rank ? options->servers : 0 },
-        { "options.evaluators", by_rank ? options->evaluators : 0 },
-        { "options.momentum", options->momentum },
-        { "options.weight_decay", options->weight_decay },
-        { "options.split_bytes", (double)options->split_bytes },
-        { "a hash of options.name", (double)state_hash(0, ps->name, strlen(ps->name)) },
+        number_setting("whether options.role is given", by_rank ? 0 : 1),
+        number_setting("options.mode", options->mode),
+        number_setting("options.staleness", options->staleness),
+        number_setting("options.servers", by_rank ? options->servers : 0),
+        number_setting("options.evaluators", by_rank ? options->evaluators : 0),
+        number_setting("options.rate", options->rate),
+        number_setting("options.momentum", options->momentum),
+        number_setting("options.weight_decay", options->weight_decay),
+        number_setting("options.split_bytes", (double)options->split_bytes),
+        text_setting("options.name", ps->name),
     };
-    size_t first = 0;
+    const struct setting_list list = params_list(ps->params, ps->n);
 
-    status = group_same(group, status, settings, sizeof settings / sizeof settings[0]);
-    if (status == TUTTI_OK) {
-        status = group_compare(group, ps->hashes, ps->n, &first);
-    }
-    if (status != TUTTI_OK || first == ps->n) {
-        return status;
-    }
-    return error_set(TUTTI_ERR_MISMATCH,
-            "parameter %zu is not the same on all ranks: at rank %d it is \"%s\", "
-            "%lld elements of %s",
-            first, tutti_rank(ps->t), ps->params[first].name,
-            (long long)ps->params[first].count,
-            tutti_dtype_name(ps->params[first].dtype));
+    return group_same(
+            group, status, settings, sizeof settings / sizeof settings[0], &list);
 }

@@ -91,7 +91,6 @@ struct tutti_server {
     tutti_role role;
     size_t n;
     tutti_param *params; /* with names of their own                         */
-    uint64_t *hashes; /* of names, counts and types, which all ranks compare     */
     int32_t *ranks; /* of the world: chief, workers, evaluators, servers   */
     int worker_count; /* with the chief                                     */
     int client_count; /* with the evaluators                                */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
@@ -53,24 +54,36 @@ bool has_context_failed(tutti *t)
             tutti_group_end(t) == TUTTI_ERR_CONTEXT_FAILED;
 }
 
-tutti_status group_agree(const struct state_group *group, tutti_status status)
+/* The failure of the first rank that failed, for all; else whether all have the same digest. */
+static tutti_status meet(const struct state_group *group, tutti_status status,
+        uint64_t digest, bool *same)
 {
     struct failure failure = { .status = status };
-    int32_t first = status == TUTTI_OK ? INT32_MAX : group->rank;
+    uint64_t words[3] = { status == TUTTI_OK ? UINT64_MAX : (uint64_t)group->rank,
+        digest, ~digest };
     tutti_status agreed;
 
     (void)snprintf(failure.text, sizeof failure.text, "%s", tutti_last_error());
-    agreed = tutti_allreduce(group->t, "tutti.state.failed", &first, &first, 1,
-            TUTTI_INT32, TUTTI_MIN, &group->options);
-    if (agreed != TUTTI_OK || first == INT32_MAX) {
+    agreed = tutti_allreduce(group->t, "tutti.state.meet", words, words, 3,
+            TUTTI_UINT64, TUTTI_MIN, &group->options);
+    if (agreed != TUTTI_OK || words[0] == UINT64_MAX) {
+        *same = words[1] == ~words[2];
         return group_heard(group->t, agreed);
     }
     agreed = tutti_broadcast(group->t, "tutti.state.failure", &failure,
-            (int64_t)sizeof failure, TUTTI_UINT8, first, &group->options);
+            (int64_t)sizeof failure, TUTTI_UINT8, (int)words[0], &group->options);
     if (agreed != TUTTI_OK) {
         return group_heard(group->t, agreed);
     }
-    return error_set((tutti_status)failure.status, "rank %d: %s", first, failure.text);
+    return error_set(
+            (tutti_status)failure.status, "rank %d: %s", (int)words[0], failure.text);
+}
+
+tutti_status group_agree(const struct state_group *group, tutti_status status)
+{
+    bool same;
+
+    return meet(group, status, 0, &same);
 }
 
 tutti_status group_compare(const struct state_group *group, const uint64_t *numbers,
@@ -98,50 +111,109 @@ tutti_status group_compare(const struct state_group *group, const uint64_t *numb
     return group_heard(group->t, status);
 }
 
-/** Says which ranks have different values of a setting: rank 0 and the first that differs. */
-static tutti_status differ(
-        const struct state_group *group, const struct setting *setting)
-{
-    double values[2] = { setting->value, setting->value };
-    uint64_t bits[2]; /* of them */
-    int32_t other;
-    tutti_status status = tutti_broadcast(group->t, "tutti.state.setting", values, 1,
-            TUTTI_FLOAT64, 0, &group->options);
+/* Settings, then the length of a list, then its items; the caller's. */
+struct facts {
+    const struct setting *settings;
+    size_t n; /* settings */
+    const struct setting_list *list;
+};
 
-    memcpy(bits, values, sizeof bits);
-    other = bits[0] != bits[1] ? group->rank : INT32_MAX;
+/* Both texts have SETTING_TEXT_BYTES. */
+static void describe(const struct facts *facts, size_t i, char *name, char *text)
+{
+    const struct setting_list *list = facts->list;
+    const struct setting *setting;
+
+    if (i > facts->n && list->describe != NULL) {
+        (void)snprintf(
+                name, SETTING_TEXT_BYTES, "%s %zu", list->name, i - facts->n - 1);
+        list->describe(list->items, i - facts->n - 1, text);
+        return;
+    }
+    if (i == facts->n) {
+        (void)snprintf(name, SETTING_TEXT_BYTES, "the number of %ss", list->name);
+        (void)snprintf(text, SETTING_TEXT_BYTES, "%zu", list->n);
+        return;
+    }
+    setting = &facts->settings[i];
+    (void)snprintf(name, SETTING_TEXT_BYTES, "%s", setting->name);
+    (void)snprintf(text, SETTING_TEXT_BYTES, "%.15g", setting->value);
+    if (setting->text != NULL) {
+        (void)snprintf(text, SETTING_TEXT_BYTES, "\"%s\"", setting->text);
+    }
+}
+
+/** Says which ranks have different values of a fact: rank 0 and the first that differs. */
+static tutti_status differ(
+        const struct state_group *group, const struct facts *facts, size_t i)
+{
+    char texts[2][SETTING_TEXT_BYTES] = { "" };
+    char name[SETTING_TEXT_BYTES];
+    int32_t other;
+    tutti_status status;
+
+    describe(facts, i, name, texts[0]);
+    memcpy(texts[1], texts[0], sizeof texts[1]);
+    status = tutti_broadcast(group->t, "tutti.state.setting", texts[0],
+            SETTING_TEXT_BYTES, TUTTI_UINT8, 0, &group->options);
+    other = strcmp(texts[0], texts[1]) != 0 ? group->rank : INT32_MAX;
     if (status == TUTTI_OK) {
         status = tutti_allreduce(group->t, "tutti.state.other", &other, &other, 1,
                 TUTTI_INT32, TUTTI_MIN, &group->options);
     }
     if (status == TUTTI_OK) {
-        status = tutti_broadcast(group->t, "tutti.state.setting", &values[1], 1,
-                TUTTI_FLOAT64, other, &group->options);
+        status = tutti_broadcast(group->t, "tutti.state.setting", texts[1],
+                SETTING_TEXT_BYTES, TUTTI_UINT8, other, &group->options);
     }
     return status != TUTTI_OK ? group_heard(group->t, status)
                               : error_set(TUTTI_ERR_MISMATCH,
                                         "ranks make a call with different values of "
-                                        "%s: rank 0 gave %.17g, rank %d gave %.17g; "
-                                        "give the same on all ranks",
-                                        setting->name, values[0], other, values[1]);
+                                        "%s: rank 0 gave %s, rank %d gave %s; give the "
+                                        "same on all ranks",
+                                        name, texts[0], other, texts[1]);
+}
+
+/* Hashes of n + 1 + list->n facts. */
+static void hash_facts(const struct facts *facts, uint64_t *hashes)
+{
+    char text[SETTING_TEXT_BYTES];
+    char name[SETTING_TEXT_BYTES];
+
+    for (size_t i = 0; i < facts->n + 1 + facts->list->n; i++) {
+        describe(facts, i, name, text);
+        hashes[i] = state_hash(i, text, strlen(text));
+    }
 }
 
 tutti_status group_same(const struct state_group *group, tutti_status status,
-        const struct setting *settings, size_t n)
+        const struct setting *settings, size_t n, const struct setting_list *list)
 {
-    uint64_t numbers[GROUP_SETTINGS_MAX];
-    size_t first;
+    static const struct setting_list none = { .name = "thing" };
+    const struct facts facts = {
+        .settings = settings, .n = n, .list = list != NULL ? list : &none
+    };
+    const size_t all = status == TUTTI_OK ? n + 1 + facts.list->n : 1;
+    uint64_t *hashes = calloc(all, sizeof *hashes);
+    bool same = true;
+    size_t first = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        memcpy(&numbers[i], &settings[i].value, sizeof numbers[i]);
+    if (hashes == NULL) {
+        status = error_set(
+                TUTTI_ERR_NO_MEMORY, "no memory to compare %zu settings", all);
+    } else if (status == TUTTI_OK) {
+        hash_facts(&facts, hashes);
     }
-    status = group_agree(group, status);
-    if (status == TUTTI_OK) {
-        status = group_compare(group, numbers, n, &first);
+    status = meet(group, status,
+            hashes == NULL ? 0 : state_hash(0, hashes, all * sizeof *hashes), &same);
+    if (status == TUTTI_OK && !same && hashes != NULL) {
+        status = group_compare(group, hashes, n + 1, &first);
+        if (status == TUTTI_OK && first > n) { /* the lists are equally long */
+            status = group_compare(group, hashes + n + 1, facts.list->n, &first);
+            first += n + 1;
+        }
+        status = status == TUTTI_OK ? differ(group, &facts, first) : status;
     }
-    if (status == TUTTI_OK && first < n) {
-        status = differ(group, &settings[first]);
-    }
+    free(hashes);
     return status;
 }
 

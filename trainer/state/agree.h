@@ -11,7 +11,7 @@
 #include <tutti/tutti.h>
 
 enum {
-    GROUP_SETTINGS_MAX = 32
+    SETTING_TEXT_BYTES = 1024
 };
 
 /** The ranks that make a call together; filled by group_init(). */
@@ -54,17 +54,38 @@ TUTTI_MUST_USE tutti_status group_compare(const struct state_group *group,
 struct setting {
     const char *name;
     double value;
+    const char *text; /* instead of the value, if not NULL */
+};
+
+static inline struct setting number_setting(const char *name, double value)
+{
+    return (struct setting){ .name = name, .value = value };
+}
+
+static inline struct setting text_setting(const char *name, const char *text)
+{
+    return (struct setting){ .name = name, .text = text };
+}
+
+/** Things of which a call is given any number, such as parameters. */
+struct setting_list {
+    const char *name; /* of one */
+    size_t n;
+    /** Writes what must be the same of item i. */
+    void (*describe)(const void *items, size_t i, char text[SETTING_TEXT_BYTES]);
+    const void *items;
 };
 
 /**
- * Ends a part of a call in which all ranks must have the same settings, at most
- * GROUP_SETTINGS_MAX.
- * @param status  as for group_agree()
+ * Ends a part of a call in which all ranks must have the same n settings, and items of a list unless
+ * it is NULL. Costs an allreduce of 24 bytes as long as they do.
+ * @param status  as for group_agree(); the items are not looked at unless it is TUTTI_OK
  * @return on all ranks that of the first rank that failed, or TUTTI_ERR_MISMATCH: names the
  *         first setting that differs, two ranks, and their values
  */
 TUTTI_MUST_USE tutti_status group_same(const struct state_group *group,
-        tutti_status status, const struct setting *settings, size_t n);
+        tutti_status status, const struct setting *settings, size_t n,
+        const struct setting_list *list);
 
 /** Continues a hash of 64 bits. Changes of a single 8-byte word always change it. */
 uint64_t state_hash(uint64_t hash, const void *data, size_t bytes);

@@ -353,9 +353,11 @@ tutti_status tutti_checkpoint_load(tutti *t, const tutti_checkpoint_options *opt
                 "to load a checkpoint needs a directory or a file, and not both");
     }
     status = group_same(&load.group, status,
-            (const struct setting[]){ { "options.step", (double)load.options.step },
-                    { "whether options.file is given", load.options.file != NULL } },
-            2);
+            (const struct setting[]){
+                    number_setting("options.step", (double)load.options.step),
+                    number_setting("whether options.file is given",
+                            load.options.file != NULL) },
+            2, NULL);
     if (status == TUTTI_OK) {
         status = find(&load);
     }

@@ -353,10 +353,11 @@ tutti_status tutti_checkpoint_save(tutti *t, const tutti_checkpoint_options *opt
     save.file.step = save.options.step;
     status = state_agree(&save.group, check_options(&save.options), tensors, n);
     if (status == TUTTI_OK) {
-        const struct setting settings[] = { { "options.step", (double)save.file.step },
-            { "options.sharded", save.options.sharded } };
+        const struct setting settings[] = { number_setting("options.step",
+                                                    (double)save.file.step),
+            number_setting("options.sharded", save.options.sharded) };
 
-        status = group_same(&save.group, prepare(&save, tensors), settings, 2);
+        status = group_same(&save.group, prepare(&save, tensors), settings, 2, NULL);
     }
     if (status == TUTTI_OK) {
         status = run(&save);

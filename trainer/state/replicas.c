@@ -41,9 +41,9 @@ static tutti_status submit(const struct state_group *group,
     tutti_status status = TUTTI_OK;
 
     for (size_t i = 0; status == TUTTI_OK && i < n; i++) {
-        char name[STATE_NAME_MAX + 16];
+        char name[40];
 
-        (void)snprintf(name, sizeof name, "tutti.state.%s", tensors[i].name);
+        (void)snprintf(name, sizeof name, "tutti.state.%zu", i);
         status =
                 tutti_broadcast_async(group->t, name, tensors[i].data, tensors[i].count,
                         tensors[i].dtype, root, &group->options, &requests[i]);
@@ -58,7 +58,7 @@ tutti_status tutti_broadcast_state(tutti *t, tutti_process_set set,
         const tutti_state_tensor *tensors, size_t n, int root)
 {
     struct state_group group;
-    const struct setting from = { "root", root };
+    const struct setting from = number_setting("root", root);
     tutti_request *requests;
     tutti_status status = group_init(&group, t, set);
     tutti_status waited;
@@ -72,7 +72,7 @@ tutti_status tutti_broadcast_state(tutti *t, tutti_process_set set,
             : check_root(&group, root);
     status = state_agree(&group, status, tensors, n);
     if (status == TUTTI_OK) {
-        status = group_same(&group, check_whole(tensors, n), &from, 1);
+        status = group_same(&group, check_whole(tensors, n), &from, 1, NULL);
     }
     if (status == TUTTI_OK) {
         status = submit(&group, tensors, n, root, requests);

@@ -163,41 +163,24 @@ tutti_status state_check(const tutti_state_tensor *tensors, size_t n)
     return status;
 }
 
-static uint64_t hash_tensor(const tutti_state_tensor *tensor)
+static void describe(const void *items, size_t i, char text[SETTING_TEXT_BYTES])
 {
-    uint64_t hash = state_hash(0, tensor->name, strlen(tensor->name));
+    const tutti_state_tensor *tensor = (const tutti_state_tensor *)items + i;
+    char shape[SHAPE_TEXT_BYTES];
 
-    hash = state_hash(hash, tensor->dims, (size_t)tensor->ndim * sizeof *tensor->dims);
-    return hash + (uint64_t)tensor->dtype;
+    (void)snprintf(text, SETTING_TEXT_BYTES, "\"%s\", %s", tensor->name,
+            state_shape(shape, tensor));
 }
 
 tutti_status state_agree(const struct state_group *group, tutti_status status,
         const tutti_state_tensor *tensors, size_t n)
 {
-    const struct setting count = { "the number of tensors", (double)n };
-    uint64_t *hashes = calloc(n + 1, sizeof *hashes);
-    char text[SHAPE_TEXT_BYTES];
-    size_t first;
+    const struct setting_list list = {
+        .name = "tensor", .n = n, .describe = describe, .items = tensors
+    };
 
     if (status == TUTTI_OK) {
-        status = hashes == NULL
-                ? error_set(TUTTI_ERR_NO_MEMORY, "no memory to compare %zu tensors", n)
-                : state_check(tensors, n);
+        status = state_check(tensors, n);
     }
-    status = group_same(group, status, &count, 1);
-    if (status == TUTTI_OK && hashes != NULL) {
-        for (size_t i = 0; i < n; i++) {
-            hashes[i] = hash_tensor(&tensors[i]);
-        }
-        status = group_compare(group, hashes, n, &first);
-        if (status == TUTTI_OK && first < n) {
-            status = error_set(TUTTI_ERR_MISMATCH,
-                    "ranks have different states: tensor %zu of rank %d is \"%s\", %s; "
-                    "that of another rank has another name, type or shape",
-                    first, group->rank, tensors[first].name,
-                    state_shape(text, &tensors[first]));
-        }
-    }
-    free(hashes);
-    return status;
+    return group_same(group, status, NULL, 0, &list);
 }

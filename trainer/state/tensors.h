@@ -14,7 +14,7 @@
 #include "state/agree.h"
 
 enum {
-    STATE_NAME_MAX = 200, /* bytes of a name */
+    STATE_NAME_MAX = TUTTI_NAME_MAX, /* bytes: a parameter's with prefix and suffix */
     SHAPE_TEXT_BYTES = 400 /* of state_shape() */
 };
 

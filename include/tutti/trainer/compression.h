@@ -53,6 +53,7 @@ typedef struct tutti_compressor_info {
     int ranks; /**< of the process set                                     */
     int rank; /**< this rank in it                                        */
     const void *settings; /**< tutti_compressor.settings                              */
+    bool finds_overflow; /**< undo() may be called                                   */
 } tutti_compressor_info;
 
 /** A way to reduce float32 gradients in host memory. */
@@ -86,6 +87,13 @@ typedef struct tutti_compressor {
      * @return how many there are, always the same for a state; those beyond n are not written
      */
     size_t (*tensors)(void *state, tutti_state_tensor *tensors, size_t n);
+
+    /**
+     * The step that has just ended overflowed, in this gradient or in another: it counts as not
+     * done, and the state becomes what it was before stage 0. NULL: nothing is kept from step to
+     * step.
+     */
+    void (*undo)(void *state);
 } tutti_compressor;
 
 /** Settings of tutti's compressors. Fill them with tutti_compression_settings_default(). */
@@ -116,9 +124,10 @@ void tutti_compression_settings_default_sized(
  *
  * All give the same bits on all ranks. What a rank leaves out is kept in its residual and
  * added to its next gradient (error feedback). If a gradient of any rank has NaN or infinity,
- * or leaves the range of float16, so has the result, on all ranks, and all residuals are what
- * they were before the step: it counts as not done, which is what options.find_overflow makes
- * of it. A single rank has nothing to send, and its gradient stays as it is.
+ * or leaves the range of float16, so has the result, on all ranks, and its residual is what
+ * it was before the step. With options.find_overflow, clip_norm or a loss scale the step counts
+ * as not done: all residuals are what they were, and take twice the memory. A single rank has
+ * nothing to send, and its gradient stays as it is.
  */
 
 /** No compression: for a parameter that is to be averaged exactly. */

@@ -67,12 +67,14 @@ void tutti_batch_norm_options_default_sized(
 typedef struct tutti_batch_norm tutti_batch_norm;
 
 /**
- * Makes a layer. Local; other ranks make it with the same name, channels and settings.
+ * Makes a layer. Collective over the set: the ranks compare name, channels and settings.
  * @param name      1 to 200 bytes, unique among the layers of the set; copied
  * @param channels  1 or more
  * @param options   NULL for the defaults; copied
  * @param[out] bn   destroyed with tutti_batch_norm_destroy(), before tutti_finalize()
- * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY
+ * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_MISMATCH (names
+ *         what differs, and both values); on this rank alone TUTTI_ERR_INVALID (no result, no size,
+ *         not in the set)
  */
 TUTTI_MUST_USE tutti_status tutti_batch_norm_create(tutti *t, const char *name,
         int64_t channels, const tutti_batch_norm_options *options,
@@ -141,7 +143,7 @@ TUTTI_MUST_USE tutti_status tutti_embedding_gradient(const int64_t *ids,
 
 /**
  * Adds up (or averages) the sparse gradients of all ranks: two allgathers of as many rows as
- * each rank has, after an allreduce of 4 bytes by which all know that these are right. Rows of
+ * each rank has, after an allreduce of 24 bytes by which all know that these are right. Rows of
  * the same index are added in the order of the ranks, so the bits are the same on all ranks. With
  * an average the sum is divided by the number of ranks, also where only some have the row.
  * @param mine         indices need not be ascending or distinct; 0 rows are allowed
@@ -150,7 +152,7 @@ TUTTI_MUST_USE tutti_status tutti_embedding_gradient(const int64_t *ids,
  * @param[out] merged  released with tutti_sparse_free()
  * @return TUTTI_OK; TUTTI_ERR_INVALID (on all ranks: indices or rows of one of them, which is
  *         named; on this rank alone: no name, no gradient, no width);
- *         TUTTI_ERR_MISMATCH (ranks have different widths); TUTTI_ERR_NO_MEMORY; as
+ *         TUTTI_ERR_MISMATCH (ranks have different widths or op); TUTTI_ERR_NO_MEMORY; as
  *         tutti_allgather_async()
  */
 TUTTI_MUST_USE tutti_status tutti_sparse_reduce(tutti *t, const char *name,

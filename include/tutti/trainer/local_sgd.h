@@ -64,17 +64,19 @@ void tutti_local_sgd_options_diloco_sized(
 typedef struct tutti_local_sgd tutti_local_sgd;
 
 /**
- * Registers parameters, whose values must be equal on all ranks: broadcast them first. Local,
- * but all ranks must give the same names, counts, types and settings: differences fail
- * the first meeting with TUTTI_ERR_MISMATCH.
+ * Registers parameters, whose values must be equal on all ranks: broadcast them first.
+ * Collective over the set, one such call at a time: the ranks compare names, counts, types and
+ * settings.
  * @param params      n parameters of which name, value, count and dtype are used; copied, the
  *                    values borrowed: host memory
  * @param options     NULL for the defaults. With an outer learning rate other than 1, or a
  *                    momentum, two more elements are kept for each one, and parameters must be
  *                    float32 or float64; a mean alone takes any float type and keeps nothing
  * @param[out] local  destroyed with tutti_local_sgd_destroy(), before tutti_finalize()
- * @return TUTTI_OK, TUTTI_ERR_INVALID (names the parameter or the setting, and the value),
- *         TUTTI_ERR_UNSUPPORTED (the type), TUTTI_ERR_NO_MEMORY
+ * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID (names the parameter or the setting, and the
+ *         value), TUTTI_ERR_UNSUPPORTED (the type), TUTTI_ERR_NO_MEMORY, TUTTI_ERR_MISMATCH (ranks
+ *         differ: names the setting, two ranks and both values); on this rank alone
+ *         TUTTI_ERR_INVALID (no result, no size, not in the set)
  */
 TUTTI_MUST_USE tutti_status tutti_local_sgd_create(tutti *t, const tutti_param *params,
         size_t n, const tutti_local_sgd_options *options, tutti_local_sgd **local);
@@ -84,12 +86,10 @@ void tutti_local_sgd_destroy(tutti_local_sgd *local);
 
 /**
  * To be called after each update of the parameters, by one thread at a time. After every
- * `period`th step the ranks meet: collective. The meetings carry the step's number, so that a
- * rank that has left out a step is an error.
+ * `period`th step the ranks meet: collective. Every rank makes the same number of steps.
  * @param[out] met  NULL, or whether the parameters are equal on all ranks now: the time to
  *                  evaluate, and to save
- * @return TUTTI_OK; TUTTI_ERR_MISMATCH (ranks differ in a parameter or in the step) and the
- *         other statuses of tutti_allreduce(): the parameters are undefined then
+ * @return TUTTI_OK, and the statuses of tutti_allreduce(): the parameters are undefined then
  */
 TUTTI_MUST_USE tutti_status tutti_local_sgd_step(tutti_local_sgd *local, bool *met);
 

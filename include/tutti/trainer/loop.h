@@ -117,7 +117,8 @@ typedef void (*tutti_trainer_output)(void *user, const char *text);
 
 /**
  * Settings of a trainer. Fill them with tutti_trainer_options_default(). All pointers are
- * borrowed until the trainer is destroyed. Numbers must be equal on all ranks.
+ * borrowed until the trainer is destroyed. Numbers must be equal on all ranks, but for the batch
+ * without a shard, and what rank 0 alone shows and keeps.
  */
 typedef struct tutti_trainer_options {
     size_t size; /**< sizeof(tutti_trainer_options) as the caller knew it       */
@@ -219,11 +220,12 @@ typedef struct tutti_trainer_summary {
 } tutti_trainer_summary;
 
 /**
- * Makes a trainer. Local; with options.optimizer_options or shard_options collective over the set.
+ * Makes a trainer. Collective over the set: the ranks compare all options by which they decide.
  * @param options       required: step, and epochs or steps; copied, what it points to is borrowed
  * @param[out] trainer  destroyed with tutti_trainer_destroy(), before what it borrowed
- * @return TUTTI_OK, TUTTI_ERR_INVALID (names the option and its value), TUTTI_ERR_NO_MEMORY, and
- *         the statuses of tutti_reducer_create(), tutti_optimizer_create() and tutti_shard_create()
+ * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID (names the option and its value),
+ *         TUTTI_ERR_MISMATCH (the option, two ranks, both values), TUTTI_ERR_NO_MEMORY, and the
+ *         statuses of tutti_reducer_create(), tutti_optimizer_create() and tutti_shard_create()
  */
 TUTTI_MUST_USE tutti_status tutti_trainer_create(
         tutti *t, const tutti_trainer_options *options, tutti_trainer **trainer);
@@ -248,7 +250,7 @@ tutti_reducer *tutti_trainer_reducer(const tutti_trainer *trainer);
  * @param[in,out] summary  NULL, or summary->size set
  * @return TUTTI_OK; TUTTI_AGAIN (options.elastic: the ranks were told to leave, and the step is
  *         committed; where the job has to end, a checkpoint is saved as well);
- *         TUTTI_ERR_MISMATCH (ranks have different options or metrics);
+ *         TUTTI_ERR_MISMATCH (ranks have different metrics, or have done different steps);
  *         TUTTI_ERR_INVALID (the monitored metric was never logged); the error of a callback,
  *         TUTTI_ERR_CONTEXT_FAILED with its message on the other ranks; on all ranks the statuses
  *         of tutti_checkpoint_save(), tutti_checkpoint_load() and tutti_events_open()

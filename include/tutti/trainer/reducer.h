@@ -73,7 +73,7 @@ typedef struct tutti_reducer_options {
     double clip_norm; /**< gradients are scaled down to this global 2-norm; 0 (default):
                            not                                                   */
     double clip_value; /**< elements are clamped to [-clip_value, clip_value] before the norm
-                            is taken; 0 (default): not                           */
+                            is taken, and after the overflow is looked for; 0 (default): not */
     bool find_overflow; /**< look for NaN and infinity; default false, true with a loss
                              scale                                               */
     double loss_scale; /**< first value of a dynamic loss scale: the caller multiplies the
@@ -121,16 +121,18 @@ typedef struct tutti_step_report {
 typedef struct tutti_reducer tutti_reducer;
 
 /**
- * Registers parameters. Local, but all ranks of the set must give the same names, counts,
- * types and settings: differences fail the first step with TUTTI_ERR_MISMATCH.
+ * Registers parameters. Collective over the set, one such call at a time: the ranks compare
+ * names, shapes, types and settings, those of tutti's compressors as well.
  * @param params        n parameters in the order of the forward pass; copied, their memory
  *                      borrowed
  * @param n             1 or more
  * @param options       NULL for the defaults
  * @param[out] reducer  destroyed with tutti_reducer_destroy(), before tutti_finalize()
- * @return TUTTI_OK, TUTTI_ERR_INVALID (names the parameter and the value),
- *         TUTTI_ERR_UNSUPPORTED (settings that exclude each other, or need host memory),
- *         TUTTI_ERR_DUPLICATE (a name is registered already), TUTTI_ERR_NO_MEMORY
+ * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID (names the parameter and the value),
+ *         TUTTI_ERR_UNSUPPORTED (a type; settings that exclude each other, or need host memory),
+ *         TUTTI_ERR_DUPLICATE (a name is registered already), TUTTI_ERR_NO_MEMORY,
+ *         TUTTI_ERR_MISMATCH (ranks differ: names the setting, two ranks and both values); on this
+ *         rank alone TUTTI_ERR_INVALID (no result, no size, not in the set)
  */
 TUTTI_MUST_USE tutti_status tutti_reducer_create(tutti *t, const tutti_param *params,
         size_t n, const tutti_reducer_options *options, tutti_reducer **reducer);
@@ -157,7 +159,7 @@ size_t tutti_reducer_find(const tutti_reducer *reducer, const char *name);
  * mark different parameters at the same time. Does not wait.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (no such parameter; marked more often than
  *         options.accumulate in this step; the step is being waited for), and the statuses of
- *         tutti_submit()
+ *         tutti_submit(): of those a TUTTI_ERR_DUPLICATE may be repeated, with the gradient as it is
  */
 TUTTI_MUST_USE tutti_status tutti_reducer_ready(tutti_reducer *reducer, size_t i);
 
@@ -210,12 +212,23 @@ TUTTI_MUST_USE tutti_status tutti_reducer_set_callback(
         tutti_reducer *reducer, tutti_callback callback, void *user);
 
 /**
+ * The report of the last step that has ended, as the wait gives it, without its time: for steps
+ * that end with a callback, inside it or before the next step ends.
+ * @param[in,out] report  report->size set
+ * @return TUTTI_OK; TUTTI_ERR_INVALID (NULL, no size, or no step has ended)
+ */
+TUTTI_MUST_USE tutti_status tutti_reducer_report(
+        const tutti_reducer *reducer, tutti_step_report *report);
+
+/**
  * Declares that this rank has no more data, with options.uneven. Returns when all ranks have
- * joined; meanwhile the others average without this rank. The parameters of the rank that
- * joined last are the newest: broadcast them (tutti_broadcast_state()). No step may be under
- * way.
+ * joined; meanwhile the others average without this rank. All then have the step and the loss
+ * scale of the rank that joined last, and with an optimizer its parameters and their state. Without
+ * one the parameters are the caller's: broadcast them (tutti_broadcast_state()). No step may be
+ * under way.
  * @param[out] last  NULL, or the rank in the set that joined last, the same on all ranks
- * @return as tutti_join(); TUTTI_ERR_INVALID without options.uneven, or in a step
+ * @return as tutti_join() and tutti_broadcast_state(); TUTTI_ERR_INVALID without
+ *         options.uneven, or in a step
  */
 TUTTI_MUST_USE tutti_status tutti_reducer_join(tutti_reducer *reducer, int *last);
 

@@ -36,7 +36,7 @@ static tutti_compression_settings small_settings(void)
 
 /** @param[out] compressor  lives as long as the reducer */
 static tutti_reducer *make_reducer(tutti *t, const tutti_compressor *base,
-        tutti_compressor *compressor, bool unused)
+        tutti_compressor *compressor, bool unused, bool find_overflow)
 {
     tutti_compression_settings settings = small_settings();
     tutti_reducer_options options;
@@ -45,6 +45,7 @@ static tutti_reducer *make_reducer(tutti *t, const tutti_compressor *base,
 
     tutti_reducer_options_default(&options);
     options.unused = unused;
+    options.find_overflow = find_overflow;
     *compressor = tutti_compressor_with(base, &settings);
     fill_params(params, compressor);
     (void)CHECK(
@@ -128,7 +129,8 @@ static void lose_nothing(tutti *t, void *user)
 {
     struct test_case *now = user;
     tutti_compressor compressor;
-    tutti_reducer *reducer = make_reducer(t, now->compressor, &compressor, false);
+    tutti_reducer *reducer =
+            make_reducer(t, now->compressor, &compressor, false, false);
     double(*sums)[ELEMENTS_MAX] = calloc(PARAMS, sizeof *sums);
     double worst = 0.0;
 
@@ -231,8 +233,10 @@ static void save_and_spoil(tutti *t, void *user)
 {
     const struct test_case *now = user;
     tutti_compressor compressor;
-    tutti_reducer *reducer = make_reducer(t, now->compressor, &compressor, false);
-    tutti_reducer *resumed = make_reducer(t, now->compressor, &compressor, false);
+    tutti_reducer *reducer =
+            make_reducer(t, now->compressor, &compressor, false, false);
+    tutti_reducer *resumed = make_reducer(t, now->compressor, &compressor, false, true);
+    tutti_step_report report = { .size = sizeof report };
     float(*saved)[ELEMENTS_MAX] = calloc(TENSORS_MAX, sizeof *saved);
 
     run_step(reducer, t, false, NULL);
@@ -248,6 +252,15 @@ static void save_and_spoil(tutti *t, void *user)
                             (size_t)counts[p] * sizeof(float)) == 0);
     }
     copy_state(reducer, saved, false);
+    for (int p = 0; p < PARAMS;
+            p++) { /* one alone overflows; nothing of the step stays */
+        *(float *)tutti_reducer_gradient(resumed, (size_t)p) =
+                p == 1 && tutti_rank(t) == 2 ? INFINITY : 1.0F;
+        (void)CHECK(tutti_reducer_ready(resumed, (size_t)p) == TUTTI_OK);
+    }
+    (void)CHECK(tutti_reducer_wait(resumed, &report) == TUTTI_OK);
+    (void)CHECK(report.overflow && strcmp(report.overflow_name, names[1]) == 0);
+    (void)CHECK(state_is(resumed, saved));
     for (int bad = 0; bad < 2; bad++) {
         for (int p = 0; p < PARAMS; p++) {
             float *gradient = tutti_reducer_gradient(reducer, (size_t)p);
@@ -291,7 +304,7 @@ static void leave_out(tutti *t, void *user)
 {
     const struct test_case *now = user;
     tutti_compressor compressor;
-    tutti_reducer *reducer = make_reducer(t, now->compressor, &compressor, true);
+    tutti_reducer *reducer = make_reducer(t, now->compressor, &compressor, true, false);
 
     for (int s = 0; s < 5; s++) {
         for (int p = 0; p < PARAMS; p++) {

@@ -94,6 +94,9 @@ static void run_norm(tutti *t, void *user)
     double *mean, *variance;
     tutti_batch_norm *bn;
 
+    CHECK(tutti_batch_norm_create(t, tutti_rank(t) == 1 ? "b1" : "bn", CHANNELS, NULL,
+                  &bn) == TUTTI_ERR_MISMATCH);
+    CHECK(strstr(tutti_last_error(), "rank 0 gave \"bn\", rank 1 gave \"b1\"") != NULL);
     if (!CHECK(tutti_batch_norm_create(t, "bn", CHANNELS, NULL, &bn) == TUTTI_OK)) {
         return;
     }
@@ -231,6 +234,9 @@ static void run_sparse(tutti *t, void *user)
             TUTTI_OK);
     CHECK(merged.rows[0] == lookup->rows[rank][0] / (float)LOOKERS);
     tutti_sparse_free(&merged);
+    CHECK(tutti_sparse_reduce(t, "table", &mine, rank == 2 ? TUTTI_AVERAGE : TUTTI_SUM,
+                  NULL, &merged) == TUTTI_ERR_MISMATCH);
+    CHECK(strstr(tutti_last_error(), "op: rank 0 gave \"sum\", rank 2 gave") != NULL);
     if (rank == 2) {
         mine.indices[0] = -5;
     }

@@ -179,8 +179,8 @@ UNIT_TEST(test_diloco)
     assert_int_equal(ranks_run(RANKS, diloco, NULL), 0);
 }
 
-/** A rank that leaves out a step is an error on all. */
-static void leave_out(tutti *t, void *user)
+/** Ranks that would meet in different steps are told before they train. */
+static void differ(tutti *t, void *user)
 {
     tutti_local_sgd_options options;
     tutti_local_sgd *local = NULL;
@@ -189,18 +189,24 @@ static void leave_out(tutti *t, void *user)
     (void)user;
     model_init(&model);
     tutti_local_sgd_options_default(&options);
-    options.period = 1;
     options.first_step = tutti_rank(t) == 1 ? 3 : 4;
-    (void)CHECK(
-            tutti_local_sgd_create(t, model.params, 2, &options, &local) == TUTTI_OK);
-    (void)CHECK(tutti_local_sgd_step(local, NULL) == TUTTI_ERR_MISMATCH);
-    (void)CHECK(strstr(tutti_last_error(), "narrow") != NULL);
-    tutti_local_sgd_destroy(local);
+    (void)CHECK(tutti_local_sgd_create(t, model.params, 2, &options, &local) ==
+            TUTTI_ERR_MISMATCH);
+    (void)CHECK(strstr(tutti_last_error(), "first_step: rank 0 gave 4, rank 1 gave 3"));
+    options.first_step = 0;
+    options.outer_learning_rate = tutti_rank(t) == 1 ? 0.5 : 1;
+    (void)CHECK(tutti_local_sgd_create(t, model.params, 2, &options, &local) ==
+            TUTTI_ERR_MISMATCH);
+    model.params[1].count -= tutti_rank(t) == 1;
+    (void)CHECK(tutti_local_sgd_create(t, model.params, 2, NULL, &local) ==
+            TUTTI_ERR_MISMATCH);
+    (void)CHECK(strstr(tutti_last_error(), "parameter 1: rank 0 gave \"wide\", "));
+    (void)CHECK(local == NULL);
 }
 
-UNIT_TEST(test_a_step_left_out)
+UNIT_TEST(test_settings_that_differ_are_refused)
 {
-    assert_int_equal(ranks_run(2, leave_out, NULL), 0);
+    assert_int_equal(ranks_run(2, differ, NULL), 0);
 }
 
 static void refuse(tutti *t, void *user)
@@ -229,6 +235,12 @@ static void refuse(tutti *t, void *user)
     (void)CHECK(tutti_local_sgd_create(t, model.params, 2, NULL, &local) ==
             TUTTI_ERR_INVALID);
     options.size = 0;
+    (void)CHECK(tutti_local_sgd_create(t, model.params, 2, &options, &local) ==
+            TUTTI_ERR_INVALID);
+    (void)CHECK(tutti_local_sgd_create(t, model.params, 2, NULL, NULL) ==
+            TUTTI_ERR_INVALID);
+    tutti_local_sgd_options_default(&options);
+    options.process_set = 77;
     (void)CHECK(tutti_local_sgd_create(t, model.params, 2, &options, &local) ==
             TUTTI_ERR_INVALID);
     (void)CHECK(local == NULL);

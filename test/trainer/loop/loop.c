@@ -326,13 +326,19 @@ static void bad_use(tutti *t, void *user)
     tutti_trainer_options options;
     tutti_trainer_summary summary;
     struct run run = prepare(t, &options);
+    tutti_schedule schedule = { .kind = TUTTI_SCHEDULE_CONSTANT };
     tutti_shard_options data;
     tutti_trainer *trainer;
 
     (void)user;
     options.epochs += tutti_rank(t) == 1;
-    CHECK(train(&run, &options, &summary) == TUTTI_ERR_MISMATCH);
+    CHECK(tutti_trainer_create(t, &options, &trainer) == TUTTI_ERR_MISMATCH);
     CHECK(strstr(tutti_last_error(), "epochs: rank 0 gave 2, rank 1 gave 3"));
+    run = prepare(t, &options);
+    schedule.learning_rate = tutti_rank(t);
+    options.schedule = &schedule;
+    CHECK(tutti_trainer_create(t, &options, &trainer) == TUTTI_ERR_MISMATCH);
+    CHECK(strstr(tutti_last_error(), "schedule.learning_rate: rank 0 gave 0"));
 
     run = prepare(t, &options);
     options.log_directory = "/dev/null/logs";
@@ -360,6 +366,7 @@ static void bad_use(tutti *t, void *user)
     run = prepare(t, &options);
     tutti_shard_options_default(&data); /* without the number of samples */
     options.shard_options = &data;
+    options.batch = 1;
     CHECK(tutti_trainer_create(t, &options, &trainer) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "samples") != NULL);
 }

@@ -21,8 +21,9 @@ enum {
 static const int64_t counts[PARAMS] = { 1, 4099, 1030, 2051, 77 };
 static const tutti_dtype dtypes[PARAMS] = { TUTTI_FLOAT32, TUTTI_FLOAT32, TUTTI_FLOAT16,
     TUTTI_BFLOAT16, TUTTI_FLOAT64 };
+#define FIFTY "of.a.layer.whose.name.is.as.long.as.a.name.can.be."
 static const char *const names[PARAMS] = { "scale", "weights", "half", "bfloat",
-    "double" };
+    FIFTY FIFTY FIFTY FIFTY };
 
 /** A model of one optimizer. */
 struct model {
@@ -470,6 +471,50 @@ static void resume(tutti *t, void *user)
 UNIT_TEST(test_state_goes_on_at_another_number_of_parts)
 {
     assert_int_equal(ranks_run(3, resume, NULL), 0);
+}
+
+/* Rank r has r + 2 steps of data, and the last step of the last rank overflows. */
+static void join(tutti *t, void *user)
+{
+    const int steps = tutti_rank(t) + 2;
+    tutti_optimizer_options options = options_of(TUTTI_OPTIMIZER_ADAMW, false);
+    tutti_state_tensor tensors[64];
+    tutti_reducer_options uneven;
+    struct model *model;
+    size_t count = 0;
+
+    (void)user;
+    tutti_reducer_options_default(&uneven);
+    uneven.uneven = true;
+    uneven.loss_scale = 1024;
+    model = model_make(t, &uneven, "uneven", &options);
+    for (int step = 0; step < steps; step++) {
+        model_mark(model, step,
+                step == tutti_size(t) ? INFINITY
+                                      : tutti_reducer_loss_scale(model->reducer));
+        (void)CHECK(tutti_optimizer_step(model->optimizer, NULL) == TUTTI_OK);
+    }
+    (void)CHECK(tutti_reducer_join(model->reducer, NULL) == TUTTI_OK);
+    (void)CHECK(tutti_reducer_loss_scale(model->reducer) == 512);
+    (void)CHECK(tutti_reducer_step(model->reducer) == tutti_size(t) + 1);
+    (void)CHECK(
+            tutti_optimizer_state(model->optimizer, tensors, 32, &count) == TUTTI_OK);
+    (void)CHECK(((const int64_t *)tensors[0].data)[0] == tutti_size(t));
+    for (int p = 0; p < PARAMS; p++) {
+        tensors[count++] = (tutti_state_tensor){ .name = names[p],
+            .data = model->values[p],
+            .dtype = dtypes[p],
+            .ndim = 1,
+            .dims = &counts[p],
+            .count = counts[p] };
+    }
+    (void)CHECK(tutti_check_state(t, TUTTI_WORLD, tensors, count) == TUTTI_OK);
+    model_free(model);
+}
+
+UNIT_TEST(test_ranks_that_joined_get_values_state_and_loss_scale)
+{
+    assert_int_equal(ranks_run(3, join, NULL), 0);
 }
 
 /* ----------------------------------------------------------------- refusals */

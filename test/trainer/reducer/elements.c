@@ -95,6 +95,14 @@ UNIT_TEST(test_passes_reach_all_elements_of_every_type)
         }
         assert_true(elements_squares(dtypes[d], memory, N) == expected);
     }
+    memcpy(memory, (double[]){ 3e200, -4e200 },
+            2 * sizeof *memory); /* of infinite squares */
+    assert_true(isinf(elements_squares(TUTTI_FLOAT64, memory, 2)));
+    assert_true(fabs(sqrt(elements_scaled_squares(TUTTI_FLOAT64, memory, 2, INFINITY)) *
+                                (0x1p600 / 5e200) -
+                        1) < 1e-15);
+    memory[1] = INFINITY;
+    assert_true(isinf(elements_scaled_squares(TUTTI_FLOAT64, memory, 2, INFINITY)));
     memset(memory, 0xff, sizeof memory);
     assert_true(isnan(elements_squares(TUTTI_FLOAT16, memory, N)));
 }

@@ -180,7 +180,9 @@ static void overflow(tutti *t, void *user)
 
     tutti_reducer_options_default(&options);
     options.loss_scale = 1024;
+    options.clip_value = 1e30; /* infinity is looked for before */
     reducer = make(t, &options);
+    (void)CHECK(tutti_reducer_report(reducer, &report) == TUTTI_ERR_INVALID);
     if (*calls) {
         (void)CHECK(tutti_reducer_set_callback(reducer, finish_silently, &done) ==
                 TUTTI_OK);
@@ -207,11 +209,14 @@ static void overflow(tutti *t, void *user)
 
             (void)CHECK(tutti_test(t, &none) == TUTTI_OK);
         }
-        if (!*calls) {
-            (void)CHECK(tutti_reducer_wait(reducer, &report) == TUTTI_OK);
-            (void)CHECK(report.overflow == (step == 1) && report.loss_scale == scale);
-            (void)CHECK(step != 1 || strcmp(report.overflow_name, "weights") == 0);
-        }
+        (void)CHECK((*calls ? tutti_reducer_report(reducer, &report)
+                            : tutti_reducer_wait(reducer, &report)) == TUTTI_OK);
+        (void)CHECK(report.step == step && report.loss_scale == scale);
+        (void)CHECK(report.overflow == (step == 1));
+        (void)CHECK(step != 1 || strcmp(report.overflow_name, "weights") == 0);
+        (void)CHECK(step != 1 || /* what is done with it, all ranks do */
+                ((float *)tutti_reducer_gradient(reducer, 1))[999] ==
+                        (float)(options.clip_value * scale));
         (void)CHECK(step == 1 || model_all_wrong(reducer, tutti_size(t), step) == 0);
     }
     (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
@@ -227,6 +232,94 @@ UNIT_TEST(test_an_overflow_is_named_and_halves_the_loss_scale)
     assert_int_equal(ranks_run(2, overflow, &calls), 0);
 }
 
+/* The squares of a gradient are infinite, and it is not. */
+static void clip_large(tutti *t, void *user)
+{
+    const tutti_param param = { .name = "w", .count = 2, .dtype = TUTTI_FLOAT64 };
+    tutti_step_report report = { .size = sizeof report };
+    tutti_reducer_options options;
+    tutti_reducer *reducer;
+    double *gradient;
+
+    (void)user;
+    tutti_reducer_options_default(&options);
+    options.clip_norm = 10;
+    if (!CHECK(tutti_reducer_create(t, &param, 1, &options, &reducer) == TUTTI_OK)) {
+        return;
+    }
+    gradient = tutti_reducer_gradient(reducer, 0);
+    gradient[0] = 3e200;
+    gradient[1] = -4e200;
+    (void)CHECK(tutti_reducer_ready(reducer, 0) == TUTTI_OK);
+    (void)CHECK(tutti_reducer_wait(reducer, &report) == TUTTI_OK);
+    (void)CHECK(!report.overflow && fabs(report.norm / 5e200 - 1) < 1e-15);
+    (void)CHECK(fabs(gradient[0] - 6) < 1e-14 && fabs(gradient[1] + 8) < 1e-14);
+    (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
+}
+
+UNIT_TEST(test_a_norm_whose_square_is_infinite_is_no_overflow)
+{
+    assert_int_equal(ranks_run(1, clip_large, NULL), 0);
+    assert_int_equal(ranks_run(3, clip_large, NULL), 0);
+}
+
+/* The last rank differs in one thing: all are told which, and both values. */
+static void differ(tutti *t, void *user)
+{
+    static const int64_t dims[] = { 1, 1000 };
+    const bool odd = tutti_rank(t) == tutti_size(t) - 1;
+    tutti_compression_settings settings;
+    tutti_compressor top_k;
+
+    (void)user;
+    tutti_compression_settings_default(&settings);
+    settings.ratio = odd ? 0.25 : 0.5;
+    top_k = tutti_compressor_with(tutti_compress_top_k(), &settings);
+    for (int what = 0; what < 16; what++) {
+        static const char *const texts[] = { "options.prefix: rank 0 gave \"gradient\"",
+            "options.op: rank 0 gave \"average\", rank 2 gave \"sum\"",
+            "accumulate: rank 0 gave 1, rank 2 gave 2", "unused", "uneven",
+            "clip_norm: rank 0 gave 0, rank 2 gave 0.1", "clip_value", "find_overflow",
+            "loss_scale", "shards", "first_step: rank 0 gave 0, rank 2 gave 7",
+            "the number of parameters: rank 0 gave 4, rank 2 gave 3",
+            "parameter 1: rank 0 gave \"weights\", float32 [1000], compressor none, "
+            "rank 2 gave \"weights\", float32 [1, 1000], ",
+            "\"w\"", "compressor bf16", "top-k (ratio 0.25, " };
+        tutti_param params[MODEL_PARAMS];
+        tutti_reducer_options options;
+        tutti_reducer *reducer = NULL;
+
+        model_params(params);
+        tutti_reducer_options_default(&options);
+        options.prefix = odd && what == 0 ? "g" : options.prefix;
+        options.op = odd && what == 1 ? TUTTI_SUM : options.op;
+        options.accumulate = odd && what == 2 ? 2 : 1;
+        options.unused = odd && what == 3;
+        options.uneven = odd && what == 4;
+        options.clip_norm = odd && what == 5 ? 0.1 : 0;
+        options.clip_value = odd && what == 6;
+        options.find_overflow = odd && what == 7;
+        options.loss_scale = odd && what == 8;
+        options.shards = odd && what == 9;
+        options.first_step = odd && what == 10 ? 7 : 0;
+        params[1].ndim = odd && what == 12 ? 2 : 0;
+        params[1].dims = dims;
+        params[2].name = odd && what == 13 ? "w" : params[2].name;
+        params[3].compressor = odd && what == 14 ? tutti_compress_bf16()
+                : what == 15                     ? &top_k
+                                                 : NULL;
+        (void)CHECK(tutti_reducer_create(t, params, odd && what == 11 ? 3 : 4, &options,
+                            &reducer) == TUTTI_ERR_MISMATCH);
+        (void)CHECK(strstr(tutti_last_error(), texts[what]) != NULL);
+        (void)CHECK(reducer == NULL);
+    }
+}
+
+UNIT_TEST(test_settings_that_differ_are_named_on_all_ranks)
+{
+    assert_int_equal(ranks_run(3, differ, NULL), 0);
+}
+
 /* One wrong thing each; the message names it. */
 static void refuse(tutti *t, void *user)
 {
@@ -239,8 +332,8 @@ static void refuse(tutti *t, void *user)
         { "\"w\" has 0 elements", { .name = "w", .dtype = TUTTI_FLOAT32 }, { 0 } },
         { "is of type int32", { .name = "w", .count = 1, .dtype = TUTTI_INT32 },
                 { 0 } },
-        { "parameter 0 must have", { .name = "", .count = 1 }, { 0 } },
-        { "\"w\" has 13 elements, and its shape has 12",
+        { "parameter 0 needs a name", { .name = "", .count = 1 }, { 0 } },
+        { "\"w\" has 13 elements, and its shape is float32 [3, 4]",
                 { .name = "w",
                         .count = 13,
                         .dtype = TUTTI_FLOAT32,

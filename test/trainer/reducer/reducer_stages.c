@@ -20,7 +20,7 @@ enum {
 struct gathering {
     float *all, *half;
     int64_t count;
-    int ranks;
+    int ranks, rank;
 };
 
 static tutti_status open_gathering(const tutti_compressor_info *info, void **state)
@@ -32,6 +32,7 @@ static tutti_status open_gathering(const tutti_compressor_info *info, void **sta
     gathering->half = calloc((size_t)info->count, sizeof(float));
     gathering->count = info->count;
     gathering->ranks = info->ranks;
+    gathering->rank = info->rank;
     *state = gathering;
     return TUTTI_OK;
 }
@@ -87,9 +88,13 @@ static const tutti_compressor gathering = {
     .close = close_gathering,
 };
 
+/* A callback may mark gradients: from within a mark it would do so for ever. */
+static _Thread_local bool is_marking;
+
 static void step_done(void *user, tutti_status status, const char *message)
 {
     (void)message;
+    (void)CHECK(!is_marking);
     *(_Atomic int *)user = status == TUTTI_OK ? 1 : -1;
 }
 
@@ -116,6 +121,9 @@ static void compress(tutti *t, void *user)
     model_params(params);
     params[1].compressor = &gathering;
     params[3].compressor = &gathering;
+    for (int p = 0; *calls && size == 1 && p < MODEL_PARAMS; p++) {
+        params[p].compressor = tutti_compress_bf16(); /* none has anything to send */
+    }
     (void)CHECK(
             tutti_reducer_create(t, params, MODEL_PARAMS, NULL, &reducer) == TUTTI_OK);
     if (*calls) {
@@ -125,7 +133,9 @@ static void compress(tutti *t, void *user)
         done = 0;
         for (int p = MODEL_PARAMS; p-- > 0;) {
             fill(reducer, t, p);
+            is_marking = true;
             (void)CHECK(tutti_reducer_ready(reducer, (size_t)p) == TUTTI_OK);
+            is_marking = false;
         }
         while (*calls && done == 0) {
             tutti_request none = TUTTI_REQUEST_NULL;
@@ -152,8 +162,32 @@ UNIT_TEST(test_a_compressor_goes_through_its_stages)
     assert_int_equal(ranks_run(1, compress, &calls), 0);
     assert_int_equal(ranks_run(3, compress, &calls), 0);
     calls = true;
+    assert_int_equal(ranks_run(1, compress, &calls), 0);
     assert_int_equal(ranks_run(2, compress, &calls), 0);
 }
+
+/* Sums as many elements as the rank has. */
+static tutti_status stage_unequal(
+        void *state, int stage, float *gradient, tutti_exchange *next)
+{
+    struct gathering *of = state;
+
+    next->dtype = TUTTI_FLOAT32;
+    next->collective = TUTTI_ALLREDUCE;
+    next->count = of->rank + 1;
+    next->row_count = 1;
+    next->input = gradient;
+    next->output = gradient;
+    return stage == 0 ? TUTTI_AGAIN : TUTTI_OK;
+}
+
+static const tutti_compressor unequal = {
+    .size = sizeof unequal,
+    .name = "unequal",
+    .open = open_gathering,
+    .stage = stage_unequal,
+    .close = close_gathering,
+};
 
 /* The ranks differ in one gradient and mark in different orders: the others go through their stages. */
 static void fail_between_stages(tutti *t, void *user)
@@ -165,7 +199,7 @@ static void fail_between_stages(tutti *t, void *user)
     model_params(params);
     params[1].compressor = &gathering;
     params[3].compressor = &gathering;
-    params[2].count += tutti_rank(t);
+    params[2].compressor = &unequal;
     (void)CHECK(
             tutti_reducer_create(t, params, MODEL_PARAMS, NULL, &reducer) == TUTTI_OK);
     for (int k = 0; k < MODEL_PARAMS; k++) {
@@ -182,6 +216,77 @@ static void fail_between_stages(tutti *t, void *user)
 UNIT_TEST(test_an_error_of_one_gradient_leaves_no_other_between_its_stages)
 {
     assert_int_equal(ranks_run(3, fail_between_stages, NULL), 0);
+}
+
+/*
+ * An operation of the program on rank 0 has the name that the last mark of "w" needs: the mark is
+ * refused, and repeated when that operation has ended, which waits for the other rank.
+ */
+static void submit_clash(tutti *t, bool shards, float *mine, tutti_request *request)
+{
+    (void)CHECK((shards ? tutti_allreduce_async(t, "gradient.w", mine, mine, 1,
+                                  TUTTI_FLOAT32, TUTTI_SUM, NULL, request)
+                        : tutti_allgather_async(t, "gradient:0.w", mine, mine + 1, 1, 1,
+                                  NULL, TUTTI_FLOAT32, NULL, request)) == TUTTI_OK);
+}
+
+static void repeat_mark(tutti *t, void *user)
+{
+    const bool *shards = user;
+    tutti_param params[] = {
+        { .name = "w", .count = 8, .dtype = TUTTI_FLOAT32 },
+        { .name = "w.1", .count = 8, .dtype = TUTTI_FLOAT32 }, /* not a stage of "w" */
+    };
+    tutti_step_report report = { .size = sizeof report };
+    tutti_reducer_options options;
+    tutti_reducer *reducer = NULL;
+    tutti_request request;
+    float *gradient;
+    float mine[3] = { 1 };
+    int marks = 2;
+
+    tutti_reducer_options_default(&options);
+    options.shards = *shards ? 4 * tutti_size(t) : 0;
+    options.accumulate = *shards ? 1 : 2;
+    params[0].compressor = *shards ? NULL : &gathering;
+    (void)CHECK(tutti_reducer_create(t, params, 2, &options, &reducer) == TUTTI_OK);
+    if (*shards) {
+        tutti_reducer_shards(reducer, NULL, &marks);
+    }
+    gradient = tutti_reducer_gradient(reducer, 0);
+    if (tutti_rank(t) == 0) {
+        submit_clash(t, *shards, mine, &request);
+    }
+    for (int pass = 1; pass <= marks; pass++) {
+        for (int64_t i = 0; i < 8; i++) {
+            gradient[i] += 4;
+        }
+        (void)CHECK(tutti_reducer_ready(reducer, 1) == TUTTI_OK);
+        if (pass < marks || tutti_rank(t) == 0) {
+            (void)CHECK(tutti_reducer_ready(reducer, 0) ==
+                    (pass < marks ? TUTTI_OK : TUTTI_ERR_DUPLICATE));
+        }
+    }
+    (void)CHECK(tutti_barrier(t, "rank 0 was refused", NULL) == TUTTI_OK);
+    if (tutti_rank(t) != 0) {
+        submit_clash(t, *shards, mine, &request);
+    }
+    (void)CHECK(tutti_wait(t, &request, TUTTI_FOREVER) == TUTTI_OK);
+    (void)CHECK(tutti_reducer_ready(reducer, 0) == TUTTI_OK);
+    (void)CHECK(tutti_reducer_wait(reducer, &report) == TUTTI_OK);
+    (void)CHECK(gradient[0] == 4 && gradient[7] == 4);
+    (void)CHECK(*shards || report.sent_bytes == 8 * 4 * 3);
+    (void)CHECK(*shards || report.compression_error == 0.75);
+    (void)CHECK(tutti_reducer_destroy(reducer) == TUTTI_OK);
+}
+
+UNIT_TEST(test_a_mark_that_was_refused_may_be_repeated)
+{
+    bool shards = false;
+
+    assert_int_equal(ranks_run(2, repeat_mark, &shards), 0);
+    shards = true;
+    assert_int_equal(ranks_run(2, repeat_mark, &shards), 0);
 }
 
 /** A sink that subtracts gradients; rank-local memory shows who updated what. */
