@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/supervisor_parts.h"
+#include "launcher/program.h"
 
 /* Each look reads 64 KiB of a stream, 4 KiB of a terminal: no pipe holds more. */
 static const unsigned looks_max = 64;
@@ -108,8 +109,7 @@ static void describe_detail(struct supervisor *supervisor, struct link_exited *e
 
     if (exited->ending == LINK_ENDED_EXEC) {
         errno = supervisor->ending.exec_errno;
-        (void)error_set_errno(
-                TUTTI_ERR_SYSTEM, "cannot run %s", supervisor->plan->argv[0]);
+        (void)program_refused(supervisor->plan->argv[0]);
         (void)snprintf(detail, SUPERVISOR_DETAIL_BYTES, "%s", tutti_last_error());
     } else if (exited->ending == LINK_ENDED_SIGNAL && exited->value == SIGKILL &&
             !supervisor->is_killing) {
