@@ -24,11 +24,47 @@ struct flag_word {
     char origin[FLAG_NAME_LIMIT + 2]; /* the flag as written, for errors         */
 };
 
+/* What other launchers call what is done otherwise here. */
+static const struct {
+    const char *names; /* with | between them */
+    const char *instead;
+} elsewhere[] = {
+    { "tag-output|prepend-rank|label", "each line is marked with its rank already; --prefix on|off" },
+    { "map-by|bind-to|rank-by|cpu-bind|bind-to-core", "--bind auto|none|mpi" },
+    { "nnodes|nodes", "-H a:4,b:4 or --hostfile names the hosts" },
+    { "ppn|npernode|ntasks-per-node|nproc-per-node|nproc_per_node|perhost",
+            "--slots-per-host N, or -H a:4,b:4" },
+    { "mca|gmca|pmixmca|prtemca|genv|env",
+            "--mpi-args \"...\" hands flags to the MPI's launcher, -x NAME=VALUE sets "
+            "a "
+            "variable" },
+    { "oversubscribe|allow-run-as-root", "it is not needed" },
+    { "output-filename|outfile-pattern", "--log-dir DIR" },
+    { "wdir|wd|chdir|workdir", "start tuttirun in that directory" },
+};
+
+/* NULL: nothing is known of it. */
+static const char *find_elsewhere(const char *name)
+{
+    int index;
+
+    for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++) {
+        if (text_to_choice(name, elsewhere[i].names, &index)) {
+            return elsewhere[i].instead;
+        }
+    }
+    return NULL;
+}
+
 static tutti_status refuse_unknown(const char *word, const char *name)
 {
     const struct flag *nearest = flag_nearest(name);
+    const char *instead = find_elsewhere(name);
     char text[FLAG_NAME_LIMIT];
 
+    if (instead != NULL) {
+        return error_set(TUTTI_ERR_INVALID, "unknown option %s: %s", word, instead);
+    }
     if (nearest != NULL) {
         return error_set(TUTTI_ERR_INVALID, "unknown option %s; did you mean --%s?",
                 word, flag_spell(nearest, text));
@@ -55,7 +91,7 @@ static tutti_status read_flag_word(const char *word, struct flag_word *out)
     if (out->flag != NULL) {
         return TUTTI_OK;
     }
-    if (!has_two_dashes) {
+    if (!has_two_dashes && find_elsewhere(name) == NULL) {
         out->flag = flag_of_letter(start[0]);
         (void)snprintf(out->origin, sizeof out->origin, "-%c", start[0]);
         out->value = start[1] == '\0' ? NULL : start + 1;

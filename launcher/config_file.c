@@ -213,6 +213,8 @@ static tutti_status apply_flag(
         const struct file *file, const struct flag *flag, const struct entry *entry)
 {
     const bool is_list = entry->value->type == YAML_SEQUENCE_NODE;
+    const bool takes_list = flag->kind == FLAG_HOSTS || flag->kind == FLAG_EXPORT ||
+            flag->kind == FLAG_WORDS;
     const char *text = scalar_text(entry->value);
     tutti_status status;
     bool on;
@@ -232,8 +234,13 @@ static tutti_status apply_flag(
     if (is_list && flag->kind == FLAG_HOSTS) {
         return apply_joined(file, flag, entry);
     }
-    if (is_list && (flag->kind == FLAG_EXPORT || flag->kind == FLAG_WORDS)) {
+    if (is_list && takes_list) {
         return apply_each(file, flag, entry);
+    }
+    if (takes_list && entry->value->type == YAML_MAPPING_NODE) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s: takes one value, or a list such as [a:4, b:4], not a group",
+                entry->origin);
     }
     status = read_text(file, entry, &text);
     return status != TUTTI_OK ? status : set_flag(file, flag, text, entry->origin);

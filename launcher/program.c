@@ -3,6 +3,8 @@
  */
 #include "launcher/program.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,6 +71,54 @@ tutti_status program_find(
         path = path[len] == ':' ? path + len + 1 : NULL;
     }
     return refuse_unfound(name);
+}
+
+/* The interpreter in the first line of a script; "": it is none. */
+static void read_interpreter(const char *file, char *text, size_t capacity)
+{
+    FILE *script = fopen(file, "re");
+    char mark[2];
+
+    text[0] = '\0';
+    if (script == NULL) {
+        return;
+    }
+    if (fread(mark, 1, sizeof mark, script) == sizeof mark && mark[0] == '#' &&
+            mark[1] == '!' && fgets(text, (int)capacity, script) != NULL) {
+        const size_t start = strspn(text, " \t");
+        const size_t len = strcspn(text + start, " \t\n");
+
+        memmove(text, text + start, len);
+        text[len] = '\0';
+    }
+    (void)fclose(script);
+}
+
+tutti_status program_refused(const char *name)
+{
+    char interpreter[PATH_MAX];
+    const int reason = errno;
+
+    interpreter[0] = '\0';
+    if (reason == ENOENT && is_executable(name)) {
+        read_interpreter(name, interpreter, sizeof interpreter);
+        if (interpreter[0] == '\0') {
+            return error_set(TUTTI_ERR_SYSTEM,
+                    "cannot run %s: the loader that it names is missing (ldd shows it)",
+                    name);
+        }
+        if (interpreter[strlen(interpreter) - 1] == '\r') {
+            return error_set(TUTTI_ERR_SYSTEM,
+                    "cannot run %s: its lines end as on Windows, so that its "
+                    "interpreter "
+                    "is not found; dos2unix mends it",
+                    name);
+        }
+        return error_set(TUTTI_ERR_SYSTEM,
+                "cannot run %s: its interpreter %s is missing", name, interpreter);
+    }
+    errno = reason;
+    return error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", name);
 }
 
 tutti_status program_self(char *file, size_t capacity)

@@ -18,6 +18,12 @@
 TUTTI_MUST_USE tutti_status program_find(
         const char *name, const char *path, char *file, size_t capacity);
 
+/**
+ * Says why exec() has failed, by errno: that the interpreter is missing, where the file is there.
+ * @return TUTTI_ERR_SYSTEM
+ */
+tutti_status program_refused(const char *name);
+
 /** The file of the running program. @return TUTTI_OK, TUTTI_ERR_SYSTEM */
 TUTTI_MUST_USE tutti_status program_self(char *file, size_t capacity);
 

@@ -6,8 +6,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-/* A signal that asks a program to end; however it then ends, that is why. */
-static bool was_asked_to_end(uint64_t signals)
+bool ending_was_asked(uint64_t signals)
 {
     return (signals &
                    (ending_signal(SIGTERM) | ending_signal(SIGINT) |
@@ -19,7 +18,7 @@ void ending_describe(const struct ending *ending, struct link_exited *exited)
     int status = ending->wait_status;
     bool by_signal = WIFSIGNALED(status);
 
-    exited->was_stopped = ending->was_stopped || was_asked_to_end(ending->signals);
+    exited->was_stopped = ending->was_stopped || ending_was_asked(ending->signals);
     if (ending->setup_errno != 0) {
         exited->ending = LINK_ENDED_SETUP;
         exited->value = (uint32_t)ending->setup_errno;

@@ -23,6 +23,9 @@ static inline uint64_t ending_signal(int number)
 {
     return UINT64_C(1) << (number - 1);
 }
+
+/** True when a signal among these asks a program to end; however it then ends, that is why. */
+bool ending_was_asked(uint64_t signals);
 /** Fills ending, value, dumped_core and was_stopped. */
 void ending_describe(const struct ending *ending, struct link_exited *exited);
 

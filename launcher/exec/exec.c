@@ -16,6 +16,7 @@
 #include "launcher/environment.h"
 #include "launcher/exec/rank.h"
 #include "launcher/exec/supervisor.h"
+#include "launcher/program.h"
 #include "launcher/exit_status.h"
 #include "launcher/session/link.h"
 #include "launcher/starter/job_network.h"
@@ -123,7 +124,7 @@ static int become_program(const struct exec_plan *plan)
     (void)execvpe(plan->argv[0], plan->argv,
             environment.failed ? plan->environment : environment.items);
     reason = errno;
-    (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", plan->argv[0]);
+    (void)program_refused(plan->argv[0]);
     (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     arguments_fini(&environment);
     return reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;

@@ -95,7 +95,7 @@ static tutti_status take_orders(const struct frame *frame, struct orders *orders
         .silent_ns = (int64_t)welcome->silent_ms * millisecond,
         .kill_ms = welcome->kill_ms,
         .output_rate = welcome->output_rate,
-        .forward = welcome->forward,
+        .forward = { welcome->forward[0], welcome->forward[1] },
         .generation = welcome->generation,
         .keeper_port = (uint16_t)welcome->keeper_port,
         .tells = welcome->tells,

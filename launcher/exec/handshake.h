@@ -28,7 +28,7 @@ struct orders {
     int64_t silent_ns; /* without a beat, tuttirun is lost         */
     uint32_t kill_ms; /* between SIGTERM and SIGKILL             */
     uint64_t output_rate; /* bytes per second; 0: no limit       */
-    bool forward; /* send OUTPUT                                 */
+    uint8_t forward[2]; /* how OUTPUT is sent, enum link_forward      */
     char relay[LINK_TEXT_MAX]; /* to be called in place of this; "": none */
     uint32_t generation; /* of an elastic job; 0: it is none     */
     uint16_t keeper_port; /* where keepers call tuttirun          */

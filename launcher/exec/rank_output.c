@@ -25,18 +25,53 @@ static const char *stream_name(const struct output *output)
     return output->plan.stream == 1 ? "stdout" : "stderr";
 }
 
-static void send_batch(struct output *output)
+/* Sends the first bytes of the batch. */
+static void send_front(struct output *output, size_t len)
 {
     const struct link_message message = {
         .type = LINK_OUTPUT,
         .output = { .stream = output->plan.stream,
                 .time = (uint64_t)output->now,
-                .lines = { .text = output->batch, .len = output->batch_len } },
+                .lines = { .text = output->batch, .len = len } },
     };
 
-    if (output->batch_len > 0) {
+    if (len > 0) {
         link_put(output->plan.out, &message);
-        output->batch_len = 0;
+        output->batch_len -= len;
+        memmove(output->batch, output->batch + len, output->batch_len);
+    }
+}
+
+static void send_batch(struct output *output)
+{
+    send_front(output, output->batch_len);
+}
+
+/*
+ * How much of a batch of bytes is sent. Where other ranks write to the same file, that is whole lines,
+ * so that they do not mix; a line that fills the batch is sent in parts.
+ */
+static size_t ready_bytes(const struct output *output)
+{
+    const char *last = memrchr(output->batch, '\n', output->batch_len);
+
+    if (output->plan.is_alone ||
+            (last == NULL && output->batch_len == LINK_LINES_MAX)) {
+        return output->batch_len;
+    }
+    return last == NULL ? 0 : (size_t)(last - output->batch) + 1;
+}
+
+static void take_bytes(struct output *output, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        const size_t part = size_min(len, LINK_LINES_MAX - output->batch_len);
+
+        memcpy(output->batch + output->batch_len, bytes, part);
+        output->batch_len += part;
+        send_front(output, ready_bytes(output));
+        bytes += part;
+        len -= part;
     }
 }
 
@@ -47,7 +82,8 @@ static void take_line(void *to, const char *line, size_t len)
     if (output->plan.tail != NULL) {
         tail_add(output->plan.tail, line, len);
     }
-    if (!output->plan.forward || !rate_take(&output->rate, len, output->now)) {
+    if (output->plan.forward != LINK_FORWARD_LINES ||
+            !rate_take(&output->rate, len, output->now)) {
         return;
     }
     if (output->batch_len + len > LINK_LINES_MAX) {
@@ -125,7 +161,11 @@ void output_read(struct output *output, int64_t now)
     if (len > 0) {
         tell_log(output, log_file_write(&output->log, bytes, (size_t)len));
         lines_feed(&output->lines, bytes, (size_t)len, now);
-        send_batch(output);
+        if (output->plan.forward == LINK_FORWARD_BYTES) {
+            take_bytes(output, bytes, (size_t)len);
+        } else {
+            send_batch(output);
+        }
     } else if (len == 0 || (errno != EAGAIN && errno != EINTR)) {
         /* A terminal without writers says EIO. */
         (void)close(output->fd);
@@ -138,7 +178,9 @@ void output_tick(struct output *output, int64_t now)
 {
     output->now = now;
     lines_tick(&output->lines, now);
-    send_batch(output);
+    if (output->plan.forward == LINK_FORWARD_LINES) {
+        send_batch(output);
+    }
     if (now >= rate_due(&output->rate)) {
         tell_dropped(output);
     }

@@ -21,8 +21,9 @@
 struct output_plan {
     uint8_t stream; /* 1 stdout, 2 stderr                              */
     int rank; /* for sentences; -1: unknown                        */
-    bool forward; /* lines go to tuttirun                              */
-    uint64_t bytes_per_second; /* of them; 0: no limit                        */
+    uint8_t forward; /* what goes to tuttirun, enum link_forward          */
+    bool is_alone; /* no other rank's bytes may come between              */
+    uint64_t bytes_per_second; /* of lines; 0: no limit                        */
     const char *folder; /* of its log; "": none                               */
     struct wire_writer *out; /* where lines and sentences go                */
     struct tail *tail; /* of its last lines; NULL: not kept                */
@@ -35,7 +36,7 @@ struct output {
     struct log_file log;
     struct lines lines;
     struct rate rate;
-    char *batch; /* lines that make one message; owned                     */
+    char *batch; /* lines that make one message, or bytes that may; owned  */
     size_t batch_len; /* bytes there                                            */
     int64_t now; /* when the bytes at hand were read                       */
 };

@@ -7,7 +7,7 @@
  * an entry of their environment.
  *
  * Signals. What the starter sends reaches the front, which is what the starter has started,
- * and what tuttirun sends comes over the link; both are given to the program alone.
+ * and what tuttirun sends comes over the link; both are given to the group of the program.
  * Supervisor and program are a session of their own: what is sent to its group by others
  * has reached the program as well, and is not passed on.
  */
@@ -60,7 +60,8 @@ static int64_t next_due(const struct supervisor *supervisor)
     due = earlier(due, earlier(supervisor->term_due, supervisor->stop_due));
     due = earlier(due, output_due(&supervisor->out));
     due = earlier(due, output_due(&supervisor->err));
-    if (supervisor->phase == PHASE_DRAINING && !is_full(supervisor)) {
+    if (supervisor->phase == PHASE_DRAINING && !is_full(supervisor) &&
+            !supervisor_is_saving(supervisor)) {
         due = earlier(due, supervisor->ended + SUPERVISOR_DRAIN_NS);
     }
     return due;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/supervisor_parts.h"
+#include "launcher/program.h"
 
 /* Each look reads 64 KiB of a stream, 4 KiB of a terminal: no pipe holds more. */
 static const unsigned looks_max = 64;
@@ -81,6 +82,10 @@ static void note_end(struct supervisor *supervisor, int status, int64_t now)
     supervisor->ending.wait_status = status;
     supervisor->phase = PHASE_DRAINING;
     supervisor->ended = now;
+    if (!supervisor->awaits_stop && !supervisor->is_told &&
+            supervisor->stop_due == INT64_MAX) {
+        supervisor->stop_due = now + SUPERVISOR_ORPHAN_NS;
+    }
 }
 
 /* Takes what has ended, of the program and of what it left behind. */
@@ -104,8 +109,7 @@ static void describe_detail(struct supervisor *supervisor, struct link_exited *e
 
     if (exited->ending == LINK_ENDED_EXEC) {
         errno = supervisor->ending.exec_errno;
-        (void)error_set_errno(
-                TUTTI_ERR_SYSTEM, "cannot run %s", supervisor->plan->argv[0]);
+        (void)program_refused(supervisor->plan->argv[0]);
         (void)snprintf(detail, SUPERVISOR_DETAIL_BYTES, "%s", tutti_last_error());
     } else if (exited->ending == LINK_ENDED_SIGNAL && exited->value == SIGKILL &&
             !supervisor->is_killing) {
@@ -155,12 +159,20 @@ static bool is_drained(const struct supervisor *supervisor, int64_t now)
             (supervisor->is_quiet || supervisor->looks >= looks_max);
 }
 
+bool supervisor_is_saving(const struct supervisor *supervisor)
+{
+    return supervisor->phase == PHASE_DRAINING && supervisor->has_children &&
+            !supervisor->is_stopping && ending_was_asked(supervisor->ending.signals);
+}
+
 /* The end of the program: its last output, the report, and the end of what it left. */
 void supervisor_report_end(struct supervisor *supervisor, int64_t now)
 {
-    if (supervisor->phase != PHASE_DRAINING || !is_drained(supervisor, now)) {
+    if (supervisor->phase != PHASE_DRAINING || supervisor_is_saving(supervisor) ||
+            !is_drained(supervisor, now)) {
         return;
     }
+    supervisor->stop_due = INT64_MAX;
     output_flush(&supervisor->out, now);
     output_flush(&supervisor->err, now);
     tell_exited(supervisor);

@@ -14,13 +14,21 @@
 static const int64_t suspect_ns = LINK_SUSPECT_MS * SUPERVISOR_MILLISECOND;
 static const double second = 1e9;
 
-/* SIGUSR1 asks what the job does, too: it does not end a program that does not know it. */
+/*
+ * To the program and what it has started, as a terminal and mpirun send it: a script in front of
+ * the program dies of it, and the program below has something to save. SIGUSR1 asks what the job
+ * does, too: it goes to the program alone, and does not end one that does not know it.
+ */
 static void pass_signal(struct supervisor *supervisor, int number)
 {
-    if (supervisor->phase < PHASE_DRAINING && supervisor->child.pid > 0 &&
-            !(number == SIGUSR1 && look_dies_of(supervisor->child.pid, number))) {
+    const pid_t pid = supervisor->child.pid;
+
+    if (supervisor->phase < PHASE_DRAINING && pid > 0 &&
+            !(number == SIGUSR1 && look_dies_of(pid, number))) {
         supervisor->ending.signals |= ending_signal(number);
-        (void)kill(supervisor->child.pid, number);
+        (void)kill(
+                number == SIGUSR1 || supervisor->group == 0 ? pid : -supervisor->group,
+                number);
     }
 }
 
@@ -89,6 +97,7 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
         if (message->signal != SIGUSR1 && message->signal != SIGUSR2) {
             supervisor_record_end(supervisor);
         }
+        supervisor->awaits_stop = ending_was_asked(ending_signal(message->signal));
         pass_signal(supervisor, message->signal);
         break;
     case LINK_FAILURE:

@@ -109,6 +109,7 @@ struct supervisor {
     bool is_killing; /* SIGKILL was                                    */
     int64_t term_due; /* the starter's SIGTERM is passed on; INT64_MAX: there is none */
     int64_t stop_due; /* no word of tuttirun came: the program ends; INT64_MAX: never */
+    bool awaits_stop; /* tuttirun has sent a signal to end, and says STOP later */
     bool is_told; /* the library was told why the job fails              */
     bool is_starter_gone; /* the starter has died, or has killed the front     */
     bool suspects_tuttirun; /* the library was told that tuttirun is not heard    */
@@ -147,6 +148,11 @@ void supervisor_kill_when_due(struct supervisor *supervisor, int64_t now);
 void supervisor_hear_exec(struct supervisor *supervisor);
 /** Takes what has ended, of the program and of what it left behind. */
 void supervisor_reap(struct supervisor *supervisor, int64_t now);
+/**
+ * The program has ended by a signal that what it left has got as well, and which may still save
+ * something: it has its time, and the rank has not ended before.
+ */
+bool supervisor_is_saving(const struct supervisor *supervisor);
 /** The end of the program: its last output, EXITED, and the end of what it left. */
 void supervisor_report_end(struct supervisor *supervisor, int64_t now);
 

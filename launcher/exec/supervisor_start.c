@@ -133,7 +133,8 @@ static tutti_status open_outputs(struct supervisor *supervisor)
     struct output_plan plan = {
         .stream = 1,
         .rank = supervisor->plan->rank.rank,
-        .forward = supervisor->uplink.orders.forward,
+        .forward = supervisor->uplink.orders.forward[0],
+        .is_alone = supervisor->plan->rank.size == 1,
         .bytes_per_second = supervisor->uplink.orders.output_rate,
         .folder = supervisor->folder,
         .out = uplink_out(&supervisor->uplink),
@@ -141,6 +142,7 @@ static tutti_status open_outputs(struct supervisor *supervisor)
     tutti_status status = output_init(&supervisor->out, &plan);
 
     plan.stream = 2;
+    plan.forward = supervisor->uplink.orders.forward[1];
     plan.tail = &supervisor->tail;
     return status == TUTTI_OK ? output_init(&supervisor->err, &plan) : status;
 }

@@ -18,6 +18,8 @@ enum {
 };
 
 static const char white_space[] = " \t\r\n\v\f";
+static const char byte_order_mark[] =
+        "\xef\xbb\xbf"; /* editors of Windows begin files so */
 
 void host_list_fini(struct host_list *list)
 {
@@ -337,6 +339,9 @@ static tutti_status read_lines(struct host_list *list, FILE *file, const char *p
 
         if (strchr(line, '\n') != NULL || feof(file) != 0) {
             line[strcspn(line, "\r\n")] = '\0';
+            if (number == 1 && strncmp(line, byte_order_mark, 3) == 0) {
+                memmove(line, line + 3, strlen(line + 3) + 1);
+            }
             (void)snprintf(words, sizeof words, "%.*s", (int)strcspn(line, "#"), line);
             reason = read_line(list, words);
         }

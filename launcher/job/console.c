@@ -230,6 +230,12 @@ size_t console_mark(const struct console *console, const struct console_origin *
     return len < CONSOLE_MARK_MAX ? len : CONSOLE_MARK_MAX - 1;
 }
 
+bool console_takes_bytes(const struct console *console, int stream)
+{
+    return !console->has_prefix && console->timestamps == JOB_TIMESTAMPS_OFF &&
+            isatty(console->streams[stream].fd) == 0;
+}
+
 void console_lines(struct console *console, int stream,
         const struct console_origin *origin, const char *lines, size_t len)
 {

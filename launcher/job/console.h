@@ -61,7 +61,9 @@ void console_close(struct console *console);
 /** The mark of a line; pure. Returns its length. */
 size_t console_mark(const struct console *console, const struct console_origin *origin,
         char text[CONSOLE_MARK_MAX]);
-/** Whole lines of a rank for stream 1 (stdout) or 2 (stderr). */
+/** True when a stream, of 0 and 1, is shown without marks, and not on a terminal. */
+bool console_takes_bytes(const struct console *console, int stream);
+/** Whole lines of a rank, or the bytes of one, for stream 1 (stdout) or 2 (stderr). */
 void console_lines(struct console *console, int stream,
         const struct console_origin *origin, const char *lines, size_t len);
 /** A line on stderr that is no rank's: "who: ..."; a newline is added. */

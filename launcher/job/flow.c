@@ -398,22 +398,34 @@ static void blame_absentee(struct job *job)
     }
 }
 
+static bool may_be_ended_by_starter(const struct rank *rank)
+{
+    return rank->end == RANK_END_LOST || rank->was_stopped;
+}
+
+/*
+ * The rank that the starter's words blame has ended as MPI_Abort() ends one: by itself with that
+ * code, or by the starter. A program may print such words of another job.
+ */
+static bool has_aborted(const struct job *job, const struct rank *rank)
+{
+    return abort_words_are_complete(&job->aborted) &&
+            job->aborted.rank == (int)(rank - job->ranks.items) &&
+            (may_be_ended_by_starter(rank) || rank->end != RANK_END_EXIT ||
+                    rank->value == (job->aborted.code & 0xff));
+}
+
 /* The starter's words of MPI_Abort() may come after the end of the rank that called it. */
 static void amend_cause(struct job *job)
 {
-    if (job->cause.kind == CAUSE_RANK && abort_words_are_complete(&job->aborted) &&
-            job->aborted.rank == job->cause.rank) {
+    if (job->cause.kind == CAUSE_RANK &&
+            has_aborted(job, &job->ranks.items[job->cause.rank])) {
         job->cause.kind = CAUSE_STARTER;
         job->cause.rank = -1;
         job->cause.exit_status = abort_status(job);
         describe_abort(job, job->cause.text);
     }
     blame_absentee(job);
-}
-
-static bool may_be_ended_by_starter(const struct rank *rank)
-{
-    return rank->end == RANK_END_LOST || rank->was_stopped;
 }
 
 /*
@@ -437,14 +449,12 @@ static bool has_lost_daemon(const struct job *job)
  */
 static bool starter_ended_ranks(struct job *job, int first)
 {
-    const bool has_aborted = abort_words_are_complete(&job->aborted);
-
     /* The rank that called it may have ended by itself before the starter ended it. */
     if (first >= 0 && !may_be_ended_by_starter(&job->ranks.items[first]) &&
-            !(has_aborted && job->aborted.rank == first)) {
+            !has_aborted(job, &job->ranks.items[first])) {
         return false;
     }
-    if (has_aborted) {
+    if (abort_words_are_complete(&job->aborted)) {
         fail_by_abort(job);
         return true;
     }

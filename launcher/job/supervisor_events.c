@@ -11,6 +11,16 @@
 #include "launcher/job/timelines.h"
 #include "launcher/job/tree_events.h"
 
+static uint8_t forward_of(const struct job *job, int rank, int stream)
+{
+    if (!rank_list_has(job->options->only_ranks, rank)) {
+        return LINK_FORWARD_NOTHING;
+    }
+    return console_takes_bytes(&job->console, stream) && job->options->output_rate == 0
+            ? LINK_FORWARD_BYTES
+            : LINK_FORWARD_LINES;
+}
+
 static void welcome(struct job *job, struct server_link *link, const char *relay)
 {
     const struct options *options = job->options;
@@ -24,7 +34,8 @@ static void welcome(struct job *job, struct server_link *link, const char *relay
                 .silent_ms = (uint32_t)options->heartbeat_timeout_ms,
                 .kill_ms = (uint32_t)options->kill_ms,
                 .output_rate = options->output_rate,
-                .forward = rank_list_has(options->only_ranks, link->rank),
+                .forward = { forward_of(job, link->rank, 0),
+                        forward_of(job, link->rank, 1) },
                 .relay = link_text_of(relay),
                 .generation = hooks == NULL ? 0 : hooks->generation,
                 .keeper_port = hooks == NULL ? 0 : hooks->keeper_port,

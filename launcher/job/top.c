@@ -18,6 +18,8 @@ enum {
     INTERVAL_MS = 1000, /* on a terminal                        */
     HEAD_ROWS = 2,
     HEIGHT_MIN = 8, /* of a terminal for a table                */
+    HOST_WIDTH = 20, /* of the column, where the terminal is wide enough */
+    TABLE_WIDTH = 57, /* of the other columns                    */
     TEXT_BYTES = 256
 };
 
@@ -140,18 +142,27 @@ static void put_row(struct job *job, int row, const char *format, ...)
             *at = '?';
         }
     }
-    (void)snprintf(line, sizeof line, "\x1b[%d;1H\x1b[2K%s", row, text);
+    (void)snprintf(
+            line, sizeof line, "\x1b[%d;1H\x1b[2K%.*s", row, job->top.width, text);
     console_draw(&job->console, line);
+}
+
+static int host_width(const struct job *job)
+{
+    const int room = job->top.width - TABLE_WIDTH;
+
+    return room > HOST_WIDTH ? HOST_WIDTH : room < 1 ? 1 : room;
 }
 
 static void put_rank(struct job *job, int row, int index)
 {
     const struct rank *rank = &job->ranks.items[index];
     const struct top_rates rates = top_rates(rank);
+    const int width = host_width(job);
 
-    put_row(job, row, "%5d %-20.20s %9.1f %9.3f %7.0f %% %7.0f %% %8.1f s", index,
-            ranks_host(&job->ranks, index), rates.steps, rates.gb, rates.waits * 100,
-            rates.leads * 100, rank->silence);
+    put_row(job, row, "%5d %-*.*s %9.1f %9.3f %7.0f %% %7.0f %% %8.1f s", index, width,
+            width, ranks_host(&job->ranks, index), rates.steps, rates.gb,
+            rates.waits * 100, rates.leads * 100, rank->silence);
 }
 
 /* Makes room at the end of the screen; what is printed stays above. */
@@ -173,12 +184,14 @@ static void make_room(struct job *job, int height)
     console_draw(&job->console, text);
 }
 
-static void draw(struct job *job, int height)
+static void draw(struct job *job, const struct winsize *window)
 {
     const struct top *top = &job->top;
+    const int height = window->ws_row;
     char text[TEXT_BYTES];
     int row;
 
+    job->top.width = window->ws_col == 0 ? TEXT_BYTES : window->ws_col;
     if (height != top->height) {
         make_room(job, height);
     }
@@ -188,8 +201,9 @@ static void draw(struct job *job, int height)
             "7"); /* keeps the place of what is printed */
     summary_text(job, text);
     put_row(job, row++, "%s", text);
-    put_row(job, row++, "%5s %-20s %9s %9s %9s %9s %10s", "rank", "host", "steps/s",
-            "GB/s", "in waits", "for others", "heartbeat");
+    put_row(job, row++, "%5s %-*.*s %9s %9s %9s %10s %9s", "rank", host_width(job),
+            host_width(job), "host", "steps/s", "GB/s", "in waits", "for others",
+            "heartbeat");
     for (int r = 0; r < job->ranks.count && row <= height; r++) {
         put_rank(job, row++, r);
     }
@@ -210,7 +224,7 @@ void top_step(struct job *job)
         return;
     }
     if (has_screen) {
-        draw(job, window.ws_row);
+        draw(job, &window);
     } else if (job->top.next != 0) { /* there is nothing yet at first */
         summary_text(job, text);
         console_say(&job->console, "tuttirun", "%s", text);

@@ -29,6 +29,7 @@ struct top_summary {
 /** Zeroed: nobody looks. */
 struct top {
     int64_t next; /* when it is drawn, or said; our clock */
+    int width; /* of the terminal */
     int height, rows; /* of the terminal; of the table, at its end; 0: there is none */
 };
 

@@ -116,6 +116,13 @@ struct link_hello {
     uint32_t port; /* where it listens as a relay; 0: it does not              */
 };
 
+/** What is sent of a stream; its log has all in any case. */
+enum link_forward {
+    LINK_FORWARD_NOTHING,
+    LINK_FORWARD_LINES, /* as a console shows them (exec/lines.h)               */
+    LINK_FORWARD_BYTES /* what the program wrote                                */
+};
+
 /** What a supervisor needs to know before it starts the program. */
 struct link_welcome {
     struct link_text job; /* identity: in the names of logs and the environment */
@@ -124,7 +131,7 @@ struct link_welcome {
     uint32_t silent_ms; /* without a beat for so long, the other side is lost  */
     uint32_t kill_ms; /* between SIGTERM and SIGKILL of STOP and of a lost tuttirun */
     uint64_t output_rate; /* bytes per second of OUTPUT; 0: as much as there is */
-    bool forward; /* send OUTPUT; false: only the log files get it            */
+    uint8_t forward[2]; /* how OUTPUT is sent, enum link_forward: stdout, stderr */
     struct link_text relay; /* "ADDRESS PORT" to be called in place of this; "": none */
     uint32_t generation; /* of an elastic job, from 1; 0: it is none            */
     uint32_t keeper_port; /* of tuttirun, for keepers (exec/keeper.h)             */

@@ -35,12 +35,18 @@ void offset_learn(struct offset *offset, const struct link_beat *beat, int64_t n
 int64_t offset_ours(
         const struct offset *offset, uint64_t theirs, int64_t now, int64_t *doubt)
 {
-    int64_t ours = (int64_t)theirs - offset->ahead_ns;
+    int64_t ours;
 
     if (!offset->is_known && !offset->is_ours) {
         *doubt = 0;
         return now;
     }
     *doubt = offset->trip_ns / 2;
-    return ours > now ? now : ours;
+    /* What is not between 0 and now no honest supervisor sends. */
+    if (theirs > INT64_MAX ||
+            __builtin_sub_overflow((int64_t)theirs, offset->ahead_ns, &ours) ||
+            ours > now) {
+        return now;
+    }
+    return ours < 0 ? 0 : ours;
 }

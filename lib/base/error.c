@@ -12,6 +12,19 @@
 /* Per thread, so that callers on different threads never see each other's text. */
 static _Thread_local char last_error[ERROR_TEXT_MAX];
 
+/* Names and words of files may hold what a terminal obeys: escapes, also those of two bytes. */
+static void make_printable(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at != '\0'; at++) {
+        if ((*at < ' ' && *at != '\n' && *at != '\t') || *at == 0x7f) {
+            *at = '?';
+        } else if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f) {
+            *at++ = '?';
+            *at = '?';
+        }
+    }
+}
+
 /* Through a copy: the arguments may point into the last error itself. */
 __attribute__((format(printf, 1, 0))) static void last_error_format(
         const char *format, va_list args, const char *suffix)
@@ -26,6 +39,7 @@ __attribute__((format(printf, 1, 0))) static void last_error_format(
         len = strlen(text);
         (void)snprintf(text + len, sizeof text - len, ": %s", suffix);
     }
+    make_printable(text);
     memcpy(last_error, text, sizeof last_error);
 }
 
@@ -65,6 +79,7 @@ void error_fill(
         text[0] = '\0';
     }
     va_end(args);
+    make_printable(text);
     error->status = status;
     error->rank = rank;
     (void)snprintf(error->text, sizeof error->text, "%s", text);

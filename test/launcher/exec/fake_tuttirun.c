@@ -166,7 +166,7 @@ static void hear_hello(struct fake *fake, struct peer *peer, const struct frame 
                 .silent_ms = fake->silent_ms,
                 .kill_ms = fake->kill_ms,
                 .output_rate = fake->rate,
-                .forward = true },
+                .forward = { LINK_FORWARD_LINES, LINK_FORWARD_LINES } },
     };
 
     if (!meet_take_hello(&peer->session, &link_protocol, frame, &said) ||

@@ -180,6 +180,7 @@ static void tell_end(struct play *play, int rank, struct link_exited exited)
 }
 
 static const struct link_exited exit_9 = { .value = 9 };
+static const struct link_exited exit_3 = { .value = 3 };
 static const struct link_exited told = { .value = 3, .failure = CONTEXT_FAILURE_TOLD };
 static const struct link_exited stopped = {
     .ending = LINK_ENDED_SIGNAL, .value = SIGTERM, .was_stopped = true
@@ -282,6 +283,17 @@ UNIT_PLAY(test_an_abort_is_told_by_its_status_first)
     go_to(play, 400);
     assert_cause(play, "rank 3 on host tt2 called MPI_Abort with code 9");
     assert_int_equal(play->job.cause.exit_status, 9);
+}
+
+/* A program that prints the words of another job has not called MPI_Abort(). */
+UNIT_PLAY(test_an_abort_that_its_rank_denies)
+{
+    tell_abort(play, 3);
+    tell_end(play, 3, exit_3);
+    look(play);
+    go_to(play, 400);
+    assert_cause(play, "rank 3 on host tt2 exited with status 3");
+    assert_int_equal(play->job.cause.exit_status, 3);
 }
 
 /* Its words come when the cause has been decided, by way of the starter. */

@@ -93,6 +93,20 @@ UNIT_TEST(test_nothing_happens_in_the_future)
     assert_int_equal(offset_ours(&offset, (uint64_t)(200 * S), now, &doubt), now);
 }
 
+UNIT_TEST(test_times_that_no_clock_shows_are_between_0_and_now)
+{
+    struct offset offset = { .is_ours = true };
+    const int64_t now = 100 * S;
+    int64_t doubt;
+
+    assert_int_equal(offset_ours(&offset, UINT64_MAX, now, &doubt), now);
+    assert_int_equal(offset_ours(&offset, INT64_MAX, now, &doubt), now);
+    offset.ahead_ns = -INT64_MAX;
+    assert_int_equal(offset_ours(&offset, INT64_MAX, now, &doubt), now);
+    offset.ahead_ns = INT64_MAX;
+    assert_int_equal(offset_ours(&offset, 0, now, &doubt), 0);
+}
+
 UNIT_TEST(test_a_clock_of_this_machine_is_not_measured)
 {
     struct offset offset = { .is_ours = true };

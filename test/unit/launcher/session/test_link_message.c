@@ -33,7 +33,7 @@ static const struct link_message messages[] = {
                     .silent_ms = 3000,
                     .kill_ms = 7,
                     .output_rate = UINT64_C(1) << 40,
-                    .forward = true,
+                    .forward = { LINK_FORWARD_LINES, LINK_FORWARD_BYTES },
                     .relay = TEXT("10.0.0.7 40001"),
                     .generation = 5,
                     .keeper_port = 40002 } },
@@ -175,7 +175,8 @@ static void expect_meeting(
     assert_int_equal(got->welcome.silent_ms, sent->welcome.silent_ms);
     assert_int_equal(got->welcome.kill_ms, sent->welcome.kill_ms);
     assert_int_equal(got->welcome.output_rate, sent->welcome.output_rate);
-    assert_int_equal(got->welcome.forward, sent->welcome.forward);
+    assert_memory_equal(got->welcome.forward, sent->welcome.forward,
+            sizeof sent->welcome.forward);
     expect_text(got->welcome.relay, sent->welcome.relay);
     assert_int_equal(got->welcome.generation, sent->welcome.generation);
     assert_int_equal(got->welcome.keeper_port, sent->welcome.keeper_port);
