@@ -1,12 +1,14 @@
 /*
  * The report as JSON, of jobs that failed and of jobs that did not.
  */
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/draft.h"
 #include "base/error.h"
 #include "launcher/job/exit_text.h"
 #include "launcher/job/report.h"
@@ -123,21 +125,25 @@ tutti_status report_write(const struct report_facts *facts, const char *path)
     const bool has_draft = is_replaced(path);
     char draft[PATH_BYTES];
     json_t *object = report_object(facts);
-    int written;
-    int len = has_draft ? snprintf(draft, sizeof draft, "%s.%d", path, (int)getpid())
-                        : snprintf(draft, sizeof draft, "%s", path);
+    FILE *file;
+    bool written;
+    int fd;
 
-    if (object == NULL || len < 0 || len >= PATH_BYTES) {
-        json_decref(object);
+    if (object == NULL) {
         return error_set(TUTTI_ERR_NO_MEMORY, "cannot write the report %s", path);
     }
-    written = json_dump_file(object, draft, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    fd = has_draft ? draft_open(path, draft, sizeof draft)
+                   : open(path, O_WRONLY | O_CLOEXEC);
+    file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    written = file != NULL &&
+            json_dumpf(object, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
     json_decref(object);
-    if (written != 0 || (has_draft && rename(draft, path) != 0)) {
+    written = file != NULL && fclose(file) == 0 && written;
+    if (!written || (has_draft && rename(draft, path) != 0)) {
         tutti_status status =
                 error_set_errno(TUTTI_ERR_SYSTEM, "cannot write the report %s", path);
 
-        if (has_draft) {
+        if (has_draft && fd >= 0) {
             (void)unlink(draft);
         }
         return status;

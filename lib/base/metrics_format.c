@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/draft.h"
 #include "base/error.h"
 #include "base/metrics.h"
 #include "base/text.h"
@@ -21,7 +22,7 @@ enum {
     PATH_BYTES = 4096,
     NUMBER_BYTES = 40,
     NAME_BYTES = 128,
-    FILE_MODE = 0644
+    FILE_MODE = 0666
 };
 
 struct formatting {
@@ -291,13 +292,8 @@ tutti_status metrics_save(
     if (text->failed) {
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the metrics of %s", path);
     }
-    if (snprintf(draft, sizeof draft, replaces ? "%s.%d" : "%s", path, (int)getpid()) >=
-            PATH_BYTES) {
-        errno = ENAMETOOLONG;
-        return error_set_errno(TUTTI_ERR_SYSTEM, "write metrics to %s", path);
-    }
-    fd = open(draft, O_WRONLY | O_CREAT | O_CLOEXEC | (replaces ? O_TRUNC : O_APPEND),
-            FILE_MODE);
+    fd = replaces ? draft_open(path, draft, sizeof draft)
+                  : open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND, FILE_MODE);
     if (fd < 0) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "write metrics to %s", path);
     }

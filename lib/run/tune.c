@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/draft.h"
 #include "base/mem.h"
 #include "run/context.h"
 #include "run/start.h"
@@ -237,14 +238,13 @@ static void copy_others(struct tutti *t, FILE *from, FILE *to)
 static tutti_status write_file(struct tutti *t, const struct tuning_record *record)
 {
     const char *name = t->config.autotune_file;
-    char fresh[CONFIG_TEXT_MAX + 16];
+    char fresh[CONFIG_TEXT_MAX + 32];
     char text[LINE_MAX_BYTES + TUNING_PLACE_MAX] = "";
     FILE *old = fopen(name, "re");
-    FILE *file;
+    const int fd = draft_open(name, fresh, sizeof fresh);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     bool written;
 
-    (void)snprintf(fresh, sizeof fresh, "%s.new", name);
-    file = fopen(fresh, "we");
     if (file != NULL && old != NULL) {
         copy_others(t, old, file);
     } else if (file != NULL) {
@@ -255,7 +255,7 @@ static tutti_status write_file(struct tutti *t, const struct tuning_record *reco
         (void)fclose(old);
     }
     if (file == NULL) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "writing %s", fresh);
+        return error_set_errno(TUTTI_ERR_SYSTEM, "writing %s", name);
     }
     written = tuning_write(record, t->tune.place, t->tune.plan.tuner.gain, text,
                       sizeof text) &&

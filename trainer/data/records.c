@@ -74,7 +74,7 @@ static tutti_status map_file(tutti_records *records)
     tutti_status status;
     void *map;
 
-    records->fd = open(records->path, O_RDONLY | O_CLOEXEC);
+    records->fd = open(records->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (records->fd < 0 || fstat(records->fd, &file) != 0) {
         return error_system("open", records->path);
     }
@@ -184,6 +184,18 @@ void tutti_records_prefetch(
     }
 }
 
+static tutti_status truncated(const tutti_records *records, int64_t index, size_t end)
+{
+    struct stat file = { .st_size = -1 };
+
+    (void)fstat(records->fd, &file);
+    return error_set(TUTTI_ERR_INVALID,
+            "%s has been truncated since it was opened: record %lld of %lld "
+            "should end at byte %zu, and the file ends at %lld",
+            records->path, (long long)index, (long long)records->options.records, end,
+            (long long)file.st_size);
+}
+
 static tutti_status read_record(const tutti_records *records, int64_t index, char *out)
 {
     size_t at = offset_of(records, index);
@@ -196,11 +208,7 @@ static tutti_status read_record(const tutti_records *records, int64_t index, cha
             return error_system("read", records->path);
         }
         if (got == 0) {
-            return error_set(TUTTI_ERR_INVALID,
-                    "%s has been truncated since it was opened: record %lld of %lld "
-                    "should end at byte %zu, and the file ends at %zu",
-                    records->path, (long long)index,
-                    (long long)records->options.records, end, at);
+            return truncated(records, index, end);
         }
         at += got > 0 ? (size_t)got : 0;
         out += got > 0 ? got : 0;

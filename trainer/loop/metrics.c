@@ -67,7 +67,33 @@ static tutti_status insert(tutti_trainer *trainer, int place, const char *name)
     return TUTTI_OK;
 }
 
+/** What the loop itself puts into a line of metrics. */
+static bool is_own(const char *name)
+{
+    static const char *const own[] = { "step", "epoch", "time", "loss", "learning_rate",
+        METRICS_RATE, METRICS_SHARE };
+
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strcmp(name, own[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 tutti_status tutti_trainer_metric_weighted(
+        tutti_trainer *trainer, const char *name, double value, double weight)
+{
+    if (trainer != NULL && name != NULL && !trainer->evaluating && is_own(name)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "metric \"%s\": the loop writes one of that name itself; choose "
+                "another",
+                name);
+    }
+    return metrics_add(trainer, name, value, weight);
+}
+
+tutti_status metrics_add(
         tutti_trainer *trainer, const char *name, double value, double weight)
 {
     char whole[METRIC_NAME_MAX + 1];

@@ -19,9 +19,6 @@ enum {
     DRAW_NS = 100000000,
 };
 
-static const char rate_name[] = "samples_per_s";
-static const char share_name[] = "communication";
-
 /** Text that is put together in pieces, and cut where it is full. */
 struct text {
     char bytes[1024];
@@ -157,14 +154,13 @@ static tutti_status add_own(tutti_trainer *trainer)
                 measures->loss_weight > 0 ? once : 0 },
         { "learning_rate", trainer->learning_rate,
                 isnan(trainer->learning_rate) ? 0 : once },
-        { rate_name, lap.samples / lap.seconds, once },
-        { share_name, lap.waited / lap.seconds, 1 },
+        { METRICS_RATE, lap.samples / lap.seconds, once },
+        { METRICS_SHARE, lap.waited / lap.seconds, 1 },
     };
     tutti_status status = TUTTI_OK;
 
     for (size_t i = 0; i < sizeof own / sizeof *own && status == TUTTI_OK; i++) {
-        status = tutti_trainer_metric_weighted(
-                trainer, own[i].name, own[i].value, own[i].weight);
+        status = metrics_add(trainer, own[i].name, own[i].value, own[i].weight);
     }
     return status;
 }
@@ -200,16 +196,16 @@ static void show_line(tutti_trainer *trainer)
     }
     for (int i = 0; i < trainer->metric_count; i++) {
         const struct metric *metric = &trainer->metrics[i];
-        bool elsewhere = metric == loss || strcmp(metric->name, rate_name) == 0 ||
-                strcmp(metric->name, share_name) == 0;
+        bool elsewhere = metric == loss || strcmp(metric->name, METRICS_RATE) == 0 ||
+                strcmp(metric->name, METRICS_SHARE) == 0;
 
         if (metric->fresh && !elsewhere) {
             text_add(&text, "%s %.5g, ", metric->name, metric->value);
         }
     }
     text_add(&text, "%.5g samples/s, %.1f %% communication",
-            tutti_trainer_value(trainer, rate_name),
-            tutti_trainer_value(trainer, share_name) * 100);
+            tutti_trainer_value(trainer, METRICS_RATE),
+            tutti_trainer_value(trainer, METRICS_SHARE) * 100);
     progress_line(trainer, text.bytes);
 }
 

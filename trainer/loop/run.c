@@ -258,6 +258,30 @@ static tutti_status compare_positions(const tutti_trainer *trainer)
             sizeof settings / sizeof *settings, NULL);
 }
 
+/** An epoch of whole batches alone may have none: then nothing would be trained. */
+static tutti_status check_epoch(tutti_trainer *trainer)
+{
+    const tutti_trainer_options *options = &trainer->options;
+    int64_t steps = 1;
+    tutti_status status;
+
+    if (options->shard != NULL && tutti_shard_get_state(options->shard).position == 0) {
+        steps = tutti_shard_steps(options->shard, options->batch);
+    }
+    status = group_heard(trainer->group.t,
+            tutti_allreduce(trainer->group.t, "trainer.epoch", &steps, &steps, 1,
+                    TUTTI_INT64, TUTTI_MAX, &trainer->group.options));
+    if (status == TUTTI_OK && steps == 0) {
+        return error_set(TUTTI_ERR_INVALID,
+                "an epoch has no step: the samples do not make one batch of %lld for "
+                "each "
+                "of %d ranks, and TUTTI_TAIL_EVEN drops what is less; take a smaller "
+                "batch, fewer ranks or TUTTI_TAIL_PADDED",
+                (long long)options->batch, trainer->group.ranks);
+    }
+    return status;
+}
+
 static tutti_status begin(tutti_trainer *trainer)
 {
     const bool logs = trainer->options.log_directory != NULL;
@@ -266,6 +290,9 @@ static tutti_status begin(tutti_trainer *trainer)
     if (status == TUTTI_OK && !trainer->started) {
         status = checkpoint_start(trainer);
         trainer->started = status == TUTTI_OK;
+    }
+    if (status == TUTTI_OK) {
+        status = check_epoch(trainer);
     }
     if (status == TUTTI_OK && logs) { /* the first rank writes; all get its error */
         status = trainer->group.rank == 0 ? metrics_log_open(trainer) : TUTTI_OK;

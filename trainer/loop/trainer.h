@@ -112,6 +112,14 @@ TUTTI_MUST_USE tutti_status trainer_ended(
 /** The metric of a name; NULL if there is none. */
 const struct metric *metrics_find(const tutti_trainer *trainer, const char *name);
 
+/** Two metrics of the loop's own, beside the loss and the learning rate. */
+#define METRICS_RATE "samples_per_s"
+#define METRICS_SHARE "communication"
+
+/** As tutti_trainer_metric_weighted(), of any name. */
+TUTTI_MUST_USE tutti_status metrics_add(
+        tutti_trainer *trainer, const char *name, double value, double weight);
+
 /** The names of all metrics, cut to the room, for messages. Returns text. */
 const char *metrics_names(const tutti_trainer *trainer, char *text, size_t room);
 

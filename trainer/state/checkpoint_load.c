@@ -138,11 +138,14 @@ static tutti_status compare(const struct load *load, const tutti_state_tensor *t
 
     if (json == NULL) {
         return error_set(TUTTI_ERR_INVALID,
-                "%s has no tensor \"%s\": it is the checkpoint of another model",
+                "%s has no tensor \"%s\": it is the checkpoint of another model, or of "
+                "another compressor",
                 load->path, tensor->name);
     }
     if (!state_from_json(json, &stored, dims)) {
-        return malformed(load, "an entry of a tensor is malformed");
+        return malformed(load,
+                "an entry of a tensor is malformed, or of a type that tutti does not "
+                "have");
     }
     if (stored.dtype == tensor->dtype && stored.ndim == tensor->ndim &&
             (tensor->ndim == 0 ||
@@ -248,8 +251,8 @@ static tutti_status check_unknown(const struct load *load)
         if (!known) {
             return error_set(TUTTI_ERR_INVALID,
                     "%s has a tensor \"%.200s\", which is not asked for: it is the "
-                    "checkpoint of another model, or options.ignore_unknown is to be "
-                    "true",
+                    "checkpoint of another model, or of another compressor; "
+                    "tutti_checkpoint_load() leaves it out with ignore_unknown",
                     load->path, name);
         }
     }

@@ -279,7 +279,7 @@ static tutti_status write_index(struct save *save)
         return TUTTI_OK;
     }
     index = make_index(save);
-    file = index == NULL ? NULL : fopen(save->temporary, "we");
+    file = index == NULL ? NULL : fopen(save->temporary, "wxe");
     if (index == NULL) {
         status = error_set(
                 TUTTI_ERR_NO_MEMORY, "no memory for the index of a checkpoint");
@@ -311,7 +311,14 @@ static tutti_status commit(struct save *save)
         (void)unlink(save->temporary);
         return status;
     }
-    return directory_sync(save->options.directory);
+    if (directory_sync(save->options.directory) != TUTTI_OK) {
+        return error_set(TUTTI_ERR_SYSTEM,
+                "%s has been written and can be loaded, but a crash of the host may "
+                "still "
+                "lose it: %s",
+                path, tutti_last_error());
+    }
+    return TUTTI_OK;
 }
 
 /* --------------------------------------------------------------------- save */

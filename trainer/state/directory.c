@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,12 +174,38 @@ tutti_status directory_sync(const char *path)
     return status;
 }
 
+/**
+ * The save whose shards an index names; false: it cannot be read, so that nothing is known of them.
+ */
+static bool read_id(const char *path, const char *name, uint64_t *id)
+{
+    char file[PATH_MAX];
+    json_t *index = NULL;
+    const char *shard;
+    struct checkpoint_file first = { .kind = CHECKPOINT_NONE };
+
+    if (snprintf(file, sizeof file, "%s/%s", path, name) < PATH_MAX) {
+        index = json_load_file(file, 0, NULL);
+    }
+    shard = json_string_value(json_array_get(json_object_get(index, "files"), 0));
+    if (shard != NULL) {
+        first = parse_name(shard);
+    }
+    json_decref(index);
+    *id = first.id;
+    return first.kind == CHECKPOINT_SHARD;
+}
+
 void directory_clean(const char *path, const struct checkpoint_file *saved, int keep)
 {
     struct dirent **list;
     int count = list_files(path, &list);
     int64_t step = -1; /* the lowest so far that has a checkpoint */
     int kept = 0; /* checkpoints of this step and of higher ones */
+    uint64_t id =
+            0; /* of the save whose shards belong to that step, if it has an index */
+    bool has_shards = false; /* it has one */
+    bool knows_id = false;
     char name[PATH_MAX];
 
     for (int i = 0; i < count; i++) {
@@ -187,7 +214,12 @@ void directory_clean(const char *path, const struct checkpoint_file *saved, int 
 
         if (is_checkpoint(&file) && file.step != step) {
             step = file.step;
+            has_shards = false;
             kept++;
+        }
+        if (file.kind == CHECKPOINT_INDEX && file.step != saved->step) {
+            has_shards = true;
+            knows_id = read_id(path, list[i]->d_name, &id);
         }
         if (file.step == saved->step) {
             stays = file.kind == saved->kind ||
@@ -195,7 +227,9 @@ void directory_clean(const char *path, const struct checkpoint_file *saved, int 
                             file.id == saved->id);
         } else {
             stays = file.kind != CHECKPOINT_TEMPORARY && file.step == step &&
-                    (keep == 0 || kept <= keep);
+                    (keep == 0 || kept <= keep) &&
+                    (file.kind != CHECKPOINT_SHARD ||
+                            (has_shards && (!knows_id || file.id == id)));
         }
         if (!stays &&
                 snprintf(name, sizeof name, "%s/%s", path, list[i]->d_name) <

@@ -44,33 +44,54 @@ static tutti_status read_all(
     return TUTTI_OK;
 }
 
+/** Where the bytes of an entry are, behind the header. */
+static tutti_status find_place(const struct safetensors_file *file, const char *name,
+        json_t *json, json_int_t *begin, json_int_t *end)
+{
+    if (json_unpack(json, "{s:[I, I!]}", "data_offsets", begin, end) != 0 ||
+            *begin < 0 || *end < *begin) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s is damaged: the entry of tensor \"%.200s\" in its header is "
+                "missing "
+                "or malformed",
+                file->path, name);
+    }
+    if (*end > file->data_bytes) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%s is cut off, or damaged: tensor \"%.200s\" should end at byte %lld "
+                "of the data, of which there are %lld",
+                file->path, name, (long long)*end, (long long)file->data_bytes);
+    }
+    return TUTTI_OK;
+}
+
 tutti_status safetensors_find(const struct safetensors_file *file, const char *name,
         struct safetensors_entry *entry)
 {
     json_t *json = json_object_get(file->header, name);
-    json_int_t begin;
-    json_int_t end;
+    json_int_t begin = 0;
+    json_int_t end = 0;
+    tutti_status status = find_place(file, name, json, &begin, &end);
 
     *entry = (struct safetensors_entry){ .tensor.name = name };
+    if (status != TUTTI_OK) {
+        return status;
+    }
     if (!state_from_json(json, &entry->tensor, entry->dims) ||
-            json_unpack(json, "{s:[I, I!]}", "data_offsets", &begin, &end) != 0 ||
-            begin < 0 || end < begin || end - begin != state_bytes(&entry->tensor)) {
+            end - begin != state_bytes(&entry->tensor)) {
         return error_set(TUTTI_ERR_INVALID,
                 "%s is damaged, or has a type that tutti does not know: the entry of "
-                "tensor \"%.200s\" in its header is missing or malformed",
+                "tensor \"%.200s\" in its header is malformed",
                 file->path, name);
-    }
-    if (end > file->data_bytes) {
-        return error_set(TUTTI_ERR_INVALID,
-                "%s is cut off, or damaged: tensor \"%.200s\" should end at byte %lld "
-                "of the data, of which there are %lld",
-                file->path, name, (long long)end, (long long)file->data_bytes);
     }
     entry->begin = begin;
     return TUTTI_OK;
 }
 
-/** Every entry is well-formed, and together they have the bytes of the file. */
+/**
+ * Every entry has a place, and together they have the bytes of the file. What is in it is asked
+ * when it is read: other programs store types that tutti does not have.
+ */
 static tutti_status check_entries(const struct safetensors_file *file)
 {
     int64_t rest = file->data_bytes;
@@ -80,11 +101,12 @@ static tutti_status check_entries(const struct safetensors_file *file)
 
     json_object_foreach(file->header, name, json)
     {
-        struct safetensors_entry entry;
+        json_int_t begin;
+        json_int_t end;
 
         if (status == TUTTI_OK && strcmp(name, "__metadata__") != 0) {
-            status = safetensors_find(file, name, &entry);
-            rest -= status == TUTTI_OK ? state_bytes(&entry.tensor) : 0;
+            status = find_place(file, name, json, &begin, &end);
+            rest -= status == TUTTI_OK ? end - begin : 0;
         }
         if (status == TUTTI_OK && rest < 0) {
             status = damaged(file, "tensors overlap");
@@ -133,7 +155,8 @@ tutti_status safetensors_open(struct safetensors_file *file, const char *path)
     tutti_status status;
 
     (void)snprintf(file->path, sizeof file->path, "%s", path);
-    file->fd = open(path, O_RDONLY | O_CLOEXEC);
+    file->fd =
+            open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO is refused below */
     if (file->fd < 0 || fstat(file->fd, &facts) != 0) {
         status = error_system("open", path);
     } else if (!S_ISREG(facts.st_mode)) {

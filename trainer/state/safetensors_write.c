@@ -100,7 +100,7 @@ tutti_status safetensors_create(struct safetensors_writer *writer, const char *p
     }
     writer->end = (int64_t)(sizeof(uint64_t) + strlen(header));
     free(header);
-    writer->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    writer->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (writer->fd < 0) {
         return error_system("create", path);
     }

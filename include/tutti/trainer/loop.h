@@ -268,7 +268,9 @@ void tutti_trainer_stop(tutti_trainer *trainer);
  * Adds a value to a metric. The next report has the mean of all values of all ranks. Inside
  * callbacks; in evaluate() the name gets "val_" in front. Every rank must log the same metrics
  * between two reports, in any order and any number of times.
- * @param name  up to 96 bytes of printable UTF-8; up to 64 metrics; copied
+ * @param name  up to 96 bytes of printable UTF-8; up to 64 metrics; copied. Not step, epoch, time,
+ *              loss, learning_rate, samples_per_s or communication, which the loop writes, but in
+ *              evaluate()
  * @return TUTTI_OK, TUTTI_ERR_INVALID
  */
 TUTTI_MUST_USE tutti_status tutti_trainer_metric(

@@ -130,8 +130,9 @@ void tutti_checkpoint_options_default_sized(
  * @return TUTTI_OK; and on all ranks, the checkpoints as before: TUTTI_ERR_INVALID (an option,
  *         a bad tensor, or elements that no rank has: named), TUTTI_ERR_MISMATCH (ranks have
  *         other tensors: names the first), TUTTI_ERR_SYSTEM (no space, no permission, not
- *         a directory: the message has the path and the reason), TUTTI_ERR_NO_MEMORY, and the
- *         statuses of tutti_wait()
+ *         a directory: the message has the path and the reason; a directory that cannot be put on
+ *         disk once the checkpoint is there: the message says that it can be loaded),
+ *         TUTTI_ERR_NO_MEMORY, and the statuses of tutti_wait()
  */
 TUTTI_MUST_USE tutti_status tutti_checkpoint_save(tutti *t,
         const tutti_checkpoint_options *options, const tutti_state_tensor *tensors,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <tutti/trainer/data.h>
@@ -116,7 +117,7 @@ UNIT_TEST_WITH(
 {
     tutti_records *records = open_records();
     char *out = malloc((size_t)4 * RECORD);
-    int64_t indices[2] = { 9, 10 };
+    int64_t indices[2] = { 9, 20 };
     tutti_shard_options options;
     tutti_shard *shard;
     int64_t count = -1;
@@ -131,7 +132,8 @@ UNIT_TEST_WITH(
     assert_int_equal(truncate(path, HEADER + 10 * RECORD + 100), 0);
     assert_int_equal(tutti_records_read(records, indices, 1, out), TUTTI_OK);
     assert_int_equal(tutti_records_read(records, indices, 2, out), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "record 10 of 40"));
+    assert_non_null(strstr(tutti_last_error(), "record 20 of 40"));
+    assert_non_null(strstr(tutti_last_error(), "the file ends at 25112"));
     assert_int_equal(
             tutti_records_next(records, shard, 4, (int64_t[4]){ 0 }, out, &count),
             TUTTI_ERR_INVALID);
@@ -159,7 +161,7 @@ static void refused(
     options.header_bytes = HEADER;
     options.records = expected;
     assert_int_equal(
-            tutti_records_open(bytes < 0 ? "." : path, &options, &records), status);
+            tutti_records_open(bytes == -1 ? "." : path, &options, &records), status);
     assert_non_null(strstr(tutti_last_error(), text));
     assert_null(records);
 }
@@ -183,4 +185,7 @@ UNIT_TEST_WITH(test_files_that_are_not_what_they_should_be, write_file, remove_f
                             .size = sizeof(tutti_records_options), .record_bytes = 1 },
                     &records),
             TUTTI_ERR_SYSTEM);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0); /* which nobody writes */
+    refused(-2, 0, TUTTI_ERR_INVALID, "no regular file");
 }

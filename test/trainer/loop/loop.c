@@ -369,6 +369,14 @@ static void bad_use(tutti *t, void *user)
     options.batch = 1;
     CHECK(tutti_trainer_create(t, &options, &trainer) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "samples") != NULL);
+
+    run = prepare(t, &options);
+    data.samples = 3 * RANKS - 1;
+    data.tail = TUTTI_TAIL_EVEN;
+    options.shard_options = &data;
+    options.batch = 3;
+    CHECK(train(&run, &options, &summary) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "an epoch has no step") != NULL);
 }
 
 UNIT_TEST(bad_use_is_an_error_on_all_ranks_and_the_job_goes_on)

@@ -88,6 +88,9 @@ UNIT_TEST(names_of_metrics_are_checked)
     assert_int_equal(add(&trainer, "a\nb", 0, 1), TUTTI_ERR_INVALID);
     assert_int_equal(add(&trainer, "\xc3(", 0, 1), TUTTI_ERR_INVALID);
     assert_int_equal(add(&trainer, "größe", 0, -1), TUTTI_ERR_INVALID);
+    assert_int_equal(
+            add(&trainer, "step", 0, 1), TUTTI_ERR_INVALID); /* the log has one */
+    assert_int_equal(add(&trainer, "samples_per_s", 0, 1), TUTTI_ERR_INVALID);
     for (int i = 0; i < METRICS_MAX; i++) {
         (void)snprintf(name, sizeof name, "m%d", i);
         assert_int_equal(add(&trainer, name, i, 1), TUTTI_OK);

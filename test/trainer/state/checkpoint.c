@@ -3,6 +3,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,6 +243,62 @@ UNIT_TEST_WITH(test_old_checkpoints_and_leftovers_go, make_directory, remove_dir
     run(2, save, (struct task){ .step = 2, .keep = 1 }); /* never the one just saved */
     assert_int_equal(files(), 2);
     run(2, load, (struct task){ .step = -1, .loaded = 4 });
+    /* Of saves that were cut short before they had cleaned up: no index names these shards. */
+    run(2, save, (struct task){ .step = 6, .sharded = true });
+    for (int64_t step = 4; step <= 6; step += 2) {
+        (void)snprintf(path, sizeof path,
+                "%s/step-%012" PRId64 ".0123456789abcdef.1-of-2.safetensors", directory,
+                step);
+        (void)close(creat(path, 0600));
+    }
+    run(2, save, (struct task){ .step = 7 });
+    assert_int_equal(files(), 2 + 3 + 1);
+    run(2, load, (struct task){ .step = 6, .loaded = 6 });
+}
+
+/** A type that tutti does not have is no reason to refuse the others; nor does a FIFO hang. */
+static void foreign(tutti *t, void *user)
+{
+    static const char header[] =
+            "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+            "\"b\":{\"dtype\":\"F4\",\"shape\":[8],\"data_offsets\":[4,8]}}";
+    const uint64_t bytes = sizeof header - 1;
+    char path[sizeof directory + 16];
+    float a = 0;
+    tutti_state_tensor tensor = { .name = "a",
+        .data = &a,
+        .dtype = TUTTI_FLOAT32,
+        .ndim = 1,
+        .dims = (const int64_t[1]){ 1 },
+        .count = 1 };
+    tutti_checkpoint_options options;
+    FILE *file;
+
+    (void)user;
+    (void)snprintf(path, sizeof path, "%s/foreign", directory);
+    file = fopen(path, "w");
+    (void)CHECK(file != NULL && fwrite(&bytes, sizeof bytes, 1, file) == 1 &&
+            fputs(header, file) >= 0 &&
+            fwrite((const float[2]){ 2.5F, 0 }, sizeof(float), 2, file) == 2 &&
+            fclose(file) == 0);
+    tutti_checkpoint_options_default(&options);
+    options.file = path;
+    options.ignore_unknown = true;
+    (void)CHECK(tutti_checkpoint_load(t, &options, &tensor, 1, NULL) == TUTTI_OK &&
+            a == 2.5F);
+    tensor.name = "b";
+    (void)CHECK(
+            tutti_checkpoint_load(t, &options, &tensor, 1, NULL) == TUTTI_ERR_INVALID);
+    (void)CHECK(strstr(tutti_last_error(), "of a type that tutti does not have"));
+    (void)CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+    (void)CHECK(
+            tutti_checkpoint_load(t, &options, &tensor, 1, NULL) == TUTTI_ERR_INVALID);
+    (void)CHECK(strstr(tutti_last_error(), "no regular file"));
+}
+
+UNIT_TEST_WITH(test_files_of_others, make_directory, remove_directory)
+{
+    assert_int_equal(ranks_run(1, foreign, NULL), 0);
 }
 
 /** The first file whose name contains a text. */

@@ -2,7 +2,9 @@
  * What is counted of batches, and how it is told.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -164,6 +166,27 @@ TEST(test_lines_of_json)
             "\"Namespace\":\"tutti\",\"Dimensions\":[[\"rank\"]],\"Metrics\":[{"
             "\"Name\":\"tutti_busy_seconds_total\",\"Unit\":\"Seconds\"}]}]},\"rank\":"
             "\"5\",\"tutti_busy_seconds_total\":0}\n");
+}
+
+/* In a folder of several users one of them may foresee names. */
+TEST(test_a_draft_follows_no_link)
+{
+    char folder[] = "/tmp/test_metrics.XXXXXX";
+    char path[64];
+    char link[96];
+    char victim[64];
+
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/m.prom", folder);
+    (void)snprintf(link, sizeof link, "%s.%d", path, (int)getpid());
+    (void)snprintf(victim, sizeof victim, "%s/victim", folder);
+    assert_int_equal(symlink(victim, link), 0);
+    (void)format(TUTTI_METRICS_PROMETHEUS);
+    assert_int_equal(metrics_save(path, TUTTI_METRICS_PROMETHEUS, &text), TUTTI_OK);
+    assert_int_not_equal(access(victim, F_OK), 0);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0); /* nothing else is left */
 }
 
 /* Counters of a rank that writes nonsense. */
