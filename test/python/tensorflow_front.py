@@ -102,8 +102,8 @@ def test_errors():
     try:
         hvd.allreduce(tf.ones([rank + 1]), name="uneven")
         assert size == 1
-    except hvd.HorovodInternalError as error:
-        assert "uneven" in str(error), error
+    except tf.errors.FailedPreconditionError as error:
+        assert "uneven" in str(error) and isinstance(error, hvd.HorovodInternalError), error
     try:
         hvd.allreduce(tf.ones([1]), op=hvd.Adasum)
         raise AssertionError("Adasum was taken")

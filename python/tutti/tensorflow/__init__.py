@@ -14,6 +14,7 @@ from ..job import (
 )
 from . import elastic
 from .compression import Compression
+from .errors import MismatchError
 from .functions import allgather_object, broadcast_object, broadcast_object_fn
 from .gradients import (
     BroadcastGlobalVariablesHook, DistributedGradientTape, DistributedOptimizer, broadcast_global_variables,
