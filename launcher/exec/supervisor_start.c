@@ -76,6 +76,7 @@ static void build_environment(
         }
     }
     arguments_set(environment, PROCS_VARIABLE, strchr(supervisor->mark, '=') + 1);
+    rank_tell_horovod(&supervisor->plan->rank, environment);
     network_tell_program(environment);
     mpi_collectives_tell_program(environment);
 }
