@@ -76,9 +76,9 @@ static void build_environment(
         }
     }
     arguments_set(environment, PROCS_VARIABLE, strchr(supervisor->mark, '=') + 1);
-    rank_tell_horovod(&supervisor->plan->rank, environment);
     network_tell_program(environment);
     mpi_collectives_tell_program(environment);
+    rank_tell_horovod(&supervisor->plan->rank, environment);
 }
 
 static void add_failure_page(

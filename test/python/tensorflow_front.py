@@ -103,7 +103,7 @@ def test_errors():
         hvd.allreduce(tf.ones([rank + 1]), name="uneven")
         assert size == 1
     except tf.errors.FailedPreconditionError as error:
-        assert "uneven" in str(error) and isinstance(error, hvd.HorovodInternalError), error
+        assert "uneven" in str(error), error
     try:
         hvd.allreduce(tf.ones([1]), op=hvd.Adasum)
         raise AssertionError("Adasum was taken")

@@ -27,7 +27,7 @@ import torch
 import torch.distributed as dist
 
 from tutti import _c
-from tutti.context import MAX, Context
+from tutti.context import Context
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _SOURCE = os.path.join(_HERE, "distributed.cpp")
@@ -130,9 +130,8 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
                            "of the level MPI_THREAD_MULTIPLE")
     # Groups of these ranks are numbered alike, whatever has failed here or there; and the rank that has the store may
     # not leave before all have read it.
-    counts = torch.tensor([_group_counts.get(ranks, 0)])
-    context.allreduce_async(counts, counts, name="torch.group", op=MAX).wait(timeout.total_seconds())
-    number = int(counts)
+    mine = torch.tensor([_group_counts.get(ranks, 0)])
+    number = int(context.allgather_async(mine, name="torch.group").wait(timeout.total_seconds()).max())
     _group_counts[ranks] = number + 1
     return _backend.group(context.handle.value, rank, size, f"torch{number}", timeout.total_seconds())
 
