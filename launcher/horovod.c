@@ -70,6 +70,7 @@ tutti_status horovod_serve(struct options *options, char *const *environment)
     status = arguments_status(&value);
     if (status == TUTTI_OK) {
         arguments_set(&options->export, PYTHONPATH, value.items[0]);
+        arguments_set(&options->export, "HOROVOD_CONTROLLER", "mpi");
         status = arguments_status(&options->export);
     }
     arguments_fini(&value);

@@ -115,6 +115,7 @@ static int become_program(const struct exec_plan *plan)
     int reason;
 
     arguments_add_all(&environment, plan->environment);
+    rank_tell_horovod(&plan->rank, &environment);
     network_tell_program(&environment);
     mpi_collectives_tell_program(&environment);
     if (bind_alone(plan, &environment) != TUTTI_OK) {

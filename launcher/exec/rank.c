@@ -5,7 +5,9 @@
 #include "launcher/exec/rank.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
+#include "launcher/arguments.h"
 #include "launcher/environment.h"
 
 enum {
@@ -118,4 +120,29 @@ struct rank rank_read(char *const *environment)
         rank.size = -1;
     }
     return rank;
+}
+
+void rank_tell_horovod(const struct rank *rank, struct arguments *environment)
+{
+    const struct {
+        const char *name;
+        int value;
+    } known[] = {
+        { "HOROVOD_RANK", rank->rank },
+        { "HOROVOD_SIZE", rank->size },
+        { "HOROVOD_LOCAL_RANK", rank->local_rank },
+        { "HOROVOD_LOCAL_SIZE", rank->local_size },
+    };
+    char number[16];
+
+    if (environment->items == NULL ||
+            environment_get(environment->items, "HOROVOD_CONTROLLER") == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (known[i].value >= 0) {
+            (void)snprintf(number, sizeof number, "%d", known[i].value);
+            arguments_set(environment, known[i].name, number);
+        }
+    }
 }

@@ -9,7 +9,15 @@ struct rank {
     int local_rank, local_size; /* on its host, both known or both -1                */
 };
 
+struct arguments;
+
 /** Looks at the variables of Open MPI, MPICH's Hydra, PMIx and Slurm. */
 struct rank rank_read(char *const *environment);
+
+/**
+ * Under --horovod, which has put HOROVOD_CONTROLLER there: adds HOROVOD_RANK, _SIZE, _LOCAL_RANK and
+ * _LOCAL_SIZE, which scripts look at before init(), as far as they are known.
+ */
+void rank_tell_horovod(const struct rank *rank, struct arguments *environment);
 
 #endif

@@ -78,6 +78,7 @@ static void build_environment(
     arguments_set(environment, PROCS_VARIABLE, strchr(supervisor->mark, '=') + 1);
     network_tell_program(environment);
     mpi_collectives_tell_program(environment);
+    rank_tell_horovod(&supervisor->plan->rank, environment);
 }
 
 static void add_failure_page(

@@ -8,7 +8,7 @@ import os
 import pickle
 import sys
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Iterable, List, Optional
+from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 from . import _c, errors, job
 from ._horovod import HostsUpdatedInterrupt, broadcast_object, map_leaves
@@ -113,6 +113,8 @@ class State:
         self._reset_callbacks: List[Callable] = []
         self._memory = bytearray(_OTHER + sum(map(rounded, sizes)) if capacity is None else capacity)
         self._kept: Any = None
+        self._is_saved = False  # since the start of this process
+        self._write(*self._plan())
 
     @staticmethod
     def _flat(leaf: Any) -> Any:
@@ -138,8 +140,8 @@ class State:
             self._kept = Kept(ctypes.addressof((ctypes.c_char * size).from_buffer(self._memory)), size)
         return self._kept
 
-    def save(self) -> None:
-        """Writes the attributes into the memory that commit() keeps: a description, that of rank 0, and tensors."""
+    def _plan(self) -> Tuple[bytes, List[Any]]:
+        """A description of the attributes, and the tensors in it with their places."""
         parts: List[Any] = []
         end = 0
 
@@ -152,9 +154,18 @@ class State:
             end += rounded(len(flat))
             return _Part(leaf, parts[-1][0], len(flat))
 
-        plan = map_leaves({name: self._get(name) for name in self._names}, place)
-        text = broadcast_object(pickle.dumps(plan), 0, "elastic_state")
+        return pickle.dumps(map_leaves({name: self._get(name) for name in self._names}, place)), parts
+
+    def save(self) -> None:
+        """Writes the attributes into the memory that commit() keeps: a description, that of rank 0, and tensors.
+        Collective."""
+        text, parts = self._plan()
+        self._write(broadcast_object(text, 0, "elastic_state"), parts)
+        self._is_saved = True
+
+    def _write(self, text: bytes, parts: List[Any]) -> None:
         begin = rounded(_HEAD + len(text))
+        end = sum(rounded(len(flat)) for _, flat in parts)
         if begin + end > len(self._memory):
             raise errors.NoMemoryError(
                 f"the state takes {begin + end} bytes, and there is room for {len(self._memory)}; give "
@@ -192,9 +203,11 @@ class State:
         self._keeper().check_hosts()
 
     def restore(self) -> None:
-        """Sets the attributes to what was committed last, if anything was. Collective."""
-        if self._keeper().restore():
-            self._load()
+        """Sets the attributes to what was committed, synced or saved last, or else to what they were at first.
+        Collective."""
+        if not self._is_saved:
+            self._keeper().restore()
+        self._load()
 
     def sync(self) -> None:
         """restore(), or, if nothing was committed, gives all ranks what rank 0 has. Collective."""

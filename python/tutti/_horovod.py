@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 from array import array
 from typing import Any, Iterable, List, Optional, Tuple, Union
@@ -85,6 +86,8 @@ def init(comm: Any = None, process_sets: Union[str, Iterable[ProcessSet], None] 
         raise errors.UnsupportedError(
             f"init(comm={comm!r}): tutti starts with all ranks of the launcher; use process sets for some of them")
     global_process_set.ranks = list(range(context.size))
+    if "HOROVOD_CONTROLLER" in os.environ:  # tuttirun --horovod has set the others: HOROVOD_RANK and so on
+        os.environ.update(HOROVOD_CROSS_RANK=str(context.cross_rank), HOROVOD_CROSS_SIZE=str(context.cross_size))
     for wanted in () if process_sets is None or isinstance(process_sets, str) else process_sets:
         add_process_set(wanted)
 

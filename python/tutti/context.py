@@ -177,15 +177,21 @@ def _grouped(method: Callable[..., Request]) -> Callable[..., RequestGroup]:
 
     def call(self: "Context", inputs: Sequence[Any], outputs: Optional[Sequence[Any]] = None, *,
              name: Optional[str] = None, **options: Any) -> RequestGroup:
-        base = self._name(call.__name__, name, _set_of(options.get("process_set")))
+        number = _set_of(options.get("process_set"))
         if outputs is not None and len(outputs) != len(inputs):
             raise errors.InvalidError(f"{len(inputs)} inputs but {len(outputs)} outputs")
         pairs = zip(inputs, outputs or [None] * len(inputs))
         if not inputs:
             return RequestGroup([])
-        with self.group():
-            requests = [method(self, *pair, name=f"{base}.{i}", **options)
-                        for i, pair in enumerate(pairs)]
+        base = self._name(call.__name__, name, number)
+        try:
+            with self.group():
+                requests = [method(self, *pair, name=f"{base}.{i}", **options)
+                            for i, pair in enumerate(pairs)]
+        except BaseException:
+            if name is None:
+                self._unname(call.__name__, number)
+            raise
         return RequestGroup(requests)
 
     call.__name__ = "grouped_" + method.__name__
@@ -319,7 +325,7 @@ class Context:
     # -------------------------------------------------------------- submission
 
     def submit_raw(
-        self, op: str, name: str, input: Any, output: Any, count: int, dtype: int, *,
+        self, op: str, name: Optional[str], input: Any, output: Any, count: int, dtype: int, *,
         row_count: int = 1, rows_of: Optional[Sequence[int]] = None,
         recv_rows: Optional[Sequence[int]] = None, reduce_op: int = SUM, root: int = 0,
         process_set: int = 0, shape: Optional[Tuple[int, ...]] = None, prescale: float = 1.0,
@@ -331,6 +337,7 @@ class Context:
 
         op: "allreduce", "broadcast" (of ``output``), "reduce", "allgather", "reducescatter",
             "alltoall" (``rows_of``: rows to send), "gather", "scatter" or "barrier".
+        name: equal on all ranks; None: numbered by the calls of this operation on the set.
         input, output: addresses, of the host or of the rank's GPU; None is NULL.
         count: elements, or rows of row_count elements.
         dtype: a number of tutti.DTYPES. shape: compared across ranks.
@@ -348,11 +355,13 @@ class Context:
             number = _add_callback(callback, keep)
             options.callback, options.user = cast(_on_completion, c_void_p), number
         status = _ASYNC[op](
-            self.handle, name.encode(), input, output, count, row_count,
+            self.handle, self._name(op, name, process_set).encode(), input, output, count, row_count,
             _c.int64_array(rows_of), _c.int64_array(recv_rows), dtype, reduce_op, root,
             byref(options), None if callback else byref(request._id))
         if status:
             _callbacks.pop(number, None)
+            if name is None:
+                self._unname(op, process_set)
             _check(status)
         if self._orphans:
             self._reap()
@@ -380,6 +389,11 @@ class Context:
         number = self._numbers.get((op, process_set), 0)
         self._numbers[op, process_set] = (number + 1) % _AUTOMATIC_NAMES
         return f"{op}.unnamed.{number}"
+
+    def _unname(self, op: str, process_set: int) -> None:
+        """Leaves the number of a call that was refused, perhaps on this rank alone, to the next one."""
+        key = op, process_set
+        self._numbers[key] = (self._numbers[key] - 1) % _AUTOMATIC_NAMES
 
     def _watch(self, request: Request) -> None:
         if self._watcher is None:
@@ -416,7 +430,7 @@ class Context:
         given, target, output = _pair(input, output)
         number = _set_of(process_set)
         return self.submit_raw(
-            "allreduce", self._name("allreduce", name, number), given.address, target.address,
+            "allreduce", name, given.address, target.address,
             given.count, given.dtype, reduce_op=op, process_set=number, shape=given.shape,
             prescale=prescale, postscale=postscale, keep=(given, target), result=output)
 
@@ -430,7 +444,7 @@ class Context:
         number = _set_of(process_set)
         target = tensor.as_tensor(array, writable=self._rank_in(process_set) != root)
         return self.submit_raw(
-            "broadcast", self._name("broadcast", name, number), None, target.address,
+            "broadcast", name, None, target.address,
             target.count, target.dtype, root=root, process_set=number, shape=target.shape,
             keep=target, result=array)
 
@@ -450,7 +464,7 @@ class Context:
             rows = given.rows * self._size_of(process_set)
             _check_output(target, given.dtype, rows * given.row_count)
         return self.submit_raw(
-            "allgather", self._name("allgather", name, number), given.address,
+            "allgather", name, given.address,
             target and target.address, given.rows, given.dtype, row_count=given.row_count,
             process_set=number, shape=given.shape, keep=(given, target), result=output,
             owned=None if target else take_output(
@@ -473,7 +487,7 @@ class Context:
                 f"splits are {rows_of}: they must be {ranks} numbers, one for each rank of the "
                 f"set, whose sum is the number of rows, {given.rows}")
         return self.submit_raw(
-            "alltoall", self._name("alltoall", name, number), given.address, None, given.rows,
+            "alltoall", name, given.address, None, given.rows,
             given.dtype, row_count=given.row_count, rows_of=rows_of, process_set=number,
             shape=given.shape, keep=given,
             owned=take_output(input, given, ranks, splits is not None))
@@ -492,7 +506,7 @@ class Context:
         target = tensor.as_tensor(output, writable=True)
         _check_output(target, given.dtype, rows * given.row_count, given)
         return self.submit_raw(
-            "reducescatter", self._name("reducescatter", name, number), given.address,
+            "reducescatter", name, given.address,
             target.address, given.rows, given.dtype, row_count=given.row_count, reduce_op=op,
             process_set=number, shape=given.shape, prescale=prescale, postscale=postscale,
             keep=(given, target), result=output)
@@ -501,23 +515,20 @@ class Context:
         """Finishes when every rank of the set has submitted it."""
         number = _set_of(process_set)
         return self.submit_raw(
-            "barrier", self._name("barrier", name, number), None, None, 0, 0, process_set=number)
+            "barrier", name, None, None, 0, 0, process_set=number)
 
     def join_async(self, *, process_set: Set = None) -> Request:
         """Declares that this rank has no more data; finishes when all ranks have joined. Until
         then reductions run without it. The result is the rank that joined last."""
         number, last = _set_of(process_set), c_int()
-        request = Request(self, last, owned=lambda _: self._joined(number, last))
+        request = Request(self, last, owned=lambda _: last.value)
         _check(_lib.tutti_join_async(
             self.handle, byref(_options(number, None, 1.0, 1.0)), byref(last),
             byref(request._id)))
-        return request
-
-    def _joined(self, process_set: int, last: c_int) -> int:
-        """Ranks have submitted different numbers of operations: names begin anew for all."""
-        for key in [key for key in self._numbers if key[1] == process_set]:
+        # Ranks have submitted different numbers of operations, and nothing more until all have come here.
+        for key in [key for key in self._numbers if key[1] == number]:
             del self._numbers[key]
-        return last.value
+        return request
 
     @contextmanager
     def group(self) -> Iterator[None]:

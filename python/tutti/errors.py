@@ -41,7 +41,7 @@ class NoMemoryError(TuttiError, MemoryError):
     status, name = -2, "TUTTI_ERR_NO_MEMORY"
 
 
-class DuplicateError(TuttiError):
+class DuplicateError(TuttiError, ValueError):
     """A tensor of this name is already in flight."""
 
     status, name = -3, "TUTTI_ERR_DUPLICATE"

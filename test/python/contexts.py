@@ -56,12 +56,26 @@ def check_sets(job):
 
 
 def check_join(job):
-    """Ranks have different numbers of batches; automatic names agree again afterwards."""
-    for batch in range(job.rank + 1):
+    """Ranks have different numbers of batches, and rank 0 tries what is refused; automatic names agree afterwards, which
+    begin anew with the join, not when its end has been seen."""
+    gate = job.process_set(range(job.size))
+    same(job.allreduce(np.array([0.0]), op=tutti.AVERAGE), np.array([0.0]))
+    join = job.join_async() if job.rank == 0 else None
+    for call, data in ((job.allreduce, np.ones(1)), (job.grouped_allreduce, [np.ones(1)])):
+        if job.rank == 0 and job.size > 1:
+            refused(tutti.InvalidError, "wait for the join first", call, data)
+    job.barrier(process_set=gate)
+    for batch in range(1, job.rank + 1):
         mean = job.allreduce(np.array([float(batch)]), op=tutti.AVERAGE)
         same(mean, np.array([float(batch)]))
-    assert job.join() == job.size - 1
-    same(job.allreduce(np.array([job.rank])), np.array([sum(range(job.size))]))
+    join = join or job.join_async()
+    if job.rank == job.size - 1:
+        assert join.wait() == job.size - 1
+    job.barrier(process_set=gate)  # the last has seen the end, and so has the engine of each rank
+    for total in (job.allreduce(np.array([job.rank])), job.grouped_allreduce([np.array([job.rank])])[0]):
+        same(total, np.array([sum(range(job.size))]))
+    assert join.wait() == job.size - 1
+    gate.close()
 
 
 def check_errors(job):

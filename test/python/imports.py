@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 PROGRAM = """
-import sys, tutti
+import os, sys, tutti
 tutti.__path__.insert(0, sys.argv[1])  # where a module stands for tutti.torch
 if sys.argv[2] == "hand":
     import tutti.horovod
@@ -17,6 +17,12 @@ import tutti.torch.parts
 assert hvd is tutti.torch and hvd.__name__ == "tutti.torch" == hvd.__spec__.name
 assert sys.modules["horovod.torch.parts"] is tutti.torch.parts and number() == 4
 assert horovod.__version__ == "0.28.1"
+if sys.argv[2] == "launcher":
+    names = "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"
+    from tutti._horovod import init
+    assert [os.environ.get("HOROVOD_" + name) for name in names] == ["0", "1", "0", "1", None, None]
+    init()
+    assert [os.environ["HOROVOD_" + name] for name in names] == ["0", "1", "0", "1", "0", "1"]
 for name, words in (("horovod.torch.nothing", "this tutti has no tutti.torch.nothing"),
                     ("horovod.keras", "broken_framework"), ("horovod.spark", "does not serve horovod.spark")):
     try:

@@ -34,6 +34,7 @@ def check_timeout(job):
         watched = request.future()
         assert not watched.done() and not request.done()
         refused(tutti.WaitTimeoutError, "has not finished after 0.05 s", request.wait, 0.05)
+        assert isinstance(refused(tutti.DuplicateError, "timeout", job.allreduce, np.ones(3), name="timeout"), ValueError)
     job.barrier(name="rank 0 has timed out")
     if job.rank != 0:
         request = job.allreduce_async(np.ones(3), name="timeout")

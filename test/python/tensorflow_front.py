@@ -102,7 +102,7 @@ def test_errors():
     try:
         hvd.allreduce(tf.ones([rank + 1]), name="uneven")
         assert size == 1
-    except hvd.HorovodInternalError as error:
+    except tf.errors.FailedPreconditionError as error:
         assert "uneven" in str(error), error
     try:
         hvd.allreduce(tf.ones([1]), op=hvd.Adasum)

@@ -16,6 +16,7 @@ from check import refused
 import tutti.torch.distributed
 
 torch.set_num_threads(1)
+torch.set_num_interop_threads(1)  # callbacks must not wait for one another in torch's pool
 FAILED = getattr(dist, "DistBackendError", RuntimeError)
 with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "python-torch-distributed.md")) as page:
     exec(re.search(r"^```python\n(.*?)^```$", page.read(), re.M | re.S)[1], {})
@@ -188,14 +189,15 @@ def groups():
 
 
 def futures():
-    """What follows an operation may wait for another one."""
-    value = torch.tensor([rank])
-
+    """What follows an operation may wait for further ones, which have their place in the order of the program."""
     def again(future):
         second = future.value()[0] * 2
-        dist.all_reduce(second)
-        return second
-    equal(dist.all_reduce(value, async_op=True).get_future().then(again).wait(), [2 * sum_of_ranks * size])
+        return dist.all_reduce(second, async_op=True).get_future().wait()[0]
+    chains = [dist.all_reduce(torch.tensor([rank + i]), async_op=True).get_future().then(again).then(
+        lambda future: again(torch.futures.collect_all([future]).then(lambda all: [one.value() for one in all.value()])))
+        for i in range(3)]
+    for i, chain in enumerate(chains):
+        equal(chain.wait(), [4 * (sum_of_ranks + i * size) * size * size])
 
 
 def model():
@@ -259,8 +261,35 @@ def again():
     equal(value, [sum_of_ranks])
 
 
+class Slow:
+    """A store that rank 0 reads before the others."""
+
+    def set(self, key, value):
+        store.set("slow/" + key, value)
+
+    def get(self, key):
+        if rank > 0:
+            store.wait(["rank 0 has read"])
+        value = store.get("slow/" + key)
+        if key == f"tutti/{size - 1}":
+            store.set("rank 0 has read", "yes")
+            store.add("readers", 1)
+        return value
+
+
+def slow_readers():
+    """No rank has a group before all have read the store, which one of them may take along; nor do counts of groups
+    that were made in vain part them."""
+    counts = tutti.torch.distributed._group_counts
+    counts[tuple(range(size))] += rank
+    made = tutti.torch.distributed._create(Slow(), rank, size, datetime.timedelta(seconds=20))
+    assert store.add("readers", 0) == size
+    assert len(set(tutti.torch.distributed._all().allgather(torch.tensor(list(counts.values())[:1])).tolist())) == 1
+    made.barrier().wait()
+
+
 CHECKS = [allreduce, broadcast_and_reduce, gathers, scatters, exchanges, objects_and_barrier, sparse, groups, futures,
-          data_parallel, refusals, again]
+          data_parallel, refusals, again, slow_readers]
 for check in CHECKS:
     try:
         check()

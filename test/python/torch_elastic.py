@@ -49,8 +49,19 @@ expected = torch.nn.Linear(3, 2)
 plain = torch.optim.Adam(expected.parameters(), lr=0.25)
 for _ in range(STEPS):
     step_of(expected, plain, range(hvd.size()))
+with torch.no_grad():
+    first = [p.clone() for p in model.parameters()]
+    for p in model.parameters():
+        p.zero_()
+state.history = ["lost"]
+state.restore()  # what there was at first, or has been committed in an earlier start
+assert state.history == ([] if state.generation == 1 else [1] * DEATH), state.history
+assert state.generation > 1 or all(torch.equal(got, wanted) for got, wanted in zip(model.parameters(), first))
 assert train(state) == "done"
 assert state.history == [1] * DEATH + [2] * (STEPS - DEATH), state.history
+state.step = 99
+state.restore()
+assert state.step == STEPS
 assert resets == [DEATH] and len(sampler) == 3
 for got, wanted in zip(model.parameters(), expected.parameters()):
     assert torch.equal(got, wanted), (got, wanted)

@@ -229,6 +229,22 @@ def check_added_parameters():
     equal(model, expected, "added parameters")
 
 
+def check_scheduler(model, plain, optimizer, scheduler):
+    """One that was made of the optimizer before it was wrapped still sets the rates, whatever has been loaded since."""
+    state = hvd.elastic.TorchState(optimizer=plain, step=0)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for load in (lambda: optimizer.load_state_dict(optimizer.state_dict()), state.sync, lambda: None):
+            optimizer.zero_grad()
+            model(torch.ones(1, 3)).sum().backward()
+            optimizer.step()
+            load()
+            scheduler.step()
+    state.close()
+    assert optimizer.param_groups[0]["lr"] == 0.5 / 8 and optimizer.state is plain.state
+    assert not [warning for warning in seen if "scheduler" in str(warning.message)], seen
+
+
 def check_states():
     r = hvd.rank()
     torch.manual_seed(r)
@@ -237,14 +253,16 @@ def check_states():
     if r == 0:
         model(torch.ones(1, 3)).sum().backward()
         optimizer.step()
-    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    plain, scheduler = optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    optimizer = hvd.DistributedOptimizer(plain, model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), 0)
-    hvd.broadcast_optimizer_state(optimizer, 0)
+    hvd.broadcast_optimizer_state(optimizer if r % 2 else plain, 0)
     assert optimizer.param_groups[0]["lr"] == 0.5 and len(optimizer.state_dict()["state"]) == 2
     everywhere = hvd.allgather_object((model.state_dict(), optimizer.state_dict()))
     assert all(str(one) == str(everywhere[0]) for one in everywhere)
     if hvd.size() > 1:
         assert optimizer.state_dict()["state"][0]["exp_avg"].abs().sum() > 0
+    check_scheduler(model, plain, optimizer, scheduler)
     refused(ValueError, "params is of type", hvd.broadcast_parameters, model.weight, 0)
 
 
@@ -263,6 +281,12 @@ def check_sync_batch_norm():
     for name in ("running_mean", "running_var"):
         assert torch.allclose(getattr(mine, name), getattr(whole, name), atol=1e-12), name
     assert mine.num_batches_tracked == 1
+    tracked = mine.running_mean.clone(), mine.running_var.clone()
+    refused(ValueError, "Expected more than 1 value per channel", mine, inputs[0][:n == 1 or r == 0, :, :1].detach())
+    nothing = inputs[r][:0].detach().requires_grad_()
+    if n > 1:
+        mine(nothing).sum().backward()
+    assert torch.equal(mine.running_mean, tracked[0]) and torch.equal(mine.running_var, tracked[1])
     mine.eval()
     assert torch.equal(mine(inputs[r]), torch.nn.functional.batch_norm(
         inputs[r], mine.running_mean, mine.running_var, mine.weight, mine.bias))

@@ -13,6 +13,7 @@ from ..job import (
     cross_rank, cross_size, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown, size,
 )
 from . import elastic
+from .errors import MismatchError
 from .compression import Compression
 from .functions import allgather_object, broadcast_object, broadcast_object_fn
 from .gradients import (

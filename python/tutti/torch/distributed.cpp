@@ -6,7 +6,9 @@
  * many were like it: RING of these may be in flight. Names that come again are known to all ranks by number.
  *
  * An operation holds its tensors until a callback of the context's engine ends it. What remains to be done
- * with the result, and the callbacks of futures, run in torch's thread pool: they may wait.
+ * with the result runs in torch's thread pool, and so do callbacks of C++, which may not wait there. Those of Python
+ * run in the thread that gives them, when the operation has finished: what they issue has its place in the order
+ * of the program, the same on all ranks, and may be waited for.
  *
  * Compiled by distributed.py for the torch that is installed (1.13 and later).
  */
@@ -118,6 +120,9 @@ class work final : public c10d::Work
 
     intrusive_ptr<c10::ivalue::Future> getFuture() override
     {
+        if (PyGILState_Check() != 0) {
+            wait_for_end();
+        }
         std::unique_lock<std::mutex> lock(mutex_);
 
         if (!future_) {
@@ -185,6 +190,20 @@ class work final : public c10d::Work
                 "on; its tensors may not be used");
     }
 
+    /** Returns also if it has failed, which the future tells; throws if it has not finished in time. */
+    void wait_for_end()
+    {
+        const pybind11::gil_scoped_release released;
+
+        try {
+            wait(kNoTimeout);
+        } catch (...) {
+            if (!isCompleted()) {
+                throw;
+            }
+        }
+    }
+
     void complete(bool in_pool)
     {
         std::exception_ptr exception;
@@ -210,7 +229,7 @@ class work final : public c10d::Work
         if (future && in_pool) {
             mark(future);
         } else if (future) {
-            // It was asked for meanwhile; its callbacks may wait, which the engine's thread may not.
+            // It was asked for meanwhile; its callbacks are not for the engine's thread.
             at::launch([self = intrusive_ptr<work>::reclaim_copy(this), future] { self->mark(future); });
         }
     }

@@ -128,7 +128,11 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
     if not context.has_background:
         raise RuntimeError("the backend tutti needs tutti's background thread: background_thread=true and an MPI "
                            "of the level MPI_THREAD_MULTIPLE")
-    number = _group_counts[ranks] = _group_counts.get(ranks, -1) + 1
+    # Groups of these ranks are numbered alike, whatever has failed here or there; and the rank that has the store may
+    # not leave before all have read it.
+    mine = torch.tensor([_group_counts.get(ranks, 0)])
+    number = int(context.allgather_async(mine, name="torch.group").wait(timeout.total_seconds()).max())
+    _group_counts[ranks] = number + 1
     return _backend.group(context.handle.value, rank, size, f"torch{number}", timeout.total_seconds())
 
 

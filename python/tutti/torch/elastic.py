@@ -7,6 +7,7 @@ import torch
 
 from tutti._elastic import State, run
 from tutti._horovod import HostsUpdatedInterrupt  # noqa: F401
+from tutti.torch.functions import load_in_place
 from tutti.torch.sampler import ElasticSampler
 
 _STATES = 3  # tensors as large as a parameter that an optimizer may keep of it
@@ -39,7 +40,9 @@ class TorchState(State):
 
     def _set(self, name, value):
         have = getattr(self, name)
-        if hasattr(have, "load_state_dict"):
+        if isinstance(have, torch.optim.Optimizer):
+            load_in_place(have, value)
+        elif hasattr(have, "load_state_dict"):
             have.load_state_dict(value)
         else:
             setattr(self, name, value)

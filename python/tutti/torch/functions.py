@@ -39,8 +39,23 @@ class Place:
         self.shape, self.dtype = tensor.shape, tensor.dtype
 
 
+def load_in_place(optimizer, state_dict, load=None):
+    """load_state_dict() of an optimizer, or `load`, after which its groups and its state are the objects that they
+    were: schedulers, and optimizers made of one another, hold them."""
+    groups, state = optimizer.param_groups, optimizer.state
+    (load or optimizer.load_state_dict)(state_dict)
+    if optimizer.param_groups is not groups:
+        for group, loaded in zip(groups, optimizer.param_groups):
+            group.update(loaded)
+        optimizer.param_groups = groups
+    if optimizer.state is not state:
+        state.clear()
+        state.update(optimizer.state)
+        optimizer.state = state
+
+
 def broadcast_optimizer_state(optimizer, root_rank, model=None, process_set=global_process_set):
-    """Gives every rank the root's optimizer state and settings.
+    """Gives every rank the root's optimizer state and settings, in place.
 
     The others need no state yet: what they lack is made as on the root, without a step. `model` is accepted for
     Horovod's sake and not needed.
@@ -62,4 +77,4 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None, process_set=glob
     state = map_leaves(mine if is_root else plan, fill)
     broadcast_parameters([(f"optimizer_state.{i}", tensor) for i, tensor in enumerate(tensors)], root_rank, process_set)
     if not is_root:
-        optimizer.load_state_dict(state)
+        load_in_place(optimizer, state)

@@ -7,6 +7,7 @@ import torch
 
 from tutti import _horovod as common
 from tutti.torch.compression import Compression
+from tutti.torch.functions import load_in_place
 from tutti.torch.gradients import Gradients
 from tutti.torch.mpi_ops import Average, global_process_set, size
 
@@ -39,7 +40,10 @@ class _Distributed:
         elif self._should_synchronize:
             closure = self._reduced(closure)
         self._synchronized = False
-        return super().step(closure)
+        result = super().step(closure)
+        # Where a scheduler that was made before looks whether there was a step, in torch before 2.4 and since.
+        self._given._step_count, self._given._opt_called = getattr(self._given, "_step_count", 0) + 1, True
+        return result
 
     step.hooked = True  # torch wraps step() of the class below to call its hooks: once is enough
 
@@ -58,6 +62,10 @@ class _Distributed:
             raise AssertionError("zero_grad() was called between backward() and step() or synchronize(), while "
                                  "gradients are being reduced; call it after step()")
         return super().zero_grad(*arguments, **options)
+
+    def load_state_dict(self, state_dict):
+        """As the optimizer's own, in place."""
+        load_in_place(self, state_dict, super().load_state_dict)
 
     def add_param_group(self, param_group):
         """As the optimizer's own; the new gradients are reduced, too."""
@@ -149,6 +157,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     wrapped = wrapper.__new__(wrapper)
     # A scheduler made before has put a step() into the object.
     wrapped.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
+    wrapped._given = optimizer
     wrapped._passes = _positive(backward_passes_per_step)
     wrapped._should_synchronize, wrapped._synchronized, wrapped._gradients = True, False, None
     if size() > 1 and process_set.included():

@@ -2,7 +2,7 @@
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tutti.torch.mpi_ops import Sum, allreduce, size
+from tutti.torch.mpi_ops import Sum, allreduce, rank, size
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -26,10 +26,15 @@ class SyncBatchNorm(_BatchNorm):
         count = wide.new_full((1,), input.numel() / input.size(1))
         sums = allreduce(torch.cat([wide.sum(dims), count]), op=Sum)
         total = sums[-1].detach()
+        if total == 1:  # it has no variance; all ranks see it
+            raise ValueError(f"Expected more than 1 value per channel when training, got 1 on all ranks together; rank {rank()} "
+                             f"gave an input of size {tuple(input.size())}")
+        is_tracked = self.training and self.track_running_stats and total > 0
+        total = total.clamp(min=1)
         mean = sums[:-1] / total
         centred = wide - mean.view(shape)
         variance = allreduce((centred * centred).sum(dims), op=Sum) / total
-        if self.training and self.track_running_stats:
+        if is_tracked:
             self._track(mean.detach(), variance.detach() * (total / (total - 1)))
         out = centred * torch.rsqrt(variance + self.eps).view(shape)
         if self.affine:

@@ -2,6 +2,7 @@
  * Which rank a process is, from the variables of each starter.
  */
 
+#include "launcher/environment.h"
 #include "launcher/exec/rank.h"
 #include "test/unit/launcher/words.h"
 #include "test/unit/unit.h"
@@ -67,4 +68,24 @@ UNIT_TEST(test_ranks_of_each_starter)
         assert_int_equal(rank.local_size, cases[i].rank.local_size);
         arguments_fini(&list);
     }
+}
+
+UNIT_TEST(test_horovod_is_told_what_is_known)
+{
+    static const char *const outer[] = { "HOROVOD_CONTROLLER=mpi", "HOROVOD_RANK=9",
+        NULL };
+    const struct rank rank = {
+        .rank = 3, .size = 8, .local_rank = 0, .local_size = -1
+    };
+    struct arguments list = { .items = NULL };
+
+    rank_tell_horovod(&rank, &list);
+    assert_null(list.items);
+    (void)words_set(&list, outer);
+    rank_tell_horovod(&rank, &list);
+    assert_string_equal(environment_get(list.items, "HOROVOD_RANK"), "3");
+    assert_string_equal(environment_get(list.items, "HOROVOD_SIZE"), "8");
+    assert_string_equal(environment_get(list.items, "HOROVOD_LOCAL_RANK"), "0");
+    assert_null(environment_get(list.items, "HOROVOD_LOCAL_SIZE"));
+    arguments_fini(&list);
 }
