@@ -15,13 +15,14 @@ from ..job import (
 from . import elastic
 from .errors import MismatchError
 from .compression import Compression
-from .functions import allgather_object, broadcast_object, broadcast_object_fn
+from .functions import SyncBatchNormalization, allgather_object, broadcast_object, broadcast_object_fn
 from .gradients import (
-    BroadcastGlobalVariablesHook, DistributedGradientTape, DistributedOptimizer, broadcast_global_variables,
+    BroadcastGlobalVariablesHook, DistributedGradientTape, DistributedOptimizer, PartialDistributedGradientTape,
+    broadcast_global_variables,
 )
 from .ops import (
-    allgather, allreduce, alltoall, barrier, broadcast, broadcast_variables, grouped_allgather, grouped_allreduce,
-    grouped_reducescatter, join, local_rank_op, local_size_op, rank_op, reducescatter, size_op,
+    allgather, allreduce, alltoall, barrier, broadcast, broadcast_, broadcast_variables, grouped_allgather, grouped_allreduce,
+    grouped_reducescatter, join, local_rank_op, local_size_op, process_set_included_op, rank_op, reducescatter, size_op,
 )
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, Optional
 
 from .. import _horovod as common
+from .. import errors
 from .._horovod import global_process_set
 
 
@@ -29,3 +30,9 @@ def allgather_object(
     """Returns a list of the objects of all ranks of the set, in their order; they travel pickled."""
     del session
     return common.allgather_object(obj, name, process_set)
+
+
+def SyncBatchNormalization(*_arguments: Any, **_options: Any) -> None:
+    """Not offered: raises UnsupportedError."""
+    raise errors.UnsupportedError(
+        "SyncBatchNormalization is not offered for TensorFlow; GroupNormalization needs no statistics of other ranks")

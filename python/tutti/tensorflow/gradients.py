@@ -9,7 +9,7 @@ import tensorflow as tf
 from .. import _horovod as common
 from .._horovod import Average, Sum, global_process_set
 from .compression import Compression
-from .ops import allreduce, broadcast_variables, grouped_allreduce
+from .ops import broadcast_variables, grouped_allreduce
 
 
 class Reducer:
@@ -32,31 +32,30 @@ class Reducer:
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any] = ()) -> List[Any]:
-        """Returns the reduced gradients, in the same order; None stays None. All dense ones are fused."""
-        reduced = list(gradients)
-        is_local = [_key(variable) in self._local for variable in variables] or [False] * len(reduced)
-        dense = []
+        """Returns the reduced gradients, in the same order; None stays None. They are one group. Ranks outside the process set
+        keep their own."""
+        reduced, shared, size = list(gradients), [], self._process_set.size()
         for i, gradient in enumerate(reduced):
             if isinstance(gradient, tf.IndexedSlices) and self._sparse_as_dense:
-                gradient = reduced[i] = tf.convert_to_tensor(gradient)
+                reduced[i] = tf.convert_to_tensor(gradient)
             if gradient is None:
                 continue
-            if is_local[i]:
-                if self._scale_local:
-                    reduced[i] = gradient / self._process_set.size()
-            elif isinstance(gradient, tf.IndexedSlices):
-                reduced[i] = allreduce(
-                    gradient, op=self._op, name=f"{self._name}.sparse.{i}", process_set=self._process_set)
-            else:
-                dense.append(i)
+            if not variables or _key(variables[i]) not in self._local:
+                shared.append(i)
+            elif self._scale_local and isinstance(reduced[i], tf.IndexedSlices):
+                reduced[i] = tf.IndexedSlices(gradient.values / size, gradient.indices, gradient.dense_shape)
+            elif self._scale_local:
+                reduced[i] = reduced[i] / size
+        if not shared or not self._process_set.included():
+            return reduced
         # As Horovod does it: divided by a part of the size before the sum, and by the rest after it.
         before, after, op = 1.0, 1.0, self._op
         if self._predivide != 1.0:
-            before, after, op = 1 / self._predivide, self._predivide / self._process_set.size(), Sum
+            before, after, op = 1 / self._predivide, self._predivide / size, Sum
         outputs = grouped_allreduce(
-            [reduced[i] for i in dense], compression=self._compression, op=op, prescale_factor=before,
-            postscale_factor=after, name=self._name, process_set=self._process_set)
-        for i, output in zip(dense, outputs):
+            [reduced[i] for i in shared], compression=self._compression, op=op, prescale_factor=before, postscale_factor=after,
+            name=self._name, process_set=self._process_set)
+        for i, output in zip(shared, outputs):
             reduced[i] = output
         return reduced
 
@@ -73,8 +72,8 @@ def DistributedGradientTape(
 ) -> Any:
     """A tf.GradientTape whose gradient() returns gradients that are averaged over the ranks.
 
-    gradtape: a tape that has recorded. num_groups and groups are ignored: tutti fuses. register_local_var(variable) names what
-    is not reduced.
+    gradtape: a tape that has recorded. num_groups and groups are ignored: tutti fuses. register_local_source(variable) names
+    what is not reduced. On ranks outside the process set gradients stay as they are.
     """
     del device_dense, device_sparse, num_groups, groups
     reducer = Reducer(
@@ -87,20 +86,33 @@ def DistributedGradientTape(
         def __init__(self) -> None:
             self.__dict__.update(gradtape.__dict__)
 
-        register_local_var = staticmethod(reducer.register_local_var)
+        register_local_source = register_local_var = staticmethod(reducer.register_local_var)
 
         @tf.autograph.experimental.do_not_convert
         def gradient(
             self, target: Any, sources: Any, output_gradients: Any = None,
-            unconnected_gradients: Any = tf.UnconnectedGradients.NONE, use_persistent_source: bool = False,
+            unconnected_gradients: Any = tf.UnconnectedGradients.NONE, use_generic_names: bool = False,
         ) -> Any:
-            """As that of tf.GradientTape, reduced."""
-            del use_persistent_source
+            """As that of tf.GradientTape, reduced. Names never depend on those of the graph, as with Horovod's
+            use_generic_names."""
+            del use_generic_names
             gradients = super().gradient(target, sources, output_gradients, unconnected_gradients)
             flat, variables = tf.nest.flatten(gradients), tf.nest.flatten(sources)
             return tf.nest.pack_sequence_as(gradients, reducer(flat, variables))
 
     return Tape()
+
+
+def PartialDistributedGradientTape(gradtape: Any, *arguments: Any, local_layers: Any = None, **options: Any) -> Any:
+    """DistributedGradientTape() that leaves the gradients of some layers of Keras on their rank.
+
+    local_layers: a layer or several. The other arguments are those of DistributedGradientTape.
+    """
+    tape = DistributedGradientTape(gradtape, *arguments, **options)
+    for layer in [local_layers] if hasattr(local_layers, "trainable_weights") else local_layers or ():
+        for variable in layer.trainable_weights:
+            tape.register_local_source(variable)
+    return tape
 
 
 def DistributedOptimizer(

@@ -10,27 +10,19 @@ not set. The first import with a version of torch compiles the backend, which is
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import importlib.util
 import inspect
 import os
-import shlex
 import socket
-import subprocess
 import sys
 import sysconfig
-import tempfile
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
-from tutti import _c
+from tutti._compile import compiled
 from tutti.context import Context
-
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_SOURCE = os.path.join(_HERE, "distributed.cpp")
 
 _job: Optional[Context] = None  # of all ranks
 _contexts: Dict[Tuple[int, ...], Context] = {}  # of the ranks of groups
@@ -39,64 +31,30 @@ _group_counts: Dict[Tuple[int, ...], int] = {}
 
 # --------------------------------------------------------------------------- compiling
 
-def _command(output: str) -> List[str]:
-    """What compiles the backend for this torch and this Python."""
+def _parts() -> Tuple[List[str], List[str], List[str]]:
+    """Options, folders of headers and libraries for this torch and this Python."""
     from torch.utils import cpp_extension  # it looks for CUDA, and warns
 
-    package, library = os.path.dirname(_HERE), os.path.dirname(os.path.abspath(_c.lib._name))
-    includes = [os.path.join(package, "include"), os.path.join(os.path.dirname(library), "include"),
-                *cpp_extension.include_paths(), sysconfig.get_path("include")]
-    defines = ["-DTORCH_EXTENSION_NAME=tutti_distributed", "-DTORCH_API_INCLUDE_EXTENSION_H",
+    options = ["-DTORCH_EXTENSION_NAME=tutti_distributed", "-DTORCH_API_INCLUDE_EXTENSION_H",
                f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
     for name in "COMPILER_TYPE", "STDLIB", "BUILD_ABI":  # for pybind11 to share types with torch
         value = getattr(torch._C, "_PYBIND11_" + name, None)
         if value is not None:
-            defines.append(f'-DPYBIND11_{name}="{value}"')
+            options.append(f'-DPYBIND11_{name}="{value}"')
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    options.append("-std=c++20" if version >= (2, 10) else "-std=c++17")
     libraries = [f"-L{path}" for path in cpp_extension.library_paths()]
-    return [*shlex.split(os.environ.get("CXX", "g++")), "-O2", "-shared", "-fPIC", "-w",
-            "-std=c++20" if version >= (2, 10) else "-std=c++17", *defines,
-            *(f"-isystem{path}" for path in includes if os.path.isdir(path) and path != "/usr/include"),
-            _SOURCE, "-o", output, *libraries, "-lc10", "-ltorch_cpu", "-ltorch_python"]
-
-
-def _folder() -> str:
-    """Where compiled backends are kept."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = os.path.join(cache, "tutti")
-    try:
-        os.makedirs(folder, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    return tempfile.mkdtemp(prefix="tutti-")
-
-
-def _compile(folder: str) -> str:
-    """The path of the compiled backend; one process of a machine compiles, the others wait for it."""
-    with open(_SOURCE, "rb") as source:
-        made_of = source.read() + f"{torch.__version__} {sys.version} {_c.VERSION}".encode()
-    path = os.path.join(folder, f"distributed-{hashlib.sha256(made_of).hexdigest()[:16]}.so")
-    with open(path + ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(path):
-            command = _command(path + ".part")
-            try:
-                subprocess.run(command, check=True, capture_output=True, text=True)
-            except (OSError, subprocess.CalledProcessError) as error:
-                said = getattr(error, "stderr", None) or str(error)
-                raise ImportError(
-                    "tutti cannot compile its backend of torch.distributed. It needs g++ (or CXX), the headers of "
-                    "Python (python3-dev), of torch (libtorch-dev and pybind11-dev, if torch is Debian's) and of tutti (libtutti-dev; "
-                    f"CPATH tells where, if not in /usr/include or /usr/local/include).\n{shlex.join(command)}\n"
-                    + said[:4000]) from None
-            os.rename(path + ".part", path)
-    return path
+    return (options, [*cpp_extension.include_paths(), sysconfig.get_path("include")],
+            [*libraries, "-lc10", "-ltorch_cpu", "-ltorch_python"])
 
 
 def _load() -> Any:
-    spec = importlib.util.spec_from_file_location("tutti_distributed", _compile(_folder()))
+    path = compiled(
+        os.path.join(os.path.dirname(os.path.abspath(__file__)), "distributed.cpp"), f"{torch.__version__} {sys.version}", _parts,
+        "tutti cannot compile its backend of torch.distributed. It needs g++ (or CXX), the headers of Python (python3-dev), of torch "
+        "(libtorch-dev and pybind11-dev, if torch is Debian's) and of tutti (libtutti-dev; CPATH tells where, if not in "
+        "/usr/include or /usr/local/include).")
+    spec = importlib.util.spec_from_file_location("tutti_distributed", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
