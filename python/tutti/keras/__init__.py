@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import types
 from typing import Any, Dict, Optional, Sequence
@@ -77,28 +78,37 @@ def _distribute(optimizer: Any, reducer: Any, passes: int = 1, divisor: int = 1)
 
 
 def _is_distributed(optimizer: Any) -> bool:
-    return "register_local_var" in vars(optimizer)
+    """True of one that is, and of one that is around such."""
+    within = [optimizer, getattr(optimizer, "inner_optimizer", optimizer), *getattr(optimizer, "optimizers", ())]
+    return any("register_local_var" in vars(each) for each in within)
 
 
-_plain_init = keras.optimizers.LossScaleOptimizer.__init__
+_apply_plain = keras.optimizers.LossScaleOptimizer.apply
 
 
-@functools.wraps(_plain_init)
-def _init_scaled(self: Any, inner_optimizer: Any, *arguments: Any, **options: Any) -> None:
+@functools.wraps(_apply_plain)
+def _apply_scaled(self: Any, grads: Any, trainable_variables: Any = None) -> None:
     """A loss scale around a distributed optimizer, such as compile() makes for mixed_float16, takes the reduction over: it
     must look for overflows in what is reduced, so that all ranks see the same."""
-    _plain_init(self, inner_optimizer, *arguments, **options)
-    if _is_distributed(inner_optimizer):
-        vars(self).update(
-            apply=types.MethodType(vars(inner_optimizer).pop("apply").__func__, self),
-            register_local_var=inner_optimizer.register_local_var)
-    elif any(_is_distributed(each) for each in getattr(inner_optimizer, "optimizers", ())):
+    inner = self.inner_optimizer
+    if "apply" in vars(inner):
+        vars(self)["apply"] = types.MethodType(vars(inner).pop("apply").__func__, self)
+        self.apply(grads, trainable_variables)
+        return
+    if _is_distributed(inner) and "apply" not in vars(self):
         raise errors.InvalidError(
             "LossScaleOptimizer around distributed optimizers of parts of a model: each rank would see its own overflows; "
             "give DistributedOptimizer the optimizer that is around all of them")
+    _apply_plain(self, grads, trainable_variables)
 
 
-keras.optimizers.LossScaleOptimizer.__init__ = _init_scaled
+keras.optimizers.LossScaleOptimizer.apply = _apply_scaled
+_numbers = itertools.count()
+
+
+def _name(optimizer: Any) -> str:
+    """Equal on all ranks, also where one has loaded the optimizer, or has made others: Keras counts all of them."""
+    return f"Distributed{type(getattr(optimizer, 'inner_optimizer', optimizer)).__name__}.{next(_numbers)}"
 
 
 def DistributedOptimizer(
@@ -130,7 +140,7 @@ def DistributedOptimizer(
             f"backward_passes_per_step={backward_passes_per_step} and {optimizer.name}'s gradient_accumulation_steps="
             f"{optimizer.gradient_accumulation_steps} do the same; give one, the first to reduce less often")
     reducer = _Reducer(
-        f"Distributed{name or optimizer.name}", compression, sparse_as_dense, op, gradient_predivide_factor, process_set,
+        name or _name(optimizer), compression, sparse_as_dense, op, gradient_predivide_factor, process_set,
         scale_local_gradients)
     return _distribute(
         optimizer, reducer, backward_passes_per_step, backward_passes_per_step if average_aggregated_gradients else 1)
@@ -165,7 +175,7 @@ def load_model(
     model = keras.models.load_model(filepath, custom_objects={**objects, **(custom_objects or {})}, **options)
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:
-        _distribute(optimizer, _Reducer(f"Distributed{optimizer.name}", compression))
+        _distribute(optimizer, _Reducer(_name(optimizer), compression))
     return model
 
 
@@ -204,4 +214,4 @@ def broadcast_global_variables(root_rank: int) -> None:
 
 __all__ = [
     name for name in dir()
-    if not name.startswith("_") and name not in ("annotations", "errors", "functools", "keras", "os", "tf", "types")]
+    if not name.startswith("_") and name not in ("annotations", "errors", "functools", "itertools", "keras", "os", "tf", "types")]
