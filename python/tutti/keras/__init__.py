@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import threading
 import types
 from typing import Any, Dict, Optional, Sequence
 
@@ -34,6 +35,18 @@ if keras.backend.backend() != "tensorflow":
         f"tutti.keras is for Keras over TensorFlow, and KERAS_BACKEND is {keras.backend.backend()}; use tutti.torch for PyTorch")
 
 
+_reduced = threading.local()  # is_so: within an apply() that has reduced its gradients
+
+
+def _apply_reduced(optimizer: Any, grads: Sequence[Any], variables: Any) -> None:
+    """The apply() of the optimizer's class; what is distributed in it takes the gradients as they are."""
+    _reduced.is_so = True
+    try:
+        type(optimizer).apply(optimizer, grads, variables)
+    finally:
+        _reduced.is_so = False
+
+
 def _distribute(optimizer: Any, reducer: Any, passes: int = 1, divisor: int = 1) -> Any:
     """Lets the optimizer's apply() begin with a reduction; it stays the object that it was, and of its class."""
     count = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -52,10 +65,13 @@ def _distribute(optimizer: Any, reducer: Any, passes: int = 1, divisor: int = 1)
     @tf.autograph.experimental.do_not_convert
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
         """That of its class, with gradients that are reduced over the ranks."""
-        grads, plain = list(grads), type(self).apply
-        variables = list(self._trainable_variables if trainable_variables is None else trainable_variables)
-        if passes == 1 or len(grads) != len(variables):  # otherwise Keras says what is wrong
-            plain(self, reducer(grads, variables if len(grads) == len(variables) else ()), trainable_variables)
+        if getattr(_reduced, "is_so", False):
+            type(self).apply(self, grads, trainable_variables)
+            return
+        grads, variables = list(grads), list(self._trainable_variables if trainable_variables is None else trainable_variables)
+        if passes == 1 or len(grads) != len(variables):  # of which Keras says what is wrong
+            grads = reducer(grads, variables if len(grads) == len(variables) else ())
+            _apply_reduced(self, grads, trainable_variables)
             return
         if not self.built:
             self.build(variables)
@@ -63,7 +79,8 @@ def _distribute(optimizer: Any, reducer: Any, passes: int = 1, divisor: int = 1)
 
         def update() -> None:
             taken = [sums.get(id(variable)) for variable in variables]
-            plain(self, reducer([each if each is None else each / divisor for each in taken], variables), variables)
+            totals = [each if each is None else each / divisor for each in taken]
+            _apply_reduced(self, reducer(totals, variables), variables)
             for each in taken:
                 if each is not None:
                     each.assign(tf.zeros_like(each))
@@ -88,18 +105,17 @@ _apply_plain = keras.optimizers.LossScaleOptimizer.apply
 
 @functools.wraps(_apply_plain)
 def _apply_scaled(self: Any, grads: Any, trainable_variables: Any = None) -> None:
-    """A loss scale around a distributed optimizer, such as compile() makes for mixed_float16, takes the reduction over: it
-    must look for overflows in what is reduced, so that all ranks see the same."""
+    """A loss scale around a distributed optimizer, such as compile() makes for mixed_float16, reduces in its place: it must
+    look for overflows in what is reduced, so that all ranks see the same."""
     inner = self.inner_optimizer
-    if "apply" in vars(inner):
-        vars(self)["apply"] = types.MethodType(vars(inner).pop("apply").__func__, self)
-        self.apply(grads, trainable_variables)
-        return
-    if _is_distributed(inner) and "apply" not in vars(self):
+    if getattr(_reduced, "is_so", False) or not _is_distributed(inner):
+        _apply_plain(self, grads, trainable_variables)
+    elif "apply" in vars(inner):
+        inner.apply.__func__(self, grads, trainable_variables)
+    else:
         raise errors.InvalidError(
             "LossScaleOptimizer around distributed optimizers of parts of a model: each rank would see its own overflows; "
             "give DistributedOptimizer the optimizer that is around all of them")
-    _apply_plain(self, grads, trainable_variables)
 
 
 keras.optimizers.LossScaleOptimizer.apply = _apply_scaled
@@ -133,8 +149,6 @@ def DistributedOptimizer(
     if optimizer.built:
         raise errors.InvalidError(
             f"DistributedOptimizer: {optimizer.name} has been used already; wrap it before, or use hvd.load_model()")
-    if op not in (Average, Sum):
-        raise ValueError("op of DistributedOptimizer must be Average or Sum")
     if backward_passes_per_step > 1 and optimizer.gradient_accumulation_steps:
         raise errors.InvalidError(
             f"backward_passes_per_step={backward_passes_per_step} and {optimizer.name}'s gradient_accumulation_steps="
@@ -142,11 +156,13 @@ def DistributedOptimizer(
     reducer = _Reducer(
         name or _name(optimizer), compression, sparse_as_dense, op, gradient_predivide_factor, process_set,
         scale_local_gradients)
+    if op not in (Average, Sum):
+        raise ValueError("op of DistributedOptimizer must be Average or Sum")
     return _distribute(
         optimizer, reducer, backward_passes_per_step, backward_passes_per_step if average_aggregated_gradients else 1)
 
 
-def PartialDistributedOptimizer(optimizer: Any, *arguments: Any, local_layers: Any = None, **options: Any) -> Any:
+def PartialDistributedOptimizer(optimizer: Any, name: Optional[str] = None, *, local_layers: Any = None, **options: Any) -> Any:
     """DistributedOptimizer() in which the weights of some layers are this rank's own: see register_local_var().
 
     local_layers: a layer, or several; they must have their weights, that is, be built. The rest as for
@@ -158,7 +174,7 @@ def PartialDistributedOptimizer(optimizer: Any, *arguments: Any, local_layers: A
             raise ValueError(f"local_layers: {layer!r} is no layer of Keras")
         if not layer.built:
             raise ValueError(f"local_layers: {layer.name} has no weights yet; build the model first")
-    optimizer = DistributedOptimizer(optimizer, *arguments, **options)
+    optimizer = DistributedOptimizer(optimizer, name, **options)
     for variable in (variable for layer in layers for variable in layer.trainable_weights):
         optimizer.register_local_var(variable)
     return optimizer
@@ -214,4 +230,4 @@ def broadcast_global_variables(root_rank: int) -> None:
 
 __all__ = [
     name for name in dir()
-    if not name.startswith("_") and name not in ("annotations", "errors", "functools", "itertools", "keras", "os", "tf", "types")]
+    if not name.startswith("_") and name not in ("annotations", "errors", "functools", "itertools", "keras", "os", "tf", "threading", "types")]
