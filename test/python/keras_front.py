@@ -86,14 +86,14 @@ def test_equals_one_process():
             (False, lambda: SGD(0.1, gradient_accumulation_steps=2)), (True, excluding), (True, lambda: Own(gain=0.05)),
             (True, lambda: SGD(0.1, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3)),
             (True, lambda: MultiOptimizer(OptimizerMap(SGD(0.1), {".*bias": keras.optimizers.Adam(0.1)})))):
-        alone, _ = train(make(), inputs, labels, BATCH, is_eager, epochs=2)
+        alone, _ = train(make(), inputs, labels, BATCH, is_eager=True, epochs=2)
         plain = make()
         kind, optimizer = type(plain), hvd.DistributedOptimizer(plain)
         assert optimizer is plain and type(optimizer) is kind
         together, _ = train(optimizer, mine(inputs), mine(labels), BATCH // size, is_eager, epochs=2)
         near(together.get_weights(), alone.get_weights())
     for is_averaged, rate in ((False, 0.05), (True, 0.1)):  # of two batches
-        alone, _ = train(SGD(0.1, momentum=0.5), inputs, labels, 2 * BATCH)
+        alone, _ = train(SGD(0.1, momentum=0.5), inputs, labels, 2 * BATCH, is_eager=True)
         optimizer = hvd.DistributedOptimizer(
             SGD(rate, momentum=0.5), backward_passes_per_step=2, average_aggregated_gradients=is_averaged)
         together, _ = train(optimizer, mine(inputs), mine(labels), BATCH // size, is_eager=is_averaged)
@@ -107,12 +107,12 @@ def test_overflow():
     bad[2 * BATCH - 1] = numpy.inf  # of the last rank
     for passes in (1, 2):
         options = dict(backward_passes_per_step=passes, average_aggregated_gradients=True)
-        alone, _ = train(scaled(SGD(0.1)), inputs, bad, passes * BATCH)
+        alone, _ = train(scaled(SGD(0.1)), inputs, bad, passes * BATCH, is_eager=True)
         if rank == 0:
             SGD(0.1)  # Keras numbers what follows otherwise than on other ranks
         for make in (lambda: hvd.DistributedOptimizer(scaled(SGD(0.1)), **options),
                      lambda: scaled(hvd.DistributedOptimizer(SGD(0.1), **options))):
-            together, _ = train(make(), mine(inputs), mine(bad), BATCH // size)
+            together, _ = train(make(), mine(inputs), mine(bad), BATCH // size, is_eager=passes > 1)
             near(together.get_weights(), alone.get_weights())
             assert float(together.optimizer.dynamic_scale) == float(alone.optimizer.dynamic_scale)
     keras.config.set_dtype_policy("mixed_float16")
@@ -181,7 +181,7 @@ def test_saved(model):
         best = hvd.callbacks.BestModelCheckpoint(monitor="loss", save_weights_only=True)
         refused(ValueError, "set its filepath", best.on_train_begin)
         best.filepath = os.path.join(folder, "{epoch}.weights.h5")
-        train(SGD(9.0), inputs, labels, BATCH, epochs=2, callbacks=[best])
+        train(SGD(9.0), inputs, labels, BATCH, is_eager=True, epochs=2, callbacks=[best])
         assert os.listdir(folder) == ["1.weights.h5"], os.listdir(folder)
 
 
