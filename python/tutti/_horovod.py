@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import pickle
@@ -212,8 +213,9 @@ def mpi_threads_supported() -> bool:
     return job.context().has_background
 
 
-def mpi_built() -> bool:
+def mpi_built(verbose: bool = False) -> bool:
     """True if the C library uses MPI."""
+    del verbose
     return lib.tutti_has_feature(b"mpi")
 
 
@@ -222,12 +224,38 @@ def mpi_enabled() -> bool:
     return mpi_built()
 
 
-def not_offered() -> bool:
+def not_offered(verbose: bool = False) -> bool:
     """False: of gloo, NCCL, CUDA, ROCm, DDL and oneCCL. These functions take tensors in host memory."""
+    del verbose
     return False
 
 
 gloo_built = gloo_enabled = nccl_built = cuda_built = rocm_built = ddl_built = ccl_built = not_offered
+
+
+def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """True if the framework "torch" or "tensorflow" is installed."""
+    del verbose
+    return ext_base_name in ("tensorflow", "torch") and importlib.util.find_spec(ext_base_name) is not None
+
+
+def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """True if the framework "torch" or "tensorflow" sees a GPU."""
+    del verbose
+    if ext_base_name == "torch":
+        return importlib.import_module("torch").cuda.is_available()
+    return bool(importlib.import_module("tensorflow").config.list_physical_devices("GPU"))
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    """True for 1, 2, 4, 8 and so on."""
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def split_list(l: List[Any], n: int) -> List[List[Any]]:
+    """n lists of almost the same length, in order."""
+    ends = [len(l) // n * i + min(i, len(l) % n) for i in range(n + 1)]
+    return [l[begin:end] for begin, end in zip(ends, ends[1:])]
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:

@@ -24,6 +24,12 @@ _SERVED = {
     "horovod.tensorflow.keras": "tutti.keras",
     "horovod.tensorflow": "tutti.tensorflow",
     "horovod.keras": "tutti.keras",
+    "horovod.common.elastic": "tutti._elastic",
+    "horovod.common.exceptions": "tutti._horovod",
+    "horovod.common.process_sets": "tutti._horovod",
+    "horovod.common.util": "tutti._horovod",
+    "horovod.common": "tutti._horovod",
+    "horovod.runner": "tutti.runner",
     "horovod.torch": "tutti.torch",
 }
 
@@ -70,7 +76,7 @@ class _Finder(MetaPathFinder):
             raise ModuleNotFoundError(
                 f"tutti does not serve {name}"
                 + ("" if ours is None else f": this tutti has no {ours}")
-                + "; what it serves of Horovod is in docs/python.md", name=name)
+                + "; what it serves of Horovod is in docs/horovod-functions.md", name=name)
         return ModuleSpec(name, _Alias(ours), is_package=True)
 
 
@@ -94,3 +100,6 @@ def install() -> None:
         module.__path__ = []
         sys.modules["horovod"] = module
         module.__version__ = serve()
+        from .runner import run
+
+        module.run = run

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Optional, Union
 
 import keras
 import numpy
+import tensorflow as tf
 
 from .. import job
 from .._horovod import global_process_set
@@ -14,19 +15,37 @@ from ..tensorflow import allreduce, broadcast_variables
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
-    """After the first batch, when all variables exist, gives every rank the root's: weights and the optimizer's state."""
+    """After the first batch, when all variables exist, gives every rank the root's: weights and the optimizer's state.
 
-    def __init__(self, root_rank: int, device: str = ""):
+    local_variables: a variable of the model, or several, that stay as they are.
+    """
+
+    def __init__(self, root_rank: int, device: str = "", local_variables: Any = ()):
         super().__init__()
         del device
-        self.root_rank, self.broadcast_done = root_rank, False
+        self.root_rank, self.broadcast_done, self._local = root_rank, False, []
+        is_one = isinstance(local_variables, (keras.Variable, tf.Variable))
+        for variable in [local_variables] if is_one else local_variables or ():
+            self.register_local_var(variable)
+
+    def register_local_var(self, variable: Any) -> None:
+        """This variable stays as it is, too."""
+        if not isinstance(variable, (keras.Variable, tf.Variable)):
+            raise ValueError(f"local_variables: {variable!r} is no variable")
+        self._local.append(_storage(variable))
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Broadcasts, once."""
         if self.broadcast_done:
             return
-        broadcast_variables([*self.model.variables, *self.model.optimizer.variables], self.root_rank)
+        shared = [each for each in self.model.variables if not any(_storage(each) is local for local in self._local)]
+        broadcast_variables([*shared, *self.model.optimizer.variables], self.root_rank)
         self.broadcast_done = True
+
+
+def _storage(variable: Any) -> Any:
+    """TensorFlow's variable in one of Keras."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 class MetricAverageCallback(keras.callbacks.Callback):
@@ -68,8 +87,13 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
         self.current_epoch = 0
         self._momentum: Optional[float] = None
 
+    @property
+    def _optimizer(self) -> Any:
+        """What has a rate and momentum: the optimizer in a loss scale."""
+        return getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
+
     def _adjust(self, epoch: float) -> None:
-        optimizer = self.model.optimizer
+        optimizer = self._optimizer
         before = float(optimizer.learning_rate)
         after = self.initial_lr * self.multiplier(epoch)
         optimizer.learning_rate = after
@@ -81,7 +105,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Finds out how many batches an epoch has, and whether momentum can change."""
-        if self.momentum_correction and getattr(self.model.optimizer, "momentum", 0) and not self.model.run_eagerly:
+        if self.momentum_correction and getattr(self._optimizer, "momentum", 0) and not self.model.run_eagerly:
             warnings.warn(
                 "momentum_correction is left out: Keras compiles momentum into the step; it needs compile(run_eagerly=True)",
                 stacklevel=2)
@@ -103,12 +127,12 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Puts momentum back."""
         if self._momentum is not None:
-            self.model.optimizer.momentum, self._momentum = self._momentum, None
+            self._optimizer.momentum, self._momentum = self._momentum, None
 
     def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
         """Adds the rate to the logs."""
         if logs is not None:
-            logs["lr"] = float(self.model.optimizer.learning_rate)
+            logs["lr"] = float(self._optimizer.learning_rate)
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
@@ -132,4 +156,27 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         """Adds the rate to the logs, and says when it has been reached."""
         super().on_epoch_end(epoch, logs)
         if epoch + 1 == self.end_epoch and self.verbose and job.rank() == 0:
-            print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {float(self.model.optimizer.learning_rate):g}.")
+            print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {float(self._optimizer.learning_rate):g}.")
+
+
+class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
+    """keras.callbacks.ModelCheckpoint that keeps the best model alone.
+
+    filepath: where; it may also be set as an attribute before training begins, as Horovod's scripts do. Give the callback to one
+    rank, or each rank another file.
+    """
+
+    def __init__(
+        self, monitor: str = "val_loss", verbose: int = 0, save_weights_only: bool = False, mode: str = "auto",
+        save_freq: Any = "epoch", filepath: Any = None,
+    ):
+        super().__init__(
+            filepath or ("best.weights.h5" if save_weights_only else "best.keras"), monitor, verbose, True, save_weights_only,
+            mode, save_freq)
+        self.filepath = self.filepath if filepath else None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Asks for a file."""
+        if not self.filepath:
+            raise ValueError("BestModelCheckpoint: set its filepath before fit()")
+        super().on_train_begin(logs)
