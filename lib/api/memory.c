@@ -48,14 +48,16 @@ tutti_status tutti_alloc(tutti *t, size_t bytes, tutti_memory_kind kind, void **
 
 tutti_status tutti_free(tutti *t, void *mem)
 {
-    const tutti_status status = call_check_context(t);
+    tutti_status status = call_check_context(t);
 
-    if (status != TUTTI_OK || mem == NULL || output_free(t, mem)) {
-        return status;
+    if (status == TUTTI_OK && mem != NULL) {
+        status = output_free(t, mem);
+        if (status != TUTTI_OK) {
+            return error_set(status, "tutti_free: %p of rank %d: %s", mem, t->rank,
+                    tutti_last_error());
+        }
     }
-    return error_set(TUTTI_ERR_INVALID,
-            "tutti_free: %p is no memory of tutti_alloc() or of a request of rank %d",
-            mem, t->rank);
+    return status;
 }
 
 tutti_status tutti_share(tutti *t, void *ptr, size_t bytes)
@@ -69,8 +71,8 @@ tutti_status tutti_share(tutti *t, void *ptr, size_t bytes)
         return error_set(
                 TUTTI_ERR_INVALID, "tutti_share: ptr is NULL (rank %d)", t->rank);
     }
-    if (t->outputs.memory.share != NULL) {
-        status = t->outputs.memory.share(t->outputs.memory.user, ptr, bytes);
+    if (bytes > 0) {
+        status = output_share(t, ptr, bytes);
     }
     return status == TUTTI_OK
             ? status
@@ -82,8 +84,8 @@ tutti_status tutti_unshare(tutti *t, void *ptr)
 {
     tutti_status status = call_check_context(t);
 
-    if (status == TUTTI_OK && ptr != NULL && t->outputs.memory.unshare != NULL) {
-        status = t->outputs.memory.unshare(t->outputs.memory.user, ptr);
+    if (status == TUTTI_OK && ptr != NULL) {
+        status = output_unshare(t, ptr);
         if (status != TUTTI_OK) {
             return error_set(status, "tutti_unshare: %p of rank %d: %s", ptr, t->rank,
                     tutti_last_error());

@@ -8,7 +8,6 @@
 #include <stddef.h>
 
 #include "base/headroom.h"
-#include "base/map.h"
 #include "ops/op.h"
 
 struct tutti;
@@ -26,12 +25,26 @@ struct memory {
     void *user;
 };
 
+/** A piece of memory that a context knows. */
+struct extent {
+    char *memory;
+    size_t bytes;
+};
+
+/** By address, apart from each other. Zeroed is valid. */
+struct extents {
+    struct extent *items; /* owned */
+    size_t count, capacity;
+};
+
 /** The memory of a context. */
 struct outputs {
     struct memory
             memory; /* also for fusion buffers: what data planes reach fastest; fixed */
     struct headroom headroom; /* of it, where it is the heap                          */
-    struct map allocations[OP_SPACE_COUNT]; /* what was handed out; context's lock    */
+    struct extents
+            allocations[OP_SPACE_COUNT]; /* what was handed out; context's lock */
+    struct extents shared; /* of tutti_share(); context's lock */
 };
 
 /**
@@ -39,8 +52,14 @@ struct outputs {
  * memory. Device memory only where there is a device.
  */
 void *output_alloc(struct tutti *t, enum op_space space, size_t bytes);
-/** False when it is no memory of output_alloc(). NULL is not. */
-bool output_free(struct tutti *t, void *memory);
+/**
+ * @return TUTTI_OK; TUTTI_ERR_INVALID: it is no memory of output_alloc(), or an operation in
+ *         flight uses it
+ */
+tutti_status output_free(struct tutti *t, void *memory);
+/** tutti_share() and tutti_unshare(), of memory that is not NULL. Any thread. */
+tutti_status output_share(struct tutti *t, void *memory, size_t bytes);
+tutti_status output_unshare(struct tutti *t, const void *memory);
 /** Frees everything; the context ends. */
 void output_fini(struct tutti *t);
 
