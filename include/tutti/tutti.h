@@ -722,6 +722,7 @@ TUTTI_MUST_USE tutti_status tutti_wait(
 /**
  * Makes progress and tells whether an operation is finished; if so, consumes the request.
  * With TUTTI_REQUEST_NULL it only makes progress; docs/threads.md says when that is needed.
+ * It does not wait, so it is allowed inside a group.
  * @return TUTTI_AGAIN if it is not finished; otherwise as tutti_wait()
  */
 TUTTI_MUST_USE tutti_status tutti_test(tutti *t, tutti_request *request);

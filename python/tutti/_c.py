@@ -8,15 +8,17 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
+import threading
+import time
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import List
 
-from .errors import error_of
+from .errors import TuttiError, error_of
 
 VERSION = "0.1.0"  # of the headers that this package follows; an ABI is that of 0.1
 _SONAME = "libtutti.so.0"
 
-OK, AGAIN, TIMEOUT = 0, 1, -6
+OK, AGAIN, INVALID, TIMEOUT, CONTEXT_FAILED, THREAD = 0, 1, -1, -6, -8, -14
 FOREVER = 2**63 - 1
 
 # void callback(void *user, tutti_status status, const char *message)
@@ -138,10 +140,23 @@ def last_error() -> str:
     return lib.tutti_last_error().decode(errors="replace")
 
 
+interrupted = False  # this rank, by an exception that ends it
+_INTERRUPT_S = 1.0  # how much later than another rank this one may be interrupted
+
+
+def error(status: int) -> TuttiError:
+    """The exception of this thread's last failed call."""
+    text = last_error()
+    if (status == CONTEXT_FAILED and "KeyboardInterrupt" in text and not interrupted
+            and threading.current_thread() is threading.main_thread()):
+        time.sleep(_INTERRUPT_S)  # Ctrl-C is for all ranks: ours is raised here, instead of what follows from theirs
+    return error_of(status, text)
+
+
 def check(status: int) -> None:
     """Raises the exception of a status that is an error."""
     if status != OK:
-        raise error_of(status, last_error())
+        raise error(status)
 
 
 def int64_array(numbers):
