@@ -359,6 +359,24 @@ static void conclude_process(struct analysis *analysis, const struct recorded_jo
     say(analysis, "; %s", words);
 }
 
+/* False also where something was submitted after the error, and went well: it was dealt with. */
+static bool ends_with_error(const struct recording_of *recording)
+{
+    bool finished = false;
+    bool gone_on = false;
+
+    for (size_t i = recording->event_count; i > 0 && !gone_on; i--) {
+        const unsigned kind = recording->events[i - 1].kind;
+
+        if (kind == RECORDER_ERROR) {
+            break;
+        }
+        gone_on = finished && kind == RECORDER_TAKEN;
+        finished = finished || kind == RECORDER_FINISHED;
+    }
+    return recording->error[0] != '\0' && !gone_on;
+}
+
 /* Ranks that ended because the library told them of a failure are no cause. */
 static int find_process(const struct recorded_job *job, const char *states)
 {
@@ -368,7 +386,7 @@ static int find_process(const struct recorded_job *job, const char *states)
         if (recording->process_state != '\0' &&
                 strchr(states, recording->process_state) != NULL &&
                 !recording->is_finalized && recording->failure[0] == '\0' &&
-                recording->error[0] == '\0') {
+                !ends_with_error(recording)) {
             return (int)r;
         }
     }
@@ -527,7 +545,7 @@ static void conclude_behind(struct analysis *analysis, const struct recorded_job
 static void conclude_by_text(struct analysis *analysis, const struct recorded_job *job)
 {
     for (size_t r = 0; r < job->count && analysis->cause == CULPRIT_NONE; r++) {
-        if (job->ranks[r].error[0] != '\0') {
+        if (ends_with_error(&job->ranks[r])) {
             conclude(analysis, CULPRIT_MISMATCH, -1);
             say(analysis, "%s", job->ranks[r].error);
         }

@@ -134,6 +134,10 @@ static tutti_status consume(tutti *t, tutti_request *request, struct spent *spen
     } else if (status != TUTTI_OK) {
         (void)error_set(status, "%s", tutti_status_text(status));
     }
+    if (status == TUTTI_ERR_FINALIZED) {
+        /* Another rank has left; if this one fails of it, that is the cause. */
+        failure_page_fail(&t->failure.page, CONTEXT_FAILURE_TOLD);
+    }
     if (holds_output(operation)) {
         operation_unclaim(operation);
         return status;

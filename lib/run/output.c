@@ -11,53 +11,23 @@
 #include "base/mem.h"
 #include "run/context.h"
 
-/* The first extent that begins at an address or behind it; the count where there is none. */
-static size_t find_place(const struct extents *extents, const void *memory)
+/* Lock held. The first extent that ends behind an address; the count where there is none. */
+static size_t find_place(const struct outputs *outputs, const char *memory)
 {
     size_t low = 0;
-    size_t high = extents->count;
+    size_t high = outputs->extent_count;
 
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
 
-        if ((uintptr_t)extents->items[middle].memory < (uintptr_t)memory) {
+        if (outputs->extents[middle].memory + outputs->extents[middle].bytes <=
+                memory) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
     return low;
-}
-
-static struct extent *find(const struct extents *extents, const void *memory)
-{
-    const size_t at = find_place(extents, memory);
-
-    return at < extents->count && extents->items[at].memory == memory
-            ? &extents->items[at]
-            : NULL;
-}
-
-static bool add(struct extents *extents, const struct extent *extent)
-{
-    const size_t at = find_place(extents, extent->memory);
-
-    if (!mem_grow(&extents->items, &extents->capacity, extents->count + 1,
-                sizeof *extents->items)) {
-        return false;
-    }
-    memmove(&extents->items[at + 1], &extents->items[at],
-            (extents->count - at) * sizeof *extents->items);
-    extents->items[at] = *extent;
-    extents->count++;
-    return true;
-}
-
-static void take_out(struct extents *extents, struct extent *extent)
-{
-    extents->count--;
-    memmove(extent, extent + 1,
-            (size_t)(&extents->items[extents->count] - extent) * sizeof *extent);
 }
 
 /* Lock held. Refuses what has been lent to operations in flight. */
@@ -83,8 +53,75 @@ static tutti_status check_idle(const struct tutti *t, const struct extent *exten
             "%s, which is in flight, uses it; wait for that first", text);
 }
 
+/* Lock held. */
+static tutti_status put_in_place(struct tutti *t, const struct extent *extent)
+{
+    struct outputs *outputs = &t->outputs;
+    const size_t at = find_place(outputs, extent->memory);
+    struct extent *place;
+
+    if (at < outputs->extent_count &&
+            outputs->extents[at].memory < extent->memory + extent->bytes) {
+        return error_set(TUTTI_ERR_INVALID,
+                "%zu bytes from %p on are shared already; tutti_unshare() them first",
+                outputs->extents[at].bytes, (void *)outputs->extents[at].memory);
+    }
+    if (!mem_grow(&outputs->extents, &outputs->extent_capacity,
+                outputs->extent_count + 1, sizeof *extent)) {
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for one more range");
+    }
+    place = &outputs->extents[at];
+    memmove(place + 1, place, (outputs->extent_count++ - at) * sizeof *place);
+    *place = *extent;
+    return TUTTI_OK;
+}
+
+static tutti_status put_in(struct tutti *t, const struct extent *extent)
+{
+    tutti_status status = TUTTI_OK;
+
+    pthread_mutex_lock(&t->lock);
+    if (extent->space == OP_SPACE_COUNT) { /* else it is new */
+        status = check_idle(t, extent);
+    }
+    if (status == TUTTI_OK) {
+        status = put_in_place(t, extent);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+/* Unless it is in use. */
+static tutti_status take_out(
+        struct tutti *t, const char *memory, bool is_shared, struct extent *taken)
+{
+    struct outputs *outputs = &t->outputs;
+    struct extent *place;
+    tutti_status status;
+
+    pthread_mutex_lock(&t->lock);
+    place = &outputs->extents[find_place(outputs, memory)];
+    if (place == &outputs->extents[outputs->extent_count] || place->memory != memory ||
+            (place->space == OP_SPACE_COUNT) != is_shared) {
+        status = error_set(TUTTI_ERR_INVALID, "%s",
+                is_shared ? "no shared memory begins there"
+                          : "it is no memory of tutti_alloc() or of a request");
+    } else {
+        status = check_idle(t, place);
+    }
+    if (status == TUTTI_OK) {
+        *taken = *place;
+        outputs->extent_count--;
+        memmove(place, place + 1,
+                (size_t)(&outputs->extents[outputs->extent_count] - place) *
+                        sizeof *place);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
 /* Where memory of a space comes from and goes to. */
-static struct memory memory_of(const struct tutti *t, enum op_space space)
+static struct memory memory_of(const struct tutti *t, int space)
 {
     if (space == OP_HOST) {
         return t->outputs.memory;
@@ -97,19 +134,10 @@ static struct memory memory_of(const struct tutti *t, enum op_space space)
 void *output_alloc(struct tutti *t, enum op_space space, size_t bytes)
 {
     const struct memory from = memory_of(t, space);
-    const struct extent extent = { .memory = bytes <= PTRDIFF_MAX
-                ? from.alloc(from.user, size_max(bytes, 1))
-                : NULL,
-        .bytes = bytes };
-    bool kept;
+    struct extent extent = { .bytes = size_max(bytes, 1), .space = space };
 
-    if (extent.memory == NULL) {
-        return NULL;
-    }
-    pthread_mutex_lock(&t->lock);
-    kept = add(&t->outputs.allocations[space], &extent);
-    pthread_mutex_unlock(&t->lock);
-    if (!kept) {
+    extent.memory = bytes <= PTRDIFF_MAX ? from.alloc(from.user, extent.bytes) : NULL;
+    if (extent.memory != NULL && put_in(t, &extent) != TUTTI_OK) {
         from.give_back(from.user, extent.memory);
         return NULL;
     }
@@ -118,80 +146,29 @@ void *output_alloc(struct tutti *t, enum op_space space, size_t bytes)
 
 tutti_status output_free(struct tutti *t, void *memory)
 {
-    enum op_space space = OP_HOST;
-    struct extent *extent;
-    tutti_status status;
+    struct extent extent;
+    const tutti_status status = take_out(t, memory, false, &extent);
 
-    pthread_mutex_lock(&t->lock);
-    extent = find(&t->outputs.allocations[OP_HOST], memory);
-    if (extent == NULL) {
-        space = OP_DEVICE;
-        extent = find(&t->outputs.allocations[OP_DEVICE], memory);
-    }
-    status = extent != NULL
-            ? check_idle(t, extent)
-            : error_set(TUTTI_ERR_INVALID,
-                      "it is no memory of tutti_alloc() or of a request");
     if (status == TUTTI_OK) {
-        take_out(&t->outputs.allocations[space], extent);
-    }
-    pthread_mutex_unlock(&t->lock);
-    if (status == TUTTI_OK) {
-        const struct memory from = memory_of(t, space);
+        const struct memory to = memory_of(t, extent.space);
 
-        from.give_back(from.user, memory);
+        to.give_back(to.user, memory);
     }
     return status;
-}
-
-/* Lock held. */
-static tutti_status add_shared(struct tutti *t, const struct extent *extent)
-{
-    struct extents *shared = &t->outputs.shared;
-    const size_t at = find_place(shared, extent->memory);
-    const struct extent *next = at < shared->count ? &shared->items[at] : NULL;
-    const struct extent *before = at > 0 ? &shared->items[at - 1] : NULL;
-
-    if ((uintptr_t)extent->memory + extent->bytes < extent->bytes) {
-        return error_set(TUTTI_ERR_INVALID, "it goes beyond the last address");
-    }
-    if (before != NULL && before->memory + before->bytes > extent->memory) {
-        next = before;
-    }
-    if (next != NULL && next->memory < extent->memory + extent->bytes) {
-        return error_set(TUTTI_ERR_INVALID,
-                "%zu bytes from %p on are shared already; tutti_unshare() them first",
-                next->bytes, (void *)next->memory);
-    }
-    if (!add(shared, extent)) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for one more extent");
-    }
-    return TUTTI_OK;
-}
-
-static void forget_shared(struct tutti *t, const void *memory)
-{
-    pthread_mutex_lock(&t->lock);
-    take_out(&t->outputs.shared, find(&t->outputs.shared, memory));
-    pthread_mutex_unlock(&t->lock);
 }
 
 tutti_status output_share(struct tutti *t, void *memory, size_t bytes)
 {
     const struct memory *with = &t->outputs.memory;
-    const struct extent extent = { .memory = memory, .bytes = bytes };
-    tutti_status status;
+    struct extent extent = {
+        .memory = memory, .bytes = bytes, .space = OP_SPACE_COUNT
+    };
+    tutti_status status = put_in(t, &extent);
 
-    pthread_mutex_lock(&t->lock);
-    status = check_idle(t, &extent);
-    if (status == TUTTI_OK) {
-        status = add_shared(t, &extent);
-    }
-    pthread_mutex_unlock(&t->lock);
     if (status == TUTTI_OK && with->share != NULL) {
         status = with->share(with->user, memory, bytes);
         if (status != TUTTI_OK) {
-            forget_shared(t, memory);
+            (void)!take_out(t, memory, true, &extent);
         }
     }
     return status;
@@ -200,44 +177,30 @@ tutti_status output_share(struct tutti *t, void *memory, size_t bytes)
 tutti_status output_unshare(struct tutti *t, const void *memory)
 {
     const struct memory *with = &t->outputs.memory;
-    const struct extent *extent;
-    tutti_status status;
+    struct extent extent;
+    tutti_status status = take_out(t, memory, true, &extent);
 
-    pthread_mutex_lock(&t->lock);
-    extent = find(&t->outputs.shared, memory);
-    status = extent != NULL
-            ? check_idle(t, extent)
-            : error_set(TUTTI_ERR_INVALID, "no shared memory begins there");
-    pthread_mutex_unlock(&t->lock);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    if (with->unshare != NULL) {
+    if (status == TUTTI_OK && with->unshare != NULL) {
         status = with->unshare(with->user, memory);
-    }
-    /* Invalid: it was freed or moved, and what is left is shared no more. */
-    if (status == TUTTI_OK || status == TUTTI_ERR_INVALID) {
-        forget_shared(t, memory);
+        /* Invalid: it was freed or moved, and what is left is shared no more. */
+        if (status != TUTTI_OK && status != TUTTI_ERR_INVALID) {
+            (void)!put_in(t, &extent); /* there is room */
+        }
     }
     return status;
 }
 
-static void free_all(struct tutti *t, enum op_space space)
-{
-    const struct memory from = memory_of(t, space);
-    struct extents *extents = &t->outputs.allocations[space];
-
-    for (size_t i = 0; i < extents->count; i++) {
-        from.give_back(from.user, extents->items[i].memory);
-    }
-    mem_free(extents->items);
-}
-
 void output_fini(struct tutti *t)
 {
-    free_all(t, OP_HOST);
-    free_all(t, OP_DEVICE);
-    mem_free(t->outputs.shared.items);
+    for (size_t i = 0; i < t->outputs.extent_count; i++) {
+        const struct extent *extent = &t->outputs.extents[i];
+        const struct memory to = memory_of(t, extent->space);
+
+        if (extent->space != OP_SPACE_COUNT) {
+            to.give_back(to.user, extent->memory);
+        }
+    }
+    mem_free(t->outputs.extents);
 }
 
 bool output_give(struct tutti *t, struct operation *operation, size_t bytes)

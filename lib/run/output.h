@@ -28,13 +28,8 @@ struct memory {
 /** A piece of memory that a context knows. */
 struct extent {
     char *memory;
-    size_t bytes;
-};
-
-/** By address, apart from each other. Zeroed is valid. */
-struct extents {
-    struct extent *items; /* owned */
-    size_t count, capacity;
+    size_t bytes; /* not 0 */
+    int space; /* the op_space of what was handed out; OP_SPACE_COUNT: tutti_share()'s */
 };
 
 /** The memory of a context. */
@@ -42,9 +37,9 @@ struct outputs {
     struct memory
             memory; /* also for fusion buffers: what data planes reach fastest; fixed */
     struct headroom headroom; /* of it, where it is the heap                          */
-    struct extents
-            allocations[OP_SPACE_COUNT]; /* what was handed out; context's lock */
-    struct extents shared; /* of tutti_share(); context's lock */
+    struct extent
+            *extents; /* by address, apart from each other; owned; context's lock */
+    size_t extent_count, extent_capacity;
 };
 
 /**

@@ -70,20 +70,6 @@ static tutti_status make_room(struct aliases *aliases)
             : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranges", count + 1);
 }
 
-static tutti_status check_apart(
-        const struct aliases *aliases, const struct alias *alias)
-{
-    const struct reservation *reservation = aliases->arena->reservation;
-    const uintptr_t base = (uintptr_t)reservation->base;
-
-    if (alias->begin < base + reservation->bytes && base < alias->end) {
-        return error_set(TUTTI_ERR_INVALID,
-                "it is memory of tutti_alloc() or of a request, which is shared "
-                "already");
-    }
-    return TUTTI_OK;
-}
-
 /** The ends of a range, and of its whole pages. */
 static struct alias alias_of(const void *memory, size_t bytes)
 {
@@ -121,11 +107,8 @@ static tutti_status take_block(struct aliases *aliases, struct alias *alias)
 
 static tutti_status add_locked(struct aliases *aliases, struct alias *alias)
 {
-    tutti_status status = check_apart(aliases, alias);
+    tutti_status status = alias_check_pages(alias);
 
-    if (status == TUTTI_OK) {
-        status = alias_check_pages(alias);
-    }
     if (status == TUTTI_OK) {
         status = make_room(aliases);
     }
@@ -151,6 +134,9 @@ tutti_status aliases_add(struct aliases *aliases, void *memory, size_t bytes)
 
     if (bytes == 0 || aliases->arena == NULL) {
         return TUTTI_OK;
+    }
+    if (alias.end < alias.begin) {
+        return error_set(TUTTI_ERR_INVALID, "it goes beyond the last address");
     }
     pthread_mutex_lock(&aliases->changing);
     status = add_locked(aliases, &alias);

@@ -43,7 +43,7 @@ void aliases_init(struct aliases *aliases, struct arena *arena);
 /** Makes what is left the application's own again, where there is memory for that. */
 void aliases_fini(struct aliases *aliases);
 
-/** tutti_share(), of memory that is not shared yet. Any thread. */
+/** tutti_share(), of memory that is neither an alias nor of the arena. Any thread. */
 tutti_status aliases_add(struct aliases *aliases, void *memory, size_t bytes);
 /** tutti_unshare(), of memory that no batch in flight uses. Any thread. */
 tutti_status aliases_remove(struct aliases *aliases, const void *memory);

@@ -46,3 +46,7 @@ with tempfile.TemporaryDirectory() as folder:
     for launcher in ([tuttirun, "--horovod"], [f"{folder}/horovodrun"]):
         run(*launcher, "-np", "1", sys.executable, f"{folder}/train.py", folder, "launcher")
     run(sys.executable, f"{folder}/train.py", folder, "hand")
+    said = subprocess.run([tuttirun, "--horovod", "-np", "1", sys.executable, "-c", "import horovod.torch"],
+                          text=True, capture_output=True, timeout=60,
+                          env={k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "PRTE", "PYTHONPATH"))})
+    assert f"the Python package tutti, which {sys.executable} does not have: install it" in said.stderr, said
