@@ -362,19 +362,18 @@ static void conclude_process(struct analysis *analysis, const struct recorded_jo
 /* False also where something was submitted after the error, and went well: it was dealt with. */
 static bool ends_with_error(const struct recording_of *recording)
 {
-    bool finished = false;
-    bool gone_on = false;
+    unsigned sought = 1U << RECORDER_FINISHED;
+    size_t i = recording->event_count;
 
-    for (size_t i = recording->event_count; i > 0 && !gone_on; i--) {
-        const unsigned kind = recording->events[i - 1].kind;
-
-        if (kind == RECORDER_ERROR) {
-            break;
+    for (; i > 0 && recording->events[i - 1].kind != RECORDER_ERROR; i--) {
+        if ((sought >> recording->events[i - 1].kind & 1) != 0) {
+            if (sought == 1U << RECORDER_TAKEN) {
+                return false;
+            }
+            sought = 1U << RECORDER_TAKEN;
         }
-        gone_on = finished && kind == RECORDER_TAKEN;
-        finished = finished || kind == RECORDER_FINISHED;
     }
-    return recording->error[0] != '\0' && !gone_on;
+    return recording->error[0] != '\0';
 }
 
 /* Ranks that ended because the library told them of a failure are no cause. */

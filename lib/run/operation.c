@@ -146,29 +146,24 @@ bool operation_take_cancel(struct operation *operation)
  * A persistent request may be submitted meanwhile. Its bytes are the same each time, and are 0
  * until their address is there, so that what is seen was lent to one and the same operation.
  */
-bool operation_uses(const struct operation *operation, const void *memory, size_t bytes)
+bool operation_uses(const struct operation *operation, const char *memory, size_t bytes)
 {
-    const uintptr_t begin = (uintptr_t)memory;
-    /* Acquire: pairs with operation_begin(). */
+    /* Acquire: pairs with operation_begin(); as does that of `done`. */
     const uint32_t generation =
             atomic_load_explicit(&operation->generation, memory_order_acquire);
+    const bool is_over = (generation & OPERATION_PHASE_MASK) == OPERATION_IDLE ||
+            operation_is_done(operation);
     bool uses = false;
 
-    if ((generation & OPERATION_PHASE_MASK) == OPERATION_IDLE ||
-            atomic_load_explicit(&operation->done, memory_order_acquire) ==
-                    OPERATION_FINAL) {
-        return false;
-    }
     for (int i = 0; i < 2; i++) {
-        const struct lent *lent = &operation->lent[i];
-        const size_t lent_bytes =
-                atomic_load_explicit(&lent->bytes, memory_order_acquire);
-        const uintptr_t first =
-                atomic_load_explicit(&lent->begin, memory_order_relaxed);
+        const size_t lent =
+                atomic_load_explicit(&operation->lent[i].bytes, memory_order_acquire);
+        const char *first =
+                atomic_load_explicit(&operation->lent[i].memory, memory_order_relaxed);
 
-        uses = uses || (first < begin + bytes && begin < first + lent_bytes);
+        uses = uses || (lent > 0 && first < memory + bytes && memory < first + lent);
     }
-    return uses;
+    return uses && !is_over;
 }
 
 bool operation_is_of(const struct operation *operation, tutti_request request)

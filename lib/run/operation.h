@@ -57,9 +57,9 @@ enum operation_phase {
     OPERATION_PHASE_MASK = 3
 };
 
-/** Memory of the caller that an operation may use. Written with operation_lend(). */
+/** Memory of the caller that an operation may use: operation_lend(). */
 struct lent {
-    _Atomic uintptr_t begin;
+    _Atomic(const char *) memory;
     _Atomic size_t bytes; /* 0: none */
 };
 
@@ -157,8 +157,7 @@ static inline enum operation_state operation_state(const struct operation *opera
 static inline void operation_lend(
         struct operation *operation, int which, const void *memory, size_t bytes)
 {
-    atomic_store_explicit(
-            &operation->lent[which].begin, (uintptr_t)memory, memory_order_relaxed);
+    atomic_store_explicit(&operation->lent[which].memory, memory, memory_order_relaxed);
     /* Pairs with operation_uses(). */
     atomic_store_explicit(&operation->lent[which].bytes, memory == NULL ? 0 : bytes,
             memory_order_release);
@@ -168,7 +167,7 @@ static inline void operation_lend(
  * may read or write there. Lock held.
  */
 bool operation_uses(
-        const struct operation *operation, const void *memory, size_t bytes);
+        const struct operation *operation, const char *memory, size_t bytes);
 
 /** The public handle. */
 tutti_request operation_handle(const struct operation *operation);

@@ -5,29 +5,24 @@
 #include "run/output.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 #include "run/context.h"
 
-/* Lock held. The first extent that ends behind an address; the count where there is none. */
-static size_t find_place(const struct outputs *outputs, const char *memory)
+/* Lock held. An extent that has some of a range, or NULL. */
+static struct extent *find_any(
+        const struct outputs *outputs, const char *memory, size_t bytes)
 {
-    size_t low = 0;
-    size_t high = outputs->extent_count;
+    for (size_t i = 0; i < outputs->extent_count; i++) {
+        struct extent *extent = &outputs->extents[i];
 
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (outputs->extents[middle].memory + outputs->extents[middle].bytes <=
-                memory) {
-            low = middle + 1;
-        } else {
-            high = middle;
+        if (extent->memory < memory + bytes &&
+                memory < extent->memory + extent->bytes) {
+            return extent;
         }
     }
-    return low;
+    return NULL;
 }
 
 /* Lock held. Refuses what has been lent to operations in flight. */
@@ -53,39 +48,28 @@ static tutti_status check_idle(const struct tutti *t, const struct extent *exten
             "%s, which is in flight, uses it; wait for that first", text);
 }
 
-/* Lock held. */
-static tutti_status put_in_place(struct tutti *t, const struct extent *extent)
-{
-    struct outputs *outputs = &t->outputs;
-    const size_t at = find_place(outputs, extent->memory);
-    struct extent *place;
-
-    if (at < outputs->extent_count &&
-            outputs->extents[at].memory < extent->memory + extent->bytes) {
-        return error_set(TUTTI_ERR_INVALID,
-                "%zu bytes from %p on are shared already; tutti_unshare() them first",
-                outputs->extents[at].bytes, (void *)outputs->extents[at].memory);
-    }
-    if (!mem_grow(&outputs->extents, &outputs->extent_capacity,
-                outputs->extent_count + 1, sizeof *extent)) {
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for one more range");
-    }
-    place = &outputs->extents[at];
-    memmove(place + 1, place, (outputs->extent_count++ - at) * sizeof *place);
-    *place = *extent;
-    return TUTTI_OK;
-}
-
 static tutti_status put_in(struct tutti *t, const struct extent *extent)
 {
+    struct outputs *outputs = &t->outputs;
+    const struct extent *other;
     tutti_status status = TUTTI_OK;
 
     pthread_mutex_lock(&t->lock);
-    if (extent->space == OP_SPACE_COUNT) { /* else it is new */
+    other = find_any(outputs, extent->memory, extent->bytes);
+    if (other != NULL) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "%zu bytes from %p on are shared already; tutti_unshare() them first",
+                other->bytes, (void *)other->memory);
+    } else if (extent->space == OP_SPACE_COUNT) { /* else it is new */
         status = check_idle(t, extent);
     }
+    if (status == TUTTI_OK &&
+            !mem_grow(&outputs->extents, &outputs->extent_capacity,
+                    outputs->extent_count + 1, sizeof *extent)) {
+        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for one more range");
+    }
     if (status == TUTTI_OK) {
-        status = put_in_place(t, extent);
+        outputs->extents[outputs->extent_count++] = *extent;
     }
     pthread_mutex_unlock(&t->lock);
     return status;
@@ -100,8 +84,8 @@ static tutti_status take_out(
     tutti_status status;
 
     pthread_mutex_lock(&t->lock);
-    place = &outputs->extents[find_place(outputs, memory)];
-    if (place == &outputs->extents[outputs->extent_count] || place->memory != memory ||
+    place = find_any(outputs, memory, 1);
+    if (place == NULL || place->memory != memory ||
             (place->space == OP_SPACE_COUNT) != is_shared) {
         status = error_set(TUTTI_ERR_INVALID, "%s",
                 is_shared ? "no shared memory begins there"
@@ -111,10 +95,7 @@ static tutti_status take_out(
     }
     if (status == TUTTI_OK) {
         *taken = *place;
-        outputs->extent_count--;
-        memmove(place, place + 1,
-                (size_t)(&outputs->extents[outputs->extent_count] - place) *
-                        sizeof *place);
+        *place = outputs->extents[--outputs->extent_count];
     }
     pthread_mutex_unlock(&t->lock);
     return status;

@@ -37,8 +37,7 @@ struct outputs {
     struct memory
             memory; /* also for fusion buffers: what data planes reach fastest; fixed */
     struct headroom headroom; /* of it, where it is the heap                          */
-    struct extent
-            *extents; /* by address, apart from each other; owned; context's lock */
+    struct extent *extents; /* apart from each other; owned; context's lock */
     size_t extent_count, extent_capacity;
 };
 

@@ -235,26 +235,13 @@ class Watcher:
                 if self._stops:
                     return
                 pending = list(self._requests)
-            if not any([self._look(request, None) for request in pending]):
-                # runs the engine, and sleeps when there is nothing to do
-                self._look(pending[0], _WATCH_NS)
-
-    def _look(self, request: Request, wait_ns: Optional[int]) -> bool:
-        """True when its future has been completed. A refusal (this thread may not wait) ends the future, and
-        not the operation, which goes on as if there had been none."""
-        future, error = request._future, None
-        try:
-            if not request._advance(wait_ns):
-                return False
-        except errors.TuttiError as refusal:
-            request._future, error = None, refusal
-        with self._changed:
-            self._requests.remove(request)
-        if error is None:
-            request._resolve()
-        else:
-            future.set_exception(error)
-        return True
+            ended = [request for request in pending if request._advance(None)]
+            if not ended and pending[0]._advance(_WATCH_NS):  # runs the engine, and sleeps when there is nothing to do
+                ended = pending[:1]
+            with self._changed:
+                self._requests = [r for r in self._requests if r not in ended]
+            for request in ended:
+                request._resolve()
 
 
 def take_output(array: Any, found: tensor.Tensor, ranks: int, with_rows: bool) -> Callable:
