@@ -482,9 +482,10 @@ TUTTI_MUST_USE tutti_status tutti_alloc(
 
 /**
  * Frees memory of tutti_alloc() of the same context, or an output taken from a request. NULL
- * is allowed; memory of malloc() is refused. Device memory: the caller's own kernels must have
- * finished with it.
- * @return TUTTI_OK, TUTTI_ERR_INVALID (not such memory)
+ * is allowed; memory of malloc() is refused, and so is memory that an operation in flight may
+ * read or write. Device memory: the caller's own kernels must have finished with it.
+ * @return TUTTI_OK; TUTTI_ERR_INVALID: not such memory, or in use by the operation that the text
+ *         names. It can be freed when that is over: after tutti_wait(), or in its callback
  */
 tutti_status tutti_free(tutti *t, void *mem);
 
@@ -506,25 +507,25 @@ tutti_status tutti_free(tutti *t, void *mem);
  *     not expect MADV_DONTNEED to clear them. Transparent huge pages are replaced by small
  *     ones, or as /sys/kernel/mm/transparent_hugepage/shmem_enabled says.
  *
- * During the call no thread may write to the range, and no tensor in it may be in flight.
- * Stacks of other threads cannot be told from other memory: do not share them. Other threads
+ * During the call no thread may write to the range. Stacks of other threads cannot be told from other memory: do not share them. Other threads
  * may share other ranges.
  * @param ptr    begin of the range; no alignment is needed. NULL only with 0 bytes
  * @param bytes  0 is allowed and does nothing
  * @return TUTTI_OK; TUTTI_ERR_NO_MEMORY (as tutti_alloc()); TUTTI_ERR_INVALID: part of it is
- *         shared already, memory of tutti_alloc(), a stack, a mapped file, a shared mapping,
- *         huge pages of hugetlbfs, memory of a device, or not both readable and writable;
+ *         shared already, used by an operation in flight, memory of tutti_alloc(), a stack, a
+ *         mapped file, a shared mapping, huge pages of hugetlbfs, memory of a device, or not
+ *         both readable and writable;
  *         TUTTI_ERR_SYSTEM (/proc/self/maps cannot be read)
  */
 TUTTI_MUST_USE tutti_status tutti_share(tutti *t, void *ptr, size_t bytes);
 
 /**
  * Makes memory of tutti_share() the program's own again; the address and the contents stay.
- * No tensor in it may be in flight, and no thread may write to it during the call. It takes
- * the memory twice while it runs.
+ * No thread may use it during the call. It takes the memory twice while it runs.
  * @param ptr  begin of a range of tutti_share(). NULL is allowed
  * @return TUTTI_OK; TUTTI_ERR_NO_MEMORY: it stays shared; TUTTI_ERR_INVALID: no range begins
- *         there, a tensor in it is seen to be in flight, or it was freed or moved while it was shared;
+ *         there; the operation that the text names is in flight and may use it: it stays shared,
+ *         and must not be freed before that is over; or it was freed or moved while it was shared;
  *         TUTTI_ERR_SYSTEM (/proc/self/maps cannot be read)
  */
 tutti_status tutti_unshare(tutti *t, void *ptr);
@@ -722,6 +723,7 @@ TUTTI_MUST_USE tutti_status tutti_wait(
 /**
  * Makes progress and tells whether an operation is finished; if so, consumes the request.
  * With TUTTI_REQUEST_NULL it only makes progress; docs/threads.md says when that is needed.
+ * It does not wait, so it is allowed inside a group.
  * @return TUTTI_AGAIN if it is not finished; otherwise as tutti_wait()
  */
 TUTTI_MUST_USE tutti_status tutti_test(tutti *t, tutti_request *request);

@@ -359,6 +359,23 @@ static void conclude_process(struct analysis *analysis, const struct recorded_jo
     say(analysis, "; %s", words);
 }
 
+/* False also where something was submitted after the error, and went well: it was dealt with. */
+static bool ends_with_error(const struct recording_of *recording)
+{
+    unsigned sought = 1U << RECORDER_FINISHED;
+    size_t i = recording->event_count;
+
+    for (; i > 0 && recording->events[i - 1].kind != RECORDER_ERROR; i--) {
+        if ((sought >> recording->events[i - 1].kind & 1) != 0) {
+            if (sought == 1U << RECORDER_TAKEN) {
+                return false;
+            }
+            sought = 1U << RECORDER_TAKEN;
+        }
+    }
+    return recording->error[0] != '\0';
+}
+
 /* Ranks that ended because the library told them of a failure are no cause. */
 static int find_process(const struct recorded_job *job, const char *states)
 {
@@ -368,7 +385,7 @@ static int find_process(const struct recorded_job *job, const char *states)
         if (recording->process_state != '\0' &&
                 strchr(states, recording->process_state) != NULL &&
                 !recording->is_finalized && recording->failure[0] == '\0' &&
-                recording->error[0] == '\0') {
+                !ends_with_error(recording)) {
             return (int)r;
         }
     }
@@ -527,7 +544,7 @@ static void conclude_behind(struct analysis *analysis, const struct recorded_job
 static void conclude_by_text(struct analysis *analysis, const struct recorded_job *job)
 {
     for (size_t r = 0; r < job->count && analysis->cause == CULPRIT_NONE; r++) {
-        if (job->ranks[r].error[0] != '\0') {
+        if (ends_with_error(&job->ranks[r])) {
             conclude(analysis, CULPRIT_MISMATCH, -1);
             say(analysis, "%s", job->ranks[r].error);
         }

@@ -24,7 +24,8 @@
 
 enum {
     SETTLE_MS = 30, /* an earlier cause may still be on its way               */
-    LOST_MS = 250, /* what cut a connection, or failed a context, may be told  */
+    LOST_MS = 250, /* what cut a connection may be told                        */
+    TOLD_MS = 2000, /* who failed a context may end, however busy the machine is */
     LEFT_MS = 300, /* others may be about to exit with 0, too                */
     LATE_MS = 20, /* so late we have stood still, and have not heard it all  */
     POSTPONED_MAX = 4,
@@ -228,7 +229,9 @@ void flow_suspect(struct job *job)
         wait_ms = LEFT_MS;
     } else if (first >= 0 ? is_consequence(&job->ranks.items[first])
                           : !WIFSIGNALED(job->starter.status)) {
-        wait_ms = LOST_MS;
+        wait_ms = first < 0 || job->ranks.items[first].end == RANK_END_LOST ? LOST_MS
+                : job->options->grace_ms < TOLD_MS                          ? TOLD_MS
+                                                   : job->options->grace_ms;
     }
     if (job->settle_at == 0 || after(job, wait_ms) < job->settle_at) {
         job->settle_at = after(job, wait_ms);

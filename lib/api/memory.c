@@ -46,48 +46,43 @@ tutti_status tutti_alloc(tutti *t, size_t bytes, tutti_memory_kind kind, void **
     return TUTTI_OK;
 }
 
+/* Names the call, the memory and the rank in what went wrong. */
+static tutti_status named(
+        tutti_status status, const char *call, const void *memory, int rank)
+{
+    return status == TUTTI_OK ? status
+                              : error_set(status, "%s: %p of rank %d: %s", call, memory,
+                                        rank, tutti_last_error());
+}
+
 tutti_status tutti_free(tutti *t, void *mem)
 {
     const tutti_status status = call_check_context(t);
 
-    if (status != TUTTI_OK || mem == NULL || output_free(t, mem)) {
-        return status;
-    }
-    return error_set(TUTTI_ERR_INVALID,
-            "tutti_free: %p is no memory of tutti_alloc() or of a request of rank %d",
-            mem, t->rank);
+    return status != TUTTI_OK || mem == NULL
+            ? status
+            : named(output_free(t, mem), "tutti_free", mem, t->rank);
 }
 
 tutti_status tutti_share(tutti *t, void *ptr, size_t bytes)
 {
-    tutti_status status = call_check_context(t);
+    const tutti_status status = call_check_context(t);
 
-    if (status != TUTTI_OK) {
+    if (status != TUTTI_OK || bytes == 0) {
         return status;
     }
-    if (ptr == NULL && bytes > 0) {
+    if (ptr == NULL) {
         return error_set(
                 TUTTI_ERR_INVALID, "tutti_share: ptr is NULL (rank %d)", t->rank);
     }
-    if (t->outputs.memory.share != NULL) {
-        status = t->outputs.memory.share(t->outputs.memory.user, ptr, bytes);
-    }
-    return status == TUTTI_OK
-            ? status
-            : error_set(status, "tutti_share: %zu bytes at %p of rank %d: %s", bytes,
-                      ptr, t->rank, tutti_last_error());
+    return named(output_share(t, ptr, bytes), "tutti_share", ptr, t->rank);
 }
 
 tutti_status tutti_unshare(tutti *t, void *ptr)
 {
-    tutti_status status = call_check_context(t);
+    const tutti_status status = call_check_context(t);
 
-    if (status == TUTTI_OK && ptr != NULL && t->outputs.memory.unshare != NULL) {
-        status = t->outputs.memory.unshare(t->outputs.memory.user, ptr);
-        if (status != TUTTI_OK) {
-            return error_set(status, "tutti_unshare: %p of rank %d: %s", ptr, t->rank,
-                    tutti_last_error());
-        }
-    }
-    return status;
+    return status != TUTTI_OK || ptr == NULL
+            ? status
+            : named(output_unshare(t, ptr), "tutti_unshare", ptr, t->rank);
 }

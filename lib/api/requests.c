@@ -134,6 +134,10 @@ static tutti_status consume(tutti *t, tutti_request *request, struct spent *spen
     } else if (status != TUTTI_OK) {
         (void)error_set(status, "%s", tutti_status_text(status));
     }
+    if (status == TUTTI_ERR_FINALIZED) {
+        /* Another rank has left; if this one fails of it, that is the cause. */
+        failure_page_fail(&t->failure.page, CONTEXT_FAILURE_TOLD);
+    }
     if (holds_output(operation)) {
         operation_unclaim(operation);
         return status;
@@ -241,9 +245,10 @@ tutti_status call_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
     return status;
 }
 
-tutti_status wait_check(tutti *t, const void *requests)
+/* What does not wait is refused less. */
+static tutti_status test_check(tutti *t, const void *requests)
 {
-    tutti_status status = call_check_context(t);
+    const tutti_status status = call_check_context(t);
 
     if (status != TUTTI_OK) {
         return status;
@@ -251,9 +256,15 @@ tutti_status wait_check(tutti *t, const void *requests)
     if (requests == NULL) {
         return error_set(TUTTI_ERR_INVALID, "the pointer to the request is NULL");
     }
-    status = context_may_wait(t);
+    return context_may_wait(t);
+}
+
+tutti_status wait_check(tutti *t, const void *requests)
+{
+    const tutti_status status = test_check(t, requests);
+
     if (status == TUTTI_OK && group_is_open(t)) {
-        status = error_set(TUTTI_ERR_INVALID,
+        return error_set(TUTTI_ERR_INVALID,
                 "waiting inside a group (rank %d); end it first", t->rank);
     }
     return status;
@@ -350,7 +361,7 @@ tutti_status tutti_wait(tutti *t, tutti_request *request, int64_t timeout_ns)
 tutti_status tutti_test(tutti *t, tutti_request *request)
 {
     struct wait wait;
-    tutti_status status = wait_check(t, request);
+    tutti_status status = test_check(t, request);
 
     if (status == TUTTI_OK) {
         status = wait_prepare(t, &wait, request, 1);

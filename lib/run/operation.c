@@ -49,8 +49,12 @@ void operation_begin(struct operation *operation, tutti_callback callback, void 
     operation->bytes = 0;
     operation->status = TUTTI_OK;
     operation->next = NULL;
+    for (int i = 0; i < 2; i++) {
+        atomic_store_explicit(&operation->lent[i].bytes, 0, memory_order_relaxed);
+    }
     atomic_store_explicit(&operation->cancel_asked, 0, memory_order_relaxed);
-    atomic_store_explicit(&operation->done, OPERATION_PENDING, memory_order_relaxed);
+    /* Release: who sees it pending does not see what the last operation was lent. */
+    atomic_store_explicit(&operation->done, OPERATION_PENDING, memory_order_release);
     /* Release: a thread that looks for the last operation sees that it is gone. */
     atomic_store_explicit(&operation->generation,
             generation + (callback == NULL ? OPERATION_WAITED : OPERATION_SILENT),
@@ -136,6 +140,30 @@ bool operation_take_cancel(struct operation *operation)
     }
     return atomic_exchange_explicit(&operation->cancel_asked, 0,
                    memory_order_relaxed) == generation_of(operation);
+}
+
+/*
+ * A persistent request may be submitted meanwhile. Its bytes are the same each time, and are 0
+ * until their address is there, so that what is seen was lent to one and the same operation.
+ */
+bool operation_uses(const struct operation *operation, const char *memory, size_t bytes)
+{
+    /* Acquire: pairs with operation_begin(); as does that of `done`. */
+    const uint32_t generation =
+            atomic_load_explicit(&operation->generation, memory_order_acquire);
+    const bool is_over = (generation & OPERATION_PHASE_MASK) == OPERATION_IDLE ||
+            operation_is_done(operation);
+    bool uses = false;
+
+    for (int i = 0; i < 2; i++) {
+        const size_t lent =
+                atomic_load_explicit(&operation->lent[i].bytes, memory_order_acquire);
+        const char *first =
+                atomic_load_explicit(&operation->lent[i].memory, memory_order_relaxed);
+
+        uses = uses || (lent > 0 && first < memory + bytes && memory < first + lent);
+    }
+    return uses && !is_over;
 }
 
 bool operation_is_of(const struct operation *operation, tutti_request request)

@@ -57,6 +57,12 @@ enum operation_phase {
     OPERATION_PHASE_MASK = 3
 };
 
+/** Memory of the caller that an operation may use: operation_lend(). */
+struct lent {
+    _Atomic(const char *) memory;
+    _Atomic size_t bytes; /* 0: none */
+};
+
 struct operation {
     _Alignas(MEM_CACHE_LINE) uint32_t index; /* in the table, fixed                 */
     _Atomic uint32_t
@@ -87,6 +93,7 @@ struct operation {
     const void *input; /* caller's, lent                                  */
     void *output; /* caller's, lent; or owned until it is taken      */
     size_t bytes; /* payload: of the input                           */
+    struct lent lent[2]; /* input and output as submitted: they stay what they are */
     tutti_stream stream; /* of device memory: what was on it must be done  */
     struct device_event *after; /* that point; a reference; NULL: nothing to wait for */
     struct inflight *issue; /* while ISSUED, and in its list; context's lock   */
@@ -145,6 +152,22 @@ static inline enum operation_state operation_state(const struct operation *opera
     return (enum operation_state)atomic_load_explicit(
             &operation->state, memory_order_relaxed);
 }
+
+/** After operation_begin(): lends it memory, as its input (0) or its output (1). */
+static inline void operation_lend(
+        struct operation *operation, int which, const void *memory, size_t bytes)
+{
+    atomic_store_explicit(&operation->lent[which].memory, memory, memory_order_relaxed);
+    /* Pairs with operation_uses(). */
+    atomic_store_explicit(&operation->lent[which].bytes, memory == NULL ? 0 : bytes,
+            memory_order_release);
+}
+/**
+ * True when an operation that is not over was lent some of a range: its engine or other ranks
+ * may read or write there. Lock held.
+ */
+bool operation_uses(
+        const struct operation *operation, const char *memory, size_t bytes);
 
 /** The public handle. */
 tutti_request operation_handle(const struct operation *operation);

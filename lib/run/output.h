@@ -8,7 +8,6 @@
 #include <stddef.h>
 
 #include "base/headroom.h"
-#include "base/map.h"
 #include "ops/op.h"
 
 struct tutti;
@@ -26,12 +25,20 @@ struct memory {
     void *user;
 };
 
+/** A piece of memory that a context knows. */
+struct extent {
+    char *memory;
+    size_t bytes; /* not 0 */
+    int space; /* the op_space of what was handed out; OP_SPACE_COUNT: tutti_share()'s */
+};
+
 /** The memory of a context. */
 struct outputs {
     struct memory
             memory; /* also for fusion buffers: what data planes reach fastest; fixed */
     struct headroom headroom; /* of it, where it is the heap                          */
-    struct map allocations[OP_SPACE_COUNT]; /* what was handed out; context's lock    */
+    struct extent *extents; /* apart from each other; owned; context's lock */
+    size_t extent_count, extent_capacity;
 };
 
 /**
@@ -39,8 +46,14 @@ struct outputs {
  * memory. Device memory only where there is a device.
  */
 void *output_alloc(struct tutti *t, enum op_space space, size_t bytes);
-/** False when it is no memory of output_alloc(). NULL is not. */
-bool output_free(struct tutti *t, void *memory);
+/**
+ * @return TUTTI_OK; TUTTI_ERR_INVALID: it is no memory of output_alloc(), or an operation in
+ *         flight uses it
+ */
+tutti_status output_free(struct tutti *t, void *memory);
+/** tutti_share() and tutti_unshare(), of memory that is not NULL. Any thread. */
+tutti_status output_share(struct tutti *t, void *memory, size_t bytes);
+tutti_status output_unshare(struct tutti *t, const void *memory);
 /** Frees everything; the context ends. */
 void output_fini(struct tutti *t);
 

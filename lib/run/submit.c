@@ -115,6 +115,8 @@ static tutti_status fill_parts(struct operation *operation, const struct submiss
     operation->part_members = set->size;
     rows_lay_out(s, set, &layout);
     operation->bytes = layout.input_bytes;
+    operation_lend(operation, 0, s->input, layout.input_bytes);
+    operation_lend(operation, 1, s->output, layout.output_bytes);
     return rows_check_buffers(s, set, &layout);
 }
 
@@ -135,6 +137,7 @@ static tutti_status fill(struct operation *operation, const struct submission *s
     operation->output = s->output;
     operation->owns_output = rows_own_output(s, &operation->set->op);
     if (s->collective >= META_SET_CREATE) {
+        operation_lend(operation, 1, s->output, sizeof(int));
         return TUTTI_OK;
     }
     if (!fill_numbers(operation, s)) {
@@ -144,6 +147,8 @@ static tutti_status fill(struct operation *operation, const struct submission *s
         return fill_parts(operation, s);
     }
     operation->bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
+    operation_lend(operation, 0, s->input, operation->bytes);
+    operation_lend(operation, 1, s->output, operation->bytes);
     return TUTTI_OK;
 }
 
@@ -352,6 +357,8 @@ static bool refill(const struct tutti *t, struct operation *operation,
     operation->input = input;
     operation->output = buffers->output;
     operation->bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype);
+    operation_lend(operation, 0, input, operation->bytes);
+    operation_lend(operation, 1, buffers->output, operation->bytes);
     operation->stream = operation->tensor->stream;
     return true;
 }

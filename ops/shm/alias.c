@@ -70,27 +70,6 @@ static tutti_status make_room(struct aliases *aliases)
             : error_set(TUTTI_ERR_NO_MEMORY, "no memory for %zu ranges", count + 1);
 }
 
-static tutti_status check_apart(
-        const struct aliases *aliases, const struct alias *alias)
-{
-    const struct reservation *reservation = aliases->arena->reservation;
-    const uintptr_t base = (uintptr_t)reservation->base;
-    const size_t at = find_place(aliases, alias->begin);
-
-    if (alias->begin < base + reservation->bytes && base < alias->end) {
-        return error_set(TUTTI_ERR_INVALID,
-                "it is memory of tutti_alloc() or of a request, which is shared "
-                "already");
-    }
-    if (at < count_of(aliases) && aliases->list[at].begin < alias->end) {
-        return error_set(TUTTI_ERR_INVALID,
-                "%zu bytes from %p on are shared already; tutti_unshare() them first",
-                (size_t)(aliases->list[at].end - aliases->list[at].begin),
-                (void *)alias_pointer(aliases->list[at].begin));
-    }
-    return TUTTI_OK;
-}
-
 /** The ends of a range, and of its whole pages. */
 static struct alias alias_of(const void *memory, size_t bytes)
 {
@@ -129,11 +108,8 @@ static tutti_status take_block(struct aliases *aliases, struct alias *alias)
 
 static tutti_status add_locked(struct aliases *aliases, struct alias *alias)
 {
-    tutti_status status = check_apart(aliases, alias);
+    tutti_status status = alias_check_pages(alias);
 
-    if (status == TUTTI_OK) {
-        status = alias_check_pages(alias);
-    }
     if (status == TUTTI_OK) {
         status = make_room(aliases);
     }
@@ -169,29 +145,22 @@ tutti_status aliases_add(struct aliases *aliases, void *memory, size_t bytes)
     return status;
 }
 
-/** Takes an alias out of the table, if nothing in flight uses it. */
 static tutti_status take_out(
         struct aliases *aliases, const void *memory, struct alias *alias)
 {
     const size_t count = count_of(aliases);
     const size_t at = find_place(aliases, (uintptr_t)memory);
-    tutti_status status = TUTTI_OK;
 
     if (at == count || aliases->list[at].begin != (uintptr_t)memory) {
         return error_set(TUTTI_ERR_INVALID, "no shared memory begins there");
     }
     pthread_mutex_lock(&aliases->lock);
     *alias = aliases->list[at];
-    if (alias->users > 0) {
-        status = error_set(
-                TUTTI_ERR_INVALID, "tensors in it are in flight; wait for them first");
-    } else {
-        memmove(&aliases->list[at], &aliases->list[at + 1],
-                (count - at - 1) * sizeof *aliases->list);
-        set_count(aliases, count - 1);
-    }
+    memmove(&aliases->list[at], &aliases->list[at + 1],
+            (count - at - 1) * sizeof *aliases->list);
+    set_count(aliases, count - 1);
     pthread_mutex_unlock(&aliases->lock);
-    return status;
+    return TUTTI_OK;
 }
 
 static tutti_status remove_locked(struct aliases *aliases, const void *memory)
@@ -294,9 +263,8 @@ uint64_t aliases_begin(
     at = find_place(aliases, begin);
     if (at < count_of(aliases) && aliases->list[at].begin <= begin &&
             bytes <= aliases->list[at].end - begin) {
-        struct alias *alias = &aliases->list[at];
+        const struct alias *alias = &aliases->list[at];
 
-        alias->users++;
         offset = alias->offset + (begin - alias->begin);
         if (is_read) {
             copy_edges(aliases, alias, begin, bytes, false);
@@ -306,16 +274,10 @@ uint64_t aliases_begin(
     return offset;
 }
 
-void aliases_end(
-        struct aliases *aliases, const void *memory, size_t bytes, bool is_written)
+void aliases_end(struct aliases *aliases, const void *memory, size_t bytes)
 {
-    struct alias *alias;
-
     pthread_mutex_lock(&aliases->lock);
-    alias = &aliases->list[find_place(aliases, (uintptr_t)memory)];
-    alias->users--;
-    if (is_written) {
-        copy_edges(aliases, alias, (uintptr_t)memory, bytes, true);
-    }
+    copy_edges(aliases, &aliases->list[find_place(aliases, (uintptr_t)memory)],
+            (uintptr_t)memory, bytes, true);
     pthread_mutex_unlock(&aliases->lock);
 }

@@ -27,7 +27,6 @@ struct alias {
     uintptr_t first, last; /* its whole pages; equal, and the end: there are none */
     char *block; /* in the arena; owned */
     uint64_t offset; /* of begin in the reservation */
-    size_t users; /* inputs and outputs in flight */
 };
 
 /** Those of a rank. Zeroed: there is no arena, and there are none. */
@@ -44,24 +43,19 @@ void aliases_init(struct aliases *aliases, struct arena *arena);
 /** Makes what is left the application's own again, where there is memory for that. */
 void aliases_fini(struct aliases *aliases);
 
-/** tutti_share(). Any thread. */
+/** tutti_share(), of memory that is neither an alias nor of the arena. Any thread. */
 tutti_status aliases_add(struct aliases *aliases, void *memory, size_t bytes);
-/** tutti_unshare(). Any thread. */
+/** tutti_unshare(), of memory that no batch in flight uses. Any thread. */
 tutti_status aliases_remove(struct aliases *aliases, const void *memory);
 
 /**
- * The offset in the reservation of memory that lies in one alias, which is kept until
- * aliases_end(); UINT64_MAX: it does not.
+ * The offset in the reservation of memory that lies in one alias; UINT64_MAX: it does not.
  * @param is_read  peers will read it: copies what is not whole pages into the block
  */
 uint64_t aliases_begin(
         struct aliases *aliases, const void *memory, size_t bytes, bool is_read);
-/**
- * The batch is over.
- * @param is_written  copies what is not whole pages out of the block
- */
-void aliases_end(
-        struct aliases *aliases, const void *memory, size_t bytes, bool is_written);
+/** The batch has written it: copies what is not whole pages out of the block. */
+void aliases_end(struct aliases *aliases, const void *memory, size_t bytes);
 
 /* Below: for alias.c, of an alias that is not in the table (alias_pages.c). */
 

@@ -1,7 +1,6 @@
 /*
- * Making pages of the application those of the arena, and back. Both ways the contents are
- * copied to memory elsewhere, which one mremap() then moves over the application's
- * addresses: what can fail, fails before that.
+ * Making pages of the application those of the arena, and back. Both ways one mremap() moves
+ * memory from elsewhere over the application's addresses: what can fail, fails before that.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -201,48 +200,48 @@ tutti_status alias_map_pages(const struct aliases *aliases, const struct alias *
     return TUTTI_OK;
 }
 
-/** A copy of the whole pages in memory of the process's own; NULL: there is none left. */
-static char *copy_pages(const struct aliases *aliases, const struct alias *alias)
+/*
+ * Makes the pages fresh memory. It is moved there before it is touched: only then does the system
+ * give it the place of its new address, and join it with what lies beside it there, so that a
+ * range that was shared leaves no mappings. So it must not join anything where it comes from:
+ * there it lies between two pages of the reservation.
+ */
+static bool replace_pages(const struct aliases *aliases, const struct alias *alias)
 {
-    struct headroom *room = &aliases->arena->headroom;
-    const char *pages = alias_in_block(aliases, alias, alias->first);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t bytes = alias->last - alias->first;
-    char *copy = headroom_take(room, bytes)
-            ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                      0)
-            : MAP_FAILED;
-    size_t step;
+    char *around = mmap(NULL, bytes + 2 * page, PROT_NONE, MAP_SHARED | MAP_NORESERVE,
+            aliases->arena->reservation->fd, 0);
+    char *fresh;
+    bool moved;
 
-    if (copy == MAP_FAILED) {
-        return NULL;
+    if (around == MAP_FAILED) {
+        return false;
     }
-    for (size_t done = 0; done < bytes; done += step) {
-        step = size_min(room->step, bytes - done);
-        if (!headroom_take(room, step)) {
-            (void)munmap(copy, bytes);
-            return NULL;
-        }
-        mem_copy(copy + done, pages + done, step);
+    fresh = mmap(around + page, bytes, PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    moved = fresh != MAP_FAILED && move_pages(fresh, bytes, alias);
+    if (!moved) {
+        (void)munmap(around + page, bytes);
     }
-    return copy;
+    (void)munmap(around, page);
+    (void)munmap(around + page + bytes, page);
+    return moved;
 }
 
 tutti_status alias_unmap_pages(const struct aliases *aliases, const struct alias *alias)
 {
     const size_t bytes = alias->last - alias->first;
-    tutti_status status = check_held(aliases, alias);
-    char *copy;
+    const tutti_status status = check_held(aliases, alias);
 
     if (status != TUTTI_OK || bytes == 0) {
         return status;
     }
-    copy = copy_pages(aliases, alias);
-    if (copy == NULL) {
+    if (!headroom_take(&aliases->arena->headroom, bytes) ||
+            !replace_pages(aliases, alias)) {
         return alias_no_memory(bytes);
     }
-    if (!move_pages(copy, bytes, alias)) {
-        status = error_set_errno(TUTTI_ERR_NO_MEMORY, "mremap of %zu bytes", bytes);
-        (void)munmap(copy, bytes);
-    }
-    return status;
+    mem_copy(alias_pointer(alias->first), alias_in_block(aliases, alias, alias->first),
+            bytes);
+    return TUTTI_OK;
 }

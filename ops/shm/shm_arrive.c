@@ -161,11 +161,8 @@ void shm_release_aliases(const struct shm_state *shm, struct shm_task *task)
     for (size_t i = 0; i < batch->run_count; i++) {
         const struct op_run *run = &batch->runs[i];
 
-        if (is_alias(mine, run->input, runs[i].input)) {
-            aliases_end(&mine->aliases, run->input, 0, false);
-        }
         if (is_alias(mine, run->output, runs[i].output)) {
-            aliases_end(&mine->aliases, run->output, output_bytes(batch, run), true);
+            aliases_end(&mine->aliases, run->output, output_bytes(batch, run));
         }
     }
 }

@@ -6,17 +6,21 @@ ctypes releases Python's lock during each call, so other Python threads run whil
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
+import glob
 import os
+import shutil
+import sys
+import threading
+import time
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import List
+from typing import List, Tuple
 
-from .errors import error_of
+from .errors import TuttiError, error_of
 
 VERSION = "0.1.0"  # of the headers that this package follows; an ABI is that of 0.1
 _SONAME = "libtutti.so.0"
 
-OK, AGAIN, TIMEOUT = 0, 1, -6
+OK, AGAIN, INVALID, TIMEOUT, CONTEXT_FAILED, THREAD = 0, 1, -1, -6, -8, -14
 FOREVER = 2**63 - 1
 
 # void callback(void *user, tutti_status status, const char *message)
@@ -50,8 +54,22 @@ def _candidates() -> List[str]:
         return [named]
     inside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _SONAME)
     found = [inside] if os.path.exists(inside) else []
-    # The loader knows LD_LIBRARY_PATH and ld.so.cache; /usr/local/lib may be in neither.
-    return found + [_SONAME, "/usr/local/lib/" + _SONAME]
+    # The loader knows LD_LIBRARY_PATH and ld.so.cache; neither may have the prefix of tuttirun or of this Python.
+    programs = [os.path.realpath(path) for path in (shutil.which("tuttirun"), sys.executable) if path]
+    prefixes = [os.path.dirname(os.path.dirname(program)) for program in programs] + [sys.prefix, "/usr/local"]
+    others = [path for prefix in dict.fromkeys(prefixes) for folder in ("lib", "lib64", "lib/*-linux-gnu")
+              for path in glob.glob(f"{glob.escape(prefix)}/{folder}/{_SONAME}")]
+    return found + [_SONAME] + others
+
+
+def _advice(tried: List[Tuple[str, str]]) -> str:
+    """What to do after these paths and errors of the loader."""
+    for path, text in tried:
+        missing = os.path.basename(text.split(":")[0])
+        if "cannot open shared object" in text and missing not in (_SONAME, os.path.basename(path)):
+            return (f"{path} is there, but {missing} is not found, which it needs: install the MPI that it was built "
+                    "with, or add the folder of that file to LD_LIBRARY_PATH")
+    return f"Install libtutti, run ldconfig, or set TUTTI_LIBRARY to the path of {_SONAME}"
 
 
 def _load() -> ctypes.CDLL:
@@ -61,14 +79,26 @@ def _load() -> ctypes.CDLL:
             # MPI loads plug-ins that look for its symbols among the global ones.
             return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
-            tried.append(f"  {path}: {error}")
-    raise ImportError(
-        "tutti cannot load its C library. Tried:\n" + "\n".join(tried) + "\n"
-        "Install libtutti, run ldconfig, or set TUTTI_LIBRARY to the path of " + _SONAME
-    )
+            tried.append((path, str(error)))
+    raise ImportError("tutti cannot load its C library. Tried:\n"
+                      + "".join(f"  {path}: {text}\n" for path, text in tried) + _advice(tried))
 
 
-lib = _load()
+def _check_version(lib: ctypes.CDLL) -> ctypes.CDLL:
+    if not hasattr(lib, "tutti_version"):
+        raise ImportError(f"{lib._name} is not libtutti; set TUTTI_LIBRARY to the path of {_SONAME}, or unset it")
+    lib.tutti_version.restype = c_char_p
+    have = lib.tutti_version().decode()
+    if have.split(".")[:2] != VERSION.split(".")[:2]:
+        raise ImportError(
+            f"the Python package tutti {VERSION} needs libtutti {VERSION.rsplit('.', 1)[0]}, but "
+            f"{lib._name} is version {have}; install the package of the same version, or "
+            "set TUTTI_LIBRARY to another library"
+        )
+    return lib
+
+
+lib = _check_version(_load())
 
 _t, _pp, _i64p = c_void_p, POINTER(c_void_p), POINTER(c_int64)
 _request = c_void_p  # like options: given as an address or byref(), which is less to convert
@@ -120,28 +150,28 @@ for _result, *_arguments, _names in (
         _function.restype, _function.argtypes = _result, _arguments
 
 
-def _check_version() -> None:
-    have = lib.tutti_version().decode()
-    if have.split(".")[:2] != VERSION.split(".")[:2]:
-        raise ImportError(
-            f"the Python package tutti {VERSION} needs libtutti {VERSION.rsplit('.', 1)[0]}, but "
-            f"{lib._name} is version {have}; install the package of the same version, or "
-            "set TUTTI_LIBRARY to another library"
-        )
-
-
-_check_version()
-
-
 def last_error() -> str:
     """The message of this thread's last failed call."""
     return lib.tutti_last_error().decode(errors="replace")
 
 
+interrupted = False  # this rank, by an exception that ends it
+_INTERRUPT_S = 1.0  # how much later than another rank this one may be interrupted
+
+
+def error(status: int) -> TuttiError:
+    """The exception of this thread's last failed call."""
+    text = last_error()
+    if (status == CONTEXT_FAILED and "KeyboardInterrupt" in text and not interrupted
+            and threading.current_thread() is threading.main_thread()):
+        time.sleep(_INTERRUPT_S)  # Ctrl-C is for all ranks: ours is raised here, instead of what follows from theirs
+    return error_of(status, text)
+
+
 def check(status: int) -> None:
     """Raises the exception of a status that is an error."""
     if status != OK:
-        raise error_of(status, last_error())
+        raise error(status)
 
 
 def int64_array(numbers):

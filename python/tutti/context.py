@@ -5,14 +5,16 @@ from __future__ import annotations
 import atexit
 import enum
 import functools
+import sys
 import threading
+import traceback
 from contextlib import contextmanager
 from ctypes import byref, c_int, c_int64, c_uint32, c_uint64, c_void_p, cast, sizeof
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence
 from typing import Tuple, Union
 
 from . import _c, errors, tensor
-from .request import Request, RequestGroup, Watcher, take_output
+from .request import Request, RequestGroup, Watcher, is_over, may_wait, take_output
 
 if TYPE_CHECKING:
     from typing import ParamSpec
@@ -128,6 +130,15 @@ def _add_callback(function: Callable, keep: Any) -> int:
 
 
 _open: List["Context"] = []  # in order: closing is collective
+_show_exception: Optional[Callable] = None  # what sys.excepthook was
+
+
+def _on_exception(kind: Any, value: Any, trace: Any) -> None:
+    """An exception ends the program (unless somebody types it): the other ranks are told of it at once."""
+    if not sys.flags.inspect and not hasattr(sys, "ps1"):
+        for context in list(_open):
+            context._blame(kind, value)
+    _show_exception(kind, value, trace)  # type: ignore[misc]
 
 
 @atexit.register
@@ -212,7 +223,12 @@ class Context:
         config, handle = c_void_p(), c_void_p()
         self._handle: Optional[c_void_p] = None
         self._watcher: Optional[Watcher] = None
-        self._orphans: List[Tuple[c_uint64, Any]] = []
+        # What the C library was lent, from before it is told until it is known to be done with it, whatever else fails:
+        # by the id of numbers of requests, and by address. Then what nobody waits for or wants any more.
+        self._lent: Dict[int, Tuple[Any, Any]] = {}
+        self._shared: Dict[int, Any] = {}
+        self._dropped: Dict[int, Any] = {}
+        self._unwanted: Dict[int, bool] = {}
         self._sets: Dict[int, ProcessSet] = {}
         self._numbers: Dict[Tuple[str, int], int] = {}
         _check(_lib.tutti_mpi_hold())  # contexts may come and go until the process ends
@@ -234,6 +250,9 @@ class Context:
             _lib.tutti_local_rank(handle), _lib.tutti_local_size(handle))
         self.cross_rank, self.cross_size = _lib.tutti_node(handle), _lib.tutti_node_count(handle)
         self.has_background: bool = _lib.tutti_has_background(handle)
+        global _show_exception
+        if _show_exception is None:
+            _show_exception, sys.excepthook = sys.excepthook, _on_exception
         self.world = ProcessSet(self, 0, range(self.size))
         self._sets[0] = self.world
         _open.append(self)
@@ -253,7 +272,9 @@ class Context:
     def __enter__(self) -> "Context":
         return self
 
-    def __exit__(self, kind: Any, *_exception: Any) -> None:
+    def __exit__(self, kind: Any, value: Any, _trace: Any) -> None:
+        if kind is not None:
+            self._blame(kind, value)
         try:
             self.close()
         except errors.TuttiError:
@@ -265,27 +286,60 @@ class Context:
         not all ranks have submitted fail with FinalizedError on those that have."""
         if self._handle is None:
             return
-        if self._watcher is not None:
-            self._watcher.stop()
+        watcher, self._watcher = self._watcher, None
+        left = [] if watcher is None else watcher.stop()
         handle, self._handle = self._handle, None
-        _open.remove(self)
         status = _lib.tutti_finalize(handle)
-        self._orphans.clear()
+        if status in (_c.THREAD, _c.INVALID):  # refused: nothing has changed
+            self._handle = handle
+            for request in left:
+                self._watch(request)
+            raise _c.error(status)
+        _open.remove(self)
+        for request in left:
+            request._fail(errors.FinalizedError(
+                "the context was closed before this operation had finished; wait for it first"))
+            request._resolve()
+        self._lent, self._shared, self._dropped, self._unwanted = {}, {}, {}, {}
         _check(status)
 
     def abort(self, text: str) -> None:
         """Declares the job broken: every rank's operations fail with this text."""
         _check(_lib.tutti_abort(self.handle, text.encode()))
 
-    def share(self, address: int, size: int) -> None:
+    def _blame(self, kind: Any, value: BaseException) -> None:
+        """This rank leaves the others with an exception: that fails their operations, with its type and text."""
+        if isinstance(value, SystemExit):
+            is_wrong = value.code not in (None, 0)
+        else:  # that the context is closed is the doing of who has left before
+            is_wrong = not issubclass(kind, (errors.FinalizedError, GeneratorExit))
+        if is_wrong and self._handle is not None:
+            _c.interrupted = True
+            text = "".join(traceback.format_exception_only(kind, value)).strip()
+            _lib.tutti_abort(self._handle, text.encode(errors="replace"))
+
+    def share(self, address: int, size: int, keep: Any = None) -> None:
         """Makes memory that is there already one that the ranks of the node share, so that
         tensors in it are reduced with the fewest copies, until unshare() or close(). Do not
-        free it before. Local."""
-        _check(_lib.tutti_share(self.handle, address, size))
+        free it before: ``keep``, what owns it, is kept alive until then. Local."""
+        is_new = address not in self._shared
+        self._shared.setdefault(address, keep)
+        status = _lib.tutti_share(self.handle, address, size)
+        if status and is_new:
+            del self._shared[address]
+        _check(status)
 
     def unshare(self, address: int) -> None:
-        """Makes it private again; nothing in it may be in flight. Local."""
+        """Makes it private again. Local. Raises InvalidError, and names the tensor, while one in it is in flight."""
         _check(_lib.tutti_unshare(self.handle, address))
+        self._shared.pop(address, None)
+        self._unwanted.pop(address, None)
+
+    def give_back(self, address: int) -> None:
+        """unshare(), now or, if something in it is in flight, once that has ended."""
+        if address in self._shared:
+            self._unwanted[address] = True
+            self._reap()
 
     def start_timeline(self, folder: str) -> None:
         """Begins a timeline of this rank in a folder; see the C library's docs/timeline.md."""
@@ -363,7 +417,7 @@ class Context:
             if name is None:
                 self._unname(op, process_set)
             _check(status)
-        if self._orphans:
+        if self._dropped or self._unwanted:
             self._reap()
         return None if callback else request
 
@@ -400,16 +454,26 @@ class Context:
             self._watcher = Watcher(self)
         self._watcher.add(request)
 
-    def _adopt(self, number: c_uint64, keep: Any) -> None:
-        if self._handle is not None:
-            self._orphans.append((number, keep))
+    def _drop(self, numbers: Any) -> None:
+        """Nobody waits for these requests any more: what was lent goes once they have ended."""
+        if self not in _open:
+            self._lent.pop(id(numbers), None)
+        elif id(numbers) in self._lent:
+            self._dropped[id(numbers)] = numbers
 
     def _reap(self) -> None:
-        """Lets go of what requests that nobody waited for kept alive."""
-        orphans, self._orphans = self._orphans, []
-        for number, keep in orphans:
-            if _lib.tutti_test(self.handle, byref(number)) == _c.AGAIN:
-                self._orphans.append((number, keep))
+        handle = self._handle
+        if handle is None or not may_wait(handle):
+            return
+        for key, numbers in list(self._dropped.items()):
+            each = [c_uint64.from_buffer(numbers, at) for at in range(0, sizeof(numbers), sizeof(c_uint64))]
+            if all([is_over(handle, number, _lib.tutti_test(handle, byref(number))) for number in each]):
+                self._lent.pop(key, None)
+                self._dropped.pop(key, None)
+        for address in list(self._unwanted):
+            if _lib.tutti_unshare(handle, address) == _c.OK:
+                self._shared.pop(address, None)
+                self._unwanted.pop(address, None)
 
     # ------------------------------------------------------------- collectives
 
@@ -533,14 +597,16 @@ class Context:
     @contextmanager
     def group(self) -> Iterator[None]:
         """What this thread submits in the block is submitted all or nothing, and together."""
-        _check(_lib.tutti_group_begin(self.handle))
+        is_first = may_wait(self.handle)  # else it is refused, within another
         try:
+            _check(_lib.tutti_group_begin(self.handle))
             yield
+            _check(_lib.tutti_group_end(self.handle))
         except BaseException:
-            _lib.tutti_barrier_async(self.handle, b"", None, None)  # refused, and so the group
-            _lib.tutti_group_end(self.handle)
+            if is_first:
+                _lib.tutti_barrier_async(self.handle, b"", None, None)  # refused, and so the group
+                _lib.tutti_group_end(self.handle)
             raise
-        _check(_lib.tutti_group_end(self.handle))
 
     grouped_allreduce_async = _grouped(allreduce_async)
     grouped_allgather_async = _grouped(allgather_async)

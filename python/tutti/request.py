@@ -6,7 +6,7 @@ import concurrent.futures
 import threading
 import time
 from concurrent.futures import Future
-from ctypes import byref, c_uint64, c_void_p
+from ctypes import byref, c_int, c_uint64, c_void_p
 from typing import Any, Callable, List, Optional
 
 from . import _c, errors, tensor
@@ -15,25 +15,41 @@ from . import _c, errors, tensor
 _SLICE_NS = 100_000_000
 _WATCH_NS = 1_000_000  # how long the watcher lends its thread to one of several requests
 
-_wait, _test = _c.lib.tutti_wait, _c.lib.tutti_test
+_wait_all, _test = _c.lib.tutti_wait_all, _c.lib.tutti_test
+_NONE = c_uint64()
+
+
+def may_wait(handle: Any) -> bool:
+    """False in an open group, and in a thread that may not wait: no call says how an operation is."""
+    return _c.lib.tutti_wait(handle, byref(_NONE), 0) == _c.OK
+
+
+def is_over(handle: Any, number: c_uint64, status: int) -> bool:
+    """Of what a call about a request said: only a final status ends an operation, or that there is none
+    (its group was refused). Else its arrays are in use, whatever the call was refused for."""
+    if status == _c.OK or not number.value:
+        return True
+    return status not in (_c.AGAIN, _c.TIMEOUT) and may_wait(handle)
 
 
 class Request:
-    """One operation. It keeps the arrays of the operation alive until that has finished.
+    """One operation. Its context keeps the arrays alive until that has finished.
 
     One thread at a time may wait for it. Results are kept, so it may be waited for again.
     """
 
-    __slots__ = ("_context", "_id", "_keep", "_output", "_owned", "_error", "_future")
+    __slots__ = ("_context", "_id", "_status", "_keep", "_output", "_owned", "_error", "_future")
 
     def __init__(self, context: Any, keep: Any = None, output: Any = None, owned: Any = None):
         self._context = context
         self._id = c_uint64()
+        self._status: Optional[c_int] = None  # of the last call: written by C, so that no interrupt loses it
         self._keep = keep
         self._output = output
         self._owned = owned  # makes the output of what the C library allocated
         self._error: Optional[errors.TuttiError] = None
         self._future: Optional[Future] = None
+        context._lent[id(self._id)] = self._id, (keep, output, owned)
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """Waits until the operation has finished and returns its output.
@@ -55,7 +71,7 @@ class Request:
         """True when it has finished, with or without an error. Does not wait."""
         if self._keep is _DONE:
             return True
-        return self._future is None and self._poll()
+        return self._future is None and self._advance(None)
 
     def exception(self, timeout: Optional[float] = None) -> Optional[errors.TuttiError]:
         """The operation's error, or None; waits as wait() does."""
@@ -92,15 +108,13 @@ class Request:
         return asyncio.wrap_future(self.future()).__await__()
 
     def _wait_here(self, timeout: Optional[float]) -> None:
-        handle, ref = self._context.handle, byref(self._id)
         until = None if timeout is None else time.monotonic() + timeout
         left = _SLICE_NS
         while True:
             if until is not None:
                 left = min(_SLICE_NS, max(0, int((until - time.monotonic()) * 1e9)))
-            status = _wait(handle, ref, left)
-            if status != _c.TIMEOUT or not self._id.value:
-                return self._finish(status)
+            if self._advance(left):
+                return
             if left < _SLICE_NS:
                 raise errors.WaitTimeoutError(_c.last_error())
 
@@ -110,19 +124,35 @@ class Request:
             raise errors.WaitTimeoutError(
                 f"the operation has not finished after {timeout} s; it goes on")
 
-    def _poll(self) -> bool:
-        status = _test(self._context.handle, byref(self._id))
-        if status == _c.AGAIN:
-            return False
-        self._finish(status)
-        return True
+    def _advance(self, wait_ns: Optional[int]) -> bool:
+        """Tests it, or waits. True when it has ended; raises where that is refused."""
+        handle = self._context.handle
+        if self._status is None:
+            self._status = c_int(_c.AGAIN)
+        if not self._id.value:  # it ended in a call after which an interrupt came
+            self._finish(self._status.value)
+            return True
+        if wait_ns is not None:
+            status = _wait_all(handle, 1, byref(self._id), wait_ns, byref(self._status))
+        else:
+            self._status.value = _c.AGAIN
+            self._status.value = status = _test(handle, byref(self._id))
+        if is_over(handle, self._id, status):
+            self._finish(status)
+        elif status not in (_c.AGAIN, _c.TIMEOUT):
+            raise _c.error(status)
+        return self._keep is _DONE
 
     def _finish(self, status: int) -> None:
-        if status != _c.OK:
-            self._error = errors.error_of(status, _c.last_error())
+        if status == _c.AGAIN:
+            self._error = errors.TuttiError("the operation ended while a call about it was interrupted; "
+                                            "whether it failed is not known")
+        elif status != _c.OK:
+            self._error = _c.error(status)
         elif self._owned is not None:
             self._output = self._owned(self)
         self._keep, self._owned = _DONE, None
+        self._context._lent.pop(id(self._id), None)
 
     def _fail(self, error: errors.TuttiError) -> None:
         self._error, self._keep, self._owned = error, _DONE, None
@@ -135,9 +165,9 @@ class Request:
             self._future.set_result(self._output)
 
     def __del__(self) -> None:
-        # The C library still uses the arrays: the context keeps them instead.
-        if self._keep is not _DONE and self._id.value:
-            self._context._adopt(self._id, self._keep)
+        # An interrupt may come instead of this. Then the context keeps the arrays until it is closed.
+        if self._keep is not _DONE:
+            self._context._drop(self._id)
 
 
 class _Done:
@@ -189,16 +219,13 @@ class Watcher:
             self._requests.append(request)
             self._changed.notify()
 
-    def stop(self) -> None:
-        """Ends the thread; what has not finished fails."""
+    def stop(self) -> List[Request]:
+        """Ends the thread; returns what has not finished."""
         with self._changed:
             self._stops = True
             self._changed.notify()
         self._thread.join()
-        for request in self._requests:
-            request._fail(errors.FinalizedError(
-                "the context was closed before this operation had finished; wait for it first"))
-            request._resolve()
+        return self._requests
 
     def _run(self) -> None:
         while True:
@@ -208,37 +235,32 @@ class Watcher:
                 if self._stops:
                     return
                 pending = list(self._requests)
-            ended = [request for request in pending if request._poll()]
+            ended = [request for request in pending if request._advance(None)]
+            if not ended and pending[0]._advance(_WATCH_NS):  # runs the engine, and sleeps when there is nothing to do
+                ended = pending[:1]
             with self._changed:
                 self._requests = [r for r in self._requests if r not in ended]
             for request in ended:
                 request._resolve()
-            if not ended:  # runs the engine, and sleeps when there is nothing to do
-                self._lend(pending[0])
-
-    def _lend(self, request: Request) -> None:
-        status = _wait(self._context.handle, byref(request._id), _WATCH_NS)
-        if status == _c.TIMEOUT and request._id.value:
-            return
-        request._finish(status)
-        with self._changed:
-            self._requests.remove(request)
-        request._resolve()
 
 
 def take_output(array: Any, found: tensor.Tensor, ranks: int, with_rows: bool) -> Callable:
     """What makes the output of a request whose output the C library allocated."""
 
+    address, rows_of, outputs = c_void_p(), (_c.c_int64 * ranks)(), []  # after an interrupt it is called again
+
     def take(request: Request) -> Any:
-        address, rows_of = c_void_p(), (_c.c_int64 * ranks)()
         handle = request._context.handle
-        _c.check(_c.lib.tutti_request_take_output(
-            handle, byref(request._id), byref(address), rows_of, 0))
-        shape = (sum(rows_of), *found.shape[1:])
-        output = tensor.empty_like(array, shape, found)
-        target = tensor.as_tensor(output, dtype=found.dtype)
-        _c.ctypes.memmove(target.address, address, target.count * tensor.size_of(found.dtype))
+        if request._id.value:
+            _c.check(_c.lib.tutti_request_take_output(
+                handle, byref(request._id), byref(address), rows_of, 0))
+        if not outputs:
+            output = tensor.empty_like(array, (sum(rows_of), *found.shape[1:]), found)
+            target = tensor.as_tensor(output, dtype=found.dtype)
+            _c.ctypes.memmove(target.address, address, target.count * tensor.size_of(found.dtype))
+            outputs.append((output, list(rows_of)) if with_rows else output)
         _c.check(_c.lib.tutti_free(handle, address))
-        return (output, list(rows_of)) if with_rows else output
+        address.value = None
+        return outputs[0]
 
     return take

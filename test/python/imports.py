@@ -90,3 +90,7 @@ with tempfile.TemporaryDirectory() as folder:
     home = os.environ["PYTHONPATH"]
     run("env", f"PYTHONPATH={home}:{home}/horovod", sys.executable, f"{folder}/run.py", folder, "program")
     run(sys.executable, f"{folder}/train.py", folder, "hand")
+    said = subprocess.run([tuttirun, "--horovod", "-np", "1", sys.executable, "-c", "import horovod.torch"],
+                          text=True, capture_output=True, timeout=60,
+                          env={k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "PRTE", "PYTHONPATH"))})
+    assert f"the Python package tutti, which {sys.executable} does not have: install it" in said.stderr, said

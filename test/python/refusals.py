@@ -1,6 +1,7 @@
 """Arrays that cannot be used are refused in words."""
 
 import array
+import os
 import subprocess
 import sys
 
@@ -64,12 +65,22 @@ with tutti.Context() as job:
 
 def import_with(**variables):
     """What `import tutti` says in another process."""
-    import os
-
     return subprocess.run([sys.executable, "-c", "import tutti"], text=True, capture_output=True,
                           env={**os.environ, **variables}).stderr
 
 
-said = import_with(TUTTI_LIBRARY="/nowhere/libtutti.so.0")
-assert "tutti cannot load its C library. Tried:\n  /nowhere/libtutti.so.0: " in said, said
-assert "set TUTTI_LIBRARY" in said, said
+def refused_import(words, **variables):
+    said = import_with(**variables)
+    assert words in said, said
+
+
+refused_import("tutti cannot load its C library. Tried:\n  /nowhere/libtutti.so.0: ", TUTTI_LIBRARY="/nowhere/libtutti.so.0")
+refused_import("set TUTTI_LIBRARY", TUTTI_LIBRARY="/nowhere/libtutti.so.0")
+refused_import("ImportError: libm.so.6 is not libtutti", TUTTI_LIBRARY="libm.so.6")
+lacks_mpi = [("libtutti.so.0", "libtutti.so.0: cannot open shared object file: No such file or directory"),
+             ("/opt/lib/libtutti.so.0", "libmpi.so.40: cannot open shared object file: No such file or directory")]
+assert tutti._c._advice(lacks_mpi).startswith("/opt/lib/libtutti.so.0 is there, but libmpi.so.40 is not found")
+assert "Install libtutti" in tutti._c._advice(lacks_mpi[:1])
+# In the prefix of tuttirun, which is on the PATH.
+assert import_with(TUTTI_LIBRARY="", LD_LIBRARY_PATH="",
+                   PATH=f"{os.path.dirname(os.environ['TUTTIRUN'])}:{os.environ['PATH']}") == ""

@@ -1,12 +1,17 @@
 """Training with tutti.torch: parameters are compared by bits with those of a training made by hand in this process, where
 the gradients of all ranks are computed, and added in the order of the ranks."""
 import copy
+import gc
+import os
+import signal
+import threading
 import warnings
 
 import torch
 from torch_ops import of, refused, same
 
 import tutti.torch as hvd
+from tutti import job
 
 STEPS = 4
 
@@ -215,6 +220,57 @@ def check_second_life():
         plain.load_state_dict(model.state_dict())
 
 
+def check_dropped():
+    """Model and optimizer go between backward() and step(): their memory stays as long as gradients are in flight."""
+    context, r = job.context(), hvd.rank()
+    barrier = torch.zeros(1)
+    for settled in (0, 1):
+        model = torch.nn.Linear(2000, 1, bias=False)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.5), [("dropped", model.weight)])
+        for _ in range(settled):
+            optimizer.zero_grad()
+            model(torch.ones(1, 2000)).sum().backward()
+            optimizer.step()
+        if r == 0:
+            hvd.allreduce_(barrier, name="the others have dropped theirs")
+        optimizer.zero_grad()
+        model(torch.ones(1, 2000)).sum().backward()
+        shared = list(context._shared)
+        model = optimizer = None
+        gc.collect()
+        mine = [torch.zeros(size) for size in (2000, 2016) for _ in range(200)]
+        if r != 0:
+            hvd.allreduce_(barrier, name="the others have dropped theirs")
+        hvd.barrier()
+        assert not any(t.any() for t in mine), f"somebody else's memory was written, {settled}"
+        hvd.barrier()
+        assert not set(shared) & set(context._shared) and not context._unwanted and not context._dropped
+
+
+def check_interrupted_step():
+    """Ctrl-C in step(): the next step waits for what is in flight before it writes there."""
+    model, gradient = torch.nn.Linear(4, 1, bias=False), torch.arange(1.0, 5.0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.0), [("interrupted", model.weight)],
+                                         op=hvd.Sum)
+    for step in range(4 if hvd.size() > 1 else 0):
+        optimizer.zero_grad()
+        if hvd.rank() != 0 and step == 2:
+            hvd.barrier()
+        (model.weight * gradient * (step + 1)).sum().backward()
+        if hvd.rank() != 0 or step != 2:
+            optimizer.step()
+            same(model.weight.grad, (step + 1.0) * hvd.size() * gradient.reshape(1, 4), f"step {step}")
+            continue
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            optimizer.step()  # the others have not come
+            raise AssertionError("the step was not interrupted")
+        except KeyboardInterrupt:
+            timer.join()
+        hvd.barrier()
+
+
 def check_added_parameters():
     model, expected = network(), by_hand(*SGD)
     layers = [{"params": list(layer.parameters())} for layer in (model[0], model[2], model[4])]
@@ -306,5 +362,6 @@ def check_sampler():
 
 
 CHECKS = [check_sum, check_mean, check_passes_and_clipping, check_groups, check_compression, check_unused, check_sparse,
-          check_mistakes, check_two_optimizers, check_second_life, check_added_parameters, check_states,
+          check_mistakes, check_two_optimizers, check_second_life, check_dropped,
+          check_interrupted_step, check_added_parameters, check_states,
           check_sync_batch_norm, check_sampler]

@@ -1,9 +1,12 @@
 /*
  * Memory of the library: aligned, zeroed, usable as a buffer, and freed once.
  */
+#include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "test/suite/buffer.h"
 #include "test/suite/gpu.h"
 #include "test/suite/suite.h"
 
@@ -82,6 +85,120 @@ static void refused(tutti *t, struct checks *c)
     EXPECT(c, memory == &memory);
 }
 
+/* Memory that one operation reads and another piece that it writes. */
+struct loan {
+    tutti *t;
+    struct checks *c;
+    char *input; /* host memory of the program, shared; or of tutti_alloc(), as the output is */
+    char *output;
+    _Atomic bool is_over; /* given back */
+};
+
+static tutti_status give_input_back(const struct loan *loan)
+{
+    return kind_of_run() == TUTTI_HOST ? tutti_unshare(loan->t, loan->input)
+                                       : tutti_free(loan->t, loan->input);
+}
+
+static void expect_kept(const struct loan *loan, const char *name)
+{
+    EXPECT_STATUS(loan->c, TUTTI_ERR_INVALID, tutti_free(loan->t, loan->output));
+    EXPECT(loan->c, strstr(tutti_last_error(), name) != NULL);
+    EXPECT_STATUS(loan->c, TUTTI_ERR_INVALID, give_input_back(loan));
+    EXPECT(loan->c, strstr(tutti_last_error(), name) != NULL);
+}
+
+static void give_back(void *user, tutti_status status, const char *message)
+{
+    struct loan *loan = user;
+
+    (void)message;
+    EXPECT_OK(loan->c, status);
+    EXPECT_OK(loan->c, tutti_free(loan->t, loan->output));
+    EXPECT_OK(loan->c, give_input_back(loan));
+    atomic_store(&loan->is_over, true);
+}
+
+/* Both at odd places within their memory. */
+static tutti_status lend(struct loan *loan, const char *name, tutti_tensor tensor,
+        tutti_callback callback, tutti_request *request)
+{
+    void *input = loan->input + 4096 - 8;
+    void *output = loan->output + 16;
+    tutti_options options;
+
+    if (tensor != 0) {
+        return tutti_submit(
+                loan->t, tensor, input, output, TUTTI_NO_STEP, callback, loan, request);
+    }
+    tutti_options_default(&options);
+    options.callback = callback;
+    options.user = loan;
+    return tutti_allreduce_async(loan->t, name, input, output, 2, TUTTI_FLOAT64,
+            TUTTI_SUM, &options, request);
+}
+
+/* In an open group, submitted by one rank alone, and submitted with a callback. */
+static void kept_in_flight(struct loan *loan, const char *name, tutti_tensor tensor)
+{
+    struct checks *c = loan->c;
+    tutti_request request = TUTTI_REQUEST_NULL;
+
+    EXPECT_OK(c, tutti_group_begin(loan->t));
+    EXPECT_OK(c, lend(loan, name, tensor, NULL, &request));
+    expect_kept(loan, name);
+    EXPECT_OK(c, tutti_group_end(loan->t));
+    EXPECT_OK(c, tutti_wait(loan->t, &request, TUTTI_FOREVER));
+    if (c->rank == 0 && c->size > 1) {
+        EXPECT_OK(c, lend(loan, name, tensor, NULL, &request));
+        expect_kept(loan, name);
+    }
+    EXPECT_OK(c, tutti_barrier(loan->t, "rank 0 has tried", NULL));
+    if (c->rank != 0 || c->size == 1) {
+        EXPECT_OK(c, lend(loan, name, tensor, NULL, &request));
+    }
+    EXPECT_OK(c, tutti_wait(loan->t, &request, TUTTI_FOREVER));
+    EXPECT_OK(c, lend(loan, name, tensor, give_back, NULL));
+    while (!atomic_load(&loan->is_over)) {
+        EXPECT_OK(c, tutti_test(loan->t, &request));
+    }
+}
+
+static void freed_in_flight(
+        tutti *t, struct checks *c, const char *name, bool registers)
+{
+    const size_t bytes = 5 * 4096;
+    struct loan loan = { .t = t, .c = c };
+    tutti_tensor_desc desc = { .size = sizeof desc,
+        .name = name,
+        .collective = TUTTI_ALLREDUCE,
+        .count = 2,
+        .dtype = TUTTI_FLOAT64,
+        .op = TUTTI_SUM };
+    char *own = must_alloc(bytes, 1);
+    tutti_tensor tensor = 0;
+    void *memory = NULL;
+
+    EXPECT_OK(c, tutti_alloc(t, bytes, kind_of_run(), &memory));
+    loan.output = memory;
+    if (kind_of_run() == TUTTI_HOST) {
+        EXPECT_OK(c, tutti_share(t, own, bytes));
+        EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_share(t, own + 5, 4));
+        loan.input = own;
+    } else {
+        EXPECT_OK(c, tutti_alloc(t, bytes, kind_of_run(), &memory));
+        loan.input = memory;
+    }
+    if (registers) {
+        EXPECT_OK(c, tutti_tensor_register(t, &desc, &tensor));
+    }
+    kept_in_flight(&loan, name, tensor);
+    if (registers) {
+        EXPECT_OK(c, tutti_tensor_unregister(t, tensor));
+    }
+    free(own);
+}
+
 void suite_memory(tutti *t, struct checks *c)
 {
     checks_step(c, "reduced in place");
@@ -90,4 +207,7 @@ void suite_memory(tutti *t, struct checks *c)
     freed_once(t, c);
     checks_step(c, "refused");
     refused(t, c);
+    checks_step(c, "in flight");
+    freed_in_flight(t, c, "lent by name", false);
+    freed_in_flight(t, c, "lent by registration", true);
 }

@@ -81,7 +81,9 @@ class work final : public c10d::Work
     ~work() override
     {
         for (auto &request : requests) {
-            (void)!tutti_wait(context_, &request, TUTTI_FOREVER); // it uses the tensors
+            if (tutti_wait(context_, &request, TUTTI_FOREVER) != TUTTI_OK && request != TUTTI_REQUEST_NULL) {
+                (void)new tensors(keep); // refused, in a callback: the operation goes on, and uses them
+            }
         }
     }
 
@@ -93,10 +95,10 @@ class work final : public c10d::Work
             const tutti_status status = tutti_wait(context_, &requests.back(),
                     limit <= kNoTimeout ? TUTTI_FOREVER : int64_t{ limit.count() } * 1000000);
 
-            if (status == TUTTI_ERR_TIMEOUT) {
+            if (status != TUTTI_OK && requests.back() != TUTTI_REQUEST_NULL) { // the operation goes on
                 requests.clear();
-                intrusive_ptr<work>::reclaim_copy(this).release(); // for ever: the operation uses the tensors
-                refuse_to_wait(limit);
+                intrusive_ptr<work>::reclaim_copy(this).release(); // for ever: it uses the tensors
+                status == TUTTI_ERR_TIMEOUT ? refuse_to_wait(limit) : fail(std::string("tutti: ") + tutti_last_error());
             }
             end(status);
         }

@@ -26,7 +26,8 @@ _submit = _c.lib.tutti_submit
 class Slot:
     """A parameter, and where its gradient is."""
 
-    __slots__ = ("param", "name", "left", "sent", "group", "place", "address", "handle", "request", "hook", "node")
+    __slots__ = ("param", "name", "left", "sent", "group", "place", "address", "handle", "number", "request", "hook",
+                 "node")
 
     def __init__(self, param, name, passes):
         self.param, self.name = param, name
@@ -34,7 +35,7 @@ class Slot:
         self.sent = False  # in this step
         self.group = None  # what is sent together with it, or None
         self.place = None  # a tensor in shared memory, or None
-        self.address = self.handle = self.request = None  # of place; its registered name; where its request is
+        self.address = self.handle = self.number = self.request = None  # of place; its registered name; its request
         self.hook = self.node = None  # what torch calls; before torch 2.1 on a node, which must be kept
 
 
@@ -125,6 +126,8 @@ class Gradients:
         grad, place = slot.param.grad, slot.place
         if place is None or (grad is not None and grad.is_sparse):
             return self._send_by_name(slot)
+        if self._requests[slot.number]:  # the wait of the last step was interrupted: place is in flight
+            self._wait()
         if grad is not place:
             if grad is None:
                 place.zero_()
@@ -169,6 +172,11 @@ class Gradients:
                     self._send(slot) if slot.group is None else self._send_group(slot.group)
             self._wait()
             dense = [slot for slot in self._by_name if not slot.param.grad.is_sparse]
+        except BaseException:
+            for slot in self.slots:  # what is in flight is not to be zeroed or added to
+                if slot.place is not None and slot.param.grad is slot.place and self._requests[slot.number]:
+                    slot.param.grad = slot.place.clone()
+            raise
         finally:
             self._by_name.clear()
             for slot in self.slots:
@@ -200,8 +208,9 @@ class Gradients:
         sizes = [-(-size // _ALIGN) * _ALIGN for size in sizes]
         self._context, self._memory = job.context(), torch.zeros(sum(sizes), dtype=torch.uint8)
         self._requests = (ctypes.c_uint64 * len(slots))()
+        self._context._lent[id(self._requests)] = self._requests, self._memory
         try:
-            self._context.share(self._memory.data_ptr(), self._memory.numel())
+            self._context.share(self._memory.data_ptr(), self._memory.numel(), keep=self._memory)
         except errors.TuttiError as error:
             warnings.warn(f"gradients are copied once more in each step, for their memory cannot be shared: {error}")
         offset = 0
@@ -209,7 +218,7 @@ class Gradients:
             grad = slot.param.grad
             slot.place = _tensor_at(self._memory, offset, grad)
             slot.address = slot.place.data_ptr()
-            slot.request = ctypes.addressof(self._requests) + 8 * number
+            slot.number, slot.request = number, ctypes.addressof(self._requests) + 8 * number
             slot.handle = self._register(slot)
             slot.place.copy_(grad)
             slot.param.grad = slot.place
@@ -223,13 +232,11 @@ class Gradients:
     def _unsettle(self):
         for slot in self.slots:
             slot.place = None
-        context, memory = self._context, self._memory
+        context, memory, requests = self._context, self._memory, self._requests
         self._context = self._memory = self._requests = None
-        if context is not None and not context.closed:
-            try:
-                context.unshare(memory.data_ptr())
-            except errors.TuttiError:
-                context.in_flight = [*getattr(context, "in_flight", ()), memory]  # kept until it is closed
+        if context is not None:
+            context._drop(requests)
+            context.give_back(memory.data_ptr())
 
     def close(self):
         """Removes the hooks and gives the memory back; the gradients stay what they are."""

@@ -206,6 +206,33 @@ TEST(test_the_rank_that_died_first)
     expect(CULPRIT_GONE, 2, "was killed by signal 9");
 }
 
+/* An error is the cause unless what was submitted later went well: then a later failure is. */
+static void fail_and_go_on(bool submits)
+{
+    for (int r = 0; r < RANKS; r++) {
+        recorder_tell(&ranks[r], RECORDER_ERROR, SECOND, "\"a\": count differs");
+        if (submits) {
+            submit(r, 0, 0, OVER);
+        }
+        recorder_add(&ranks[r],
+                &(struct recorder_event){ .kind = RECORDER_FINISHED, .place = 5 });
+        recorder_tell(&ranks[r], RECORDER_FAILURE, 1, "on rank 1: ValueError");
+    }
+    analyse();
+}
+
+TEST(test_an_error_is_the_cause)
+{
+    fail_and_go_on(false);
+    expect(CULPRIT_MISMATCH, -1, "count differs");
+}
+
+TEST(test_an_error_that_was_dealt_with_is_not_the_cause)
+{
+    fail_and_go_on(true);
+    expect(CULPRIT_FAILED, -1, "ValueError");
+}
+
 TEST(test_a_rank_does_not_take_part_in_a_batch)
 {
     for (int r = 0; r < RANKS; r++) {
