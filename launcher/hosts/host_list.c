@@ -74,6 +74,9 @@ static const char *read_name(const char *word, struct host *host, const char **r
     if (len == 0 && (word[0] == '\0' || word[0] == ':')) {
         return "a host name is missing";
     }
+    if (word[len] == '@') {
+        return "a user is named in a file for --ssh-config: Host NAME, User USER";
+    }
     if (word[0] == '-' || (word[len] != '\0' && word[len] != ':')) {
         return "a host name has letters, digits, '.', '_' and, not first, '-'";
     }
@@ -246,7 +249,9 @@ tutti_status host_list_copy(struct host_list *to, const struct host_list *from)
 static const char *add_entry(struct host_list *list, const char *word)
 {
     struct host host = { .slots = 0 };
-    const char *reason = read_host(word, &host);
+    const char *reason = strpbrk(word, white_space) != NULL
+            ? "between hosts are commas alone: a:2,b:2"
+            : read_host(word, &host);
 
     return reason != NULL ? reason : add_host(list, &host);
 }
