@@ -416,21 +416,3 @@ char *host_list_format(const struct host_list *list)
     }
     return text;
 }
-
-bool host_list_is_here(const struct host_list *list, const char *own_name)
-{
-    static const char *const loopback[] = { "localhost", "127.0.0.1", "::1" };
-
-    for (size_t i = 0; i < list->count; i++) {
-        const char *name = list->hosts[i].name;
-        bool here = strcmp(name, own_name) == 0;
-
-        for (size_t j = 0; j < sizeof loopback / sizeof loopback[0]; j++) {
-            here = here || strcmp(name, loopback[j]) == 0;
-        }
-        if (!here) {
-            return false;
-        }
-    }
-    return true;
-}

@@ -112,26 +112,6 @@ UNIT_TEST(test_slots_add_up)
     host_list_fini(&list);
 }
 
-UNIT_TEST(test_loopback_and_own_name_are_here)
-{
-    static const struct {
-        const char *text;
-        bool here;
-    } cases[] = {
-        { .text = "localhost", .here = true },
-        { .text = "127.0.0.1:2,me,[::1]", .here = true },
-        { .text = "localhost,you", .here = false },
-    };
-
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct host_list list = { .hosts = NULL };
-
-        assert_int_equal(host_list_parse(&list, cases[i].text), TUTTI_OK);
-        assert_true(host_list_is_here(&list, "me") == cases[i].here);
-        host_list_fini(&list);
-    }
-}
-
 /* Reads a hostfile with these bytes; the path it had is left in `path`. */
 static tutti_status read_bytes(
         struct host_list *list, const void *bytes, size_t len, char *path)
