@@ -86,46 +86,52 @@ void arguments_add_all(struct arguments *list, char *const *texts)
     }
 }
 
-static bool is_entry_of(const char *entry, const char *name)
+bool arguments_same_name(const char *a, const char *b)
 {
-    size_t len = strlen(name);
+    const size_t len = strcspn(a, "=");
 
-    return strncmp(entry, name, len) == 0 && (entry[len] == '\0' || entry[len] == '=');
+    return strcspn(b, "=") == len && strncmp(a, b, len) == 0;
 }
 
-/* Index of the entry of a name; list->count when there is none. */
-static size_t index_of(const struct arguments *list, const char *name)
+/* Index of the first entry of that name; list->count when there is none. */
+static size_t index_of(const struct arguments *list, const char *entry)
 {
     size_t i = 0;
 
-    while (i < list->count && !is_entry_of(list->items[i], name)) {
+    while (i < list->count && !arguments_same_name(list->items[i], entry)) {
         i++;
     }
     return i;
 }
 
-bool arguments_has(const struct arguments *list, const char *name)
+bool arguments_has(const struct arguments *list, const char *entry)
 {
-    return index_of(list, name) < list->count;
+    return index_of(list, entry) < list->count;
+}
+
+/* The last entry takes the place of an earlier one of its name. */
+static void settle_last(struct arguments *list)
+{
+    char *last = list->failed ? NULL : list->items[list->count - 1];
+    const size_t i = last == NULL ? 0 : index_of(list, last);
+
+    if (last != NULL && i < list->count - 1) {
+        list->items[--list->count] = NULL;
+        mem_free(list->items[i]);
+        list->items[i] = last;
+    }
+}
+
+void arguments_put(struct arguments *list, const char *entry)
+{
+    arguments_add(list, entry);
+    settle_last(list);
 }
 
 void arguments_set(struct arguments *list, const char *name, const char *value)
 {
-    size_t i = index_of(list, name);
-    char *last;
-
-    if (value == NULL) {
-        arguments_add(list, name);
-    } else {
-        arguments_add_format(list, "%s=%s", name, value);
-    }
-    if (list->failed || i == list->count - 1) {
-        return;
-    }
-    last = list->items[--list->count];
-    list->items[list->count] = NULL;
-    mem_free(list->items[i]);
-    list->items[i] = last;
+    arguments_add_format(list, "%s=%s", name, value);
+    settle_last(list);
 }
 
 tutti_status arguments_status(const struct arguments *list)

@@ -27,13 +27,14 @@ void arguments_add_format(struct arguments *list, const char *format, ...)
 /** Appends copies of a NULL-terminated array; NULL, the items of an empty list, has none. */
 void arguments_add_all(struct arguments *list, char *const *texts);
 
-/**
- * Puts "NAME=VALUE", or "NAME" when value is NULL, in place of the entry of that name,
- * or at the end when there is none.
- */
+/** Puts "NAME=VALUE", or "NAME", in place of the entry of that name, or at the end. */
+void arguments_put(struct arguments *list, const char *entry);
+/** The same with name and value apart. */
 void arguments_set(struct arguments *list, const char *name, const char *value);
-/** True when there is an entry "NAME" or "NAME=VALUE". */
-bool arguments_has(const struct arguments *list, const char *name);
+/** True when there is an entry of the same name. */
+bool arguments_has(const struct arguments *list, const char *entry);
+/** True when two entries "NAME" or "NAME=VALUE" have the same name. */
+bool arguments_same_name(const char *a, const char *b);
 
 /**
  * Appends the words of a text, split as a shell does: at white space, with '...',

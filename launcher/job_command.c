@@ -6,11 +6,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "launcher/environment.h"
 #include "launcher/program.h"
+#include "launcher/starter/job_network.h"
 #include "launcher/starter/prepare.h"
 
 /* Values that every rank would refuse are refused once. */
@@ -45,12 +45,10 @@ static tutti_status check_program(const struct options *options,
         const struct placement *placement, char *const *environment)
 {
     char file[PATH_MAX];
-    char own_name[HOST_NAME_LIMIT] = "";
     tutti_status status = program_find(options->program[0],
             environment_get(environment, "PATH"), file, sizeof file);
 
-    (void)gethostname(own_name, sizeof own_name - 1);
-    if (status == TUTTI_OK || host_list_is_here(&placement->hosts, own_name)) {
+    if (status == TUTTI_OK || network_is_here(&placement->hosts)) {
         return status;
     }
     (void)fprintf(stderr,

@@ -30,6 +30,7 @@
 #include "launcher/join/secret.h"
 #include "launcher/options.h"
 #include "launcher/place.h"
+#include "launcher/shell.h"
 #include "launcher/starter/starter.h"
 
 static int report(void)
@@ -216,6 +217,7 @@ int main(int argc, char **argv)
 
     fill_streams();
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
+        shell_enter();
         return exec_main(argv + 2, environ);
     }
     if (check_part(argv, environ, &result)) {
@@ -227,6 +229,7 @@ int main(int argc, char **argv)
     fill_path();
     if (command_line_parse(&options, argv) == TUTTI_OK) {
         options.horovod = options.horovod || horovod_is_name(argv[0]);
+        shell_note(&options.export);
         result = obey(&options);
     } else {
         result = report();

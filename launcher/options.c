@@ -98,11 +98,10 @@ static tutti_status set_hosts(struct options *options, const struct flag *flag,
 static tutti_status set_export(
         struct options *options, const char *value, const char *origin)
 {
-    char name[256];
     /* The flag has an argument. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
     size_t len = strcspn(value, "=");
 
-    if (len == 0 || len >= sizeof name || isdigit((unsigned char)value[0]) != 0 ||
+    if (len == 0 || isdigit((unsigned char)value[0]) != 0 ||
             strspn(value,
                     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                     "0123456789_") != len) {
@@ -110,8 +109,7 @@ static tutti_status set_export(
                 "%s %s: write NAME or NAME=VALUE, a name of letters, digits and '_'",
                 origin, value);
     }
-    (void)snprintf(name, sizeof name, "%.*s", (int)len, value);
-    arguments_set(&options->export, name, value[len] == '=' ? value + len + 1 : NULL);
+    arguments_put(&options->export, value);
     return TUTTI_OK;
 }
 

@@ -3,10 +3,12 @@
  */
 #include "launcher/bind/here.h"
 
-#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/mem.h"
 #include "launcher/bind/pci.h"
 #include "launcher/environment.h"
 
@@ -43,27 +45,46 @@ static bool is_replaced(char *const *environment)
  */
 static int init_topology(hwloc_topology_t *topology, char *const *environment)
 {
-    static const char variable[] = "HWLOC_PLUGINS_BLACKLIST";
-    const bool is_ours =
-            !is_replaced(environment) && environment_get(environment, variable) == NULL;
+    static char variable[] =
+            "HWLOC_PLUGINS_BLACKLIST=hwloc_xml_libxml,hwloc_gl,hwloc_opencl,hwloc_cuda,"
+            "hwloc_nvml,hwloc_rsmi,hwloc_levelzero";
+    char **before = environ;
+    char **list = NULL;
+    size_t count = 0;
     int result;
 
-    if (is_ours) {
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): tuttirun has one thread */
-        (void)setenv(variable,
-                "hwloc_xml_libxml,hwloc_gl,hwloc_opencl,hwloc_cuda,hwloc_nvml,"
-                "hwloc_rsmi,hwloc_levelzero",
-                1);
+    if (!is_replaced(environment) &&
+            environment_get(environment, "HWLOC_PLUGINS_BLACKLIST") == NULL) {
+        while (before[count] != NULL) {
+            count++;
+        }
+        list = mem_calloc(count + 2, sizeof *list);
+    }
+    if (list != NULL) {
+        memcpy(list, before, count * sizeof *list);
+        list[count] = variable;
+        environ = list;
     }
     result = hwloc_topology_init(topology);
-    if (is_ours) {
-        (void)unsetenv(variable); /* NOLINT(concurrency-mt-unsafe): likewise */
-    }
+    environ = before;
+    mem_free(list);
     return result;
 }
 
 static tutti_status load(hwloc_topology_t topology, char *const *environment)
 {
+    const char *file = environment_get(environment, "HWLOC_XMLFILE");
+    const char *text = environment_get(environment, "HWLOC_SYNTHETIC");
+
+    /* hwloc would pass over what it cannot read, without a word. */
+    if (file != NULL && hwloc_topology_set_xml(topology, file) != 0) {
+        return error_set(TUTTI_ERR_SYSTEM, "hwloc cannot read HWLOC_XMLFILE=%s", file);
+    }
+    if (file == NULL && text != NULL &&
+            hwloc_topology_set_synthetic(topology, text) != 0) {
+        return error_set(
+                TUTTI_ERR_SYSTEM, "hwloc cannot read HWLOC_SYNTHETIC=%s", text);
+    }
     leave_out_slow_parts(topology);
     /* Without this, hwloc leaves out all devices, of recorded machines as well. */
     if (is_replaced(environment) || pci_may_have_gpu(devices_folder)) {

@@ -49,12 +49,12 @@ static int show(const struct check_hosts *checked)
     return is_well ? 0 : EXIT_LAUNCHER;
 }
 
-static int run(const struct check_plan *plan, const char *own_name)
+static int run(const struct check_plan *plan)
 {
     struct check_hosts checked;
     int result = EXIT_LAUNCHER;
 
-    if (check_hosts_init(&checked, plan, own_name) == TUTTI_OK) {
+    if (check_hosts_init(&checked, plan) == TUTTI_OK) {
         announce(&checked);
         check_hosts_gather(&checked);
         check_hosts_probe(&checked);
@@ -90,7 +90,8 @@ int check_run(const struct options *options, char *const *environment)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)gethostname(own_name, sizeof own_name - 1);
     if (source_resolve(&facts, &placement) != TUTTI_OK ||
-            launch_check_hosts(&placement.hosts) != TUTTI_OK) {
+            launch_check_hosts(&placement.hosts) != TUTTI_OK ||
+            starter_check_ssh(options) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
     } else {
         if (starter_find(options, &placement, environment, STARTER_AUTO, &starter) !=
@@ -98,7 +99,7 @@ int check_run(const struct options *options, char *const *environment)
             (void)printf("the hosts are not asked for MPI: %s\n", tutti_last_error());
             starter.path[0] = '\0';
         }
-        result = run(&plan, own_name);
+        result = run(&plan);
     }
     placement_fini(&placement);
     return result;

@@ -34,14 +34,6 @@ static int64_t real_ns(void)
     return (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static bool is_this_machine(const struct host *host, const char *own_name)
-{
-    struct host copy = *host;
-    const struct host_list list = { .hosts = &copy, .count = 1 };
-
-    return host_list_is_here(&list, own_name);
-}
-
 static void init_member(
         struct check_host *member, const struct host *host, bool is_here)
 {
@@ -59,10 +51,10 @@ static bool asks_for_network(const struct options *options)
     return options->nic != NULL && strcmp(options->nic, "mpi") != 0;
 }
 
-tutti_status check_hosts_init(struct check_hosts *checked,
-        const struct check_plan *plan, const char *own_name)
+tutti_status check_hosts_init(
+        struct check_hosts *checked, const struct check_plan *plan)
 {
-    static const struct host this_machine = { .name = "localhost", .slots = 1 };
+    static struct host this_machine = { .name = "localhost", .slots = 1 };
     const struct host_list *hosts = &plan->placement->hosts;
     tutti_status status;
 
@@ -76,9 +68,10 @@ tutti_status check_hosts_init(struct check_hosts *checked,
                 TUTTI_ERR_NO_MEMORY, "out of memory for %zu hosts", checked->count);
     }
     for (size_t i = 0; i < checked->count; i++) {
-        const struct host *host = hosts->count == 0 ? &this_machine : &hosts->hosts[i];
+        struct host *host = hosts->count == 0 ? &this_machine : &hosts->hosts[i];
+        const struct host_list one = { .hosts = host, .count = 1 };
 
-        init_member(&checked->members[i], host, is_this_machine(host, own_name));
+        init_member(&checked->members[i], host, network_is_here(&one));
         checked->seen[i] = &checked->members[i].seen;
     }
     if (hosts->count == 0 && plan->options->np > 0) {

@@ -35,11 +35,10 @@ struct check_hosts {
 
 /**
  * One member for each host of the plan, this machine when it names none.
- * @param own_name  of this machine
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM, TUTTI_ERR_NO_MEMORY; check_hosts_fini() in every case
  */
-TUTTI_MUST_USE tutti_status check_hosts_init(struct check_hosts *checked,
-        const struct check_plan *plan, const char *own_name);
+TUTTI_MUST_USE tutti_status check_hosts_init(
+        struct check_hosts *checked, const struct check_plan *plan);
 /** Starts the agents and hears their facts, until all answered, ended or are late. */
 void check_hosts_gather(struct check_hosts *checked);
 /** Looks at why ssh did not get through, step by step. */

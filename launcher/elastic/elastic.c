@@ -205,10 +205,8 @@ static bool starter_names(const void *context, const char *host)
     const struct job *job = context;
     const size_t kept = starter_output_kept(&job->starter_output);
 
-    for (size_t i = 0; host[0] != '\0' && i < kept; i++) {
-        const char *line = starter_output_line(&job->starter_output, i);
-
-        if (strstr(line, host) != NULL && strstr(line, "ssh") != NULL) {
+    for (size_t i = 0; i < kept; i++) {
+        if (judge_names(starter_output_line(&job->starter_output, i), host)) {
             return true;
         }
     }

@@ -4,6 +4,7 @@
 #include "launcher/elastic/judge.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 #include "trainer/elastic/control.h"
 
@@ -41,6 +42,16 @@ enum judge_verdict judge_end(const struct judge_facts *facts)
         break;
     }
     return JUDGE_FATAL;
+}
+
+bool judge_names(const char *line, const char *host)
+{
+    char name[HOST_NAME_LIMIT];
+
+    return (sscanf(line, "ssh: connect to host %255s", name) == 1 ||
+                   sscanf(line, "ssh: Could not resolve hostname %255[^ :]", name) ==
+                           1) &&
+            strcasecmp(name, host) == 0;
 }
 
 static bool has_committed(const struct judge_facts *facts)

@@ -31,6 +31,8 @@ enum judge_verdict {
     JUDGE_FATAL /* another start would end in the same way, or is not wanted */
 };
 
+/** True for a line of ssh that does not reach this host. */
+bool judge_names(const char *line, const char *host);
 /** What has happened. */
 enum judge_verdict judge_end(const struct judge_facts *facts);
 /**

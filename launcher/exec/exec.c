@@ -77,6 +77,11 @@ static tutti_status read_plan(char *const *argv, struct exec_plan *plan)
     if (*argv != NULL && strcmp(*argv, "--") == 0) {
         argv++;
     }
+    for (char *const *word = argv; *word != NULL; word++) {
+        if (**word == '=') {
+            memmove(*word, *word + 1, strlen(*word));
+        }
+    }
     if (*argv == NULL) {
         return error_set(TUTTI_ERR_INVALID, "--exec: no program is given");
     }

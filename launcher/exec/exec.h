@@ -6,8 +6,9 @@
 
 /**
  * Runs "[flags] [--] program args" as the rank that the starter's variables tell, bound
- * to its share of the host. With the variable LINK_VARIABLE it supervises the program
- * for the tuttirun named there; without, it binds and becomes the program.
+ * to its share of the host. A word of the program that begins with '=' loses it: that hides
+ * from starters what they would read. With the variable LINK_VARIABLE it supervises the
+ * program for the tuttirun named there; without, it binds and becomes the program.
  * @param argv  what follows --exec, NULL-terminated
  * @return the exit status of the process
  */

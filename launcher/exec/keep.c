@@ -34,6 +34,7 @@ tutti_status keep_open(
         .job = uplink->orders.job,
         .address = &uplink->address,
         .port = uplink->orders.keeper_port,
+        .silent_ns = uplink->orders.silent_ns,
     };
     char text[64];
     tutti_status status;

@@ -29,8 +29,7 @@
 
 enum {
     PAUSE_NS = 2000000, /* between looks for a keeper that begins           */
-    PROBE_S = 5, /* between signs of life of tuttirun's host         */
-    PROBES = 6 /* without one, that host is lost                    */
+    PROBES = 6 /* signs of life without an answer: tuttirun's host is lost */
 };
 
 static const int64_t patience_ns = 5000000000;
@@ -95,7 +94,9 @@ static void answer(int listener, int memory)
 
 static int call_tuttirun(const struct keeper_plan *plan)
 {
-    const int probe[] = { 1, PROBE_S, PROBE_S, PROBES };
+    /* Not before tuttirun would give up hosts. */
+    const int every_s = (int)(plan->silent_ns / 1000000000 / PROBES) + 1;
+    const int probe[] = { 1, every_s, every_s, PROBES };
     struct connect_addresses addresses = { .count = 0 };
     char port[16];
     int fd;

@@ -19,6 +19,7 @@ struct keeper_plan {
     const char *job; /* identity of the job: no other has the same   */
     const struct link_address *address; /* of tuttirun                */
     uint16_t port; /* where that waits for keepers                  */
+    int64_t silent_ns; /* of tuttirun, until it is taken for lost   */
 };
 
 /**

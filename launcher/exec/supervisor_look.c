@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/recorder.h"
+#include "launcher/environment.h"
 #include "launcher/exec/host_metrics.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/supervisor_parts.h"
@@ -30,8 +31,15 @@ enum {
 void supervisor_add_recorder(
         struct supervisor *supervisor, struct arguments *environment)
 {
+    const char *timeline = environment_get(environment->items, "TUTTI_TIMELINE");
     char number[16];
 
+    if (timeline == NULL) {
+        timeline = environment_get(environment->items, "HOROVOD_TIMELINE");
+    }
+    if (timeline != NULL) {
+        arguments_set(environment, TIMELINE_VARIABLE, timeline);
+    }
     /* Inherited over exec on purpose: the program finds it by its number. */
     supervisor->recorder_fd = memfd_create("tutti-recording", 0);
     if (supervisor->recorder_fd >= 0) {

@@ -57,6 +57,7 @@ static void block_signals(struct child_plan *plan, sigset_t *mask)
 static void take_whole_host(void)
 {
     bind_release();
+    (void)loop_raise_limit(UINT64_MAX); /* a relay has many connections */
     for (int nice = NICE_WANTED; nice < 0 && setpriority(PRIO_PROCESS, 0, nice) != 0;
             nice++) {
         /* the next best */

@@ -13,6 +13,7 @@ static tutti_status resolve(
         const struct source_facts *facts, struct placement *placement)
 {
     int nodes = resolver_count(facts, "AWS_BATCH_JOB_NUM_NODES");
+    int attempt = resolver_count(facts, "AWS_BATCH_JOB_ATTEMPT");
     const char *job = resolver_get(facts, "AWS_BATCH_JOB_ID");
     const char *address =
             resolver_get(facts, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS");
@@ -20,8 +21,8 @@ static tutti_status resolve(
     int index;
     int main_index;
 
-    if (nodes == 0) {
-        return TUTTI_OK;
+    if (nodes <= 0 || attempt < 0) {
+        return nodes == 0 ? TUTTI_OK : TUTTI_ERR_INVALID;
     }
     if (job == NULL ||
             !environment_get_int(
@@ -56,8 +57,7 @@ static tutti_status resolve(
         place->index = index;
         (void)snprintf(place->first, sizeof place->first, "%s",
                 placement->waits ? address : "");
-        (void)snprintf(place->key, sizeof place->key, "%s attempt %d", job,
-                resolver_count(facts, "AWS_BATCH_JOB_ATTEMPT"));
+        (void)snprintf(place->key, sizeof place->key, "%s attempt %d", job, attempt);
     }
     resolver_describe(placement, "AWS Batch job %.64s", job);
     return TUTTI_OK;

@@ -76,6 +76,9 @@ static const char *read_name(const char *word, struct host *host, const char **r
     if (len == 0 && (word[0] == '\0' || word[0] == ':')) {
         return "a host name is missing";
     }
+    if (word[len] == '@') {
+        return "a user is named in a file for --ssh-config: Host NAME, User USER";
+    }
     if (word[0] == '-' || (word[len] != '\0' && word[len] != ':')) {
         return "a host name has letters, digits, '.', '_' and, not first, '-'";
     }
@@ -248,7 +251,9 @@ tutti_status host_list_copy(struct host_list *to, const struct host_list *from)
 static const char *add_entry(struct host_list *list, const char *word)
 {
     struct host host = { .slots = 0 };
-    const char *reason = read_host(word, &host);
+    const char *reason = strpbrk(word, white_space) != NULL
+            ? "between hosts are commas alone: a:2,b:2"
+            : read_host(word, &host);
 
     return reason != NULL ? reason : add_host(list, &host);
 }
@@ -415,22 +420,4 @@ char *host_list_format(const struct host_list *list)
                 is_address ? "]" : "", host->slots);
     }
     return text;
-}
-
-bool host_list_is_here(const struct host_list *list, const char *own_name)
-{
-    static const char *const loopback[] = { "localhost", "127.0.0.1", "::1" };
-
-    for (size_t i = 0; i < list->count; i++) {
-        const char *name = list->hosts[i].name;
-        bool here = strcmp(name, own_name) == 0;
-
-        for (size_t j = 0; j < sizeof loopback / sizeof loopback[0]; j++) {
-            here = here || strcmp(name, loopback[j]) == 0;
-        }
-        if (!here) {
-            return false;
-        }
-    }
-    return true;
 }

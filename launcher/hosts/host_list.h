@@ -78,7 +78,5 @@ TUTTI_MUST_USE tutti_status host_list_read_stream(
 int host_list_slots(const struct host_list *list);
 /** "a:2,b:1,[::1]:4"; freed with mem_free(); NULL when out of memory. */
 char *host_list_format(const struct host_list *list);
-/** True when every host is this machine: a loopback name, or `own_name`. */
-bool host_list_is_here(const struct host_list *list, const char *own_name);
 
 #endif

@@ -11,22 +11,16 @@
 static const char hostfile[] = "/etc/mpi/hostfile";
 static const char script[] = "/etc/mpi/discover_hosts.sh";
 
-/* What the operator tells the MPI that it was configured for. */
-static int slots_per_worker(const struct source_facts *facts)
+/* Slots where no number was, unless the user said: what the operator tells the MPI. */
+static tutti_status imply(const struct source_facts *facts, struct host_list *hosts)
 {
     int slots = resolver_count(facts, "OMPI_MCA_orte_set_default_slots");
 
-    return slots > 0 ? slots : resolver_count(facts, "I_MPI_PERHOST");
-}
-
-/* Slots where no number was, unless the user said how many. */
-static tutti_status imply(const struct source_facts *facts, struct host_list *hosts)
-{
-    int slots = slots_per_worker(facts);
-
-    return slots > 0 && facts->options->slots_per_host == 0
-            ? host_list_imply(hosts, slots)
-            : TUTTI_OK;
+    slots = slots == 0 ? resolver_count(facts, "I_MPI_PERHOST") : slots;
+    if (slots == 0 || facts->options->slots_per_host > 0) {
+        return TUTTI_OK;
+    }
+    return slots > 0 ? host_list_imply(hosts, slots) : TUTTI_ERR_INVALID;
 }
 
 static tutti_status resolve(

@@ -19,9 +19,15 @@ const char *resolver_get(const struct source_facts *facts, const char *name)
 
 int resolver_count(const struct source_facts *facts, const char *name)
 {
-    int value;
+    const char *text = resolver_get(facts, name);
+    int value = 0;
 
-    return environment_get_int(facts->environment, name, 1, &value) ? value : 0;
+    if (text != NULL && !environment_get_int(facts->environment, name, 0, &value)) {
+        (void)error_set(
+                TUTTI_ERR_INVALID, "%s=%.100s is no number from 0 on", name, text);
+        return -1;
+    }
+    return value;
 }
 
 const char *resolver_path(

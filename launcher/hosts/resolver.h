@@ -38,12 +38,12 @@ extern const struct resolver resolver_kubeflow; /* kubeflow.c         */
 extern const struct resolver resolver_tf_config; /* tf_config.c        */
 extern const struct resolver resolver_tpu; /* tpu.c              */
 
-/** Which shard an array job of Slurm, AWS Batch or SGE is; {0, 0} when it is none. */
-struct shard shard_find(char *const *environment);
+/** Which shard an array job is; {0, 0} when it is none. @return TUTTI_OK, TUTTI_ERR_INVALID */
+TUTTI_MUST_USE tutti_status shard_find(char *const *environment, struct shard *shard);
 
 /** A variable of the facts' environment; NULL when it is not set, or empty. */
 const char *resolver_get(const struct source_facts *facts, const char *name);
-/** A number of 1 or more from it; 0 when there is none. */
+/** A number from it; 0 when it is not set, -1 with the error set when it is no number. */
 int resolver_count(const struct source_facts *facts, const char *name);
 /** The path below the facts' root. Returns path. */
 const char *resolver_path(

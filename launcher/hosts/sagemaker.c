@@ -33,21 +33,16 @@ static bool is_homogeneous(const json_t *config)
     return true;
 }
 
-/* Our slots: GPUs, else one; 0 leaves it to --slots-per-host. */
-static int own_slots(const struct source_facts *facts)
-{
-    int gpus = resolver_count(facts, "SM_NUM_GPUS");
-
-    return facts->options->slots_per_host > 0 || gpus > HOST_SLOTS_LIMIT ? 0 : gpus;
-}
-
 static tutti_status add_hosts(const struct source_facts *facts, const char *origin,
         const json_t *hosts, struct placement *placement)
 {
-    int slots = own_slots(facts);
-    tutti_status status = TUTTI_OK;
+    /* Our GPUs, else one; 0 leaves it to --slots-per-host. */
+    int slots = facts->options->slots_per_host > 0
+            ? 0
+            : resolver_count(facts, "SM_NUM_GPUS");
+    tutti_status status = slots < 0 ? TUTTI_ERR_INVALID : TUTTI_OK;
 
-    if (json_array_size(hosts) == 0) {
+    if (status == TUTTI_OK && json_array_size(hosts) == 0) {
         return error_set(TUTTI_ERR_INVALID, "%s has no list of hosts", origin);
     }
     for (size_t i = 0; status == TUTTI_OK && i < json_array_size(hosts); i++) {

@@ -3,7 +3,9 @@
  * other's hosts, so they are no world; the number tells which part of the data is theirs.
  */
 #include <limits.h>
+#include <string.h>
 
+#include "base/error.h"
 #include "launcher/environment.h"
 #include "launcher/hosts/resolver.h"
 
@@ -66,13 +68,22 @@ static struct shard read_shard(
     return shard.index < count ? shard : none;
 }
 
-struct shard shard_find(char *const *environment)
+tutti_status shard_find(char *const *environment, struct shard *shard)
 {
     const struct array_names *const all[] = { &slurm, &batch, &sge };
-    struct shard shard = { .count = 0 };
 
-    for (size_t i = 0; shard.count == 0 && i < sizeof all / sizeof all[0]; i++) {
-        shard = read_shard(environment, all[i]);
+    *shard = (struct shard){ .count = 0 };
+    for (size_t i = 0; shard->count == 0 && i < sizeof all / sizeof all[0]; i++) {
+        const char *index = environment_get(environment, all[i]->index);
+        int value;
+
+        if (index != NULL && index[0] != '\0' && strcmp(index, "undefined") != 0 &&
+                !environment_get_int(environment, all[i]->index, 0, &value)) {
+            return error_set(TUTTI_ERR_INVALID,
+                    "%s=%.100s is no number of a shard; unset it", all[i]->index,
+                    index);
+        }
+        *shard = read_shard(environment, all[i]);
     }
-    return shard;
+    return TUTTI_OK;
 }

@@ -69,6 +69,7 @@ static tutti_status check_view(
         const struct source_facts *facts, const struct view *view)
 {
     const char *parts = either(facts, "SLURM_HET_SIZE", "SLURM_PACK_SIZE");
+    int tasks = resolver_count(facts, "SLURM_STEP_NUM_TASKS");
 
     if (parts != NULL && strcmp(parts, "1") != 0) {
         return error_set(TUTTI_ERR_INVALID,
@@ -84,43 +85,75 @@ static tutti_status check_view(
                 "-H",
                 view->job, view->hosts_name);
     }
-    if (view->is_step && resolver_count(facts, "SLURM_STEP_NUM_TASKS") > 1) {
+    if (view->is_step && tasks > 1) {
         return error_set(TUTTI_ERR_INVALID,
                 "srun started tuttirun %d times (SLURM_STEP_NUM_TASKS); start it once, "
                 "in "
                 "sbatch or salloc, or start the program itself with srun",
-                resolver_count(facts, "SLURM_STEP_NUM_TASKS"));
+                tasks);
+    }
+    return tasks < 0 ? TUTTI_ERR_INVALID : TUTTI_OK;
+}
+
+/* The sum of the numbers of "2", "gpu:h100:2" or "turing:1,ampere:3"; 0: it is not set. */
+static tutti_status count_gpus(
+        const struct source_facts *facts, const char *name, int64_t *gpus)
+{
+    const char *value = resolver_get(facts, name);
+    char text[256];
+    char *next = text;
+
+    *gpus = 0;
+    (void)snprintf(text, sizeof text, "%s", value == NULL ? "" : value);
+    while (value != NULL && next != NULL) {
+        const char *word = strsep(&next, ",");
+        const char *colon = strrchr(word, ':');
+        int64_t number;
+
+        if (strlen(value) >= sizeof text ||
+                !text_to_int64(colon == NULL ? word : colon + 1, &number) ||
+                number < 0 || number > HOST_SLOTS_LIMIT) {
+            return error_set(TUTTI_ERR_INVALID,
+                    "%s=%.200s is no number of GPUs, such as 2 or turing:1,ampere:3; "
+                    "give -H host:N,... or --slots-per-host",
+                    name, value);
+        }
+        *gpus += number;
     }
     return TUTTI_OK;
 }
 
-/* The number at the end of "2", "gpu:2" or "gpu:h100:2"; 0 when there is none. */
-static int last_number(const char *text)
+/* GPUs of each host; 0 when they are not known, or there are more ranks. */
+static tutti_status gpus_per_host(const struct source_facts *facts,
+        const struct view *view, size_t hosts, int64_t *gpus)
 {
-    const char *colon = text == NULL ? NULL : strrchr(text, ':');
-    int64_t number;
+    int64_t counts[3];
+    int64_t all;
 
-    if (text == NULL || strchr(text, ',') != NULL ||
-            !text_to_int64(colon == NULL ? text : colon + 1, &number) || number < 1 ||
-            number > HOST_SLOTS_LIMIT) {
-        return 0;
+    if (count_gpus(facts, "SLURM_GPUS_ON_NODE", &counts[0]) != TUTTI_OK ||
+            count_gpus(facts, "SLURM_GPUS_PER_NODE", &counts[1]) != TUTTI_OK ||
+            count_gpus(facts, "SLURM_GPUS", &counts[2]) != TUTTI_OK) {
+        return TUTTI_ERR_INVALID;
     }
-    return (int)number;
-}
-
-/* GPUs of each host; 0 when they are not known, or differ. */
-static int gpus_per_host(const struct source_facts *facts, size_t hosts)
-{
-    int gpus = last_number(resolver_get(facts, "SLURM_GPUS_ON_NODE"));
-    int all = last_number(resolver_get(facts, "SLURM_GPUS"));
-
-    if (gpus == 0) {
-        gpus = last_number(resolver_get(facts, "SLURM_GPUS_PER_NODE"));
+    *gpus = counts[0] > 0   ? counts[0]
+            : counts[1] > 0 ? counts[1]
+                            : counts[2] / (int64_t)hosts;
+    all = *gpus * (int64_t)hosts;
+    if (all < facts->options->np && counts[2] < facts->options->np) {
+        *gpus = 0;
+    } else if (!view->is_step &&
+            ((counts[2] > 0 && counts[2] != all) ||
+                    (counts[1] > 0 && counts[1] != *gpus))) {
+        /* A step may have less than the job, which two of them describe. */
+        return error_set(TUTTI_ERR_INVALID,
+                "SLURM_GPUS_ON_NODE=%lld, SLURM_GPUS_PER_NODE=%lld and SLURM_GPUS=%lld "
+                "(0: "
+                "not set) do not say how many GPUs each of %zu hosts has; give -H "
+                "host:N,... or --slots-per-host",
+                (long long)counts[0], (long long)counts[1], (long long)counts[2],
+                hosts);
     }
-    if (gpus == 0 && all > 0 && (size_t)all % hosts == 0) {
-        gpus = (int)((size_t)all / hosts);
-    }
-    return gpus;
+    return TUTTI_OK;
 }
 
 /* -n or a flag like it was given, to the job or to our step. */
@@ -140,11 +173,8 @@ static tutti_status count_cores(
     int per_task = resolver_count(facts, "SLURM_CPUS_PER_TASK");
     tutti_status status;
 
-    if (cores == NULL) {
-        for (size_t i = 0; i < count; i++) {
-            slots[i] = 0;
-        }
-        return TUTTI_OK;
+    if (per_task < 0 || cores == NULL) {
+        return per_task < 0 ? TUTTI_ERR_INVALID : TUTTI_OK; /* the slots are 0 */
     }
     status = slurm_counts(slots, count, cores, "SLURM_JOB_CPUS_PER_NODE");
     for (size_t i = 0; status == TUTTI_OK && per_task > 1 && i < count; i++) {
@@ -156,19 +186,17 @@ static tutti_status count_cores(
 static tutti_status count_slots(const struct source_facts *facts,
         const struct view *view, int *slots, size_t count)
 {
-    int gpus = gpus_per_host(facts, count);
+    int64_t gpus = facts->options->slots_per_host;
 
     if (tasks_are_asked_for(facts, view)) {
         return slurm_counts(slots, count, view->tasks, view->tasks_name);
     }
-    if (facts->options->slots_per_host > 0) {
-        gpus = facts->options->slots_per_host;
-    } else if ((int64_t)gpus * (int64_t)count < facts->options->np) {
-        gpus = 0;
+    if (gpus == 0 && gpus_per_host(facts, view, count, &gpus) != TUTTI_OK) {
+        return TUTTI_ERR_INVALID;
     }
     if (gpus > 0) {
         for (size_t i = 0; i < count; i++) {
-            slots[i] = gpus;
+            slots[i] = (int)gpus;
         }
         return TUTTI_OK;
     }

@@ -167,8 +167,6 @@ static const char *expand_word(struct arguments *names, const char **text)
 {
     const char *start = *text;
     const char *reason = NULL;
-    bool had_bracket = false;
-    bool in_bracket = false;
 
     arguments_add(names, "");
     while (reason == NULL && **text != '\0' && **text != ',') {
@@ -177,18 +175,13 @@ static const char *expand_word(struct arguments *names, const char **text)
         if (len == 0) {
             return "a bracket has no counterpart";
         }
-        in_bracket = **text == '[';
-        had_bracket = had_bracket || in_bracket;
         reason = lengthen(names, *text, len);
         *text += len;
     }
     if (reason != NULL) {
         return reason;
     }
-    if (*text == start) {
-        return "a host name is missing";
-    }
-    return had_bracket && !in_bracket ? "a name ends in text behind brackets" : NULL;
+    return *text == start ? "a host name is missing" : NULL;
 }
 
 static const char *expand(struct arguments *names, const char *text)

@@ -12,7 +12,7 @@
 
 /**
  * Names the hosts of "n[1-3],login", as `scontrol show hostnames` does: in order, leading
- * zeros and repetitions kept; nothing may follow a last bracket.
+ * zeros and repetitions kept. Text may follow a last bracket, which scontrol refuses.
  * @param origin         the variable, for the error
  * @param[in,out] names  an empty list
  * @return TUTTI_OK, TUTTI_ERR_INVALID (malformed, or more than HOSTS_LIMIT hosts),

@@ -66,11 +66,6 @@ static bool has_host(const struct host_list *list, const char *name)
     return false;
 }
 
-static bool is_loopback(const char *name)
-{
-    return strcmp(name, "localhost") == 0;
-}
-
 /* Hosts of the command line must be ours. Addresses cannot be compared with names. */
 static tutti_status check_allocated(
         const struct host_list *asked, const struct placement *allocation)
@@ -78,7 +73,7 @@ static tutti_status check_allocated(
     for (size_t i = 0; allocation->hosts.count > 0 && i < asked->count; i++) {
         const char *name = asked->hosts[i].name;
 
-        if (is_address(name) || is_loopback(name) ||
+        if (is_address(name) || strcmp(name, "localhost") == 0 ||
                 has_host(&allocation->hosts, name)) {
             continue;
         }
@@ -188,11 +183,13 @@ tutti_status source_resolve(
     if (status == TUTTI_OK) {
         status = host_list_imply(&found.hosts, slots > 0 ? slots : 1);
     }
+    if (status == TUTTI_OK) {
+        status = shard_find(facts->environment, &found.shard);
+    }
     if (status != TUTTI_OK) {
         placement_fini(&found);
         return status;
     }
-    found.shard = shard_find(facts->environment);
     *placement = found;
     return TUTTI_OK;
 }

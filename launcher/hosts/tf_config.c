@@ -320,6 +320,13 @@ static tutti_status take_cluster(
     };
     tutti_status status = check_task(config, roles);
 
+    if (!json_is_object(config) || (lists != NULL && !json_is_object(lists)) ||
+            (task != NULL && !json_is_object(task))) {
+        status = error_set(TUTTI_ERR_INVALID,
+                "%s, its cluster and its task are objects: {\"cluster\": {\"worker\": "
+                "[\"host:port\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
+                variable);
+    }
     if (status == TUTTI_OK) {
         status = add_roles(&cluster, lists, roles);
     }

@@ -96,11 +96,7 @@ static bool finds_hosts(const struct job *job)
 
 static bool is_local(const struct job *job)
 {
-    char own_name[HOST_NAME_LIMIT] = "";
-
-    (void)gethostname(own_name, sizeof own_name - 1);
-    return !finds_hosts(job) &&
-            host_list_is_here(&job->plan->placement->hosts, own_name);
+    return !finds_hosts(job) && network_is_here(&job->plan->placement->hosts);
 }
 
 /* The addresses at which supervisors find us. */

@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "launcher/environment.h"
 #include "launcher/job/flow.h"
 #include "launcher/trace/trace.h"
@@ -66,11 +66,9 @@ void timelines_end(struct job *job)
 {
     static const struct merge_choice all = { .last = UINT64_MAX, .has_tensors = true };
     const char *file = place_of(job);
-    const char *ending = strstr(file, ".json");
     char folder[RECORDINGS_PATH_MAX];
 
-    if (ending == NULL ||
-            (strcmp(ending, ".json") != 0 && strcmp(ending, ".json.gz") != 0)) {
+    if (!text_ends_in(file, ".json") && !text_ends_in(file, ".json.gz")) {
         return;
     }
     (void)snprintf(folder, sizeof folder, "%s.ranks", file);

@@ -126,12 +126,24 @@ static bool routes_read(
     return is_whole;
 }
 
-static bool is_here(const struct host_list *hosts)
+bool network_is_here(const struct host_list *hosts)
 {
     char own_name[HOST_NAME_LIMIT] = "";
+    bool is_here = true;
 
     (void)gethostname(own_name, sizeof own_name - 1);
-    return host_list_is_here(hosts, own_name);
+    for (size_t i = 0; is_here && i < hosts->count; i++) {
+        const char *name = hosts->hosts[i].name;
+        const size_t label = strcspn(name, ".");
+        const bool is_ours =
+                strncmp(name, own_name, label) == 0 && strcspn(own_name, ".") == label;
+        struct network_route route;
+
+        is_here = strcmp(name, own_name) == 0 || strcmp(name, "localhost") == 0 ||
+                (route_to(name, is_ours ? 0 : AI_NUMERICHOST, &route) &&
+                        memcmp(route.source, route.peer, sizeof route.peer) == 0);
+    }
+    return is_here;
 }
 
 tutti_status network_choose(
@@ -143,7 +155,8 @@ tutti_status network_choose(
     tutti_status status;
 
     *choice = (struct network_choice){ .is_asked = false };
-    if ((nic != NULL && strcmp(nic, "mpi") == 0) || (nic == NULL && is_here(hosts))) {
+    if ((nic != NULL && strcmp(nic, "mpi") == 0) ||
+            (nic == NULL && network_is_here(hosts))) {
         return TUTTI_OK;
     }
     status = network_read(&table);
@@ -251,7 +264,7 @@ tutti_status network_addresses(const struct host_list *hosts, const char *nic,
     }
     if (is_asked) {
         gather_inside(&gathered, &table, &choice);
-    } else if (hosts == NULL || !is_here(hosts)) {
+    } else if (hosts == NULL || !network_is_here(hosts)) {
         gather_by_route(&gathered, &table, hosts);
     }
     if (gathered.count == 0) {

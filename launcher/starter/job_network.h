@@ -106,6 +106,9 @@ void network_choose_routes(const struct network_table *table,
 /** The interfaces that are up. */
 TUTTI_MUST_USE tutti_status network_read(struct network_table *table);
 
+/** True when every host is this machine, by name or address; no name but ours is looked up. */
+bool network_is_here(const struct host_list *hosts);
+
 /**
  * Our address on the route to a numeric one. No packet is sent.
  * @return false when there is no route; text is then ""

@@ -8,6 +8,8 @@
  * threads no room.
  */
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "launcher/starter/starter.h"
@@ -27,61 +29,91 @@ struct openmpi_words {
     const char *agent_args; /* flags for it                                  */
     const char *no_tree; /* the daemons do not start each other              */
     const char *network; /* ranges of addresses for what the daemons say     */
+    const char *keep_domains; /* without it, of a host's name the first label counts */
 };
 
-static void add_parameter(struct arguments *words, const struct openmpi_words *named,
-        const char *name, const char *value)
+/* What a command is made of. */
+struct build {
+    const struct options *options;
+    const struct starter_facts *facts;
+    const struct openmpi_words *named;
+    struct arguments *words; /* so far */
+};
+
+/* Those that the user has set count: mpirun takes none twice. */
+static void add(const struct build *build, const char *flag, const char *name,
+        const char *value)
 {
-    arguments_add(words, named->parameter);
-    arguments_add(words, name);
-    arguments_add(words, value);
+    const struct arguments *given = &build->options->mpi_args;
+
+    for (size_t i = 0; i < given->count; i++) {
+        if (strcmp(given->items[i], name) == 0) {
+            return;
+        }
+    }
+    arguments_add(build->words, flag);
+    arguments_add(build->words, name);
+    arguments_add(build->words, value);
+}
+
+static void add_parameter(
+        const struct build *build, const char *name, const char *value)
+{
+    add(build, build->named->parameter, name, value);
+}
+
+static void add_number(const struct build *build, const char *name, int value)
+{
+    char text[16];
+
+    (void)snprintf(text, sizeof text, "%d", value);
+    add_parameter(build, name, text);
 }
 
 /* How the daemons are started on other hosts. */
-static void add_remote(const struct options *options, const struct starter_facts *facts,
-        const struct openmpi_words *named, struct arguments *words)
+static void add_remote(const struct build *build)
 {
-    char *ssh = starter_join_ssh(options, facts, words);
+    const char *agent = build->facts->remote_agent;
+    char *ssh = starter_join_ssh(build->options, build->facts, build->words);
 
-    if (facts->remote_agent != NULL) {
-        add_parameter(words, named, named->agent, facts->remote_agent);
+    if (agent != NULL) {
+        add_parameter(build, build->named->agent, agent);
     }
     if (ssh != NULL) {
-        add_parameter(words, named, named->agent_args, ssh);
+        add_parameter(build, build->named->agent_args, ssh);
     }
     mem_free(ssh);
-    if (facts->remote_agent != NULL || facts->hosts->count <= DIRECT_HOSTS_MAX) {
-        add_parameter(words, named, named->no_tree, "1");
+    if (agent != NULL || build->facts->hosts->count <= DIRECT_HOSTS_MAX) {
+        add_number(build, build->named->no_tree, 1);
     }
 }
 
 /*
  * The supervisors look after the ranks, so what the daemons do is only the last resort, but
  * its time counts: between SIGCONT, SIGTERM and SIGKILL a daemon sleeps 1 s by default.
- * A host that is cut off is noticed after 2 + 3 s, a little later than by tuttirun, who has
- * more to say; without this after 8 minutes.
+ * A host that is cut off is noticed a little later than by tuttirun, who has more to say;
+ * without this after 8 minutes.
  */
-static void add_limits(const struct starter_facts *facts,
-        const struct openmpi_words *named, struct arguments *words)
+static void add_limits(const struct build *build)
 {
-    add_parameter(words, named, "odls_base_sigkill_timeout", "0");
-    if (!facts->is_here) {
-        add_parameter(words, named, "oob_tcp_keepalive_time", "2");
-        add_parameter(words, named, "oob_tcp_keepalive_intvl", "1");
-        add_parameter(words, named, "oob_tcp_keepalive_probes", "3");
+    const int interval_s = starter_keepalive_s(build->options);
+
+    add_number(build, "odls_base_sigkill_timeout", 0);
+    if (!build->facts->is_here) {
+        add_number(build, "oob_tcp_keepalive_time", interval_s);
+        add_number(build, "oob_tcp_keepalive_intvl", interval_s);
+        add_number(build, "oob_tcp_keepalive_probes", STARTER_PROBES);
     }
 }
 
-static void add_network(const struct starter_facts *facts,
-        const struct openmpi_words *named, struct arguments *words)
+static void add_network(const struct build *build)
 {
-    if (facts->network->cidrs[0] == '\0') {
-        return;
+    const char *cidrs = build->facts->network->cidrs;
+
+    if (cidrs[0] != '\0') {
+        add_parameter(build, build->named->network, cidrs);
+        add(build, "--mca", "btl_tcp_if_include", cidrs);
     }
-    add_parameter(words, named, named->network, facts->network->cidrs);
-    arguments_add(words, "--mca");
-    arguments_add(words, "btl_tcp_if_include");
-    arguments_add(words, facts->network->cidrs);
 }
 
 static void build_named(const struct options *options,
@@ -89,6 +121,9 @@ static void build_named(const struct options *options,
         struct starter_command *command)
 {
     struct arguments *words = &command->words;
+    const struct build build = {
+        .options = options, .facts = facts, .named = named, .words = words
+    };
 
     if (facts->is_root) {
         arguments_add(words, "--allow-run-as-root");
@@ -106,12 +141,18 @@ static void build_named(const struct options *options,
         arguments_add(words, "none");
     }
     if (starter_is_remote(facts)) {
-        add_remote(options, facts, named, words);
+        add_remote(&build);
+    }
+    for (size_t i = 0; !facts->is_here && i < facts->hosts->count; i++) {
+        if (strchr(facts->hosts->hosts[i].name, '.') != NULL) {
+            add_number(&build, named->keep_domains, 1);
+            break;
+        }
     }
     if (options->supervise) {
-        add_limits(facts, named, words);
+        add_limits(&build);
     }
-    add_network(facts, named, words);
+    add_network(&build);
     for (size_t i = 0; i < command->exports.count; i++) {
         arguments_add(words, "-x");
         arguments_add(words, command->exports.items[i]);
@@ -131,6 +172,7 @@ static void build_orte(const struct options *options, const struct starter_facts
         .agent_args = "plm_rsh_args",
         .no_tree = "plm_rsh_no_tree_spawn",
         .network = "oob_tcp_if_include",
+        .keep_domains = "orte_keep_fqdn_hostnames",
     };
 
     build_named(options, facts, &named, command);
@@ -145,6 +187,7 @@ static void build_prrte(const struct options *options,
         .agent_args = "plm_ssh_args",
         .no_tree = "plm_ssh_no_tree_spawn",
         .network = "prte_if_include",
+        .keep_domains = "prte_keep_fqdn_hostnames",
     };
 
     build_named(options, facts, &named, command);

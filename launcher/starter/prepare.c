@@ -79,7 +79,6 @@ tutti_status starter_prepare(const struct options *options,
     struct detect_choice starter;
     char self[PATH_MAX];
     char mpi_collectives[PATH_MAX];
-    char own_name[HOST_NAME_LIMIT] = "";
     struct starter_facts facts = {
         .path = starter.path,
         .self = self,
@@ -100,8 +99,7 @@ tutti_status starter_prepare(const struct options *options,
     if (status == TUTTI_OK) {
         status = check_linked(options, &linked, &starter);
     }
-    (void)gethostname(own_name, sizeof own_name - 1);
-    facts.is_here = host_list_is_here(&placement->hosts, own_name);
+    facts.is_here = network_is_here(&placement->hosts);
     if (status == TUTTI_OK) {
         facts.ranks = starter.ranks;
         status = network_choose(&placement->hosts, options->nic, &network);

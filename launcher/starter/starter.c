@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "launcher/environment.h"
 #include "launcher/session/link.h"
+#include "launcher/shell.h"
 #include "launcher/starter/mpi_collectives.h"
 
 void starter_command_fini(struct starter_command *command)
@@ -27,9 +28,7 @@ static const char *const device_lists[] = { "CUDA_VISIBLE_DEVICES",
 static bool is_device_list(const char *entry)
 {
     for (size_t i = 0; i < sizeof device_lists / sizeof device_lists[0]; i++) {
-        size_t len = strlen(device_lists[i]);
-
-        if (strncmp(entry, device_lists[i], len) == 0 && entry[len] == '=') {
+        if (arguments_same_name(entry, device_lists[i])) {
             return true;
         }
     }
@@ -45,12 +44,7 @@ void starter_environment(const struct starter_command *command,
         }
     }
     for (size_t i = 0; i < command->variables.count; i++) {
-        const char *entry = command->variables.items[i];
-        char name[256];
-        size_t len = strcspn(entry, "=");
-
-        (void)snprintf(name, sizeof name, "%.*s", (int)len, entry);
-        arguments_set(variables, name, entry[len] == '=' ? entry + len + 1 : NULL);
+        arguments_put(variables, command->variables.items[i]);
     }
 }
 
@@ -73,24 +67,34 @@ void starter_add_hosts(
     mem_free(text);
 }
 
-/* Variables that the library reads are handed on by themselves. */
-static void list_own(const struct options *options, char *const *environment,
+/*
+ * Variables that are handed on by themselves: those that the library reads, and to other hosts
+ * those by which Python and the locale are what they are here. The rest may be secret.
+ */
+static bool is_own(const char *entry, bool is_remote)
+{
+    static const char *const starts[] = { "TUTTI_", "HOROVOD_", "PYTHON",
+        "VIRTUAL_ENV=", "CONDA_PREFIX=", "LANG=", "LANGUAGE=", "LC_" };
+    bool is = false;
+
+    for (size_t i = 0; i < (is_remote ? sizeof starts / sizeof starts[0] : 2); i++) {
+        is = is || strncmp(entry, starts[i], strlen(starts[i])) == 0;
+    }
+    return is && strncmp(entry, "TUTTI_INTERNAL_", 15) != 0;
+}
+
+static void list_own(const struct options *options, const struct starter_facts *facts,
         struct arguments *names)
 {
-    for (; *environment != NULL; environment++) {
-        const char *entry = *environment;
-        char name[256];
-        size_t len = strcspn(entry, "=");
+    const bool is_remote = starter_is_remote(facts);
 
-        if ((strncmp(entry, "TUTTI_", 6) != 0 && strncmp(entry, "HOROVOD_", 8) != 0) ||
-                strncmp(entry, "TUTTI_INTERNAL_", 15) == 0 || len >= sizeof name) {
-            continue;
+    for (char *const *at = facts->environment; *at != NULL; at++) {
+        if (is_own(*at, is_remote) && !arguments_has(&options->export, *at)) {
+            arguments_add_format(names, "%.*s", (int)strcspn(*at, "="), *at);
         }
-        memcpy(name, entry, len);
-        name[len] = '\0';
-        if (!arguments_has(&options->export, name)) {
-            arguments_add(names, name);
-        }
+    }
+    if (!facts->is_here) {
+        arguments_add(names, SHELL_VARIABLE);
     }
 }
 
@@ -101,7 +105,7 @@ static void list_exports(const struct options *options,
     for (size_t i = 0; i < options->export.count; i++) {
         arguments_add(names, options->export.items[i]);
     }
-    list_own(options, facts->environment, names);
+    list_own(options, facts, names);
     if (options->supervise) {
         /* Only its name: the token in its value must not be seen in a list of processes. */
         arguments_add(names, LINK_VARIABLE);
@@ -122,6 +126,9 @@ static bool has_other_agent(
     static const char *const variables[] = { "OMPI_MCA_plm_rsh_agent",
         "OMPI_MCA_orte_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC",
         "HYDRA_LAUNCHER", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_BOOTSTRAP" };
+    static const char *const flags[] = { "plm_rsh_agent", "orte_rsh_agent",
+        "plm_ssh_agent", "-launcher", "-launcher-exec", "-bootstrap",
+        "-bootstrap-exec" };
     bool has = facts->remote_agent != NULL;
 
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
@@ -130,10 +137,18 @@ static bool has_other_agent(
     for (size_t i = 0; i < options->mpi_args.count; i++) {
         const char *word = options->mpi_args.items[i];
 
-        has = has || strstr(word, "_agent") != NULL ||
-                strstr(word, "launcher") != NULL || strstr(word, "bootstrap") != NULL;
+        for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++) {
+            has = has || arguments_same_name(word, flags[k]) ||
+                    (word[0] == '-' && arguments_same_name(word + 1, flags[k]));
+        }
     }
     return has;
+}
+
+int starter_keepalive_s(const struct options *options)
+{
+    /* The time of all probes together counts: the first one may come at any moment. */
+    return options->heartbeat_timeout_ms / (1000 * STARTER_PROBES) + 1;
 }
 
 void starter_add_ssh(const struct options *options, struct arguments *words)
@@ -153,27 +168,22 @@ void starter_add_ssh(const struct options *options, struct arguments *words)
     arguments_add_all(words, options->ssh_args.items);
 }
 
-/* The flags for ssh; none when something else may be used and nobody asked for them. */
-static void list_ssh(const struct options *options, const struct starter_facts *facts,
-        struct arguments *words)
-{
-    starter_add_ssh(options, words);
-    if (words->count == 0 && has_other_agent(options, facts)) {
-        return;
-    }
-    /* The first value that ssh sees counts, so the user's come before these. */
-    arguments_add(words, "-oBatchMode=yes");
-    arguments_add(words, "-oConnectTimeout=10");
-}
-
 char *starter_join_ssh(const struct options *options, const struct starter_facts *facts,
         struct arguments *command)
 {
     struct arguments words = { .items = NULL };
     char *text = NULL;
 
-    list_ssh(options, facts, &words);
-    if (words.count > 0 || words.failed) {
+    starter_add_ssh(options, &words);
+    if (words.count > 0 || words.failed || !has_other_agent(options, facts)) {
+        /* The first value that ssh sees counts, so the user's come before these. */
+        arguments_add(&words, "-oBatchMode=yes");
+        arguments_add(&words, "-oConnectTimeout=10");
+        if (options->supervise) {
+            arguments_add_format(
+                    &words, "-oServerAliveInterval=%d", starter_keepalive_s(options));
+            arguments_add_format(&words, "-oServerAliveCountMax=%d", STARTER_PROBES);
+        }
         text = arguments_join(&words, " ");
         command->failed = command->failed || text == NULL;
     }
@@ -200,47 +210,56 @@ void starter_spread(const struct host_list *hosts, int ranks, int *counts)
 void starter_add_program(const struct options *options,
         const struct starter_facts *facts, struct arguments *words)
 {
-    if (options->bind == BIND_AUTO || options->gpus_visible == GPUS_ONE ||
-            options->supervise || options->mpi_collectives) {
-        arguments_add(words, facts->self);
-        arguments_add(words, "--exec");
-        if (options->verbose) {
-            arguments_add(words, "--verbose");
-        }
-        if (options->bind != BIND_AUTO) {
-            arguments_add(words, "--bind");
-            arguments_add(words, options->bind == BIND_MPI ? "mpi" : "none");
-        }
-        if (options->gpus_visible == GPUS_ONE) {
-            arguments_add(words, "--gpus-visible");
-            arguments_add(words, "one");
-        }
-        arguments_add(words, "--");
+    arguments_add(words, facts->self);
+    arguments_add(words, "--exec");
+    if (options->verbose) {
+        arguments_add(words, "--verbose");
     }
-    arguments_add_all(words, options->program);
+    if (options->bind != BIND_AUTO) {
+        arguments_add(words, "--bind");
+        arguments_add(words, options->bind == BIND_MPI ? "mpi" : "none");
+    }
+    if (options->gpus_visible == GPUS_ONE) {
+        arguments_add(words, "--gpus-visible");
+        arguments_add(words, "one");
+    }
+    arguments_add(words, "--");
+    /*
+     * Starters read the program's words, too: Open MPI obeys its --mca and --tune, and to all
+     * of them ":" begins another program. --exec takes the '=' away again.
+     */
+    for (char *const *word = options->program; *word != NULL; word++) {
+        const bool is_read = **word == '-' || **word == '=' || strcmp(*word, ":") == 0;
+
+        arguments_add_format(words, "%s%s", is_read ? "=" : "", *word);
+    }
 }
 
-/* These are split at spaces by the starters, so none can be inside. */
-static tutti_status check_ssh(const struct options *options)
+tutti_status starter_check_ssh(const struct options *options)
 {
-    const char *const texts[] = { options->ssh_config, options->ssh_identity_file };
+    struct arguments words = { .items = NULL };
+    tutti_status status;
 
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (texts[i] != NULL && strpbrk(texts[i], " \t") != NULL) {
-            return error_set(TUTTI_ERR_INVALID,
-                    "%s: mpirun hands no path with a space to ssh; link it to a name "
-                    "without",
-                    texts[i]);
+    starter_add_ssh(options, &words);
+    status = arguments_status(&words);
+    for (size_t i = 0; status == TUTTI_OK && i < words.count; i++) {
+        if (words.items[i][0] == '\0' || strpbrk(words.items[i], " \t\n") != NULL) {
+            status = error_set(TUTTI_ERR_INVALID,
+                    "'%s': mpirun hands no word with a space to ssh, nor an empty one; "
+                    "link a path to a name without, and write other settings into a "
+                    "file for --ssh-config",
+                    words.items[i]);
         }
     }
-    return TUTTI_OK;
+    arguments_fini(&words);
+    return status;
 }
 
 tutti_status starter_build(const struct starter *starter, const struct options *options,
         const struct starter_facts *facts, struct starter_command *command)
 {
     struct arguments *words = &command->words;
-    tutti_status status = check_ssh(options);
+    tutti_status status = starter_check_ssh(options);
 
     if (status != TUTTI_OK) {
         return status;

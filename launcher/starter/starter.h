@@ -75,6 +75,9 @@ TUTTI_MUST_USE tutti_status starter_build(const struct starter *starter,
         const struct options *options, const struct starter_facts *facts,
         struct starter_command *command);
 
+/** Starters split ssh's flags at spaces. @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY */
+TUTTI_MUST_USE tutti_status starter_check_ssh(const struct options *options);
+
 /**
  * Appends the environment that a command runs in: ours, with its variables. Lists of this
  * host's GPUs (CUDA_VISIBLE_DEVICES) stay here when ranks run elsewhere.
@@ -84,6 +87,12 @@ void starter_environment(const struct starter_command *command,
 
 /* For starters. */
 
+enum {
+    STARTER_PROBES = 3 /* signs of life without an answer: the connection is lost */
+};
+/** Seconds between them: within --heartbeat-timeout no starter gives up a connection. */
+int starter_keepalive_s(const struct options *options);
+
 /** True when ssh (or an agent in its place) starts something on another host. */
 bool starter_is_remote(const struct starter_facts *facts);
 /** Appends a flag and the hosts as "a:2,b:1". */
@@ -91,15 +100,15 @@ void starter_add_hosts(
         struct arguments *words, const char *flag, const struct host_list *hosts);
 /**
  * The flags for ssh, as one word with spaces between: without a terminal, never asking a
- * question, not waiting for ever, and what --ssh-port and its like say. Freed with
- * mem_free(). NULL when another program is used in place of ssh and none of these flags was
+ * question, not waiting for ever, with signs of life, and what --ssh-port and its like say.
+ * Freed with mem_free(). NULL when another program is used in place of ssh and none of these flags was
  * given, or out of memory, which is noted in the command.
  */
 char *starter_join_ssh(const struct options *options, const struct starter_facts *facts,
         struct arguments *command);
 /** Appends what --ssh-port and its like say, as flags of ssh. */
 void starter_add_ssh(const struct options *options, struct arguments *words);
-/** Appends the supervisor, where there is one, and the program with its arguments. */
+/** Appends the supervisor and the program with its arguments, none of which starters read. */
 void starter_add_program(const struct options *options,
         const struct starter_facts *facts, struct arguments *words);
 /** Ranks that each of the hosts gets when they fill slots in order; hosts->count of them. */

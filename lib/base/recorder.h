@@ -36,6 +36,8 @@
 
 /** The variable that holds the number of the inherited descriptor. */
 #define RECORDER_VARIABLE "TUTTI_INTERNAL_RECORDER"
+/** The variable that says of which timeline tuttirun makes one file at the end. */
+#define TIMELINE_VARIABLE "TUTTI_INTERNAL_TIMELINE"
 /** "TUTTIFR4": the layout below. */
 #define RECORDER_MAGIC UINT64_C(0x3452464954545554)
 

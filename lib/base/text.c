@@ -33,6 +33,14 @@ char text_upper(char letter)
     return letter;
 }
 
+bool text_ends_in(const char *text, const char *end)
+{
+    const size_t len = strlen(text);
+    const size_t end_len = strlen(end);
+
+    return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
 /* strncasecmp() would ask the locale what a lower-case letter is. */
 static bool is_same_word(const char *a, const char *b, size_t len)
 {

@@ -22,6 +22,8 @@ bool text_to_real(const char *text, double *value);
 /** One ASCII letter in lower or upper case; other characters as they are. */
 char text_lower(char letter);
 char text_upper(char letter);
+/** True when a text ends in another one. */
+bool text_ends_in(const char *text, const char *end);
 /** Divides bytes by 1024 until few are left; returns their unit: "MiB". */
 const char *text_byte_unit(double *bytes);
 /** Index of a word among "one|two|three", in any case. */

@@ -15,6 +15,25 @@ enum {
     PATH_BYTES = 4096
 };
 
+static bool is_file(const char *name)
+{
+    return text_ends_in(name, ".json") || text_ends_in(name, ".json.gz");
+}
+
+/* Who set the parameter in the program would look for the file in vain. */
+static void tell_of_folder(const struct tutti *t)
+{
+    const char *file = t->config.timeline;
+    const char *known = config_internal(TIMELINE_VARIABLE);
+
+    if (t->rank == 0 && is_file(file) && (known == NULL || strcmp(known, file) != 0)) {
+        log_warn(&t->log,
+                "timeline: tuttirun was not told of %s: make it of what the ranks "
+                "write with tutti-trace merge %s.ranks -o %s, or give --timeline",
+                file, file, file);
+    }
+}
+
 tutti_status timeline_open(struct tutti *t)
 {
     const char *steps = t->config.timeline_steps;
@@ -34,7 +53,10 @@ tutti_status timeline_open(struct tutti *t)
     status = timeline_start(t, NULL);
     if (status != TUTTI_OK) { /* a rank without a timeline works as well */
         log_warn(&t->log, "no timeline: %s", tutti_last_error());
-    } else if (steps[0] != '\0') {
+        return TUTTI_OK;
+    }
+    tell_of_folder(t);
+    if (steps[0] != '\0') {
         timeline_stop(t);
         atomic_store_explicit(&timeline->mode, TIMELINE_WINDOW, memory_order_relaxed);
     }
@@ -54,9 +76,6 @@ void timeline_fini(struct tutti *t)
 static tutti_status find_folder(const struct tutti *t, const char *folder, char *path)
 {
     const char *from = folder != NULL ? folder : t->config.timeline;
-    const char *ending = strstr(from, ".json");
-    const bool is_file = ending != NULL &&
-            (strcmp(ending, ".json") == 0 || strcmp(ending, ".json.gz") == 0);
 
     if (from[0] == '\0') {
         return error_set(TUTTI_ERR_INVALID,
@@ -64,7 +83,7 @@ static tutti_status find_folder(const struct tutti *t, const char *folder, char 
                 "timeline",
                 t->rank);
     }
-    if (snprintf(path, PATH_BYTES, "%s%s", from, is_file ? ".ranks" : "") >=
+    if (snprintf(path, PATH_BYTES, "%s%s", from, is_file(from) ? ".ranks" : "") >=
             PATH_BYTES) {
         return error_set(TUTTI_ERR_INVALID, "the path of a timeline is too long");
     }

@@ -139,6 +139,16 @@ UNIT_TEST(test_only_letters_change_case)
     assert_int_equal(text_upper('7'), '7');
 }
 
+UNIT_TEST(test_how_texts_end)
+{
+    assert_true(text_ends_in("a.json", ".json"));
+    assert_true(text_ends_in("x.json.d/t.json", ".json"));
+    assert_true(text_ends_in(".json", ".json"));
+    assert_false(text_ends_in("x.json.d/t", ".json"));
+    assert_false(text_ends_in("json", ".json"));
+    assert_true(text_ends_in("", ""));
+}
+
 UNIT_TEST(test_choices)
 {
     int index = 42;

@@ -30,17 +30,17 @@ UNIT_TEST(test_set_replaces_the_entry_of_the_same_name_only)
 
     arguments_set(&list, "AB", "1");
     arguments_set(&list, "A", "2");
-    arguments_set(&list, "C", NULL);
+    arguments_put(&list, "C");
     arguments_set(&list, "AB", "3");
     arguments_set(&list, "C", "4");
-    arguments_set(&list, "A", NULL);
+    arguments_put(&list, "A");
 
     assert_int_equal(list.count, 3);
     assert_string_equal(list.items[0], "AB=3");
     assert_string_equal(list.items[1], "A");
     assert_string_equal(list.items[2], "C=4");
     assert_null(list.items[3]);
-    assert_true(arguments_has(&list, "C"));
+    assert_true(arguments_has(&list, "C=5"));
     assert_false(arguments_has(&list, "B"));
     arguments_fini(&list);
 }

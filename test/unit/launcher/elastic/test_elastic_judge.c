@@ -28,6 +28,33 @@ static bool names_b(const void *context, const char *host)
     return strcmp(host, "b") == 0;
 }
 
+/* A host is not blamed for another whose name is longer, nor for other words. */
+UNIT_TEST(test_ssh_names_one_host)
+{
+    static const struct {
+        const char *line;
+        const char *host;
+        bool names;
+    } rows[] = {
+        { "ssh: connect to host tt11 port 22: No route to host", "tt11", true },
+        { "ssh: connect to host tt11 port 22: No route to host", "tt1", false },
+        { "ssh: connect to host tt11 port 22: No route to host", "host", false },
+        { "ssh: connect to host tt1 port 22: No route to host", "tt11", false },
+        { "ssh: connect to host tt1.pool port 22: No route to host", "tt1", false },
+        { "ssh: connect to host tt1.pool port 22: No route to host", "TT1.pool", true },
+        { "ssh: Could not resolve hostname tt1: Name or service not known", "tt1",
+                true },
+        { "ssh: Could not resolve hostname tt10: Name or service not known", "tt1",
+                false },
+        { "my ssh does not like tt1", "tt1", false },
+        { "ssh: connect to host", "", false },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_true(judge_names(rows[i].line, rows[i].host) == rows[i].names);
+    }
+}
+
 static bool names_none(const void *context, const char *host)
 {
     (void)context;

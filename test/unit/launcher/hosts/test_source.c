@@ -316,6 +316,29 @@ UNIT_TEST(test_children_of_aws_batch_wait)
     expect_case("", &lost);
 }
 
+/* A number that is none is not the same as one that is not set. */
+UNIT_TEST(test_malformed_numbers_are_refused)
+{
+    static const struct resolve_case cases[] = {
+        { .variables = { "AWS_BATCH_JOB_NUM_NODES=x" },
+                .source = "AWS_BATCH_JOB_NUM_NODES=x is no number" },
+        { .variables = { "SM_HOSTS=[\"a\"]", "SM_CURRENT_HOST=a", "SM_NUM_GPUS=-1" },
+                .source = "SM_NUM_GPUS=-1 is no number" },
+        { .variables = { "SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=a",
+                  "SLURM_JOB_CPUS_PER_NODE=4", "SLURM_CPUS_PER_TASK=two" },
+                .source = "SLURM_CPUS_PER_TASK=two is no number" },
+        { .variables = { "SLURM_ARRAY_TASK_ID=x" },
+                .source = "SLURM_ARRAY_TASK_ID=x is no number" },
+        { .variables = { "SGE_TASK_ID=undefined", "AWS_BATCH_JOB_NUM_NODES=" },
+                .hosts = "",
+                .source = "this machine" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_case("", &cases[i]);
+    }
+}
+
 UNIT_TEST(test_one_node_of_aws_batch_is_this_machine)
 {
     static const char *const variables[] = { "AWS_BATCH_JOB_NUM_NODES=1",

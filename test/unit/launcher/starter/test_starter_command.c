@@ -27,9 +27,12 @@ static const struct starter_facts plain = {
 #define OPENMPI_SSH \
     "--mca plm_rsh_args '-oBatchMode=yes -oConnectTimeout=10' " \
     "--mca plm_rsh_no_tree_spawn 1 "
-#define OPENMPI_LIMITS \
-    "--mca odls_base_sigkill_timeout 0 --mca oob_tcp_keepalive_time 2 " \
-    "--mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 "
+#define OPENMPI_LIMITS(interval) \
+    "--mca odls_base_sigkill_timeout 0 --mca oob_tcp_keepalive_time " interval \
+    " --mca oob_tcp_keepalive_intvl " interval " --mca oob_tcp_keepalive_probes 3 "
+/* Programs behind --exec, with and without binding by MPI. */
+#define EXEC_NONE "/opt/tuttirun --exec --bind none -- "
+#define EXEC_MPI "/opt/tuttirun --exec --bind mpi -- "
 #define HYDRA_SSH "'HYDRA_LAUNCHER_EXTRA_ARGS=-oBatchMode=yes -oConnectTimeout=10' "
 
 /* "VARIABLES WORDS" as one quoted line; freed with mem_free(). */
@@ -62,7 +65,7 @@ static void expect_command(const struct starter *starter,
     if (facts.hosts == NULL) {
         facts.hosts = &options.hosts;
     }
-    facts.is_here = host_list_is_here(facts.hosts, "me");
+    facts.is_here = network_is_here(facts.hosts);
     assert_int_equal(starter_build(starter, &options, &facts, &command), TUTTI_OK);
     line = line_of(&command);
     assert_string_equal(line, expected);
@@ -93,11 +96,12 @@ UNIT_TEST(test_openmpi_on_hosts)
     expect_command(&starter_openmpi, &plain,
             ARGV("-H", "a:2,b:1,a:1", "-np", "3", "./train"),
             "RUN --map-by slot -H a:3,b:1 --bind-to none " OPENMPI_SSH
-            "-np 3 /opt/tuttirun --exec -- ./train");
+            "-x TUTTI_INTERNAL_SHELL -np 3 /opt/tuttirun --exec -- ./train");
     expect_command(&starter_prrte, &plain, ARGV("-H", "a:2,b:1", "p"),
             "RUN --map-by slot -H a:2,b:1 --bind-to none "
             "--prtemca plm_ssh_args '-oBatchMode=yes -oConnectTimeout=10' "
-            "--prtemca plm_ssh_no_tree_spawn 1 -np 3 /opt/tuttirun --exec -- p");
+            "--prtemca plm_ssh_no_tree_spawn 1 -x TUTTI_INTERNAL_SHELL -np 3 "
+            "/opt/tuttirun --exec -- p");
 }
 
 UNIT_TEST(test_openmpi_reaches_many_hosts_over_a_tree)
@@ -136,9 +140,9 @@ UNIT_TEST(test_openmpi_is_told_that_root_may)
     facts.is_root = true;
     expect_command(&starter_openmpi, &facts, ARGV("-np", "1", "--bind", "none", "p"),
             "RUN --allow-run-as-root --map-by slot:OVERSUBSCRIBE --bind-to none "
-            "-np 1 p");
+            "-np 1 " EXEC_NONE "p");
     expect_command(&starter_mpich, &facts, ARGV("-np", "1", "--bind", "none", "p"),
-            "RUN -bind-to none -np 1 p");
+            "RUN -bind-to none -np 1 " EXEC_NONE "p");
 }
 
 UNIT_TEST(test_variables_are_handed_on)
@@ -154,12 +158,13 @@ UNIT_TEST(test_variables_are_handed_on)
     facts.environment = words_set(&environment, variables);
     expect_command(&starter_openmpi, &facts, argv,
             "RUN --map-by slot:OVERSUBSCRIBE --bind-to none -x TUTTI_SPIN_US=3 "
-            "-x 'A=b c=d' -x B -x TUTTI_STRICT -x HOROVOD_X -np 1 p");
+            "-x 'A=b c=d' -x B -x TUTTI_STRICT -x HOROVOD_X -np 1 " EXEC_NONE "p");
     expect_command(&starter_mpich, &facts, argv,
-            "RUN -bind-to none -genv TUTTI_SPIN_US 3 -genv A 'b c=d' -np 1 p");
+            "RUN -bind-to none -genv TUTTI_SPIN_US 3 -genv A 'b c=d' -np 1 " EXEC_NONE
+            "p");
     expect_command(&starter_srun, &facts, argv,
             "TUTTI_SPIN_US=3 'A=b c=d' RUN --ntasks=1 --cpu-bind=none "
-            "--kill-on-bad-exit=1 --export=ALL --input=0 p");
+            "--kill-on-bad-exit=1 --export=ALL --input=0 " EXEC_NONE "p");
     arguments_fini(&environment);
 }
 
@@ -167,8 +172,11 @@ UNIT_TEST(test_supervised_ranks_get_the_name_of_the_link)
 {
     expect_command(&starter_openmpi, &plain,
             ARGV("--supervise", "on", "-H", "a:2", "p"),
-            "RUN --map-by slot -H a:2 --bind-to none " OPENMPI_SSH OPENMPI_LIMITS
-            "-x TUTTI_INTERNAL_JOIN -np 2 /opt/tuttirun --exec -- p");
+            "RUN --map-by slot -H a:2 --bind-to none --mca plm_rsh_args "
+            "'-oBatchMode=yes -oConnectTimeout=10 -oServerAliveInterval=21 "
+            "-oServerAliveCountMax=3' --mca plm_rsh_no_tree_spawn 1 " OPENMPI_LIMITS(
+                    "21") "-x TUTTI_INTERNAL_SHELL -x TUTTI_INTERNAL_JOIN -np 2 "
+                          "/opt/tuttirun --exec -- p");
     expect_command(&starter_openmpi, &plain,
             ARGV("--supervise", "on", "-np", "2", "--bind", "none", "p"),
             "RUN --map-by slot:OVERSUBSCRIBE --bind-to none "
@@ -181,6 +189,73 @@ UNIT_TEST(test_supervised_ranks_get_the_name_of_the_link)
             "--input=0 /opt/tuttirun --exec -- p");
 }
 
+/* Starters read all words: they would obey these, or begin another program at the ':'. */
+UNIT_TEST(test_words_of_the_program_are_hidden_from_starters)
+{
+    expect_command(&starter_openmpi, &plain,
+            ARGV("-np", "1", "p", "a", ":", "--mca", "x", "-tune", "=", "=b", "::", ""),
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to none -np 1 /opt/tuttirun --exec "
+            "-- p a =: =--mca x =-tune == ==b :: ''");
+}
+
+/* A connection lives as long as tuttirun waits. */
+UNIT_TEST(test_signs_of_life_follow_the_heartbeat)
+{
+    struct starter_facts facts = plain;
+
+    facts.is_slurm = true;
+    expect_command(&starter_openmpi, &facts,
+            ARGV("--supervise", "on", "--heartbeat-timeout", "2.9", "-H", "a:1", "p"),
+            "RUN --map-by slot -H a:1 --bind-to none " OPENMPI_LIMITS(
+                    "1") "-x TUTTI_INTERNAL_SHELL -x TUTTI_INTERNAL_JOIN -np 1 "
+                         "/opt/tuttirun --exec -- "
+                         "p");
+    expect_command(&starter_mpich, &plain,
+            ARGV("--supervise", "on", "--heartbeat-timeout", "600", "-H", "a:1", "p"),
+            "'HYDRA_LAUNCHER_EXTRA_ARGS=-oBatchMode=yes -oConnectTimeout=10 "
+            "-oServerAliveInterval=201 -oServerAliveCountMax=3' RUN -hosts a:1 "
+            "-bind-to none -np 1 /opt/tuttirun --exec -- p");
+}
+
+/* mpirun takes no parameter twice. */
+UNIT_TEST(test_parameters_of_the_user_count)
+{
+    expect_command(&starter_openmpi, &plain,
+            ARGV("-H", "a:1", "--mpi-args", "--mca plm_rsh_no_tree_spawn 0", "p"),
+            "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_args "
+            "'-oBatchMode=yes -oConnectTimeout=10' -x TUTTI_INTERNAL_SHELL --mca "
+            "plm_rsh_no_tree_spawn 0 -np 1 /opt/tuttirun --exec -- p");
+}
+
+UNIT_TEST(test_names_of_hosts_keep_their_domains)
+{
+    expect_command(&starter_openmpi, &plain, ARGV("-H", "a:1,b.c.d:1", "p"),
+            "RUN --map-by slot -H a:1,b.c.d:1 --bind-to none " OPENMPI_SSH
+            "--mca orte_keep_fqdn_hostnames 1 -x TUTTI_INTERNAL_SHELL -np 2 "
+            "/opt/tuttirun --exec -- p");
+    expect_command(&starter_prrte, &plain, ARGV("-H", "b.c.d:1", "p"),
+            "RUN --map-by slot -H b.c.d:1 --bind-to none "
+            "--prtemca plm_ssh_args '-oBatchMode=yes -oConnectTimeout=10' "
+            "--prtemca plm_ssh_no_tree_spawn 1 --prtemca prte_keep_fqdn_hostnames 1 "
+            "-x TUTTI_INTERNAL_SHELL -np 1 /opt/tuttirun --exec -- p");
+}
+
+/* The other starters hand on all of them. */
+UNIT_TEST(test_python_and_locale_reach_other_hosts)
+{
+    static const char *const variables[] = { "PYTHONPATH=/a", "VIRTUAL_ENV=/b",
+        "LC_ALL=C", "LANG=C", "LANGX=1", "SECRET=1", "TUTTI_INTERNAL_JOIN=1", NULL };
+    struct arguments environment = { .items = NULL };
+    struct starter_facts facts = plain;
+
+    facts.environment = words_set(&environment, variables);
+    expect_command(&starter_openmpi, &facts, ARGV("-H", "a:1", "-x", "LANG=D", "p"),
+            "RUN --map-by slot -H a:1 --bind-to none " OPENMPI_SSH
+            "-x LANG=D -x PYTHONPATH -x VIRTUAL_ENV -x LC_ALL -x TUTTI_INTERNAL_SHELL "
+            "-np 1 /opt/tuttirun --exec -- p");
+    arguments_fini(&environment);
+}
+
 UNIT_TEST(test_ssh_gets_its_flags)
 {
     const char *const *const argv =
@@ -190,27 +265,44 @@ UNIT_TEST(test_ssh_gets_its_flags)
     expect_command(&starter_openmpi, &plain, argv,
             "RUN --map-by slot -H a:1,b:1 --bind-to none --mca plm_rsh_args "
             "'-F /c -p 2222 -i /k -o LogLevel=ERROR -oBatchMode=yes "
-            "-oConnectTimeout=10' --mca plm_rsh_no_tree_spawn 1 -np 2 p");
+            "-oConnectTimeout=10' --mca plm_rsh_no_tree_spawn 1 -x "
+            "TUTTI_INTERNAL_SHELL -np 2 " EXEC_NONE "p");
     expect_command(&starter_mpich, &plain, argv,
             "'HYDRA_LAUNCHER_EXTRA_ARGS=-F /c -p 2222 -i /k -o LogLevel=ERROR "
             "-oBatchMode=yes -oConnectTimeout=10' RUN -hosts a:1,b:1 -bind-to none "
-            "-np 2 p");
+            "-np 2 " EXEC_NONE "p");
     expect_command(&starter_intel, &plain, argv,
             "'I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-F /c -p 2222 -i /k -o "
             "LogLevel=ERROR -oBatchMode=yes -oConnectTimeout=10' RUN -hosts a,b -ppn 1 "
-            "-bind-to none -np 2 p");
+            "-bind-to none -np 2 " EXEC_NONE "p");
 }
 
-UNIT_TEST(test_paths_that_starters_would_split_are_refused)
+UNIT_TEST(test_words_that_starters_would_split_are_refused)
 {
-    struct starter_command command = { .words = { .items = NULL } };
-    struct options options = { .np = 1, .program = no_variables };
+    static const char *const lines[][6] = {
+        { "tuttirun", "-np", "1", "-i", "/my keys/k", "p" },
+        { "tuttirun", "-np", "1", "--ssh-args", "-o 'ProxyCommand=ssh jump'", "p" },
+        { "tuttirun", "-np", "1", "--ssh-args", "-o ''", "p" },
+    };
+    static const char *const named[] = { "'/my keys/k'", "'ProxyCommand=ssh jump'",
+        "''" };
 
-    options.ssh_identity_file = "/my keys/k";
-    assert_int_equal(starter_build(&starter_mpich, &options, &plain, &command),
-            TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "/my keys/k"));
-    starter_command_fini(&command);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct starter_command command = { .words = { .items = NULL } };
+        const char *argv[7] = { NULL };
+        struct arguments words = { .items = NULL };
+        struct options options;
+
+        memcpy(argv, lines[i], sizeof lines[i]);
+        assert_int_equal(
+                command_line_parse(&options, words_set(&words, argv)), TUTTI_OK);
+        assert_int_equal(starter_build(&starter_mpich, &options, &plain, &command),
+                TUTTI_ERR_INVALID);
+        assert_non_null(strstr(tutti_last_error(), named[i]));
+        starter_command_fini(&command);
+        options_fini(&options);
+        arguments_fini(&words);
+    }
 }
 
 /* What stands in for ssh need not know its flags, unless they were asked for. */
@@ -224,28 +316,39 @@ UNIT_TEST(test_other_agents_get_no_flags_of_ssh)
     facts.environment = words_set(&environment, variables);
     expect_command(&starter_openmpi, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
             "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_no_tree_spawn 1 "
-            "-np 1 p");
+            "-x TUTTI_INTERNAL_SHELL -np 1 " EXEC_NONE "p");
     expect_command(&starter_openmpi, &facts,
             ARGV("-H", "a:1", "--bind", "none", "-p", "7", "p"),
             "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_args '-p 7 "
             "-oBatchMode=yes -oConnectTimeout=10' --mca plm_rsh_no_tree_spawn 1 "
-            "-np 1 p");
+            "-x TUTTI_INTERNAL_SHELL -np 1 " EXEC_NONE "p");
     facts = plain;
     expect_command(&starter_openmpi, &facts,
             ARGV("-H", "a:1", "--bind", "none", "--mpi-args", "--mca plm_rsh_agent x",
                     "p"),
             "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_no_tree_spawn 1 "
-            "--mca plm_rsh_agent x -np 1 p");
+            "-x TUTTI_INTERNAL_SHELL --mca plm_rsh_agent x -np 1 " EXEC_NONE "p");
+    /* A word with such a name in it is none. */
+    expect_command(&starter_openmpi, &facts,
+            ARGV("-H", "a:1", "--mpi-args", "--wdir /my_agent/launcher", "p"),
+            "RUN --map-by slot -H a:1 --bind-to none " OPENMPI_SSH
+            "-x TUTTI_INTERNAL_SHELL --wdir /my_agent/launcher -np 1 /opt/tuttirun "
+            "--exec -- p");
+    expect_command(&starter_mpich, &facts,
+            ARGV("-H", "a:1", "--mpi-args", "--launcher rsh", "p"),
+            "RUN -hosts a:1 -bind-to none --launcher rsh -np 1 /opt/tuttirun --exec -- "
+            "p");
     facts.remote_agent = "/opt/agent";
     expect_command(&starter_openmpi, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
             "RUN --map-by slot -H a:1 --bind-to none --mca plm_rsh_agent /opt/agent "
-            "--mca plm_rsh_no_tree_spawn 1 -np 1 p");
+            "--mca plm_rsh_no_tree_spawn 1 -x TUTTI_INTERNAL_SHELL -np 1 " EXEC_NONE
+            "p");
     expect_command(&starter_mpich, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
             "RUN -hosts a:1 -bind-to none -launcher ssh -launcher-exec /opt/agent "
-            "-np 1 p");
+            "-np 1 " EXEC_NONE "p");
     expect_command(&starter_intel, &facts, ARGV("-H", "a:1", "--bind", "none", "p"),
             "RUN -hosts a -ppn 1 -bind-to none -bootstrap ssh -bootstrap-exec "
-            "/opt/agent -np 1 p");
+            "/opt/agent -np 1 " EXEC_NONE "p");
     arguments_fini(&environment);
 }
 
@@ -262,18 +365,19 @@ UNIT_TEST(test_a_network_is_told)
             "RUN --map-by slot:OVERSUBSCRIBE --bind-to none "
             "--mca oob_tcp_if_include 10.0.0.0/8,fd00::/64 "
             "--mca btl_tcp_if_include 10.0.0.0/8,fd00::/64 "
-            "-x TUTTI_INTERNAL_NIC=10.0.0.0/8,fd00::/64 -np 1 p");
+            "-x TUTTI_INTERNAL_NIC=10.0.0.0/8,fd00::/64 -np 1 " EXEC_NONE "p");
     expect_command(&starter_srun, &facts, ARGV("-np", "1", "--bind", "none", "p"),
             "TUTTI_INTERNAL_NIC=10.0.0.0/8,fd00::/64 "
             "OMPI_MCA_btl_tcp_if_include=10.0.0.0/8,fd00::/64 RUN --ntasks=1 "
-            "--cpu-bind=none --kill-on-bad-exit=1 --export=ALL --input=0 p");
+            "--cpu-bind=none --kill-on-bad-exit=1 --export=ALL --input=0 " EXEC_NONE
+            "p");
     facts.network = &routed;
     expect_command(&starter_prrte, &facts, ARGV("-np", "1", "--bind", "none", "p"),
             "RUN --map-by slot:OVERSUBSCRIBE --bind-to none "
             "--prtemca prte_if_include 10.0.0.0/8 "
-            "--mca btl_tcp_if_include 10.0.0.0/8 -np 1 p");
+            "--mca btl_tcp_if_include 10.0.0.0/8 -np 1 " EXEC_NONE "p");
     expect_command(&starter_mpich, &facts, ARGV("-np", "1", "--bind", "none", "p"),
-            "RUN -bind-to none -iface ens5 -np 1 p");
+            "RUN -bind-to none -iface ens5 -np 1 " EXEC_NONE "p");
 }
 
 UNIT_TEST(test_mpich_on_hosts)
@@ -303,7 +407,7 @@ UNIT_TEST(test_srun_in_an_allocation)
     expect_command(&starter_srun, &facts, ARGV("-H", "a:2,b:2", "--bind", "none", "p"),
             "RUN --ntasks=4 --nodes=2 --nodelist=a,b --ntasks-per-node=2 "
             "--distribution=block --mpi=pmix --cpu-bind=none --kill-on-bad-exit=1 "
-            "--export=ALL --input=0 p");
+            "--export=ALL --input=0 " EXEC_NONE "p");
     facts.ranks = STARTER_MPICH;
     facts.is_step = true;
     expect_command(&starter_srun, &facts,
@@ -311,12 +415,12 @@ UNIT_TEST(test_srun_in_an_allocation)
                     "--mem=1G", "p"),
             "RUN --ntasks=3 --nodes=2 --nodelist=a,a,b --distribution=arbitrary "
             "--mpi=pmi2 --kill-on-bad-exit=1 --export=ALL --input=0 --overlap "
-            "--mem=1G p");
+            "--mem=1G " EXEC_MPI "p");
     expect_command(&starter_srun, &facts,
             ARGV("-H", "a:2,b:2,c:2", "-np", "2", "--bind", "mpi", "p"),
             "RUN --ntasks=2 --nodes=1 --nodelist=a --ntasks-per-node=2 "
             "--distribution=block --mpi=pmi2 --kill-on-bad-exit=1 --export=ALL "
-            "--input=0 --overlap p");
+            "--input=0 --overlap " EXEC_MPI "p");
 }
 
 UNIT_TEST(test_openmpi_in_an_allocation_needs_no_ssh)
@@ -326,7 +430,8 @@ UNIT_TEST(test_openmpi_in_an_allocation_needs_no_ssh)
     facts.is_slurm = true;
     expect_command(&starter_openmpi, &facts,
             ARGV("-H", "a:2,b:2", "--bind", "none", "p"),
-            "RUN --map-by slot -H a:2,b:2 --bind-to none -np 4 p");
+            "RUN --map-by slot -H a:2,b:2 --bind-to none -x TUTTI_INTERNAL_SHELL -np "
+            "4 " EXEC_NONE "p");
 }
 
 UNIT_TEST(test_ranks_fill_slots_in_order)
@@ -358,10 +463,10 @@ UNIT_TEST(test_binding_can_be_left_to_mpirun)
 {
     expect_command(&starter_openmpi, &plain,
             ARGV("-np", "2", "--bind", "mpi", "--mpi-args", "--bind-to core", "p"),
-            "RUN --map-by slot:OVERSUBSCRIBE --bind-to core -np 2 p");
+            "RUN --map-by slot:OVERSUBSCRIBE --bind-to core -np 2 " EXEC_MPI "p");
     expect_command(&starter_mpich, &plain,
             ARGV("-np", "2", "--bind", "mpi", "--mpi-args", "-bind-to core", "p"),
-            "RUN -bind-to core -np 2 p");
+            "RUN -bind-to core -np 2 " EXEC_MPI "p");
 }
 
 UNIT_TEST(test_verbose_reaches_the_supervisor)

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tutti/tutti.h>
 
@@ -299,6 +300,33 @@ UNIT_TEST(test_the_way_to_ourselves)
     assert_string_equal(text, "127.0.0.1");
     assert_false(network_source("host", text));
     assert_string_equal(text, "");
+}
+
+/* As starters see it: by address, or by our name, whatever its domain. */
+UNIT_TEST(test_which_hosts_are_here)
+{
+    static struct network_table table;
+    char own[HOST_NAME_LIMIT] = "";
+    struct host hosts[2] = { { .name = "localhost" } };
+    struct host_list list = { .hosts = hosts };
+
+    assert_true(network_is_here(&list)); /* none: this machine */
+    list.count = 2;
+    assert_int_equal(network_read(&table), TUTTI_OK);
+    for (size_t i = 0; i < table.count; i++) {
+        network_address_format(table.interfaces[i].range.bytes, hosts[1].name);
+        assert_true(network_is_here(&list));
+    }
+    assert_int_equal(gethostname(own, sizeof own - 1), 0);
+    (void)snprintf(hosts[1].name, HOST_NAME_LIMIT, "%s", own);
+    assert_true(network_is_here(&list));
+    /* A name of ours with a domain that does not lead here, others', and no name at all. */
+    (void)snprintf(hosts[1].name, HOST_NAME_LIMIT, "%.64s.invalid", own);
+    assert_false(network_is_here(&list));
+    (void)snprintf(hosts[1].name, HOST_NAME_LIMIT, "%.64s1", own);
+    assert_false(network_is_here(&list));
+    (void)snprintf(hosts[1].name, HOST_NAME_LIMIT, "192.0.2.250");
+    assert_false(network_is_here(&list));
 }
 
 UNIT_TEST(test_the_first_address_inside_ranges)
