@@ -8,9 +8,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tutti/trainer/elastic.h>
@@ -26,6 +26,7 @@
 #include "launcher/job/flow.h"
 #include "launcher/program.h"
 #include "launcher/session/listen.h"
+#include "launcher/signals.h"
 
 enum {
     KEEPERS_MAX = HOSTS_LIMIT, /* connections of keepers, one per host            */
@@ -260,24 +261,22 @@ static bool end(void *owner, const struct job *job)
     return elastic->verdict != JUDGE_FATAL;
 }
 
-/* A signal that ends us while no generation runs; 0: none. They are blocked since the first. */
-static int take_signal(void)
+/* A signal that ends us while no generation runs; 0: none. */
+static int take_signal(int signals)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 };
-    const struct timespec none = { .tv_sec = 0 };
-    sigset_t set;
-    int number;
+    struct signalfd_siginfo info;
+    const bool came = read(signals, &info, sizeof info) == (ssize_t)sizeof info;
+    const int number = came ? (int)info.ssi_signo : 0;
 
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        (void)sigaddset(&set, numbers[i]);
-    }
-    number = sigtimedwait(&set, NULL, &none);
-    return number > 0 ? number : 0;
+    return number == SIGTSTP || number == SIGUSR2 ||
+                    (came && signals_wants_stacks(info.ssi_code, info.ssi_int))
+            ? 0
+            : number;
 }
 
 /* Waits until there are `need` slots. @return 0, or an exit status */
-static int wait_for_slots(struct elastic *elastic, int need, struct loop *loop)
+static int wait_for_slots(
+        struct elastic *elastic, int need, struct loop *loop, int signals)
 {
     const int64_t begun = clock_ns();
     const int64_t deadline = begun + (int64_t)elastic->options->elastic_timeout_ms * MS;
@@ -288,7 +287,7 @@ static int wait_for_slots(struct elastic *elastic, int need, struct loop *loop)
 
     while ((ranks = members_choose(&elastic->members, elastic->most, now, NULL)) <
                     need &&
-            now < deadline && number == 0 && (number = take_signal()) == 0) {
+            now < deadline && number == 0 && (number = take_signal(signals)) == 0) {
         if (now == begun) {
             (void)fprintf(stderr,
                     "tuttirun: waiting for hosts: there are %d slots, and %d are "
@@ -326,16 +325,21 @@ static int wait_for_hosts(struct elastic *elastic)
             ? first
             : elastic->options->min_np;
     struct loop loop = { .epoll = -1 };
+    int signals = signals_open(0);
     int result = EXIT_LAUNCHER;
 
-    if (loop_init(&loop) == TUTTI_OK) {
+    if (signals >= 0 && loop_init(&loop) == TUTTI_OK) {
         discovery_begin(&elastic->discovery, &loop);
-        result = wait_for_slots(elastic, need, &loop);
+        result = wait_for_slots(elastic, need, &loop, signals);
         discovery_end(&elastic->discovery);
     } else {
-        say(tutti_last_error());
+        (void)fprintf(stderr, "tuttirun: cannot wait for hosts\n");
     }
     loop_fini(&loop);
+    if (signals >= 0) {
+        (void)close(signals);
+    }
+    signals_let_all(); /* until ranks run there is nothing that we have to end */
     return result;
 }
 

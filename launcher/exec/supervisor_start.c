@@ -32,7 +32,7 @@ enum {
     SCAN_PAUSE_NS = 10000000
 };
 
-static void block_signals(struct child_plan *plan, sigset_t *mask)
+static void block_signals(sigset_t *mask)
 {
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP,
         SIGSYS };
@@ -41,12 +41,9 @@ static void block_signals(struct child_plan *plan, sigset_t *mask)
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         (void)sigdelset(mask, faults[i]);
     }
-    (void)pthread_sigmask(SIG_SETMASK, mask, &plan->signals);
-    (void)sigaction(
-            SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, &plan->pipe_action);
+    (void)pthread_sigmask(SIG_SETMASK, mask, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
     (void)sigdelset(mask, SIGPIPE);
-    /* Where it is ignored, nobody hears how a program has ended. */
-    (void)sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 }
 
 /*
@@ -248,7 +245,7 @@ void supervisor_start(struct supervisor *supervisor)
     struct child_plan child_plan = { .argv = NULL };
     sigset_t mask;
 
-    block_signals(&child_plan, &mask);
+    block_signals(&mask);
     supervisor->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     supervisor->starter_fd = (int)syscall(SYS_pidfd_open, supervisor->starter, 0);
     supervisor->since = shm_cleanup_clock();

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +26,7 @@
 #include "launcher/job/root_cause.h"
 #include "launcher/job/timelines.h"
 #include "launcher/session/link_address.h"
+#include "launcher/signals.h"
 #include "launcher/starter/job_network.h"
 
 enum {
@@ -63,24 +63,9 @@ static tutti_status raise_limit(const struct job *job)
                       ranks, (unsigned long long)need, (unsigned long long)limit);
 }
 
-/* Signals that come to us by a descriptor; those that we were told to ignore stay so. */
 static tutti_status open_signals(struct job *job)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
-        SIGTSTP };
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        struct sigaction action;
-
-        if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
-            (void)sigaddset(&set, numbers[i]);
-        }
-    }
-    (void)signal(SIGPIPE, SIG_IGN);
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    job->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    job->signals = signals_open(0);
     if (job->signals < 0 || !watch(job, job->signals, EPOLLIN, JOB_SIGNALS)) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "cannot receive signals");
     }
@@ -212,9 +197,6 @@ static tutti_status start_starter(struct job *job, const char *join)
                     !watch(job, job->starter.errors, EPOLLIN, JOB_STARTER_ERRORS))) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for the engine");
     }
-    if (status == TUTTI_OK && job->starter.input >= 0) {
-        (void)watch(job, STDIN_FILENO, EPOLLIN, JOB_INPUT);
-    }
     return status;
 }
 
@@ -244,11 +226,12 @@ static tutti_status job_start(struct job *job)
     if (status == TUTTI_OK) {
         status = loop_init(&job->loop);
     }
-    if (status == TUTTI_OK) {
-        status = open_signals(job);
-    }
+    /* It looks up names, which may take long: signals are still to end us at once. */
     if (status == TUTTI_OK) {
         status = open_server(job, join);
+    }
+    if (status == TUTTI_OK) {
+        status = open_signals(job);
     }
     if (status == TUTTI_OK) {
         name_job(job);
@@ -314,18 +297,24 @@ static void close_input(struct job *job)
     loop_close(&job->loop, &job->watches[JOB_STARTER_INPUT], &job->starter.input);
 }
 
-/* What is typed goes to the starter; a group in the background does not read. */
+/*
+ * A group in the background does not read the terminal. No signal says that it is in the foreground
+ * again, so that is looked for whenever we wake, at the latest for a heartbeat.
+ */
+static bool may_read(const struct job *job)
+{
+    return job->starter.input >= 0 && job->input_len == 0 &&
+            tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+/* What is typed goes to the starter. */
 static void pump_input(void *context, unsigned ready)
 {
     struct job *job = context;
     ssize_t done;
 
     (void)ready;
-    if (job->starter.input < 0 || job->input_len > 0) {
-        return;
-    }
-    if (tcgetpgrp(STDIN_FILENO) != getpgrp()) {
-        (void)watch(job, STDIN_FILENO, 0, JOB_INPUT);
+    if (!may_read(job)) {
         return;
     }
     done = read(STDIN_FILENO, job->input, sizeof job->input);
@@ -334,8 +323,6 @@ static void pump_input(void *context, unsigned ready)
         return;
     }
     job->input_len = (size_t)done;
-    (void)watch(job, STDIN_FILENO, 0, JOB_INPUT);
-    (void)watch(job, job->starter.input, EPOLLOUT, JOB_STARTER_INPUT);
 }
 
 static void push_input(void *context, unsigned ready)
@@ -356,10 +343,6 @@ static void push_input(void *context, unsigned ready)
         job->input_len -= (size_t)done;
         memmove(job->input, job->input + done, job->input_len);
     }
-    if (job->input_len == 0) {
-        (void)watch(job, job->starter.input, 0, JOB_STARTER_INPUT);
-        (void)watch(job, STDIN_FILENO, EPOLLIN, JOB_INPUT);
-    }
 }
 
 static void on_signals(void *context, unsigned ready)
@@ -369,8 +352,7 @@ static void on_signals(void *context, unsigned ready)
 
     (void)ready;
     while (read(job->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        const bool wants_stacks =
-                info.ssi_code == SI_QUEUE && info.ssi_int == RECORDINGS_SIGNAL_VALUE;
+        const bool wants_stacks = signals_wants_stacks(info.ssi_code, info.ssi_int);
 
         if (info.ssi_signo == SIGUSR2 && timelines_toggle(job)) {
             continue;
@@ -457,8 +439,11 @@ static void set_calls(struct job *job)
     job->server.owner = job;
 }
 
-static void watch_console(struct job *job)
+static void watch_terminal(struct job *job)
 {
+    (void)watch(job, STDIN_FILENO, may_read(job) ? EPOLLIN : 0, JOB_INPUT);
+    (void)watch(job, job->starter.input, job->input_len > 0 ? EPOLLOUT : 0,
+            JOB_STARTER_INPUT);
     for (int i = 0; i < 2; i++) {
         (void)watch(job, job->console.streams[i].fd,
                 console_waits(&job->console, i) ? EPOLLOUT : 0,
@@ -477,6 +462,7 @@ static int64_t next_turn(const struct job *job)
 
 static void job_loop(struct job *job)
 {
+    watch_terminal(job);
     while (!flow_is_over(job)) {
         struct loop_watch *ready;
 
@@ -498,7 +484,7 @@ static void job_loop(struct job *job)
         if (job->hooks != NULL) {
             job->hooks->turn(job->hooks->owner, job);
         }
-        watch_console(job);
+        watch_terminal(job);
     }
 }
 
@@ -565,19 +551,6 @@ static void report(struct job *job, int exit_status)
     report_text(&facts, say_line, job);
 }
 
-/* Nothing is left to end but to wait for a reader that may never come. */
-static void let_signals_end_us(void)
-{
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        (void)sigaddset(&set, numbers[i]);
-    }
-    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
 /*
  * Where tuttirun knows no cause, a starter that ended by itself may: ranks that did not
  * finalize MPI, for one.
@@ -613,7 +586,7 @@ static int job_end(struct job *job)
     tree_fini(&job->tree);
     mem_free(job->of_rank);
     if (console_waits(&job->console, 0) || console_waits(&job->console, 1)) {
-        let_signals_end_us();
+        signals_let_all(); /* a reader may never come, and nothing else is left to end */
     }
     console_close(&job->console);
     if (job->signals >= 0) {

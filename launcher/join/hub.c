@@ -312,6 +312,7 @@ static void detach(void)
     sigset_t set;
 
     (void)setsid();
+    (void)prctl(PR_SET_NAME, "tutti-hub"); /* which no --stacks is for */
     (void)sigfillset(&set);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     for (int fd = 0; null >= 0 && fd < 3; fd++) {

@@ -23,6 +23,7 @@
 #include "launcher/join/join_message.h"
 #include "launcher/join/leftovers.h"
 #include "launcher/session/connect.h"
+#include "launcher/signals.h"
 
 enum {
     RETRY_MS = 200,
@@ -261,15 +262,18 @@ static void relay_commands(struct server *server)
     }
 }
 
-/* One of the signals that ask us to end; 0: none came. */
+/* One of the signals that ask us to end; 0: none came. Others are for the first host. */
 static int take_signals(struct server *server)
 {
     struct signalfd_siginfo info;
     int asked = 0;
 
     while (read(server->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo != SIGCHLD) {
-            asked = (int)info.ssi_signo;
+        const int number = (int)info.ssi_signo;
+
+        if (number == SIGINT || number == SIGTERM || number == SIGHUP ||
+                number == SIGQUIT) {
+            asked = number;
         }
     }
     reap(server);
@@ -294,17 +298,8 @@ static tutti_status turn(struct server *server)
 
 static tutti_status open_signals(struct server *server)
 {
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGCHLD);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGHUP);
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    server->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    server->signals = signals_open(SIGCHLD);
     return server->signals >= 0 && loop_init(&server->loop) == TUTTI_OK &&
                     loop_set(&server->loop, &server->watch, server->signals, EPOLLIN) &&
                     session_attach(&server->session, &server->loop, NULL, NULL)
