@@ -163,11 +163,6 @@ void dashboard_begin(struct job *job)
     }
 }
 
-void dashboard_step(struct job *job)
-{
-    http_step(&job->dashboard.http, job->now);
-}
-
 void dashboard_end(struct job *job)
 {
     http_close(&job->dashboard.http);

@@ -149,6 +149,8 @@ int flow_starter_patience_ms(const struct job *job);
 /** True when nothing is left to wait for. */
 bool flow_is_over(const struct job *job);
 
+/** A supervisor says who it is; `said` NULL: a stranger (supervisor_events.c). */
+void supervisor_events_hello(struct server_link *link, struct meet_hello *said);
 /** Bytes of a supervisor have come, or its connection ended (supervisor_events.c). */
 void supervisor_events_read(struct job *job, struct server_link *link, bool is_broken);
 /** Reads on where the console was full and is not any more. */

@@ -32,8 +32,7 @@
 enum {
     READ_MAX = 4096,
     OTHER_DESCRIPTORS = 64, /* that tuttirun needs beside one for each rank          */
-    LIST_MAX = 128, /* bytes of a list of ranks with its zero */
-    STRANGERS_MAX = 64 /* connections that have not said hello, beside the ranks */
+    LIST_MAX = 128 /* bytes of a list of ranks with its zero */
 };
 
 static bool watch(struct job *job, int fd, unsigned events, enum job_watch what)
@@ -52,7 +51,7 @@ static tutti_status raise_limit(const struct job *job)
     const uint64_t need =
             (most > 0 && most < (uint64_t)ranks ? most : (uint64_t)ranks) +
             OTHER_DESCRIPTORS;
-    const uint64_t limit = loop_raise_limit(need);
+    const uint64_t limit = loop_raise_limit(need + 2 * SERVER_STRANGERS);
 
     return limit >= need
             ? TUTTI_OK
@@ -107,8 +106,12 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     /* Where we listen for this machine alone, whichever networks --nic names. */
     struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
     const bool only_local = is_local(job);
-    tutti_status status = server_init(&job->server, &job->loop, only_local);
+    tutti_status status = server_make_token(&job->server);
 
+    job->server.awaited = (size_t)job->ranks.count;
+    if (status == TUTTI_OK) {
+        status = server_open(&job->server, only_local);
+    }
     if (status == TUTTI_OK && !only_local) {
         status = find_addresses(job, &address);
     }
@@ -119,7 +122,7 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     address.port = job->server.port;
     address.fan_out = job->tree.fan_out;
     link_address_format(&address, join);
-    return loop_set(&job->loop, &job->server.watch, job->server.listener, EPOLLIN)
+    return server_begin(&job->server, &job->loop)
             ? TUTTI_OK
             : error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
 }
@@ -239,7 +242,7 @@ static tutti_status job_start(struct job *job)
         status = start_starter(job, join);
     }
     if (status == TUTTI_OK && job->hooks != NULL &&
-            !job->hooks->begin(job->hooks->owner, &job->loop)) {
+            !job->hooks->begin(job->hooks->owner, job)) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for keepers");
     }
     return status;
@@ -379,17 +382,6 @@ static void on_starter_end(void *context, unsigned ready)
     }
 }
 
-static void on_listener(void *context, unsigned ready)
-{
-    struct job *job = context;
-    /* In a tree all may call again, at once where the network was cut. */
-    const size_t calls = job->tree.fan_out > 0 ? 2 : 1;
-
-    (void)ready;
-    server_accept(
-            &job->server, (size_t)job->ranks.count * calls + STRANGERS_MAX, job->now);
-}
-
 static void on_link(void *context, unsigned ready)
 {
     struct server_link *link = context;
@@ -434,7 +426,8 @@ static void set_calls(struct job *job)
     for (int i = 0; i < JOB_WATCHES; i++) {
         job->watches[i] = (struct loop_watch){ .call = calls[i], .context = job };
     }
-    job->server.watch = (struct loop_watch){ .call = on_listener, .context = job };
+    job->server.protocol = &link_protocol;
+    job->server.hello = supervisor_events_hello;
     job->server.call = on_link;
     job->server.owner = job;
 }
@@ -479,7 +472,6 @@ static void job_loop(struct job *job)
         supervisor_events_resume(job);
         recordings_step(job);
         top_step(job);
-        dashboard_step(job);
         flow_step(job);
         if (job->hooks != NULL) {
             job->hooks->turn(job->hooks->owner, job);
@@ -611,8 +603,8 @@ int job_run(const struct job_plan *plan)
         .hooks = plan->hooks,
         .starter = starter_process_none,
         .cause.rank = -1,
-        .server = { .listener = -1, .hangups = -1 },
-        .dashboard.http.listener = -1,
+        .server = { .listener.fd = -1, .hangups = -1 },
+        .dashboard.http.listener.fd = -1,
         .loop.epoll = -1,
         .signals = -1,
         .now = clock_ns(),

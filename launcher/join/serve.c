@@ -104,6 +104,8 @@ static tutti_status meet_first(struct session *session, const struct join_hello 
     case MEET_OK:
         return TUTTI_OK;
     case MEET_CLOSED:
+        (void)error_set(TUTTI_ERR_SYSTEM, "it closes the connection at a hello");
+        return TUTTI_AGAIN;
     case MEET_SILENT:
         return error_set(TUTTI_ERR_SYSTEM, "it does not answer a hello");
     case MEET_REFUSED:
@@ -128,16 +130,24 @@ static tutti_status join_first(const struct join_place *place, int timeout_s,
 {
     int64_t deadline = seconds_from_now(timeout_s);
 
-    while (!find_first(place, deadline, session)) {
+    for (;;) {
+        const bool found = find_first(place, deadline, session);
+        const tutti_status status = found ? meet_first(session, hello) : TUTTI_AGAIN;
+
+        if (status != TUTTI_AGAIN) {
+            return status;
+        }
+        session_fini(session);
         if (clock_ns() >= deadline) {
-            return error_set(TUTTI_ERR_TIMEOUT,
-                    "no tuttirun of this version on the first host, %s port %d, "
-                    "has been reached within %d s (--join-timeout)",
-                    place->first, place->port, timeout_s);
+            return found ? TUTTI_ERR_SYSTEM
+                         : error_set(TUTTI_ERR_TIMEOUT,
+                                   "no tuttirun of this version on the first host, "
+                                   "%s port %d, has been reached within %d s "
+                                   "(--join-timeout)",
+                                   place->first, place->port, timeout_s);
         }
         clock_sleep_ns((int64_t)RETRY_MS * 1000000);
     }
-    return meet_first(session, hello);
 }
 
 static struct command *find_command(struct server *server, uint32_t channel)
