@@ -158,7 +158,11 @@ static void reshape(struct elastic *elastic, struct job *job)
 static bool begin(void *owner, struct job *job)
 {
     struct elastic *elastic = owner;
+    const int dashboard = http_port(&job->dashboard.http);
 
+    if (dashboard != 0) {
+        elastic->hooks.dashboard_port = (uint16_t)dashboard;
+    }
     elastic->look_at = members_next_return(&elastic->members, clock_ns());
     discovery_begin(&elastic->discovery, &job->loop);
     /* A keeper has the secret of the generation that starts it. */

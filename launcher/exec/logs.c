@@ -12,6 +12,27 @@
 
 #include "base/error.h"
 
+void generation_path(char *own, size_t capacity, const char *path, uint32_t generation)
+{
+    static const char *const endings[] = { ".json", ".json.gz", "/" };
+    size_t len = strlen(path);
+    size_t ending = 0;
+
+    if (generation < 2 || path[0] == '\0') {
+        (void)snprintf(own, capacity, "%s", path);
+        return;
+    }
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const size_t one = strlen(endings[i]);
+
+        if (len > one && strcmp(path + len - one, endings[i]) == 0) {
+            ending = one;
+        }
+    }
+    (void)snprintf(own, capacity, "%.*s.generation%u%s", (int)(len - ending), path,
+            generation, path + len - ending);
+}
+
 static tutti_status make_folder(const char *path)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {

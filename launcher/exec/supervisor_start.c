@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
+#include "launcher/environment.h"
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exec/procs.h"
@@ -60,6 +61,20 @@ static void take_whole_host(void)
     }
 }
 
+static void set_timeline(struct arguments *environment, uint32_t generation)
+{
+    const char *place = environment_get(environment->items, "TUTTI_TIMELINE");
+    char own[PATH_MAX];
+
+    if (place == NULL || place[0] == '\0') {
+        place = environment_get(environment->items, "HOROVOD_TIMELINE");
+    }
+    if (place != NULL && generation > 1) {
+        generation_path(own, sizeof own, place, generation);
+        arguments_set(environment, "TUTTI_TIMELINE", own);
+    }
+}
+
 /* The program's environment: without the secret, with the mark. */
 static void build_environment(
         const struct supervisor *supervisor, struct arguments *environment)
@@ -73,6 +88,9 @@ static void build_environment(
         }
     }
     arguments_set(environment, PROCS_VARIABLE, strchr(supervisor->mark, '=') + 1);
+    if (!environment->failed) {
+        set_timeline(environment, supervisor->uplink.orders.generation);
+    }
     network_tell_program(environment);
     mpi_collectives_tell_program(environment);
 }

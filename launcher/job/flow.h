@@ -108,6 +108,12 @@ struct job {
     bool said_suspend; /* the note about Ctrl-Z was shown                      */
 };
 
+/** Of an elastic job, from 1; 0: it is none. */
+static inline uint32_t job_generation(const struct job *job)
+{
+    return job->hooks == NULL ? 0 : job->hooks->generation;
+}
+
 /** True when a job may go from one state to the other. */
 bool job_may_advance(enum job_state from, enum job_state to);
 /** The only writer of a job's state; a step that is not in the table is a bug. */

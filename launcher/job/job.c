@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/exec/logs.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
 #include "launcher/job/job_tree.h"
@@ -206,6 +207,7 @@ static tutti_status start_starter(struct job *job, const char *join)
 static tutti_status job_start(struct job *job)
 {
     char join[LINK_JOIN_MAX];
+    char logs[JOB_PATH_MAX];
     const int np = job->plan->options->np;
     tutti_status status = ranks_init(&job->ranks, np);
 
@@ -220,7 +222,11 @@ static tutti_status job_start(struct job *job)
         status = raise_limit(job);
     }
     if (status == TUTTI_OK) {
-        status = make_absolute("--log-dir", job->options->log_dir, job->log_folder);
+        generation_path(logs, sizeof logs,
+                job->options->log_dir == NULL ? "" : job->options->log_dir,
+                job_generation(job));
+        status = make_absolute(
+                "--log-dir", logs[0] == '\0' ? NULL : logs, job->log_folder);
     }
     if (status == TUTTI_OK) {
         status = make_absolute(
@@ -507,6 +513,7 @@ static void report_end(struct job *job)
     if (job->cause.kind != CAUSE_NONE) {
         console_say(&job->console, "tuttirun", "%s", job->cause.text);
     }
+    timelines_end(job);
     recordings_drop(job);
 }
 

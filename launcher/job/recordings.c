@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "launcher/autopsy/autopsy.h"
 #include "launcher/environment.h"
+#include "launcher/exec/logs.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/procs.h"
 #include "launcher/job/flow.h"
@@ -42,7 +43,8 @@ static bool make_folder(struct job *job)
                 "/tmp/tutti-record.%s", job->name);
         return mkdir(recordings->folder, FOLDER_MODE) == 0;
     }
-    (void)snprintf(recordings->folder, sizeof recordings->folder, "%s", named);
+    generation_path(
+            recordings->folder, sizeof recordings->folder, named, job_generation(job));
     (void)mkdir(recordings->folder, FOLDER_MODE);
     return true;
 }

@@ -26,7 +26,7 @@ static void welcome(struct job *job, struct server_link *link, const char *relay
                 .output_rate = options->output_rate,
                 .forward = rank_list_has(options->only_ranks, link->rank),
                 .relay = link_text_of(relay),
-                .generation = hooks == NULL ? 0 : hooks->generation,
+                .generation = job_generation(job),
                 .keeper_port = hooks == NULL ? 0 : hooks->keeper_port,
                 .metrics_port = (uint32_t)options->metrics_port,
                 .metrics_address = link_text_of(options->metrics_address),

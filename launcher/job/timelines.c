@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "launcher/environment.h"
+#include "launcher/exec/logs.h"
 #include "launcher/job/flow.h"
 #include "launcher/trace/trace.h"
 
@@ -65,10 +66,12 @@ void timelines_tell(struct job *job, struct server_link *link)
 void timelines_end(struct job *job)
 {
     static const struct merge_choice all = { .last = UINT64_MAX, .has_tensors = true };
-    const char *file = place_of(job);
-    const char *ending = strstr(file, ".json");
-    char folder[RECORDINGS_PATH_MAX];
+    char file[RECORDINGS_PATH_MAX];
+    char folder[sizeof file + sizeof ".ranks"];
+    const char *ending;
 
+    generation_path(file, sizeof file, place_of(job), job_generation(job));
+    ending = strstr(file, ".json");
     if (ending == NULL ||
             (strcmp(ending, ".json") != 0 && strcmp(ending, ".json.gz") != 0)) {
         return;
