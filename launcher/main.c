@@ -31,6 +31,7 @@
 #include "launcher/options.h"
 #include "launcher/place.h"
 #include "launcher/shell.h"
+#include "launcher/signals.h"
 #include "launcher/starter/starter.h"
 
 static int report(void)
@@ -74,6 +75,7 @@ static void tell_notes(const struct options *options)
 /* Without supervisors, tuttirun becomes the starter. Returns only when it cannot. */
 static int become(const struct starter_command *command, char *const *environment)
 {
+    signals_restore();
     (void)execve(command->words.items[0], command->words.items, environment);
     (void)error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", command->words.items[0]);
     return report();
@@ -141,6 +143,9 @@ static int run(struct options *options)
     tutti_status status = options->horovod ? horovod_serve(options, environ) : TUTTI_OK;
     int result;
 
+    if (options->min_np > 0) {
+        signals_leave_again();
+    }
     if (status == TUTTI_OK) {
         status = place_ranks(options, environ, &placement);
     }
@@ -215,6 +220,7 @@ int main(int argc, char **argv)
     struct options options;
     int result = EXIT_SUCCESS;
 
+    signals_begin();
     fill_streams();
     if (argc > 1 && strcmp(argv[1], "--exec") == 0) {
         shell_enter();

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/signals.h"
 
 enum {
     CHUNK = 4096 /* bytes read at once */
@@ -269,19 +270,24 @@ void process_last_words(const struct process *process, char *text, size_t capaci
 
 bool process_finish(struct process *process, int64_t until_ns)
 {
+    struct loop_watch asked = { .call = hear, .context = process };
     struct loop loop;
+    int signals;
 
     process_close_input(process);
     if (process->has_ended) {
         return true;
     }
+    signals = signals_open_held();
     if (loop_init(&loop) == TUTTI_OK) {
         process_watch(process, &loop);
-        while (!process->has_ended && clock_ns() < until_ns) {
+        (void)loop_set(&loop, &asked, signals, EPOLLIN);
+        while (!process->has_ended && asked.ready == 0 && clock_ns() < until_ns) {
             (void)loop_turn(&loop, until_ns);
         }
         process->loop = NULL;
     }
+    loop_close(&loop, &asked, &signals);
     loop_fini(&loop);
     if (!process->has_ended) {
         kill_all(process);
@@ -294,11 +300,15 @@ bool process_finish(struct process *process, int64_t until_ns)
 tutti_status process_run(struct process *process, char *const *argv,
         char *const *environment, int64_t until_ns)
 {
-    tutti_status status = process_start(process, argv, environment);
+    sigset_t before;
+    tutti_status status;
 
+    signals_hold(&before);
+    status = process_start(process, argv, environment);
     if (status == TUTTI_OK) {
         (void)process_finish(process, until_ns);
     }
+    signals_let(&before);
     return status;
 }
 

@@ -71,8 +71,9 @@ bool process_take_line(struct process *process, char *line, size_t capacity);
 void process_last_words(const struct process *process, char *text, size_t capacity);
 
 /**
- * Ends its input and waits for its end; no other loop watches it.
- * @return false when it had not ended at the deadline, and was killed
+ * Ends its input and waits for its end, also while signals are held (signals.h); no other loop
+ * watches it.
+ * @return false when it had not ended at the deadline or at a signal that ends us, and was killed
  */
 bool process_finish(struct process *process, int64_t until_ns);
 /** Runs a program to its end; kills it at the deadline. @return as process_start() */

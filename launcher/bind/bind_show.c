@@ -14,6 +14,7 @@
 #include "launcher/bind/here.h"
 #include "launcher/environment.h"
 #include "launcher/program.h"
+#include "launcher/signals.h"
 
 enum {
     LINE_MAX_BYTES = 512
@@ -77,6 +78,7 @@ static tutti_status draw_svg(const struct bind_plan *plan, const struct here *he
     arguments_add(&command, strcmp(form, "svg") == 0 ? "-" : form);
     status = arguments_status(&command);
     if (status == TUTTI_OK) {
+        signals_restore();
         (void)execve(file, command.items, environment);
         status = error_set_errno(TUTTI_ERR_SYSTEM, "cannot run %s", file);
     }

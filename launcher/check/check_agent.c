@@ -50,8 +50,7 @@ struct agent {
     struct loop loop;
     struct loop_watch
             input_watch; /* of stdin                                         */
-    struct loop_watch watch; /* of the listener                                  */
-    int listener; /* -1: none                                         */
+    struct listener listener;
     char input[LINE_BYTES]; /* a line of stdin that is not whole yet  */
     size_t input_len;
     struct peer *peers; /* [AGENT_PEERS_MAX], owned                        */
@@ -62,19 +61,14 @@ struct agent {
     bool is_over; /* stdin is at its end                              */
 };
 
-static void accept_all(void *context, unsigned ready)
+static void tell_nonce(void *owner, int fd)
 {
-    const struct agent *agent = context;
+    const struct agent *agent = owner;
     char text[NONCE_BYTES + 1];
-    int fd = accept4(agent->listener, NULL, NULL, SOCK_CLOEXEC);
 
-    (void)ready;
     (void)snprintf(text, sizeof text, "%016" PRIx64, agent->nonce);
-    while (fd >= 0) {
-        (void)send(fd, text, NONCE_BYTES, MSG_NOSIGNAL);
-        (void)close(fd);
-        fd = accept4(agent->listener, NULL, NULL, SOCK_CLOEXEC);
-    }
+    (void)send(fd, text, NONCE_BYTES, MSG_NOSIGNAL);
+    (void)close(fd);
 }
 
 static void end_peer(struct peer *peer, enum agent_pair what, int error)
@@ -260,16 +254,15 @@ static void serve(struct agent *agent)
 
 static bool watch_all(struct agent *agent)
 {
-    agent->watch = (struct loop_watch){ .call = accept_all, .context = agent };
     agent->input_watch = (struct loop_watch){ .call = read_input, .context = agent };
     return loop_init(&agent->loop) == TUTTI_OK &&
-            loop_set(&agent->loop, &agent->watch, agent->listener, EPOLLIN) &&
+            listener_begin(&agent->listener, &agent->loop, tell_nonce, agent) &&
             loop_set(&agent->loop, &agent->input_watch, STDIN_FILENO, EPOLLIN);
 }
 
 int agent_main(char *const *argv, char *const *environment)
 {
-    struct agent agent = { .listener = -1 };
+    struct agent agent = { .listener.fd = -1 };
     struct facts facts;
     uint16_t port = 0;
 
@@ -292,14 +285,14 @@ int agent_main(char *const *argv, char *const *environment)
         agent.nonce = (uint64_t)clock_ns() ^ ((uint64_t)getpid() << 40);
     }
     facts.nonce = agent.nonce;
-    agent.listener = listen_anywhere(&port);
+    agent.listener.fd = listen_anywhere(&port);
     facts.port = port;
     facts_write(&facts, stdout);
     (void)fflush(stdout);
     if (watch_all(&agent)) {
         serve(&agent);
     }
-    loop_close(&agent.loop, &agent.watch, &agent.listener);
+    listener_close(&agent.listener);
     loop_fini(&agent.loop);
     mem_free(agent.peers);
     return 0;

@@ -8,27 +8,28 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tutti/trainer/elastic.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/mem.h"
 #include "launcher/elastic/discovery.h"
 #include "launcher/elastic/judge.h"
 #include "launcher/elastic/members.h"
 #include "launcher/environment.h"
+#include "launcher/exec/keeper.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
 #include "launcher/program.h"
-#include "launcher/session/listen.h"
+#include "launcher/session/server.h"
+#include "launcher/signals.h"
+#include "launcher/starter/job_network.h"
 
 enum {
-    KEEPERS_MAX = HOSTS_LIMIT, /* connections of keepers, one per host            */
     KEEPERS_END_MS = 1000, /* that keepers have to end in */
     NAP_MS = 100, /* between looks for signals while hosts are waited for */
     MS = 1000000 /* ns */
@@ -48,10 +49,9 @@ struct elastic {
     int64_t look_at; /* when a host comes back; INT64_MAX: none does              */
     bool has_changed; /* the list of hosts, which was not looked at yet           */
 
-    int listener; /* for keepers                                                 */
-    struct loop_watch watch; /* of it                                            */
-    int *keepers; /* connections, which are only held; owned                     */
-    size_t keeper_count;
+    struct server keepers; /* connections, which are only held                   */
+    struct loop loop; /* of them: that of a generation goes before they do       */
+    struct loop_watch watch; /* of it, in the one of the generation              */
 
     struct options now; /* of a generation: ranks, hosts and time left           */
     enum judge_verdict verdict; /* of the last one                               */
@@ -72,48 +72,54 @@ static void say(const char *text)
 
 /* ---------------------------------------------------------------- keepers */
 
+static void take_keeper(struct server_link *link, struct meet_hello *said)
+{
+    if (said != NULL) {
+        link->rank = 0;
+        meet_welcome(&link->session, &keeper_protocol, NULL, 0);
+        (void)server_flush(link);
+    }
+}
+
+/* It says nothing: it has ended. */
+static void lose_keeper(void *context, unsigned ready)
+{
+    struct server_link *link = context;
+
+    (void)ready;
+    if (!session_receive(&link->session)) {
+        session_lose(&link->session);
+        link->rank = -1;
+    }
+}
+
 static void on_keepers(void *context, unsigned ready)
 {
     struct elastic *elastic = context;
-    int fd;
 
     (void)ready;
-    while ((fd = accept4(elastic->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
-        int *keepers = elastic->keeper_count < KEEPERS_MAX
-                ? mem_calloc(elastic->keeper_count + 1, sizeof *keepers)
-                : NULL;
-
-        if (keepers == NULL) {
-            (void)close(fd);
-            continue;
-        }
-        if (elastic->keeper_count > 0) {
-            memcpy(keepers, elastic->keepers, elastic->keeper_count * sizeof *keepers);
-        }
-        mem_free(elastic->keepers);
-        elastic->keepers = keepers;
-        keepers[elastic->keeper_count++] = fd;
-    }
+    (void)loop_turn(&elastic->loop, 0);
 }
 
 /* They end when their connections do. Waits for that, so that nothing is left when we end. */
 static void end_keepers(struct elastic *elastic)
 {
     const int64_t deadline = clock_ns() + (int64_t)KEEPERS_END_MS * MS;
+    struct server *keepers = &elastic->keepers;
 
-    for (size_t i = 0; i < elastic->keeper_count; i++) {
-        (void)shutdown(elastic->keepers[i], SHUT_WR);
+    for (size_t i = 0; i < keepers->count; i++) {
+        (void)shutdown(keepers->links[i]->session.fd, SHUT_WR);
     }
-    for (size_t i = 0; i < elastic->keeper_count; i++) {
-        struct pollfd polled = { .fd = elastic->keepers[i], .events = POLLIN };
+    for (size_t i = 0; i < keepers->count; i++) {
+        const struct server_link *link = keepers->links[i];
+        struct pollfd polled = { .fd = link->session.fd, .events = POLLIN };
 
-        (void)poll(&polled, 1, loop_ms_until(deadline));
-        (void)close(elastic->keepers[i]);
+        if (link->rank >= 0) { /* else a stranger's, which may stay */
+            (void)poll(&polled, 1, loop_ms_until(deadline));
+        }
     }
-    mem_free(elastic->keepers);
-    if (elastic->listener >= 0) {
-        (void)close(elastic->listener);
-    }
+    server_fini(keepers);
+    loop_fini(&elastic->loop);
 }
 
 /* --------------------------------------------------- while a generation runs */
@@ -150,14 +156,21 @@ static void reshape(struct elastic *elastic, struct job *job)
     }
 }
 
-static bool begin(void *owner, struct loop *loop)
+static bool begin(void *owner, struct job *job)
 {
     struct elastic *elastic = owner;
+    const int dashboard = http_port(&job->dashboard.http);
 
+    if (dashboard != 0) {
+        elastic->hooks.dashboard_port = (uint16_t)dashboard;
+    }
     elastic->look_at = members_next_return(&elastic->members, clock_ns());
+    discovery_begin(&elastic->discovery, &job->loop);
+    /* A keeper has the secret of the generation that starts it. */
+    memcpy(elastic->keepers.token, job->server.token, sizeof job->server.token);
     elastic->watch = (struct loop_watch){ .call = on_keepers, .context = elastic };
-    discovery_begin(&elastic->discovery, loop);
-    return loop_set(loop, &elastic->watch, elastic->listener, EPOLLIN);
+    return server_begin(&elastic->keepers, &elastic->loop) &&
+            loop_set(&job->loop, &elastic->watch, elastic->loop.epoll, EPOLLIN);
 }
 
 /* Takes a new list, if there is one. */
@@ -176,6 +189,7 @@ static void turn(void *owner, struct job *job)
 {
     struct elastic *elastic = owner;
 
+    on_keepers(elastic, 0); /* a stranger's time may be up */
     discover(elastic, job->now);
     if (job->state != JOB_RUNNING) {
         return;
@@ -258,24 +272,22 @@ static bool end(void *owner, const struct job *job)
     return elastic->verdict != JUDGE_FATAL;
 }
 
-/* A signal that ends us while no generation runs; 0: none. They are blocked since the first. */
-static int take_signal(void)
+/* A signal that ends us while no generation runs; 0: none. */
+static int take_signal(int signals)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 };
-    const struct timespec none = { .tv_sec = 0 };
-    sigset_t set;
-    int number;
+    struct signalfd_siginfo info;
+    const bool came = read(signals, &info, sizeof info) == (ssize_t)sizeof info;
+    const int number = came ? (int)info.ssi_signo : 0;
 
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        (void)sigaddset(&set, numbers[i]);
-    }
-    number = sigtimedwait(&set, NULL, &none);
-    return number > 0 ? number : 0;
+    return number == SIGTSTP || number == SIGUSR2 ||
+                    (came && signals_wants_stacks(info.ssi_code, info.ssi_int))
+            ? 0
+            : number;
 }
 
 /* Waits until there are `need` slots. @return 0, or an exit status */
-static int wait_for_slots(struct elastic *elastic, int need, struct loop *loop)
+static int wait_for_slots(
+        struct elastic *elastic, int need, struct loop *loop, int signals)
 {
     const int64_t begun = clock_ns();
     const int64_t deadline = begun + (int64_t)elastic->options->elastic_timeout_ms * MS;
@@ -286,7 +298,7 @@ static int wait_for_slots(struct elastic *elastic, int need, struct loop *loop)
 
     while ((ranks = members_choose(&elastic->members, elastic->most, now, NULL)) <
                     need &&
-            now < deadline && number == 0 && (number = take_signal()) == 0) {
+            now < deadline && number == 0 && (number = take_signal(signals)) == 0) {
         if (now == begun) {
             (void)fprintf(stderr,
                     "tuttirun: waiting for hosts: there are %d slots, and %d are "
@@ -324,16 +336,21 @@ static int wait_for_hosts(struct elastic *elastic)
             ? first
             : elastic->options->min_np;
     struct loop loop = { .epoll = -1 };
+    int signals = signals_open(0);
     int result = EXIT_LAUNCHER;
 
-    if (loop_init(&loop) == TUTTI_OK) {
+    if (signals >= 0 && loop_init(&loop) == TUTTI_OK) {
         discovery_begin(&elastic->discovery, &loop);
-        result = wait_for_slots(elastic, need, &loop);
+        result = wait_for_slots(elastic, need, &loop, signals);
         discovery_end(&elastic->discovery);
     } else {
-        say(tutti_last_error());
+        (void)fprintf(stderr, "tuttirun: cannot wait for hosts\n");
     }
     loop_fini(&loop);
+    if (signals >= 0) {
+        (void)close(signals);
+    }
+    signals_let_all(); /* until ranks run there is nothing that we have to end */
     return result;
 }
 
@@ -411,6 +428,13 @@ static tutti_status find_members(struct elastic *elastic)
     return members_update(&elastic->members, hosts->count > 0 ? hosts : &alone);
 }
 
+/* All hosts are this one, now and later. */
+static bool stays_here(const struct elastic *elastic)
+{
+    return elastic->discovery.path[0] == '\0' &&
+            network_is_here(&elastic->placement->hosts);
+}
+
 static tutti_status prepare(struct elastic *elastic)
 {
     const struct options *options = elastic->options;
@@ -437,12 +461,11 @@ static tutti_status prepare(struct elastic *elastic)
                 options->min_np, host_list_slots(&elastic->placement->hosts));
     }
     if (status == TUTTI_OK) {
-        elastic->listener = elastic->placement->hosts.count == 0
-                ? listen_here(&elastic->hooks.keeper_port)
-                : listen_anywhere(&elastic->hooks.keeper_port);
-        status = elastic->listener >= 0
-                ? TUTTI_OK
-                : error_set_errno(TUTTI_ERR_SYSTEM, "cannot listen for keepers");
+        status = loop_init(&elastic->loop);
+    }
+    if (status == TUTTI_OK) {
+        status = server_open(&elastic->keepers, stays_here(elastic));
+        elastic->hooks.keeper_port = elastic->keepers.port;
     }
     return status;
 }
@@ -457,7 +480,12 @@ int elastic_run(const struct options *options, const struct placement *placement
         .generation = generation,
         .most = options->max_np > 0 ? options->max_np : options->np,
         .start = clock_ns(),
-        .listener = -1,
+        .keepers = { .protocol = &keeper_protocol,
+                .hello = take_keeper,
+                .call = lose_keeper,
+                .listener.fd = -1,
+                .hangups = -1 },
+        .loop.epoll = -1,
         .discovery = { .environment = environment,
                 .slots = options->slots_per_host > 0 ? options->slots_per_host : 1 },
         .hooks = { .generation = 1,

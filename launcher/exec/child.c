@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "launcher/exit_status.h"
+#include "launcher/signals.h"
 
 enum {
     NAME_BYTES = 64
@@ -93,9 +94,8 @@ static _Noreturn void become(
     }
     if (dup2(streams[OUT].writer, STDOUT_FILENO) >= 0 &&
             dup2(streams[ERR].writer, STDERR_FILENO) >= 0 &&
-            (plan->input < 0 || dup2(plan->input, STDIN_FILENO) >= 0) &&
-            sigaction(SIGPIPE, &plan->pipe_action, NULL) == 0 &&
-            pthread_sigmask(SIG_SETMASK, &plan->signals, NULL) == 0) {
+            (plan->input < 0 || dup2(plan->input, STDIN_FILENO) >= 0)) {
+        signals_restore();
         (void)execvpe(plan->argv[0], plan->argv, plan->environment);
     }
     reason = errno;

@@ -5,7 +5,6 @@
 #ifndef TUTTI_LAUNCHER_EXEC_CHILD_H
 #define TUTTI_LAUNCHER_EXEC_CHILD_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -15,8 +14,6 @@
 struct child_plan {
     char *const *argv; /* program and arguments                            */
     char *const *environment; /* NAME=VALUE each                            */
-    sigset_t signals; /* its mask                                         */
-    struct sigaction pipe_action; /* its SIGPIPE                            */
     int death_signal; /* when this process dies                             */
     int input; /* its standard input; -1: ours                              */
     bool is_group; /* it leads a process group; false: it stays in ours      */

@@ -19,6 +19,7 @@
 #include "launcher/program.h"
 #include "launcher/exit_status.h"
 #include "launcher/session/link.h"
+#include "launcher/signals.h"
 #include "launcher/starter/job_network.h"
 #include "launcher/starter/mpi_collectives.h"
 
@@ -127,6 +128,7 @@ static int become_program(const struct exec_plan *plan)
         arguments_fini(&environment);
         return EXIT_CANNOT_RUN;
     }
+    signals_restore();
     (void)execvpe(plan->argv[0], plan->argv,
             environment.failed ? plan->environment : environment.items);
     reason = errno;

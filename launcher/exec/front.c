@@ -58,8 +58,6 @@ tutti_status front_start(int *fd, int *exit_status)
     }
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    /* Where it is ignored, nobody hears how a child has ended. */
-    (void)sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
     pid = fork();
     if (pid > 0) {
         (void)close(ends[0]);

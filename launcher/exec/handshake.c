@@ -20,6 +20,7 @@ enum {
 };
 
 static const int64_t millisecond = 1000000;
+static const int64_t again_ns = 20000000;
 
 static tutti_status fail_to_reach(const struct link_address *address, int reason)
 {
@@ -145,36 +146,46 @@ static tutti_status explain(enum meet_outcome outcome)
     return TUTTI_OK;
 }
 
-/* Both sides prove that they know the token; nothing is obeyed before. */
-static tutti_status meet(struct session *session, int64_t deadline,
-        const struct handshake_self *self, struct orders *orders)
+enum meet_outcome handshake_meet(const struct link_address *address,
+        const struct handshake_offer *offer, int64_t deadline, struct session *session,
+        struct frame *frame)
 {
-    struct wire_writer hello = { .data = NULL };
-    struct frame frame;
-    enum meet_outcome outcome = meet_wait(session, deadline);
+    enum meet_outcome outcome;
 
-    put_hello(&hello, self);
-    if (outcome == MEET_OK) {
-        outcome = hello.failed ? MEET_CLOSED
-                               : meet_join(session, &link_protocol, hello.data,
-                                         hello.len, deadline, &frame);
-    }
-    wire_writer_fini(&hello);
-    if (outcome != MEET_OK || orders == NULL) {
-        return explain(outcome);
-    }
-    return take_orders(&frame, orders);
+    *session = (struct session){ .fd = -1 };
+    do {
+        session_fini(session);
+        if (reach(address, deadline, session) != TUTTI_OK) {
+            return MEET_FAILED;
+        }
+        outcome = meet_wait(session, deadline);
+        if (outcome == MEET_OK) {
+            outcome = meet_join(session, offer->protocol, offer->hello, offer->len,
+                    deadline, frame);
+        }
+        clock_sleep_ns(outcome == MEET_CLOSED ? again_ns : 0);
+    } while (outcome == MEET_CLOSED && clock_ns() < deadline);
+    return outcome;
 }
 
 tutti_status handshake(const struct link_address *address,
         const struct handshake_self *self, int64_t deadline, struct session *session,
         struct orders *orders)
 {
-    tutti_status status;
+    struct wire_writer hello = { .data = NULL };
+    struct handshake_offer offer = { .protocol = &link_protocol };
+    enum meet_outcome outcome;
+    struct frame frame;
 
     *session = (struct session){ .fd = -1 };
-    status = reach(address, deadline, session);
-    return status == TUTTI_OK ? meet(session, deadline, self, orders) : status;
+    put_hello(&hello, self);
+    offer.hello = hello.data;
+    offer.len = hello.len;
+    outcome = hello.failed ? MEET_CLOSED
+                           : handshake_meet(address, &offer, deadline, session, &frame);
+    wire_writer_fini(&hello);
+    return outcome == MEET_OK && orders != NULL ? take_orders(&frame, orders)
+                                                : explain(outcome);
 }
 
 tutti_status handshake_relay_address(const char *relay, struct link_address *address)

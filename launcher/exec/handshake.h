@@ -42,6 +42,21 @@ struct handshake_self {
     uint16_t port; /* of its listener; 0: none                    */
 };
 
+/** How who calls meets tuttirun, and what he says of himself. */
+struct handshake_offer {
+    const struct meet_protocol *protocol;
+    const void *hello;
+    size_t len;
+};
+
+/**
+ * Connects, and both sides prove that they know the token. Again where the other side closes the
+ * connection: among many strangers one may be dropped before he could prove who he is.
+ * @return the last outcome; MEET_FAILED also where it is not reached. The rest as handshake()
+ */
+TUTTI_MUST_USE enum meet_outcome handshake_meet(const struct link_address *address,
+        const struct handshake_offer *offer, int64_t deadline, struct session *session,
+        struct frame *frame);
 /**
  * @param address  of tuttirun, or of a relay; borrowed until the session has met
  * @param deadline  monotonic, ns

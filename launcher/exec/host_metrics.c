@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/passing.h"
 #include "base/recorder.h"
 #include "launcher/session/sha256.h"
 
@@ -179,34 +180,18 @@ static bool keep(struct host_metrics *host, int fd)
     return true;
 }
 
+/* The name of the socket is no secret: all can list such names. */
 static void take_descriptor(void *context, unsigned ready)
 {
     struct host_metrics *host = context;
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
+    struct ucred sender;
     char byte;
-    struct iovec vector = { .iov_base = &byte, .iov_len = 1 };
-    struct msghdr message = { .msg_iov = &vector,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof control };
-    const struct cmsghdr *header;
     int fd;
 
     (void)ready;
-    if (recvmsg(host->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) {
-        return;
-    }
-    header = CMSG_FIRSTHDR(&message);
-    if (header == NULL || header->cmsg_level != SOL_SOCKET ||
-            header->cmsg_type != SCM_RIGHTS ||
-            header->cmsg_len != CMSG_LEN(sizeof(int))) {
-        return;
-    }
-    memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    if (!keep(host, fd)) {
+    if (passing_receive(host->fd, &byte, sizeof byte, MSG_DONTWAIT, &fd, &sender) >=
+                    0 &&
+            fd >= 0 && !(sender.uid == geteuid() && keep(host, fd))) {
         (void)close(fd);
     }
 }
@@ -214,26 +199,12 @@ static void take_descriptor(void *context, unsigned ready)
 /* False: not yet, for nobody listens, or too many have sent at once. */
 static bool give_descriptor(struct host_metrics *host)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = { .bytes = { 0 } };
-    char byte = 0;
-    struct iovec vector = { .iov_base = &byte, .iov_len = 1 };
+    const char byte = 0;
     struct sockaddr_un address;
-    struct msghdr message = { .msg_name = &address,
-        .msg_namelen = address_of(host, &address),
-        .msg_iov = &vector,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof control };
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    const socklen_t len = address_of(host, &address);
 
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &host->own, sizeof host->own);
-    return sendmsg(host->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+    return passing_send(host->fd, (const struct sockaddr *)&address, len, &byte,
+                   sizeof byte, host->own) == 1;
 }
 
 /* -------------------------------------------------------------------- course */
@@ -251,12 +222,16 @@ static tutti_status open_socket(struct host_metrics *host)
 {
     struct sockaddr_un address;
     const socklen_t len = address_of(host, &address);
+    const int on = 1;
 
     host->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     host->watch = (struct loop_watch){ .call = take_descriptor, .context = host };
     if (host->fd < 0 ||
             (host->is_collector &&
-                    (bind(host->fd, (const struct sockaddr *)&address, len) != 0 ||
+                    (setsockopt(host->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) !=
+                                    0 ||
+                            bind(host->fd, (const struct sockaddr *)&address, len) !=
+                                    0 ||
                             !loop_set(host->loop, &host->watch, host->fd, EPOLLIN)))) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "collect the metrics of this host");
     }
@@ -290,7 +265,7 @@ void host_metrics_begin(struct host_metrics *host, struct loop *loop,
     host->write_due = INT64_MAX;
     host->own = -1;
     host->fd = -1;
-    host->http.listener = -1;
+    host->http.listener.fd = -1;
     if (host->orders.port == 0 && host->orders.file[0] == '\0') {
         return;
     }
@@ -315,7 +290,6 @@ void host_metrics_step(struct host_metrics *host, int64_t now, char trouble[LINE
         (void)close(host->own);
         host->own = -1;
     }
-    http_step(&host->http, now);
     if (now >= host->write_due) {
         const tutti_status status = write_file(host);
 

@@ -28,7 +28,7 @@ struct metrics_orders {
     int64_t interval_ns; /* between writes                                  */
 };
 
-/** Zeroed with fd and http.listener -1 is valid input for host_metrics_fini(). */
+/** Zeroed with fd and http.listener.fd -1 is valid input for host_metrics_fini(). */
 struct host_metrics {
     struct metrics_orders orders;
     bool is_collector; /* of the host                                    */

@@ -24,13 +24,16 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "launcher/session/connect.h"
+#include "base/passing.h"
+#include "launcher/exec/handshake.h"
 #include "trainer/elastic/control.h"
 
 enum {
     PAUSE_NS = 2000000, /* between looks for a keeper that begins           */
     PROBES = 6 /* signs of life without an answer: tuttirun's host is lost */
 };
+
+const struct meet_protocol keeper_protocol = { .name = "keeper" };
 
 static const int64_t patience_ns = 5000000000;
 
@@ -56,64 +59,44 @@ static bool is_ours(int fd)
 
 /* ------------------------------------------------------------------ the keeper */
 
-union control {
-    struct cmsghdr header; /* for its alignment */
-    char bytes[CMSG_SPACE(sizeof(int))];
-};
-
-static void hand_out(int fd, int memory)
-{
-    char byte = 'm';
-    struct iovec data = { .iov_base = &byte, .iov_len = 1 };
-    union control control = { .bytes = { 0 } };
-    struct msghdr message = {
-        .msg_iov = &data,
-        .msg_iovlen = 1,
-        .msg_control = control.bytes,
-        .msg_controllen = sizeof control.bytes,
-    };
-
-    control.header.cmsg_level = SOL_SOCKET;
-    control.header.cmsg_type = SCM_RIGHTS;
-    control.header.cmsg_len = CMSG_LEN(sizeof memory);
-    memcpy(CMSG_DATA(&control.header), &memory, sizeof memory);
-    (void)sendmsg(fd, &message, MSG_NOSIGNAL);
-}
-
 static void answer(int listener, int memory)
 {
     const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
     if (fd >= 0 && is_ours(fd)) {
-        hand_out(fd, memory);
+        (void)passing_send(fd, NULL, 0, "m", 1, memory);
     }
     if (fd >= 0) {
         (void)close(fd);
+    } else if (errno != EAGAIN) {
+        clock_sleep_ns(PAUSE_NS); /* no descriptor is left: not at once again */
     }
 }
 
-static int call_tuttirun(const struct keeper_plan *plan)
+static struct session call_tuttirun(const struct keeper_plan *plan)
 {
     /* Not before tuttirun would give up hosts. */
     const int every_s = (int)(plan->silent_ns / 1000000000 / PROBES) + 1;
     const int probe[] = { 1, every_s, every_s, PROBES };
-    struct connect_addresses addresses = { .count = 0 };
-    char port[16];
+    const struct handshake_offer offer = { .protocol = &keeper_protocol };
+    struct link_address address = *plan->address;
+    struct session session;
+    struct frame frame;
     int fd;
 
-    (void)snprintf(port, sizeof port, "%u", plan->port);
-    for (size_t i = 0; i < plan->address->count; i++) {
-        (void)connect_add(
-                &addresses, plan->address->addresses[i], port, AI_NUMERICHOST);
+    address.port = plan->port;
+    if (handshake_meet(&address, &offer, clock_ns() + patience_ns, &session, &frame) !=
+            MEET_OK) {
+        session_fini(&session);
     }
-    fd = connect_any(&addresses, clock_ns() + patience_ns);
+    fd = session.fd;
     if (fd >= 0) {
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &probe[0], sizeof(int));
         (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &probe[1], sizeof(int));
         (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probe[2], sizeof(int));
         (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probe[3], sizeof(int));
     }
-    return fd;
+    return session;
 }
 
 static void keep(const struct keeper_plan *plan)
@@ -122,6 +105,7 @@ static void keep(const struct keeper_plan *plan)
     const socklen_t len = name_socket(plan->job, &name);
     const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int memory = memfd_create("tutti-state", MFD_CLOEXEC);
+    struct session tuttirun;
     struct pollfd polled[] = { { .fd = listener, .events = POLLIN },
         { .fd = -1, .events = POLLIN } };
 
@@ -131,7 +115,8 @@ static void keep(const struct keeper_plan *plan)
             listen(listener, SOMAXCONN) != 0) {
         return;
     }
-    polled[1].fd = call_tuttirun(plan);
+    tuttirun = call_tuttirun(plan);
+    polled[1].fd = tuttirun.fd;
     while (polled[1].fd >= 0 && polled[1].revents == 0) {
         (void)poll(polled, 2, -1);
         if (polled[0].revents != 0) {
@@ -177,24 +162,12 @@ static void start_keeper(const struct keeper_plan *plan)
 
 static int take(int fd)
 {
-    char byte;
-    struct iovec data = { .iov_base = &byte, .iov_len = 1 };
-    union control control = { .bytes = { 0 } };
-    struct msghdr message = {
-        .msg_iov = &data,
-        .msg_iovlen = 1,
-        .msg_control = control.bytes,
-        .msg_controllen = sizeof control.bytes,
-    };
     const struct timeval limit = { .tv_sec = 5 };
-    int memory = -1;
+    int memory;
+    char byte;
 
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) == 1 &&
-            message.msg_controllen >= CMSG_LEN(sizeof memory) &&
-            control.header.cmsg_type == SCM_RIGHTS) {
-        memcpy(&memory, CMSG_DATA(&control.header), sizeof memory);
-    }
+    (void)passing_receive(fd, &byte, sizeof byte, 0, &memory, NULL);
     return memory;
 }
 

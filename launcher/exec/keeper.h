@@ -11,9 +11,13 @@
 #include <tutti/tutti.h>
 
 #include "launcher/session/link_address.h"
+#include "launcher/session/meet.h"
 
 /** Its name as a process, by which the end of a generation spares it. */
 #define KEEPER_NAME "tutti-keeper"
+
+/** How a keeper meets tuttirun: the secret is the token of the job. */
+extern const struct meet_protocol keeper_protocol;
 
 struct keeper_plan {
     const char *job; /* identity of the job: no other has the same   */

@@ -11,6 +11,26 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
+
+void generation_path(char *own, size_t capacity, const char *path, uint32_t generation)
+{
+    static const char *const endings[] = { ".json", ".json.gz", "/" };
+    size_t len = strlen(path);
+    size_t ending = 0;
+
+    if (generation < 2 || path[0] == '\0') {
+        (void)snprintf(own, capacity, "%s", path);
+        return;
+    }
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (text_ends_in(path, endings[i])) {
+            ending = strlen(endings[i]);
+        }
+    }
+    (void)snprintf(own, capacity, "%.*s.generation%u%s", (int)(len - ending), path,
+            generation, path + len - ending);
+}
 
 static tutti_status make_folder(const char *path)
 {

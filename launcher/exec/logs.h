@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tutti/tutti.h>
 
@@ -16,6 +17,13 @@ struct log_file {
     char path[PATH_MAX]; /* "" when there is none          */
     int fd; /* -1: there is none, or it failed */
 };
+
+/**
+ * Where a generation of an elastic job writes what the first one writes to `path`: none writes over
+ * what another has written. Of "logs" that is "logs.generation2", of "t.json" "t.generation2.json".
+ * @param generation  0, of a job that is not elastic, and 1: the path as it is
+ */
+void generation_path(char *own, size_t capacity, const char *path, uint32_t generation);
 
 /**
  * Makes FOLDER/rank.N, with FOLDER.

@@ -5,7 +5,6 @@
  */
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include "launcher/exec/host_metrics.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/supervisor_parts.h"
+#include "launcher/process.h"
 
 enum {
     RECORDING_MAX = 1 << 27,
@@ -171,20 +171,23 @@ static void start_debugger(pid_t pid)
     char *const argv[] = { (char[]){ "gdb" }, (char[]){ "-p" }, number,
         (char[]){ "-nx" }, (char[]){ "-batch" }, (char[]){ "-ex" },
         (char[]){ "thread apply all backtrace" }, NULL };
-    posix_spawn_file_actions_t actions;
+    int ends[3];
     pid_t debugger;
 
     (void)snprintf(number, sizeof number, "%d", (int)pid);
     (void)snprintf(errors, sizeof errors, "/proc/%d/fd/2", (int)pid);
-    if (posix_spawn_file_actions_init(&actions) != 0) {
-        return;
-    }
-    (void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_addopen(&actions, 1, errors, O_WRONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ends[1] = open(errors, O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    ends[2] = ends[1];
     /* Where there is none, what the kernel says is all there is. */
-    (void)posix_spawnp(&debugger, argv[0], &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
+    if (ends[0] >= 0 && ends[1] >= 0 && fcntl(ends[1], F_SETFL, 0) == 0) {
+        (void)process_spawn(&debugger, argv[0], argv, environ, ends, false);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (ends[i] >= 0) {
+            (void)close(ends[i]);
+        }
+    }
 }
 
 static void send_stacks(struct supervisor *supervisor, pid_t pid)

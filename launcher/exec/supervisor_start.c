@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind.h"
+#include "launcher/environment.h"
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exec/procs.h"
@@ -32,7 +33,7 @@ enum {
     SCAN_PAUSE_NS = 10000000
 };
 
-static void block_signals(struct child_plan *plan, sigset_t *mask)
+static void block_signals(sigset_t *mask)
 {
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP,
         SIGSYS };
@@ -41,12 +42,9 @@ static void block_signals(struct child_plan *plan, sigset_t *mask)
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         (void)sigdelset(mask, faults[i]);
     }
-    (void)pthread_sigmask(SIG_SETMASK, mask, &plan->signals);
-    (void)sigaction(
-            SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, &plan->pipe_action);
+    (void)pthread_sigmask(SIG_SETMASK, mask, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
     (void)sigdelset(mask, SIGPIPE);
-    /* Where it is ignored, nobody hears how a program has ended. */
-    (void)sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 }
 
 /*
@@ -64,6 +62,20 @@ static void take_whole_host(void)
     }
 }
 
+static void set_timeline(struct arguments *environment, uint32_t generation)
+{
+    const char *place = environment_get(environment->items, "TUTTI_TIMELINE");
+    char own[PATH_MAX];
+
+    if (place == NULL || place[0] == '\0') {
+        place = environment_get(environment->items, "HOROVOD_TIMELINE");
+    }
+    if (place != NULL && generation > 1) {
+        generation_path(own, sizeof own, place, generation);
+        arguments_set(environment, "TUTTI_TIMELINE", own);
+    }
+}
+
 /* The program's environment: without the secret, with the mark. */
 static void build_environment(
         const struct supervisor *supervisor, struct arguments *environment)
@@ -77,6 +89,9 @@ static void build_environment(
         }
     }
     arguments_set(environment, PROCS_VARIABLE, strchr(supervisor->mark, '=') + 1);
+    if (!environment->failed) {
+        set_timeline(environment, supervisor->uplink.orders.generation);
+    }
     network_tell_program(environment);
     mpi_collectives_tell_program(environment);
     rank_tell_horovod(&supervisor->plan->rank, environment);
@@ -252,7 +267,7 @@ void supervisor_start(struct supervisor *supervisor)
     struct child_plan child_plan = { .argv = NULL };
     sigset_t mask;
 
-    block_signals(&child_plan, &mask);
+    block_signals(&mask);
     supervisor->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     supervisor->starter_fd = (int)syscall(SYS_pidfd_open, supervisor->starter, 0);
     supervisor->since = shm_cleanup_clock();

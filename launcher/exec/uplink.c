@@ -23,6 +23,7 @@ void uplink_lose(struct uplink *uplink)
 {
     session_lose(&uplink->session);
     uplink->is_lost = true;
+    uplink->beat_due = INT64_MAX;
     /* Those below are to know at once. */
     server_fini(&uplink->below);
     mem_free(uplink->routes);
@@ -237,6 +238,8 @@ void uplink_step(struct uplink *uplink, int64_t looked, int64_t now,
                 : uplink->release_due;
     }
     if (uplink->is_lost) {
+        session_lose(&uplink->session); /* what was said to nobody since */
+        wire_writer_reset(&uplink->own);
         return;
     }
     if (now >= uplink->beat_due) {

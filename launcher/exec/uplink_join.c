@@ -21,7 +21,7 @@ enum {
 
 const struct uplink uplink_none = {
     .session.fd = -1,
-    .below = { .listener = -1, .hangups = -1 },
+    .below = { .listener.fd = -1, .hangups = -1 },
     .clock_above.doubt_ns = UINT64_MAX,
     .release_due = INT64_MAX,
     .is_direct = true,

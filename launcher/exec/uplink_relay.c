@@ -9,7 +9,6 @@
 #include "launcher/session/meet.h"
 
 enum {
-    STRANGERS_MAX = 64,
     LATE_BEATS = 3, /* after which those below are reported as not heard */
     NS_PER_MS = 1000000,
     ROUTES_MAX = 1 << 20
@@ -101,15 +100,13 @@ static void forget_other(struct uplink *uplink, const struct server_link *link)
     }
 }
 
-static void hear_hello(
-        struct uplink *uplink, struct server_link *link, const struct frame *frame)
+static void hear_hello(struct server_link *link, struct meet_hello *said)
 {
-    struct meet_hello said;
+    struct uplink *uplink = link->server->owner;
     struct link_message message;
 
-    if (!meet_take_hello(&link->session, &link_protocol, frame, &said) ||
-            !link_get_body(&said.in, LINK_HELLO, &message) || message.hello.rank < 0) {
-        session_lose(&link->session);
+    if (said == NULL || !link_get_body(&said->in, LINK_HELLO, &message) ||
+            message.hello.rank < 0) {
         return;
     }
     link->rank = message.hello.rank;
@@ -137,9 +134,7 @@ static void hear_frame(struct uplink *uplink, struct server_link *link,
 {
     struct link_message message;
 
-    if (link->rank < 0) {
-        hear_hello(uplink, link, frame);
-    } else if (link_read(frame, &message) != TUTTI_OK ||
+    if (link_read(frame, &message) != TUTTI_OK ||
             (message.type != LINK_BEAT && message.type != LINK_RELAYED)) {
         lose_child(uplink, link, now);
     } else if (message.type == LINK_BEAT) {
@@ -200,32 +195,22 @@ static void on_child(void *context, unsigned ready)
     flush(uplink, link, now);
 }
 
-static void on_listener(void *context, unsigned ready)
-{
-    struct uplink *uplink = context;
-
-    (void)ready;
-    server_accept(&uplink->below, (size_t)uplink->address.fan_out + STRANGERS_MAX,
-            clock_ns());
-}
-
 tutti_status uplink_relay_open(struct uplink *uplink)
 {
     struct server *below = &uplink->below;
 
+    below->protocol = &link_protocol;
+    below->hello = hear_hello;
     below->call = on_child;
     below->owner = uplink;
-    below->watch = (struct loop_watch){ .call = on_listener, .context = uplink };
+    below->awaited = (size_t)uplink->address.fan_out;
     (void)memcpy(below->token, uplink->address.token, sizeof below->token);
-    return server_open(below, NULL, false);
+    return server_open(below, false);
 }
 
 void uplink_relay_begin(struct uplink *uplink)
 {
-    struct server *below = &uplink->below;
-
-    below->loop = uplink->loop;
-    (void)loop_set(below->loop, &below->watch, below->listener, EPOLLIN);
+    (void)server_begin(&uplink->below, uplink->loop);
 }
 
 void uplink_relay_down(struct uplink *uplink, int rank, const struct frame *frame)
@@ -300,10 +285,6 @@ void uplink_relay_step(struct uplink *uplink, int64_t now)
         if (link->session.is_paused &&
                 session_waiting(&uplink->session) < SESSION_FULL / 4) {
             hear_all(uplink, link, false, now);
-        }
-        if (link->rank < 0 && !session_is_lost(&link->session) &&
-                now - link->opened > SERVER_STRANGER_MS * (int64_t)NS_PER_MS) {
-            session_lose(&link->session);
         }
     }
 }

@@ -13,6 +13,7 @@
 #include "launcher/hosts/resolver.h"
 #include "launcher/process.h"
 #include "launcher/program.h"
+#include "launcher/signals.h"
 
 enum {
     DEFAULT_MS = 60000,
@@ -66,22 +67,24 @@ tutti_status script_hosts(
     const int64_t until_ns = clock_ns() + (int64_t)limit_ms * 1000000;
     char path[PATH_MAX];
     char *const argv[] = { path, NULL };
-    struct process process;
+    struct process process = { .pid = 0 };
+    sigset_t before;
     tutti_status status = program_find(
             file, environment_get(facts->environment, "PATH"), path, sizeof path);
 
+    signals_hold(&before); /* it is to end before we do */
     if (status == TUTTI_OK) {
         status = process_start_group(&process, argv, facts->environment);
     }
-    if (status != TUTTI_OK) {
-        return status;
+    if (status == TUTTI_OK) {
+        status = process_finish(&process, until_ns)
+                ? script_hosts_take(&process, path, hosts)
+                : error_set(TUTTI_ERR_INVALID,
+                          "%s has not ended within %g s, and was killed", path,
+                          limit_ms / 1000.0);
     }
-    status = process_finish(&process, until_ns)
-            ? script_hosts_take(&process, path, hosts)
-            : error_set(TUTTI_ERR_INVALID,
-                      "%s has not ended within %g s, and was killed", path,
-                      limit_ms / 1000.0);
     process_fini(&process);
+    signals_let(&before);
     return status;
 }
 

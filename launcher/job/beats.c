@@ -63,7 +63,6 @@ static void forgive(struct job *job, int64_t ns)
         struct server_link *link = job->server.links[i];
 
         link->heard = no_later(link->heard + ns, job->now);
-        link->opened = no_later(link->opened + ns, job->now);
         if (link->quiet != 0) {
             link->quiet = no_later(link->quiet + ns, job->now);
         }
@@ -249,14 +248,6 @@ static void look_for_doubt(struct job *job, struct server_link *link)
     }
 }
 
-/* A connection that has not said in time whose it is, is nobody's. */
-static void look_at_stranger(const struct job *job, struct server_link *link)
-{
-    if (job->now - link->opened > SERVER_STRANGER_MS * JOB_NS_PER_MS) {
-        session_lose(&link->session);
-    }
-}
-
 /* Nobody is sent to a relay that is late itself. */
 static void look_at_relay(struct job *job, const struct server_link *link)
 {
@@ -275,8 +266,9 @@ static void look_at(struct job *job, struct server_link *link)
         link->heard = job->now;
     }
     if (link->rank < 0) {
-        look_at_stranger(job, link);
-    } else if (is_silent(job, link, 0)) {
+        return;
+    }
+    if (is_silent(job, link, 0)) {
         lose_host(job, link);
     } else {
         look_for_stopped(job, link);

@@ -147,25 +147,22 @@ void dashboard_begin(struct job *job)
     struct http_server *http = &job->dashboard.http;
     const char *address = job->options->metrics_address;
     const bool is_six = strchr(address, ':') != NULL;
+    const int before = job->hooks == NULL ? 0 : job->hooks->dashboard_port;
     int64_t port;
 
     if (job->options->dashboard == NULL ||
             !text_to_int64(job->options->dashboard, &port)) {
         return;
     }
+    port = before != 0 ? before : port;
     http->answer = answer;
     http->owner = job;
-    if (http_open(http, &job->loop, address, (int)port) == TUTTI_OK) {
+    if (http_open(http, &job->loop, address, (int)port) != TUTTI_OK) {
+        console_say(&job->console, "tuttirun", "no dashboard: %s", tutti_last_error());
+    } else if (before == 0) {
         console_say(&job->console, "tuttirun", "the dashboard is at http://%s%s%s:%d/",
                 is_six ? "[" : "", address, is_six ? "]" : "", http_port(http));
-    } else {
-        console_say(&job->console, "tuttirun", "no dashboard: %s", tutti_last_error());
     }
-}
-
-void dashboard_step(struct job *job)
-{
-    http_step(&job->dashboard.http, job->now);
 }
 
 void dashboard_end(struct job *job)

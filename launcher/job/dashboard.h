@@ -13,7 +13,7 @@
 
 struct job;
 
-/** Zeroed with http.listener -1: there is none. */
+/** Zeroed with http.listener.fd -1: there is none. */
 struct dashboard {
     struct http_server http;
     struct wire_writer state; /* JSON; made anew when it is old and asked for */
@@ -22,7 +22,6 @@ struct dashboard {
 
 /** Listens where that was asked for, and says where; when it cannot, it says why. */
 void dashboard_begin(struct job *job);
-void dashboard_step(struct job *job);
 void dashboard_end(struct job *job);
 
 #endif

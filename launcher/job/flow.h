@@ -108,6 +108,12 @@ struct job {
     bool said_suspend; /* the note about Ctrl-Z was shown                      */
 };
 
+/** Of an elastic job, from 1; 0: it is none. */
+static inline uint32_t job_generation(const struct job *job)
+{
+    return job->hooks == NULL ? 0 : job->hooks->generation;
+}
+
 /** True when a job may go from one state to the other. */
 bool job_may_advance(enum job_state from, enum job_state to);
 /** The only writer of a job's state; a step that is not in the table is a bug. */
@@ -149,6 +155,8 @@ int flow_starter_patience_ms(const struct job *job);
 /** True when nothing is left to wait for. */
 bool flow_is_over(const struct job *job);
 
+/** A supervisor says who it is; `said` NULL: a stranger (supervisor_events.c). */
+void supervisor_events_hello(struct server_link *link, struct meet_hello *said);
 /** Bytes of a supervisor have come, or its connection ended (supervisor_events.c). */
 void supervisor_events_read(struct job *job, struct server_link *link, bool is_broken);
 /** Reads on where the console was full and is not any more. */

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "launcher/exec/logs.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/flow.h"
 #include "launcher/job/job_tree.h"
@@ -27,13 +27,13 @@
 #include "launcher/job/root_cause.h"
 #include "launcher/job/timelines.h"
 #include "launcher/session/link_address.h"
+#include "launcher/signals.h"
 #include "launcher/starter/job_network.h"
 
 enum {
     READ_MAX = 4096,
     OTHER_DESCRIPTORS = 64, /* that tuttirun needs beside one for each rank          */
-    LIST_MAX = 128, /* bytes of a list of ranks with its zero */
-    STRANGERS_MAX = 64 /* connections that have not said hello, beside the ranks */
+    LIST_MAX = 128 /* bytes of a list of ranks with its zero */
 };
 
 static bool watch(struct job *job, int fd, unsigned events, enum job_watch what)
@@ -52,7 +52,7 @@ static tutti_status raise_limit(const struct job *job)
     const uint64_t need =
             (most > 0 && most < (uint64_t)ranks ? most : (uint64_t)ranks) +
             OTHER_DESCRIPTORS;
-    const uint64_t limit = loop_raise_limit(need);
+    const uint64_t limit = loop_raise_limit(need + 2 * SERVER_STRANGERS);
 
     return limit >= need
             ? TUTTI_OK
@@ -63,24 +63,9 @@ static tutti_status raise_limit(const struct job *job)
                       ranks, (unsigned long long)need, (unsigned long long)limit);
 }
 
-/* Signals that come to us by a descriptor; those that we were told to ignore stay so. */
 static tutti_status open_signals(struct job *job)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
-        SIGTSTP };
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        struct sigaction action;
-
-        if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
-            (void)sigaddset(&set, numbers[i]);
-        }
-    }
-    (void)signal(SIGPIPE, SIG_IGN);
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    job->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    job->signals = signals_open(0);
     if (job->signals < 0 || !watch(job, job->signals, EPOLLIN, JOB_SIGNALS)) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "cannot receive signals");
     }
@@ -118,8 +103,12 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     /* Where we listen for this machine alone, whichever networks --nic names. */
     struct link_address address = { .count = 1, .addresses = { "127.0.0.1" } };
     const bool only_local = is_local(job);
-    tutti_status status = server_init(&job->server, &job->loop, only_local);
+    tutti_status status = server_make_token(&job->server);
 
+    job->server.awaited = (size_t)job->ranks.count;
+    if (status == TUTTI_OK) {
+        status = server_open(&job->server, only_local);
+    }
     if (status == TUTTI_OK && !only_local) {
         status = find_addresses(job, &address);
     }
@@ -130,7 +119,7 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     address.port = job->server.port;
     address.fan_out = job->tree.fan_out;
     link_address_format(&address, join);
-    return loop_set(&job->loop, &job->server.watch, job->server.listener, EPOLLIN)
+    return server_begin(&job->server, &job->loop)
             ? TUTTI_OK
             : error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
 }
@@ -208,15 +197,13 @@ static tutti_status start_starter(struct job *job, const char *join)
                     !watch(job, job->starter.errors, EPOLLIN, JOB_STARTER_ERRORS))) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for the engine");
     }
-    if (status == TUTTI_OK && job->starter.input >= 0) {
-        (void)watch(job, STDIN_FILENO, EPOLLIN, JOB_INPUT);
-    }
     return status;
 }
 
 static tutti_status job_start(struct job *job)
 {
     char join[LINK_JOIN_MAX];
+    char logs[JOB_PATH_MAX];
     const int np = job->plan->options->np;
     tutti_status status = ranks_init(&job->ranks, np);
 
@@ -231,7 +218,11 @@ static tutti_status job_start(struct job *job)
         status = raise_limit(job);
     }
     if (status == TUTTI_OK) {
-        status = make_absolute("--log-dir", job->options->log_dir, job->log_folder);
+        generation_path(logs, sizeof logs,
+                job->options->log_dir == NULL ? "" : job->options->log_dir,
+                job_generation(job));
+        status = make_absolute(
+                "--log-dir", logs[0] == '\0' ? NULL : logs, job->log_folder);
     }
     if (status == TUTTI_OK) {
         status = make_absolute(
@@ -240,11 +231,12 @@ static tutti_status job_start(struct job *job)
     if (status == TUTTI_OK) {
         status = loop_init(&job->loop);
     }
-    if (status == TUTTI_OK) {
-        status = open_signals(job);
-    }
+    /* It looks up names, which may take long: signals are still to end us at once. */
     if (status == TUTTI_OK) {
         status = open_server(job, join);
+    }
+    if (status == TUTTI_OK) {
+        status = open_signals(job);
     }
     if (status == TUTTI_OK) {
         name_job(job);
@@ -252,7 +244,7 @@ static tutti_status job_start(struct job *job)
         status = start_starter(job, join);
     }
     if (status == TUTTI_OK && job->hooks != NULL &&
-            !job->hooks->begin(job->hooks->owner, &job->loop)) {
+            !job->hooks->begin(job->hooks->owner, job)) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for keepers");
     }
     return status;
@@ -310,18 +302,24 @@ static void close_input(struct job *job)
     loop_close(&job->loop, &job->watches[JOB_STARTER_INPUT], &job->starter.input);
 }
 
-/* What is typed goes to the starter; a group in the background does not read. */
+/*
+ * A group in the background does not read the terminal. No signal says that it is in the foreground
+ * again, so that is looked for whenever we wake, at the latest for a heartbeat.
+ */
+static bool may_read(const struct job *job)
+{
+    return job->starter.input >= 0 && job->input_len == 0 &&
+            tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+/* What is typed goes to the starter. */
 static void pump_input(void *context, unsigned ready)
 {
     struct job *job = context;
     ssize_t done;
 
     (void)ready;
-    if (job->starter.input < 0 || job->input_len > 0) {
-        return;
-    }
-    if (tcgetpgrp(STDIN_FILENO) != getpgrp()) {
-        (void)watch(job, STDIN_FILENO, 0, JOB_INPUT);
+    if (!may_read(job)) {
         return;
     }
     done = read(STDIN_FILENO, job->input, sizeof job->input);
@@ -330,8 +328,6 @@ static void pump_input(void *context, unsigned ready)
         return;
     }
     job->input_len = (size_t)done;
-    (void)watch(job, STDIN_FILENO, 0, JOB_INPUT);
-    (void)watch(job, job->starter.input, EPOLLOUT, JOB_STARTER_INPUT);
 }
 
 static void push_input(void *context, unsigned ready)
@@ -352,10 +348,6 @@ static void push_input(void *context, unsigned ready)
         job->input_len -= (size_t)done;
         memmove(job->input, job->input + done, job->input_len);
     }
-    if (job->input_len == 0) {
-        (void)watch(job, job->starter.input, 0, JOB_STARTER_INPUT);
-        (void)watch(job, STDIN_FILENO, EPOLLIN, JOB_INPUT);
-    }
 }
 
 static void on_signals(void *context, unsigned ready)
@@ -365,8 +357,7 @@ static void on_signals(void *context, unsigned ready)
 
     (void)ready;
     while (read(job->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        const bool wants_stacks =
-                info.ssi_code == SI_QUEUE && info.ssi_int == RECORDINGS_SIGNAL_VALUE;
+        const bool wants_stacks = signals_wants_stacks(info.ssi_code, info.ssi_int);
 
         if (info.ssi_signo == SIGUSR2 && timelines_toggle(job)) {
             continue;
@@ -391,17 +382,6 @@ static void on_starter_end(void *context, unsigned ready)
         hear_starter(job);
         flow_suspect(job);
     }
-}
-
-static void on_listener(void *context, unsigned ready)
-{
-    struct job *job = context;
-    /* In a tree all may call again, at once where the network was cut. */
-    const size_t calls = job->tree.fan_out > 0 ? 2 : 1;
-
-    (void)ready;
-    server_accept(
-            &job->server, (size_t)job->ranks.count * calls + STRANGERS_MAX, job->now);
 }
 
 static void on_link(void *context, unsigned ready)
@@ -448,13 +428,17 @@ static void set_calls(struct job *job)
     for (int i = 0; i < JOB_WATCHES; i++) {
         job->watches[i] = (struct loop_watch){ .call = calls[i], .context = job };
     }
-    job->server.watch = (struct loop_watch){ .call = on_listener, .context = job };
+    job->server.protocol = &link_protocol;
+    job->server.hello = supervisor_events_hello;
     job->server.call = on_link;
     job->server.owner = job;
 }
 
-static void watch_console(struct job *job)
+static void watch_terminal(struct job *job)
 {
+    (void)watch(job, STDIN_FILENO, may_read(job) ? EPOLLIN : 0, JOB_INPUT);
+    (void)watch(job, job->starter.input, job->input_len > 0 ? EPOLLOUT : 0,
+            JOB_STARTER_INPUT);
     for (int i = 0; i < 2; i++) {
         (void)watch(job, job->console.streams[i].fd,
                 console_waits(&job->console, i) ? EPOLLOUT : 0,
@@ -473,6 +457,7 @@ static int64_t next_turn(const struct job *job)
 
 static void job_loop(struct job *job)
 {
+    watch_terminal(job);
     while (!flow_is_over(job)) {
         struct loop_watch *ready;
 
@@ -489,12 +474,11 @@ static void job_loop(struct job *job)
         supervisor_events_resume(job);
         recordings_step(job);
         top_step(job);
-        dashboard_step(job);
         flow_step(job);
         if (job->hooks != NULL) {
             job->hooks->turn(job->hooks->owner, job);
         }
-        watch_console(job);
+        watch_terminal(job);
     }
 }
 
@@ -525,6 +509,7 @@ static void report_end(struct job *job)
     if (job->cause.kind != CAUSE_NONE) {
         console_say(&job->console, "tuttirun", "%s", job->cause.text);
     }
+    timelines_end(job);
     recordings_drop(job);
 }
 
@@ -559,19 +544,6 @@ static void report(struct job *job, int exit_status)
     }
     recordings_end(job);
     report_text(&facts, say_line, job);
-}
-
-/* Nothing is left to end but to wait for a reader that may never come. */
-static void let_signals_end_us(void)
-{
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        (void)sigaddset(&set, numbers[i]);
-    }
-    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /*
@@ -609,7 +581,7 @@ static int job_end(struct job *job)
     tree_fini(&job->tree);
     mem_free(job->of_rank);
     if (console_waits(&job->console, 0) || console_waits(&job->console, 1)) {
-        let_signals_end_us();
+        signals_let_all(); /* a reader may never come, and nothing else is left to end */
     }
     console_close(&job->console);
     if (job->signals >= 0) {
@@ -634,8 +606,8 @@ int job_run(const struct job_plan *plan)
         .hooks = plan->hooks,
         .starter = starter_process_none,
         .cause.rank = -1,
-        .server = { .listener = -1, .hangups = -1 },
-        .dashboard.http.listener = -1,
+        .server = { .listener.fd = -1, .hangups = -1 },
+        .dashboard.http.listener.fd = -1,
         .loop.epoll = -1,
         .signals = -1,
         .now = clock_ns(),

@@ -23,8 +23,8 @@ struct job_hooks {
     uint32_t generation; /* from 1                                          */
     const char *job; /* identity of all generations                          */
     uint16_t keeper_port; /* where keepers call                               */
-    bool (*begin)(
-            void *owner, struct loop *loop); /* false: it cannot be waited with  */
+    uint16_t dashboard_port; /* of the generation before; 0: it had none      */
+    bool (*begin)(void *owner, struct job *job); /* false: it cannot be waited with  */
     void (*turn)(void *owner, struct job *job); /* after each wait                 */
     /* When it wants a turn at the latest, our clock. */
     int64_t (*next)(void *owner, const struct job *job);

@@ -13,8 +13,11 @@
 #include "base/error.h"
 #include "launcher/autopsy/autopsy.h"
 #include "launcher/environment.h"
+#include "launcher/exec/logs.h"
+#include "launcher/exec/look.h"
 #include "launcher/exec/procs.h"
 #include "launcher/job/flow.h"
+#include "launcher/signals.h"
 
 enum {
     ANSWER_MS = 1500, /* that ranks have to answer                      */
@@ -40,7 +43,8 @@ static bool make_folder(struct job *job)
                 "/tmp/tutti-record.%s", job->name);
         return mkdir(recordings->folder, FOLDER_MODE) == 0;
     }
-    (void)snprintf(recordings->folder, sizeof recordings->folder, "%s", named);
+    generation_path(
+            recordings->folder, sizeof recordings->folder, named, job_generation(job));
     (void)mkdir(recordings->folder, FOLDER_MODE);
     return true;
 }
@@ -226,11 +230,15 @@ void recordings_end(struct job *job)
 
 tutti_status recordings_ask_process(int pid)
 {
-    const union sigval value = { .sival_int = RECORDINGS_SIGNAL_VALUE };
+    const union sigval value = { .sival_int = SIGNALS_STACKS };
 
     if (!process_is_named(pid, "tuttirun")) {
         return error_set(TUTTI_ERR_INVALID,
                 "--stacks %d: there is no tuttirun with that pid here", pid);
+    }
+    if (look_dies_of(pid, SIGUSR1)) {
+        return error_set(TUTTI_ERR_INVALID,
+                "--stacks %d: that tuttirun runs no ranks (yet)", pid);
     }
     return sigqueue(pid, SIGUSR1, value) == 0
             ? TUTTI_OK

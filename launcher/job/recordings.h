@@ -39,9 +39,10 @@ void recordings_end(struct job *job);
 /** Another generation follows: removes them, unless the user named their place. */
 void recordings_drop(struct job *job);
 
-/** What `tuttirun --stacks PID` sends with SIGUSR1, so that programs do not get it. */
-#define RECORDINGS_SIGNAL_VALUE 0x54555454
-/** Asks the tuttirun of a pid. @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_SYSTEM */
+/**
+ * Asks the tuttirun of a pid. @return TUTTI_OK, TUTTI_ERR_INVALID (it is none, or would end by
+ * that: it is just being started), TUTTI_ERR_SYSTEM
+ */
 TUTTI_MUST_USE tutti_status recordings_ask_process(int pid);
 
 #endif

@@ -98,7 +98,6 @@ tutti_status starter_process_start(
     struct child_plan plan = {
         .argv = command,
         .environment = environment,
-        .pipe_action.sa_handler = SIG_DFL,
         .death_signal = SIGTERM,
         .is_group = true,
     };
@@ -111,7 +110,6 @@ tutti_status starter_process_start(
     if (status != TUTTI_OK) {
         return status;
     }
-    (void)sigemptyset(&plan.signals);
     plan.input = input[0];
     status = child_start(&plan, &child);
     close_fd(&input[0]);

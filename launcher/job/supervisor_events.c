@@ -37,7 +37,7 @@ static void welcome(struct job *job, struct server_link *link, const char *relay
                 .forward = { forward_of(job, link->rank, 0),
                         forward_of(job, link->rank, 1) },
                 .relay = link_text_of(relay),
-                .generation = hooks == NULL ? 0 : hooks->generation,
+                .generation = job_generation(job),
                 .keeper_port = hooks == NULL ? 0 : hooks->keeper_port,
                 .metrics_port = (uint32_t)options->metrics_port,
                 .metrics_address = link_text_of(options->metrics_address),
@@ -119,7 +119,6 @@ static void give_place(
         placed = job_tree_join(job, link, hello, relay);
     }
     if (placed == NULL) {
-        session_lose(&link->session);
         return;
     }
     placed->rank = hello->rank;
@@ -131,19 +130,15 @@ static void give_place(
     }
 }
 
-/* One who has not shown who it is says that first, or is dropped. */
-static void hear_hello(
-        struct job *job, struct server_link *link, const struct frame *frame)
+void supervisor_events_hello(struct server_link *link, struct meet_hello *said)
 {
+    struct job *job = link->server->owner;
     char text[CAUSE_TEXT_MAX];
-    struct meet_hello said;
     struct link_message message;
     const struct link_hello *hello = &message.hello;
 
-    if (!is_awaited(job) ||
-            !meet_take_hello(&link->session, &link_protocol, frame, &said) ||
-            !link_get_body(&said.in, LINK_HELLO, &message)) {
-        session_lose(&link->session);
+    if (said == NULL || !is_awaited(job) ||
+            !link_get_body(&said->in, LINK_HELLO, &message)) {
         return;
     }
     if (calls_again(job, hello)) {
@@ -152,7 +147,6 @@ static void hear_hello(
     }
     refuse(job, hello, text, sizeof text);
     if (text[0] != '\0' || job->state != JOB_SPAWNING) {
-        session_lose(&link->session);
         flow_fail(job, CAUSE_LAUNCHER, EXIT_LAUNCHER, "%s", text);
         return;
     }
@@ -295,9 +289,7 @@ static void hear_frame(
 {
     struct link_message message;
 
-    if (link->rank < 0) {
-        hear_hello(job, link, frame);
-    } else if (job->tree.fan_out > 0 && frame->type == LINK_RELAYED &&
+    if (job->tree.fan_out > 0 && frame->type == LINK_RELAYED &&
             link_read(frame, &message) == TUTTI_OK) {
         hear_relayed(job, &message.relayed);
     } else if (link_read(frame, &message) != TUTTI_OK) {

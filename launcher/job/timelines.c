@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "launcher/environment.h"
+#include "launcher/exec/logs.h"
 #include "launcher/job/flow.h"
 #include "launcher/trace/trace.h"
 
@@ -65,9 +66,10 @@ void timelines_tell(struct job *job, struct server_link *link)
 void timelines_end(struct job *job)
 {
     static const struct merge_choice all = { .last = UINT64_MAX, .has_tensors = true };
-    const char *file = place_of(job);
-    char folder[RECORDINGS_PATH_MAX];
+    char file[RECORDINGS_PATH_MAX];
+    char folder[sizeof file + sizeof ".ranks"];
 
+    generation_path(file, sizeof file, place_of(job), job_generation(job));
     if (!text_ends_in(file, ".json") && !text_ends_in(file, ".json.gz")) {
         return;
     }

@@ -44,8 +44,8 @@ struct hub {
         size_t number;
     } * links; /* [members.count], owned: which member a call is about */
     struct loop loop;
-    struct loop_watch watches[2]; /* of the listener and the owner */
-    int listener;
+    struct loop_watch watch; /* of the owner */
+    struct listener listener;
     int owner; /* pidfd of tuttirun; -1: it has ended */
     struct agent agents[AGENTS_MAX];
     size_t agent_count; /* places in use so far */
@@ -254,17 +254,12 @@ static void hear_member(void *context, unsigned ready)
     }
 }
 
-static void accept_agent(void *context, unsigned ready)
+static void take_agent(void *owner, int fd)
 {
-    struct hub *hub = context;
-    int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct hub *hub = owner;
     size_t number = 0;
     struct agent *agent;
 
-    (void)ready;
-    if (fd < 0) {
-        return;
-    }
     while (number < hub->agent_count &&
             !session_is_lost(&hub->agents[number].session)) {
         number++;
@@ -291,7 +286,7 @@ static void end_hub(void *context, unsigned ready)
     struct hub *hub = context;
 
     (void)ready;
-    loop_close(&hub->loop, &hub->watches[1], &hub->owner);
+    loop_close(&hub->loop, &hub->watch, &hub->owner);
 }
 
 static void say_goodbye(struct hub *hub)
@@ -312,6 +307,7 @@ static void detach(void)
     sigset_t set;
 
     (void)setsid();
+    (void)prctl(PR_SET_NAME, "tutti-hub"); /* which no --stacks is for */
     (void)sigfillset(&set);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     for (int fd = 0; null >= 0 && fd < 3; fd++) {
@@ -323,11 +319,9 @@ static bool watch_all(struct hub *hub)
 {
     bool watched = loop_init(&hub->loop) == TUTTI_OK;
 
-    hub->watches[0] = (struct loop_watch){ .call = accept_agent, .context = hub };
-    hub->watches[1] = (struct loop_watch){ .call = end_hub, .context = hub };
-    watched = watched &&
-            loop_set(&hub->loop, &hub->watches[0], hub->listener, EPOLLIN) &&
-            loop_set(&hub->loop, &hub->watches[1], hub->owner, EPOLLIN);
+    hub->watch = (struct loop_watch){ .call = end_hub, .context = hub };
+    watched = watched && listener_begin(&hub->listener, &hub->loop, take_agent, hub) &&
+            loop_set(&hub->loop, &hub->watch, hub->owner, EPOLLIN);
     for (size_t i = 0; watched && i < hub->members.count; i++) {
         hub->links[i] = (struct link){ .hub = hub, .number = i };
         watched = session_attach(
@@ -374,8 +368,8 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
         status = error_set_errno(TUTTI_ERR_SYSTEM, "watch this process");
         goto err_free;
     }
-    hub->listener = listen_path(place->socket);
-    if (hub->listener < 0) {
+    hub->listener.fd = listen_path(place->socket);
+    if (hub->listener.fd < 0) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "listen on %s", place->socket);
         goto err_owner;
     }
@@ -391,7 +385,7 @@ tutti_status hub_start(struct members *members, const struct hub_place *place)
     if (pid > 0 && (waitpid(pid, &end, 0) != pid || end != 0)) {
         pid = -1;
     }
-    (void)close(hub->listener);
+    (void)close(hub->listener.fd);
     status = pid > 0 ? TUTTI_OK
                      : error_set_errno(TUTTI_ERR_SYSTEM, "fork a process for hosts");
 err_owner:

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
+#include "launcher/signals.h"
 
 enum {
     AGENT_FAILED = 255 /* as ssh has it */
@@ -88,6 +89,7 @@ static int become(const struct join_message *message)
     if (text != NULL) {
         memcpy(text, message->bytes, message->len);
         text[message->len] = '\0';
+        signals_restore();
         (void)execve("/bin/sh", words, environ);
     }
     mem_free(text);

@@ -15,63 +15,46 @@
 #include "launcher/join/join.h"
 #include "launcher/join/join_message.h"
 #include "launcher/join/secret.h"
-#include "launcher/session/listen.h"
+#include "launcher/session/server.h"
 #include "launcher/starter/job_network.h"
 
 enum {
-    GUESTS_MAX = 64, /* connections that have not said who they are */
-    GUEST_MS = 10000, /* within which they have to                   */
     MISSING_SHOWN = 8
-};
-
-/* A connection that has not said who it is. */
-struct guest {
-    struct session session; /* none: the place is free */
-    struct gathering *all;
-    int64_t deadline_ns;
 };
 
 struct gathering {
     const struct join_place *place;
     struct placement *placement;
     struct loop loop;
-    struct loop_watch watch; /* of the listener */
-    int listener;
+    struct server server; /* that they call; none of its links stays */
     int64_t deadline_ns;
     struct members members;
     size_t joined; /* members that are there, our own not counted */
-    struct guest guests[GUESTS_MAX];
+    bool has_refused; /* a stranger, which was said */
 };
 
-static tutti_status listen_on(int port, int *listener)
+static tutti_status listen_on(int port, struct server *server)
 {
-    uint16_t number = (uint16_t)port;
-
-    *listener = listen_anywhere(&number);
-    return *listener >= 0
+    server->port = (uint16_t)port;
+    return server_open(server, false) == TUTTI_OK
             ? TUTTI_OK
             : error_set_errno(TUTTI_ERR_SYSTEM,
                       "listen on port %d for hosts that join (--join-port)", port);
 }
 
-/* Where there is no place for one more, he is closed, and tries again. */
-static struct guest *free_place(struct gathering *all)
-{
-    for (size_t i = 0; i < GUESTS_MAX; i++) {
-        if (session_is_lost(&all->guests[i].session)) {
-            return &all->guests[i];
-        }
-    }
-    return NULL;
-}
+static const char unknown[] =
+        "it does not know our secret (--join-secret-file, " JOIN_SECRET_VARIABLE ")";
 
-static void refuse(struct guest *guest, const char *why)
+/* That of strangers is said once: they may call as often as they like. */
+static void refuse(struct gathering *all, struct session *session, const char *why)
 {
-    session_put(&guest->session, FRAME_REFUSAL, why, strlen(why));
-    (void)session_send_all(&guest->session);
-    (void)fprintf(
-            stderr, "tuttirun: a host that wanted to join was refused: %s\n", why);
-    session_fini(&guest->session);
+    session_put(session, FRAME_REFUSAL, why, strlen(why));
+    (void)session_send(session);
+    if (why != unknown || !all->has_refused) {
+        (void)fprintf(
+                stderr, "tuttirun: a host that wanted to join was refused: %s\n", why);
+    }
+    all->has_refused = all->has_refused || why == unknown;
 }
 
 /* Why one that says this cannot join; NULL: it can. */
@@ -109,99 +92,48 @@ static void name_ourselves(struct gathering *all, int fd)
 }
 
 static void admit(
-        struct gathering *all, struct guest *guest, const struct join_hello *hello)
+        struct gathering *all, struct session *session, const struct join_hello *hello)
 {
     struct member *member = &all->members.list[hello->index];
     struct sockaddr_storage address = { 0 };
     socklen_t len = sizeof address;
+    int one = 1;
 
     if (member->name[0] == '\0' &&
-            getpeername(guest->session.fd, (void *)&address, &len) == 0) {
+            getpeername(session->fd, (void *)&address, &len) == 0) {
         (void)network_address_of((const struct sockaddr *)&address, member->name);
     }
-    name_ourselves(all, guest->session.fd);
-    meet_welcome(&guest->session, &join_protocol, NULL, 0);
-    if (!session_send_all(&guest->session)) {
-        session_fini(&guest->session);
+    name_ourselves(all, session->fd);
+    (void)setsockopt(session->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    meet_welcome(session, &join_protocol, NULL, 0);
+    if (!session_send_all(session)) {
         return;
     }
-    session_detach(&guest->session);
-    member->session = guest->session;
+    session_detach(session);
+    member->session = *session;
     member->slots = hello->slots;
-    guest->session = (struct session){ .fd = -1 };
+    *session = (struct session){ .fd = -1 };
     all->joined++;
 }
 
-static void hear_guest(void *context, unsigned ready)
+/* It stays a stranger of the server: as a member it is the hub's. */
+static void hear_guest(struct server_link *link, struct meet_hello *said)
 {
-    struct guest *guest = context;
-    struct session *session = &guest->session;
+    struct gathering *all = link->server->owner;
     char texts[JOIN_HELLO_TEXTS_MAX];
-    struct meet_hello said;
     struct join_hello hello;
-    struct frame frame;
-    int got = session_receive(session) ? session_next(session, &frame) : -1;
-    const char *why =
-            "it does not know our secret (--join-secret-file, " JOIN_SECRET_VARIABLE
-            ")";
+    const char *why = unknown;
 
-    (void)ready;
-    if (got == 0) {
-        return;
-    }
-    if (got < 0 || frame.type != FRAME_HELLO) {
-        session_fini(session);
-        return;
-    }
-    if (meet_take_hello(session, &join_protocol, &frame, &said)) {
-        if (!join_get_hello(&said.in, &hello, texts)) {
-            session_fini(session);
+    if (said != NULL) {
+        if (!join_get_hello(&said->in, &hello, texts)) {
             return;
         }
-        why = check_hello(guest->all, &said, &hello);
+        why = check_hello(all, said, &hello);
     }
     if (why != NULL) {
-        refuse(guest, why);
+        refuse(all, &link->session, why);
     } else {
-        admit(guest->all, guest, &hello);
-    }
-}
-
-static void accept_guest(void *context, unsigned ready)
-{
-    struct gathering *all = context;
-    int fd = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC);
-    struct guest *guest = free_place(all);
-    int one = 1;
-
-    (void)ready;
-    if (fd < 0) {
-        return;
-    }
-    if (guest == NULL) {
-        (void)close(fd);
-        return;
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-    guest->session = session_of(fd, all->place->secret, all->place->secret_len);
-    guest->deadline_ns = clock_ns() + (int64_t)GUEST_MS * 1000000;
-    if (!session_attach(&guest->session, &all->loop, hear_guest, guest) ||
-            !meet_challenge(&guest->session) || !session_send(&guest->session)) {
-        session_fini(&guest->session);
-    }
-}
-
-static void turn(struct gathering *all)
-{
-    const int64_t second = clock_ns() + INT64_C(1000000000);
-
-    (void)loop_turn(&all->loop, second < all->deadline_ns ? second : all->deadline_ns);
-    for (size_t i = 0; i < GUESTS_MAX; i++) {
-        struct guest *guest = &all->guests[i];
-
-        if (!session_is_lost(&guest->session) && clock_ns() > guest->deadline_ns) {
-            session_fini(&guest->session);
-        }
+        admit(all, &link->session, &hello);
     }
 }
 
@@ -261,10 +193,9 @@ static tutti_status wait_for_all(struct gathering *all, int timeout_s)
     tutti_status status = loop_init(&all->loop);
 
     if (status == TUTTI_OK) {
-        status = listen_on(all->place->port, &all->listener);
+        status = listen_on(all->place->port, &all->server);
     }
-    if (status == TUTTI_OK &&
-            !loop_set(&all->loop, &all->watch, all->listener, EPOLLIN)) {
+    if (status == TUTTI_OK && !server_begin(&all->server, &all->loop)) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "wait for hosts that join");
     }
     if (status != TUTTI_OK) {
@@ -272,12 +203,9 @@ static tutti_status wait_for_all(struct gathering *all, int timeout_s)
     }
     all->deadline_ns = clock_ns() + (int64_t)timeout_s * 1000000000;
     while (all->joined + 1 < all->members.count && clock_ns() < all->deadline_ns) {
-        turn(all);
+        (void)loop_turn(&all->loop, all->deadline_ns);
     }
-    loop_close(&all->loop, &all->watch, &all->listener);
-    for (size_t i = 0; i < GUESTS_MAX; i++) {
-        session_fini(&all->guests[i].session);
-    }
+    server_fini(&all->server);
     return all->joined + 1 < all->members.count ? refuse_late(all, timeout_s)
                                                 : TUTTI_OK;
 }
@@ -312,6 +240,7 @@ static void fini(struct gathering *all)
     for (size_t i = 0; i < all->members.count; i++) {
         session_fini(&all->members.list[i].session);
     }
+    server_fini(&all->server);
     loop_fini(&all->loop);
     mem_free(all->members.list);
     mem_free(all);
@@ -329,11 +258,14 @@ tutti_status join_gather(struct placement *placement, int timeout_s, int slots_p
     all->place = &placement->join;
     all->placement = placement;
     all->loop.epoll = -1;
-    all->listener = -1;
-    all->watch = (struct loop_watch){ .call = accept_guest, .context = all };
-    for (size_t i = 0; i < GUESTS_MAX; i++) {
-        all->guests[i] = (struct guest){ .session.fd = -1, .all = all };
-    }
+    all->server = (struct server){ .protocol = &join_protocol,
+        .hello = hear_guest,
+        .owner = all,
+        .awaited = (size_t)placement->join.nodes,
+        .secret = placement->join.secret,
+        .secret_len = placement->join.secret_len,
+        .listener.fd = -1,
+        .hangups = -1 };
     status = make_members(all);
     if (status == TUTTI_OK) {
         status = wait_for_all(all, timeout_s);

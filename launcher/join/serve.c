@@ -23,6 +23,7 @@
 #include "launcher/join/join_message.h"
 #include "launcher/join/leftovers.h"
 #include "launcher/session/connect.h"
+#include "launcher/signals.h"
 
 enum {
     RETRY_MS = 200,
@@ -103,6 +104,8 @@ static tutti_status meet_first(struct session *session, const struct join_hello 
     case MEET_OK:
         return TUTTI_OK;
     case MEET_CLOSED:
+        (void)error_set(TUTTI_ERR_SYSTEM, "it closes the connection at a hello");
+        return TUTTI_AGAIN;
     case MEET_SILENT:
         return error_set(TUTTI_ERR_SYSTEM, "it does not answer a hello");
     case MEET_REFUSED:
@@ -127,16 +130,24 @@ static tutti_status join_first(const struct join_place *place, int timeout_s,
 {
     int64_t deadline = seconds_from_now(timeout_s);
 
-    while (!find_first(place, deadline, session)) {
+    for (;;) {
+        const bool found = find_first(place, deadline, session);
+        const tutti_status status = found ? meet_first(session, hello) : TUTTI_AGAIN;
+
+        if (status != TUTTI_AGAIN) {
+            return status;
+        }
+        session_fini(session);
         if (clock_ns() >= deadline) {
-            return error_set(TUTTI_ERR_TIMEOUT,
-                    "no tuttirun of this version on the first host, %s port %d, "
-                    "has been reached within %d s (--join-timeout)",
-                    place->first, place->port, timeout_s);
+            return found ? TUTTI_ERR_SYSTEM
+                         : error_set(TUTTI_ERR_TIMEOUT,
+                                   "no tuttirun of this version on the first host, "
+                                   "%s port %d, has been reached within %d s "
+                                   "(--join-timeout)",
+                                   place->first, place->port, timeout_s);
         }
         clock_sleep_ns((int64_t)RETRY_MS * 1000000);
     }
-    return meet_first(session, hello);
 }
 
 static struct command *find_command(struct server *server, uint32_t channel)
@@ -261,15 +272,18 @@ static void relay_commands(struct server *server)
     }
 }
 
-/* One of the signals that ask us to end; 0: none came. */
+/* One of the signals that ask us to end; 0: none came. Others are for the first host. */
 static int take_signals(struct server *server)
 {
     struct signalfd_siginfo info;
     int asked = 0;
 
     while (read(server->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo != SIGCHLD) {
-            asked = (int)info.ssi_signo;
+        const int number = (int)info.ssi_signo;
+
+        if (number == SIGINT || number == SIGTERM || number == SIGHUP ||
+                number == SIGQUIT) {
+            asked = number;
         }
     }
     reap(server);
@@ -294,17 +308,8 @@ static tutti_status turn(struct server *server)
 
 static tutti_status open_signals(struct server *server)
 {
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGCHLD);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGHUP);
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    server->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    server->signals = signals_open(SIGCHLD);
     return server->signals >= 0 && loop_init(&server->loop) == TUTTI_OK &&
                     loop_set(&server->loop, &server->watch, server->signals, EPOLLIN) &&
                     session_attach(&server->session, &server->loop, NULL, NULL)

@@ -16,11 +16,10 @@
 #include "base/error.h"
 
 enum {
-    BACKLOG = 64,
     HEAD_BYTES = 512
 };
 
-static const int64_t patience_ns = (int64_t)HTTP_PATIENCE_MS * 1000000;
+static const int64_t ms_ns = 1000000;
 
 /* ------------------------------------------------------------------- parsing */
 
@@ -74,18 +73,27 @@ static enum http_verdict take_first_line(
             : HTTP_BAD;
 }
 
-/* "Host: NAME:PORT", where NAME may be an IPv6 address in brackets. */
+/*
+ * "Host: NAME:PORT", where NAME may be an IPv6 address in brackets. A name of a header that is not one
+ * word, and a second host, are what others may read in another way.
+ */
 static enum http_verdict take_header(
         const char *line, const char *end, struct http_request *request)
 {
-    static const char name[] = "host:";
-    const char *colon;
+    const char *colon = memchr(line, ':', (size_t)(end - line));
+    char name[HTTP_HOST_MAX];
 
-    if (end - line < (int)sizeof name - 1 ||
-            strncasecmp(line, name, sizeof name - 1) != 0) {
+    if (colon == NULL || !take_text(line, colon, name, sizeof name)) {
+        return HTTP_BAD;
+    }
+    if (strcasecmp(name, "host") != 0) {
         return HTTP_OK;
     }
-    line += sizeof name - 1;
+    if (request->has_host) {
+        return HTTP_BAD;
+    }
+    request->has_host = true;
+    line = colon + 1;
     while (line < end && *line == ' ') {
         line++;
     }
@@ -124,7 +132,7 @@ enum http_verdict http_parse(
 
 static void drop(struct http_client *client)
 {
-    loop_close(client->server->loop, &client->watch, &client->fd);
+    loop_close(client->server->listener.loop, &client->watch, &client->fd);
     wire_writer_fini(&client->reply);
     client->reply = (struct wire_writer){ .data = NULL };
 }
@@ -168,10 +176,20 @@ static void put_reply(struct http_client *client, enum http_verdict verdict,
     }
 }
 
-static bool is_own_name(const char *host)
+/* A name of this machine, or the address where we listen: no name that somebody else could own. */
+static bool is_own_name(const struct http_server *server, const char *host)
 {
-    return host[0] == '\0' || strcasecmp(host, "localhost") == 0 ||
-            strncmp(host, "127.", 4) == 0 || strcmp(host, "[::1]") == 0;
+    static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+    char own[HTTP_HOST_MAX];
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcasecmp(host, names[i]) == 0) {
+            return true;
+        }
+    }
+    (void)snprintf(own, sizeof own,
+            strchr(server->address, ':') != NULL ? "[%s]" : "%s", server->address);
+    return strcasecmp(host, own) == 0;
 }
 
 static void answer_request(struct http_client *client, enum http_verdict verdict,
@@ -181,7 +199,7 @@ static void answer_request(struct http_client *client, enum http_verdict verdict
     struct wire_writer body = { .data = NULL };
     struct http_answer answer = { .type = "text/plain", .body = &body };
 
-    if (verdict == HTTP_OK && server->is_local && !is_own_name(request->host)) {
+    if (verdict == HTTP_OK && server->is_local && !is_own_name(server, request->host)) {
         verdict = HTTP_FORBIDDEN;
     }
     if (verdict == HTTP_OK && !server->answer(server->owner, request->path, &answer)) {
@@ -204,7 +222,8 @@ static void send_reply(struct http_client *client)
 
     client->sent += done > 0 ? (size_t)done : 0;
     if (client->sent == reply->len || (done < 0 && errno != EAGAIN && errno != EINTR) ||
-            !loop_set(client->server->loop, &client->watch, client->fd, EPOLLOUT)) {
+            !loop_set(client->server->listener.loop, &client->watch, client->fd,
+                    EPOLLOUT)) {
         drop(client);
     }
 }
@@ -216,7 +235,10 @@ static void on_client(void *context, unsigned ready)
     enum http_verdict verdict;
     ssize_t done;
 
-    (void)ready;
+    if (ready == 0) { /* its time is up */
+        drop(client);
+        return;
+    }
     if (client->reply.len > 0) {
         send_reply(client);
         return;
@@ -238,65 +260,45 @@ static void on_client(void *context, unsigned ready)
     if (client->reply.failed) {
         drop(client);
     } else {
+        loop_set_due(client->server->listener.loop, &client->watch,
+                clock_ns() + HTTP_PATIENCE_MS * ms_ns);
         send_reply(client);
     }
 }
 
 /* -------------------------------------------------------------------- server */
 
-static struct http_client *find_free(struct http_server *server)
+/* A place that is free, or of the one whose time is up first: who asks at once is not held up. */
+static struct http_client *make_place(struct http_server *server)
 {
-    for (int i = 0; i < HTTP_CLIENTS; i++) {
-        if (server->clients[i].fd < 0) {
-            return &server->clients[i];
+    struct http_client *place = &server->clients[0];
+
+    for (int i = 0; i < HTTP_CLIENTS && place->fd >= 0; i++) {
+        struct http_client *client = &server->clients[i];
+
+        if (client->fd < 0 || client->watch.due < place->watch.due) {
+            place = client;
         }
     }
-    return NULL;
+    drop(place);
+    return place;
 }
 
-static void on_listener(void *context, unsigned ready)
+static void take_client(void *owner, int fd)
 {
-    struct http_server *server = context;
-    struct http_client *client = find_free(server);
-    int fd;
+    struct http_server *server = owner;
+    struct http_client *client = make_place(server);
 
-    (void)ready;
-    if (client == NULL) {
-        /* http_step() listens again when one has gone. */
-        (void)loop_set(server->loop, &server->watch, server->listener, 0);
-        return;
-    }
-    fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
     client->fd = fd;
-    client->due = clock_ns() + patience_ns;
     client->len = 0;
     client->sent = 0;
     client->watch = (struct loop_watch){ .call = on_client, .context = client };
-    if (!loop_set(server->loop, &client->watch, fd, EPOLLIN)) {
+    if (loop_set(server->listener.loop, &client->watch, fd, EPOLLIN)) {
+        loop_set_due(server->listener.loop, &client->watch,
+                clock_ns() + HTTP_ASK_MS * ms_ns);
+    } else {
         drop(client);
     }
-}
-
-static int listen_at(const struct addrinfo *found)
-{
-    const int on = 1;
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0) {
-        return -1;
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
-        const int why = errno;
-
-        (void)close(fd);
-        errno = why;
-        return -1;
-    }
-    return fd;
 }
 
 static bool is_loopback(const struct sockaddr *address)
@@ -322,8 +324,8 @@ tutti_status http_open(
     struct addrinfo *found = NULL;
     char text[16];
 
-    server->loop = loop;
-    server->listener = -1;
+    server->address = address;
+    server->listener.fd = -1;
     for (int i = 0; i < HTTP_CLIENTS; i++) {
         server->clients[i] = (struct http_client){ .server = server, .fd = -1 };
     }
@@ -333,11 +335,10 @@ tutti_status http_open(
                 "listen on %s port %d: write the address in numbers", address, port);
     }
     server->is_local = is_loopback(found->ai_addr);
-    server->listener = listen_at(found);
+    server->listener.fd = listen_address(found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    server->watch = (struct loop_watch){ .call = on_listener, .context = server };
-    if (server->listener < 0 ||
-            !loop_set(loop, &server->watch, server->listener, EPOLLIN)) {
+    if (server->listener.fd < 0 ||
+            !listener_begin(&server->listener, loop, take_client, server)) {
         const tutti_status status = error_set_errno(
                 TUTTI_ERR_SYSTEM, "listen on %s port %d", address, port);
 
@@ -356,8 +357,8 @@ int http_port(const struct http_server *server)
     } address = { .six = { .sin6_family = AF_UNSPEC } };
     socklen_t len = sizeof address;
 
-    if (server->listener < 0 ||
-            getsockname(server->listener, &address.any, &len) != 0) {
+    if (server->listener.fd < 0 ||
+            getsockname(server->listener.fd, &address.any, &len) != 0) {
         return 0;
     }
     return ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port
@@ -366,30 +367,11 @@ int http_port(const struct http_server *server)
 
 void http_close(struct http_server *server)
 {
-    if (server->listener < 0) {
+    if (server->listener.fd < 0) {
         return;
     }
     for (int i = 0; i < HTTP_CLIENTS; i++) {
-        if (server->clients[i].fd >= 0) {
-            drop(&server->clients[i]);
-        }
+        drop(&server->clients[i]);
     }
-    loop_close(server->loop, &server->watch, &server->listener);
-}
-
-void http_step(struct http_server *server, int64_t now)
-{
-    if (server->listener < 0) {
-        return;
-    }
-    for (int i = 0; i < HTTP_CLIENTS; i++) {
-        struct http_client *client = &server->clients[i];
-
-        if (client->fd >= 0 && now >= client->due) {
-            drop(client);
-        }
-    }
-    if (find_free(server) != NULL) {
-        (void)loop_set(server->loop, &server->watch, server->listener, EPOLLIN);
-    }
+    listener_close(&server->listener);
 }

@@ -3,8 +3,9 @@
  * page, on the loopback address unless told otherwise.
  *
  * It never waits, and clients cannot make it: there are few of them at a time, their requests are
- * short, and one that is slow to ask or to read is dropped. On the loopback address it answers
- * under names of this machine alone, so that no page of another site reads what it says.
+ * short, and one that is slow to ask or to read is dropped, or has to go when one more comes. On the
+ * loopback address it answers under names of this machine alone, so that no page of another site
+ * reads what it says.
  */
 #ifndef TUTTI_LAUNCHER_SESSION_HTTP_H
 #define TUTTI_LAUNCHER_SESSION_HTTP_H
@@ -16,14 +17,15 @@
 #include <tutti/tutti.h>
 
 #include "base/wire.h"
-#include "launcher/session/loop.h"
+#include "launcher/session/listen.h"
 
 enum {
-    HTTP_CLIENTS = 16, /* at a time; others wait in the kernel's queue      */
+    HTTP_CLIENTS = 16, /* at a time                                         */
     HTTP_REQUEST_MAX = 4096, /* bytes of a request with its headers           */
     HTTP_PATH_MAX = 256, /* of its path with the zero                         */
     HTTP_HOST_MAX = 256, /* of the host that it is for, likewise; "": not said */
-    HTTP_PATIENCE_MS = 5000 /* from a connection to the end of the answer     */
+    HTTP_ASK_MS = 1000, /* from a connection to the end of the request        */
+    HTTP_PATIENCE_MS = 5000 /* from there to the end of the answer            */
 };
 
 /** How a request is answered: 0 not yet, for it is not whole; else a status of HTTP. */
@@ -41,6 +43,7 @@ enum http_verdict {
 struct http_request {
     char path[HTTP_PATH_MAX]; /* without what is behind '?'       */
     char host[HTTP_HOST_MAX]; /* without the port                 */
+    bool has_host; /* it is said, if only as ""                  */
     bool head; /* HEAD: the answer has no body                    */
 };
 
@@ -59,18 +62,16 @@ struct http_client {
     struct http_server *server;
     struct loop_watch watch;
     int fd; /* -1: none                                          */
-    int64_t due; /* when it is dropped                                */
     size_t len; /* of the request, so far                            */
     char request[HTTP_REQUEST_MAX];
     struct wire_writer reply; /* once there is one; owned                 */
     size_t sent; /* of it                                             */
 };
 
-/** Zeroed with listener -1 is valid input for http_close(). */
+/** Zeroed with listener.fd -1 is valid input for http_close(). */
 struct http_server {
-    struct loop *loop; /* borrowed                                        */
-    struct loop_watch watch;
-    int listener; /* -1: not listening                                    */
+    struct listener listener;
+    const char *address; /* where it listens, in numbers; borrowed        */
     bool is_local; /* it listens on the loopback address                   */
     /* Makes the answer of a path; false: there is none. */
     bool (*answer)(void *owner, const char *path, struct http_answer *answer);
@@ -80,7 +81,7 @@ struct http_server {
 
 /**
  * Listens. `answer` and `owner` are set.
- * @param address  in numbers
+ * @param address  in numbers; borrowed until it is closed
  * @param port     0: any that is free
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM (the error says which port, and why)
  */
@@ -89,7 +90,4 @@ TUTTI_MUST_USE tutti_status http_open(
 /** The port where it listens; 0: none. */
 int http_port(const struct http_server *server);
 void http_close(struct http_server *server);
-/** Drops clients that are slow. Call it now and then. */
-void http_step(struct http_server *server, int64_t now);
-
 #endif

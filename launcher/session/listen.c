@@ -6,9 +6,16 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+    PAUSE_MS = 100 /* where descriptors have run out */
+};
 
 /* Ports have the same place in both. */
 union address {
@@ -83,4 +90,55 @@ int listen_anywhere(uint16_t *port)
         *port = ntohs(four.four.sin_port);
     }
     return fd;
+}
+
+int listen_address(const struct sockaddr *address, socklen_t len)
+{
+    union address copy;
+
+    memcpy(&copy, address, len < sizeof copy ? len : sizeof copy);
+    return listen_at(&copy, len);
+}
+
+static void take_all(void *context, unsigned ready)
+{
+    struct listener *listener = context;
+
+    if (ready == 0) { /* the pause is over */
+        (void)loop_set(listener->loop, &listener->watch, listener->fd, EPOLLIN);
+        return;
+    }
+    while (listener->watch.events != 0) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            listener->take(listener->owner, fd);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+                errno == ENOMEM) {
+            listener_pause(listener, PAUSE_MS);
+        } else {
+            return;
+        }
+    }
+}
+
+bool listener_begin(struct listener *listener, struct loop *loop,
+        void (*take)(void *owner, int fd), void *owner)
+{
+    listener->loop = loop;
+    listener->take = take;
+    listener->owner = owner;
+    listener->watch = (struct loop_watch){ .call = take_all, .context = listener };
+    return loop_set(loop, &listener->watch, listener->fd, EPOLLIN);
+}
+
+void listener_pause(struct listener *listener, int ms)
+{
+    (void)loop_set(listener->loop, &listener->watch, listener->fd, 0);
+    loop_set_due(listener->loop, &listener->watch, clock_ns() + (int64_t)ms * 1000000);
+}
+
+void listener_close(struct listener *listener)
+{
+    loop_close(listener->loop, &listener->watch, &listener->fd);
 }

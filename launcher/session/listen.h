@@ -4,7 +4,11 @@
 #ifndef TUTTI_LAUNCHER_SESSION_LISTEN_H
 #define TUTTI_LAUNCHER_SESSION_LISTEN_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
+
+#include "launcher/session/loop.h"
 
 /*
  * All return a socket that does not block and is not inherited by programs that are
@@ -17,5 +21,27 @@ int listen_anywhere(uint16_t *port);
 int listen_here(uint16_t *port);
 /** Takes connections over a Unix socket with this path. */
 int listen_path(const char *path);
+/** Takes connections at this address. */
+int listen_address(const struct sockaddr *address, socklen_t len);
+
+/**
+ * A listening socket in a loop. Where descriptors run out, those who call wait in the kernel's
+ * queue, and the loop is not kept busy.
+ */
+struct listener {
+    struct loop *loop; /* borrowed; NULL: nobody is taken yet                     */
+    struct loop_watch watch; /* of fd                                             */
+    int fd; /* owned; -1: not listening                                  */
+    void (*take)(
+            void *owner, int fd); /* a connection, which does not block; it owns it */
+    void *owner; /* for it                                               */
+};
+
+/** From now on who calls is taken. False: it cannot be waited for. */
+bool listener_begin(struct listener *listener, struct loop *loop,
+        void (*take)(void *owner, int fd), void *owner);
+/** Nobody is taken for so long. */
+void listener_pause(struct listener *listener, int ms);
+void listener_close(struct listener *listener);
 
 #endif

@@ -47,12 +47,43 @@ static void forget(struct loop *loop, struct loop_watch *watch)
     watch->ready = 0;
 }
 
+void loop_set_due(struct loop *loop, struct loop_watch *watch, int64_t due_ns)
+{
+    struct loop_watch **at = &loop->timed;
+
+    while (*at != NULL && *at != watch) {
+        at = &(*at)->next_timed;
+    }
+    if (*at == watch) {
+        *at = watch->next_timed;
+    }
+    watch->due = due_ns;
+    if (due_ns != 0) {
+        watch->next_timed = loop->timed;
+        loop->timed = watch;
+    }
+}
+
+/* Of those that are to be called by time, the first one. */
+static struct loop_watch *first_due(const struct loop *loop)
+{
+    struct loop_watch *first = loop->timed;
+
+    for (struct loop_watch *at = first; at != NULL; at = at->next_timed) {
+        first = at->due < first->due ? at : first;
+    }
+    return first;
+}
+
 bool loop_set(struct loop *loop, struct loop_watch *watch, int fd, unsigned events)
 {
     struct epoll_event event = { .data.ptr = watch };
 
     events = fd < 0 ? 0 : events;
     event.events = events;
+    if (loop != NULL && events == 0 && watch->due != 0) {
+        loop_set_due(loop, watch, 0);
+    }
     if (loop == NULL || loop->epoll < 0 ||
             (watch->events == events && (events == 0 || watch->fd == fd))) {
         return true;
@@ -112,6 +143,11 @@ int loop_ms_until(int64_t until_ns)
 
 int loop_wait(struct loop *loop, int64_t until_ns)
 {
+    const struct loop_watch *first = first_due(loop);
+
+    if (first != NULL && first->due < until_ns) {
+        until_ns = first->due;
+    }
     for (int i = 0; i < loop->count; i++) {
         struct loop_watch *watch = loop->ready[i].data.ptr;
 
@@ -136,14 +172,21 @@ int loop_wait(struct loop *loop, int64_t until_ns)
 
 struct loop_watch *loop_next(struct loop *loop)
 {
-    while (loop->next < loop->count) {
-        struct loop_watch *watch = loop->ready[loop->next++].data.ptr;
+    struct loop_watch *watch;
 
+    while (loop->next < loop->count) {
+        watch = loop->ready[loop->next++].data.ptr;
         if (watch != NULL) {
             return watch;
         }
     }
-    return NULL;
+    watch = first_due(loop);
+    if (watch == NULL || watch->due > clock_ns()) {
+        return NULL;
+    }
+    loop_set_due(loop, watch, 0);
+    watch->ready = 0;
+    return watch;
 }
 
 int loop_turn(struct loop *loop, int64_t until_ns)

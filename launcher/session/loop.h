@@ -1,7 +1,7 @@
 /*
  * The loop of a process of tuttirun: it waits until a descriptor is ready or a time has
- * come. Each descriptor has a watch: its owner is called when it is ready, or looks at what
- * it was ready for. One thread.
+ * come. Each descriptor has a watch: its owner is called when it is ready, or when a time of its own
+ * has come, or looks at what it was ready for. One thread.
  */
 #ifndef TUTTI_LAUNCHER_SESSION_LOOP_H
 #define TUTTI_LAUNCHER_SESSION_LOOP_H
@@ -18,11 +18,14 @@ enum {
 
 /** A descriptor that is waited for; part of its owner. Zeroed, nothing is. */
 struct loop_watch {
-    void (*call)(void *context, unsigned ready); /* NULL: the owner looks at `ready` */
+    /* NULL: the owner looks at `ready`. 0 is handed over when loop_set_due()'s time has come. */
+    void (*call)(void *context, unsigned ready);
     void *context; /* handed to it                                  */
     int fd; /* that is watched, while `events` is not 0       */
     unsigned events; /* EPOLLIN, EPOLLOUT; 0: none                  */
     unsigned ready; /* by the last wait; also EPOLLHUP and EPOLLERR */
+    int64_t due; /* when it is called; 0: not by time              */
+    struct loop_watch *next_timed; /* in the loop's list                     */
 };
 
 struct loop {
@@ -30,6 +33,7 @@ struct loop {
     struct loop_watch *file; /* what epoll refuses: always ready; NULL: none    */
     struct epoll_event ready[LOOP_READY_MAX]; /* by the last wait           */
     int count, next; /* of them; the next that is to be called         */
+    struct loop_watch *timed; /* those that are due at some time            */
 };
 
 /** @return TUTTI_OK, TUTTI_ERR_SYSTEM */
@@ -39,10 +43,14 @@ void loop_fini(struct loop *loop);
 
 /**
  * Watches a descriptor for these events from now on, and for no others; 0: for none,
- * which it has to be before it is closed. `loop` NULL: nothing waits.
+ * which it has to be before it is closed, and not by time either. `loop` NULL: nothing waits.
  * @return false when it cannot
  */
 bool loop_set(struct loop *loop, struct loop_watch *watch, int fd, unsigned events);
+/**
+ * Has it called once, at that time (clock_ns()), after all that is ready by then; 0: not any more.
+ */
+void loop_set_due(struct loop *loop, struct loop_watch *watch, int64_t due_ns);
 /** Watches it no longer and closes it; -1 in its place. */
 void loop_close(struct loop *loop, struct loop_watch *watch, int *fd);
 
@@ -51,7 +59,7 @@ void loop_close(struct loop *loop, struct loop_watch *watch, int *fd);
  * @return how many are ready
  */
 int loop_wait(struct loop *loop, int64_t until_ns);
-/** The next that is ready, in the order in which that came; NULL: no more. */
+/** The next that is ready, in the order in which that came, then those that are due; NULL: no more. */
 struct loop_watch *loop_next(struct loop *loop);
 /** Waits, and calls all that are ready. @return how many were */
 int loop_turn(struct loop *loop, int64_t until_ns);

@@ -54,7 +54,7 @@ enum meet_outcome {
     MEET_OTHER, /* it says something else, or is of another version        */
     MEET_REFUSED, /* it says why; who that is, nobody knows                */
     MEET_UNPROVEN, /* it does not know the secret                           */
-    MEET_FAILED /* no random bytes; the error says so                    */
+    MEET_FAILED /* no random bytes, or what else the error says          */
 };
 
 /** Who accepted: CHALLENGE. @return false when there are no random bytes */

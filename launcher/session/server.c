@@ -12,16 +12,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "launcher/session/listen.h"
-#include "launcher/session/meet.h"
 
 enum {
+    NS_PER_MS = 1000000,
     HANGUPS_MAX = 64 /* that are noted at once */
 };
 
-static tutti_status make_token(char token[LINK_TOKEN_BYTES + 1])
+tutti_status server_make_token(struct server *server)
 {
     unsigned char bytes[LINK_TOKEN_BYTES / 2];
 
@@ -29,30 +29,21 @@ static tutti_status make_token(char token[LINK_TOKEN_BYTES + 1])
         return error_set_errno(TUTTI_ERR_SYSTEM, "random bytes for the job's secret");
     }
     for (size_t i = 0; i < sizeof bytes; i++) {
-        (void)snprintf(token + 2 * i, 3, "%02x", bytes[i]);
+        (void)snprintf(server->token + 2 * i, 3, "%02x", bytes[i]);
     }
     return TUTTI_OK;
 }
 
-tutti_status server_init(struct server *server, struct loop *loop, bool only_local)
+tutti_status server_open(struct server *server, bool only_local)
 {
-    tutti_status status = make_token(server->token);
-
-    server->hangups = -1;
-    return status == TUTTI_OK ? server_open(server, loop, only_local) : status;
-}
-
-tutti_status server_open(struct server *server, struct loop *loop, bool only_local)
-{
-    server->loop = loop;
     server->is_local = only_local;
+    server->listener.fd = -1;
     server->hangups = epoll_create1(EPOLL_CLOEXEC);
-    if (server->hangups < 0) {
-        return error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for supervisors");
+    if (server->hangups >= 0) {
+        server->listener.fd = only_local ? listen_here(&server->port)
+                                         : listen_anywhere(&server->port);
     }
-    server->listener =
-            only_local ? listen_here(&server->port) : listen_anywhere(&server->port);
-    return server->listener >= 0
+    return server->listener.fd >= 0
             ? TUTTI_OK
             : error_set_errno(TUTTI_ERR_SYSTEM, "cannot listen for supervisors");
 }
@@ -66,7 +57,7 @@ static void free_link(struct server_link *link)
 
 void server_stop_listening(struct server *server)
 {
-    loop_close(server->loop, &server->watch, &server->listener);
+    listener_close(&server->listener);
 }
 
 void server_fini(struct server *server)
@@ -84,54 +75,45 @@ void server_fini(struct server *server)
     server->count = 0;
 }
 
-/* An index for a link: of a stranger that has gone, or a new one below the limit. */
-static bool place_link(struct server *server, struct server_link *link, size_t limit)
+/*
+ * In the place of a stranger that has gone, or, where there are too many, of the one that has been here
+ * longest, unless that has only just come; then no more are taken for a moment.
+ */
+static bool place_link(struct server *server, struct server_link *link)
 {
+    struct server_link **links = server->links;
+    size_t place = server->count;
+    size_t oldest = server->count;
+    size_t strangers = 0;
+
     for (size_t i = 0; i < server->count; i++) {
-        if (session_is_lost(&server->links[i]->session) && server->links[i]->rank < 0) {
-            free_link(server->links[i]);
-            server->links[i] = link;
-            link->index = i;
-            return true;
+        if (links[i]->rank >= 0) {
+            continue;
+        }
+        if (session_is_lost(&links[i]->session)) {
+            place = i;
+        } else if (strangers++ == 0 || links[i]->opened < links[oldest]->opened) {
+            oldest = i;
         }
     }
-    if (server->count >= limit ||
-            !mem_grow(&server->links, &server->capacity, server->count + 1,
-                    sizeof(struct server_link *))) {
+    if (strangers >= SERVER_STRANGERS + server->awaited) {
+        listener_pause(&server->listener, SERVER_PAUSE_MS);
+        if (link->opened - links[oldest]->opened >
+                SERVER_GRACE_MS * (int64_t)NS_PER_MS) {
+            place = oldest;
+        }
+    }
+    if (place < server->count) {
+        free_link(links[place]);
+    } else if (mem_grow(&server->links, &server->capacity, server->count + 1,
+                       sizeof(struct server_link *))) {
+        server->count++;
+    } else {
         return false;
     }
-    server->links[server->count] = link;
-    link->index = server->count++;
+    server->links[place] = link;
+    link->index = place;
     return true;
-}
-
-static void add_link(struct server *server, int fd, size_t limit, int64_t now)
-{
-    struct server_link *link = mem_calloc(1, sizeof *link);
-    int on = 1;
-
-    if (link == NULL) {
-        (void)close(fd);
-        return;
-    }
-    *link = (struct server_link){
-        .session = session_of(fd, server->token, LINK_TOKEN_BYTES),
-        .server = server,
-        .rank = -1,
-        .opened = now,
-        .heard = now,
-        .offset.is_ours = server->is_local,
-    };
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (!place_link(server, link, limit)) {
-        free_link(link);
-        return;
-    }
-    if (!session_attach(&link->session, server->loop, server->call, link) ||
-            !server_watch_end(server, link) || !meet_challenge(&link->session) ||
-            !server_flush(link)) {
-        session_lose(&link->session);
-    }
 }
 
 bool server_watch_end(const struct server *server, const struct server_link *link)
@@ -141,6 +123,87 @@ bool server_watch_end(const struct server *server, const struct server_link *lin
         .data.u64 = link->index };
 
     return epoll_ctl(server->hangups, EPOLL_CTL_ADD, link->session.fd, &event) == 0;
+}
+
+/* It has proven that it knows the secret. What came behind its HELLO is heard, too. */
+static void admit(struct server_link *link)
+{
+    struct session *session = &link->session;
+
+    loop_set_due(session->loop, &session->watch, 0);
+    session->watch.call = link->server->call;
+    session->watch.call(link, EPOLLIN);
+}
+
+/* Also when its time is up: what has come by then counts. */
+static void hear_stranger(void *context, unsigned ready)
+{
+    struct server_link *link = context;
+    const struct server *server = link->server;
+    struct session *session = &link->session;
+    struct meet_hello said;
+    struct frame frame;
+    const bool lives = session_receive(session) && session_send(session);
+    const int got = session_next(session, &frame);
+
+    if (got == 0 && lives && ready != 0) {
+        return;
+    }
+    if (got > 0 && frame.type == FRAME_HELLO) {
+        server->hello(link,
+                meet_take_hello(session, server->protocol, &frame, &said) ? &said
+                                                                          : NULL);
+    }
+    if (link->rank < 0) {
+        session_lose(session);
+        return;
+    }
+    link->server->awaited -= link->server->awaited > 0 ? 1 : 0;
+    if (!session_is_lost(session)) {
+        admit(link);
+    }
+}
+
+static void add_link(void *owner, int fd)
+{
+    struct server *server = owner;
+    struct server_link *link = mem_calloc(1, sizeof *link);
+    const int64_t now = clock_ns();
+    int on = 1;
+
+    if (link == NULL) {
+        (void)close(fd);
+        return;
+    }
+    *link = (struct server_link){
+        .session = server->secret == NULL
+                ? session_of(fd, server->token, LINK_TOKEN_BYTES)
+                : session_of(fd, server->secret, server->secret_len),
+        .server = server,
+        .rank = -1,
+        .opened = now,
+        .heard = now,
+        .offset.is_ours = server->is_local,
+    };
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (!place_link(server, link)) {
+        free_link(link);
+        return;
+    }
+    if (!session_attach(&link->session, server->listener.loop, hear_stranger, link) ||
+            !server_watch_end(server, link) || !meet_challenge(&link->session) ||
+            !server_flush(link)) {
+        session_lose(&link->session);
+        return;
+    }
+    loop_set_due(server->listener.loop, &link->session.watch,
+            now + (int64_t)SERVER_STRANGER_MS * NS_PER_MS);
+}
+
+bool server_begin(struct server *server, struct loop *loop)
+{
+    return server->listener.loop == loop ||
+            listener_begin(&server->listener, loop, add_link, server);
 }
 
 void server_note_hangups(struct server *server, int64_t now)
@@ -156,18 +219,6 @@ void server_note_hangups(struct server *server, int64_t now)
     } while (count == HANGUPS_MAX);
 }
 
-void server_accept(struct server *server, size_t limit, int64_t now)
-{
-    while (server->listener >= 0) {
-        int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-        if (fd < 0) {
-            return;
-        }
-        add_link(server, fd, limit, now);
-    }
-}
-
 bool server_move(struct server_link *link, struct server_link *from)
 {
     const struct server *server = link->server;
@@ -181,7 +232,7 @@ bool server_move(struct server_link *link, struct server_link *from)
     link->heard = from->heard;
     link->hung_up = 0;
     link->last_sent = 0;
-    return session_attach(&link->session, server->loop, server->call, link) &&
+    return session_attach(&link->session, server->listener.loop, server->call, link) &&
             epoll_ctl(server->hangups, EPOLL_CTL_MOD, link->session.fd, &event) == 0;
 }
 

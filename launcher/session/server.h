@@ -1,7 +1,12 @@
 /*
- * The sessions of supervisors, and the listening socket that they call: tuttirun has one, and
- * each relay (exec/uplink.h). A stranger, who does
- * not begin with a proof that he knows the secret of the job, is dropped without a word.
+ * The sessions of those who call, and the socket where they do: tuttirun has one for supervisors,
+ * each relay one for those below it (exec/uplink.h), an elastic job one for keepers, and the first of
+ * the hosts that join one for the others.
+ *
+ * Who calls is a stranger until he has proven that he knows the secret. He has a second for that, and
+ * there are few of them at a time beside those that are awaited: for one more, the one that has been
+ * there longest is dropped, without a word. So whoever is dropped before he could prove himself calls
+ * again, and strangers take no place and no descriptor of those who have.
  */
 #ifndef TUTTI_LAUNCHER_SESSION_SERVER_H
 #define TUTTI_LAUNCHER_SESSION_SERVER_H
@@ -13,11 +18,16 @@
 #include <tutti/tutti.h>
 
 #include "launcher/session/link_address.h"
+#include "launcher/session/listen.h"
+#include "launcher/session/meet.h"
 #include "launcher/session/offset.h"
 #include "launcher/session/session.h"
 
 enum {
-    SERVER_STRANGER_MS = 10000 /* that a connection has to say hello */
+    SERVER_STRANGER_MS = 1000, /* that a connection has to say hello */
+    SERVER_STRANGERS = 64, /* at a time, beside those that are awaited */
+    SERVER_GRACE_MS = 100, /* in which it is not dropped for another   */
+    SERVER_PAUSE_MS = 10 /* between two that are too many              */
 };
 
 /** What a rank is suspected of, which ends the job only when it lasts. */
@@ -33,7 +43,7 @@ struct server_link {
                                console; lost: it has ended */
     struct server *server; /* it is one of                                           */
     size_t index; /* in the links of the server                             */
-    int rank; /* whose supervisor it is; -1: no hello yet               */
+    int rank; /* whose supervisor it is; -1: it is a stranger's         */
     enum doubt doubt; /* what was said of it                                    */
     int64_t opened; /* when, our clock                                        */
     int64_t heard; /* when bytes last came                                    */
@@ -63,40 +73,45 @@ struct server_link {
     uint64_t received, acknowledged; /* bytes of its frames; how many it knows of */
 };
 
-/** Zeroed with listener and hangups -1 is valid input for server_fini(). */
+/** Zeroed with listener.fd and hangups -1 is valid input for server_fini(). */
 struct server {
-    struct loop *loop; /* borrowed                                              */
-    void (*call)(void *link, unsigned ready); /* when something has come of a link */
-    void *owner; /* of the server, for it                                 */
+    const struct meet_protocol *protocol; /* by which they meet                 */
+    /*
+     * A HELLO has come: with its proof, or where `said` is NULL with a wrong one. One whose rank is not
+     * set then is dropped.
+     */
+    void (*hello)(struct server_link *link, struct meet_hello *said);
+    void (*call)(
+            void *link, unsigned ready); /* what has come of one that is no stranger */
+    void *owner; /* of the server, for them                               */
     int hangups; /* epoll: links whose other end was closed, in that order */
-    struct loop_watch watch; /* of the listener; set by the owner                */
-    int listener; /* -1: not listening                                    */
+    struct listener listener;
+    size_t awaited; /* friends that have not come: so many more may be strangers */
     uint16_t port; /* of the listener                                       */
     bool is_local; /* only processes of this machine can connect             */
-    char token[LINK_TOKEN_BYTES + 1]; /* the secret                            */
+    const void *secret; /* borrowed; NULL: the token                           */
+    size_t secret_len;
+    char token[LINK_TOKEN_BYTES + 1];
     struct server_link **links; /* owned, each is owned                       */
     size_t count; /* entries of links                                     */
     size_t capacity; /* allocated                                             */
 };
 
+/** A new token. @return TUTTI_OK, TUTTI_ERR_SYSTEM */
+TUTTI_MUST_USE tutti_status server_make_token(struct server *server);
 /**
- * Listens on a port that is free, for this machine alone or for all. What is set of the
- * server is its owner and what it calls.
- * @return TUTTI_OK, TUTTI_ERR_SYSTEM
+ * Listens on a port, for this machine alone or for all; 0: one that is free, which is set. What is set
+ * of the server before is its protocol, its secret, its owner and what it calls.
+ * @return TUTTI_OK, TUTTI_ERR_SYSTEM (with errno)
  */
-TUTTI_MUST_USE tutti_status server_init(
-        struct server *server, struct loop *loop, bool only_local);
-/** The same with the token that the server has. */
-TUTTI_MUST_USE tutti_status server_open(
-        struct server *server, struct loop *loop, bool only_local);
+TUTTI_MUST_USE tutti_status server_open(struct server *server, bool only_local);
+/** From now on those who call are heard; no matter how often it is said. False: they cannot be. */
+bool server_begin(struct server *server, struct loop *loop);
 void server_fini(struct server *server);
 
-/** No more supervisors are expected. */
+/** Nobody else is expected. */
 void server_stop_listening(struct server *server);
-
-/** Accepts all that wait; `limit` connections at most are held. */
-void server_accept(struct server *server, size_t limit, int64_t now);
-/** Has server_note_hangups() look at a link; server_accept() does that itself. */
+/** Has server_note_hangups() look at a link, as at each that calls. */
 TUTTI_MUST_USE bool server_watch_end(
         const struct server *server, const struct server_link *link);
 /**

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/passing.h"
 
 /* How long to wait for a message before trying to send again, in milliseconds. */
 #define LISTEN_MS 2
@@ -24,12 +25,6 @@
 struct greeting {
     int32_t party;
     uint8_t secret[HANDOVER_NAME_BYTES];
-};
-
-/** Room for what travels with a message: a descriptor and who sent it. */
-union attachment {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
 /** The address of a socket: a leading zero byte makes it abstract. */
@@ -89,23 +84,12 @@ static tutti_status send_to(const struct handover *handover, int fd,
         const struct handover_party *parties, int to, int me)
 {
     struct greeting greeting = { .party = me };
-    struct iovec data = { .iov_base = &greeting, .iov_len = sizeof greeting };
-    union attachment attachment = { .bytes = { 0 } };
     struct sockaddr_un address;
-    struct msghdr message = { .msg_name = &address,
-        .msg_namelen = address_of(parties[to].name, &address),
-        .msg_iov = &data,
-        .msg_iovlen = 1,
-        .msg_control = &attachment,
-        .msg_controllen = CMSG_SPACE(sizeof fd) };
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    const socklen_t len = address_of(parties[to].name, &address);
 
     memcpy(greeting.secret, parties[me].secret, sizeof greeting.secret);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    if (sendmsg(handover->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+    if (passing_send(handover->socket, (const struct sockaddr *)&address, len,
+                &greeting, sizeof greeting, fd) >= 0) {
         return TUTTI_OK;
     }
     if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS ||
@@ -115,33 +99,6 @@ static tutti_status send_to(const struct handover *handover, int fd,
     return error_set_errno(TUTTI_ERR_SYSTEM,
             "cannot reach the socket of rank %d (is it in another network namespace?)",
             parties[to].rank);
-}
-
-/** What came with a message; fd is -1 without a descriptor. */
-struct parcel {
-    int fd;
-    pid_t pid;
-};
-
-static struct parcel unpack(struct msghdr *message)
-{
-    struct parcel parcel = { .fd = -1 };
-
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
-            header = CMSG_NXTHDR(message, header)) {
-        if (header->cmsg_level != SOL_SOCKET) {
-            continue;
-        }
-        if (header->cmsg_type == SCM_RIGHTS) {
-            memcpy(&parcel.fd, CMSG_DATA(header), sizeof parcel.fd);
-        } else if (header->cmsg_type == SCM_CREDENTIALS) {
-            struct ucred sender;
-
-            memcpy(&sender, CMSG_DATA(header), sizeof sender);
-            parcel.pid = sender.pid;
-        }
-    }
-    return parcel;
 }
 
 /** Who a greeting is from; -1: a stranger, or one that we have heard. */
@@ -164,16 +121,11 @@ static tutti_status receive(const struct handover *handover,
         void *user)
 {
     struct greeting greeting;
-    struct iovec data = { .iov_base = &greeting, .iov_len = sizeof greeting };
-    union attachment attachment = { .bytes = { 0 } };
-    struct msghdr message = { .msg_iov = &data,
-        .msg_iovlen = 1,
-        .msg_control = &attachment,
-        .msg_controllen = sizeof attachment };
-    const ssize_t bytes =
-            recvmsg(handover->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct ucred sender;
+    int fd;
+    const ssize_t bytes = passing_receive(
+            handover->socket, &greeting, sizeof greeting, MSG_DONTWAIT, &fd, &sender);
     tutti_status status = TUTTI_OK;
-    struct parcel parcel;
     int party;
 
     if (bytes < 0) {
@@ -182,10 +134,9 @@ static tutti_status receive(const struct handover *handover,
                 : error_set_errno(
                           TUTTI_ERR_SYSTEM, "cannot receive from a Unix socket");
     }
-    parcel = unpack(&message);
     party = bytes == (ssize_t)sizeof greeting ? party_of(parties, count, me, &greeting)
                                               : -1;
-    if (party >= 0 && parcel.fd < 0) {
+    if (party >= 0 && fd < 0) {
         return error_set(TUTTI_ERR_SYSTEM,
                 "rank %d passed its memory, but no file descriptor is free for it (see "
                 "ulimit -n)",
@@ -193,10 +144,10 @@ static tutti_status receive(const struct handover *handover,
     }
     if (party >= 0) {
         parties[party].received = true;
-        status = take(user, party, parcel.fd, parcel.pid);
+        status = take(user, party, fd, sender.pid);
     }
-    if (parcel.fd >= 0) {
-        (void)close(parcel.fd);
+    if (fd >= 0) {
+        (void)close(fd);
     }
     return status;
 }

@@ -55,6 +55,30 @@ UNIT_TEST(test_a_full_disk_is_said_once)
     assert_int_equal(log_file_write(&log, "a", 1), TUTTI_OK);
 }
 
+UNIT_TEST(test_each_generation_has_its_place)
+{
+    static const struct {
+        const char *path, *second;
+    } cases[] = {
+        { "", "" },
+        { "/logs", "/logs.generation2" },
+        { "logs/", "logs.generation2/" },
+        { "/a.json/t.json", "/a.json/t.generation2.json" },
+        { "t.json.gz", "t.generation2.json.gz" },
+        { "t.json.old", "t.json.old.generation2" },
+    };
+    char own[64];
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (uint32_t generation = 0; generation < 2; generation++) {
+            generation_path(own, sizeof own, cases[i].path, generation);
+            assert_string_equal(own, cases[i].path);
+        }
+        generation_path(own, sizeof own, cases[i].path, 2);
+        assert_string_equal(own, cases[i].second);
+    }
+}
+
 UNIT_TEST(test_what_cannot_be_made_is_named)
 {
     char folder[PATH_MAX];

@@ -61,7 +61,7 @@ static void open_play(struct play *play)
         .state = JOB_RUNNING,
         .cause.rank = -1,
         .server = { .hangups = epoll_create1(EPOLL_CLOEXEC),
-                .listener = -1,
+                .listener.fd = -1,
                 .is_local = true },
         .starter = starter_process_none,
         .console.streams = { { .fd = -1, .is_broken = true },

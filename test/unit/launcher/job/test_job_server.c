@@ -5,9 +5,11 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "launcher/session/meet.h"
 #include "launcher/session/server.h"
 #include "test/unit/unit.h"
@@ -17,19 +19,52 @@ enum {
     BUFFER = 65536 /* bytes that a socket takes, more or less */
 };
 
+static struct loop loop;
+static size_t called;
+
+static void count(void *link, unsigned ready)
+{
+    (void)link;
+    called += (ready & (unsigned)EPOLLIN) != 0;
+}
+
+/* Who has proven himself gets the number that the next one has not. */
+static void hello(struct server_link *link, struct meet_hello *said)
+{
+    static int next;
+
+    if (said != NULL) {
+        link->rank = next++;
+        meet_welcome(&link->session, link->server->protocol, NULL, 0);
+        assert_true(server_flush(link));
+    }
+}
+
 static void open_server(struct server *server)
 {
-    static struct loop loop;
+    static const struct meet_protocol protocol = { .name = "test" };
 
     assert_int_equal(loop_init(&loop), TUTTI_OK);
-    *server = (struct server){ .listener = -1 };
-    assert_int_equal(server_init(server, &loop, true), TUTTI_OK);
+    called = 0;
+    *server = (struct server){
+        .protocol = &protocol, .hello = hello, .call = count, .listener.fd = -1
+    };
+    assert_int_equal(server_make_token(server), TUTTI_OK);
+    assert_int_equal(server_open(server, true), TUTTI_OK);
+    assert_true(server_begin(server, &loop));
 }
 
 static void close_server(struct server *server)
 {
     server_fini(server);
-    loop_fini(server->loop);
+    loop_fini(&loop);
+}
+
+/* Lets it do all that there is to do. */
+static void serve(void)
+{
+    while (loop_turn(&loop, clock_ns()) > 0) {
+    }
 }
 
 /* One more connection; loopback has it in the listener's queue when this returns. */
@@ -76,33 +111,156 @@ static size_t open_links(const struct server *server)
 static bool was_closed(int fd)
 {
     struct pollfd asked = { .fd = fd, .events = POLLIN };
-    char byte;
+    char bytes[64];
 
-    return poll(&asked, 1, 20000) == 1 && recv(fd, &byte, 1, 0) <= 0;
+    while (poll(&asked, 1, 20000) == 1) {
+        if (recv(fd, bytes, sizeof bytes, 0) <= 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
-UNIT_TEST(test_strangers_that_have_gone_leave_room)
+/* Those that have only just come are not dropped for others, and those that are awaited not at all. */
+UNIT_TEST(test_many_that_are_awaited_come_at_once)
 {
     struct server server;
-    int fds[LIMIT + 1];
+    int fds[2 * SERVER_STRANGERS + 1];
 
     open_server(&server);
-    for (int i = 0; i < LIMIT + 1; i++) {
+    server.awaited = SERVER_STRANGERS;
+    for (int i = 0; i < 2 * SERVER_STRANGERS; i++) {
         fds[i] = call(&server);
     }
-    server_accept(&server, LIMIT, 1);
-    assert_int_equal(open_links(&server), LIMIT);
-    assert_true(was_closed(fds[LIMIT]));
-    (void)close(fds[LIMIT]);
-
-    session_lose(&server.links[1]->session);
-    fds[LIMIT] = call(&server);
-    server_accept(&server, LIMIT, 2);
-    assert_int_equal(open_links(&server), LIMIT);
-    assert_int_equal(server.links[1]->opened, 2);
-    for (int i = 0; i < LIMIT + 1; i++) {
+    serve();
+    assert_int_equal(open_links(&server), 2 * SERVER_STRANGERS);
+    assert_int_equal(server.listener.watch.events, EPOLLIN);
+    for (int i = 0; i < 2 * SERVER_STRANGERS; i++) {
+        server.links[i]->opened = INT64_MAX / 2;
+    }
+    fds[2 * SERVER_STRANGERS] = call(&server);
+    serve();
+    assert_int_equal(open_links(&server), 2 * SERVER_STRANGERS + 1);
+    for (int i = 0; i < 2 * SERVER_STRANGERS + 1; i++) {
         (void)close(fds[i]);
     }
+    close_server(&server);
+}
+
+/* A friend: the server's part is played in between. */
+static struct session call_as_friend(const struct server *server)
+{
+    struct session session = session_of(call(server), server->token, LINK_TOKEN_BYTES);
+    struct frame frame;
+
+    while (server->listener.watch.events == 0) {
+        (void)loop_turn(&loop, INT64_MAX); /* until it goes on */
+    }
+    serve();
+    assert_int_equal(meet_wait(&session, INT64_MAX), MEET_OK);
+    /* The WELCOME is not here yet: nobody serves while it is waited for. */
+    assert_int_equal(
+            meet_join(&session, server->protocol, NULL, 0, 1, &frame), MEET_SILENT);
+    serve();
+    return session;
+}
+
+/* It has called long before the next one. */
+static void age(struct server *server, int index)
+{
+    server->links[index]->opened = index;
+}
+
+/* However many call and say nothing: they take nobody's place who can prove himself. */
+UNIT_TEST(test_strangers_take_no_place)
+{
+    struct server server;
+    int fds[SERVER_STRANGERS + 1];
+    struct session first, second;
+
+    open_server(&server);
+    first = call_as_friend(&server);
+    for (int i = 0; i < SERVER_STRANGERS; i++) {
+        fds[i] = call(&server);
+        serve();
+        age(&server, i + 1);
+    }
+    assert_int_equal(open_links(&server), SERVER_STRANGERS + 1);
+    fds[SERVER_STRANGERS] = call(&server);
+    serve();
+    assert_true(was_closed(fds[0]));
+    assert_int_equal(open_links(&server), SERVER_STRANGERS + 1);
+    second = call_as_friend(&server);
+    assert_int_equal(open_links(&server), SERVER_STRANGERS + 1);
+    assert_int_equal(server.links[0]->rank + 1, server.links[2]->rank);
+    assert_false(session_is_lost(&server.links[0]->session));
+    assert_int_equal(called, 2); /* what may have come behind the HELLO is looked at */
+    assert_int_equal(send(first.fd, "x", 1, 0), 1);
+    (void)loop_turn(&loop, INT64_MAX);
+    assert_int_equal(called, 3);
+    for (int i = 0; i < SERVER_STRANGERS + 1; i++) {
+        (void)close(fds[i]);
+    }
+    session_fini(&first);
+    session_fini(&second);
+    close_server(&server);
+}
+
+/* Whose time is up has what he said by then heard first. */
+UNIT_TEST(test_strangers_have_a_time)
+{
+    struct server server;
+    struct session friend;
+    struct frame frame;
+    int silent;
+
+    open_server(&server);
+    silent = call(&server);
+    serve();
+    assert_true(server.links[0]->session.watch.due > server.links[0]->opened);
+    friend = session_of(call(&server), server.token, LINK_TOKEN_BYTES);
+    serve();
+    assert_int_equal(meet_wait(&friend, INT64_MAX), MEET_OK);
+    assert_int_equal(
+            meet_join(&friend, server.protocol, NULL, 0, 1, &frame), MEET_SILENT);
+    for (int i = 0; i < 2; i++) {
+        struct loop_watch *watch = &server.links[i]->session.watch;
+
+        loop_set_due(&loop, watch, 1);
+        watch->call(server.links[i], 0);
+    }
+    assert_true(session_is_lost(&server.links[0]->session));
+    assert_int_equal(server.links[0]->rank, -1);
+    assert_true(was_closed(silent));
+    assert_true(server.links[1]->rank >= 0);
+    assert_int_equal(server.links[1]->session.watch.due, 0);
+    (void)close(silent);
+    session_fini(&friend);
+    close_server(&server);
+}
+
+/* Without descriptors who calls waits, and so does the loop. */
+UNIT_TEST(test_no_descriptor_is_left)
+{
+    struct server server;
+    struct rlimit before, none;
+    int fd;
+
+    open_server(&server);
+    fd = call(&server);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(loop_turn(&loop, INT64_MAX), 1);
+    assert_int_equal(loop_turn(&loop, clock_ns()), 0);
+    assert_int_equal(open_links(&server), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    while (open_links(&server) == 0) {
+        (void)loop_turn(&loop, INT64_MAX);
+    }
+    take_challenge(fd);
+    (void)close(fd);
     close_server(&server);
 }
 
@@ -115,11 +273,11 @@ UNIT_TEST(test_links_of_ranks_stay)
 
     open_server(&server);
     first = call(&server);
-    server_accept(&server, LIMIT, 1);
+    serve();
     server.links[0]->rank = 0;
     session_lose(&server.links[0]->session);
     second = call(&server);
-    server_accept(&server, LIMIT, 2);
+    serve();
     assert_int_equal(server.count, 2);
     assert_int_equal(server.links[0]->rank, 0);
     (void)close(first);
@@ -141,7 +299,7 @@ UNIT_TEST(test_what_waits_is_sent_later)
 
     open_server(&server);
     fd = call(&server);
-    server_accept(&server, LIMIT, 1);
+    serve();
     take_challenge(fd);
     link = server.links[0];
     (void)setsockopt(
@@ -184,7 +342,7 @@ UNIT_TEST(test_hangups_are_noted_in_their_order)
     for (int i = 0; i < LIMIT; i++) {
         fds[i] = call(&server);
     }
-    server_accept(&server, LIMIT, 1);
+    serve();
     assert_int_equal(open_links(&server), LIMIT);
     for (int i = 0; i < LIMIT; i++) {
         take_challenge(fds[i]);

@@ -3,6 +3,7 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -32,6 +33,7 @@ UNIT_TEST(test_requests)
         { "GET / FTP/1.1\r\n\r\n", HTTP_BAD, NULL, NULL },
         { "GET /\x01 HTTP/1.1\r\n\r\n", HTTP_BAD, NULL, NULL },
         { "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", HTTP_BAD, NULL, NULL },
+        { "GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", HTTP_BAD, NULL, NULL },
         { "\r\n\r\n", HTTP_BAD, NULL, NULL },
     };
     static char many[HTTP_REQUEST_MAX];
@@ -147,49 +149,94 @@ TEST(test_answers)
     assert_non_null(strstr(head, "200 OK"));
     assert_non_null(strstr(head, "Content-Length: 4\r\n"));
     assert_string_equal(head + strlen(head) - 8, "\r\n\r\ntext");
-    (void)read_all(call("HEAD / HTTP/1.1\r\n\r\n"), head);
+    (void)read_all(call("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n"), head);
     assert_string_equal(head + strlen(head) - 4, "\r\n\r\n");
-    (void)read_all(call("GET /none HTTP/1.1\r\n\r\n"), head);
+    (void)read_all(call("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n"), head);
     assert_non_null(strstr(head, "404 "));
     (void)read_all(call("GET / HTTP/1.1\r\nHost: other.example\r\n\r\n"), head);
     assert_non_null(strstr(head, "403 "));
-    assert_true(read_all(call("GET /long HTTP/1.1\r\n\r\n"), head) > 6 << 20);
+    assert_true(read_all(call("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n"), head) >
+            6 << 20);
     assert_int_equal(clients(), 0);
 }
 
 TEST(test_slow_clients_are_dropped)
 {
     const int silent = call("GET / HT");
-    const int deaf = call("GET /long HTTP/1.1\r\n\r\n");
+    const int deaf = call("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n");
 
     serve();
     assert_int_equal(clients(), 2);
-    http_step(&server, clock_ns());
-    assert_int_equal(clients(), 2);
-    http_step(&server, clock_ns() + (HTTP_PATIENCE_MS + 1) * INT64_C(1000000));
+    for (int i = 0; i < 2; i++) {
+        struct loop_watch *watch = &server.clients[i].watch;
+
+        assert_true(watch->due > clock_ns());
+        loop_set_due(&loop, watch, 1);
+    }
+    serve();
     assert_int_equal(clients(), 0);
     (void)close(silent);
     (void)close(deaf);
 }
 
-TEST(test_more_clients_than_there_is_room_for_wait)
+/* Of those that are not done the one whose time is up first goes. */
+TEST(test_who_asks_for_nothing_holds_up_nobody)
 {
     int fds[HTTP_CLIENTS];
     char head[512];
-    int last;
 
-    for (int i = 0; i < HTTP_CLIENTS; i++) {
+    fds[0] = call("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    serve();
+    for (int i = 1; i < HTTP_CLIENTS; i++) {
         fds[i] = call("GET");
         serve();
     }
-    last = call("GET / HTTP/1.1\r\n\r\n");
-    serve();
-    assert_int_equal(clients(), HTTP_CLIENTS);
+    (void)read_all(call("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), head);
+    assert_non_null(strstr(head, "200 OK"));
+    assert_int_equal(clients(), HTTP_CLIENTS - 1);
+    assert_int_equal(recv(fds[1], head, 1, 0), 0);
+    assert_int_equal(recv(fds[0], head, 1, 0), 1);
     for (int i = 0; i < HTTP_CLIENTS; i++) {
         (void)close(fds[i]);
     }
-    serve();
-    http_step(&server, clock_ns());
-    (void)read_all(last, head);
-    assert_non_null(strstr(head, "200 OK"));
+}
+
+/* Another's name may lead here: only names that nobody else can own are answered. */
+TEST(test_names)
+{
+    static const struct {
+        const char *headers, *status;
+    } cases[] = {
+        { "Host: LocalHost:9\r\n", "200 " },
+        { "Host: 127.0.0.1\r\n", "200 " },
+        { "Host: 127.0.0.7:80\r\n", "200 " },
+        { "Host: [::1]:80\r\n", "200 " },
+        { "Host: 127.evil.example\r\n", "403 " },
+        { "Host: 127.0.0.1.evil.example\r\n", "403 " },
+        { "Host: 127.0.0.2\r\n", "403 " },
+        { "Host: localhost.\r\n", "403 " },
+        { "Host:\r\n", "403 " },
+        { "Host: :80\r\n", "403 " },
+        { "", "403 " },
+        { "Host : localhost\r\n", "400 " },
+        { "Host: localhost\r\nHost: localhost\r\n", "400 " },
+        { "Host:\r\n localhost\r\n", "400 " },
+        { "no colon\r\n", "400 " },
+    };
+    struct http_server other = { .answer = say_long };
+    char head[512];
+
+    assert_int_equal(http_open(&other, &loop, "127.0.0.7", 0), TUTTI_OK);
+    address.sin_port = htons((uint16_t)http_port(&other));
+    address.sin_addr.s_addr = inet_addr("127.0.0.7");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+
+        (void)snprintf(text, sizeof text, "GET / HTTP/1.1\r\n%s\r\n", cases[i].headers);
+        (void)read_all(call(text), head);
+        if (strstr(head, cases[i].status) == NULL) {
+            fail_msg("%s: %s", cases[i].headers, head);
+        }
+    }
+    http_close(&other);
 }

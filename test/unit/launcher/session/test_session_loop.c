@@ -88,6 +88,33 @@ UNIT_TEST(test_who_has_gone_is_not_called)
 }
 
 /* epoll refuses files, and what is read may be one. */
+/* By time, after all that is ready, once. */
+UNIT_TEST(test_who_is_due_is_called)
+{
+    struct loop loop;
+    struct one one, other;
+    struct loop_watch *watch;
+
+    assert_int_equal(loop_init(&loop), TUTTI_OK);
+    open_one(&one, &loop);
+    open_one(&other, &loop);
+    loop_set_due(&loop, &one.watch, 2);
+    loop_set_due(&loop, &other.watch, INT64_MAX - 1);
+    assert_int_equal(write(other.fds[1], "x", 1), 1);
+    (void)loop_wait(&loop, INT64_MAX);
+    assert_ptr_equal(loop_next(&loop), &other.watch);
+    watch = loop_next(&loop);
+    assert_ptr_equal(watch, &one.watch);
+    assert_int_equal(watch->ready, 0);
+    assert_null(loop_next(&loop));
+    loop_set_due(&loop, &one.watch, 1);
+    assert_true(loop_set(&loop, &one.watch, one.fds[0], 0)); /* it is about to go */
+    assert_null(loop_next(&loop));
+    close_one(&one);
+    close_one(&other);
+    loop_fini(&loop);
+}
+
 UNIT_TEST(test_a_file_is_always_ready)
 {
     struct loop loop;
