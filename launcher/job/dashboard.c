@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "launcher/job/exit_text.h"
@@ -17,7 +18,9 @@
 
 enum {
     ROWS_MAX = 1024, /* ranks that are listed                   */
-    FRESH_MS = 200 /* for which a state is not made anew      */
+    FRESH_MS = 200, /* for which a state is not made anew      */
+    PAGE_MS = 3000, /* a page that has not asked for so long is closed */
+    TELL_MS = 2000 /* which a page that asks each second has to hear of the end */
 };
 
 /* dashboard.html, by cmake/image.S.in. */
@@ -135,6 +138,8 @@ static bool answer(void *owner, const char *path, struct http_answer *answer)
     if (strcmp(path, "/state") == 0) {
         answer->type = "application/json";
         make_state(job);
+        job->dashboard.asked = job->now;
+        job->dashboard.has_told = flow_is_over(job);
         wire_put_bytes(answer->body, state->data, state->len);
         answer->body->failed |= state->failed;
         return true;
@@ -162,6 +167,44 @@ void dashboard_begin(struct job *job)
     } else if (before == 0) {
         console_say(&job->console, "tuttirun", "the dashboard is at http://%s%s%s:%d/",
                 is_six ? "[" : "", address, is_six ? "]" : "", http_port(http));
+    }
+}
+
+/* What was told has to be sent as well. */
+static bool is_sending(const struct http_server *http)
+{
+    for (size_t i = 0; i < HTTP_CLIENTS; i++) {
+        if (http->clients[i].fd >= 0 &&
+                http->clients[i].sent < http->clients[i].reply.len) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void dashboard_tell_end(struct job *job)
+{
+    struct dashboard *dashboard = &job->dashboard;
+    const struct http_server *http = &dashboard->http;
+    const int64_t until = clock_ns() + TELL_MS * JOB_NS_PER_MS;
+
+    wire_writer_reset(&dashboard->state);
+    while (http_port(http) != 0 && dashboard->asked != 0 &&
+            until - dashboard->asked < (PAGE_MS + TELL_MS) * JOB_NS_PER_MS &&
+            (!dashboard->has_told || is_sending(http)) && clock_ns() < until) {
+        struct loop_watch *ready;
+
+        (void)loop_wait(&job->loop, until);
+        while ((ready = loop_next(&job->loop)) != NULL) {
+            if (ready->fd == job->signals) {
+                return; /* that is an end of waiting */
+            }
+            job->now = clock_ns();
+            if ((const char *)ready >= (const char *)http &&
+                    (const char *)ready < (const char *)(http + 1)) {
+                ready->call(ready->context, ready->ready);
+            }
+        }
     }
 }
 

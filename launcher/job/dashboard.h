@@ -6,6 +6,7 @@
 #ifndef TUTTI_LAUNCHER_JOB_DASHBOARD_H
 #define TUTTI_LAUNCHER_JOB_DASHBOARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/wire.h"
@@ -18,10 +19,14 @@ struct dashboard {
     struct http_server http;
     struct wire_writer state; /* JSON; made anew when it is old and asked for */
     int64_t made; /* when that was, our clock                                */
+    int64_t asked; /* when it was asked for last; 0: never                   */
+    bool has_told; /* it was asked for when the job was over                 */
 };
 
 /** Listens where that was asked for, and says where; when it cannot, it says why. */
 void dashboard_begin(struct job *job);
+/** The job is over: a page that asks for the state learns how it has ended, if it does so soon. */
+void dashboard_tell_end(struct job *job);
 void dashboard_end(struct job *job);
 
 #endif

@@ -566,12 +566,14 @@ static int job_end(struct job *job)
     int exit_status = exit_status_of(job);
 
     top_end(job);
-    dashboard_end(job);
     if (hooks != NULL && hooks->end(hooks->owner, job)) {
         report_end(job);
     } else {
         report(job, exit_status);
+        console_flush(&job->console);
+        dashboard_tell_end(job);
     }
+    dashboard_end(job);
     starter_process_fini(&job->starter);
     if (job->cause.kind != CAUSE_NONE) {
         starter_process_end_rest(flow_starter_patience_ms(job));
