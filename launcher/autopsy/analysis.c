@@ -362,18 +362,16 @@ static void conclude_process(struct analysis *analysis, const struct recorded_jo
 /* False also where something was submitted after the error, and went well: it was dealt with. */
 static bool ends_with_error(const struct recording_of *recording)
 {
-    unsigned sought = 1U << RECORDER_FINISHED;
+    bool finished = false;
+    bool gone_on = false;
     size_t i = recording->event_count;
 
-    for (; i > 0 && recording->events[i - 1].kind != RECORDER_ERROR; i--) {
-        if ((sought >> recording->events[i - 1].kind & 1) != 0) {
-            if (sought == 1U << RECORDER_TAKEN) {
-                return false;
-            }
-            sought = 1U << RECORDER_TAKEN;
-        }
+    while (i > 0 && recording->events[i - 1].kind != RECORDER_ERROR) {
+        i--;
+        gone_on = gone_on || (finished && recording->events[i].kind == RECORDER_TAKEN);
+        finished = finished || recording->events[i].kind == RECORDER_FINISHED;
     }
-    return recording->error[0] != '\0';
+    return recording->error[0] != '\0' && !gone_on;
 }
 
 /* Ranks that ended because the library told them of a failure are no cause. */

@@ -102,7 +102,7 @@ static tutti_status take_out(
 }
 
 /* Where memory of a space comes from and goes to. */
-static struct memory memory_of(const struct tutti *t, int space)
+static struct memory memory_of(const struct tutti *t, enum op_space space)
 {
     if (space == OP_HOST) {
         return t->outputs.memory;

@@ -29,7 +29,7 @@ struct memory {
 struct extent {
     char *memory;
     size_t bytes; /* not 0 */
-    int space; /* the op_space of what was handed out; OP_SPACE_COUNT: tutti_share()'s */
+    enum op_space space; /* of what was handed out; OP_SPACE_COUNT: tutti_share()'s */
 };
 
 /** The memory of a context. */

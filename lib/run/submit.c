@@ -79,6 +79,19 @@ static bool reserve_parts(struct operation *operation)
             2 * (size_t)operation->set->op.size, sizeof *operation->parts);
 }
 
+/* Of collectives to a root the output of others is not used. */
+static void lend(struct operation *operation, size_t input_bytes, size_t output_bytes)
+{
+    const int collective = operation->request.collective;
+    const bool has_root = collective == TUTTI_REDUCE || collective == TUTTI_GATHER;
+
+    operation_lend(operation, 0, operation->input, input_bytes);
+    operation_lend(operation, 1, operation->output,
+            has_root && operation->request.meta.root != operation->set->op.rank
+                    ? 0
+                    : output_bytes);
+}
+
 /* The numbers behind the metadata. */
 static bool fill_numbers(struct operation *operation, const struct submission *s)
 {
@@ -115,8 +128,7 @@ static tutti_status fill_parts(struct operation *operation, const struct submiss
     operation->part_members = set->size;
     rows_lay_out(s, set, &layout);
     operation->bytes = layout.input_bytes;
-    operation_lend(operation, 0, s->input, layout.input_bytes);
-    operation_lend(operation, 1, s->output, layout.output_bytes);
+    lend(operation, layout.input_bytes, layout.output_bytes);
     return rows_check_buffers(s, set, &layout);
 }
 
@@ -137,7 +149,7 @@ static tutti_status fill(struct operation *operation, const struct submission *s
     operation->output = s->output;
     operation->owns_output = rows_own_output(s, &operation->set->op);
     if (s->collective >= META_SET_CREATE) {
-        operation_lend(operation, 1, s->output, sizeof(int));
+        lend(operation, 0, sizeof(int));
         return TUTTI_OK;
     }
     if (!fill_numbers(operation, s)) {
@@ -147,8 +159,7 @@ static tutti_status fill(struct operation *operation, const struct submission *s
         return fill_parts(operation, s);
     }
     operation->bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
-    operation_lend(operation, 0, s->input, operation->bytes);
-    operation_lend(operation, 1, s->output, operation->bytes);
+    lend(operation, operation->bytes, operation->bytes);
     return TUTTI_OK;
 }
 
@@ -357,8 +368,7 @@ static bool refill(const struct tutti *t, struct operation *operation,
     operation->input = input;
     operation->output = buffers->output;
     operation->bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype);
-    operation_lend(operation, 0, input, operation->bytes);
-    operation_lend(operation, 1, buffers->output, operation->bytes);
+    lend(operation, operation->bytes, operation->bytes);
     operation->stream = operation->tensor->stream;
     return true;
 }

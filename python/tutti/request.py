@@ -91,7 +91,7 @@ class Request:
         """A concurrent.futures.Future of it, completed by a thread of the context."""
         if self._future is None:
             self._future = Future()
-            self._future.set_running_or_notify_cancel()
+        if not self._future.done():  # also after an interrupt in here
             if self._keep is _DONE:
                 self._resolve()
             else:
@@ -119,13 +119,14 @@ class Request:
                 raise errors.WaitTimeoutError(_c.last_error())
 
     def _wait_watched(self, timeout: Optional[float]) -> None:
-        assert self._future is not None
-        if not concurrent.futures.wait([self._future], timeout).done:
+        if not concurrent.futures.wait([self.future()], timeout).done:
             raise errors.WaitTimeoutError(
                 f"the operation has not finished after {timeout} s; it goes on")
 
     def _advance(self, wait_ns: Optional[int]) -> bool:
         """Tests it, or waits. True when it has ended; raises where that is refused."""
+        if self._keep is _DONE:
+            return True
         handle = self._context.handle
         if self._status is None:
             self._status = c_int(_c.AGAIN)
@@ -159,6 +160,8 @@ class Request:
 
     def _resolve(self) -> None:
         assert self._future is not None
+        if self._future.done():
+            return
         if self._error is not None:
             self._future.set_exception(self._error)
         else:
@@ -216,7 +219,8 @@ class Watcher:
 
     def add(self, request: Request) -> None:
         with self._changed:
-            self._requests.append(request)
+            if request not in self._requests:
+                self._requests.append(request)
             self._changed.notify()
 
     def stop(self) -> List[Request]:
@@ -238,10 +242,10 @@ class Watcher:
             ended = [request for request in pending if request._advance(None)]
             if not ended and pending[0]._advance(_WATCH_NS):  # runs the engine, and sleeps when there is nothing to do
                 ended = pending[:1]
-            with self._changed:
-                self._requests = [r for r in self._requests if r not in ended]
             for request in ended:
                 request._resolve()
+            with self._changed:
+                self._requests = [r for r in self._requests if r not in ended]
 
 
 def take_output(array: Any, found: tensor.Tensor, ranks: int, with_rows: bool) -> Callable:
