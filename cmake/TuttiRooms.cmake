@@ -110,7 +110,7 @@ function(tutti_unit_test)
     target_link_libraries(${UNIT_NAME} PRIVATE tutti_${UNIT_ROOM} tutti_unit_main m
         ${UNIT_LIBS})
     add_test(NAME unit.${UNIT_NAME} COMMAND ${UNIT_NAME})
-    set(timeout 120)
+    set(timeout 300)
     if(TUTTI_SANITIZE)
         set(timeout 600)
     endif()
