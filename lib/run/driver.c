@@ -585,9 +585,13 @@ static void background_drive(struct tutti *t, struct background *background)
 
     background->called = false;
     background_start(t, background);
-    while (background_is_needed(t) && !is_stopping(t)) {
+    for (;;) {
+        /* Before the look at `stopping`: its ring, which may be the last, is not missed. */
         const uint32_t seen = doorbell_listen(t->driver.bell);
 
+        if (!background_is_needed(t) || is_stopping(t)) {
+            break;
+        }
         if (!try_drive(t)) {
             /* A thread inside tutti_test(): it is out again in a moment. */
             (void)sched_yield();
