@@ -91,13 +91,14 @@ struct loan {
     struct checks *c;
     char *input; /* host memory of the program, shared; or of tutti_alloc(), as the output is */
     char *output;
+    bool is_shared; /* the input; a callback runs on a thread that has entered no GPU */
     _Atomic bool is_over; /* given back */
 };
 
 static tutti_status give_input_back(const struct loan *loan)
 {
-    return kind_of_run() == TUTTI_HOST ? tutti_unshare(loan->t, loan->input)
-                                       : tutti_free(loan->t, loan->input);
+    return loan->is_shared ? tutti_unshare(loan->t, loan->input)
+                           : tutti_free(loan->t, loan->input);
 }
 
 static void expect_kept(const struct loan *loan, const char *name)
@@ -168,7 +169,7 @@ static void freed_in_flight(
         tutti *t, struct checks *c, const char *name, bool registers)
 {
     const size_t bytes = 5 * 4096;
-    struct loan loan = { .t = t, .c = c };
+    struct loan loan = { .t = t, .c = c, .is_shared = kind_of_run() == TUTTI_HOST };
     tutti_tensor_desc desc = { .size = sizeof desc,
         .name = name,
         .collective = TUTTI_ALLREDUCE,
@@ -181,7 +182,7 @@ static void freed_in_flight(
 
     EXPECT_OK(c, tutti_alloc(t, bytes, kind_of_run(), &memory));
     loan.output = memory;
-    if (kind_of_run() == TUTTI_HOST) {
+    if (loan.is_shared) {
         EXPECT_OK(c, tutti_share(t, own, bytes));
         EXPECT_STATUS(c, TUTTI_ERR_INVALID, tutti_share(t, own + 5, 4));
         loan.input = own;
