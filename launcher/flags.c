@@ -76,15 +76,6 @@ static bool convert_seconds(const char *value, char *text, size_t capacity)
             snprintf(text, capacity, "%s", value) < (int)capacity;
 }
 
-/* Samples of Horovod's search, as steps. */
-static bool convert_samples(const char *value, char *text, size_t capacity)
-{
-    int64_t samples;
-
-    return text_to_int64(value, &samples) && samples > 0 && samples <= INT32_MAX &&
-            snprintf(text, capacity, "%lld", 12 * (long long)samples) < (int)capacity;
-}
-
 /* The help of a row comes first in `...`, columns that few flags have behind it. */
 /* clang-format off */
 #define PARAMETER(field, def, range, scope, text, ...)                                 \

@@ -23,7 +23,6 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/tuning.h"
 
 /**
  * The process set of a batch; facts equal on all its ranks, but for `rank`. While ranks have
@@ -144,7 +143,6 @@ struct op_batch {
     const struct op_operand *operands; /* of all others, where they are here already, on
                      every rank: then nothing is to be exchanged         */
     enum op_space space; /* of all inputs and outputs; equal on all ranks          */
-    struct tuning tuning; /* other values of parameters; equal on all ranks        */
     struct device_event *const *after; /* [after_count] DEVICE: what must have passed on
                               this rank before inputs are read and outputs written    */
     size_t after_count;
@@ -228,7 +226,6 @@ struct op_env {
     int world_rank;
     int world_size;
     size_t chunk_bytes; /* piece to move and reduce at a time, from config or cache  */
-    size_t chunk_most; /* batches may ask for this much, if it is more               */
     struct op_link link; /* between nodes; equal on all ranks                        */
     struct recorder_link *links; /* [world_size] how they carry; NULL: nobody asks   */
     struct op_spent
@@ -249,16 +246,6 @@ struct op_env {
 
     struct op_device_counts *counts; /* where a DEVICE backend counts             */
 };
-
-/** The piece that a batch is moved and reduced in. */
-static inline size_t op_chunk_bytes(
-        const struct op_env *env, const struct op_batch *batch)
-{
-    const size_t wanted =
-            tuning_or(&batch->tuning, TUNING_CHUNK_BYTES, env->chunk_bytes);
-
-    return wanted <= env->chunk_most ? wanted : env->chunk_bytes;
-}
 
 struct op_backend {
     const char *name;

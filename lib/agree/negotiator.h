@@ -34,7 +34,6 @@
 #include "agree/layout.h"
 #include "agree/outbox.h"
 #include "agree/plan.h"
-#include "agree/plan_tune.h"
 #include "agree/tensor_state.h"
 #include "agree/tree.h"
 #include "base/bitset.h"
@@ -69,7 +68,6 @@ struct negotiator_config {
     struct planner_limits limits; /* of batches of plans */
     struct cost cost; /* coordinator: of batches; see cost_init() */
     bool priority; /* coordinator: layouts of plans look at priorities */
-    struct plan_tuner *tuner; /* coordinator: settings of plans; borrowed. NULL: none */
 
     /*
      * Operands that come with a direct arrival; NULL: none do. carry() writes their number
@@ -262,12 +260,6 @@ tutti_status negotiator_arrival(struct negotiator *negotiator, uint32_t lane,
         int member, uint64_t word, uint64_t detail);
 /** Coordinator: a batch of the log took so long, with no other one beside it. */
 void negotiator_sample(struct negotiator *negotiator, size_t bytes, int64_t ns);
-/**
- * Coordinator with a tuner: the data of a batch of a plan have moved. @param[out] searched
- * the search for settings ended with this batch
- */
-tutti_status negotiator_finished(
-        struct negotiator *negotiator, uint32_t number, uint64_t epoch, bool *searched);
 /** Looks at the clock; call when now_ns >= negotiator_next_tick(). */
 tutti_status negotiator_tick(struct negotiator *negotiator);
 /** When tick has something to do; INT64_MAX: never. */

@@ -330,14 +330,6 @@ bool plan_append_new(struct negotiator *negotiator, uint32_t lane, size_t count,
 /** Appends the plan as it is. @return false: a tensor of it changes now, so it cannot be */
 bool plan_append_again(struct negotiator *negotiator, const struct plan *plan);
 
-/* plan_tune.c: with which settings */
-
-/** Sets what is chosen for a new plan of the first `count` candidates. */
-void plan_tune_choose(struct negotiator *negotiator, uint32_t number, size_t count);
-/** A plan was left: the search ends where the world is about to change. */
-void plan_tune_left(
-        struct negotiator *negotiator, const struct plan *plan, enum plan_exit why);
-
 /* plan_learn.c: what the coordinator makes plans of */
 
 /** A tensor is about to be launched; true: a plan begins instead. */

@@ -292,9 +292,6 @@ static void count_here(struct negotiator *negotiator, struct plan *plan,
         plan->gap_ns = gap;
     }
     plan->submitted_ns = negotiator->now_ns;
-    if (plan->history.turn == 0) {
-        plan->history.turn_ns[plan->history.begun++ % 2] = negotiator->now_ns;
-    }
     plan->history.turn++;
     if (plan->history.turn == plan->item_count) {
         plan->history.turn = 0;

@@ -19,8 +19,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/tuning.h"
-
 struct tensor_state;
 
 /** Lanes of a set; lane 0 is the log's. */
@@ -50,7 +48,6 @@ enum plan_exit {
     PLAN_EXIT_REPLACED, /* the lane is wanted for another plan */
     PLAN_EXIT_FOLLOWED, /* another rank leaves */
     PLAN_EXIT_STEP, /* a tensor came with another step than is expected */
-    PLAN_EXIT_TUNED, /* the plan is to be entered with other settings */
     PLAN_EXIT_COUNT
 };
 
@@ -79,11 +76,7 @@ struct plan_history {
     bool is_new; /* it is in its first epoch */
     int64_t entered_ns; /* when this epoch began */
     bool moved; /* the order of its tensors is to be made anew */
-    bool tuned; /* it was left for other settings */
     uint32_t turn; /* items submitted here in the running iteration */
-    uint64_t begun; /* iterations of the epoch that have begun here */
-    int64_t turn_ns[2]; /* when the last two did */
-    uint64_t finished; /* batches of the epoch whose data have moved */
     uint32_t late; /* the item that was waited for */
     uint64_t used_at; /* log message when something of it was last used */
 };
@@ -122,10 +115,7 @@ struct plan_lane {
     uint64_t commits; /* batches of its plans that committed, ever */
     struct plan *current; /* NULL: none; owned */
     struct plan *next; /* QUEUED behind it, or NULL; owned */
-    struct tuning tunings[2]; /* of even and odd epochs; there are two at most */
     bool appended; /* coordinator: a PLAN entry of this log message names it */
-    struct tuning chosen; /* coordinator: of the plan that was appended last */
-    struct workload workload; /* coordinator: likewise */
 };
 
 /*

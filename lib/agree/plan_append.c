@@ -55,14 +55,9 @@ static bool lay_out_wave(struct negotiator *negotiator,
 }
 
 /* Gives each candidate a batch; they are in the order of their waves. */
-static bool lay_out(
-        struct negotiator *negotiator, uint32_t lane, size_t count, size_t *batches)
+static bool lay_out(struct negotiator *negotiator, size_t count, size_t *batches)
 {
-    struct planner_limits limits = negotiator->config.limits;
     size_t first = 0;
-
-    limits.batch_bytes = tuning_or(&negotiator->plans.lanes[lane].chosen,
-            TUNING_FUSION_BYTES, limits.batch_bytes);
 
     *batches = 0;
     while (first < count) {
@@ -75,7 +70,8 @@ static bool lay_out(
                         wave) {
             end++;
         }
-        if (!lay_out_wave(negotiator, &limits, first, end - first, batches)) {
+        if (!lay_out_wave(negotiator, &negotiator->config.limits, first, end - first,
+                    batches)) {
             return false;
         }
         first = end;
@@ -151,7 +147,6 @@ static void plan_put(struct negotiator *negotiator, uint32_t lane)
     struct wire_writer *out = record_open(negotiator, ENTRY_PLAN);
 
     wire_put_varint(out, lane);
-    tuning_put(out, &negotiator->plans.lanes[lane].chosen);
     /* A leave that was announced by who had not read this is void. */
     if (!has_bug(negotiator, BUG_PLAN_JOIN_LATE)) {
         negotiator->log.retired_at = negotiator->log.appended;
@@ -182,8 +177,7 @@ bool plan_append_new(struct negotiator *negotiator, uint32_t lane, size_t count,
 {
     size_t batches = 0;
 
-    plan_tune_choose(negotiator, lane, count);
-    if (!lay_out(negotiator, lane, count, &batches)) {
+    if (!lay_out(negotiator, count, &batches)) {
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
         return false;
     }
@@ -191,7 +185,7 @@ bool plan_append_new(struct negotiator *negotiator, uint32_t lane, size_t count,
     if (count == 0 || count > PLAN_ITEMS_MAX) {
         return false;
     }
-    if (!lay_out(negotiator, lane, count, &batches)) {
+    if (!lay_out(negotiator, count, &batches)) {
         *status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
         return false;
     }

@@ -124,10 +124,7 @@ static void begin_epoch(struct negotiator *negotiator, struct plan *plan)
     plan->history.launched = 0;
     plan->history.launched_hash = 0;
     plan->history.moved = false;
-    plan->history.tuned = false;
     plan->history.turn = 0;
-    plan->history.begun = 0;
-    plan->history.finished = 0;
     plan->history.used_at = negotiator->log.messages;
     plan->history.entered_ns = negotiator->now_ns;
     for (size_t m = 0; m < arrivals; m++) {
@@ -279,14 +276,12 @@ static tutti_status read_plan(struct negotiator *negotiator, struct wire_reader 
 tutti_status plan_apply(struct negotiator *negotiator, struct wire_reader *in)
 {
     const uint64_t number = wire_get_varint(in);
-    struct tuning tuning;
-    const bool is_tuned = tuning_get(in, &tuning);
     const uint64_t batches = wire_get_varint(in);
     struct plan_lane *lane;
     tutti_status status = TUTTI_OK;
 
-    if (!is_tuned || !wire_ok(in) || number == 0 ||
-            number >= (uint64_t)negotiator->config.lanes || batches > PLAN_ITEMS_MAX) {
+    if (!wire_ok(in) || number == 0 || number >= (uint64_t)negotiator->config.lanes ||
+            batches > PLAN_ITEMS_MAX) {
         return corrupt("malformed plan");
     }
     lane = &negotiator->plans.lanes[number];
@@ -294,7 +289,6 @@ tutti_status plan_apply(struct negotiator *negotiator, struct wire_reader *in)
         return corrupt("two plans wait for one lane");
     }
     lane->epoch++;
-    lane->tunings[lane->epoch % 2] = tuning;
     lane->appended = false;
     if (batches > 0) {
         status = read_plan(negotiator, in, (uint32_t)number, (uint32_t)batches);

@@ -251,7 +251,7 @@ static bool close_whole(
     if (passes_over(negotiator, plan)) {
         return false;
     }
-    if (!plan->history.moved && !plan->history.tuned) {
+    if (!plan->history.moved) {
         return plan_append_again(negotiator, plan);
     }
     if (plan->history.moved) {
@@ -429,7 +429,7 @@ static void hesitate(int *failures, uint64_t *passes, bool failed)
 static bool has_failed(const struct negotiator *negotiator, const struct plan *plan,
         enum plan_exit why)
 {
-    if (why == PLAN_EXIT_JOIN || why == PLAN_EXIT_FINALIZE || why == PLAN_EXIT_TUNED) {
+    if (why == PLAN_EXIT_JOIN || why == PLAN_EXIT_FINALIZE) {
         return false;
     }
     return plan->decided < (uint64_t)PAYING_STEPS * plan->batch_count ||
@@ -463,7 +463,6 @@ void learn_left(
         plan->history.moved = true;
         plan->history.late = arrival->item;
     }
-    plan_tune_left(negotiator, plan, arrival->why);
     hesitate(&plan->history.failures, &plan->history.passes, failed);
     if (plan->history.is_new) {
         hesitate(&negotiator->learner.failures, &negotiator->learner.passes, failed);

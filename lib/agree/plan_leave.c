@@ -27,7 +27,6 @@ static const struct {
     [PLAN_EXIT_REPLACED] = { "makes room for another plan", NULL },
     [PLAN_EXIT_FOLLOWED] = { "leaves because another rank joins or finalizes", NULL },
     [PLAN_EXIT_STEP] = { "submitted ", " with another step than was expected" },
-    [PLAN_EXIT_TUNED] = { "tries other settings", NULL },
 };
 
 /*

@@ -24,7 +24,7 @@
  *            ENTRY_JOINED          count, set ranks: they have joined and take no part in
  *                                  what is ready from here to the next ENTRY_JOINED or
  *                                  the end of the message; at its start nobody is left out
- *            ENTRY_PLAN            lane settings (base/tuning.h) batch-count, for each batch:
+ *            ENTRY_PLAN            lane batch-count, for each batch:
  *                                  count, numbers; a count of batches of 0: the plan of the
  *                                  lane as it is
  *   down   KIND_ALL_ARRIVED, until the end: lane epoch count exit(u8) item rank    of all

@@ -127,7 +127,6 @@ static const struct scalar scalars[] = {
     { FAMILY_EXITS, AT(exits[6]), "reason", "replaced" },
     { FAMILY_EXITS, AT(exits[7]), "reason", "followed" },
     { FAMILY_EXITS, AT(exits[8]), "reason", "step" },
-    { FAMILY_EXITS, AT(exits[9]), "reason", "tuned" },
     { FAMILY_ANNOUNCED, AT(by_number), "by", "number" },
     { FAMILY_ANNOUNCED, AT(by_name), "by", "name" },
     { FAMILY_MESSAGES, AT(messages), NULL, NULL },

@@ -31,7 +31,7 @@ enum {
     METRICS_BACKENDS = 8,
     METRICS_BACKEND_BYTES = 16, /* of a name with its zero                            */
     METRICS_EXITS =
-            10, /* reasons to leave a plan: enum plan_exit                      */
+            9, /* reasons to leave a plan: enum plan_exit                      */
     METRICS_LABELS =
             4 /* of a sample, at most                                         */
 };

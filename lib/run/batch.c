@@ -62,7 +62,6 @@ struct batch *batch_new(struct tutti *t, struct process_set *set, uint32_t lane)
     batch->operation_count = 0;
     batch->priority = INT_MIN;
     batch->epoch = 0;
-    batch->tuning = (struct tuning){ 0 };
     batch->timed_ns = 0;
     batch->space = OP_HOST;
     batch->issued = NULL;

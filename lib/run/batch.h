@@ -62,7 +62,6 @@ struct batch {
     size_t operation_count, operation_capacity;
     int priority; /* the largest of its operations                             */
     uint64_t epoch; /* of its plan; 0: none                                      */
-    struct tuning tuning; /* of its plan, equal on all ranks                      */
     int64_t agreed_ns; /* when all ranks had agreed on it                     */
     int64_t reduced_ns; /* that its reductions have taken, in a timeline           */
     int64_t timed_ns; /* when it was begun, if it is timed; else 0            */

@@ -42,7 +42,6 @@
 #include "run/output.h"
 #include "run/process_set.h"
 #include "run/timeline.h"
-#include "run/tune.h"
 #include "run/verify.h"
 #include "topo/nodes.h"
 #include "transport/transport.h"
@@ -118,7 +117,6 @@ struct tutti {
     struct device_inflight inflight; /* what the device has still to do               */
     struct verify verify; /* looks at results ...                                     */
     struct compare compare; /* ... and compares them with those of others             */
-    struct tune tune; /* settings of plans of the world                          */
 };
 
 /** True while there are submissions that are not final, or something issued that has not

@@ -247,10 +247,7 @@ static void finish(struct tutti *t, struct batch *batch)
  */
 static bool window_is_open(const struct tutti *t, const struct set_lane *lane)
 {
-    const size_t most = tuning_or(
-            &lane->first_waiting->tuning, TUNING_INFLIGHT, (size_t)t->config.inflight);
-
-    if ((size_t)lane->running >= most) {
+    if (lane->running >= t->config.inflight) {
         return false;
     }
     for (const struct batch *b = t->dispatcher.running; b != NULL; b = b->next) {
@@ -426,8 +423,6 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
 /* It runs no more. */
 static tutti_status finish_any(struct tutti *t, struct batch *batch)
 {
-    tutti_status status;
-
     if (batch->state == BATCH_RETURNING) {
         recycle(&t->dispatcher, batch);
         count_busy(t, t->engine.now_ns);
@@ -436,9 +431,8 @@ static tutti_status finish_any(struct tutti *t, struct batch *batch)
     if (batch->space == OP_DEVICE) {
         return finish_issued(t, batch);
     }
-    status = tune_finished(t, batch);
     finish(t, batch);
-    return status;
+    return TUTTI_OK;
 }
 
 /*

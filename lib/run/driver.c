@@ -231,8 +231,7 @@ static void show_waiting(struct tutti *t)
 
 static int64_t spin_limit_ns(const struct tutti *t)
 {
-    return (int64_t)atomic_load_explicit(&t->driver.spin_us, memory_order_relaxed) *
-            1000;
+    return (int64_t)t->config.spin_us * 1000;
 }
 
 static int64_t shorter(int64_t a, int64_t b)

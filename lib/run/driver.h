@@ -51,7 +51,6 @@ struct driver {
     _Atomic uint32_t stopping; /* 1: the background thread shall end                  */
     _Atomic uint32_t unsent; /* 1: messages have not left this rank; by who drives    */
     _Atomic uintptr_t calling_back; /* thread inside a callback, 0: none              */
-    _Atomic int spin_us; /* how long to spin; plans may say another one               */
     _Atomic int32_t
             submitter; /* thread that submitted last while nobody waited; 0: none */
     struct doorbell own_bell; /* `bell`, unless the transport's ranks share theirs    */

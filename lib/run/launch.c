@@ -112,7 +112,6 @@ static void describe(struct batch *batch)
         .root = root_of(batch, meta->root),
         .runs = batch->runs,
         .space = batch->space,
-        .tuning = batch->tuning,
         .after = batch->events,
         .issued = &batch->issued,
         .operands = batch->operands,
@@ -220,24 +219,10 @@ static tutti_status choose_and_begin(struct tutti *t, struct batch *batch)
     return status;
 }
 
-/* As the plan says, from now on. Others only read it: written when it changes. */
-static void set_spin(struct tutti *t, const struct batch *batch)
-{
-    const int spin_us =
-            (int)tuning_or(&batch->tuning, TUNING_SPIN_US, (size_t)t->config.spin_us);
-
-    if (atomic_load_explicit(&t->driver.spin_us, memory_order_relaxed) != spin_us) {
-        atomic_store_explicit(&t->driver.spin_us, spin_us, memory_order_relaxed);
-    }
-}
-
 tutti_status launch_batch(struct tutti *t, struct batch *batch)
 {
     batch_advance(batch, BATCH_LAUNCHED);
     describe(batch);
-    if (batch->lane != 0) {
-        set_spin(t, batch);
-    }
     if (may_be_timed(t, batch)) {
         batch->timed_ns = clock_ns();
     }

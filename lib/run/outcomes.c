@@ -271,7 +271,6 @@ static size_t take_planned(
         return i;
     }
     batch->epoch = head->epoch;
-    batch->tuning = negotiator->plans.lanes[head->lane].tunings[head->epoch % 2];
     while (i < negotiator->outbox.outcome_count && *status == TUTTI_OK &&
             negotiator->outbox.outcomes[i].lane == head->lane &&
             negotiator->outbox.outcomes[i].log_message == head->log_message) {

@@ -52,7 +52,6 @@ static tutti_status init_negotiator(struct tutti *t, struct process_set *set)
                 /* A MB are 1e6 bytes. */
                 .beta_ns = 1e-6 * t->config.plan_beta_ns_per_mb },
         .priority = t->config.priority,
-        .tuner = set->op.rank == 0 ? tune_of(t, t->sets.count == 0) : NULL,
         .carry = carry_write,
         .keep = carry_keep,
         .user = set };

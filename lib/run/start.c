@@ -70,7 +70,6 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     t->driver.any_thread = spec->any_thread;
     t->release = spec->release;
     t->release_user = spec->user;
-    atomic_store_explicit(&t->driver.spin_us, t->config.spin_us, memory_order_relaxed);
     t->engine.stall_ns = (int64_t)(warn * 1e9);
     t->engine.stall_fail_ns = (int64_t)(fail * 1e9);
     t->engine.tick_limit_ns = shorter > 0 ? (int64_t)(shorter * 0.25e9) : TICK_LIMIT_NS;
@@ -79,12 +78,6 @@ static void move_in(struct tutti *t, struct context_spec *spec)
     spec->caches = (struct nodes){ 0 };
     spec->transport = (struct transport){ 0 };
     spec->failure_page = (struct failure_page){ 0 };
-}
-
-/* Staging memory is made for the largest chunks that may be tried. */
-static bool tunes_chunks(const struct config *config)
-{
-    return config->autotune || config->autotune_file[0] != '\0';
 }
 
 static tutti_status open_backends(struct tutti *t, const struct context_spec *spec)
@@ -103,8 +96,6 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .world_rank = t->rank,
             .world_size = t->size,
             .chunk_bytes = spec->chunk_bytes,
-            .chunk_most = tunes_chunks(&t->config) ? 2 * spec->chunk_bytes
-                                                   : spec->chunk_bytes,
             .link = spec->link,
             .links = recorder_links(&t->recorder),
             .spent = &t->timeline.spent,
@@ -206,9 +197,6 @@ static tutti_status start(struct tutti *t, const struct context_spec *spec)
     }
     if (status == TUTTI_OK) {
         status = create_world(t);
-    }
-    if (status == TUTTI_OK) {
-        status = tune_begin(t, spec);
     }
     if (status == TUTTI_OK) {
         status = create_listed_sets(t);

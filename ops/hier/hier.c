@@ -59,8 +59,7 @@ static bool hier_accepts(const void *state, const struct op_batch *batch)
     const struct hier_config *config = hier->config;
     struct grouping groups;
 
-    if (batch->tuning.values[TUNING_HIERARCHY] == CONFIG_HIERARCHY_FLAT ||
-            batch->set->size < config->size_min || batch->set->size < 3 ||
+    if (batch->set->size < config->size_min || batch->set->size < 3 ||
             !kind_is_taken(batch) || !is_within(config->within, batch->set)) {
         return false;
     }
@@ -348,9 +347,9 @@ static bool cancel_piece(struct hier_state *hier, struct hier_task *task)
 /** Decides in which pieces a batch is done. Equal on all ranks. */
 static void cut(const struct hier_state *hier, struct hier_flight *flight)
 {
-    const size_t least = size_min(hier->config->piece_chunks *
-                    op_chunk_bytes(&hier->across.env, flight->batch),
-            OP_PIECE_BYTES_MAX / 2);
+    const size_t least =
+            size_min(hier->config->piece_chunks * hier->across.env.chunk_bytes,
+                    OP_PIECE_BYTES_MAX / 2);
     const struct op_batch *batch = flight->batch;
     const size_t bytes = tutti_dtype_size(batch->dtype);
     const bool is_cut = least > 0 &&

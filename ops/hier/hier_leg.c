@@ -15,7 +15,6 @@ static void lead(struct hier_task *task, struct hier_leg *leg, enum hier_bank ba
         .sequence = task->batch->sequence,
         .lane = task->batch->lane,
         .piece = task->piece,
-        .tuning = task->batch->tuning,
         .runs = leg->runs };
     leg->wanted = true;
 }

@@ -183,7 +183,6 @@ static void exchange_across(struct hier_task *task)
         .sequence = batch->sequence,
         .lane = batch->lane,
         .root = batch->root,
-        .tuning = batch->tuning,
         .runs = leg->runs };
     leg->wanted = true;
     lead_exchange(task, leg,

@@ -23,17 +23,10 @@
 #include "ops/mpi/mpi.h"
 #include "ops/mpi/task.h"
 
-static enum config_algorithm algorithm_of(
-        const struct mpi_state *state, const struct op_batch *batch)
-{
-    return (enum config_algorithm)tuning_or(
-            &batch->tuning, TUNING_ALGORITHM, (size_t)state->env->config->algorithm);
-}
-
 /* The largest reduction that exchanges whole operands. */
-static size_t gather_limit(const struct mpi_state *state, const struct op_batch *batch)
+static size_t gather_limit(const struct mpi_state *state)
 {
-    switch (algorithm_of(state, batch)) {
+    switch (state->env->config->algorithm) {
     case CONFIG_ALGORITHM_GATHER:
         return SIZE_MAX;
     case CONFIG_ALGORITHM_DOUBLING:
@@ -42,8 +35,7 @@ static size_t gather_limit(const struct mpi_state *state, const struct op_batch 
     case CONFIG_ALGORITHM_AUTO:
         break;
     }
-    return tuning_or(
-            &batch->tuning, TUNING_GATHER_BYTES, state->env->config->gather_bytes);
+    return state->env->config->gather_bytes;
 }
 
 static tutti_status check_tags(MPI_Comm comm)
@@ -139,9 +131,9 @@ static size_t gather_most(const struct mpi_state *state, const struct op_batch *
 {
     const struct op_link *link = &state->env->link;
 
-    const size_t limit = gather_limit(state, batch);
+    const size_t limit = gather_limit(state);
 
-    return algorithm_of(state, batch) == CONFIG_ALGORITHM_AUTO &&
+    return state->env->config->algorithm == CONFIG_ALGORITHM_AUTO &&
                     batch->collective == TUTTI_ALLREDUCE && link->bytes_per_us > 0 &&
                     mpi_wire_of(state, batch) == batch->dtype
             ? size_max(limit, link->message_bytes)
@@ -152,7 +144,7 @@ static size_t gather_most(const struct mpi_state *state, const struct op_batch *
 static bool may_use(const struct mpi_state *state, const struct op_batch *batch,
         enum mpi_reduction which)
 {
-    const enum config_algorithm algorithm = algorithm_of(state, batch);
+    const enum config_algorithm algorithm = state->env->config->algorithm;
 
     if (batch->count > reductions[which]->bytes_most / tutti_dtype_size(batch->dtype)) {
         return false;
@@ -201,7 +193,7 @@ static enum mpi_reduction choose_reduction(
         }
         if (link->bytes_per_us <= 0 || batch->set->size < 2 ||
                 batch->collective != TUTTI_ALLREDUCE ||
-                algorithm_of(state, batch) != CONFIG_ALGORITHM_AUTO) {
+                state->env->config->algorithm != CONFIG_ALGORITHM_AUTO) {
             return other;
         }
         if (cost_us(state, batch, other) < cost_us(state, batch, best)) {

@@ -297,8 +297,7 @@ static tutti_status shm_open(const struct op_env *env, void **state)
     shm->env = env;
     shm->domain = env->native;
     shm->ring_bytes = SHM_RING_ROUNDS *
-            size_max(size_max(env->chunk_bytes, env->chunk_most),
-                    shm_mapped_ranks(shm->domain) * 4096);
+            size_max(env->chunk_bytes, shm_mapped_ranks(shm->domain) * 4096);
     shm->inputs = mem_calloc(2 * size, sizeof *shm->inputs);
     shm->outputs = mem_calloc(2 * size, sizeof *shm->outputs);
     shm->views = mem_calloc(size, sizeof *shm->views);

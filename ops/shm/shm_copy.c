@@ -15,11 +15,9 @@
 /* Bytes of a stream that a round moves at least. */
 #define PIECE_BYTES_MIN ((size_t)4096)
 
-static size_t piece_bytes(
-        const struct shm_state *shm, const struct op_batch *batch, int streams)
+static size_t piece_bytes(const struct shm_state *shm, int streams)
 {
-    return size_max(
-                   op_chunk_bytes(shm->env, batch) / (size_t)streams, PIECE_BYTES_MIN) &
+    return size_max(shm->env->chunk_bytes / (size_t)streams, PIECE_BYTES_MIN) &
             ~(MEM_CACHE_LINE - 1);
 }
 
@@ -48,7 +46,7 @@ void shm_broadcast_init(const struct shm_state *shm, struct shm_task *task)
     uint64_t rounds;
 
     task->places = 1;
-    task->piece = piece_bytes(shm, task->batch, 1);
+    task->piece = piece_bytes(shm, 1);
     rounds = shm_rounds_of(task, batch->count * tutti_dtype_size(batch->dtype));
     if (batch->set->rank != batch->root) {
         task->rest = runs_range(batch, 0, 0, batch->count);
@@ -166,7 +164,7 @@ void shm_exchange_init(const struct shm_state *shm, struct shm_task *task)
     bool is_private = false;
 
     task->places = is_one_stream(batch) ? 1 : batch->set->size;
-    task->piece = piece_bytes(shm, task->batch, task->places);
+    task->piece = piece_bytes(shm, task->places);
     if (batch->sizes_known) {
         count_rounds(task);
     }

@@ -90,7 +90,7 @@ void shm_reduce_init(const struct shm_state *shm, struct shm_task *task)
     bool is_private = false;
 
     task->places = batch->set->size;
-    task->piece = size_max(op_chunk_bytes(shm->env, batch) / (size_t)batch->set->size,
+    task->piece = size_max(shm->env->chunk_bytes / (size_t)batch->set->size,
                           PIECE_BYTES_MIN) &
             ~(MEM_CACHE_LINE - 1);
     task->rest = runs_range(batch, me, share.first, share.count);

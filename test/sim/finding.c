@@ -91,7 +91,6 @@ static void dump_plan(const struct sim_member *member, int lane)
         [PLAN_EXIT_REPLACED] = "replaced",
         [PLAN_EXIT_FOLLOWED] = "another rank leaves",
         [PLAN_EXIT_STEP] = "another step",
-        [PLAN_EXIT_TUNED] = "other settings",
     };
     const struct plan_lane *l = &member->negotiator.plans.lanes[lane];
     const struct plan *plan = l->current;
