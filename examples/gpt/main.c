@@ -65,6 +65,12 @@ static void print_start(const struct trainer *trainer)
     (void)fflush(stdout);
 }
 
+static void hash_parameters(const struct trainer *trainer, char hash[SHA256_TEXT_BYTES])
+{
+    sha256(trainer->model.values,
+            trainer->model.value_count * sizeof *trainer->model.values, hash);
+}
+
 static void print_summary(const struct trainer *trainer)
 {
     const tutti_trainer_summary *summary = &trainer->summary;
@@ -72,8 +78,7 @@ static void print_summary(const struct trainer *trainer)
     double bytes = (double)trainer->steps * trainer->options->batch *
             trainer->options->shape.context;
 
-    sha256(trainer->model.values,
-            trainer->model.value_count * sizeof *trainer->model.values, hash);
+    hash_parameters(trainer, hash);
     printf("summary: loss %.6f, %lld steps in %.2f s, %.0f tokens/s, communication "
            "%.1f "
            "%%, "
@@ -86,11 +91,15 @@ static void print_summary(const struct trainer *trainer)
 static int finish(struct trainer *trainer)
 {
     const struct options *options = trainer->options;
+    char hash[SHA256_TEXT_BYTES];
 
-    if (trainer->steps == 0) {
-        printf("gpt: the checkpoint has %lld steps already; give more than --steps "
-               "%d\n",
-                (long long)trainer->summary.steps, options->steps);
+    if (trainer->steps ==
+            0) { /* also when a rank of an elastic job died after the last */
+        hash_parameters(trainer, hash);
+        printf("gpt: the checkpoint has %lld steps already, parameters %s; to go on, "
+               "give "
+               "more than --steps %d\n",
+                (long long)trainer->summary.steps, hash, options->steps);
         return EXIT_TRAINED;
     }
     print_summary(trainer);
