@@ -334,6 +334,13 @@ static const char *read_line(struct host_list *list, char *line)
     return add_host(list, &host);
 }
 
+static const char *behind_mark(const char *line)
+{
+    const size_t len = sizeof byte_order_mark - 1;
+
+    return strncmp(line, byte_order_mark, len) == 0 ? line + len : line;
+}
+
 static tutti_status read_lines(struct host_list *list, FILE *file, const char *path)
 {
     char line[LINE_LIMIT];
@@ -343,11 +350,10 @@ static tutti_status read_lines(struct host_list *list, FILE *file, const char *p
         const char *reason = "the line is too long, or has a zero byte";
 
         if (strchr(line, '\n') != NULL || feof(file) != 0) {
+            const char *text = number == 1 ? behind_mark(line) : line;
+
             line[strcspn(line, "\r\n")] = '\0';
-            if (number == 1 && strncmp(line, byte_order_mark, 3) == 0) {
-                memmove(line, line + 3, strlen(line + 3) + 1);
-            }
-            (void)snprintf(words, sizeof words, "%.*s", (int)strcspn(line, "#"), line);
+            (void)snprintf(words, sizeof words, "%.*s", (int)strcspn(text, "#"), text);
             reason = read_line(list, words);
         }
         if (reason != NULL) {

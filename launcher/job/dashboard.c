@@ -182,6 +182,26 @@ static bool is_sending(const struct http_server *http)
     return false;
 }
 
+/* Calls what is ready of the server alone: the job is over. False: a signal came. */
+static bool serve(struct job *job, int64_t until)
+{
+    const char *http = (const char *)&job->dashboard.http;
+    struct loop_watch *ready;
+
+    (void)loop_wait(&job->loop, until);
+    while ((ready = loop_next(&job->loop)) != NULL) {
+        if (ready->fd == job->signals) {
+            return false;
+        }
+        job->now = clock_ns();
+        if ((const char *)ready >= http &&
+                (const char *)ready < http + sizeof job->dashboard.http) {
+            ready->call(ready->context, ready->ready);
+        }
+    }
+    return true;
+}
+
 void dashboard_tell_end(struct job *job)
 {
     struct dashboard *dashboard = &job->dashboard;
@@ -191,20 +211,8 @@ void dashboard_tell_end(struct job *job)
     wire_writer_reset(&dashboard->state);
     while (http_port(http) != 0 && dashboard->asked != 0 &&
             until - dashboard->asked < (PAGE_MS + TELL_MS) * JOB_NS_PER_MS &&
-            (!dashboard->has_told || is_sending(http)) && clock_ns() < until) {
-        struct loop_watch *ready;
-
-        (void)loop_wait(&job->loop, until);
-        while ((ready = loop_next(&job->loop)) != NULL) {
-            if (ready->fd == job->signals) {
-                return; /* that is an end of waiting */
-            }
-            job->now = clock_ns();
-            if ((const char *)ready >= (const char *)http &&
-                    (const char *)ready < (const char *)(http + 1)) {
-                ready->call(ready->context, ready->ready);
-            }
-        }
+            (!dashboard->has_told || is_sending(http)) && clock_ns() < until &&
+            serve(job, until)) {
     }
 }
 
