@@ -29,7 +29,8 @@ static const struct {
     const char *names; /* with | between them */
     const char *instead;
 } elsewhere[] = {
-    { "tag-output|prepend-rank|label", "each line is marked with its rank already; --prefix on|off" },
+    { "tag-output|prepend-rank|label",
+            "each line is marked with its rank already; --prefix on|off" },
     { "map-by|bind-to|rank-by|cpu-bind|bind-to-core", "--bind auto|none|mpi" },
     { "nnodes|nodes", "-H a:4,b:4 or --hostfile names the hosts" },
     { "ppn|npernode|ntasks-per-node|nproc-per-node|nproc_per_node|perhost",

@@ -156,7 +156,8 @@ static tutti_status apply_horovod(struct config *config, struct lines *warnings)
     }
     if (variable_get("HOROVOD_AUTOTUNE") != NULL) {
         lines_add(warnings,
-                "HOROVOD_AUTOTUNE is ignored: there is nothing to tune, batch sizes follow "
+                "HOROVOD_AUTOTUNE is ignored: there is nothing to tune, batch sizes "
+                "follow "
                 "from what is measured");
     }
     return apply_stall_check_disable(config, warnings);

@@ -30,7 +30,9 @@ UNIT_TEST(test_a_system_error_has_the_text_of_errno)
 
 UNIT_TEST(test_an_error_may_quote_the_last_one)
 {
-    (void)error_set(TUTTI_ERR_MPI, "a\x1b[31m\xc2\x9b" "b\a \xc3\xa4\n");
+    (void)error_set(TUTTI_ERR_MPI,
+            "a\x1b[31m\xc2\x9b"
+            "b\a \xc3\xa4\n");
     assert_string_equal(tutti_last_error(), "a?[31m??b? \xc3\xa4\n");
     (void)error_set(TUTTI_ERR_MPI, "cause");
     (void)error_set(TUTTI_ERR_CONTEXT_FAILED, "rank 3: %s", tutti_last_error());

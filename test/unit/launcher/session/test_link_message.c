@@ -175,8 +175,8 @@ static void expect_meeting(
     assert_int_equal(got->welcome.silent_ms, sent->welcome.silent_ms);
     assert_int_equal(got->welcome.kill_ms, sent->welcome.kill_ms);
     assert_int_equal(got->welcome.output_rate, sent->welcome.output_rate);
-    assert_memory_equal(got->welcome.forward, sent->welcome.forward,
-            sizeof sent->welcome.forward);
+    assert_memory_equal(
+            got->welcome.forward, sent->welcome.forward, sizeof sent->welcome.forward);
     expect_text(got->welcome.relay, sent->welcome.relay);
     assert_int_equal(got->welcome.generation, sent->welcome.generation);
     assert_int_equal(got->welcome.keeper_port, sent->welcome.keeper_port);
