@@ -598,6 +598,7 @@ class Context:
     def group(self) -> Iterator[None]:
         """What this thread submits in the block is submitted all or nothing, and together."""
         is_first = may_wait(self.handle)  # else it is refused, within another
+        numbers = dict(self._numbers)  # what is not submitted takes none
         try:
             _check(_lib.tutti_group_begin(self.handle))
             yield
@@ -606,6 +607,7 @@ class Context:
             if is_first:
                 _lib.tutti_barrier_async(self.handle, b"", None, None)  # refused, and so the group
                 _lib.tutti_group_end(self.handle)
+                self._numbers = numbers
             raise
 
     grouped_allreduce_async = _grouped(allreduce_async)

@@ -76,6 +76,14 @@ def check_join(job):
         same(total, np.array([sum(range(job.size))]))
     assert join.wait() == job.size - 1
     gate.close()
+    if job.rank == 0:  # what it has not submitted took no numbers
+        try:
+            with job.group():
+                job.allreduce_async(np.ones(1))
+                raise ArithmeticError
+        except ArithmeticError:
+            pass
+    same(job.allreduce(np.array([job.rank])), np.array([sum(range(job.size))]))
 
 
 def check_errors(job):

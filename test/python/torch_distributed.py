@@ -168,6 +168,9 @@ def sparse():
             expected[r + 1] = torch.tensor([3.0, 4.0])
     dist.all_reduce(tensor)
     equal(tensor.to_dense(), expected)
+    empty = torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.empty(2, 0), (size + 1, 0))
+    dist.all_reduce(empty)  # rows without elements
+    assert empty.shape == (size + 1, 0)
 
 
 def groups():

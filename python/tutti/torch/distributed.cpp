@@ -942,11 +942,14 @@ class group final : public base
     void gather_rows(const intrusive_ptr<work> &w, const std::string &name, const at::Tensor &input,
             const at::Tensor &output, const std::vector<int64_t> &rows)
     {
+        const int64_t bytes = row_bytes(input); // equal on all ranks
+        const std::vector<int64_t> counts = bytes > 0 ? rows : std::vector<int64_t>(rows.size(), 0);
+
         submit_as(
                 w, name,
                 [&](const char *text, const tutti_options *o, tutti_request *r) {
                     return tutti_allgather_async(t_, text, memory_of(input), memory_of(output),
-                            rows[static_cast<size_t>(rank_)], std::max<int64_t>(1, row_bytes(input)), rows.data(),
+                            counts[static_cast<size_t>(rank_)], std::max<int64_t>(1, bytes), counts.data(),
                             TUTTI_UINT8, o, r);
                 },
                 1);
