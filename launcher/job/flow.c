@@ -810,7 +810,8 @@ int64_t flow_next(const struct job *job)
     sooner(&next, job->end_starter_at);
     sooner(&next, job->kill_starter_at);
     sooner(&next, job->leave_at);
-    if (job->recordings.is_asked) {
+    /* What recordings_step() looks at; else it is none of our times. */
+    if (job->recordings.is_asked && job->state == JOB_RUNNING && job->settle_at == 0) {
         sooner(&next, job->recordings.due);
     }
     if (job->state == JOB_SPAWNING) {
