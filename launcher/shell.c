@@ -32,7 +32,7 @@ void shell_note(const struct arguments *given)
 
     (void)umask(mask);
     arguments_add_format(&text, "%u", (unsigned)mask);
-    for (int i = 0; i < RLIM_NLIMITS; i++) {
+    for (unsigned i = 0; i < RLIM_NLIMITS; i++) {
         struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
 
         (void)getrlimit(i, &limit);
@@ -58,7 +58,7 @@ static void enter_numbers(const char *text)
     char *next;
 
     (void)umask((mode_t)strtoul(text, &next, 10));
-    for (int i = 0; *next == ' '; i++) {
+    for (unsigned i = 0; *next == ' '; i++) {
         const uint64_t value = strtoull(next, &next, 10);
         struct rlimit limit;
 
