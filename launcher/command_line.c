@@ -36,9 +36,8 @@ static const struct {
     { "ppn|npernode|ntasks-per-node|nproc-per-node|nproc_per_node|perhost",
             "--slots-per-host N, or -H a:4,b:4" },
     { "mca|gmca|pmixmca|prtemca|genv|env",
-            "--mpi-args \"...\" hands flags to the MPI's launcher, -x NAME=VALUE sets "
-            "a "
-            "variable" },
+            "--mpi-args \"...\" hands flags to the MPI's launcher, "
+            "-x NAME=VALUE sets a variable" },
     { "oversubscribe|allow-run-as-root", "it is not needed" },
     { "output-filename|outfile-pattern", "--log-dir DIR" },
     { "wdir|wd|chdir|workdir", "start tuttirun in that directory" },

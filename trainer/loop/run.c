@@ -274,9 +274,8 @@ static tutti_status check_epoch(tutti_trainer *trainer)
     if (status == TUTTI_OK && steps == 0) {
         return error_set(TUTTI_ERR_INVALID,
                 "an epoch has no step: the samples do not make one batch of %lld for "
-                "each "
-                "of %d ranks, and TUTTI_TAIL_EVEN drops what is less; take a smaller "
-                "batch, fewer ranks or TUTTI_TAIL_PADDED",
+                "each of %d ranks, and TUTTI_TAIL_EVEN drops what is less; take a "
+                "smaller batch, fewer ranks or TUTTI_TAIL_PADDED",
                 (long long)options->batch, trainer->group.ranks);
     }
     return status;

@@ -251,7 +251,8 @@ tutti_reducer *tutti_trainer_reducer(const tutti_trainer *trainer);
  * @return TUTTI_OK; TUTTI_AGAIN (options.elastic: the ranks were told to leave, and the step is
  *         committed; where the job has to end, a checkpoint is saved as well);
  *         TUTTI_ERR_MISMATCH (ranks have different metrics, or have done different steps);
- *         TUTTI_ERR_INVALID (the monitored metric was never logged); the error of a callback,
+ *         TUTTI_ERR_INVALID (the monitored metric was never logged, or an epoch has no step: too few
+ *         samples for one whole batch on each rank); the error of a callback,
  *         TUTTI_ERR_CONTEXT_FAILED with its message on the other ranks; on all ranks the statuses
  *         of tutti_checkpoint_save(), tutti_checkpoint_load() and tutti_events_open()
  */
