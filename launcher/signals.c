@@ -63,7 +63,7 @@ void signals_begin(void)
             (void)signal(number, leave);
         }
     }
-    (void)sigprocmask(SIG_BLOCK, &set, &inherited_mask);
+    (void)pthread_sigmask(SIG_BLOCK, &set, &inherited_mask);
     (void)sigdelset(&inherited_mask, SIGCHLD);
     (void)signal(SIGCHLD, SIG_DFL);
     (void)sigaction(SIGPIPE, NULL, &inherited_pipe);
@@ -72,26 +72,26 @@ void signals_begin(void)
 void signals_restore(void)
 {
     (void)sigaction(SIGPIPE, &inherited_pipe, NULL);
-    (void)sigprocmask(SIG_SETMASK, &inherited_mask, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &inherited_mask, NULL);
 }
 
 void signals_hold(sigset_t *before)
 {
     const sigset_t set = set_of(ENDS);
 
-    (void)sigprocmask(SIG_BLOCK, &set, before);
+    (void)pthread_sigmask(SIG_BLOCK, &set, before);
 }
 
 void signals_let(const sigset_t *before)
 {
-    (void)sigprocmask(SIG_SETMASK, before, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
 void signals_let_all(void)
 {
     const sigset_t set = set_of(ENDS);
 
-    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 int signals_open_held(void)
@@ -108,7 +108,7 @@ int signals_open(int also)
     if (also != 0) {
         (void)sigaddset(&set, also);
     }
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }

@@ -199,12 +199,12 @@ static void take_descriptor(void *context, unsigned ready)
 /* False: not yet, for nobody listens, or too many have sent at once. */
 static bool give_descriptor(struct host_metrics *host)
 {
-    const char byte = 0;
+    char byte = 0;
     struct sockaddr_un address;
     const socklen_t len = address_of(host, &address);
 
-    return passing_send(host->fd, (const struct sockaddr *)&address, len, &byte,
-                   sizeof byte, host->own) == 1;
+    return passing_send(host->fd, (struct sockaddr *)&address, len, &byte, sizeof byte,
+                   host->own) == 1;
 }
 
 /* -------------------------------------------------------------------- course */

@@ -62,9 +62,10 @@ static bool is_ours(int fd)
 static void answer(int listener, int memory)
 {
     const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    char mark = 'm';
 
     if (fd >= 0 && is_ours(fd)) {
-        (void)passing_send(fd, NULL, 0, "m", 1, memory);
+        (void)passing_send(fd, NULL, 0, &mark, 1, memory);
     }
     if (fd >= 0) {
         (void)close(fd);

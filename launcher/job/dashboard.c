@@ -117,6 +117,7 @@ static void make_state(struct job *job)
             json_dump_callback(object, put_bytes, &dashboard->state,
                     JSON_COMPACT | JSON_REAL_PRECISION(6)) != 0;
     dashboard->made = job->now;
+    dashboard->shows_end = flow_is_over(job);
     json_decref(object);
 }
 
@@ -139,7 +140,7 @@ static bool answer(void *owner, const char *path, struct http_answer *answer)
         answer->type = "application/json";
         make_state(job);
         job->dashboard.asked = job->now;
-        job->dashboard.has_told = flow_is_over(job);
+        job->dashboard.has_told = job->dashboard.shows_end;
         wire_put_bytes(answer->body, state->data, state->len);
         answer->body->failed |= state->failed;
         return true;

@@ -20,7 +20,8 @@ struct dashboard {
     struct wire_writer state; /* JSON; made anew when it is old and asked for */
     int64_t made; /* when that was, our clock                                */
     int64_t asked; /* when it was asked for last; 0: never                   */
-    bool has_told; /* it was asked for when the job was over                 */
+    bool shows_end; /* state is of after the end of the job                    */
+    bool has_told; /* such a state was asked for                            */
 };
 
 /** Listens where that was asked for, and says where; when it cannot, it says why. */

@@ -52,7 +52,7 @@ static tutti_status raise_limit(const struct job *job)
     const uint64_t need =
             (most > 0 && most < (uint64_t)ranks ? most : (uint64_t)ranks) +
             OTHER_DESCRIPTORS;
-    const uint64_t limit = loop_raise_limit(need + 2 * SERVER_STRANGERS);
+    const uint64_t limit = loop_raise_limit(need + 2 * (uint64_t)SERVER_STRANGERS);
 
     return limit >= need
             ? TUTTI_OK

@@ -3,7 +3,6 @@
  */
 #include "base/passing.h"
 
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,12 +12,12 @@ union attachment {
     char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
-ssize_t passing_send(int socket, const struct sockaddr *to, socklen_t to_len,
-        const void *bytes, size_t len, int fd)
+ssize_t passing_send(int socket, struct sockaddr *to, socklen_t to_len, void *bytes,
+        size_t len, int fd)
 {
     union attachment attachment = { .bytes = { 0 } };
-    struct iovec data = { .iov_base = (void *)(uintptr_t)bytes, .iov_len = len };
-    struct msghdr message = { .msg_name = (void *)(uintptr_t)to,
+    struct iovec data = { .iov_base = bytes, .iov_len = len };
+    struct msghdr message = { .msg_name = to,
         .msg_namelen = to_len,
         .msg_iov = &data,
         .msg_iovlen = 1,

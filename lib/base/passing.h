@@ -8,9 +8,13 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-/** Sends bytes with a descriptor; `to` NULL: where the socket is connected. @return as sendmsg() */
-ssize_t passing_send(int socket, const struct sockaddr *to, socklen_t to_len,
-        const void *bytes, size_t len, int fd);
+/**
+ * Sends bytes with a descriptor, without waiting. Nothing that `to` and `bytes` point to is changed.
+ * @param to  address; NULL: where the socket is connected
+ * @return as sendmsg()
+ */
+ssize_t passing_send(int socket, struct sockaddr *to, socklen_t to_len, void *bytes,
+        size_t len, int fd);
 /**
  * Takes a message. Any number of descriptors may come with it, for strangers may send as well.
  * @param flags  of recvmsg()

@@ -88,8 +88,8 @@ static tutti_status send_to(const struct handover *handover, int fd,
     const socklen_t len = address_of(parties[to].name, &address);
 
     memcpy(greeting.secret, parties[me].secret, sizeof greeting.secret);
-    if (passing_send(handover->socket, (const struct sockaddr *)&address, len,
-                &greeting, sizeof greeting, fd) >= 0) {
+    if (passing_send(handover->socket, (struct sockaddr *)&address, len, &greeting,
+                sizeof greeting, fd) >= 0) {
         return TUTTI_OK;
     }
     if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS ||

@@ -49,6 +49,7 @@ UNIT_TEST(test_one_descriptor_is_taken)
     const int on = 1;
     struct ucred sender;
     int ends[2];
+    char sent = 'y';
     char byte;
     int fd;
     int before;
@@ -66,7 +67,7 @@ UNIT_TEST(test_one_descriptor_is_taken)
         (void)close(fd);
         assert_int_equal(open_descriptors(), before);
     }
-    assert_int_equal(passing_send(ends[0], NULL, 0, "y", 1, ends[1]), 1);
+    assert_int_equal(passing_send(ends[0], NULL, 0, &sent, 1, ends[1]), 1);
     assert_int_equal(passing_receive(ends[1], &byte, 1, 0, &fd, NULL), 1);
     assert_true(byte == 'y' && fd >= 0);
     (void)close(fd);
