@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "bench/pack/batch.h"
-#include "bench/pack/gpu.h"
 #include "ops/gpu/kernels/rival.h"
+#include "tools/pack/batch.h"
+#include "tools/pack/gpu.h"
 
 #define SAMPLES_MAX 1000
 /* Runs between two events, so that the launch of the first one does not count. */

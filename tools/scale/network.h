@@ -9,8 +9,8 @@
  *
  * Messages between two ranks keep their order.
  */
-#ifndef TUTTI_BENCH_SCALE_NETWORK_H
-#define TUTTI_BENCH_SCALE_NETWORK_H
+#ifndef TUTTI_TOOLS_SCALE_NETWORK_H
+#define TUTTI_TOOLS_SCALE_NETWORK_H
 
 #include <stdbool.h>
 #include <stddef.h>

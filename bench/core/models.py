@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes bench/core/models.def, the gradients of well-known networks, out of the packages that have them:
+"""Makes bench/core/models.txt, the gradients of well-known networks, out of the packages that have them:
 
     python3 -m venv /tmp/models && /tmp/models/bin/pip install torch torchvision timm transformers diffusers
-    /tmp/models/bin/python script/bench-models > bench/core/models.def
+    /tmp/models/bin/python bench/core/models.py > bench/core/models.txt
 
 Networks are built on the device "meta", from configurations alone: no weights are made or loaded. Needs no
 accelerator; run by hand, when a network is added. Parameters that are not trained have no gradient and are left
@@ -164,9 +164,9 @@ def blocks_of(rows, depth):
 def put_rows(rows):
     for row in rows:
         if len(row) == 2:
-            print(f'ONE("{row[0]}", {row[1]})')
+            print(f"tensor {row[0]} {row[1]}")
         else:
-            print(f'LAYER("{row[0]}", {row[1]}, {row[2]})')
+            print(f"layer {row[0]} {row[1]} {row[2]}")
 
 
 def put(rows, depth=0):
@@ -183,9 +183,9 @@ def put(rows, depth=0):
             put(waiting, depth + 1)
             waiting = []
             prefix, first, alike = blocks[at]
-            print(f"REPEAT({first}, {first + k - 1})")
+            print(f"repeat {first} {first + k - 1}")
             put_rows([(f"{prefix}#.{row[0]}" if row[0] else f"{prefix}#", *row[1:]) for row in alike])
-            print("END()")
+            print("end")
         else:
             waiting += rows[offset:offset + size]
         offset += size
@@ -197,21 +197,21 @@ def put(rows, depth=0):
 def main():
     packages = ["torch", "torchvision", "timm", "transformers", "diffusers"]
     versions = {name: importlib.metadata.version(name).split("+")[0] for name in packages}
-    print("/*\n * The gradients of well-known networks, in the order in which their layers are declared.")
-    print(" * Made by script/bench-models from", ", ".join(f"{name} {versions[name]}" for name in packages) + ".")
-    print(" *\n * MODEL(name, source)")
-    print(" * LAYER(name, weight, bias)  elements of NAME.weight and, unless 0, of NAME.bias")
-    print(" * ONE(name, elements)        a tensor that is called otherwise")
-    print(" * REPEAT(first, last) up to END(): for each number from first to last, which is # in names\n */")
+    print("# The gradients of well-known networks, in the order in which their layers are declared.")
+    print("# Made by bench/core/models.py from", ", ".join(f"{name} {versions[name]}" for name in packages) + ".")
+    print("#\n# model NAME SOURCE")
+    print("# layer NAME WEIGHT BIAS  elements of NAME.weight and, unless 0, of NAME.bias")
+    print("# tensor NAME ELEMENTS    one that is called otherwise")
+    print("# repeat FIRST LAST, up to end: for each number from FIRST to LAST, which is # in names")
     for name, (package, what, make) in MODELS.items():
         tensors = parameters(make)
         longest = max(len(name) + 1 + len(tensor) for tensor, _ in tensors)
         assert longest < NAME_MAX, f"{name}: a name of {longest}"
         print(f"{name}: {len(tensors)} {sum(count for _, count in tensors)}", file=sys.stderr)
-        print(f'MODEL("{name}", "{package} {versions[package]}: {what}")')
+        print(f"model {name} {package} {versions[package]}: {what}")
         put(entries(tensors))
-    print('MODEL("small1000", "latency times a thousand: 1 KiB of float32 each")')
-    print('REPEAT(0, 999)\nONE("small#", 256)\nEND()')
+    print("model small1000 latency times a thousand: 1 KiB of float32 each")
+    print("repeat 0 999\ntensor small# 256\nend")
 
 
 main()

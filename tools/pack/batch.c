@@ -1,4 +1,4 @@
-#include "bench/pack/batch.h"
+#include "tools/pack/batch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

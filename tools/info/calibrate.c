@@ -1,7 +1,7 @@
 /*
  * Measures operations beside their limits, and prints both.
  */
-#include "bench/calibrate/calibrate.h"
+#include "tools/info/calibrate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include <tutti/tutti.h>
 
 #include "base/clock.h"
-#include "bench/calibrate/machine.h"
 #include "bench/core/jsonline.h"
+#include "tools/info/machine.h"
 
 enum {
     ROUNDS = 3,

@@ -8,7 +8,7 @@
 
 #include <tutti/tutti.h>
 
-#include "bench/calibrate/calibrate.h"
+#include "tools/info/calibrate.h"
 
 /* One row of the configuration table. */
 struct parameter {

@@ -1,10 +1,10 @@
 /*
  * The batches that bench-pack packs, in device memory.
  */
-#ifndef TUTTI_BENCH_PACK_BATCH_H
-#define TUTTI_BENCH_PACK_BATCH_H
+#ifndef TUTTI_TOOLS_PACK_BATCH_H
+#define TUTTI_TOOLS_PACK_BATCH_H
 
-#include "bench/pack/gpu.h"
+#include "tools/pack/gpu.h"
 
 /** A case: its tensors, as bytes or as the workload of a network. */
 struct pack_case {

@@ -1,7 +1,7 @@
 /*
  * A heap of events, and when messages arrive.
  */
-#include "bench/scale/network.h"
+#include "tools/scale/network.h"
 
 #include <math.h>
 

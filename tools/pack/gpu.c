@@ -1,4 +1,4 @@
-#include "bench/pack/gpu.h"
+#include "tools/pack/gpu.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
  * Measures memory, caches, cores and the link.
  */
-#include "bench/calibrate/machine.h"
+#include "tools/info/machine.h"
 
 #include <pthread.h>
 #include <sched.h>

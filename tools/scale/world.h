@@ -4,11 +4,11 @@
  *
  * A rank with nothing in flight sleeps: what comes waits until it submits again.
  */
-#ifndef TUTTI_BENCH_SCALE_WORLD_H
-#define TUTTI_BENCH_SCALE_WORLD_H
+#ifndef TUTTI_TOOLS_SCALE_WORLD_H
+#define TUTTI_TOOLS_SCALE_WORLD_H
 
 #include "agree/negotiator.h"
-#include "bench/scale/network.h"
+#include "tools/scale/network.h"
 
 enum {
     WORLD_SETS = 2, /* all ranks, and one that is created */

@@ -1,8 +1,8 @@
 /*
  * tutti-info --calibrate: what this machine can do at most, and how far tutti is from that.
  */
-#ifndef TUTTI_BENCH_CALIBRATE_CALIBRATE_H
-#define TUTTI_BENCH_CALIBRATE_CALIBRATE_H
+#ifndef TUTTI_TOOLS_INFO_CALIBRATE_H
+#define TUTTI_TOOLS_INFO_CALIBRATE_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /*
  * Models without negotiators.
  */
-#include "bench/scale/other.h"
+#include "tools/scale/other.h"
 
 #include <math.h>
 

@@ -10,9 +10,9 @@
 
 #include "bench/core/jsonline.h"
 #include "bench/core/workloads.h"
-#include "bench/scale/other.h"
-#include "bench/scale/world.h"
 #include "test/sim/grow.h"
+#include "tools/scale/other.h"
+#include "tools/scale/world.h"
 
 enum {
     STEPS_MAX = 64,

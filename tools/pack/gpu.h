@@ -1,8 +1,8 @@
 /*
  * The GPU that bench-pack measures: driver, one stream, the kernels.
  */
-#ifndef TUTTI_BENCH_PACK_GPU_H
-#define TUTTI_BENCH_PACK_GPU_H
+#ifndef TUTTI_TOOLS_PACK_GPU_H
+#define TUTTI_TOOLS_PACK_GPU_H
 
 #include <stdbool.h>
 #include <stddef.h>

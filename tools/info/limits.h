@@ -15,8 +15,8 @@
  * Every rank reads what it gives and writes what it gets, once; what several ranks read is
  * read from memory once. docs/tuning.md says what the figures leave out.
  */
-#ifndef TUTTI_BENCH_CALIBRATE_LIMITS_H
-#define TUTTI_BENCH_CALIBRATE_LIMITS_H
+#ifndef TUTTI_TOOLS_INFO_LIMITS_H
+#define TUTTI_TOOLS_INFO_LIMITS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /*
  * Lower bounds of operations, from what the machine does.
  */
-#include "bench/calibrate/limits.h"
+#include "tools/info/limits.h"
 
 /* Ranks times their bytes that are read and written on a node. */
 static double memory_bytes(tutti_collective collective, double p, double bytes)

@@ -2,10 +2,10 @@
  * What bench-scale says without negotiators: the start, the news of a death, and models of
  * agreement for more ranks than fit, and of other schemes. The same parameters (network.h).
  */
-#ifndef TUTTI_BENCH_SCALE_OTHER_H
-#define TUTTI_BENCH_SCALE_OTHER_H
+#ifndef TUTTI_TOOLS_SCALE_OTHER_H
+#define TUTTI_TOOLS_SCALE_OTHER_H
 
-#include "bench/scale/network.h"
+#include "tools/scale/network.h"
 
 /** The news of a death. */
 struct spread {

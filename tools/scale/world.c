@@ -1,7 +1,7 @@
 /*
  * The virtual ranks of bench-scale.
  */
-#include "bench/scale/world.h"
+#include "tools/scale/world.h"
 
 #include <malloc.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /*
  * What collectives take at least, on a machine with round numbers.
  */
-#include "bench/calibrate/limits.h"
 #include "test/unit/unit.h"
+#include "tools/info/limits.h"
 
 /* 1 GB/s is 1000 bytes per us. */
 static const struct machine_facts machine = { .cores = 4,
