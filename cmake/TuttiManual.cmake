@@ -1,5 +1,5 @@
 # The manual pages: of functions from docs/reference/functions, of programs from what they print
-# for --help (that of tuttirun is made in launcher/tools). Pages of functions are installed with
+# for --help (that of tuttirun is made in tools/pages). Pages of functions are installed with
 # the component `doc`. Without awk, or when cross-compiling without an emulator, there are none.
 
 find_program(TUTTI_AWK NAMES awk mawk gawk)

@@ -14,7 +14,6 @@
 #include "base/mem.h"
 #include "launcher/arguments.h"
 #include "launcher/bind/bind_show.h"
-#include "launcher/check/check.h"
 #include "launcher/command_line.h"
 #include "launcher/elastic/elastic.h"
 #include "launcher/environment.h"
@@ -33,6 +32,7 @@
 #include "launcher/shell.h"
 #include "launcher/signals.h"
 #include "launcher/starter/starter.h"
+#include "tools/check/check.h"
 
 static int report(void)
 {

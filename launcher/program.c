@@ -131,3 +131,19 @@ tutti_status program_self(char *file, size_t capacity)
     file[len] = '\0';
     return TUTTI_OK;
 }
+
+tutti_status program_beside(const char *name, char *file, size_t capacity)
+{
+    tutti_status status = program_self(file, capacity);
+    char *slash = status == TUTTI_OK ? strrchr(file, '/') : NULL;
+
+    if (slash == NULL) {
+        return status;
+    }
+    if ((size_t)(slash + 1 - file) + strlen(name) >= capacity) {
+        return error_set(
+                TUTTI_ERR_INVALID, "cannot run %s: its name is too long", name);
+    }
+    (void)snprintf(slash + 1, capacity - (size_t)(slash + 1 - file), "%s", name);
+    return TUTTI_OK;
+}

@@ -26,5 +26,8 @@ tutti_status program_refused(const char *name);
 
 /** The file of the running program. @return TUTTI_OK, TUTTI_ERR_SYSTEM */
 TUTTI_MUST_USE tutti_status program_self(char *file, size_t capacity);
+/** The same of another one of tutti, which is installed in the same folder. @return also TUTTI_ERR_INVALID */
+TUTTI_MUST_USE tutti_status program_beside(
+        const char *name, char *file, size_t capacity);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The workloads: those of models.def, and some that are made up.
+ * The workloads: those of models.txt, and some that are made up.
  *
  * Tensors are appended to a list. A failed allocation sets list->failed and later tensors
  * are dropped.
@@ -14,7 +14,7 @@
 
 #include "bench/core/collective.h"
 
-/* A line of models.def. */
+/* A line of models.txt. */
 struct entry {
     enum {
         ENTRY_MODEL,
@@ -37,7 +37,7 @@ static const struct entry entries[] = {
     { .kind = ENTRY_ONE, .name = (name_of), .first = (elements) },
 #define REPEAT(from, to) { .kind = ENTRY_REPEAT, .first = (from), .second = (to) },
 #define END() { .kind = ENTRY_END },
-#include "bench/core/models.def"
+#include "models.def"
 #undef END
 #undef REPEAT
 #undef ONE
@@ -52,7 +52,7 @@ const char *const bench_workload_names[] = {
 #define ONE(name, elements)
 #define REPEAT(from, to)
 #define END()
-#include "bench/core/models.def"
+#include "models.def"
 #undef END
 #undef REPEAT
 #undef ONE

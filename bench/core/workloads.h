@@ -1,7 +1,7 @@
 /*
  * The gradient sets of well-known networks, as lists of tensors, in the order in which
  * the layers are declared, which is about that in which they are applied (gradients become
- * ready in the reverse order). They are in models.def.
+ * ready in the reverse order). They are in models.txt.
  */
 #ifndef TUTTI_BENCH_CORE_WORKLOADS_H
 #define TUTTI_BENCH_CORE_WORKLOADS_H

@@ -44,7 +44,7 @@ static unsigned long long number_at(const char *text, int n)
     return number;
 }
 
-bool process_parse(struct process *process, const char *text)
+bool process_parse(struct process_facts *process, const char *text)
 {
     const char *end = strrchr(text, ')');
     char *rest;
@@ -58,7 +58,7 @@ bool process_parse(struct process *process, const char *text)
     if (rest == end + 3) {
         return false;
     }
-    *process = (struct process){
+    *process = (struct process_facts){
         .pid = (pid_t)pid,
         .parent = (pid_t)parent,
         .state = end[2],
@@ -78,7 +78,7 @@ static ssize_t read_about(pid_t pid, const char *name, char *text, size_t capaci
     return kernel_file_read(path, text, capacity);
 }
 
-static bool read_process(pid_t pid, struct process *process)
+static bool read_process(pid_t pid, struct process_facts *process)
 {
     char text[STAT_BYTES];
 
@@ -88,7 +88,7 @@ static bool read_process(pid_t pid, struct process *process)
 
 char process_state(pid_t pid)
 {
-    struct process process = { .state = '\0' };
+    struct process_facts process = { .state = '\0' };
 
     (void)read_process(pid, &process);
     return process.state;
@@ -96,7 +96,7 @@ char process_state(pid_t pid)
 
 bool process_is_ending(pid_t pid)
 {
-    struct process process;
+    struct process_facts process;
 
     return !read_process(pid, &process) || process.is_ending;
 }
@@ -130,7 +130,7 @@ static pid_t next_pid(DIR *folder)
 }
 
 /* All processes, in memory of the caller; 0 when /proc cannot be read. */
-static size_t list_processes(struct process **list)
+static size_t list_processes(struct process_facts **list)
 {
     DIR *folder = opendir("/proc");
     size_t count = 0;
@@ -149,9 +149,9 @@ static size_t list_processes(struct process **list)
     return count;
 }
 
-static void swap(struct process *a, struct process *b)
+static void swap(struct process_facts *a, struct process_facts *b)
 {
-    struct process moved = *a;
+    struct process_facts moved = *a;
 
     *a = *b;
     *b = moved;
@@ -159,7 +159,7 @@ static void swap(struct process *a, struct process *b)
 
 /* Moves the children of a process behind the first `found`; returns how many are there. */
 static size_t gather_children(
-        struct process *list, size_t count, size_t found, pid_t parent)
+        struct process_facts *list, size_t count, size_t found, pid_t parent)
 {
     for (size_t i = found; i < count; i++) {
         if (list[i].parent == parent) {
@@ -170,7 +170,7 @@ static size_t gather_children(
 }
 
 /* Moves the descendants of a process to the front of the list; returns how many. */
-static size_t gather_descendants(struct process *list, size_t count, pid_t root)
+static size_t gather_descendants(struct process_facts *list, size_t count, pid_t root)
 {
     size_t found = gather_children(list, count, 0, root);
 
@@ -182,7 +182,7 @@ static size_t gather_descendants(struct process *list, size_t count, pid_t root)
 
 size_t procs_signal_descendants(int signal, const char *spared)
 {
-    struct process *list;
+    struct process_facts *list;
     size_t count = list_processes(&list);
     size_t found = gather_descendants(list, count, getpid());
     size_t living = 0;

@@ -13,7 +13,7 @@
 #define PROCS_VARIABLE "TUTTI_INTERNAL_RANK_OF"
 
 /** A process by its /proc/PID/stat. */
-struct process {
+struct process_facts {
     pid_t pid;
     pid_t parent;
     char state; /* 'R', 'S', 'T', 'Z', ... */
@@ -21,7 +21,7 @@ struct process {
 };
 
 /** Pure: reads the text of /proc/PID/stat; its name may hold spaces and brackets. */
-bool process_parse(struct process *process, const char *text);
+bool process_parse(struct process_facts *process, const char *text);
 /** The letter of a process' state; 0 when there is no such process. */
 char process_state(pid_t pid);
 /** True when a process has ended, or cannot but end: it exits, or SIGKILL was sent to it. */

@@ -10,23 +10,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "launcher/autopsy/autopsy.h"
 #include "launcher/environment.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exec/look.h"
 #include "launcher/exec/procs.h"
 #include "launcher/job/flow.h"
+#include "launcher/process.h"
+#include "launcher/program.h"
 #include "launcher/signals.h"
 
 enum {
     ANSWER_MS = 1500, /* that ranks have to answer                      */
     QUIET_MS = 10000, /* between two stalls of which is told            */
-    SLOW_MAX = 8, /* slow ranks that are named                     */
+    AUTOPSY_FOUND = 1, /* its exit status: it names a cause                */
+    LINE_MAX_BYTES = 4096,
     FILE_MODE = 0600,
     FOLDER_MODE = 0700,
     FILE_MAX = 1 << 27 /* bytes of a recording: supervisors send less    */
 };
+
+/* That tutti-autopsy may take. */
+#define AUTOPSY_NS INT64_C(60000000000)
 
 /* A directory in /tmp is ours alone, or it is none. */
 static bool make_folder(struct job *job)
@@ -121,62 +127,39 @@ void recordings_hear(struct job *job, int rank, const struct link_recording *par
     }
 }
 
-static void say_slow(struct job *job, const struct recorded_job *recorded,
-        const struct analysis *analysis)
+/*
+ * Runs tutti-autopsy, and says what it prints: the conclusion, then slow links and ranks. Of a job that
+ * does not go on, nothing but the conclusion, and that only if there is a cause.
+ */
+static void say_conclusion(struct job *job, bool goes_on)
 {
-    char words[ANALYSIS_TEXT_MAX];
-    size_t slow = 0;
+    char program[PATH_MAX];
+    char line[LINE_MAX_BYTES];
+    char flag[] = "--short";
+    char *argv[] = { program, flag, job->recordings.folder, NULL };
+    struct process autopsy = { .pid = 0 };
 
-    if (autopsy_links_text(recorded, words, sizeof words)) {
-        console_say(&job->console, "tuttirun", "%s", words);
+    if (program_beside("tutti-autopsy", program, sizeof program) != TUTTI_OK ||
+            process_run(&autopsy, argv, job->plan->environment,
+                    clock_ns() + AUTOPSY_NS) != TUTTI_OK) {
+        console_say(&job->console, "tuttirun", "%s", tutti_last_error());
+        return;
     }
-    for (size_t r = 0; r < recorded->count; r++) {
-        if (autopsy_slow_text(recorded, analysis, r, words, sizeof words) &&
-                ++slow <= SLOW_MAX) {
-            console_say(&job->console, "tuttirun", "%s", words);
+    if (autopsy.status > AUTOPSY_FOUND) {
+        console_say(&job->console, "tuttirun", "no rank has left a recording");
+    } else if (goes_on) {
+        while (process_take_line(&autopsy, line, sizeof line)) {
+            console_say(&job->console, "tuttirun", "%s", line);
         }
+    } else if (autopsy.status == AUTOPSY_FOUND &&
+            process_take_line(&autopsy, line, sizeof line)) {
+        console_say(&job->console, "tuttirun", "%s", line);
     }
-    if (slow > SLOW_MAX) {
-        console_say(
-                &job->console, "tuttirun", "%zu more ranks are slow", slow - SLOW_MAX);
-    }
-}
-
-/* Also of slow ranks in a job that goes on. */
-static void say_analysis(
-        struct job *job, const struct recorded_job *recorded, bool goes_on)
-{
-    struct analysis analysis;
-
-    if (analysis_make(&analysis, recorded) == TUTTI_OK &&
-            (goes_on || analysis.cause != CULPRIT_NONE)) {
-        console_say(&job->console, "tuttirun", "%s", analysis.conclusion);
-        if (goes_on) {
-            say_slow(job, recorded, &analysis);
-        }
-    }
-    if (goes_on && analysis.cause == CULPRIT_NONE) {
+    if (goes_on && autopsy.status != AUTOPSY_FOUND) {
         job->recordings.quiet_until =
                 job->now; /* what stalls next may be the real one */
     }
-    analysis_fini(&analysis);
-}
-
-static void say_conclusion(struct job *job, bool goes_on)
-{
-    struct recorded_job recorded;
-    FILE *nowhere = fopen("/dev/null", "we");
-
-    if (nowhere == NULL ||
-            recorded_job_load(&recorded, job->recordings.folder, nowhere) != TUTTI_OK) {
-        console_say(&job->console, "tuttirun", "no rank has left a recording");
-    } else {
-        say_analysis(job, &recorded, goes_on);
-        recorded_job_fini(&recorded);
-    }
-    if (nowhere != NULL) {
-        (void)fclose(nowhere);
-    }
+    process_fini(&autopsy);
 }
 
 void recordings_step(struct job *job)

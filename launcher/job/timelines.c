@@ -3,6 +3,7 @@
  */
 #include "launcher/job/timelines.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -11,7 +12,8 @@
 #include "launcher/environment.h"
 #include "launcher/exec/logs.h"
 #include "launcher/job/flow.h"
-#include "launcher/trace/trace.h"
+#include "launcher/process.h"
+#include "launcher/program.h"
 
 /* A parameter: by a flag, or in the environment of ranks. */
 static const char *parameter(
@@ -63,9 +65,29 @@ void timelines_tell(struct job *job, struct server_link *link)
     }
 }
 
+/* Runs tutti-trace; what it complains of is passed on. False: there is no file. */
+static bool merge(const struct job *job, char *folder, char *file)
+{
+    char program[PATH_MAX];
+    char command[] = "merge";
+    char flag[] = "-o";
+    char *argv[] = { program, command, folder, flag, file, NULL };
+    struct process trace = { .pid = 0 };
+    bool done;
+
+    if (program_beside("tutti-trace", program, sizeof program) != TUTTI_OK ||
+            process_run(&trace, argv, job->plan->environment, INT64_MAX) != TUTTI_OK) {
+        (void)fprintf(stderr, "tuttirun: %s\n", tutti_last_error());
+        return false;
+    }
+    (void)fwrite(trace.err.text, 1, trace.err.len, stderr);
+    done = trace.status == 0;
+    process_fini(&trace);
+    return done;
+}
+
 void timelines_end(struct job *job)
 {
-    static const struct merge_choice all = { .last = UINT64_MAX, .has_tensors = true };
     char file[RECORDINGS_PATH_MAX];
     char folder[sizeof file + sizeof ".ranks"];
 
@@ -74,8 +96,8 @@ void timelines_end(struct job *job)
         return;
     }
     (void)snprintf(folder, sizeof folder, "%s.ranks", file);
-    if (trace_merge_folder(folder, file, &all, stderr) != TUTTI_OK) {
-        console_say(&job->console, "tuttirun", "no %s: %s", file, tutti_last_error());
+    if (!merge(job, folder, file)) {
+        console_say(&job->console, "tuttirun", "no %s", file);
         return;
     }
     console_say(&job->console, "tuttirun", "timeline: %s; tutti-trace summary %s", file,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "launcher/autopsy/autopsy.h"
-#include "launcher/trace/trace.h"
+#include "tools/autopsy/autopsy.h"
+#include "tools/trace/trace.h"
 
 enum {
     RANKS = 3,

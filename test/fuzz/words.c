@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "launcher/check/talk.h"
 #include "launcher/job/abort_words.h"
 #include "launcher/job/starter_output.h"
+#include "tools/check/talk.h"
 
 static void take_line(void *context, const char *line)
 {

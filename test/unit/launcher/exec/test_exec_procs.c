@@ -11,7 +11,7 @@ UNIT_TEST(test_a_stat_is_read_whatever_the_name_is)
 {
     static const struct {
         const char *text;
-        struct process process;
+        struct process_facts process;
     } cases[] = {
         { .text = "12 (sh) S 3 12 12 0 -1", .process = { 12, 3, 'S' } },
         { .text = "7 (a b) R 1 (x) Z 99 1", .process = { 7, 99, 'Z', true } },
@@ -26,7 +26,7 @@ UNIT_TEST(test_a_stat_is_read_whatever_the_name_is)
     };
     static const char *const malformed[] = { "", "12", "12 (sh", "12 (sh)", "12 (sh) ",
         "x (sh) S 3", "12 (sh) S x", "0 (sh) S 1" };
-    struct process process;
+    struct process_facts process;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_true(process_parse(&process, cases[i].text));

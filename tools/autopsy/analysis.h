@@ -1,0 +1,94 @@
+/*
+ * What the recordings of a job say together: who is waited for, by whom, for what, and what went
+ * another way first. Pure.
+ */
+#ifndef TUTTI_TOOLS_AUTOPSY_ANALYSIS_H
+#define TUTTI_TOOLS_AUTOPSY_ANALYSIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tutti/tutti.h>
+
+#include "base/bitset.h"
+#include "tools/autopsy/recording.h"
+
+enum {
+    ANALYSIS_TEXT_MAX = 3072
+};
+
+/** The recordings that there are, in order of rank. */
+struct recorded_job {
+    struct recording_of *ranks; /* owned                       */
+    size_t count;
+    int size; /* of the job; there may be fewer recordings */
+};
+
+/** Why the job does not go on. */
+enum culprit_cause {
+    CULPRIT_NONE, /* nobody waits for long                                        */
+    CULPRIT_GONE, /* the rank's process has ended                                 */
+    CULPRIT_STOPPED, /* it was stopped by a signal or a debugger                     */
+    CULPRIT_MISSING, /* the rank has not submitted what others wait for              */
+    CULPRIT_ORDER, /* ranks wait for each other                                    */
+    CULPRIT_ENGINE, /* its engine has not seen what it submitted                    */
+    CULPRIT_BEHIND, /* it has submitted all, and does not take part in a collective */
+    CULPRIT_MISMATCH, /* ranks submitted something else under one name                */
+    CULPRIT_FAILED /* the context has failed, for a reason that the library gave   */
+};
+
+/** What others wait for of one rank. */
+struct blame {
+    size_t tensors; /* that it has not submitted                               */
+    const struct recorded_tensor
+            *first; /* of them, as a rank that waits has it       */
+    struct bitset waiters; /* indices of the ranks that wait for it              */
+    int64_t since_real_ns; /* the first of them; INT64_MAX: not known          */
+    bool waits; /* it waits itself for what another has not submitted     */
+};
+
+/** How late a rank arrived at batches, against the median of all ranks. */
+struct lateness {
+    size_t batches; /* that all ranks have recorded, and had not submitted together */
+    size_t late; /* of them, by more than a millisecond                        */
+    int64_t median_ns; /* of those                                             */
+    bool is_slow; /* that is most of them, and costs time                      */
+};
+
+struct analysis {
+    enum culprit_cause cause;
+    int culprit; /* index of the rank; -1: none                            */
+    char conclusion[ANALYSIS_TEXT_MAX]; /* one or two sentences          */
+    struct blame *blames; /* owned; one for each recording                 */
+    struct lateness *lateness; /* owned; likewise                                */
+    size_t count;
+};
+
+/** Fills `lateness`, which is zeroed (lateness.c). @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
+TUTTI_MUST_USE tutti_status lateness_find(
+        struct analysis *analysis, const struct recorded_job *job);
+/** For qsort(): of int64_t. */
+int lateness_compare_times(const void *a, const void *b);
+/**
+ * Corrects the times of day of recordings on other hosts than the first's (clocks.c): the clocks of
+ * hosts differ, and a batch begins everywhere at about the same time.
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY
+ */
+TUTTI_MUST_USE tutti_status clocks_align(struct recorded_job *job);
+/** @return TUTTI_OK, TUTTI_ERR_NO_MEMORY */
+TUTTI_MUST_USE tutti_status analysis_make(
+        struct analysis *analysis, const struct recorded_job *job);
+void analysis_fini(struct analysis *analysis);
+
+/** The number of a rank, as it is written: "rank 3 on b". */
+void analysis_rank_text(
+        const struct recording_of *recording, char *text, size_t capacity);
+/** The same of a tensor: allreduce "fc.weight" of step 412. */
+void analysis_tensor_text(
+        const struct recorded_tensor *tensor, char *text, size_t capacity);
+/** What a rank did last: "left tutti 31.2 s ago, after allreduce "a"; it sleeps". */
+void analysis_last_text(
+        const struct recording_of *recording, char *text, size_t capacity);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * The conversation with the agent of one host (check_agent.h): lines in, what was seen out.
+ * Pure, but for the clock that is handed in.
+ */
+#ifndef TUTTI_TOOLS_CHECK_TALK_H
+#define TUTTI_TOOLS_CHECK_TALK_H
+
+#include <stdint.h>
+
+#include "tools/check/host_findings.h"
+
+enum {
+    TALK_CLOCKS = 3 /* questions for the clock; the fastest answer counts */
+};
+
+/** Where the conversation is. */
+enum talk_state {
+    TALK_NOISE, /* before the mark: what is said is a shell's */
+    TALK_FACTS, /* between the marks                          */
+    TALK_CLOCK, /* was asked for its clock                    */
+    TALK_READY, /* nothing is asked                           */
+    TALK_PAIRS, /* connects to the others                     */
+    TALK_OVER /* it ended, or nobody listens any more       */
+};
+
+struct talk {
+    struct seen *seen; /* borrowed                                        */
+    enum talk_state state; /* written only by talk.c                          */
+    int clocks; /* answers so far                                  */
+    int64_t asked_real_ns; /* our CLOCK_REALTIME when it was asked            */
+};
+
+/** What is to be done after a line. */
+enum talk_next {
+    TALK_GO_ON, /* nothing                                                */
+    TALK_ASK_CLOCK, /* send "clock" and call talk_asked()                     */
+    TALK_PAIR, /* *pair is the outcome of a connection; `from` is not set */
+};
+
+void talk_asked(struct talk *talk, int64_t now_real_ns);
+void talk_go(struct talk *talk);
+void talk_end(struct talk *talk);
+/**
+ * Takes a line.
+ * @param now_real_ns  CLOCK_REALTIME when it came
+ */
+enum talk_next talk_line(struct talk *talk, const char *line, int64_t now_real_ns,
+        struct tried_pair *pair);
+
+#endif

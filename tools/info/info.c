@@ -1,0 +1,150 @@
+/*
+ * tutti-info: the version and features of the library that is loaded, what it finds of GPUs,
+ * and the effective configuration: what tutti_init(NULL) in this environment would use.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/tutti.h>
+
+#include "tools/info/calibrate.h"
+
+/* One row of the configuration table. */
+struct parameter {
+    const char *name;
+    bool same; /* must be equal on all ranks */
+    const char *help;
+};
+
+enum {
+    FREE,
+    SAME
+};
+
+static const struct parameter parameters[] = {
+#define ANY(name_of, scope, help_of) \
+    { .name = #name_of, .same = (scope) == SAME, .help = (help_of) },
+#include "base/config.def"
+};
+
+static void print_library(void)
+{
+    static const char *const features[] = { "mpi", "openmpi", "mpich", "shm", "hier",
+        "hwloc", "cuda", "avx512", "avx2", "neon" };
+
+    (void)printf("tutti %s, features:", tutti_version());
+    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
+        if (tutti_has_feature(features[i])) {
+            (void)printf(" %s", features[i]);
+        }
+    }
+    (void)printf("\n");
+}
+
+/* What the parameter `kernels` comes to on this machine. */
+static tutti_status print_kernels(const tutti_config *config)
+{
+    static const char *const best_first[] = { "avx512", "avx2", "neon", "scalar" };
+    const char *wanted;
+    const tutti_status status = tutti_config_get(config, "kernels", &wanted);
+    size_t i = 0;
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (strcmp(wanted, "auto") != 0) {
+        const bool is_there =
+                strcmp(wanted, "scalar") == 0 || tutti_has_feature(wanted);
+
+        (void)printf("reductions: %s%s\n", wanted,
+                is_there ? "" : ", which is not here: tutti_init will fail");
+        return status;
+    }
+    while (i < 3 && !tutti_has_feature(best_first[i])) {
+        i++;
+    }
+    (void)printf("reductions: %s\n", best_first[i]);
+    return status;
+}
+
+static tutti_status print_gpus(const tutti_config *config)
+{
+    static char text[16 << 10];
+    const tutti_status status = tutti_gpu_describe(config, text, sizeof text);
+
+    (void)fputs(text, stdout);
+    return status;
+}
+
+static tutti_status print_configuration(void)
+{
+    tutti_config *config;
+    tutti_status status = tutti_config_create(&config);
+
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = print_kernels(config);
+    if (status == TUTTI_OK) {
+        status = print_gpus(config);
+    }
+    if (status != TUTTI_OK) {
+        tutti_config_destroy(config);
+        return status;
+    }
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+        const struct parameter *parameter = &parameters[i];
+        const char *text;
+
+        status = tutti_config_get(config, parameter->name, &text);
+        if (status != TUTTI_OK) {
+            break;
+        }
+        (void)printf("%-18s %-14s %s%s\n", parameter->name, *text == '\0' ? "-" : text,
+                parameter->help, parameter->same ? " [same on all ranks]" : "");
+    }
+    tutti_config_destroy(config);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    tutti_status status;
+
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        (void)puts(
+                "usage: tutti-info [--help | --version | --calibrate [--json]]\n\n"
+                "Prints the version and features of tutti, what it finds of GPUs, and "
+                "its configuration\nin this environment (TUTTI_* variables).\n\n"
+                "  --calibrate   measure this machine: caches, memory, cores, the link "
+                "between nodes;\n"
+                "                with ranks (tuttirun -np 2 tutti-info --calibrate) "
+                "also "
+                "operations,\n"
+                "                beside what they take at least\n"
+                "  --json        as JSON, one object a line");
+        return EXIT_SUCCESS;
+    }
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        (void)printf("tutti-info %s\n", tutti_version());
+        return EXIT_SUCCESS;
+    }
+    if (argc >= 2 && strcmp(argv[1], "--calibrate") == 0 &&
+            (argc == 2 || (argc == 3 && strcmp(argv[2], "--json") == 0))) {
+        return calibrate(argc == 3);
+    }
+    if (argc > 1) {
+        (void)fprintf(
+                stderr, "tutti-info: unexpected argument '%s'; see --help\n", argv[1]);
+        return 2;
+    }
+    print_library();
+    status = print_configuration();
+    if (status != TUTTI_OK) {
+        (void)fprintf(stderr, "tutti-info: %s: %s\n", tutti_status_text(status),
+                tutti_last_error());
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,342 @@
+/*
+ * Brings events together: those of a batch, of a step, and of the same batch on all ranks.
+ */
+#include "tools/trace/spans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int compare_batches(const void *a, const void *b)
+{
+    const struct traced_batch *x = a;
+    const struct traced_batch *y = b;
+    int order = compare_numbers(x->set, y->set);
+
+    order = order == 0 ? compare_numbers(x->lane, y->lane) : order;
+    return order == 0 ? compare_numbers(x->place, y->place) : order;
+}
+
+/* A length of time that may be taken from a time; longer ones are damaged. */
+static int64_t checked_length(uint64_t ns, int64_t time_ns)
+{
+    return ns <= (uint64_t)time_ns ? (int64_t)ns : 0;
+}
+
+static struct traced_batch batch_of(const struct recorder_event *event)
+{
+    return (struct traced_batch){ .set = event->set,
+        .lane = event->lane,
+        .place = event->place,
+        .tensor = event->tensor,
+        .complete_ns = event->time_ns - checked_length(event->amount, event->time_ns),
+        .agreed_ns = event->time_ns,
+        .launch_ns = event->time_ns,
+        .slowest = -1 };
+}
+
+static struct traced_batch *find_batch(
+        const struct traced_rank *rank, const struct recorder_event *event)
+{
+    const struct traced_batch key = {
+        .set = event->set, .lane = event->lane, .place = event->place
+    };
+
+    return bsearch(&key, rank->batches, rank->batch_count, sizeof key, compare_batches);
+}
+
+static void add_to_batch(struct traced_batch *batch, const struct recorder_event *event)
+{
+    const int64_t length = checked_length(event->amount, event->time_ns);
+
+    if (event->kind == RECORDER_AGREED) {
+        batch->agreed_ns =
+                event->time_ns < batch->launch_ns ? event->time_ns : batch->launch_ns;
+        batch->bytes = event->amount;
+    } else if (event->kind == RECORDER_PACKED) {
+        batch->packed_ns = event->time_ns;
+        batch->pack_ns = length;
+    } else if (event->kind == RECORDER_UNPACKED) {
+        batch->unpacked_ns = event->time_ns;
+        batch->unpack_ns = length;
+    } else if (event->kind == RECORDER_REDUCED) {
+        batch->reduce_ns = length;
+    } else if (event->kind == RECORDER_FINISHED && event->time_ns >= batch->launch_ns) {
+        batch->end_ns = event->time_ns;
+        batch->is_over = true;
+        batch->operations = (size_t)event->amount;
+    }
+}
+
+/* Gives batches what was recorded of them. */
+static void fill_batches(struct traced_rank *rank)
+{
+    const struct recording_of *recording = rank->recording;
+    struct traced_batch *launched = NULL; /* that was launched last */
+
+    for (size_t i = 0; i < recording->event_count; i++) {
+        const struct recorder_event *event = &recording->events[i];
+        struct traced_batch *batch =
+                event->kind == RECORDER_MEMBERS ? NULL : find_batch(rank, event);
+
+        if (event->kind == RECORDER_MEMBERS && launched != NULL &&
+                launched->members == 0 && launched->set == event->set &&
+                launched->lane == event->lane) {
+            launched->members = i;
+        }
+        if (batch != NULL) {
+            add_to_batch(batch, event);
+        }
+        launched = event->kind == RECORDER_LAUNCHED ? batch : launched;
+    }
+}
+
+static bool make_batches(struct traced_rank *rank)
+{
+    const struct recording_of *recording = rank->recording;
+
+    rank->batches = mem_calloc(recording->event_count + 1, sizeof *rank->batches);
+    if (rank->batches == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < recording->event_count; i++) {
+        if (recording->events[i].kind == RECORDER_LAUNCHED) {
+            rank->batches[rank->batch_count++] = batch_of(&recording->events[i]);
+        }
+    }
+    qsort(rank->batches, rank->batch_count, sizeof *rank->batches, compare_batches);
+    fill_batches(rank);
+    for (size_t b = 0; b < rank->batch_count; b++) {
+        struct traced_batch *batch = &rank->batches[b];
+
+        if (!batch->is_over) {
+            batch->end_ns = recording->end_ns > batch->launch_ns ? recording->end_ns
+                                                                 : batch->launch_ns;
+        }
+    }
+    return true;
+}
+
+static bool make_steps(struct traced_rank *rank)
+{
+    const struct recording_of *recording = rank->recording;
+    struct traced_step step = { .begin_ns = 0 };
+    size_t count = 1;
+    bool is_open = false;
+
+    for (size_t i = 0; i < recording->event_count; i++) {
+        count += recording->events[i].kind == RECORDER_STEP ? 1 : 0;
+    }
+    rank->steps = mem_calloc(count, sizeof *rank->steps);
+    for (size_t i = 0; i < recording->event_count && rank->steps != NULL; i++) {
+        const struct recorder_event *event = &recording->events[i];
+
+        if (event->kind != RECORDER_STEP) {
+            continue;
+        }
+        if (is_open && event->amount != RECORDER_STEP_CUT &&
+                event->time_ns > step.begin_ns) {
+            step.end_ns = event->time_ns;
+            rank->steps[rank->step_count++] = step;
+        }
+        is_open = event->amount == RECORDER_STEP_FOLLOWS;
+        step = (struct traced_step){ .number = event->place,
+            .begin_ns = event->time_ns };
+    }
+    return rank->steps != NULL;
+}
+
+/* ------------------------------------------------------- the same batch on all ranks */
+
+struct joining {
+    size_t *next; /* owned; of each rank, the batch that is next         */
+    int64_t *waited; /* owned; of each rank that has the batch, in order   */
+    size_t *who; /* owned; its index                                   */
+    size_t count;
+};
+
+/* The batch that comes first of those that are next; NULL: there are none. */
+static const struct traced_batch *first_of(
+        const struct trace *trace, const struct joining *joining)
+{
+    const struct traced_batch *first = NULL;
+
+    for (size_t r = 0; r < trace->job->count; r++) {
+        const struct traced_rank *rank = &trace->ranks[r];
+        const struct traced_batch *batch = &rank->batches[joining->next[r]];
+
+        if (joining->next[r] < rank->batch_count &&
+                (first == NULL || compare_batches(batch, first) < 0)) {
+            first = batch;
+        }
+    }
+    return first;
+}
+
+/*
+ * The last to come waits for agreement alone; what others waited longer than that they waited for
+ * it. So clocks do not matter.
+ */
+static void compare_waits(struct trace *trace, struct joining *joining)
+{
+    int64_t least = INT64_MAX;
+    size_t slowest = 0;
+    int64_t late;
+
+    for (size_t i = 0; i < joining->count; i++) {
+        const size_t r = joining->who[i];
+        const struct traced_batch *batch =
+                &trace->ranks[r].batches[joining->next[r] - 1];
+
+        joining->waited[i] = batch->launch_ns - batch->complete_ns;
+        if (joining->waited[i] < least) {
+            least = joining->waited[i];
+            slowest = r;
+        }
+    }
+    qsort(joining->waited, joining->count, sizeof *joining->waited,
+            lateness_compare_times);
+    late = joining->waited[joining->count / 2] - least;
+    for (size_t i = 0; i < joining->count; i++) {
+        const size_t r = joining->who[i];
+        struct traced_batch *batch = &trace->ranks[r].batches[joining->next[r] - 1];
+
+        batch->slowest = (int)slowest;
+        batch->late_ns = late;
+        batch->awaited_ns = batch->launch_ns - batch->complete_ns - least;
+    }
+}
+
+/* Goes past the batch on the ranks that have it, and notes them. */
+static void take_batch(const struct trace *trace, struct joining *joining,
+        const struct traced_batch *key)
+{
+    joining->count = 0;
+    for (size_t r = 0; r < trace->job->count; r++) {
+        const struct traced_rank *rank = &trace->ranks[r];
+
+        if (joining->next[r] < rank->batch_count &&
+                compare_batches(&rank->batches[joining->next[r]], key) == 0) {
+            joining->who[joining->count++] = r;
+            joining->next[r]++;
+        }
+    }
+}
+
+static void join_all(struct trace *trace, struct joining *joining)
+{
+    const struct traced_batch *first;
+
+    while ((first = first_of(trace, joining)) != NULL) {
+        const bool is_of_world = first->set == TUTTI_WORLD;
+
+        take_batch(trace, joining, first);
+        /* Who is in other sets than the world is not known for sure. */
+        if (joining->count >= 2 &&
+                (!is_of_world || joining->count == trace->job->count)) {
+            compare_waits(trace, joining);
+        }
+    }
+}
+
+static bool join_batches(struct trace *trace)
+{
+    const size_t count = trace->job->count;
+    struct joining joining = {
+        .next = mem_calloc(count + 1, sizeof *joining.next),
+        .waited = mem_calloc(count + 1, sizeof *joining.waited),
+        .who = mem_calloc(count + 1, sizeof *joining.who),
+    };
+    const bool has_memory =
+            joining.next != NULL && joining.waited != NULL && joining.who != NULL;
+
+    if (has_memory) {
+        join_all(trace, &joining);
+    }
+    mem_free(joining.next);
+    mem_free(joining.waited);
+    mem_free(joining.who);
+    return has_memory;
+}
+
+tutti_status trace_make(struct trace *trace, const struct recorded_job *job)
+{
+    bool has_memory;
+
+    *trace = (struct trace){ .job = job };
+    trace->ranks = mem_calloc(job->count + 1, sizeof *trace->ranks);
+    has_memory = trace->ranks != NULL;
+    for (size_t r = 0; r < job->count && has_memory; r++) {
+        trace->ranks[r].recording = &job->ranks[r];
+        has_memory = make_batches(&trace->ranks[r]) && make_steps(&trace->ranks[r]);
+    }
+    if (!has_memory || !join_batches(trace)) {
+        trace_fini(trace);
+        return TUTTI_ERR_NO_MEMORY;
+    }
+    return TUTTI_OK;
+}
+
+void trace_fini(struct trace *trace)
+{
+    for (size_t r = 0; trace->ranks != NULL && r < trace->job->count; r++) {
+        mem_free(trace->ranks[r].batches);
+        mem_free(trace->ranks[r].steps);
+    }
+    mem_free(trace->ranks);
+    *trace = (struct trace){ .job = NULL };
+}
+
+/* Threads that wait may write in between. */
+static bool is_between(const struct recorder_event *event)
+{
+    return event->kind == RECORDER_WAIT || event->kind == RECORDER_LEFT;
+}
+
+bool trace_member(const struct traced_rank *rank, const struct traced_batch *batch,
+        size_t *position, struct traced_member *member)
+{
+    const struct recording_of *recording = rank->recording;
+    size_t at = batch->members + *position / RECORDER_MEMBERS_MAX;
+
+    for (; batch->members > 0 && at < recording->event_count;
+            at = batch->members + *position / RECORDER_MEMBERS_MAX) {
+        const struct recorder_event *event = &recording->events[at];
+        const size_t m = (*position)++ % RECORDER_MEMBERS_MAX;
+        struct recorder_members members;
+        int64_t age;
+
+        if (is_between(event)) {
+            continue;
+        }
+        if (event->kind != RECORDER_MEMBERS || event->set != batch->set ||
+                event->lane != batch->lane) {
+            return false;
+        }
+        memcpy(members.tensors, &event->place, sizeof event->place);
+        memcpy(members.ages, &event->amount, sizeof event->amount);
+        age = recorder_age_ns(members.ages[m]);
+        if (members.tensors[m] > 0 && members.tensors[m] <= recording->tensor_count) {
+            *member = (struct traced_member){ .tensor = members.tensors[m],
+                .taken_ns = age <= event->time_ns ? event->time_ns - age : 0 };
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct traced_step *trace_step(const struct traced_rank *rank, uint64_t number)
+{
+    for (size_t s = 0; s < rank->step_count; s++) {
+        if (rank->steps[s].number == number) {
+            return &rank->steps[s];
+        }
+    }
+    return NULL;
+}
