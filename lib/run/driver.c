@@ -13,7 +13,6 @@
 #include "base/futex.h"
 #include "run/context.h"
 #include "run/engine.h"
-#include "run/helpers.h"
 #include "run/order.h"
 
 /* A nap of a driver that must poll. */
@@ -363,18 +362,12 @@ static void drive_and_leave(
     doorbell_ring(&t->driver.done_bell);
 }
 
-/*
- * Until an operation ends, a driver leaves, or the deadline: helps the driver while it has
- * work for others, and sleeps.
- */
-static void stay_beside(struct tutti *t, uint32_t seen, int64_t deadline_ns)
+/* Until an operation ends, a driver leaves, or the deadline. */
+static void sleep_beside(struct tutti *t, uint32_t seen, int64_t deadline_ns)
 {
-    int64_t left = INT64_MAX;
+    const int64_t left =
+            deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - clock_ns();
 
-    helpers_take_part(&t->driver.helpers, seen, deadline_ns);
-    if (deadline_ns != INT64_MAX) {
-        left = deadline_ns - clock_ns();
-    }
     if (left > 0) {
         doorbell_sleep(&t->driver.done_bell, seen, left);
     }
@@ -392,7 +385,7 @@ void driver_wait(struct tutti *t, driver_over over, void *what, int64_t deadline
         if (over(what)) {
             return;
         }
-        stay_beside(t, seen, deadline_ns);
+        sleep_beside(t, seen, deadline_ns);
         if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns) {
             return;
         }

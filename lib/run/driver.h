@@ -2,8 +2,7 @@
  * Who drives the engine: whoever waits; the background thread when nobody does.
  *
  * One thread at a time drives. A waiting thread that finds the engine free drives it until
- * what it waits for is over; other waiting threads help it to reduce (run/helpers.h) or
- * sleep, and take over when it leaves. The background thread drives while operations are
+ * what it waits for is over; other waiting threads sleep, and take over when it leaves. The background thread drives while operations are
  * in flight and no thread waits, and parks otherwise, so that an idle job costs nothing. While
  * the thread that submitted last sleeps it drives as a waiter does; while that one computes,
  * and no core is free, it stands back.
@@ -26,7 +25,6 @@
 #include "base/cpu.h"
 #include "base/doorbell.h"
 #include "base/sockets.h"
-#include "run/helpers.h"
 
 struct tutti;
 
@@ -57,8 +55,6 @@ struct driver {
     struct doorbell done_bell; /* waiting threads that do not drive sleep here        */
     struct doorbell park_bell; /* the background thread, when it has nothing to do    */
     struct sockets sockets; /* where a thread sleeps that waits for other nodes       */
-    struct helpers
-            helpers; /* threads that wait beside the driver and help it              */
 
     /* of the thread that drives */
     uint64_t calls; /* callbacks that have run                                        */
