@@ -19,13 +19,6 @@
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
 /*
- * Of one that hears what comes: over TCP, and not over shared memory or another network.
- * Each time that something has come unheard twice as many sleeps must be heard again.
- */
-#define NAP_HEARING_NS 16000000
-#define HEARD_NEEDED 4U /* sleeps in a row */
-#define MISSES_MAX 10U
-/*
  * Those of the background thread while the application keeps all cores busy, from the first
  * to the longest, each twice the one before: another rank may begin to wait for this one,
  * and the application may stop computing.
@@ -62,8 +55,6 @@ struct idleness {
     int64_t looked_ns; /* last look at the clock of a spin; 0: none             */
     int64_t tick_ns; /* when the engine wants to look for stalls             */
     bool must_poll; /* nothing rings when the engine's next work is there   */
-    bool listened; /* it has just slept on the sockets                     */
-    bool heard; /* and something came, or it was rung                   */
 };
 
 /*
@@ -94,24 +85,6 @@ static bool has_unsent(struct tutti *t)
 }
 
 /*
- * What a sleep on the sockets has taught: MPI may use other ways than TCP. The calling thread
- * drives.
- */
-static void learn_to_hear(struct tutti *t, struct idleness *idle, bool moved)
-{
-    struct hearing *hearing = &t->driver.hearing;
-
-    if (idle->listened && moved && !idle->heard) {
-        hearing->is_trusted = false;
-        hearing->heard = 0;
-        hearing->missed += hearing->missed < MISSES_MAX ? 1 : 0;
-    } else if (idle->listened && moved && !hearing->is_trusted) {
-        hearing->is_trusted = ++hearing->heard >= HEARD_NEEDED << hearing->missed;
-    }
-    idle->listened = false;
-}
-
-/*
  * One pass, and what it found: all that be_idle() may know of the engine, since another
  * thread may drive by then. The calling thread drives.
  */
@@ -120,7 +93,6 @@ static void pass(struct tutti *t, struct idleness *idle)
     bool moved = false;
 
     run(t, &moved);
-    learn_to_hear(t, idle, moved);
     idle->tick_ns = t->engine.next_tick_ns;
     idle->must_poll = !t->transport.ops->wakes || engine_must_poll(t);
     if (moved) {
@@ -238,17 +210,6 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void go_to_sleep(
-        struct tutti *t, struct idleness *idle, uint32_t seen, int64_t sleep)
-{
-    idle->listened = idle->must_poll && t->topology.nodes.count > 1;
-    if (idle->listened) {
-        idle->heard = sockets_sleep(&t->driver.sockets, t->driver.bell, seen, sleep);
-    } else {
-        doorbell_sleep(t->driver.bell, seen, sleep);
-    }
-}
-
 /*
  * One step of doing nothing, up to the deadline. `seen` is the state of the bell before
  * the pass that found nothing to do, so a ring since then ends the sleep at once.
@@ -275,17 +236,11 @@ static void be_idle(
         return;
     }
     show_waiting(t);
-    sleep = until == INT64_MAX ? INT64_MAX : until - now;
-    if (idle->must_poll) {
-        sleep = shorter(sleep,
-                t->driver.hearing.is_trusted ? NAP_HEARING_NS : nap_length(waited));
-    }
-    if (!idle->must_poll || sleep > NAP_MAX_NS) {
-        sleep = shorter(sleep, idle->tick_ns - now);
-    }
+    sleep = shorter(until == INT64_MAX ? INT64_MAX : until - now,
+            idle->must_poll ? nap_length(waited) : idle->tick_ns - now);
     if (sleep > 0) {
         forget(idle, now);
-        go_to_sleep(t, idle, seen, sleep);
+        doorbell_sleep(t->driver.bell, seen, sleep);
     }
 }
 

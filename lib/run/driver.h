@@ -9,8 +9,7 @@
  *
  * A driver with nothing to do spins while a core is free, yields for a moment, and then
  * sleeps: on the doorbell when the transport rings it, else for 1/16 of the time it has
- * waited so far (50 us to 1 ms), because MPI only moves when it is polled. Where bytes of
- * other nodes have come over TCP connections (base/sockets.h) it sleeps until the next do.
+ * waited so far (50 us to 1 ms), because MPI only moves when it is polled.
  */
 #ifndef TUTTI_RUN_DRIVER_H
 #define TUTTI_RUN_DRIVER_H
@@ -24,16 +23,8 @@
 
 #include "base/cpu.h"
 #include "base/doorbell.h"
-#include "base/sockets.h"
 
 struct tutti;
-
-/** Whether what other nodes send comes over TCP, where it is heard. */
-struct hearing {
-    bool is_trusted; /* sleeps may be long                                             */
-    uint32_t heard; /* sleeps that the sockets ended, and there was work, in a row    */
-    uint32_t missed; /* sleeps that nothing ended, and there was work, in all         */
-};
 
 /** Who drives, and where threads sleep. Atomic, or as it says. */
 struct driver {
@@ -54,13 +45,11 @@ struct driver {
     struct doorbell own_bell; /* `bell`, unless the transport's ranks share theirs    */
     struct doorbell done_bell; /* waiting threads that do not drive sleep here        */
     struct doorbell park_bell; /* the background thread, when it has nothing to do    */
-    struct sockets sockets; /* where a thread sleeps that waits for other nodes       */
 
     /* of the thread that drives */
     uint64_t calls; /* callbacks that have run                                        */
     int64_t poked_ns; /* when somebody last asked whether something is done           */
     struct cpu_load load;
-    struct hearing hearing;
 };
 
 /** Tells whether what is waited for is over. Cheap; called between passes. */
