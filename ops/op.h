@@ -233,17 +233,6 @@ struct op_env {
     void *native; /* what the backend needs from its transport; see each one   */
     void (*wake)(void *user, int world_rank); /* makes a rank's engine look again    */
     void *wake_user;
-
-    /*
-     * Calls piece(arg, i) once for each i below `pieces`, on this thread and on threads of
-     * the rank that wait beside it, and returns when all calls have. False: nobody would
-     * help, and nothing was done. Pieces run at the same time as others and in any order;
-     * they only compute. NULL: there never is help.
-     */
-    bool (*share)(void *user, void (*piece)(void *arg, size_t index), void *arg,
-            size_t pieces);
-    void *share_user;
-
     struct op_device_counts *counts; /* where a DEVICE backend counts             */
 };
 

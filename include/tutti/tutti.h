@@ -1112,8 +1112,6 @@ typedef struct tutti_stats {
     uint64_t control_bytes; /**< their bytes                                      */
     uint64_t wait_ns; /**< time spent by callers inside waiting calls       */
     uint64_t stalls; /**< stall lines logged here                          */
-    uint64_t shared_pieces; /**< pieces of sums computed by waiting threads that
-                               help the one that runs the engine; see reduce_threads */
     uint64_t planned; /**< operations that ran in a plan, without negotiation */
     uint64_t planned_steps; /**< iterations that ran in a plan from the first tensor
                                to the last */

@@ -108,7 +108,6 @@ static void read_counters(tutti *t, tutti_stats *stats)
     stats->control_bytes = counter_get(&counters->message_bytes);
     stats->wait_ns = counter_get(&counters->wait_ns);
     stats->stalls = counter_get(&counters->stalls);
-    stats->shared_pieces = counter_get(&t->driver.helpers.helped);
     stats->planned = counter_get(&counters->planned);
     stats->planned_steps = counter_get(&counters->planned_steps);
     stats->slow_steps = counter_get(&counters->slow_steps);

@@ -12,7 +12,6 @@
 #include "base/doorbell.h"
 
 #include <limits.h>
-#include <sys/eventfd.h>
 
 #include "base/futex.h"
 
@@ -29,29 +28,10 @@ void doorbell_sleep(struct doorbell *bell, uint32_t seen, int64_t timeout_ns)
     atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed);
 }
 
-/* As doorbell_sleep(): the event is there before S2, the look at the rings. */
-bool doorbell_begin(struct doorbell *bell, uint32_t seen, int event)
-{
-    atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_seq_cst);
-    atomic_store_explicit(&bell->event, event + 1, memory_order_seq_cst);
-    return atomic_load_explicit(&bell->rings, memory_order_seq_cst) == seen;
-}
-
-void doorbell_end(struct doorbell *bell)
-{
-    atomic_store_explicit(&bell->event, 0, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed);
-}
-
 void doorbell_ring(struct doorbell *bell)
 {
     atomic_fetch_add_explicit(&bell->rings, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&bell->sleepers, memory_order_seq_cst) != 0) {
-        const int event = atomic_load_explicit(&bell->event, memory_order_seq_cst);
-
         futex_wake(&bell->rings, INT_MAX);
-        if (event != 0) {
-            (void)eventfd_write(event - 1, 1);
-        }
     }
 }

@@ -16,23 +16,13 @@
 /** Zeroed is valid. */
 struct doorbell {
     _Atomic uint32_t rings; /* counts rings; the futex word */
-    _Atomic uint32_t
-            sleepers; /* threads inside doorbell_sleep(), or between begin and end */
-    _Atomic int event; /* 1 + the eventfd that a sleeper waits for; 0: none does. Not in
-                          memory that processes share */
+    _Atomic uint32_t sleepers; /* threads inside doorbell_sleep() */
 };
 
 /** The state to compare with; take it before looking for work. */
 uint32_t doorbell_listen(const struct doorbell *bell);
 /** Sleeps unless it was rung since `seen`; at most timeout_ns (INT64_MAX: for ever). */
 void doorbell_sleep(struct doorbell *bell, uint32_t seen, int64_t timeout_ns);
-/**
- * For one thread that sleeps on file descriptors, one of them this eventfd: rings write to it
- * until doorbell_end(), which is due in any case.
- * @return false: it was rung since `seen`
- */
-bool doorbell_begin(struct doorbell *bell, uint32_t seen, int event);
-void doorbell_end(struct doorbell *bell);
 /** True when a ring would wake somebody, who may just be falling asleep or waking up. */
 static inline bool doorbell_has_sleepers(const struct doorbell *bell)
 {

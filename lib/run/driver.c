@@ -13,19 +13,11 @@
 #include "base/futex.h"
 #include "run/context.h"
 #include "run/engine.h"
-#include "run/helpers.h"
 #include "run/order.h"
 
 /* A nap of a driver that must poll. */
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
-/*
- * Of one that hears what comes: over TCP, and not over shared memory or another network.
- * Each time that something has come unheard twice as many sleeps must be heard again.
- */
-#define NAP_HEARING_NS 16000000
-#define HEARD_NEEDED 4U /* sleeps in a row */
-#define MISSES_MAX 10U
 /*
  * Those of the background thread while the application keeps all cores busy, from the first
  * to the longest, each twice the one before: another rank may begin to wait for this one,
@@ -63,8 +55,6 @@ struct idleness {
     int64_t looked_ns; /* last look at the clock of a spin; 0: none             */
     int64_t tick_ns; /* when the engine wants to look for stalls             */
     bool must_poll; /* nothing rings when the engine's next work is there   */
-    bool listened; /* it has just slept on the sockets                     */
-    bool heard; /* and something came, or it was rung                   */
 };
 
 /*
@@ -95,24 +85,6 @@ static bool has_unsent(struct tutti *t)
 }
 
 /*
- * What a sleep on the sockets has taught: MPI may use other ways than TCP. The calling thread
- * drives.
- */
-static void learn_to_hear(struct tutti *t, struct idleness *idle, bool moved)
-{
-    struct hearing *hearing = &t->driver.hearing;
-
-    if (idle->listened && moved && !idle->heard) {
-        hearing->is_trusted = false;
-        hearing->heard = 0;
-        hearing->missed += hearing->missed < MISSES_MAX ? 1 : 0;
-    } else if (idle->listened && moved && !hearing->is_trusted) {
-        hearing->is_trusted = ++hearing->heard >= HEARD_NEEDED << hearing->missed;
-    }
-    idle->listened = false;
-}
-
-/*
  * One pass, and what it found: all that be_idle() may know of the engine, since another
  * thread may drive by then. The calling thread drives.
  */
@@ -121,7 +93,6 @@ static void pass(struct tutti *t, struct idleness *idle)
     bool moved = false;
 
     run(t, &moved);
-    learn_to_hear(t, idle, moved);
     idle->tick_ns = t->engine.next_tick_ns;
     idle->must_poll = !t->transport.ops->wakes || engine_must_poll(t);
     if (moved) {
@@ -239,17 +210,6 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void go_to_sleep(
-        struct tutti *t, struct idleness *idle, uint32_t seen, int64_t sleep)
-{
-    idle->listened = idle->must_poll && t->topology.nodes.count > 1;
-    if (idle->listened) {
-        idle->heard = sockets_sleep(&t->driver.sockets, t->driver.bell, seen, sleep);
-    } else {
-        doorbell_sleep(t->driver.bell, seen, sleep);
-    }
-}
-
 /*
  * One step of doing nothing, up to the deadline. `seen` is the state of the bell before
  * the pass that found nothing to do, so a ring since then ends the sleep at once.
@@ -276,17 +236,11 @@ static void be_idle(
         return;
     }
     show_waiting(t);
-    sleep = until == INT64_MAX ? INT64_MAX : until - now;
-    if (idle->must_poll) {
-        sleep = shorter(sleep,
-                t->driver.hearing.is_trusted ? NAP_HEARING_NS : nap_length(waited));
-    }
-    if (!idle->must_poll || sleep > NAP_MAX_NS) {
-        sleep = shorter(sleep, idle->tick_ns - now);
-    }
+    sleep = shorter(until == INT64_MAX ? INT64_MAX : until - now,
+            idle->must_poll ? nap_length(waited) : idle->tick_ns - now);
     if (sleep > 0) {
         forget(idle, now);
-        go_to_sleep(t, idle, seen, sleep);
+        doorbell_sleep(t->driver.bell, seen, sleep);
     }
 }
 
@@ -363,18 +317,12 @@ static void drive_and_leave(
     doorbell_ring(&t->driver.done_bell);
 }
 
-/*
- * Until an operation ends, a driver leaves, or the deadline: helps the driver while it has
- * work for others, and sleeps.
- */
-static void stay_beside(struct tutti *t, uint32_t seen, int64_t deadline_ns)
+/* Until an operation ends, a driver leaves, or the deadline. */
+static void sleep_beside(struct tutti *t, uint32_t seen, int64_t deadline_ns)
 {
-    int64_t left = INT64_MAX;
+    const int64_t left =
+            deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - clock_ns();
 
-    helpers_take_part(&t->driver.helpers, seen, deadline_ns);
-    if (deadline_ns != INT64_MAX) {
-        left = deadline_ns - clock_ns();
-    }
     if (left > 0) {
         doorbell_sleep(&t->driver.done_bell, seen, left);
     }
@@ -392,7 +340,7 @@ void driver_wait(struct tutti *t, driver_over over, void *what, int64_t deadline
         if (over(what)) {
             return;
         }
-        stay_beside(t, seen, deadline_ns);
+        sleep_beside(t, seen, deadline_ns);
         if (deadline_ns != INT64_MAX && clock_ns() >= deadline_ns) {
             return;
         }

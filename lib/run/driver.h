@@ -2,16 +2,14 @@
  * Who drives the engine: whoever waits; the background thread when nobody does.
  *
  * One thread at a time drives. A waiting thread that finds the engine free drives it until
- * what it waits for is over; other waiting threads help it to reduce (run/helpers.h) or
- * sleep, and take over when it leaves. The background thread drives while operations are
+ * what it waits for is over; other waiting threads sleep, and take over when it leaves. The background thread drives while operations are
  * in flight and no thread waits, and parks otherwise, so that an idle job costs nothing. While
  * the thread that submitted last sleeps it drives as a waiter does; while that one computes,
  * and no core is free, it stands back.
  *
  * A driver with nothing to do spins while a core is free, yields for a moment, and then
  * sleeps: on the doorbell when the transport rings it, else for 1/16 of the time it has
- * waited so far (50 us to 1 ms), because MPI only moves when it is polled. Where bytes of
- * other nodes have come over TCP connections (base/sockets.h) it sleeps until the next do.
+ * waited so far (50 us to 1 ms), because MPI only moves when it is polled.
  */
 #ifndef TUTTI_RUN_DRIVER_H
 #define TUTTI_RUN_DRIVER_H
@@ -25,17 +23,8 @@
 
 #include "base/cpu.h"
 #include "base/doorbell.h"
-#include "base/sockets.h"
-#include "run/helpers.h"
 
 struct tutti;
-
-/** Whether what other nodes send comes over TCP, where it is heard. */
-struct hearing {
-    bool is_trusted; /* sleeps may be long                                             */
-    uint32_t heard; /* sleeps that the sockets ended, and there was work, in a row    */
-    uint32_t missed; /* sleeps that nothing ended, and there was work, in all         */
-};
 
 /** Who drives, and where threads sleep. Atomic, or as it says. */
 struct driver {
@@ -56,15 +45,11 @@ struct driver {
     struct doorbell own_bell; /* `bell`, unless the transport's ranks share theirs    */
     struct doorbell done_bell; /* waiting threads that do not drive sleep here        */
     struct doorbell park_bell; /* the background thread, when it has nothing to do    */
-    struct sockets sockets; /* where a thread sleeps that waits for other nodes       */
-    struct helpers
-            helpers; /* threads that wait beside the driver and help it              */
 
     /* of the thread that drives */
     uint64_t calls; /* callbacks that have run                                        */
     int64_t poked_ns; /* when somebody last asked whether something is done           */
     struct cpu_load load;
-    struct hearing hearing;
 };
 
 /** Tells whether what is waited for is over. Cheap; called between passes. */

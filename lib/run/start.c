@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "run/driver.h"
-#include "run/helpers.h"
 #include "run/order.h"
 #include "run/set_list.h"
 
@@ -20,15 +19,6 @@ static void wake_rank(void *user, int world_rank)
     struct tutti *t = user;
 
     t->transport.ops->wake(t->transport.state, world_rank);
-}
-
-/* Called by the driver, from inside a backend. */
-static bool share_work(
-        void *user, void (*piece)(void *arg, size_t index), void *arg, size_t pieces)
-{
-    struct tutti *t = user;
-
-    return helpers_share(&t->driver.helpers, piece, arg, pieces);
 }
 
 static void *heap_alloc(void *user, size_t bytes)
@@ -102,8 +92,6 @@ static tutti_status open_backends(struct tutti *t, const struct context_spec *sp
             .native = spec->natives[b],
             .wake = wake_rank,
             .wake_user = t,
-            .share = helpers_may_help(&t->driver.helpers) ? share_work : NULL,
-            .share_user = t,
             .counts = &t->metrics->device };
         status = backend->ops->open(&backend->env, &backend->state);
         if (status == TUTTI_OK) {
@@ -248,7 +236,6 @@ tutti_status context_create(struct tutti **created, struct context_spec *spec)
     forkmark_init(&t->forkmark);
     move_in(t, spec);
     open_recorder(t, &spec->link);
-    helpers_init(&t->driver.helpers, &t->config, &t->driver.done_bell, &t->driver.load);
     status = context_spec_agree(spec, start(t, spec));
     if (status != TUTTI_OK) {
         return give_up(t, status);

@@ -193,7 +193,6 @@ tutti_status context_destroy(struct tutti *t)
     nodes_fini(&t->topology.caches);
     config_fini(&t->config);
     cpu_load_fini(&t->driver.load);
-    sockets_close(&t->driver.sockets);
     headroom_fini(&t->outputs.headroom);
     forkmark_fini(&t->forkmark);
     timeline_fini(t);

@@ -336,6 +336,7 @@ static void reduce_slice(const struct mpi_task *task, size_t chunk)
 {
     const struct op_set *set = task->batch->set;
     struct span span = slice_of(task, chunk, set->rank);
+    int64_t begin_ns;
     void *result;
 
     if (span.bytes == 0) {
@@ -347,13 +348,10 @@ static void reduce_slice(const struct mpi_task *task, size_t chunk)
         task->direct.operands[task_peer(task, i)] = operand_of(task, chunk, i);
     }
     result = result_of(task, chunk, span);
-    reduce_shared(task->env,
-            &(struct reduce_job){ .spec = &task->spec,
-                    .inputs = task->direct.operands,
-                    .n = set->size,
-                    .outputs = &result,
-                    .m = 1,
-                    .count = span.bytes / task->element_bytes });
+    begin_ns = reduce_clock(task->env);
+    reduce_tree(&task->spec, task->direct.operands, set->size, &result, 1,
+            span.bytes / task->element_bytes);
+    reduce_count(task->env, begin_ns);
     if (is_narrow(task) && sends_results(task->batch)) {
         round_result(task, chunk, span);
     }

@@ -47,19 +47,15 @@ static void combine(struct mpi_task *task)
     const void *operands[2];
     void *result = task->batch->runs[0].output;
     struct reduce_spec spec = task->spec;
+    const int64_t begin_ns = reduce_clock(task->env);
 
     operands[is_left ? 0 : 1] = d->current;
     operands[is_left ? 1 : 0] = d->received;
     spec.op = spec.op == TUTTI_AVERAGE ? TUTTI_SUM : spec.op;
     spec.prescale = 1;
     spec.postscale = 1;
-    reduce_shared(task->env,
-            &(struct reduce_job){ .spec = &spec,
-                    .inputs = operands,
-                    .n = 2,
-                    .outputs = &result,
-                    .m = 1,
-                    .count = task->batch->count });
+    reduce_tree(&spec, operands, 2, &result, 1, task->batch->count);
+    reduce_count(task->env, begin_ns);
     d->current = result;
     d->distance *= 2;
 }

@@ -93,17 +93,14 @@ static void reduce(const struct mpi_task *task)
     const struct op_run *run = &task->batch->runs[0];
     const struct op_set *set = task->batch->set;
     const struct op_part mine = wanted_by(task, set->rank);
+    const int64_t begin_ns = reduce_clock(task->env);
 
     if (mine.bytes > 0) {
         task->gather.operands[set->rank] = (const uint8_t *)run->input + mine.offset;
-        reduce_shared(task->env,
-                &(struct reduce_job){ .spec = &task->spec,
-                        .inputs = task->gather.operands,
-                        .n = set->size,
-                        .outputs = (void *[]){ run->output },
-                        .m = 1,
-                        .count = mine.bytes / task->element_bytes });
+        reduce_tree(&task->spec, task->gather.operands, set->size,
+                (void *[]){ run->output }, 1, mine.bytes / task->element_bytes);
     }
+    reduce_count(task->env, begin_ns);
 }
 
 static tutti_status gather_step(struct mpi_task *task, bool *moved)

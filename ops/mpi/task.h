@@ -30,7 +30,7 @@
 #include "ops/mpi/meter.h"
 #include "ops/mpi/scratch.h"
 #include "ops/op.h"
-#include "ops/reduce/share.h"
+#include "ops/reduce/reduce.h"
 
 /** Directions of messages within a batch: operands (or the data) and results. */
 enum task_phase {

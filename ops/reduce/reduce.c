@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -132,6 +133,18 @@ void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int 
     first = reduce_vectors(spec, inputs, n, outputs, m, count);
     if (first < count) {
         scalar_tree(spec, inputs, n, outputs, m, first, count);
+    }
+}
+
+int64_t reduce_clock(const struct op_env *env)
+{
+    return env->spent != NULL && env->spent->is_asked ? clock_ns() : 0;
+}
+
+void reduce_count(const struct op_env *env, int64_t begin_ns)
+{
+    if (begin_ns != 0) {
+        env->spent->reduce_ns += clock_ns() - begin_ns;
     }
 }
 

@@ -19,6 +19,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tutti/tutti.h>
 
@@ -60,6 +61,10 @@ bool reduce_is_supported(tutti_dtype dtype, tutti_reduce_op op);
  */
 void reduce_tree(const struct reduce_spec *spec, const void *const *inputs, int n,
         void *const *outputs, int m, size_t count);
+
+/** Begins to count the time of reductions by reduce_tree(), if somebody asks; then ends. */
+int64_t reduce_clock(const struct op_env *env);
+void reduce_count(const struct op_env *env, int64_t begin_ns);
 
 /**
  * Rounds float32 to float16 or bfloat16, to nearest even: a NaN stays one, and what float16

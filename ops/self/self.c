@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "ops/exchange.h"
-#include "ops/reduce/share.h"
+#include "ops/reduce/reduce.h"
 #include "ops/runs.h"
 
 /* Bytes per step, so that a large tensor does not keep the engine from the others. */

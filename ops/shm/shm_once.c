@@ -8,7 +8,7 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "ops/reduce/share.h"
+#include "ops/reduce/reduce.h"
 #include "ops/shm/shm_task.h"
 
 /*

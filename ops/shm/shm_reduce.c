@@ -13,7 +13,7 @@
  * result for it.
  */
 #include "base/mem.h"
-#include "ops/reduce/share.h"
+#include "ops/reduce/reduce.h"
 #include "ops/shm/shm_task.h"
 
 /* Below this one rank is as fast as several, and less ringing. Measured with two. */
@@ -256,14 +256,10 @@ static void span_reduce(
         const struct shm_state *shm, const struct shm_task *task, struct span *span)
 {
     const struct reduce_spec spec = reduce_spec_of(task->batch);
+    const int64_t begin_ns = reduce_clock(shm->env);
 
-    reduce_shared(shm->env,
-            &(struct reduce_job){ .spec = &spec,
-                    .inputs = span->inputs,
-                    .n = span->n,
-                    .outputs = span->outputs,
-                    .m = span->m,
-                    .count = span->count });
+    reduce_tree(&spec, span->inputs, span->n, span->outputs, span->m, span->count);
+    reduce_count(shm->env, begin_ns);
 }
 
 /** Hands staged operands back that were only read. */

@@ -51,7 +51,6 @@ static void free_values(struct checks *c)
 {
     const struct setting settings[] = { { "spin_us", c->rank % 2 == 0 ? "0" : "200" },
         { "background_thread", c->rank % 2 == 0 ? "true" : "false" },
-        { "reduce_threads", c->rank % 2 == 0 ? "1" : "3" },
         { "log_level", c->rank == 0 ? "info" : "error" },
         { "kernels", c->rank == 0 ? "scalar" : "auto" },
         { "stall_warning_s", c->rank == 0 ? "1.5" : "30" }, { 0 } };
