@@ -183,19 +183,10 @@ static bool is_only_planned(const struct tensor_state *tensor)
     return tensor->planned && bitset_is_empty(&tensor->who);
 }
 
-void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen)
+void held_pass_all(struct negotiator *negotiator)
 {
     struct tensor_state *next;
 
-    if (seen < leave->ended_at) {
-        /* It was announced again, but the round has ended. */
-        return;
-    }
-    leave->below = true;
-    if (!leaves_below(negotiator)) {
-        return;
-    }
-    observe(negotiator, TRANSITION_SPLIT_BY_LEAVE);
     for (struct tensor_state *e = negotiator->names.active.first; e != NULL; e = next) {
         next = e->links.next;
         if (e->number != 0 && !is_only_planned(e)) {
@@ -203,5 +194,18 @@ void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t see
         } else if (e->held != NULL) {
             name_split(negotiator, e);
         }
+    }
+}
+
+void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen)
+{
+    if (seen < leave->ended_at) {
+        /* It was announced again, but the round has ended. */
+        return;
+    }
+    leave->below = true;
+    if (leaves_below(negotiator)) {
+        observe(negotiator, TRANSITION_SPLIT_BY_LEAVE);
+        held_pass_all(negotiator);
     }
 }

@@ -89,19 +89,6 @@ struct tensor_state *tensor_by_number(
             &negotiator->names.by_number, hash_u64(0, number), number_matches, &number);
 }
 
-static bool hash_matches(const void *value, const void *key)
-{
-    const struct tensor_state *tensor = value;
-    const uint64_t *hash = key;
-
-    return tensor->hash == *hash;
-}
-
-struct tensor_state *tensor_by_hash(const struct negotiator *negotiator, uint64_t hash)
-{
-    return map_find(&negotiator->names.by_name, hash, hash_matches, &hash);
-}
-
 /* One piece of memory; members lack what is in front of the tensor. */
 static struct tensor_state *tensor_create(const struct name_ref *ref, bool coordinator)
 {

@@ -70,8 +70,6 @@ struct tensor_state *tensor_find(
 /** The tensor of a number, or NULL (never given out, or forgotten). */
 struct tensor_state *tensor_by_number(
         const struct negotiator *negotiator, uint64_t number);
-/** The tensor of a name of which only the hash is known, or NULL. */
-struct tensor_state *tensor_by_hash(const struct negotiator *negotiator, uint64_t hash);
 /** Finds or adds; NULL when out of memory. It is active or becomes idle later. */
 struct tensor_state *tensor_get(
         struct negotiator *negotiator, const struct name_ref *ref);

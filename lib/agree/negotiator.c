@@ -128,14 +128,12 @@ tutti_status negotiator_cancel(
 /* Only the parent sends the log down, and only children (or those below) speak up. */
 static bool is_child_message(const struct negotiator *negotiator, int from, int kind)
 {
-    return (kind == KIND_ANNOUNCE || kind == KIND_PING) &&
-            tree_child_index(&negotiator->tree, from) >= 0;
+    return kind == KIND_ANNOUNCE && tree_child_index(&negotiator->tree, from) >= 0;
 }
 
 static bool is_parent_message(const struct negotiator *negotiator, int from, int kind)
 {
-    return (kind == KIND_LOG || kind == KIND_PONG || kind == KIND_PROBE ||
-                   kind == KIND_ALL_ARRIVED) &&
+    return (kind == KIND_LOG || kind == KIND_ALL_ARRIVED || kind == KIND_WAITING) &&
             negotiator->tree.parent == from;
 }
 
@@ -162,8 +160,9 @@ tutti_status negotiator_receive(
     if (kind == KIND_ALL_ARRIVED) {
         return arrivals_receive_down(negotiator, from, &in);
     }
-    if (kind != KIND_LOG) {
-        return stall_receive(negotiator, from, kind, &in);
+    if (kind == KIND_WAITING) {
+        return wire_left(&in) == 0 ? stalls_receive(negotiator)
+                                   : malformed(negotiator, "sign of life", from);
     }
     status = forward_down(negotiator, bytes, len);
     return status == TUTTI_OK ? log_apply(negotiator, &in) : status;
@@ -205,7 +204,7 @@ int64_t negotiator_next_tick(const struct negotiator *negotiator)
     if (interval == 0 || oldest == NULL) {
         return due;
     }
-    first = oldest->since_ns + 4 * interval;
+    first = oldest->since_ns + interval;
     if (negotiator->stall.ticked_ns + interval > first) {
         first = negotiator->stall.ticked_ns + interval;
     }

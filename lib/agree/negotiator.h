@@ -222,7 +222,8 @@ struct negotiator {
 
     struct {
         int64_t ticked_ns; /* last look for stalls; 0: none */
-        int64_t pinged_ns; /* the parent was asked for a sign of life; 0: not */
+        int64_t waiting_ns; /* coordinator: last said that it waits; its children: since
+                               when they listen for that; 0: they do not */
     } stall;
 
     int64_t *dims; /* scratch for decoding */

@@ -204,6 +204,8 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor);
 /** A number of a child, or of the node itself (the last bit), arrived. */
 tutti_status hold_number(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit);
+/** From now on nothing of what is in a round is held here; what is held goes on. */
+void held_pass_all(struct negotiator *negotiator);
 /** An announcement passes an inner node: what it holds goes ahead. */
 void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t seen);
 
@@ -369,10 +371,10 @@ int stall_report_end_names(struct stall_report *report);
 
 /** Fails with TUTTI_ERR_TIMEOUT when a submission has waited for stall_fail_ns. */
 tutti_status stalls_fail(struct negotiator *negotiator);
-/** Reports what is stalled, or asks others about it. */
+/** Reports what is stalled; the coordinator says that it waits. */
 tutti_status stalls_report(struct negotiator *negotiator);
-tutti_status stall_receive(
-        struct negotiator *negotiator, int from, int kind, struct wire_reader *in);
+/** The parent says that the coordinator waits. */
+tutti_status stalls_receive(struct negotiator *negotiator);
 
 /* plan_stall.c */
 

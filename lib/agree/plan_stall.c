@@ -4,7 +4,7 @@
  * The others have submitted nothing from that batch on, or their timers would have ended the
  * plan. Where members see each other, the lowest one that has arrived reports those that have
  * not. Elsewhere each node of the tree reports the children whose subtrees have not arrived,
- * and asks its parent, as in slow mode (stall.c).
+ * and the coordinator's children report the coordinator, as in slow mode (stall.c).
  */
 #include "agree/negotiator_parts.h"
 

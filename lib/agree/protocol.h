@@ -30,10 +30,7 @@
  *   down   KIND_ALL_ARRIVED, until the end: lane epoch count exit(u8) item rank    of all
  *   across KIND_ARRIVALS, until the end: the same of the sender, and how many bytes of
  *          operands follow, which are those of batch count-1
- *   up     KIND_PING, hashes(u64) until the end: did you submit these, that have stalled?
- *   down   KIND_PONG, hashes(u64) until the end: I am awake, and did not submit these
- *          KIND_PROBE, numbers until the end (or 0 collective(u8) name): pass on whatever
- *                       is held of these
+ *   down   KIND_WAITING: the coordinator waits; pass on what is held
  *
  * Numbers are append only; unknown ones are protocol errors.
  */
@@ -43,11 +40,9 @@
 enum protocol_kind {
     KIND_ANNOUNCE = 1,
     KIND_LOG = 2,
-    KIND_PING = 3,
-    KIND_PONG = 4,
-    KIND_PROBE = 5,
     KIND_ALL_ARRIVED = 6,
-    KIND_ARRIVALS = 7
+    KIND_ARRIVALS = 7,
+    KIND_WAITING = 8
 };
 
 enum protocol_tag {

@@ -84,8 +84,7 @@ struct tensor_state {
     bool planned : 1; /* it was not announced: it is with its plan */
     bool contributed : 1; /* ... which has arrived at its batch */
     bool cancel : 1; /* it is to be cancelled */
-    bool split : 1; /* pass everything on, wait for nobody; coordinator: everybody
-                                  was asked to (probe) */
+    bool split : 1; /* inner: pass everything on, wait for nobody */
 
     struct tally *tally; /* coordinator: in front of this; else NULL */
 

@@ -4,6 +4,8 @@
 #include "grow.h"
 #include "world.h"
 
+/* All ranks have looked at their clocks, as they do not while others move. */
+#define QUARTERS_TO_LISTEN 4
 /* A tensor's report comes within so many quarters of the stall time. */
 #define QUARTERS_TO_REPORT 16
 /* A report is cut after so many names and ranks. */
@@ -260,32 +262,46 @@ static int hanging_names(const struct world *world, int set)
     return count;
 }
 
+static bool coordinator_sleeps(const struct world *world, int set)
+{
+    return !rank_is_awake(&world->ranks[world->scenario->sets[set].ranks[0]]);
+}
+
+/* True when a child of the coordinator has submitted the name. */
+static bool child_waits(const struct world *world, int name)
+{
+    const struct sim_set *set =
+            &world->scenario->sets[world->scenario->names[name].set];
+
+    for (int m = 1; m < set->size; m++) {
+        if (tree_shape_parent(&set->shape, m) == 0 && world->slots[name][m].pending) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True when the coordinator waits for the name itself, or is missed by one of its children. */
+static bool coordinator_can_know(const struct world *world, int name)
+{
+    return world->slots[name][0].pending ||
+            (child_waits(world, name) &&
+                    coordinator_sleeps(world, world->scenario->names[name].set));
+}
+
 /*
- * The coordinator, when it waits itself, names every rank of which it can know; and who
- * waits below a parent that does not names that parent.
+ * The coordinator, when it waits itself, names every rank of which it can know; its children
+ * name a coordinator that sleeps.
  */
 static bool must_be_claimed(const struct world *world, int name, int member)
 {
-    const int set = world->scenario->names[name].set;
-    const struct tree_shape *shape = &world->scenario->sets[set].shape;
     const struct slot *slots = world->slots[name];
 
     if (slots[member].pending) {
         return false;
     }
-    if (slots[0].pending) {
-        return all_above_wait(world, name, member);
-    }
-    for (int m = 0; m < world->scenario->sets[set].size; m++) {
-        const int rank = world->scenario->sets[set].ranks[member];
-        const bool reports_itself = member == 0 && rank_is_awake(&world->ranks[rank]);
-
-        if (tree_shape_parent(shape, m) == member && slots[m].pending &&
-                !reports_itself) {
-            return true;
-        }
-    }
-    return false;
+    return slots[0].pending ? all_above_wait(world, name, member)
+                            : member == 0 && coordinator_can_know(world, name);
 }
 
 static bool is_claimed(const struct world *world, const struct sim_set *set, int name)
@@ -302,9 +318,14 @@ static void check_completeness(struct world *world, int name)
 {
     const struct scenario *s = world->scenario;
     const struct sim_set *set = &s->sets[s->names[name].set];
+    const bool planned = is_planned_anywhere(world, name);
+    const bool sees = set->arrival_flags || set->direct;
     bool claimed = set->size > REPORTED_RANKS_MAX;
 
-    if (is_planned_anywhere(world, name)) {
+    if (!coordinator_can_know(world, name) && !(planned && sees)) {
+        return; /* Whom these wait for is in the recordings alone. */
+    }
+    if (planned) {
         /* Not all tensors of a plan are named. */
         if (!world->plan_reported[s->names[name].set] &&
                 !is_claimed(world, set, name)) {
@@ -366,6 +387,7 @@ void stalls_check(struct world *world)
 
     world_log(world, "nothing moves; time passes");
     world->claimed = sim_alloc((size_t)s->name_count * (size_t)s->ranks, 1);
+    pass_time(world, QUARTERS_TO_LISTEN);
     world->on_stall = read_report;
     pass_time(world, QUARTERS_TO_REPORT);
     for (int n = 0; n < s->name_count && !world->stop; n++) {

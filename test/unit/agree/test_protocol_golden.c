@@ -260,27 +260,22 @@ UNIT_TEST(test_row_counts)
     scene_fini(s);
 }
 
-UNIT_TEST(test_signs_of_life)
+UNIT_TEST(test_what_is_held_in_a_stall)
 {
     const struct request x = scene_request("x", 5);
     struct scene *s = scene_begin(4, 10);
 
     scene_all_ready(s, &x);
     scene_all_ready(s, &x);
-    scene_say(s, 3, &x);
-    scene_play(s, 0, &x);
-    scene_tick(s, 3, 2000);
-    /* ping: the hash of x */
-    expect(s, 3, 1, "03 671ee114192b8de6");
-    scene_deliver(s, 1);
-    /* pong: not submitted; the number that was held follows in an announcement */
-    expect(s, 1, 3, "04 671ee114192b8de6");
-    scene_deliver(s, 1);
-    expect(s, 1, 0, "01 02 01 03 01 01");
-    scene_run(s);
+    scene_play(s, 1, &x);
+    scene_say(s, 0, &x);
     scene_tick(s, 0, 2000);
-    /* probe: number 1 */
-    expect(s, 0, 1, "05 01");
+    /* the coordinator waits */
+    expect(s, 0, 1, "08");
+    scene_deliver(s, 2);
+    expect(s, 1, 3, "08");
+    scene_deliver(s, 1);
+    expect(s, 1, 0, "01 02 02 01 01 01");
     scene_fini(s);
 }
 
