@@ -101,6 +101,7 @@ static void run_line(char *line, cases_function *function)
 static bool take(FILE *file, char *line, int *number, int *next)
 {
     size_t len = 0;
+    char *start;
     int c;
 
     *number = *next;
@@ -111,6 +112,11 @@ static bool take(FILE *file, char *line, int *number, int *next)
             break;
         }
         ++*next;
+        start = line + len + strspn(line + len, " ");
+        if (len > 0 && start[0] == '>') {
+            start[0] = '\n';
+            memmove(line + len, start, strlen(start) + 1);
+        }
         len = strlen(line) - (line[strlen(line) - 1] == '\n' ? 1 : 0);
         line[len] = '\0';
         c = getc(file);

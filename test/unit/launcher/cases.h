@@ -5,7 +5,7 @@
  *   # a comment
  *   INPUT => OUTPUT
  *
- * A line that begins with a blank continues the one before. \n, \r, \t, \s (a blank), \0, \\ and
+ * A line that begins with a blank continues the one before; behind a ">" it is a line of it. \n, \r, \t, \s (a blank), \0, \\ and
  * \xHH are as in C. An OUTPUT "~PART & PART" is one that contains the parts, and "!PART & PART" a
  * refusal, whose message does.
  */
