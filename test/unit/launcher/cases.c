@@ -112,10 +112,12 @@ static bool take(FILE *file, char *line, int *number, int *next)
             break;
         }
         ++*next;
+        /* A line that goes on: its blanks are one, or the end of a line. */
         start = line + len + strspn(line + len, " ");
-        if (len > 0 && start[0] == '>') {
-            start[0] = '\n';
-            memmove(line + len, start, strlen(start) + 1);
+        if (len > 0) {
+            line[len] = start[0] == '>' ? '\n' : ' ';
+            start += start[0] == '>' ? 1 : 0;
+            memmove(line + len + 1, start, strlen(start) + 1);
         }
         len = strlen(line) - (line[strlen(line) - 1] == '\n' ? 1 : 0);
         line[len] = '\0';

@@ -20,7 +20,7 @@
 
 enum {
     CASES_OUT = 16384, /* bytes of an output */
-    CASES_FIELDS = 24
+    CASES_FIELDS = 40
 };
 
 /** Writes to `out` what it makes of an input, which is its own and has `len` bytes. */
