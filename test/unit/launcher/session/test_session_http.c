@@ -3,16 +3,14 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "launcher/session/http.h"
-#include "test/unit/launcher/cases.h"
+#include "test/unit/launcher/session/serve.h"
 
 UNIT_CASES(test_requests, "requests")
 {
@@ -94,17 +92,6 @@ static size_t clients(void)
         count += server.clients[i].fd >= 0;
     }
     return count;
-}
-
-/* Lets the server work until something is so: what is sent over loopback may take a while. */
-#define SERVE_UNTIL(is_so) \
-    do { \
-        (void)loop_turn(&loop, clock_ns() + 1000000); \
-    } while (!(is_so))
-
-static bool is_readable(int fd)
-{
-    return poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 0) == 1;
 }
 
 /* Reads to the end; the answer's beginning is kept. */
