@@ -1,54 +1,159 @@
 /*
- * The command line of tuttirun: forms of flags, values, and what is refused how.
+ * Command lines of tuttirun, its own flags and those of horovodrun, and configuration files.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/mem.h"
 #include "launcher/command_line.h"
 #include "launcher/flags.h"
 #include "launcher/help.h"
+#include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/words.h"
-#include "test/unit/unit.h"
 
 #define PARSE(options, ...) words_parse(options, WORDS("tuttirun", __VA_ARGS__))
 
-UNIT_TEST(test_ranks_and_program)
+static void add(char *out, const char *name, const char *value)
 {
-    static const struct {
-        const char *words[WORDS_MAX];
-        int ranks;
-        const char *program[3];
-    } cases[] = {
-        { { "tuttirun", "-np", "3", "prog" }, 3, { "prog" } },
-        { { "tuttirun", "-n", "3", "prog" }, 3, { "prog" } },
-        { { "tuttirun", "-n3", "prog" }, 3, { "prog" } },
-        { { "tuttirun", "--np", "3", "prog" }, 3, { "prog" } },
-        { { "tuttirun", "--np=3", "prog" }, 3, { "prog" } },
-        { { "tuttirun", "-np=3", "prog" }, 3, { "prog" } },
-        { { "tuttirun", "--num-proc", "3", "prog" }, 3, { "prog" } },
-        { { "tuttirun", "-num-proc=3", "prog" }, 3, { "prog" } },
-        /* Flags behind the program are the program's. */
-        { { "tuttirun", "-np", "2", "prog", "-np", "--help" }, 2,
-                { "prog", "-np", "--help" } },
-        { { "tuttirun", "-np", "2", "--", "-prog" }, 2, { "-prog" } },
-        /* By default, the slots of the hosts. */
-        { { "tuttirun", "-H", "a:2,b:3", "prog" }, 5, { "prog" } },
-        { { "tuttirun", "-Ha:4", "-np", "3", "prog" }, 3, { "prog" } },
-    };
+    if (value != NULL) {
+        (void)sprintf(out + strlen(out), "%s %s; ", name, value);
+    }
+}
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+static void add_list(char *out, const char *name, const struct arguments *list)
+{
+    char *line = arguments_quote(list);
+
+    add(out, name, list->count > 0 ? line : NULL);
+    mem_free(line);
+}
+
+/* What the options say; parameters and hosts when they were given. */
+static void show(const struct options *options, char *out)
+{
+    const struct config *config = &options->config;
+    struct arguments program = { .items = NULL };
+
+    (void)sprintf(out, "np %d; engine %d; bind %d; %s%s%s%s", options->np,
+            options->engine, options->bind, options->dry_run ? "dry-run; " : "",
+            options->verbose ? "verbose; " : "", options->version ? "version; " : "",
+            options->gpus_visible == GPUS_ONE ? "gpus one; " : "");
+    add(out, "help", options->help);
+    add(out, "show", options->show_binding);
+    add(out, "mpirun", options->mpirun);
+    add_list(out, "mpi-args", &options->mpi_args);
+    add_list(out, "export", &options->export);
+    if (options->export.count > 0) {
+        (void)sprintf(out + strlen(out),
+                "spin_us %d; fusion_bytes %zu; cache %d; stall %g %g; %s; ",
+                (int)config->spin_us, (size_t)config->fusion_bytes,
+                (int)config->cache_capacity, config->stall_warning_s,
+                config->stall_fail_s,
+                config->hierarchy == CONFIG_HIERARCHY_FLAT ? "flat" : "not flat");
+    }
+    if (options->hosts.count > 0) {
+        (void)sprintf(
+                out + strlen(out), "slots %d; ", host_list_slots(&options->hosts));
+    }
+    if (options->notes.count > 0) {
+        (void)sprintf(out + strlen(out), "%zu notes: %s; ", options->notes.count,
+                options->notes.items[0]);
+    }
+    if (options->program != NULL && options->program[0] != NULL) {
+        arguments_add_all(&program, options->program);
+        add_list(out, "program", &program);
+        arguments_fini(&program);
+    }
+    out[strlen(out) - 1] = '\0';
+}
+
+/* Reads "tuttirun" and these words, of which `more` come first. */
+static void parse(const char *const *more, const char *text, char *out)
+{
+    struct arguments words = { .items = NULL };
+    struct options options;
+
+    arguments_add(&words, "tuttirun");
+    for (; *more != NULL; more++) {
+        arguments_add(&words, *more);
+    }
+    arguments_add_all(&words, cases_words(text));
+    if (command_line_parse(&options, words.items) == TUTTI_OK) {
+        show(&options, out);
+    } else {
+        cases_refused(out);
+    }
+    options_fini(&options);
+    arguments_fini(&words);
+}
+
+UNIT_CASES(test_command_lines, "command lines")
+{
+    static const char *const none[] = { NULL };
+
+    parse(none, in, out);
+}
+
+static void write_file(char path[16], const char *text)
+{
+    int fd;
+
+    (void)strcpy(path, "job.XXXXXX");
+    fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(close(fd), 0);
+}
+
+UNIT_CASES(test_configuration_files, "configuration files")
+{
+    char path[16];
+    const char *const more[] = { "--config-file", path, NULL };
+    char *bar = strrchr(in, '|');
+
+    assert_non_null(bar);
+    *bar = '\0';
+    write_file(path, in);
+    parse(more, bar + 1, out);
+    assert_int_equal(unlink(path), 0);
+    assert_true(out[0] != '!' || strstr(out, path) != NULL || strstr(out, "one file"));
+}
+
+UNIT_TEST(test_configuration_files_that_cannot_be_read)
+{
+    struct options options;
+
+    assert_int_equal(PARSE(&options, "--config-file", "./nowhere"), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "cannot read ./nowhere"));
+    options_fini(&options);
+    assert_int_not_equal(PARSE(&options, "--config-file=.", "prog"), TUTTI_OK);
+    options_fini(&options);
+}
+
+UNIT_TEST(test_running_out_of_memory_is_an_error)
+{
+    struct arguments words = { .items = NULL };
+    tutti_status status = TUTTI_ERR_NO_MEMORY;
+    char path[16];
+    char *const *argv;
+    uint64_t n;
+
+    write_file(path, "np: 2\nmpirun: x\nmpi-args: [a, b]\nspin_us: 4\nenv: {A: 1}\n");
+    argv = words_set(&words, WORDS("tuttirun", "--config-file", path, "prog"));
+    for (n = 0; status == TUTTI_ERR_NO_MEMORY; n++) {
         struct options options;
-        size_t count = 0;
 
-        assert_int_equal(words_parse(&options, cases[i].words), TUTTI_OK);
-        assert_int_equal(options.np, cases[i].ranks);
-        assert_null(options.help);
-        for (; count < 3 && cases[i].program[count] != NULL; count++) {
-            assert_string_equal(options.program[count], cases[i].program[count]);
-        }
-        assert_null(options.program[count]);
+        mem_fail_at(n + 1);
+        status = command_line_parse(&options, argv);
+        mem_fail_at(0);
         options_fini(&options);
     }
+    assert_int_equal(status, TUTTI_OK);
+    assert_true(n > 12); /* each of the values is a copy */
+    assert_int_equal(unlink(path), 0);
+    arguments_fini(&words);
 }
 
 UNIT_TEST(test_every_parameter_of_the_library_is_a_flag)
@@ -93,122 +198,6 @@ UNIT_TEST(test_no_flag_hides_another)
         } else if (flag->kind == FLAG_PARAMETER) {
             assert_ptr_equal(flag_find_ours(flag->name), flag);
         }
-    }
-}
-
-UNIT_TEST(test_the_last_value_of_a_parameter_counts)
-{
-    struct options options;
-
-    assert_int_equal(PARSE(&options, "-np", "1", "--spin-us", "5", "-x", "A=1",
-                             "--spin_us=7", "-xA", "prog"),
-            TUTTI_OK);
-    assert_int_equal(options.config.spin_us, 7);
-    assert_int_equal(options.export.count, 2);
-    assert_string_equal(options.export.items[0], "TUTTI_SPIN_US=7");
-    assert_string_equal(options.export.items[1], "A");
-    options_fini(&options);
-}
-
-UNIT_TEST(test_other_flags_are_read)
-{
-    struct options options;
-
-    assert_int_equal(
-            PARSE(&options, "-np", "1", "--mpi", "mpich", "--mpirun", "/x/mpiexec",
-                    "--mpi-args", "-l -v", "-v", "--bind=none", "prog"),
-            TUTTI_OK);
-    assert_int_equal(options.engine, STARTER_MPICH);
-    assert_string_equal(options.mpirun, "/x/mpiexec");
-    assert_int_equal(options.mpi_args.count, 2);
-    assert_int_equal(options.bind, BIND_NONE);
-    assert_true(options.verbose);
-    assert_false(options.dry_run);
-    options_fini(&options);
-}
-
-UNIT_TEST(test_help_and_version_need_nothing_else)
-{
-    struct options options;
-
-    assert_int_equal(PARSE(&options, "--help"), TUTTI_OK);
-    assert_non_null(options.help);
-    options_fini(&options);
-    assert_int_equal(PARSE(&options, "-V", "--bogus"), TUTTI_OK);
-    assert_true(options.version);
-    options_fini(&options);
-}
-
-static const struct {
-    const char *words[WORDS_MAX];
-    const char *says[2];
-} refusals[] = {
-    { .words = { "tuttirun", "-np", "2" }, .says = { "no program", "--help" } },
-    { .words = { "tuttirun", "-np" }, .says = { "-np", "value is missing" } },
-    { .words = { "tuttirun", "-np", "0", "prog" }, .says = { "-np 0", "from 1" } },
-    { .words = { "tuttirun", "-np", "-3", "prog" }, .says = { "-np -3", "from 1" } },
-    { .words = { "tuttirun", "-np", "2x", "prog" }, .says = { "-np 2x", "from 1" } },
-    { .words = { "tuttirun", "--np=9999999999", "prog" },
-            .says = { "--np", "1048576" } },
-    { .words = { "tuttirun", "-np", "prog" }, .says = { "-np prog", "from 1" } },
-    { .words = { "tuttirun", "--hostfle", "x" },
-            .says = { "--hostfle", "--hostfile" } },
-    { .words = { "tuttirun", "--spin-su", "4" }, .says = { "--spin-su", "--spin-us" } },
-    { .words = { "tuttirun", "--qqqqqqqqqqq" },
-            .says = { "unknown option", "--help" } },
-    { .words = { "tuttirun", "-q" }, .says = { "unknown option -q", "--help" } },
-    { .words = { "tuttirun", "-vx", "prog" }, .says = { "unknown option -vx", "" } },
-    { .words = { "tuttirun", "--dry-run=1", "prog" },
-            .says = { "--dry-run", "no value" } },
-    { .words = { "tuttirun", "--spin-us", "x", "prog" },
-            .says = { "--spin-us", "1000000" } },
-    { .words = { "tuttirun", "--strict=x", "./prog" }, .says = { "--strict", "true" } },
-    { .words = { "tuttirun", "-H", "a:x", "prog" }, .says = { "a:x", "slots" } },
-    { .words = { "tuttirun", "-H", "a:2,b", "-np", "4", "prog" },
-            .says = { "-np 4", "3 slots" } },
-    { .words = { "tuttirun", "-H", "a", "-H", "b", "p" },
-            .says = { "-H b", "already" } },
-    { .words = { "tuttirun", "-H", "a", "--hostfile", "b", "p" },
-            .says = { "--hostfile b", "already" } },
-    { .words = { "tuttirun", "--hostfile", "./none", "p" },
-            .says = { "./none", "No such" } },
-    { .words = { "tuttirun", "--mpi=lam", "p" }, .says = { "--mpi lam", "openmpi" } },
-    { .words = { "tuttirun", "--bind", "core", "p" },
-            .says = { "--bind core", "auto" } },
-    { .words = { "tuttirun", "--mpirun", "", "p" }, .says = { "--mpirun", "empty" } },
-    { .words = { "tuttirun", "--mpi-args", "'a", "p" },
-            .says = { "--mpi-args", "quote" } },
-    { .words = { "tuttirun", "-x", "=1", "p" }, .says = { "-x =1", "NAME" } },
-    { .words = { "tuttirun", "-x", "1A=1", "p" }, .says = { "-x 1A=1", "NAME" } },
-    { .words = { "tuttirun", "-x", "A-B", "p" }, .says = { "-x A-B", "NAME" } },
-    { .words = { "tuttirun", "--only-ranks", "x", "p" },
-            .says = { "--only-ranks x", "" } },
-    { .words = { "tuttirun", "--timeout", "-1", "p" }, .says = { "--timeout -1", "" } },
-    { .words = { "tuttirun", "--heartbeat-ms", "0", "p" }, .says = { "-ms 0: ", "" } },
-    { .words = { "tuttirun", "--grace-ms", "x", "p" }, .says = { "--grace-ms x", "" } },
-    { .words = { "tuttirun", "--heartbeat-timeout", "0" }, .says = { "out 0: ", "" } },
-    { .words = { "tuttirun", "--heartbeat-timeout", "86401" },
-            .says = { "86401: ", "" } },
-    { .words = { "tuttirun", "--output-rate", "x", "p" },
-            .says = { "-rate x: ", "64k" } },
-    { .words = { "tuttirun", "--prefix", "maybe", "p" },
-            .says = { "--prefix maybe", "" } },
-    /* Two that contradict each other, one of them by default. */
-    { .words = { "tuttirun", "--heartbeat-ms", "30001", "-np", "1", "p" },
-            .says = { "--heartbeat-timeout 60", "shorter than 2 heartbeats" } },
-};
-
-UNIT_TEST(test_refusals_name_the_flag_and_the_way_out)
-{
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
-        struct options options;
-
-        assert_int_not_equal(words_parse(&options, refusals[i].words), TUTTI_OK);
-        if (strstr(tutti_last_error(), refusals[i].says[0]) == NULL ||
-                strstr(tutti_last_error(), refusals[i].says[1]) == NULL) {
-            fail_msg("%s: %s", refusals[i].words[1], tutti_last_error());
-        }
-        options_fini(&options);
     }
 }
 
@@ -274,18 +263,140 @@ UNIT_TEST(test_help_about_a_topic)
     assert_int_equal(fclose(file), 0);
 }
 
-UNIT_TEST(test_topics_follow_help)
-{
-    static const char *const forms[][2] = { { "--help", "bind" }, { "-h", "bind" },
-        { "--help=bind", NULL } };
-    struct options options;
+/* What horovodrun --help lists, from its sources and not from our table. */
+static const char *const listed[] = { "version", "np", "num-proc", "cb", "check-build",
+    "disable-cache", "start-timeout", "network-interfaces", "network-interface",
+    "output-filename", "verbose", "config-file", "ssh-port", "ssh-identity-file",
+    "fusion-threshold-mb", "cycle-time-ms", "cache-capacity", "hierarchical-allreduce",
+    "no-hierarchical-allreduce", "hierarchical-allgather", "no-hierarchical-allgather",
+    "torus-allreduce", "no-torus-allreduce", "autotune", "no-autotune",
+    "autotune-log-file", "autotune-warmup-samples", "autotune-steps-per-sample",
+    "autotune-bayes-opt-max-samples", "autotune-gaussian-process-noise", "min-np",
+    "min-num-proc", "max-np", "max-num-proc", "slots-per-host", "elastic-timeout",
+    "reset-limit", "blacklist-cooldown-range", "timeline-filename",
+    "timeline-mark-cycles", "no-timeline-mark-cycles", "stall-check", "no-stall-check",
+    "stall-check-warning-time-seconds", "stall-check-shutdown-time-seconds",
+    "mpi-threads-disable", "no-mpi-threads-disable", "mpi-args", "tcp", "binding-args",
+    "num-nccl-streams", "thread-affinity", "gloo-timeout-seconds", "log-level",
+    "log-with-timestamp", "log-without-timestamp", "prefix-timestamp",
+    "prefix-output-with-timestamp", "hosts", "hostfile", "host-discovery-script",
+    "gloo", "mpi", "jsrun", "help" };
 
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        assert_int_equal(PARSE(&options, forms[i][0], forms[i][1]), TUTTI_OK);
-        assert_string_equal(options.help, "bind");
+/* The keys of its configuration file. */
+static const char *const keys[] = { "params.fusion_threshold_mb",
+    "params.cycle_time_ms", "params.cache_capacity", "params.hierarchical_allreduce",
+    "params.hierarchical_allgather", "params.torus_allreduce", "autotune.enabled",
+    "autotune.log_file", "autotune.warmup_samples", "autotune.steps_per_sample",
+    "autotune.bayes_opt_max_samples", "autotune.gaussian_process_noise",
+    "timeline.filename", "timeline.mark_cycles", "stall_check.enabled",
+    "stall_check.warning_time_seconds", "stall_check.shutdown_time_seconds",
+    "library_options.mpi_threads_disable", "library_options.num_nccl_streams",
+    "library_options.thread_affinity", "library_options.gloo_timeout_seconds",
+    "logging.level", "logging.with_timestamp" };
+
+UNIT_TEST(test_every_flag_and_key_is_in_the_table)
+{
+    for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
+        if (flag_find(listed[i]) == NULL) {
+            fail_msg("--%s is missing", listed[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (flag_of_key(keys[i]) == NULL) {
+            fail_msg("%s is missing", keys[i]);
+        }
+    }
+}
+
+/* 1 when a flag of this name is missing, or takes a value though none is given it. */
+static int complain(const struct flag *flag, const char *name, bool has_value)
+{
+    const struct flag *ours = flag_find_ours(name);
+
+    if (ours == NULL) {
+        print_error("--%s: there is no --%s\n", flag->name, name);
+        return 1;
+    }
+    if (ours->absent == NULL && (ours->argument != NULL) != has_value) {
+        print_error("--%s: --%s %s a value\n", flag->name, name,
+                has_value ? "does not take" : "takes");
+        return 1;
+    }
+    return 0;
+}
+
+UNIT_TEST(test_what_it_is_taken_for_exists)
+{
+    size_t count;
+    const struct flag *flags = flag_rows(&count);
+    int missing = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *to = flags[i].to == NULL ? "" : flags[i].to;
+
+        while ((to = strstr(to, "--")) != NULL) {
+            size_t len = strcspn(to, " ");
+            char name[64];
+
+            (void)snprintf(name, sizeof name, "%.*s", (int)len - 2, to + 2);
+            to += len;
+            missing += complain(&flags[i], name, to[0] == ' ' && to[1] != '-');
+        }
+        if (flags[i].kind == FLAG_SAME) {
+            missing += complain(&flags[i], flags[i].name, flags[i].argument != NULL);
+        }
+    }
+    assert_int_equal(missing, 0);
+}
+
+UNIT_TEST(test_every_row_is_whole)
+{
+    size_t count;
+    const struct flag *flags = flag_rows(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct flag *flag = &flags[i];
+        const bool is_meant = flag->kind == FLAG_IS || flag->kind == FLAG_SAME;
+
+        assert_non_null(flag->help);
+        assert_true((flag->to != NULL) == (flag->kind == FLAG_IS));
+        assert_true(flag->help[0] != '\0' || is_meant);
+        assert_true(flag->off == NULL || flag_find(flag->off) != NULL);
+        for (size_t k = 0; flag->kind == FLAG_REFUSED && k < i; k++) {
+            assert_string_not_equal(flags[k].help, flag->help);
+        }
+    }
+}
+
+/* Gives each flag a value, if it takes one, that suits most. */
+UNIT_TEST(test_each_is_taken_or_refused_with_its_sentence)
+{
+    size_t count;
+    const struct flag *flags = flag_rows(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct options options;
+        char name[FLAG_NAME_LIMIT];
+        char flag[FLAG_NAME_LIMIT + 2];
+        tutti_status status;
+
+        if (flags[i].kind < FLAG_NOTHING) {
+            continue; /* below, and those of other tests */
+        }
+        (void)snprintf(flag, sizeof flag, "--%s", flag_spell(&flags[i], name));
+        status = flags[i].argument == NULL
+                ? PARSE(&options, "-np", "1", flag, "prog")
+                : PARSE(&options, "-np", "1", flag, "3", "prog");
+        if (flags[i].kind == FLAG_REFUSED) {
+            assert_int_equal(status, TUTTI_ERR_INVALID);
+            assert_non_null(strstr(tutti_last_error(), flag));
+            assert_non_null(strstr(tutti_last_error(), flags[i].help));
+        } else {
+            assert_int_equal(status, TUTTI_OK);
+            assert_int_equal(
+                    options.notes.count, flags[i].kind == FLAG_IGNORED ? 1 : 0);
+            assert_string_equal(options.program[0], "prog");
+        }
         options_fini(&options);
     }
-    assert_int_equal(PARSE(&options, "--version", "--verbose"), TUTTI_OK);
-    assert_true(options.verbose);
-    options_fini(&options);
 }

@@ -16,166 +16,78 @@ struct set {
     unsigned words[SET_WORDS];
 };
 
-static const struct machine_model models[] = {
-    { .name = "p5en.48xl",
-            .packages = 2,
-            .cores = 48,
-            .threads = 2,
-            .package_step = 48,
-            .core_step = 1,
-            .thread_step = 96,
-            .has_locality = true,
-            .gpu = "0302 [10de:2335]",
-            .buses = { "0000:59:00.0", "0000:5a:00.0", "0000:72:00.0", "0000:73:00.0",
-                    "0000:8b:00.0", "0000:8c:00.0", "0000:a4:00.0", "0000:a5:00.0" } },
-    { .name = "p6-b200.48xl",
-            .packages = 2,
-            .cores = 48,
-            .threads = 2,
-            .package_step = 48,
-            .core_step = 1,
-            .thread_step = 96,
-            .has_locality = true,
-            .gpu = "0302 [10de:2901]",
-            .buses = { "0000:51:00.0", "0000:52:00.0", "0000:62:00.0", "0000:63:00.0",
-                    "0000:75:00.0", "0000:76:00.0", "0000:86:00.0", "0000:87:00.0" } },
-    { .name = "p5.48xl",
-            .packages = 2,
-            .cores = 48,
-            .threads = 1,
-            .package_step = 48,
-            .core_step = 1,
-            .has_locality = true,
-            .gpu = "0302 [10de:2330]",
-            .buses = { "0000:53:00.0", "0000:64:00.0", "0000:75:00.0", "0000:86:00.0",
-                    "0000:97:00.0", "0000:a8:00.0", "0000:b9:00.0", "0000:ca:00.0" } },
-    { .name = "p4d.24xl",
-            .packages = 2,
-            .cores = 24,
-            .threads = 1,
-            .package_step = 24,
-            .core_step = 1,
-            .has_locality = true,
-            .gpu = "0302 [10de:20b0]",
-            .buses = { "0000:10:1c.0", "0000:10:1d.0", "0000:20:1c.0", "0000:20:1d.0",
-                    "0000:90:1c.0", "0000:90:1d.0", "0000:a0:1c.0", "0000:a0:1d.0" } },
-    { .name = "g5.48xl",
-            .packages = 2,
-            .cores = 48,
-            .threads = 2,
-            .package_step = 48,
-            .core_step = 1,
-            .thread_step = 96,
-            .gpu = "0302 [10de:2237]",
-            .buses = { "0000:00:16.0", "0000:00:17.0", "0000:00:18.0", "0000:00:19.0",
-                    "0000:00:1a.0", "0000:00:1b.0", "0000:00:1c.0", "0000:00:1d.0" } },
-    { .name = "nvidiaDGX2",
-            .packages = 2,
-            .cores = 2,
-            .threads = 1,
-            .package_step = 24,
-            .core_step = 1,
-            .has_locality = true,
-            .gpu = "0302 [10de:1db8]",
-            .buses = { "0000:34:00.0", "0000:36:00.0", "0000:39:00.0", "0000:3b:00.0",
-                    "0000:57:00.0", "0000:59:00.0", "0000:5c:00.0", "0000:5e:00.0",
-                    "0000:b7:00.0", "0000:b9:00.0", "0000:bc:00.0", "0000:be:00.0",
-                    "0000:e0:00.0", "0000:e2:00.0", "0000:e5:00.0", "0000:e7:00.0" } },
-    { .name = "dgxh100",
-            .packages = 2,
-            .cores = 56,
-            .threads = 2,
-            .package_step = 112,
-            .core_step = 2,
-            .thread_step = 1,
-            .has_locality = true,
-            .gpu = "0302 [10de:2330]",
-            .buses = { "0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:61:00.0",
-                    "0000:9d:00.0", "0000:c3:00.0", "0000:d1:00.0", "0000:df:00.0" } },
-    { .name = "noloc",
-            .packages = 1,
-            .cores = 4,
-            .threads = 1,
-            .core_step = 1,
-            .gpu = "0302 [10de:2335]",
-            .buses = { "0000:04:00.0" } },
-    { .name = "power8gpudistances",
-            .packages = 2,
-            .cores = 4,
-            .threads = 2,
-            .package_step = 80,
-            .core_step = 8,
-            .thread_step = 1,
-            .has_locality = true,
-            .gpu = "0302 [10de:15f9]",
-            .buses = { "0002:01:00.0", "0003:01:00.0", "000a:01:00.0",
-                    "000b:01:00.0" } },
-    /* Accelerators of AMD, of the class that they have now; the order of the packages is
-       not that of the buses. */
-    { .name = "instinct",
-            .packages = 2,
-            .cores = 8,
-            .threads = 2,
-            .package_step = 8,
-            .core_step = 1,
-            .thread_step = 16,
-            .has_locality = true,
-            .gpu = "1200 [1002:74a1]",
-            .buses = { "0000:85:00.0", "0000:a5:00.0", "0000:05:00.0",
-                    "0000:25:00.0" } },
+/* PACKAGES CORES THREADS, STEPS of their cpus and what is special; the kind of GPUs, and their buses. */
+static const struct {
+    const char *name, *shape, *gpu, *buses;
+} models[] = {
+    { "p5en.48xl", "2 48 2, 48 1 96 local", "0302 [10de:2335]",
+            "0000:59:00.0 0000:5a:00.0 0000:72:00.0 0000:73:00.0 0000:8b:00.0 "
+            "0000:8c:00.0 0000:a4:00.0 0000:a5:00.0" },
+    { "p6-b200.48xl", "2 48 2, 48 1 96 local", "0302 [10de:2901]",
+            "0000:51:00.0 0000:52:00.0 0000:62:00.0 0000:63:00.0 0000:75:00.0 "
+            "0000:76:00.0 0000:86:00.0 0000:87:00.0" },
+    { "p5.48xl", "2 48 1, 48 1 0 local", "0302 [10de:2330]",
+            "0000:53:00.0 0000:64:00.0 0000:75:00.0 0000:86:00.0 0000:97:00.0 "
+            "0000:a8:00.0 0000:b9:00.0 0000:ca:00.0" },
+    { "p4d.24xl", "2 24 1, 24 1 0 local", "0302 [10de:20b0]",
+            "0000:10:1c.0 0000:10:1d.0 0000:20:1c.0 0000:20:1d.0 0000:90:1c.0 "
+            "0000:90:1d.0 0000:a0:1c.0 0000:a0:1d.0" },
+    { "g5.48xl", "2 48 2, 48 1 96", "0302 [10de:2237]",
+            "0000:00:16.0 0000:00:17.0 0000:00:18.0 0000:00:19.0 0000:00:1a.0 "
+            "0000:00:1b.0 0000:00:1c.0 0000:00:1d.0" },
+    { "nvidiaDGX2", "2 2 1, 24 1 0 local", "0302 [10de:1db8]",
+            "0000:34:00.0 0000:36:00.0 0000:39:00.0 0000:3b:00.0 0000:57:00.0 "
+            "0000:59:00.0 0000:5c:00.0 0000:5e:00.0 0000:b7:00.0 0000:b9:00.0 "
+            "0000:bc:00.0 0000:be:00.0 0000:e0:00.0 0000:e2:00.0 0000:e5:00.0 "
+            "0000:e7:00.0" },
+    { "dgxh100", "2 56 2, 112 2 1 local", "0302 [10de:2330]",
+            "0000:1b:00.0 0000:43:00.0 0000:52:00.0 0000:61:00.0 0000:9d:00.0 "
+            "0000:c3:00.0 0000:d1:00.0 0000:df:00.0" },
+    { "noloc", "1 4 1, 0 1 0", "0302 [10de:2335]", "0000:04:00.0" },
+    { "power8gpudistances", "2 4 2, 80 8 1 local", "0302 [10de:15f9]",
+            "0002:01:00.0 0003:01:00.0 000a:01:00.0 000b:01:00.0" },
+    /* Accelerators of AMD, of the class that they have now; the order of the packages is not that of the buses. */
+    { "instinct", "2 8 2, 8 1 16 local", "1200 [1002:74a1]",
+            "0000:85:00.0 0000:a5:00.0 0000:05:00.0 0000:25:00.0" },
     /* As p5en.48xl, but of the kind of description that leaves out cores. */
-    { .name = "stripped",
-            .packages = 2,
-            .cores = 48,
-            .threads = 2,
-            .package_step = 48,
-            .core_step = 1,
-            .thread_step = 96,
-            .is_stripped = true,
-            .has_locality = true,
-            .gpu = "0302 [10de:2335]",
-            .buses = { "0000:59:00.0", "0000:8b:00.0" } },
-    { .name = "stripped-single",
-            .packages = 2,
-            .cores = 8,
-            .threads = 1,
-            .package_step = 8,
-            .core_step = 1,
-            .is_stripped = true },
+    { "stripped", "2 48 2, 48 1 96 stripped local", "0302 [10de:2335]",
+            "0000:59:00.0 0000:8b:00.0" },
+    { "stripped-single", "2 8 1, 8 1 0 stripped", "", "" },
     /* Processors whose GPUs' memory is a node of the machine. */
-    { .name = "gh200",
-            .packages = 2,
-            .cores = 72,
-            .threads = 1,
-            .package_step = 72,
-            .core_step = 1,
-            .has_gpu_memory = true,
-            .has_locality = true,
-            .gpu = "0302 [10de:2342]",
-            .buses = { "0009:01:00.0", "0019:01:00.0" } },
-    { .name = "cpus",
-            .packages = 2,
-            .cores = 4,
-            .threads = 2,
-            .package_step = 4,
-            .core_step = 1,
-            .thread_step = 8 },
+    { "gh200", "2 72 1, 72 1 0 gpu-memory local", "0302 [10de:2342]",
+            "0009:01:00.0 0019:01:00.0" },
+    { "cpus", "2 4 2, 4 1 8", "", "" },
 };
 
-const struct machine_model *machine_all(size_t *count)
+const char *machine_name(size_t i)
 {
-    *count = sizeof models / sizeof models[0];
-    return models;
+    return i < sizeof models / sizeof models[0] ? models[i].name : NULL;
 }
 
-const struct machine_model *machine_find(const char *name)
+bool machine_find(struct machine_model *model, const char *name)
 {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        if (strcmp(models[i].name, name) == 0) {
-            return &models[i];
-        }
+    size_t i = 0;
+
+    while (machine_name(i) != NULL && strcmp(models[i].name, name) != 0) {
+        i++;
     }
-    return NULL;
+    if (machine_name(i) == NULL) {
+        return false;
+    }
+    *model = (struct machine_model){
+        .gpu = models[i].gpu,
+        .is_stripped = strstr(models[i].shape, "stripped") != NULL,
+        .has_gpu_memory = strstr(models[i].shape, "gpu-memory") != NULL,
+        .has_locality = strstr(models[i].shape, "local") != NULL,
+    };
+    for (const char *bus = models[i].buses; *bus != '\0';
+            bus += bus[12] == ' ' ? 13 : 12) {
+        (void)snprintf(
+                model->buses[model->gpus++], sizeof model->buses[0], "%.12s", bus);
+    }
+    return sscanf(models[i].shape, "%d %d %d, %d %d %d", &model->packages,
+                   &model->cores, &model->threads, &model->package_step,
+                   &model->core_step, &model->thread_step) == 6;
 }
 
 static void set_add(struct set *set, int bit)
@@ -281,13 +193,8 @@ static void write_device(FILE *file, int identity, const char *bus, const char *
 /* GPUs of a package, or of the machine with -1. */
 static void write_gpus(const struct machine_model *model, int package, FILE *file)
 {
-    int count = 0;
-
-    while (count < MACHINE_GPUS_MAX && model->buses[count] != NULL) {
-        count++;
-    }
-    for (int i = 0; i < count; i++) {
-        int at = model->has_locality ? i * model->packages / count : -1;
+    for (int i = 0; i < model->gpus; i++) {
+        int at = model->has_locality ? i * model->packages / model->gpus : -1;
 
         if (at == package) {
             write_device(file, 20000 + 2 * i, model->buses[i], model->gpu);

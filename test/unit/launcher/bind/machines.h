@@ -14,24 +14,22 @@ enum {
 
 /** A machine of equal packages, each of which is a NUMA node. */
 struct machine_model {
-    const char *name;
     int packages;
-    int cores; /* per package                                                     */
-    int threads; /* per core                                                        */
+    int cores, threads; /* per package, per core */
     int package_step, core_step, thread_step; /* thread t of core c of package p is cpu
                                                  p, c and t times these, added */
-    bool is_stripped; /* only sets of cpus, without cores and threads              */
-    bool has_gpu_memory; /* each package has a second node, of memory without cpus  */
-    bool has_locality; /* GPUs are in packages, evenly in order; else in the machine     */
-    const char *
-            gpu; /* class, vendor and device of GPUs: "0302 [10de:2335]"               */
-    const char *buses[MACHINE_GPUS_MAX]; /* of the GPUs, NULL ends them              */
+    bool is_stripped; /* only sets of cpus, without cores and threads */
+    bool has_gpu_memory; /* each package has a second node, of memory without cpus */
+    bool has_locality; /* GPUs are in packages, evenly in order; else in the machine */
+    const char *gpu; /* class, vendor and device of GPUs: "0302 [10de:2335]" */
+    int gpus;
+    char buses[MACHINE_GPUS_MAX][16];
 };
 
-/** The model of a name, or NULL. */
-const struct machine_model *machine_find(const char *name);
-/** All models, *count of them. */
-const struct machine_model *machine_all(size_t *count);
+/** The name of machine i; NULL: there are no more. */
+const char *machine_name(size_t i);
+/** Finds the machine of a name. */
+bool machine_find(struct machine_model *model, const char *name);
 /** Writes hwloc's XML of it. */
 void machine_write(const struct machine_model *model, FILE *file);
 

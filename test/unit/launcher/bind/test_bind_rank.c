@@ -10,10 +10,9 @@
 #include "launcher/bind/bind.h"
 #include "launcher/environment.h"
 #include "test/unit/launcher/bind/stage.h"
-#include "test/unit/launcher/words.h"
+#include "test/unit/launcher/cases.h"
 
 enum {
-    VARIABLES_MAX = 5,
     PATH_TEXT_MAX = 64
 };
 
@@ -42,15 +41,17 @@ static int restore(void **state)
 /* hwloc reads the variable itself; bind_rank() looks at the rank's. */
 static void pretend(const char *machine, struct arguments *environment)
 {
+    struct machine_model model;
     FILE *file;
     int fd;
 
+    assert_true(machine_find(&model, machine));
     (void)snprintf(recorded, sizeof recorded, "/tmp/tutti_rank.XXXXXX");
     fd = mkstemp(recorded);
     assert_true(fd >= 0);
     file = fdopen(fd, "w");
     assert_non_null(file);
-    machine_write(machine_find(machine), file);
+    machine_write(&model, file);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(setenv("HWLOC_XMLFILE", recorded, 1), 0);
     arguments_set(environment, "HWLOC_XMLFILE", recorded);
@@ -123,138 +124,46 @@ RANK_TEST(test_a_bound_parent_is_never_left)
     assert_true(CPU_EQUAL(&before, &after));
 }
 
-struct variables_case {
-    const char *machine;
-    struct bind_request request;
-    const char *before[VARIABLES_MAX]; /* the rank's environment           */
-    const char *after[VARIABLES_MAX]; /* entries that are there afterwards */
-    const char *absent; /* a variable that must not be                    */
-    const char *says; /* part of the words                                */
-};
-
-static void check_variables(const struct variables_case *expected)
+/* The variables that a rank has, and which it has not, behind what is said. */
+static void show(const struct arguments *environment, const char *text, char *out)
 {
-    struct arguments environment = { .items = NULL };
-    char text[BIND_TEXT_MAX];
-    char *const *items;
+    static const char *const names[] = { "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES",
+        "OMP_NUM_THREADS", "TUTTI_LOCAL_DEVICE" };
 
-    (void)words_set(&environment, expected->before);
-    pretend(expected->machine, &environment);
-    assert_int_equal(bind_rank(&expected->request, &environment, text), TUTTI_OK);
-    items = environment.items;
-    for (size_t i = 0; i < VARIABLES_MAX && expected->after[i] != NULL; i++) {
-        char name[64];
-        size_t len = strcspn(expected->after[i], "=");
-
-        (void)snprintf(name, sizeof name, "%.*s", (int)len, expected->after[i]);
-        assert_non_null(environment_get(items, name));
-        assert_string_equal(environment_get(items, name), expected->after[i] + len + 1);
+    for (size_t i = 0; i < environment->count; i++) {
+        out += sprintf(out, "%s; ", environment->items[i]);
     }
-    if (expected->absent != NULL) {
-        assert_null(environment_get(items, expected->absent));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (environment_get(environment->items, names[i]) == NULL) {
+            out += sprintf(out, "no %s; ", names[i]);
+        }
     }
-    if (strstr(text, expected->says) == NULL) {
-        fail_msg("no '%s' in: %s", expected->says, text);
-    }
-    arguments_fini(&environment);
+    (void)sprintf(out, ": %s", text);
 }
 
-static const struct variables_case cases[] = {
-    { .machine = "p5en.48xl",
-            .request = { .index = 5, .count = 8 },
-            .after = { "TUTTI_LOCAL_DEVICE=5", "CUDA_DEVICE_ORDER=PCI_BUS_ID",
-                    "OMP_NUM_THREADS=12" },
-            .absent = "CUDA_VISIBLE_DEVICES",
-            .says = "GPU 5 (0000:8c:00.0)" },
-    { .machine = "p5en.48xl",
-            .request = { .index = 5, .count = 8, .one_gpu = true },
-            .after = { "TUTTI_LOCAL_DEVICE=0", "CUDA_VISIBLE_DEVICES=5" },
-            .says = "GPU 5 (0000:8c:00.0)" },
-    { .machine = "p5en.48xl",
-            .request = { .index = 1, .count = 2, .one_gpu = true },
-            .before = { "CUDA_VISIBLE_DEVICES=6,3" },
-            .after = { "TUTTI_LOCAL_DEVICE=0", "CUDA_VISIBLE_DEVICES=3" },
-            .says = "GPU 3 (0000:73:00.0)" },
-    { .machine = "p5en.48xl",
-            .request = { .index = 9, .count = 10 },
-            .after = { "TUTTI_LOCAL_DEVICE=1" },
-            .says = "shared by 2 ranks" },
-    { .machine = "p5en.48xl",
-            .request = { .index = 0, .count = 8 },
-            .before = { "OMP_NUM_THREADS=96", "CUDA_DEVICE_ORDER=FASTEST_FIRST" },
-            .after = { "OMP_NUM_THREADS=96", "CUDA_DEVICE_ORDER=FASTEST_FIRST" },
-            .says = "; OMP_NUM_THREADS=96, but it has 24 cpus" },
-    { .machine = "p5en.48xl",
-            .request = { .index = 0, .count = 8 },
-            .before = { "OMP_NUM_THREADS=24" },
-            .after = { "OMP_NUM_THREADS=24" },
-            .says = "nothing is bound" },
-    /* Nobody binds, but a rank still has its GPU. */
-    { .machine = "p5en.48xl",
-            .request = { .index = 2, .count = 8, .how = BIND_NONE },
-            .after = { "TUTTI_LOCAL_DEVICE=2" },
-            .absent = "OMP_NUM_THREADS",
-            .says = "not bound, as asked: cpus 0-191, GPU 2 at 0000:72:00.0" },
-    { .machine = "cpus",
-            .request = { .index = 1, .count = 2 },
-            .before = { "SLURM_CPU_BIND_TYPE=mask_cpu:" },
-            .after = { "OMP_NUM_THREADS=8" },
-            .says = "bound by Slurm: cpus 0-15" },
-    /* An mpirun inside of a Slurm job starts ranks of its own. */
-    { .machine = "cpus",
-            .request = { .index = 1, .count = 2 },
-            .before = { "SLURM_CPU_BIND_TYPE=mask_cpu:",
-                    "OMPI_COMM_WORLD_LOCAL_RANK=1" },
-            .after = { "OMP_NUM_THREADS=4" },
-            .says = "4 cores (cpus 4-7,12-15)" },
-    { .machine = "cpus",
-            .request = { .index = 0, .count = 9 },
-            .after = { "OMP_NUM_THREADS=1" },
-            .absent = "TUTTI_LOCAL_DEVICE",
-            .says = "not bound: 9 ranks, 8 cores" },
-    { .machine = "instinct",
-            .request = { .index = 3, .count = 4, .one_gpu = true },
-            .after = { "TUTTI_LOCAL_DEVICE=0", "ROCR_VISIBLE_DEVICES=3" },
-            .absent = "CUDA_DEVICE_ORDER",
-            .says = "GPU 3 (0000:a5:00.0)" },
-};
-
-RANK_TEST(test_variables_tell_the_program)
+UNIT_CASES(test_variables_tell_the_program, "variables")
 {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        check_variables(&cases[i]);
-        assert_int_equal(restore(NULL), 0);
-    }
-}
-
-RANK_TEST(test_a_list_that_cannot_be_right_is_refused)
-{
-    const struct bind_request request = { .index = 0, .count = 1 };
-    static const char *const variables[] = { "CUDA_VISIBLE_DEVICES=8", NULL };
     struct arguments environment = { .items = NULL };
+    char *fields[CASES_FIELDS];
+    struct bind_request request = { .one_gpu = strstr(in, " one") != NULL,
+        .how = strstr(in, "none") != NULL ? BIND_NONE : BIND_AUTO };
     char text[BIND_TEXT_MAX];
+    char machine[32];
 
-    (void)words_set(&environment, variables);
-    pretend("p5en.48xl", &environment);
-    assert_int_equal(bind_rank(&request, &environment, text), TUTTI_ERR_INVALID);
-    arguments_fini(&environment);
-}
-
-RANK_TEST(test_there_is_no_rank_outside_the_count)
-{
-    static const struct bind_request requests[] = {
-        { .index = -1, .count = 2 },
-        { .index = 2, .count = 2 },
-        { .index = 0, .count = 0 },
-    };
-    struct arguments environment = { .items = NULL };
-    char text[BIND_TEXT_MAX];
-
-    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
-        assert_int_equal(
-                bind_rank(&requests[i], &environment, text), TUTTI_ERR_INVALID);
+    assert_int_equal(cases_fields(in, fields), 2);
+    assert_int_equal(
+            sscanf(fields[0], "%31s %d %d", machine, &request.index, &request.count),
+            3);
+    arguments_add_all(&environment, cases_words(fields[1]));
+    assert_int_equal(remember_cpus(NULL), 0);
+    pretend(machine, &environment);
+    if (bind_rank(&request, &environment, text) == TUTTI_OK) {
+        show(&environment, text, out);
+    } else {
+        cases_refused(out);
     }
     arguments_fini(&environment);
+    assert_int_equal(restore(NULL), 0);
 }
 
 RANK_TEST(test_no_memory_is_an_error)

@@ -1,8 +1,10 @@
 /*
- * What becomes of a job when several things happen to it, on a clock that only we move:
- * supervisors are sockets of this process, and each test says who speaks when.
+ * What becomes of a job when several things happen to it, on a clock that only they move:
+ * supervisors are sockets of this process, and each play says who speaks when.
  */
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -12,7 +14,7 @@
 
 #include "base/mem.h"
 #include "launcher/job/flow.h"
-#include "test/unit/unit.h"
+#include "test/unit/launcher/cases.h"
 
 #define BEGIN (INT64_C(1000) * JOB_NS_PER_MS) /* when the first thing happens */
 
@@ -90,19 +92,6 @@ static void close_play(struct play *play)
     }
 }
 
-/* A test of a job that runs, which is `play`. */
-#define UNIT_PLAY(name) \
-    static void name##_play(struct play *play); \
-    UNIT_TEST(name) \
-    { \
-        struct play play; \
-\
-        open_play(&play); \
-        name##_play(&play); \
-        close_play(&play); \
-    } \
-    static void name##_play(struct play *play)
-
 /* So many milliseconds after BEGIN; what was due until then has been done. */
 static void go_to(struct play *play, int ms)
 {
@@ -171,260 +160,58 @@ static void tell_abort(struct play *play, int rank)
     say(play, rank, &message);
 }
 
-/* A supervisor says how its program ended, now. */
-static void tell_end(struct play *play, int rank, struct link_exited exited)
+/* How the program ended that a supervisor tells of, now: "exit=3;told", "stopped", "again". */
+static void tell_end(struct play *play, int rank, const char *text)
 {
-    exited.time = (uint64_t)play->job.now;
-    exited.stage = LIBRARY_STAGE_RUNNING;
+    struct link_exited exited = { .time = (uint64_t)play->job.now,
+        .stage = LIBRARY_STAGE_RUNNING };
+    const char *status = strstr(text, "exit=");
+    const char *awaited = strstr(text, "awaited=");
+
+    if (strcmp(text, "stopped") == 0) {
+        exited.ending = LINK_ENDED_SIGNAL;
+        exited.value = SIGTERM;
+        exited.was_stopped = true;
+    }
+    exited.value = strcmp(text, "again") == 0 ? TUTTI_EXIT_AGAIN : exited.value;
+    exited.value =
+            status != NULL ? (uint32_t)strtoul(status + 5, NULL, 10) : exited.value;
+    exited.failure = strstr(text, "told") != NULL ? CONTEXT_FAILURE_TOLD
+            : strstr(text, "found") != NULL       ? CONTEXT_FAILURE_FOUND
+                                                  : CONTEXT_FAILURE_NONE;
+    exited.awaited = link_text_of(awaited != NULL ? awaited + 8 : "");
     say(play, rank, &(struct link_message){ .type = LINK_EXITED, .exited = exited });
 }
 
-static const struct link_exited exit_9 = { .value = 9 };
-static const struct link_exited exit_3 = { .value = 3 };
-static const struct link_exited told = { .value = 3, .failure = CONTEXT_FAILURE_TOLD };
-static const struct link_exited stopped = {
-    .ending = LINK_ENDED_SIGNAL, .value = SIGTERM, .was_stopped = true
-};
-
-static void assert_cause(const struct play *play, const char *text)
-{
-    if (play->job.state != JOB_STOPPING || strstr(play->job.cause.text, text) == NULL) {
-        fail_msg("state %d, cause '%s', which should say '%s'", play->job.state,
-                play->job.cause.text, text);
-    }
-}
-
-/* The starter ends ranks of a host when its process on another has died. */
-UNIT_PLAY(test_a_dead_daemon_is_told_of_late)
-{
-    lose(play, 0);
-    look(play);
-    go_to(play, 1);
-    lose(play, 1);
-    look(play);
-    go_to(play, 150);
-    assert_int_equal(play->job.state, JOB_RUNNING);
-    tell_orphan(play, 2);
-    tell_end(play, 2, stopped);
-    look(play);
-    go_to(play, 400);
-    assert_cause(
-            play, "the process of mpirun that started rank 2 on host tt2 has died");
-}
-
-UNIT_PLAY(test_a_lost_connection_waits_and_is_the_cause)
-{
-    lose(play, 3);
-    look(play);
-    go_to(play, 5);
-    lose(play, 0);
-    look(play);
-    go_to(play, 250);
-    assert_int_equal(play->job.state, JOB_RUNNING);
-    go_to(play, 251);
-    assert_cause(play, "rank 3 on host tt2 was lost");
-}
-
-/* tuttirun finds both closed when it runs again, and bytes that came before. */
-UNIT_PLAY(test_of_two_lost_connections_the_first_is_the_cause)
-{
-    for (int rank = 0; rank < RANKS; rank++) {
-        tell_beat(play, rank);
-    }
-    lose(play, 3);
-    lose(play, 0);
-    lose(play, 1);
-    go_to(play, 300);
-    look(play);
-    look(play);
-    go_to(play, 1000);
-    assert_cause(play, "rank 3 on host tt2 was lost");
-}
-
-/* It was not heard in time because tuttirun did not run. */
-UNIT_PLAY(test_a_cause_that_came_while_tuttirun_stood_still)
-{
-    lose(play, 0);
-    look(play);
-    tell_orphan(play, 2);
-    play->job.now = BEGIN + 600 * JOB_NS_PER_MS;
-    flow_step(&play->job);
-    assert_int_equal(play->job.state, JOB_RUNNING);
-    look(play);
-    go_to(play, 651);
-    assert_cause(
-            play, "the process of mpirun that started rank 2 on host tt2 has died");
-}
-
-/* However often it comes too late, there is a cause in the end. */
-UNIT_PLAY(test_a_slow_tuttirun_decides_too)
-{
-    int turns = 0;
-
-    lose(play, 0);
-    look(play);
-    while (play->job.state == JOB_RUNNING) {
-        assert_true(turns++ < 20);
-        play->job.now += 600 * JOB_NS_PER_MS;
-        look(play);
-    }
-    assert_cause(play, "rank 0 on host tt1 was lost");
-}
-
-/* The rank that called MPI_Abort() is told of before the starter ends its supervisor. */
-UNIT_PLAY(test_an_abort_is_told_by_its_status_first)
-{
-    tell_abort(play, 3);
-    tell_end(play, 3, exit_9);
-    look(play);
-    go_to(play, 20);
-    lose(play, 0);
-    look(play);
-    go_to(play, 400);
-    assert_cause(play, "rank 3 on host tt2 called MPI_Abort with code 9");
-    assert_int_equal(play->job.cause.exit_status, 9);
-}
-
-/* A program that prints the words of another job has not called MPI_Abort(). */
-UNIT_PLAY(test_an_abort_that_its_rank_denies)
-{
-    tell_abort(play, 3);
-    tell_end(play, 3, exit_3);
-    look(play);
-    go_to(play, 400);
-    assert_cause(play, "rank 3 on host tt2 exited with status 3");
-    assert_int_equal(play->job.cause.exit_status, 3);
-}
-
-/* Its words come when the cause has been decided, by way of the starter. */
-UNIT_PLAY(test_an_abort_is_told_late)
-{
-    tell_end(play, 3, exit_9);
-    look(play);
-    go_to(play, 100);
-    assert_cause(play, "rank 3 on host tt2 exited with status 9");
-    tell_abort(play, 2);
-    for (int rank = 0; rank < 3; rank++) {
-        lose(play, rank);
-    }
-    look(play);
-    look(play);
-    play->job.starter.has_ended = true;
-    play->job.now += 5000 * JOB_NS_PER_MS;
-    look(play);
-    play->job.now += 5000 * JOB_NS_PER_MS;
-    look(play);
-    assert_int_equal(play->job.state, JOB_FAILED);
-    assert_non_null(strstr(
-            play->job.cause.text, "rank 3 on host tt2 called MPI_Abort with code 9"));
-    assert_int_equal(play->job.cause.exit_status, 9);
-}
-
-/* Who was told of a failure ends before the rank that found it. */
-UNIT_PLAY(test_who_failed_the_context_is_waited_for)
-{
-    tell_end(play, 0, told);
-    look(play);
-    go_to(play, 150);
-    assert_int_equal(play->job.state, JOB_RUNNING);
-    tell_end(play, 3,
-            (struct link_exited){ .value = 4, .failure = CONTEXT_FAILURE_FOUND });
-    look(play);
-    go_to(play, 201);
-    assert_cause(play, "rank 3 on host tt2 exited with status 4");
-}
-
-/* Ranks 1 and 2 wait for rank 3; rank 0, which is stopped as well, is not needed. */
-UNIT_PLAY(test_who_did_not_come_is_the_cause)
-{
-    tell_end(play, 2,
-            (struct link_exited){ .value = 3,
-                    .failure = CONTEXT_FAILURE_FOUND,
-                    .awaited = link_text_of("1-3") });
-    look(play);
-    tell_end(play, 1, told);
-    look(play);
-    go_to(play, 51);
-    assert_cause(play, "rank 2 on host tt2 exited with status 3");
-    go_to(play, 600);
-    tell_end(play, 0, stopped);
-    look(play);
-    tell_end(play, 3, stopped);
-    look(play);
-    play->job.starter.has_ended = true;
-    play->job.now += 5000 * JOB_NS_PER_MS;
-    flow_step(&play->job);
-    play->job.now += 5000 * JOB_NS_PER_MS;
-    flow_step(&play->job);
-    assert_int_equal(play->job.state, JOB_FAILED);
-    assert_string_equal(play->job.cause.text,
-            "rank 3 on host tt2 was still running outside tutti when rank 2 had given "
-            "up waiting for it, pid 1, 1.0 s after the start; it was ended by signal "
-            "15 "
-            "(SIGTERM) 0.6 s later");
-    assert_int_equal(play->job.cause.rank, 3);
-    assert_int_equal(play->job.cause.exit_status, 3);
-}
-
-/* The starter, which has lost a daemon, ends before the ranks that it ended are told of. */
-UNIT_PLAY(test_a_starter_that_lost_its_daemon_ends_first)
-{
-    play->job.starter.has_ended = true;
-    play->job.starter.status = 205 << 8;
-    flow_suspect(&play->job);
-    go_to(play, 150);
-    assert_int_equal(play->job.state, JOB_RUNNING);
-    tell_orphan(play, 3);
-    look(play);
-    go_to(play, 251);
-    assert_cause(
-            play, "the process of mpirun that started rank 3 on host tt2 has died");
-}
-
-/* On our host it is the parent of supervisors, which say that it has died. */
-UNIT_PLAY(test_a_starter_that_ends_itself_is_the_cause)
-{
-    char own_name[64] = "";
-
-    assert_int_equal(gethostname(own_name, sizeof own_name - 1), 0);
-    mem_free(play->job.ranks.items[0].host);
-    play->job.ranks.items[0].host = mem_strdup(own_name);
-    tell_orphan(play, 0);
-    look(play);
-    play->job.starter.has_ended = true;
-    play->job.starter.status = 1 << 8;
-    flow_suspect(&play->job);
-    go_to(play, 251);
-    assert_cause(play, "mpirun ended with status 1 while the job ran");
-}
-
-/* What the library of rank 0 was told last holds this text; NULL: it was told nothing. */
-static void expect_suspicion(struct play *play, const char *expected)
+/* What the library of rank 0 was told of a suspicion since it was last looked at. */
+static void show_told(struct play *play, char *out)
 {
     static uint8_t bytes[1 << 16];
     const ssize_t len = recv(play->fds[0], bytes, sizeof bytes, MSG_DONTWAIT);
-    char text[512] = "nothing";
-    bool was_told = false;
     struct link_message message;
     struct frame frame;
     size_t used = 1;
 
+    (void)strcpy(out, "nothing; ");
     for (size_t at = 0; len > 0 && at < (size_t)len && used > 0; at += used) {
         assert_int_equal(frame_take(bytes + at, (size_t)len - at, NULL, &frame, &used),
                 TUTTI_OK);
         if (used > 0 && link_read(&frame, &message) == TUTTI_OK &&
                 message.type == LINK_SUSPICION) {
-            (void)snprintf(text, sizeof text, "%.*s", (int)message.suspicion.len,
+            (void)sprintf(out, "'%.*s'; ", (int)message.suspicion.len,
                     message.suspicion.text);
-            was_told = true;
         }
     }
-    if (was_told != (expected != NULL) ||
-            (was_told &&
-                    (strstr(text, expected) == NULL ||
-                            (expected[0] == '\0') != (text[0] == '\0')))) {
-        fail_msg("told of '%s' and not of '%s'", text, expected);
-    }
+}
+
+static void show_state(const struct job *job, char *out)
+{
+    static const char *const states[] = { "planned", "spawning", "running", "reshaping",
+        "stopping", "done", "failed" };
+
+    (void)sprintf(out, "%s%s%s%s", states[job->state],
+            job->notice == TUTTI_NOTICE_LEAVE ? " (leave)" : "",
+            job->cause.text[0] != '\0' ? ": " : "", job->cause.text);
 }
 
 /* All but so many last ranks are heard at every heartbeat, until `ms` after BEGIN. */
@@ -440,6 +227,18 @@ static void beat_until(struct play *play, int ms, int silent)
     }
 }
 
+/* tuttirun does not run so often, until there is a cause. */
+static void come_late(struct play *play, int ms)
+{
+    int turns = 0;
+
+    while (play->job.state == JOB_RUNNING) {
+        assert_true(turns++ < 20);
+        play->job.now += ms * JOB_NS_PER_MS;
+        look(play);
+    }
+}
+
 static void wait_long_for_silent(struct play *play)
 {
     play->options.heartbeat_ms = 100;
@@ -447,110 +246,121 @@ static void wait_long_for_silent(struct play *play)
     play->job.next_beat = 0;
 }
 
-UNIT_PLAY(test_silence_is_said_and_taken_back)
+/* Somebody does something. */
+static void act_one(struct play *play, const char *what, int number, const char *more)
 {
-    wait_long_for_silent(play);
-    beat_until(play, 2400, 1);
-    expect_suspicion(play, NULL);
-    beat_until(play, 2600, 1);
-    expect_suspicion(play,
-            "rank 3 on host tt2 is silent: its supervisor was not heard for 2.5 s; the "
-            "job ends after 60 s of that (--heartbeat-timeout)");
-    beat_until(play, 50000, 1);
-    expect_suspicion(play, NULL); /* it is said once */
-    beat_until(play, 50200, 0);
-    expect_suspicion(play, "");
-    beat_until(play, 100000, 0);
-    assert_int_equal(play->job.state, JOB_RUNNING);
-}
-
-/* Two ranks of a host are silent: that is said in one line, and is over by the limit. */
-UNIT_PLAY(test_silence_that_lasts_ends_the_job)
-{
-    wait_long_for_silent(play);
-    beat_until(play, 3000, 2);
-    expect_suspicion(play, "rank 2 on host tt2 (and 1 more there) is silent");
-    beat_until(play, 58900, 2);
-    assert_int_equal(play->job.state, JOB_RUNNING);
-    beat_until(play, 59800, 2);
-    assert_cause(play, "fell silent");
-}
-
-/* Its supervisor lives, and says so. */
-UNIT_PLAY(test_a_stopped_program_is_said)
-{
-    wait_long_for_silent(play);
-    play->links[1]->stopped = BEGIN;
-    beat_until(play, 2600, 0);
-    expect_suspicion(play, "rank 1 on host tt1 is stopped, by SIGSTOP");
-    play->links[1]->stopped = 0;
-    beat_until(play, 2700, 0);
-    expect_suspicion(play, "");
-}
-
-/* What it has not read meanwhile is no silence; what lasts longer than its sleep is. */
-UNIT_PLAY(test_a_tuttirun_that_slept_suspects_nobody_for_that)
-{
-    wait_long_for_silent(play);
-    beat_until(play, 1000, 0);
-    play->job.now += 20000 * JOB_NS_PER_MS;
-    beat_until(play, 21100, 1);
-    expect_suspicion(play, NULL);
-    beat_until(play, 24000, 1);
-    expect_suspicion(play, "is silent");
-}
-
-UNIT_PLAY(test_a_signal_leaves_time_to_save)
-{
-    flow_signal(&play->job, SIGTERM);
-    assert_int_equal(play->job.stop_at, BEGIN + 2000 * JOB_NS_PER_MS);
-}
-
-UNIT_PLAY(test_a_signal_leaves_as_much_time_as_grace_ms_gives)
-{
-    play->options.grace_ms = 5000;
-    flow_signal(&play->job, SIGTERM);
-    assert_int_equal(play->job.stop_at, BEGIN + 5000 * JOB_NS_PER_MS);
-}
-
-static const struct link_exited again = { .value = TUTTI_EXIT_AGAIN };
-
-static void all_end(struct play *play, struct link_exited exited)
-{
-    for (int rank = 0; rank < RANKS; rank++) {
-        tell_end(play, rank, exited);
+    if (strcmp(what, "lose") == 0) {
+        lose(play, number);
+    } else if (strcmp(what, "orphan") == 0) {
+        tell_orphan(play, number);
+    } else if (strcmp(what, "abort") == 0) {
+        tell_abort(play, number);
+    } else if (strcmp(what, "beat") == 0) {
+        tell_beat(play, number);
+    } else if (strcmp(what, "end") == 0) {
+        tell_end(play, number, more);
+    } else if (strcmp(what, "stopped") == 0) {
+        play->links[number]->stopped = BEGIN;
+    } else if (strcmp(what, "goes-on") == 0) {
+        play->links[number]->stopped = 0;
+    } else if (strcmp(what, "starter") == 0) {
+        play->job.starter.has_ended = true;
+        play->job.starter.status = number << 8;
+    } else if (strcmp(what, "signal") == 0) {
+        flow_signal(&play->job, number);
+    } else if (strcmp(what, "notice") == 0) {
+        flow_notice(&play->job, TUTTI_NOTICE_HOSTS);
+    } else {
+        fail_msg("nobody knows what '%s' is", what);
     }
-    look(play);
-    go_to(play, 1000);
 }
 
-/* In an elastic job: it is told to the ranks, which leave. */
-UNIT_PLAY(test_ranks_that_were_told_to_leave_end_well)
+/* Time goes by, and tuttirun looks; false: it is something else. */
+static bool act_time(struct play *play, const char *what, int number, const char *more)
+{
+    if (strcmp(what, "look") == 0) {
+        look(play);
+    } else if (strcmp(what, "go") == 0) {
+        go_to(play, number);
+    } else if (strcmp(what, "skip") == 0) {
+        play->job.now += number * JOB_NS_PER_MS;
+    } else if (strcmp(what, "step") == 0) {
+        flow_step(&play->job);
+    } else if (strcmp(what, "late") == 0) {
+        come_late(play, number);
+    } else if (strcmp(what, "beats") == 0) {
+        beat_until(play, number, (int)strtol(more, NULL, 10));
+    } else if (strcmp(what, "suspect") == 0) {
+        flow_suspect(&play->job);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* How the job is; false: it is something else. */
+static bool set(struct play *play, const char *what, int number)
 {
     static const struct job_hooks hooks = { .generation = 1 };
+    char own_name[64] = "";
 
-    play->job.hooks = &hooks;
-    flow_signal(&play->job, SIGTERM);
-    assert_int_equal(play->job.state, JOB_RESHAPING);
-    assert_int_equal(play->job.notice, TUTTI_NOTICE_LEAVE);
-    all_end(play, again);
-    assert_int_equal(play->job.cause.kind, CAUSE_NONE);
-    assert_true(play->job.was_released);
-    assert_true(play->job.ranks.items[3].leaves);
+    if (strcmp(what, "patient") == 0) {
+        wait_long_for_silent(play);
+    } else if (strcmp(what, "grace") == 0) {
+        play->options.grace_ms = number;
+    } else if (strcmp(what, "elastic") == 0) {
+        play->job.hooks = &hooks;
+    } else if (strcmp(what, "here") == 0) {
+        assert_int_equal(gethostname(own_name, sizeof own_name - 1), 0);
+        mem_free(play->job.ranks.items[number].host);
+        play->job.ranks.items[number].host = mem_strdup(own_name);
+    } else {
+        return false;
+    }
+    return true;
 }
 
-UNIT_PLAY(test_ranks_that_leave_by_themselves_have_failed)
+static void act(struct play *play, const char *text, char *out)
 {
-    all_end(play, again);
-    assert_cause(play, "exited with status 75");
+    char what[16] = "";
+    char more[64] = "";
+    int number = 0;
+
+    if (sscanf(text, "all %63s", more) == 1) {
+        for (int rank = 0; rank < RANKS; rank++) {
+            tell_end(play, rank, more);
+        }
+        look(play);
+        go_to(play, 1000);
+        return;
+    }
+    (void)sscanf(text, "%15s %d %63s", what, &number, more);
+    if (strcmp(what, "told") == 0) {
+        show_told(play, out);
+    } else if (strcmp(what, "state") == 0) {
+        show_state(&play->job, out);
+        (void)strcat(out, "; ");
+    } else if (strcmp(what, "stop-at") == 0) {
+        (void)sprintf(out, "%d; ", (int)((play->job.stop_at - BEGIN) / JOB_NS_PER_MS));
+    } else if (!set(play, what, number) && !act_time(play, what, number, more)) {
+        act_one(play, what, number, more);
+    }
 }
 
-UNIT_PLAY(test_a_death_among_ranks_that_leave_is_a_failure)
+UNIT_CASES(test_plays, "plays")
 {
-    flow_notice(&play->job, TUTTI_NOTICE_HOSTS);
-    tell_end(play, 0, again);
-    tell_end(play, 1, exit_9);
-    look(play);
-    go_to(play, 100);
-    assert_cause(play, "rank 1 on host tt1 exited with status 9");
+    char *fields[CASES_FIELDS];
+    struct play play;
+
+    open_play(&play);
+    (void)cases_fields(in, fields);
+    for (size_t i = 0; fields[i] != NULL; i++) {
+        act(&play, fields[i], out + strlen(out));
+    }
+    show_state(&play.job, out + strlen(out));
+    (void)sprintf(out + strlen(out), "%s%s (%d)",
+            play.job.was_released ? ", released" : "",
+            play.job.ranks.items[3].leaves ? ", leaves" : "",
+            play.job.cause.exit_status);
+    close_play(&play);
 }

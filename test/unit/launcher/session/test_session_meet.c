@@ -9,7 +9,7 @@
 #include "launcher/session/meet.h"
 #include "test/unit/unit.h"
 
-static const int64_t patience_ns = 20000000000;
+static const int64_t patience_ns = 240000000000;
 static const struct meet_protocol protocol = { .name = "test", .is_sealed = true };
 
 /* Who connects, in a thread of its own, and who is at the other end. */

@@ -3,7 +3,6 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,8 +10,8 @@
 
 #include "launcher/environment.h"
 #include "launcher/starter/job_network.h"
+#include "test/unit/launcher/cases.h"
 #include "test/unit/launcher/words.h"
-#include "test/unit/unit.h"
 
 /* A cluster's node: two networks, docker, and an address of IPv6. */
 static void make_node(struct network_table *table)
@@ -41,152 +40,65 @@ static void make_node(struct network_table *table)
     }
 }
 
-UNIT_TEST(test_ranges_are_read_strictly)
+UNIT_CASES(test_ranges_are_read_strictly, "ranges")
 {
-    static const struct {
-        const char *text;
-        const char *expected; /* NULL: malformed */
-    } rows[] = {
-        { "10.1.2.3/8", "10.0.0.0/8" },
-        { "10.1.2.3", "10.1.2.3/32" },
-        { "10.1.2.3/30", "10.1.2.0/30" },
-        { "10.255.2.3/12", "10.240.0.0/12" },
-        { "0.0.0.0/0", "0.0.0.0/0" },
-        { "fd00:4::7/64", "fd00:4::/64" },
-        { "::1", "::1/128" },
-        { "::/0", "::/0" },
-        { "10.1.2.3/33", NULL },
-        { "10.1.2.3/-1", NULL },
-        { "10.1.2.3/", NULL },
-        { "10.1.2/8", NULL },
-        { "fd00::/129", NULL },
-        { "eth0", NULL },
-        { "", NULL },
-        { "/8", NULL },
-        { "0000000000000000000000000000000000000000000000000000000000000000000", NULL },
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct network_range range;
-        char text[NETWORK_ADDRESS_MAX];
-
-        assert_int_equal(
-                network_range_parse(&range, rows[i].text), rows[i].expected != NULL);
-        if (rows[i].expected != NULL) {
-            network_range_format(&range, text);
-            assert_string_equal(text, rows[i].expected);
-        }
-    }
-}
-
-UNIT_TEST(test_a_range_has_what_shares_its_bits)
-{
-    static const struct {
-        const char *range;
-        const char *address;
-        bool has;
-    } rows[] = {
-        { "10.0.0.0/20", "10.0.15.255", true },
-        { "10.0.0.0/20", "10.0.16.0", false },
-        { "10.0.0.1", "10.0.0.1", true },
-        { "10.0.0.1", "10.0.0.0", false },
-        { "0.0.0.0/0", "255.1.2.3", true },
-        { "0.0.0.0/0", "fd00::1", false },
-        { "fd00::/15", "fd01::1", true },
-        { "fd00::/16", "fd01::1", false },
-        { "::/0", "10.0.0.1", true },
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct network_range range;
-        struct network_range address;
-
-        assert_true(network_range_parse(&range, rows[i].range));
-        assert_true(network_range_parse(&address, rows[i].address));
-        assert_int_equal(network_range_has(&range, address.bytes), rows[i].has);
-    }
-}
-
-UNIT_TEST(test_nic_takes_ranges_and_names)
-{
-    static const struct {
-        const char *nic;
-        const char *cidrs; /* NULL: refused */
-        const char *interface; /* or a part of the error */
-    } rows[] = {
-        { "10.0.0.0/8", "10.0.0.0/8", "ens5" },
-        { "192.168.0.0/16,10.0.0.0/8", "192.168.0.0/16,10.0.0.0/8", "ib0" },
-        { "fd00:4::/64", "fd00:4::/64", "ib0" },
-        { "ens5", "10.0.0.0/20", "ens5" },
-        { "ib0,ens5", "192.168.4.0/24,10.0.0.0/20", "ib0" },
-        { "11.0.0.0/8", NULL, "ens5 10.0.0.0/20" },
-        { "eth0", NULL, "--nic eth0" },
-        { "10.0.0.0/8,eth0", NULL, "--nic eth0" },
-        { "", NULL, "write up to" },
-        { "ens5,", NULL, "write up to" },
-        { "lo,lo,lo,lo,lo,lo,lo,lo,lo", NULL, "write up to" },
-    };
-    struct network_table table;
-
-    make_node(&table);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct network_choice choice = { .is_asked = false };
-        tutti_status status = network_choose_asked(&table, rows[i].nic, &choice);
-
-        if (rows[i].cidrs == NULL) {
-            assert_int_equal(status, TUTTI_ERR_INVALID);
-            assert_non_null(strstr(tutti_last_error(), rows[i].interface));
-            assert_false(choice.is_asked);
-        } else {
-            assert_int_equal(status, TUTTI_OK);
-            assert_string_equal(choice.cidrs, rows[i].cidrs);
-            assert_string_equal(choice.interface, rows[i].interface);
-            assert_true(choice.is_asked);
-        }
-    }
-}
-
-static struct network_route route_of(const char *source, const char *peer)
-{
-    struct network_route route = { .source = { 0 } };
     struct network_range range;
 
-    assert_true(network_range_parse(&range, source));
-    memcpy(route.source, range.bytes, sizeof route.source);
-    assert_true(network_range_parse(&range, peer));
-    memcpy(route.peer, range.bytes, sizeof route.peer);
-    return route;
+    (void)strcpy(out, "malformed");
+    if (network_range_parse(&range, in)) {
+        network_range_format(&range, out);
+    }
 }
 
-UNIT_TEST(test_routes_choose_a_network_that_has_all_hosts)
+UNIT_CASES(test_a_range_has_what_shares_its_bits, "in a range")
 {
-    const struct network_route here = route_of("10.0.1.7", "10.0.1.7");
-    const struct network_route near = route_of("10.0.1.7", "10.0.2.9");
-    const struct network_route other = route_of("192.168.4.7", "192.168.4.9");
-    const struct network_route far = route_of("10.0.1.7", "10.9.0.1");
-    const struct {
-        struct network_route routes[2];
-        const char *cidrs;
-        const char *interface;
-    } rows[] = {
-        { { near, near }, "10.0.0.0/20", "ens5" },
-        { { here, near }, "10.0.0.0/20", "ens5" },
-        { { here, other }, "192.168.4.0/24", "ib0" },
-        { { near, other }, "", "" }, /* no network has both */
-        { { near, far }, "", "" }, /* behind a router */
-        { { here, here }, "", "" },
-    };
+    struct network_range range, address;
+    char *fields[CASES_FIELDS];
+
+    assert_int_equal(cases_fields(in, fields), 2);
+    assert_true(network_range_parse(&range, fields[0]));
+    assert_true(network_range_parse(&address, fields[1]));
+    (void)strcpy(out, network_range_has(&range, address.bytes) ? "yes" : "no");
+}
+
+UNIT_CASES(test_nic_takes_ranges_and_names, "--nic")
+{
+    struct network_choice choice = { .is_asked = false };
     struct network_table table;
 
     make_node(&table);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct network_choice choice;
-
-        network_choose_routes(&table, rows[i].routes, 2, &choice);
-        assert_string_equal(choice.cidrs, rows[i].cidrs);
-        assert_string_equal(choice.interface, rows[i].interface);
+    if (network_choose_asked(&table, in, &choice) == TUTTI_OK) {
+        (void)sprintf(out, "%s by %s", choice.cidrs, choice.interface);
+        assert_true(choice.is_asked);
+    } else {
         assert_false(choice.is_asked);
+        cases_refused(out);
     }
+}
+
+UNIT_CASES(test_routes_choose_a_network_that_has_all_hosts, "routes")
+{
+    struct network_route routes[2];
+    char *fields[CASES_FIELDS];
+    struct network_choice choice;
+    struct network_table table;
+
+    make_node(&table);
+    assert_int_equal(cases_fields(in, fields), 2);
+    for (int i = 0; i < 2; i++) {
+        char *const *words = cases_words(fields[i]);
+        struct network_range range;
+
+        assert_true(network_range_parse(&range, words[0]));
+        memcpy(routes[i].source, range.bytes, sizeof routes[i].source);
+        assert_true(network_range_parse(&range, words[1]));
+        memcpy(routes[i].peer, range.bytes, sizeof routes[i].peer);
+    }
+    network_choose_routes(&table, routes, 2, &choice);
+    assert_false(choice.is_asked);
+    (void)sprintf(out, "%s%sby %s", choice.cidrs, choice.cidrs[0] == '\0' ? "" : " ",
+            choice.interface);
+    out[strlen(out) - (choice.interface[0] == '\0' ? 1 : 0)] = '\0';
 }
 
 UNIT_TEST(test_hosts_here_get_loopback_only)
@@ -329,23 +241,11 @@ UNIT_TEST(test_which_hosts_are_here)
     assert_false(network_is_here(&list));
 }
 
-UNIT_TEST(test_the_first_address_inside_ranges)
+UNIT_CASES(test_the_first_address_inside_ranges, "first inside")
 {
     static const char addresses[][NETWORK_ADDRESS_MAX] = { "172.17.0.1", "10.1.0.5",
         "10.2.0.5", "fd00::5" };
-    static const struct {
-        const char *ranges;
-        int found; /* -1: none */
-    } rows[] = {
-        { "10.0.0.0/8", 1 },
-        { "192.168.0.0/16,10.2.0.0/16", 2 },
-        { "fd00::/16,10.0.0.0/8", 3 },
-        { "10.3.0.0/16", -1 },
-        { "", -1 },
-    };
+    const char *found = network_first_inside(in, addresses, 4);
 
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_ptr_equal(network_first_inside(rows[i].ranges, addresses, 4),
-                rows[i].found < 0 ? NULL : addresses[rows[i].found]);
-    }
+    (void)strcpy(out, found == NULL ? "none" : found);
 }

@@ -1,18 +1,17 @@
 /*
  * Connections to tuttirun: how many are held, and of whom.
  */
+#include <errno.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "launcher/session/meet.h"
 #include "launcher/session/server.h"
-#include "test/unit/unit.h"
+#include "test/unit/launcher/session/serve.h"
 
 enum {
     LIMIT = 3,
@@ -60,14 +59,7 @@ static void close_server(struct server *server)
     loop_fini(&loop);
 }
 
-/* Lets it do all that there is to do. */
-static void serve(void)
-{
-    while (loop_turn(&loop, clock_ns()) > 0) {
-    }
-}
-
-/* One more connection; loopback has it in the listener's queue when this returns. */
+/* One more connection. */
 static int call(const struct server *server)
 {
     const struct sockaddr_in address = {
@@ -108,17 +100,34 @@ static size_t open_links(const struct server *server)
     return count;
 }
 
+/* How many have proven themselves. */
+static size_t proven_links(const struct server *server)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < server->count; i++) {
+        count += server->links[i]->rank >= 0 ? 1 : 0;
+    }
+    return count;
+}
+
+/* The server has closed the other end; what it has said before is passed over. */
 static bool was_closed(int fd)
 {
-    struct pollfd asked = { .fd = fd, .events = POLLIN };
     char bytes[64];
+    ssize_t count;
 
-    while (poll(&asked, 1, 20000) == 1) {
-        if (recv(fd, bytes, sizeof bytes, 0) <= 0) {
-            return true;
-        }
+    do {
+        count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    } while (count > 0);
+    return count == 0 || errno != EAGAIN;
+}
+
+static void close_all(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)close(fds[i]);
     }
-    return false;
 }
 
 /* Those that have only just come are not dropped for others, and those that are awaited not at all. */
@@ -132,36 +141,36 @@ UNIT_TEST(test_many_that_are_awaited_come_at_once)
     for (int i = 0; i < 2 * SERVER_STRANGERS; i++) {
         fds[i] = call(&server);
     }
-    serve();
-    assert_int_equal(open_links(&server), 2 * SERVER_STRANGERS);
+    SERVE_UNTIL(open_links(&server) == 2 * SERVER_STRANGERS);
     assert_int_equal(server.listener.watch.events, EPOLLIN);
     for (int i = 0; i < 2 * SERVER_STRANGERS; i++) {
         server.links[i]->opened = INT64_MAX / 2;
     }
     fds[2 * SERVER_STRANGERS] = call(&server);
-    serve();
-    assert_int_equal(open_links(&server), 2 * SERVER_STRANGERS + 1);
-    for (int i = 0; i < 2 * SERVER_STRANGERS + 1; i++) {
-        (void)close(fds[i]);
-    }
+    SERVE_UNTIL(open_links(&server) == 2 * SERVER_STRANGERS + 1);
+    close_all(fds, 2 * SERVER_STRANGERS + 1);
     close_server(&server);
+}
+
+/* Says HELLO to a server that has called the challenge; the WELCOME is not waited for. */
+static void say_hello(const struct server *server, struct session *session)
+{
+    struct frame frame;
+
+    assert_int_equal(meet_wait(session, INT64_MAX), MEET_OK);
+    assert_int_equal(
+            meet_join(session, server->protocol, NULL, 0, 1, &frame), MEET_SILENT);
 }
 
 /* A friend: the server's part is played in between. */
 static struct session call_as_friend(const struct server *server)
 {
     struct session session = session_of(call(server), server->token, LINK_TOKEN_BYTES);
-    struct frame frame;
+    const size_t proven = proven_links(server);
 
-    while (server->listener.watch.events == 0) {
-        (void)loop_turn(&loop, INT64_MAX); /* until it goes on */
-    }
-    serve();
-    assert_int_equal(meet_wait(&session, INT64_MAX), MEET_OK);
-    /* The WELCOME is not here yet: nobody serves while it is waited for. */
-    assert_int_equal(
-            meet_join(&session, server->protocol, NULL, 0, 1, &frame), MEET_SILENT);
-    serve();
+    SERVE_UNTIL(is_readable(session.fd));
+    say_hello(server, &session);
+    SERVE_UNTIL(proven_links(server) == proven + 1);
     return session;
 }
 
@@ -180,27 +189,22 @@ UNIT_TEST(test_strangers_take_no_place)
 
     open_server(&server);
     first = call_as_friend(&server);
-    for (int i = 0; i < SERVER_STRANGERS; i++) {
+    for (size_t i = 0; i < SERVER_STRANGERS; i++) {
         fds[i] = call(&server);
-        serve();
-        age(&server, i + 1);
+        SERVE_UNTIL(open_links(&server) == i + 2);
+        age(&server, (int)i + 1);
     }
-    assert_int_equal(open_links(&server), SERVER_STRANGERS + 1);
     fds[SERVER_STRANGERS] = call(&server);
-    serve();
-    assert_true(was_closed(fds[0]));
-    assert_int_equal(open_links(&server), SERVER_STRANGERS + 1);
+    SERVE_UNTIL(was_closed(fds[0]));
+    SERVE_UNTIL(open_links(&server) == SERVER_STRANGERS + 1);
     second = call_as_friend(&server);
-    assert_int_equal(open_links(&server), SERVER_STRANGERS + 1);
+    SERVE_UNTIL(open_links(&server) == SERVER_STRANGERS + 1);
     assert_int_equal(server.links[0]->rank + 1, server.links[2]->rank);
     assert_false(session_is_lost(&server.links[0]->session));
-    assert_int_equal(called, 2); /* what may have come behind the HELLO is looked at */
+    SERVE_UNTIL(called == 2); /* what may have come behind the HELLO is looked at */
     assert_int_equal(send(first.fd, "x", 1, 0), 1);
-    (void)loop_turn(&loop, INT64_MAX);
-    assert_int_equal(called, 3);
-    for (int i = 0; i < SERVER_STRANGERS + 1; i++) {
-        (void)close(fds[i]);
-    }
+    SERVE_UNTIL(called == 3);
+    close_all(fds, SERVER_STRANGERS + 1);
     session_fini(&first);
     session_fini(&second);
     close_server(&server);
@@ -211,18 +215,16 @@ UNIT_TEST(test_strangers_have_a_time)
 {
     struct server server;
     struct session friend;
-    struct frame frame;
     int silent;
 
     open_server(&server);
     silent = call(&server);
-    serve();
+    SERVE_UNTIL(open_links(&server) == 1);
     assert_true(server.links[0]->session.watch.due > server.links[0]->opened);
     friend = session_of(call(&server), server.token, LINK_TOKEN_BYTES);
-    serve();
-    assert_int_equal(meet_wait(&friend, INT64_MAX), MEET_OK);
-    assert_int_equal(
-            meet_join(&friend, server.protocol, NULL, 0, 1, &frame), MEET_SILENT);
+    SERVE_UNTIL(open_links(&server) == 2);
+    say_hello(&server, &friend);
+    wait_for(server.links[1]->session.fd, POLLIN);
     for (int i = 0; i < 2; i++) {
         struct loop_watch *watch = &server.links[i]->session.watch;
 
@@ -231,7 +233,7 @@ UNIT_TEST(test_strangers_have_a_time)
     }
     assert_true(session_is_lost(&server.links[0]->session));
     assert_int_equal(server.links[0]->rank, -1);
-    assert_true(was_closed(silent));
+    SERVE_UNTIL(was_closed(silent));
     assert_true(server.links[1]->rank >= 0);
     assert_int_equal(server.links[1]->session.watch.due, 0);
     (void)close(silent);
@@ -273,12 +275,11 @@ UNIT_TEST(test_links_of_ranks_stay)
 
     open_server(&server);
     first = call(&server);
-    serve();
+    SERVE_UNTIL(open_links(&server) == 1);
     server.links[0]->rank = 0;
     session_lose(&server.links[0]->session);
     second = call(&server);
-    serve();
-    assert_int_equal(server.count, 2);
+    SERVE_UNTIL(server.count == 2);
     assert_int_equal(server.links[0]->rank, 0);
     (void)close(first);
     (void)close(second);
@@ -299,7 +300,7 @@ UNIT_TEST(test_what_waits_is_sent_later)
 
     open_server(&server);
     fd = call(&server);
-    serve();
+    SERVE_UNTIL(open_links(&server) == 1);
     take_challenge(fd);
     link = server.links[0];
     (void)setsockopt(
@@ -309,10 +310,9 @@ UNIT_TEST(test_what_waits_is_sent_later)
     assert_true((link->session.watch.events & (unsigned)EPOLLOUT) != 0);
     while (arrived < BYTES) {
         static char taken[BUFFER];
-        struct pollfd asked = { .fd = fd, .events = POLLIN };
 
         /* Room is made when what was taken has been acknowledged, a moment later. */
-        if (poll(&asked, 1, 10) == 1) {
+        if (is_readable(fd)) {
             ssize_t count = recv(fd, taken, sizeof taken, 0);
 
             assert_true(count > 0);
@@ -326,12 +326,6 @@ UNIT_TEST(test_what_waits_is_sent_later)
     close_server(&server);
 }
 
-static bool have_hung_up(struct server *server, int64_t now)
-{
-    server_note_hangups(server, now);
-    return server->links[0]->hung_up != 0 && server->links[2]->hung_up != 0;
-}
-
 /* One that is reset, and one that is closed in order; both have sent something before. */
 UNIT_TEST(test_hangups_are_noted_in_their_order)
 {
@@ -339,25 +333,23 @@ UNIT_TEST(test_hangups_are_noted_in_their_order)
     int fds[LIMIT];
 
     open_server(&server);
-    for (int i = 0; i < LIMIT; i++) {
+    for (size_t i = 0; i < LIMIT; i++) {
         fds[i] = call(&server);
-    }
-    serve();
-    assert_int_equal(open_links(&server), LIMIT);
-    for (int i = 0; i < LIMIT; i++) {
+        SERVE_UNTIL(open_links(&server) == i + 1);
         take_challenge(fds[i]);
         assert_int_equal(send(fds[i], "x", 1, 0), 1);
     }
     assert_int_equal(send(server.links[2]->session.fd, "unread", 6, 0), 6);
+    wait_for(fds[2], POLLIN);
     server_note_hangups(&server, 10);
     assert_int_equal(server.links[2]->hung_up, 0);
     (void)close(fds[2]);
+    wait_for(server.links[2]->session.fd, POLLRDHUP);
     (void)close(fds[0]);
-    for (int tries = 0; !have_hung_up(&server, 20 + tries); tries++) {
-        assert_true(tries < 20000);
-        (void)usleep(1000);
-    }
+    wait_for(server.links[0]->session.fd, POLLRDHUP);
+    server_note_hangups(&server, 20);
     assert_true(server.links[2]->hung_up < server.links[0]->hung_up);
+    assert_int_not_equal(server.links[2]->hung_up, 0);
     assert_int_equal(server.links[1]->hung_up, 0);
     (void)close(fds[1]);
     close_server(&server);

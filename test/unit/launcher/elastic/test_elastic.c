@@ -1,12 +1,35 @@
 /*
- * What the end of a generation means for the next one.
+ * What the end of a generation means for the next one, and which hosts that gets.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "launcher/elastic/judge.h"
-#include "test/unit/unit.h"
+#include "launcher/elastic/members.h"
+#include "test/unit/launcher/cases.h"
 #include "trainer/elastic/control.h"
+
+static const int64_t second = 1000000000;
+
+UNIT_CASES(test_ssh_names_one_host, "hosts that ssh names")
+{
+    char *fields[CASES_FIELDS];
+
+    assert_int_equal(cases_fields(in, fields), 2);
+    (void)strcpy(out, judge_names(fields[0], fields[1]) ? "yes" : "no");
+}
+
+UNIT_CASES(test_cooldowns, "cooldowns")
+{
+    int64_t range[2];
+
+    (void)strcpy(out, "malformed");
+    if (members_read_cooldown(in, range)) {
+        (void)sprintf(
+                out, "%d %d", (int)(range[0] / 1000000), (int)(range[1] / 1000000));
+    }
+}
 
 enum {
     RANKS = 4,
@@ -26,33 +49,6 @@ static bool names_b(const void *context, const char *host)
 {
     (void)context;
     return strcmp(host, "b") == 0;
-}
-
-/* A host is not blamed for another whose name is longer, nor for other words. */
-UNIT_TEST(test_ssh_names_one_host)
-{
-    static const struct {
-        const char *line;
-        const char *host;
-        bool names;
-    } rows[] = {
-        { "ssh: connect to host tt11 port 22: No route to host", "tt11", true },
-        { "ssh: connect to host tt11 port 22: No route to host", "tt1", false },
-        { "ssh: connect to host tt11 port 22: No route to host", "host", false },
-        { "ssh: connect to host tt1 port 22: No route to host", "tt11", false },
-        { "ssh: connect to host tt1.pool port 22: No route to host", "tt1", false },
-        { "ssh: connect to host tt1.pool port 22: No route to host", "TT1.pool", true },
-        { "ssh: Could not resolve hostname tt1: Name or service not known", "tt1",
-                true },
-        { "ssh: Could not resolve hostname tt10: Name or service not known", "tt1",
-                false },
-        { "my ssh does not like tt1", "tt1", false },
-        { "ssh: connect to host", "", false },
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_true(judge_names(rows[i].line, rows[i].host) == rows[i].names);
-    }
 }
 
 static bool names_none(const void *context, const char *host)
@@ -142,4 +138,79 @@ UNIT_TEST(test_a_host_that_the_starter_does_not_reach_is_left_out)
     assert_int_equal(play.members.items[0].aside_until, 0);
     assert_int_equal(play.members.items[1].aside_until, INT64_MAX);
     tear_down(&play);
+}
+
+static void update(struct members *members, const char *text)
+{
+    struct host_list list = { .hosts = NULL };
+
+    assert_int_equal(host_list_parse(&list, text), TUTTI_OK);
+    assert_int_equal(members_update(members, &list), TUTTI_OK);
+    host_list_fini(&list);
+}
+
+static void expect(const struct members *members, int most, int64_t now, int ranks,
+        const char *hosts)
+{
+    struct host_list list = { .hosts = NULL };
+    char *text;
+
+    assert_int_equal(members_choose(members, most, now, NULL), ranks);
+    assert_int_equal(members_choose(members, most, now, &list), ranks);
+    text = host_list_format(&list);
+    assert_string_equal(text, hosts);
+    mem_free(text);
+    host_list_fini(&list);
+}
+
+UNIT_TEST(test_hosts_keep_their_order)
+{
+    struct members members = { .items = NULL };
+
+    update(&members, "a:2,b:2");
+    expect(&members, 100, 0, 4, "a:2,b:2");
+    update(&members, "c:1,b:3,a:2");
+    expect(&members, 100, 0, 6, "a:2,b:3,c:1");
+    expect(&members, 3, 0, 3, "a:2,b:1");
+    update(&members, "c:1,b:3");
+    expect(&members, 100, 0, 4, "b:3,c:1");
+    update(&members, "a:2,b:3");
+    expect(&members, 100, 0, 5, "a:2,b:3");
+    members_fini(&members);
+}
+
+UNIT_TEST(test_a_host_that_fails_repeatedly_is_left_out_for_good)
+{
+    struct members members = { .items = NULL };
+
+    update(&members, "a:1,b:1");
+    assert_false(members_fail(&members, 0, 0));
+    assert_false(members_fail(&members, 0, 0));
+    members_forget_failures(&members); /* the job has committed */
+    assert_false(members_fail(&members, 0, 0));
+    assert_false(members_fail(&members, 0, 0));
+    expect(&members, 9, 0, 2, "a:1,b:1");
+    assert_true(members_fail(&members, 0, 0));
+    expect(&members, 9, INT64_MAX - 1, 1, "b:1");
+    update(&members, "a:1,b:1"); /* listed or not */
+    expect(&members, 9, INT64_MAX - 1, 1, "b:1");
+    members_fini(&members);
+}
+
+UNIT_TEST(test_a_host_comes_back_and_each_time_later)
+{
+    struct members members = { .items = NULL };
+
+    assert_true(members_read_cooldown("10,30", members.cooldown));
+    update(&members, "a:1,b:1");
+    members_put_aside(&members, 1, 0);
+    expect(&members, 9, 10 * second - 1, 1, "a:1");
+    assert_int_equal(members_next_return(&members, 0), 10 * second);
+    expect(&members, 9, 10 * second, 2, "a:1,b:1");
+    assert_true(members_fail(&members, 1, 0)); /* the first one after it came back */
+    assert_int_equal(members_next_return(&members, 0), 20 * second);
+    members_put_aside(&members, 1, 0);
+    assert_int_equal(members_next_return(&members, 0), 30 * second);
+    assert_int_equal(members_next_return(&members, 30 * second), INT64_MAX);
+    members_fini(&members);
 }

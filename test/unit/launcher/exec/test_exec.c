@@ -1,0 +1,474 @@
+/*
+ * What a supervisor does with a rank's output, and how it knows how the rank has ended.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/environment.h"
+#include "launcher/exec/ending.h"
+#include "launcher/exec/lines.h"
+#include "launcher/exec/logs.h"
+#include "launcher/exec/oom.h"
+#include "launcher/exec/procs.h"
+#include "launcher/exec/rank.h"
+#include "launcher/exec/rate.h"
+#include "launcher/exec/tail.h"
+#include "test/unit/launcher/cases.h"
+#include "test/unit/launcher/root.h"
+#include "test/unit/launcher/words.h"
+
+static const int64_t second = 1000000000;
+
+UNIT_CASES(test_endings, "endings")
+{
+    static const char *const endings[] = { "exit", "signal", "exec", "setup" };
+    struct ending ending = { .wait_status = 0 };
+    struct link_exited exited = { .ending = 99 };
+
+    for (char *const *word = cases_words(in); *word != NULL; word++) {
+        const char *equals = strchr(*word, '=');
+        int number = equals == NULL ? 0 : (int)strtol(equals + 1, NULL, 10);
+
+        /* As waitpid() has it on Linux. */
+        ending.wait_status |= strncmp(*word, "exit=", 5) == 0 ? number << 8
+                : strncmp(*word, "signal=", 7) == 0           ? number
+                : strcmp(*word, "core") == 0                  ? 0x80
+                                                              : 0;
+        ending.signals |= strncmp(*word, "sent=", 5) == 0 ? ending_signal(number) : 0;
+        ending.exec_errno |= strncmp(*word, "exec=", 5) == 0 ? number : 0;
+        ending.setup_errno |= strncmp(*word, "setup=", 6) == 0 ? number : 0;
+        ending.was_stopped |= strcmp(*word, "told") == 0;
+    }
+    ending_describe(&ending, &exited);
+    (void)sprintf(out, "%s %u%s%s", endings[exited.ending], exited.value,
+            exited.dumped_core ? " core" : "", exited.was_stopped ? " stopped" : "");
+}
+
+enum {
+    SHOWN_MAX = 1 << 18
+};
+
+/* What was shown. */
+struct shown {
+    char text[SHOWN_MAX];
+    size_t len;
+};
+
+static struct shown shown;
+
+static void take(void *to, const char *line, size_t len)
+{
+    struct shown *into = to;
+
+    assert_int_equal(line[len - 1], '\n');
+    assert_true(len <= LINES_SHOWN_MAX);
+    assert_true(into->len + len < SHOWN_MAX);
+    memcpy(into->text + into->len, line, len);
+    into->len += len;
+    into->text[into->len] = '\0';
+}
+
+static void begin(struct lines *lines)
+{
+    shown.len = 0;
+    shown.text[0] = '\0';
+    assert_int_equal(lines_init(lines, take, &shown), TUTTI_OK);
+}
+
+UNIT_CASES(test_bytes_become_lines, "lines")
+{
+    for (size_t piece = 1; piece <= len + 1; piece++) {
+        struct lines lines;
+
+        begin(&lines);
+        for (size_t at = 0; at < len; at += piece) {
+            lines_feed(&lines, in + at, piece < len - at ? piece : len - at, 0);
+        }
+        lines_end(&lines);
+        assert_true(piece == 1 || strcmp(out, shown.text) == 0);
+        (void)strcpy(out, shown.text);
+        lines_fini(&lines);
+    }
+}
+
+UNIT_TEST(test_of_updates_the_latest_is_shown_now_and_then)
+{
+    struct lines lines;
+    int64_t now = 1000;
+
+    begin(&lines);
+    assert_true(lines_due(&lines) == INT64_MAX);
+    lines_feed(&lines, "1%\r2%\r3%\r", 9, now);
+    assert_string_equal(shown.text, "1%\n");
+    assert_true(lines_due(&lines) == now + LINES_UPDATE_NS);
+    lines_tick(&lines, now + LINES_UPDATE_NS - 1);
+    assert_string_equal(shown.text, "1%\n");
+    lines_tick(&lines, now + LINES_UPDATE_NS);
+    assert_string_equal(shown.text, "1%\n3%\n");
+    assert_true(lines_due(&lines) == INT64_MAX);
+    /* The newline that ends a shown update makes no empty line. */
+    lines_feed(&lines, "\nnext\n", 6, now + LINES_UPDATE_NS);
+    assert_string_equal(shown.text, "1%\n3%\nnext\n");
+    lines_fini(&lines);
+}
+
+UNIT_TEST(test_a_line_without_end_is_cut_once)
+{
+    static char bytes[LINES_MAX * 2];
+    struct lines lines;
+
+    memset(bytes, 'x', sizeof bytes);
+    begin(&lines);
+    lines_feed(&lines, bytes, sizeof bytes, 0);
+    lines_feed(&lines, bytes, sizeof bytes, 0);
+    lines_feed(&lines, "\nnext\n", 6, 0);
+    assert_int_equal(shown.len, LINES_MAX + strlen(" [cut]\nnext\n"));
+    assert_string_equal(shown.text + LINES_MAX, " [cut]\nnext\n");
+    lines_fini(&lines);
+}
+
+UNIT_TEST(test_a_cut_keeps_characters_whole)
+{
+    static const char *const characters[] = { "\xc3\xbc", "\xe2\x82\xac",
+        "\xf0\x9f\x8e\xb5" };
+
+    for (size_t i = 0; i < sizeof characters / sizeof characters[0]; i++) {
+        size_t width = strlen(characters[i]);
+
+        /* The character begins at each distance before the limit. */
+        for (size_t before = 1; before <= width; before++) {
+            static char bytes[LINES_MAX];
+            struct lines lines;
+            size_t whole = before == width ? LINES_MAX : LINES_MAX - before;
+
+            memset(bytes, 'x', sizeof bytes);
+            begin(&lines);
+            lines_feed(&lines, bytes, LINES_MAX - before, 0);
+            lines_feed(&lines, characters[i], width, 0);
+            lines_feed(&lines, "yyyy\n", 5, 0);
+            assert_string_equal(shown.text + whole, " [cut]\n");
+            lines_fini(&lines);
+        }
+    }
+}
+
+UNIT_TEST(test_bytes_that_are_no_characters_stay)
+{
+    static char bytes[LINES_MAX + 1];
+    struct lines lines;
+
+    memset(bytes, '\x80', sizeof bytes);
+    begin(&lines);
+    lines_feed(&lines, bytes, sizeof bytes, 0);
+    assert_string_equal(shown.text + LINES_MAX, " [cut]\n");
+    lines_fini(&lines);
+}
+
+UNIT_TEST(test_an_update_is_not_shown_after_its_line)
+{
+    static char bytes[LINES_MAX + 1];
+    struct lines lines;
+
+    memset(bytes, 'y', sizeof bytes);
+    begin(&lines);
+    lines_feed(&lines, "1%\r2%\r", 6, 0);
+    lines_feed(&lines, bytes, sizeof bytes, 0);
+    lines_feed(&lines, "\nnext\n", 6, 0);
+    assert_int_equal(shown.len, LINES_MAX + strlen("1%\n [cut]\nnext\n"));
+    assert_string_equal(shown.text + shown.len - 6, "\nnext\n");
+    lines_fini(&lines);
+}
+
+UNIT_TEST(test_bytes_are_written_as_they_are)
+{
+    char parent[PATH_MAX];
+    char folder[PATH_MAX];
+    char text[16] = "";
+    struct log_file log;
+    struct root root;
+    FILE *file;
+
+    root_make(&root);
+    (void)snprintf(parent, sizeof parent, "%s/deep/logs", root.path);
+    assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
+    assert_int_equal(logs_make_folder(parent, 12, folder), TUTTI_OK);
+    assert_int_equal(log_file_open(&log, folder, "stdout"), TUTTI_OK);
+    assert_int_equal(log_file_write(&log, "a\0\r", 3), TUTTI_OK);
+    assert_int_equal(log_file_write(&log, "b", 1), TUTTI_OK);
+    log_file_close(&log);
+    assert_non_null(strstr(log.path, "/deep/logs/rank.12/stdout"));
+    file = fopen(log.path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(text, 1, sizeof text, file), 4);
+    assert_memory_equal(text, "a\0\rb", 4);
+    (void)fclose(file);
+    root_remove(&root);
+}
+
+UNIT_TEST(test_a_full_disk_is_said_once)
+{
+    struct log_file log;
+
+    if (access("/dev/full", W_OK) != 0) {
+        skip();
+    }
+    assert_int_equal(log_file_open(&log, "/dev", "full"), TUTTI_OK);
+    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/full"));
+    assert_int_equal(log_file_write(&log, "a", 1), TUTTI_OK);
+}
+
+UNIT_TEST(test_what_cannot_be_made_is_named)
+{
+    char folder[PATH_MAX];
+    struct log_file log;
+
+    assert_int_equal(logs_make_folder("/dev/null/logs", 0, folder), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/null"));
+    assert_int_equal(log_file_open(&log, "/dev/null", "stdout"), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "/dev/null/stdout"));
+    assert_int_equal(log.fd, -1);
+}
+
+UNIT_CASES(test_each_generation_has_its_place, "generations")
+{
+    for (uint32_t generation = 0; generation < 2; generation++) {
+        generation_path(out, CASES_OUT, in, generation);
+        assert_string_equal(out, in);
+    }
+    generation_path(out, CASES_OUT, in, 2);
+}
+
+UNIT_CASES(test_counters, "counters of memory")
+{
+    uint64_t count = 0;
+
+    (void)strcpy(out, "none");
+    if (oom_parse(in, &count)) {
+        (void)sprintf(out, "%d", (int)count);
+    }
+    assert_true(count == 0 || out[0] != 'n');
+}
+
+/* The tree of a machine with cgroups of either version, and where its counter is. */
+static void check_tree(const char *cgroups, const char *events, const char *limit)
+{
+    struct root root;
+    char text[128];
+    struct oom oom;
+
+    root_make(&root);
+    root_write(&root, "/proc/self/cgroup", cgroups, 0600);
+    root_write(&root, events, "oom 1\noom_kill 1\n", 0600);
+    if (limit != NULL) {
+        root_write(&root, limit, "1073741824\n", 0600);
+    }
+    oom_open(&oom, root.path);
+    assert_int_equal(oom.count, 1);
+    assert_false(oom_has_killed(&oom, text, sizeof text));
+    root_write(&root, events, "oom 2\noom_kill 2\n", 0600);
+    assert_true(oom_has_killed(&oom, text, sizeof text));
+    assert_string_equal(text, limit != NULL ? "its memory limit is 1024.0 MiB" : "");
+    root_remove(&root);
+    oom_open(&oom, root.path);
+    assert_false(oom_has_killed(&oom, text, sizeof text));
+}
+
+UNIT_TEST(test_trees)
+{
+    check_tree("0::/job/step\n", "/sys/fs/cgroup/job/step/memory.events",
+            "/sys/fs/cgroup/job/step/memory.max");
+    check_tree("4:memory:/job\n0::/\n", "/sys/fs/cgroup/memory/job/memory.oom_control",
+            "/sys/fs/cgroup/memory/job/memory.limit_in_bytes");
+    /* In a container, the path is one of the host. */
+    check_tree("0::/docker/abc\n", "/sys/fs/cgroup/memory.events",
+            "/sys/fs/cgroup/memory.max");
+    check_tree("0::/\n", "/proc/vmstat", NULL);
+}
+
+/* Whatever the name is. */
+UNIT_CASES(test_stats_of_processes, "stat")
+{
+    struct process_facts process;
+
+    (void)strcpy(out, "malformed");
+    if (process_parse(&process, in)) {
+        (void)sprintf(out, "%d %d %c%s", process.pid, process.parent, process.state,
+                process.is_ending ? " ending" : "");
+    }
+}
+
+UNIT_TEST(test_an_entry_is_matched_whole)
+{
+    static const char environment[] = "A=1\0JOB=x.1\0JOB=x.12\0XJOB=x.3";
+
+    assert_true(procs_has_entry(environment, sizeof environment, "A=1"));
+    assert_true(procs_has_entry(environment, sizeof environment, "JOB=x.12"));
+    assert_true(procs_has_entry(environment, sizeof environment, "XJOB=x.3"));
+    assert_false(procs_has_entry(environment, sizeof environment, "JOB=x.3"));
+    assert_false(procs_has_entry(environment, sizeof environment, "JOB=x."));
+    assert_false(procs_has_entry(environment, sizeof environment - 1, "XJOB=x.3"));
+    assert_false(procs_has_entry(environment, 0, "A=1"));
+}
+
+UNIT_TEST(test_this_process_is_running)
+{
+    assert_int_equal(process_state(getpid()), 'R');
+    assert_int_equal(process_state(0x7fffffff), 0);
+}
+
+UNIT_CASES(test_ranks_of_each_starter, "ranks")
+{
+    struct rank rank = rank_read(cases_words(in));
+
+    (void)sprintf(out, "%d of %d, %d of %d", rank.rank, rank.size, rank.local_rank,
+            rank.local_size);
+}
+
+UNIT_TEST(test_horovod_is_told_what_is_known)
+{
+    static const char *const outer[] = { "HOROVOD_CONTROLLER=mpi", "HOROVOD_RANK=9",
+        NULL };
+    const struct rank rank = {
+        .rank = 3, .size = 8, .local_rank = 0, .local_size = -1
+    };
+    struct arguments list = { .items = NULL };
+
+    rank_tell_horovod(&rank, &list);
+    assert_null(list.items);
+    (void)words_set(&list, outer);
+    rank_tell_horovod(&rank, &list);
+    assert_string_equal(environment_get(list.items, "HOROVOD_RANK"), "3");
+    assert_string_equal(environment_get(list.items, "HOROVOD_SIZE"), "8");
+    assert_string_equal(environment_get(list.items, "HOROVOD_LOCAL_RANK"), "0");
+    assert_null(environment_get(list.items, "HOROVOD_LOCAL_SIZE"));
+    arguments_fini(&list);
+}
+
+UNIT_TEST(test_without_a_limit_all_passes)
+{
+    struct rate rate;
+
+    rate_init(&rate, 0, 0);
+    for (int i = 0; i < 1000; i++) {
+        assert_true(rate_take(&rate, 1 << 20, 0));
+    }
+    assert_true(rate_due(&rate) == INT64_MAX);
+}
+
+UNIT_TEST(test_what_is_too_much_is_counted)
+{
+    struct rate rate;
+    int passed = 0;
+
+    rate_init(&rate, 1000, 5);
+    for (int i = 0; i < 30; i++) {
+        passed += rate_take(&rate, 100, 5) ? 1 : 0;
+    }
+    assert_int_equal(passed, 10);
+    assert_true(rate_due(&rate) == 5 + second);
+    assert_int_equal(rate_told(&rate), 20);
+    assert_int_equal(rate_told(&rate), 0);
+    assert_true(rate_due(&rate) == INT64_MAX);
+}
+
+UNIT_TEST(test_credit_returns_with_time_up_to_a_second)
+{
+    static const struct {
+        int64_t wait;
+        int passed;
+    } cases[] = {
+        { .wait = second / 2, .passed = 5 },
+        { .wait = second, .passed = 10 },
+        { .wait = 100 * second, .passed = 10 },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rate rate;
+        int passed = 0;
+
+        rate_init(&rate, 1000, 0);
+        assert_true(rate_take(&rate, 1000, 0));
+        for (int k = 0; k < 30; k++) {
+            passed += rate_take(&rate, 100, cases[i].wait) ? 1 : 0;
+        }
+        assert_int_equal(passed, cases[i].passed);
+    }
+}
+
+UNIT_TEST(test_a_line_longer_than_the_limit_passes_alone)
+{
+    struct rate rate;
+
+    rate_init(&rate, 1000, 0);
+    assert_true(rate_take(&rate, 3000, 0));
+    assert_false(rate_take(&rate, 1, second));
+    assert_true(rate_take(&rate, 1, 3 * second + 1));
+}
+
+/* Many small steps must add up to the same credit as a large one. */
+UNIT_TEST(test_small_steps_of_time_lose_no_credit)
+{
+    struct rate rate;
+    int passed = 0;
+
+    rate_init(&rate, 1000, 0);
+    assert_true(rate_take(&rate, 1000, 0));
+    for (int64_t now = 0; now <= second; now += second / 2500) {
+        passed += rate_take(&rate, 100, now) ? 1 : 0;
+    }
+    assert_in_range(passed, 5, 10);
+}
+
+UNIT_TEST(test_the_last_lines_are_kept)
+{
+    static struct tail tail;
+    char expected[LINK_TAIL_MAX] = "";
+    size_t len = 0;
+
+    for (int i = 0; i < 100; i++) {
+        char line[32];
+
+        (void)snprintf(line, sizeof line, "line %d\n", i);
+        tail_add(&tail, line, strlen(line));
+    }
+    for (int i = 100 - LINK_TAIL_LINES; i < 100; i++) {
+        len += (size_t)snprintf(expected + len, sizeof expected - len, "line %d\n", i);
+    }
+    assert_int_equal(tail.count, LINK_TAIL_LINES);
+    assert_int_equal(tail.len, len);
+    assert_memory_equal(tail.text, expected, len);
+}
+
+UNIT_TEST(test_long_lines_push_out_more_than_one)
+{
+    static struct tail tail;
+    static char line[LINK_TAIL_MAX];
+
+    memset(line, 'x', sizeof line);
+    line[sizeof line - 1] = '\n';
+    tail_add(&tail, "a\n", 2);
+    tail_add(&tail, "b\n", 2);
+    tail_add(&tail, line + 2, sizeof line - 2);
+    assert_int_equal(tail.count, 2);
+    assert_memory_equal(tail.text, "b\nx", 3);
+    assert_int_equal(tail.len, LINK_TAIL_MAX);
+}
+
+UNIT_TEST(test_of_a_line_that_is_too_long_the_end_is_kept)
+{
+    static struct tail tail;
+    static char line[LINK_TAIL_MAX * 2];
+
+    memset(line, 'x', sizeof line);
+    memcpy(line + sizeof line - 4, "end\n", 4);
+    tail_add(&tail, line, sizeof line);
+    assert_int_equal(tail.len, LINK_TAIL_MAX);
+    assert_memory_equal(tail.text + LINK_TAIL_MAX - 4, "end\n", 4);
+    tail_add(&tail, "next\n", 5);
+    assert_int_equal(tail.len, 5);
+}

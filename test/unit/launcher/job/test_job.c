@@ -1,0 +1,341 @@
+/*
+ * What is said of the ends of ranks and of the starter, which of them is the cause, and lines of output.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/job/abort_words.h"
+#include "launcher/job/console.h"
+#include "launcher/job/exit_text.h"
+#include "launcher/job/flow.h"
+#include "launcher/job/rank_list.h"
+#include "launcher/job/root_cause.h"
+#include "launcher/job/starter_output.h"
+#include "test/unit/launcher/cases.h"
+
+#define MS INT64_C(1000000)
+#define S (1000 * MS)
+
+/* A rank as "exit=3;running;at=5": how it ended, and what else is known; it has parts of the text. */
+static struct rank read_rank(char *text)
+{
+    static const char *const ends[] = { "none", "exit", "signal", "exec", "setup",
+        "lost", "silent", "stuck" };
+    struct rank rank = { .state = RANK_RUNNING };
+    char *rest = NULL;
+
+    for (char *word = strtok_r(text, ";", &rest); word != NULL;
+            word = strtok_r(NULL, ";", &rest)) {
+        char *value = strchr(word, '=');
+        long number;
+
+        if (value != NULL) {
+            *value++ = '\0';
+        }
+        number = value == NULL ? 0 : strtol(value, NULL, 10);
+        for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+            if (strcmp(word, ends[i]) == 0) {
+                rank.state = RANK_ENDED;
+                rank.end = (enum rank_end)i;
+                rank.value = (int)number;
+            }
+        }
+        rank.when += strcmp(word, "at") == 0 ? number * MS : 0;
+        rank.doubt += strcmp(word, "doubt") == 0 ? number * MS : 0;
+        rank.stage = strcmp(word, "running") == 0 ? LIBRARY_STAGE_RUNNING : rank.stage;
+        rank.failure = strcmp(word, "found") == 0 ? CONTEXT_FAILURE_FOUND
+                : strcmp(word, "told") == 0       ? CONTEXT_FAILURE_TOLD
+                                                  : rank.failure;
+        rank.dumped_core |= strcmp(word, "core") == 0;
+        rank.is_oom |= strcmp(word, "oom") == 0;
+        rank.was_stopped |= strcmp(word, "stopped") == 0;
+        rank.detail = strcmp(word, "detail") == 0 ? value : rank.detail;
+        rank.awaited = strcmp(word, "awaited") == 0 ? value : rank.awaited;
+    }
+    return rank;
+}
+
+UNIT_CASES(test_ends, "ends")
+{
+    const struct rank rank = read_rank(cases_words(in)[0]);
+    char text[EXIT_TEXT_MAX];
+
+    exit_text_end(&rank, text);
+    (void)sprintf(
+            out, "%s%s(%d)", text, text[0] == '\0' ? "" : " ", exit_text_status(&rank));
+}
+
+UNIT_CASES(test_durations, "durations")
+{
+    exit_text_duration(strtol(in, NULL, 10) * MS, out, CASES_OUT);
+}
+
+static int with_ranks(const char *text, int (*function)(const struct ranks *ranks))
+{
+    char *const *words = cases_words(text);
+    struct rank items[4];
+    const struct ranks ranks = { .items = items, .count = 4 };
+
+    for (int i = 0; i < 4; i++) {
+        items[i] = read_rank(words[i]);
+    }
+    return function(&ranks);
+}
+
+UNIT_CASES(test_the_first_failure, "first failure")
+{
+    (void)sprintf(out, "%d", with_ranks(in, root_cause_first));
+}
+
+static int absentee_of_1(const struct ranks *ranks)
+{
+    return root_cause_absentee(ranks, 1);
+}
+
+UNIT_CASES(test_whom_a_stall_is_due_to, "whom a stall is due to")
+{
+    (void)sprintf(out, "%d", with_ranks(in, absentee_of_1));
+}
+
+UNIT_TEST(test_states)
+{
+    enum job_state job = JOB_PLANNED;
+
+    job_advance(&job, JOB_SPAWNING);
+    job_advance(&job, JOB_RUNNING);
+    assert_true(job_may_advance(job, JOB_STOPPING));
+    assert_true(job_may_advance(job, JOB_DONE));
+    assert_false(job_may_advance(job, JOB_FAILED));
+    assert_false(job_may_advance(job, JOB_SPAWNING));
+    assert_false(job_may_advance(JOB_SPAWNING, JOB_DONE));
+    assert_false(job_may_advance(JOB_DONE, JOB_STOPPING));
+    assert_false(job_may_advance(JOB_STOPPING, JOB_DONE));
+}
+
+UNIT_CASES(test_lists_of_ranks, "lists of ranks")
+{
+    char *fields[CASES_FIELDS];
+    bool is_valid;
+
+    assert_int_equal(cases_fields(in, fields), 2);
+    is_valid = rank_list_is_valid(fields[0]);
+    (void)sprintf(out, "%s%s",
+            rank_list_has(fields[0], (int)strtol(fields[1], NULL, 10)) ? "yes" : "no",
+            is_valid ? "" : ", malformed");
+    assert_true(rank_list_has(NULL, 7));
+}
+
+UNIT_CASES(test_who_called_mpi_abort, "MPI_Abort")
+{
+    struct abort_words words = { .rank = 0 };
+    char *fields[CASES_FIELDS];
+    size_t count = cases_fields(in, fields);
+
+    for (size_t i = 0; i < count; i++) {
+        abort_words_take(&words, fields[i], strlen(fields[i]));
+    }
+    (void)strcpy(out, "no");
+    if (abort_words_are_complete(&words)) {
+        (void)sprintf(out, "rank %d, code %d", words.rank, words.code);
+    }
+}
+
+UNIT_TEST(test_the_end_of_the_text_is_the_end)
+{
+    static const char text[] = "MPI_ABORT was invoked on rank 12";
+    struct abort_words words = { .rank = 0 };
+
+    abort_words_take(&words, text, sizeof text - 2);
+    assert_true(words.has_rank);
+    assert_int_equal(words.rank, 1);
+}
+
+UNIT_CASES(test_marks, "marks")
+{
+    struct console console = { .has_prefix = false };
+    struct console_origin origin = { .rank = 0 };
+    char mark[CONSOLE_MARK_MAX];
+    char host[8];
+    size_t mark_len;
+
+    assert_int_equal(sscanf(in, "%d %d %d %7s", &console.rank_width,
+                             &console.host_width, &origin.rank, host),
+            4);
+    console.has_prefix = console.rank_width > 0;
+    console.has_hosts = console.host_width > 0;
+    origin.host = host;
+    mark_len = console_mark(&console, &origin, mark);
+    assert_int_equal(mark_len, strlen(mark));
+    (void)sprintf(out, "|%s|", mark);
+}
+
+UNIT_TEST(test_times_in_marks)
+{
+    const struct console since = { .timestamps = JOB_TIMESTAMPS_SECONDS,
+        .start = 10 * S };
+    const struct console iso = {
+        .timestamps = JOB_TIMESTAMPS_ISO, .epoch = 1000000000 * S, .has_prefix = true
+    };
+    struct console_origin origin = { .host = "a", .time = 72 * S + S / 2 };
+    char text[CONSOLE_MARK_MAX];
+
+    (void)console_mark(&since, &origin, text);
+    assert_string_equal(text, "   62.500 ");
+    origin.time = 7 * S + 25 * MS;
+    (void)console_mark(&iso, &origin, text);
+    assert_string_equal(text, "2001-09-09T01:46:47.025Z [0] ");
+}
+
+static size_t read_all(int fd, char *text, size_t capacity)
+{
+    size_t len = 0;
+    ssize_t done;
+
+    while (len < capacity && (done = read(fd, text + len, capacity - len)) > 0) {
+        len += (size_t)done;
+    }
+    return len;
+}
+
+/* A console whose stdout is a pipe that takes what it can and no more. */
+static void open_pipe(struct console *console, int ends[2])
+{
+    assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    *console = (struct console){
+        .streams = { { .fd = ends[1], .is_ours = true },
+                { .fd = -1, .is_broken = true } },
+        .has_prefix = true,
+        .rank_width = 1,
+    };
+}
+
+UNIT_TEST(test_each_line_is_marked)
+{
+    static const char lines[] = "one\ntwo\n";
+    const struct console_origin origin = { .rank = 4, .host = "a" };
+    struct console console;
+    char text[64];
+    int ends[2];
+    size_t len;
+
+    open_pipe(&console, ends);
+    console_lines(&console, 1, &origin, lines, strlen(lines));
+    console_close(&console);
+    len = read_all(ends[0], text, sizeof text);
+    assert_int_equal(len, strlen("[4] one\n[4] two\n"));
+    assert_memory_equal(text, "[4] one\n[4] two\n", len);
+    (void)close(ends[0]);
+}
+
+UNIT_TEST(test_what_cannot_be_written_waits)
+{
+    static char line[1000];
+    static char text[1 << 18];
+    const struct console_origin origin = { .rank = 4, .host = "a" };
+    struct console console;
+    size_t sent = 0;
+    size_t came = 0;
+    int ends[2];
+
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = '\n';
+    open_pipe(&console, ends);
+    while (!console_is_full(&console)) {
+        console_lines(&console, 1, &origin, line, sizeof line);
+        sent += sizeof line + strlen("[4] ");
+    }
+    assert_true(console_waits(&console, 0));
+    assert_true(sent > CONSOLE_FULL);
+    while (console_waits(&console, 0)) {
+        came += read_all(ends[0], text, sizeof text);
+        console_flush(&console);
+    }
+    came += read_all(ends[0], text, sizeof text);
+    assert_int_equal(came, sent);
+    assert_false(console_is_full(&console));
+    console_close(&console);
+    (void)close(ends[0]);
+}
+
+UNIT_TEST(test_memory_has_a_limit)
+{
+    static char line[60000];
+    const struct console_origin origin = { .rank = 4, .host = "a" };
+    struct console console;
+    int ends[2];
+
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = '\n';
+    open_pipe(&console, ends);
+    for (int i = 0; i < CONSOLE_MAX / (int)sizeof line + 10; i++) {
+        console_lines(&console, 1, &origin, line, sizeof line);
+    }
+    assert_true(console.streams[0].kept.len <= CONSOLE_MAX);
+    assert_true(console.streams[0].dropped > 0);
+    (void)close(ends[0]);
+    console.streams[0].is_broken = true;
+    console_close(&console);
+}
+
+static void count_line(void *context, const char *line)
+{
+    int *count = context;
+
+    (void)line;
+    (*count)++;
+}
+
+static void add(struct starter_output *said, const char *text, int *count)
+{
+    starter_output_add(said, text, strlen(text), count_line, count);
+}
+
+UNIT_TEST(test_lines_are_put_together)
+{
+    static struct starter_output starter_output;
+    int count = 0;
+
+    add(&starter_output, "one\n\n\033[1mtw", &count);
+    assert_int_equal(count, 1);
+    add(&starter_output, "o\r\nlast", &count);
+    assert_int_equal(count, 2);
+    starter_output_end(&starter_output, count_line, &count);
+    starter_output_end(&starter_output, count_line, &count);
+    assert_int_equal(count, 3);
+    assert_int_equal(starter_output_kept(&starter_output), 3);
+    assert_string_equal(starter_output_line(&starter_output, 0), "one");
+    assert_string_equal(starter_output_line(&starter_output, 1), "[1mtwo");
+    assert_string_equal(starter_output_line(&starter_output, 2), "last");
+}
+
+UNIT_TEST(test_the_last_are_kept)
+{
+    static struct starter_output starter_output;
+    char text[16];
+    int count = 0;
+
+    for (int i = 0; i < STARTER_OUTPUT_LINES + 7; i++) {
+        (void)snprintf(text, sizeof text, "%d\n", i);
+        add(&starter_output, text, &count);
+    }
+    assert_int_equal(starter_output_kept(&starter_output), STARTER_OUTPUT_LINES);
+    assert_string_equal(starter_output_line(&starter_output, 0), "7");
+    assert_string_equal(
+            starter_output_line(&starter_output, STARTER_OUTPUT_LINES - 1), "106");
+}
+
+UNIT_TEST(test_long_lines_are_cut)
+{
+    static struct starter_output starter_output;
+    int count = 0;
+
+    for (int i = 0; i < 2 * STARTER_OUTPUT_LINE_MAX; i++) {
+        add(&starter_output, "x", &count);
+    }
+    add(&starter_output, "\n", &count);
+    assert_int_equal(strlen(starter_output_line(&starter_output, 0)),
+            STARTER_OUTPUT_LINE_MAX - 1);
+}
