@@ -3,7 +3,7 @@
  * table below, over the simulated GPU. Each is done negotiated and in a plan, with one
  * tensor, with several that are packed, and with several that lie side by side; every bit of
  * the results is compared, and the counters must say that it went the way of the table and no
- * other. docs/gpu.md ("Which way a tensor goes") says the same in words: change both.
+ * other. docs/gpu.md ("NCCL or staging") says the same in words: change both.
  *
  *     test_gpu_routes RANKS NCCL all|few [bare]
  *
