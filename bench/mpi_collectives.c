@@ -1,6 +1,6 @@
 /*
  * bench-mpi-collectives: times MPI's collectives in the form of the OSU micro-benchmarks, in a
- * program of MPI alone. script/bench-preload runs it with and without libtutti_mpi.so.
+ * program of MPI alone. script/bench preload runs it with and without libtutti_mpi.so.
  *
  *     bench-mpi-collectives OPERATION FIRST-BYTES LAST-BYTES [SAMPLES]
  *

@@ -3,7 +3,7 @@
  *
  * After the warm-up every rank reads its accounts, does the timed steps and reads them
  * again, with nothing else in between. The two calls of getrusage() are also the marks
- * between which script/bench-shm counts system calls in the output of strace.
+ * between which script/bench shm counts system calls in the output of strace.
  */
 #include <sys/resource.h>
 

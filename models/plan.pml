@@ -12,7 +12,7 @@
  *
  * -DN=ranks -DITERS=iterations -DW=window -DKINDS=mask of the programs below.
  * What begins with REACH_ must be reachable, so that the rest is not vacuous.
- * What begins with BUG_ breaks one rule; script/models lists them. */
+ * What begins with BUG_ breaks one rule; models/check lists them. */
 #ifndef N
 #define N 2
 #endif

@@ -177,34 +177,6 @@ changed() {
     return 1
 }
 
-# job FILE RANKS tutti-bench arguments...: runs it for FILE.json; it prints to FILE.log.
-job() {
-    local file=$1 ranks=$2
-    shift 2
-    rm -f "$file.json"
-    build/bin/tuttirun -np "$ranks" --prefix off build/bin/tutti-bench "$@" --json "$file.json" \
-        >"$file.log" 2>&1 || return 1
-}
-
-# The last complaint of the jobs of FILE.
-complaint() {
-    cat "$1"*.log | grep '^tutti-bench: ' | tail -n 1
-}
-
-# report PROGRAM arguments...: one of the awk programs that read rows.
-report() {
-    local program=$1
-    shift
-    awk -f bench/report/jsonrow.awk -f bench/report/tabletext.awk \
-        -f "bench/report/$program.awk" "$@"
-}
-
-# read_rows BARS PATTERN: sets rows to those of a file of bars that grep -E finds.
-read_rows() {
-    mapfile -t rows < <(grep -vE '^ *(#|$)' "$1" | grep -E -- "$2" || true)
-    ((${#rows[@]} > 0)) || die "no row of $1 matches '$2'"
-}
-
 # The closing lines of a test run, times, failures and the result, and its exit status.
 finish() {
     echo

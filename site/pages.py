@@ -48,11 +48,11 @@ def text_of(path):
         return file.read_text()
     if file.is_dir():
         language = ""
-        body = subprocess.run([ROOT / "script/tree", path], capture_output=True, text=True,
+        body = subprocess.run([ROOT / "site/tree", path], capture_output=True, text=True,
                               check=True).stdout
     else:
-        language = LANGUAGES.get(file.suffix, "sh" if "script" in path else "")
         body = file.read_text()
+        language = LANGUAGES.get(file.suffix, "sh" if body.startswith("#!") else "")
     return f"---\nsearch:\n  exclude: true\n---\n# {path}\n\n````{language}\n{body}````\n"
 
 

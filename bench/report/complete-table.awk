@@ -1,4 +1,4 @@
-# A row of the table of script/bench-rows complete: awk -f jsonrow.awk -f tabletext.awk
+# A row of the table of script/bench rows complete: awk -f jsonrow.awk -f tabletext.awk
 # -f complete-table.awk -v bars=BARS FILE. With -v head=1 the head of the table.
 
 function put(ranks, what, complete, own, own_p99, waited, waited_p99, ratio, load, verdict) {

@@ -1,4 +1,4 @@
-# A row of the table of script/bench-hosts: awk -f jsonrow.awk -f tabletext.awk
+# A row of the table of script/bench hosts: awk -f jsonrow.awk -f tabletext.awk
 # -f hosts-table.awk -v bars=BARS FILE. With -v head=1 the head of the table.
 
 function put(rate, hosts, what, own, wire, mpi, contiguous, load, verdict) {

@@ -1,4 +1,4 @@
-# A row of the table of script/bench-rows plan: awk -f jsonrow.awk -f tabletext.awk
+# A row of the table of script/bench rows plan: awk -f jsonrow.awk -f tabletext.awk
 # -f plan-table.awk -v bars=BARS FILE. With -v head=1 the head of the table.
 
 function put(ranks, memory, what, own, mpi, mpi_ratio, slow, slow_ratio, planned, exits,

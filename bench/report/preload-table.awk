@@ -1,4 +1,4 @@
-# A table of the rows of bench-mpi-collectives that script/bench-preload has collected: medians of
+# A table of the rows of bench-mpi-collectives that script/bench preload has collected: medians of
 # the rounds, and the ratio of each round.
 function field(name,    text) {
     text = $0

@@ -1,4 +1,4 @@
-# A row of the table of script/bench-shm: awk -f jsonrow.awk -f tabletext.awk
+# A row of the table of script/bench shm: awk -f jsonrow.awk -f tabletext.awk
 # -f shm-table.awk -v bars=BARS FILE TUNED, of a job beside MPI and the limit and of one
 # beside tuned MPI. With -v head=1 the head of the table.
 

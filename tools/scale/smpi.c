@@ -5,7 +5,7 @@
  *   smpirun -np RANKS ... scale-smpi PER_NODE FANOUT TENSORS OVERHEAD_NS ENTRY_NS STEPS
  *
  * The host overhead of messages and tensors is time that the process computes; the network
- * is SimGrid's. Built by script/bench-scale with smpicc, out of the sources of lib/agree.
+ * is SimGrid's. Built by script/bench scale with smpicc, out of the sources of lib/agree.
  */
 #include <mpi.h>
 #include <smpi/smpi.h>
