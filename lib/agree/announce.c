@@ -5,12 +5,8 @@
 #include "base/mem.h"
 
 /* True for what was announced by who had not read that the tensor is planned now. */
-static bool is_void(const struct negotiator *negotiator,
-        const struct tensor_state *tensor, uint64_t seen)
+static bool is_void(const struct tensor_state *tensor, uint64_t seen)
 {
-    if (has_bug(negotiator, BUG_PLAN_LATE)) {
-        return false;
-    }
     return (tensor->tally != NULL && tensor->tally->planning) ||
             seen < tensor->void_before;
 }
@@ -25,8 +21,7 @@ static tutti_status number_arrived(struct negotiator *negotiator,
     const struct tree *tree = &negotiator->tree;
     int bit;
 
-    if (is_void(negotiator, tensor, seen)) {
-        observe(negotiator, TRANSITION_PLAN_VOID_NUMBER);
+    if (is_void(tensor, seen)) {
         return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
@@ -41,11 +36,9 @@ static tutti_status number_arrived(struct negotiator *negotiator,
     bit = rank == tree->rank ? tree->child_count : tree_child_index(tree, rank);
     if (!tensor->split && (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
         /* Somebody below has split: its parts cannot be held. */
-        observe(negotiator, TRANSITION_SPLIT_BY_NUMBER);
         announce_split(negotiator, tensor);
     }
     if (tensor->split) {
-        observe(negotiator, TRANSITION_NUMBER_PASSED);
         run_put(negotiator, tag, rank, tensor->number);
         return TUTTI_OK;
     }
@@ -95,7 +88,7 @@ static tutti_status try_hold(struct negotiator *negotiator, uint8_t tag,
     if (!is_plain(ref, &said->meta) || negotiator->names.freed > 0 ||
             leaves_below(negotiator) || bit < 0 ||
             (tag == ITEM_NAME && rank != tree->rank) ||
-            held_differs(negotiator, tensor, &said->meta)) {
+            held_differs(tensor, &said->meta)) {
         name_split(negotiator, tensor);
         return TUTTI_OK;
     }
@@ -112,8 +105,7 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
     tutti_status status = TUTTI_OK;
     bool held = false;
 
-    if (tensor != NULL && is_void(negotiator, tensor, said->seen)) {
-        observe(negotiator, TRANSITION_PLAN_VOID_NAME);
+    if (tensor != NULL && is_void(tensor, said->seen)) {
         return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
@@ -122,8 +114,7 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
     if (leave != NULL) {
         leave_pass(negotiator, leave, said->seen);
     }
-    if (tensor != NULL && tensor->number != 0 && !has_bug(negotiator, BUG_NO_SPLIT)) {
-        observe(negotiator, TRANSITION_SPLIT_BY_NAME);
+    if (tensor != NULL && tensor->number != 0) {
         tensor_activate(negotiator, tensor);
         announce_split(negotiator, tensor);
     }
@@ -180,17 +171,11 @@ tutti_status announce_pending(
     tutti_status status;
 
     tensor->by_number = tensor->number != 0 && !is_retired(tensor) &&
-            (tensor_expects(tensor, meta) ||
-                    (has_bug(negotiator, BUG_STEP_UNSAID) &&
-                            meta_equal(&tensor->meta, meta))) &&
-            (row_counts_equal(&tensor->announced, meta) ||
-                    has_bug(negotiator, BUG_ROW_COUNTS_STALE));
+            tensor_expects(tensor, meta) && row_counts_equal(&tensor->announced, meta);
     if (tensor->by_number) {
         negotiator->stats.by_number++;
-        observe(negotiator, TRANSITION_SUBMIT_BY_NUMBER);
     } else {
         negotiator->stats.by_name++;
-        observe(negotiator, TRANSITION_SUBMIT_BY_NAME);
         if (!row_counts_keep(&tensor->announced, meta)) {
             return no_memory_for(tensor->name, tensor->name_len);
         }
@@ -202,7 +187,7 @@ tutti_status announce_pending(
 
 void announce_unread(struct negotiator *negotiator)
 {
-    if (!is_coordinator(negotiator) && !has_bug(negotiator, BUG_PLAN_UNREAD)) {
+    if (!is_coordinator(negotiator)) {
         /* A message that begins here says how much was read until now. */
         run_close(negotiator);
     }
@@ -254,7 +239,6 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
 
         if (tensor == NULL || is_retired(tensor)) {
             /* Retired while under way: its sender announces it again by name. */
-            observe(negotiator, TRANSITION_NUMBER_FORGOTTEN);
             continue;
         }
         status = number_arrived(negotiator, tensor, tag, rank, seen);
@@ -282,9 +266,6 @@ static tutti_status receive_name(
             (tag == ITEM_NAME_SUBTREE && !is_plain(&ref, &said.meta))) {
         return malformed(negotiator, "announcement", from);
     }
-    if (rank != negotiator->config.rank) {
-        observe(negotiator, TRANSITION_NAME_PASSED);
-    }
     return name_arrived(negotiator, tag, &ref, rank, &said);
 }
 
@@ -301,9 +282,6 @@ static tutti_status receive_cancel(
     log_length = wire_get_varint(in);
     if (!wire_ok(in)) {
         return malformed(negotiator, "announcement", from);
-    }
-    if (!is_coordinator(negotiator)) {
-        observe(negotiator, TRANSITION_CANCEL_PASSED);
     }
     return cancel_arrived(negotiator, &ref, rank, log_length);
 }

@@ -79,7 +79,6 @@ static tutti_status fail_mismatch(
             meta_collective_name(tensor->collective), tensor->name, what, ranks_a,
             value_a, ranks_b, value_b, more ? ", others gave yet others" : "",
             way_out(&a, &b));
-    observe(negotiator, TRANSITION_DECIDE_MISMATCH);
     return append_failure(
             negotiator, tensor, TUTTI_ERR_MISMATCH, world_rank(negotiator, 0), text);
 }
@@ -92,16 +91,11 @@ static tutti_status fail_cancelled(
 
     (void)snprintf(text, sizeof text, "%s \"%s\" was cancelled by rank %d",
             meta_collective_name(tensor->collective), tensor->name, rank);
-    observe(negotiator, TRANSITION_DECIDE_CANCELLED);
     return append_failure(negotiator, tensor, TUTTI_ERR_CANCELLED, rank, text);
 }
 
-static bool round_disagrees(
-        const struct negotiator *negotiator, const struct tensor_state *tensor)
+static bool round_disagrees(const struct tensor_state *tensor)
 {
-    if (has_bug(negotiator, BUG_IGNORE_DIFFERENCE)) {
-        return false;
-    }
     return tensor->tally->variants != NULL &&
             (tensor->tally->arrived > 0 || tensor->tally->variants->next != NULL);
 }
@@ -147,7 +141,6 @@ static tutti_status decide_row_counts(
     if (tensor->tally->row_counts_match) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_DECIDE_ROW_COUNTS);
     return append_failure(
             negotiator, tensor, TUTTI_ERR_MISMATCH, world_rank(negotiator, 0), text);
 }
@@ -195,13 +188,11 @@ static tutti_status fail_left(
     int first = joined_find(negotiator, tensor, member_leaves);
 
     if (first >= 0) {
-        observe(negotiator, TRANSITION_DECIDE_LEAVING);
         return fail_without(negotiator, tensor, TUTTI_ERR_FINALIZED, first,
                 "called tutti_finalize() and will not submit it; let all ranks submit "
                 "the same before they finalize");
     }
     first = joined_find(negotiator, tensor, member_has_joined);
-    observe(negotiator, TRANSITION_DECIDE_UNSUPPORTED);
     return fail_without(negotiator, tensor, TUTTI_ERR_UNSUPPORTED, first,
             "joined and will not submit it; only allreduce, reducescatter, and reduce "
             "with its root go on without ranks that have joined: let all ranks submit "
@@ -218,12 +209,11 @@ static bool all_have_announced(
 static bool is_complete(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const int early = has_bug(negotiator, BUG_DECIDE_EARLY) ? 1 : 0;
     const int heard = tensor->tally->arrived + tensor->tally->named;
     const int left = negotiator->joined.ways[LEAVE_JOIN].count +
             negotiator->joined.ways[LEAVE_FINALIZE].count;
 
-    if (heard + early >= negotiator->config.size) {
+    if (heard >= negotiator->config.size) {
         return true;
     }
     if (heard == 0 || heard + left < negotiator->config.size ||
@@ -249,7 +239,7 @@ tutti_status decide_if_complete(
             !is_complete(negotiator, tensor)) {
         return TUTTI_OK;
     }
-    if (round_disagrees(negotiator, tensor)) {
+    if (round_disagrees(tensor)) {
         return fail_mismatch(negotiator, tensor);
     }
     if (all) {
@@ -261,8 +251,7 @@ tutti_status decide_if_complete(
     if (tensor->tally->cancelled_by >= 0) {
         return fail_cancelled(negotiator, tensor);
     }
-    if (!all && !is_reducible(negotiator, tensor) &&
-            !has_bug(negotiator, BUG_DECIDE_EARLY)) {
+    if (!all && !is_reducible(negotiator, tensor)) {
         return fail_left(negotiator, tensor);
     }
     return append_ready(negotiator, tensor);

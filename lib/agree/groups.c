@@ -88,8 +88,7 @@ bool group_is_void(const struct negotiator *negotiator, uint64_t hash, uint64_t 
 {
     const size_t count = size_min(negotiator->groups.failed_count, FAILED_GROUPS_MAX);
 
-    if (hash == 0 || seen >= negotiator->groups.failed_at ||
-            has_bug(negotiator, BUG_GROUP_LATE_NAME)) {
+    if (hash == 0 || seen >= negotiator->groups.failed_at) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {

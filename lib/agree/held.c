@@ -21,9 +21,7 @@ static int who_size(const struct negotiator *negotiator)
 static bool subtree_is_complete(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const int missing = has_bug(negotiator, BUG_SUBTREE_EARLY) ? 1 : 0;
-
-    return bitset_count(&tensor->who) >= who_size(negotiator) - missing;
+    return bitset_count(&tensor->who) >= who_size(negotiator);
 }
 
 bool name_is_holdable(int collective)
@@ -53,7 +51,6 @@ void name_split(struct negotiator *negotiator, struct tensor_state *tensor)
     if (tensor->held == NULL) {
         return;
     }
-    observe(negotiator, TRANSITION_SPLIT_HELD_NAME);
     for (int c = 0; c < tree->child_count; c++) {
         if (bitset_has(&tensor->who, c)) {
             name_pass(negotiator, ITEM_NAME_SUBTREE, tree->children[c], &ref,
@@ -116,19 +113,15 @@ tutti_status hold_number(
         return status;
     }
     if (subtree_is_complete(negotiator, tensor)) {
-        observe(negotiator, TRANSITION_NUMBER_SUBTREE_COMPLETE);
         run_put(negotiator, ITEM_NUMBERS_SUBTREE, negotiator->config.rank,
                 tensor->number);
-    } else {
-        observe(negotiator, TRANSITION_NUMBER_HELD);
     }
     return TUTTI_OK;
 }
 
-bool held_differs(const struct negotiator *negotiator,
-        const struct tensor_state *tensor, const struct meta *meta)
+bool held_differs(const struct tensor_state *tensor, const struct meta *meta)
 {
-    return tensor->held != NULL && !has_bug(negotiator, BUG_HOLD_DIFFERENT) &&
+    return tensor->held != NULL &&
             (!meta_equal(&tensor->held->meta, meta) ||
                     tensor->held->meta.step != meta->step);
 }
@@ -168,10 +161,8 @@ tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tenso
         return no_memory_for(tensor->name, tensor->name_len);
     }
     if (!subtree_is_complete(negotiator, tensor)) {
-        observe(negotiator, TRANSITION_NAME_HELD);
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_NAME_SUBTREE_COMPLETE);
     name_pass(negotiator, ITEM_NAME_SUBTREE, negotiator->tree.rank, &ref, tensor->held);
     tensor_drop_held(tensor);
     return TUTTI_OK;
@@ -205,7 +196,6 @@ void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t see
     }
     leave->below = true;
     if (leaves_below(negotiator)) {
-        observe(negotiator, TRANSITION_SPLIT_BY_LEAVE);
         held_pass_all(negotiator);
     }
 }

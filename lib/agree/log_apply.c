@@ -39,18 +39,14 @@ static tutti_status number_is_ready(
     if (!is_announced(negotiator, tensor, step)) {
         return corrupt("a tensor is ready that this rank did not announce");
     }
-    if (tensor->pending || !has_bug(negotiator, BUG_STEP_JOINED)) {
-        steps_take(&tensor->steps, step);
-    }
+    steps_take(&tensor->steps, step);
     if (tensor->plan != NULL && tensor->item == 0) {
         negotiator->stats.slow_steps++;
     }
     if (tensor->pending) {
-        observe(negotiator, TRANSITION_APPLY_NUMBER);
         status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
                                                          : TUTTI_ERR_NO_MEMORY;
     } else {
-        observe(negotiator, TRANSITION_APPLY_JOINED_NUMBER);
         status = outcome_add_joined(negotiator, tensor->collective, &tensor->meta);
     }
     tensor_end_round(negotiator, tensor);
@@ -68,9 +64,6 @@ static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
 
     if (tensor == NULL) {
         return unknown_number();
-    }
-    if (tensor->pending && !tensor->by_number) {
-        observe(negotiator, TRANSITION_APPLY_ROW_COUNTS);
     }
     return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
 }
@@ -90,8 +83,6 @@ static tutti_status apply_step(struct negotiator *negotiator, struct wire_reader
         return unknown_number();
     }
     negotiator->log.length++;
-    observe(negotiator,
-            tensor->pending ? TRANSITION_APPLY_STEP : TRANSITION_APPLY_JOINED_STEP);
     return number_is_ready(negotiator, tensor, step);
 }
 
@@ -117,30 +108,23 @@ static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
     negotiator->log.forgot = true;
     tensor_clear_number(negotiator, tensor);
     if (tensor->since_ns == 0) {
-        observe(negotiator, TRANSITION_FORGET_IDLE);
         return TUTTI_OK;
     }
     tensor->split = false;
     if (is_coordinator(negotiator)) {
         /* It took no numbers since it retired this one: what is here came by name. */
-        observe(negotiator, TRANSITION_FORGET_NAMED);
-        if (has_bug(negotiator, BUG_FORGET_NAMES) && !tensor->pending) {
-            tensor_end_round(negotiator, tensor);
-        }
         return TUTTI_OK;
     }
     if (tensor->who.words != NULL) {
         bitset_clear(&tensor->who);
     }
     if (!tensor->pending) {
-        observe(negotiator, TRANSITION_FORGET_PARTIAL);
         tensor_end_round(negotiator, tensor);
         return TUTTI_OK;
     }
-    if (!tensor->by_number || has_bug(negotiator, BUG_HOLD_FORGOTTEN)) {
+    if (!tensor->by_number) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_FORGET_REANNOUNCE);
     tensor->by_number = false;
     return announce_own(negotiator, tensor);
 }
@@ -162,14 +146,6 @@ static tutti_status apply_numbers(
         negotiator->log.length++;
     }
     return status;
-}
-
-static uint64_t number_to_use(struct negotiator *negotiator, uint64_t number)
-{
-    if (has_bug(negotiator, BUG_ASSIGN_LOCALLY) && number != 0) {
-        return negotiator->stats.by_name + 1;
-    }
-    return number;
 }
 
 /* The tensor of a name that is ready; a rank that has joined may never have seen it. */
@@ -200,10 +176,8 @@ static tutti_status name_is_ready(struct negotiator *negotiator,
     struct outcome *outcome;
 
     if (!tensor->pending) {
-        observe(negotiator, TRANSITION_APPLY_JOINED_NAME);
         return outcome_add_joined(negotiator, tensor->collective, meta);
     }
-    observe(negotiator, TRANSITION_APPLY_NAME);
     outcome = outcome_add(negotiator, tensor);
     if (outcome == NULL) {
         return TUTTI_ERR_NO_MEMORY;
@@ -215,10 +189,9 @@ static tutti_status name_is_ready(struct negotiator *negotiator,
 static tutti_status remember_number(struct negotiator *negotiator,
         struct tensor_state *tensor, uint64_t number, const struct meta *meta)
 {
-    if (number == 0 || (!tensor->pending && has_bug(negotiator, BUG_JOINED_FORGETS))) {
+    if (number == 0) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_APPLY_ASSIGN);
     if (!tensor_set_number(negotiator, tensor, number, meta)) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
@@ -251,7 +224,7 @@ static tutti_status apply_name(struct negotiator *negotiator, struct wire_reader
     if (status != TUTTI_OK) {
         return status;
     }
-    number = number_to_use(negotiator, wire_get_varint(in));
+    number = wire_get_varint(in);
     if (!wire_ok(in) || meta.root >= negotiator->config.size) {
         return corrupt("malformed name");
     }
@@ -329,11 +302,8 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
     }
     negotiator->log.length++;
     tensor = tensor_find(negotiator, &ref);
-    if (tensor == NULL || !tensor->pending) {
-        /* Its group failed just before, in this log message; or this rank has left. */
-        observe(negotiator, TRANSITION_APPLY_FAILED_JOINED);
-    } else {
-        observe(negotiator, TRANSITION_APPLY_FAILED);
+    /* Else its group failed just before, in this log message; or this rank has left. */
+    if (tensor != NULL && tensor->pending) {
         status = fail_tensor(negotiator, tensor, &failure, "");
     }
     if (tensor != NULL) {
@@ -382,18 +352,15 @@ static tutti_status fail_in_group(struct negotiator *negotiator,
         return TUTTI_OK;
     }
     if (own) {
-        observe(negotiator, TRANSITION_APPLY_GROUP_FAILED);
         (void)snprintf(intro, sizeof intro, "%s \"%s\" failed with its group: ",
                 meta_collective_name(tensor->collective), tensor->name);
         status = fail_tensor(negotiator, tensor, failure, intro);
         tensor->pending = false;
         tensor->by_number = false;
     }
+    /* Else some rank submitted this tensor outside that group. */
     if (is_forsaken(negotiator, tensor)) {
         tensor_end_round(negotiator, tensor);
-    } else {
-        /* Some rank submitted this tensor outside that group. */
-        observe(negotiator, TRANSITION_GROUP_SURVIVED);
     }
     return status;
 }

@@ -115,7 +115,6 @@ tutti_status negotiator_cancel(
     tensor->cancel = true;
     if (tensor->contributed) {
         /* It commits if the others come, or is announced with this when they do not. */
-        observe(negotiator, TRANSITION_PLAN_CANCEL_LATE);
         return TUTTI_OK;
     }
     if (tensor->planned) {

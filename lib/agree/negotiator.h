@@ -229,7 +229,6 @@ struct negotiator {
     int64_t *dims; /* scratch for decoding */
     size_t dims_capacity;
     struct negotiator_stats stats;
-    struct observer *observer; /* simulator only, else NULL; see observer.h */
 };
 
 /**

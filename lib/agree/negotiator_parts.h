@@ -6,7 +6,6 @@
 
 #include "agree/names.h"
 #include "agree/negotiator.h"
-#include "agree/observer.h"
 #include "agree/protocol.h"
 
 /** What each member has contributed to a plan is known apart. */
@@ -192,8 +191,7 @@ bool name_is_holdable(int collective);
 void name_pass(struct negotiator *negotiator, uint8_t tag, int rank,
         const struct name_ref *ref, const struct held_name *said);
 /** True when something else than this is held. */
-bool held_differs(const struct negotiator *negotiator,
-        const struct tensor_state *tensor, const struct meta *meta);
+bool held_differs(const struct tensor_state *tensor, const struct meta *meta);
 /** From now on a name is never held here; what is held of it goes on. */
 void name_split(struct negotiator *negotiator, struct tensor_state *tensor);
 /** A name of a child's subtree, or of the node itself (the last bit), arrived. */

@@ -122,9 +122,6 @@ struct outcome *outcome_add(
     if (outcome != NULL) {
         outcome->cookie = tensor->local->cookie;
     }
-    if (outcome != NULL && has_bug(negotiator, BUG_JOINED_CONTRIBUTES)) {
-        outcome->joined = NULL;
-    }
     return outcome;
 }
 
@@ -191,12 +188,10 @@ void outbox_fini(struct outbox *box)
 tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len)
 {
     const struct tree *tree = &negotiator->tree;
-    const int skipped = has_bug(negotiator, BUG_SKIP_FORWARD) ? 1 : 0;
     tutti_status status = TUTTI_OK;
 
-    for (int c = skipped; c < tree->child_count && status == TUTTI_OK; c++) {
+    for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
         status = action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
-        observe(negotiator, TRANSITION_FORWARDED);
     }
     return status;
 }

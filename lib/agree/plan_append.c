@@ -148,9 +148,7 @@ static void plan_put(struct negotiator *negotiator, uint32_t lane)
 
     wire_put_varint(out, lane);
     /* A leave that was announced by who had not read this is void. */
-    if (!has_bug(negotiator, BUG_PLAN_JOIN_LATE)) {
-        negotiator->log.retired_at = negotiator->log.appended;
-    }
+    negotiator->log.retired_at = negotiator->log.appended;
 }
 
 /* Each batch: how many tensors, and their numbers. */

@@ -49,22 +49,12 @@ static tutti_status take(
     if (plan == NULL && message->epoch > negotiator->plans.lanes[message->lane].epoch) {
         struct early_arrival *early = early_of(negotiator, message->lane, from);
 
-        observe(negotiator, TRANSITION_PLAN_ARRIVAL_EARLY);
-        if (has_bug(negotiator, BUG_PLAN_DEAF)) {
-            return TUTTI_OK;
-        }
         *early = (struct early_arrival){ .epoch = message->epoch, .arrival = *arrival };
         return TUTTI_OK;
     }
-    if (plan == NULL && !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
-        observe(negotiator, TRANSITION_PLAN_ARRIVAL_LATE);
-        return TUTTI_OK;
-    }
-    plan = plan != NULL ? plan : negotiator->plans.lanes[message->lane].current;
     if (plan == NULL) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_PLAN_ARRIVAL);
     if (!follows(arrival, &plan->arrivals[from]) || arrival->member != from) {
         return malformed(negotiator, "arrival", from);
     }

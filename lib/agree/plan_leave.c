@@ -67,11 +67,7 @@ static tutti_status announce_items(struct negotiator *negotiator, struct plan *p
         if (!tensor->pending || !tensor->planned) {
             continue;
         }
-        observe(negotiator, TRANSITION_PLAN_REANNOUNCE);
         tensor->planned = false;
-        if (tensor->contributed && has_bug(negotiator, BUG_PLAN_REANNOUNCE)) {
-            continue;
-        }
         tensor->contributed = false;
         status = announce_pending(negotiator, tensor);
     }
@@ -102,8 +98,6 @@ static tutti_status leave(struct negotiator *negotiator, struct plan *plan)
 {
     tutti_status status = note_exit(negotiator, plan, &plan->outcome);
 
-    observe(negotiator,
-            plan->exiting ? TRANSITION_PLAN_LEAVE_OWN : TRANSITION_PLAN_LEAVE);
     negotiator->stats.plan_exits++;
     negotiator->stats.exits[plan->outcome.why]++;
     negotiator->plans.on--;

@@ -98,7 +98,6 @@ static tutti_status report_plan(struct negotiator *negotiator, const struct plan
             missing == 1 ? " has not submitted all of "
                          : " have not submitted all of ");
     report_tensors(plan, &report);
-    observe(negotiator, TRANSITION_PLAN_STALL);
     return action_add(negotiator, ACTION_STALL, -1, report.text, report.len);
 }
 

@@ -176,7 +176,6 @@ static tutti_status report_missing(struct negotiator *negotiator)
     if (missing > RANKS_MAX) {
         stall_report_add(&report, "; and so for %d more ranks", missing - RANKS_MAX);
     }
-    observe(negotiator, TRANSITION_STALL_REPORT);
     mark_reported(negotiator);
     return action_add(negotiator, ACTION_STALL, -1, report.text, report.len);
 }
@@ -191,7 +190,6 @@ tutti_status stalls_fail(struct negotiator *negotiator)
             e = e->links.next) {
         if (limit > 0 && e->pending && !is_decided(e) &&
                 negotiator->now_ns - e->since_ns >= limit) {
-            observe(negotiator, TRANSITION_STALL_FAIL);
             return error_set(TUTTI_ERR_TIMEOUT,
                     "%s \"%s\" was not submitted by all ranks within stall_fail_s = "
                     "%.3g s",
@@ -221,7 +219,7 @@ static tutti_status report_all(struct negotiator *negotiator)
         return status;
     }
     negotiator->stall.waiting_ns = negotiator->now_ns;
-    return has_bug(negotiator, BUG_REPORT_UNASKED) ? TUTTI_OK : say_waiting(negotiator);
+    return say_waiting(negotiator);
 }
 
 /* A child of the coordinator listens for that before it reports the coordinator. */
@@ -249,7 +247,6 @@ tutti_status stalls_report(struct negotiator *negotiator)
 
 tutti_status stalls_receive(struct negotiator *negotiator)
 {
-    observe(negotiator, TRANSITION_SPLIT_BY_STALL);
     negotiator->stall.waiting_ns = 0;
     held_pass_all(negotiator);
     return say_waiting(negotiator);
