@@ -1,7 +1,13 @@
 /*
  * Announcing tensors, up the tree: those of this rank and those of the ranks below it.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+
+#include "agree/arrivals.h"
+#include "agree/joined.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
+#include "agree/tally.h"
 #include "base/mem.h"
 
 /* True for what was announced by who had not read that the tensor is planned now. */

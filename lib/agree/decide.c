@@ -4,7 +4,10 @@
  */
 #include <stdio.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/joined.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/tally.h"
 
 static void format_ranks(const struct negotiator *negotiator,
         const struct bitset *ranks, char *text, size_t capacity)

@@ -2,7 +2,8 @@
  * Groups at the coordinator: those some of whose members are complete, and those that
  * failed a while ago.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/groups.h"
+
 #include "base/mem.h"
 
 /* Failed groups that are remembered: far more than can fail while a message travels. */

@@ -10,7 +10,10 @@
  * passed already: a number that is retired, a plan or a group cannot be in between. A node
  * that has forgotten names does not know that, and holds none.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/joined.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 static int who_size(const struct negotiator *negotiator)

@@ -8,7 +8,11 @@
  * or finalize is void if its sender had not read the last FORGET; the sender announces it
  * again when it reads that entry, behind the tensors that it announces again.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/joined.h"
+
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 static const int leave_collectives[LEAVE_COUNT] = {

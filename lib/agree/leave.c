@@ -1,7 +1,9 @@
 /*
  * This rank joins or finalizes: what it announces about that, and when.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/joined.h"
+#include "agree/plans.h"
 
 /* This rank has plans to leave first, or one is in the log message that is being built. */
 static bool is_planning(const struct negotiator *negotiator)

@@ -4,7 +4,12 @@
  */
 #include <string.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/learn.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* How many numbers are looked at, those used longest ago, when one must be retired. */

@@ -4,7 +4,13 @@
  */
 #include <stdio.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 #include "base/status.h"
 

@@ -5,7 +5,15 @@
 
 #include <string.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/arrivals.h"
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
+#include "agree/stall.h"
 #include "base/mem.h"
 
 /* Numbers of room for decoding that are kept; a set that is created may have more members. */

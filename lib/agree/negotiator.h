@@ -231,6 +231,17 @@ struct negotiator {
     struct negotiator_stats stats;
 };
 
+static inline bool is_coordinator(const struct negotiator *negotiator)
+{
+    return negotiator->config.rank == 0;
+}
+
+/** World rank of a member, for messages. */
+static inline int world_rank(const struct negotiator *negotiator, int member)
+{
+    return negotiator->config.world_ranks[member];
+}
+
 /**
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY. On error there is nothing to release.
  */

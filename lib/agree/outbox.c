@@ -2,7 +2,7 @@
  * What a step produces: announcements or a log message, which grow until the flush;
  * actions for the caller; and outcomes of submissions.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* Bytes that are kept for the messages of a step. */

@@ -3,7 +3,9 @@
  */
 #include "agree/plan.h"
 
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/names.h"
+#include "agree/plans.h"
 #include "base/mem.h"
 
 /* The timer while nobody waits or polls here. */

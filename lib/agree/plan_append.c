@@ -4,7 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/learn.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* -------------------------------------------------------------------- layout */

@@ -4,7 +4,9 @@
  *
  * Messages of former epochs are under way when the next one begins, and are ignored.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 
 /* How far this rank and all below it have come. */
 static struct arrival subtree_arrival(

@@ -8,7 +8,9 @@
  * kept until this rank reads it, too. It cannot be two epochs ahead, because a lane gets its
  * next PLAN entry when all have entered the last epoch.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 
 static struct early_arrival *early_of(
         const struct negotiator *negotiator, uint32_t lane, int member)

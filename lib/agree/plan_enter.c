@@ -4,7 +4,13 @@
  * From there on its tensors count as submitted to the plan, announced or not, and what was
  * announced of them before is void wherever it is: here, held by a node, or under way.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* ------------------------------------------------------------------- storage */

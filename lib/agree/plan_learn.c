@@ -18,7 +18,8 @@
  */
 #include <stdlib.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/learn.h"
+#include "agree/names.h"
 
 /* An epoch has paid after that many iterations, */
 #define PAYING_STEPS 4

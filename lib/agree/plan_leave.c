@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/joined.h"
+#include "agree/learn.h"
+#include "agree/plans.h"
 
 /* How often the timer of a plan doubles. */
 #define TIMER_SHIFT_MAX 6

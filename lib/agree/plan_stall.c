@@ -6,7 +6,8 @@
  * not. Elsewhere each node of the tree reports the children whose subtrees have not arrived,
  * and the coordinator's children report the coordinator, as in slow mode (stall.c).
  */
-#include "agree/negotiator_parts.h"
+#include "agree/plans.h"
+#include "agree/stall.h"
 
 /* Ranks that a report names. */
 #define RANKS_MAX 16

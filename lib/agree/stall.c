@@ -9,10 +9,16 @@
  * A coordinator that has submitted nothing sleeps. Its children miss its messages then, and
  * report it.
  */
+#include "agree/stall.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/joined.h"
+#include "agree/names.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* Missing ranks and, for each, tensors that a report names. */

@@ -2,7 +2,12 @@
  * The coordinator counts which members have announced a tensor, and with which
  * metadata.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/tally.h"
+
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 static tutti_status twice(

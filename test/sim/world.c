@@ -3,7 +3,7 @@
  */
 #include "world.h"
 
-#include "agree/negotiator_parts.h"
+#include "agree/plans.h"
 #include "grow.h"
 
 /* ----------------------------------------------------------------- set-up */
