@@ -11,7 +11,7 @@
 #include "base/mem.h"
 
 /* True for what was announced by who had not read that the tensor is planned now. */
-static bool is_void(const struct tensor_state *tensor, uint64_t seen)
+static bool announcement_is_void(const struct tensor_state *tensor, uint64_t seen)
 {
     return (tensor->tally != NULL && tensor->tally->planning) ||
             seen < tensor->void_before;
@@ -27,7 +27,7 @@ static tutti_status number_arrived(struct negotiator *negotiator,
     const struct tree *tree = &negotiator->tree;
     int bit;
 
-    if (is_void(tensor, seen)) {
+    if (announcement_is_void(tensor, seen)) {
         return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
@@ -40,11 +40,12 @@ static tutti_status number_arrived(struct negotiator *negotiator,
         announce_split(negotiator, tensor);
     }
     bit = rank == tree->rank ? tree->child_count : tree_child_index(tree, rank);
-    if (!tensor->split && (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
+    if (!tensor->round.split &&
+            (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
         /* Somebody below has split: its parts cannot be held. */
         announce_split(negotiator, tensor);
     }
-    if (tensor->split) {
+    if (tensor->round.split) {
         run_put(negotiator, tag, rank, tensor->number);
         return TUTTI_OK;
     }
@@ -111,7 +112,7 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
     tutti_status status = TUTTI_OK;
     bool held = false;
 
-    if (tensor != NULL && is_void(tensor, said->seen)) {
+    if (tensor != NULL && announcement_is_void(tensor, said->seen)) {
         return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
@@ -138,12 +139,12 @@ tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *te
     const struct name_ref ref = tensor_ref(tensor);
     const uint64_t seen = negotiator->log.length;
 
-    if (tensor->by_number) {
+    if (tensor->own.by_number) {
         return number_arrived(
                 negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank, seen);
     }
     return name_arrived(negotiator, ITEM_NAME, &ref, negotiator->config.rank,
-            &(struct held_name){ tensor->local->meta, seen });
+            &(struct held_name){ tensor->own.local->meta, seen });
 }
 
 static tutti_status cancel_arrived(struct negotiator *negotiator,
@@ -173,12 +174,12 @@ tutti_status announce_cancel(
 tutti_status announce_pending(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    const struct meta *meta = &tensor->local->meta;
+    const struct meta *meta = &tensor->own.local->meta;
     tutti_status status;
 
-    tensor->by_number = tensor->number != 0 && !is_retired(tensor) &&
+    tensor->own.by_number = tensor->number != 0 && !is_retired(tensor) &&
             tensor_expects(tensor, meta) && row_counts_equal(&tensor->announced, meta);
-    if (tensor->by_number) {
+    if (tensor->own.by_number) {
         negotiator->stats.by_number++;
     } else {
         negotiator->stats.by_name++;
@@ -187,8 +188,9 @@ tutti_status announce_pending(
         }
     }
     status = announce_own(negotiator, tensor);
-    return status == TUTTI_OK && tensor->cancel ? announce_cancel(negotiator, tensor)
-                                                : status;
+    return status == TUTTI_OK && tensor->own.cancel
+            ? announce_cancel(negotiator, tensor)
+            : status;
 }
 
 void announce_unread(struct negotiator *negotiator)

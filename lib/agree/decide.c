@@ -46,7 +46,7 @@ static void find_sides(
     *a = (struct side){ v->meta, &v->ranks };
     if (tensor->tally->arrived > 0) {
         /* They announced by number, and so gave what that stands for. */
-        *b = (struct side){ tensor->meta, &tensor->who };
+        *b = (struct side){ tensor->meta, &tensor->round.who };
         b->meta.step = steps_next(&tensor->steps);
     } else {
         *b = (struct side){ v->next->meta, &v->next->ranks };

@@ -36,7 +36,7 @@ void leaves_fini(struct negotiator *negotiator)
     }
 }
 
-static bool has_left(
+static bool member_left(
         const struct negotiator *negotiator, enum leave_kind kind, int member)
 {
     const struct leave *leave = &negotiator->joined.ways[kind];
@@ -46,12 +46,12 @@ static bool has_left(
 
 bool member_has_joined(const struct negotiator *negotiator, int member)
 {
-    return has_left(negotiator, LEAVE_JOIN, member);
+    return member_left(negotiator, LEAVE_JOIN, member);
 }
 
 bool member_leaves(const struct negotiator *negotiator, int member)
 {
-    return has_left(negotiator, LEAVE_FINALIZE, member);
+    return member_left(negotiator, LEAVE_FINALIZE, member);
 }
 
 bool leaves_below(const struct negotiator *negotiator)
@@ -61,8 +61,8 @@ bool leaves_below(const struct negotiator *negotiator)
 }
 
 /* True when the coordinator may not count it: too early, too late, or once more. */
-static bool is_void(const struct negotiator *negotiator, const struct leave *leave,
-        int member, uint64_t seen)
+static bool leave_is_void(const struct negotiator *negotiator,
+        const struct leave *leave, int member, uint64_t seen)
 {
     return (member != 0 && seen < negotiator->log.retired_at) ||
             seen < leave->ended_at ||
@@ -73,7 +73,7 @@ tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
         int member, uint64_t seen, bool *counts)
 {
     *counts = false;
-    if (is_void(negotiator, leave, member, seen)) {
+    if (leave_is_void(negotiator, leave, member, seen)) {
         return TUTTI_OK;
     }
     if (leave->members.words == NULL &&

@@ -54,8 +54,9 @@ static bool is_retirable(
     const struct plan *follower =
             negotiator->plans.lanes[tensor->tally->left_lane].current;
 
-    return tensor->since_ns == 0 && !tensor->tally->retired && tensor->plan == NULL &&
-            !tensor->tally->planning && (follower == NULL || plan_is_entered(follower));
+    return tensor->round.since_ns == 0 && !tensor->tally->retired &&
+            tensor->plan == NULL && !tensor->tally->planning &&
+            (follower == NULL || plan_is_entered(follower));
 }
 
 /* A name with row counts keeps them as long as it has a number: P * P of an alltoall. */

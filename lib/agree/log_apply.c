@@ -25,16 +25,16 @@ static bool is_announced(const struct negotiator *negotiator,
         const struct tensor_state *tensor, uint64_t step)
 {
     if (is_joined(negotiator)) {
-        return !tensor->pending;
+        return !tensor->own.pending;
     }
-    if (!tensor->pending || tensor->planned) {
+    if (!tensor->own.pending || tensor->own.planned) {
         return false;
     }
-    if (tensor->by_number) {
+    if (tensor->own.by_number) {
         return step == steps_next(&tensor->steps);
     }
-    return meta_equal(&tensor->meta, &tensor->local->meta) &&
-            tensor->local->meta.step == step;
+    return meta_equal(&tensor->meta, &tensor->own.local->meta) &&
+            tensor->own.local->meta.step == step;
 }
 
 static tutti_status number_is_ready(
@@ -46,10 +46,10 @@ static tutti_status number_is_ready(
         return corrupt("a tensor is ready that this rank did not announce");
     }
     steps_take(&tensor->steps, step);
-    if (tensor->plan != NULL && tensor->item == 0) {
+    if (tensor->plan != NULL && tensor->place.item == 0) {
         negotiator->stats.slow_steps++;
     }
-    if (tensor->pending) {
+    if (tensor->own.pending) {
         status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
                                                          : TUTTI_ERR_NO_MEMORY;
     } else {
@@ -113,25 +113,25 @@ static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
     }
     negotiator->log.forgot = true;
     tensor_clear_number(negotiator, tensor);
-    if (tensor->since_ns == 0) {
+    if (tensor->round.since_ns == 0) {
         return TUTTI_OK;
     }
-    tensor->split = false;
+    tensor->round.split = false;
     if (is_coordinator(negotiator)) {
         /* It took no numbers since it retired this one: what is here came by name. */
         return TUTTI_OK;
     }
-    if (tensor->who.words != NULL) {
-        bitset_clear(&tensor->who);
+    if (tensor->round.who.words != NULL) {
+        bitset_clear(&tensor->round.who);
     }
-    if (!tensor->pending) {
+    if (!tensor->own.pending) {
         tensor_end_round(negotiator, tensor);
         return TUTTI_OK;
     }
-    if (!tensor->by_number) {
+    if (!tensor->own.by_number) {
         return TUTTI_OK;
     }
-    tensor->by_number = false;
+    tensor->own.by_number = false;
     return announce_own(negotiator, tensor);
 }
 
@@ -167,8 +167,8 @@ static tutti_status named_tensor(struct negotiator *negotiator,
             return no_memory_for(ref->name, ref->name_len);
         }
     }
-    if (found == NULL || found->pending == joined || found->by_number ||
-            found->planned) {
+    if (found == NULL || found->own.pending == joined || found->own.by_number ||
+            found->own.planned) {
         return corrupt("a name is ready that this rank did not announce");
     }
     *tensor = found;
@@ -181,7 +181,7 @@ static tutti_status name_is_ready(struct negotiator *negotiator,
 {
     struct outcome *outcome;
 
-    if (!tensor->pending) {
+    if (!tensor->own.pending) {
         return outcome_add_joined(negotiator, tensor->collective, meta);
     }
     outcome = outcome_add(negotiator, tensor);
@@ -309,7 +309,7 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
     negotiator->log.length++;
     tensor = tensor_find(negotiator, &ref);
     /* Else its group failed just before, in this log message; or this rank has left. */
-    if (tensor != NULL && tensor->pending) {
+    if (tensor != NULL && tensor->own.pending) {
         status = fail_tensor(negotiator, tensor, &failure, "");
     }
     if (tensor != NULL) {
@@ -322,13 +322,13 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
 static bool is_forsaken(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    if (tensor->pending) {
+    if (tensor->own.pending) {
         return false;
     }
     if (is_coordinator(negotiator)) {
         return tensor->tally->arrived + tensor->tally->named == 0;
     }
-    return !tensor->split && bitset_is_empty(&tensor->who);
+    return !tensor->round.split && bitset_is_empty(&tensor->round.who);
 }
 
 /* Takes out what others announced of a tensor as part of a group; true if anything. */
@@ -337,10 +337,10 @@ static bool drop_announcements(struct tensor_state *tensor, uint64_t group)
     const bool dropped = coordinator_drop_variants(tensor, group);
 
     if (tensor->number == 0 || tensor->meta.group != group ||
-            tensor->who.words == NULL) {
+            tensor->round.who.words == NULL) {
         return dropped;
     }
-    bitset_clear(&tensor->who);
+    bitset_clear(&tensor->round.who);
     if (tensor->tally != NULL) {
         tensor->tally->arrived = 0;
     }
@@ -350,7 +350,7 @@ static bool drop_announcements(struct tensor_state *tensor, uint64_t group)
 static tutti_status fail_in_group(struct negotiator *negotiator,
         struct tensor_state *tensor, uint64_t group, const struct failure *failure)
 {
-    const bool own = tensor->pending && tensor->local->meta.group == group;
+    const bool own = tensor->own.pending && tensor->own.local->meta.group == group;
     char intro[TUTTI_NAME_MAX + 64];
     tutti_status status = TUTTI_OK;
 
@@ -361,8 +361,8 @@ static tutti_status fail_in_group(struct negotiator *negotiator,
         (void)snprintf(intro, sizeof intro, "%s \"%s\" failed with its group: ",
                 meta_collective_name(tensor->collective), tensor->name);
         status = fail_tensor(negotiator, tensor, failure, intro);
-        tensor->pending = false;
-        tensor->by_number = false;
+        tensor->own.pending = false;
+        tensor->own.by_number = false;
     }
     /* Else some rank submitted this tensor outside that group. */
     if (is_forsaken(negotiator, tensor)) {

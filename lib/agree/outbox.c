@@ -120,7 +120,7 @@ struct outcome *outcome_add(
     struct outcome *outcome = outcome_new(negotiator, tensor->collective);
 
     if (outcome != NULL) {
-        outcome->cookie = tensor->local->cookie;
+        outcome->cookie = tensor->own.local->cookie;
     }
     return outcome;
 }

@@ -64,7 +64,7 @@ static void arrive(struct negotiator *negotiator, struct plan *plan)
     struct plan_batch *batch = batch_of(plan, plan->cursor);
 
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-        plan->items[i]->contributed = plan->items[i]->planned;
+        plan->items[i]->own.contributed = plan->items[i]->own.planned;
     }
     plan->here -= batch->here;
     batch->here = 0;
@@ -76,7 +76,7 @@ static void arrive(struct negotiator *negotiator, struct plan *plan)
     }
 }
 
-static bool is_complete(const struct plan *plan)
+static bool batch_is_complete(const struct plan *plan)
 {
     const struct plan_batch *batch = batch_of(plan, plan->cursor);
 
@@ -98,7 +98,7 @@ static bool contribute(struct negotiator *negotiator, struct plan *plan)
     const uint64_t before = plan->cursor;
 
     while (!plan->exiting) {
-        if (window_has_room(negotiator, plan) && is_complete(plan)) {
+        if (window_has_room(negotiator, plan) && batch_is_complete(plan)) {
             arrive(negotiator, plan);
         } else if (plan->wanted.why != PLAN_EXIT_NONE) {
             plan->exiting = true;
@@ -161,7 +161,7 @@ static tutti_status tensor_commits(struct negotiator *negotiator,
 {
     struct outcome *outcome = outcome_add(negotiator, tensor);
 
-    steps_take(&tensor->steps, tensor->local->meta.step);
+    steps_take(&tensor->steps, tensor->own.local->meta.step);
     if (outcome == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
@@ -183,7 +183,7 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
             i < batch->first + batch->count && status == TUTTI_OK; i++) {
         struct tensor_state *tensor = plan->items[i];
 
-        if (!tensor->pending || !tensor->contributed) {
+        if (!tensor->own.pending || !tensor->own.contributed) {
             return error_set(TUTTI_ERR_PROTOCOL,
                     "a planned batch is ready on rank %d, which has not submitted "
                     "\"%s\"",
@@ -242,7 +242,7 @@ tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan)
 /* Why what was submitted is not what is planned; NONE: it is. */
 static enum plan_exit find_difference(const struct tensor_state *tensor)
 {
-    const struct meta *meta = &tensor->local->meta;
+    const struct meta *meta = &tensor->own.local->meta;
 
     if (!meta_equal(&tensor->meta, meta) || meta->row_counts > 0) {
         return PLAN_EXIT_METADATA;
@@ -264,7 +264,7 @@ static void count_here(struct negotiator *negotiator, struct plan *plan,
     if (plan->history.turn == plan->item_count) {
         plan->history.turn = 0;
     }
-    plan->batches[tensor->batch].here++;
+    plan->batches[tensor->place.batch].here++;
     plan->here++;
 }
 
@@ -281,15 +281,15 @@ void plan_count(struct negotiator *negotiator, struct tensor_state *tensor)
     struct plan *plan = tensor->plan;
     const enum plan_exit difference = find_difference(tensor);
 
-    tensor->planned = true;
-    tensor->contributed = false;
+    tensor->own.planned = true;
+    tensor->own.contributed = false;
     if (difference == PLAN_EXIT_NONE) {
         count_here(negotiator, plan, tensor);
     } else {
-        plan_want_exit(plan, difference, tensor->item);
+        plan_want_exit(plan, difference, tensor->place.item);
     }
-    if (tensor->cancel) {
-        plan_want_exit(plan, PLAN_EXIT_CANCEL, tensor->item);
+    if (tensor->own.cancel) {
+        plan_want_exit(plan, PLAN_EXIT_CANCEL, tensor->place.item);
     }
 }
 
@@ -298,7 +298,8 @@ tutti_status plan_submit(struct negotiator *negotiator, struct tensor_state *ten
     struct plan *plan = tensor->plan;
 
     plan_count(negotiator, tensor);
-    if (plan->batches[tensor->batch].here < plan->batches[tensor->batch].count &&
+    if (plan->batches[tensor->place.batch].here <
+                    plan->batches[tensor->place.batch].count &&
             plan->wanted.why == PLAN_EXIT_NONE) {
         return TUTTI_OK; /* as most often: the batch is not whole yet */
     }
@@ -380,8 +381,8 @@ static bool plan_is_valid(const struct plan *plan)
     for (uint32_t i = 0; i < plan->item_count; i++) {
         const struct tensor_state *tensor = plan->items[i];
 
-        if (tensor->plan != plan || tensor->item != i || tensor->number == 0 ||
-                (tensor->planned && plan->state == PLAN_SLOW)) {
+        if (tensor->plan != plan || tensor->place.item != i || tensor->number == 0 ||
+                (tensor->own.planned && plan->state == PLAN_SLOW)) {
             return false;
         }
     }
@@ -411,7 +412,7 @@ static uint32_t first_missing(const struct plan *plan)
     const struct plan_batch *batch = batch_of(plan, plan->cursor);
 
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-        if (!plan->items[i]->planned || plan->items[i]->contributed) {
+        if (!plan->items[i]->own.planned || plan->items[i]->own.contributed) {
             return i;
         }
     }

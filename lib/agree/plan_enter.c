@@ -106,7 +106,7 @@ static void take_over(struct negotiator *negotiator, struct tensor_state *tensor
     tensor->void_before = negotiator->log.length;
     group_drop(negotiator, tensor->meta.group);
     tensor_void_round(negotiator, tensor);
-    if (tensor->pending) {
+    if (tensor->own.pending) {
         plan_count(negotiator, tensor);
     }
 }
@@ -192,8 +192,8 @@ static tutti_status lane_take(
 
         for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
             plan->items[i]->plan = plan;
-            plan->items[i]->item = i;
-            plan->items[i]->batch = b;
+            plan->items[i]->place.item = i;
+            plan->items[i]->place.batch = b;
         }
     }
     begin_epoch(negotiator, plan);

@@ -321,7 +321,7 @@ static void note_time(const struct negotiator *negotiator, struct tensor_state *
         int64_t began_ns)
 {
     const int64_t ready_ns = negotiator->now_ns - began_ns;
-    const int64_t seen_ns = tensor->since_ns - began_ns;
+    const int64_t seen_ns = tensor->round.since_ns - began_ns;
     const bool counts_alone =
             tensor->tally->history.timings < 2 || tensor->meta.group != 0;
 
@@ -356,8 +356,8 @@ void learn_note(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     struct plan *plan = tensor->plan;
 
-    if (tensor->pending) {
-        tensor->tally->history.priority = tensor->local->priority;
+    if (tensor->own.pending) {
+        tensor->tally->history.priority = tensor->own.local->priority;
     }
 
     tensor->tally->history.launched_in = negotiator->log.messages;

@@ -67,11 +67,11 @@ static tutti_status announce_items(struct negotiator *negotiator, struct plan *p
     for (uint32_t i = 0; i < plan->item_count && status == TUTTI_OK; i++) {
         struct tensor_state *tensor = plan->items[i];
 
-        if (!tensor->pending || !tensor->planned) {
+        if (!tensor->own.pending || !tensor->own.planned) {
             continue;
         }
-        tensor->planned = false;
-        tensor->contributed = false;
+        tensor->own.planned = false;
+        tensor->own.contributed = false;
         status = announce_pending(negotiator, tensor);
     }
     return status;

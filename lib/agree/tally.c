@@ -23,14 +23,15 @@ static tutti_status collect(
     if (coordinator_heard(tensor, rank)) {
         return twice(negotiator, tensor->name, rank);
     }
-    bitset_add(&tensor->who, rank);
+    bitset_add(&tensor->round.who, rank);
     tensor->tally->arrived++;
     return TUTTI_OK;
 }
 
 static bool is_any_heard(const struct tensor_state *tensor, int first, int last)
 {
-    if (tensor->who.words != NULL && bitset_has_any(&tensor->who, first, last)) {
+    if (tensor->round.who.words != NULL &&
+            bitset_has_any(&tensor->round.who, first, last)) {
         return true;
     }
     for (const struct variant *v = tensor->tally->variants; v != NULL; v = v->next) {
@@ -51,7 +52,8 @@ static tutti_status collect_range(struct negotiator *negotiator,
         }
         return twice(negotiator, tensor->name, first);
     }
-    bitset_add_range(variant != NULL ? &variant->ranks : &tensor->who, first, last);
+    bitset_add_range(
+            variant != NULL ? &variant->ranks : &tensor->round.who, first, last);
     *(variant != NULL ? &tensor->tally->named : &tensor->tally->arrived) +=
             last - first + 1;
     return TUTTI_OK;
@@ -107,7 +109,8 @@ tutti_status coordinator_number(struct negotiator *negotiator,
     tutti_status status = TUTTI_OK;
 
     tensor_activate(negotiator, tensor);
-    if (tensor->who.words == NULL && !bitset_init(&tensor->who, tree->size)) {
+    if (tensor->round.who.words == NULL &&
+            !bitset_init(&tensor->round.who, tree->size)) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
     if (tag == ITEM_NUMBERS) {
@@ -165,8 +168,8 @@ static tutti_status collect_variant(struct negotiator *negotiator,
 static tutti_status collect_row_counts(
         struct negotiator *negotiator, struct tensor_state *tensor, int rank)
 {
-    if (tensor->who.words == NULL &&
-            !bitset_init(&tensor->who, negotiator->config.size)) {
+    if (tensor->round.who.words == NULL &&
+            !bitset_init(&tensor->round.who, negotiator->config.size)) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
     return collect(negotiator, tensor, rank);
