@@ -1,16 +1,18 @@
 /*
  * Announcing tensors, up the tree: those of this rank and those of the ranks below it.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+
+#include "agree/arrivals.h"
+#include "agree/joined.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
+#include "agree/tally.h"
 #include "base/mem.h"
 
 /* True for what was announced by who had not read that the tensor is planned now. */
-static bool is_void(const struct negotiator *negotiator,
-        const struct tensor_state *tensor, uint64_t seen)
+static bool announcement_is_void(const struct tensor_state *tensor, uint64_t seen)
 {
-    if (has_bug(negotiator, BUG_PLAN_LATE)) {
-        return false;
-    }
     return (tensor->tally != NULL && tensor->tally->planning) ||
             seen < tensor->void_before;
 }
@@ -25,8 +27,7 @@ static tutti_status number_arrived(struct negotiator *negotiator,
     const struct tree *tree = &negotiator->tree;
     int bit;
 
-    if (is_void(negotiator, tensor, seen)) {
-        observe(negotiator, TRANSITION_PLAN_VOID_NUMBER);
+    if (announcement_is_void(tensor, seen)) {
         return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
@@ -39,13 +40,12 @@ static tutti_status number_arrived(struct negotiator *negotiator,
         announce_split(negotiator, tensor);
     }
     bit = rank == tree->rank ? tree->child_count : tree_child_index(tree, rank);
-    if (!tensor->split && (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
+    if (!tensor->round.split &&
+            (bit < 0 || (tag == ITEM_NUMBERS && rank != tree->rank))) {
         /* Somebody below has split: its parts cannot be held. */
-        observe(negotiator, TRANSITION_SPLIT_BY_NUMBER);
         announce_split(negotiator, tensor);
     }
-    if (tensor->split) {
-        observe(negotiator, TRANSITION_NUMBER_PASSED);
+    if (tensor->round.split) {
         run_put(negotiator, tag, rank, tensor->number);
         return TUTTI_OK;
     }
@@ -95,7 +95,7 @@ static tutti_status try_hold(struct negotiator *negotiator, uint8_t tag,
     if (!is_plain(ref, &said->meta) || negotiator->names.freed > 0 ||
             leaves_below(negotiator) || bit < 0 ||
             (tag == ITEM_NAME && rank != tree->rank) ||
-            held_differs(negotiator, tensor, &said->meta)) {
+            held_differs(tensor, &said->meta)) {
         name_split(negotiator, tensor);
         return TUTTI_OK;
     }
@@ -112,8 +112,7 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
     tutti_status status = TUTTI_OK;
     bool held = false;
 
-    if (tensor != NULL && is_void(negotiator, tensor, said->seen)) {
-        observe(negotiator, TRANSITION_PLAN_VOID_NAME);
+    if (tensor != NULL && announcement_is_void(tensor, said->seen)) {
         return TUTTI_OK;
     }
     if (is_coordinator(negotiator)) {
@@ -122,8 +121,7 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
     if (leave != NULL) {
         leave_pass(negotiator, leave, said->seen);
     }
-    if (tensor != NULL && tensor->number != 0 && !has_bug(negotiator, BUG_NO_SPLIT)) {
-        observe(negotiator, TRANSITION_SPLIT_BY_NAME);
+    if (tensor != NULL && tensor->number != 0) {
         tensor_activate(negotiator, tensor);
         announce_split(negotiator, tensor);
     }
@@ -141,12 +139,12 @@ tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *te
     const struct name_ref ref = tensor_ref(tensor);
     const uint64_t seen = negotiator->log.length;
 
-    if (tensor->by_number) {
+    if (tensor->own.by_number) {
         return number_arrived(
                 negotiator, tensor, ITEM_NUMBERS, negotiator->config.rank, seen);
     }
     return name_arrived(negotiator, ITEM_NAME, &ref, negotiator->config.rank,
-            &(struct held_name){ tensor->local->meta, seen });
+            &(struct held_name){ tensor->own.local->meta, seen });
 }
 
 static tutti_status cancel_arrived(struct negotiator *negotiator,
@@ -176,33 +174,28 @@ tutti_status announce_cancel(
 tutti_status announce_pending(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    const struct meta *meta = &tensor->local->meta;
+    const struct meta *meta = &tensor->own.local->meta;
     tutti_status status;
 
-    tensor->by_number = tensor->number != 0 && !is_retired(tensor) &&
-            (tensor_expects(tensor, meta) ||
-                    (has_bug(negotiator, BUG_STEP_UNSAID) &&
-                            meta_equal(&tensor->meta, meta))) &&
-            (row_counts_equal(&tensor->announced, meta) ||
-                    has_bug(negotiator, BUG_ROW_COUNTS_STALE));
-    if (tensor->by_number) {
+    tensor->own.by_number = tensor->number != 0 && !is_retired(tensor) &&
+            tensor_expects(tensor, meta) && row_counts_equal(&tensor->announced, meta);
+    if (tensor->own.by_number) {
         negotiator->stats.by_number++;
-        observe(negotiator, TRANSITION_SUBMIT_BY_NUMBER);
     } else {
         negotiator->stats.by_name++;
-        observe(negotiator, TRANSITION_SUBMIT_BY_NAME);
         if (!row_counts_keep(&tensor->announced, meta)) {
             return no_memory_for(tensor->name, tensor->name_len);
         }
     }
     status = announce_own(negotiator, tensor);
-    return status == TUTTI_OK && tensor->cancel ? announce_cancel(negotiator, tensor)
-                                                : status;
+    return status == TUTTI_OK && tensor->own.cancel
+            ? announce_cancel(negotiator, tensor)
+            : status;
 }
 
 void announce_unread(struct negotiator *negotiator)
 {
-    if (!is_coordinator(negotiator) && !has_bug(negotiator, BUG_PLAN_UNREAD)) {
+    if (!is_coordinator(negotiator)) {
         /* A message that begins here says how much was read until now. */
         run_close(negotiator);
     }
@@ -254,7 +247,6 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
 
         if (tensor == NULL || is_retired(tensor)) {
             /* Retired while under way: its sender announces it again by name. */
-            observe(negotiator, TRANSITION_NUMBER_FORGOTTEN);
             continue;
         }
         status = number_arrived(negotiator, tensor, tag, rank, seen);
@@ -282,9 +274,6 @@ static tutti_status receive_name(
             (tag == ITEM_NAME_SUBTREE && !is_plain(&ref, &said.meta))) {
         return malformed(negotiator, "announcement", from);
     }
-    if (rank != negotiator->config.rank) {
-        observe(negotiator, TRANSITION_NAME_PASSED);
-    }
     return name_arrived(negotiator, tag, &ref, rank, &said);
 }
 
@@ -301,9 +290,6 @@ static tutti_status receive_cancel(
     log_length = wire_get_varint(in);
     if (!wire_ok(in)) {
         return malformed(negotiator, "announcement", from);
-    }
-    if (!is_coordinator(negotiator)) {
-        observe(negotiator, TRANSITION_CANCEL_PASSED);
     }
     return cancel_arrived(negotiator, &ref, rank, log_length);
 }

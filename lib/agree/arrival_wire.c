@@ -1,7 +1,8 @@
 /*
  * Arrivals at planned batches in messages: how they are written and read.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/protocol.h"
 
 /* Beside the exit of an arrival in a message. */
 #define ARRIVAL_LEAVES 0x80

@@ -4,7 +4,10 @@
  */
 #include <stdio.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/joined.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/tally.h"
 
 static void format_ranks(const struct negotiator *negotiator,
         const struct bitset *ranks, char *text, size_t capacity)
@@ -43,7 +46,7 @@ static void find_sides(
     *a = (struct side){ v->meta, &v->ranks };
     if (tensor->tally->arrived > 0) {
         /* They announced by number, and so gave what that stands for. */
-        *b = (struct side){ tensor->meta, &tensor->who };
+        *b = (struct side){ tensor->meta, &tensor->round.who };
         b->meta.step = steps_next(&tensor->steps);
     } else {
         *b = (struct side){ v->next->meta, &v->next->ranks };
@@ -79,7 +82,6 @@ static tutti_status fail_mismatch(
             meta_collective_name(tensor->collective), tensor->name, what, ranks_a,
             value_a, ranks_b, value_b, more ? ", others gave yet others" : "",
             way_out(&a, &b));
-    observe(negotiator, TRANSITION_DECIDE_MISMATCH);
     return append_failure(
             negotiator, tensor, TUTTI_ERR_MISMATCH, world_rank(negotiator, 0), text);
 }
@@ -92,16 +94,11 @@ static tutti_status fail_cancelled(
 
     (void)snprintf(text, sizeof text, "%s \"%s\" was cancelled by rank %d",
             meta_collective_name(tensor->collective), tensor->name, rank);
-    observe(negotiator, TRANSITION_DECIDE_CANCELLED);
     return append_failure(negotiator, tensor, TUTTI_ERR_CANCELLED, rank, text);
 }
 
-static bool round_disagrees(
-        const struct negotiator *negotiator, const struct tensor_state *tensor)
+static bool round_disagrees(const struct tensor_state *tensor)
 {
-    if (has_bug(negotiator, BUG_IGNORE_DIFFERENCE)) {
-        return false;
-    }
     return tensor->tally->variants != NULL &&
             (tensor->tally->arrived > 0 || tensor->tally->variants->next != NULL);
 }
@@ -147,7 +144,6 @@ static tutti_status decide_row_counts(
     if (tensor->tally->row_counts_match) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_DECIDE_ROW_COUNTS);
     return append_failure(
             negotiator, tensor, TUTTI_ERR_MISMATCH, world_rank(negotiator, 0), text);
 }
@@ -195,13 +191,11 @@ static tutti_status fail_left(
     int first = joined_find(negotiator, tensor, member_leaves);
 
     if (first >= 0) {
-        observe(negotiator, TRANSITION_DECIDE_LEAVING);
         return fail_without(negotiator, tensor, TUTTI_ERR_FINALIZED, first,
                 "called tutti_finalize() and will not submit it; let all ranks submit "
                 "the same before they finalize");
     }
     first = joined_find(negotiator, tensor, member_has_joined);
-    observe(negotiator, TRANSITION_DECIDE_UNSUPPORTED);
     return fail_without(negotiator, tensor, TUTTI_ERR_UNSUPPORTED, first,
             "joined and will not submit it; only allreduce, reducescatter, and reduce "
             "with its root go on without ranks that have joined: let all ranks submit "
@@ -218,12 +212,11 @@ static bool all_have_announced(
 static bool is_complete(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const int early = has_bug(negotiator, BUG_DECIDE_EARLY) ? 1 : 0;
     const int heard = tensor->tally->arrived + tensor->tally->named;
     const int left = negotiator->joined.ways[LEAVE_JOIN].count +
             negotiator->joined.ways[LEAVE_FINALIZE].count;
 
-    if (heard + early >= negotiator->config.size) {
+    if (heard >= negotiator->config.size) {
         return true;
     }
     if (heard == 0 || heard + left < negotiator->config.size ||
@@ -249,7 +242,7 @@ tutti_status decide_if_complete(
             !is_complete(negotiator, tensor)) {
         return TUTTI_OK;
     }
-    if (round_disagrees(negotiator, tensor)) {
+    if (round_disagrees(tensor)) {
         return fail_mismatch(negotiator, tensor);
     }
     if (all) {
@@ -261,8 +254,7 @@ tutti_status decide_if_complete(
     if (tensor->tally->cancelled_by >= 0) {
         return fail_cancelled(negotiator, tensor);
     }
-    if (!all && !is_reducible(negotiator, tensor) &&
-            !has_bug(negotiator, BUG_DECIDE_EARLY)) {
+    if (!all && !is_reducible(negotiator, tensor)) {
         return fail_left(negotiator, tensor);
     }
     return append_ready(negotiator, tensor);

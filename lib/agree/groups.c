@@ -2,7 +2,8 @@
  * Groups at the coordinator: those some of whose members are complete, and those that
  * failed a while ago.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/groups.h"
+
 #include "base/mem.h"
 
 /* Failed groups that are remembered: far more than can fail while a message travels. */
@@ -88,8 +89,7 @@ bool group_is_void(const struct negotiator *negotiator, uint64_t hash, uint64_t 
 {
     const size_t count = size_min(negotiator->groups.failed_count, FAILED_GROUPS_MAX);
 
-    if (hash == 0 || seen >= negotiator->groups.failed_at ||
-            has_bug(negotiator, BUG_GROUP_LATE_NAME)) {
+    if (hash == 0 || seen >= negotiator->groups.failed_at) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {

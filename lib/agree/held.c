@@ -10,7 +10,10 @@
  * passed already: a number that is retired, a plan or a group cannot be in between. A node
  * that has forgotten names does not know that, and holds none.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/joined.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 static int who_size(const struct negotiator *negotiator)
@@ -21,9 +24,7 @@ static int who_size(const struct negotiator *negotiator)
 static bool subtree_is_complete(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const int missing = has_bug(negotiator, BUG_SUBTREE_EARLY) ? 1 : 0;
-
-    return bitset_count(&tensor->who) >= who_size(negotiator) - missing;
+    return bitset_count(&tensor->round.who) >= who_size(negotiator);
 }
 
 bool name_is_holdable(int collective)
@@ -50,22 +51,21 @@ void name_split(struct negotiator *negotiator, struct tensor_state *tensor)
     const struct name_ref ref = tensor_ref(tensor);
 
     tensor->passes = !is_coordinator(negotiator);
-    if (tensor->held == NULL) {
+    if (tensor->round.held == NULL) {
         return;
     }
-    observe(negotiator, TRANSITION_SPLIT_HELD_NAME);
     for (int c = 0; c < tree->child_count; c++) {
-        if (bitset_has(&tensor->who, c)) {
+        if (bitset_has(&tensor->round.who, c)) {
             name_pass(negotiator, ITEM_NAME_SUBTREE, tree->children[c], &ref,
-                    tensor->held);
+                    tensor->round.held);
         }
     }
-    if (bitset_has(&tensor->who, tree->child_count)) {
-        name_pass(negotiator, ITEM_NAME, tree->rank, &ref, tensor->held);
+    if (bitset_has(&tensor->round.who, tree->child_count)) {
+        name_pass(negotiator, ITEM_NAME, tree->rank, &ref, tensor->round.held);
     }
-    bitset_clear(&tensor->who);
+    bitset_clear(&tensor->round.who);
     tensor_drop_held(tensor);
-    if (!tensor->pending) {
+    if (!tensor->own.pending) {
         tensor_end_round(negotiator, tensor);
     }
 }
@@ -74,20 +74,20 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     const struct tree *tree = &negotiator->tree;
 
-    if (tensor->split || is_coordinator(negotiator)) {
+    if (tensor->round.split || is_coordinator(negotiator)) {
         return;
     }
-    tensor->split = true;
-    if (tensor->who.words == NULL || subtree_is_complete(negotiator, tensor)) {
+    tensor->round.split = true;
+    if (tensor->round.who.words == NULL || subtree_is_complete(negotiator, tensor)) {
         return;
     }
     for (int c = 0; c < tree->child_count; c++) {
-        if (bitset_has(&tensor->who, c)) {
+        if (bitset_has(&tensor->round.who, c)) {
             run_put(negotiator, ITEM_NUMBERS_SUBTREE, tree->children[c],
                     tensor->number);
         }
     }
-    if (bitset_has(&tensor->who, tree->child_count)) {
+    if (bitset_has(&tensor->round.who, tree->child_count)) {
         run_put(negotiator, ITEM_NUMBERS, tree->rank, tensor->number);
     }
 }
@@ -95,15 +95,16 @@ void announce_split(struct negotiator *negotiator, struct tensor_state *tensor)
 static tutti_status mark(
         struct negotiator *negotiator, struct tensor_state *tensor, int bit)
 {
-    if (tensor->who.words == NULL && !bitset_init(&tensor->who, who_size(negotiator))) {
+    if (tensor->round.who.words == NULL &&
+            !bitset_init(&tensor->round.who, who_size(negotiator))) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
-    if (bitset_has(&tensor->who, bit)) {
+    if (bitset_has(&tensor->round.who, bit)) {
         return error_set(TUTTI_ERR_PROTOCOL,
                 "an announcement of \"%s\" reached rank %d twice", tensor->name,
                 world_rank(negotiator, negotiator->config.rank));
     }
-    bitset_add(&tensor->who, bit);
+    bitset_add(&tensor->round.who, bit);
     return TUTTI_OK;
 }
 
@@ -116,37 +117,35 @@ tutti_status hold_number(
         return status;
     }
     if (subtree_is_complete(negotiator, tensor)) {
-        observe(negotiator, TRANSITION_NUMBER_SUBTREE_COMPLETE);
         run_put(negotiator, ITEM_NUMBERS_SUBTREE, negotiator->config.rank,
                 tensor->number);
-    } else {
-        observe(negotiator, TRANSITION_NUMBER_HELD);
     }
     return TUTTI_OK;
 }
 
-bool held_differs(const struct negotiator *negotiator,
-        const struct tensor_state *tensor, const struct meta *meta)
+bool held_differs(const struct tensor_state *tensor, const struct meta *meta)
 {
-    return tensor->held != NULL && !has_bug(negotiator, BUG_HOLD_DIFFERENT) &&
-            (!meta_equal(&tensor->held->meta, meta) ||
-                    tensor->held->meta.step != meta->step);
+    return tensor->round.held != NULL &&
+            (!meta_equal(&tensor->round.held->meta, meta) ||
+                    tensor->round.held->meta.step != meta->step);
 }
 
 static bool keep_held(struct tensor_state *tensor, const struct held_name *said)
 {
-    if (tensor->held != NULL) {
-        tensor->held->seen =
-                said->seen < tensor->held->seen ? said->seen : tensor->held->seen;
+    if (tensor->round.held != NULL) {
+        tensor->round.held->seen = said->seen < tensor->round.held->seen
+                ? said->seen
+                : tensor->round.held->seen;
         return true;
     }
-    tensor->held = mem_calloc(1, sizeof *tensor->held);
-    if (tensor->held == NULL || !meta_copy(&tensor->held->meta, &said->meta)) {
-        mem_free(tensor->held);
-        tensor->held = NULL;
+    tensor->round.held = mem_calloc(1, sizeof *tensor->round.held);
+    if (tensor->round.held == NULL ||
+            !meta_copy(&tensor->round.held->meta, &said->meta)) {
+        mem_free(tensor->round.held);
+        tensor->round.held = NULL;
         return false;
     }
-    tensor->held->seen = said->seen;
+    tensor->round.held->seen = said->seen;
     return true;
 }
 
@@ -168,11 +167,10 @@ tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tenso
         return no_memory_for(tensor->name, tensor->name_len);
     }
     if (!subtree_is_complete(negotiator, tensor)) {
-        observe(negotiator, TRANSITION_NAME_HELD);
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_NAME_SUBTREE_COMPLETE);
-    name_pass(negotiator, ITEM_NAME_SUBTREE, negotiator->tree.rank, &ref, tensor->held);
+    name_pass(negotiator, ITEM_NAME_SUBTREE, negotiator->tree.rank, &ref,
+            tensor->round.held);
     tensor_drop_held(tensor);
     return TUTTI_OK;
 }
@@ -180,7 +178,7 @@ tutti_status hold_name(struct negotiator *negotiator, struct tensor_state *tenso
 /* With its plan here, and no rank below has announced the next round: nothing is held. */
 static bool is_only_planned(const struct tensor_state *tensor)
 {
-    return tensor->planned && bitset_is_empty(&tensor->who);
+    return tensor->own.planned && bitset_is_empty(&tensor->round.who);
 }
 
 void held_pass_all(struct negotiator *negotiator)
@@ -191,7 +189,7 @@ void held_pass_all(struct negotiator *negotiator)
         next = e->links.next;
         if (e->number != 0 && !is_only_planned(e)) {
             announce_split(negotiator, e);
-        } else if (e->held != NULL) {
+        } else if (e->round.held != NULL) {
             name_split(negotiator, e);
         }
     }
@@ -205,7 +203,6 @@ void leave_pass(struct negotiator *negotiator, struct leave *leave, uint64_t see
     }
     leave->below = true;
     if (leaves_below(negotiator)) {
-        observe(negotiator, TRANSITION_SPLIT_BY_LEAVE);
         held_pass_all(negotiator);
     }
 }

@@ -8,7 +8,11 @@
  * or finalize is void if its sender had not read the last FORGET; the sender announces it
  * again when it reads that entry, behind the tensors that it announces again.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/joined.h"
+
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 static const int leave_collectives[LEAVE_COUNT] = {
@@ -32,7 +36,7 @@ void leaves_fini(struct negotiator *negotiator)
     }
 }
 
-static bool has_left(
+static bool member_left(
         const struct negotiator *negotiator, enum leave_kind kind, int member)
 {
     const struct leave *leave = &negotiator->joined.ways[kind];
@@ -42,29 +46,26 @@ static bool has_left(
 
 bool member_has_joined(const struct negotiator *negotiator, int member)
 {
-    return has_left(negotiator, LEAVE_JOIN, member);
+    return member_left(negotiator, LEAVE_JOIN, member);
 }
 
 bool member_leaves(const struct negotiator *negotiator, int member)
 {
-    return has_left(negotiator, LEAVE_FINALIZE, member);
+    return member_left(negotiator, LEAVE_FINALIZE, member);
 }
 
 bool leaves_below(const struct negotiator *negotiator)
 {
-    return (negotiator->joined.ways[LEAVE_JOIN].below &&
-                   !has_bug(negotiator, BUG_HOLD_AFTER_JOIN)) ||
+    return negotiator->joined.ways[LEAVE_JOIN].below ||
             negotiator->joined.ways[LEAVE_FINALIZE].below;
 }
 
 /* True when the coordinator may not count it: too early, too late, or once more. */
-static bool is_void(const struct negotiator *negotiator, const struct leave *leave,
-        int member, uint64_t seen)
+static bool leave_is_void(const struct negotiator *negotiator,
+        const struct leave *leave, int member, uint64_t seen)
 {
-    const bool early = member != 0 && seen < negotiator->log.retired_at &&
-            !has_bug(negotiator, BUG_LEAVE_EARLY);
-
-    return early || seen < leave->ended_at ||
+    return (member != 0 && seen < negotiator->log.retired_at) ||
+            seen < leave->ended_at ||
             (leave->count > 0 && bitset_has(&leave->members, member));
 }
 
@@ -72,8 +73,7 @@ tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
         int member, uint64_t seen, bool *counts)
 {
     *counts = false;
-    if (is_void(negotiator, leave, member, seen)) {
-        observe(negotiator, TRANSITION_LEAVE_VOID);
+    if (leave_is_void(negotiator, leave, member, seen)) {
         return TUTTI_OK;
     }
     if (leave->members.words == NULL &&
@@ -83,11 +83,8 @@ tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
     }
     *counts = true;
     leave->last = member;
-    if (leave != &negotiator->joined.ways[LEAVE_FINALIZE] ||
-            !has_bug(negotiator, BUG_LEAVING_UNNOTICED)) {
-        bitset_add(&leave->members, member);
-        leave->count++;
-    }
+    bitset_add(&leave->members, member);
+    leave->count++;
     return TUTTI_OK;
 }
 
@@ -97,7 +94,7 @@ void leave_end(struct negotiator *negotiator, struct leave *leave)
     leave->held = false;
     leave->below = false;
     leave->ended_at = negotiator->log.length;
-    if (leave->members.words != NULL && !has_bug(negotiator, BUG_JOIN_KEPT)) {
+    if (leave->members.words != NULL) {
         bitset_clear(&leave->members);
         leave->count = 0;
     }
@@ -180,9 +177,7 @@ void joined_append(struct negotiator *negotiator, const struct tensor_state *ten
     if (negotiator->joined.ways[LEAVE_JOIN].count == 0 && bitset_count(logged) == 0) {
         return; /* as nearly always, and not worth a look at every member */
     }
-    if (joined_find(negotiator, tensor, member_has_joined) >= 0) {
-        observe(negotiator, TRANSITION_DECIDE_JOINED);
-    }
+    (void)joined_find(negotiator, tensor, member_has_joined);
     if (!sets_are_equal(logged, joined)) {
         write_joined(negotiator, joined);
         bitset_copy(logged, joined);

@@ -1,7 +1,9 @@
 /*
  * This rank joins or finalizes: what it announces about that, and when.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/joined.h"
+#include "agree/plans.h"
 
 /* This rank has plans to leave first, or one is in the log message that is being built. */
 static bool is_planning(const struct negotiator *negotiator)
@@ -18,10 +20,9 @@ tutti_status leave_submit(struct negotiator *negotiator, struct leave *leave)
 {
     const bool joins = leave == &negotiator->joined.ways[LEAVE_JOIN];
 
-    if (!is_planning(negotiator) || has_bug(negotiator, BUG_PLAN_JOIN)) {
+    if (!is_planning(negotiator)) {
         return announce_pending(negotiator, leave->own);
     }
-    observe(negotiator, TRANSITION_PLAN_HOLDS_LEAVE);
     leave->held = true;
     return plans_exit(negotiator, joins ? PLAN_EXIT_JOIN : PLAN_EXIT_FINALIZE);
 }
@@ -48,7 +49,6 @@ tutti_status leaves_announce_again(struct negotiator *negotiator)
     for (int p = 0; p < LEAVE_COUNT && status == TUTTI_OK; p++) {
         if (negotiator->joined.ways[p].own != NULL &&
                 !negotiator->joined.ways[p].held) {
-            observe(negotiator, TRANSITION_LEAVE_AGAIN);
             status = announce_own(negotiator, negotiator->joined.ways[p].own);
         }
     }

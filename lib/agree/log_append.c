@@ -4,7 +4,12 @@
  */
 #include <string.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/learn.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* How many numbers are looked at, those used longest ago, when one must be retired. */
@@ -49,10 +54,9 @@ static bool is_retirable(
     const struct plan *follower =
             negotiator->plans.lanes[tensor->tally->left_lane].current;
 
-    return tensor->since_ns == 0 && !tensor->tally->retired && tensor->plan == NULL &&
-            !tensor->tally->planning &&
-            (follower == NULL || plan_is_entered(follower) ||
-                    has_bug(negotiator, BUG_PLAN_RETIRED));
+    return tensor->round.since_ns == 0 && !tensor->tally->retired &&
+            tensor->plan == NULL && !tensor->tally->planning &&
+            (follower == NULL || plan_is_entered(follower));
 }
 
 /* A name with row counts keeps them as long as it has a number: P * P of an alltoall. */
@@ -89,7 +93,6 @@ static bool retire_oldest(struct negotiator *negotiator)
 
         tensor_number_used(negotiator, oldest);
         if (retires) {
-            observe(negotiator, TRANSITION_RETIRE_OLDEST);
             retire(negotiator, oldest);
             return true;
         }
@@ -139,14 +142,10 @@ static tutti_status append_named(
     }
     if (tensor->number != 0 && !tensor->tally->retired) {
         /* The name is used with other metadata now. */
-        observe(negotiator, TRANSITION_RETIRE_CHANGED);
         retire(negotiator, tensor);
         tensor->tally->uses = 0;
     }
     number = number_for(negotiator, tensor);
-    if (number != 0) {
-        observe(negotiator, TRANSITION_DECIDE_ASSIGN);
-    }
     out = record_open(negotiator, ENTRY_NAME);
     name_put(out, &ref);
     meta_put(out, &meta);
@@ -172,13 +171,10 @@ static tutti_status append_now(
         joined_append(negotiator, tensor);
     }
     if (tensor->tally->variants == NULL) {
-        observe(negotiator, TRANSITION_DECIDE_NUMBER);
         run_put(negotiator, ENTRY_NUMBERS, 0, tensor->number);
     } else if (tensor_is_stepped(tensor)) {
-        observe(negotiator, TRANSITION_DECIDE_STEP);
         append_step(negotiator, tensor);
     } else {
-        observe(negotiator, TRANSITION_DECIDE_NAME);
         status = append_named(negotiator, tensor);
     }
     tensor->tally->uses++;
@@ -206,7 +202,6 @@ static tutti_status append_group(
 static tutti_status group_member_ready(struct negotiator *negotiator,
         struct tensor_state *tensor, const struct meta *meta)
 {
-    const uint32_t early = has_bug(negotiator, BUG_GROUP_PARTIAL) ? 1 : 0;
     struct group *group = group_get(negotiator, meta->group);
     tutti_status status = TUTTI_OK;
 
@@ -222,11 +217,9 @@ static tutti_status group_member_ready(struct negotiator *negotiator,
     tensor->tally->group_next = NULL;
     tensor->tally->decided = true;
     group->ready++;
-    if (group->ready + early < meta->group_size) {
-        observe(negotiator, TRANSITION_GROUP_WAITS);
+    if (group->ready < meta->group_size) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_GROUP_COMPLETE);
     if (!learn_launch(negotiator, group->first, &status)) {
         status = append_group(negotiator, group, status);
     }
@@ -255,17 +248,12 @@ static tutti_status fail_group(struct negotiator *negotiator, uint64_t hash,
 {
     struct wire_writer *out;
 
-    if (has_bug(negotiator, BUG_GROUP_ALONE)) {
-        return TUTTI_OK;
-    }
-    observe(negotiator, TRANSITION_GROUP_FAILED);
     out = record_open(negotiator, ENTRY_GROUP_FAILED);
     wire_put_u64(out, hash);
     failure_put(out, reason, rank, text);
     for (struct tensor_state *e = negotiator->names.numbered.first; e != NULL;
             e = e->tally->by_use.next) {
-        if (e->meta.group == hash && !e->tally->retired &&
-                !has_bug(negotiator, BUG_GROUP_KEEP_NUMBERS)) {
+        if (e->meta.group == hash && !e->tally->retired) {
             retire(negotiator, e);
         }
     }

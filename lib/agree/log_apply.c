@@ -4,7 +4,13 @@
  */
 #include <stdio.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -19,16 +25,16 @@ static bool is_announced(const struct negotiator *negotiator,
         const struct tensor_state *tensor, uint64_t step)
 {
     if (is_joined(negotiator)) {
-        return !tensor->pending;
+        return !tensor->own.pending;
     }
-    if (!tensor->pending || tensor->planned) {
+    if (!tensor->own.pending || tensor->own.planned) {
         return false;
     }
-    if (tensor->by_number) {
+    if (tensor->own.by_number) {
         return step == steps_next(&tensor->steps);
     }
-    return meta_equal(&tensor->meta, &tensor->local->meta) &&
-            tensor->local->meta.step == step;
+    return meta_equal(&tensor->meta, &tensor->own.local->meta) &&
+            tensor->own.local->meta.step == step;
 }
 
 static tutti_status number_is_ready(
@@ -39,18 +45,14 @@ static tutti_status number_is_ready(
     if (!is_announced(negotiator, tensor, step)) {
         return corrupt("a tensor is ready that this rank did not announce");
     }
-    if (tensor->pending || !has_bug(negotiator, BUG_STEP_JOINED)) {
-        steps_take(&tensor->steps, step);
-    }
-    if (tensor->plan != NULL && tensor->item == 0) {
+    steps_take(&tensor->steps, step);
+    if (tensor->plan != NULL && tensor->place.item == 0) {
         negotiator->stats.slow_steps++;
     }
-    if (tensor->pending) {
-        observe(negotiator, TRANSITION_APPLY_NUMBER);
+    if (tensor->own.pending) {
         status = outcome_add(negotiator, tensor) != NULL ? TUTTI_OK
                                                          : TUTTI_ERR_NO_MEMORY;
     } else {
-        observe(negotiator, TRANSITION_APPLY_JOINED_NUMBER);
         status = outcome_add_joined(negotiator, tensor->collective, &tensor->meta);
     }
     tensor_end_round(negotiator, tensor);
@@ -68,9 +70,6 @@ static tutti_status apply_number(struct negotiator *negotiator, uint64_t number)
 
     if (tensor == NULL) {
         return unknown_number();
-    }
-    if (tensor->pending && !tensor->by_number) {
-        observe(negotiator, TRANSITION_APPLY_ROW_COUNTS);
     }
     return number_is_ready(negotiator, tensor, steps_next(&tensor->steps));
 }
@@ -90,8 +89,6 @@ static tutti_status apply_step(struct negotiator *negotiator, struct wire_reader
         return unknown_number();
     }
     negotiator->log.length++;
-    observe(negotiator,
-            tensor->pending ? TRANSITION_APPLY_STEP : TRANSITION_APPLY_JOINED_STEP);
     return number_is_ready(negotiator, tensor, step);
 }
 
@@ -116,32 +113,25 @@ static tutti_status apply_forget(struct negotiator *negotiator, uint64_t number)
     }
     negotiator->log.forgot = true;
     tensor_clear_number(negotiator, tensor);
-    if (tensor->since_ns == 0) {
-        observe(negotiator, TRANSITION_FORGET_IDLE);
+    if (tensor->round.since_ns == 0) {
         return TUTTI_OK;
     }
-    tensor->split = false;
+    tensor->round.split = false;
     if (is_coordinator(negotiator)) {
         /* It took no numbers since it retired this one: what is here came by name. */
-        observe(negotiator, TRANSITION_FORGET_NAMED);
-        if (has_bug(negotiator, BUG_FORGET_NAMES) && !tensor->pending) {
-            tensor_end_round(negotiator, tensor);
-        }
         return TUTTI_OK;
     }
-    if (tensor->who.words != NULL) {
-        bitset_clear(&tensor->who);
+    if (tensor->round.who.words != NULL) {
+        bitset_clear(&tensor->round.who);
     }
-    if (!tensor->pending) {
-        observe(negotiator, TRANSITION_FORGET_PARTIAL);
+    if (!tensor->own.pending) {
         tensor_end_round(negotiator, tensor);
         return TUTTI_OK;
     }
-    if (!tensor->by_number || has_bug(negotiator, BUG_HOLD_FORGOTTEN)) {
+    if (!tensor->own.by_number) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_FORGET_REANNOUNCE);
-    tensor->by_number = false;
+    tensor->own.by_number = false;
     return announce_own(negotiator, tensor);
 }
 
@@ -164,14 +154,6 @@ static tutti_status apply_numbers(
     return status;
 }
 
-static uint64_t number_to_use(struct negotiator *negotiator, uint64_t number)
-{
-    if (has_bug(negotiator, BUG_ASSIGN_LOCALLY) && number != 0) {
-        return negotiator->stats.by_name + 1;
-    }
-    return number;
-}
-
 /* The tensor of a name that is ready; a rank that has joined may never have seen it. */
 static tutti_status named_tensor(struct negotiator *negotiator,
         const struct name_ref *ref, struct tensor_state **tensor)
@@ -185,8 +167,8 @@ static tutti_status named_tensor(struct negotiator *negotiator,
             return no_memory_for(ref->name, ref->name_len);
         }
     }
-    if (found == NULL || found->pending == joined || found->by_number ||
-            found->planned) {
+    if (found == NULL || found->own.pending == joined || found->own.by_number ||
+            found->own.planned) {
         return corrupt("a name is ready that this rank did not announce");
     }
     *tensor = found;
@@ -199,11 +181,9 @@ static tutti_status name_is_ready(struct negotiator *negotiator,
 {
     struct outcome *outcome;
 
-    if (!tensor->pending) {
-        observe(negotiator, TRANSITION_APPLY_JOINED_NAME);
+    if (!tensor->own.pending) {
         return outcome_add_joined(negotiator, tensor->collective, meta);
     }
-    observe(negotiator, TRANSITION_APPLY_NAME);
     outcome = outcome_add(negotiator, tensor);
     if (outcome == NULL) {
         return TUTTI_ERR_NO_MEMORY;
@@ -215,10 +195,9 @@ static tutti_status name_is_ready(struct negotiator *negotiator,
 static tutti_status remember_number(struct negotiator *negotiator,
         struct tensor_state *tensor, uint64_t number, const struct meta *meta)
 {
-    if (number == 0 || (!tensor->pending && has_bug(negotiator, BUG_JOINED_FORGETS))) {
+    if (number == 0) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_APPLY_ASSIGN);
     if (!tensor_set_number(negotiator, tensor, number, meta)) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
@@ -251,7 +230,7 @@ static tutti_status apply_name(struct negotiator *negotiator, struct wire_reader
     if (status != TUTTI_OK) {
         return status;
     }
-    number = number_to_use(negotiator, wire_get_varint(in));
+    number = wire_get_varint(in);
     if (!wire_ok(in) || meta.root >= negotiator->config.size) {
         return corrupt("malformed name");
     }
@@ -329,11 +308,8 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
     }
     negotiator->log.length++;
     tensor = tensor_find(negotiator, &ref);
-    if (tensor == NULL || !tensor->pending) {
-        /* Its group failed just before, in this log message; or this rank has left. */
-        observe(negotiator, TRANSITION_APPLY_FAILED_JOINED);
-    } else {
-        observe(negotiator, TRANSITION_APPLY_FAILED);
+    /* Else its group failed just before, in this log message; or this rank has left. */
+    if (tensor != NULL && tensor->own.pending) {
         status = fail_tensor(negotiator, tensor, &failure, "");
     }
     if (tensor != NULL) {
@@ -346,13 +322,13 @@ static tutti_status apply_failed(struct negotiator *negotiator, struct wire_read
 static bool is_forsaken(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    if (tensor->pending) {
+    if (tensor->own.pending) {
         return false;
     }
     if (is_coordinator(negotiator)) {
         return tensor->tally->arrived + tensor->tally->named == 0;
     }
-    return !tensor->split && bitset_is_empty(&tensor->who);
+    return !tensor->round.split && bitset_is_empty(&tensor->round.who);
 }
 
 /* Takes out what others announced of a tensor as part of a group; true if anything. */
@@ -361,10 +337,10 @@ static bool drop_announcements(struct tensor_state *tensor, uint64_t group)
     const bool dropped = coordinator_drop_variants(tensor, group);
 
     if (tensor->number == 0 || tensor->meta.group != group ||
-            tensor->who.words == NULL) {
+            tensor->round.who.words == NULL) {
         return dropped;
     }
-    bitset_clear(&tensor->who);
+    bitset_clear(&tensor->round.who);
     if (tensor->tally != NULL) {
         tensor->tally->arrived = 0;
     }
@@ -374,7 +350,7 @@ static bool drop_announcements(struct tensor_state *tensor, uint64_t group)
 static tutti_status fail_in_group(struct negotiator *negotiator,
         struct tensor_state *tensor, uint64_t group, const struct failure *failure)
 {
-    const bool own = tensor->pending && tensor->local->meta.group == group;
+    const bool own = tensor->own.pending && tensor->own.local->meta.group == group;
     char intro[TUTTI_NAME_MAX + 64];
     tutti_status status = TUTTI_OK;
 
@@ -382,18 +358,15 @@ static tutti_status fail_in_group(struct negotiator *negotiator,
         return TUTTI_OK;
     }
     if (own) {
-        observe(negotiator, TRANSITION_APPLY_GROUP_FAILED);
         (void)snprintf(intro, sizeof intro, "%s \"%s\" failed with its group: ",
                 meta_collective_name(tensor->collective), tensor->name);
         status = fail_tensor(negotiator, tensor, failure, intro);
-        tensor->pending = false;
-        tensor->by_number = false;
+        tensor->own.pending = false;
+        tensor->own.by_number = false;
     }
+    /* Else some rank submitted this tensor outside that group. */
     if (is_forsaken(negotiator, tensor)) {
         tensor_end_round(negotiator, tensor);
-    } else {
-        /* Some rank submitted this tensor outside that group. */
-        observe(negotiator, TRANSITION_GROUP_SURVIVED);
     }
     return status;
 }

@@ -151,17 +151,17 @@ static void row_counts_free(struct negotiator *negotiator, struct tensor_state *
 void tensor_forget_row_counts(
         struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    if (tensor->number == 0 && tensor->since_ns == 0) {
+    if (tensor->number == 0 && tensor->round.since_ns == 0) {
         row_counts_free(negotiator, tensor);
     }
 }
 
 void tensor_drop_held(struct tensor_state *tensor)
 {
-    if (tensor->held != NULL) {
-        meta_fini(&tensor->held->meta);
-        mem_free(tensor->held);
-        tensor->held = NULL;
+    if (tensor->round.held != NULL) {
+        meta_fini(&tensor->round.held->meta);
+        mem_free(tensor->round.held);
+        tensor->round.held = NULL;
     }
 }
 
@@ -173,7 +173,7 @@ static void tensor_free(struct negotiator *negotiator, struct tensor_state *tens
     row_counts_free(negotiator, tensor);
     tensor_drop_held(tensor);
     meta_fini(&tensor->meta);
-    bitset_fini(&tensor->who);
+    bitset_fini(&tensor->round.who);
     mem_free(tensor->tally != NULL ? (void *)tensor->tally : tensor);
 }
 
@@ -221,14 +221,14 @@ struct tensor_state *tensor_of(
 static void start_clock(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     /* 0 means "no round", so a clock that stands at 0 counts as 1. */
-    tensor->since_ns = negotiator->now_ns != 0 ? negotiator->now_ns : 1;
-    tensor->reported_ns = 0;
+    tensor->round.since_ns = negotiator->now_ns != 0 ? negotiator->now_ns : 1;
+    tensor->round.reported_ns = 0;
     list_append(&negotiator->names.active, tensor);
 }
 
 void tensor_activate(struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    if (tensor->since_ns != 0) {
+    if (tensor->round.since_ns != 0) {
         return;
     }
     if (tensor->number == 0) {
@@ -267,18 +267,18 @@ static void make_idle(struct negotiator *negotiator, struct tensor_state *tensor
 
 static void clear_submission(struct tensor_state *tensor)
 {
-    tensor->pending = false;
-    tensor->by_number = false;
-    tensor->planned = false;
-    tensor->contributed = false;
-    tensor->cancel = false;
+    tensor->own.pending = false;
+    tensor->own.by_number = false;
+    tensor->own.planned = false;
+    tensor->own.contributed = false;
+    tensor->own.cancel = false;
 }
 
 static bool is_unheard(const struct tensor_state *tensor)
 {
-    return !is_named(tensor) && !tensor->split &&
+    return !is_named(tensor) && !tensor->round.split &&
             (tensor->tally == NULL || tensor->tally->cancelled_by < 0) &&
-            bitset_is_empty(&tensor->who);
+            bitset_is_empty(&tensor->round.who);
 }
 
 void tensor_end_submission(struct negotiator *negotiator, struct tensor_state *tensor)
@@ -294,10 +294,10 @@ static void clear_round(struct tensor_state *tensor)
 {
     struct tally *tally = tensor->tally;
 
-    if (!bitset_is_empty(&tensor->who)) {
-        bitset_clear(&tensor->who);
+    if (!bitset_is_empty(&tensor->round.who)) {
+        bitset_clear(&tensor->round.who);
     }
-    tensor->split = false;
+    tensor->round.split = false;
     tensor_drop_held(tensor);
     if (tally != NULL) {
         variants_free(tally);
@@ -311,23 +311,23 @@ static void clear_round(struct tensor_state *tensor)
 
 void tensor_void_round(struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    if (!tensor->pending) {
+    if (!tensor->own.pending) {
         tensor_end_round(negotiator, tensor);
         return;
     }
     clear_round(tensor);
-    tensor->by_number = false;
+    tensor->own.by_number = false;
 }
 
 void tensor_end_round(struct negotiator *negotiator, struct tensor_state *tensor)
 {
-    if (tensor->since_ns == 0) {
+    if (tensor->round.since_ns == 0) {
         return;
     }
     clear_round(tensor);
     clear_submission(tensor);
-    tensor->since_ns = 0;
-    tensor->reported_ns = 0;
+    tensor->round.since_ns = 0;
+    tensor->round.reported_ns = 0;
     list_remove(&negotiator->names.active, tensor);
     tensor_forget_row_counts(negotiator, tensor);
     if (tensor->number == 0) {
@@ -355,7 +355,7 @@ bool tensor_set_number(struct negotiator *negotiator, struct tensor_state *tenso
         meta_fini(&copy);
         return false;
     }
-    if (tensor->since_ns == 0) {
+    if (tensor->round.since_ns == 0) {
         list_remove(&negotiator->names.idle, tensor);
     }
     meta_fini(&tensor->meta);
@@ -380,7 +380,7 @@ void tensor_clear_number(struct negotiator *negotiator, struct tensor_state *ten
     tensor->number = 0;
     meta_fini(&tensor->meta);
     tensor_forget_row_counts(negotiator, tensor);
-    if (tensor->since_ns == 0) {
+    if (tensor->round.since_ns == 0) {
         make_idle(negotiator, tensor);
     }
 }
@@ -399,7 +399,7 @@ void names_fini(struct negotiator *negotiator)
 
 bool coordinator_heard(const struct tensor_state *tensor, int rank)
 {
-    if (tensor->who.words != NULL && bitset_has(&tensor->who, rank)) {
+    if (tensor->round.who.words != NULL && bitset_has(&tensor->round.who, rank)) {
         return true;
     }
     for (const struct variant *v = is_named(tensor) ? tensor->tally->variants : NULL;

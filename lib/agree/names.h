@@ -30,11 +30,6 @@ static inline struct name_ref tensor_ref(const struct tensor_state *tensor)
         .name_len = tensor->name_len };
 }
 
-static inline bool is_coordinator(const struct negotiator *negotiator)
-{
-    return negotiator->config.rank == 0;
-}
-
 /* What the coordinator alone knows; false at the others. */
 
 static inline bool is_decided(const struct tensor_state *tensor)
@@ -50,6 +45,27 @@ static inline bool is_retired(const struct tensor_state *tensor)
 static inline bool is_named(const struct tensor_state *tensor)
 {
     return tensor->tally != NULL && tensor->tally->variants != NULL;
+}
+
+/** The metadata of a complete round whose members agree. */
+static inline const struct meta *round_meta(const struct tensor_state *tensor)
+{
+    return is_named(tensor) ? &tensor->tally->variants->meta : &tensor->meta;
+}
+
+/** True for what a number stands for, its step included. */
+static inline bool tensor_expects(
+        const struct tensor_state *tensor, const struct meta *meta)
+{
+    return meta_equal(&tensor->meta, meta) && meta->step == steps_next(&tensor->steps);
+}
+
+/** Coordinator: all gave what the number stands for, with the same other step. */
+static inline bool tensor_is_stepped(const struct tensor_state *tensor)
+{
+    return tensor->number != 0 && !tensor->tally->retired &&
+            tensor->tally->variants != NULL &&
+            meta_equal(&tensor->meta, &tensor->tally->variants->meta);
 }
 
 /** Sets the error of having no memory for something of a tensor. */

@@ -5,7 +5,15 @@
 
 #include <string.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/arrivals.h"
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
+#include "agree/stall.h"
 #include "base/mem.h"
 
 /* Numbers of room for decoding that are kept; a set that is created may have more members. */
@@ -75,13 +83,13 @@ tutti_status negotiator_submit(
     if (tensor == NULL) {
         return no_memory_for(request->name, request->name_len);
     }
-    if (tensor->pending) {
+    if (tensor->own.pending) {
         return error_set(
                 TUTTI_ERR_INTERNAL, "\"%s\" was submitted twice", tensor->name);
     }
     tensor_activate(negotiator, tensor);
-    tensor->pending = true;
-    tensor->local = request;
+    tensor->own.pending = true;
+    tensor->own.local = request;
     negotiator->plans.submitted_ns = negotiator->now_ns;
     if (tensor->plan != NULL && tensor->plan->state != PLAN_SLOW) {
         status = plan_submit(negotiator, tensor);
@@ -103,8 +111,8 @@ tutti_status negotiator_cancel(
     const struct name_ref ref = request_ref(request);
     struct tensor_state *tensor = tensor_find(negotiator, &ref);
 
-    if (tensor == NULL || !tensor->pending ||
-            tensor->local->cookie != request->cookie) {
+    if (tensor == NULL || !tensor->own.pending ||
+            tensor->own.local->cookie != request->cookie) {
         /* Its outcome is there already and was not taken yet. */
         return TUTTI_OK;
     }
@@ -112,14 +120,13 @@ tutti_status negotiator_cancel(
         /* Others have gone on without this rank. */
         return TUTTI_OK;
     }
-    tensor->cancel = true;
-    if (tensor->contributed) {
+    tensor->own.cancel = true;
+    if (tensor->own.contributed) {
         /* It commits if the others come, or is announced with this when they do not. */
-        observe(negotiator, TRANSITION_PLAN_CANCEL_LATE);
         return TUTTI_OK;
     }
-    if (tensor->planned) {
-        plan_want_exit(tensor->plan, PLAN_EXIT_CANCEL, tensor->item);
+    if (tensor->own.planned) {
+        plan_want_exit(tensor->plan, PLAN_EXIT_CANCEL, tensor->place.item);
         return plan_advance(negotiator, tensor->plan);
     }
     return announce_cancel(negotiator, tensor);
@@ -204,7 +211,7 @@ int64_t negotiator_next_tick(const struct negotiator *negotiator)
     if (interval == 0 || oldest == NULL) {
         return due;
     }
-    first = oldest->since_ns + interval;
+    first = oldest->round.since_ns + interval;
     if (negotiator->stall.ticked_ns + interval > first) {
         first = negotiator->stall.ticked_ns + interval;
     }
@@ -279,7 +286,8 @@ void negotiator_clear(struct negotiator *negotiator)
 static bool collected_is_valid(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const int arrived = tensor->who.words != NULL ? bitset_count(&tensor->who) : 0;
+    const int arrived =
+            tensor->round.who.words != NULL ? bitset_count(&tensor->round.who) : 0;
     int named = 0;
 
     for (const struct variant *v = tensor->tally->variants; v != NULL; v = v->next) {
@@ -293,10 +301,10 @@ static bool collected_is_valid(
 static bool round_is_valid(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    if (tensor->since_ns == 0 ||
-            (tensor->by_number && (!tensor->pending || tensor->number == 0)) ||
-            (tensor->planned && (!tensor->pending || tensor->by_number)) ||
-            (tensor->contributed && !tensor->planned)) {
+    if (tensor->round.since_ns == 0 ||
+            (tensor->own.by_number && (!tensor->own.pending || tensor->number == 0)) ||
+            (tensor->own.planned && (!tensor->own.pending || tensor->own.by_number)) ||
+            (tensor->own.contributed && !tensor->own.planned)) {
         return false;
     }
     if (is_coordinator(negotiator)) {
@@ -312,10 +320,10 @@ static bool active_is_valid(const struct negotiator *negotiator)
 
     for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
             e = e->links.next) {
-        if (!round_is_valid(negotiator, e) || e->since_ns < previous) {
+        if (!round_is_valid(negotiator, e) || e->round.since_ns < previous) {
             return false;
         }
-        previous = e->since_ns;
+        previous = e->round.since_ns;
         count++;
     }
     return count == negotiator->names.active.count;
@@ -327,7 +335,7 @@ static bool idle_is_valid(const struct negotiator *negotiator)
 
     for (const struct tensor_state *e = negotiator->names.idle.first; e != NULL;
             e = e->links.next) {
-        if (e->since_ns != 0 || e->pending || e->number != 0 || is_named(e)) {
+        if (e->round.since_ns != 0 || e->own.pending || e->number != 0 || is_named(e)) {
             return false;
         }
         count++;

@@ -229,8 +229,18 @@ struct negotiator {
     int64_t *dims; /* scratch for decoding */
     size_t dims_capacity;
     struct negotiator_stats stats;
-    struct observer *observer; /* simulator only, else NULL; see observer.h */
 };
+
+static inline bool is_coordinator(const struct negotiator *negotiator)
+{
+    return negotiator->config.rank == 0;
+}
+
+/** World rank of a member, for messages. */
+static inline int world_rank(const struct negotiator *negotiator, int member)
+{
+    return negotiator->config.world_ranks[member];
+}
 
 /**
  * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY. On error there is nothing to release.

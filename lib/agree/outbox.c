@@ -2,7 +2,7 @@
  * What a step produces: announcements or a log message, which grow until the flush;
  * actions for the caller; and outcomes of submissions.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* Bytes that are kept for the messages of a step. */
@@ -120,10 +120,7 @@ struct outcome *outcome_add(
     struct outcome *outcome = outcome_new(negotiator, tensor->collective);
 
     if (outcome != NULL) {
-        outcome->cookie = tensor->local->cookie;
-    }
-    if (outcome != NULL && has_bug(negotiator, BUG_JOINED_CONTRIBUTES)) {
-        outcome->joined = NULL;
+        outcome->cookie = tensor->own.local->cookie;
     }
     return outcome;
 }
@@ -191,12 +188,10 @@ void outbox_fini(struct outbox *box)
 tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len)
 {
     const struct tree *tree = &negotiator->tree;
-    const int skipped = has_bug(negotiator, BUG_SKIP_FORWARD) ? 1 : 0;
     tutti_status status = TUTTI_OK;
 
-    for (int c = skipped; c < tree->child_count && status == TUTTI_OK; c++) {
+    for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
         status = action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
-        observe(negotiator, TRANSITION_FORWARDED);
     }
     return status;
 }

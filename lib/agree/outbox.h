@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/wire.h"
 
+struct negotiator;
 struct tensor_state;
 
 /** Where a negotiator found a name last, so that it need not look for it. Zeroed: nowhere. */
@@ -103,5 +104,34 @@ static inline const struct meta *outcome_meta(
 {
     return &box->metas[outcome->meta];
 }
+
+/** Begins an item of the announcements, or an entry of the coordinator's log message. */
+struct wire_writer *record_open(struct negotiator *negotiator, uint8_t tag);
+/** Writes the run of numbers that is being collected, if any. */
+void run_close(struct negotiator *negotiator);
+/** Adds a number to the message being built. rank is ignored for ENTRY_* tags. */
+void run_put(struct negotiator *negotiator, uint8_t tag, int rank, uint64_t number);
+/** Copies bytes into an action. */
+tutti_status action_add(struct negotiator *negotiator, enum action_kind kind, int to,
+        const void *bytes, size_t len);
+/** Sends bytes to all children. */
+tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len);
+/** Adds an outcome for the pending request of a tensor: it is ready. NULL: no memory. */
+TUTTI_MUST_USE struct outcome *outcome_add(
+        struct negotiator *negotiator, const struct tensor_state *tensor);
+/**
+ * Makes room for the next message. What names and metadata took is given back: numbers, which
+ * all later steps have, take less.
+ */
+void message_reset(struct wire_writer *message);
+/** Sends what was built, if anything, to a member or (-1) to all children; frees it. */
+tutti_status message_send(
+        struct negotiator *negotiator, int to, struct wire_writer *message);
+/** Forgets actions and outcomes. */
+void outbox_clear(struct outbox *box);
+void outbox_fini(struct outbox *box);
+/** Adds an outcome for a tensor that is ready without this rank. */
+tutti_status outcome_add_joined(
+        struct negotiator *negotiator, int collective, const struct meta *meta);
 
 #endif

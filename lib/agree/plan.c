@@ -3,7 +3,9 @@
  */
 #include "agree/plan.h"
 
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/names.h"
+#include "agree/plans.h"
 #include "base/mem.h"
 
 /* The timer while nobody waits or polls here. */
@@ -61,9 +63,8 @@ static void arrive(struct negotiator *negotiator, struct plan *plan)
 {
     struct plan_batch *batch = batch_of(plan, plan->cursor);
 
-    observe(negotiator, TRANSITION_PLAN_ARRIVE);
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-        plan->items[i]->contributed = plan->items[i]->planned;
+        plan->items[i]->own.contributed = plan->items[i]->own.planned;
     }
     plan->here -= batch->here;
     batch->here = 0;
@@ -75,25 +76,11 @@ static void arrive(struct negotiator *negotiator, struct plan *plan)
     }
 }
 
-static bool is_complete(const struct negotiator *negotiator, const struct plan *plan)
+static bool batch_is_complete(const struct plan *plan)
 {
     const struct plan_batch *batch = batch_of(plan, plan->cursor);
-    const uint32_t early = has_bug(negotiator, BUG_PLAN_INCOMPLETE) ? 1 : 0;
 
-    return batch->here > 0 && batch->here + early >= batch->count;
-}
-
-/* The planted bug: a rank that knows of an exit contributes nothing below it. */
-static bool is_silent(const struct negotiator *negotiator, const struct plan *plan)
-{
-    for (int m = 0; has_bug(negotiator, BUG_PLAN_SILENT) && sees_members(negotiator) &&
-            m < negotiator->config.size;
-            m++) {
-        if (plan->arrivals[m].why != PLAN_EXIT_NONE) {
-            return true;
-        }
-    }
-    return false;
+    return batch->here == batch->count;
 }
 
 static bool window_has_room(
@@ -110,11 +97,10 @@ static bool contribute(struct negotiator *negotiator, struct plan *plan)
 {
     const uint64_t before = plan->cursor;
 
-    while (!plan->exiting && !is_silent(negotiator, plan)) {
-        if (window_has_room(negotiator, plan) && is_complete(negotiator, plan)) {
+    while (!plan->exiting) {
+        if (window_has_room(negotiator, plan) && batch_is_complete(plan)) {
             arrive(negotiator, plan);
         } else if (plan->wanted.why != PLAN_EXIT_NONE) {
-            observe(negotiator, TRANSITION_PLAN_EXIT);
             plan->exiting = true;
             return true;
         } else {
@@ -135,21 +121,11 @@ static bool all_have_arrived(const struct negotiator *negotiator, struct plan *p
             plan->arrivals[plan->seen].count > plan->decided) {
         plan->seen++;
     }
-    return plan->seen == negotiator->config.size ||
-            (has_bug(negotiator, BUG_PLAN_EARLY) && plan->cursor > plan->decided &&
-                    plan->seen == negotiator->config.size - 1);
+    return plan->seen == negotiator->config.size;
 }
 
-static bool ends_here(const struct negotiator *negotiator, const struct plan *plan,
-        const struct arrival *arrival)
+static bool ends_here(const struct plan *plan, const struct arrival *arrival)
 {
-    if (has_bug(negotiator, BUG_PLAN_FOLLOWS_EARLY) &&
-            arrival->why == PLAN_EXIT_REPLACED) {
-        return arrival->member == negotiator->config.rank;
-    }
-    if (has_bug(negotiator, BUG_PLAN_FIRST_SEEN)) {
-        return arrival->why != PLAN_EXIT_NONE && arrival->count >= plan->decided;
-    }
     return arrival->why != PLAN_EXIT_NONE && arrival->count == plan->decided;
 }
 
@@ -160,16 +136,16 @@ static bool find_exit(const struct negotiator *negotiator, const struct plan *pl
     const struct arrival own = plan_own_arrival(negotiator, plan);
 
     *found = own;
-    if (ends_here(negotiator, plan, &own)) {
+    if (ends_here(plan, &own)) {
         return true;
     }
     if (!sees_members(negotiator)) {
         *found = plan->common;
-        return ends_here(negotiator, plan, &plan->common);
+        return ends_here(plan, &plan->common);
     }
     for (int m = 0; m < negotiator->config.size; m++) {
         *found = plan->arrivals[m];
-        if (ends_here(negotiator, plan, found)) {
+        if (ends_here(plan, found)) {
             return true;
         }
     }
@@ -185,12 +161,12 @@ static tutti_status tensor_commits(struct negotiator *negotiator,
 {
     struct outcome *outcome = outcome_add(negotiator, tensor);
 
-    steps_take(&tensor->steps, tensor->local->meta.step);
+    steps_take(&tensor->steps, tensor->own.local->meta.step);
     if (outcome == NULL) {
         return TUTTI_ERR_NO_MEMORY;
     }
     outcome->log_message = negotiator->plans.lanes[plan->lane].commits;
-    outcome->lane = has_bug(negotiator, BUG_PLAN_ONE_LANE) ? 1 : plan->lane;
+    outcome->lane = plan->lane;
     outcome->epoch = plan->epoch;
     outcome->index = plan->decided;
     outcome->joined = NULL;
@@ -203,12 +179,11 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
     const struct plan_batch *batch = batch_of(plan, plan->decided);
     tutti_status status = TUTTI_OK;
 
-    observe(negotiator, TRANSITION_PLAN_COMMIT);
     for (uint32_t i = batch->first;
             i < batch->first + batch->count && status == TUTTI_OK; i++) {
         struct tensor_state *tensor = plan->items[i];
 
-        if (!tensor->pending || !tensor->contributed) {
+        if (!tensor->own.pending || !tensor->own.contributed) {
             return error_set(TUTTI_ERR_PROTOCOL,
                     "a planned batch is ready on rank %d, which has not submitted "
                     "\"%s\"",
@@ -233,11 +208,9 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
  * tensor in no plan that is ready only after the join or finalize. So a rank with nothing
  * pending in the plan leaves it, too.
  */
-static void follow_leave(const struct negotiator *negotiator, struct plan *plan)
+static void follow_leave(struct plan *plan)
 {
-    if (plan->here == 0 && !plan->exiting && plan->common.leaves &&
-            !has_bug(negotiator, BUG_PLAN_STAYS)) {
-        observe(negotiator, TRANSITION_PLAN_FOLLOWS_LEAVE);
+    if (plan->here == 0 && !plan->exiting && plan->common.leaves) {
         plan_want_exit(plan, PLAN_EXIT_FOLLOWED, 0);
     }
 }
@@ -247,7 +220,7 @@ tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan)
     tutti_status status = TUTTI_OK;
 
     if (plan->state == PLAN_ON) {
-        follow_leave(negotiator, plan);
+        follow_leave(plan);
     }
     while (status == TUTTI_OK && plan->state == PLAN_ON) {
         if (all_have_arrived(negotiator, plan)) {
@@ -267,19 +240,14 @@ tutti_status plan_advance(struct negotiator *negotiator, struct plan *plan)
 /* ---------------------------------------------------------------- submitting */
 
 /* Why what was submitted is not what is planned; NONE: it is. */
-static enum plan_exit find_difference(
-        const struct negotiator *negotiator, const struct tensor_state *tensor)
+static enum plan_exit find_difference(const struct tensor_state *tensor)
 {
-    const struct meta *meta = &tensor->local->meta;
+    const struct meta *meta = &tensor->own.local->meta;
 
-    if ((!meta_equal(&tensor->meta, meta) || meta->row_counts > 0) &&
-            !has_bug(negotiator, BUG_PLAN_METADATA)) {
+    if (!meta_equal(&tensor->meta, meta) || meta->row_counts > 0) {
         return PLAN_EXIT_METADATA;
     }
-    return meta->step == steps_next(&tensor->steps) ||
-                    has_bug(negotiator, BUG_PLAN_STEP)
-            ? PLAN_EXIT_NONE
-            : PLAN_EXIT_STEP;
+    return meta->step == steps_next(&tensor->steps) ? PLAN_EXIT_NONE : PLAN_EXIT_STEP;
 }
 
 static void count_here(struct negotiator *negotiator, struct plan *plan,
@@ -296,7 +264,7 @@ static void count_here(struct negotiator *negotiator, struct plan *plan,
     if (plan->history.turn == plan->item_count) {
         plan->history.turn = 0;
     }
-    plan->batches[tensor->batch].here++;
+    plan->batches[tensor->place.batch].here++;
     plan->here++;
 }
 
@@ -311,21 +279,17 @@ void plan_want_exit(struct plan *plan, enum plan_exit why, uint32_t item)
 void plan_count(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     struct plan *plan = tensor->plan;
-    const enum plan_exit difference = find_difference(negotiator, tensor);
+    const enum plan_exit difference = find_difference(tensor);
 
-    tensor->planned = true;
-    tensor->contributed = false;
+    tensor->own.planned = true;
+    tensor->own.contributed = false;
     if (difference == PLAN_EXIT_NONE) {
-        observe(negotiator, TRANSITION_PLAN_SUBMIT);
         count_here(negotiator, plan, tensor);
     } else {
-        observe(negotiator,
-                difference == PLAN_EXIT_STEP ? TRANSITION_PLAN_STEP
-                                             : TRANSITION_PLAN_METADATA);
-        plan_want_exit(plan, difference, tensor->item);
+        plan_want_exit(plan, difference, tensor->place.item);
     }
-    if (tensor->cancel) {
-        plan_want_exit(plan, PLAN_EXIT_CANCEL, tensor->item);
+    if (tensor->own.cancel) {
+        plan_want_exit(plan, PLAN_EXIT_CANCEL, tensor->place.item);
     }
 }
 
@@ -333,14 +297,10 @@ tutti_status plan_submit(struct negotiator *negotiator, struct tensor_state *ten
 {
     struct plan *plan = tensor->plan;
 
-    if (has_bug(negotiator, BUG_PLAN_RETRACT) && plan->wanted.why == PLAN_EXIT_TIMER) {
-        plan->wanted = (struct arrival){ 0 };
-        plan->exiting = false;
-    }
     plan_count(negotiator, tensor);
-    if (plan->batches[tensor->batch].here < plan->batches[tensor->batch].count &&
-            plan->wanted.why == PLAN_EXIT_NONE &&
-            !has_bug(negotiator, BUG_PLAN_INCOMPLETE)) {
+    if (plan->batches[tensor->place.batch].here <
+                    plan->batches[tensor->place.batch].count &&
+            plan->wanted.why == PLAN_EXIT_NONE) {
         return TUTTI_OK; /* as most often: the batch is not whole yet */
     }
     return plan_advance(negotiator, plan);
@@ -388,7 +348,7 @@ static int64_t timer_ns(const struct negotiator *negotiator, const struct plan *
 
 static int64_t due_at(const struct negotiator *negotiator, const struct plan *plan)
 {
-    if (!is_stuck(plan) || has_bug(negotiator, BUG_PLAN_NO_TIMER)) {
+    if (!is_stuck(plan)) {
         return INT64_MAX;
     }
     return negotiator->plans.submitted_ns + timer_ns(negotiator, plan);
@@ -421,8 +381,8 @@ static bool plan_is_valid(const struct plan *plan)
     for (uint32_t i = 0; i < plan->item_count; i++) {
         const struct tensor_state *tensor = plan->items[i];
 
-        if (tensor->plan != plan || tensor->item != i || tensor->number == 0 ||
-                (tensor->planned && plan->state == PLAN_SLOW)) {
+        if (tensor->plan != plan || tensor->place.item != i || tensor->number == 0 ||
+                (tensor->own.planned && plan->state == PLAN_SLOW)) {
             return false;
         }
     }
@@ -452,7 +412,7 @@ static uint32_t first_missing(const struct plan *plan)
     const struct plan_batch *batch = batch_of(plan, plan->cursor);
 
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-        if (!plan->items[i]->planned || plan->items[i]->contributed) {
+        if (!plan->items[i]->own.planned || plan->items[i]->own.contributed) {
             return i;
         }
     }
@@ -467,7 +427,6 @@ tutti_status plans_tick(struct negotiator *negotiator)
 
     while (status == TUTTI_OK && (plan = plans_next(negotiator, &lane)) != NULL) {
         if (due_at(negotiator, plan) <= negotiator->now_ns) {
-            observe(negotiator, TRANSITION_PLAN_TIMER);
             plan_want_exit(plan, PLAN_EXIT_TIMER, first_missing(plan));
             status = plan_advance(negotiator, plan);
         }

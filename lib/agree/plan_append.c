@@ -4,7 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/learn.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* -------------------------------------------------------------------- layout */
@@ -148,9 +149,7 @@ static void plan_put(struct negotiator *negotiator, uint32_t lane)
 
     wire_put_varint(out, lane);
     /* A leave that was announced by who had not read this is void. */
-    if (!has_bug(negotiator, BUG_PLAN_JOIN_LATE)) {
-        negotiator->log.retired_at = negotiator->log.appended;
-    }
+    negotiator->log.retired_at = negotiator->log.appended;
 }
 
 /* Each batch: how many tensors, and their numbers. */

@@ -4,7 +4,9 @@
  *
  * Messages of former epochs are under way when the next one begins, and are ignored.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 
 /* How far this rank and all below it have come. */
 static struct arrival subtree_arrival(
@@ -40,12 +42,7 @@ tutti_status arrivals_receive_up(
     if (!arrival_get(negotiator, in, &message)) {
         return malformed(negotiator, "arrival", from);
     }
-    if (message.plan == NULL && !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
-        observe(negotiator, TRANSITION_PLAN_ARRIVAL_UP_LATE);
-        return TUTTI_OK;
-    }
     if (message.plan != NULL) {
-        observe(negotiator, TRANSITION_PLAN_ARRIVAL_UP);
         message.plan->arrivals[tree_child_index(&negotiator->tree, from)] =
                 message.arrival;
         negotiator->plans.arrivals_dirty = true;
@@ -65,7 +62,6 @@ tutti_status arrivals_receive_down(
             return malformed(negotiator, "arrival", from);
         }
         if (message.plan != NULL) {
-            observe(negotiator, TRANSITION_PLAN_ARRIVAL_DOWN);
             message.plan->common = message.arrival;
             status = plan_advance(negotiator, message.plan);
         }
@@ -73,18 +69,12 @@ tutti_status arrivals_receive_down(
     return status;
 }
 
-/* The planted bug: an exit is told only after the plan was left. */
-static bool is_untold(const struct negotiator *negotiator, const struct plan *plan)
-{
-    return plan->state == PLAN_LEFT && has_bug(negotiator, BUG_PLAN_UNTOLD);
-}
-
 static void tell_parent(struct negotiator *negotiator, struct plan *plan)
 {
     const struct arrival arrival = subtree_arrival(negotiator, plan);
     struct wire_writer *out;
 
-    if (is_news(&arrival, &plan->told) && !is_untold(negotiator, plan)) {
+    if (is_news(&arrival, &plan->told)) {
         out = record_open(negotiator, ITEM_ARRIVAL);
         arrival_put(out, plan, &arrival);
         plan->told = arrival;
@@ -97,7 +87,7 @@ static void tell_all(
 {
     const struct arrival arrival = subtree_arrival(negotiator, plan);
 
-    if (!is_news(&arrival, &plan->common) || is_untold(negotiator, plan)) {
+    if (!is_news(&arrival, &plan->common)) {
         return;
     }
     if (out->len == 0) {
@@ -157,8 +147,7 @@ tutti_status negotiator_arrival(struct negotiator *negotiator, uint32_t lane,
     struct plan *plan = negotiator->plans.lanes[lane].current;
     struct arrival *arrival = &plan->arrivals[member];
     arrival->word = word;
-    if (word >> ARRIVAL_EPOCH_SHIFT != (plan->epoch & ARRIVAL_EPOCH_MASK) &&
-            !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
+    if (word >> ARRIVAL_EPOCH_SHIFT != (plan->epoch & ARRIVAL_EPOCH_MASK)) {
         return TUTTI_OK;
     }
     arrival->count = word >> 1 & ARRIVAL_COUNT_MASK;

@@ -8,7 +8,9 @@
  * kept until this rank reads it, too. It cannot be two epochs ahead, because a lane gets its
  * next PLAN entry when all have entered the last epoch.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 
 static struct early_arrival *early_of(
         const struct negotiator *negotiator, uint32_t lane, int member)
@@ -49,22 +51,12 @@ static tutti_status take(
     if (plan == NULL && message->epoch > negotiator->plans.lanes[message->lane].epoch) {
         struct early_arrival *early = early_of(negotiator, message->lane, from);
 
-        observe(negotiator, TRANSITION_PLAN_ARRIVAL_EARLY);
-        if (has_bug(negotiator, BUG_PLAN_DEAF)) {
-            return TUTTI_OK;
-        }
         *early = (struct early_arrival){ .epoch = message->epoch, .arrival = *arrival };
         return TUTTI_OK;
     }
-    if (plan == NULL && !has_bug(negotiator, BUG_PLAN_OTHER_EPOCH)) {
-        observe(negotiator, TRANSITION_PLAN_ARRIVAL_LATE);
-        return TUTTI_OK;
-    }
-    plan = plan != NULL ? plan : negotiator->plans.lanes[message->lane].current;
     if (plan == NULL) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_PLAN_ARRIVAL);
     if (!follows(arrival, &plan->arrivals[from]) || arrival->member != from) {
         return malformed(negotiator, "arrival", from);
     }

@@ -4,7 +4,13 @@
  * From there on its tensors count as submitted to the plan, announced or not, and what was
  * announced of them before is void wherever it is: here, held by a node, or under way.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/arrivals.h"
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/log.h"
+#include "agree/names.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* ------------------------------------------------------------------- storage */
@@ -59,9 +65,8 @@ void plans_fini(struct negotiator *negotiator)
 }
 
 /* Its tensors are those of no plan any more. */
-static void plan_dissolve(const struct negotiator *negotiator, struct plan *plan)
+static void plan_dissolve(struct plan *plan)
 {
-    observe(negotiator, TRANSITION_PLAN_DISSOLVED);
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct tensor_state *tensor = plan->items[i];
 
@@ -84,7 +89,7 @@ tutti_status plan_forget(struct negotiator *negotiator, struct tensor_state *ten
     if (tensor->plan->state != PLAN_SLOW || lane->current != tensor->plan) {
         return corrupt("a number is retired that is planned");
     }
-    plan_dissolve(negotiator, lane->current);
+    plan_dissolve(lane->current);
     lane->current = NULL;
     return TUTTI_OK;
 }
@@ -99,12 +104,9 @@ static void take_over(struct negotiator *negotiator, struct tensor_state *tensor
         tensor->tally->history.launched = false;
     }
     tensor->void_before = negotiator->log.length;
-    if (!has_bug(negotiator, BUG_PLAN_STALE)) {
-        group_drop(negotiator, tensor->meta.group);
-        tensor_void_round(negotiator, tensor);
-    }
-    if (tensor->pending) {
-        observe(negotiator, TRANSITION_PLAN_TAKES);
+    group_drop(negotiator, tensor->meta.group);
+    tensor_void_round(negotiator, tensor);
+    if (tensor->own.pending) {
         plan_count(negotiator, tensor);
     }
 }
@@ -138,11 +140,6 @@ static void begin_epoch(struct negotiator *negotiator, struct plan *plan)
     for (uint32_t i = 0; i < plan->item_count; i++) {
         take_over(negotiator, plan->items[i]);
     }
-    for (struct tensor_state *e = negotiator->names.active.first, *next = NULL;
-            e != NULL && has_bug(negotiator, BUG_PLAN_VOID_ALL); e = next) {
-        next = e->links.next;
-        tensor_void_round(negotiator, e);
-    }
     if (negotiator->joined.ways[LEAVE_JOIN].own != NULL) {
         plan_want_exit(plan, PLAN_EXIT_JOIN, 0);
     } else if (leave_is_own(negotiator)) {
@@ -157,12 +154,11 @@ tutti_status lane_left(struct negotiator *negotiator, struct plan_lane *lane)
     if (next == NULL) {
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_PLAN_FOLLOWS);
     for (uint32_t i = 0; i < lane->current->item_count && is_coordinator(negotiator);
             i++) {
         lane->current->items[i]->tally->left_lane = next->lane;
     }
-    plan_dissolve(negotiator, lane->current);
+    plan_dissolve(lane->current);
     lane->current = next;
     lane->next = NULL;
     next->state = PLAN_ON;
@@ -188,7 +184,7 @@ static tutti_status lane_take(
         if (plan->items[0]->plan == last) {
             remember(plan, last);
         }
-        plan_dissolve(negotiator, last);
+        plan_dissolve(last);
         last = NULL;
     }
     for (uint32_t b = 0; b < plan->batch_count; b++) {
@@ -196,8 +192,8 @@ static tutti_status lane_take(
 
         for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
             plan->items[i]->plan = plan;
-            plan->items[i]->item = i;
-            plan->items[i]->batch = b;
+            plan->items[i]->place.item = i;
+            plan->items[i]->place.batch = b;
         }
     }
     begin_epoch(negotiator, plan);
@@ -206,7 +202,6 @@ static tutti_status lane_take(
         plan->state = PLAN_ON;
         return TUTTI_OK;
     }
-    observe(negotiator, TRANSITION_PLAN_REPLACES);
     lane->next = plan;
     plan->state = PLAN_QUEUED;
     plan_want_exit(last, PLAN_EXIT_REPLACED, 0);
@@ -269,7 +264,6 @@ static tutti_status read_plan(struct negotiator *negotiator, struct wire_reader 
         plan_free(plan);
         return status;
     }
-    observe(negotiator, TRANSITION_PLAN_DEFINED);
     return lane_take(negotiator, &negotiator->plans.lanes[lane], plan);
 }
 
@@ -295,7 +289,6 @@ tutti_status plan_apply(struct negotiator *negotiator, struct wire_reader *in)
     } else if (lane->current == NULL || lane->current->state != PLAN_SLOW) {
         status = corrupt("a plan begins again that is not known, or on");
     } else {
-        observe(negotiator, TRANSITION_PLAN_AGAIN);
         lane->current->state = PLAN_ON;
         begin_epoch(negotiator, lane->current);
     }

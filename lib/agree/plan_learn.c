@@ -18,7 +18,8 @@
  */
 #include <stdlib.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/learn.h"
+#include "agree/names.h"
 
 /* An epoch has paid after that many iterations, */
 #define PAYING_STEPS 4
@@ -98,7 +99,6 @@ static bool learn_new(struct negotiator *negotiator, struct tensor_state *tensor
     }
     lane = find_lane(negotiator, tensor->tally->history.launched_in);
     if (lane == 0) {
-        observe(negotiator, TRANSITION_PLAN_NO_LANE);
         return false;
     }
     if (!plan_reserve(negotiator, negotiator->names.numbered.count)) {
@@ -115,7 +115,6 @@ static bool learn_new(struct negotiator *negotiator, struct tensor_state *tensor
     if (count == 0 || !plan_append_new(negotiator, lane, count, status)) {
         return false;
     }
-    observe(negotiator, TRANSITION_PLAN_LEARNT);
     negotiator->plans.lanes[lane].appended = true;
     return tensor->tally->planning;
 }
@@ -233,12 +232,11 @@ static uint64_t hash_of_launched(const struct plan *plan)
 }
 
 /* An iteration after which the plan is not entered, because it has failed before. */
-static bool passes_over(const struct negotiator *negotiator, struct plan *plan)
+static bool passes_over(struct plan *plan)
 {
     if (plan->history.passes == 0) {
         return false;
     }
-    observe(negotiator, TRANSITION_PLAN_PASSED_OVER);
     plan->history.passes--;
     return true;
 }
@@ -248,14 +246,13 @@ static bool close_whole(
         struct negotiator *negotiator, struct plan *plan, tutti_status *status)
 {
     plan->history.launched_hash = 0;
-    if (passes_over(negotiator, plan)) {
+    if (passes_over(plan)) {
         return false;
     }
     if (!plan->history.moved) {
         return plan_append_again(negotiator, plan);
     }
     if (plan->history.moved) {
-        observe(negotiator, TRANSITION_PLAN_MOVED);
         split_wave(plan);
     }
     return append_changed(negotiator, plan, status);
@@ -271,10 +268,9 @@ static bool close_partly(
         plan->history.launched_hash = hash;
         return false;
     }
-    if (passes_over(negotiator, plan)) {
+    if (passes_over(plan)) {
         return false;
     }
-    observe(negotiator, TRANSITION_PLAN_SHRINKS);
     return append_changed(negotiator, plan, status);
 }
 
@@ -325,7 +321,7 @@ static void note_time(const struct negotiator *negotiator, struct tensor_state *
         int64_t began_ns)
 {
     const int64_t ready_ns = negotiator->now_ns - began_ns;
-    const int64_t seen_ns = tensor->since_ns - began_ns;
+    const int64_t seen_ns = tensor->round.since_ns - began_ns;
     const bool counts_alone =
             tensor->tally->history.timings < 2 || tensor->meta.group != 0;
 
@@ -360,8 +356,8 @@ void learn_note(struct negotiator *negotiator, struct tensor_state *tensor)
 {
     struct plan *plan = tensor->plan;
 
-    if (tensor->pending) {
-        tensor->tally->history.priority = tensor->local->priority;
+    if (tensor->own.pending) {
+        tensor->tally->history.priority = tensor->own.local->priority;
     }
 
     tensor->tally->history.launched_in = negotiator->log.messages;
@@ -440,16 +436,12 @@ static bool has_failed(const struct negotiator *negotiator, const struct plan *p
 void learn_left(
         struct negotiator *negotiator, struct plan *plan, const struct arrival *arrival)
 {
-    const bool whole = plan->decided > 0 && plan->decided % plan->batch_count == 0 &&
-            has_bug(negotiator, BUG_PLAN_BOUNDARY);
-    const uint64_t committed =
-            whole ? plan->batch_count : plan->decided % plan->batch_count;
+    const uint64_t committed = plan->decided % plan->batch_count;
     const bool failed = has_failed(negotiator, plan, arrival->why);
 
     begin_iteration(plan);
     plan->history.began_ns = -1;
-    for (uint64_t b = 0; b < committed && !has_bug(negotiator, BUG_PLAN_UNALIGNED);
-            b++) {
+    for (uint64_t b = 0; b < committed; b++) {
         const struct plan_batch *batch = &plan->batches[b];
 
         for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/joined.h"
+#include "agree/learn.h"
+#include "agree/plans.h"
 
 /* How often the timer of a plan doubles. */
 #define TIMER_SHIFT_MAX 6
@@ -64,15 +67,11 @@ static tutti_status announce_items(struct negotiator *negotiator, struct plan *p
     for (uint32_t i = 0; i < plan->item_count && status == TUTTI_OK; i++) {
         struct tensor_state *tensor = plan->items[i];
 
-        if (!tensor->pending || !tensor->planned) {
+        if (!tensor->own.pending || !tensor->own.planned) {
             continue;
         }
-        observe(negotiator, TRANSITION_PLAN_REANNOUNCE);
-        tensor->planned = false;
-        if (tensor->contributed && has_bug(negotiator, BUG_PLAN_REANNOUNCE)) {
-            continue;
-        }
-        tensor->contributed = false;
+        tensor->own.planned = false;
+        tensor->own.contributed = false;
         status = announce_pending(negotiator, tensor);
     }
     return status;
@@ -102,8 +101,6 @@ static tutti_status leave(struct negotiator *negotiator, struct plan *plan)
 {
     tutti_status status = note_exit(negotiator, plan, &plan->outcome);
 
-    observe(negotiator,
-            plan->exiting ? TRANSITION_PLAN_LEAVE_OWN : TRANSITION_PLAN_LEAVE);
     negotiator->stats.plan_exits++;
     negotiator->stats.exits[plan->outcome.why]++;
     negotiator->plans.on--;

@@ -6,7 +6,8 @@
  * not. Elsewhere each node of the tree reports the children whose subtrees have not arrived,
  * and the coordinator's children report the coordinator, as in slow mode (stall.c).
  */
-#include "agree/negotiator_parts.h"
+#include "agree/plans.h"
+#include "agree/stall.h"
 
 /* Ranks that a report names. */
 #define RANKS_MAX 16
@@ -15,7 +16,7 @@
 static void report_tensors(const struct plan *plan, struct stall_report *report)
 {
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        if (plan->items[i]->contributed) {
+        if (plan->items[i]->own.contributed) {
             stall_report_name(report, plan->items[i]);
         }
     }
@@ -31,14 +32,14 @@ static struct tensor_state *waited_for(const struct plan *plan)
     if (plan->state != PLAN_ON || plan->cursor <= plan->decided) {
         return NULL;
     }
-    return tensor->contributed ? tensor : NULL;
+    return tensor->own.contributed ? tensor : NULL;
 }
 
-static bool is_due(
+static bool plan_is_due(
         const struct negotiator *negotiator, const struct tensor_state *tensor)
 {
-    const int64_t since =
-            tensor->reported_ns != 0 ? tensor->reported_ns : tensor->since_ns;
+    const int64_t since = tensor->round.reported_ns != 0 ? tensor->round.reported_ns
+                                                         : tensor->round.since_ns;
 
     return negotiator->now_ns - since >= negotiator->config.stall_ns;
 }
@@ -55,7 +56,7 @@ static bool is_first_to_arrive(
 }
 
 /* Adds those that have not arrived; returns how many. */
-static int report_missing(const struct negotiator *negotiator, const struct plan *plan,
+static int report_absent(const struct negotiator *negotiator, const struct plan *plan,
         struct stall_report *report)
 {
     const bool each = sees_members(negotiator);
@@ -87,18 +88,17 @@ static tutti_status report_plan(struct negotiator *negotiator, const struct plan
     struct stall_report report;
     int missing;
 
-    stall_report_begin(negotiator, tensor->since_ns, &report);
-    missing = report_missing(negotiator, plan, &report);
+    stall_report_begin(negotiator, tensor->round.since_ns, &report);
+    missing = report_absent(negotiator, plan, &report);
     if (missing == 0) {
         /* All children have arrived: its parent may know which rank is missing. */
         return TUTTI_OK;
     }
-    tensor->reported_ns = negotiator->now_ns;
+    tensor->round.reported_ns = negotiator->now_ns;
     stall_report_add(&report,
             missing == 1 ? " has not submitted all of "
                          : " have not submitted all of ");
     report_tensors(plan, &report);
-    observe(negotiator, TRANSITION_PLAN_STALL);
     return action_add(negotiator, ACTION_STALL, -1, report.text, report.len);
 }
 
@@ -111,7 +111,7 @@ tutti_status plans_report(struct negotiator *negotiator)
     while (status == TUTTI_OK && (plan = plans_next(negotiator, &lane)) != NULL) {
         struct tensor_state *tensor = waited_for(plan);
 
-        if (tensor != NULL && is_due(negotiator, tensor) &&
+        if (tensor != NULL && plan_is_due(negotiator, tensor) &&
                 (!sees_members(negotiator) || is_first_to_arrive(negotiator, plan))) {
             status = report_plan(negotiator, plan, tensor);
         }

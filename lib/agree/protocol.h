@@ -37,6 +37,8 @@
 #ifndef TUTTI_AGREE_PROTOCOL_H
 #define TUTTI_AGREE_PROTOCOL_H
 
+#include "agree/negotiator.h"
+
 enum protocol_kind {
     KIND_ANNOUNCE = 1,
     KIND_LOG = 2,
@@ -62,5 +64,13 @@ enum protocol_tag {
     ENTRY_PLAN = 22,
     ENTRY_STEP = 23
 };
+
+/** A message of a member cannot be read; `what` it is about. */
+static inline tutti_status malformed(
+        const struct negotiator *negotiator, const char *what, int from)
+{
+    return error_set(TUTTI_ERR_PROTOCOL, "malformed %s from rank %d", what,
+            world_rank(negotiator, from));
+}
 
 #endif

@@ -9,10 +9,16 @@
  * A coordinator that has submitted nothing sleeps. Its children miss its messages then, and
  * report it.
  */
+#include "agree/stall.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "agree/negotiator_parts.h"
+#include "agree/announce.h"
+#include "agree/joined.h"
+#include "agree/names.h"
+#include "agree/plans.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 /* Missing ranks and, for each, tensors that a report names. */
@@ -72,17 +78,18 @@ static bool is_due(
     const int64_t now_ns = negotiator->now_ns;
     const int64_t limit = negotiator->config.stall_ns;
 
-    if (is_decided(tensor) || now_ns - tensor->since_ns < limit ||
-            (tensor->reported_ns != 0 && now_ns - tensor->reported_ns < limit)) {
+    if (is_decided(tensor) || now_ns - tensor->round.since_ns < limit ||
+            (tensor->round.reported_ns != 0 &&
+                    now_ns - tensor->round.reported_ns < limit)) {
         return false;
     }
     if (is_coordinator(negotiator)) {
         /* What others held of it was asked for, and it it is in no plan. */
-        return tensor->since_ns < negotiator->stall.waiting_ns &&
+        return tensor->round.since_ns < negotiator->stall.waiting_ns &&
                 (tensor->plan == NULL || tensor->plan->state == PLAN_SLOW);
     }
     /* Where arrivals of each member say who is missing, plan_stall.c reports it. */
-    return tensor->pending && !(tensor->planned && sees_members(negotiator));
+    return tensor->own.pending && !(tensor->own.planned && sees_members(negotiator));
 }
 
 /* No rank waits for it any more. */
@@ -133,7 +140,7 @@ static void report_rank(const struct negotiator *negotiator, int rank,
         const struct tensor_state *tensor, struct stall_report *report)
 {
     if (report->len == 0) {
-        stall_report_begin(negotiator, tensor->since_ns, report);
+        stall_report_begin(negotiator, tensor->round.since_ns, report);
     } else {
         stall_report_add(report, "; ");
     }
@@ -151,7 +158,7 @@ static void mark_reported(struct negotiator *negotiator)
     for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
             e = e->links.next) {
         if (is_due(negotiator, e)) {
-            e->reported_ns = negotiator->now_ns;
+            e->round.reported_ns = negotiator->now_ns;
         }
     }
 }
@@ -176,7 +183,6 @@ static tutti_status report_missing(struct negotiator *negotiator)
     if (missing > RANKS_MAX) {
         stall_report_add(&report, "; and so for %d more ranks", missing - RANKS_MAX);
     }
-    observe(negotiator, TRANSITION_STALL_REPORT);
     mark_reported(negotiator);
     return action_add(negotiator, ACTION_STALL, -1, report.text, report.len);
 }
@@ -189,9 +195,8 @@ tutti_status stalls_fail(struct negotiator *negotiator)
 
     for (const struct tensor_state *e = negotiator->names.active.first; e != NULL;
             e = e->links.next) {
-        if (limit > 0 && e->pending && !is_decided(e) &&
-                negotiator->now_ns - e->since_ns >= limit) {
-            observe(negotiator, TRANSITION_STALL_FAIL);
+        if (limit > 0 && e->own.pending && !is_decided(e) &&
+                negotiator->now_ns - e->round.since_ns >= limit) {
             return error_set(TUTTI_ERR_TIMEOUT,
                     "%s \"%s\" was not submitted by all ranks within stall_fail_s = "
                     "%.3g s",
@@ -216,12 +221,12 @@ static tutti_status report_all(struct negotiator *negotiator)
     const tutti_status status = report_missing(negotiator);
 
     if (status != TUTTI_OK || oldest == NULL ||
-            negotiator->now_ns - oldest->since_ns < quiet_ns ||
+            negotiator->now_ns - oldest->round.since_ns < quiet_ns ||
             negotiator->now_ns - negotiator->stall.waiting_ns < quiet_ns) {
         return status;
     }
     negotiator->stall.waiting_ns = negotiator->now_ns;
-    return has_bug(negotiator, BUG_REPORT_UNASKED) ? TUTTI_OK : say_waiting(negotiator);
+    return say_waiting(negotiator);
 }
 
 /* A child of the coordinator listens for that before it reports the coordinator. */
@@ -249,7 +254,6 @@ tutti_status stalls_report(struct negotiator *negotiator)
 
 tutti_status stalls_receive(struct negotiator *negotiator)
 {
-    observe(negotiator, TRANSITION_SPLIT_BY_STALL);
     negotiator->stall.waiting_ns = 0;
     held_pass_all(negotiator);
     return say_waiting(negotiator);

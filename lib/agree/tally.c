@@ -2,7 +2,12 @@
  * The coordinator counts which members have announced a tensor, and with which
  * metadata.
  */
-#include "agree/negotiator_parts.h"
+#include "agree/tally.h"
+
+#include "agree/groups.h"
+#include "agree/joined.h"
+#include "agree/names.h"
+#include "agree/protocol.h"
 #include "base/mem.h"
 
 static tutti_status twice(
@@ -18,14 +23,15 @@ static tutti_status collect(
     if (coordinator_heard(tensor, rank)) {
         return twice(negotiator, tensor->name, rank);
     }
-    bitset_add(&tensor->who, rank);
+    bitset_add(&tensor->round.who, rank);
     tensor->tally->arrived++;
     return TUTTI_OK;
 }
 
 static bool is_any_heard(const struct tensor_state *tensor, int first, int last)
 {
-    if (tensor->who.words != NULL && bitset_has_any(&tensor->who, first, last)) {
+    if (tensor->round.who.words != NULL &&
+            bitset_has_any(&tensor->round.who, first, last)) {
         return true;
     }
     for (const struct variant *v = tensor->tally->variants; v != NULL; v = v->next) {
@@ -46,7 +52,8 @@ static tutti_status collect_range(struct negotiator *negotiator,
         }
         return twice(negotiator, tensor->name, first);
     }
-    bitset_add_range(variant != NULL ? &variant->ranks : &tensor->who, first, last);
+    bitset_add_range(
+            variant != NULL ? &variant->ranks : &tensor->round.who, first, last);
     *(variant != NULL ? &tensor->tally->named : &tensor->tally->arrived) +=
             last - first + 1;
     return TUTTI_OK;
@@ -102,14 +109,13 @@ tutti_status coordinator_number(struct negotiator *negotiator,
     tutti_status status = TUTTI_OK;
 
     tensor_activate(negotiator, tensor);
-    if (tensor->who.words == NULL && !bitset_init(&tensor->who, tree->size)) {
+    if (tensor->round.who.words == NULL &&
+            !bitset_init(&tensor->round.who, tree->size)) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
     if (tag == ITEM_NUMBERS) {
-        observe(negotiator, TRANSITION_COLLECT_NUMBER);
         status = collect(negotiator, tensor, rank);
     } else {
-        observe(negotiator, TRANSITION_COLLECT_SUBTREE);
         status = collect_below(negotiator, tensor, NULL, rank);
     }
     return status;
@@ -137,7 +143,6 @@ static struct variant *variant_get(struct negotiator *negotiator,
         mem_free(variant);
         return NULL;
     }
-    observe(negotiator, TRANSITION_COLLECT_VARIANT);
     *at = variant;
     return variant;
 }
@@ -147,7 +152,7 @@ static tutti_status collect_variant(struct negotiator *negotiator,
 {
     struct variant *variant;
 
-    if (coordinator_heard(tensor, rank) && !has_bug(negotiator, BUG_DOUBLE_COUNT)) {
+    if (coordinator_heard(tensor, rank)) {
         return twice(negotiator, tensor->name, rank);
     }
     variant = variant_get(negotiator, tensor, meta);
@@ -163,9 +168,8 @@ static tutti_status collect_variant(struct negotiator *negotiator,
 static tutti_status collect_row_counts(
         struct negotiator *negotiator, struct tensor_state *tensor, int rank)
 {
-    observe(negotiator, TRANSITION_COLLECT_ROW_COUNTS);
-    if (tensor->who.words == NULL &&
-            !bitset_init(&tensor->who, negotiator->config.size)) {
+    if (tensor->round.who.words == NULL &&
+            !bitset_init(&tensor->round.who, negotiator->config.size)) {
         return no_memory_for(tensor->name, tensor->name_len);
     }
     return collect(negotiator, tensor, rank);
@@ -199,8 +203,7 @@ static tutti_status keep_row_counts(struct negotiator *negotiator,
     if (tensor->tally->row_counts == NULL) {
         return TUTTI_OK;
     }
-    tensor->tally->row_counts_match = tensor->tally->row_counts_match &&
-            has_bug(negotiator, BUG_ROW_COUNTS_UNCHECKED);
+    tensor->tally->row_counts_match = false;
     negotiator->names.row_count_bytes -=
             row_counts_bytes(&tensor->tally->row_counts[rank]);
     kept = row_counts_keep(&tensor->tally->row_counts[rank], meta);
@@ -212,13 +215,11 @@ static tutti_status keep_row_counts(struct negotiator *negotiator,
 static tutti_status collect_name(struct negotiator *negotiator,
         struct tensor_state *tensor, int rank, const struct meta *meta)
 {
-    observe(negotiator, TRANSITION_COLLECT_NAME);
     tensor_activate(negotiator, tensor);
     /* Without row counts it gave another step. What is expected here may be older: a plan of
      * the coordinator may lag behind. */
     if (tensor->number != 0 && !tensor->tally->retired &&
-            tensor_expects(tensor, meta) &&
-            (meta->row_counts > 0 || has_bug(negotiator, BUG_STEP_STALE))) {
+            tensor_expects(tensor, meta) && meta->row_counts > 0) {
         return collect_row_counts(negotiator, tensor, rank);
     }
     return collect_variant(negotiator, tensor, rank, meta);
@@ -245,7 +246,6 @@ tutti_status coordinator_name(struct negotiator *negotiator, const struct name_r
         return status;
     }
     if (group_is_void(negotiator, meta->group, seen)) {
-        observe(negotiator, TRANSITION_GROUP_VOID);
         tensor_forget_row_counts(negotiator, tensor);
         return TUTTI_OK;
     }
@@ -267,7 +267,6 @@ tutti_status coordinator_name_below(struct negotiator *negotiator,
     if (variant == NULL) {
         return no_memory_for(ref->name, ref->name_len);
     }
-    observe(negotiator, TRANSITION_COLLECT_NAME_SUBTREE);
     *collected = tensor;
     return collect_below(negotiator, tensor, variant, top);
 }
@@ -288,15 +287,13 @@ tutti_status coordinator_cancel(struct negotiator *negotiator,
                                        log_length < tensor->void_before)) ||
             decided_at > log_length || negotiator->groups.failed_at > log_length;
 
-    if (stale && !has_bug(negotiator, BUG_CANCEL_STALE)) {
-        observe(negotiator, TRANSITION_CANCEL_STALE);
+    if (stale) {
         return TUTTI_OK;
     }
     tensor = tensor_get(negotiator, ref);
     if (tensor == NULL) {
         return no_memory_for(ref->name, ref->name_len);
     }
-    observe(negotiator, TRANSITION_CANCEL_TAKEN);
     tensor_activate(negotiator, tensor);
     tensor->tally->cancelled_by = rank;
     return TUTTI_OK;

@@ -70,42 +70,49 @@ struct tally {
     struct tensor_state *group_next; /* complete, waiting for its group */
 };
 
+/** This rank's submission of a tensor. */
+struct own_request {
+    const struct request *local; /* while pending; borrowed */
+    bool pending : 1; /* this rank submitted it and has no outcome yet */
+    bool by_number : 1; /* it was announced so */
+    bool planned : 1; /* it was not announced: it is with its plan */
+    bool contributed : 1; /* ... which has arrived at its batch */
+    bool cancel : 1; /* it is to be cancelled */
+};
+
+/** The current round of a tensor. */
+struct round {
+    int64_t since_ns; /* first announcement seen here; 0: round not begun */
+    int64_t reported_ns; /* last stall report; 0: none */
+    struct bitset who; /* children + self (inner); by number: set ranks
+                                  (coordinator); allocated at first use */
+    struct held_name *held; /* inner: `who` announced it by name; owned; else NULL */
+    bool split; /* inner: pass everything on, wait for nobody */
+};
+
 /** One name at one rank: what is known about it, and its current round. */
 struct tensor_state {
     /* identity */
     uint64_t hash;
     uint16_t name_len;
     uint8_t collective;
-    bool passes : 1; /* what is announced by name is never held here: outlives a round */
-
-    /* flags of this round */
-    bool pending : 1; /* this rank submitted it and has no outcome yet */
-    bool by_number : 1; /* it was announced so */
-    bool planned : 1; /* it was not announced: it is with its plan */
-    bool contributed : 1; /* ... which has arrived at its batch */
-    bool cancel : 1; /* it is to be cancelled */
-    bool split : 1; /* inner: pass everything on, wait for nobody */
-
-    struct tally *tally; /* coordinator: in front of this; else NULL */
 
     /* knowledge that outlives a round */
+    bool passes; /* what is announced by name is never held here */
     uint64_t number; /* agreed number; 0: none */
     struct meta meta; /* that the number stands for; owned */
     struct steps steps; /* of all uses of the number, equal on all members */
     struct row_counts announced; /* what this rank gave last; without a number it is
                                forgotten when the round ends */
     struct plan *plan; /* that it belongs to, or NULL; with a number */
-    uint32_t item, batch; /* its place in that */
+    struct {
+        uint32_t item, batch;
+    } place; /* in the plan */
     uint64_t void_before; /* what was announced by who had read less is void */
 
-    /* this round */
-    const struct request *local; /* while pending; borrowed */
-    struct bitset who; /* children + self (inner); by number: set ranks
-                                  (coordinator); allocated at first use */
-    struct held_name *held; /* inner: `who` announced it by name; owned; else NULL */
-    int64_t since_ns; /* first announcement seen here; 0: round not begun */
-    int64_t reported_ns; /* last stall report; 0: none */
-
+    struct round round;
+    struct own_request own;
+    struct tally *tally; /* coordinator: in front of this; else NULL */
     struct tensor_links links; /* in `active` (in a round) or `idle` (not) */
     char name[]; /* name_len bytes and a zero */
 };

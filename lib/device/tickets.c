@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "agree/observer.h"
 #include "base/error.h"
 #include "base/mem.h"
 
@@ -83,10 +82,8 @@ static bool has_sequencer(const struct op_set *set)
  */
 static void set_duty(struct tickets *tickets)
 {
-    const bool is_asked = tickets->foreign > 0 &&
-            !observer_plants(tickets->observer, BUG_ORDER_OFF_DUTY);
-    const bool is_owed =
-            tickets->owed > 0 && !observer_plants(tickets->observer, BUG_ORDER_SLEEPS);
+    const bool is_asked = tickets->foreign > 0;
+    const bool is_owed = tickets->owed > 0;
 
     atomic_store_explicit(&tickets->on_duty,
             (is_asked ? DUTY_ASKED : 0) | (is_owed ? DUTY_OWED : 0),
@@ -121,10 +118,7 @@ static void append(struct tickets *tickets, struct ticket *ticket)
 {
     ticket->by_tree = !tickets->is_direct;
     tickets->failed |= !queue_push(&tickets->next, ticket);
-    tickets->is_direct |= ticket->is_creation &&
-            !observer_plants(tickets->observer, BUG_ORDER_TREE_KEPT);
-    observer_note(tickets->observer,
-            ticket->by_tree ? TRANSITION_ORDER_BY_TREE : TRANSITION_ORDER_STRAIGHT);
+    tickets->is_direct |= ticket->is_creation;
 }
 
 /* Sequencer. A set's first ticket brings its ranks together, or all of the world. */
@@ -147,7 +141,6 @@ static void ask(struct tickets *tickets, const struct op_set *set, uint32_t lane
     struct ticket question = { .set = set->id, .lane = lane };
 
     tickets->failed |= !queue_push(&tickets->asked, &question);
-    observer_note(tickets->observer, TRANSITION_ORDER_ASKED);
 }
 
 void tickets_queued(
@@ -155,16 +148,14 @@ void tickets_queued(
 {
     tickets->owed++;
     set_duty(tickets);
-    if (!has_part && !observer_plants(tickets->observer, BUG_ORDER_NO_PART)) {
+    if (!has_part) {
         tickets_demand(tickets);
     }
     if (tickets->rank == TICKETS_SEQUENCER) {
         struct ticket ticket = { .lane = lane, .is_owed = true };
 
         grant(tickets, set, &ticket);
-    } else if ((set->rank == 0 ||
-                       observer_plants(tickets->observer, BUG_ORDER_ALL_ASK)) &&
-            !has_sequencer(set)) {
+    } else if (set->rank == 0 && !has_sequencer(set)) {
         ask(tickets, set, lane);
     }
 }
@@ -174,9 +165,7 @@ void tickets_created(struct tickets *tickets, const struct op_set *set)
     tickets->known = set->id + 1;
     count_foreign(tickets, set, 1);
     /* Every rank waits for it, so that what comes before it may be launched. */
-    if (!observer_plants(tickets->observer, BUG_ORDER_CREATION_WAITS)) {
-        tickets_demand(tickets);
-    }
+    tickets_demand(tickets);
     if (tickets->rank == TICKETS_SEQUENCER) {
         struct ticket ticket = { .is_creation = true };
 
@@ -219,9 +208,7 @@ static tutti_status tell_children(const struct tickets *tickets)
     for (int i = 1; i <= tickets->fanout && status == TUTTI_OK; i++) {
         const int64_t child = (int64_t)tickets->rank * tickets->fanout + i;
 
-        if (child >= tickets->size ||
-                (tickets->rank > 0 &&
-                        observer_plants(tickets->observer, BUG_ORDER_UNTOLD))) {
+        if (child >= tickets->size) {
             break;
         }
         status = send(tickets, (int)child, false);
@@ -344,10 +331,8 @@ static tutti_status take_orders(
         if (!get_ticket(in, &ticket)) {
             return malformed(from);
         }
-        if (is_direct && !tickets->is_direct &&
-                !observer_plants(tickets->observer, BUG_ORDER_EARLY)) {
+        if (is_direct && !tickets->is_direct) {
             tickets->failed |= !queue_push(&tickets->early, &ticket);
-            observer_note(tickets->observer, TRANSITION_ORDER_EARLY);
         } else {
             append(tickets, &ticket);
         }
@@ -375,7 +360,6 @@ static tutti_status take_questions(
             return malformed(from);
         }
         grant(tickets, set, &ticket);
-        observer_note(tickets->observer, TRANSITION_ORDER_ANSWERED);
     }
     return TUTTI_OK;
 }
@@ -401,7 +385,7 @@ tutti_status tickets_receive(struct tickets *tickets, int from, bool is_question
 /* With brakes, what is launched is issued before the next is, which may be one too many. */
 static bool is_demanded(const struct tickets *tickets)
 {
-    if (!tickets->brakes || observer_plants(tickets->observer, BUG_ORDER_NO_BRAKE)) {
+    if (!tickets->brakes) {
         return true;
     }
     return tickets->ops->is_idle(tickets->user) &&
@@ -417,12 +401,8 @@ bool tickets_allow(
         return false;
     }
     ticket = queue_at(&tickets->next, 0);
-    return !ticket->is_creation && !ticket->has_token &&
-            (ticket->set == set->id ||
-                    observer_plants(tickets->observer, BUG_ORDER_ANY_SET)) &&
-            (ticket->lane == lane ||
-                    observer_plants(tickets->observer, BUG_ORDER_ANY_LANE)) &&
-            is_demanded(tickets);
+    return !ticket->is_creation && !ticket->has_token && ticket->set == set->id &&
+            ticket->lane == lane && is_demanded(tickets);
 }
 
 static void use(struct tickets *tickets)
@@ -437,7 +417,7 @@ static void use(struct tickets *tickets)
 void tickets_use(struct tickets *tickets, bool has_part)
 {
     use(tickets);
-    if (!has_part && !observer_plants(tickets->observer, BUG_ORDER_NO_PART)) {
+    if (!has_part) {
         tickets_satisfy(tickets);
     }
 }
@@ -446,12 +426,10 @@ void tickets_use(struct tickets *tickets, bool has_part)
 static tutti_status meet(struct tickets *tickets, struct ticket *ticket,
         const struct op_set *set, bool *moved)
 {
-    const bool is_idle = tickets->ops->is_idle(tickets->user) ||
-            observer_plants(tickets->observer, BUG_ORDER_MEETS_BUSY);
+    const bool is_idle = tickets->ops->is_idle(tickets->user);
     tutti_status status;
 
     if (!tickets->meets && (!is_idle || !is_demanded(tickets))) {
-        observer_note(tickets->observer, TRANSITION_ORDER_MEETING_WAITS);
         return TUTTI_AGAIN;
     }
     tickets->meets = true;
@@ -461,9 +439,6 @@ static tutti_status meet(struct tickets *tickets, struct ticket *ticket,
         tickets->meets = false;
         ticket->has_token = false;
         *moved = true;
-        observer_note(tickets->observer,
-                ticket->is_creation ? TRANSITION_ORDER_ALL_MEET
-                                    : TRANSITION_ORDER_MEMBERS_MEET);
     }
     return status;
 }
@@ -476,9 +451,7 @@ static tutti_status use_first(struct tickets *tickets, bool *moved)
     const bool is_mine = set != NULL && set->rank >= 0;
     tutti_status status = TUTTI_OK;
 
-    if (ticket->set >= tickets->known &&
-            !observer_plants(tickets->observer, BUG_ORDER_UNKNOWN_PASSED)) {
-        observer_note(tickets->observer, TRANSITION_ORDER_AHEAD);
+    if (ticket->set >= tickets->known) {
         return TUTTI_AGAIN; /* the world's log will tell of it */
     }
     if (ticket->has_token && (is_mine || ticket->is_creation)) {
@@ -494,10 +467,7 @@ static tutti_status use_first(struct tickets *tickets, bool *moved)
         return TUTTI_AGAIN; /* for a batch */
     } else if (
             ticket->is_owed) { /* the set was removed, so this rank had no part in it */
-        observer_note(tickets->observer, TRANSITION_ORDER_REMOVED);
         tickets_satisfy(tickets);
-    } else {
-        observer_note(tickets->observer, TRANSITION_ORDER_PASSED_OVER);
     }
     use(tickets);
     *moved = true;

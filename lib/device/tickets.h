@@ -35,8 +35,6 @@
 /** World rank of the sequencer. */
 #define TICKETS_SEQUENCER 0
 
-struct observer;
-
 /** What comes next on a rank. */
 struct ticket {
     tutti_process_set set;
@@ -78,7 +76,6 @@ struct tickets {
     void *user;
     int rank, size, fanout;
     bool brakes; /* nothing is launched that nobody waits for, but what is before it */
-    struct observer *observer; /* simulator only, else NULL; see observer.h   */
 
     struct ticket_queue next; /* not yet used here                                */
     struct ticket_queue early; /* came straight, while the tree was in use         */

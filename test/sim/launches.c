@@ -328,8 +328,7 @@ static void make_program(struct launches *all, int listed)
     }
 }
 
-static void make_ranks(
-        struct launches *all, struct user *users, struct observer *observer, int listed)
+static void make_ranks(struct launches *all, struct user *users, int listed)
 {
     const int fanout = rng_range(&all->rng, 1, 4);
 
@@ -339,7 +338,6 @@ static void make_ranks(
         users[r] = (struct user){ .all = all, .rank = r };
         tickets_init(&rank->tickets, &asking, &users[r], r, all->size, fanout);
         rank->tickets.brakes = all->brakes;
-        rank->tickets.observer = observer;
         rank->next = -1;
         for (int s = 0; s < SETS_MAX; s++) {
             struct op_set *set = &rank->sets[s];
@@ -800,8 +798,7 @@ static void dump(const struct launches *all)
     }
 }
 
-void launches_run_seed(uint64_t seed, struct observer *observer, bool verbose,
-        struct run_result *result)
+void launches_run_seed(uint64_t seed, bool verbose, struct run_result *result)
 {
     struct launches *all = sim_alloc(1, sizeof *all);
     struct user users[RANKS_MAX];
@@ -823,7 +820,7 @@ void launches_run_seed(uint64_t seed, struct observer *observer, bool verbose,
     make_members(all);
     make_program(all, listed);
     network_init(&all->network, all->size);
-    make_ranks(all, users, observer, listed);
+    make_ranks(all, users, listed);
     while (result->check == CHECK_NONE && happen(all, weights)) {
         if (++result->events == TURNS_MAX) {
             fail(all, CHECK_DEADLOCK, "it goes on for ever");

@@ -535,7 +535,7 @@ static void check_tables(struct world *world, const struct sim_member *member)
                 n->names.active.count, n->groups.waiting.count, member->rank,
                 member->set,
                 n->names.active.first != NULL ? n->names.active.first->name : "",
-                n->names.active.first != NULL && n->names.active.first->split
+                n->names.active.first != NULL && n->names.active.first->round.split
                         ? ", split"
                         : "");
     }

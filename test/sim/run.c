@@ -53,11 +53,10 @@ static void count_steps(const struct world *world, struct run_result *result)
     }
 }
 
-void run_seed(uint64_t seed, struct observer *observer, bool verbose,
-        struct run_result *result)
+void run_seed(uint64_t seed, bool verbose, struct run_result *result)
 {
     struct scenario *scenario = scenario_create(seed);
-    struct world *world = world_create(scenario, observer, verbose);
+    struct world *world = world_create(scenario, verbose);
 
     schedule_run(world);
     if (!world->stop && !world->killed && !someone_waits(world)) {

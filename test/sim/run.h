@@ -17,9 +17,7 @@ struct run_result {
     uint64_t plan_exits;
 };
 
-/** @param observer  of the negotiators; may be NULL */
-void run_seed(uint64_t seed, struct observer *observer, bool verbose,
-        struct run_result *result);
+void run_seed(uint64_t seed, bool verbose, struct run_result *result);
 
 /**
  * The launch order among virtual ranks: the tickets of the library under a seeded program of
@@ -28,7 +26,6 @@ void run_seed(uint64_t seed, struct observer *observer, bool verbose,
  * its members have submitted it, and each member reads that log in its own time. Fills
  * `check`, `finding`, `events` and `ranks`.
  */
-void launches_run_seed(uint64_t seed, struct observer *observer, bool verbose,
-        struct run_result *result);
+void launches_run_seed(uint64_t seed, bool verbose, struct run_result *result);
 
 #endif

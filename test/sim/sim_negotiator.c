@@ -82,7 +82,7 @@ static int run_share(const struct options *options, int job)
         struct run_result result;
 
         (options->launches ? launches_run_seed : run_seed)(
-                seed, NULL, options->verbose, &result);
+                seed, options->verbose, &result);
         sum.events += result.events;
         sum.digest.decisions = hash_u64(sum.digest.decisions, result.digest.decisions);
         sum.digest.actions = hash_u64(sum.digest.actions, result.digest.actions);

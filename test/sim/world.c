@@ -3,13 +3,12 @@
  */
 #include "world.h"
 
-#include "agree/negotiator_parts.h"
+#include "agree/plans.h"
 #include "grow.h"
 
 /* ----------------------------------------------------------------- set-up */
 
-static void create_member(
-        struct world *world, int set, int member, struct observer *observer)
+static void create_member(struct world *world, int set, int member)
 {
     const struct scenario *s = world->scenario;
     struct sim_member *m = &world->members[set][member];
@@ -38,7 +37,6 @@ static void create_member(
     if (negotiator_init(&m->negotiator, &config) != TUTTI_OK) {
         world_fail(world, CHECK_STATUS, "cannot create a negotiator");
     }
-    m->negotiator.observer = observer;
 }
 
 static void create_slots(struct world *world)
@@ -94,8 +92,7 @@ static void begin_wave(struct world *world, int rank)
     rng_shuffle(&world->rng, r->order, r->order_count);
 }
 
-struct world *world_create(
-        const struct scenario *scenario, struct observer *observer, bool verbose)
+struct world *world_create(const struct scenario *scenario, bool verbose)
 {
     struct world *world = sim_alloc(1, sizeof *world);
 
@@ -114,7 +111,7 @@ struct world *world_create(
         world->arrival_flags[s] =
                 scenario->sets[s].arrival_flags ? sim_arrival_flags_create(size) : NULL;
         for (int m = 0; m < size; m++) {
-            create_member(world, s, m, observer);
+            create_member(world, s, m);
         }
     }
     create_slots(world);

@@ -9,7 +9,6 @@
 #define TUTTI_SIM_WORLD_H
 
 #include "agree/negotiator.h"
-#include "agree/observer.h"
 #include "agree/planner.h"
 #include "network.h"
 #include "rng.h"
@@ -136,8 +135,7 @@ struct world {
     uint8_t *claimed; /* [name * ranks + member] by stall reports; while they count */
 };
 
-struct world *world_create(
-        const struct scenario *scenario, struct observer *observer, bool verbose);
+struct world *world_create(const struct scenario *scenario, bool verbose);
 void world_destroy(struct world *world);
 
 /** Records the first finding and stops the run. */

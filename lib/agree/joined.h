@@ -1,0 +1,53 @@
+/*
+ * Members that submit nothing more, and who takes no part in what is ready: joined.c, leave.c.
+ */
+#ifndef TUTTI_AGREE_JOINED_H
+#define TUTTI_AGREE_JOINED_H
+
+#include "agree/negotiator.h"
+
+/** The leave that a collective announces, or NULL. */
+struct leave *leave_of(struct negotiator *negotiator, int collective);
+/** Coordinator: true between a member's announcement and the end of the round. */
+bool member_has_joined(const struct negotiator *negotiator, int member);
+bool member_leaves(const struct negotiator *negotiator, int member);
+/** True when somebody in this subtree has joined or finalized: no number may be held. */
+bool leaves_below(const struct negotiator *negotiator);
+/** True when this rank has joined or finalized and has no outcome yet. */
+bool leave_is_own(const struct negotiator *negotiator);
+/**
+ * Coordinator: collects in joined.scratch who has joined, or finalized, without announcing
+ * the tensor.
+ * @param left  member_has_joined() or member_leaves()
+ * @return the first of them, or -1
+ */
+int joined_find(struct negotiator *negotiator, const struct tensor_state *tensor,
+        bool (*left)(const struct negotiator *negotiator, int member));
+/** An announcement reached the coordinator; *counts: it is the member's first. */
+tutti_status leave_collect(struct negotiator *negotiator, struct leave *leave,
+        int member, uint64_t seen, bool *counts);
+/** A plan begins: what was announced is void. */
+void leaves_hold(struct negotiator *negotiator);
+/** The round is over. */
+void leave_end(struct negotiator *negotiator, struct leave *leave);
+void leaves_fini(struct negotiator *negotiator);
+/** The coordinator's sets; false when out of memory. */
+bool joined_init(struct negotiator *negotiator);
+/** Coordinator: says in the log who has joined and takes no part in an entry that comes next. */
+void joined_append(struct negotiator *negotiator, const struct tensor_state *tensor);
+/** Reads that. */
+tutti_status joined_apply(struct negotiator *negotiator, struct wire_reader *in);
+/** True when this rank has joined and takes no part in the entries being applied. */
+bool is_joined(const struct negotiator *negotiator);
+/** Outcomes refer to none any more. */
+void joined_clear(struct negotiator *negotiator);
+void joined_fini(struct negotiator *negotiator);
+
+/** This rank leaves: announced when it has left all plans. */
+tutti_status leave_submit(struct negotiator *negotiator, struct leave *leave);
+/** A plan was left: announces what waits for that, if it was the last. */
+tutti_status leaves_announce_held(struct negotiator *negotiator);
+/** This rank's own again, behind what it announces again in this log message. */
+tutti_status leaves_announce_again(struct negotiator *negotiator);
+
+#endif
