@@ -33,6 +33,7 @@ struct kind {
     bool clips; /* takes the global norm                                  */
     int passes; /* backward passes of this rank, which add to the gradient */
     int shards; /* virtual shards; 0: none                                */
+    int verifies; /* options.verify_results                                 */
 };
 
 struct side {
@@ -128,6 +129,7 @@ static void open_reducer(struct side *side)
     tutti_reducer_options_default(&options);
     options.clip_norm = side->kind.clips ? 1e30 : 0;
     options.shards = side->kind.shards;
+    options.verify_results = side->kind.verifies;
     options.accumulate = side->kind.shards > 0 ? 1 : side->kind.passes;
     check(tutti_reducer_create(
             side->t, params, network.count, &options, &side->reducer));
@@ -372,6 +374,15 @@ static size_t choose_sides(const char *which, int ranks, struct kind *kinds)
         };
         return 4;
     }
+    if (strcmp(which, "verify") == 0) {
+        kinds[0] =
+                (struct kind){ .name = "by hand, wait", .by_hand = true, .passes = 1 };
+        kinds[1] = (struct kind){ .name = "reducer, wait", .passes = 1 };
+        kinds[2] = (struct kind){
+            .name = "reducer, every step verified", .passes = 1, .verifies = 1
+        };
+        return 3;
+    }
     return 0;
 }
 
@@ -389,7 +400,7 @@ int main(int argc, char **argv)
             (strcmp(which, "memory") != 0 && choose_sides(which, 1, kinds) == 0)) {
         (void)fprintf(stderr,
                 "usage: bench-reducer resnet50|bert-base|gpt2 "
-                "[wait|callback|shards|memory] "
+                "[wait|callback|shards|verify|memory] "
                 "[rounds]\n");
         return 2;
     }

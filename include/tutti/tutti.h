@@ -1129,10 +1129,6 @@ typedef struct tutti_stats {
     uint64_t device_launches; /**< tutti's own kernels: packing and unpacking       */
     uint64_t device_hierarchical; /**< of device_batches, those reduced within nodes and
                                      then across nodes: gpu_hierarchical */
-    uint64_t verified; /**< batches whose results were compared: verify_results      */
-    uint64_t nonfinite_inputs; /**< values, NaN or infinite, that this rank gave to
-                                  batches that were looked at                      */
-    uint64_t nonfinite_results; /**< such values in results that were compared       */
     uint64_t rank_wait_ns; /**< time that batches, complete on this rank, waited for
                               other ranks; least on the rank that comes last       */
     uint64_t busy_ns; /**< time in which a batch was in flight; parameter metrics   */

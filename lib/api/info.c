@@ -112,9 +112,6 @@ static void read_counters(tutti *t, tutti_stats *stats)
     stats->planned_steps = counter_get(&counters->planned_steps);
     stats->slow_steps = counter_get(&counters->slow_steps);
     stats->plan_exits = metrics_plan_exits(counters);
-    stats->verified = counter_get(&counters->verified);
-    stats->nonfinite_inputs = counter_get(&counters->nonfinite_inputs);
-    stats->nonfinite_results = counter_get(&counters->nonfinite_results);
     stats->device_batches = counter_get(&counters->device_batches);
     stats->device_staged = counter_get(&counters->device_staged);
     stats->device_packed = counter_get(&t->metrics->device.packed);

@@ -72,8 +72,3 @@ uint64_t digest(const void *data, size_t bytes)
     }
     return result * FACTOR + word;
 }
-
-uint64_t digest_join(uint64_t before, uint64_t piece)
-{
-    return before * FACTOR + piece;
-}

@@ -11,7 +11,5 @@
 
 /** Any thread; any alignment. */
 uint64_t digest(const void *data, size_t bytes);
-/** Of a piece of memory behind others, by the digests of both; begin with 0. */
-uint64_t digest_join(uint64_t before, uint64_t piece);
 
 #endif

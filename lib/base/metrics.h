@@ -74,8 +74,6 @@ struct metrics {
     _Atomic uint64_t wait_ns; /* of callers in waiting calls; by the waiting threads */
     _Atomic uint64_t lead_ns; /* this rank had all of a batch, and waited for others */
     _Atomic uint64_t busy_ns; /* some batch was in flight                            */
-    _Atomic uint64_t verified;
-    _Atomic uint64_t nonfinite_inputs, nonfinite_results;
     _Atomic uint64_t device_batches, device_staged;
     _Atomic uint64_t
             streamed; /* operations that ended by going to a stream; any thread */

@@ -28,7 +28,6 @@
 #include "ops/arrival_flags.h"
 #include "ops/device.h"
 #include "ops/ranges.h"
-#include "run/compare.h"
 #include "run/complete_device.h"
 #include "run/dispatch.h"
 #include "run/driver.h"
@@ -42,7 +41,6 @@
 #include "run/output.h"
 #include "run/process_set.h"
 #include "run/timeline.h"
-#include "run/verify.h"
 #include "topo/nodes.h"
 #include "transport/transport.h"
 
@@ -115,8 +113,6 @@ struct tutti {
     struct dispatcher dispatcher;
     struct tickets tickets; /* the launch order of device batches; run/order.h        */
     struct device_inflight inflight; /* what the device has still to do               */
-    struct verify verify; /* looks at results ...                                     */
-    struct compare compare; /* ... and compares them with those of others             */
 };
 
 /** True while there are submissions that are not final, or something issued that has not

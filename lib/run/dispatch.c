@@ -382,9 +382,8 @@ static tutti_status end(struct tutti *t, struct batch *batch)
     if (batch->buffer != NULL) {
         unpack_timed(t, batch);
     }
-    status = verify_results(t, batch);
-    if (status != TUTTI_OK || !batch_is_staged(batch)) {
-        return status;
+    if (!batch_is_staged(batch)) {
+        return TUTTI_OK;
     }
     status = finish_staged(t, batch);
     return status == TUTTI_OK ? TUTTI_AGAIN : status;

@@ -173,9 +173,6 @@ static void deliver(void *user, int from, const void *bytes, size_t len)
         t->messages.delivery = route(t, from, &in);
     } else if (kind == MESSAGE_ABORT) {
         failure_received(t, from, (const uint8_t *)bytes + 1, len - 1);
-    } else if (kind == MESSAGE_DIGESTS) {
-        t->messages.delivery =
-                compare_receive(t, from, (const uint8_t *)bytes + 1, len - 1);
     } else if (kind == MESSAGE_ORDER || kind == MESSAGE_ASK) {
         t->messages.delivery = tickets_receive(&t->tickets, from, kind == MESSAGE_ASK,
                 (const uint8_t *)bytes + 1, len - 1);

@@ -17,9 +17,7 @@ enum message_kind {
     MESSAGE_SET = 1, /* varint set id, then a message of its negotiator               */
     MESSAGE_ABORT = 2, /* varint rank + 1, text: the job has failed                   */
     MESSAGE_ORDER = 3, /* tickets: device/tickets.h                                   */
-    MESSAGE_ASK = 4, /* for tickets: device/tickets.h                                 */
-    MESSAGE_DIGESTS = 5 /* varint set id, lane, sequence, and a digest (u64) of each
-                           tensor of that batch: run/compare.h                      */
+    MESSAGE_ASK = 4 /* for tickets: device/tickets.h                                  */
 };
 
 /** Of a context; zeroed is valid. */

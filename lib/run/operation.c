@@ -203,20 +203,16 @@ void operation_satisfied(struct operation *operation, struct tickets *tickets)
     }
 }
 
-void operation_text_of(tutti_collective collective, const char *name, uint64_t step,
-        char *text, size_t capacity)
+void operation_text(const struct operation *operation, char *text, size_t capacity)
 {
-    const int len = snprintf(
-            text, capacity, "%s \"%s\"", tutti_collective_name(collective), name);
+    const struct request *request = &operation->request;
+    const uint64_t step = request->meta.step;
+    const int len = snprintf(text, capacity, "%s \"%s\"",
+            tutti_collective_name((tutti_collective)request->collective),
+            request->name);
 
     if (step != 0 && len > 0 && (size_t)len < capacity) {
         (void)snprintf(text + len, capacity - (size_t)len, " of step %" PRId64,
                 (int64_t)(step - 1));
     }
-}
-
-void operation_text(const struct operation *operation, char *text, size_t capacity)
-{
-    operation_text_of((tutti_collective)operation->request.collective,
-            operation->request.name, operation->request.meta.step, text, capacity);
 }

@@ -233,10 +233,7 @@ static inline void operation_set_result(
 }
 
 #define OPERATION_TEXT 320 /* of an operation in words; longer names are cut */
-/** Writes a tensor in words: allreduce "layer2" of step 40. step: as in struct meta */
-void operation_text_of(tutti_collective collective, const char *name, uint64_t step,
-        char *text, size_t capacity);
-/** The same, of an operation that is not over. */
+/** Writes an operation that is not over in words: allreduce "layer2" of step 40. */
 void operation_text(const struct operation *operation, char *text, size_t capacity);
 
 /** The only writer of `state`. */

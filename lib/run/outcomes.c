@@ -52,7 +52,6 @@ static void destroy_set(struct tutti *t, struct operation *operation)
     if (set != NULL) {
         process_sets_take(t, set);
         dispatch_forget(&t->dispatcher, set);
-        compare_forget(t, set);
         order_removed(t, set);
         process_set_free(set);
     }

@@ -176,8 +176,6 @@ tutti_status context_destroy(struct tutti *t)
     }
     dispatch_fini(t);
     tickets_fini(&t->tickets);
-    compare_forget(t, NULL);
-    wire_writer_fini(&t->verify.digests);
     process_sets_fini(&t->sets);
     if (t->transport.ops != NULL) {
         transport_close(&t->transport);

@@ -28,7 +28,6 @@ static tutti_config *make_config(void)
     REQUIRE(tutti_config_create(&config) == TUTTI_OK);
     REQUIRE(tutti_config_set(config, "backend", "mpi") == TUTTI_OK);
     REQUIRE(tutti_config_set(config, "background_thread", "off") == TUTTI_OK);
-    REQUIRE(tutti_config_set(config, "verify_results", "1") == TUTTI_OK);
     REQUIRE(tutti_config_set_log(config, no_log, NULL) == TUTTI_OK);
     return config;
 }

@@ -16,27 +16,36 @@ static void finish(tutti_reducer *reducer)
             reducer->user, status, status == TUTTI_OK ? "" : reducer->error_text);
 }
 
+/* Goes on with facts, and then with digests. */
+static void conclude(tutti_reducer *reducer)
+{
+    tutti_status status = reducer->error;
+
+    if (status == TUTTI_OK && reducer->needs_facts) {
+        status = facts_advance(reducer);
+    }
+    if (status == TUTTI_OK) {
+        status = verify_advance(reducer);
+    }
+    if (status != TUTTI_AGAIN) {
+        finish(reducer);
+    }
+}
+
 static void facts_called_back(void *user, tutti_status status, const char *message)
 {
     tutti_reducer *reducer = user;
 
     if (status != TUTTI_OK) {
         step_fail(reducer, status, message);
-    } else if (facts_advance(reducer) == TUTTI_AGAIN) {
-        return;
     }
-    finish(reducer);
+    conclude(reducer);
 }
 
 static void operation_done(tutti_reducer *reducer)
 {
-    if (atomic_fetch_sub(&reducer->left, 1) != 1) {
-        return;
-    }
-    if (reducer->error == TUTTI_OK && reducer->needs_facts) {
-        facts_called_back(reducer, TUTTI_OK, "");
-    } else {
-        finish(reducer);
+    if (atomic_fetch_sub(&reducer->left, 1) == 1) {
+        conclude(reducer);
     }
 }
 

@@ -34,6 +34,7 @@ void tutti_reducer_options_default_sized(tutti_reducer_options *options, size_t 
         .memory = TUTTI_HOST,
         .op = TUTTI_AVERAGE,
         .accumulate = 1,
+        .verify_results = -1,
     };
 
     options_give(options, size, &defaults, sizeof defaults);
@@ -69,11 +70,32 @@ static tutti_status check_options(const tutti_reducer_options *options)
     return TUTTI_OK;
 }
 
+/* What the environment says, where the caller does not. */
+static tutti_status choose_verify_results(tutti_reducer_options *options)
+{
+    tutti_config *config = NULL;
+    const char *text = "0";
+    tutti_status status = TUTTI_OK;
+
+    if (options->verify_results >= 0) {
+        return TUTTI_OK;
+    }
+    if (options->memory == TUTTI_HOST) {
+        status = tutti_config_create(&config);
+    }
+    if (config != NULL) {
+        status = tutti_config_get(config, "verify_results", &text);
+    }
+    options->verify_results = (int)strtol(text, NULL, 10);
+    tutti_config_destroy(config);
+    return status;
+}
+
 static bool looks_at_elements(const tutti_reducer_options *options)
 {
     return options->clip_norm > 0 || options->clip_value > 0 ||
             options->find_overflow || options->loss_scale > 0 || options->unused ||
-            options->shards > 0;
+            options->shards > 0 || options->verify_results > 0;
 }
 
 /* Settings that exclude each other; the compressor is that of a parameter. */
@@ -86,7 +108,9 @@ static tutti_status check_combination(
     if (options->memory != TUTTI_HOST &&
             (looks_at_elements(options) || compressor != NULL)) {
         why = "gradients in device memory can be averaged and accumulated; clipping, "
-              "overflow, loss scale, unused, shards and compression need host memory";
+              "overflow, loss scale, unused, shards, verify_results and compression "
+              "need "
+              "host memory";
     } else if (options->shards > 0 &&
             (options->accumulate > 1 || options->unused || options->uneven ||
                     compressor != NULL)) {
@@ -104,12 +128,15 @@ static tutti_status take_options(
         tutti_reducer *reducer, const tutti_reducer_options *options)
 {
     tutti_reducer_options *mine = &reducer->options;
-    const tutti_status status = check_options(options);
+    tutti_status status = check_options(options);
 
+    *mine = *options;
+    if (status == TUTTI_OK) {
+        status = choose_verify_results(mine);
+    }
     if (status != TUTTI_OK) {
         return status;
     }
-    *mine = *options;
     (void)snprintf(reducer->prefix, sizeof reducer->prefix, "%s", options->prefix);
     mine->prefix = reducer->prefix;
     reducer->step = mine->first_step;
@@ -282,6 +309,7 @@ static void free_reducer(tutti_reducer *reducer)
     free(reducer->gradients);
     free(reducer->requests);
     free(reducer->used);
+    free(reducer->digests);
     (void)pthread_mutex_destroy(&reducer->lock);
     free(reducer);
 }
@@ -296,8 +324,10 @@ static tutti_status fill(tutti_reducer *reducer, const tutti_param *params)
     reducer->gradients = calloc(reducer->count, sizeof *reducer->gradients);
     reducer->requests = calloc(reducer->count, sizeof *reducer->requests);
     reducer->used = calloc(reducer->count, sizeof *reducer->used);
+    reducer->digests = calloc(
+            (size_t)tutti_size(reducer->t) + reducer->count, sizeof *reducer->digests);
     if (reducer->gradients == NULL || reducer->requests == NULL ||
-            reducer->used == NULL) {
+            reducer->used == NULL || reducer->digests == NULL) {
         return no_memory();
     }
     for (size_t i = 0; status == TUTTI_OK && i < reducer->count; i++) {
@@ -347,6 +377,7 @@ static tutti_status agree(const struct state_group *group, tutti_status status,
         number_setting("options.loss_scale", options->loss_scale),
         number_setting("options.shards", options->shards),
         number_setting("options.first_step", (double)options->first_step),
+        number_setting("options.verify_results", options->verify_results),
     };
     const struct setting_list list = { .name = "parameter",
         .n = reducer->count,

@@ -7,7 +7,6 @@
  */
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "reducer/gradient.h"
 
@@ -16,22 +15,10 @@
 static tutti_status reduce(tutti_reducer *reducer, const char *suffix, void *values,
         int64_t count, tutti_dtype dtype)
 {
-    const tutti_options options = step_options(reducer, reducer->calls.facts, reducer);
-    char name[TENSOR_NAME_SIZE];
-    tutti_status status;
-
-    if (reducer->whole_facts) {
-        return TUTTI_OK;
-    }
-    (void)snprintf(name, sizeof name, "%s:%s", reducer->prefix, suffix);
-    status = tutti_allreduce_async(reducer->t, name, values, values, count, dtype,
-            dtype == TUTTI_FLOAT64 ? TUTTI_SUM : TUTTI_MIN, &options,
-            reducer->calls.facts != NULL ? NULL : &reducer->facts_request);
-    if (status != TUTTI_OK) {
-        step_fail_alone(reducer, status);
-        return status;
-    }
-    return TUTTI_AGAIN;
+    return reducer->whole_facts
+            ? TUTTI_OK
+            : step_reduce(reducer, suffix, values, count, dtype,
+                      dtype == TUTTI_FLOAT64 ? TUTTI_SUM : TUTTI_MIN);
 }
 
 static tutti_status reduce_squares(tutti_reducer *reducer)

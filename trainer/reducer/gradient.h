@@ -11,6 +11,7 @@
  *   register.c  registers collectives, for the caller or a sink
  *   gradient.c  a gradient's way through a step
  *   facts.c     norm and overflow
+ *   verify.c    whether all ranks have the same results
  *   average.c   numbers that are averaged with the gradients
  *   step.c      what the files about a step share; its report and its end
  *   ready.c     marks
@@ -36,7 +37,8 @@ enum {
     PREFIX_MAX = 40, /* bytes */
     PARAM_NAME_MAX = 200, /* bytes; with prefix and suffixes a name of tutti */
     TENSOR_NAME_SIZE = TUTTI_NAME_MAX + 1,
-    STAGES_DONE = -1
+    STAGES_DONE = -1,
+    VERIFY_STAGES = 3
 };
 
 /** Where a gradient is in a step. */
@@ -93,7 +95,7 @@ struct average {
 struct step_calls {
     tutti_callback gradient; /* user is the gradient                             */
     tutti_callback average; /* the average                                        */
-    tutti_callback facts; /* the reducer                                        */
+    tutti_callback facts; /* and digests: the reducer                           */
 };
 
 /** A dynamic loss scale. It is a tensor that is saved, so float64 only. */
@@ -113,6 +115,7 @@ struct tutti_reducer {
     tutti_request *requests; /* [count] what is in flight of each gradient         */
     uint8_t *used; /* [count] with options.unused: which any rank has     */
     void *memory; /* gradients that the reducer allocated               */
+    uint64_t (*digests)[2]; /* of each rank of the world, then of each gradient */
     struct reducer_sink sink; /* update is NULL: none                               */
     bool needs_facts; /* norm or overflow are asked for                     */
     bool whole_facts; /* each rank looks at all elements itself             */
@@ -134,7 +137,8 @@ struct tutti_reducer {
     int facts_stage; /* how far facts_advance() is                         */
     double facts[2]; /* sums of squares and scaled squares; lent           */
     int64_t overflow; /* the first parameter with one; lent                    */
-    tutti_request facts_request;
+    int verify_stage; /* how far verify_advance() is                        */
+    tutti_request facts_request; /* and of digests                              */
     tutti_step_report report; /* of the step under way                              */
     tutti_step_report last_report; /* of the step before                            */
 };
@@ -164,12 +168,24 @@ void gradients_end_sink(tutti_reducer *reducer);
  */
 tutti_status facts_advance(tutti_reducer *reducer);
 
+/**
+ * Compares the results of the step if it is one that is to be compared. Returns like
+ * facts_advance(), whose report it reads. (verify.c)
+ */
+tutti_status verify_advance(tutti_reducer *reducer);
+
 /** Writes the average to the caller's number, and takes it out of the step. (average.c) */
 void average_finish(struct average *average, tutti_status status);
 
 /** Options of a collective in this step. (step.c) */
 tutti_options step_options(
         const tutti_reducer *reducer, tutti_callback callback, void *user);
+/**
+ * Reduces numbers in place, for facts or digests. (step.c)
+ * @return TUTTI_AGAIN: it is in flight; or an error, which the step has
+ */
+tutti_status step_reduce(tutti_reducer *reducer, const char *suffix, void *values,
+        int64_t count, tutti_dtype dtype, tutti_reduce_op op);
 /** True if a step has begun: a gradient is marked, or a number is being averaged. (step.c) */
 bool reducer_in_step(tutti_reducer *reducer);
 /** Notes the first error of a step. (step.c) */

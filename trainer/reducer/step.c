@@ -26,6 +26,23 @@ tutti_options step_options(
     return options;
 }
 
+tutti_status step_reduce(tutti_reducer *reducer, const char *suffix, void *values,
+        int64_t count, tutti_dtype dtype, tutti_reduce_op op)
+{
+    const tutti_options options = step_options(reducer, reducer->calls.facts, reducer);
+    char name[TENSOR_NAME_SIZE];
+    tutti_status status;
+
+    (void)snprintf(name, sizeof name, "%s:%s", reducer->prefix, suffix);
+    status = tutti_allreduce_async(reducer->t, name, values, values, count, dtype, op,
+            &options, reducer->calls.facts != NULL ? NULL : &reducer->facts_request);
+    if (status != TUTTI_OK) {
+        step_fail_alone(reducer, status);
+        return status;
+    }
+    return TUTTI_AGAIN;
+}
+
 /* With a callback, a step that is broken is over when all that was submitted has called back. */
 bool reducer_in_step(tutti_reducer *reducer)
 {
@@ -161,6 +178,7 @@ tutti_status step_end(tutti_reducer *reducer, tutti_step_report *report)
         gradient->sums = (struct gradient_sums){ .taken = false };
     }
     reducer->facts_stage = 0;
+    reducer->verify_stage = 0;
     reducer->began = false;
     reducer->error = TUTTI_OK;
     reducer->step++;

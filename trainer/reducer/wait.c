@@ -151,9 +151,10 @@ static void drain_plain(tutti_reducer *reducer, bool on_stream, tutti_stream str
     }
 }
 
-static void agree_on_facts(tutti_reducer *reducer)
+static void go_through(
+        tutti_reducer *reducer, tutti_status (*advance)(tutti_reducer *reducer))
 {
-    while (reducer->error == TUTTI_OK && facts_advance(reducer) == TUTTI_AGAIN) {
+    while (reducer->error == TUTTI_OK && advance(reducer) == TUTTI_AGAIN) {
         (void)wait_for(reducer, &reducer->facts_request);
     }
 }
@@ -165,12 +166,15 @@ static void finish(tutti_reducer *reducer, bool on_stream, tutti_stream stream)
     } else {
         drain(reducer);
         if (reducer->needs_facts) {
-            agree_on_facts(reducer);
+            go_through(reducer, facts_advance);
         }
         gradients_deliver(reducer);
         drain(reducer);
         gradients_end_sink(reducer);
         drain(reducer);
+    }
+    if (!on_stream) {
+        go_through(reducer, verify_advance);
     }
     for (struct average *at = reducer->averages; at != NULL; at = at->next) {
         if (at->value != NULL) {

@@ -87,6 +87,10 @@ typedef struct tutti_reducer_options {
     const struct tutti_compressor
             *compressor; /**< for all parameters without one of their
                                                     own; default NULL: none      */
+    int verify_results; /**< n > 0: after one step in n the ranks compare what must have the
+                             same bits on all of them: the gradients or, with an optimizer,
+                             the parameters (docs/integrity.md). 0: never. Default -1:
+                             TUTTI_VERIFY_RESULTS, or 0; never in device memory  */
 } tutti_reducer_options;
 
 /** Fills the first `size` bytes; call the macro without _sized. NULL is allowed. */
@@ -186,7 +190,8 @@ TUTTI_MUST_USE tutti_status tutti_reducer_average(
  * @param[in,out] report  NULL, or report->size set
  * @return TUTTI_OK (also with an overflow: see the report), TUTTI_ERR_INVALID (a gradient is
  *         missing: the message names it and the step), TUTTI_ERR_MISMATCH (ranks differ in a
- *         gradient or in the step), and the statuses of tutti_wait(). After another error than
+ *         gradient or in the step; with options.verify_results also in their results: the
+ *         message names the ranks and the parameter), and the statuses of tutti_wait(). After another error than
  *         TUTTI_ERR_INVALID the step has ended and its gradients are undefined
  */
 TUTTI_MUST_USE tutti_status tutti_reducer_wait(

@@ -4,7 +4,6 @@
  * where a rank is slow, or each at times, it trains for ever. A fault is told on stdout just
  * before, "fault PID TIME", and so is an error that ends a rank, "told PID TIME ERROR".
  */
-#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +123,7 @@ static tutti_status submit(
     tutti_options_default(&options);
     options.step = is_wrong && is("step") ? step + 1 : step;
     options.prescale = is_wrong && is("scale") ? 2 : 1;
-    values[layer][0] = is_wrong && is("nan") ? NAN : 0;
+    values[layer][0] = 0;
     if (is_wrong && is("flipped")) {
         values[layer][0] = mark;
         flips = true;
