@@ -11,7 +11,9 @@
 #include <tutti/trainer/elastic.h>
 
 #include "base/mem.h"
+#include "launcher/job/beats.h"
 #include "launcher/job/flow.h"
+#include "launcher/job/supervisor_events.h"
 #include "test/unit/unit.h"
 
 #define BEGIN (INT64_C(1000) * JOB_NS_PER_MS) /* when the first thing happens */
@@ -57,17 +59,16 @@ static void open_play(struct play *play)
                                    .grace_ms = 300, .heartbeat_timeout_ms = 3000 } };
     play->job = (struct job){
         .options = &play->options,
-        .starter_name = "mpirun",
+        .launcher = { .name = "mpirun", .process = starter_process_none },
         .state = JOB_RUNNING,
         .cause.rank = -1,
         .server = { .hangups = epoll_create1(EPOLL_CLOEXEC),
                 .listener.fd = -1,
                 .is_local = true },
-        .starter = starter_process_none,
         .console.streams = { { .fd = -1, .is_broken = true },
                 { .fd = -1, .is_broken = true } },
         .now = BEGIN,
-        .next_beat = INT64_MAX, /* not of this play */
+        .beats.next = INT64_MAX, /* not of this play */
     };
     assert_int_equal(ranks_init(&play->job.ranks, RANKS), TUTTI_OK);
     for (int rank = 0; rank < RANKS; rank++) {
@@ -309,7 +310,7 @@ UNIT_PLAY(test_an_abort_is_told_late)
     }
     look(play);
     look(play);
-    play->job.starter.has_ended = true;
+    play->job.launcher.process.has_ended = true;
     play->job.now += 5000 * JOB_NS_PER_MS;
     look(play);
     play->job.now += 5000 * JOB_NS_PER_MS;
@@ -351,7 +352,7 @@ UNIT_PLAY(test_who_did_not_come_is_the_cause)
     look(play);
     tell_end(play, 3, stopped);
     look(play);
-    play->job.starter.has_ended = true;
+    play->job.launcher.process.has_ended = true;
     play->job.now += 5000 * JOB_NS_PER_MS;
     flow_step(&play->job);
     play->job.now += 5000 * JOB_NS_PER_MS;
@@ -369,8 +370,8 @@ UNIT_PLAY(test_who_did_not_come_is_the_cause)
 /* The starter, which has lost a daemon, ends before the ranks that it ended are told of. */
 UNIT_PLAY(test_a_starter_that_lost_its_daemon_ends_first)
 {
-    play->job.starter.has_ended = true;
-    play->job.starter.status = 205 << 8;
+    play->job.launcher.process.has_ended = true;
+    play->job.launcher.process.status = 205 << 8;
     flow_suspect(&play->job);
     go_to(play, 150);
     assert_int_equal(play->job.state, JOB_RUNNING);
@@ -391,14 +392,14 @@ UNIT_PLAY(test_a_starter_that_ends_itself_is_the_cause)
     play->job.ranks.items[0].host = mem_strdup(own_name);
     tell_orphan(play, 0);
     look(play);
-    play->job.starter.has_ended = true;
-    play->job.starter.status = 1 << 8;
+    play->job.launcher.process.has_ended = true;
+    play->job.launcher.process.status = 1 << 8;
     flow_suspect(&play->job);
     go_to(play, 251);
     assert_cause(play, "mpirun ended with status 1 while the job ran");
 }
 
-/* What the library of rank 0 was told last holds this text; NULL: it was told nothing. */
+/* The library of rank 0 was told once, with this text in it; NULL: it was told nothing. */
 static void expect_suspicion(struct play *play, const char *expected)
 {
     static uint8_t bytes[1 << 16];
@@ -414,6 +415,7 @@ static void expect_suspicion(struct play *play, const char *expected)
                 TUTTI_OK);
         if (used > 0 && link_read(&frame, &message) == TUTTI_OK &&
                 message.type == LINK_SUSPICION) {
+            assert_false(was_told);
             (void)snprintf(text, sizeof text, "%.*s", (int)message.suspicion.len,
                     message.suspicion.text);
             was_told = true;
@@ -442,9 +444,9 @@ static void beat_until(struct play *play, int ms, int silent)
 
 static void wait_long_for_silent(struct play *play)
 {
-    play->options.heartbeat_ms = 100;
+    play->job.beats.interval_ms = 100;
     play->options.heartbeat_timeout_ms = 60000;
-    play->job.next_beat = 0;
+    play->job.beats.next = 0;
 }
 
 UNIT_PLAY(test_silence_is_said_and_taken_back)
@@ -476,6 +478,38 @@ UNIT_PLAY(test_silence_that_lasts_ends_the_job)
     assert_cause(play, "fell silent");
 }
 
+/* However many hosts are silent: each rank is told once. */
+UNIT_PLAY(test_hosts_that_fall_silent_together_are_said_at_once)
+{
+    wait_long_for_silent(play);
+    beat_until(play, 3000, RANKS);
+    expect_suspicion(play, "rank 2 on host tt2 (and 1 more there) is silent");
+    beat_until(play, 3200, 0);
+    expect_suspicion(play, "");
+}
+
+UNIT_TEST(test_heartbeats_of_wide_jobs_are_less_frequent)
+{
+    static const struct {
+        int ranks, heartbeat_ms, timeout_ms, expected_ms;
+    } rows[] = {
+        { 4, 100, 60000, 100 },
+        { 1024, 100, 60000, 512 },
+        { 8192, 100, 60000, 4096 },
+        { 8192, 5000, 60000, 5000 },
+        { 8192, 100, 3000, 750 },
+        { 1 << 20, 100, 86400000, LINK_BEAT_MS_MAX },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct options options = { .np = rows[i].ranks,
+            .heartbeat_ms = rows[i].heartbeat_ms,
+            .heartbeat_timeout_ms = rows[i].timeout_ms };
+
+        assert_int_equal(beats_interval_ms(&options), rows[i].expected_ms);
+    }
+}
+
 /* Its supervisor lives, and says so. */
 UNIT_PLAY(test_a_stopped_program_is_said)
 {
@@ -503,14 +537,14 @@ UNIT_PLAY(test_a_tuttirun_that_slept_suspects_nobody_for_that)
 UNIT_PLAY(test_a_signal_leaves_time_to_save)
 {
     flow_signal(&play->job, SIGTERM);
-    assert_int_equal(play->job.stop_at, BEGIN + 2000 * JOB_NS_PER_MS);
+    assert_int_equal(play->job.due.stop_at, BEGIN + 2000 * JOB_NS_PER_MS);
 }
 
 UNIT_PLAY(test_a_signal_leaves_as_much_time_as_grace_ms_gives)
 {
     play->options.grace_ms = 5000;
     flow_signal(&play->job, SIGTERM);
-    assert_int_equal(play->job.stop_at, BEGIN + 5000 * JOB_NS_PER_MS);
+    assert_int_equal(play->job.due.stop_at, BEGIN + 5000 * JOB_NS_PER_MS);
 }
 
 static const struct link_exited again = { .value = TUTTI_EXIT_AGAIN };
