@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "launcher/join/join.h"
 #include "launcher/join/secret.h"
+#include "launcher/session/server.h"
 
 enum {
     JOIN_PORT = 47108
@@ -81,7 +82,14 @@ static void say(const struct options *options, const struct placement *placement
 /* The hosts that join us. A dry run asks nobody, and so knows only those with names. */
 static tutti_status gather(const struct options *options, struct placement *placement)
 {
+    const int slots = options->slots_per_host > 0 ? options->slots_per_host : 1;
+    const int ranks = options->np > 0 ? options->np : placement->join.nodes * slots;
+
     if (!options->dry_run) {
+        /* They may take minutes, after which it would be too late to say that they are too many. */
+        if (options->supervise && server_raise_limit(ranks) != TUTTI_OK) {
+            return TUTTI_ERR_INVALID;
+        }
         return join_gather(placement, options->join_timeout, options->slots_per_host);
     }
     return placement->hosts.count > 0 ? TUTTI_OK

@@ -53,7 +53,7 @@ static void leave(int number)
 
 void signals_begin(void)
 {
-    const sigset_t set = set_of(ASKS);
+    sigset_t set = set_of(ASKS);
 
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         const int number = signals[i].number;
@@ -63,6 +63,7 @@ void signals_begin(void)
             (void)signal(number, leave);
         }
     }
+    (void)sigaddset(&set, SIGXFSZ); /* a file that may not grow (ulimit -f) is an error */
     (void)pthread_sigmask(SIG_BLOCK, &set, &inherited_mask);
     (void)sigdelset(&inherited_mask, SIGCHLD);
     (void)signal(SIGCHLD, SIG_DFL);

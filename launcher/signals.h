@@ -3,7 +3,7 @@
  * from the first line of main() on: whoever has an answer reads them of a descriptor, and nobody
  * dies of them. Those that end it act at once as long as there is nothing to end in order, so that
  * no wait is deaf to them, not even one within the C library; from then on they are read of the
- * descriptor, too. What was ignored when we were started, as by nohup, stays ignored, and
+ * descriptor, too. SIGXFSZ is blocked: a file that may not grow is an error of write(). What was ignored when we were started, as by nohup, stays ignored, and
  * programs get what we were started with.
  */
 #ifndef TUTTI_LAUNCHER_SIGNALS_H

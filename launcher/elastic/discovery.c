@@ -27,7 +27,7 @@ void discovery_end(struct discovery *discovery)
 }
 
 /* The hosts stay as they were. */
-static void tell_failure(struct discovery *discovery)
+static void send_failure(struct discovery *discovery)
 {
     if (!discovery->has_failed) {
         (void)fprintf(stderr, "tuttirun: the hosts stay as they are: %s\n",
@@ -42,7 +42,7 @@ static void ask(struct discovery *discovery, int64_t now)
 
     if (process_start_group(&discovery->process, argv, discovery->environment) !=
             TUTTI_OK) {
-        tell_failure(discovery);
+        send_failure(discovery);
         discovery->due = now + pause_ns;
         return;
     }
@@ -60,7 +60,7 @@ static bool take(struct discovery *discovery, struct host_list *list)
         status = host_list_imply(list, discovery->slots);
     }
     if (status != TUTTI_OK) {
-        tell_failure(discovery);
+        send_failure(discovery);
         return false;
     }
     discovery->has_failed = false;

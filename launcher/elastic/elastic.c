@@ -90,6 +90,7 @@ static void lose_keeper(void *context, unsigned ready)
     if (!session_receive(&link->session)) {
         session_lose(&link->session);
         link->rank = -1;
+        link->server->has_gone = true;
     }
 }
 
@@ -194,7 +195,7 @@ static void turn(void *owner, struct job *job)
     if (job->state != JOB_RUNNING) {
         return;
     }
-    if (job->must_leave || elastic->must_leave) {
+    if (job->signals.must_leave || elastic->must_leave) {
         flow_notice(job, TUTTI_NOTICE_LEAVE);
     } else if (elastic->has_changed || job->now >= elastic->look_at) {
         reshape(elastic, job);
@@ -217,10 +218,10 @@ static int64_t next(void *owner, const struct job *job)
 static bool starter_names(const void *context, const char *host)
 {
     const struct job *job = context;
-    const size_t kept = starter_output_kept(&job->starter_output);
+    const size_t kept = starter_output_kept(&job->launcher.output);
 
     for (size_t i = 0; i < kept; i++) {
-        if (judge_names(starter_output_line(&job->starter_output, i), host)) {
+        if (judge_names(starter_output_line(&job->launcher.output, i), host)) {
             return true;
         }
     }
@@ -246,15 +247,15 @@ static bool end(void *owner, const struct job *job)
         .ranks = &job->ranks,
         .cause = &job->cause,
         .hosts = &elastic->now.hosts,
-        .orphan = job->has_orphan ? job->orphan : -1,
+        .orphan = job->launcher.has_orphan ? job->launcher.orphan : -1,
         .names = starter_names,
         .context = job,
     };
 
     discovery_end(&elastic->discovery);
     elastic->was_told_to_leave = job->notice == TUTTI_NOTICE_LEAVE;
-    elastic->must_leave |= job->must_leave;
-    elastic->verdict = job->was_interrupted ? JUDGE_FATAL : judge_end(&facts);
+    elastic->must_leave |= job->signals.must_leave;
+    elastic->verdict = job->signals.was_interrupted ? JUDGE_FATAL : judge_end(&facts);
     if (elastic->verdict == JUDGE_FAILED) {
         judge_hosts(&facts, &elastic->members, job->now);
     }

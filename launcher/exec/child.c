@@ -31,7 +31,7 @@ struct stream {
 };
 
 /*
- * A terminal where the starter gave one, so that the program goes on writing line by line
+ * A terminal where the MPI launcher gave one, so that the program goes on writing line by line
  * and a crash does not lose what it has printed. It changes no byte.
  */
 static bool open_terminal(struct stream *stream)

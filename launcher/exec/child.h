@@ -1,5 +1,5 @@
 /*
- * A program as a child: a rank's, or the starter. Its output is read through pipes, and the
+ * A program as a child: a rank's, or the MPI launcher. Its output is read through pipes, and the
  * kernel ends it with its parent.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_CHILD_H

@@ -15,33 +15,33 @@
 #include "base/error.h"
 #include "launcher/exec/procs.h"
 
-static const int look_ms = 100; /* between looks at a maker without its front */
+static const int look_ms = 100; /* between looks at a maker without its wrapper */
 
 /* Where the guardian has its two descriptors. */
 enum {
     LEASH_FD,
-    FRONT_FD,
+    WRAPPER_FD,
     OTHER_FDS
 };
 
 /*
  * Returns true when the maker died, false when it dismissed the guardian. One that is
- * stopped when the starter has killed its front will not hear any more that it should end.
+ * stopped when the MPI launcher has killed its wrapper will not hear any more that it should end.
  */
-static bool watch(pid_t maker, bool has_front)
+static bool watch(pid_t maker, bool has_wrapper)
 {
     struct pollfd polled[] = { { .fd = LEASH_FD, .events = POLLIN },
-        { .fd = has_front ? FRONT_FD : -1 } };
-    bool is_front_gone = false;
+        { .fd = has_wrapper ? WRAPPER_FD : -1 } };
+    bool is_wrapper_gone = false;
     char byte;
 
     while (polled[0].revents == 0) {
-        (void)poll(polled, 2, is_front_gone ? look_ms : -1);
+        (void)poll(polled, 2, is_wrapper_gone ? look_ms : -1);
         if (polled[1].revents != 0) {
-            is_front_gone = true;
+            is_wrapper_gone = true;
             polled[1].fd = -1;
         }
-        if (is_front_gone && process_state(maker) == 'T') {
+        if (is_wrapper_gone && process_state(maker) == 'T') {
             (void)kill(maker, SIGKILL);
         }
     }
@@ -50,7 +50,7 @@ static bool watch(pid_t maker, bool has_front)
 
 static _Noreturn void guard(const struct guardian_plan *plan, pid_t maker, int leash)
 {
-    const bool has_front = plan->front_fd >= 0;
+    const bool has_wrapper = plan->wrapper_fd >= 0;
     sigset_t all;
 
     (void)sigfillset(&all);
@@ -58,11 +58,11 @@ static _Noreturn void guard(const struct guardian_plan *plan, pid_t maker, int l
     (void)setsid();
     (void)prctl(PR_SET_NAME, "tutti-guardian");
     (void)dup2(leash, LEASH_FD);
-    if (has_front) {
-        (void)dup2(plan->front_fd, FRONT_FD);
+    if (has_wrapper) {
+        (void)dup2(plan->wrapper_fd, WRAPPER_FD);
     }
-    closefrom(has_front ? OTHER_FDS : FRONT_FD);
-    if (chdir("/") == 0 && watch(maker, has_front)) {
+    closefrom(has_wrapper ? OTHER_FDS : WRAPPER_FD);
+    if (chdir("/") == 0 && watch(maker, has_wrapper)) {
         plan->clean_up(plan->context);
     }
     _exit(EXIT_SUCCESS);

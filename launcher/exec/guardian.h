@@ -11,13 +11,13 @@ struct guardian_plan {
     void (*clean_up)(
             const void *context); /* in the guardian, once its maker is dead  */
     const void *context;
-    int front_fd; /* when this one is ready, a maker that is stopped is killed (front.h);
+    int wrapper_fd; /* when this one is ready, a maker that is stopped is killed (wrapper.h);
                      -1: there is none */
 };
 
 /**
  * Starts it. It is no child of this process, and holds no other descriptor of it, for
- * starters wait until all ends of a rank's output are closed.
+ * MPI launchers wait until all ends of a rank's output are closed.
  * @param[out] fd  to be kept open; its end wakes the guardian
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM
  */

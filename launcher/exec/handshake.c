@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "launcher/session/connect.h"
 #include "launcher/session/link_address.h"
 
@@ -57,9 +56,8 @@ static tutti_status reach(
     return session_is_lost(session) ? fail_to_reach(address, errno) : TUTTI_OK;
 }
 
-static void put_hello(struct wire_writer *out, const struct handshake_self *self)
+static void put_hello(struct wire_writer *out, const struct rank *rank)
 {
-    const struct rank *rank = self->rank;
     char host[HOST_BYTES] = "";
     struct link_message message = {
         .type = LINK_HELLO,
@@ -67,8 +65,7 @@ static void put_hello(struct wire_writer *out, const struct handshake_self *self
                 .size = rank->size,
                 .local_rank = rank->local_rank,
                 .local_size = rank->local_size,
-                .pid = (uint64_t)getpid(),
-                .port = self->port },
+                .pid = (uint64_t)getpid() },
     };
 
     (void)gethostname(host, sizeof host - 1);
@@ -106,7 +103,6 @@ static tutti_status take_orders(const struct frame *frame, struct orders *orders
     if (!copy_text(orders->job, sizeof orders->job, welcome->job) ||
             !copy_text(orders->log_folder, sizeof orders->log_folder,
                     welcome->log_folder) ||
-            !copy_text(orders->relay, sizeof orders->relay, welcome->relay) ||
             !copy_text(orders->metrics.address, sizeof orders->metrics.address,
                     welcome->metrics_address) ||
             !copy_text(orders->metrics.file, sizeof orders->metrics.file,
@@ -168,9 +164,8 @@ enum meet_outcome handshake_meet(const struct link_address *address,
     return outcome;
 }
 
-tutti_status handshake(const struct link_address *address,
-        const struct handshake_self *self, int64_t deadline, struct session *session,
-        struct orders *orders)
+tutti_status handshake(const struct link_address *address, const struct rank *rank,
+        int64_t deadline, struct session *session, struct orders *orders)
 {
     struct wire_writer hello = { .data = NULL };
     struct handshake_offer offer = { .protocol = &link_protocol };
@@ -178,29 +173,11 @@ tutti_status handshake(const struct link_address *address,
     struct frame frame;
 
     *session = (struct session){ .fd = -1 };
-    put_hello(&hello, self);
+    put_hello(&hello, rank);
     offer.hello = hello.data;
     offer.len = hello.len;
     outcome = hello.failed ? MEET_CLOSED
                            : handshake_meet(address, &offer, deadline, session, &frame);
     wire_writer_fini(&hello);
-    return outcome == MEET_OK && orders != NULL ? take_orders(&frame, orders)
-                                                : explain(outcome);
-}
-
-tutti_status handshake_relay_address(const char *relay, struct link_address *address)
-{
-    const char *space = strchr(relay, ' ');
-    const size_t len = space == NULL ? 0 : (size_t)(space - relay);
-    int64_t port = 0;
-
-    if (len == 0 || len >= LINK_ADDRESS_MAX || !text_to_int64(space + 1, &port) ||
-            port < 1 || port > UINT16_MAX) {
-        return error_set(
-                TUTTI_ERR_PROTOCOL, "'%s' is no address of a supervisor", relay);
-    }
-    address->count = 1;
-    address->port = (int)port;
-    (void)snprintf(address->addresses[0], LINK_ADDRESS_MAX, "%.*s", (int)len, relay);
-    return TUTTI_OK;
+    return outcome == MEET_OK ? take_orders(&frame, orders) : explain(outcome);
 }

@@ -29,17 +29,10 @@ struct orders {
     uint32_t kill_ms; /* between SIGTERM and SIGKILL             */
     uint64_t output_rate; /* bytes per second; 0: no limit       */
     uint8_t forward[2]; /* how OUTPUT is sent, enum link_forward      */
-    char relay[LINK_TEXT_MAX]; /* to be called in place of this; "": none */
     uint32_t generation; /* of an elastic job; 0: it is none     */
     uint16_t keeper_port; /* where keepers call tuttirun          */
     bool tells; /* METRICS, every second                        */
     struct metrics_orders metrics; /* what is told of the host's ranks      */
-};
-
-/** What a supervisor says of itself. */
-struct handshake_self {
-    const struct rank *rank;
-    uint16_t port; /* of its listener; 0: none                    */
 };
 
 /** How who calls meets tuttirun, and what he says of himself. */
@@ -58,18 +51,14 @@ TUTTI_MUST_USE enum meet_outcome handshake_meet(const struct link_address *addre
         const struct handshake_offer *offer, int64_t deadline, struct session *session,
         struct frame *frame);
 /**
- * @param address  of tuttirun, or of a relay; borrowed until the session has met
+ * @param address  of tuttirun; borrowed until the session has met
  * @param deadline  monotonic, ns
  * @param[out] session  released with session_fini() in every case
- * @param[out] orders  NULL: of a relay, which gives none
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM (it is not reached; errno says why),
  *         TUTTI_ERR_PROTOCOL (it does not answer as it should), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status handshake(const struct link_address *address,
-        const struct handshake_self *self, int64_t deadline, struct session *session,
+        const struct rank *rank, int64_t deadline, struct session *session,
         struct orders *orders);
-/** Sets where a relay is, as tuttirun names it. @return TUTTI_OK, TUTTI_ERR_PROTOCOL */
-TUTTI_MUST_USE tutti_status handshake_relay_address(
-        const char *relay, struct link_address *address);
 
 #endif

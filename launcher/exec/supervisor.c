@@ -6,7 +6,7 @@
  * a session of its own. When the supervisor itself is killed, its guardian finds them by
  * an entry of their environment.
  *
- * Signals. What the starter sends reaches the front, which is what the starter has started,
+ * Signals. What the MPI launcher sends reaches the wrapper, which is what the MPI launcher has started,
  * and what tuttirun sends comes over the link; both are given to the group of the program.
  * Supervisor and program are a session of their own: what is sent to its group by others
  * has reached the program as well, and is not passed on.
@@ -21,14 +21,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "launcher/exec/front.h"
 #include "launcher/exec/guardian.h"
 #include "launcher/exec/procs.h"
 #include "launcher/exec/shm_cleanup.h"
 #include "launcher/exec/supervisor_parts.h"
+#include "launcher/exec/wrapper.h"
 #include "launcher/exit_status.h"
 
-static void hear_signals(struct supervisor *supervisor, int64_t now)
+static void read_signals(struct supervisor *supervisor, int64_t now)
 {
     struct signalfd_siginfo info;
 
@@ -36,7 +36,7 @@ static void hear_signals(struct supervisor *supervisor, int64_t now)
         if (info.ssi_signo == SIGCHLD) {
             supervisor_reap(supervisor, now);
         } else if (supervisor->phase < PHASE_DRAINING) {
-            supervisor->ending.signals |= ending_signal((int)info.ssi_signo);
+            supervisor->end.how.signals |= ending_signal((int)info.ssi_signo);
         }
     }
 }
@@ -55,14 +55,14 @@ static bool is_full(const struct supervisor *supervisor)
 /* When something has to be done by time. */
 static int64_t next_due(const struct supervisor *supervisor)
 {
-    int64_t due = earlier(supervisor->uplink.beat_due, supervisor->kill_due);
+    int64_t due = earlier(supervisor->uplink.beat_due, supervisor->stop.kill_due);
 
-    due = earlier(due, earlier(supervisor->term_due, supervisor->stop_due));
-    due = earlier(due, output_due(&supervisor->out));
-    due = earlier(due, output_due(&supervisor->err));
+    due = earlier(due, earlier(supervisor->launcher.term_due, supervisor->stop.due));
+    due = earlier(due, output_due(&supervisor->streams.out));
+    due = earlier(due, output_due(&supervisor->streams.err));
     if (supervisor->phase == PHASE_DRAINING && !is_full(supervisor) &&
             !supervisor_is_saving(supervisor)) {
-        due = earlier(due, supervisor->ended + SUPERVISOR_DRAIN_NS);
+        due = earlier(due, supervisor->end.time + SUPERVISOR_DRAIN_NS);
     }
     return due;
 }
@@ -71,20 +71,20 @@ static int64_t next_due(const struct supervisor *supervisor)
 static void read_streams(struct supervisor *supervisor, bool out, bool err, int64_t now)
 {
     if (supervisor->phase == PHASE_DRAINING) {
-        supervisor->is_quiet = !out && !err;
-        supervisor->looks++;
+        supervisor->streams.is_quiet = !out && !err;
+        supervisor->streams.looks++;
     }
     if (out) {
-        output_read(&supervisor->out, now);
+        output_read(&supervisor->streams.out, now);
     }
     if (err) {
-        output_read(&supervisor->err, now);
+        output_read(&supervisor->streams.err, now);
     }
 }
 
 /*
- * Also takes back what has been closed, before the uplink makes new descriptors, which may
- * have the same numbers.
+ * Also takes back what has been closed, before a server of metrics accepts descriptors that
+ * may have the same numbers.
  */
 static void watch_all(struct supervisor *supervisor)
 {
@@ -92,10 +92,11 @@ static void watch_all(struct supervisor *supervisor)
     const int fds[WATCHES] = {
         [WATCH_SIGNALS] = supervisor->signal_fd,
         [WATCH_EXEC] = supervisor->child.exec_fd,
-        [WATCH_OUT] = must_wait ? -1 : supervisor->out.fd,
-        [WATCH_ERR] = must_wait ? -1 : supervisor->err.fd,
-        [WATCH_STARTER] = supervisor->is_starter_gone ? -1 : supervisor->starter_fd,
-        [WATCH_FRONT] = supervisor->front_fd,
+        [WATCH_OUT] = must_wait ? -1 : supervisor->streams.out.fd,
+        [WATCH_ERR] = must_wait ? -1 : supervisor->streams.err.fd,
+        [WATCH_LAUNCHER] =
+                supervisor->launcher.is_gone ? -1 : supervisor->launcher.pidfd,
+        [WATCH_WRAPPER] = supervisor->launcher.wrapper_fd,
     };
 
     for (int i = 0; i < WATCHES; i++) {
@@ -119,17 +120,17 @@ static void wait_and_read(struct supervisor *supervisor)
     (void)loop_wait(&supervisor->loop, next_due(supervisor));
     now = clock_ns();
     if (watches[WATCH_EXEC].ready != 0) {
-        supervisor_hear_exec(supervisor);
+        supervisor_read_exec(supervisor);
     }
     if (!must_wait) {
         read_streams(supervisor, watches[WATCH_OUT].ready != 0,
                 watches[WATCH_ERR].ready != 0, now);
     }
     if (watches[WATCH_SIGNALS].ready != 0) {
-        hear_signals(supervisor, now);
+        read_signals(supervisor, now);
     }
-    if (watches[WATCH_FRONT].ready != 0) {
-        supervisor_hear_front(supervisor, now);
+    if (watches[WATCH_WRAPPER].ready != 0) {
+        supervisor_read_wrapper(supervisor, now);
     }
     watch_all(supervisor);
     while ((ready = loop_next(&supervisor->loop)) != NULL) {
@@ -142,9 +143,7 @@ static void wait_and_read(struct supervisor *supervisor)
 static bool is_over(const struct supervisor *supervisor)
 {
     return supervisor->phase == PHASE_REPORTED && !supervisor->has_children &&
-            (supervisor->uplink.is_lost ||
-                    (supervisor->is_released &&
-                            !uplink_is_needed(&supervisor->uplink, clock_ns())));
+            (uplink_is_lost(&supervisor->uplink) || supervisor->is_released);
 }
 
 /* What does not work of the metrics is said, and changes nothing. */
@@ -174,7 +173,7 @@ static void begin_metrics(struct supervisor *supervisor)
 
     supervisor->metrics.orders = uplink->orders.metrics;
     host_metrics_begin(&supervisor->metrics, &supervisor->loop, &supervisor->plan->rank,
-            uplink->address.token, supervisor->recorder_fd, trouble);
+            uplink->address.token, supervisor->recording.fd, trouble);
     note_trouble(supervisor, trouble);
 }
 
@@ -186,19 +185,17 @@ static void run_loop(struct supervisor *supervisor)
         wait_and_read(supervisor);
         now = clock_ns();
         supervisor_watch_tuttirun(supervisor, now);
-        supervisor_watch_starter(supervisor, now);
+        supervisor_watch_launcher(supervisor, now);
         supervisor_watch_stalls(supervisor);
         supervisor_ask_timeline(supervisor);
         step_metrics(supervisor, now);
-        supervisor_tell_metrics(supervisor, now);
+        supervisor_send_metrics(supervisor, now);
         supervisor_end_when_due(supervisor, now);
         supervisor_kill_when_due(supervisor, now);
-        output_tick(&supervisor->out, now);
-        output_tick(&supervisor->err, now);
+        output_tick(&supervisor->streams.out, now);
+        output_tick(&supervisor->streams.err, now);
         supervisor_report_end(supervisor, now);
-        watch_all(supervisor);
-        uplink_step(
-                &supervisor->uplink, supervisor->looked, now, supervisor_program_state);
+        uplink_step(&supervisor->uplink, now, supervisor_program_state);
     }
 }
 
@@ -209,7 +206,7 @@ static void supervise(struct supervisor *supervisor)
     supervisor_start(supervisor);
     begin_metrics(supervisor);
     now = clock_ns();
-    supervisor->ended = now;
+    supervisor->end.time = now;
     supervisor->looked = now;
     supervisor->uplink.obey = supervisor_obey;
     supervisor->uplink.owner = supervisor;
@@ -219,47 +216,47 @@ static void supervise(struct supervisor *supervisor)
 
 static void finish(struct supervisor *supervisor)
 {
-    shm_cleanup(supervisor->since);
-    output_fini(&supervisor->out);
-    output_fini(&supervisor->err);
+    shm_cleanup(supervisor->leftovers.since);
+    output_fini(&supervisor->streams.out);
+    output_fini(&supervisor->streams.err);
     host_metrics_fini(&supervisor->metrics);
     failure_page_destroy(&supervisor->failure_page);
     keep_fini(&supervisor->keep);
-    if (supervisor->recorder_fd >= 0) {
-        (void)close(supervisor->recorder_fd);
+    if (supervisor->recording.fd >= 0) {
+        (void)close(supervisor->recording.fd);
     }
-    guardian_dismiss(supervisor->guardian_fd);
+    guardian_dismiss(supervisor->leftovers.guardian_fd);
     if (supervisor->signal_fd >= 0) {
         (void)close(supervisor->signal_fd);
     }
-    if (supervisor->starter_fd >= 0) {
-        (void)close(supervisor->starter_fd);
+    if (supervisor->launcher.pidfd >= 0) {
+        (void)close(supervisor->launcher.pidfd);
     }
-    if (supervisor->front_fd >= 0) {
-        (void)close(supervisor->front_fd);
+    if (supervisor->launcher.wrapper_fd >= 0) {
+        (void)close(supervisor->launcher.wrapper_fd);
     }
 }
 
 /*
- * The starter's daemon does not notice a cut network for many minutes when it has something
+ * The MPI launcher's daemon does not notice a cut network for many minutes when it has something
  * to say. It is there for this job only; that of Slurm, which ends its steps, is not.
  */
 static void end_daemon(const struct supervisor *supervisor)
 {
     static const char *const daemons[] = { "orted", "prted", "hydra_pmi_proxy" };
-    const pid_t starter = supervisor->starter;
+    const pid_t starter = supervisor->launcher.pid;
 
     for (size_t i = 0; i < sizeof daemons / sizeof daemons[0]; i++) {
-        if (supervisor->was_cut_off && !supervisor->is_starter_gone &&
+        if (supervisor->was_cut_off && !supervisor->launcher.is_gone &&
                 process_is_named(starter, daemons[i])) {
             (void)kill(starter, SIGTERM);
         }
     }
 }
 
-/* Behind its front, whose parent was the starter; returns the exit status. */
+/* Behind its wrapper, whose parent was the MPI launcher; returns the exit status. */
 static int run(
-        const struct exec_plan *plan, const char *join, pid_t starter, int front_fd)
+        const struct exec_plan *plan, const char *join, pid_t starter, int wrapper_fd)
 {
     struct supervisor *supervisor = mem_calloc(1, sizeof *supervisor);
     int result = EXIT_LAUNCHER;
@@ -269,20 +266,20 @@ static int run(
         return EXIT_LAUNCHER;
     }
     supervisor->plan = plan;
-    supervisor->starter = starter;
-    supervisor->front = getppid();
-    supervisor->starter_fd = -1;
-    supervisor->guardian_fd = -1;
+    supervisor->launcher.pid = starter;
+    supervisor->launcher.wrapper = getppid();
+    supervisor->launcher.pidfd = -1;
+    supervisor->leftovers.guardian_fd = -1;
     supervisor->keep.fd = -1;
     supervisor->signal_fd = -1;
-    supervisor->out.fd = -1;
-    supervisor->err.fd = -1;
+    supervisor->streams.out.fd = -1;
+    supervisor->streams.err.fd = -1;
     supervisor->child.exec_fd = -1;
-    supervisor->front_fd = front_fd;
-    supervisor->recorder_fd = -1;
-    supervisor->kill_due = INT64_MAX;
-    supervisor->term_due = INT64_MAX;
-    supervisor->stop_due = INT64_MAX;
+    supervisor->launcher.wrapper_fd = wrapper_fd;
+    supervisor->recording.fd = -1;
+    supervisor->stop.kill_due = INT64_MAX;
+    supervisor->launcher.term_due = INT64_MAX;
+    supervisor->stop.due = INT64_MAX;
     supervisor->exit_status = EXIT_LAUNCHER;
     supervisor->uplink = uplink_none;
     if (loop_init(&supervisor->loop) != TUTTI_OK ||
@@ -291,9 +288,9 @@ static int run(
                 tutti_last_error());
     } else {
         /* With the pid no two ranks of a host have the same, whatever jobs are called. */
-        (void)snprintf(supervisor->mark, sizeof supervisor->mark, "%s=%s.%d.%d",
-                PROCS_VARIABLE, supervisor->uplink.orders.job, plan->rank.rank,
-                (int)getpid());
+        (void)snprintf(supervisor->leftovers.mark, sizeof supervisor->leftovers.mark,
+                "%s=%s.%d.%d", PROCS_VARIABLE, supervisor->uplink.orders.job,
+                plan->rank.rank, (int)getpid());
         supervise(supervisor);
         finish(supervisor);
         end_daemon(supervisor);
@@ -309,12 +306,12 @@ int supervisor_run(const struct exec_plan *plan, const char *join)
 {
     const pid_t starter = getppid();
     int exit_status = EXIT_LAUNCHER;
-    int front_fd;
+    int wrapper_fd;
 
-    if (front_start(&front_fd, &exit_status) != TUTTI_OK) {
+    if (wrapper_start(&wrapper_fd, &exit_status) != TUTTI_OK) {
         (void)fprintf(stderr, "tuttirun --exec: rank %d: %s\n", plan->rank.rank,
                 tutti_last_error());
         return EXIT_LAUNCHER;
     }
-    return front_fd < 0 ? exit_status : run(plan, join, starter, front_fd);
+    return wrapper_fd < 0 ? exit_status : run(plan, join, starter, wrapper_fd);
 }

@@ -29,62 +29,64 @@ void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t no
 {
     int64_t due = clock_deadline(now, (int64_t)kill_ms * SUPERVISOR_MILLISECOND);
 
-    if (supervisor->phase < PHASE_DRAINING && !supervisor->ending.was_stopped) {
-        supervisor->ending.was_stopped = true;
-        supervisor->failure = failure_page_context_failure(&supervisor->failure_page);
+    if (supervisor->phase < PHASE_DRAINING && !supervisor->end.how.was_stopped) {
+        supervisor->end.how.was_stopped = true;
+        supervisor->end.failure =
+                failure_page_context_failure(&supervisor->failure_page);
     }
-    if (!supervisor->is_stopping && kill_ms > 0) {
+    if (!supervisor->stop.has_begun && kill_ms > 0) {
         send_to_all(supervisor, SIGTERM);
         send_to_all(supervisor, SIGCONT);
     }
-    supervisor->is_stopping = true;
-    supervisor->kill_due = due < supervisor->kill_due ? due : supervisor->kill_due;
+    supervisor->stop.has_begun = true;
+    supervisor->stop.kill_due =
+            due < supervisor->stop.kill_due ? due : supervisor->stop.kill_due;
 }
 
 void supervisor_kill_when_due(struct supervisor *supervisor, int64_t now)
 {
-    if (now >= supervisor->kill_due) {
+    if (now >= supervisor->stop.kill_due) {
         send_to_all(supervisor, SIGKILL);
-        supervisor->is_killing = true;
-        supervisor->kill_due = now + kill_again_ns;
+        supervisor->stop.is_killing = true;
+        supervisor->stop.kill_due = now + kill_again_ns;
     }
 }
 
-static void tell_started(struct supervisor *supervisor)
+static void send_started(struct supervisor *supervisor)
 {
     const struct link_message message = {
         .type = LINK_STARTED,
         .started = { .pid = (uint64_t)supervisor->child.pid,
                 .binding = link_text_of(supervisor->binding),
-                .log = link_text_of(supervisor->folder) },
+                .log = link_text_of(supervisor->streams.folder) },
     };
 
     link_put(uplink_out(&supervisor->uplink), &message);
 }
 
-void supervisor_hear_exec(struct supervisor *supervisor)
+void supervisor_read_exec(struct supervisor *supervisor)
 {
     int result = child_exec_result(&supervisor->child);
 
     if (result > 0) {
-        supervisor->ending.exec_errno = result;
+        supervisor->end.how.exec_errno = result;
     } else if (result == 0 && supervisor->phase == PHASE_STARTING) {
         supervisor->phase = PHASE_RUNNING;
-        tell_started(supervisor);
+        send_started(supervisor);
     }
 }
 
 static void note_end(struct supervisor *supervisor, int status, int64_t now)
 {
     if (supervisor->child.exec_fd >= 0) {
-        supervisor_hear_exec(supervisor);
+        supervisor_read_exec(supervisor);
     }
-    supervisor->ending.wait_status = status;
+    supervisor->end.how.wait_status = status;
     supervisor->phase = PHASE_DRAINING;
-    supervisor->ended = now;
-    if (!supervisor->awaits_stop && !supervisor->is_told &&
-            supervisor->stop_due == INT64_MAX) {
-        supervisor->stop_due = now + SUPERVISOR_ORPHAN_NS;
+    supervisor->end.time = now;
+    if (!supervisor->stop.is_awaited && !supervisor->stop.is_told &&
+            supervisor->stop.due == INT64_MAX) {
+        supervisor->stop.due = now + SUPERVISOR_ORPHAN_NS;
     }
 }
 
@@ -105,30 +107,31 @@ void supervisor_reap(struct supervisor *supervisor, int64_t now)
 /* Why the program could not be run, or that memory was short. */
 static void describe_detail(struct supervisor *supervisor, struct link_exited *exited)
 {
-    char *detail = supervisor->detail;
+    char *detail = supervisor->end.detail;
 
     if (exited->ending == LINK_ENDED_EXEC) {
-        errno = supervisor->ending.exec_errno;
+        errno = supervisor->end.how.exec_errno;
         (void)program_refused(supervisor->plan->argv[0]);
         (void)snprintf(detail, SUPERVISOR_DETAIL_BYTES, "%s", tutti_last_error());
     } else if (exited->ending == LINK_ENDED_SIGNAL && exited->value == SIGKILL &&
-            !supervisor->is_killing) {
+            !supervisor->stop.is_killing) {
         exited->is_oom =
-                oom_has_killed(&supervisor->oom, detail, SUPERVISOR_DETAIL_BYTES);
+                oom_has_killed(&supervisor->end.oom, detail, SUPERVISOR_DETAIL_BYTES);
     }
     exited->detail = link_text_of(detail);
 }
 
-static void tell_exited(struct supervisor *supervisor)
+static void send_exited(struct supervisor *supervisor)
 {
     char awaited[FAILURE_PAGE_AWAITED_MAX];
     struct link_message message = {
         .type = LINK_EXITED,
-        .exited = { .time = (uint64_t)supervisor->ended,
+        .exited = { .time = (uint64_t)supervisor->end.time,
                 .stage = (uint8_t)failure_page_stage(&supervisor->failure_page),
-                .tail = { .text = supervisor->tail.text, .len = supervisor->tail.len },
-                .failure = (uint8_t)(supervisor->ending.was_stopped
-                                ? supervisor->failure
+                .tail = { .text = supervisor->streams.tail.text,
+                        .len = supervisor->streams.tail.len },
+                .failure = (uint8_t)(supervisor->end.how.was_stopped
+                                ? supervisor->end.failure
                                 : failure_page_context_failure(
                                           &supervisor->failure_page)),
                 .committed = keep_committed(&supervisor->keep) },
@@ -136,7 +139,7 @@ static void tell_exited(struct supervisor *supervisor)
 
     failure_page_awaited(&supervisor->failure_page, awaited);
     message.exited.awaited = link_text_of(awaited);
-    ending_describe(&supervisor->ending, &message.exited);
+    ending_describe(&supervisor->end.how, &message.exited);
     describe_detail(supervisor, &message.exited);
     link_put(uplink_out(&supervisor->uplink), &message);
     if (message.exited.ending != LINK_ENDED_EXIT || message.exited.value != 0 ||
@@ -152,17 +155,18 @@ static void tell_exited(struct supervisor *supervisor)
  */
 static bool is_drained(const struct supervisor *supervisor, int64_t now)
 {
-    if (supervisor->out.fd < 0 && supervisor->err.fd < 0) {
+    if (supervisor->streams.out.fd < 0 && supervisor->streams.err.fd < 0) {
         return true;
     }
-    return now >= supervisor->ended + SUPERVISOR_DRAIN_NS &&
-            (supervisor->is_quiet || supervisor->looks >= looks_max);
+    return now >= supervisor->end.time + SUPERVISOR_DRAIN_NS &&
+            (supervisor->streams.is_quiet || supervisor->streams.looks >= looks_max);
 }
 
 bool supervisor_is_saving(const struct supervisor *supervisor)
 {
     return supervisor->phase == PHASE_DRAINING && supervisor->has_children &&
-            !supervisor->is_stopping && ending_was_asked(supervisor->ending.signals);
+            !supervisor->stop.has_begun &&
+            ending_was_asked(supervisor->end.how.signals);
 }
 
 /* The end of the program: its last output, the report, and the end of what it left. */
@@ -172,10 +176,10 @@ void supervisor_report_end(struct supervisor *supervisor, int64_t now)
             !is_drained(supervisor, now)) {
         return;
     }
-    supervisor->stop_due = INT64_MAX;
-    output_flush(&supervisor->out, now);
-    output_flush(&supervisor->err, now);
-    tell_exited(supervisor);
+    supervisor->stop.due = INT64_MAX;
+    output_flush(&supervisor->streams.out, now);
+    output_flush(&supervisor->streams.err, now);
+    send_exited(supervisor);
     if (supervisor->has_children) {
         supervisor_stop(supervisor, supervisor->uplink.orders.kill_ms, now);
     }

@@ -1,5 +1,5 @@
 /*
- * What a supervisor hears of tuttirun and of the starter, and what it does when one is gone.
+ * What a supervisor hears of tuttirun and of the MPI launcher, and what it does when one is gone.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,9 +25,10 @@ static void pass_signal(struct supervisor *supervisor, int number)
 
     if (supervisor->phase < PHASE_DRAINING && pid > 0 &&
             !(number == SIGUSR1 && look_dies_of(pid, number))) {
-        supervisor->ending.signals |= ending_signal(number);
-        (void)kill(
-                number == SIGUSR1 || supervisor->group == 0 ? pid : -supervisor->group,
+        supervisor->end.how.signals |= ending_signal(number);
+        (void)kill(number == SIGUSR1 || supervisor->leftovers.group == 0
+                        ? pid
+                        : -supervisor->leftovers.group,
                 number);
     }
 }
@@ -56,17 +57,15 @@ static void suspect_tuttirun(struct supervisor *supervisor)
             "tuttirun was not heard for %.1f s: the network was cut, or tuttirun or "
             "its "
             "host was stopped; the job ends after %g s of that (--heartbeat-timeout)",
-            (double)(supervisor->looked - supervisor->uplink.heard_tuttirun) / second,
+            (double)(supervisor->looked - supervisor->uplink.heard) / second,
             (double)supervisor->uplink.orders.silent_ns / second);
     failure_page_suspect(&supervisor->failure_page, text);
     supervisor->suspects_tuttirun = true;
 }
 
-/* A relay's beats say how long it did not hear tuttirun. */
-static void hear_tuttirun(struct supervisor *supervisor, int64_t now)
+static void withdraw_suspicion(struct supervisor *supervisor)
 {
-    if (supervisor->suspects_tuttirun &&
-            now - supervisor->uplink.heard_tuttirun < suspect_ns) {
+    if (supervisor->suspects_tuttirun) {
         supervisor->suspects_tuttirun = false;
         failure_page_suspect(&supervisor->failure_page, "");
     }
@@ -81,8 +80,8 @@ static void post_failure(
     supervisor_record_end(supervisor); /* as long as it does not know */
     failure_page_post(&supervisor->failure_page, failure->rank, text);
     /* From here tuttirun says when the program ends. */
-    supervisor->is_told = true;
-    supervisor->stop_due = INT64_MAX;
+    supervisor->stop.is_told = true;
+    supervisor->stop.due = INT64_MAX;
 }
 
 void supervisor_obey(void *owner, const struct link_message *message, int64_t now)
@@ -91,13 +90,13 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
 
     switch (message->type) {
     case LINK_BEAT:
-        hear_tuttirun(supervisor, now);
+        withdraw_suspicion(supervisor);
         break;
     case LINK_SIGNAL:
         if (message->signal != SIGUSR1 && message->signal != SIGUSR2) {
             supervisor_record_end(supervisor);
         }
-        supervisor->awaits_stop = ending_was_asked(ending_signal(message->signal));
+        supervisor->stop.is_awaited = ending_was_asked(ending_signal(message->signal));
         pass_signal(supervisor, message->signal);
         break;
     case LINK_FAILURE:
@@ -113,7 +112,7 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
         supervisor_look(supervisor, message->look);
         break;
     case LINK_TIMELINE:
-        supervisor->timeline_asked = message->timeline;
+        supervisor->recording.timeline_asked = message->timeline;
         supervisor_ask_timeline(supervisor);
         break;
     case LINK_STOP:
@@ -129,9 +128,6 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
     case LINK_OUTPUT:
     case LINK_NOTE:
     case LINK_EXITED:
-    case LINK_RELAYED:
-    case LINK_CHILD:
-    case LINK_RESUME:
     case LINK_RECORDING:
     case LINK_METRICS:
         break; /* not for a supervisor that has begun */
@@ -160,9 +156,9 @@ uint8_t supervisor_program_state(const void *owner)
  */
 void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now)
 {
-    const int64_t silence = supervisor->looked - supervisor->uplink.heard_tuttirun;
+    const int64_t silence = supervisor->looked - supervisor->uplink.heard;
 
-    if (!supervisor->uplink.is_lost) {
+    if (!uplink_is_lost(&supervisor->uplink)) {
         if (silence > supervisor->uplink.orders.silent_ns) {
             uplink_lose(&supervisor->uplink);
             supervisor->was_cut_off = true;
@@ -171,76 +167,77 @@ void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now)
             suspect_tuttirun(supervisor);
         }
     }
-    if (supervisor->uplink.is_lost && !supervisor->is_released &&
-            !supervisor->is_stopping) {
+    if (uplink_is_lost(&supervisor->uplink) && !supervisor->is_released &&
+            !supervisor->stop.has_begun) {
         supervisor_stop(supervisor, supervisor->uplink.orders.kill_ms, now);
     }
 }
 
-void supervisor_hear_front(struct supervisor *supervisor, int64_t now)
+void supervisor_read_wrapper(struct supervisor *supervisor, int64_t now)
 {
     unsigned char number;
     ssize_t len;
 
-    while ((len = read(supervisor->front_fd, &number, 1)) == 1) {
+    while ((len = read(supervisor->launcher.wrapper_fd, &number, 1)) == 1) {
         if (number != SIGTERM) {
             pass_signal(supervisor, number);
-        } else if (supervisor->term_due == INT64_MAX) {
-            supervisor->term_due = now + SUPERVISOR_TERM_NS;
+        } else if (supervisor->launcher.term_due == INT64_MAX) {
+            supervisor->launcher.term_due = now + SUPERVISOR_TERM_NS;
         }
     }
     if (len == 0) {
-        (void)close(supervisor->front_fd);
-        supervisor->front_fd = -1;
+        (void)close(supervisor->launcher.wrapper_fd);
+        supervisor->launcher.wrapper_fd = -1;
     }
 }
 
-static bool starter_has_died(const struct supervisor *supervisor)
+static bool launcher_has_died(const struct supervisor *supervisor)
 {
-    struct pollfd polled = { .fd = supervisor->starter_fd, .events = POLLIN };
+    struct pollfd polled = { .fd = supervisor->launcher.pidfd, .events = POLLIN };
 
     if (polled.fd >= 0) {
         return poll(&polled, 1, 0) > 0;
     }
-    return kill(supervisor->starter, 0) != 0 && errno == ESRCH;
+    return kill(supervisor->launcher.pid, 0) != 0 && errno == ESRCH;
 }
 
 /*
- * A starter that kills the front kills those of all ranks: why, tuttirun knows. Hydra's proxy
- * ends right after that, before the front has. A starter that has died is itself a cause. In
+ * An MPI launcher that kills the wrapper kills those of all ranks: why, tuttirun knows. Hydra's proxy
+ * ends right after that, before the wrapper has. An MPI launcher that has died is itself a cause. In
  * all cases tuttirun has time to tell the program.
  */
-void supervisor_watch_starter(struct supervisor *supervisor, int64_t now)
+void supervisor_watch_launcher(struct supervisor *supervisor, int64_t now)
 {
     char note[SUPERVISOR_DETAIL_BYTES];
 
-    if (supervisor->is_starter_gone ||
-            (supervisor->front_fd >= 0 && !starter_has_died(supervisor))) {
+    if (supervisor->launcher.is_gone ||
+            (supervisor->launcher.wrapper_fd >= 0 && !launcher_has_died(supervisor))) {
         return;
     }
-    supervisor->is_starter_gone = true;
-    if (supervisor->front_fd >= 0 && !process_is_ending(supervisor->front)) {
+    supervisor->launcher.is_gone = true;
+    if (supervisor->launcher.wrapper_fd >= 0 &&
+            !process_is_ending(supervisor->launcher.wrapper)) {
         (void)snprintf(note, sizeof note,
                 "rank %d: " LINK_NOTE_ORPHANED "; ending the program",
                 supervisor->plan->rank.rank);
         link_put_note(uplink_out(&supervisor->uplink), note);
     }
-    supervisor->term_due = INT64_MAX;
-    if (!supervisor->is_told) {
-        supervisor->stop_due = now + SUPERVISOR_ORPHAN_NS;
+    supervisor->launcher.term_due = INT64_MAX;
+    if (!supervisor->stop.is_told) {
+        supervisor->stop.due = now + SUPERVISOR_ORPHAN_NS;
     }
 }
 
 void supervisor_end_when_due(struct supervisor *supervisor, int64_t now)
 {
-    if (now >= supervisor->term_due) {
-        supervisor->term_due = INT64_MAX;
-        if (!supervisor->is_told) { /* else tuttirun ends it, after its grace */
+    if (now >= supervisor->launcher.term_due) {
+        supervisor->launcher.term_due = INT64_MAX;
+        if (!supervisor->stop.is_told) { /* else tuttirun ends it, after its grace */
             pass_signal(supervisor, SIGTERM);
         }
     }
-    if (now >= supervisor->stop_due) {
-        supervisor->stop_due = INT64_MAX;
+    if (now >= supervisor->stop.due) {
+        supervisor->stop.due = INT64_MAX;
         supervisor_stop(supervisor, supervisor->uplink.orders.kill_ms, now);
     }
 }

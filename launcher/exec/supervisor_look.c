@@ -41,9 +41,9 @@ void supervisor_add_recorder(
         arguments_set(environment, TIMELINE_VARIABLE, timeline);
     }
     /* Inherited over exec on purpose: the program finds it by its number. */
-    supervisor->recorder_fd = memfd_create("tutti-recording", 0);
-    if (supervisor->recorder_fd >= 0) {
-        (void)snprintf(number, sizeof number, "%d", supervisor->recorder_fd);
+    supervisor->recording.fd = memfd_create("tutti-recording", 0);
+    if (supervisor->recording.fd >= 0) {
+        (void)snprintf(number, sizeof number, "%d", supervisor->recording.fd);
         arguments_set(environment, RECORDER_VARIABLE, number);
     }
 }
@@ -55,7 +55,7 @@ static struct recorder_header *copy_recording(
     struct stat about = { .st_size = 0 };
     char *bytes;
 
-    if (supervisor->recorder_fd < 0 || fstat(supervisor->recorder_fd, &about) != 0 ||
+    if (supervisor->recording.fd < 0 || fstat(supervisor->recording.fd, &about) != 0 ||
             about.st_size < RECORDER_HEADER_BYTES || about.st_size > RECORDING_MAX) {
         return NULL;
     }
@@ -66,7 +66,7 @@ static struct recorder_header *copy_recording(
     *len = (size_t)about.st_size;
     for (size_t at = 0; at < *len;) {
         const ssize_t got =
-                pread(supervisor->recorder_fd, bytes + at, *len - at, (off_t)at);
+                pread(supervisor->recording.fd, bytes + at, *len - at, (off_t)at);
 
         at = got > 0 ? at + (size_t)got : *len;
     }
@@ -78,7 +78,7 @@ static pid_t process_of_rank(const struct supervisor *supervisor)
 {
     int32_t pid = 0;
 
-    (void)!pread(supervisor->recorder_fd, &pid, sizeof pid,
+    (void)!pread(supervisor->recording.fd, &pid, sizeof pid,
             offsetof(struct recorder_header, pid));
     return pid > 0 ? pid : supervisor->child.pid;
 }
@@ -100,7 +100,7 @@ static void describe_process(const struct supervisor *supervisor,
     header->seen_ns = clock_ns();
     if (supervisor->phase >= PHASE_DRAINING) {
         header->process_state = 'X';
-        describe_end(supervisor->ending.wait_status, header->process,
+        describe_end(supervisor->end.how.wait_status, header->process,
                 sizeof header->process);
         return;
     }
@@ -157,8 +157,8 @@ void supervisor_send_recording(struct supervisor *supervisor)
 
 void supervisor_record_end(struct supervisor *supervisor)
 {
-    if (!supervisor->is_recorded && supervisor->phase < PHASE_REPORTED) {
-        supervisor->is_recorded = true;
+    if (!supervisor->recording.was_sent && supervisor->phase < PHASE_REPORTED) {
+        supervisor->recording.was_sent = true;
         supervisor_send_recording(supervisor);
     }
 }
@@ -216,19 +216,19 @@ void supervisor_look(struct supervisor *supervisor, bool with_stacks)
 /* The recording of a library that begins has no words of an earlier one. */
 void supervisor_ask_timeline(const struct supervisor *supervisor)
 {
-    const uint32_t asked = supervisor->timeline_asked;
+    const uint32_t asked = supervisor->recording.timeline_asked;
     const off_t place = offsetof(struct recorder_header, timeline_asked);
     uint32_t told;
 
-    if (asked != 0 && supervisor->recorder_fd >= 0 &&
-            pread(supervisor->recorder_fd, &told, sizeof told, place) ==
+    if (asked != 0 && supervisor->recording.fd >= 0 &&
+            pread(supervisor->recording.fd, &told, sizeof told, place) ==
                     (ssize_t)sizeof told &&
             told != asked) {
-        (void)!pwrite(supervisor->recorder_fd, &asked, sizeof asked, place);
+        (void)!pwrite(supervisor->recording.fd, &asked, sizeof asked, place);
     }
 }
 
-void supervisor_tell_metrics(struct supervisor *supervisor, int64_t now)
+void supervisor_send_metrics(struct supervisor *supervisor, int64_t now)
 {
     static const int64_t second = 1000000000;
     struct metrics metrics;
@@ -236,12 +236,12 @@ void supervisor_tell_metrics(struct supervisor *supervisor, int64_t now)
     struct link_message message = { .type = LINK_METRICS };
     struct metrics_total row;
 
-    if (!supervisor->uplink.orders.tells || now < supervisor->tell_due ||
+    if (!supervisor->uplink.orders.tells || now < supervisor->recording.metrics_due ||
             supervisor->phase != PHASE_RUNNING || uplink_is_full(&supervisor->uplink)) {
         return;
     }
-    supervisor->tell_due = now + second;
-    if (!host_metrics_read(supervisor->recorder_fd, &metrics, &source)) {
+    supervisor->recording.metrics_due = now + second;
+    if (!host_metrics_read(supervisor->recording.fd, &metrics, &source)) {
         return;
     }
     message.metrics = (struct link_metrics){ .time = (uint64_t)now,
@@ -259,12 +259,12 @@ void supervisor_watch_stalls(struct supervisor *supervisor)
 {
     uint32_t stalls = 0;
 
-    if (supervisor->recorder_fd >= 0 &&
-            pread(supervisor->recorder_fd, &stalls, sizeof stalls,
+    if (supervisor->recording.fd >= 0 &&
+            pread(supervisor->recording.fd, &stalls, sizeof stalls,
                     offsetof(struct recorder_header, stalls)) ==
                     (ssize_t)sizeof stalls &&
-            stalls != supervisor->stalls) {
-        supervisor->stalls = stalls;
+            stalls != supervisor->recording.stalls) {
+        supervisor->recording.stalls = stalls;
         supervisor_send_recording(supervisor);
     }
 }

@@ -3,7 +3,7 @@
  *
  *   supervisor.c          the loop and the whole
  *   supervisor_start.c    the program is bound and started
- *   supervisor_link.c     tuttirun and the starter: what they say, and whether they are there
+ *   supervisor_link.c     tuttirun and the MPI launcher: what they say, and whether they are there
  *   uplink.h              the connection to tuttirun
  *   supervisor_look.c     the rank's recording, and what its process does
  *   supervisor_end.c      the end of the program, and of what it left behind
@@ -35,11 +35,11 @@ enum {
 };
 
 /**
- * Starters send SIGTERM and kill within milliseconds when another rank has failed: so long
+ * MPI launchers send SIGTERM and kill within milliseconds when another rank has failed: so long
  * tuttirun has to say why before the program hears of it.
  */
 #define SUPERVISOR_TERM_NS ((int64_t)600000000)
-/** The same when the starter has died, or has killed the front, and sends nothing more. */
+/** The same when the MPI launcher has died, or has killed the wrapper, and sends nothing more. */
 #define SUPERVISOR_ORPHAN_NS ((int64_t)2000000000)
 #define SUPERVISOR_MILLISECOND ((int64_t)1000000)
 /**
@@ -61,61 +61,90 @@ enum supervisor_watch {
     WATCH_EXEC, /* how it went */
     WATCH_OUT,
     WATCH_ERR,
-    WATCH_STARTER,
-    WATCH_FRONT,
+    WATCH_LAUNCHER,
+    WATCH_WRAPPER,
     WATCHES
+};
+
+/** The process of the MPI launcher on this host, and the wrapper that it has started (wrapper.h). */
+struct supervisor_launcher {
+    pid_t pid; /* the parent of the wrapper                               */
+    int pidfd; /* readable once that has died; -1: polled instead         */
+    pid_t wrapper; /* our parent                                          */
+    int wrapper_fd; /* signals of the MPI launcher; -1: the wrapper was killed */
+    bool is_gone; /* it has died, or has killed the wrapper               */
+    int64_t term_due; /* its SIGTERM is passed on; INT64_MAX: there is none   */
+};
+
+/** How processes and files that the rank leaves behind are found. */
+struct supervisor_leftovers {
+    int guardian_fd; /* -1: there is none                                 */
+    pid_t group; /* process group of the rank; 0: that of others          */
+    int64_t since; /* when the rank was started, by shm_cleanup_clock()   */
+    char mark[SUPERVISOR_MARK_BYTES]; /* entry of the program's environment */
+};
+
+/** The recording of the rank (base/recorder.h). */
+struct supervisor_recording {
+    int fd; /* -1: there is none                                          */
+    bool was_sent; /* as it was when the job began to end                 */
+    uint32_t stalls; /* in it, as far as tuttirun knows                   */
+    uint32_t timeline_asked; /* of the library, by tuttirun; 0: nothing   */
+    int64_t metrics_due; /* the next METRICS; 0: at once                  */
+};
+
+/** What the program writes. */
+struct supervisor_streams {
+    struct output out, err;
+    struct tail tail; /* of err                                           */
+    char folder[PATH_MAX]; /* of its logs; "": none                       */
+    bool is_quiet; /* the last look at them found nothing                 */
+    unsigned looks; /* since the program ended                            */
+};
+
+/** The end of the program, as EXITED reports it. */
+struct supervisor_end {
+    struct ending how;
+    int64_t time;
+    enum context_failure failure; /* of its context, when it was asked to end */
+    struct oom oom; /* how often memory ran short until now               */
+    char detail[SUPERVISOR_DETAIL_BYTES]; /* of a failed start             */
+};
+
+/** How the program is ended. */
+struct supervisor_stop {
+    int64_t due; /* nothing came from tuttirun until then: the program ends; INT64_MAX: never */
+    int64_t kill_due; /* SIGKILL to all that is left; INT64_MAX: never      */
+    bool has_begun; /* SIGTERM was sent to all                            */
+    bool is_killing; /* SIGKILL was                                       */
+    bool is_awaited; /* tuttirun has sent a signal to end; STOP comes later */
+    bool is_told; /* the library was told why the job fails               */
 };
 
 struct supervisor {
     const struct exec_plan *plan;
-    struct uplink uplink; /* to tuttirun                                       */
+    struct uplink uplink; /* to tuttirun                                  */
     struct loop loop;
     struct loop_watch watches[WATCHES];
-    pid_t starter; /* the parent of the front                        */
-    pid_t front; /* our parent                                      */
-    int front_fd; /* signals of the starter (front.h); -1: the front was killed */
-    int starter_fd; /* readable once it has died; -1: polled instead   */
-    int guardian_fd; /* -1: there is none                              */
-    pid_t group; /* process group of the rank; 0: that of others        */
-    int signal_fd; /* hears SIGCHLD and what the starter sends        */
-    int64_t since; /* when the rank was started, by shm_cleanup_clock()    */
-    char mark[SUPERVISOR_MARK_BYTES]; /* entry of the program's environment    */
-    char folder[PATH_MAX]; /* of its logs; "": none                          */
+    struct supervisor_launcher launcher;
+    struct supervisor_leftovers leftovers;
+    int signal_fd; /* SIGCHLD, and signals to the supervisor              */
     char binding[BIND_TEXT_MAX]; /* in words                              */
-    struct failure_page
-            failure_page; /* the page that the library reads                */
+    struct failure_page failure_page; /* for the library                  */
     struct keep keep; /* of an elastic job: memory that outlives the program */
-    int recorder_fd; /* the rank's recording; -1: there is none          */
-    bool is_recorded; /* tuttirun has it, as it was when the job began to end */
-    uint32_t stalls; /* that it has reported, as far as tuttirun knows   */
-    uint32_t timeline_asked; /* of the library, by tuttirun; 0: nothing          */
-    int64_t tell_due; /* METRICS to tuttirun; 0: at once                  */
+    struct supervisor_recording recording;
     struct host_metrics metrics; /* of all ranks of the host, or this one's for them */
-    struct oom oom; /* how often memory ran short until now           */
-    struct tail tail; /* of stderr                                      */
-    struct output out, err; /* the program's                                  */
+    struct supervisor_streams streams;
     struct child child; /* the program                                    */
-    struct ending ending; /* what is known of its end                       */
-    enum context_failure failure; /* of its context, when it was asked to end       */
-    char detail[SUPERVISOR_DETAIL_BYTES]; /* of a failed start                      */
+    struct supervisor_end end;
+    struct supervisor_stop stop;
     enum supervisor_phase phase;
-    bool has_children; /* processes are left below the supervisor          */
-    bool is_quiet; /* the last look at the streams found nothing        */
-    unsigned looks; /* at the streams since the program ended            */
-    int64_t looked; /* before the last look at what there is to be read  */
-    int64_t ended; /* when the program ended                         */
-    int64_t kill_due; /* SIGKILL to all that is left; INT64_MAX: never  */
-    bool is_stopping; /* SIGTERM was sent to all                        */
-    bool is_killing; /* SIGKILL was                                    */
-    int64_t term_due; /* the starter's SIGTERM is passed on; INT64_MAX: there is none */
-    int64_t stop_due; /* no word of tuttirun came: the program ends; INT64_MAX: never */
-    bool awaits_stop; /* tuttirun has sent a signal to end, and says STOP later */
-    bool is_told; /* the library was told why the job fails              */
-    bool is_starter_gone; /* the starter has died, or has killed the front     */
-    bool suspects_tuttirun; /* the library was told that tuttirun is not heard    */
-    bool was_cut_off; /* tuttirun fell silent                                */
-    bool is_released; /* tuttirun needs it no longer                    */
-    int exit_status; /* of the supervisor                              */
+    bool has_children; /* processes are left below the supervisor         */
+    int64_t looked; /* before the last look at what there is to be read   */
+    bool suspects_tuttirun; /* the library was told that tuttirun is silent */
+    bool was_cut_off; /* tuttirun was silent for too long                  */
+    bool is_released; /* tuttirun has sent RELEASE                        */
+    int exit_status; /* of the supervisor                                 */
 };
 
 /**
@@ -136,7 +165,7 @@ void supervisor_look(struct supervisor *supervisor, bool with_stacks);
 /** Tells the library, in its recording, to begin or to end its timeline; until it has been told. */
 void supervisor_ask_timeline(const struct supervisor *supervisor);
 /** Sends METRICS when tuttirun wants them and they are due. */
-void supervisor_tell_metrics(struct supervisor *supervisor, int64_t now);
+void supervisor_send_metrics(struct supervisor *supervisor, int64_t now);
 /** Sends the recording when the library has reported a stall. */
 void supervisor_watch_stalls(struct supervisor *supervisor);
 
@@ -145,7 +174,7 @@ void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t no
 /** Kills what should have ended by now. */
 void supervisor_kill_when_due(struct supervisor *supervisor, int64_t now);
 /** Hears how exec went: STARTED. Call when the child's exec_fd is readable. */
-void supervisor_hear_exec(struct supervisor *supervisor);
+void supervisor_read_exec(struct supervisor *supervisor);
 /** Takes what has ended, of the program and of what it left behind. */
 void supervisor_reap(struct supervisor *supervisor, int64_t now);
 /**
@@ -162,11 +191,11 @@ void supervisor_obey(void *owner, const struct link_message *message, int64_t no
 uint8_t supervisor_program_state(const void *owner);
 /** tuttirun is lost by its silence, or with its connection: ends the program. */
 void supervisor_watch_tuttirun(struct supervisor *supervisor, int64_t now);
-/** Signals of the starter, or the end of the front. */
-void supervisor_hear_front(struct supervisor *supervisor, int64_t now);
-/** Passes on the starter's SIGTERM, or ends the program, when tuttirun has had its time. */
+/** Signals of the MPI launcher, or the end of the wrapper. */
+void supervisor_read_wrapper(struct supervisor *supervisor, int64_t now);
+/** Passes on the MPI launcher's SIGTERM, or ends the program, when tuttirun has had its time. */
 void supervisor_end_when_due(struct supervisor *supervisor, int64_t now);
-/** Without the starter's process on its host, the program has no starter either. */
-void supervisor_watch_starter(struct supervisor *supervisor, int64_t now);
+/** Without the MPI launcher's process on its host, the program has no MPI launcher either. */
+void supervisor_watch_launcher(struct supervisor *supervisor, int64_t now);
 
 #endif

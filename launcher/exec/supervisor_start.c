@@ -55,7 +55,6 @@ static void block_signals(sigset_t *mask)
 static void take_whole_host(void)
 {
     bind_release();
-    (void)loop_raise_limit(UINT64_MAX); /* a relay has many connections */
     for (int nice = NICE_WANTED; nice < 0 && setpriority(PRIO_PROCESS, 0, nice) != 0;
             nice++) {
         /* the next best */
@@ -88,7 +87,8 @@ static void build_environment(
             arguments_add(environment, *entries);
         }
     }
-    arguments_set(environment, PROCS_VARIABLE, strchr(supervisor->mark, '=') + 1);
+    arguments_set(
+            environment, PROCS_VARIABLE, strchr(supervisor->leftovers.mark, '=') + 1);
     if (!environment->failed) {
         set_timeline(environment, supervisor->uplink.orders.generation);
     }
@@ -153,15 +153,15 @@ static tutti_status open_outputs(struct supervisor *supervisor)
         .forward = supervisor->uplink.orders.forward[0],
         .is_alone = supervisor->plan->rank.size == 1,
         .bytes_per_second = supervisor->uplink.orders.output_rate,
-        .folder = supervisor->folder,
+        .folder = supervisor->streams.folder,
         .out = uplink_out(&supervisor->uplink),
     };
-    tutti_status status = output_init(&supervisor->out, &plan);
+    tutti_status status = output_init(&supervisor->streams.out, &plan);
 
     plan.stream = 2;
     plan.forward = supervisor->uplink.orders.forward[1];
-    plan.tail = &supervisor->tail;
-    return status == TUTTI_OK ? output_init(&supervisor->err, &plan) : status;
+    plan.tail = &supervisor->streams.tail;
+    return status == TUTTI_OK ? output_init(&supervisor->streams.err, &plan) : status;
 }
 
 static void open_log_folder(struct supervisor *supervisor)
@@ -170,8 +170,9 @@ static void open_log_folder(struct supervisor *supervisor)
 
     if (supervisor->uplink.orders.log_folder[0] != '\0' &&
             logs_make_folder(supervisor->uplink.orders.log_folder,
-                    supervisor->plan->rank.rank, supervisor->folder) != TUTTI_OK) {
-        supervisor->folder[0] = '\0';
+                    supervisor->plan->rank.rank,
+                    supervisor->streams.folder) != TUTTI_OK) {
+        supervisor->streams.folder[0] = '\0';
         (void)snprintf(note, sizeof note, "rank %d has no log: %s",
                 supervisor->plan->rank.rank, tutti_last_error());
         link_put_note(uplink_out(&supervisor->uplink), note);
@@ -194,7 +195,7 @@ static tutti_status start_program(
         add_failure_page(supervisor, &environment);
         add_keep(supervisor, &environment);
         supervisor_add_recorder(supervisor, &environment);
-        oom_open(&supervisor->oom, "");
+        oom_open(&supervisor->end.oom, "");
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
         status = arguments_status(&environment);
     }
@@ -207,8 +208,8 @@ static tutti_status start_program(
         status = child_start(child_plan, &supervisor->child);
     }
     if (status == TUTTI_OK) {
-        supervisor->out.fd = supervisor->child.out;
-        supervisor->err.fd = supervisor->child.err;
+        supervisor->streams.out.fd = supervisor->child.out;
+        supervisor->streams.err.fd = supervisor->child.err;
         supervisor->has_children = true;
     }
     arguments_fini(&environment);
@@ -221,16 +222,16 @@ static void end_rank(const void *context)
     const struct supervisor *supervisor = context;
     int quiet = 0;
 
-    if (supervisor->group > 0) {
-        (void)kill(-supervisor->group, SIGKILL);
+    if (supervisor->leftovers.group > 0) {
+        (void)kill(-supervisor->leftovers.group, SIGKILL);
     }
     for (int scan = 0; scan < SCANS_MAX && quiet < QUIET_SCANS; scan++) {
-        quiet = procs_kill_marked(supervisor->mark) == 0 ? quiet + 1 : 0;
+        quiet = procs_kill_marked(supervisor->leftovers.mark) == 0 ? quiet + 1 : 0;
         if (quiet < QUIET_SCANS) {
             clock_sleep_ns(SCAN_PAUSE_NS);
         }
     }
-    shm_cleanup(supervisor->since);
+    shm_cleanup(supervisor->leftovers.since);
 }
 
 static tutti_status start_guardian(struct supervisor *supervisor)
@@ -238,17 +239,17 @@ static tutti_status start_guardian(struct supervisor *supervisor)
     const struct guardian_plan plan = {
         .clean_up = end_rank,
         .context = supervisor,
-        .front_fd = supervisor->front_fd,
+        .wrapper_fd = supervisor->launcher.wrapper_fd,
     };
 
     /* The group is only the rank's when the supervisor is its leader. */
-    supervisor->group = getpgrp() == getpid() ? getpid() : 0;
-    return guardian_start(&plan, &supervisor->guardian_fd);
+    supervisor->leftovers.group = getpgrp() == getpid() ? getpid() : 0;
+    return guardian_start(&plan, &supervisor->leftovers.guardian_fd);
 }
 
 /*
- * Standard input is the program's: the starter is to see when the program closes it. The
- * other streams are the front's, whose end the starter is to see.
+ * Standard input is the program's: the MPI launcher is to see when the program closes it. The
+ * other streams are the wrapper's, whose end the MPI launcher is to see.
  */
 static void leave_streams(void)
 {
@@ -269,13 +270,14 @@ void supervisor_start(struct supervisor *supervisor)
 
     block_signals(&mask);
     supervisor->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
-    supervisor->starter_fd = (int)syscall(SYS_pidfd_open, supervisor->starter, 0);
-    supervisor->since = shm_cleanup_clock();
+    supervisor->launcher.pidfd =
+            (int)syscall(SYS_pidfd_open, supervisor->launcher.pid, 0);
+    supervisor->leftovers.since = shm_cleanup_clock();
     if (supervisor->signal_fd < 0 || start_guardian(supervisor) != TUTTI_OK ||
             start_program(supervisor, &child_plan) != TUTTI_OK) {
-        supervisor->ending.setup_errno = errno != 0 ? errno : EIO;
-        (void)snprintf(
-                supervisor->detail, SUPERVISOR_DETAIL_BYTES, "%s", tutti_last_error());
+        supervisor->end.how.setup_errno = errno != 0 ? errno : EIO;
+        (void)snprintf(supervisor->end.detail, SUPERVISOR_DETAIL_BYTES, "%s",
+                tutti_last_error());
         supervisor->phase = PHASE_DRAINING;
     }
     take_whole_host();

@@ -16,7 +16,7 @@ struct abort_words {
     bool has_code;
 };
 
-/** Takes text of the starter or of a rank's stderr: whole lines, as many as there are. */
+/** Takes text of the MPI launcher or of a rank's stderr: whole lines, as many as there are. */
 void abort_words_take(struct abort_words *words, const char *text, size_t len);
 /** True when a rank has called it, and rank and code are known. */
 bool abort_words_are_complete(const struct abort_words *words);

@@ -4,19 +4,39 @@
  * seconds and come back: so silence is reported soon and may be taken back, and it ends the
  * job only when it lasts for --heartbeat-timeout.
  */
+#include "launcher/job/beats.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "launcher/job/exit_text.h"
 #include "launcher/job/flow.h"
-#include "launcher/job/job_tree.h"
+
+/* What has changed within one look. */
+struct news {
+    int hosts; /* of which something was to be said       */
+    char doubt[512]; /* the last sentence of a doubt; "": there is none */
+};
 
 enum {
     ENDING_MS = 1000, /* at most, for the others to hear why and to end      */
-    LATE_RELAY_BEATS = 5,
     LATE_BEATS = 2, /* that may be late without harm                           */
-    LATE_MS = 500 /* so late tuttirun has stood still, and the others may not */
+    LATE_MS = 500, /* so late tuttirun has stood still, and the others may not */
+    PER_SECOND = 2000, /* at most, of all supervisors: 4 % of a core            */
+    IN_TIMEOUT = 4, /* but so many of one within --heartbeat-timeout          */
+    NEWS_MAX = 8 /* hosts that are named at once                           */
 };
+
+int beats_interval_ms(const struct options *options)
+{
+    const int wide_ms = (int)((int64_t)options->np * 1000 / PER_SECOND);
+    const int most_ms = options->heartbeat_timeout_ms / IN_TIMEOUT < LINK_BEAT_MS_MAX
+            ? options->heartbeat_timeout_ms / IN_TIMEOUT
+            : LINK_BEAT_MS_MAX;
+    const int ms = wide_ms < most_ms ? wide_ms : most_ms;
+
+    return ms > options->heartbeat_ms ? ms : options->heartbeat_ms;
+}
 
 /*
  * How long nothing is heard of a rank before it is lost. --heartbeat-timeout is when the job
@@ -45,7 +65,7 @@ static void send_beats(struct job *job)
     for (size_t i = 0; i < job->server.count; i++) {
         struct server_link *link = job->server.links[i];
 
-        if (!session_is_lost(&link->session) && link->rank >= 0 && !link->is_below) {
+        if (!session_is_lost(&link->session) && link->rank >= 0) {
             flow_send_beat(job, link);
         }
     }
@@ -63,9 +83,6 @@ static void forgive(struct job *job, int64_t ns)
         struct server_link *link = job->server.links[i];
 
         link->heard = no_later(link->heard + ns, job->now);
-        if (link->quiet != 0) {
-            link->quiet = no_later(link->quiet + ns, job->now);
-        }
         if (link->stopped != 0) {
             link->stopped = no_later(link->stopped + ns, job->now);
         }
@@ -75,9 +92,9 @@ static void forgive(struct job *job, int64_t ns)
 static bool is_silent(
         const struct job *job, const struct server_link *link, int less_ms)
 {
-    return !job_tree_is_lost(link) && link->rank >= 0 && !link->session.is_paused &&
-            job->now - job_tree_heard(job, link) >=
-            patience(job, link) - less_ms * JOB_NS_PER_MS;
+    return !session_is_lost(&link->session) && link->rank >= 0 &&
+            !link->session.is_paused &&
+            job->now - link->heard >= patience(job, link) - less_ms * JOB_NS_PER_MS;
 }
 
 /*
@@ -87,14 +104,14 @@ static bool is_silent(
 static void lose_host(struct job *job, const struct server_link *silent)
 {
     const char *host = ranks_host(&job->ranks, silent->rank);
-    int slack_ms = 2 * job->options->heartbeat_ms;
+    int slack_ms = 2 * job->beats.interval_ms;
     char detail[512];
     bool all = true;
 
     for (size_t i = 0; i < job->server.count; i++) {
         const struct server_link *link = job->server.links[i];
 
-        if (!job_tree_is_lost(link) && link->rank >= 0 &&
+        if (!session_is_lost(&link->session) && link->rank >= 0 &&
                 strcmp(ranks_host(&job->ranks, link->rank), host) == 0) {
             all = all && is_silent(job, link, slack_ms);
         }
@@ -135,26 +152,26 @@ static void look_for_stopped(struct job *job, const struct server_link *link)
 static enum doubt doubt_of(
         const struct job *job, const struct server_link *link, int beats)
 {
-    const int64_t ms = LINK_SUSPECT_MS + (int64_t)beats * job->options->heartbeat_ms;
+    const int64_t ms = LINK_SUSPECT_MS + (int64_t)beats * job->beats.interval_ms;
     const int64_t since = job->now - ms * JOB_NS_PER_MS;
 
-    if (job_tree_is_lost(link) || link->rank < 0 || link->has_exited ||
+    if (session_is_lost(&link->session) || link->rank < 0 || link->has_exited ||
             job->ranks.items[link->rank].state != RANK_RUNNING) {
         return DOUBT_NONE;
     }
-    if (job_tree_heard(job, link) <= since) {
+    if (link->heard <= since) {
         return DOUBT_SILENT;
     }
     return link->stopped != 0 && link->stopped <= since ? DOUBT_STOPPED : DOUBT_NONE;
 }
 
 /* To the library of every rank that can be reached. */
-static void tell_suspicion(struct job *job, const char *text)
+static void send_suspicion(struct job *job, const char *text)
 {
     const struct link_message message = { .type = LINK_SUSPICION,
         .suspicion = link_text_of(text) };
 
-    flow_tell(job, &message);
+    flow_send_all(job, &message);
 }
 
 /* Takes over a doubt, or its end, of all ranks of the host that it is true for. */
@@ -171,8 +188,7 @@ static int change_doubts(
                 doubt_of(job, link, beats) == doubt &&
                 strcmp(ranks_host(&job->ranks, link->rank), host) == 0) {
             link->doubt = doubt;
-            link->doubt_since =
-                    doubt == DOUBT_STOPPED ? link->stopped : job_tree_heard(job, link);
+            link->doubt_since = doubt == DOUBT_STOPPED ? link->stopped : link->heard;
             count++;
         }
     }
@@ -203,7 +219,8 @@ static const char *doubt_words(enum doubt old, enum doubt doubt)
 }
 
 /* Says what has changed, once for all ranks of a host. */
-static void say_doubt(struct job *job, struct server_link *link, enum doubt doubt)
+static void report_doubt(
+        struct job *job, struct server_link *link, enum doubt doubt, struct news *news)
 {
     const char *host = ranks_host(&job->ranks, link->rank);
     const enum doubt old = link->doubt;
@@ -227,41 +244,43 @@ static void say_doubt(struct job *job, struct server_link *link, enum doubt doub
     }
     (void)snprintf(text, sizeof text, "rank %d on host %s%s %s %s%s", link->rank, host,
             more, doubt_words(old, doubt), took, limit);
-    console_say(&job->console, "tuttirun", "%s", text);
-    if (!is_over || !any_doubt(job)) {
-        tell_suspicion(job, is_over ? "" : text);
+    if (++news->hosts <= NEWS_MAX) {
+        console_say(&job->console, "tuttirun", "%s", text);
+    }
+    if (!is_over) {
+        (void)snprintf(news->doubt, sizeof news->doubt, "%s", text);
     }
 }
 
-static void look_for_doubt(struct job *job, struct server_link *link)
+/* To each rank once, however many hosts are silent. */
+static void send_news(struct job *job, const struct news *news)
+{
+    if (news->hosts > NEWS_MAX) {
+        console_say(&job->console, "tuttirun", "the same of %d more hosts",
+                news->hosts - NEWS_MAX);
+    }
+    if (news->hosts > 0 && (news->doubt[0] != '\0' || !any_doubt(job))) {
+        send_suspicion(job, news->doubt);
+    }
+}
+
+static void look_for_doubt(struct job *job, struct server_link *link, struct news *news)
 {
     const enum doubt doubt = doubt_of(job, link, LATE_BEATS);
 
     if (doubt == link->doubt) {
         return;
     }
-    if (job->cause.kind == CAUSE_NONE && job->settle_at == 0 &&
-            !job_tree_is_lost(link) && !link->has_exited) {
-        say_doubt(job, link, doubt);
+    if (job->cause.kind == CAUSE_NONE && job->due.settle_at == 0 &&
+            !session_is_lost(&link->session) && !link->has_exited) {
+        report_doubt(job, link, doubt, news);
     } else {
         link->doubt = doubt; /* more is known of it */
     }
 }
 
-/* Nobody is sent to a relay that is late itself. */
-static void look_at_relay(struct job *job, const struct server_link *link)
+static void look_at(struct job *job, struct server_link *link, struct news *news)
 {
-    const int64_t beat = job->options->heartbeat_ms * JOB_NS_PER_MS;
-
-    if (job->tree.fan_out > 0 && link->rank >= 0) {
-        job->tree.nodes[link->rank].can_relay = link->port != 0 &&
-                job->now - job_tree_heard(job, link) < LATE_RELAY_BEATS * beat;
-    }
-}
-
-static void look_at(struct job *job, struct server_link *link)
-{
-    look_at_relay(job, link);
     if (link->session.is_paused) {
         link->heard = job->now;
     }
@@ -272,23 +291,26 @@ static void look_at(struct job *job, struct server_link *link)
         lose_host(job, link);
     } else {
         look_for_stopped(job, link);
-        look_for_doubt(job, link);
+        look_for_doubt(job, link, news);
     }
 }
 
 static void look_for_silence(struct job *job)
 {
+    struct news news = { .hosts = 0 };
+
     for (size_t i = 0; i < job->server.count; i++) {
-        if (!job_tree_is_lost(job->server.links[i])) {
-            look_at(job, job->server.links[i]);
+        if (!session_is_lost(&job->server.links[i]->session)) {
+            look_at(job, job->server.links[i], &news);
         }
     }
+    send_news(job, &news);
 }
 
 void beats_step(struct job *job)
 {
-    const int64_t beat = job->options->heartbeat_ms * JOB_NS_PER_MS;
-    const int64_t late = job->next_beat == 0 ? 0 : job->now - job->next_beat;
+    const int64_t beat = job->beats.interval_ms * JOB_NS_PER_MS;
+    const int64_t late = job->beats.next == 0 ? 0 : job->now - job->beats.next;
 
     if (late < 0) {
         return;
@@ -297,13 +319,13 @@ void beats_step(struct job *job)
         forgive(job, late);
     }
     if (late > job->options->heartbeat_timeout_ms * JOB_NS_PER_MS / 2) {
-        job->slept_ns = late + beat; /* since the last one */
-        job->woke = job->now;
-    } else if (job->now - job->woke >
+        job->beats.slept_ns = late + beat; /* since the last one */
+        job->beats.woke = job->now;
+    } else if (job->now - job->beats.woke >
             job->options->heartbeat_timeout_ms * JOB_NS_PER_MS) {
-        job->slept_ns = 0; /* whoever did not hear us would be gone by now */
+        job->beats.slept_ns = 0; /* whoever did not hear us would be gone by now */
     }
     send_beats(job);
     look_for_silence(job);
-    job->next_beat = job->now + beat;
+    job->beats.next = job->now + beat;
 }

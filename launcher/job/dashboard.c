@@ -191,7 +191,7 @@ static bool serve(struct job *job, int64_t until)
 
     (void)loop_wait(&job->loop, until);
     while ((ready = loop_next(&job->loop)) != NULL) {
-        if (ready->fd == job->signals) {
+        if (ready->fd == job->signals.fd) {
             return false;
         }
         job->now = clock_ns();

@@ -18,7 +18,6 @@
 #include "base/mem.h"
 #include "launcher/exit_status.h"
 #include "launcher/job/exit_text.h"
-#include "launcher/job/job_tree.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
 
@@ -31,9 +30,11 @@ enum {
     POSTPONED_MAX = 4,
     SIGNAL_GRACE_MS = 2000, /* a program may have something to save                   */
     STOP_MORE_MS = 500, /* after SIGKILL, until its report                        */
-    STARTER_MS = 400, /* that the starter has to end after a failure, twice      */
-    STARTER_LOST_MS = 100, /* the same where a host is silent, which it waits for     */
-    STARTER_WELL_MS = 10000, /* and when all went well                              */
+    LAUNCHER_MS =
+            400, /* that the MPI launcher has to end after a failure, twice      */
+    LAUNCHER_LOST_MS =
+            100, /* the same where a host is silent, which it waits for     */
+    LAUNCHER_WELL_MS = 10000, /* and when all went well                              */
     DRAIN_MS = 300 /* after its end: grandchildren may hold its streams      */
 };
 
@@ -76,13 +77,7 @@ static int64_t after(const struct job *job, int ms)
 
 void flow_flush(struct job *job, struct server_link *link)
 {
-    if (server_flush(link)) {
-        return;
-    }
-    if (link->is_below) {
-        session_lose(
-                &link->session); /* it has been told where to go, or will ask again */
-    } else {
+    if (!server_flush(link)) {
         flow_lose(job, link, RANK_END_LOST, "the connection to its supervisor ended");
     }
 }
@@ -91,7 +86,7 @@ static int64_t time_of_loss(
         const struct job *job, const struct server_link *link, enum rank_end end)
 {
     if (end == RANK_END_SILENT) {
-        return job_tree_heard(job, link);
+        return link->heard;
     }
     return link->hung_up != 0 ? link->hung_up : job->now;
 }
@@ -102,37 +97,30 @@ void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
     const int64_t when = time_of_loss(job, link, end);
 
     session_lose(&link->session);
-    job_tree_leave(job, link);
     if (link->rank >= 0 && !link->has_exited) {
         ranks_lose(&job->ranks, link->rank, end, when, detail);
         flow_suspect(job);
     }
 }
 
-void flow_show_starter(struct job *job)
+void flow_show_launcher(struct job *job)
 {
-    size_t kept = starter_output_kept(&job->starter_output);
-    size_t first = job->starter_output.count - kept;
+    size_t kept = starter_output_kept(&job->launcher.output);
+    size_t first = job->launcher.output.count - kept;
 
-    for (size_t i = size_max(job->starter_output_shown, first);
-            i < job->starter_output.count; i++) {
-        console_say(&job->console, job->starter_name, "%s",
-                starter_output_line(&job->starter_output, i - first));
+    for (size_t i = size_max(job->launcher.shown, first);
+            i < job->launcher.output.count; i++) {
+        console_say(&job->console, job->launcher.name, "%s",
+                starter_output_line(&job->launcher.output, i - first));
     }
-    job->starter_output_shown = job->starter_output.count;
+    job->launcher.shown = job->launcher.output.count;
 }
 
 void flow_send(
         struct job *job, struct server_link *link, const struct link_message *message)
 {
-    if (job->tree.fan_out == 0) {
-        link_put(&link->session.out, message);
-    } else {
-        link = job_tree_put(link, link->rank, message);
-    }
-    if (link != NULL) {
-        flow_flush(job, link);
-    }
+    link_put(&link->session.out, message);
+    flow_flush(job, link);
 }
 
 void flow_send_beat(struct job *job, struct server_link *link)
@@ -145,8 +133,7 @@ void flow_send_beat(struct job *job, struct server_link *link)
                 .held = was_heard ? (uint64_t)(job->now - link->last_came) : 0 },
     };
 
-    link_put(&link->session.out, &message);
-    flow_flush(job, link);
+    flow_send(job, link, &message);
 }
 
 void flow_note_state(const struct job *job, struct server_link *link, uint8_t state)
@@ -160,22 +147,15 @@ void flow_note_state(const struct job *job, struct server_link *link, uint8_t st
 
 static bool is_alive(const struct server_link *link)
 {
-    return !job_tree_is_lost(link) && link->rank >= 0;
+    return !session_is_lost(&link->session) && link->rank >= 0;
 }
 
-void flow_tell(struct job *job, const struct link_message *message)
+void flow_send_all(struct job *job, const struct link_message *message)
 {
     for (size_t i = 0; i < job->server.count; i++) {
         struct server_link *link = job->server.links[i];
 
-        if (!is_alive(link) || (job->tree.fan_out > 0 && link->is_below)) {
-            continue;
-        }
-        if (job->tree.fan_out > 0) {
-            /* Also to those that have ended, for the others that they are relays of. */
-            (void)job_tree_put(link, LINK_ALL, message);
-            flow_flush(job, link);
-        } else if (!link->has_exited) {
+        if (is_alive(link) && !link->has_exited) {
             flow_send(job, link, message);
         }
     }
@@ -192,14 +172,14 @@ static bool anything_runs(const struct job *job)
     return false;
 }
 
-int flow_starter_patience_ms(const struct job *job)
+int flow_launcher_patience_ms(const struct job *job)
 {
     for (int i = 0; i < job->ranks.count; i++) {
         if (job->ranks.items[i].end == RANK_END_SILENT) {
-            return STARTER_LOST_MS;
+            return LAUNCHER_LOST_MS;
         }
     }
-    return STARTER_MS;
+    return LAUNCHER_MS;
 }
 
 /* Another rank may be about to tell of the cause. */
@@ -216,74 +196,61 @@ void flow_suspect(struct job *job)
     if (!goes_on(job)) {
         return;
     }
-    if (first < 0 && !job->starter.has_ended && !job->has_orphan) {
+    if (first < 0 && !job->launcher.process.has_ended && !job->launcher.has_orphan) {
         return;
     }
     if (job->ranks.ended == job->ranks.count) {
-        /* All were lost at once: the starter has ended them, and will say more. */
+        /* All were lost at once: the MPI launcher has ended them, and will say more. */
         wait_ms = first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
-                        !job->starter.has_ended
-                ? STARTER_MS
+                        !job->launcher.process.has_ended
+                ? LAUNCHER_MS
                 : 0;
     } else if (first >= 0 && root_cause_has_left(&job->ranks.items[first])) {
         wait_ms = LEFT_MS;
     } else if (first >= 0 ? is_consequence(&job->ranks.items[first])
-                          : !WIFSIGNALED(job->starter.status)) {
+                          : !WIFSIGNALED(job->launcher.process.status)) {
         wait_ms = first < 0 || job->ranks.items[first].end == RANK_END_LOST ? LOST_MS
                 : job->options->grace_ms < TOLD_MS                          ? TOLD_MS
                                                    : job->options->grace_ms;
     }
-    if (job->settle_at == 0 || after(job, wait_ms) < job->settle_at) {
-        job->settle_at = after(job, wait_ms);
+    if (job->due.settle_at == 0 || after(job, wait_ms) < job->due.settle_at) {
+        job->due.settle_at = after(job, wait_ms);
     }
 }
 
-static struct link_message failure_message(const struct job *job)
+static void send_failure(struct job *job)
 {
-    return (struct link_message){
+    const struct link_message message = {
         .type = LINK_FAILURE,
         .failure = { .rank = job->cause.rank, .text = link_text_of(job->cause.text) },
     };
+
+    flow_send_all(job, &message);
 }
 
-static void tell_failure(struct job *job)
-{
-    const struct link_message message = failure_message(job);
-
-    flow_tell(job, &message);
-}
-
-static void tell_signal(struct job *job, int number)
+static void send_signal(struct job *job, int number)
 {
     const struct link_message message = { .type = LINK_SIGNAL, .signal = number };
 
-    flow_tell(job, &message);
+    flow_send_all(job, &message);
 }
 
-static void tell_stop(struct job *job, int kill_ms)
+static void send_stop(struct job *job, int kill_ms)
 {
     const struct link_message message = { .type = LINK_STOP,
         .stop_ms = (uint32_t)kill_ms };
 
-    flow_tell(job, &message);
-    job->lose_at = after(job, kill_ms + STOP_MORE_MS);
-}
-
-/* Who loses a relay calls as long as the job lasts. */
-static void expect_no_more(struct job *job)
-{
-    if (job->tree.fan_out == 0) {
-        server_stop_listening(&job->server);
-    }
+    flow_send_all(job, &message);
+    job->due.lose_at = after(job, kill_ms + STOP_MORE_MS);
 }
 
 /* The cause is set: from here the job only ends. */
 static void begin_stopping(struct job *job, int grace_ms)
 {
     job_advance(&job->state, JOB_STOPPING);
-    expect_no_more(job);
-    job->settle_at = 0;
-    job->stop_at = after(job, grace_ms);
+    server_stop_listening(&job->server);
+    job->due.settle_at = 0;
+    job->due.stop_at = after(job, grace_ms);
 }
 
 void flow_fail(
@@ -308,7 +275,7 @@ void flow_fail(
                     ? SIGNAL_GRACE_MS
                     : job->options->grace_ms);
     if (kind != CAUSE_SIGNAL) {
-        tell_failure(job);
+        send_failure(job);
     }
 }
 
@@ -335,48 +302,48 @@ static void fail_by_rank(struct job *job, int rank)
     };
     report_rank(&facts, rank, job->cause.text);
     begin_stopping(job, job->options->grace_ms);
-    tell_failure(job);
+    send_failure(job);
 }
 
-/* The starter has ended although ranks have not, or were not there yet. */
-static void fail_by_starter(struct job *job)
+/* The MPI launcher has ended although ranks have not, or were not there yet. */
+static void fail_by_launcher(struct job *job)
 {
     char words[128];
     char missing[128];
     int absent = ranks_list(&job->ranks, rank_is_absent, missing, sizeof missing);
 
-    starter_process_words(&job->starter, words, sizeof words);
-    flow_show_starter(job);
+    starter_process_words(&job->launcher.process, words, sizeof words);
+    flow_show_launcher(job);
     if (absent > 0) {
         flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
                 "%s ended with %s before rank%s %s had started; what it said is "
                 "above%s",
-                job->starter_name, words, absent == 1 ? "" : "s", missing,
+                job->launcher.name, words, absent == 1 ? "" : "s", missing,
                 job->plan->placement->hosts.count > 1
                         ? ", and tuttirun --check looks at the hosts"
                         : "");
     } else {
         flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
-                "%s ended with %s while the job ran", job->starter_name, words);
+                "%s ended with %s while the job ran", job->launcher.name, words);
     }
 }
 
 static int abort_status(const struct job *job)
 {
-    const int status = job->aborted.code & 0xff;
+    const int status = job->launcher.aborted.code & 0xff;
 
     return status == 0 ? 1 : status;
 }
 
 static void describe_abort(const struct job *job, char text[CAUSE_TEXT_MAX])
 {
-    const int rank = job->aborted.rank;
+    const int rank = job->launcher.aborted.rank;
     const bool is_known = rank >= 0 && rank < job->ranks.count;
 
     (void)snprintf(text, CAUSE_TEXT_MAX,
             "rank %d on host %s called MPI_Abort with code %d, and %s ended the others",
-            rank, is_known ? ranks_host(&job->ranks, rank) : "?", job->aborted.code,
-            job->starter_name);
+            rank, is_known ? ranks_host(&job->ranks, rank) : "?",
+            job->launcher.aborted.code, job->launcher.name);
 }
 
 static void fail_by_abort(struct job *job)
@@ -401,24 +368,24 @@ static void blame_absentee(struct job *job)
     }
 }
 
-static bool may_be_ended_by_starter(const struct rank *rank)
+static bool may_be_ended_by_launcher(const struct rank *rank)
 {
     return rank->end == RANK_END_LOST || rank->was_stopped;
 }
 
 /*
- * The rank that the starter's words blame has ended as MPI_Abort() ends one: by itself with that
- * code, or by the starter. A program may print such words of another job.
+ * The rank that the MPI launcher's words blame has ended as MPI_Abort() ends one: by itself with that
+ * code, or by the MPI launcher. A program may print such words of another job.
  */
 static bool has_aborted(const struct job *job, const struct rank *rank)
 {
-    return abort_words_are_complete(&job->aborted) &&
-            job->aborted.rank == (int)(rank - job->ranks.items) &&
-            (may_be_ended_by_starter(rank) || rank->end != RANK_END_EXIT ||
-                    rank->value == (job->aborted.code & 0xff));
+    return abort_words_are_complete(&job->launcher.aborted) &&
+            job->launcher.aborted.rank == (int)(rank - job->ranks.items) &&
+            (may_be_ended_by_launcher(rank) || rank->end != RANK_END_EXIT ||
+                    rank->value == (job->launcher.aborted.code & 0xff));
 }
 
-/* The starter's words of MPI_Abort() may come after the end of the rank that called it. */
+/* The MPI launcher's words of MPI_Abort() may come after the end of the rank that called it. */
 static void amend_cause(struct job *job)
 {
     if (job->cause.kind == CAUSE_RANK &&
@@ -432,7 +399,7 @@ static void amend_cause(struct job *job)
 }
 
 /*
- * A part of the starter has died that is not the starter itself, which may be the parent of
+ * A part of the MPI launcher has died that is not the MPI launcher itself, which may be the parent of
  * supervisors on our host.
  */
 static bool has_lost_daemon(const struct job *job)
@@ -440,35 +407,37 @@ static bool has_lost_daemon(const struct job *job)
     char own_name[HOST_NAME_MAX + 1] = "";
 
     (void)gethostname(own_name, HOST_NAME_MAX);
-    return job->has_orphan &&
-            !(job->starter.has_ended &&
-                    strcmp(own_name, ranks_host(&job->ranks, job->orphan)) == 0);
+    return job->launcher.has_orphan &&
+            !(job->launcher.process.has_ended &&
+                    strcmp(own_name, ranks_host(&job->ranks, job->launcher.orphan)) ==
+                            0);
 }
 
 /*
- * Lost connections, and the end of the starter, are a consequence where the starter is known
+ * Lost connections, and the end of the MPI launcher, are a consequence where the MPI launcher is known
  * to have ended the ranks: because of MPI_Abort(), or because it or a part of it was
  * killed. True when that is the cause.
  */
-static bool starter_ended_ranks(struct job *job, int first)
+static bool launcher_ended_ranks(struct job *job, int first)
 {
-    /* The rank that called it may have ended by itself before the starter ended it. */
-    if (first >= 0 && !may_be_ended_by_starter(&job->ranks.items[first]) &&
+    /* The rank that called it may have ended by itself before the MPI launcher ended it. */
+    if (first >= 0 && !may_be_ended_by_launcher(&job->ranks.items[first]) &&
             !has_aborted(job, &job->ranks.items[first])) {
         return false;
     }
-    if (abort_words_are_complete(&job->aborted)) {
+    if (abort_words_are_complete(&job->launcher.aborted)) {
         fail_by_abort(job);
         return true;
     }
-    if (job->starter.has_ended && WIFSIGNALED(job->starter.status)) {
-        fail_by_starter(job);
+    if (job->launcher.process.has_ended && WIFSIGNALED(job->launcher.process.status)) {
+        fail_by_launcher(job);
         return true;
     }
     if (has_lost_daemon(job)) {
         flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
                 "the process of %s that started rank %d on host %s has died",
-                job->starter_name, job->orphan, ranks_host(&job->ranks, job->orphan));
+                job->launcher.name, job->launcher.orphan,
+                ranks_host(&job->ranks, job->launcher.orphan));
         return true;
     }
     return false;
@@ -478,15 +447,15 @@ static void settle(struct job *job)
 {
     int first = root_cause_first(&job->ranks);
 
-    job->settle_at = 0;
-    if (starter_ended_ranks(job, first)) {
+    job->due.settle_at = 0;
+    if (launcher_ended_ranks(job, first)) {
         return;
     }
     if (first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
-            job->slept_ns >= job->options->heartbeat_timeout_ms * JOB_NS_PER_MS) {
+            job->beats.slept_ns >= job->options->heartbeat_timeout_ms * JOB_NS_PER_MS) {
         char slept[64];
 
-        exit_text_duration(job->slept_ns, slept, sizeof slept);
+        exit_text_duration(job->beats.slept_ns, slept, sizeof slept);
         flow_fail(job, CAUSE_LAUNCHER, EXIT_LAUNCHER,
                 "the launcher itself was stopped for %s, and its ranks ended because "
                 "they "
@@ -494,9 +463,9 @@ static void settle(struct job *job)
                 slept);
     } else if (first >= 0 && !job->ranks.items[first].was_stopped) {
         fail_by_rank(job, first);
-    } else if (job->starter.has_ended &&
+    } else if (job->launcher.process.has_ended &&
             (first >= 0 || job->ranks.ended < job->ranks.count)) {
-        fail_by_starter(job);
+        fail_by_launcher(job);
     } else if (first >= 0) {
         char words[EXIT_TEXT_MAX];
 
@@ -504,15 +473,15 @@ static void settle(struct job *job)
         flow_fail(job, CAUSE_STARTER, EXIT_LAUNCHER,
                 "rank %d on host %s %s, but not by tuttirun: %s or its daemon there "
                 "ended",
-                first, ranks_host(&job->ranks, first), words, job->starter_name);
+                first, ranks_host(&job->ranks, first), words, job->launcher.name);
     }
 }
 
-static void tell_notice(struct job *job)
+static void send_notice(struct job *job)
 {
     const struct link_message message = { .type = LINK_NOTICE, .notice = job->notice };
 
-    flow_tell(job, &message);
+    flow_send_all(job, &message);
 }
 
 void flow_notice(struct job *job, uint32_t notice)
@@ -522,7 +491,7 @@ void flow_notice(struct job *job, uint32_t notice)
     }
     if (job->state == JOB_RESHAPING && job->notice < notice) {
         job->notice = notice;
-        tell_notice(job);
+        send_notice(job);
     }
 }
 
@@ -531,36 +500,36 @@ void flow_signal(struct job *job, int number)
     char words[64];
 
     if (job->hooks != NULL && (number == SIGTERM || number == SIGUSR1) &&
-            !job->must_leave) {
+            !job->signals.must_leave) {
         /* Where the ranks cannot be told yet, launcher/elastic does so later. */
-        job->must_leave = true;
+        job->signals.must_leave = true;
         flow_notice(job, TUTTI_NOTICE_LEAVE);
         return;
     }
     if (number == SIGUSR1 || number == SIGUSR2) {
-        tell_signal(job, number);
+        send_signal(job, number);
         return;
     }
     if (number == SIGTSTP) {
-        if (!job->said_suspend) {
+        if (!job->signals.said_suspend) {
             console_say(&job->console, "tuttirun",
                     "a job cannot be suspended: its heartbeats would stop");
         }
-        job->said_suspend = true;
+        job->signals.said_suspend = true;
         return;
     }
     exit_text_signal(number, words, sizeof words);
     if (job->state == JOB_STOPPING) {
-        job->was_interrupted = true;
-        tell_stop(job, 0);
-        job->stop_at = 0;
+        job->signals.was_interrupted = true;
+        send_stop(job, 0);
+        job->due.stop_at = 0;
         return;
     }
     flow_fail(job, CAUSE_SIGNAL, 128 + number, "ended by %s to tuttirun", words);
-    tell_signal(job, number);
+    send_signal(job, number);
 }
 
-/* A supervisor ends with the status of its rank, for the starter's own books. */
+/* A supervisor ends with the status of its rank, for the MPI launcher's own books. */
 static void release_one(struct job *job, struct server_link *link)
 {
     const struct rank *rank = &job->ranks.items[link->rank];
@@ -572,28 +541,6 @@ static void release_one(struct job *job, struct server_link *link)
     flow_send(job, link, &message);
 }
 
-void flow_catch_up(struct job *job, struct server_link *link)
-{
-    const struct link_message failure = failure_message(job);
-    const struct link_message stop = { .type = LINK_STOP,
-        .stop_ms = (uint32_t)job->options->kill_ms };
-
-    if (job->state == JOB_STOPPING &&
-            (job->cause.kind != CAUSE_SIGNAL || job->stop_at == 0)) {
-        flow_send(job, link, &failure);
-    }
-    if (job->state == JOB_STOPPING && job->stop_at == 0) {
-        flow_send(job, link, &stop);
-    }
-    if (job->notice != 0) {
-        flow_send(job, link,
-                &(struct link_message){ .type = LINK_NOTICE, .notice = job->notice });
-    }
-    if (job->was_released) {
-        release_one(job, link);
-    }
-}
-
 static void release(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
@@ -602,10 +549,9 @@ static void release(struct job *job)
         }
     }
     job->was_released = true;
-    job->end_starter_at = after(job,
-            job->state == JOB_STOPPING ? flow_starter_patience_ms(job)
-                                       : STARTER_WELL_MS);
-    server_stop_listening(&job->server);
+    job->launcher.term_at = after(job,
+            job->state == JOB_STOPPING ? flow_launcher_patience_ms(job)
+                                       : LAUNCHER_WELL_MS);
 }
 
 /* The hosts where ranks that are missing should have started, by the order of slots. */
@@ -668,7 +614,7 @@ static void give_up(struct job *job)
                     "its supervisor did not say that it had ended");
         }
     }
-    job->lose_at = 0;
+    job->due.lose_at = 0;
 }
 
 static bool is_due(const struct job *job, int64_t time)
@@ -688,26 +634,26 @@ static bool links_are_closed(const struct job *job)
     return true;
 }
 
-/* After the release: the starter ends, or is ended, and what it said is read. */
-static void step_starter(struct job *job)
+/* After the release: the MPI launcher ends, or is ended, and what it said is read. */
+static void step_launcher(struct job *job)
 {
-    if (!job->starter.has_ended) {
-        if (is_due(job, job->kill_starter_at)) {
-            starter_process_signal(&job->starter, SIGKILL);
-            job->kill_starter_at = 0;
-        } else if (is_due(job, job->end_starter_at)) {
-            starter_process_signal(&job->starter, SIGTERM);
-            job->end_starter_at = 0;
-            job->kill_starter_at = after(job, flow_starter_patience_ms(job));
+    if (!job->launcher.process.has_ended) {
+        if (is_due(job, job->launcher.kill_at)) {
+            starter_process_signal(&job->launcher.process, SIGKILL);
+            job->launcher.kill_at = 0;
+        } else if (is_due(job, job->launcher.term_at)) {
+            starter_process_signal(&job->launcher.process, SIGTERM);
+            job->launcher.term_at = 0;
+            job->launcher.kill_at = after(job, flow_launcher_patience_ms(job));
         }
         return;
     }
-    if (job->leave_at == 0) {
-        job->leave_at = after(job, DRAIN_MS);
+    if (job->due.leave_at == 0) {
+        job->due.leave_at = after(job, DRAIN_MS);
     }
-    if (is_due(job, job->leave_at) ||
-            (links_are_closed(job) && job->starter.output < 0 &&
-                    job->starter.errors < 0)) {
+    if (is_due(job, job->due.leave_at) ||
+            (links_are_closed(job) && job->launcher.process.output < 0 &&
+                    job->launcher.process.errors < 0)) {
         amend_cause(job);
         job_advance(&job->state, job->state == JOB_STOPPING ? JOB_FAILED : JOB_DONE);
     }
@@ -741,9 +687,10 @@ static void fail_output(struct job *job, int error)
  */
 static void settle_in_time(struct job *job)
 {
-    if (after(job, -LATE_MS) > job->settle_at && job->postponed < POSTPONED_MAX) {
-        job->postponed++;
-        job->settle_at = after(job, SETTLE_MS);
+    if (after(job, -LATE_MS) > job->due.settle_at &&
+            job->due.postponed < POSTPONED_MAX) {
+        job->due.postponed++;
+        job->due.settle_at = after(job, SETTLE_MS);
     } else {
         settle(job);
     }
@@ -753,9 +700,9 @@ static void step_running(struct job *job)
 {
     if (job->state == JOB_SPAWNING && job->ranks.joined == job->ranks.count) {
         job_advance(&job->state, JOB_RUNNING);
-        expect_no_more(job);
+        server_stop_listening(&job->server);
     }
-    if (is_due(job, job->settle_at)) {
+    if (is_due(job, job->due.settle_at)) {
         settle_in_time(job);
     } else if (job->state == JOB_SPAWNING && job->now >= start_limit(job)) {
         fail_start(job);
@@ -771,25 +718,25 @@ void flow_step(struct job *job)
     if (goes_on(job)) {
         step_running(job);
     }
-    if (job->state == JOB_STOPPING && is_due(job, job->stop_at)) {
-        job->stop_at = 0;
+    if (job->state == JOB_STOPPING && is_due(job, job->due.stop_at)) {
+        job->due.stop_at = 0;
         if (job->cause.kind == CAUSE_SIGNAL) {
-            tell_failure(job);
+            send_failure(job);
         }
-        tell_stop(job, job->options->kill_ms);
+        send_stop(job, job->options->kill_ms);
     }
-    if (job->state == JOB_STOPPING && is_due(job, job->lose_at)) {
+    if (job->state == JOB_STOPPING && is_due(job, job->due.lose_at)) {
         give_up(job);
     }
     if (!job->was_released && !anything_runs(job) &&
             (job->state == JOB_STOPPING ||
                     (goes_on(job) && job->state != JOB_SPAWNING &&
-                            job->settle_at == 0 &&
+                            job->due.settle_at == 0 &&
                             job->ranks.ended == job->ranks.count))) {
         release(job);
     }
     if (job->was_released) {
-        step_starter(job);
+        step_launcher(job);
     }
 }
 
@@ -802,16 +749,17 @@ static void sooner(int64_t *next, int64_t time)
 
 int64_t flow_next(const struct job *job)
 {
-    int64_t next = job->next_beat;
+    int64_t next = job->beats.next;
 
-    sooner(&next, job->settle_at);
-    sooner(&next, job->stop_at);
-    sooner(&next, job->lose_at);
-    sooner(&next, job->end_starter_at);
-    sooner(&next, job->kill_starter_at);
-    sooner(&next, job->leave_at);
+    sooner(&next, job->due.settle_at);
+    sooner(&next, job->due.stop_at);
+    sooner(&next, job->due.lose_at);
+    sooner(&next, job->launcher.term_at);
+    sooner(&next, job->launcher.kill_at);
+    sooner(&next, job->due.leave_at);
     /* What recordings_step() looks at; else it is none of our times. */
-    if (job->recordings.is_asked && job->state == JOB_RUNNING && job->settle_at == 0) {
+    if (job->recordings.is_asked && job->state == JOB_RUNNING &&
+            job->due.settle_at == 0) {
         sooner(&next, job->recordings.due);
     }
     if (job->state == JOB_SPAWNING) {

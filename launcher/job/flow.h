@@ -3,7 +3,7 @@
  * decides: when a cause is known, who is told, what is stopped, and when all is over.
  *
  *   a rank ends badly -- settle --> cause -- FAILURE to survivors -- grace --> STOP
- *        -- all have ended or are lost --> RELEASE -- the starter ends --> report
+ *        -- all have ended or are lost --> RELEASE -- the MPI launcher ends --> report
  */
 #ifndef TUTTI_LAUNCHER_JOB_FLOW_H
 #define TUTTI_LAUNCHER_JOB_FLOW_H
@@ -21,14 +21,13 @@
 #include "launcher/job/starter_output.h"
 #include "launcher/job/starter_process.h"
 #include "launcher/job/top.h"
-#include "launcher/job/tree.h"
 #include "launcher/session/server.h"
 
 #define JOB_NS_PER_MS INT64_C(1000000)
 
 enum job_state {
     JOB_PLANNED, /* nothing was started yet                                     */
-    JOB_SPAWNING, /* the starter runs; not every supervisor has said hello        */
+    JOB_SPAWNING, /* the MPI launcher runs; not every supervisor has said hello        */
     JOB_RUNNING, /* all supervisors are there                                   */
     JOB_RESHAPING, /* of an elastic job: the ranks were told to leave             */
     JOB_STOPPING, /* a cause is known: ranks are told, then ended                */
@@ -39,73 +38,100 @@ enum job_state {
 
 enum {
     JOB_PATH_MAX = 4096, /* bytes of the folder of logs with its zero             */
-    JOB_INPUT_MAX = 4096 /* bytes typed that wait for the starter                  */
+    JOB_INPUT_MAX =
+            4096 /* bytes typed that wait for the MPI launcher                  */
 };
 
 /** What tuttirun waits for, beside supervisors. */
 enum job_watch {
     JOB_SIGNALS,
-    JOB_STARTER_END,
-    JOB_STARTER_OUTPUT,
-    JOB_STARTER_ERRORS,
+    JOB_LAUNCHER_END,
+    JOB_LAUNCHER_OUTPUT,
+    JOB_LAUNCHER_ERRORS,
     JOB_INPUT,
-    JOB_STARTER_INPUT,
+    JOB_LAUNCHER_INPUT,
     JOB_STDOUT,
     JOB_STDERR,
     JOB_WATCHES
+};
+
+/** The MPI launcher of the job: mpirun, mpiexec or srun. */
+struct job_launcher {
+    char name[64]; /* "mpirun"                                                    */
+    struct starter_process process;
+    struct starter_output output;
+    size_t shown; /* lines of its output that were shown                        */
+    struct abort_words
+            aborted; /* who called MPI_Abort(), by its output and that of ranks */
+    int orphan; /* first rank whose daemon of the launcher is gone; where has_orphan */
+    bool has_orphan; /* there is one                                             */
+    int64_t term_at; /* when it gets SIGTERM; 0: not yet                          */
+    int64_t kill_at; /* when it is killed; 0: not yet                             */
+};
+
+/** Heartbeats (beats.c). Times are those of our clock. */
+struct job_beats {
+    int interval_ms; /* between two of a supervisor                              */
+    int64_t next; /* when they are sent, and silence is looked at               */
+    int64_t slept_ns; /* for how long none was sent because tuttirun did not run  */
+    int64_t woke; /* when that was over; some time later slept_ns is 0          */
+};
+
+/** When the steps towards the end of the job are due, by our clock. */
+struct job_due {
+    int64_t settle_at; /* the cause is decided; 0: nothing is suspected           */
+    int postponed; /* how often that was put off                              */
+    int64_t stop_at; /* survivors are stopped; 0: not yet known                  */
+    int64_t lose_at; /* those that stay are given up; 0: none were stopped       */
+    int64_t leave_at; /* nothing more is waited for; 0: not yet                   */
+};
+
+/** Signals to tuttirun. */
+struct job_signals {
+    int fd; /* signalfd                                                       */
+    bool must_leave; /* of an elastic job: SIGTERM or SIGUSR1 came               */
+    bool was_interrupted; /* another signal to end came while the job ended      */
+    bool said_suspend; /* the note about Ctrl-Z was shown                         */
+};
+
+/** What was typed, for the MPI launcher. */
+struct job_input {
+    char bytes[JOB_INPUT_MAX];
+    size_t len;
+};
+
+/** Absolute paths for supervisors; "": none. */
+struct job_paths {
+    char log_folder[JOB_PATH_MAX];
+    char metrics_file[JOB_PATH_MAX];
 };
 
 struct job {
     const struct job_plan *plan; /* what is run                                   */
     const struct options *options; /* of plan                                  */
     const struct job_hooks *hooks; /* likewise; NULL: the job is not elastic    */
-    char starter_name[64]; /* "mpirun"                                          */
     char name[JOB_NAME_MAX]; /* identity of the job                               */
-    char log_folder[JOB_PATH_MAX]; /* absolute; "": none                           */
-    char metrics_file[JOB_PATH_MAX]; /* likewise                                    */
+    struct job_paths paths;
     enum job_state state; /* written by job_advance()                             */
     struct ranks ranks; /* what is known of each                                */
     struct cause cause; /* why it fails; CAUSE_NONE: it does not                */
     struct server server; /* links of supervisors                                 */
-    struct tree tree; /* how they are connected, where not all are to us (job_tree.h) */
-    struct server_link *
-            *of_rank; /* links by rank, NULL: not here yet; with a tree, else NULL */
-    struct starter_process starter; /* what starts them                             */
-    struct starter_output
-            starter_output; /* by the starter                                        */
-    int orphan; /* first rank whose starter's daemon is gone; where has_orphan */
-    bool has_orphan; /* there is one                                         */
-    struct abort_words
-            aborted; /* who called MPI_Abort(), by the starter and by ranks */
-    size_t starter_output_shown; /* lines of it that were shown                          */
-    struct recordings recordings; /* what ranks did last                            */
-    uint32_t
-            timeline_asked; /* of all ranks: odd, to begin; even, to end; 0: nothing       */
-    struct top top; /* how they are doing                                 */
-    struct dashboard dashboard; /* the same for browsers                     */
+    struct job_launcher launcher;
+    struct recordings recordings; /* of ranks                                   */
+    struct top top; /* --top                                                 */
+    struct dashboard dashboard; /* --dashboard                               */
     struct console console; /* stdout and stderr                                   */
     struct loop loop; /* all descriptors                                     */
     struct loop_watch watches[JOB_WATCHES]; /* but those of the server                */
-    int signals; /* signalfd                                             */
-    char input[JOB_INPUT_MAX]; /* typed, for the starter                            */
-    size_t input_len; /* of it                                               */
-    int64_t start; /* our clock: when the starter was started               */
+    struct job_signals signals;
+    struct job_input input;
+    int64_t start; /* our clock: when the MPI launcher was started           */
     int64_t now; /* our clock: of this turn of the loop                  */
-    int64_t next_beat; /* when heartbeats go out and silence is looked at      */
-    int64_t slept_ns; /* how long no heartbeat went out when tuttirun did not run */
-    int64_t woke; /* when that was over; some time later slept_ns is 0       */
-    int64_t settle_at; /* when the cause is decided; 0: nothing is suspected   */
-    int postponed; /* how often that was put off                          */
-    int64_t stop_at; /* when survivors are stopped; 0: not yet known         */
-    int64_t lose_at; /* when those that stay are given up; 0: none were stopped */
-    int64_t end_starter_at; /* when the starter is told to end; 0: not yet          */
-    int64_t kill_starter_at; /* when it is killed; 0: not yet                       */
-    int64_t leave_at; /* when nothing more is waited for; 0: not yet          */
+    struct job_beats beats;
+    struct job_due due;
     uint32_t notice; /* that was sent to the ranks (tutti_notice); 0: none      */
-    bool must_leave; /* of an elastic job: SIGTERM or SIGUSR1 came to tuttirun  */
-    bool was_interrupted; /* another signal to end came while it ended          */
-    bool was_released; /* every supervisor was told to end                     */
-    bool said_suspend; /* the note about Ctrl-Z was shown                      */
+    bool has_paused; /* links that are not read until the console has room     */
+    bool was_released; /* every supervisor has got RELEASE                       */
 };
 
 /** Of an elastic job, from 1; 0: it is none. */
@@ -125,18 +151,16 @@ void flow_flush(struct job *job, struct server_link *link);
 void flow_send(
         struct job *job, struct server_link *link, const struct link_message *message);
 /** Sends a message to all whose program has not ended. */
-void flow_tell(struct job *job, const struct link_message *message);
+void flow_send_all(struct job *job, const struct link_message *message);
 /** Sends a heartbeat over a connection. */
 void flow_send_beat(struct job *job, struct server_link *link);
-/** Tells a supervisor what has been told to all while it could not be reached. */
-void flow_catch_up(struct job *job, struct server_link *link);
 /** The program of a rank is in this state (struct link_beat). */
 void flow_note_state(const struct job *job, struct server_link *link, uint8_t state);
 /** A connection has ended or is given up: its rank is lost unless it had ended. */
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail);
-/** Shows what the starter said and was not shown yet. */
-void flow_show_starter(struct job *job);
+/** Shows what the MPI launcher said and was not shown yet. */
+void flow_show_launcher(struct job *job);
 /** Something may have failed: the cause is decided after a moment. */
 void flow_suspect(struct job *job);
 /** The job fails for a reason that is no rank's: tells the survivors. */
@@ -146,22 +170,13 @@ void flow_fail(struct job *job, enum cause_kind kind, int exit_status,
 void flow_notice(struct job *job, uint32_t notice);
 /** A signal to tuttirun. */
 void flow_signal(struct job *job, int number);
-/** What is due: start, settling, stopping, releasing, the end of the starter. */
+/** What is due: start, settling, stopping, releasing, the end of the MPI launcher. */
 void flow_step(struct job *job);
 /** When flow_step() has something to do next, our clock; INT64_MAX: not by time. */
 int64_t flow_next(const struct job *job);
-/** How long a starter has to end by itself once its ranks have, after a failure. */
-int flow_starter_patience_ms(const struct job *job);
+/** How long an MPI launcher has to end by itself once its ranks have, after a failure. */
+int flow_launcher_patience_ms(const struct job *job);
 /** True when nothing is left to wait for. */
 bool flow_is_over(const struct job *job);
-
-/** A supervisor says who it is; `said` NULL: a stranger (supervisor_events.c). */
-void supervisor_events_hello(struct server_link *link, struct meet_hello *said);
-/** Bytes of a supervisor have come, or its connection ended (supervisor_events.c). */
-void supervisor_events_read(struct job *job, struct server_link *link, bool is_broken);
-/** Reads on where the console was full and is not any more. */
-void supervisor_events_resume(struct job *job);
-/** Sends heartbeats and looks for silence (beats.c). */
-void beats_step(struct job *job);
 
 #endif

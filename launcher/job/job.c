@@ -1,5 +1,5 @@
 /*
- * tuttirun while a job runs: one loop over the links of supervisors, the starter, signals
+ * tuttirun while a job runs: one loop over the links of supervisors, the MPI launcher, signals
  * and the terminal. What is decided is in flow.c.
  */
 #include "launcher/job/job.h"
@@ -21,10 +21,11 @@
 #include "base/mem.h"
 #include "launcher/exec/logs.h"
 #include "launcher/exit_status.h"
+#include "launcher/job/beats.h"
 #include "launcher/job/flow.h"
-#include "launcher/job/job_tree.h"
 #include "launcher/job/report.h"
 #include "launcher/job/root_cause.h"
+#include "launcher/job/supervisor_events.h"
 #include "launcher/job/timelines.h"
 #include "launcher/session/link_address.h"
 #include "launcher/signals.h"
@@ -32,7 +33,6 @@
 
 enum {
     READ_MAX = 4096,
-    OTHER_DESCRIPTORS = 64, /* that tuttirun needs beside one for each rank          */
     LIST_MAX = 128 /* bytes of a list of ranks with its zero */
 };
 
@@ -41,32 +41,10 @@ static bool watch(struct job *job, int fd, unsigned events, enum job_watch what)
     return loop_set(&job->loop, &job->watches[what], fd, events);
 }
 
-/*
- * Each rank has a connection, whose descriptor must be allowed; in a tree it has one until it
- * has its place.
- */
-static tutti_status raise_limit(const struct job *job)
-{
-    const int ranks = job->plan->options->np;
-    const uint64_t most = (uint64_t)job->tree.fan_out * 2;
-    const uint64_t need =
-            (most > 0 && most < (uint64_t)ranks ? most : (uint64_t)ranks) +
-            OTHER_DESCRIPTORS;
-    const uint64_t limit = loop_raise_limit(need + 2 * (uint64_t)SERVER_STRANGERS);
-
-    return limit >= need
-            ? TUTTI_OK
-            : error_set(TUTTI_ERR_INVALID,
-                      "%d ranks need %llu open files in tuttirun, and the limit is "
-                      "%llu; "
-                      "raise it (ulimit -Hn), or give --supervise off",
-                      ranks, (unsigned long long)need, (unsigned long long)limit);
-}
-
 static tutti_status open_signals(struct job *job)
 {
-    job->signals = signals_open(0);
-    if (job->signals < 0 || !watch(job, job->signals, EPOLLIN, JOB_SIGNALS)) {
+    job->signals.fd = signals_open(0);
+    if (job->signals.fd < 0 || !watch(job, job->signals.fd, EPOLLIN, JOB_SIGNALS)) {
         return error_set_errno(TUTTI_ERR_SYSTEM, "cannot receive signals");
     }
     return TUTTI_OK;
@@ -76,7 +54,7 @@ static tutti_status open_signals(struct job *job)
 static bool finds_hosts(const struct job *job)
 {
     return job->plan->placement->hosts.count == 0 &&
-            strcmp(job->starter_name, "srun") == 0;
+            strcmp(job->launcher.name, "srun") == 0;
 }
 
 static bool is_local(const struct job *job)
@@ -117,7 +95,6 @@ static tutti_status open_server(struct job *job, char join[LINK_JOIN_MAX])
     }
     (void)snprintf(address.token, sizeof address.token, "%s", job->server.token);
     address.port = job->server.port;
-    address.fan_out = job->tree.fan_out;
     link_address_format(&address, join);
     return server_begin(&job->server, &job->loop)
             ? TUTTI_OK
@@ -167,17 +144,17 @@ static tutti_status make_absolute(
 }
 
 /* "mpirun" of /usr/bin/mpirun.openmpi */
-static void name_starter(struct job *job)
+static void name_launcher(struct job *job)
 {
     const char *path = job->plan->command[0];
     const char *slash = strrchr(path, '/');
 
-    (void)snprintf(job->starter_name, sizeof job->starter_name, "%s",
+    (void)snprintf(job->launcher.name, sizeof job->launcher.name, "%s",
             slash == NULL ? path : slash + 1);
-    job->starter_name[strcspn(job->starter_name, ".")] = '\0';
+    job->launcher.name[strcspn(job->launcher.name, ".")] = '\0';
 }
 
-static tutti_status start_starter(struct job *job, const char *join)
+static tutti_status start_launcher(struct job *job, const char *join)
 {
     struct arguments environment = { .items = NULL };
     tutti_status status;
@@ -188,13 +165,15 @@ static tutti_status start_starter(struct job *job, const char *join)
     if (status == TUTTI_OK) {
         job_advance(&job->state, JOB_SPAWNING);
         status = starter_process_start(
-                &job->starter, job->plan->command, environment.items);
+                &job->launcher.process, job->plan->command, environment.items);
     }
     arguments_fini(&environment);
     if (status == TUTTI_OK &&
-            (!watch(job, job->starter.pidfd, EPOLLIN, JOB_STARTER_END) ||
-                    !watch(job, job->starter.output, EPOLLIN, JOB_STARTER_OUTPUT) ||
-                    !watch(job, job->starter.errors, EPOLLIN, JOB_STARTER_ERRORS))) {
+            (!watch(job, job->launcher.process.pidfd, EPOLLIN, JOB_LAUNCHER_END) ||
+                    !watch(job, job->launcher.process.output, EPOLLIN,
+                            JOB_LAUNCHER_OUTPUT) ||
+                    !watch(job, job->launcher.process.errors, EPOLLIN,
+                            JOB_LAUNCHER_ERRORS))) {
         status = error_set_errno(TUTTI_ERR_SYSTEM, "cannot wait for the engine");
     }
     return status;
@@ -204,29 +183,21 @@ static tutti_status job_start(struct job *job)
 {
     char join[LINK_JOIN_MAX];
     char logs[JOB_PATH_MAX];
-    const int np = job->plan->options->np;
-    tutti_status status = ranks_init(&job->ranks, np);
+    tutti_status status = ranks_init(&job->ranks, job->plan->options->np);
 
     if (status == TUTTI_OK) {
-        status = tree_init(&job->tree, np, job_tree_fan_out(job));
-    }
-    if (status == TUTTI_OK && job->tree.fan_out > 0) {
-        job->of_rank = mem_calloc((size_t)np, sizeof(struct server_link *));
-        status = job->of_rank == NULL ? TUTTI_ERR_NO_MEMORY : TUTTI_OK;
-    }
-    if (status == TUTTI_OK) {
-        status = raise_limit(job);
+        status = server_raise_limit(job->plan->options->np);
     }
     if (status == TUTTI_OK) {
         generation_path(logs, sizeof logs,
                 job->options->log_dir == NULL ? "" : job->options->log_dir,
                 job_generation(job));
         status = make_absolute(
-                "--log-dir", logs[0] == '\0' ? NULL : logs, job->log_folder);
+                "--log-dir", logs[0] == '\0' ? NULL : logs, job->paths.log_folder);
     }
     if (status == TUTTI_OK) {
         status = make_absolute(
-                "--metrics-file", job->options->metrics_file, job->metrics_file);
+                "--metrics-file", job->options->metrics_file, job->paths.metrics_file);
     }
     if (status == TUTTI_OK) {
         status = loop_init(&job->loop);
@@ -241,7 +212,7 @@ static tutti_status job_start(struct job *job)
     if (status == TUTTI_OK) {
         name_job(job);
         dashboard_begin(job);
-        status = start_starter(job, join);
+        status = start_launcher(job, join);
     }
     if (status == TUTTI_OK && job->hooks != NULL &&
             !job->hooks->begin(job->hooks->owner, job)) {
@@ -257,22 +228,22 @@ static int list_left(const struct job *job, char text[LIST_MAX])
 }
 
 /*
- * Once something has failed, what the starter says is about supervisors, not about the
+ * Once something has failed, what the MPI launcher says is about supervisors, not about the
  * cause: it is kept.
  */
-static void show_starter_line(void *context, const char *line)
+static void show_launcher_line(void *context, const char *line)
 {
     struct job *job = context;
     char list[LIST_MAX];
 
-    abort_words_take(&job->aborted, line, strlen(line));
-    if (job->cause.kind == CAUSE_NONE && job->settle_at == 0 &&
+    abort_words_take(&job->launcher.aborted, line, strlen(line));
+    if (job->cause.kind == CAUSE_NONE && job->due.settle_at == 0 &&
             list_left(job, list) == 0) {
-        flow_show_starter(job);
+        flow_show_launcher(job);
     }
 }
 
-static void hear_stream(struct job *job, enum job_watch what, int *fd)
+static void read_stream(struct job *job, enum job_watch what, int *fd)
 {
     char bytes[READ_MAX];
     ssize_t done;
@@ -283,23 +254,24 @@ static void hear_stream(struct job *job, enum job_watch what, int *fd)
     done = read(*fd, bytes, sizeof bytes);
     if (done > 0) {
         starter_output_add(
-                &job->starter_output, bytes, (size_t)done, show_starter_line, job);
+                &job->launcher.output, bytes, (size_t)done, show_launcher_line, job);
     } else if (done == 0 || (errno != EAGAIN && errno != EINTR)) {
-        starter_output_end(&job->starter_output, show_starter_line, job);
+        starter_output_end(&job->launcher.output, show_launcher_line, job);
         loop_close(&job->loop, &job->watches[what], fd);
     }
 }
 
-static void hear_starter(struct job *job)
+static void read_launcher(struct job *job)
 {
-    hear_stream(job, JOB_STARTER_OUTPUT, &job->starter.output);
-    hear_stream(job, JOB_STARTER_ERRORS, &job->starter.errors);
+    read_stream(job, JOB_LAUNCHER_OUTPUT, &job->launcher.process.output);
+    read_stream(job, JOB_LAUNCHER_ERRORS, &job->launcher.process.errors);
 }
 
 static void close_input(struct job *job)
 {
     (void)watch(job, STDIN_FILENO, 0, JOB_INPUT);
-    loop_close(&job->loop, &job->watches[JOB_STARTER_INPUT], &job->starter.input);
+    loop_close(&job->loop, &job->watches[JOB_LAUNCHER_INPUT],
+            &job->launcher.process.input);
 }
 
 /*
@@ -308,11 +280,11 @@ static void close_input(struct job *job)
  */
 static bool may_read(const struct job *job)
 {
-    return job->starter.input >= 0 && job->input_len == 0 &&
+    return job->launcher.process.input >= 0 && job->input.len == 0 &&
             tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-/* What is typed goes to the starter. */
+/* What is typed goes to the MPI launcher. */
 static void pump_input(void *context, unsigned ready)
 {
     struct job *job = context;
@@ -322,12 +294,12 @@ static void pump_input(void *context, unsigned ready)
     if (!may_read(job)) {
         return;
     }
-    done = read(STDIN_FILENO, job->input, sizeof job->input);
+    done = read(STDIN_FILENO, job->input.bytes, sizeof job->input.bytes);
     if (done <= 0) {
         close_input(job);
         return;
     }
-    job->input_len = (size_t)done;
+    job->input.len = (size_t)done;
 }
 
 static void push_input(void *context, unsigned ready)
@@ -336,17 +308,17 @@ static void push_input(void *context, unsigned ready)
     ssize_t done;
 
     (void)ready;
-    if (job->starter.input < 0 || job->input_len == 0) {
+    if (job->launcher.process.input < 0 || job->input.len == 0) {
         return;
     }
-    done = write(job->starter.input, job->input, job->input_len);
+    done = write(job->launcher.process.input, job->input.bytes, job->input.len);
     if (done < 0 && errno != EAGAIN) {
         close_input(job);
         return;
     }
     if (done > 0) {
-        job->input_len -= (size_t)done;
-        memmove(job->input, job->input + done, job->input_len);
+        job->input.len -= (size_t)done;
+        memmove(job->input.bytes, job->input.bytes + done, job->input.len);
     }
 }
 
@@ -356,7 +328,7 @@ static void on_signals(void *context, unsigned ready)
     struct signalfd_siginfo info;
 
     (void)ready;
-    while (read(job->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (read(job->signals.fd, &info, sizeof info) == (ssize_t)sizeof info) {
         const bool wants_stacks = signals_wants_stacks(info.ssi_code, info.ssi_int);
 
         if (info.ssi_signo == SIGUSR2 && timelines_toggle(job)) {
@@ -371,15 +343,15 @@ static void on_signals(void *context, unsigned ready)
     }
 }
 
-static void on_starter_end(void *context, unsigned ready)
+static void on_launcher_end(void *context, unsigned ready)
 {
     struct job *job = context;
 
     (void)ready;
-    if (starter_process_reap(&job->starter)) {
-        (void)watch(job, job->starter.pidfd, 0, JOB_STARTER_END);
+    if (starter_process_reap(&job->launcher.process)) {
+        (void)watch(job, job->launcher.process.pidfd, 0, JOB_LAUNCHER_END);
         /* Its last words come before what we say about its end. */
-        hear_starter(job);
+        read_launcher(job);
         flow_suspect(job);
     }
 }
@@ -398,10 +370,10 @@ static void on_link(void *context, unsigned ready)
     }
 }
 
-static void on_starter(void *context, unsigned ready)
+static void on_launcher(void *context, unsigned ready)
 {
     (void)ready;
-    hear_starter(context);
+    read_launcher(context);
 }
 
 static void on_console(void *context, unsigned ready)
@@ -416,11 +388,11 @@ static void set_calls(struct job *job)
 {
     static void (*const calls[JOB_WATCHES])(void *context, unsigned ready) = {
         [JOB_SIGNALS] = on_signals,
-        [JOB_STARTER_END] = on_starter_end,
-        [JOB_STARTER_OUTPUT] = on_starter,
-        [JOB_STARTER_ERRORS] = on_starter,
+        [JOB_LAUNCHER_END] = on_launcher_end,
+        [JOB_LAUNCHER_OUTPUT] = on_launcher,
+        [JOB_LAUNCHER_ERRORS] = on_launcher,
         [JOB_INPUT] = pump_input,
-        [JOB_STARTER_INPUT] = push_input,
+        [JOB_LAUNCHER_INPUT] = push_input,
         [JOB_STDOUT] = on_console,
         [JOB_STDERR] = on_console,
     };
@@ -437,8 +409,8 @@ static void set_calls(struct job *job)
 static void watch_terminal(struct job *job)
 {
     (void)watch(job, STDIN_FILENO, may_read(job) ? EPOLLIN : 0, JOB_INPUT);
-    (void)watch(job, job->starter.input, job->input_len > 0 ? EPOLLOUT : 0,
-            JOB_STARTER_INPUT);
+    (void)watch(job, job->launcher.process.input, job->input.len > 0 ? EPOLLOUT : 0,
+            JOB_LAUNCHER_INPUT);
     for (int i = 0; i < 2; i++) {
         (void)watch(job, job->console.streams[i].fd,
                 console_waits(&job->console, i) ? EPOLLOUT : 0,
@@ -470,6 +442,9 @@ static void job_loop(struct job *job)
             ready->call(ready->context, ready->ready);
         }
         job->now = clock_ns();
+        if (job->launcher.process.pidfd < 0) { /* no descriptor was left for it */
+            on_launcher_end(job, 0);
+        }
         beats_step(job);
         supervisor_events_resume(job);
         recordings_step(job);
@@ -489,8 +464,8 @@ static void say_line(void *context, const char *line)
     console_say(&job->console, "tuttirun", "%s", line);
 }
 
-/* Who left without tutti_finalize(), when all is over: starters use twenty lines for it. */
-static bool tell_left(struct job *job)
+/* Who left without tutti_finalize(), when all is over: MPI launchers use twenty lines for it. */
+static bool report_left(struct job *job)
 {
     char list[LIST_MAX];
     int left = list_left(job, list);
@@ -531,9 +506,9 @@ static void report(struct job *job, int exit_status)
             report_write(&facts, job->options->report) != TUTTI_OK) {
         console_say(&job->console, "tuttirun", "%s", tutti_last_error());
     }
-    if ((job->cause.kind == CAUSE_NONE && !tell_left(job)) ||
+    if ((job->cause.kind == CAUSE_NONE && !report_left(job)) ||
             job->plan->options->verbose) {
-        flow_show_starter(job);
+        flow_show_launcher(job);
     }
     if (job->cause.kind == CAUSE_NONE || job->cause.kind == CAUSE_OUTPUT) {
         recordings_end(job);
@@ -547,14 +522,14 @@ static void report(struct job *job, int exit_status)
 }
 
 /*
- * Where tuttirun knows no cause, a starter that ended by itself may: ranks that did not
+ * Where tuttirun knows no cause, an MPI launcher that ended by itself may: ranks that did not
  * finalize MPI, for one.
  */
 static int exit_status_of(const struct job *job)
 {
-    const int status = job->starter.status;
+    const int status = job->launcher.process.status;
 
-    return job->cause.kind == CAUSE_NONE && job->end_starter_at != 0 &&
+    return job->cause.kind == CAUSE_NONE && job->launcher.term_at != 0 &&
                     WIFEXITED(status)
             ? WEXITSTATUS(status)
             : job->cause.exit_status;
@@ -574,20 +549,18 @@ static int job_end(struct job *job)
         dashboard_tell_end(job);
     }
     dashboard_end(job);
-    starter_process_fini(&job->starter);
+    starter_process_fini(&job->launcher.process);
     if (job->cause.kind != CAUSE_NONE) {
-        starter_process_end_rest(flow_starter_patience_ms(job));
+        starter_process_end_rest(flow_launcher_patience_ms(job));
     }
     server_fini(&job->server);
     ranks_fini(&job->ranks);
-    tree_fini(&job->tree);
-    mem_free(job->of_rank);
     if (console_waits(&job->console, 0) || console_waits(&job->console, 1)) {
         signals_let_all(); /* a reader may never come, and nothing else is left to end */
     }
     console_close(&job->console);
-    if (job->signals >= 0) {
-        (void)close(job->signals);
+    if (job->signals.fd >= 0) {
+        (void)close(job->signals.fd);
     }
     loop_fini(&job->loop);
     mem_free(job);
@@ -606,17 +579,18 @@ int job_run(const struct job_plan *plan)
         .plan = plan,
         .options = plan->options,
         .hooks = plan->hooks,
-        .starter = starter_process_none,
+        .launcher.process = starter_process_none,
         .cause.rank = -1,
         .server = { .listener.fd = -1, .hangups = -1 },
         .dashboard.http.listener.fd = -1,
         .loop.epoll = -1,
-        .signals = -1,
+        .signals.fd = -1,
         .now = clock_ns(),
     };
     job->start = job->now;
+    job->beats.interval_ms = beats_interval_ms(plan->options);
     set_calls(job);
-    name_starter(job);
+    name_launcher(job);
     console_open(&job->console, job->options, plan->options->np);
     job->console.has_hosts = plan->placement->hosts.count > 1;
     if (job_start(job) == TUTTI_OK) {

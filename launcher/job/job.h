@@ -1,5 +1,5 @@
 /*
- * A job under tuttirun: starts the starter, hears its supervisors, decides what failed
+ * A job under tuttirun: starts the MPI launcher, hears its supervisors, decides what failed
  * first, stops what is left and says what happened.
  */
 #ifndef TUTTI_LAUNCHER_JOB_JOB_H
@@ -35,9 +35,9 @@ struct job_hooks {
 struct job_plan {
     const struct options *options;
     const struct placement *placement;
-    char *const *command; /* the starter's, NULL-terminated */
+    char *const *command; /* the MPI launcher's, NULL-terminated */
     const struct job_hooks *hooks; /* NULL: the job is not elastic              */
-    char *const *environment; /* for the starter; LINK_VARIABLE is added to it */
+    char *const *environment; /* for the MPI launcher; LINK_VARIABLE is added to it */
 };
 
 enum {

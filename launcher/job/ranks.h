@@ -54,7 +54,7 @@ struct rank {
     bool is_stopped; /* by SIGSTOP or a debugger, as was last heard (top.c)             */
     double silence; /* for how long nothing was heard of it, in s; -1: not connected (top.c) */
     uint64_t committed; /* newest commit of an elastic job that it knew of; 0     */
-    bool was_stopped; /* we or the starter ended it: a cause only by not coming     */
+    bool was_stopped; /* we or the MPI launcher ended it: a cause only by not coming     */
     char *detail; /* more in words: what exec said, what the limit was; owned     */
     char *tail; /* its last lines of stderr; owned                              */
     char *awaited; /* ranks of which some did not come to it; owned; NULL: all did */

@@ -106,11 +106,12 @@ void recordings_ask(struct job *job, bool with_stacks)
     recordings->answers = 0;
     recordings->due = job->now + ANSWER_MS * JOB_NS_PER_MS;
     recordings->quiet_until = job->now + QUIET_MS * JOB_NS_PER_MS;
-    flow_tell(job, &(struct link_message){ .type = LINK_LOOK, .look = with_stacks });
+    flow_send_all(
+            job, &(struct link_message){ .type = LINK_LOOK, .look = with_stacks });
 }
 
 /* One that nobody asked for, in a job that goes on, tells of a stall: all are asked. */
-void recordings_hear(struct job *job, int rank, const struct link_recording *part)
+void recordings_take(struct job *job, int rank, const struct link_recording *part)
 {
     struct recordings *recordings = &job->recordings;
 
@@ -120,7 +121,7 @@ void recordings_hear(struct job *job, int rank, const struct link_recording *par
     }
     if (recordings->is_asked) {
         recordings->answers++;
-    } else if (job->state == JOB_RUNNING && job->settle_at == 0 &&
+    } else if (job->state == JOB_RUNNING && job->due.settle_at == 0 &&
             job->now >= recordings->quiet_until &&
             job->ranks.items[rank].state == RANK_RUNNING) {
         recordings_ask(job, false);
@@ -166,7 +167,7 @@ void recordings_step(struct job *job)
 {
     struct recordings *recordings = &job->recordings;
 
-    if (recordings->is_asked && job->state == JOB_RUNNING && job->settle_at == 0 &&
+    if (recordings->is_asked && job->state == JOB_RUNNING && job->due.settle_at == 0 &&
             (job->now >= recordings->due ||
                     recordings->answers >= job->ranks.count - job->ranks.ended)) {
         recordings->is_asked = false;

@@ -26,12 +26,14 @@ struct recordings {
     int answers; /* since then                                           */
     int64_t due; /* when those that are there are all that come; where is_asked  */
     int64_t quiet_until; /* a stall that is reported sooner asks nobody           */
+    uint32_t
+            timeline_asked; /* of the timelines of all ranks, as in struct link_message; 0: nothing */
 };
 
 /** Asks all ranks; what they say is told when they have answered. */
 void recordings_ask(struct job *job, bool with_stacks);
 /** A part has come. */
-void recordings_hear(struct job *job, int rank, const struct link_recording *part);
+void recordings_take(struct job *job, int rank, const struct link_recording *part);
 /** Says what they say together, when that is due. */
 void recordings_step(struct job *job);
 /** The job is over: says where they are, or removes them. */

@@ -19,7 +19,7 @@ enum {
 enum cause_kind {
     CAUSE_NONE,
     CAUSE_RANK, /* a rank failed                                           */
-    CAUSE_STARTER, /* the starter ended, or ended ranks, before its time       */
+    CAUSE_STARTER, /* the MPI launcher ended, or ended ranks, before its time       */
     CAUSE_START, /* not all ranks started in time                           */
     CAUSE_TIMEOUT, /* --timeout                                               */
     CAUSE_SIGNAL, /* tuttirun got a signal                                   */

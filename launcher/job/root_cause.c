@@ -7,7 +7,7 @@
 
 enum verdict {
     VERDICT_SOUND, /* ended well, or has not ended                 */
-    VERDICT_TAKEN, /* ended by the starter before anything failed   */
+    VERDICT_TAKEN, /* ended by the MPI launcher before anything failed   */
     VERDICT_TOLD, /* another rank's failure ended it              */
     VERDICT_FAILED
 };

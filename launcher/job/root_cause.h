@@ -3,7 +3,7 @@
  *
  * A rank has failed when it was killed, exited with a status, could not be run, was
  * lost, or exited with 0 while the library had not been finalized and others ran on.
- * What we or the starter ended is no cause unless there is no other. A rank that another one
+ * What we or the MPI launcher ended is no cause unless there is no other. A rank that another one
  * had told of a failed context is the cause only where no rank failed without being told. The
  * earliest counts. A lost connection is dated later, by ROOT_CAUSE_LOST_NS and by the error
  * of the clocks, so that of two at the same time a signal or an exit is the cause.
@@ -28,7 +28,7 @@ bool root_cause_has_left(const struct rank *rank);
 int root_cause_first(const struct ranks *ranks);
 
 /**
- * True for a rank whose program ran on, outside tutti, until we or the starter ended it: it had
+ * True for a rank whose program ran on, outside tutti, until we or the MPI launcher ended it: it had
  * a context, and never saw that this had failed.
  */
 bool root_cause_is_outside(const struct rank *rank);

@@ -1,5 +1,5 @@
 /*
- * The last lines of the starter.
+ * The last lines of the MPI launcher.
  */
 #include "launcher/job/starter_output.h"
 

@@ -1,5 +1,5 @@
 /*
- * What the starter itself prints: cut into lines, the last of which are kept. Pure.
+ * What the MPI launcher itself prints: cut into lines, the last of which are kept. Pure.
  */
 #ifndef TUTTI_LAUNCHER_JOB_STARTER_OUTPUT_H
 #define TUTTI_LAUNCHER_JOB_STARTER_OUTPUT_H

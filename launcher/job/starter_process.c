@@ -1,5 +1,5 @@
 /*
- * The starter as a process.
+ * The MPI launcher as a process.
  */
 #include "launcher/job/starter_process.h"
 
@@ -47,7 +47,7 @@ static void end_group(const void *context)
 static tutti_status start_guardian(struct starter_process *starter)
 {
     const struct guardian_plan plan = {
-        .clean_up = end_group, .context = starter, .front_fd = -1
+        .clean_up = end_group, .context = starter, .wrapper_fd = -1
     };
 
     return guardian_start(&plan, &starter->guardian_fd);
@@ -70,7 +70,7 @@ static tutti_status wait_for_exec(struct child *child, const char *command)
     return TUTTI_OK;
 }
 
-/* A group in the background may not read the terminal: the starter gets a pipe. */
+/* A group in the background may not read the terminal: the MPI launcher gets a pipe. */
 static tutti_status open_input(int ends[2])
 {
     ends[0] = -1;

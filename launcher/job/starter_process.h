@@ -1,5 +1,5 @@
 /*
- * The starter (mpirun, mpiexec, srun) as a process: it has a process group of its own, so
+ * The MPI launcher (mpirun, mpiexec, srun) as a process: it has a process group of its own, so
  * that a terminal's signals reach tuttirun alone; its words come through pipes; it is
  * told when tuttirun dies, and a guardian ends what is left of it.
  */
@@ -14,7 +14,7 @@
 /** Zeroed with every descriptor -1 is valid input for starter_process_fini(). */
 struct starter_process {
     pid_t pid; /* and its process group; 0: not started             */
-    int pidfd; /* readable when it has ended                        */
+    int pidfd; /* readable when it has ended; -1: to be polled        */
     int output; /* its stdout and stderr, non-blocking; -1: ended    */
     int errors;
     int input; /* to its stdin when ours is a terminal, non-blocking; -1: it has ours */
@@ -41,7 +41,7 @@ void starter_process_words(
 /** Kills what is left, dismisses the guardian and closes. */
 void starter_process_fini(struct starter_process *starter);
 /**
- * After a failure: what the starter has started in sessions of its own, as an ssh to a host
+ * After a failure: what the MPI launcher has started in sessions of its own, as an ssh to a host
  * that is cut off, has so long to end, and is killed then.
  */
 void starter_process_end_rest(int patience_ms);

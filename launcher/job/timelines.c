@@ -44,24 +44,24 @@ bool timelines_toggle(struct job *job)
     if (place_of(job)[0] == '\0') {
         return false;
     }
-    if (job->timeline_asked == 0 && steps[0] == '\0') {
-        job->timeline_asked = 1; /* on from the start */
+    if (job->recordings.timeline_asked == 0 && steps[0] == '\0') {
+        job->recordings.timeline_asked = 1; /* on from the start */
     }
-    job->timeline_asked++;
-    flow_tell(job,
-            &(struct link_message){
-                    .type = LINK_TIMELINE, .timeline = job->timeline_asked });
+    job->recordings.timeline_asked++;
+    flow_send_all(job,
+            &(struct link_message){ .type = LINK_TIMELINE,
+                    .timeline = job->recordings.timeline_asked });
     console_say(&job->console, "tuttirun", "timeline %s",
-            job->timeline_asked % 2 != 0 ? "on" : "off");
+            job->recordings.timeline_asked % 2 != 0 ? "on" : "off");
     return true;
 }
 
-void timelines_tell(struct job *job, struct server_link *link)
+void timelines_send(struct job *job, struct server_link *link)
 {
-    if (job->timeline_asked != 0) {
+    if (job->recordings.timeline_asked != 0) {
         flow_send(job, link,
-                &(struct link_message){
-                        .type = LINK_TIMELINE, .timeline = job->timeline_asked });
+                &(struct link_message){ .type = LINK_TIMELINE,
+                        .timeline = job->recordings.timeline_asked });
     }
 }
 

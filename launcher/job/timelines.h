@@ -13,7 +13,7 @@ struct server_link;
 /** Begins them where they are off, ends them where they are on. False: the job has none. */
 bool timelines_toggle(struct job *job);
 /** Tells a supervisor that comes what the others have been told. */
-void timelines_tell(struct job *job, struct server_link *link);
+void timelines_send(struct job *job, struct server_link *link);
 /** The job is over. */
 void timelines_end(struct job *job);
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "launcher/job/flow.h"
-#include "launcher/job/job_tree.h"
 
 enum {
     INTERVAL_MS = 1000, /* on a terminal                        */
@@ -38,7 +37,7 @@ struct top_rates top_rates(const struct rank *rank)
         .leads = (double)(new->lead_ns - old->lead_ns) / ns };
 }
 
-void top_hear(struct job *job, int rank, const struct link_metrics *metrics)
+void top_take(struct job *job, int rank, const struct link_metrics *metrics)
 {
     struct link_metrics *kept = job->ranks.items[rank].metrics;
 
@@ -60,7 +59,7 @@ static void note_links(struct job *job)
             continue;
         }
         rank = &job->ranks.items[link->rank];
-        silence = (double)(job->now - job_tree_heard(job, link)) * 1e-9;
+        silence = (double)(job->now - link->heard) * 1e-9;
         if (rank->silence < 0 || silence < rank->silence) {
             rank->silence = silence;
             rank->is_stopped = link->stopped != 0;

@@ -38,7 +38,7 @@ struct top_rates top_rates(const struct rank *rank);
 struct top_summary top_summarize(struct job *job);
 
 /** A supervisor has told what its rank has counted. */
-void top_hear(struct job *job, int rank, const struct link_metrics *metrics);
+void top_take(struct job *job, int rank, const struct link_metrics *metrics);
 /** Draws when it is due. */
 void top_step(struct job *job);
 /** Gives the terminal back. */

@@ -48,7 +48,6 @@ static const struct field fields[] = {
     FIELD(HELLO, INT, hello.local_rank, -1, RANK_MAX),
     FIELD(HELLO, INT, hello.local_size, -1, RANK_MAX),
     FIELD(HELLO, U64, hello.pid, 0, 0),
-    FIELD(HELLO, U32, hello.port, 0, UINT16_MAX),
     FIELD(WELCOME, TEXT, welcome.job, 0, LINK_TEXT_MAX),
     FIELD(WELCOME, TEXT, welcome.log_folder, 0, LINK_TEXT_MAX),
     FIELD(WELCOME, U32, welcome.beat_ms, 1, LINK_BEAT_MS_MAX),
@@ -57,7 +56,6 @@ static const struct field fields[] = {
     FIELD(WELCOME, U64, welcome.output_rate, 0, 0),
     FIELD(WELCOME, U8, welcome.forward[0], LINK_FORWARD_NOTHING, LINK_FORWARD_BYTES),
     FIELD(WELCOME, U8, welcome.forward[1], LINK_FORWARD_NOTHING, LINK_FORWARD_BYTES),
-    FIELD(WELCOME, TEXT, welcome.relay, 0, LINK_TEXT_MAX),
     FIELD(WELCOME, U32, welcome.generation, 0, UINT32_MAX),
     FIELD(WELCOME, U32, welcome.keeper_port, 0, UINT16_MAX),
     FIELD(WELCOME, U32, welcome.metrics_port, 0, UINT16_MAX),
@@ -72,10 +70,6 @@ static const struct field fields[] = {
     FIELD(BEAT, U64, beat.echo, 0, 0),
     FIELD(BEAT, U64, beat.held, 0, 0),
     FIELD(BEAT, U8, beat.state, 0, UINT8_MAX),
-    FIELD(BEAT, TEXT, beat.below, 0, LINK_BELOW_MAX),
-    FIELD(BEAT, U64, beat.clock.ahead_ns, 0, 0),
-    FIELD(BEAT, U64, beat.clock.doubt_ns, 0, 0),
-    FIELD(BEAT, U32, beat.silent_ms, 0, UINT32_MAX),
     FIELD(OUTPUT, U8, output.stream, 1, 2),
     FIELD(OUTPUT, U64, output.time, 0, 0),
     FIELD(OUTPUT, TEXT, output.lines, 0, LINK_LINES_MAX),
@@ -98,16 +92,6 @@ static const struct field fields[] = {
     FIELD(STOP, U32, stop_ms, 0, MILLISECONDS_MAX),
     FIELD(RELEASE, U8, release, 0, UINT8_MAX),
     FIELD(SUSPICION, TEXT, suspicion, 0, LINK_TEXT_MAX),
-    FIELD(RELAYED, INT, relayed.rank, LINK_ALL, RANK_MAX),
-    FIELD(RELAYED, U64, relayed.position, 0, 0),
-    FIELD(RELAYED, U64, relayed.clock.ahead_ns, 0, 0),
-    FIELD(RELAYED, U64, relayed.clock.doubt_ns, 0, 0),
-    FIELD(RELAYED, TEXT, relayed.frame, 0, FRAME_MAX),
-    FIELD(CHILD, INT, child.rank, 0, RANK_MAX),
-    FIELD(CHILD, BOOL, child.is_here, 0, 1),
-    FIELD(CHILD, U64, child.time, 0, 0),
-    FIELD(RESUME, U64, resume.position, 0, 0),
-    FIELD(RESUME, BOOL, resume.again, 0, 1),
     FIELD(NOTICE, U32, notice, 1, UINT8_MAX),
     FIELD(LOOK, BOOL, look, 0, 1),
     FIELD(RECORDING, U64, recording.offset, 0, 0),
@@ -219,48 +203,6 @@ void link_put_note(struct wire_writer *out, const char *text)
 {
     link_put(out,
             &(struct link_message){ .type = LINK_NOTE, .note = link_text_of(text) });
-}
-
-void link_put_relayed(struct wire_writer *out, int rank, uint64_t position,
-        const struct link_clock *clock, const uint8_t *frame, size_t len)
-{
-    const struct link_message message = {
-        .type = LINK_RELAYED,
-        .relayed = { .rank = rank,
-                .position = position,
-                .clock = *clock,
-                .frame = { .text = (const char *)frame + FRAME_LENGTH_BYTES,
-                        .len = len - FRAME_LENGTH_BYTES } },
-    };
-
-    link_put(out, &message);
-}
-
-struct frame link_relayed_frame(const struct link_relayed *relayed)
-{
-    const uint8_t *bytes = (const uint8_t *)relayed->frame.text;
-
-    return relayed->frame.len == 0 ? (struct frame){ .type = 0 }
-                                   : (struct frame){ .type = bytes[0],
-                                         .body = bytes + 1,
-                                         .len = relayed->frame.len - 1 };
-}
-
-void link_put_absence(struct wire_writer *below, const struct link_absence *absence)
-{
-    wire_put_svarint(below, absence->rank);
-    wire_put_u32(below, absence->silent_ms);
-    wire_put_u8(below, absence->state);
-}
-
-bool link_get_absence(struct wire_reader *below, struct link_absence *absence)
-{
-    const int64_t rank = wire_get_svarint(below);
-
-    absence->rank = rank < 0 || rank > RANK_MAX ? -1 : (int)rank;
-    absence->silent_ms = wire_get_u32(below);
-    absence->state = wire_get_u8(below);
-    return wire_ok(below) && absence->rank >= 0;
 }
 
 bool link_get_body(

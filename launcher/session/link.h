@@ -25,20 +25,6 @@
  *        <-------------------------  FAILURE   why the job failed: to the library
  *        <-------------------------  STOP      end the program: SIGTERM, then SIGKILL
  *        <-------------------------  RELEASE   the supervisor may end now
- *
- * In a job on more hosts than --fan-out, WELCOME may name a supervisor that has come before,
- * a relay. Who was sent there closes the connection and meets the relay, in the same way. What
- * is said between a supervisor and tuttirun then travels in envelopes, which relays pass on:
- *
- * supervisor            relay                tuttirun
- *     BEAT <-------------> BEAT <-------------> BEAT       between neighbours; upwards with
- *                                                          those below that are not heard
- *     RELAYED -----------> RELAYED -----------> its frame  with its place in all that it said
- *         <--------------- RELAYED <----------- RELAYED    for a rank, or for all
- *                          (CHILD) -----------> CHILD      who came to a relay, or was lost
- *     (RESUME) <---------------------------- RESUME        how much of what it said has come
- *
- * Who loses its relay, or does not hear it, calls tuttirun again and is given another place.
  */
 #ifndef TUTTI_LAUNCHER_SESSION_LINK_H
 #define TUTTI_LAUNCHER_SESSION_LINK_H
@@ -61,9 +47,7 @@ enum {
     LINK_LINES_MAX = 1 << 16, /* bytes of lines in one OUTPUT                         */
     LINK_STATE_STARTING = 'I', /* a program waits in MPI_Init; no state of /proc      */
     LINK_BEAT_MS_MAX = 60000, /* longest time between beats                           */
-    LINK_SUSPECT_MS = 2300, /* and two beats of silence, until it is said            */
-    LINK_BELOW_MAX = 1 << 15, /* bytes of what BEAT says of others                   */
-    LINK_ALL = -1 /* rank of an envelope that is for everybody                     */
+    LINK_SUSPECT_MS = 2300 /* and two beats of silence, until it is said            */
 };
 
 /** The variable that tells supervisors where tuttirun is: see session/link_address.h. */
@@ -82,9 +66,6 @@ enum link_type {
     LINK_STOP,
     LINK_RELEASE,
     LINK_SUSPICION,
-    LINK_RELAYED,
-    LINK_CHILD,
-    LINK_RESUME,
     LINK_NOTICE,
     LINK_LOOK,
     LINK_RECORDING,
@@ -113,7 +94,6 @@ struct link_hello {
     int rank, size; /* in the job, by the variables of the starter; -1: unknown */
     int local_rank, local_size; /* on its host; -1: unknown                   */
     uint64_t pid; /* of the supervisor, as seen on its host                   */
-    uint32_t port; /* where it listens as a relay; 0: it does not              */
 };
 
 /** What is sent of a stream; its log has all in any case. */
@@ -132,7 +112,6 @@ struct link_welcome {
     uint32_t kill_ms; /* between SIGTERM and SIGKILL of STOP and of a lost tuttirun */
     uint64_t output_rate; /* bytes per second of OUTPUT; 0: as much as there is */
     uint8_t forward[2]; /* how OUTPUT is sent, enum link_forward: stdout, stderr */
-    struct link_text relay; /* "ADDRESS PORT" to be called in place of this; "": none */
     uint32_t generation; /* of an elastic job, from 1; 0: it is none            */
     uint32_t keeper_port; /* of tuttirun, for keepers (exec/keeper.h)             */
     uint32_t metrics_port; /* of each host, for HTTP; 0: none                      */
@@ -161,12 +140,6 @@ struct link_metrics {
     uint64_t steps, bytes, wait_ns, lead_ns;
 };
 
-/** What is known of a clock: sent with times that tuttirun has to understand. */
-struct link_clock {
-    int64_t ahead_ns; /* of tuttirun's                                      */
-    uint64_t doubt_ns; /* how far off that may be; UINT64_MAX: it is not known */
-};
-
 /** Both ways. Times are the sender's monotonic clock, in ns. */
 struct link_beat {
     uint64_t sent; /* now                                               */
@@ -174,16 +147,6 @@ struct link_beat {
     uint64_t held; /* ns from the arrival of that beat until `sent`      */
     uint8_t state; /* letter of the program's state in /proc ('R', 'S', 'T'), or
                       LINK_STATE_STARTING; 0: none */
-    struct link_text below; /* of a relay: struct link_absence of some, one by one   */
-    struct link_clock clock; /* of a relay, to those below                          */
-    uint32_t silent_ms; /* likewise: that it has not heard of tuttirun           */
-};
-
-/** A rank below a relay of which something is to be said, within link_beat.below. */
-struct link_absence {
-    int rank;
-    uint32_t silent_ms; /* that the relay did not hear it */
-    uint8_t state; /* as in link_beat                */
 };
 
 /** Whole lines of the program, each with its newline; at most LINK_LINES_MAX bytes. */
@@ -222,27 +185,6 @@ struct link_failure {
     struct link_text text; /* in words             */
 };
 
-/** A frame on its way between tuttirun and a supervisor that may have relays between them. */
-struct link_relayed {
-    int rank; /* whose it is; to supervisors: who gets it, or LINK_ALL            */
-    uint64_t position; /* bytes of frames that the supervisor sent before this one  */
-    struct link_clock clock; /* of the supervisor                               */
-    struct link_text frame; /* its type and body                               */
-};
-
-/** What a relay says of who is connected to it. */
-struct link_child {
-    int rank;
-    bool is_here; /* false: its connection has ended */
-    uint64_t time; /* supervisor's clock              */
-};
-
-/** What has come of what a supervisor said: it need not be kept. */
-struct link_resume {
-    uint64_t position; /* bytes of frames                                    */
-    bool again; /* what came after that is sent again: it may have been lost */
-};
-
 /** Part of the sentence of a supervisor whose starter's daemon is gone: that is a cause. */
 #define LINK_NOTE_ORPHANED "the engine's process on its host has died"
 
@@ -264,9 +206,6 @@ struct link_message {
         uint8_t release; /* the supervisor ends with this exit status        */
         struct link_text suspicion; /* who is not heard, which fails nothing yet
                                        (base/failure_page.h); "": nobody any more */
-        struct link_relayed relayed;
-        struct link_child child;
-        struct link_resume resume;
         uint32_t notice; /* a tutti_notice, for the trainer's layer */
         bool look; /* with stacks */
         struct link_recording recording;
@@ -279,15 +218,6 @@ struct link_message {
 void link_put(struct wire_writer *out, const struct link_message *message);
 /** The same of a NOTE. */
 void link_put_note(struct wire_writer *out, const char *text);
-/** Appends an envelope with a whole frame of `len` bytes in it, as link_put() made it. */
-void link_put_relayed(struct wire_writer *out, int rank, uint64_t position,
-        const struct link_clock *clock, const uint8_t *frame, size_t len);
-/** What an envelope holds; an empty frame of type 0 when that is nothing. */
-struct frame link_relayed_frame(const struct link_relayed *relayed);
-/** What a BEAT says of those below. */
-void link_put_absence(struct wire_writer *below, const struct link_absence *absence);
-/** Takes the next; false: there is none. */
-bool link_get_absence(struct wire_reader *below, struct link_absence *absence);
 /** Appends the fields alone: HELLO and WELCOME are sent by meet.h. */
 void link_put_body(struct wire_writer *out, const struct link_message *message);
 

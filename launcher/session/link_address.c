@@ -10,9 +10,7 @@
 #include "base/text.h"
 
 enum {
-    PORT_MAX = 65535,
-    FAN_OUT_MAX = 1 << 20,
-    NUMBER_MAX = 16
+    PORT_MAX = 65535
 };
 
 void link_address_format(const struct link_address *address, char text[LINK_JOIN_MAX])
@@ -23,10 +21,7 @@ void link_address_format(const struct link_address *address, char text[LINK_JOIN
         len += (size_t)snprintf(text + len, LINK_JOIN_MAX - len, "%s%s",
                 i == 0 ? "" : ",", address->addresses[i]);
     }
-    len += (size_t)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->port);
-    if (address->fan_out > 0) {
-        (void)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->fan_out);
-    }
+    (void)snprintf(text + len, LINK_JOIN_MAX - len, " %d", address->port);
 }
 
 /* Copies up to the next of `ends` and moves behind it; false: empty or too long. */
@@ -56,16 +51,14 @@ static bool take_addresses(const char **text, struct link_address *address)
     return (*text)[-1] == ' ';
 }
 
-static bool take_number(const char **text, int64_t max, int *number)
+static bool take_port(const char *text, int *port)
 {
-    char word[NUMBER_MAX];
     int64_t value;
 
-    if (!take_word(text, " ", word, sizeof word) || !text_to_int64(word, &value) ||
-            value < 1 || value > max) {
+    if (!text_to_int64(text, &value) || value < 1 || value > PORT_MAX) {
         return false;
     }
-    *number = (int)value;
+    *port = (int)value;
     return true;
 }
 
@@ -76,13 +69,7 @@ static bool parse(struct link_address *address, const char *text)
         return false;
     }
     text++;
-    if (!take_addresses(&text, address) ||
-            !take_number(&text, PORT_MAX, &address->port)) {
-        return false;
-    }
-    return *text == '\0' ||
-            (*text++ == ' ' && take_number(&text, FAN_OUT_MAX, &address->fan_out) &&
-                    *text == '\0');
+    return take_addresses(&text, address) && take_port(text, &address->port);
 }
 
 tutti_status link_address_parse(struct link_address *address, const char *text)

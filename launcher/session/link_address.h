@@ -1,6 +1,5 @@
 /*
- * Where tuttirun is: the text of LINK_VARIABLE, "TOKEN ADDRESS,ADDRESS,... PORT", and a
- * fourth word, FAN_OUT, where supervisors may be connected to each other (uplink.h). It
+ * Where tuttirun is: the text of LINK_VARIABLE, "TOKEN ADDRESS,ADDRESS,... PORT". It
  * travels in the environment, which only the same user can read, never in arguments.
  */
 #ifndef TUTTI_LAUNCHER_SESSION_LINK_ADDRESS_H
@@ -23,7 +22,6 @@ struct link_address {
     char addresses[LINK_ADDRESSES_MAX][LINK_ADDRESS_MAX]; /* numeric, best first */
     size_t count; /* at least 1 */
     int port;
-    int fan_out; /* supervisors that are connected to one; 0: all to tuttirun */
 };
 
 /** Writes the variable's value; its length never exceeds LINK_JOIN_MAX. */

@@ -14,7 +14,8 @@
 #include "base/clock.h"
 
 enum {
-    PAUSE_MS = 100 /* where descriptors have run out */
+    PAUSE_MS = 100, /* where descriptors have run out */
+    BURST = 64 /* accepted before others have their turn */
 };
 
 /* Ports have the same place in both. */
@@ -108,7 +109,7 @@ static void take_all(void *context, unsigned ready)
         (void)loop_set(listener->loop, &listener->watch, listener->fd, EPOLLIN);
         return;
     }
-    while (listener->watch.events != 0) {
+    for (int i = 0; i < BURST && listener->watch.events != 0; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {

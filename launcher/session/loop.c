@@ -24,6 +24,9 @@ tutti_status loop_init(struct loop *loop)
 
 void loop_fini(struct loop *loop)
 {
+    while (loop->first != NULL) {
+        loop_set_due(loop, loop->first, 0);
+    }
     if (loop->epoll >= 0) {
         (void)close(loop->epoll);
     }
@@ -47,32 +50,35 @@ static void forget(struct loop *loop, struct loop_watch *watch)
     watch->ready = 0;
 }
 
+static void remove_timed(struct loop *loop, const struct loop_watch *watch)
+{
+    *(watch->before != NULL ? &watch->before->after : &loop->first) = watch->after;
+    *(watch->after != NULL ? &watch->after->before : &loop->last) = watch->before;
+}
+
+/* From the end: of thousands that wait equally long, the latest is due last. */
+static void insert_timed(struct loop *loop, struct loop_watch *watch)
+{
+    struct loop_watch *before = loop->last;
+
+    while (before != NULL && before->due > watch->due) {
+        before = before->before;
+    }
+    watch->before = before;
+    watch->after = before != NULL ? before->after : loop->first;
+    *(before != NULL ? &before->after : &loop->first) = watch;
+    *(watch->after != NULL ? &watch->after->before : &loop->last) = watch;
+}
+
 void loop_set_due(struct loop *loop, struct loop_watch *watch, int64_t due_ns)
 {
-    struct loop_watch **at = &loop->timed;
-
-    while (*at != NULL && *at != watch) {
-        at = &(*at)->next_timed;
-    }
-    if (*at == watch) {
-        *at = watch->next_timed;
+    if (watch->due != 0) {
+        remove_timed(loop, watch);
     }
     watch->due = due_ns;
     if (due_ns != 0) {
-        watch->next_timed = loop->timed;
-        loop->timed = watch;
+        insert_timed(loop, watch);
     }
-}
-
-/* Of those that are to be called by time, the first one. */
-static struct loop_watch *first_due(const struct loop *loop)
-{
-    struct loop_watch *first = loop->timed;
-
-    for (struct loop_watch *at = first; at != NULL; at = at->next_timed) {
-        first = at->due < first->due ? at : first;
-    }
-    return first;
 }
 
 bool loop_set(struct loop *loop, struct loop_watch *watch, int fd, unsigned events)
@@ -143,7 +149,7 @@ int loop_ms_until(int64_t until_ns)
 
 int loop_wait(struct loop *loop, int64_t until_ns)
 {
-    const struct loop_watch *first = first_due(loop);
+    const struct loop_watch *first = loop->first;
 
     if (first != NULL && first->due < until_ns) {
         until_ns = first->due;
@@ -180,7 +186,7 @@ struct loop_watch *loop_next(struct loop *loop)
             return watch;
         }
     }
-    watch = first_due(loop);
+    watch = loop->first;
     if (watch == NULL || watch->due > clock_ns()) {
         return NULL;
     }

@@ -25,7 +25,7 @@ struct loop_watch {
     unsigned events; /* EPOLLIN, EPOLLOUT; 0: none                  */
     unsigned ready; /* by the last wait; also EPOLLHUP and EPOLLERR */
     int64_t due; /* when it is called; 0: not by time              */
-    struct loop_watch *next_timed; /* in the loop's list                     */
+    struct loop_watch *before, *after; /* that are due, by time               */
 };
 
 struct loop {
@@ -33,7 +33,7 @@ struct loop {
     struct loop_watch *file; /* what epoll refuses: always ready; NULL: none    */
     struct epoll_event ready[LOOP_READY_MAX]; /* by the last wait           */
     int count, next; /* of them; the next that is to be called         */
-    struct loop_watch *timed; /* those that are due at some time            */
+    struct loop_watch *first, *last; /* of those that are due at some time  */
 };
 
 /** @return TUTTI_OK, TUTTI_ERR_SYSTEM */

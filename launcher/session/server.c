@@ -18,8 +18,22 @@
 
 enum {
     NS_PER_MS = 1000000,
+    OTHER_DESCRIPTORS = 64, /* that tuttirun needs beside one for each rank */
     HANGUPS_MAX = 64 /* that are noted at once */
 };
+
+tutti_status server_raise_limit(int ranks)
+{
+    const uint64_t need = (uint64_t)ranks + OTHER_DESCRIPTORS;
+    const uint64_t limit = loop_raise_limit(need + 2 * SERVER_STRANGERS);
+
+    return limit >= need
+            ? TUTTI_OK
+            : error_set(TUTTI_ERR_INVALID,
+                      "%d ranks need %llu open files in tuttirun, and the limit is "
+                      "%llu; raise it (ulimit -Hn), or give --supervise off",
+                      ranks, (unsigned long long)need, (unsigned long long)limit);
+}
 
 tutti_status server_make_token(struct server *server)
 {
@@ -51,7 +65,6 @@ tutti_status server_open(struct server *server, bool only_local)
 static void free_link(struct server_link *link)
 {
     session_fini(&link->session);
-    wire_writer_fini(&link->below);
     mem_free(link);
 }
 
@@ -76,35 +89,51 @@ void server_fini(struct server *server)
 }
 
 /*
- * In the place of a stranger that has gone, or, where there are too many, of the one that has been here
- * longest, unless that has only just come; then no more are taken for a moment.
+ * The place of a stranger that has gone, or, where there are too many, of the one that has been here
+ * longest, unless that has only just come; then no more are taken for a moment. Else a new one.
  */
-static bool place_link(struct server *server, struct server_link *link)
+static size_t find_place(struct server *server, const struct server_link *link)
 {
     struct server_link **links = server->links;
     size_t place = server->count;
     size_t oldest = server->count;
-    size_t strangers = 0;
+    size_t gone = 0;
 
+    server->strangers = 0;
     for (size_t i = 0; i < server->count; i++) {
         if (links[i]->rank >= 0) {
             continue;
         }
         if (session_is_lost(&links[i]->session)) {
             place = i;
-        } else if (strangers++ == 0 || links[i]->opened < links[oldest]->opened) {
+            gone++;
+        } else if (server->strangers++ == 0 ||
+                links[i]->opened < links[oldest]->opened) {
             oldest = i;
         }
     }
-    if (strangers >= SERVER_STRANGERS + server->awaited) {
+    server->has_gone = gone > 1;
+    if (server->strangers >= SERVER_STRANGERS + server->awaited) {
         listener_pause(&server->listener, SERVER_PAUSE_MS);
         if (link->opened - links[oldest]->opened >
                 SERVER_GRACE_MS * (int64_t)NS_PER_MS) {
             place = oldest;
+            server->strangers--;
         }
     }
+    return place;
+}
+
+/* Thousands may come at once: links are looked through only where that can find a place. */
+static bool place_link(struct server *server, struct server_link *link)
+{
+    size_t place = server->count;
+
+    if (server->has_gone || server->strangers >= SERVER_STRANGERS + server->awaited) {
+        place = find_place(server, link);
+    }
     if (place < server->count) {
-        free_link(links[place]);
+        free_link(server->links[place]);
     } else if (mem_grow(&server->links, &server->capacity, server->count + 1,
                        sizeof(struct server_link *))) {
         server->count++;
@@ -112,6 +141,7 @@ static bool place_link(struct server *server, struct server_link *link)
         return false;
     }
     server->links[place] = link;
+    server->strangers++;
     link->index = place;
     return true;
 }
@@ -125,6 +155,14 @@ bool server_watch_end(const struct server *server, const struct server_link *lin
     return epoll_ctl(server->hangups, EPOLL_CTL_ADD, link->session.fd, &event) == 0;
 }
 
+/* Its place is free. */
+static void lose_stranger(struct server_link *link)
+{
+    session_lose(&link->session);
+    link->server->strangers--;
+    link->server->has_gone = true;
+}
+
 /* It has proven that it knows the secret. What came behind its HELLO is heard, too. */
 static void admit(struct server_link *link)
 {
@@ -136,7 +174,7 @@ static void admit(struct server_link *link)
 }
 
 /* Also when its time is up: what has come by then counts. */
-static void hear_stranger(void *context, unsigned ready)
+static void read_stranger(void *context, unsigned ready)
 {
     struct server_link *link = context;
     const struct server *server = link->server;
@@ -155,9 +193,10 @@ static void hear_stranger(void *context, unsigned ready)
                                                                           : NULL);
     }
     if (link->rank < 0) {
-        session_lose(session);
+        lose_stranger(link);
         return;
     }
+    link->server->strangers--;
     link->server->awaited -= link->server->awaited > 0 ? 1 : 0;
     if (!session_is_lost(session)) {
         admit(link);
@@ -190,10 +229,10 @@ static void add_link(void *owner, int fd)
         free_link(link);
         return;
     }
-    if (!session_attach(&link->session, server->listener.loop, hear_stranger, link) ||
+    if (!session_attach(&link->session, server->listener.loop, read_stranger, link) ||
             !server_watch_end(server, link) || !meet_challenge(&link->session) ||
             !server_flush(link)) {
-        session_lose(&link->session);
+        lose_stranger(link);
         return;
     }
     loop_set_due(server->listener.loop, &link->session.watch,
@@ -217,23 +256,6 @@ void server_note_hangups(struct server *server, int64_t now)
             server->links[events[i].data.u64]->hung_up = now++;
         }
     } while (count == HANGUPS_MAX);
-}
-
-bool server_move(struct server_link *link, struct server_link *from)
-{
-    const struct server *server = link->server;
-    struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT,
-        .data.u64 = link->index };
-
-    session_detach(&from->session);
-    session_fini(&link->session);
-    link->session = from->session;
-    from->session = (struct session){ .fd = -1 };
-    link->heard = from->heard;
-    link->hung_up = 0;
-    link->last_sent = 0;
-    return session_attach(&link->session, server->listener.loop, server->call, link) &&
-            epoll_ctl(server->hangups, EPOLL_CTL_MOD, link->session.fd, &event) == 0;
 }
 
 bool server_flush(struct server_link *link)

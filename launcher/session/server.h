@@ -1,7 +1,6 @@
 /*
  * The sessions of those who call, and the socket where they do: tuttirun has one for supervisors,
- * each relay one for those below it (exec/uplink.h), an elastic job one for keepers, and the first of
- * the hosts that join one for the others.
+ * an elastic job one for keepers, and the first of the hosts that join one for the others.
  *
  * Who calls is a stranger until he has proven that he knows the secret. He has a second for that, and
  * there are few of them at a time beside those that are awaited: for one more, the one that has been
@@ -53,24 +52,7 @@ struct server_link {
     uint64_t last_sent; /* `sent` of the last beat that came; 0: none             */
     int64_t last_came; /* when it came                                           */
     bool has_exited; /* EXITED came: the program has ended                     */
-    uint8_t state; /* of the program, by the last beat of it; 0: not known    */
     struct offset offset; /* of its clock                                          */
-
-    /* At a relay. */
-    struct wire_writer below; /* what that said of those below it                */
-
-    /* At tuttirun, in a tree of supervisors (job/job_tree.c). */
-    struct server_link
-            *above; /* over which it is reached; NULL: it is connected here */
-    bool is_below; /* it was given a relay: it needs no connection here       */
-    bool is_awaited; /* that relay has not said that it is there                */
-    bool has_returned; /* it had another place: some of what it said may be lost */
-    int64_t quiet; /* since when its relay does not hear it, or it is awaited; 0 */
-    uint64_t pid; /* of the supervisor, on its host                         */
-    uint16_t port; /* where it listens as a relay; 0: it does not             */
-    char address[LINK_ADDRESS_MAX]; /* by which it is called there              */
-    bool has_absences; /* its last beat named some that it does not hear         */
-    uint64_t received, acknowledged; /* bytes of its frames; how many it knows of */
 };
 
 /** Zeroed with listener.fd and hangups -1 is valid input for server_fini(). */
@@ -86,6 +68,8 @@ struct server {
     void *owner; /* of the server, for them                               */
     int hangups; /* epoll: links whose other end was closed, in that order */
     struct listener listener;
+    size_t strangers; /* that are connected                                   */
+    bool has_gone; /* links of strangers that are not any more: free places    */
     size_t awaited; /* friends that have not come: so many more may be strangers */
     uint16_t port; /* of the listener                                       */
     bool is_local; /* only processes of this machine can connect             */
@@ -97,6 +81,12 @@ struct server {
     size_t capacity; /* allocated                                             */
 };
 
+/**
+ * Allows a connection for each rank: the soft limit of open files becomes the hard one where that takes
+ * more.
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (the hard limit is less; the error names both, and what to do)
+ */
+TUTTI_MUST_USE tutti_status server_raise_limit(int ranks);
 /** A new token. @return TUTTI_OK, TUTTI_ERR_SYSTEM */
 TUTTI_MUST_USE tutti_status server_make_token(struct server *server);
 /**
@@ -120,11 +110,6 @@ TUTTI_MUST_USE bool server_watch_end(
  * looked at before one that had not.
  */
 void server_note_hangups(struct server *server, int64_t now);
-/**
- * Makes the connection of `from`, which has no other use, that of a link whose own is lost.
- * @return false when it cannot be waited for
- */
-TUTTI_MUST_USE bool server_move(struct server_link *link, struct server_link *from);
 /** Sends what waits; false when the connection has ended or is stuck. */
 bool server_flush(struct server_link *link);
 

@@ -8,19 +8,6 @@
 
 #include "fuzz.h"
 
-static void take_absences(const struct link_text *below)
-{
-    struct wire_reader in;
-    struct link_absence absence;
-
-    wire_reader_init(&in, below->text, below->len);
-    while (link_get_absence(&in, &absence)) {
-        REQUIRE(absence.rank >= 0);
-    }
-}
-
-static void take_message(const struct frame *frame);
-
 static void take_again(const struct link_message *message)
 {
     struct wire_writer first = { 0 };
@@ -41,19 +28,9 @@ static void take_again(const struct link_message *message)
 static void take_message(const struct frame *frame)
 {
     struct link_message message;
-    struct frame inner;
 
     if (link_read(frame, &message) != TUTTI_OK) {
         return;
-    }
-    if (message.type == LINK_BEAT) {
-        take_absences(&message.beat.below);
-    }
-    if (message.type == LINK_RELAYED) {
-        inner = link_relayed_frame(&message.relayed);
-        if (inner.type != LINK_RELAYED) {
-            take_message(&inner);
-        }
     }
     take_again(&message);
 }

@@ -1,16 +1,15 @@
 /*
  * A job on thousands of hosts in one machine. tuttirun is the real one (job_run()), and so is
- * how supervisors are connected (exec/uplink.h), over sockets of this machine. Each is a process;
- * what is not there are their programs.
+ * how supervisors are connected (exec/uplink.h), over sockets of this machine. Each is a process
+ * that has no program.
  *
- *   simulated_hosts HOSTS FAN_OUT BEAT_MS WHAT
+ *   simulated_hosts HOSTS BEAT_MS WHAT
  *
- * WHAT: end      each supervisor says a line and that its program has ended
- *       relays   before, some relays stand still, so that those below them get other places
- *       killed   some relays are killed, one 20 ms before the others
- * Says on stderr what was counted; exits with the status of tuttirun.
+ * WHAT: end      each supervisor sends a line and that its program has ended
+ *       silent   before, all of them stand still until tuttirun must have noticed
+ *       killed   some are killed, one 20 ms before the others
+ * Prints on stderr what was counted and measured; exits with the status of tuttirun.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,30 +29,30 @@
 #include "launcher/job/job.h"
 
 enum {
-    VICTIMS = 8, /* relays that something happens to */
+    VICTIMS = 8, /* that are killed */
     DECIMAL = 10,
     MS = 1000000,
-    SEVEN = 7 /* letters of "socket:" */
+    QUIET_S = 5, /* in which nothing happens, to measure heartbeats */
+    SUSPECT_BEATS =
+            4 /* and LINK_SUSPECT_MS: tuttirun has noticed that it hears nothing */
 };
 
 static const int64_t second = 1000000000;
+static const double mebibyte = 1 << 20;
 
 /* What all processes count, in memory that they share. */
 struct counts {
     atomic_int begun, told, released, lost;
-    atomic_int most_frames; /* that one got from above within a second, at most */
-    atomic_long begun_at, told_at; /* monotonic, ns: the last of them            */
-    atomic_bool ends; /* programs end                                      */
-    atomic_int below[]; /* by rank; -1: it has no place, or does not hear it    */
+    atomic_long begun_at, told_at; /* monotonic, ns: the last of them */
+    atomic_long beat_ns; /* between two of a supervisor */
+    atomic_bool ends; /* programs end */
 };
 
 /* A supervisor without a program. */
 struct supervisor {
     struct uplink uplink;
     struct counts *counts;
-    bool has_ended, was_told;
-    int frames; /* from above, since `since` */
-    int64_t since;
+    bool has_ended, was_told, is_released;
 };
 
 static int own_host = -1;
@@ -63,15 +62,6 @@ int gethostname(char *name, size_t len)
 {
     (void)snprintf(name, len, "host%d", own_host);
     return 0;
-}
-
-static void raise_to(atomic_int *most, int value)
-{
-    int old = atomic_load(most);
-
-    while (old < value && !atomic_compare_exchange_weak(most, &old, value)) {
-        /* another process was faster */
-    }
 }
 
 static void end(struct supervisor *one, bool was_stopped)
@@ -94,11 +84,6 @@ static void obey(void *owner, const struct link_message *message, int64_t now)
 {
     struct supervisor *one = owner;
 
-    if (now - one->since > second) {
-        one->since = now;
-        one->frames = 0;
-    }
-    raise_to(&one->counts->most_frames, ++one->frames);
     if (message->type == LINK_FAILURE && !one->was_told) {
         one->was_told = true;
         atomic_store(&one->counts->told_at, now);
@@ -107,25 +92,13 @@ static void obey(void *owner, const struct link_message *message, int64_t now)
     if (message->type == LINK_STOP || message->type == LINK_FAILURE) {
         end(one, true);
     }
+    one->is_released |= message->type == LINK_RELEASE;
 }
 
 static uint8_t state(const void *owner)
 {
     (void)owner;
     return 'S';
-}
-
-static void count_below(const struct supervisor *one)
-{
-    const struct uplink *uplink = &one->uplink;
-    const bool is_placed = !session_is_lost(&uplink->session) && !uplink->is_between &&
-            clock_ns() - uplink->heard < 3 * second;
-    int count = 0;
-
-    for (size_t i = 0; i < one->uplink.below.count; i++) {
-        count += one->uplink.below.links[i]->rank >= 0 ? 1 : 0;
-    }
-    atomic_store(&one->counts->below[uplink->rank.rank], is_placed ? count : -1);
 }
 
 static void begin(struct supervisor *one, struct loop *loop)
@@ -144,8 +117,17 @@ static void begin(struct supervisor *one, struct loop *loop)
     output.output.lines = link_text_of(line);
     link_put(uplink_out(&one->uplink), &started);
     link_put(uplink_out(&one->uplink), &output);
+    atomic_store(&one->counts->beat_ns, one->uplink.orders.beat_ns);
     atomic_store(&one->counts->begun_at, now);
     atomic_fetch_add(&one->counts->begun, 1);
+}
+
+/* Whether all are to end is looked at each second. */
+static int64_t next_look(const struct supervisor *one)
+{
+    const int64_t look = clock_ns() + second;
+
+    return one->uplink.beat_due < look ? one->uplink.beat_due : look;
 }
 
 static int supervise(int rank, int size, struct counts *counts)
@@ -163,146 +145,101 @@ static int supervise(int rank, int size, struct counts *counts)
         return EXIT_FAILURE;
     }
     begin(&one, &loop);
-    while (!one.uplink.is_lost &&
-            !(one.uplink.is_released && !uplink_is_needed(&one.uplink, clock_ns()))) {
+    while (!uplink_is_lost(&one.uplink) && !one.is_released) {
         if (atomic_load(&counts->ends)) {
             end(&one, false);
         }
-        uplink_step(&one.uplink, clock_ns(), clock_ns(), state);
-        (void)loop_turn(&loop, one.uplink.beat_due);
-        count_below(&one);
+        uplink_step(&one.uplink, clock_ns(), state);
+        (void)loop_turn(&loop, one.has_ended ? one.uplink.beat_due : next_look(&one));
     }
-    atomic_fetch_add(one.uplink.is_released ? &counts->released : &counts->lost, 1);
+    atomic_fetch_add(one.is_released ? &counts->released : &counts->lost, 1);
     uplink_fini(&one.uplink);
     loop_fini(&loop);
     return EXIT_SUCCESS;
 }
 
-/* Sockets that a process has open, but for the listener. */
-static int sockets_of(pid_t pid)
+/* Time of a core that tuttirun has had, in s. */
+static double core_s(void)
 {
     char path[64];
-    char target[64];
-    int count = -1;
-    DIR *folder;
+    char line[512] = "";
+    unsigned long ticks[2] = { 0, 0 }; /* user, system */
+    const char *at;
+    FILE *file;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    folder = opendir(path);
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        const ssize_t len =
-                readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)getppid());
+    file = fopen(path, "re");
+    if (file == NULL || fgets(line, sizeof line, file) == NULL) {
+        line[0] = '\0';
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    at = strrchr(
+            line, ')'); /* the second word, in parentheses; these two are 14 and 15 */
+    for (int word = 2; at != NULL && word < 14; word++) {
+        at = strchr(at + 1, ' ');
+    }
+    if (at != NULL) {
+        char *end;
 
-        target[len > 0 ? len : 0] = '\0';
-        count += strncmp(target, "socket:", SEVEN) == 0 ? 1 : 0;
+        ticks[0] = strtoul(at, &end, DECIMAL);
+        ticks[1] = strtoul(end, NULL, DECIMAL);
     }
-    if (folder != NULL) {
-        (void)closedir(folder);
-    }
-    return count;
+    return (double)(ticks[0] + ticks[1]) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* True when all have a place. */
-static bool is_settled(const struct counts *counts, int size)
+static void send_signal(const pid_t *pids, int first, int count, int number)
 {
-    int rank = 0;
-
-    while (rank < size && atomic_load(&counts->below[rank]) >= 0) {
-        rank++;
-    }
-    return rank == size;
-}
-
-static int most_below(const struct counts *counts, int size)
-{
-    int most = 0;
-
-    for (int rank = 0; rank < size; rank++) {
-        const int below = atomic_load(&counts->below[rank]);
-
-        most = below > most ? below : most;
-    }
-    return most;
-}
-
-/* Chooses relays, with most that have some below them. */
-static int choose(const struct counts *counts, int size, int victims[VICTIMS])
-{
-    int count = 0;
-
-    for (int rank = 0; rank < size && count < VICTIMS; rank++) {
-        if (atomic_load(&counts->below[rank]) > 0) {
-            victims[count++] = rank;
-        }
-    }
-    return count;
-}
-
-static void strike(const int *victims, int count, const pid_t *pids, int number)
-{
-    for (int i = 0; i < count; i++) {
-        (void)kill(pids[victims[i]], number);
+    for (int i = first; i < first + count; i++) {
+        (void)kill(pids[i], number);
     }
 }
 
-/* What happens to the job once it runs; returns when it began. */
-static int64_t play(
-        const char *what, struct counts *counts, int size, const pid_t *pids)
+/* What happens to the job once it runs. */
+static void play(
+        const char *what, const struct counts *counts, int size, const pid_t *pids)
 {
-    int victims[VICTIMS];
     siginfo_t ended;
-    const int count = choose(counts, size, victims);
-    const int64_t begin = clock_ns();
 
-    if (strcmp(what, "killed") == 0 && count > 0) {
-        strike(victims, 1, pids, SIGKILL); /* this is the cause */
-        (void)waitid(P_PID, (id_t)pids[victims[0]], &ended, WEXITED | WNOWAIT);
+    if (strcmp(what, "killed") == 0) {
+        send_signal(pids, 0, 1, SIGKILL); /* this is the cause */
+        (void)waitid(P_PID, (id_t)pids[0], &ended, WEXITED | WNOWAIT);
         clock_sleep_ns(20 * MS);
-        strike(victims + 1, count - 1, pids, SIGKILL);
-        return begin;
+        send_signal(pids, 1, VICTIMS - 1, SIGKILL);
     }
-    if (strcmp(what, "relays") == 0) {
-        strike(victims, count, pids, SIGSTOP);
-        clock_sleep_ns(4 * second);
-        strike(victims, count, pids, SIGCONT);
-        clock_sleep_ns(2 * second);
-        /* Nobody may look for a place when tuttirun ends. */
-        while (!is_settled(counts, size) && clock_ns() < begin + 60 * second) {
-            clock_sleep_ns(10 * MS);
-        }
+    if (strcmp(what, "silent") == 0) {
+        send_signal(pids, 0, size, SIGSTOP);
+        clock_sleep_ns((int64_t)LINK_SUSPECT_MS * MS +
+                SUSPECT_BEATS * atomic_load(&counts->beat_ns));
+        send_signal(pids, 0, size, SIGCONT);
+        clock_sleep_ns(2 * atomic_load(&counts->beat_ns) + second);
     }
-    return begin;
 }
 
-static void tell(const struct counts *counts, const int top[2], const int most[2],
-        int64_t start, int64_t struck)
+/* Waits until the job is over for all: released, told why it fails, or without tuttirun. */
+static void wait_for_all(const struct counts *counts, int size, bool is_killed)
 {
-    const int told = atomic_load(&counts->told);
-    const double told_ns =
-            told == 0 ? 0.0 : (double)(atomic_load(&counts->told_at) - struck);
+    const int64_t limit = clock_ns() + 60 * second;
+    int done;
 
-    (void)fprintf(stderr,
-            "simulated: %d supervisors, started after %.2f s; tuttirun has %d "
-            "connections and a supervisor %d below it at most, at the end %d and %d; "
-            "one "
-            "gets %d messages from above in a second at most; %d told after %.0f ms, "
-            "%d released, %d lost\n",
-            atomic_load(&counts->begun),
-            (double)(atomic_load(&counts->begun_at) - start) / 1e9, top[0], most[0],
-            top[1], most[1], atomic_load(&counts->most_frames), told, told_ns / 1e6,
-            atomic_load(&counts->released), atomic_load(&counts->lost));
+    do {
+        clock_sleep_ns(MS);
+        done = is_killed ? atomic_load(&counts->told) + VICTIMS
+                         : atomic_load(&counts->released) + atomic_load(&counts->lost);
+    } while (done < size && clock_ns() < limit);
 }
 
 /* In place of mpirun. */
 static int start_supervisors(int size, const char *what)
 {
-    const size_t bytes = sizeof(struct counts) + (size_t)size * sizeof(atomic_int);
-    struct counts *counts = mmap(
-            NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const bool is_killed = strcmp(what, "killed") == 0;
+    struct counts *counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE,
+            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t *pids = mem_calloc((size_t)size, sizeof *pids);
     const int64_t start = clock_ns();
+    double used[2];
     int64_t struck;
-    int top[2];
-    int most[2];
 
     if (counts == MAP_FAILED || pids == NULL) {
         return EXIT_FAILURE;
@@ -316,24 +253,29 @@ static int start_supervisors(int size, const char *what)
     while (atomic_load(&counts->begun) < size && clock_ns() < start + 300 * second) {
         clock_sleep_ns(MS);
     }
-    clock_sleep_ns(3 * second);
-    top[0] = sockets_of(getppid());
-    most[0] = most_below(counts, size);
-    struck = play(what, counts, size, pids);
-    clock_sleep_ns(second / 10);
-    top[1] = sockets_of(getppid());
-    most[1] = most_below(counts, size);
-    atomic_store(&counts->ends, strcmp(what, "killed") != 0);
+    clock_sleep_ns(second);
+    used[0] = core_s();
+    clock_sleep_ns(QUIET_S * second);
+    used[1] = core_s();
+    struck = clock_ns();
+    play(what, counts, size, pids);
+    atomic_store(&counts->ends, !is_killed);
     /* tuttirun does not wait long for a starter. */
     (void)signal(SIGTERM, SIG_IGN);
-    while ((strcmp(what, "killed") == 0 ? atomic_load(&counts->told) < size - VICTIMS
-                                        : atomic_load(&counts->released) +
-                                           atomic_load(&counts->lost) <
-                                   size) &&
-            clock_ns() < struck + 60 * second) {
-        clock_sleep_ns(MS);
-    }
-    tell(counts, top, most, start, struck);
+    wait_for_all(counts, size, is_killed);
+    (void)fprintf(stderr,
+            "simulated: %d supervisors, connected after %.2f s, for which tuttirun had "
+            "a core for %.2f s; a heartbeat every %.0f ms, %.1f %% of a core; "
+            "%d told after %.0f ms, %d released, %d lost; struck at %.0f ms\n",
+            atomic_load(&counts->begun),
+            (double)(atomic_load(&counts->begun_at) - start) / 1e9, used[0],
+            (double)atomic_load(&counts->beat_ns) / MS,
+            (used[1] - used[0]) / QUIET_S * 100, atomic_load(&counts->told),
+            atomic_load(&counts->told) == 0
+                    ? 0
+                    : (double)(atomic_load(&counts->told_at) - struck) / MS,
+            atomic_load(&counts->released), atomic_load(&counts->lost),
+            (double)struck / MS);
     for (int rank = 0; rank < size; rank++) {
         int status;
 
@@ -343,12 +285,22 @@ static int start_supervisors(int size, const char *what)
     return EXIT_SUCCESS;
 }
 
+static void print_usage(void)
+{
+    struct rusage usage;
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    (void)fprintf(stderr,
+            "simulated: tuttirun had %.0f MiB at most; it ended at %.0f ms\n",
+            (double)usage.ru_maxrss * 1024 / mebibyte, (double)clock_ns() / MS);
+}
+
 static int run_tuttirun(char **argv)
 {
     const int hosts = (int)strtol(argv[1], NULL, DECIMAL);
     struct placement placement = { .ranks = 0 };
     struct options options;
-    char *command[] = { argv[0], argv[1], argv[4], NULL };
+    char *command[] = { argv[0], argv[1], argv[3], NULL };
     const struct job_plan plan = { .options = &options,
         .placement = &placement,
         .command = command,
@@ -360,12 +312,12 @@ static int run_tuttirun(char **argv)
         return EXIT_FAILURE;
     }
     options.np = hosts;
-    options.fan_out = (int)strtol(argv[2], NULL, DECIMAL);
-    options.heartbeat_ms = (int)strtol(argv[3], NULL, DECIMAL);
+    options.heartbeat_ms = (int)strtol(argv[2], NULL, DECIMAL);
     options.start_timeout_ms = 300000;
     options.grace_ms = 5000; /* this machine may be slow */
     options.nic = "lo";
-    options.verbose = true;
+    options.verbose =
+            true; /* what is printed in place of mpirun is shown in any case */
     for (int i = 0; i < hosts; i++) {
         char name[32];
 
@@ -375,6 +327,7 @@ static int run_tuttirun(char **argv)
         }
     }
     status = job_run(&plan);
+    print_usage();
     placement_fini(&placement);
     options_fini(&options);
     return status;
@@ -385,10 +338,9 @@ int main(int argc, char **argv)
     if (argc == 3) {
         return start_supervisors((int)strtol(argv[1], NULL, DECIMAL), argv[2]);
     }
-    if (argc != 5) {
-        (void)fprintf(stderr,
-                "usage: simulated_hosts HOSTS FAN_OUT BEAT_MS "
-                "end|relays|killed\n");
+    if (argc != 4) {
+        (void)fprintf(
+                stderr, "usage: simulated_hosts HOSTS BEAT_MS end|silent|killed\n");
         return 2;
     }
     return run_tuttirun(argv);

@@ -59,17 +59,16 @@ static void open_play(struct play *play)
                                    .grace_ms = 300, .heartbeat_timeout_ms = 3000 } };
     play->job = (struct job){
         .options = &play->options,
-        .starter_name = "mpirun",
+        .launcher = { .name = "mpirun", .process = starter_process_none },
         .state = JOB_RUNNING,
         .cause.rank = -1,
         .server = { .hangups = epoll_create1(EPOLL_CLOEXEC),
                 .listener.fd = -1,
                 .is_local = true },
-        .starter = starter_process_none,
         .console.streams = { { .fd = -1, .is_broken = true },
                 { .fd = -1, .is_broken = true } },
         .now = BEGIN,
-        .next_beat = INT64_MAX, /* not of this play */
+        .beats.next = INT64_MAX, /* not of this play */
     };
     assert_int_equal(ranks_init(&play->job.ranks, RANKS), TUTTI_OK);
     for (int rank = 0; rank < RANKS; rank++) {
@@ -241,9 +240,9 @@ static void come_late(struct play *play, int ms)
 
 static void wait_long_for_silent(struct play *play)
 {
-    play->options.heartbeat_ms = 100;
+    play->job.beats.interval_ms = 100;
     play->options.heartbeat_timeout_ms = 60000;
-    play->job.next_beat = 0;
+    play->job.beats.next = 0;
 }
 
 /* Somebody does something. */
@@ -264,8 +263,8 @@ static void act_one(struct play *play, const char *what, int number, const char 
     } else if (strcmp(what, "goes-on") == 0) {
         play->links[number]->stopped = 0;
     } else if (strcmp(what, "starter") == 0) {
-        play->job.starter.has_ended = true;
-        play->job.starter.status = number << 8;
+        play->job.launcher.process.has_ended = true;
+        play->job.launcher.process.status = number << 8;
     } else if (strcmp(what, "signal") == 0) {
         flow_signal(&play->job, number);
     } else if (strcmp(what, "notice") == 0) {
@@ -341,7 +340,7 @@ static void act(struct play *play, const char *text, char *out)
         show_state(&play->job, out);
         (void)strcat(out, "; ");
     } else if (strcmp(what, "stop-at") == 0) {
-        (void)sprintf(out, "%d; ", (int)((play->job.stop_at - BEGIN) / JOB_NS_PER_MS));
+        (void)sprintf(out, "%d; ", (int)((play->job.due.stop_at - BEGIN) / JOB_NS_PER_MS));
     } else if (!set(play, what, number) && !act_time(play, what, number, more)) {
         act_one(play, what, number, more);
     }
@@ -363,4 +362,26 @@ UNIT_CASES(test_plays, "plays")
             play.job.ranks.items[3].leaves ? ", leaves" : "",
             play.job.cause.exit_status);
     close_play(&play);
+}
+
+UNIT_TEST(test_heartbeats_of_wide_jobs_are_less_frequent)
+{
+    static const struct {
+        int ranks, heartbeat_ms, timeout_ms, expected_ms;
+    } rows[] = {
+        { 4, 100, 60000, 100 },
+        { 1024, 100, 60000, 512 },
+        { 8192, 100, 60000, 4096 },
+        { 8192, 5000, 60000, 5000 },
+        { 8192, 100, 3000, 750 },
+        { 1 << 20, 100, 86400000, LINK_BEAT_MS_MAX },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct options options = { .np = rows[i].ranks,
+            .heartbeat_ms = rows[i].heartbeat_ms,
+            .heartbeat_timeout_ms = rows[i].timeout_ms };
+
+        assert_int_equal(beats_interval_ms(&options), rows[i].expected_ms);
+    }
 }

@@ -101,12 +101,11 @@ UNIT_TEST(test_when_none_answers_all_are_named)
         .addresses = { "127.0.0.2", "127.0.0.1" } };
     int listener = make_listener(0, &address.port);
     const struct rank rank = { .rank = 0 };
-    const struct handshake_self self = { .rank = &rank };
     struct session session;
     struct orders orders;
 
     assert_int_equal(
-            handshake(&address, &self, clock_ns() + 10 * second, &session, &orders),
+            handshake(&address, &rank, clock_ns() + 10 * second, &session, &orders),
             TUTTI_ERR_SYSTEM);
     assert_non_null(strstr(tutti_last_error(), "127.0.0.2, 127.0.0.1, port "));
     assert_non_null(strstr(tutti_last_error(), "--nic"));

@@ -1,7 +1,7 @@
 /*
- * The front of a supervisor.
+ * The wrapper of a supervisor.
  */
-#include "launcher/exec/front.h"
+#include "launcher/exec/wrapper.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "launcher/exit_status.h"
 
-/* Ends by the signal that the supervisor did, so that the starter sees no other. */
+/* Ends by the signal that the supervisor did, so that the MPI launcher sees no other. */
 static int status_of(int status)
 {
     if (WIFSIGNALED(status)) {
@@ -45,7 +45,7 @@ static int stand(pid_t supervisor, int fd, const sigset_t *all)
     return status_of(status);
 }
 
-tutti_status front_start(int *fd, int *exit_status)
+tutti_status wrapper_start(int *fd, int *exit_status)
 {
     sigset_t all;
     sigset_t before;
