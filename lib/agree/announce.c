@@ -65,8 +65,11 @@ static tutti_status name_at_coordinator(struct negotiator *negotiator, uint8_t t
     }
     if (leave_of(negotiator, ref->collective) != NULL) {
         status = decide_what_waits(negotiator);
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
-    return status == TUTTI_OK ? decide_if_complete(negotiator, tensor) : status;
+    return decide_if_complete(negotiator, tensor);
 }
 
 /* True when this announcement may be held with others until all below have announced it. */
@@ -109,7 +112,6 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
 {
     struct leave *leave = leave_of(negotiator, ref->collective);
     struct tensor_state *tensor = tensor_find(negotiator, ref);
-    tutti_status status = TUTTI_OK;
     bool held = false;
 
     if (tensor != NULL && announcement_is_void(tensor, said->seen)) {
@@ -126,12 +128,14 @@ static tutti_status name_arrived(struct negotiator *negotiator, uint8_t tag,
         announce_split(negotiator, tensor);
     }
     if (name_is_holdable(ref->collective)) {
-        status = try_hold(negotiator, tag, ref, rank, said, &held);
+        const tutti_status status = try_hold(negotiator, tag, ref, rank, said, &held);
+
+        if (status != TUTTI_OK || held) {
+            return status;
+        }
     }
-    if (status == TUTTI_OK && !held) {
-        name_pass(negotiator, tag, rank, ref, said);
-    }
-    return status;
+    name_pass(negotiator, tag, rank, ref, said);
+    return TUTTI_OK;
 }
 
 tutti_status announce_own(struct negotiator *negotiator, struct tensor_state *tensor)
@@ -234,7 +238,6 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
     const uint64_t first = wire_get_varint(in);
     const uint64_t count = wire_get_varint(in);
     const uint64_t limit = UINT64_C(1) << 20;
-    tutti_status status = TUTTI_OK;
 
     if (!wire_ok(in) || rank < 0 || first == 0 || first > UINT64_MAX - limit ||
             count > limit ||
@@ -242,16 +245,20 @@ static tutti_status receive_numbers(struct negotiator *negotiator, int from,
                     first + count > negotiator->names.next_number)) {
         return malformed(negotiator, "announcement", from);
     }
-    for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         struct tensor_state *tensor = tensor_by_number(negotiator, first + i);
+        tutti_status status;
 
         if (tensor == NULL || is_retired(tensor)) {
             /* Retired while under way: its sender announces it again by name. */
             continue;
         }
         status = number_arrived(negotiator, tensor, tag, rank, seen);
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
-    return status;
+    return TUTTI_OK;
 }
 
 static tutti_status receive_name(
@@ -298,11 +305,10 @@ tutti_status announce_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
     uint64_t seen = wire_get_varint(in);
-    tutti_status status =
-            wire_ok(in) ? TUTTI_OK : malformed(negotiator, "announcement", from);
 
-    while (wire_left(in) > 0 && status == TUTTI_OK) {
+    while (wire_left(in) > 0) {
         const uint8_t tag = wire_get_u8(in);
+        tutti_status status = TUTTI_OK;
 
         if (tag == ITEM_NUMBERS || tag == ITEM_NUMBERS_SUBTREE) {
             status = receive_numbers(negotiator, from, in, tag, seen);
@@ -317,9 +323,12 @@ tutti_status announce_receive(
         } else {
             status = malformed(negotiator, "announcement", from);
         }
-        if (status == TUTTI_OK && !wire_ok(in)) {
-            status = malformed(negotiator, "announcement", from);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        if (!wire_ok(in)) {
+            break;
         }
     }
-    return status;
+    return wire_ok(in) ? TUTTI_OK : malformed(negotiator, "announcement", from);
 }

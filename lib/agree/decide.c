@@ -267,16 +267,19 @@ tutti_status decide_if_complete(
 tutti_status decide_what_waits(struct negotiator *negotiator)
 {
     struct tensor_state *join = NULL;
-    tutti_status status = TUTTI_OK;
 
-    for (struct tensor_state *e = negotiator->names.active.first;
-            e != NULL && status == TUTTI_OK; e = e->links.next) {
+    for (struct tensor_state *e = negotiator->names.active.first; e != NULL;
+            e = e->links.next) {
+        tutti_status status = TUTTI_OK;
+
         if (e->collective == META_JOIN) {
             join = e;
         } else if (e->collective != META_FINALIZE) {
             status = decide_if_complete(negotiator, e);
         }
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
-    return join != NULL && status == TUTTI_OK ? decide_if_complete(negotiator, join)
-                                              : status;
+    return join != NULL ? decide_if_complete(negotiator, join) : TUTTI_OK;
 }

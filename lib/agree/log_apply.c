@@ -140,18 +140,22 @@ static tutti_status apply_numbers(
 {
     const uint64_t first = wire_get_varint(in);
     const uint64_t count = wire_get_varint(in);
-    tutti_status status = TUTTI_OK;
 
     if (!wire_ok(in) || first == 0 || first > UINT64_MAX - MESSAGE_NUMBERS_MAX ||
             count > MESSAGE_NUMBERS_MAX) {
         return corrupt("malformed numbers");
     }
-    for (uint64_t i = 0; i < count && status == TUTTI_OK; i++) {
-        status = tag == ENTRY_NUMBERS ? apply_number(negotiator, first + i)
-                                      : apply_forget(negotiator, first + i);
+    for (uint64_t i = 0; i < count; i++) {
+        const tutti_status status = tag == ENTRY_NUMBERS
+                ? apply_number(negotiator, first + i)
+                : apply_forget(negotiator, first + i);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
         negotiator->log.length++;
     }
-    return status;
+    return TUTTI_OK;
 }
 
 /* The tensor of a name that is ready; a rank that has joined may never have seen it. */
@@ -439,7 +443,6 @@ static void joins_restart(struct negotiator *negotiator)
 tutti_status log_apply(struct negotiator *negotiator, struct wire_reader *in)
 {
     const uint64_t index = wire_get_u64(in);
-    tutti_status status = TUTTI_OK;
 
     if (!wire_ok(in) || index != negotiator->log.length) {
         return corrupt("entries are missing");
@@ -447,8 +450,12 @@ tutti_status log_apply(struct negotiator *negotiator, struct wire_reader *in)
     negotiator->log.message = index;
     negotiator->log.forgot = false;
     negotiator->log.went_on = false;
-    while (wire_left(in) > 0 && status == TUTTI_OK) {
-        status = apply_entry(negotiator, in);
+    while (wire_left(in) > 0) {
+        const tutti_status status = apply_entry(negotiator, in);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
     negotiator->joined.members = NULL;
     negotiator->names.assigned_in_message = 0;
@@ -456,8 +463,7 @@ tutti_status log_apply(struct negotiator *negotiator, struct wire_reader *in)
     if (negotiator->log.went_on) {
         joins_restart(negotiator);
     }
-    if (status == TUTTI_OK && negotiator->log.forgot && !is_coordinator(negotiator)) {
-        status = leaves_announce_again(negotiator);
-    }
-    return status;
+    return negotiator->log.forgot && !is_coordinator(negotiator)
+            ? leaves_announce_again(negotiator)
+            : TUTTI_OK;
 }

@@ -69,8 +69,10 @@ static tutti_status leave_plans(struct negotiator *negotiator)
 {
     const tutti_status status = arrivals_flush(negotiator);
 
-    return status == TUTTI_OK && negotiator->plans.left ? plans_leave(negotiator)
-                                                        : status;
+    if (status != TUTTI_OK || !negotiator->plans.left) {
+        return status;
+    }
+    return plans_leave(negotiator);
 }
 
 tutti_status negotiator_submit(
@@ -95,8 +97,10 @@ tutti_status negotiator_submit(
         status = plan_submit(negotiator, tensor);
         /* At once, so that tensors are announced in the order in which they are submitted:
          * that is mostly their order in memory, and then they are fused without a copy. */
-        return status == TUTTI_OK && negotiator->plans.left ? leave_plans(negotiator)
-                                                            : status;
+        if (status != TUTTI_OK || !negotiator->plans.left) {
+            return status;
+        }
+        return leave_plans(negotiator);
     }
     if (leave != NULL) {
         leave->own = tensor;
@@ -188,16 +192,15 @@ tutti_status negotiator_tick(struct negotiator *negotiator)
 {
     tutti_status status = plans_tick(negotiator);
 
-    if (status == TUTTI_OK) {
-        status = stalls_fail(negotiator);
-    }
-    negotiator->stall.ticked_ns = negotiator->now_ns;
-    if (negotiator->config.stall_ns == 0) {
+    if (status != TUTTI_OK) {
         return status;
     }
-    if (status == TUTTI_OK) {
-        status = plans_report(negotiator);
+    status = stalls_fail(negotiator);
+    negotiator->stall.ticked_ns = negotiator->now_ns;
+    if (status != TUTTI_OK || negotiator->config.stall_ns == 0) {
+        return status;
     }
+    status = plans_report(negotiator);
     return status == TUTTI_OK ? stalls_report(negotiator) : status;
 }
 
@@ -241,26 +244,29 @@ static tutti_status flush_log(struct negotiator *negotiator)
     wire_writer_reset(&negotiator->outbox.down);
     bitset_clear(&negotiator->joined.logged);
     status = forward_down(negotiator, message->data, message->len);
-    if (status == TUTTI_OK) {
-        wire_reader_init(&in, message->data, message->len);
-        (void)wire_get_u8(&in);
-        status = log_apply(negotiator, &in);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status;
+    wire_reader_init(&in, message->data, message->len);
+    (void)wire_get_u8(&in);
+    return log_apply(negotiator, &in);
 }
 
 tutti_status negotiator_flush(struct negotiator *negotiator)
 {
     struct wire_writer *up = &negotiator->outbox.up;
-    tutti_status status = TUTTI_OK;
 
     do {
-        status = leave_plans(negotiator);
+        tutti_status status = leave_plans(negotiator);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
         run_close(negotiator);
         if (up->failed || negotiator->outbox.down.failed) {
             return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a control message");
         }
-        if (status == TUTTI_OK && negotiator->outbox.down.len > 0) {
+        if (negotiator->outbox.down.len > 0) {
             status = flush_log(negotiator);
         }
         if (status == TUTTI_OK && up->len > 0) {
@@ -268,8 +274,11 @@ tutti_status negotiator_flush(struct negotiator *negotiator)
                     up->data, up->len);
             message_reset(up);
         }
-    } while (status == TUTTI_OK && negotiator_is_dirty(negotiator));
-    return status;
+        if (status != TUTTI_OK) {
+            return status;
+        }
+    } while (negotiator_is_dirty(negotiator));
+    return TUTTI_OK;
 }
 
 void negotiator_clear(struct negotiator *negotiator)

@@ -188,12 +188,16 @@ void outbox_fini(struct outbox *box)
 tutti_status forward_down(struct negotiator *negotiator, const void *bytes, size_t len)
 {
     const struct tree *tree = &negotiator->tree;
-    tutti_status status = TUTTI_OK;
 
-    for (int c = 0; c < tree->child_count && status == TUTTI_OK; c++) {
-        status = action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
+    for (int c = 0; c < tree->child_count; c++) {
+        const tutti_status status =
+                action_add(negotiator, ACTION_SEND, tree->children[c], bytes, len);
+
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
-    return status;
+    return TUTTI_OK;
 }
 
 tutti_status message_send(

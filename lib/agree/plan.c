@@ -50,13 +50,14 @@ static tutti_status show_arrival(struct negotiator *negotiator, struct plan *pla
         return TUTTI_OK; /* arrivals are told one by one */
     }
     status = action_add(negotiator, ACTION_ARRIVAL, -1, NULL, 0);
-    if (status == TUTTI_OK) {
-        action = &negotiator->outbox.actions[negotiator->outbox.action_count - 1];
-        action->cell = arrival_cell(plan->lane, plan->epoch);
-        action->word = arrival_word(plan->epoch, &arrival);
-        action->detail = arrival_detail(&arrival);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    return status;
+    action = &negotiator->outbox.actions[negotiator->outbox.action_count - 1];
+    action->cell = arrival_cell(plan->lane, plan->epoch);
+    action->word = arrival_word(plan->epoch, &arrival);
+    action->detail = arrival_detail(&arrival);
+    return TUTTI_OK;
 }
 
 static void arrive(struct negotiator *negotiator, struct plan *plan)
@@ -177,11 +178,10 @@ static tutti_status tensor_commits(struct negotiator *negotiator,
 static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
 {
     const struct plan_batch *batch = batch_of(plan, plan->decided);
-    tutti_status status = TUTTI_OK;
 
-    for (uint32_t i = batch->first;
-            i < batch->first + batch->count && status == TUTTI_OK; i++) {
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
         struct tensor_state *tensor = plan->items[i];
+        tutti_status status;
 
         if (!tensor->own.pending || !tensor->own.contributed) {
             return error_set(TUTTI_ERR_PROTOCOL,
@@ -190,6 +190,9 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
                     world_rank(negotiator, negotiator->config.rank), tensor->name);
         }
         status = tensor_commits(negotiator, plan, tensor);
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
     negotiator->stats.planned += batch->count;
     negotiator->plans.lanes[plan->lane].commits++;
@@ -199,7 +202,7 @@ static tutti_status commit(struct negotiator *negotiator, struct plan *plan)
     if (plan->decided % plan->batch_count == 0) {
         negotiator->stats.planned_steps++;
     }
-    return status;
+    return TUTTI_OK;
 }
 
 /*

@@ -55,7 +55,10 @@ tutti_status arrivals_receive_down(
 {
     tutti_status status = forward_down(negotiator, in->data, in->len);
 
-    while (wire_left(in) > 0 && status == TUTTI_OK) {
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    while (wire_left(in) > 0) {
         struct arrival_message message;
 
         if (!arrival_get(negotiator, in, &message)) {
@@ -64,9 +67,12 @@ tutti_status arrivals_receive_down(
         if (message.plan != NULL) {
             message.plan->common = message.arrival;
             status = plan_advance(negotiator, message.plan);
+            if (status != TUTTI_OK) {
+                return status;
+            }
         }
     }
-    return status;
+    return TUTTI_OK;
 }
 
 static void tell_parent(struct negotiator *negotiator, struct plan *plan)

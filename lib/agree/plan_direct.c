@@ -91,10 +91,9 @@ static tutti_status keep_operands(struct negotiator *negotiator, int from,
 tutti_status direct_receive(
         struct negotiator *negotiator, int from, struct wire_reader *in)
 {
-    tutti_status status = TUTTI_OK;
-
-    while (wire_left(in) > 0 && status == TUTTI_OK) {
+    while (wire_left(in) > 0) {
         struct arrival_message message;
+        tutti_status status;
 
         if (!arrival_get(negotiator, in, &message)) {
             return malformed(negotiator, "arrival", from);
@@ -103,8 +102,11 @@ tutti_status direct_receive(
         if (status == TUTTI_OK) {
             status = take(negotiator, from, &message);
         }
+        if (status != TUTTI_OK) {
+            return status;
+        }
     }
-    return status;
+    return TUTTI_OK;
 }
 
 void direct_begin_epoch(struct negotiator *negotiator, struct plan *plan)

@@ -113,9 +113,10 @@ static tutti_status leave(struct negotiator *negotiator, struct plan *plan)
     if (is_coordinator(negotiator)) {
         learn_left(negotiator, plan, &plan->outcome);
     }
-    if (status == TUTTI_OK) {
-        status = announce_items(negotiator, plan);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    status = announce_items(negotiator, plan);
     return status == TUTTI_OK
             ? lane_left(negotiator, &negotiator->plans.lanes[plan->lane])
             : status;

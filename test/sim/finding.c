@@ -108,7 +108,8 @@ static void dump_plan(const struct sim_member *member, int lane)
             plan->exiting ? " contributed" : "",
             l->next != NULL ? ", one is queued" : "");
     for (uint32_t i = 0; i < plan->item_count; i++) {
-        (void)fprintf(stderr, " %s(%u)", plan->items[i]->name, plan->items[i]->place.batch);
+        (void)fprintf(
+                stderr, " %s(%u)", plan->items[i]->name, plan->items[i]->place.batch);
     }
     (void)fprintf(stderr, "\n");
 }

@@ -158,23 +158,15 @@ static void take_outcomes(struct scene *scene, int rank)
     const struct negotiator *n = &scene->ranks[rank];
 
     for (size_t i = 0; i < n->outbox.outcome_count; i++) {
+        const struct outcome *outcome = &n->outbox.outcomes[i];
         struct scene_end *end = &scene->ends[scene->end_count++ % SCENE_ENDS_MAX];
 
         *end = (struct scene_end){ .rank = rank,
-            .name = n->outbox.outcomes[i].cookie != NULL ? n->outbox.outcomes[i].cookie
-                                                         : "without",
-            .log_message = n->outbox.outcomes[i].log_message,
-            .lane = n->outbox.outcomes[i].lane,
-            .count = n->outbox.outcomes[i].cookie == NULL
-                    ? outcome_meta(&n->outbox, &n->outbox.outcomes[i])->count
-                    : 0,
-            .last = n->outbox.outcomes[i].last };
-        for (int m = 0; m < scene->size && n->outbox.outcomes[i].joined != NULL; m++) {
-            end->joined |= bitset_has(n->outbox.outcomes[i].joined, m) ? 1U << m : 0;
-        }
-        if (n->outbox.outcomes[i].error != NULL) {
-            end->status = n->outbox.outcomes[i].error->status;
-            memcpy(end->text, n->outbox.outcomes[i].error->text, sizeof end->text);
+            .name = outcome->cookie != NULL ? outcome->cookie : "without",
+            .lane = outcome->lane };
+        if (outcome->error != NULL) {
+            end->status = outcome->error->status;
+            memcpy(end->text, outcome->error->text, sizeof end->text);
         }
     }
 }
@@ -213,11 +205,6 @@ tutti_status scene_try_flush(struct scene *scene, int rank)
     return TUTTI_OK;
 }
 
-void scene_flush(struct scene *scene, int rank)
-{
-    succeeds(scene_try_flush(scene, rank));
-}
-
 tutti_status scene_try_say(struct scene *scene, int rank, const struct request *request)
 {
     const tutti_status status = try_submit(scene, rank, request);
@@ -233,14 +220,14 @@ void scene_say(struct scene *scene, int rank, const struct request *request)
 void scene_cancel(struct scene *scene, int rank, const struct request *request)
 {
     succeeds(negotiator_cancel(&scene->ranks[rank], request));
-    scene_flush(scene, rank);
+    succeeds(scene_try_flush(scene, rank));
 }
 
 void scene_tick(struct scene *scene, int rank, int64_t now_ns)
 {
     scene->ranks[rank].now_ns = now_ns;
     succeeds(negotiator_tick(&scene->ranks[rank]));
-    scene_flush(scene, rank);
+    succeeds(scene_try_flush(scene, rank));
 }
 
 tutti_status scene_try_deliver(struct scene *scene)
@@ -299,7 +286,7 @@ static tutti_status look(struct scene *scene, int rank, bool *news)
     return status == TUTTI_OK && found ? scene_try_flush(scene, rank) : status;
 }
 
-tutti_status scene_try_look(struct scene *scene)
+static tutti_status look_everywhere(struct scene *scene)
 {
     tutti_status status = TUTTI_OK;
     bool news = true;
@@ -315,12 +302,12 @@ tutti_status scene_try_look(struct scene *scene)
 
 tutti_status scene_try_run(struct scene *scene)
 {
-    tutti_status status = scene_try_look(scene);
+    tutti_status status = look_everywhere(scene);
 
     while (scene->first != NULL && status == TUTTI_OK) {
         status = scene_try_deliver(scene);
         if (scene->first == NULL && status == TUTTI_OK) {
-            status = scene_try_look(scene);
+            status = look_everywhere(scene);
         }
     }
     return status;

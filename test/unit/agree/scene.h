@@ -24,11 +24,7 @@ struct scene_message {
 struct scene_end {
     int rank;
     const char *name; /* the request's cookie, or "without" this rank */
-    unsigned joined; /* set ranks, as bits                          */
-    int last; /* of a join                                   */
-    int64_t count; /* where it is without this rank               */
     tutti_status status;
-    uint64_t log_message;
     uint32_t lane;
     char text[ERROR_TEXT_MAX];
 };
@@ -93,7 +89,6 @@ struct request scene_leave(int collective);
 /** Submits at one rank; no flush. */
 void scene_submit(struct scene *scene, int rank, const struct request *request);
 /** Flushes a rank and takes its actions and outcomes. */
-void scene_flush(struct scene *scene, int rank);
 tutti_status scene_try_flush(struct scene *scene, int rank);
 /** Submits and flushes at one rank. */
 void scene_say(struct scene *scene, int rank, const struct request *request);
@@ -106,8 +101,6 @@ void scene_tick(struct scene *scene, int rank, int64_t now_ns);
 /** Delivers the oldest messages, as many as said, and flushes their receivers. */
 void scene_deliver(struct scene *scene, int count);
 tutti_status scene_try_deliver(struct scene *scene);
-/** All read the arrival flags until nothing is new; delivers nothing. */
-tutti_status scene_try_look(struct scene *scene);
 /** Delivers until nothing is under way and no arrival flag is new. */
 void scene_run(struct scene *scene);
 tutti_status scene_try_run(struct scene *scene);

@@ -24,60 +24,6 @@ static const struct scene_end *first_failure(const struct scene *scene, int rank
 
 /* --------------------------------------------------------------- agreement */
 
-UNIT_TEST(test_a_tensor_is_ready_when_all_have_submitted_it)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    for (int r = 3; r > 0; r--) {
-        scene_play(s, r, &x);
-        assert_int_equal(s->end_count, 0);
-    }
-    scene_play(s, 0, &x);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_OK), 4);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_a_set_of_one_agrees_with_itself)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(1, 10);
-
-    for (int i = 0; i < 4; i++) {
-        scene_all_ready(s, &x);
-    }
-    assert_null(s->first);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_the_third_use_of_a_name_goes_by_number)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    for (int i = 0; i < 5; i++) {
-        scene_all_ready(s, &x);
-    }
-    for (int r = 0; r < 4; r++) {
-        assert_int_equal(s->ranks[r].stats.by_name, 2);
-        assert_int_equal(s->ranks[r].stats.by_number, 3);
-    }
-    scene_fini(s);
-}
-
-UNIT_TEST(test_without_capacity_every_use_goes_by_name)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(2, 0);
-
-    for (int i = 0; i < 5; i++) {
-        scene_all_ready(s, &x);
-    }
-    assert_int_equal(s->ranks[1].stats.by_name, 5);
-    scene_fini(s);
-}
-
 UNIT_TEST(test_internal_collectives_get_no_number)
 {
     const struct request last = scene_leave(META_FINALIZE);
@@ -87,67 +33,6 @@ UNIT_TEST(test_internal_collectives_get_no_number)
         scene_all_ready(s, &last);
     }
     assert_int_equal(s->ranks[1].stats.by_number, 0);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_collectives_of_one_name_are_apart)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request b = scene_collective(TUTTI_BROADCAST, "x", 5);
-    struct scene *s = scene_begin(2, 10);
-
-    scene_say(s, 0, &x);
-    scene_play(s, 1, &b);
-    assert_int_equal(s->end_count, 0);
-
-    scene_play(s, 0, &b);
-    assert_int_equal(s->end_count, 2);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_what_is_complete_at_one_moment_is_one_log_message)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    const struct request z = scene_request("z", 5);
-    struct scene *s = scene_begin(2, 10);
-
-    scene_submit(s, 1, &x);
-    scene_submit(s, 1, &y);
-    scene_play(s, 1, &z);
-    scene_submit(s, 0, &y);
-    scene_say(s, 0, &x);
-    scene_play(s, 0, &z);
-
-    assert_int_equal(s->end_count, 6);
-    assert_int_equal(s->ends[0].log_message, s->ends[1].log_message);
-    assert_true(s->ends[2].log_message > s->ends[1].log_message);
-    assert_string_equal(s->ends[0].name, "y");
-    assert_string_equal(s->ends[3].name, "y");
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(s->ends[i + 3].log_message, s->ends[i].log_message);
-    }
-    scene_fini(s);
-}
-
-UNIT_TEST(test_the_oldest_number_is_retired_when_room_is_short)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    struct scene *s = scene_begin(4, 1);
-
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    assert_int_equal(s->ranks[3].names.by_number.count, 1);
-    scene_all_ready(s, &y);
-    scene_all_ready(s, &y);
-    scene_all_ready(s, &y);
-    scene_all_ready(s, &x);
-
-    for (int r = 0; r < 4; r++) {
-        assert_int_equal(s->ranks[r].names.by_number.count, 1);
-        assert_int_equal(s->ranks[r].stats.by_number, 1);
-    }
     scene_fini(s);
 }
 
@@ -182,44 +67,6 @@ UNIT_TEST(test_a_number_is_found_behind_those_in_use)
     }
 
     assert_int_equal(s->ranks[1].stats.by_number, 2);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_a_number_that_is_retired_while_held_is_announced_by_name)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request y = scene_request("y", 5);
-    struct scene *s = scene_begin(4, 1);
-
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &y);
-    /* Rank 1 holds the number of x that rank 3 announces. */
-    scene_play(s, 3, &x);
-    /* The second use of y takes the only number. */
-    scene_play_each(s, 0, 3, &y);
-    assert_int_equal(scene_count(s, "y", TUTTI_OK), 4);
-    scene_play_each(s, 0, 2, &x);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_OK), 4);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_metadata_may_change_when_it_changes_everywhere)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request longer = scene_request("x", 6);
-    struct scene *s = scene_begin(4, 10);
-
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &longer);
-    assert_int_equal(s->ranks[2].names.by_number.count, 0);
-    scene_all_ready(s, &longer);
-    scene_all_ready(s, &longer);
-
-    assert_int_equal(s->ranks[2].stats.by_number, 2);
     scene_fini(s);
 }
 
@@ -285,30 +132,6 @@ UNIT_TEST(test_a_mismatch_names_ranks_and_values_everywhere)
     scene_fini(s);
 }
 
-UNIT_TEST(test_a_rank_that_departs_from_a_number_is_found_out)
-{
-    const struct request x = scene_request("x", 5);
-    const struct request odd = scene_request("x", 6);
-    struct scene *s = scene_begin(4, 10);
-
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    /* Rank 1 already holds the numbers of itself when the name of rank 3 passes. */
-    scene_say(s, 1, &x);
-    scene_say(s, 3, &odd);
-    scene_say(s, 0, &x);
-    scene_play(s, 2, &x);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 4);
-    assert_string_equal(first_failure(s, 3)->text,
-            "allreduce \"x\": count differs: ranks 10-12 gave 5, rank 13 gave 6; give "
-            "the "
-            "same on all ranks or use different names");
-    scene_all_ready(s, &x);
-    assert_int_equal(s->ranks[3].stats.by_number, 1);
-    scene_fini(s);
-}
-
 UNIT_TEST(test_more_than_two_opinions_are_mentioned)
 {
     struct scene *s = scene_begin(3, 10);
@@ -329,56 +152,6 @@ UNIT_TEST(test_more_than_two_opinions_are_mentioned)
 
 /* ------------------------------------------------------------------ cancel */
 
-UNIT_TEST(test_a_cancellation_fails_the_tensor_everywhere)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    scene_say(s, 3, &x);
-    scene_cancel(s, 3, &x);
-    scene_run(s);
-    scene_play_each(s, 0, 2, &x);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_ERR_CANCELLED), 4);
-    assert_string_equal(
-            first_failure(s, 0)->text, "allreduce \"x\" was cancelled by rank 13");
-    scene_all_ready(s, &x);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_a_cancellation_counts_before_a_held_number_arrives)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    scene_say(s, 3, &x);
-    scene_cancel(s, 3, &x);
-    scene_run(s);
-    scene_play_each(s, 0, 2, &x);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_ERR_CANCELLED), 4);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_a_late_cancellation_does_not_hit_the_next_round)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(2, 10);
-
-    scene_say(s, 1, &x);
-    scene_say(s, 0, &x);
-    scene_deliver(s, 1);
-    /* Decided at rank 0, but rank 1 does not know yet. */
-    scene_cancel(s, 1, &x);
-    scene_run(s);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_OK), 2);
-    scene_all_ready(s, &x);
-    scene_fini(s);
-}
-
 UNIT_TEST(test_cancelling_what_has_an_outcome_does_nothing)
 {
     const struct request x = scene_request("x", 5);
@@ -391,106 +164,6 @@ UNIT_TEST(test_cancelling_what_has_an_outcome_does_nothing)
 }
 
 /* ------------------------------------------------------------------ groups */
-
-static struct request member_of(const char *name, uint64_t group, uint32_t size)
-{
-    struct request request = scene_request(name, 5);
-
-    request.meta.group = group;
-    request.meta.group_size = size;
-    return request;
-}
-
-UNIT_TEST(test_a_group_is_logged_together)
-{
-    const struct request x = member_of("x", 77, 2);
-    const struct request y = member_of("y", 77, 2);
-    struct scene *s = scene_begin(2, 10);
-
-    for (int round = 0; round < 4; round++) {
-        scene_clear(s);
-        scene_submit(s, 1, &x);
-        scene_say(s, 1, &y);
-        scene_play(s, 0, &y);
-        assert_int_equal(s->end_count, 0);
-        scene_play(s, 0, &x);
-
-        assert_int_equal(s->end_count, 4);
-        assert_int_equal(s->ends[0].log_message, s->ends[1].log_message);
-    }
-    assert_int_equal(s->ranks[0].groups.waiting.count, 0);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_a_group_fails_with_any_of_its_members)
-{
-    const struct request x = member_of("x", 77, 2);
-    const struct request y = member_of("y", 77, 2);
-    struct request odd = member_of("y", 77, 2);
-    struct scene *s = scene_begin(2, 10);
-
-    odd.meta.dtype = TUTTI_INT8;
-    scene_submit(s, 0, &x);
-    scene_say(s, 0, &y);
-    scene_submit(s, 1, &x);
-    scene_play(s, 1, &odd);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 2);
-    assert_int_equal(scene_count(s, "y", TUTTI_ERR_MISMATCH), 2);
-    assert_string_equal(s->ends[1].text,
-            "allreduce \"x\" failed with its group: allreduce \"y\": dtype differs: "
-            "rank "
-            "10 gave float32, rank 11 gave int8; give the same on all ranks or use "
-            "different names");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_groups_of_different_members_fail_as_a_whole)
-{
-    const struct request x = member_of("x", 77, 2);
-    const struct request y = member_of("y", 77, 2);
-    const struct request smaller = member_of("x", 88, 1);
-    struct scene *s = scene_begin(2, 10);
-
-    scene_submit(s, 1, &x);
-    scene_say(s, 1, &y);
-    scene_play(s, 0, &smaller);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 2);
-    assert_int_equal(scene_count(s, "y", TUTTI_ERR_MISMATCH), 1);
-    assert_int_equal(s->ranks[0].names.active.count, 0);
-    scene_fini(s);
-}
-
-/* The numbers of a group of which some member was never announced are still held. */
-UNIT_TEST(test_a_failed_group_takes_back_its_numbers)
-{
-    const struct request x = member_of("x", 77, 2);
-    const struct request y = member_of("y", 77, 2);
-    const struct request alone = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    for (int round = 0; round < 2; round++) {
-        for (int r = 0; r < 4; r++) {
-            scene_submit(s, r, &x);
-            scene_say(s, r, &y);
-        }
-        scene_run(s);
-    }
-    scene_clear(s);
-    scene_submit(s, 3, &x);
-    scene_say(s, 3, &y);
-    scene_play_each(s, 0, 2, &alone);
-
-    assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), 4);
-    assert_int_equal(scene_count(s, "y", TUTTI_ERR_MISMATCH), 1);
-    for (int r = 0; r < 4; r++) {
-        assert_int_equal(s->ranks[r].names.active.count, 0);
-        assert_int_equal(s->ranks[r].names.by_number.count, 0);
-    }
-    scene_all_ready(s, &alone);
-    scene_fini(s);
-}
 
 /* ------------------------------------------------------------------ stalls */
 
@@ -520,45 +193,6 @@ UNIT_TEST(test_the_coordinator_names_who_is_missing)
     assert_string_equal(s->stall, "");
     scene_tick(s, 0, 2001);
     assert_string_not_equal(s->stall, "");
-    scene_fini(s);
-}
-
-UNIT_TEST(test_a_report_waits_until_held_numbers_were_passed_on)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    scene_all_ready(s, &x);
-    scene_all_ready(s, &x);
-    /* Rank 1 holds its own number: rank 3 is missing. */
-    scene_play_each(s, 0, 2, &x);
-    scene_tick(s, 0, 1001);
-    assert_string_equal(s->stall, "");
-    scene_run(s);
-    scene_tick(s, 0, 1251);
-
-    assert_string_equal(s->stall,
-            "stalled for 1.25e-06 s: rank 13 has not submitted allreduce \"x\"");
-    scene_play(s, 3, &x);
-    assert_int_equal(scene_count(s, "x", TUTTI_OK), 4);
-    scene_fini(s);
-}
-
-UNIT_TEST(test_nothing_is_said_of_ranks_below_a_missing_one)
-{
-    const struct request x = scene_request("x", 5);
-    struct scene *s = scene_begin(4, 10);
-
-    /* What rank 3 says lies at rank 1, which sleeps. */
-    scene_say(s, 0, &x);
-    scene_play(s, 2, &x);
-    scene_say(s, 3, &x);
-    scene_tick(s, 0, 1001);
-    assert_string_equal(s->stall, "");
-    scene_tick(s, 0, 1251);
-
-    assert_string_equal(s->stall,
-            "stalled for 1.25e-06 s: rank 11 has not submitted allreduce \"x\"");
     scene_fini(s);
 }
 
@@ -786,4 +420,65 @@ UNIT_TEST(test_a_memo_of_a_forgotten_name_is_not_believed)
     alone(&negotiator, &first);
     negotiator_fini(&negotiator);
     tree_shape_fini(&shape);
+}
+
+/* ------------------------------------------------------------------ leaving */
+
+UNIT_TEST(test_joining_and_going_on_without_allocates_nothing_new)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request join = scene_leave(META_JOIN);
+    uint64_t before = 0;
+    struct scene *s = scene_begin(4, 10);
+
+    for (int round = 0; round < 6; round++) {
+        scene_play(s, 3, &join);
+        before = round == 4 ? mem_alloc_count() : before;
+        scene_play_each(s, 0, 2, &x);
+        assert_true(round != 4 || mem_alloc_count() == before);
+        scene_play_each(s, 0, 2, &join);
+        scene_clear(s);
+    }
+    scene_fini(s);
+}
+
+UNIT_TEST(test_a_join_cannot_be_cancelled)
+{
+    const struct request join = scene_leave(META_JOIN);
+    struct scene *s = scene_begin(4, 10);
+
+    scene_play(s, 3, &join);
+    assert_int_equal(negotiator_cancel(&s->ranks[3], &join), TUTTI_OK);
+    assert_false(negotiator_is_dirty(&s->ranks[3]));
+    scene_fini(s);
+}
+
+UNIT_TEST(test_stall_reports_do_not_name_who_has_joined)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request join = scene_leave(META_JOIN);
+    struct scene *s = scene_begin(4, 10);
+
+    scene_play(s, 0, &x);
+    scene_play(s, 1, &join);
+    scene_tick(s, 0, 5000);
+    scene_tick(s, 0, 5250);
+    assert_non_null(strstr(s->stall, "rank 12 has not submitted allreduce \"x\""));
+    assert_null(strstr(s->stall, "rank 11"));
+    scene_fini(s);
+}
+
+UNIT_TEST(test_a_join_does_not_stall_while_others_go_on)
+{
+    const struct request x = scene_request("x", 5);
+    const struct request join = scene_leave(META_JOIN);
+    struct scene *s = scene_begin(4, 10);
+
+    scene_play(s, 3, &join);
+    for (int r = 0; r < 4; r++) {
+        s->ranks[r].now_ns = 900;
+    }
+    scene_play_each(s, 0, 2, &x);
+    assert_int_equal(negotiator_next_tick(&s->ranks[3]), 1150);
+    scene_fini(s);
 }

@@ -1,39 +1,18 @@
 /*
- * What a broken peer or a failing allocator can do to a negotiator: return an error.
- *
- * The scenes are played up to some step; then a message that was valid somewhere is
- * damaged and delivered. Sanitizers watch.
+ * What noise in arrival flags or a failing allocator can do to a negotiator: return an error.
+ * Sanitizers watch. Messages are damaged by test/fuzz/negotiator.c and the simulator.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "agree/protocol.h"
 #include "base/mem.h"
 #include "scene.h"
 #include "test/sim/rng.h"
 #include "test/unit/unit.h"
 
 enum {
-    CORPUS_MAX = 1024,
-    ROUNDS = 4000,
     PLANNED_ROUNDS = 1500,
     ROUNDS_OF_NAMES = 12, /* of the scene; then come gathers and joins */
     LATE_ROUNDS = 10,
     PLAN_ROUNDS = 24, /* before them, if there are plans */
     STEPS = 4 * (ROUNDS_OF_NAMES + LATE_ROUNDS)
-};
-
-/* A message as it was sent, and at which step of the scene. */
-struct specimen {
-    int from, to, step;
-    size_t len;
-    uint8_t bytes[600];
-};
-
-struct corpus {
-    struct specimen specimens[CORPUS_MAX];
-    int count;
 };
 
 static bool begin(struct scene *s, int size, enum scene_way way)
@@ -144,20 +123,6 @@ static tutti_status play_step(struct scene *s, int step)
     return scene_try_say(s, rank, &request);
 }
 
-static void keep(struct corpus *corpus, const struct scene_message *message, int step)
-{
-    struct specimen *specimen = &corpus->specimens[corpus->count];
-
-    if (corpus->count == CORPUS_MAX || message->len > sizeof specimen->bytes) {
-        return;
-    }
-    corpus->count++;
-    *specimen = (struct specimen){
-        .from = message->from, .to = message->to, .step = step, .len = message->len
-    };
-    memcpy(specimen->bytes, message->bytes, message->len);
-}
-
 /* All ranks look for stalls. */
 static tutti_status tick_all(struct scene *s)
 {
@@ -171,25 +136,8 @@ static tutti_status tick_all(struct scene *s)
     return status;
 }
 
-/* Delivers everything; with a corpus, keeps it too. */
-static tutti_status deliver_all(struct scene *s, struct corpus *corpus, int step)
-{
-    tutti_status status = scene_try_look(s);
-
-    while (s->first != NULL && status == TUTTI_OK) {
-        if (corpus != NULL) {
-            keep(corpus, s->first, step);
-        }
-        status = scene_try_deliver(s);
-        if (s->first == NULL && status == TUTTI_OK) {
-            status = scene_try_look(s);
-        }
-    }
-    return status;
-}
-
-/* Plays up to a step; with a corpus, keeps every message. */
-static tutti_status play(struct scene *s, int steps, struct corpus *corpus)
+/* Plays up to a step. */
+static tutti_status play(struct scene *s, int steps)
 {
     tutti_status status = TUTTI_OK;
 
@@ -199,145 +147,10 @@ static tutti_status play(struct scene *s, int steps, struct corpus *corpus)
             status = tick_all(s);
         }
         if (status == TUTTI_OK) {
-            status = deliver_all(s, corpus, step);
+            status = scene_try_run(s);
         }
     }
     return status;
-}
-
-static bool has_kind(const struct corpus *corpus, uint8_t kind)
-{
-    for (int i = 0; i < corpus->count; i++) {
-        if (corpus->specimens[i].bytes[0] == kind) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void collect(struct corpus *corpus, enum scene_way way)
-{
-    static struct scene scene;
-
-    corpus->count = 0;
-    assert_true(begin(&scene, 4, way));
-    assert_int_equal(play(&scene, steps_of(way), corpus), TUTTI_OK);
-    assert_true(corpus->count > 60 && corpus->count < CORPUS_MAX);
-    assert_int_equal(has_kind(corpus, KIND_ALL_ARRIVED), way == SCENE_TREE);
-    assert_int_equal(has_kind(corpus, KIND_ARRIVALS), way == SCENE_DIRECT);
-    for (int r = 0; r < scene.size && way != SCENE_SLOW; r++) {
-        assert_true(scene.ranks[r].stats.planned_steps >= 5);
-        assert_true(scene.ranks[r].stats.plan_exits >= 2);
-    }
-    scene_fini(&scene);
-}
-
-/* Cuts, flips, replaces or repeats; returns the new length. */
-static size_t damage(struct rng *rng, uint8_t *bytes, size_t len)
-{
-    const int how = rng_below(rng, 5);
-
-    if (how == 0) {
-        return (size_t)rng_below(rng, (int)len);
-    }
-    for (int i = rng_below(rng, 4); how <= 2 && i >= 0; i--) {
-        const int at = rng_below(rng, (int)len);
-
-        if (how == 1) {
-            bytes[at] ^= (uint8_t)(1 << rng_below(rng, 8));
-        } else {
-            bytes[at] = (uint8_t)rng_next(rng);
-        }
-    }
-    for (size_t i = 1; i < len && how == 3; i++) {
-        bytes[i] = (uint8_t)rng_next(rng);
-    }
-    return len;
-}
-
-/* Delivers a damaged specimen and goes on a little; whatever comes must be an error. */
-static void strike(struct rng *rng, const struct corpus *corpus, enum scene_way way)
-{
-    static struct scene scene;
-    struct specimen specimen = corpus->specimens[rng_below(rng, corpus->count)];
-    const int before =
-            rng_chance(rng, 70) ? specimen.step : rng_below(rng, steps_of(way));
-    uint8_t *exact;
-    size_t len;
-    tutti_status status;
-
-    assert_true(begin(&scene, 4, way));
-    assert_int_equal(play(&scene, before, NULL), TUTTI_OK);
-    len = damage(rng, specimen.bytes, specimen.len);
-    /* An allocation of its own, so that reading past its end is noticed. */
-    exact = malloc(len > 0 ? len : 1);
-    assert_non_null(exact);
-    memcpy(exact, specimen.bytes, len);
-    status = negotiator_receive(&scene.ranks[specimen.to], specimen.from, exact, len);
-    free(exact);
-    if (status == TUTTI_OK) {
-        assert_true(negotiator_is_valid(&scene.ranks[specimen.to]));
-        status = scene_try_flush(&scene, specimen.to);
-    }
-    if (status == TUTTI_OK) {
-        status = scene_try_run(&scene);
-    }
-    assert_true(status == TUTTI_OK || status == TUTTI_ERR_PROTOCOL);
-    scene_fini(&scene);
-}
-
-static void strike_often(uint64_t seed, int rounds, enum scene_way way)
-{
-    static struct corpus corpus;
-    struct rng rng = rng_seeded(seed);
-
-    collect(&corpus, way);
-    for (int i = 0; i < rounds; i++) {
-        strike(&rng, &corpus, way);
-    }
-}
-
-UNIT_TEST(test_damaged_messages_are_errors_at_worst)
-{
-    strike_often(1, ROUNDS, SCENE_SLOW);
-}
-
-UNIT_TEST(test_damaged_messages_of_plans)
-{
-    strike_often(3, PLANNED_ROUNDS, SCENE_TREE);
-    strike_often(4, PLANNED_ROUNDS, SCENE_FLAGS);
-    strike_often(6, PLANNED_ROUNDS, SCENE_DIRECT);
-}
-
-static void make_noise(struct rng *rng, enum scene_way way, int steps)
-{
-    static struct scene scene;
-    uint8_t bytes[64];
-    const size_t len = (size_t)rng_range(rng, 1, sizeof bytes);
-    tutti_status status;
-
-    assert_true(begin(&scene, 4, way));
-    assert_int_equal(play(&scene, steps, NULL), TUTTI_OK);
-    for (size_t j = 0; j < len; j++) {
-        bytes[j] = (uint8_t)rng_next(rng);
-    }
-    bytes[0] = (uint8_t)rng_range(rng, KIND_ANNOUNCE, KIND_ARRIVALS);
-    status = negotiator_receive(
-            &scene.ranks[1], rng_chance(rng, 50) ? 0 : 3, bytes, len);
-    assert_true(status == TUTTI_OK || status == TUTTI_ERR_PROTOCOL);
-    scene_fini(&scene);
-}
-
-UNIT_TEST(test_noise_is_an_error_at_worst)
-{
-    struct rng rng = rng_seeded(2);
-
-    for (int i = 0; i < ROUNDS; i++) {
-        make_noise(&rng, SCENE_SLOW, 0);
-    }
-    for (int i = 0; i < PLANNED_ROUNDS; i++) {
-        make_noise(&rng, SCENE_TREE, rng_below(&rng, 4 * PLAN_ROUNDS));
-    }
 }
 
 /* Arrival flags that their owners would not write, while a plan is on. */
@@ -353,7 +166,7 @@ UNIT_TEST(test_noise_in_arrival_flags_is_an_error_at_worst)
         tutti_status status;
 
         assert_true(begin(&scene, 4, SCENE_FLAGS));
-        assert_int_equal(play(&scene, 20 + rng_below(&rng, 28), NULL), TUTTI_OK);
+        assert_int_equal(play(&scene, 20 + rng_below(&rng, 28)), TUTTI_OK);
         plan = scene.ranks[rank].plans.lanes[1].current;
         assert_int_equal(plan->state, PLAN_ON);
         arrival =

@@ -151,28 +151,6 @@ static void play(struct scene *scene, int64_t rows)
     assert_int_equal(scene->end_count, RANKS);
 }
 
-UNIT_TEST(test_row_counts_are_compared_again_when_they_change)
-{
-    struct scene *s = scene_begin(RANKS, 10);
-
-    for (int i = 0; i < 3; i++) {
-        play(s, 6);
-        assert_int_equal(scene_count(s, "x", TUTTI_OK), RANKS);
-    }
-    for (int i = 0; i < 2; i++) {
-        /* The second time by number. */
-        play(s, 7);
-        assert_int_equal(scene_count(s, "x", TUTTI_ERR_MISMATCH), RANKS);
-        assert_non_null(strstr(s->ends[0].text,
-                "gather \"x\": rank 12 sends 7 rows to rank 11, which expects 6;"));
-    }
-    play(s, 6);
-    assert_int_equal(scene_count(s, "x", TUTTI_OK), RANKS);
-    assert_int_equal(s->ranks[0].stats.by_name, 2);
-    assert_int_equal(s->ranks[2].stats.by_name, 4);
-    scene_fini(s);
-}
-
 UNIT_TEST(test_row_counts_in_the_steady_state_allocate_nothing)
 {
     struct scene *s = scene_begin(RANKS, 10);
