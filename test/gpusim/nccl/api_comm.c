@@ -12,7 +12,6 @@
 #include "test/gpusim/nccl/job.h"
 
 enum {
-    VERSION_UNSET_BLOCKING = 21700, /* a config without `blocking` is refused before */
     CONFIG_LEAST_BYTES = offsetof(struct nccl_config, blocking) + sizeof(int)
 };
 
@@ -109,7 +108,7 @@ static int config_blocks(const struct nccl_config *config, bool otherwise)
     if (config->magic != NCCL_CONFIG_MAGIC || config->size < CONFIG_LEAST_BYTES) {
         return -1;
     }
-    if (config->blocking == NCCL_UNSET && api_version >= VERSION_UNSET_BLOCKING) {
+    if (config->blocking == NCCL_UNSET) {
         return otherwise;
     }
     return config->blocking == 0 || config->blocking == 1 ? config->blocking : -1;

@@ -284,7 +284,7 @@ static const char *meeting_name(int64_t kind)
     return names[kind];
 }
 
-bool arrive_differs(nccl_comm comm, uint64_t members)
+void arrive_check(nccl_comm comm, uint64_t members)
 {
     int64_t kind = segment_word(&comm->segment, comm->rank)->kind;
     int64_t other;
@@ -297,10 +297,8 @@ bool arrive_differs(nccl_comm comm, uint64_t members)
                               "%d calls %s",
                     (unsigned long long)comm->number, comm->rank, meeting_name(kind),
                     rank, meeting_name(other));
-            return true;
         }
     }
-    return false;
 }
 
 static bool is_of_colour(const struct division *division, int rank)
@@ -346,9 +344,7 @@ static nccl_result tell_id(struct parent_job *self)
     struct segment_word word = { .kind = MEETING_ID };
     nccl_comm parent = self->division.parent;
 
-    if (arrive_differs(parent, UINT64_MAX)) {
-        return NCCL_INVALID_USAGE;
-    }
+    arrive_check(parent, UINT64_MAX);
     if (self->division.child != NULL) {
         find_place(self);
         if (self->leader == parent->rank && segment_id_make(word.id) != 0) {

@@ -12,10 +12,6 @@
 #include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/resident.h"
 
-enum {
-    VERSION_ONLY_OWN_MEMORY = 22400 /* from here on cuMemAlloc's is not registered */
-};
-
 /* What ncclMemAlloc has given. */
 struct allocation {
     struct allocation *next;
@@ -120,7 +116,7 @@ static nccl_result check(nccl_comm comm, const char *function, void *memory,
         return comm_misuse(
                 comm, function, "this is no device memory", NCCL_INVALID_ARGUMENT);
     }
-    if (api_version >= VERSION_ONLY_OWN_MEMORY && !is_own(start, bytes)) {
+    if (!is_own(start, bytes)) {
         return comm_error(comm, NCCL_INVALID_ARGUMENT,
                 "%s: memory that ncclMemAlloc has not given", function);
     }
