@@ -1,6 +1,6 @@
 /*
  * The life of the GPU backend over the simulated GPU: process sets, on one node and by nodes,
- * the order of streams, tables of many tensors, many batches in flight, slabs that are
+ * tables of many tensors, many batches in flight, slabs that are
  * registered, and failures in the middle. Nothing may be left.
  *
  *     test_gpu_flight CASE RANKS NODES NCCL
@@ -211,51 +211,6 @@ static void run_uneven(struct backend_rank *r)
     backend_meet(r, &world, true);
     CHECK(!sum_do(r, &world));
     CHECK((strstr(r->lines, "not equally many ranks") != NULL) == (r->rank == 0));
-}
-
-/* ------------------------------------------------------------------------ order */
-
-/* The input comes on the caller's stream, late; the next iteration is behind it, too. */
-static void run_order(struct backend_rank *r)
-{
-    const struct op_set world = backend_set(r);
-    cu_stream stream = NULL;
-    struct device_event *after = NULL;
-    struct device_event *event;
-    const size_t bytes = COUNT * sizeof(float);
-    float host[COUNT];
-    float value = 0;
-    struct sum sum;
-
-    backend_meet(r, &world, true);
-    sum_prepare(r, &world, true, &sum);
-    sum.batch.op = TUTTI_MAX;
-    sum.batch.run_count = 1;
-    CHECK(gpu_enter(r->gpu) == TUTTI_OK);
-    CHECK(r->gpu->cuda->stream_create(&stream, CU_STREAM_NONBLOCKING, 0) == CU_SUCCESS);
-    gpusim_hold(stream);
-    for (size_t i = 0; i < bytes; i++) {
-        CHECK(r->gpu->cuda->memset_d8_async(
-                      (cu_pointer)(uintptr_t)sum.runs[0].input + i,
-                      (unsigned char)(i % 4 == 3 ? 0x40 + r->rank : 0), 1,
-                      stream) == CU_SUCCESS);
-    }
-    CHECK(r->device.record(r->device.state, stream, &after) == TUTTI_OK);
-    sum.batch.after = &after;
-    sum.batch.after_count = 1;
-    event = backend_issue(r, &sum.batch);
-    CHECK(r->device.passed(r->device.state, event) == TUTTI_AGAIN);
-    backend_barrier(r);
-    gpusim_release(stream);
-    backend_pass(r, event);
-    ((unsigned char *)&value)[3] = (unsigned char)(0x40 + r->world->size - 1);
-    backend_read(r, host, sum.runs[0].output, bytes);
-    for (int i = 0; i < COUNT; i++) {
-        CHECK(memcmp(&host[i], &value, sizeof value) == 0);
-    }
-    r->device.release(r->device.state, after);
-    CHECK(r->gpu->cuda->stream_destroy(stream) == CU_SUCCESS);
-    gpu_leave(r->gpu);
 }
 
 /* ----------------------------------------------------------------------- tables */
@@ -570,8 +525,7 @@ static const struct {
     const char *name;
     void (*body)(struct backend_rank *r);
     const char *registers;
-} cases[] = { { "sets", run_sets, "false" }, { "order", run_order, "false" },
-    { "tables", run_tables, "false" }, { "cancel", run_cancel, "false" },
+} cases[] = { { "sets", run_sets, "false" }, { "tables", run_tables, "false" }, { "cancel", run_cancel, "false" },
     { "node_sets", run_node_sets, "false" }, { "uneven", run_uneven, "false" },
     { "many", run_many, "false" }, { "timeout", run_timeout, "false" },
     { "refused", run_refused, "false" }, { "async_error", run_async_error, "false" },

@@ -2,7 +2,7 @@
  * Which way every operation on device memory goes, for every type: the table below. Each is done
  * with one tensor, with several that are packed, and with several that lie side by side in tutti's
  * memory; every bit of the results is compared, and the counters must say that it went the way of
- * the table and no other. docs/gpu.md ("Which way a tensor goes") says the same in words: change
+ * the table and no other. docs/gpu.md ("NCCL or staging") says the same in words: change
  * both.
  *
  * Over the simulator some are repeated until they are in a plan, and done while a rank has joined.

@@ -242,11 +242,8 @@ static void free_job(struct job *job)
 
 struct job *arrive_by_id(nccl_comm comm, const unsigned char *id, nccl_comm *slot)
 {
-    struct id_job *self = mem_calloc(1, sizeof *self);
+    struct id_job *self = must(mem_calloc(1, sizeof *self));
 
-    if (self == NULL) {
-        return NULL;
-    }
     self->base = (struct job){ .comm = comm,
         .waits = comm,
         .function = "ncclCommInitRank",
@@ -347,9 +344,8 @@ static nccl_result tell_id(struct parent_job *self)
     arrive_check(parent, UINT64_MAX);
     if (self->division.child != NULL) {
         find_place(self);
-        if (self->leader == parent->rank && segment_id_make(word.id) != 0) {
-            return comm_error(
-                    parent, NCCL_SYSTEM_ERROR, "no memory for a communicator");
+        if (self->leader == parent->rank) {
+            segment_id_make(word.id);
         }
     }
     segment_meet(&parent->segment, &word);
@@ -416,11 +412,8 @@ static nccl_result parent_step(struct job *job)
 
 struct job *arrive_by_parent(const struct division *division)
 {
-    struct parent_job *self = mem_calloc(1, sizeof *self);
+    struct parent_job *self = must(mem_calloc(1, sizeof *self));
 
-    if (self == NULL) {
-        return NULL;
-    }
     self->base = (struct job){ .comm = division->parent,
         .waits = division->parent,
         .function = meeting_name(MEETING_SPLIT),

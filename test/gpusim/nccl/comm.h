@@ -71,6 +71,9 @@ struct nccl_comm_object {
     char last_error[256];
 };
 
+/* The memory, which must be there: the process ends otherwise. */
+void *must(void *memory);
+
 /* A new one in the registry, ARRIVING; never freed, so that handles stay checkable. */
 nccl_comm comm_create(int rank, int ranks, bool blocking);
 /* Opens the segment of an id; 0 or errno. */

@@ -24,11 +24,8 @@ static void free_job(struct job *job)
 static struct job *create(
         nccl_comm comm, const char *function, nccl_result (*step)(struct job *job))
 {
-    struct end_job *self = mem_calloc(1, sizeof *self);
+    struct end_job *self = must(mem_calloc(1, sizeof *self));
 
-    if (self == NULL) {
-        return NULL;
-    }
     self->base = (struct job){ .comm = comm,
         .waits = comm,
         .function = function,
@@ -116,9 +113,7 @@ struct job *end_destroy(nccl_comm comm)
 {
     struct job *job = create(comm, "ncclCommDestroy", destroy_step);
 
-    if (job != NULL) {
-        job->always_blocks = true;
-    }
+    job->always_blocks = true;
     return job;
 }
 
@@ -163,10 +158,7 @@ struct job *end_abort(nccl_comm comm)
     struct job *job = create(comm, "ncclCommAbort", abort_step);
     long value;
 
-    if (job != NULL) {
-        job->always_blocks = true;
-        ((struct end_job *)job)->aborts_meet =
-                fault_at(comm->rank, "abortmeets", &value);
-    }
+    job->always_blocks = true;
+    ((struct end_job *)job)->aborts_meet = fault_at(comm->rank, "abortmeets", &value);
     return job;
 }

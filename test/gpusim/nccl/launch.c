@@ -7,6 +7,7 @@
 #include "test/gpusim/nccl/launch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -233,13 +234,10 @@ static int enqueue(struct launch *launch)
         .dispose = dispose,
         .argument = launch,
     };
-    struct gpusim_range *ranges = mem_calloc(2 * launch->count, sizeof *ranges);
+    struct gpusim_range *ranges = must(mem_calloc(2 * launch->count, sizeof *ranges));
     nccl_comm comm = launch->comm;
     int result;
 
-    if (ranges == NULL) {
-        return CU_ERROR_OUT_OF_MEMORY;
-    }
     find_ranges(launch, &op, ranges, ranges + launch->count);
     (void)pthread_mutex_lock(&comm->lock);
     launch->turn = comm->issued++;
@@ -294,48 +292,29 @@ static void drop(struct job *job)
 
 static struct launch_job *create(nccl_comm comm)
 {
-    struct launch_job *self = mem_calloc(1, sizeof *self);
-    struct launch *launch = mem_calloc(1, sizeof *launch);
-    unsigned char *buffer = mem_alloc(SEGMENT_CHUNK_BYTES);
+    struct launch_job *self = must(mem_calloc(1, sizeof *self));
 
-    if (self == NULL || launch == NULL || buffer == NULL) {
-        mem_free(self);
-        mem_free(launch);
-        mem_free(buffer);
-        return NULL;
-    }
     self->base =
             (struct job){ .comm = comm, .waits = comm, .step = step, .dispose = drop };
-    launch->comm = comm;
-    launch->buffer = buffer;
-    self->launch = launch;
+    self->launch = must(mem_calloc(1, sizeof *self->launch));
+    self->launch->comm = comm;
+    self->launch->buffer = must(mem_alloc(SEGMENT_CHUNK_BYTES));
     return self;
-}
-
-static bool add_call(struct launch *launch, const struct call *call)
-{
-    if (launch->count > 0 && launch->calls[0].stream != call->stream) {
-        gpusim_report("a group with calls on several streams, which is not simulated");
-        return false;
-    }
-    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
-        return false;
-    }
-    launch->calls[launch->count++] = *call;
-    return true;
 }
 
 nccl_result launch_call(nccl_comm comm, const struct call *call)
 {
     struct job *kept = job_in_group(comm, step);
     struct launch_job *self = kept == NULL ? create(comm) : (struct launch_job *)kept;
+    struct launch *launch = self->launch;
 
-    if (self == NULL || !add_call(self->launch, call)) {
-        if (self != NULL && kept == NULL) {
-            drop(&self->base);
-        }
-        return job_group_failed(NCCL_SYSTEM_ERROR);
+    if (launch->count > 0 && launch->calls[0].stream != call->stream) {
+        gpusim_report("a group with calls on several streams, which is not simulated");
     }
-    self->base.function = function_name(self->launch->calls[0].function);
+    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
+        abort();
+    }
+    launch->calls[launch->count++] = *call;
+    self->base.function = function_name(launch->calls[0].function);
     return kept == NULL ? job_submit(&self->base) : NCCL_SUCCESS;
 }

@@ -149,12 +149,12 @@ static bool move_all(struct launch *launch, struct transfer *transfers, size_t c
 
 bool pairs_run(struct launch *launch)
 {
-    struct transfer *transfers = mem_calloc(launch->count, sizeof *transfers);
+    struct transfer *transfers = must(mem_calloc(launch->count, sizeof *transfers));
     size_t count = 0;
     bool done;
     size_t i;
 
-    for (i = 0; transfers != NULL && i < launch->count; i++) {
+    for (i = 0; i < launch->count; i++) {
         if (function_is_pair(launch->calls[i].function)) {
             transfers[count].call = &launch->calls[i];
             transfers[count].bytes =
