@@ -67,9 +67,8 @@ UNIT_TEST(test_devices_are_chosen_as_the_parameter_says)
         const char *wanted;
         int local_rank; /* of 4 devices */
         int ordinal;
-    } rows[] = {
-        { "auto", 6, 2 }, { "3", 6, 3 }, { "3, 0,1", 1, 0 }, { "3,0,1", 2, 1 }
-    };
+    } rows[] = { { "auto", 6, 2 }, { "3", 6, 3 }, { "3, 0,1", 1, 0 },
+        { "3,0,1", 2, 1 } };
     const char *pci;
     struct rig rig;
     char text[32];
