@@ -127,7 +127,7 @@ static void start_mpi(int *argc, char ***argv)
 
 int main(int argc, char **argv)
 {
-    static struct suite s;
+    static struct suite s = { .what = "start" };
     int64_t limit = 600;
     int status = device_find(&s.rig, "device_suite");
 
@@ -145,8 +145,8 @@ int main(int argc, char **argv)
     }
     s.rank = tutti_rank(s.t);
     s.size = tutti_size(s.t);
-    s.has_steps = s.rig.config.gpu_hierarchical == CONFIG_GPU_HIERARCHICAL_NCCL &&
-            tutti_node_count(s.t) > 1 && !s.bare && !s.staged;
+    s.has_steps = s.rig.config.gpu_hierarchical == CONFIG_GPU_HIERARCHICAL_NCCL;
+    (void)SUITE_EXPECT(&s, !s.has_steps || tutti_node_count(s.t) > 1);
     device_open(&s.rig, tutti_local_rank(s.t));
     for (size_t i = 0; i < TOPICS; i++) {
         if (is_wanted(topics[i].name, argv + optind)) {
