@@ -121,7 +121,7 @@ const size_t update_view_bytes = sizeof(update_view);
 
 #define KERNEL(name, view) \
     { "digits_" #name, &view##_bytes, 1, list_ranges<view, name##_ranges>, \
-        run<view, name##_body, name##_items>, 32, KERNEL_BLOCK },
+        run<view, name##_body, name##_items>, KERNEL_BLOCK },
 const gpusim_kernel kernels[] = { DIGITS_KERNELS(KERNEL) };
 
 struct at_load {

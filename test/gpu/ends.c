@@ -118,23 +118,17 @@ void ends_meet(struct ends_rank *r)
     r->job->meet(r);
 }
 
-static void nap(void)
+void ends_nap(void)
 {
     const struct timespec time = { .tv_nsec = 1000000 };
 
     (void)nanosleep(&time, NULL);
 }
 
-void ends_await(struct ends_rank *r, bool (*is_so)(void *what), void *what)
+void ends_await(bool (*is_so)(void *what), void *what)
 {
-    struct timespec begin;
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
     while (!is_so(what)) {
-        nap();
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        CHECK(now.tv_sec - begin.tv_sec < ENDS_PATIENCE / ENDS_SECONDS);
+        ends_nap();
     }
 }
 
@@ -159,9 +153,13 @@ static void run_threads(struct ends_job *job)
     CHECK(tutti_init_local(job->size, contexts, job->config) == TUTTI_OK);
     tutti_config_destroy(job->config);
     for (int i = 0; i < job->size; i++) {
-        job->ranks[i] = (struct ends_rank){
-            .job = job, .t = contexts[i], .rank = i, .size = job->size, .device = i
-        };
+        const bool is_shared = strcmp(job->what->parameters, "gpu=0") == 0;
+
+        job->ranks[i] = (struct ends_rank){ .job = job,
+            .t = contexts[i],
+            .rank = i,
+            .size = job->size,
+            .device = is_shared ? 0 : i };
     }
     for (int i = 0; i < job->size; i++) {
         struct ends_rank *one = &job->ranks[i];
@@ -193,25 +191,17 @@ static int check_left(void)
     return 1;
 }
 
-int ends_main(int argc, char **argv, const struct ends_case *cases, size_t count)
+int ends_run(const struct ends_case *what, int ranks, const char *nccl)
 {
     static struct ends_job job;
 
-    if (argc != 4) {
+    if (ranks < 1 || ranks > ENDS_RANKS_MAX) {
         return 2;
     }
-    job.size = (int)strtol(argv[2], NULL, 10);
-    if (job.size < 1 || job.size > ENDS_RANKS_MAX) {
-        return 2;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(cases[i].name, argv[1]) == 0) {
-            ends_configure(&job, &cases[i], argv[3]);
-            run_threads(&job);
-            return cases[i].is_lost ? 0 : check_left();
-        }
-    }
-    return 2;
+    job.size = ranks;
+    ends_configure(&job, what, nccl);
+    run_threads(&job);
+    return what->is_lost ? 0 : check_left();
 }
 
 /* ------------------------------------------------------------------------ memory */

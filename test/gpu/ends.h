@@ -1,6 +1,6 @@
 /*
  * Jobs over the simulated GPU from end to end: through the public API alone, with real
- * engines. Ranks are threads of one process (ends.c) or processes of MPI (ends_mpi.c), each
+ * engines. Ranks are threads of one process (ends.c) or processes of MPI (test/multi/gpu.c), each
  * with a simulated GPU of its own unless a case says otherwise. A check that fails ends the
  * process, for the other ranks may be waiting for this one.
  */
@@ -20,7 +20,7 @@
 #define ENDS_RANKS_MAX 4
 #define ENDS_SECONDS INT64_C(1000000000)
 /* How long anything may take that a test waits for. */
-#define ENDS_PATIENCE (60 * ENDS_SECONDS)
+#define ENDS_PATIENCE (250 * ENDS_SECONDS)
 
 #define CHECK(condition) \
     ends_check((condition), r->rank, __FILE__, __LINE__, #condition)
@@ -77,18 +77,30 @@ void ends_configure(
 void ends_enter(struct ends_rank *r);
 void ends_leave(struct ends_rank *r);
 
+/** Cases, up to one without a name. */
+extern const struct ends_case cases_failures[];
+extern const struct ends_case cases_own_nccl[];
+extern const struct ends_case cases_streams[];
+
 /**
- * A program of cases whose ranks are threads: `program CASE RANKS NCCL`. Afterwards nothing
- * may be left of the simulator's objects.
+ * Runs a case by ranks that are threads. Afterwards nothing may be left of the simulator's
+ * objects.
+ * @return the exit status
  */
-int ends_main(int argc, char **argv, const struct ends_case *cases, size_t count);
+int ends_run(const struct ends_case *what, int ranks, const char *nccl);
 
 /** All ranks come here, without tutti. */
 void ends_meet(struct ends_rank *r);
 /** True when a line with these words has been logged by a rank of this process. */
 bool ends_was_logged(struct ends_job *job, const char *words);
-/** Polls a condition, or ends the process after ENDS_PATIENCE. */
-void ends_await(struct ends_rank *r, bool (*is_so)(void *what), void *what);
+/** Polls a condition; the test's time limit ends what never comes. */
+void ends_await(bool (*is_so)(void *what), void *what);
+/** Sleeps for a moment. */
+void ends_nap(void);
+/** For tutti a quarter of an hour passes, again and again until it logs these words. */
+void ends_pass_time(struct ends_rank *r, const char *words);
+/** It passes so many times. */
+void ends_pass(int times);
 
 /** Device memory of the driver's, full of poison; freed by ends_free(). */
 float *ends_alloc(struct ends_rank *r, int64_t count);

@@ -5,11 +5,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
-
-#define DEADLINE_NS INT64_C(30000000000)
 
 static void keep_line(void *user, tutti_log_level level, int rank, const char *line)
 {
@@ -105,16 +102,38 @@ void *caller_stream(void)
 
 void assert_passes(struct gpu *gpu, struct device_event *event)
 {
-    const struct timespec pause = { .tv_nsec = 100000 };
-    const int64_t deadline = clock_ns() + DEADLINE_NS;
     tutti_status status = gpu_passed(gpu, event);
 
-    while (status == TUTTI_AGAIN && clock_ns() < deadline) {
-        (void)nanosleep(&pause, NULL);
+    while (status == TUTTI_AGAIN) {
+        clock_sleep_ns(100000);
         status = gpu_passed(gpu, event);
     }
     if (status != TUTTI_OK) {
-        fail_msg("the event does not pass: %s",
-                status == TUTTI_AGAIN ? "not in time" : tutti_last_error());
+        fail_msg("the event does not pass: %s", tutti_last_error());
     }
+}
+
+int fixture_begin(void **state)
+{
+    static struct fixture f;
+
+    f.before = gpusim_live();
+    rig_init(&f.rig);
+    f.context = caller_enter(1);
+    f.stream = caller_stream();
+    f.gpu = rig_open(&f.rig);
+    *state = &f;
+    return 0;
+}
+
+int fixture_end(void **state)
+{
+    struct fixture *f = *state;
+
+    gpu_close(f->gpu);
+    assert_int_equal(cuStreamDestroy_v2(f->stream), 0);
+    caller_leave(1);
+    assert_nothing_leaked(&f->before);
+    rig_fini(&f->rig);
+    return 0;
 }

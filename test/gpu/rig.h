@@ -40,7 +40,21 @@ void caller_leave(int device);
 /** A non-blocking stream of the current context. */
 void *caller_stream(void);
 
-/** Polls an event until it has passed, with a deadline. */
+/** Polls an event until it has passed; the test's time limit ends what never does. */
 void assert_passes(struct gpu *gpu, struct device_event *event);
+
+/** What most tests begin with: GPU 1, and its caller, with a stream. */
+struct fixture {
+    struct gpusim_live before;
+    struct rig rig;
+    struct gpu *gpu;
+    void *context; /* the caller's: the same one */
+    void *stream;
+};
+
+/** A test between fixture_begin() and fixture_end(), which sees whether anything is left. */
+#define GPU_TEST(name) UNIT_TEST_WITH(name, fixture_begin, fixture_end)
+int fixture_begin(void **state);
+int fixture_end(void **state);
 
 #endif

@@ -8,67 +8,54 @@
 #define COUNT 3
 #define BYTES ((size_t)5000)
 
-struct fixture {
-    struct gpusim_live before;
-    struct rig rig;
-    struct gpu *gpu;
-    struct device device;
-    void *stream; /* of the caller */
-    unsigned char *host[COUNT];
-    void *memory[COUNT];
-};
+/* Pinned memory, and the device's. */
+static unsigned char *host[COUNT];
+static void *memory[COUNT];
 
 static int begin(void **state)
 {
-    static struct fixture f;
+    struct device d;
 
-    f.before = gpusim_live();
-    rig_init(&f.rig);
-    f.gpu = rig_open(&f.rig);
-    f.device = gpu_device(f.gpu);
-    (void)caller_enter(1);
-    f.stream = caller_stream();
+    (void)fixture_begin(state);
+    d = gpu_device(((struct fixture *)*state)->gpu);
     for (int i = 0; i < COUNT; i++) {
-        f.host[i] = f.device.host_alloc(f.device.state, BYTES);
-        f.memory[i] = f.device.alloc(f.device.state, BYTES);
-        assert_non_null(f.host[i]);
-        assert_non_null(f.memory[i]);
+        host[i] = d.host_alloc(d.state, BYTES);
+        memory[i] = d.alloc(d.state, BYTES);
+        assert_non_null(host[i]);
+        assert_non_null(memory[i]);
     }
-    *state = &f;
     return 0;
 }
 
 static int end(void **state)
 {
-    struct fixture *f = *state;
+    const struct device d = gpu_device(((struct fixture *)*state)->gpu);
 
     gpusim_settle();
     for (int i = 0; i < COUNT; i++) {
-        f->device.host_give_back(f->device.state, f->host[i]);
-        f->device.give_back(f->device.state, f->memory[i]);
+        d.host_give_back(d.state, host[i]);
+        d.give_back(d.state, memory[i]);
     }
-    gpu_close(f->gpu);
-    assert_int_equal(cuStreamDestroy_v2(f->stream), 0);
-    caller_leave(1);
-    assert_nothing_leaked(&f->before);
-    rig_fini(&f->rig);
-    return 0;
+    return fixture_end(state);
 }
+
+#define TEST(name) UNIT_TEST_WITH(name, begin, end)
 
 static void copy(struct fixture *f, enum device_way way, struct device_event *after,
         struct device_event **done)
 {
+    const struct device d = gpu_device(f->gpu);
     struct device_copy copies[COUNT];
 
     for (int i = 0; i < COUNT; i++) {
         const bool to_host = way == DEVICE_TO_HOST;
 
-        copies[i] = (struct device_copy){ .to = to_host ? f->host[i] : f->memory[i],
-            .from = to_host ? f->memory[i] : f->host[i],
+        copies[i] = (struct device_copy){ .to = to_host ? host[i] : memory[i],
+            .from = to_host ? memory[i] : host[i],
             .bytes = i == 1 ? 0 : BYTES };
     }
-    if (f->device.copy(f->device.state, way, copies, COUNT, &after,
-                after != NULL ? 1 : 0, done) != TUTTI_OK) {
+    if (d.copy(d.state, way, copies, COUNT, &after, after != NULL ? 1 : 0, done) !=
+            TUTTI_OK) {
         fail_msg("copy: %s", tutti_last_error());
     }
 }
@@ -82,20 +69,21 @@ static unsigned char *bytes_of(int value)
 }
 
 /* There and back, behind what the caller's stream does: the simulator sees any race. */
-static void test_copies_wait_for_events_and_are_waited_for(void **state)
+TEST(test_copies_wait_for_events_and_are_waited_for)
 {
     struct fixture *f = *state;
-    const struct device *d = &f->device;
+    const struct device gpu = gpu_device(f->gpu);
+    const struct device *d = &gpu;
     struct device_event *written = NULL;
     struct device_event *copied = NULL;
     struct device_event *returned = NULL;
 
     gpusim_hold(f->stream);
     for (int i = 0; i < COUNT; i++) {
-        assert_int_equal(cuMemsetD8Async((uint64_t)(uintptr_t)f->memory[i],
+        assert_int_equal(cuMemsetD8Async((uint64_t)(uintptr_t)memory[i],
                                  (unsigned char)(i + 1), BYTES, f->stream),
                 0);
-        memset(f->host[i], 0xee, BYTES);
+        memset(host[i], 0xee, BYTES);
     }
     assert_int_equal(d->record(d->state, f->stream, &written), TUTTI_OK);
     copy(f, DEVICE_TO_HOST, written, &copied);
@@ -103,8 +91,8 @@ static void test_copies_wait_for_events_and_are_waited_for(void **state)
     gpusim_release(f->stream);
     assert_passes(f->gpu, copied);
     for (int i = 0; i < COUNT; i++) {
-        assert_memory_equal(f->host[i], bytes_of(i == 1 ? 0xee : i + 1), BYTES);
-        memset(f->host[i], 0x40 + i, BYTES);
+        assert_memory_equal(host[i], bytes_of(i == 1 ? 0xee : i + 1), BYTES);
+        memset(host[i], 0x40 + i, BYTES);
     }
     copy(f, HOST_TO_DEVICE, copied, &returned);
     assert_int_equal(d->follow(d->state, f->stream, returned), TUTTI_OK);
@@ -112,7 +100,7 @@ static void test_copies_wait_for_events_and_are_waited_for(void **state)
     for (int i = 0; i < COUNT; i++) {
         unsigned char read[BYTES];
 
-        assert_true(gpusim_read(read, (uint64_t)(uintptr_t)f->memory[i], BYTES));
+        assert_true(gpusim_read(read, (uint64_t)(uintptr_t)memory[i], BYTES));
         assert_memory_equal(read, bytes_of(i == 1 ? 2 : 0x40 + i), BYTES);
     }
     d->hold(d->state, written);
@@ -125,21 +113,22 @@ static void test_copies_wait_for_events_and_are_waited_for(void **state)
 }
 
 /* What comes back does not queue behind what still waits for its tensors. */
-static void test_the_ways_do_not_wait_for_each_other(void **state)
+TEST(test_the_ways_do_not_wait_for_each_other)
 {
     struct fixture *f = *state;
-    const struct device *d = &f->device;
+    const struct device gpu = gpu_device(f->gpu);
+    const struct device *d = &gpu;
     struct device_event *written = NULL;
     struct device_event *copied = NULL;
     struct device_event *returned = NULL;
     const struct device_copy there = {
-        .to = f->host[0], .from = f->memory[0], .bytes = BYTES
+        .to = host[0], .from = memory[0], .bytes = BYTES
     };
     const struct device_copy back = {
-        .to = f->memory[2], .from = f->host[2], .bytes = BYTES
+        .to = memory[2], .from = host[2], .bytes = BYTES
     };
 
-    memset(f->host[2], 1, BYTES);
+    memset(host[2], 1, BYTES);
     gpusim_hold(f->stream);
     assert_int_equal(d->record(d->state, f->stream, &written), TUTTI_OK);
     assert_int_equal(d->copy(d->state, DEVICE_TO_HOST, &there, 1, &written, 1, &copied),
@@ -157,16 +146,17 @@ static void test_the_ways_do_not_wait_for_each_other(void **state)
 
 static tutti_status copy_two(struct fixture *f)
 {
+    const struct device d = gpu_device(f->gpu);
     struct device_event *done = NULL;
     const struct device_copy copies[] = {
-        { .to = f->host[0], .from = f->memory[0], .bytes = BYTES },
-        { .to = f->host[1], .from = f->memory[1], .bytes = BYTES },
+        { .to = host[0], .from = memory[0], .bytes = BYTES },
+        { .to = host[1], .from = memory[1], .bytes = BYTES },
     };
 
-    return f->device.copy(f->device.state, DEVICE_TO_HOST, copies, 2, NULL, 0, &done);
+    return d.copy(d.state, DEVICE_TO_HOST, copies, 2, NULL, 0, &done);
 }
 
-static void test_an_error_before_the_first_copy_has_copied_nothing(void **state)
+TEST(test_an_error_before_the_first_copy_has_copied_nothing)
 {
     struct fixture *f = *state;
 
@@ -183,7 +173,7 @@ static void test_an_error_before_the_first_copy_has_copied_nothing(void **state)
     assert_int_equal(gpu_alive(f->gpu), TUTTI_OK);
 }
 
-static void test_an_error_behind_the_first_copy_loses_the_device(void **state)
+TEST(test_an_error_behind_the_first_copy_loses_the_device)
 {
     struct fixture *f = *state;
 
@@ -192,18 +182,4 @@ static void test_an_error_behind_the_first_copy_loses_the_device(void **state)
     assert_error_has("rank 5 has lost GPU 1");
     assert_error_has("copy between host and device memory");
     assert_int_equal(gpu_alive(f->gpu), TUTTI_ERR_SYSTEM);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(test_copies_wait_for_events_and_are_waited_for),
-        TEST(test_the_ways_do_not_wait_for_each_other),
-        TEST(test_an_error_before_the_first_copy_has_copied_nothing),
-        TEST(test_an_error_behind_the_first_copy_loses_the_device),
-    };
-#undef TEST
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

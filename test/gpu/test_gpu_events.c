@@ -7,40 +7,7 @@
 
 #include "test/gpu/rig.h"
 
-struct fixture {
-    struct gpusim_live before;
-    struct rig rig;
-    struct gpu *gpu;
-    void *context; /* the caller's: the same one */
-    void *stream; /* and a stream of his        */
-};
-
-static int begin(void **state)
-{
-    static struct fixture f;
-
-    f.before = gpusim_live();
-    rig_init(&f.rig);
-    f.context = caller_enter(1);
-    f.stream = caller_stream();
-    f.gpu = rig_open(&f.rig);
-    *state = &f;
-    return 0;
-}
-
-static int end(void **state)
-{
-    struct fixture *f = *state;
-
-    gpu_close(f->gpu);
-    assert_int_equal(cuStreamDestroy_v2(f->stream), 0);
-    caller_leave(1);
-    assert_nothing_leaked(&f->before);
-    rig_fini(&f->rig);
-    return 0;
-}
-
-static void test_a_event_passes_when_what_is_before_it_has(void **state)
+GPU_TEST(test_a_event_passes_when_what_is_before_it_has)
 {
     struct fixture *f = *state;
     struct device_event *event = NULL;
@@ -54,7 +21,7 @@ static void test_a_event_passes_when_what_is_before_it_has(void **state)
     gpu_event_release(f->gpu, event);
 }
 
-static void test_a_stream_that_follows_waits(void **state)
+GPU_TEST(test_a_stream_that_follows_waits)
 {
     struct fixture *f = *state;
     struct gpu *gpu = f->gpu;
@@ -79,7 +46,7 @@ static void test_a_stream_that_follows_waits(void **state)
     assert_int_equal(cuStreamDestroy_v2(after), 0);
 }
 
-static void test_events_are_used_again(void **state)
+GPU_TEST(test_events_are_used_again)
 {
     struct fixture *f = *state;
     struct device_event *events[3];
@@ -110,7 +77,7 @@ static void test_events_are_used_again(void **state)
     gpu_event_release(f->gpu, NULL);
 }
 
-static void test_a_new_event_is_nowhere_until_it_is_set(void **state)
+GPU_TEST(test_a_new_event_is_nowhere_until_it_is_set)
 {
     struct fixture *f = *state;
     struct device_event *event = NULL;
@@ -128,7 +95,7 @@ static void test_a_new_event_is_nowhere_until_it_is_set(void **state)
 }
 
 /* The caller's default streams, without any context of his on the thread. */
-static void test_default_streams_are_those_of_the_ranks_device(void **state)
+GPU_TEST(test_default_streams_are_those_of_the_ranks_device)
 {
     struct fixture *f = *state;
     void *const streams[] = { NULL, CU_LEGACY_STREAM, CU_THREAD_STREAM };
@@ -161,7 +128,7 @@ static void assert_stream_refused(struct gpu *gpu, void *stream, const char *say
     gpu_event_release(gpu, good);
 }
 
-static void test_streams_of_other_devices_are_refused(void **state)
+GPU_TEST(test_streams_of_other_devices_are_refused)
 {
     struct fixture *f = *state;
     void *stream;
@@ -175,7 +142,7 @@ static void test_streams_of_other_devices_are_refused(void **state)
     assert_int_equal(cuCtxSetCurrent(f->context), 0);
 }
 
-static void test_streams_of_other_contexts_are_refused(void **state)
+GPU_TEST(test_streams_of_other_contexts_are_refused)
 {
     struct fixture *f = *state;
     void *context = NULL;
@@ -191,7 +158,7 @@ static void test_streams_of_other_contexts_are_refused(void **state)
     assert_int_equal(cuCtxSetCurrent(f->context), 0);
 }
 
-static void test_streams_that_are_captured_are_refused(void **state)
+GPU_TEST(test_streams_that_are_captured_are_refused)
 {
     struct fixture *f = *state;
     struct device_event *event = NULL;
@@ -209,7 +176,7 @@ static void test_streams_that_are_captured_are_refused(void **state)
 }
 
 /* A blocking stream is captured: the legacy default stream cannot be used beside it. */
-static void test_the_default_stream_is_refused_beside_a_capture(void **state)
+GPU_TEST(test_the_default_stream_is_refused_beside_a_capture)
 {
     struct fixture *f = *state;
     void *blocking = NULL;
@@ -238,7 +205,7 @@ static void *poll(void *arg)
     return NULL;
 }
 
-static void test_polling_spoils_nobodys_capture(void **state)
+GPU_TEST(test_polling_spoils_nobodys_capture)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -251,7 +218,7 @@ static void test_polling_spoils_nobodys_capture(void **state)
     assert_int_equal(cuGraphDestroy(graph), 0);
 }
 
-static void test_a_lost_device_is_told_by_every_call(void **state)
+GPU_TEST(test_a_lost_device_is_told_by_every_call)
 {
     struct fixture *f = *state;
     struct device_event *event = NULL;
@@ -276,65 +243,4 @@ static void test_a_lost_device_is_told_by_every_call(void **state)
     assert_null(gpu_memory_alloc(f->gpu, 4));
     assert_null(gpu_host_alloc(f->gpu, 4));
     gpu_event_release(f->gpu, event);
-}
-
-#define THREADS 4
-#define ROUNDS 200
-
-static void *event_often(void *arg)
-{
-    struct fixture *f = arg;
-
-    for (int i = 0; i < ROUNDS; i++) {
-        struct device_event *event = NULL;
-
-        if (gpu_record_caller(f->gpu, f->stream, &event) != TUTTI_OK ||
-                gpu_follow(f->gpu, f->gpu->streams[GPU_PACK], event) != TUTTI_OK) {
-            return arg;
-        }
-        gpu_event_hold(event);
-        gpu_event_release(f->gpu, event);
-        (void)gpu_passed(f->gpu, event);
-        gpu_event_release(f->gpu, event);
-    }
-    return NULL;
-}
-
-static void test_threads_event_at_once(void **state)
-{
-    struct fixture *f = *state;
-    pthread_t threads[THREADS];
-
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, event_often, f), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        void *result = NULL;
-
-        assert_int_equal(pthread_join(threads[i], &result), 0);
-        assert_null(result);
-    }
-    gpusim_settle();
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_event_passes_when_what_is_before_it_has),
-        TEST(test_a_stream_that_follows_waits),
-        TEST(test_events_are_used_again),
-        TEST(test_a_new_event_is_nowhere_until_it_is_set),
-        TEST(test_default_streams_are_those_of_the_ranks_device),
-        TEST(test_streams_of_other_devices_are_refused),
-        TEST(test_streams_of_other_contexts_are_refused),
-        TEST(test_streams_that_are_captured_are_refused),
-        TEST(test_the_default_stream_is_refused_beside_a_capture),
-        TEST(test_polling_spoils_nobodys_capture),
-        TEST(test_threads_event_at_once),
-        TEST(test_a_lost_device_is_told_by_every_call),
-    };
-#undef TEST
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

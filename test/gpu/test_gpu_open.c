@@ -31,15 +31,13 @@ static void assert_refused(struct rig *rig, const char *wanted, const char *says
     assert_error_has(says);
 }
 
-UNIT_TEST(test_an_open_gpu_has_all_it_needs_and_leaves_nothing)
+GPU_TEST(test_an_open_gpu_has_all_it_needs)
 {
-    const struct gpusim_live before = gpusim_live();
-    struct rig rig;
-    struct gpu *gpu;
-    void *current = NULL;
+    struct fixture *f = *state;
+    struct gpu *gpu = f->gpu;
+    int least = 0;
+    int greatest = 0;
 
-    rig_init(&rig);
-    gpu = rig_open(&rig);
     assert_int_equal(gpu->ordinal, 1); /* local rank 1 */
     assert_string_equal(gpu->pci, gpusim_device_pci(1));
     assert_true(gpu->sm_count > 0);
@@ -47,29 +45,13 @@ UNIT_TEST(test_an_open_gpu_has_all_it_needs_and_leaves_nothing)
     assert_true(gpu->slab_bytes >= (size_t)4 << 20);
     assert_null(gpu->nccl);
     assert_has(gpu->nccl_absence, "no-such-nccl.so");
-    assert_has(rig.lines, gpusim_device_pci(1));
+    assert_has(f->rig.lines, gpusim_device_pci(1));
     assert_true(gpu->has_kernels);
     assert_non_null(gpu->kernels[0]);
-    assert_int_equal(cuCtxGetCurrent(&current), 0);
-    assert_null(current); /* the caller's thread is as it was */
-    gpu_close(gpu);
-    assert_nothing_leaked(&before);
-    rig_fini(&rig);
-}
-
-UNIT_TEST(test_streams_do_not_block_and_are_urgent)
-{
-    struct rig rig;
-    struct gpu *gpu;
-    unsigned flags = 0;
-    int least = 0;
-    int greatest = 0;
-
-    rig_init(&rig);
-    gpu = rig_open(&rig);
-    assert_int_equal(gpu_enter(gpu), TUTTI_OK);
+    /* Streams do not block, and are urgent. */
     assert_int_equal(cuCtxGetStreamPriorityRange(&least, &greatest), 0);
     for (int i = 0; i < GPU_STREAMS; i++) {
+        unsigned flags = 0;
         int priority = 1;
 
         assert_int_equal(cuStreamGetFlags(gpu->streams[i], &flags), 0);
@@ -77,41 +59,31 @@ UNIT_TEST(test_streams_do_not_block_and_are_urgent)
         assert_int_equal(cuStreamGetPriority(gpu->streams[i], &priority), 0);
         assert_int_equal(priority, greatest);
     }
-    gpu_leave(gpu);
-    gpu_close(gpu);
-    rig_fini(&rig);
 }
 
 UNIT_TEST(test_devices_are_chosen_as_the_parameter_says)
 {
+    static const struct {
+        const char *wanted;
+        int local_rank; /* of 4 devices */
+        int ordinal;
+    } rows[] = { { "auto", 6, 2 }, { "3", 6, 3 }, { "3, 0,1", 1, 0 },
+        { "3,0,1", 2, 1 } };
+    const char *pci;
     struct rig rig;
-
-    rig_init(&rig);
-    rig.seat.local_rank = 6; /* of 4 devices */
-    assert_int_equal(chosen(&rig, "auto"), 2);
-    assert_int_equal(chosen(&rig, "3"), 3);
-    assert_int_equal(chosen(&rig, gpusim_device_pci(2)), 2);
-    rig.seat.local_rank = 1;
-    assert_int_equal(chosen(&rig, "3, 0,1"), 0);
-    rig.seat.local_rank = 2;
-    assert_int_equal(chosen(&rig, "3,0,1"), 1);
-    rig_fini(&rig);
-}
-
-UNIT_TEST(test_pci_ids_are_known_in_all_spellings)
-{
-    struct rig rig;
-    struct gpu *gpu;
     char text[32];
 
     rig_init(&rig);
-    rig_set(&rig, "gpu", "2");
-    gpu = rig_open(&rig);
-    assert_int_equal(strlen(gpu->pci), 12);
-    (void)snprintf(text, sizeof text, "0000%s", gpu->pci); /* eight digits of domain */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rig.seat.local_rank = rows[i].local_rank;
+        assert_int_equal(chosen(&rig, rows[i].wanted), rows[i].ordinal);
+    }
+    pci = gpusim_device_pci(2);
+    assert_int_equal(chosen(&rig, pci), 2);
+    (void)snprintf(text, sizeof text, "0000%s", pci); /* eight digits of domain */
     assert_int_equal(chosen(&rig, text), 2);
-    assert_int_equal(chosen(&rig, gpu->pci + 5), 2); /* none */
-    (void)snprintf(text, sizeof text, "%.10s", gpu->pci); /* no function */
+    assert_int_equal(chosen(&rig, pci + 5), 2); /* none */
+    (void)snprintf(text, sizeof text, "%.10s", pci); /* no function */
     assert_int_equal(chosen(&rig, text), 2);
     for (size_t i = 0; text[i] != '\0'; i++) {
         text[i] = text[i] >= 'a' && text[i] <= 'f' ? (char)(text[i] - 32) : text[i];
@@ -119,7 +91,6 @@ UNIT_TEST(test_pci_ids_are_known_in_all_spellings)
     assert_int_equal(chosen(&rig, text), 2);
     text[strlen(text) - 1] = '\0';
     assert_refused(&rig, text, "no device");
-    gpu_close(gpu);
     rig_fini(&rig);
 }
 
@@ -210,20 +181,7 @@ UNIT_TEST(test_without_a_gpu_there_is_a_reason_and_no_error)
     rig_fini(&rig);
 }
 
-UNIT_TEST(test_a_gpu_outlives_what_it_was_opened_with)
-{
-    struct rig rig;
-    struct gpu *gpu;
-
-    rig_init(&rig);
-    gpu = rig_open(&rig);
-    rig_fini(&rig);
-    memset(&rig.config, 0xff, sizeof rig.config);
-    assert_string_equal(gpu->config->cuda_library, GPUSIM_CUDA);
-    gpu_close(gpu);
-}
-
-UNIT_TEST(test_entering_nests_and_leaves_the_callers_context)
+UNIT_TEST(test_a_gpu_outlives_what_it_was_opened_with_and_leaves_the_callers_context)
 {
     struct rig rig;
     struct gpu *gpu;
@@ -234,6 +192,9 @@ UNIT_TEST(test_entering_nests_and_leaves_the_callers_context)
     mine = caller_enter(0);
     rig_set(&rig, "gpu", "2");
     gpu = rig_open(&rig);
+    rig_fini(&rig);
+    memset(&rig.config, 0xff, sizeof rig.config);
+    assert_string_equal(gpu->config->cuda_library, GPUSIM_CUDA);
     assert_int_equal(gpu_enter(gpu), TUTTI_OK);
     assert_int_equal(gpu_enter(gpu), TUTTI_OK);
     gpu_leave(gpu);
@@ -246,7 +207,6 @@ UNIT_TEST(test_entering_nests_and_leaves_the_callers_context)
     assert_int_equal(cuCtxGetCurrent(&current), 0);
     assert_ptr_equal(current, mine);
     caller_leave(0);
-    rig_fini(&rig);
 }
 
 /* cudaDeviceReset() by the application, and perhaps a new context at the same handle. */

@@ -2,8 +2,6 @@
  * Tensors made and used on streams, from end to end: nothing here waits on the host but where
  * it says so, streams are late at random, and the simulator accuses whoever reads or writes
  * with nothing that orders it.
- *
- *     test_gpu_streams CASE RANKS NCCL
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -70,26 +68,42 @@ static void trainer_end(struct ends_rank *r, struct trainer *trainer)
     ends_unpin(r, trainer->seen);
 }
 
-static void backward(
-        struct ends_rank *r, struct trainer *trainer, int step, void *stream)
+/** The streams of a step. */
+struct lanes {
+    void *fills[LAYERS]; /* where gradients are made, and the update runs afterwards  */
+    void *submits[LAYERS]; /* what is named with them                                 */
+    void *waits; /* the stream that waits                                             */
+    void *update; /* behind it                                                        */
+    void *event; /* the fills of the next step wait for the update by it; NULL: need not */
+};
+
+static void backward(struct ends_rank *r, struct trainer *trainer, int step,
+        const struct lanes *lanes)
 {
     char name[16];
 
     for (int l = 0; l < LAYERS; l++) {
         (void)snprintf(name, sizeof name, "layer %d", l);
-        ends_fill(
-                r, trainer->gradients[l], gradient_of(r->rank, step, l), COUNT, stream);
-        trainer->requests[l] = ends_sum(
-                r, name, trainer->gradients[l], trainer->sums[l], COUNT, stream);
+        ends_fill(r, trainer->gradients[l], gradient_of(r->rank, step, l), COUNT,
+                lanes->fills[l]);
+        trainer->requests[l] = ends_sum(r, name, trainer->gradients[l],
+                trainer->sums[l], COUNT, lanes->submits[l]);
     }
 }
 
-static void update(struct ends_rank *r, struct trainer *trainer, int step, void *stream)
+static void update(struct ends_rank *r, struct trainer *trainer, int step,
+        const struct lanes *lanes)
 {
     for (int l = 0; l < LAYERS; l++) {
-        ends_take(r, seen_at(trainer, step, l), trainer->sums[l], COUNT, stream);
+        ends_take(r, seen_at(trainer, step, l), trainer->sums[l], COUNT, lanes->update);
         /* The input is the stream's again. */
-        ends_fill(r, trainer->gradients[l], -1, COUNT, stream);
+        ends_fill(r, trainer->gradients[l], -1, COUNT, lanes->update);
+    }
+    if (lanes->event != NULL) {
+        CHECK(cuEventRecord(lanes->event, lanes->update) == CUDA_SUCCESS);
+    }
+    for (int l = 0; l < LAYERS && lanes->event != NULL; l++) {
+        CHECK(cuStreamWaitEvent(lanes->fills[l], lanes->event, 0) == CUDA_SUCCESS);
     }
 }
 
@@ -99,119 +113,103 @@ static void wait_all(struct ends_rank *r, struct trainer *trainer, void *stream)
                   NULL) == TUTTI_OK);
 }
 
-static void train_on(struct ends_rank *r, void *stream)
+static void run_step(struct ends_rank *r, struct trainer *trainer, int step,
+        const struct lanes *lanes)
+{
+    backward(r, trainer, step, lanes);
+    wait_all(r, trainer, lanes->waits);
+    update(r, trainer, step, lanes);
+}
+
+static void train(struct ends_rank *r, const struct lanes *lanes)
 {
     struct trainer trainer;
 
     trainer_init(r, &trainer);
     for (int step = 0; step < STEPS; step++) {
-        backward(r, &trainer, step, stream);
-        wait_all(r, &trainer, stream);
-        update(r, &trainer, step, stream);
+        run_step(r, &trainer, step, lanes);
     }
     trainer_end(r, &trainer);
 }
 
 /* --------------------------------------------------------------- kinds of streams */
 
+/* Made and named on one stream, used on another. */
+static struct lanes lanes_of(void *fills, void *update)
+{
+    struct lanes lanes = { .waits = update, .update = update };
+
+    for (int l = 0; l < LAYERS; l++) {
+        lanes.fills[l] = lanes.submits[l] = fills;
+    }
+    return lanes;
+}
+
 static void run_one_stream(struct ends_rank *r)
 {
+    const struct lanes lanes = lanes_of(r->stream, r->stream);
+
     gpusim_slow(r->stream, 300 * (r->rank + 1));
-    train_on(r, r->stream);
+    train(r, &lanes);
 }
 
 static void run_legacy_stream(struct ends_rank *r)
 {
-    train_on(r, LEGACY);
+    const struct lanes lanes = lanes_of(LEGACY, LEGACY);
+
+    train(r, &lanes);
 }
 
 static void run_thread_stream(struct ends_rank *r)
 {
-    train_on(r, PER_THREAD);
+    const struct lanes lanes = lanes_of(PER_THREAD, PER_THREAD);
+
+    train(r, &lanes);
 }
 
 /* The trainer's stream is an ordinary one; what it names is the default, behind it. */
 static void run_blocking_stream(struct ends_rank *r)
 {
-    struct trainer trainer;
-    void *blocking = NULL;
+    struct lanes lanes = lanes_of(LEGACY, LEGACY);
 
-    CHECK(cuStreamCreate(&blocking, 0) == CUDA_SUCCESS);
-    trainer_init(r, &trainer);
-    for (int step = 0; step < STEPS; step++) {
-        for (int l = 0; l < LAYERS; l++) {
-            char name[16];
-
-            (void)snprintf(name, sizeof name, "layer %d", l);
-            ends_fill(r, trainer.gradients[l], gradient_of(r->rank, step, l), COUNT,
-                    blocking);
-            trainer.requests[l] = ends_sum(
-                    r, name, trainer.gradients[l], trainer.sums[l], COUNT, LEGACY);
-        }
-        wait_all(r, &trainer, LEGACY);
-        update(r, &trainer, step, blocking);
+    CHECK(cuStreamCreate(&lanes.update, 0) == CUDA_SUCCESS);
+    for (int l = 0; l < LAYERS; l++) {
+        lanes.fills[l] = lanes.update;
     }
-    trainer_end(r, &trainer);
-    CHECK(cuStreamDestroy_v2(blocking) == CUDA_SUCCESS);
+    train(r, &lanes);
+    CHECK(cuStreamDestroy_v2(lanes.update) == CUDA_SUCCESS);
 }
 
 /* Made on one stream, used on another; the first waits for the second by the caller's event. */
 static void run_two_streams(struct ends_rank *r)
 {
-    struct trainer trainer;
+    struct lanes lanes;
     void *other = NULL;
-    void *event = NULL;
 
     CHECK(cuStreamCreate(&other, 1) == CUDA_SUCCESS);
-    CHECK(cuEventCreate(&event, 2) == CUDA_SUCCESS);
+    lanes = lanes_of(r->stream, other);
+    CHECK(cuEventCreate(&lanes.event, 2) == CUDA_SUCCESS);
     gpusim_slow(r->rank % 2 == 0 ? other : r->stream, 500);
-    trainer_init(r, &trainer);
-    for (int step = 0; step < STEPS; step++) {
-        backward(r, &trainer, step, r->stream);
-        wait_all(r, &trainer, other);
-        update(r, &trainer, step, other);
-        CHECK(cuEventRecord(event, other) == CUDA_SUCCESS);
-        CHECK(cuStreamWaitEvent(r->stream, event, 0) == CUDA_SUCCESS);
-    }
-    trainer_end(r, &trainer);
-    CHECK(cuEventDestroy_v2(event) == CUDA_SUCCESS);
+    train(r, &lanes);
+    CHECK(cuEventDestroy_v2(lanes.event) == CUDA_SUCCESS);
     CHECK(cuStreamDestroy_v2(other) == CUDA_SUCCESS);
 }
 
 /* Each layer has a stream of its own, and they are waited for together. */
 static void run_stream_of_each(struct ends_rank *r)
 {
-    struct trainer trainer;
-    void *streams[LAYERS];
-    void *event = NULL;
+    struct lanes lanes = { .waits = r->stream, .update = r->stream };
 
-    CHECK(cuEventCreate(&event, 2) == CUDA_SUCCESS);
-    trainer_init(r, &trainer);
+    CHECK(cuEventCreate(&lanes.event, 2) == CUDA_SUCCESS);
     for (int l = 0; l < LAYERS; l++) {
-        CHECK(cuStreamCreate(&streams[l], 1) == CUDA_SUCCESS);
+        CHECK(cuStreamCreate(&lanes.fills[l], 1) == CUDA_SUCCESS);
+        lanes.submits[l] = lanes.fills[l];
     }
-    for (int step = 0; step < STEPS; step++) {
-        for (int l = 0; l < LAYERS; l++) {
-            char name[16];
-
-            (void)snprintf(name, sizeof name, "layer %d", l);
-            ends_fill(r, trainer.gradients[l], gradient_of(r->rank, step, l), COUNT,
-                    streams[l]);
-            trainer.requests[l] = ends_sum(
-                    r, name, trainer.gradients[l], trainer.sums[l], COUNT, streams[l]);
-        }
-        wait_all(r, &trainer, r->stream);
-        update(r, &trainer, step, r->stream);
-        CHECK(cuEventRecord(event, r->stream) == CUDA_SUCCESS);
-        for (int l = 0; l < LAYERS; l++) {
-            CHECK(cuStreamWaitEvent(streams[l], event, 0) == CUDA_SUCCESS);
-        }
-    }
-    trainer_end(r, &trainer);
+    train(r, &lanes);
     for (int l = 0; l < LAYERS; l++) {
-        CHECK(cuStreamDestroy_v2(streams[l]) == CUDA_SUCCESS);
+        CHECK(cuStreamDestroy_v2(lanes.fills[l]) == CUDA_SUCCESS);
     }
-    CHECK(cuEventDestroy_v2(event) == CUDA_SUCCESS);
+    CHECK(cuEventDestroy_v2(lanes.event) == CUDA_SUCCESS);
 }
 
 /* ------------------------------------------------------------------ ends on the host */
@@ -276,7 +274,7 @@ static void run_callbacks(struct ends_rank *r)
         ends_fill(r, memory, gradient_of(r->rank, step, 0), COUNT, r->stream);
         CHECK(tutti_allreduce_async(r->t, "x", memory, memory, COUNT, TUTTI_FLOAT32,
                       TUTTI_SUM, &options, NULL) == TUTTI_OK);
-        ends_await(r, was_called, &called);
+        ends_await(was_called, &called);
         CHECK(atomic_load(&called.status) == TUTTI_OK && called.was_read);
         ends_expect(r, called.host, ends_total(r) * gradient_of(0, step, 0), COUNT);
     }
@@ -324,6 +322,7 @@ static void run_free_at_once(struct ends_rank *r)
  */
 static void run_ahead(struct ends_rank *r)
 {
+    const struct lanes lanes = lanes_of(r->stream, r->stream);
     struct trainer trainer;
     uint64_t pending;
 
@@ -332,9 +331,7 @@ static void run_ahead(struct ends_rank *r)
     ends_whole_sum(r, "first");
     gpusim_hold(r->stream);
     for (int step = 0; step < STEPS; step++) {
-        backward(r, &trainer, step, r->stream);
-        wait_all(r, &trainer, r->stream);
-        update(r, &trainer, step, r->stream);
+        run_step(r, &trainer, step, &lanes);
     }
     pending = gpusim_pending(r->stream);
     gpusim_release(r->stream);
@@ -346,11 +343,9 @@ static void run_ahead(struct ends_rank *r)
 
 /* Calls that make the host wait, or that are for start-up alone. */
 static const char *const never[] = { "cuEventSynchronize", "cuStreamSynchronize",
-    "cuCtxSynchronize", "cuMemAlloc_v2", "cuMemAllocManaged", "cuMemHostAlloc",
-    "cuMemAllocHost_v2", "cuMemFree_v2", "cuMemFreeHost", "cuEventCreate",
-    "cuEventDestroy_v2", "cuStreamCreate", "cuStreamCreateWithPriority", "ncclMemAlloc",
-    "ncclMemFree", "cuMemcpyHtoDAsync_v2", "cuMemcpyAsync", "cuModuleLoadData",
-    "cuMemcpyHtoD_v2", "cuLibraryLoadData" };
+    "cuMemAlloc_v2", "cuMemHostAlloc", "cuMemFree_v2", "cuMemFreeHost", "cuEventCreate",
+    "cuEventDestroy_v2", "cuStreamCreateWithPriority", "ncclMemAlloc", "ncclMemFree",
+    "cuMemcpyHtoDAsync_v2", "cuModuleLoadData", "cuLibraryLoadData" };
 
 enum {
     NEVER = sizeof never / sizeof *never
@@ -365,35 +360,38 @@ static tutti_stats stats_of(struct ends_rank *r)
 }
 
 /* The backward pass as one group. */
-static void grouped(struct ends_rank *r, struct trainer *trainer, int step)
+static void grouped(struct ends_rank *r, struct trainer *trainer, int step,
+        const struct lanes *lanes)
 {
     CHECK(tutti_group_begin(r->t) == TUTTI_OK);
-    backward(r, trainer, step, r->stream);
+    backward(r, trainer, step, lanes);
     CHECK(tutti_group_end(r->t) == TUTTI_OK);
 }
 
-static void planned_step(struct ends_rank *r, struct trainer *trainer, int step)
+static void planned_step(struct ends_rank *r, struct trainer *trainer, int step,
+        const struct lanes *lanes)
 {
-    grouped(r, trainer, step);
-    wait_all(r, trainer, r->stream);
-    update(r, trainer, step, r->stream);
+    grouped(r, trainer, step, lanes);
+    wait_all(r, trainer, lanes->waits);
+    update(r, trainer, step, lanes);
 }
 
 /*
  * More steps in flight than will be measured, so that there are as many events and slabs as
  * are needed then; and the end of the last, so that they are there to be used again.
  */
-static void warm_up(struct ends_rank *r, struct trainer *trainer)
+static void warm_up(
+        struct ends_rank *r, struct trainer *trainer, const struct lanes *lanes)
 {
     gpusim_hold(r->stream);
     for (int step = 0; step < WARM - 1; step++) {
-        planned_step(r, trainer, step);
+        planned_step(r, trainer, step, lanes);
     }
     gpusim_release(r->stream);
-    grouped(r, trainer, WARM - 1);
+    grouped(r, trainer, WARM - 1, lanes);
     CHECK(tutti_wait_all(r->t, LAYERS, trainer->requests, ENDS_PATIENCE, NULL) ==
             TUTTI_OK);
-    update(r, trainer, WARM - 1, r->stream);
+    update(r, trainer, WARM - 1, lanes);
 }
 
 /*
@@ -402,6 +400,7 @@ static void warm_up(struct ends_rank *r, struct trainer *trainer)
  */
 static void run_planned_cost(struct ends_rank *r)
 {
+    const struct lanes lanes = lanes_of(r->stream, r->stream);
     struct trainer trainer;
     struct gpusim_live live;
     tutti_stats before;
@@ -410,7 +409,7 @@ static void run_planned_cost(struct ends_rank *r)
     long launches;
 
     trainer_init(r, &trainer);
-    warm_up(r, &trainer);
+    warm_up(r, &trainer, &lanes);
     ends_meet(r);
     before = stats_of(r);
     live = gpusim_live();
@@ -420,7 +419,7 @@ static void run_planned_cost(struct ends_rank *r)
     }
     ends_meet(r);
     for (int step = WARM; step < STEPS; step++) {
-        planned_step(r, &trainer, step);
+        planned_step(r, &trainer, step, &lanes);
     }
     ends_meet(r);
     after = stats_of(r);
@@ -447,7 +446,7 @@ static void run_planned_cost(struct ends_rank *r)
 
 /* ------------------------------------------------------------------------------ main */
 
-static const struct ends_case cases[] = {
+const struct ends_case cases_streams[] = {
     { .name = "one_stream", .body = run_one_stream, .parameters = "" },
     { .name = "legacy_stream", .body = run_legacy_stream, .parameters = "" },
     { .name = "thread_stream", .body = run_thread_stream, .parameters = "" },
@@ -459,9 +458,5 @@ static const struct ends_case cases[] = {
     { .name = "free_at_once", .body = run_free_at_once, .parameters = "" },
     { .name = "ahead", .body = run_ahead, .parameters = "" },
     { .name = "planned_cost", .body = run_planned_cost, .parameters = "" },
+    { .name = NULL },
 };
-
-int main(int argc, char **argv)
-{
-    return ends_main(argc, argv, cases, sizeof cases / sizeof *cases);
-}

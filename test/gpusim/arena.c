@@ -11,7 +11,8 @@
 #include "test/gpusim/state.h"
 
 enum {
-    ARENAS_MAX = DEVICES_MAX + 2
+    ARENAS_MAX = DEVICES_MAX + 2,
+    RESERVED_GIB = 64 /* addresses of each */
 };
 
 static struct {
@@ -50,7 +51,7 @@ struct arena *arena_find(enum arena_kind kind, int device)
 static int arena_init(enum arena_kind kind, int device)
 {
     struct arena *arena = &memory.arenas[memory.count];
-    size_t reserved = (size_t)gpusim_option("GPUSIM_RESERVE_GIB", 64) << 30;
+    size_t reserved = (size_t)RESERVED_GIB << 30;
     void *alias, *base;
     int file = memfd_create("gpusim", MFD_CLOEXEC);
 

@@ -1,7 +1,7 @@
 /*
  * Graph capture, as far as a library that refuses it, or is disturbed by it, can see: what is
- * put on a captured stream is counted and not run, calls that a capture forbids fail and
- * spoil it, and waiting for a captured event draws a stream into the capture.
+ * put on a captured stream is counted and not run, and calls that a capture forbids fail and
+ * spoil it. No other stream is drawn into a capture: waiting for an event of it fails.
  */
 #include <stdlib.h>
 
@@ -66,7 +66,6 @@ bool capture_takes(struct stream *stream)
         return false;
     }
     stream->capture->nodes++;
-    stream->capture_nodes++;
     return true;
 }
 
@@ -108,47 +107,10 @@ int capture_refuses_waiting(struct stream *stream)
                              : capture_refuses(stream);
 }
 
-struct capture_mark capture_mark(struct stream *stream)
-{
-    return (struct capture_mark){
-        .capture = stream->capture,
-        .stream = stream,
-        .nodes = stream->capture_nodes,
-    };
-}
-
-int capture_join(struct stream *stream, const struct capture_mark *mark)
-{
-    if (mark->capture->origin == NULL) {
-        return CUDA_CAPTURED_EVENT;
-    }
-    if (mark->capture->spoilt) {
-        return CUDA_STREAM_CAPTURE_INVALIDATED;
-    }
-    if (stream == stream->context->legacy ||
-            (stream->capture != NULL && stream->capture != mark->capture)) {
-        capture_spoil(mark->capture);
-        return stream->capture != NULL ? CUDA_STREAM_CAPTURE_ISOLATION
-                                       : CUDA_STREAM_CAPTURE_IMPLICIT;
-    }
-    if (stream->capture == NULL) {
-        stream->capture = mark->capture;
-        stream->capture_nodes = 0;
-        stream->capture_joined = 0;
-    }
-    if (mark->stream->capture_joined < mark->nodes) {
-        mark->stream->capture_joined = mark->nodes;
-    }
-    return CUDA_SUCCESS;
-}
-
 static int capture_begin(struct stream *stream, int mode)
 {
     struct capture *capture;
 
-    if (mode < MODE_GLOBAL || mode > MODE_RELAXED) {
-        return CUDA_INVALID_VALUE;
-    }
     if (stream == stream->context->legacy) {
         return CUDA_STREAM_CAPTURE_UNSUPPORTED;
     }
@@ -164,8 +126,6 @@ static int capture_begin(struct stream *stream, int mode)
     };
     captures = capture;
     stream->capture = capture;
-    stream->capture_nodes = 0;
-    stream->capture_joined = 0;
     return CUDA_SUCCESS;
 }
 
@@ -177,46 +137,19 @@ int cuStreamBeginCapture_v2(void *stream, int mode)
     return sim_leave(result == CUDA_SUCCESS ? capture_begin(found, mode) : result);
 }
 
-/* Lets all streams go; true when work on one of them was never waited for. */
-static bool capture_let_go(struct capture *capture)
-{
-    bool unjoined = false;
-
-    for (struct context *c = sim.contexts; c != NULL; c = c->next) {
-        for (struct stream *s = c->streams; s != NULL; s = s->next) {
-            if (s->capture == capture) {
-                s->capture = NULL;
-                unjoined = unjoined ||
-                        (s != capture->origin && s->capture_joined < s->capture_nodes);
-            }
-        }
-    }
-    return unjoined;
-}
-
 static int capture_end(struct stream *stream, void **graph)
 {
     struct capture *capture = stream->capture;
     struct graph *made;
-    bool unjoined;
 
     *graph = NULL;
     if (capture == NULL) {
         return CUDA_ILLEGAL_STATE;
     }
-    if (capture->origin != stream) {
-        return CUDA_STREAM_CAPTURE_UNMATCHED;
-    }
-    if (capture->mode != MODE_RELAXED && capture->thread != &thread_mode) {
-        return CUDA_STREAM_CAPTURE_WRONG_THREAD;
-    }
-    unjoined = capture_let_go(capture);
+    stream->capture = NULL;
     capture->origin = NULL;
     if (capture->spoilt) {
         return CUDA_STREAM_CAPTURE_INVALIDATED;
-    }
-    if (unjoined) {
-        return CUDA_STREAM_CAPTURE_UNJOINED;
     }
     made = malloc(sizeof *made);
     made->nodes = capture->nodes;
@@ -260,10 +193,6 @@ int cuThreadExchangeStreamCaptureMode(int *mode)
 {
     int result = sim_enter("cuThreadExchangeStreamCaptureMode", NEEDS_INIT);
 
-    if (result == CUDA_SUCCESS &&
-            (mode == NULL || *mode < MODE_GLOBAL || *mode > MODE_RELAXED)) {
-        result = CUDA_INVALID_VALUE;
-    }
     if (result == CUDA_SUCCESS) {
         enum capture_mode previous = thread_mode;
 

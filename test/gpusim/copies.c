@@ -59,11 +59,10 @@ static bool is_pageable(uint64_t address)
     return arena_of(address) == NULL;
 }
 
-/* A side of a copy that must be the device's, or must not be. */
+/* A side of a copy: memory that CUDA knows (one address space), or any but a device's. */
 enum side {
-    SIDE_DEVICE, /* any memory that CUDA knows: one address space */
-    SIDE_HOST, /* pageable, pinned or managed                   */
-    SIDE_ANY
+    SIDE_DEVICE,
+    SIDE_HOST
 };
 
 static int check_side(
@@ -80,159 +79,77 @@ static int check_side(
     return memory_check(function, address, bytes);
 }
 
-struct transfer {
-    const char *function;
-    uint64_t to, from;
-    size_t bytes;
-    enum side to_side, from_side;
-    bool waits; /* the call without a stream, which ends when the copy has */
-};
-
-static int transfer_submit(const struct transfer *transfer, struct stream *stream)
+static int transfer_submit(const char *function, uint64_t to, uint64_t from,
+        size_t bytes, struct stream *stream)
 {
-    bool from_pageable = is_pageable(transfer->from);
-    bool to_pageable = is_pageable(transfer->to);
+    bool from_pageable = is_pageable(from);
+    bool to_pageable = is_pageable(to);
     struct op *op;
     int result;
 
-    sim.pageable_copies += !transfer->waits && (from_pageable || to_pageable) ? 1 : 0;
-    op = op_new(transfer->function, OP_PLAIN);
+    if (to_pageable && stream->capture != NULL) {
+        return capture_refuses_waiting(stream);
+    }
+    sim.pageable_copies += from_pageable || to_pageable ? 1 : 0;
+    op = op_new(function, OP_PLAIN);
     if (!from_pageable) {
-        gpusim_reads(op_accesses(op), transfer->from, transfer->bytes);
+        gpusim_reads(op_accesses(op), from, bytes);
     }
     if (!to_pageable) {
-        gpusim_writes(op_accesses(op), transfer->to, transfer->bytes);
+        gpusim_writes(op_accesses(op), to, bytes);
     }
     op->body = copy_body;
     op->dispose = free;
-    op->argument =
-            copy_new(transfer->to, transfer->from, transfer->bytes, from_pageable);
-    if ((to_pageable || transfer->waits) && stream->capture != NULL) {
-        op_free(op);
-        return capture_refuses_waiting(stream);
-    }
+    op->argument = copy_new(to, from, bytes, from_pageable);
     result = stream_submit(stream, op);
-    if (result == CUDA_SUCCESS && (to_pageable || transfer->waits)) {
-        result = stream_synchronize(stream);
-    }
-    return result;
+    return result == CUDA_SUCCESS && to_pageable ? stream_synchronize(stream) : result;
 }
 
-static int transfer_call(const struct transfer *transfer, void *handle)
-{
-    int result = sim_enter(transfer->function,
-            transfer->waits ? NEEDS_CONTEXT | NEEDS_NO_CAPTURE : NEEDS_CONTEXT);
-    struct stream *stream;
+/* What is copied: its sides, as the function says. */
+struct transfer {
+    const char *function;
+    enum side to_side, from_side;
+};
 
-    if (result == CUDA_SUCCESS) {
-        result = stream_find(handle, &stream);
-    }
-    if (result == CUDA_SUCCESS && transfer->bytes == 0) {
+static int transfer_call(const struct transfer *t, uint64_t to, uint64_t from,
+        size_t bytes, void *handle)
+{
+    struct stream *stream;
+    int result = stream_enter(t->function, handle, &stream);
+
+    if (result != CUDA_SUCCESS || bytes == 0) {
         return sim_leave(result);
     }
+    result = check_side(t->function, t->to_side, to, bytes);
     if (result == CUDA_SUCCESS) {
-        result = check_side(
-                transfer->function, transfer->to_side, transfer->to, transfer->bytes);
+        result = check_side(t->function, t->from_side, from, bytes);
     }
     if (result == CUDA_SUCCESS) {
-        result = check_side(transfer->function, transfer->from_side, transfer->from,
-                transfer->bytes);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = transfer_submit(transfer, stream);
+        result = transfer_submit(t->function, to, from, bytes, stream);
     }
     return sim_leave(result);
 }
 
-static uint64_t address_of(const void *pointer)
-{
-    return (uint64_t)(uintptr_t)pointer;
-}
-
-int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
-{
-    return transfer_call(
-            &(struct transfer){
-                    .function = "cuMemcpyAsync",
-                    .to = to,
-                    .from = from,
-                    .bytes = bytes,
-                    .to_side = SIDE_ANY,
-                    .from_side = SIDE_ANY,
-            },
-            stream);
-}
-
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
-    return transfer_call(
-            &(struct transfer){
-                    .function = "cuMemcpyDtoDAsync_v2",
-                    .to = to,
-                    .from = from,
-                    .bytes = bytes,
-                    .to_side = SIDE_DEVICE,
-                    .from_side = SIDE_DEVICE,
-            },
-            stream);
+    static const struct transfer t = { "cuMemcpyDtoDAsync_v2", SIDE_DEVICE,
+        SIDE_DEVICE };
+
+    return transfer_call(&t, to, from, bytes, stream);
 }
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
 {
-    return transfer_call(
-            &(struct transfer){
-                    .function = "cuMemcpyHtoDAsync_v2",
-                    .to = to,
-                    .from = address_of(from),
-                    .bytes = bytes,
-                    .to_side = SIDE_DEVICE,
-                    .from_side = SIDE_HOST,
-            },
-            stream);
+    static const struct transfer t = { "cuMemcpyHtoDAsync_v2", SIDE_DEVICE, SIDE_HOST };
+
+    return transfer_call(&t, to, (uint64_t)(uintptr_t)from, bytes, stream);
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
-    return transfer_call(
-            &(struct transfer){
-                    .function = "cuMemcpyDtoHAsync_v2",
-                    .to = address_of(to),
-                    .from = from,
-                    .bytes = bytes,
-                    .to_side = SIDE_HOST,
-                    .from_side = SIDE_DEVICE,
-            },
-            stream);
-}
+    static const struct transfer t = { "cuMemcpyDtoHAsync_v2", SIDE_HOST, SIDE_DEVICE };
 
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
-{
-    return transfer_call(
-            &(struct transfer){
-                    .function = "cuMemcpyHtoD_v2",
-                    .to = to,
-                    .from = address_of(from),
-                    .bytes = bytes,
-                    .to_side = SIDE_DEVICE,
-                    .from_side = SIDE_HOST,
-                    .waits = true,
-            },
-            NULL);
-}
-
-int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
-{
-    return transfer_call(
-            &(struct transfer){
-                    .function = "cuMemcpyDtoH_v2",
-                    .to = address_of(to),
-                    .from = from,
-                    .bytes = bytes,
-                    .to_side = SIDE_HOST,
-                    .from_side = SIDE_DEVICE,
-                    .waits = true,
-            },
-            NULL);
+    return transfer_call(&t, (uint64_t)(uintptr_t)to, from, bytes, stream);
 }
 
 static int fill_submit(
@@ -270,28 +187,18 @@ static int fill_call(const char *function, const struct memory_fill *fill, void 
     return sim_leave(result);
 }
 
-int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t count)
-{
-    return fill_call("cuMemsetD8_v2",
-            &(struct memory_fill){
-                    .to = to, .count = count, .width = 1, .value = value },
-            NULL);
-}
-
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void *stream)
 {
-    return fill_call("cuMemsetD8Async",
-            &(struct memory_fill){
-                    .to = to, .count = count, .width = 1, .value = value },
-            stream);
+    const struct memory_fill fill = { to, count, 1, value };
+
+    return fill_call("cuMemsetD8Async", &fill, stream);
 }
 
 int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void *stream)
 {
-    return fill_call("cuMemsetD32Async",
-            &(struct memory_fill){
-                    .to = to, .count = count, .width = 4, .value = value },
-            stream);
+    const struct memory_fill fill = { to, count, 4, value };
+
+    return fill_call("cuMemsetD32Async", &fill, stream);
 }
 
 struct host_call {
@@ -314,9 +221,6 @@ int cuLaunchHostFunc(void *stream, void (*function)(void *), void *argument)
     struct stream *found;
     int result = stream_enter("cuLaunchHostFunc", stream, &found);
 
-    if (result == CUDA_SUCCESS && function == NULL) {
-        result = CUDA_INVALID_VALUE;
-    }
     if (result == CUDA_SUCCESS) {
         struct op *op = op_new("cuLaunchHostFunc", OP_OUTSIDE);
         struct host_call *call = malloc(sizeof *call);

@@ -50,20 +50,15 @@ GPUSIM_API int cuMemAlloc_v2(uint64_t *pointer, size_t bytes);
 GPUSIM_API int cuMemAllocManaged(uint64_t *pointer, size_t bytes, unsigned flags);
 GPUSIM_API int cuMemFree_v2(uint64_t pointer);
 GPUSIM_API int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags);
-GPUSIM_API int cuMemAllocHost_v2(void **pointer, size_t bytes);
 GPUSIM_API int cuMemFreeHost(void *pointer);
 GPUSIM_API int cuPointerGetAttributes(
         unsigned count, int *attributes, void **values, uint64_t pointer);
-GPUSIM_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream);
 GPUSIM_API int cuMemcpyDtoDAsync_v2(
         uint64_t to, uint64_t from, size_t bytes, void *stream);
 GPUSIM_API int cuMemcpyHtoDAsync_v2(
         uint64_t to, const void *from, size_t bytes, void *stream);
 GPUSIM_API int cuMemcpyDtoHAsync_v2(
         void *to, uint64_t from, size_t bytes, void *stream);
-GPUSIM_API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes);
-GPUSIM_API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes);
-GPUSIM_API int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t count);
 GPUSIM_API int cuMemsetD8Async(
         uint64_t to, unsigned char value, size_t count, void *stream);
 GPUSIM_API int cuMemsetD32Async(
@@ -71,7 +66,6 @@ GPUSIM_API int cuMemsetD32Async(
 GPUSIM_API int cuStreamCreate(void **stream, unsigned flags);
 GPUSIM_API int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority);
 GPUSIM_API int cuStreamDestroy_v2(void *stream);
-GPUSIM_API int cuStreamQuery(void *stream);
 GPUSIM_API int cuStreamSynchronize(void *stream);
 GPUSIM_API int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 GPUSIM_API int cuStreamGetCtx(void *stream, void **context);

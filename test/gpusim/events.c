@@ -28,7 +28,7 @@ struct event {
     uint64_t generation; /* of the context */
     unsigned flags;
     struct record *record; /* NULL: never recorded, or captured */
-    struct capture_mark mark; /* of the record, if it was captured  */
+    struct capture *captured; /* the record was put on a captured stream */
 };
 
 static void record_drop(void *argument)
@@ -108,8 +108,8 @@ static int event_record(struct event *event, struct stream *stream)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    event->mark = capture_mark(stream);
-    if (event->mark.capture != NULL) {
+    event->captured = stream->capture;
+    if (event->captured != NULL) {
         record_drop(event->record);
         event->record = NULL;
         return CUDA_SUCCESS;
@@ -151,8 +151,8 @@ int cuEventRecord(void *event, void *stream)
 
 static int event_error(const struct event *event)
 {
-    if (event->mark.capture != NULL) {
-        capture_spoil(event->mark.capture);
+    if (event->captured != NULL) {
+        capture_spoil(event->captured);
         return CUDA_CAPTURED_EVENT;
     }
     return event->context->error;
@@ -253,11 +253,8 @@ static int event_wait(struct stream *stream, const struct event *event)
 {
     struct op *op;
 
-    if (event->mark.capture != NULL) {
-        return capture_join(stream, &event->mark);
-    }
-    if (stream->capture != NULL && event->record != NULL) {
-        capture_spoil(stream->capture);
+    if (event->captured != NULL || (stream->capture != NULL && event->record != NULL)) {
+        capture_spoil(event->captured != NULL ? event->captured : stream->capture);
         return CUDA_STREAM_CAPTURE_ISOLATION;
     }
     if (event->record == NULL) {

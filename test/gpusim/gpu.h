@@ -5,7 +5,6 @@
 #define TUTTI_TEST_GPUSIM_GPU_H
 
 #include <string.h>
-#include <time.h>
 
 #include "test/gpusim/cuda.h"
 #include "test/gpusim/gpusim_test.h"
@@ -50,18 +49,6 @@ static inline void *gpu_event(void)
 
     assert_int_equal(cuEventCreate(&event, 2), 0);
     return event;
-}
-
-/* For cuLaunchHostFunc. */
-static inline void gpu_nothing(void *argument)
-{
-    (void)argument;
-}
-
-/* For loops that wait for another thread; the test's time limit ends those without end. */
-static inline void gpu_pause(void)
-{
-    (void)nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 }
 
 /* Waits with cuStreamSynchronize. */

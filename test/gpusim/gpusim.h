@@ -124,7 +124,6 @@ struct gpusim_kernel {
             const struct gpusim_launch *launch, struct gpusim_accesses *accesses);
     /* The whole grid. Device pointers may be followed as they are. */
     void (*body)(const struct gpusim_launch *launch);
-    unsigned registers; /* per thread; 0: 32                    */
     unsigned max_threads; /* per block; 0: 1024                   */
 };
 

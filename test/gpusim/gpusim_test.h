@@ -1,8 +1,8 @@
 /*
  * The simulated GPU as tests see it: what it found, device memory, and faults.
  *
- * A process in which anything was found ends with status 97 (GPUSIM_STRICT=0 turns that
- * off), unless the test took the findings with gpusim_take_races() or _take_reports().
+ * A process in which anything was found ends with status 97, unless the test took the findings
+ * with gpusim_take_reports().
  */
 #ifndef TUTTI_TEST_GPUSIM_GPUSIM_TEST_H
 #define TUTTI_TEST_GPUSIM_GPUSIM_TEST_H
@@ -16,12 +16,9 @@ extern "C" {
 /* Waits until every stream of the process is idle, or held; says nothing to the checker. */
 GPUSIM_API void gpusim_settle(void);
 
-/* Races, and reports of any kind (races included), since the start or the last take. */
-GPUSIM_API long gpusim_races(void);
+/* Findings of any kind since the start or the last take. */
 GPUSIM_API long gpusim_reports(void);
-
 /* The same, and forgets them; the text of the first one goes to `text`, if not NULL. */
-GPUSIM_API long gpusim_take_races(char *text, size_t capacity);
 GPUSIM_API long gpusim_take_reports(char *text, size_t capacity);
 
 /*

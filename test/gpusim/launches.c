@@ -10,23 +10,9 @@
 enum {
     KERNELS_MAX = 256,
     THREADS_MAX = 1024,
-    SHARED_MAX = 48 << 10,
-    GRID_YZ_MAX = 65535,
     PARAMETER_BYTES_MAX = 32764,
     PARAMETER_ALIGNMENT = 16,
-    SM_THREADS = 2048
-};
-
-/* CU_FUNC_ATTRIBUTE_ values. */
-enum function_attribute {
-    FUNCTION_MAX_THREADS = 0,
-    FUNCTION_SHARED = 1,
-    FUNCTION_CONST = 2,
-    FUNCTION_LOCAL = 3,
-    FUNCTION_REGISTERS = 4,
-    FUNCTION_PTX_VERSION = 5,
-    FUNCTION_BINARY_VERSION = 6,
-    FUNCTION_DYNAMIC_SHARED = 8
+    FUNCTION_MAX_THREADS = 0 /* CU_FUNC_ATTRIBUTE_ */
 };
 
 /* A module of one context, or a library (context NULL). */
@@ -43,7 +29,6 @@ struct function {
     void *handle;
     const struct gpusim_kernel *kernel;
     const struct module *module;
-    unsigned shared_max;
 };
 
 struct launch {
@@ -112,16 +97,10 @@ static void module_settle(void)
     }
 }
 
-static int module_new(void **handle, const void *image, struct context *context)
+static void module_new(void **handle, struct context *context)
 {
     struct module *module;
 
-    if (handle == NULL || image == NULL) {
-        return CUDA_INVALID_VALUE;
-    }
-    if (*(const char *)image == '\0') {
-        return CUDA_INVALID_IMAGE;
-    }
     module_settle();
     module = calloc(1, sizeof *module);
     module->context = context;
@@ -129,7 +108,6 @@ static int module_new(void **handle, const void *image, struct context *context)
     known.modules = module;
     module->handle = handle_new(HANDLE_MODULE, module);
     *handle = module->handle;
-    return CUDA_SUCCESS;
 }
 
 static void module_end(struct module *module)
@@ -181,7 +159,6 @@ static int function_get(void **handle, struct module *module, const char *name)
         function = calloc(1, sizeof *function);
         function->kernel = kernel;
         function->module = module;
-        function->shared_max = SHARED_MAX;
         function->next = module->functions;
         module->functions = function;
         function->handle = handle_new(HANDLE_KERNEL, function);
@@ -198,9 +175,6 @@ static int function_call(
 
     if (result == CUDA_SUCCESS && found == NULL) {
         result = CUDA_INVALID_HANDLE;
-    }
-    if (result == CUDA_SUCCESS && (handle == NULL || name == NULL)) {
-        result = CUDA_INVALID_VALUE;
     }
     return sim_leave(
             result == CUDA_SUCCESS ? function_get(handle, found, name) : result);
@@ -224,8 +198,9 @@ int cuModuleLoadData(void **module, const void *image)
 {
     int result = sim_enter("cuModuleLoadData", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
 
+    (void)image;
     if (result == CUDA_SUCCESS) {
-        result = module_new(module, image, context_current());
+        module_new(module, context_current());
     }
     return sim_leave(result);
 }
@@ -246,6 +221,7 @@ int cuLibraryLoadData(void **library, const void *image, void *jit_options,
 {
     int result = sim_enter("cuLibraryLoadData", NEEDS_INIT | NEEDS_NO_CAPTURE);
 
+    (void)image;
     (void)jit_options;
     (void)jit_values;
     (void)jit_count;
@@ -253,7 +229,7 @@ int cuLibraryLoadData(void **library, const void *image, void *jit_options,
     (void)library_values;
     (void)library_count;
     if (result == CUDA_SUCCESS) {
-        result = module_new(library, image, NULL);
+        module_new(library, NULL);
     }
     return sim_leave(result);
 }
@@ -300,34 +276,13 @@ static unsigned function_threads(const struct function *function)
                                               : function->kernel->max_threads;
 }
 
-static int attribute_get(
-        const struct function *function, enum function_attribute attribute)
-{
-    switch (attribute) {
-    case FUNCTION_MAX_THREADS:
-        return (int)function_threads(function);
-    case FUNCTION_REGISTERS:
-        return function->kernel->registers == 0 ? 32 : (int)function->kernel->registers;
-    case FUNCTION_PTX_VERSION:
-    case FUNCTION_BINARY_VERSION:
-        return 90;
-    case FUNCTION_DYNAMIC_SHARED:
-        return (int)function->shared_max;
-    case FUNCTION_SHARED:
-    case FUNCTION_CONST:
-    case FUNCTION_LOCAL:
-        return 0;
-    }
-    return 0;
-}
-
 int cuFuncGetAttribute(int *value, int attribute, void *function)
 {
     struct function *found;
     int result = function_enter("cuFuncGetAttribute", function, &found);
 
     if (result == CUDA_SUCCESS) {
-        *value = attribute_get(found, (enum function_attribute)attribute);
+        *value = attribute == FUNCTION_MAX_THREADS ? (int)function_threads(found) : 0;
     }
     return sim_leave(result);
 }
@@ -389,8 +344,8 @@ static struct launch *launch_new(const struct function *function,
     return launch;
 }
 
-static int launch_check(const struct function *function,
-        const struct gpusim_launch *launch, void **parameters)
+static int launch_check(
+        const struct function *function, const struct gpusim_launch *launch)
 {
     size_t threads = (size_t)launch->block[0] * launch->block[1] * launch->block[2];
     size_t bytes = 0;
@@ -398,21 +353,16 @@ static int launch_check(const struct function *function,
     for (size_t i = 0; i < function->kernel->parameter_count; i++) {
         bytes += function->kernel->parameter_bytes[i];
     }
-    if (launch->grid[0] == 0 || launch->grid[1] == 0 || launch->grid[2] == 0 ||
-            threads == 0 || launch->grid[0] > INT32_MAX ||
-            launch->grid[1] > GRID_YZ_MAX || launch->grid[2] > GRID_YZ_MAX ||
-            threads > function_threads(function) ||
-            launch->shared > function->shared_max || bytes > PARAMETER_BYTES_MAX ||
-            (parameters == NULL && bytes > 0)) {
-        return CUDA_INVALID_VALUE;
-    }
-    return CUDA_SUCCESS;
+    return launch->grid[0] == 0 || launch->grid[0] > INT32_MAX || threads == 0 ||
+                    threads > function_threads(function) || bytes > PARAMETER_BYTES_MAX
+            ? CUDA_INVALID_VALUE
+            : CUDA_SUCCESS;
 }
 
 static int launch_submit(const struct function *function, struct stream *stream,
         const struct gpusim_launch *asked, void **parameters)
 {
-    int result = launch_check(function, asked, parameters);
+    int result = launch_check(function, asked);
     struct op *op;
 
     if (result != CUDA_SUCCESS) {
@@ -443,9 +393,7 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
     struct function *found;
     int result = function_enter("cuLaunchKernel", function, &found);
 
-    if (result == CUDA_SUCCESS && extra != NULL) {
-        result = CUDA_NOT_SUPPORTED;
-    }
+    (void)extra;
     if (result == CUDA_SUCCESS) {
         result = stream_find(stream, &found_stream);
     }

@@ -181,7 +181,6 @@ int memory_allocate(enum arena_kind kind, size_t bytes, struct allocation **out)
     }
     allocation->bytes = bytes;
     allocation->owner = context;
-    allocation->id = ++sim.next_id;
     allocation->state = ALLOCATION_LIVE;
     fill(arena, allocation, BYTE_FRESH);
     device->used_bytes += kind == ARENA_PINNED ? 0 : bytes;

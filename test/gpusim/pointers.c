@@ -6,8 +6,7 @@
 static int allocate_pointer(enum arena_kind kind, uint64_t *pointer, size_t bytes)
 {
     struct allocation *allocation;
-    int result = pointer == NULL ? CUDA_INVALID_VALUE
-                                 : memory_allocate(kind, bytes, &allocation);
+    int result = memory_allocate(kind, bytes, &allocation);
 
     if (result == CUDA_SUCCESS) {
         *pointer = allocation->start;
@@ -29,9 +28,7 @@ int cuMemAllocManaged(uint64_t *pointer, size_t bytes, unsigned flags)
 {
     int result = sim_enter("cuMemAllocManaged", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
 
-    if (result == CUDA_SUCCESS && (flags < 1 || flags > 2)) {
-        result = CUDA_INVALID_VALUE;
-    }
+    (void)flags;
     if (result == CUDA_SUCCESS) {
         result = allocate_pointer(ARENA_MANAGED, pointer, bytes);
     }
@@ -48,14 +45,12 @@ int cuMemFree_v2(uint64_t pointer)
     return sim_leave(result);
 }
 
-static int host_allocate(const char *function, void **pointer, size_t bytes)
+int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
 {
-    int result = sim_enter(function, NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
+    int result = sim_enter("cuMemHostAlloc", NEEDS_CONTEXT | NEEDS_NO_CAPTURE);
     uint64_t address = 0;
 
-    if (result == CUDA_SUCCESS && pointer == NULL) {
-        result = CUDA_INVALID_VALUE;
-    }
+    (void)flags;
     if (result == CUDA_SUCCESS) {
         result = allocate_pointer(ARENA_PINNED, &address, bytes);
     }
@@ -63,17 +58,6 @@ static int host_allocate(const char *function, void **pointer, size_t bytes)
         *pointer = (void *)(uintptr_t)address;
     }
     return sim_leave(result);
-}
-
-int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    return host_allocate("cuMemHostAlloc", pointer, bytes);
-}
-
-int cuMemAllocHost_v2(void **pointer, size_t bytes)
-{
-    return host_allocate("cuMemAllocHost_v2", pointer, bytes);
 }
 
 int cuMemFreeHost(void *pointer)
@@ -90,8 +74,6 @@ int cuMemFreeHost(void *pointer)
 enum pointer_attribute {
     POINTER_CONTEXT = 1,
     POINTER_MEMORY_TYPE = 2,
-    POINTER_DEVICE = 3,
-    POINTER_BUFFER_ID = 7,
     POINTER_IS_MANAGED = 8,
     POINTER_ORDINAL = 9,
     POINTER_START = 11,
@@ -119,14 +101,8 @@ static int give_attribute(
     case POINTER_MEMORY_TYPE:
         *(unsigned *)value = found == NULL ? 0 : pinned ? MEMORY_HOST : MEMORY_DEVICE;
         return CUDA_SUCCESS;
-    case POINTER_DEVICE:
-        *(uint64_t *)value = found == NULL ? 0 : pointer;
-        return CUDA_SUCCESS;
     case POINTER_START:
         *(uint64_t *)value = found == NULL ? 0 : found->start;
-        return CUDA_SUCCESS;
-    case POINTER_BUFFER_ID:
-        *(uint64_t *)value = found == NULL ? 0 : found->id;
         return CUDA_SUCCESS;
     case POINTER_IS_MANAGED:
         *(unsigned *)value = managed ? 1 : 0;

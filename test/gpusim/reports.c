@@ -24,7 +24,6 @@ static struct {
     pthread_mutex_t lock;
     long races;
     long reports; /* races included */
-    char first_race[TEXT_BYTES];
     char first[TEXT_BYTES];
 } found = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -37,9 +36,6 @@ report(bool is_race, const char *format, va_list arguments)
     pthread_mutex_lock(&found.lock);
     if (found.reports == 0) {
         memcpy(found.first, text, sizeof text);
-    }
-    if (is_race && found.races == 0) {
-        memcpy(found.first_race, text, sizeof text);
     }
     found.races += is_race ? 1 : 0;
     found.reports++;
@@ -68,16 +64,6 @@ void report_race(const char *format, ...)
     va_end(arguments);
 }
 
-long gpusim_races(void)
-{
-    long races;
-
-    pthread_mutex_lock(&found.lock);
-    races = found.races;
-    pthread_mutex_unlock(&found.lock);
-    return races;
-}
-
 long gpusim_reports(void)
 {
     long reports;
@@ -86,21 +72,6 @@ long gpusim_reports(void)
     reports = found.reports;
     pthread_mutex_unlock(&found.lock);
     return reports;
-}
-
-long gpusim_take_races(char *text, size_t capacity)
-{
-    long races;
-
-    pthread_mutex_lock(&found.lock);
-    races = found.races;
-    if (text != NULL) {
-        (void)snprintf(text, capacity, "%s", races > 0 ? found.first_race : "");
-    }
-    found.reports -= races;
-    found.races = 0;
-    pthread_mutex_unlock(&found.lock);
-    return races;
 }
 
 long gpusim_take_reports(char *text, size_t capacity)
@@ -138,10 +109,10 @@ static void __attribute__((destructor)) reports_end(void)
         drain();
     }
     reports = gpusim_reports();
-    if (reports > 0 && gpusim_option("GPUSIM_STRICT", 1) != 0) {
+    if (reports > 0) {
         (void)fprintf(stderr,
                 "gpusim[%d]: %ld findings, %ld of them races: status %d\n",
-                (int)getpid(), reports, gpusim_races(), STATUS_FOUND);
+                (int)getpid(), reports, found.races, STATUS_FOUND);
         (void)fflush(NULL);
         _exit(STATUS_FOUND);
     }

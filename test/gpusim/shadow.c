@@ -302,21 +302,3 @@ void shadow_fini(struct shadow *shadow)
     list_free(flatten(shadow->root));
     shadow->root = NULL;
 }
-
-size_t shadow_spans(struct shadow *shadow)
-{
-    struct span *list = flatten(shadow->root), *root = NULL;
-    size_t count = 0;
-
-    while (list != NULL) {
-        struct span *next = list->right;
-
-        list->left = NULL;
-        list->right = NULL;
-        root = join(root, list);
-        list = next;
-        count++;
-    }
-    shadow->root = root;
-    return count;
-}

@@ -85,8 +85,6 @@ bool shadow_touch(struct shadow *shadow, const struct gpusim_range *range, bool 
         const struct access *access, const struct clock *clock,
         struct conflict *conflict);
 void shadow_fini(struct shadow *shadow);
-/* Spans of the shadow now; tests look whether neighbours are merged. */
-size_t shadow_spans(struct shadow *shadow);
 
 /* ---- handles.c: what the product holds instead of pointers ---- */
 
@@ -164,7 +162,6 @@ struct allocation {
     uint64_t start;
     size_t bytes; /* as asked for                    */
     size_t span_bytes; /* with the guard behind it        */
-    uint64_t id; /* CU_POINTER_ATTRIBUTE_BUFFER_ID  */
     struct context *owner;
     struct shadow shadow;
     enum allocation_state state;
@@ -269,8 +266,6 @@ struct stream {
     uint32_t actor;
     long slow_us;
     struct capture *capture; /* NULL: not captured */
-    uint64_t capture_nodes,
-            capture_joined; /* operations in it, and of these waited for */
     int holds;
     bool has_thread;
     bool running; /* the first operation has started */
@@ -319,15 +314,6 @@ bool capture_takes(struct stream *stream);
 int capture_refuses(struct stream *stream);
 /* 0, or why a captured stream cannot be waited for; the capture is spoilt. */
 int capture_refuses_waiting(struct stream *stream);
-/* What an event recorded on a captured stream stands for. */
-struct capture_mark {
-    struct capture *capture; /* NULL: not captured */
-    struct stream *stream;
-    uint64_t nodes; /* of the stream when it was recorded */
-};
-struct capture_mark capture_mark(struct stream *stream);
-/* The stream waits for a captured event, and so belongs to its capture. */
-int capture_join(struct stream *stream, const struct capture_mark *mark);
 void capture_spoil(struct capture *capture);
 
 /* ---- launches.c ---- */
@@ -355,7 +341,6 @@ struct sim {
     unsigned stream_serial;
     long delay_us; /* most that an operation is delayed by */
     bool reuses; /* GPUSIM_REUSE                         */
-    bool trace;
 };
 extern struct sim sim;
 

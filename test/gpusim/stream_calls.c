@@ -54,43 +54,6 @@ int cuStreamDestroy_v2(void *stream)
     return sim_leave(result);
 }
 
-/* Work that the stream stands for: of the default stream, that of the blocking ones, too. */
-static bool stream_is_idle(struct stream *stream, struct clock *seen)
-{
-    bool idle = stream->done == stream->submitted;
-
-    clock_join(seen, &stream->clock);
-    if (stream != stream->context->legacy) {
-        return idle;
-    }
-    for (struct stream *s = stream->context->streams; s != NULL; s = s->next) {
-        if ((s->flags & STREAM_NON_BLOCKING) == 0) {
-            idle = idle && s->done == s->submitted;
-            clock_join(seen, &s->clock);
-        }
-    }
-    return idle;
-}
-
-int cuStreamQuery(void *stream)
-{
-    struct clock seen = { .times = NULL };
-    struct stream *found;
-    int result = stream_enter("cuStreamQuery", stream, &found);
-
-    if (result == CUDA_SUCCESS) {
-        result = capture_refuses_waiting(found);
-    }
-    if (result == CUDA_SUCCESS && !stream_is_idle(found, &seen)) {
-        result = CUDA_NOT_READY;
-    }
-    if (result == CUDA_SUCCESS) {
-        clock_join(&host_self()->clock, &seen);
-    }
-    clock_fini(&seen);
-    return sim_leave(result);
-}
-
 int stream_synchronize(struct stream *stream)
 {
     int result = capture_refuses_waiting(stream);

@@ -2,9 +2,7 @@
  * A stream's thread: takes operations one after the other. It sleeps on conditions only;
  * nothing here spins.
  */
-#include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "test/gpusim/state.h"
 
@@ -130,10 +128,6 @@ static int op_run(struct stream *stream, struct op *op)
         return result;
     }
     pthread_mutex_unlock(&sim.lock);
-    if (sim.trace) {
-        (void)fprintf(
-                stderr, "gpusim[%d]: %s: %s\n", (int)getpid(), stream->name, op->label);
-    }
     result = op_run_body(op);
     pthread_mutex_lock(&sim.lock);
     return result;

@@ -1,7 +1,13 @@
 /*
- * Every operation of every type in three places: one tensor alone, several anywhere (which
- * are packed), and several side by side in tutti's memory (reduced in place).
+ * Which way every operation on device memory goes, for every type: the table below. Each is done
+ * with one tensor, with several that are packed, and with several that lie side by side in tutti's
+ * memory; every bit of the results is compared, and the counters must say that it went the way of
+ * the table and no other. docs/gpu.md ("NCCL or staging") says the same in words: change
+ * both.
+ *
+ * Over the simulator some are repeated until they are in a plan, and done while a rank has joined.
  */
+#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,213 +16,332 @@
 #include "test/suite/operation.h"
 #include "test/suite/reference.h"
 
-#define TENSORS 3
-#define RANKS_MAX 64
-/* Tensors side by side are multiples of this long. */
-#define BOUNDARY 256
+enum {
+    TENSORS = 3,
+    RANKS_MAX = 64,
+    UNIT = 8, /* bytes of an element of the largest type, and of every row */
+    PLANNED_WITHIN = 500, /* iterations until what is planned has been, at most */
+    PLANNED_TIMES = 4, /* a plan that is left sooner makes the next ones hesitate */
+    SLOW_TIMES = 4
+};
 
+/** Where tensors lie. */
 enum placing {
-    SINGLE,
-    ANYWHERE,
-    ARENA,
+    SINGLE, /* one tensor, input and output apart                              */
+    FUSED, /* several, anywhere; in place where that can be                    */
+    ARENA, /* several, neighbours of tutti_alloc(); likewise                   */
     PLACINGS
 };
 
 static const char *const placings[] = { "single", "fused", "arena" };
 
+/* -------------------------------------------------------------------- the table */
+
+/*
+ *     .   NCCL takes the elements as they are
+ *     +   likewise, and a kernel goes over the result
+ *     k   they travel as another type: always packed by kernels
+ *     s   staged: through host memory
+ *     h   as k, or not: what gpu_half_sums=half makes of an average of float16
+ *     -   refused: TUTTI_ERR_UNSUPPORTED
+ */
+/* clang-format off */
+static const struct {
+    tutti_reduce_op op;
+    const char *ways; /* of each type */
+} reduced[] = {
+    /*                uint  int uint int uint int uint int float bfloat float float bool float8 float8
+                         8    8  16   16  32   32  64   64   16     16    32    64       e4m3   e5m2 */
+    { TUTTI_SUM,     ".    .   k    k   .    .   .    .    k      k     .     .    -     -      -  " },
+    { TUTTI_AVERAGE, "k    k   k    k   k    k   +    +    k      k     +     +    -     -      -  " },
+    { TUTTI_MIN,     ".    .   k    k   .    .   .    .    .      .     .     .    k     -      -  " },
+    { TUTTI_MAX,     ".    .   k    k   .    .   .    .    .      .     .     .    k     -      -  " },
+    { TUTTI_PRODUCT, ".    .   k    k   .    .   .    .    k      k     .     .    -     -      -  " },
+};
+
+/** What is done, of any type. */
+static const struct kind {
+    const char *name;
+    tutti_collective collective;
+    enum operation_form form;
+    const char *way; /* of bytes, for all types; NULL: a reduction's */
+    bool is_uneven; /* parts of FORM_EQUAL that are not quite equal   */
+    bool is_planned;
+} kinds[] = {
+    { "allreduce",            TUTTI_ALLREDUCE,     FORM_EQUAL,   NULL, false, true  },
+    { "reduce",               TUTTI_REDUCE,        FORM_EQUAL,   NULL, false, true  },
+    { "reducescatter",        TUTTI_REDUCESCATTER, FORM_EQUAL,   NULL, false, true  },
+    { "reducescatter uneven", TUTTI_REDUCESCATTER, FORM_EQUAL,   NULL, true,  true  },
+    { "reducescatter listed", TUTTI_REDUCESCATTER, FORM_LISTED,  NULL, false, true  },
+    { "broadcast",            TUTTI_BROADCAST,     FORM_EQUAL,   ".",  false, true  },
+    { "allgather",            TUTTI_ALLGATHER,     FORM_EQUAL,   ".",  false, true  },
+    { "allgather listed",     TUTTI_ALLGATHER,     FORM_LISTED,  ".",  false, true  },
+    { "allgather unknown",    TUTTI_ALLGATHER,     FORM_UNKNOWN, "s",  false, true  },
+    { "alltoall",             TUTTI_ALLTOALL,      FORM_EQUAL,   ".",  false, true  },
+    { "alltoall listed",      TUTTI_ALLTOALL,      FORM_LISTED,  ".",  false, false },
+    { "alltoall unknown",     TUTTI_ALLTOALL,      FORM_UNKNOWN, "s",  false, true  },
+    { "gather",               TUTTI_GATHER,        FORM_EQUAL,   "s",  false, false },
+    { "gather listed",        TUTTI_GATHER,        FORM_LISTED,  "s",  false, false },
+    { "scatter",              TUTTI_SCATTER,       FORM_EQUAL,   "s",  false, false },
+    { "scatter listed",       TUTTI_SCATTER,       FORM_LISTED,  "s",  false, false },
+};
+
+/* Which batches of "." are copied by kernels, and where: to a slab, and from there. */
+static const struct {
+    tutti_collective collective;
+    const char *packs[PLACINGS]; /* single, fused, arena: inputs are packed */
+    const char *unpacks[PLACINGS]; /* outputs are unpacked                   */
+} copied[] = {
+    { TUTTI_ALLREDUCE,     { "never", "always", "never"  }, { "never", "always",  "never"  } },
+    { TUTTI_REDUCE,        { "never", "always", "never"  }, { "never", "root",    "never"  } },
+    { TUTTI_REDUCESCATTER, { "never", "always", "always" }, { "never", "always",  "never"  } },
+    { TUTTI_BROADCAST,     { "never", "root",   "never"  }, { "never", "others",  "never"  } },
+    { TUTTI_ALLGATHER,     { "never", "always", "never"  }, { "never", "always",  "always" } },
+    { TUTTI_ALLTOALL,      { "never", "never",  "never"  }, { "never", "never",   "never"  } },
+};
+/* clang-format on */
+
+enum {
+    KINDS = sizeof kinds / sizeof *kinds
+};
+
+/** A rank's memory for a kind and a placing; parts have the same bytes for all types. */
+struct place {
+    unsigned char *inputs[TENSORS]; /* on a boundary, or not; NULL: none */
+    unsigned char *outputs[TENSORS]; /* likewise */
+    void *owned[2 * TENSORS];
+    size_t owned_count;
+};
+
 /** What is tried. */
 struct trial {
     struct suite *s;
+    const struct kind *kind;
     enum placing placing;
+    char way;
+    struct place *place; /* borrowed */
     struct operation operations[TENSORS];
-    struct flight flights[TENSORS]; /* of device memory                          */
-    unsigned char *block; /* of device memory, in which tensors lie; owned       */
-    size_t tensors;
-    int ranks[RANKS_MAX];
+    struct flight flights[TENSORS];
+    int tensors;
+    bool absent[RANKS_MAX];
     struct crew crew;
+    uint32_t salt; /* of the contents: another one in each iteration */
 };
 
-/* Small whole numbers, other ones on each rank: sums are exact in all types. */
-static void fill(const struct operation *o, int rank, unsigned char *to, size_t bytes)
+static int world[RANKS_MAX]; /* 0, 1, 2 ... */
+
+/* Nobody gives or gets nothing: that is another way, and has tests of its own. */
+static bool has_empty_part(const struct operation *o, int size)
 {
+    for (int i = 0; i < size * size; i++) {
+        if (operation_part_rows(o, size, i / size, i % size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct operation operation_of(const struct suite *s, const struct kind *kind,
+        int tensor, tutti_dtype dtype, tutti_reduce_op op)
+{
+    /* Units of a tensor or rows of a part; at most, where parts are listed. */
+    static const int64_t counts[TENSORS] = { 36, 300, 12 };
+    const int64_t elements = (int64_t)(UNIT / tutti_dtype_size(dtype));
+    struct operation o = { .collective = kind->collective,
+        .pattern = { .dtype = dtype, .op = op, .salt = (uint32_t)tensor },
+        .scales = { 1, 1 },
+        .root = s->size - 1,
+        .count = counts[tensor],
+        .row_count = 1,
+        .form = kind->form };
+
+    if (!operation_has_rows(&o)) {
+        o.count *= elements;
+        return o;
+    }
+    o.row_count = elements;
+    o.owns_output = kind->form == FORM_UNKNOWN;
+    if (kind->collective == TUTTI_REDUCESCATTER && kind->form == FORM_EQUAL) {
+        o.count = o.count * s->size + (kind->is_uneven ? 1 : 0);
+    }
+    while (kind->form != FORM_EQUAL && has_empty_part(&o, s->size)) {
+        o.pattern.salt += TENSORS;
+    }
+    return o;
+}
+
+/* True when this rank is the root, or there is none. */
+static bool has_output(const struct suite *s, const struct kind *kind)
+{
+    return (kind->collective != TUTTI_REDUCE && kind->collective != TUTTI_GATHER) ||
+            s->rank == s->size - 1;
+}
+
+/* ----------------------------------------------------------------------- memory */
+
+static unsigned char *take(struct suite *s, enum placing placing, size_t bytes,
+        size_t shift, struct place *place)
+{
+    const size_t apart = placing == FUSED ? 8 * (2 * shift + 1) : 0;
+    void *memory = NULL;
+
+    if (bytes == 0) {
+        return NULL;
+    }
+    if (placing == ARENA) {
+        (void)SUITE_EXPECT(
+                s, tutti_alloc(s->t, bytes, TUTTI_DEVICE, &memory) == TUTTI_OK);
+    } else {
+        memory = device_memory(&s->rig, bytes + 2 * apart);
+    }
+    place->owned[place->owned_count++] = memory;
+    return (unsigned char *)memory + apart;
+}
+
+static bool is_in_place(const struct kind *kind, enum placing placing)
+{
+    return kind->collective == TUTTI_BROADCAST ||
+            (placing != SINGLE &&
+                    (kind->collective == TUTTI_ALLREDUCE ||
+                            kind->collective == TUTTI_REDUCE));
+}
+
+static void place_kind(struct suite *s, const struct kind *kind, enum placing placing,
+        struct place *place)
+{
+    const int tensors = placing == SINGLE ? 1 : TENSORS;
+
+    *place = (struct place){ .owned_count = 0 };
+    for (int i = 0; i < tensors; i++) {
+        const struct operation o = operation_of(s, kind, i, TUTTI_UINT8, TUTTI_SUM);
+        const size_t in = operation_input_bytes(&o, s->size, s->rank);
+
+        place->inputs[i] = take(s, placing, in, (size_t)i, place);
+    }
+    for (int i = 0; i < tensors && kind->form != FORM_UNKNOWN; i++) {
+        const struct operation o = operation_of(s, kind, i, TUTTI_UINT8, TUTTI_SUM);
+        const size_t out = operation_output_bytes(&o, s->size, s->rank);
+
+        if (is_in_place(kind, placing)) {
+            place->outputs[i] = has_output(s, kind) ? place->inputs[i] : NULL;
+        } else {
+            place->outputs[i] = take(s, placing, out, (size_t)i + 1, place);
+        }
+    }
+}
+
+static void drop_place(struct suite *s, enum placing placing, const struct place *place)
+{
+    for (size_t i = 0; i < place->owned_count; i++) {
+        if (placing == ARENA) {
+            (void)SUITE_EXPECT(s, tutti_free(s->t, place->owned[i]) == TUTTI_OK);
+        } else {
+            device_drop(&s->rig, place->owned[i]);
+        }
+    }
+}
+
+/* --------------------------------------------------------------------- contents */
+
+/*
+ * Of a reduction small whole numbers, whose sums, products and averages are exact or rounded
+ * once, whatever the order; else any bytes. Other ones on each rank, for each tensor and in
+ * each iteration.
+ */
+static void contents(const struct trial *trial, int tensor, int rank,
+        unsigned char *data, size_t bytes)
+{
+    const struct operation *o = &trial->operations[tensor];
     const tutti_dtype dtype = o->pattern.dtype;
     const size_t element = tutti_dtype_size(dtype);
 
-    for (size_t e = 0; e < bytes / element; e++) {
-        const int64_t small =
-                (int64_t)((e + 3 * (size_t)o->pattern.salt) % 5) - 2 + rank % 4;
+    for (size_t i = 0; i < bytes && !operation_reduces(o); i++) {
+        data[i] = (unsigned char)pattern_mix(
+                (uint64_t)trial->salt * 256 + (uint64_t)tensor * 64 + (uint64_t)rank,
+                i);
+    }
+    for (size_t i = 0; i < bytes / element && operation_reduces(o); i++) {
+        const uint64_t mixed = i + 3 * (uint64_t)tensor + trial->salt;
+        const int64_t small = (int64_t)(mixed % 5) - 2 + rank % 4;
         const int64_t value = dtype == TUTTI_BOOL ? small > 0 : small;
 
         if (dtype_is_real(dtype)) {
-            reference_store_real(dtype, (double)value, to + e * element);
+            reference_store_real(dtype, (double)value, data + i * element);
         } else {
-            memcpy(to + e * element, &value, element); /* little-endian */
+            memcpy(data + i * element, &value, element); /* little-endian */
         }
     }
 }
 
-/* Elements: rows where it has rows. In the arena a tensor ends on a boundary. */
-static int64_t count_of(const struct trial *trial, const struct operation *o, size_t i)
+static void fill(struct trial *trial)
 {
-    static const int64_t counts[TENSORS] = { 37, 300, 4 };
-    const int64_t element = (int64_t)tutti_dtype_size(o->pattern.dtype);
-    const int64_t aligned = BOUNDARY / element * (1 + (int64_t)i % 2);
+    const struct suite *s = trial->s;
 
-    return trial->placing == ARENA ? aligned : counts[i];
-}
-
-static size_t bytes_of(const struct trial *trial, size_t i)
-{
-    const struct operation *o = &trial->operations[i];
-    const size_t in = operation_input_bytes(o, trial->crew.size, trial->crew.index);
-    const size_t out = operation_output_bytes(o, trial->crew.size, trial->crew.index);
-
-    return in > out ? in : out;
-}
-
-static bool in_place(const struct operation *o)
-{
-    return o->collective == TUTTI_BROADCAST || o->collective == TUTTI_ALLREDUCE;
-}
-
-/* Input and output of a tensor; only some are in place. */
-static void place(struct trial *trial, size_t i, size_t *at)
-{
-    const bool anywhere = trial->placing == ANYWHERE;
-    const size_t gap =
-            anywhere ? 24 + tutti_dtype_size(trial->operations[i].pattern.dtype) : 0;
-    const size_t bytes = (bytes_of(trial, i) + BOUNDARY - 1) / BOUNDARY * BOUNDARY;
-    struct flight *f = &trial->flights[i];
-
-    *f = (struct flight){ .operation = &trial->operations[i], .crew = &trial->crew };
-    f->input.data = trial->block + *at + gap;
-    *at += bytes + (anywhere ? BOUNDARY : 0);
-    f->output.data = f->input.data;
-    if (!in_place(f->operation)) {
-        f->output.data = trial->block + *at + gap;
-        *at += bytes + (anywhere ? BOUNDARY : 0);
-    }
-}
-
-static size_t room_of(const struct trial *trial)
-{
-    size_t bytes = BOUNDARY;
-
-    for (size_t i = 0; i < trial->tensors; i++) {
-        bytes += 2 * (bytes_of(trial, i) + 2 * (size_t)BOUNDARY);
-    }
-    return bytes;
-}
-
-static void allocate(struct trial *trial)
-{
-    const size_t bytes = room_of(trial);
-    void *memory = NULL;
-    size_t at = 0;
-
-    if (trial->placing == ARENA) {
-        (void)SUITE_EXPECT(trial->s,
-                tutti_alloc(trial->s->t, bytes, TUTTI_DEVICE, &memory) == TUTTI_OK);
-    } else {
-        memory = device_memory(&trial->s->rig, bytes);
-    }
-    trial->block = memory;
-    for (size_t i = 0; i < trial->tensors; i++) {
-        place(trial, i, &at);
-    }
-}
-
-static void upload(const struct trial *trial)
-{
-    for (size_t i = 0; i < trial->tensors; i++) {
+    trial->salt++;
+    for (int i = 0; i < trial->tensors; i++) {
         const struct operation *o = &trial->operations[i];
-        const size_t bytes =
-                operation_input_bytes(o, trial->crew.size, trial->crew.index);
-        unsigned char *input = must_alloc(bytes, 1);
+        const size_t in = operation_input_bytes(o, s->size, s->rank);
+        const size_t out = operation_output_bytes(o, s->size, s->rank);
+        unsigned char *data = must_alloc(in + out, 1);
 
-        fill(o, trial->s->rank, input, bytes);
-        if (bytes > 0) {
-            device_upload(&trial->s->rig, trial->flights[i].input.data, input, bytes);
+        if (trial->place->outputs[i] != NULL && out > 0) {
+            memset(data, 0xa5, out);
+            device_upload(&s->rig, trial->place->outputs[i], data, out);
         }
-        free(input);
+        contents(trial, i, s->rank, data, in);
+        if (in > 0) {
+            device_upload(&s->rig, trial->place->inputs[i], data, in);
+        }
+        free(data);
     }
 }
 
-static void check_tensor(const struct trial *trial, size_t i)
+static void expected_of(const struct trial *trial, int tensor, unsigned char *wanted)
 {
-    const struct operation *o = &trial->operations[i];
-    const struct crew *crew = &trial->crew;
-    const size_t bytes = operation_output_bytes(o, crew->size, crew->index);
-    unsigned char *wanted = must_alloc(bytes, 1);
-    unsigned char *got = must_alloc(bytes, 1);
+    const struct operation *o = &trial->operations[tensor];
     void *inputs[RANKS_MAX];
 
-    for (int r = 0; r < crew->size; r++) {
-        const size_t input_bytes = operation_input_bytes(o, crew->size, r);
+    for (int r = 0; r < trial->crew.size; r++) {
+        const size_t bytes = operation_input_bytes(o, trial->crew.size, r);
 
-        inputs[r] = must_alloc(input_bytes, 1);
-        fill(o, r, inputs[r], input_bytes);
+        inputs[r] = must_alloc(bytes, 1);
+        contents(trial, tensor, r, inputs[r], bytes);
     }
-    operation_expect(o, crew, (const void *const *)inputs, wanted);
-    if (bytes > 0) {
-        device_download(&trial->s->rig, got, trial->flights[i].output.data, bytes);
-    }
-    (void)SUITE_EXPECT(trial->s,
-            reference_equal(o->pattern.dtype, wanted, got,
-                    bytes / tutti_dtype_size(o->pattern.dtype)));
-    for (int r = 0; r < crew->size; r++) {
+    operation_expect(o, &trial->crew, (const void *const *)inputs, wanted);
+    for (int r = 0; r < trial->crew.size; r++) {
         free(inputs[r]);
     }
+}
+
+static void check_tensor(struct trial *trial, int i)
+{
+    const struct operation *o = &trial->operations[i];
+    struct suite *s = trial->s;
+    const size_t bytes = operation_output_bytes(o, s->size, s->rank);
+    unsigned char *wanted = must_alloc(bytes, 1);
+    unsigned char *got = must_alloc(bytes, 1);
+    void *output = trial->place->outputs[i];
+    void *owned = NULL;
+
+    if (o->owns_output) {
+        (void)SUITE_EXPECT(s,
+                tutti_request_take_output(s->t, &trial->flights[i].request, &owned,
+                        NULL, TUTTI_FOREVER) == TUTTI_OK);
+        output = owned;
+    }
+    if (bytes > 0) {
+        expected_of(trial, i, wanted);
+        device_download(&s->rig, got, output, bytes);
+        (void)SUITE_EXPECT(s,
+                reference_equal(o->pattern.dtype, wanted, got,
+                        bytes / tutti_dtype_size(o->pattern.dtype)));
+    }
+    (void)SUITE_EXPECT(s, tutti_free(s->t, owned) == TUTTI_OK);
     free(wanted);
     free(got);
 }
 
-/* ----------------------------------------------------------------------------- paths */
-
-/* True where the table in docs/gpu.md says so for every GPU that has the kernels. */
-static bool is_staged(const struct trial *trial)
-{
-    const tutti_collective collective = trial->operations[0].collective;
-
-    return trial->s->staged || collective == TUTTI_GATHER ||
-            collective == TUTTI_SCATTER;
-}
-
-/* Allreduces that travel as another type. */
-static bool is_cast(const struct pattern *p)
-{
-    const bool selects = p->op == TUTTI_MIN || p->op == TUTTI_MAX;
-    const bool half = p->dtype == TUTTI_FLOAT16 || p->dtype == TUTTI_BFLOAT16;
-    const bool is_16 = p->dtype == TUTTI_INT16 || p->dtype == TUTTI_UINT16;
-
-    return p->dtype == TUTTI_BOOL || is_16 || (half && !selects) ||
-            (!dtype_is_real(p->dtype) && p->op == TUTTI_AVERAGE &&
-                    tutti_dtype_size(p->dtype) < 8);
-}
-
-static void check_path(
-        const struct trial *trial, const tutti_stats *before, const tutti_stats *after)
-{
-    const struct operation *o = &trial->operations[0];
-    const uint64_t packed = after->device_packed - before->device_packed;
-    const uint64_t in_place_batches = after->device_in_place - before->device_in_place;
-    const uint64_t staged = after->device_staged - before->device_staged;
-    const bool packs = is_cast(&o->pattern) || trial->placing == ANYWHERE;
-
-    (void)SUITE_EXPECT(trial->s, after->device_batches > before->device_batches);
-    if (is_staged(trial)) {
-        (void)SUITE_EXPECT(trial->s, staged > 0 && packed + in_place_batches == 0);
-        return;
-    }
-    (void)SUITE_EXPECT(trial->s, staged == 0);
-    if (o->collective == TUTTI_ALLREDUCE) {
-        (void)SUITE_EXPECT(trial->s, (packed > 0) == packs);
-        (void)SUITE_EXPECT(trial->s,
-                (in_place_batches > 0) == (!packs && trial->placing == ARENA));
-    }
-}
-
-/* ---------------------------------------------------------------------------- trials */
+/* -------------------------------------------------------------------- the ways */
 
 static tutti_stats stats_of(struct suite *s)
 {
@@ -226,132 +351,306 @@ static tutti_stats stats_of(struct suite *s)
     return stats;
 }
 
-static void submit_all(struct trial *trial)
+static bool applies(const struct suite *s, const char *when)
 {
-    static unsigned number;
-    char name[32];
+    const bool is_root = s->rank == s->size - 1;
 
-    number++;
-    (void)SUITE_EXPECT(trial->s, tutti_group_begin(trial->s->t) == TUTTI_OK);
-    for (size_t i = 0; i < trial->tensors; i++) {
-        (void)snprintf(name, sizeof name, "%u.%zu", number % 8, i);
-        (void)SUITE_EXPECT(trial->s,
-                flight_submit(trial->s->t, &trial->flights[i], name) == TUTTI_OK);
-    }
-    (void)SUITE_EXPECT(trial->s, tutti_group_end(trial->s->t) == TUTTI_OK);
+    return !s->bare &&
+            (strcmp(when, "always") == 0 || (strcmp(when, "root") == 0 && is_root) ||
+                    (strcmp(when, "others") == 0 && !is_root));
 }
 
-static void run(struct trial *trial)
+/* A batch through NCCL: what is packed, and how many kernels there are. */
+static void check_nccl(
+        const struct trial *trial, const tutti_stats *before, const tutti_stats *after)
+{
+    struct suite *s = trial->s;
+    const bool is_allreduce = trial->kind->collective == TUTTI_ALLREDUCE;
+    bool packs = trial->way == 'k';
+    bool unpacks = trial->way != '.' && has_output(s, trial->kind);
+    bool is_packed = trial->way == 'k';
+
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
+        if (copied[i].collective == trial->kind->collective) {
+            const char *to = copied[i].packs[trial->placing];
+            const char *from = copied[i].unpacks[trial->placing];
+
+            packs = packs || applies(s, to);
+            unpacks = unpacks || applies(s, from);
+            is_packed = is_packed ||
+                    (!s->bare &&
+                            (strcmp(to, "never") != 0 || strcmp(from, "never") != 0));
+        }
+    }
+    (void)SUITE_EXPECT(s, after->batches - before->batches == 1);
+    (void)SUITE_EXPECT(s, after->device_batches - before->device_batches == 1);
+    (void)SUITE_EXPECT(s, after->device_staged == before->device_staged);
+    (void)SUITE_EXPECT(s,
+            after->device_hierarchical - before->device_hierarchical ==
+                    (is_allreduce && s->has_steps ? 1 : 0));
+    if (s->rig.config.gpu_register) { /* then more is packed, and all of an allreduce */
+        (void)SUITE_EXPECT(
+                s, !is_allreduce || after->device_packed - before->device_packed == 1);
+        return;
+    }
+    if (trial->way == 'h') { /* scaled before the sum, which might overflow */
+        return;
+    }
+    (void)SUITE_EXPECT(s, after->device_packed - before->device_packed == is_packed);
+    (void)SUITE_EXPECT(s,
+            after->device_in_place - before->device_in_place ==
+                    (!is_packed && trial->tensors > 1));
+    (void)SUITE_EXPECT(s,
+            after->device_launches - before->device_launches ==
+                    (uint64_t)packs + (uint64_t)unpacks);
+}
+
+/* Through host memory: as many batches as it likes. */
+static void check_staged(
+        const struct trial *trial, const tutti_stats *before, const tutti_stats *after)
+{
+    struct suite *s = trial->s;
+    const uint64_t batches = after->batches - before->batches;
+
+    (void)SUITE_EXPECT(s, batches >= 1 && batches <= (uint64_t)trial->tensors);
+    (void)SUITE_EXPECT(s, after->device_batches - before->device_batches == batches);
+    (void)SUITE_EXPECT(s, after->device_staged - before->device_staged == batches);
+    (void)SUITE_EXPECT(s, after->device_packed == before->device_packed);
+    (void)SUITE_EXPECT(s, after->device_in_place == before->device_in_place);
+    (void)SUITE_EXPECT(s, after->device_launches == before->device_launches);
+}
+
+static tutti_status submit(struct trial *trial)
+{
+    struct suite *s = trial->s;
+    const bool groups = trial->tensors > 1;
+    tutti_status status = groups ? tutti_group_begin(s->t) : TUTTI_OK;
+    tutti_status ended = TUTTI_OK;
+
+    for (int i = 0; i < trial->tensors && status == TUTTI_OK; i++) {
+        char name[96];
+
+        (void)snprintf(name, sizeof name, "%s %s %s, %s, %g, %d", trial->kind->name,
+                tutti_reduce_name(trial->operations[i].pattern.op),
+                tutti_dtype_name(trial->operations[i].pattern.dtype),
+                placings[trial->placing], trial->operations[i].scales.pre, i);
+        status = flight_submit(s->t, &trial->flights[i], name);
+    }
+    if (groups) {
+        ended = tutti_group_end(s->t);
+    }
+    return status != TUTTI_OK ? status : ended;
+}
+
+/* Once; true when it was in a plan. */
+static bool go_once(struct trial *trial)
+{
+    struct suite *s = trial->s;
+    tutti_stats before;
+    tutti_stats after;
+    bool good;
+
+    fill(trial);
+    before = stats_of(s);
+    good = SUITE_EXPECT(s, submit(trial) == TUTTI_OK);
+    for (int i = 0; i < trial->tensors && good; i++) {
+        good = SUITE_EXPECT(s,
+                tutti_wait(s->t, &trial->flights[i].request, TUTTI_FOREVER) ==
+                        TUTTI_OK);
+    }
+    after = stats_of(s);
+    for (int i = 0; i < trial->tensors && good; i++) {
+        check_tensor(trial, i);
+    }
+    if (trial->way == 's') {
+        check_staged(trial, &before, &after);
+    } else {
+        check_nccl(trial, &before, &after);
+    }
+    return after.planned - before.planned == (uint64_t)trial->tensors;
+}
+
+/* Negotiated at first, and until it has been in a plan, if it ever is. */
+static void go_planned(struct trial *trial)
+{
+    const bool is_planned = trial->kind->is_planned;
+    const int limit = is_planned ? PLANNED_WITHIN : SLOW_TIMES;
+    int times = 0;
+
+    for (int i = 0; i < limit && times < PLANNED_TIMES; i++) {
+        int here = go_once(trial) ? 1 : 0;
+        int all = 0;
+
+        (void)SUITE_EXPECT(trial->s, here == 0 || i > 0);
+        (void)MPI_Allreduce(&here, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        times += all;
+    }
+    (void)SUITE_EXPECT(trial->s, times == (is_planned ? PLANNED_TIMES : 0));
+}
+
+static void refuse(struct trial *trial)
 {
     struct suite *s = trial->s;
     const tutti_stats before = stats_of(s);
-    tutti_stats after;
-    bool good = true;
 
-    allocate(trial);
-    upload(trial);
-    submit_all(trial);
-    for (size_t i = 0; i < trial->tensors; i++) {
-        good = SUITE_EXPECT(s,
-                       tutti_wait(s->t, &trial->flights[i].request, TUTTI_FOREVER) ==
-                               TUTTI_OK) &&
-                good;
+    (void)SUITE_EXPECT(s, submit(trial) == TUTTI_ERR_UNSUPPORTED);
+    (void)SUITE_EXPECT(s, stats_of(s).submitted == before.submitted);
+    (void)SUITE_EXPECT(s,
+            strstr(tutti_last_error(),
+                    tutti_dtype_name(trial->operations[0].pattern.dtype)) != NULL);
+}
+
+/* ---------------------------------------------------------------- the whole table */
+
+/* The way of a reduction or a move in this job, which may lack what it takes. */
+static char way_of(
+        const struct suite *s, const struct kind *kind, size_t row, int dtype)
+{
+    const bool is_half = dtype == TUTTI_FLOAT16 || dtype == TUTTI_BFLOAT16;
+    const char *ways = reduced[row].ways;
+    char way = kind->way != NULL ? kind->way[0] : *ways;
+
+    for (int d = 0; kind->way == NULL && d < dtype; d++) {
+        ways += 1 + strspn(ways + 1, " ");
+        way = *ways;
     }
-    after = stats_of(s);
-    for (size_t i = 0; i < trial->tensors && good; i++) {
-        check_tensor(trial, i);
+    if (way == '-') {
+        return way;
     }
-    check_path(trial, &before, &after);
-    if (trial->placing == ARENA) {
-        (void)SUITE_EXPECT(s, tutti_free(s->t, trial->block) == TUTTI_OK);
+    if (way == 'k' && is_half &&
+            s->rig.config.gpu_half_sums == CONFIG_GPU_HALF_SUMS_HALF) {
+        way = reduced[row].op != TUTTI_AVERAGE ? '.'
+                : dtype == TUTTI_FLOAT16       ? 'h'
+                                               : '+';
+    }
+    return s->staged || (s->bare && way != '.') ? 's' : way;
+}
+
+static void make_trial(struct suite *s, const struct kind *kind, enum placing placing,
+        struct place *place, struct trial *trial)
+{
+    *trial = (struct trial){ .s = s,
+        .kind = kind,
+        .placing = placing,
+        .place = place,
+        .tensors = placing == SINGLE ? 1 : TENSORS };
+    trial->crew = (struct crew){ .set = TUTTI_WORLD,
+        .world = world,
+        .size = s->size,
+        .index = s->rank,
+        .absent = trial->absent };
+}
+
+static void set_operation(
+        struct trial *trial, tutti_dtype dtype, size_t row, struct scales scales)
+{
+    trial->way = way_of(trial->s, trial->kind, row, (int)dtype);
+    for (int i = 0; i < trial->tensors; i++) {
+        struct flight *f = &trial->flights[i];
+
+        trial->operations[i] =
+                operation_of(trial->s, trial->kind, i, dtype, reduced[row].op);
+        trial->operations[i].scales = scales;
+        *f = (struct flight){ .operation = &trial->operations[i],
+            .crew = &trial->crew };
+        f->input.data = trial->place->inputs[i];
+        f->output.data = trial->place->outputs[i];
+    }
+}
+
+/* Bytes are bytes, and lists are lists: few types will do. */
+static bool is_wanted(const struct kind *kind, int dtype)
+{
+    return (kind->way == NULL && kind->form == FORM_EQUAL && !kind->is_uneven) ||
+            dtype == TUTTI_INT16 || dtype == TUTTI_INT64 || dtype == TUTTI_FLOAT32 ||
+            dtype == TUTTI_BOOL || dtype == TUTTI_FLOAT8_E5M2;
+}
+
+static void try_type(struct trial *trial, int dtype, size_t row)
+{
+    static const struct scales none = { 1, 1 };
+    const bool is_rare = dtype != TUTTI_FLOAT32 && (dtype != TUTTI_INT16 || row > 0);
+    char what[128];
+
+    set_operation(trial, (tutti_dtype)dtype, row, none);
+    (void)snprintf(what, sizeof what, "%s %s of %s, %s", trial->kind->name,
+            tutti_reduce_name(reduced[row].op), tutti_dtype_name((tutti_dtype)dtype),
+            placings[trial->placing]);
+    trial->s->what = what;
+    if (trial->way == '-') {
+        refuse(trial);
+    } else if (!trial->s->rig.simulated || is_rare || row > 1) {
+        (void)go_once(trial);
     } else {
-        device_drop(&s->rig, trial->block);
+        go_planned(trial);
     }
-}
-
-/* What is wrong is said and counted; all ranks go on. */
-static void try_kind(
-        struct suite *s, const struct operation *kind, enum placing placing)
-{
-    static struct trial trial;
-    char text[160];
-    char what[256];
-
-    trial = (struct trial){
-        .s = s, .placing = placing, .tensors = placing == SINGLE ? 1 : TENSORS
-    };
-    for (int r = 0; r < s->size; r++) {
-        trial.ranks[r] = r;
+    if (trial->kind->way == NULL && trial->placing == FUSED && trial->way != '-' &&
+            dtype_is_real((tutti_dtype)dtype)) {
+        set_operation(trial, (tutti_dtype)dtype, row, (struct scales){ 2, 0.25 });
+        trial->way = trial->s->bare ? 's' : trial->way;
+        (void)go_once(trial);
     }
-    trial.crew = (struct crew){
-        .set = TUTTI_WORLD, .world = trial.ranks, .size = s->size, .index = s->rank
-    };
-    for (size_t i = 0; i < trial.tensors; i++) {
-        trial.operations[i] = *kind;
-        trial.operations[i].count = count_of(&trial, kind, i);
-        trial.operations[i].pattern.salt = (uint32_t)i;
-    }
-    operation_describe(kind, text, sizeof text);
-    (void)snprintf(what, sizeof what, "%s, %s, scale %g", text, placings[placing],
-            kind->scales.pre);
-    s->what = what;
-    run(&trial);
-    s->what = "operations";
+    trial->s->what = "operations";
 }
 
-static void try_everywhere(struct suite *s, const struct operation *kind)
+static void try_kind(struct suite *s, const struct kind *kind, enum placing placing,
+        struct place *place)
 {
-    for (int placing = SINGLE; placing < PLACINGS; placing++) {
-        try_kind(s, kind, (enum placing)placing);
-    }
-}
+    const size_t rows = kind->way == NULL ? sizeof reduced / sizeof *reduced : 1;
+    struct trial trial;
 
-static struct operation kind_of(
-        const struct suite *s, int collective, int dtype, int op)
-{
-    return (struct operation){ .collective = (tutti_collective)collective,
-        .pattern = { .dtype = (tutti_dtype)dtype, .op = (tutti_reduce_op)op },
-        .scales = { 1, 1 },
-        .root = s->size - 1,
-        .row_count = 1 };
-}
-
-/* A way to move it, or a reduction that its type has. */
-static bool is_there(const struct operation *kind)
-{
-    return operation_reduces(kind)
-            ? reference_accepts(kind->pattern.dtype, kind->pattern.op)
-            : kind->pattern.op == TUTTI_SUM;
-}
-
-static void try_kinds(struct suite *s, tutti_collective collective, int dtype)
-{
-    for (int op = TUTTI_SUM; op <= TUTTI_PRODUCT; op++) {
-        struct operation kind = kind_of(s, (int)collective, dtype, op);
-
-        if (!is_there(&kind)) {
-            continue;
-        }
-        try_everywhere(s, &kind);
-        if (operation_reduces(&kind) && dtype_is_real(kind.pattern.dtype)) {
-            kind.scales = (struct scales){ 2, 0.25 };
-            try_kind(s, &kind, ANYWHERE);
+    make_trial(s, kind, placing, place, &trial);
+    for (size_t row = 0; row < rows; row++) {
+        for (int dtype = TUTTI_UINT8; dtype <= TUTTI_FLOAT8_E5M2; dtype++) {
+            if (is_wanted(kind, dtype)) {
+                try_type(&trial, dtype, row);
+            }
         }
     }
+}
+
+/* While a rank has joined, which is also the one that orders all launches. */
+static void try_joined(struct suite *s, struct place *places)
+{
+    for (size_t k = 0; k < KINDS && kinds[k].way == NULL && s->rank != 0; k++) {
+        struct trial trial;
+
+        make_trial(s, &kinds[k], ARENA, &places[k], &trial);
+        trial.absent[0] = true;
+        set_operation(&trial, TUTTI_FLOAT32, 1, (struct scales){ 1, 1 });
+        trial.way = 's';
+        (void)go_once(&trial);
+    }
+    (void)SUITE_EXPECT(s, tutti_join(s->t, NULL, NULL) == TUTTI_OK);
 }
 
 void suite_operations(struct suite *s)
 {
-    static const tutti_collective collectives[] = { TUTTI_ALLREDUCE, TUTTI_REDUCE,
-        TUTTI_REDUCESCATTER, TUTTI_BROADCAST, TUTTI_ALLGATHER, TUTTI_ALLTOALL,
-        TUTTI_GATHER, TUTTI_SCATTER };
+    static struct place places[PLACINGS][KINDS];
 
     if (!SUITE_EXPECT(s, s->size <= RANKS_MAX)) {
         return;
     }
-    for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++) {
-        for (int dtype = TUTTI_UINT8; dtype <= TUTTI_FLOAT8_E5M2; dtype++) {
-            try_kinds(s, collectives[i], dtype);
+    for (int r = 0; r < s->size; r++) {
+        world[r] = r;
+    }
+    /* Before anything is freed, also by the library: neighbours are so where there are no holes. */
+    for (int placing = SINGLE; placing < PLACINGS; placing++) {
+        for (size_t k = 0; k < KINDS; k++) {
+            place_kind(s, &kinds[k], (enum placing)placing, &places[placing][k]);
+        }
+    }
+    for (int placing = SINGLE; placing < PLACINGS; placing++) {
+        for (size_t k = 0; k < KINDS; k++) {
+            try_kind(s, &kinds[k], (enum placing)placing, &places[placing][k]);
+        }
+    }
+    if (s->rig.simulated && s->size > 1) {
+        try_joined(s, places[ARENA]);
+    }
+    for (int placing = SINGLE; placing < PLACINGS; placing++) {
+        for (size_t k = 0; k < KINDS; k++) {
+            drop_place(s, (enum placing)placing, &places[placing][k]);
         }
     }
 }

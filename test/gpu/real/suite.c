@@ -1,10 +1,11 @@
 /*
  * tutti on a machine with a GPU, ranks as processes with memory that is really the device's:
  *
- *     device_suite [--staged] [--time-limit SECONDS] [operations|order|capture|abort]...
+ *     device_suite [--staged] [--bare] [--time-limit SECONDS]
+ *         [operations|order|capture|abort]...
  *
- * --staged says that there is no NCCL: everything must go through host memory then. Without
- * topics all run; abort is the last, for it breaks the job.
+ * --staged says that there is no NCCL: everything must go through host memory then; --bare that
+ * some rank has no kernels: what needs some must. Without topics all run; abort is the last, for it breaks the job.
  */
 #include "test/gpu/real/suite.h"
 
@@ -70,6 +71,7 @@ static const char *find_unknown(char *const *names)
 static bool parse(int argc, char **argv, struct suite *s, int64_t *limit)
 {
     static const struct option longs[] = { { "staged", no_argument, NULL, 's' },
+        { "bare", no_argument, NULL, 'b' },
         { "time-limit", required_argument, NULL, 't' }, { NULL, 0, NULL, 0 } };
     int letter;
 
@@ -77,9 +79,11 @@ static bool parse(int argc, char **argv, struct suite *s, int64_t *limit)
     while ((letter = getopt_long(argc, argv, "", longs, NULL)) != -1) {
         if (letter == 's') {
             s->staged = true;
+        } else if (letter == 'b') {
+            s->bare = true;
         } else if (letter != 't' || !text_to_int64(optarg, limit) || *limit < 1) {
             (void)fprintf(stderr,
-                    "usage: device_suite [--staged] [--time-limit SECONDS] "
+                    "usage: device_suite [--staged] [--bare] [--time-limit SECONDS] "
                     "[topic]...\n");
             return false;
         }
@@ -123,7 +127,7 @@ static void start_mpi(int *argc, char ***argv)
 
 int main(int argc, char **argv)
 {
-    static struct suite s;
+    static struct suite s = { .what = "start" };
     int64_t limit = 600;
     int status = device_find(&s.rig, "device_suite");
 
@@ -141,6 +145,8 @@ int main(int argc, char **argv)
     }
     s.rank = tutti_rank(s.t);
     s.size = tutti_size(s.t);
+    s.has_steps = s.rig.config.gpu_hierarchical == CONFIG_GPU_HIERARCHICAL_NCCL;
+    (void)SUITE_EXPECT(&s, !s.has_steps || tutti_node_count(s.t) > 1);
     device_open(&s.rig, tutti_local_rank(s.t));
     for (size_t i = 0; i < TOPICS; i++) {
         if (is_wanted(topics[i].name, argv + optind)) {

@@ -12,7 +12,6 @@
 #include "test/gpusim/nccl/job.h"
 
 enum {
-    VERSION_UNSET_BLOCKING = 21700, /* a config without `blocking` is refused before */
     CONFIG_LEAST_BYTES = offsetof(struct nccl_config, blocking) + sizeof(int)
 };
 
@@ -53,11 +52,10 @@ nccl_result ncclGetVersion(int *version)
 {
     nccl_result result = api_begin("ncclGetVersion", -1);
 
-    if (result != NCCL_SUCCESS || version == NULL) {
-        return result != NCCL_SUCCESS ? result : NCCL_INVALID_ARGUMENT;
+    if (result == NCCL_SUCCESS) {
+        *version = api_version;
     }
-    *version = api_version;
-    return NCCL_SUCCESS;
+    return result;
 }
 
 const char *ncclGetErrorString(nccl_result error)
@@ -90,12 +88,7 @@ nccl_result ncclGetUniqueId(struct nccl_id *id)
     if (result != NCCL_SUCCESS) {
         return result;
     }
-    if (id == NULL) {
-        return NCCL_INVALID_ARGUMENT;
-    }
-    if (segment_id_make(bytes) != 0) {
-        return NCCL_SYSTEM_ERROR;
-    }
+    segment_id_make(bytes);
     memcpy(id->bytes, bytes, sizeof bytes);
     return NCCL_SUCCESS;
 }
@@ -108,9 +101,6 @@ static int config_blocks(const struct nccl_config *config, bool otherwise)
     }
     if (config->magic != NCCL_CONFIG_MAGIC || config->size < CONFIG_LEAST_BYTES) {
         return -1;
-    }
-    if (config->blocking == NCCL_UNSET && api_version >= VERSION_UNSET_BLOCKING) {
-        return otherwise;
     }
     return config->blocking == 0 || config->blocking == 1 ? config->blocking : -1;
 }
@@ -131,9 +121,6 @@ static nccl_result init_rank(
                 NULL, NCCL_UNHANDLED_CUDA_ERROR, "there is no current context");
     }
     *comm = comm_create(rank, size, blocks == 1);
-    if (*comm == NULL) {
-        return NCCL_SYSTEM_ERROR;
-    }
     memcpy(bytes, id->bytes, sizeof bytes);
     result = job_submit(arrive_by_id(*comm, bytes, comm));
     return result;
@@ -182,9 +169,6 @@ static nccl_result divide(struct division *division, const struct nccl_config *c
         (void)cuCtxPushCurrent_v2(parent->context);
         division->child = comm_create(-1, 0, blocks == 1);
         (void)cuCtxPopCurrent_v2(&before);
-        if (division->child == NULL) {
-            return NCCL_SYSTEM_ERROR;
-        }
         division->child->maker = parent;
         *division->slot = division->child;
     }

@@ -242,11 +242,8 @@ static void free_job(struct job *job)
 
 struct job *arrive_by_id(nccl_comm comm, const unsigned char *id, nccl_comm *slot)
 {
-    struct id_job *self = mem_calloc(1, sizeof *self);
+    struct id_job *self = must(mem_calloc(1, sizeof *self));
 
-    if (self == NULL) {
-        return NULL;
-    }
     self->base = (struct job){ .comm = comm,
         .waits = comm,
         .function = "ncclCommInitRank",
@@ -284,7 +281,7 @@ static const char *meeting_name(int64_t kind)
     return names[kind];
 }
 
-bool arrive_differs(nccl_comm comm, uint64_t members)
+void arrive_check(nccl_comm comm, uint64_t members)
 {
     int64_t kind = segment_word(&comm->segment, comm->rank)->kind;
     int64_t other;
@@ -297,10 +294,8 @@ bool arrive_differs(nccl_comm comm, uint64_t members)
                               "%d calls %s",
                     (unsigned long long)comm->number, comm->rank, meeting_name(kind),
                     rank, meeting_name(other));
-            return true;
         }
     }
-    return false;
 }
 
 static bool is_of_colour(const struct division *division, int rank)
@@ -346,14 +341,11 @@ static nccl_result tell_id(struct parent_job *self)
     struct segment_word word = { .kind = MEETING_ID };
     nccl_comm parent = self->division.parent;
 
-    if (arrive_differs(parent, UINT64_MAX)) {
-        return NCCL_INVALID_USAGE;
-    }
+    arrive_check(parent, UINT64_MAX);
     if (self->division.child != NULL) {
         find_place(self);
-        if (self->leader == parent->rank && segment_id_make(word.id) != 0) {
-            return comm_error(
-                    parent, NCCL_SYSTEM_ERROR, "no memory for a communicator");
+        if (self->leader == parent->rank) {
+            segment_id_make(word.id);
         }
     }
     segment_meet(&parent->segment, &word);
@@ -420,11 +412,8 @@ static nccl_result parent_step(struct job *job)
 
 struct job *arrive_by_parent(const struct division *division)
 {
-    struct parent_job *self = mem_calloc(1, sizeof *self);
+    struct parent_job *self = must(mem_calloc(1, sizeof *self));
 
-    if (self == NULL) {
-        return NULL;
-    }
     self->base = (struct job){ .comm = division->parent,
         .waits = division->parent,
         .function = meeting_name(MEETING_SPLIT),

@@ -34,7 +34,7 @@ struct division {
 /* A job of the parent that makes the child ready. NULL: out of memory. */
 struct job *arrive_by_parent(const struct division *division);
 
-/* Reports that a rank has come to a meeting for something else; false: it has not. */
-bool arrive_differs(nccl_comm comm, uint64_t members);
+/* Ends the process if a rank has come to a meeting for something else. */
+void arrive_check(nccl_comm comm, uint64_t members);
 
 #endif

@@ -140,8 +140,8 @@ static void facts_text(const struct segment_facts *facts, char *text, size_t cap
             (unsigned long long)facts->output_place);
 }
 
-/* Whether all ranks do the same in this step; a report otherwise. */
-static bool agree(const struct step *step)
+/* All ranks do the same in this step, or the process ends. */
+static void agree(const struct step *step)
 {
     nccl_comm comm = step->launch->comm;
     const struct segment_facts *ours =
@@ -161,9 +161,7 @@ static bool agree(const struct step *step)
         comm_report_fatal(
                 "MISMATCH in communicator %04llx: rank %d does %s; rank %d does %s",
                 (unsigned long long)comm->number, comm->rank, here, rank, there);
-        return false;
     }
-    return true;
 }
 
 static void tell_facts(const struct step *step)
@@ -209,10 +207,7 @@ static bool run_step(struct step *step)
             return false;
         }
     }
-    if (!agree(step)) {
-        launch_stay(step->launch);
-        return false;
-    }
+    agree(step);
     take(step);
     return true;
 }

@@ -26,13 +26,18 @@ static struct {
 /* What ncclGetLastError(NULL) says. */
 static _Thread_local char thread_error[256];
 
+void *must(void *memory)
+{
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
 nccl_comm comm_create(int rank, int ranks, bool blocking)
 {
-    nccl_comm comm = mem_calloc(1, sizeof *comm);
+    nccl_comm comm = must(mem_calloc(1, sizeof *comm));
 
-    if (comm == NULL) {
-        return NULL;
-    }
     comm->rank = rank;
     comm->ranks = ranks;
     comm->blocking = blocking;

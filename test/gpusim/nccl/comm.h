@@ -71,6 +71,9 @@ struct nccl_comm_object {
     char last_error[256];
 };
 
+/* The memory, which must be there: the process ends otherwise. */
+void *must(void *memory);
+
 /* A new one in the registry, ARRIVING; never freed, so that handles stay checkable. */
 nccl_comm comm_create(int rank, int ranks, bool blocking);
 /* Opens the segment of an id; 0 or errno. */
@@ -122,8 +125,9 @@ struct patience {
 bool comm_pause(nccl_comm comm, uint32_t seen, struct patience *patience);
 /* Reports a hang: `what` and what the ranks in `missing` (a bit for each) say they do. */
 void comm_report_hang(nccl_comm comm, const char *what, uint64_t missing);
-/* Reports what nothing can go on after; ends the process if GPUSIM_STRICT. */
-void comm_report_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Reports what nothing can go on after, and ends the process. */
+_Noreturn void comm_report_fatal(const char *format, ...)
+        __attribute__((format(printf, 1, 2)));
 
 /* Communicators that are not dead, and what is registered with them. */
 size_t comm_count_live(void);

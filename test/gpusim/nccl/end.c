@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "test/gpusim/nccl/arrive.h"
 #include "test/gpusim/nccl/faults.h"
@@ -15,18 +14,7 @@ struct end_job {
     struct job base;
     bool has_met; /* this rank has come to the meeting of the end */
     bool aborts_meet; /* a fault: an abort waits for those of the node */
-    int64_t until_ns; /* a fault: it does not end before; 0: none */
 };
-
-/* A fault that holds a call up. */
-static void hold_up(struct end_job *self, const char *what)
-{
-    long us = 0;
-
-    if (fault_at(self->base.comm->rank, what, &us)) {
-        self->until_ns = us == 0 ? INT64_MAX : clock_ns() + (int64_t)us * 1000;
-    }
-}
 
 static void free_job(struct job *job)
 {
@@ -36,11 +24,8 @@ static void free_job(struct job *job)
 static struct job *create(
         nccl_comm comm, const char *function, nccl_result (*step)(struct job *job))
 {
-    struct end_job *self = mem_calloc(1, sizeof *self);
+    struct end_job *self = must(mem_calloc(1, sizeof *self));
 
-    if (self == NULL) {
-        return NULL;
-    }
     self->base = (struct job){ .comm = comm,
         .waits = comm,
         .function = function,
@@ -94,9 +79,7 @@ static nccl_result meet(struct end_job *self)
         comm_say(comm, "is in ncclCommDestroy");
         segment_meet(&comm->segment, &word);
     }
-    if (arrive_differs(comm, members & ~segment_missing(&comm->segment, members))) {
-        return NCCL_INVALID_USAGE;
-    }
+    arrive_check(comm, members & ~segment_missing(&comm->segment, members));
     return segment_missing_here(&comm->segment, members) == 0 ? NCCL_SUCCESS
                                                               : NCCL_IN_PROGRESS;
 }
@@ -109,7 +92,7 @@ static nccl_result destroy_step(struct job *job)
     if (atomic_load(&comm->quit) == COMM_QUIT_ALL) {
         return comm_error(comm, NCCL_INTERNAL_ERROR, "ncclCommDestroy: aborted");
     }
-    if (comm_flying(comm) != 0 || clock_ns() < ((struct end_job *)job)->until_ns) {
+    if (comm_flying(comm) != 0) {
         return NCCL_IN_PROGRESS;
     }
     if (comm->life == COMM_LIVE || comm->life == COMM_FINALIZED) {
@@ -130,10 +113,7 @@ struct job *end_destroy(nccl_comm comm)
 {
     struct job *job = create(comm, "ncclCommDestroy", destroy_step);
 
-    if (job != NULL) {
-        job->always_blocks = true;
-        hold_up((struct end_job *)job, "destroy");
-    }
+    job->always_blocks = true;
     return job;
 }
 
@@ -165,7 +145,7 @@ static nccl_result abort_step(struct job *job)
         comm_say(comm, "is in ncclCommAbort");
         segment_ring_all(&comm->segment);
     }
-    if (comm_flying(comm) != 0 || clock_ns() < self->until_ns ||
+    if (comm_flying(comm) != 0 ||
             (self->aborts_meet && comm->segment.shared != NULL && is_awaited(comm))) {
         return NCCL_IN_PROGRESS;
     }
@@ -178,11 +158,7 @@ struct job *end_abort(nccl_comm comm)
     struct job *job = create(comm, "ncclCommAbort", abort_step);
     long value;
 
-    if (job != NULL) {
-        job->always_blocks = true;
-        hold_up((struct end_job *)job, "abort");
-        ((struct end_job *)job)->aborts_meet =
-                fault_at(comm->rank, "abortmeets", &value);
-    }
+    job->always_blocks = true;
+    ((struct end_job *)job)->aborts_meet = fault_at(comm->rank, "abortmeets", &value);
     return job;
 }

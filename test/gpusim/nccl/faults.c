@@ -19,7 +19,6 @@ enum {
 
 static struct {
     pthread_mutex_t lock;
-    bool has_environment; /* the variable was read */
     size_t count;
     struct fault {
         int rank; /* or ANY_RANK              */
@@ -33,7 +32,7 @@ static struct {
 /* A bad fault must not be a test that passes. */
 __attribute__((noreturn)) static void bad_fault(const char *text)
 {
-    (void)fprintf(stderr, "GPUSIM_NCCL_FAIL=%s: not rank:what:nth:value\n", text);
+    (void)fprintf(stderr, "gpusim_nccl_fail(%s): not rank:what:nth:value\n", text);
     abort();
 }
 
@@ -41,12 +40,10 @@ static void add_locked(const char *text)
 {
     struct fault *fault = &faults.list[faults.count];
     char rank[8];
-    char end = ',';
 
     if (faults.count == FAULTS_MAX ||
-            sscanf(text, "%7[0-9*]:%39[A-Za-z]:%ld:%ld%c", rank, fault->what,
-                    &fault->nth, &fault->value, &end) < 4 ||
-            end != ',') {
+            sscanf(text, "%7[0-9*]:%39[A-Za-z]:%ld:%ld", rank, fault->what, &fault->nth,
+                    &fault->value) < 4) {
         bad_fault(text);
     }
     fault->rank = rank[0] == '*' ? ANY_RANK : (int)strtol(rank, NULL, 10);
@@ -54,28 +51,10 @@ static void add_locked(const char *text)
     faults.count++;
 }
 
-static void add_list_locked(const char *text)
-{
-    while (text[0] != '\0') {
-        add_locked(text);
-        text += strcspn(text, ",");
-        text += text[0] == ',';
-    }
-}
-
-static void read_environment_locked(void)
-{
-    if (!faults.has_environment) {
-        faults.has_environment = true;
-        add_list_locked(gpusim_option_text("GPUSIM_NCCL_FAIL", ""));
-    }
-}
-
 void gpusim_nccl_fail(const char *text)
 {
     (void)pthread_mutex_lock(&faults.lock);
-    read_environment_locked();
-    add_list_locked(text);
+    add_locked(text);
     (void)pthread_mutex_unlock(&faults.lock);
 }
 
@@ -85,7 +64,6 @@ bool fault_at(int rank, const char *what, long *value)
     struct fault *fault;
 
     (void)pthread_mutex_lock(&faults.lock);
-    read_environment_locked();
     for (fault = faults.list; fault != faults.list + faults.count; fault++) {
         if ((fault->rank == ANY_RANK || fault->rank == rank) &&
                 strcmp(fault->what, what) == 0) {

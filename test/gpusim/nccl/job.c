@@ -163,9 +163,6 @@ static nccl_result launch(struct job *list)
 
 nccl_result job_submit(struct job *job)
 {
-    if (job == NULL) {
-        return job_group_failed(NCCL_SYSTEM_ERROR);
-    }
     job->next = NULL;
     if (group.depth == 0) {
         return launch(job);

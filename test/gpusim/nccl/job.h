@@ -25,7 +25,7 @@ struct job {
     void (*dispose)(struct job *job); /* frees it, also when it was never done */
 };
 
-/* Takes the job over; what the call returns. A NULL job is out of memory. */
+/* Takes the job over; what the call returns. */
 nccl_result job_submit(struct job *job);
 
 /* ncclGroupStart and ncclGroupEnd. */

@@ -2,16 +2,14 @@
  * Launches: from the calls of a group to one operation on a stream.
  *
  * The operation waits for its turn (a communicator's launches run in the order of their
- * issue, whatever their streams) and for a place on the device, runs, and leaves. With calls
- * on several streams it runs on the first one's, ordered by events: behind all that is on the
- * others, and before what comes there later.
+ * issue, whatever their streams) and for a place on the device, runs, and leaves.
  */
 #include "test/gpusim/nccl/launch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "test/gpusim/gpusim.h"
 #include "test/gpusim/nccl/calls.h"
@@ -21,9 +19,7 @@
 #include "test/gpusim/nccl/resident.h"
 
 enum {
-    EVENT_WITHOUT_TIMES = 2,
-    POISON = 0xcb,
-    NAP_NS = 100000000
+    POISON = 0xcb
 };
 
 /* A launch that is not on a stream yet. */
@@ -143,16 +139,6 @@ static int body(void *argument)
 {
     struct launch *launch = argument;
 
-    launch->ran = true;
-    if (launch->late_us != 0) {
-        clock_sleep_ns((int64_t)launch->late_us * 1000);
-    }
-    if (launch->kernel != 0) {
-        return launch->kernel;
-    }
-    while (launch->is_deaf) {
-        clock_sleep_ns(NAP_NS);
-    }
     if (run_resident(launch)) {
         comm_say(launch->comm, "has done %s #%llu and launched nothing since",
                 function_name(launch->calls[0].function),
@@ -207,14 +193,9 @@ static void find_faults(struct launch_job *self)
     struct launch *launch = self->launch;
     long value;
 
-    (void)fault_at(launch->comm->rank, "slow", &launch->late_us);
     if (fault_at(launch->comm->rank, "async", &value)) {
         launch->async = (nccl_result)value;
     }
-    if (fault_at(launch->comm->rank, "kernel", &value)) {
-        launch->kernel = (int)value;
-    }
-    launch->is_deaf = fault_at(launch->comm->rank, "deaf", &value);
     self->is_late = fault_at(launch->comm->rank, "late", &value);
 }
 
@@ -244,6 +225,7 @@ static void find_ranges(const struct launch *launch, struct gpusim_op *op,
     op->writes = writes;
 }
 
+/* Puts a launch on its stream, which owns it then if that went well. */
 static int enqueue(struct launch *launch)
 {
     struct gpusim_op op = {
@@ -252,13 +234,10 @@ static int enqueue(struct launch *launch)
         .dispose = dispose,
         .argument = launch,
     };
-    struct gpusim_range *ranges = mem_calloc(2 * launch->count, sizeof *ranges);
+    struct gpusim_range *ranges = must(mem_calloc(2 * launch->count, sizeof *ranges));
     nccl_comm comm = launch->comm;
     int result;
 
-    if (ranges == NULL) {
-        return CU_ERROR_OUT_OF_MEMORY;
-    }
     find_ranges(launch, &op, ranges, ranges + launch->count);
     (void)pthread_mutex_lock(&comm->lock);
     launch->turn = comm->issued++;
@@ -275,68 +254,6 @@ static int enqueue(struct launch *launch)
     return result;
 }
 
-/* One stream waits for what is on another. */
-static int join(cu_stream waiting, cu_stream before)
-{
-    cu_event event;
-    int result = cuEventCreate(&event, EVENT_WITHOUT_TIMES);
-
-    if (result != CU_SUCCESS) {
-        return result;
-    }
-    result = cuEventRecord(event, before);
-    if (result == CU_SUCCESS) {
-        result = cuStreamWaitEvent(waiting, event, 0);
-    }
-    (void)cuEventDestroy_v2(event);
-    return result;
-}
-
-/* The streams of the calls but the first one's, each once; the array has room for all. */
-static size_t other_streams(const struct launch *launch, cu_stream *streams)
-{
-    size_t count = 0;
-    size_t i;
-    size_t k;
-
-    for (i = 1; i < launch->count; i++) {
-        for (k = 0; k < i && launch->calls[k].stream != launch->calls[i].stream; k++) {
-        }
-        if (k == i) {
-            streams[count++] = launch->calls[i].stream;
-        }
-    }
-    return count;
-}
-
-/* Puts a launch on its stream, which owns it then if that went well. */
-static int put_on_stream(struct launch *launch)
-{
-    cu_stream first = launch->calls[0].stream;
-    cu_stream *others = mem_calloc(launch->count, sizeof(cu_stream));
-    int result = others == NULL ? CU_ERROR_OUT_OF_MEMORY : CU_SUCCESS;
-    size_t count;
-    size_t i;
-
-    if (others == NULL) {
-        return result;
-    }
-    count = other_streams(launch, others);
-    for (i = 0; i < count && result == CU_SUCCESS; i++) {
-        result = join(first, others[i]);
-    }
-    if (result == CU_SUCCESS) {
-        result = enqueue(launch);
-    }
-    if (result == CU_SUCCESS) {
-        for (i = 0; i < count; i++) {
-            (void)join(others[i], first);
-        }
-    }
-    mem_free(others);
-    return result;
-}
-
 static nccl_result step(struct job *job)
 {
     struct launch_job *self = (struct launch_job *)job;
@@ -350,7 +267,7 @@ static nccl_result step(struct job *job)
     number_calls(self->launch);
     find_faults(self);
     (void)cuCtxPushCurrent_v2(comm->context);
-    result = put_on_stream(self->launch);
+    result = enqueue(self->launch);
     (void)cuCtxPopCurrent_v2(&before);
     if (result != CU_SUCCESS) {
         return comm_error(comm, NCCL_UNHANDLED_CUDA_ERROR,
@@ -375,44 +292,29 @@ static void drop(struct job *job)
 
 static struct launch_job *create(nccl_comm comm)
 {
-    struct launch_job *self = mem_calloc(1, sizeof *self);
-    struct launch *launch = mem_calloc(1, sizeof *launch);
-    unsigned char *buffer = mem_alloc(SEGMENT_CHUNK_BYTES);
+    struct launch_job *self = must(mem_calloc(1, sizeof *self));
 
-    if (self == NULL || launch == NULL || buffer == NULL) {
-        mem_free(self);
-        mem_free(launch);
-        mem_free(buffer);
-        return NULL;
-    }
     self->base =
             (struct job){ .comm = comm, .waits = comm, .step = step, .dispose = drop };
-    launch->comm = comm;
-    launch->buffer = buffer;
-    self->launch = launch;
+    self->launch = must(mem_calloc(1, sizeof *self->launch));
+    self->launch->comm = comm;
+    self->launch->buffer = must(mem_alloc(SEGMENT_CHUNK_BYTES));
     return self;
-}
-
-static bool add_call(struct launch *launch, const struct call *call)
-{
-    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
-        return false;
-    }
-    launch->calls[launch->count++] = *call;
-    return true;
 }
 
 nccl_result launch_call(nccl_comm comm, const struct call *call)
 {
     struct job *kept = job_in_group(comm, step);
     struct launch_job *self = kept == NULL ? create(comm) : (struct launch_job *)kept;
+    struct launch *launch = self->launch;
 
-    if (self == NULL || !add_call(self->launch, call)) {
-        if (self != NULL && kept == NULL) {
-            drop(&self->base);
-        }
-        return job_group_failed(NCCL_SYSTEM_ERROR);
+    if (launch->count > 0 && launch->calls[0].stream != call->stream) {
+        gpusim_report("a group with calls on several streams, which is not simulated");
     }
-    self->base.function = function_name(self->launch->calls[0].function);
+    if (!mem_grow(&launch->calls, &launch->capacity, launch->count + 1, sizeof *call)) {
+        abort();
+    }
+    launch->calls[launch->count++] = *call;
+    self->base.function = function_name(launch->calls[0].function);
     return kept == NULL ? job_submit(&self->base) : NCCL_SUCCESS;
 }

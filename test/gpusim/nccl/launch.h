@@ -45,11 +45,7 @@ struct launch {
     struct call *calls;
     size_t count;
     size_t capacity;
-    long late_us; /* a fault: how late it starts                        */
     nccl_result async; /* a fault: the error that is told, or success        */
-    int kernel; /* a fault: the sticky CUDA error, or 0               */
-    bool is_deaf; /* a fault: it never leaves                           */
-    bool ran; /* the body was run                                   */
     struct patience patience;
     const char *behind; /* what the device runs instead, or NULL */
     unsigned char *buffer; /* SEGMENT_CHUNK_BYTES to compute in                  */

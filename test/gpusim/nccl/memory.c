@@ -12,10 +12,6 @@
 #include "test/gpusim/nccl/gpusim_nccl.h"
 #include "test/gpusim/nccl/resident.h"
 
-enum {
-    VERSION_ONLY_OWN_MEMORY = 22400 /* from here on cuMemAlloc's is not registered */
-};
-
 /* What ncclMemAlloc has given. */
 struct allocation {
     struct allocation *next;
@@ -37,9 +33,8 @@ nccl_result ncclMemAlloc(void **pointer, size_t bytes)
     if (result != NCCL_SUCCESS) {
         return result;
     }
-    allocation = mem_calloc(1, sizeof *allocation);
-    if (allocation == NULL || pointer == NULL ||
-            cuMemAlloc_v2(&allocation->start, bytes) != CU_SUCCESS) {
+    allocation = must(mem_calloc(1, sizeof *allocation));
+    if (cuMemAlloc_v2(&allocation->start, bytes) != CU_SUCCESS) {
         mem_free(allocation);
         return comm_error(NULL, NCCL_UNHANDLED_CUDA_ERROR, "ncclMemAlloc: no memory");
     }
@@ -120,14 +115,11 @@ static nccl_result check(nccl_comm comm, const char *function, void *memory,
         return comm_misuse(
                 comm, function, "this is no device memory", NCCL_INVALID_ARGUMENT);
     }
-    if (api_version >= VERSION_ONLY_OWN_MEMORY && !is_own(start, bytes)) {
+    if (!is_own(start, bytes)) {
         return comm_error(comm, NCCL_INVALID_ARGUMENT,
                 "%s: memory that ncclMemAlloc has not given", function);
     }
-    *record = mem_calloc(1, sizeof **record);
-    if (*record == NULL) {
-        return NCCL_SYSTEM_ERROR;
-    }
+    *record = must(mem_calloc(1, sizeof **record));
     (*record)->start = start;
     (*record)->bytes = bytes;
     return NCCL_SUCCESS;

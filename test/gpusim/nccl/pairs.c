@@ -51,8 +51,8 @@ static bool send_some(struct launch *launch, struct transfer *transfer)
     return written != start || transfer->done;
 }
 
-/* Takes the pieces that are there. True: something happened; *match false: a wrong one. */
-static bool receive_some(struct launch *launch, struct transfer *transfer, bool *match)
+/* Takes the pieces that are there, which must be of the length. True: something happened. */
+static bool receive_some(struct launch *launch, struct transfer *transfer)
 {
     const struct segment *segment = &launch->comm->segment;
     int from = transfer->call->root;
@@ -73,8 +73,6 @@ static bool receive_some(struct launch *launch, struct transfer *transfer, bool 
                     reduce_type_name(transfer->call->type), from,
                     (unsigned long long)pair->pieces[place].bytes,
                     reduce_type_name((nccl_dtype)pair->pieces[place].type));
-            *match = false;
-            return false;
         }
         gpusim_copy_in(transfer->call->output + transfer->moved,
                 segment_piece(segment, from, segment->rank, read),
@@ -90,8 +88,7 @@ static bool receive_some(struct launch *launch, struct transfer *transfer, bool 
 }
 
 /* Moves what can be moved. True: something happened. */
-static bool move_some(
-        struct launch *launch, struct transfer *transfers, size_t count, bool *match)
+static bool move_some(struct launch *launch, struct transfer *transfers, size_t count)
 {
     uint64_t busy[2] = { 0, 0 }; /* ranks with an earlier send, or receive, under way */
     bool moved = false;
@@ -99,7 +96,7 @@ static bool move_some(
     uint64_t peer;
     bool sends;
 
-    for (transfer = transfers; transfer != transfers + count && *match; transfer++) {
+    for (transfer = transfers; transfer != transfers + count; transfer++) {
         if (transfer->done) {
             continue;
         }
@@ -108,8 +105,7 @@ static bool move_some(
         if ((busy[sends] & peer) != 0) {
             continue;
         }
-        moved |= sends ? send_some(launch, transfer)
-                       : receive_some(launch, transfer, match);
+        moved |= sends ? send_some(launch, transfer) : receive_some(launch, transfer);
         if (!transfer->done) {
             busy[sends] |= peer;
         }
@@ -131,19 +127,14 @@ static const struct transfer *unfinished(const struct transfer *transfers, size_
 static bool move_all(struct launch *launch, struct transfer *transfers, size_t count)
 {
     const struct transfer *waiting;
-    bool match = true;
     uint32_t seen;
 
     launch->patience = (struct patience){ .since = 0 };
     for (;;) {
         seen = segment_bell(&launch->comm->segment);
-        if (move_some(launch, transfers, count, &match)) {
+        if (move_some(launch, transfers, count)) {
             launch->patience = (struct patience){ .since = 0 };
             continue;
-        }
-        if (!match) {
-            launch_stay(launch);
-            return false;
         }
         waiting = unfinished(transfers, count);
         if (waiting == NULL) {
@@ -158,12 +149,12 @@ static bool move_all(struct launch *launch, struct transfer *transfers, size_t c
 
 bool pairs_run(struct launch *launch)
 {
-    struct transfer *transfers = mem_calloc(launch->count, sizeof *transfers);
+    struct transfer *transfers = must(mem_calloc(launch->count, sizeof *transfers));
     size_t count = 0;
     bool done;
     size_t i;
 
-    for (i = 0; transfers != NULL && i < launch->count; i++) {
+    for (i = 0; i < launch->count; i++) {
         if (function_is_pair(launch->calls[i].function)) {
             transfers[count].call = &launch->calls[i];
             transfers[count].bytes =

@@ -22,19 +22,16 @@ static struct resident **queue_of(const struct resident *place)
     return &queues.first[place->comm->device % DEVICES_MAX];
 }
 
-/* Whether a place is among the first; who is first, otherwise. */
+/* Whether a place is the first; who is, otherwise. */
 static bool is_resident(const struct resident *place, char *before, size_t capacity)
 {
-    long ahead = 0;
-    const struct resident *other;
+    bool is_first;
 
     (void)pthread_mutex_lock(&queues.lock);
-    for (other = *queue_of(place); other != place; other = other->next) {
-        ahead++;
-    }
+    is_first = *queue_of(place) == place;
     (void)snprintf(before, capacity, "%s", (*queue_of(place))->what);
     (void)pthread_mutex_unlock(&queues.lock);
-    return ahead < gpusim_option("GPUSIM_RESIDENT", 1);
+    return is_first;
 }
 
 bool resident_enter(struct resident *place, struct launch *launch)

@@ -1,5 +1,5 @@
 /*
- * Kernels of collectives that a device runs at a time (GPUSIM_RESIDENT, 1 unless set): those
+ * Kernels of collectives that a device runs at a time, one: those
  * of other communicators wait, though they are on other streams. So two communicators whose
  * collectives two ranks launch in different orders wait for each other for ever, as they may
  * on a GPU.

@@ -17,6 +17,7 @@
 
 #include "base/futex.h"
 #include "base/mem.h"
+#include "test/gpusim/nccl/comm.h"
 
 #define MAGIC "gpusimID"
 
@@ -83,38 +84,17 @@ static struct {
     struct own_id *first;
 } own_ids = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* A descriptor of memory that begins with the nonce, or -errno. */
-static int make_memory(uint64_t *nonce)
+void segment_id_make(unsigned char *bytes)
 {
-    int fd = memfd_create("gpusim-nccl", MFD_CLOEXEC);
-    int problem;
-
-    if (fd < 0) {
-        return -errno;
-    }
-    if (getrandom(nonce, sizeof *nonce, 0) != (ssize_t)sizeof *nonce ||
-            pwrite(fd, nonce, sizeof *nonce, 0) != (ssize_t)sizeof *nonce) {
-        problem = errno;
-        (void)close(fd);
-        return -problem;
-    }
-    return fd;
-}
-
-int segment_id_make(unsigned char *bytes)
-{
-    struct own_id *own = mem_alloc(sizeof *own);
+    struct own_id *own = must(mem_alloc(sizeof *own));
     struct id id = { .pid = getpid() };
 
-    if (own == NULL) {
-        return ENOMEM;
-    }
-    own->fd = make_memory(&own->nonce);
-    if (own->fd < 0) {
-        int problem = -own->fd;
-
-        mem_free(own);
-        return problem;
+    own->fd = memfd_create("gpusim-nccl", MFD_CLOEXEC);
+    if (getrandom(&own->nonce, sizeof own->nonce, 0) != (ssize_t)sizeof own->nonce ||
+            pwrite(own->fd, &own->nonce, sizeof own->nonce, 0) !=
+                    (ssize_t)sizeof own->nonce) {
+        perror("gpusim: memory of an id");
+        abort();
     }
     id.fd = own->fd;
     id.nonce = own->nonce;
@@ -125,7 +105,6 @@ int segment_id_make(unsigned char *bytes)
     own->next = own_ids.first;
     own_ids.first = own;
     (void)pthread_mutex_unlock(&own_ids.lock);
-    return 0;
 }
 
 /* The nonce in the memory behind a descriptor; 0: none. */

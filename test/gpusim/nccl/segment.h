@@ -96,8 +96,8 @@ struct segment {
     unsigned char id[SEGMENT_ID_BYTES]; /* by which it was found        */
 };
 
-/* Makes memory for a communicator and the id by which it is found. 0 or errno. */
-int segment_id_make(unsigned char *bytes);
+/* Makes memory for a communicator and the id by which it is found. */
+void segment_id_make(unsigned char *bytes);
 
 /*
  * Opens the memory of an id and claims a rank in it. 0 or errno: ESRCH when its maker is

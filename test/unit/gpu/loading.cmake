@@ -37,15 +37,14 @@ find_path(TUTTI_NCCL_INCLUDE nccl.h PATHS /usr/local/cuda ENV NCCL_HOME
 mark_as_advanced(
     TUTTI_CUDA_STUB TUTTI_NCCL TUTTI_CUDA_INCLUDE TUTTI_NCCL_INCLUDE)
 
-foreach(name driver nccl find)
-    tutti_unit_test(NAME test_gpu_${name} ROOM gpu)
-    add_dependencies(test_gpu_${name}
-        fake_cuda fake_cuda_10 fake_cuda_11 fake_nccl fake_nccl_torn fake_nccl_thin)
-    target_compile_definitions(test_gpu_${name} PRIVATE
-        FAKES="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
-        CUDA_STUB="$<$<BOOL:${TUTTI_CUDA_STUB}>:${TUTTI_CUDA_STUB}>"
-        REAL_NCCL="$<$<BOOL:${TUTTI_NCCL}>:${TUTTI_NCCL}>")
-endforeach()
+tutti_unit_test(NAME test_gpu_loading ROOM gpu
+    SOURCES test_gpu_driver.c test_gpu_nccl.c test_gpu_find.c)
+add_dependencies(test_gpu_loading
+    fake_cuda fake_cuda_10 fake_cuda_11 fake_nccl fake_nccl_torn fake_nccl_thin)
+target_compile_definitions(test_gpu_loading PRIVATE
+    FAKES="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
+    CUDA_STUB="$<$<BOOL:${TUTTI_CUDA_STUB}>:${TUTTI_CUDA_STUB}>"
+    REAL_NCCL="$<$<BOOL:${TUTTI_NCCL}>:${TUTTI_NCCL}>")
 
 foreach(name cuda nccl)
     string(TOUPPER ${name} upper)

@@ -1,5 +1,5 @@
 /*
- * What the tests of loading share. Included after unit.h.
+ * What the tests of loading share.
  */
 #ifndef TUTTI_TEST_UNIT_GPU_LOADING_H
 #define TUTTI_TEST_UNIT_GPU_LOADING_H
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include <tutti/tutti.h>
+
+#include "test/unit/unit.h"
 
 /* Compares a text from which the folder of the fakes is cut away. */
 static inline void assert_sentence(const char *said, const char *expected)
@@ -37,5 +39,8 @@ static inline int clear_fakes(void **state)
     (void)unsetenv("CUDA_VISIBLE_DEVICES");
     return 0;
 }
+
+/** A test of loading, with fakes as they are. */
+#define LOADING_TEST(name) UNIT_TEST_WITH(name, clear_fakes, NULL)
 
 #endif

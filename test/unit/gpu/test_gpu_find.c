@@ -3,7 +3,6 @@
  */
 #include <stdio.h>
 
-#include "../unit.h"
 #include "base/config.h"
 #include "loading.h"
 #include "ops/gpu/find.h"
@@ -40,6 +39,8 @@ static int close_scene(void **state)
     return 0;
 }
 
+#define TEST(name) UNIT_TEST_WITH(name, open_scene, close_scene)
+
 static void assert_described(const char *expected)
 {
     gpu_find(&scene.config, &scene.found);
@@ -48,11 +49,10 @@ static void assert_described(const char *expected)
     assert_sentence(scene.text, expected);
 }
 
-static void test_devices_are_told_apart(void **state)
+TEST(test_devices_are_told_apart)
 {
     const struct gpu_device_facts *second = &scene.found.devices[1];
 
-    (void)state;
     gpu_find(&scene.config, &scene.found);
     assert_true(scene.found.has_driver);
     assert_true(scene.found.has_nccl);
@@ -71,25 +71,23 @@ static void test_devices_are_told_apart(void **state)
     assert_string_equal(scene.found.no_nccl, "");
 }
 
-static void test_an_older_driver_has_older_uuids(void **state)
+TEST(test_an_older_driver_has_older_uuids)
 {
-    (void)state;
     set("cuda_library", FAKES "/libfake_cuda_11.so");
     gpu_find(&scene.config, &scene.found);
     assert_string_equal(
             scene.found.devices[0].uuid, "GPU-10111213-1415-1617-1819-1a1b1c1d1e64");
 }
 
-static void test_more_devices_than_fit(void **state)
+TEST(test_more_devices_than_fit)
 {
-    (void)state;
     (void)setenv("FAKE_CUDA_DEVICES", "100", 1);
     gpu_find(&scene.config, &scene.found);
     assert_int_equal(scene.found.device_count, GPU_DEVICES_MAX);
     assert_string_equal(scene.found.devices[GPU_DEVICES_MAX - 1].name, "Fake 163");
 }
 
-static void test_a_device_that_does_not_answer(void **state)
+TEST(test_a_device_that_does_not_answer)
 {
     static const struct {
         const char *call;
@@ -104,7 +102,6 @@ static void test_a_device_that_does_not_answer(void **state)
     };
     char expected[512];
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         (void)setenv("FAKE_CUDA_SILENT", rows[i].call, 1);
         (void)snprintf(expected, sizeof expected,
@@ -118,18 +115,16 @@ static void test_a_device_that_does_not_answer(void **state)
     }
 }
 
-static void test_off_looks_for_nothing(void **state)
+TEST(test_off_looks_for_nothing)
 {
-    (void)state;
     set("gpu", "off");
     assert_described("no GPU: GPUs are switched off (gpu=off)\n");
     assert_false(scene.found.has_driver);
     assert_false(scene.found.has_nccl);
 }
 
-static void test_the_sentence_why_there_is_none(void **state)
+TEST(test_the_sentence_why_there_is_none)
 {
-    (void)state;
     set("cuda_library", "libcuda_of_nowhere.so.1");
     assert_described(
             "no GPU: there is no CUDA driver: libcuda_of_nowhere.so.1: cannot open "
@@ -143,9 +138,8 @@ static void test_the_sentence_why_there_is_none(void **state)
     "GPU 1: Fake 101, 0001:1b:00.0, GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe65, 133 " \
     "multiprocessors, 81.0 GiB, compute capability 9.1\n"
 
-static void test_words_for_all_that_is_there(void **state)
+TEST(test_words_for_all_that_is_there)
 {
-    (void)state;
     set("gpu_kernels", "some.fatbin");
     assert_described(DEVICES
             "NCCL 2.28.9 in libfake_nccl.so\n"
@@ -155,9 +149,8 @@ static void test_words_for_all_that_is_there(void **state)
             "kernels: in some.fatbin\n");
 }
 
-static void test_words_for_an_older_nccl(void **state)
+TEST(test_words_for_an_older_nccl)
 {
-    (void)state;
     set("gpu_kernels", "some.fatbin");
     (void)setenv("FAKE_NCCL_VERSION", "21801", 1);
     assert_described(DEVICES
@@ -170,9 +163,8 @@ static void test_words_for_an_older_nccl(void **state)
             "kernels: in some.fatbin\n");
 }
 
-static void test_words_without_nccl(void **state)
+TEST(test_words_without_nccl)
 {
-    (void)state;
     (void)setenv("FAKE_NCCL_VERSION", "21104", 1);
     gpu_find(&scene.config, &scene.found);
     assert_true(scene.found.has_driver);
@@ -184,9 +176,8 @@ static void test_words_without_nccl(void **state)
                              "kernels: in some.fatbin\n");
 }
 
-static void test_kernels_are_part_of_the_build_or_not(void **state)
+TEST(test_kernels_are_part_of_the_build_or_not)
 {
-    (void)state;
     gpu_find(&scene.config, &scene.found);
     assert_true(
             gpu_describe(&scene.config, &scene.found, scene.text, sizeof scene.text));
@@ -196,11 +187,10 @@ static void test_kernels_are_part_of_the_build_or_not(void **state)
                     : "\nkernels: none, since tutti was built without nvcc\n"));
 }
 
-static void test_a_text_that_does_not_fit_is_cut(void **state)
+TEST(test_a_text_that_does_not_fit_is_cut)
 {
     char whole[sizeof scene.text], part[100];
 
-    (void)state;
     gpu_find(&scene.config, &scene.found);
     assert_true(gpu_describe(&scene.config, &scene.found, whole, sizeof whole));
     for (size_t capacity = 1; capacity <= sizeof part; capacity++) {
@@ -212,25 +202,4 @@ static void test_a_text_that_does_not_fit_is_cut(void **state)
     assert_true(
             gpu_describe(&scene.config, &scene.found, scene.text, strlen(whole) + 1));
     assert_false(gpu_describe(&scene.config, &scene.found, scene.text, strlen(whole)));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_devices_are_told_apart),
-        TEST(test_an_older_driver_has_older_uuids),
-        TEST(test_more_devices_than_fit),
-        TEST(test_a_device_that_does_not_answer),
-        TEST(test_off_looks_for_nothing),
-        TEST(test_the_sentence_why_there_is_none),
-        TEST(test_words_for_all_that_is_there),
-        TEST(test_words_for_an_older_nccl),
-        TEST(test_words_without_nccl),
-        TEST(test_kernels_are_part_of_the_build_or_not),
-        TEST(test_a_text_that_does_not_fit_is_cut),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

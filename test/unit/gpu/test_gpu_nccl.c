@@ -1,7 +1,6 @@
 /*
  * Loading of NCCL: versions, and which calls are used of each.
  */
-#include "../unit.h"
 #include "loading.h"
 #include "ops/gpu/nccl.h"
 
@@ -18,9 +17,8 @@ static void assert_refused(
     assert_int_equal(api.version, 77);
 }
 
-static void test_what_is_not_there_or_not_nccl(void **state)
+LOADING_TEST(test_what_is_not_there_or_not_nccl)
 {
-    (void)state;
     assert_refused("libnccl_of_nowhere.so.2", NULL,
             "there is no NCCL: libnccl_of_nowhere.so.2: cannot open shared object "
             "file: No "
@@ -34,9 +32,8 @@ static void test_what_is_not_there_or_not_nccl(void **state)
             "NCCL in libfake_nccl.so does not tell its version (error 2)");
 }
 
-static void test_what_is_too_old(void **state)
+LOADING_TEST(test_what_is_too_old)
 {
-    (void)state;
     assert_refused(FAKES "/libfake_nccl.so", "21104",
             "NCCL 2.11.4 in libfake_nccl.so is older than 2.12");
     assert_refused(FAKES "/libfake_nccl.so", "2804",
@@ -67,7 +64,7 @@ static void list_calls(
     }
 }
 
-static void test_which_calls_are_used(void **state)
+LOADING_TEST(test_which_calls_are_used)
 {
     static const struct {
         const char *version;
@@ -89,29 +86,26 @@ static void test_which_calls_are_used(void **state)
     };
     char calls[1024];
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         list_calls(FAKES "/libfake_nccl.so", rows[i].version, calls, sizeof calls);
         assert_string_equal(calls, rows[i].calls);
     }
 }
 
-static void test_a_call_that_a_library_lacks_is_not_used(void **state)
+LOADING_TEST(test_a_call_that_a_library_lacks_is_not_used)
 {
     char calls[1024];
 
-    (void)state;
     list_calls(FAKES "/libfake_nccl_thin.so", "22809", calls, sizeof calls);
     assert_null(strstr(calls, "CommRevoke "));
     assert_non_null(strstr(calls, "CommSplit "));
     assert_non_null(strstr(calls, "CommRegister "));
 }
 
-static void test_a_config_says_whether_calls_block(void **state)
+LOADING_TEST(test_a_config_says_whether_calls_block)
 {
     struct nccl_config config;
 
-    (void)state;
     memset(&config, 0x5a, sizeof config);
     nccl_config_init(&config, false);
     assert_int_equal(config.size, sizeof config);
@@ -125,23 +119,21 @@ static void test_a_config_says_whether_calls_block(void **state)
     assert_int_equal(config.blocking, 1);
 }
 
-static void test_errors_have_a_text(void **state)
+LOADING_TEST(test_errors_have_a_text)
 {
     struct nccl_api api;
 
-    (void)state;
     (void)setenv("FAKE_NCCL_VERSION", "22809", 1);
     assert_int_equal(nccl_load(FAKES "/libfake_nccl.so", &api), TUTTI_OK);
     assert_string_equal(nccl_error_text(&api, NCCL_SYSTEM_ERROR), "an unknown error");
 }
 
 /* The real one needs no GPU to be loaded. */
-static void test_the_nccl_of_this_machine(void **state)
+LOADING_TEST(test_the_nccl_of_this_machine)
 {
     struct nccl_api api;
     struct nccl_optional call;
 
-    (void)state;
     if (REAL_NCCL[0] == '\0') {
         print_message("no NCCL here\n");
         skip();
@@ -154,20 +146,4 @@ static void test_the_nccl_of_this_machine(void **state)
         assert_int_equal(call.used, call.since <= api.version);
     }
     assert_string_equal(nccl_error_text(&api, NCCL_SUCCESS), "no error");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_what_is_not_there_or_not_nccl, clear_fakes),
-        cmocka_unit_test_setup(test_what_is_too_old, clear_fakes),
-        cmocka_unit_test_setup(test_which_calls_are_used, clear_fakes),
-        cmocka_unit_test_setup(
-                test_a_call_that_a_library_lacks_is_not_used, clear_fakes),
-        cmocka_unit_test_setup(test_a_config_says_whether_calls_block, clear_fakes),
-        cmocka_unit_test_setup(test_errors_have_a_text, clear_fakes),
-        cmocka_unit_test_setup(test_the_nccl_of_this_machine, clear_fakes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

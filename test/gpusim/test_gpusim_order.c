@@ -1,8 +1,12 @@
 /*
- * Random programs of streams, events and synchronisations. A second, slower rule says which
+ * The happens-before check.
+ *
+ * Random programs of streams, events and synchronisations: a second, slower rule says which
  * operations are ordered: each keeps the set of all that happened before it. The simulator
  * must report a race exactly when two operations on the same bytes are in neither's set, and
  * in programs without one the bytes must be those of running them in program order.
+ *
+ * Then kinds of order that these programs do not have, and what is said of a race.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,7 +213,7 @@ static bool run_program(uint64_t seed, unsigned careful, int count)
     program_open(program);
     races = run_steps(program, count);
     assert_int_equal(cuCtxSynchronize(), 0);
-    found = gpusim_take_races(NULL, 0) > 0;
+    found = gpusim_take_reports(NULL, 0) > 0;
     if (found != races) {
         fail_msg("seed %llu: race %s", (unsigned long long)seed,
                 found ? "reported, and there is none" : "missed");
@@ -238,4 +242,139 @@ UNIT_TEST(test_a_race_is_reported_exactly_when_there_is_one)
 UNIT_TEST(test_a_long_correct_program_has_no_alarm)
 {
     assert_false(run_program(1000, 100, OPS_MAX));
+}
+
+/* ------------------------------------------------------------------------------ other */
+
+enum {
+    BYTES = 4096
+};
+
+/* Two streams and two buffers of device 0. */
+static struct {
+    void *first, *second;
+    uint64_t a, b;
+} bench;
+
+static int begin(void **state)
+{
+    (void)state;
+    gpu_open(0);
+    bench.first = gpu_stream();
+    bench.second = gpu_stream();
+    bench.a = gpu_alloc(BYTES);
+    bench.b = gpu_alloc(BYTES);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    assert_int_equal(cuCtxSynchronize(), 0);
+    assert_int_equal(cuMemFree_v2(bench.a), 0);
+    assert_int_equal(cuMemFree_v2(bench.b), 0);
+    assert_int_equal(cuStreamDestroy_v2(bench.first), 0);
+    assert_int_equal(cuStreamDestroy_v2(bench.second), 0);
+    gpu_close(0);
+    return 0;
+}
+
+#define TEST(name) UNIT_TEST_WITH(name, begin, end)
+
+static void fill(uint64_t to, size_t bytes, void *stream)
+{
+    assert_int_equal(cuMemsetD8Async(to, 1, bytes, stream), 0);
+}
+
+static void copy(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+    assert_int_equal(cuMemcpyDtoDAsync_v2(to, from, bytes, stream), 0);
+}
+
+/* Ends the work, and says how many races it had; the first must name both parties. */
+static void expect_races(long races, const char *newer, const char *older)
+{
+    char text[512];
+
+    gpusim_settle();
+    assert_int_equal(gpusim_take_reports(text, sizeof text), races);
+    if (races > 0) {
+        assert_non_null(strstr(text, newer));
+        assert_non_null(strstr(text, older));
+    }
+}
+
+/* All readers that nothing orders must be waited for, not only the last one. */
+TEST(test_every_reader_is_remembered)
+{
+    copy(bench.b, bench.a, 10, bench.first);
+    gpusim_settle();
+    copy(bench.b + 10, bench.a, 10, bench.second);
+    gpusim_settle();
+    fill(bench.a, 10, bench.second);
+    expect_races(1, "cuMemsetD8Async", "cuMemcpyDtoDAsync_v2");
+}
+
+/* Whichever comes first: the access is late or early, it is a race in both cases. */
+TEST(test_the_host_must_wait_before_it_reads)
+{
+    char bytes[BYTES];
+
+    fill(bench.a, BYTES, bench.first);
+    assert_true(gpusim_read(bytes, bench.a, BYTES));
+    expect_races(1, "gpusim_read", "cuMemsetD8Async");
+    assert_int_equal(cuStreamSynchronize(bench.first), 0);
+    assert_true(gpusim_read(bytes, bench.a, BYTES));
+    gpusim_hold(bench.first);
+    fill(bench.a, BYTES, bench.first);
+    assert_true(gpusim_read(bytes, bench.a, BYTES));
+    gpusim_release(bench.first);
+    expect_races(1, "cuMemsetD8Async", "gpusim_read");
+}
+
+/* The driver may wait when memory is freed, but does not promise it. */
+TEST(test_freeing_what_is_in_use_is_found)
+{
+    const uint64_t pointer = gpu_alloc(BYTES);
+
+    copy(bench.b, pointer, BYTES, bench.first);
+    assert_int_equal(cuMemFree_v2(pointer), 0);
+    expect_races(1, "cuMemFree", "cuMemcpyDtoDAsync_v2");
+}
+
+TEST(test_pinned_memory_is_checked_as_well)
+{
+    void *pinned;
+
+    assert_int_equal(cuMemHostAlloc(&pinned, BYTES, 1), 0);
+    assert_int_equal(cuMemcpyDtoHAsync_v2(pinned, bench.a, BYTES, bench.first), 0);
+    assert_int_equal(cuMemcpyHtoDAsync_v2(bench.b, pinned, BYTES, bench.second), 0);
+    expect_races(1, "cuMemcpy", "cuMemcpy");
+    assert_int_equal(cuCtxSynchronize(), 0);
+    assert_int_equal(cuMemFreeHost(pinned), 0);
+}
+
+TEST(test_the_default_stream_orders_implicitly)
+{
+    void *blocking;
+
+    assert_int_equal(cuStreamCreateWithPriority(&blocking, 0, 0), 0);
+    fill(bench.a, BYTES, blocking);
+    fill(bench.a, BYTES, NULL);
+    fill(bench.a, BYTES, blocking);
+    expect_races(0, "", "");
+    fill(bench.a, BYTES, bench.first);
+    expect_races(1, "cuMemsetD8Async", "cuMemsetD8Async");
+    assert_int_equal(cuStreamDestroy_v2(blocking), 0);
+}
+
+/* Ranges of a thousand tensors in one buffer: neighbours do not race, one overlap does. */
+TEST(test_many_neighbours)
+{
+    for (uint64_t i = 0; i < BYTES; i += 4) {
+        fill(bench.a + i, 4, i % 8 == 0 ? bench.first : bench.second);
+    }
+    expect_races(0, "", "");
+    fill(bench.a + 800, 5, bench.first);
+    expect_races(1, "writes 5 bytes at offset 800", "at offset 804");
 }

@@ -1,0 +1,384 @@
+/*
+ * The rules of the simulated NCCL that tests of the product rely on: each is broken once, by two
+ * ranks that are threads of a child, and the child must end with status 97 and say why.
+ *
+ *     test_gpusim_nccl
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test/gpusim/gpusim_test.h"
+#include "test/gpusim/nccl/calls.h"
+#include "test/gpusim/nccl/gpusim_nccl.h"
+#include "test/unit/unit.h"
+
+enum {
+    RANKS = 2,
+    COUNT = 64,
+    BYTES = 4096,
+    STATUS_FOUND = 97,
+    STATUS_WRONG = 3,
+    SAID_MAX = 1 << 14
+};
+
+/* A rank of the child, after a first allreduce. */
+struct rank {
+    int rank;
+    nccl_comm comm;
+    cu_context context;
+    cu_stream stream;
+    void *memory; /* of the device: BYTES */
+    pthread_t thread;
+};
+
+static struct {
+    void (*body)(struct rank *r);
+    const void *argument;
+    bool hangs; /* that is reported after a second */
+    struct nccl_id ids[2];
+    pthread_barrier_t barrier;
+} child;
+
+/* In a child, where assertions of cmocka cannot be used. */
+static void need(bool is_so, int line)
+{
+    if (!is_so) {
+        (void)fprintf(stderr, "line %d: %s\n", line, ncclGetLastError(NULL));
+        _exit(STATUS_WRONG);
+    }
+}
+#define NEED(condition) need((condition), __LINE__)
+
+static void meet(void)
+{
+    (void)pthread_barrier_wait(&child.barrier);
+}
+
+static void *memory_of(size_t bytes)
+{
+    cu_pointer address = 0;
+
+    NEED(cuMemAlloc_v2(&address, bytes) == CU_SUCCESS);
+    return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+}
+
+static nccl_result sum(const struct rank *r, void *input, void *output)
+{
+    return ncclAllReduce(
+            input, output, COUNT, NCCL_FLOAT32, NCCL_SUM, r->comm, r->stream);
+}
+
+static void synchronize(const struct rank *r)
+{
+    NEED(cuStreamSynchronize(r->stream) == CU_SUCCESS);
+}
+
+static void *live(void *argument)
+{
+    struct rank *r = argument;
+
+    NEED(cuDevicePrimaryCtxRetain(&r->context, r->rank) == CU_SUCCESS);
+    NEED(cuCtxSetCurrent(r->context) == CU_SUCCESS);
+    NEED(cuStreamCreateWithPriority(&r->stream, 1, 0) == CU_SUCCESS);
+    NEED(ncclCommInitRank(&r->comm, RANKS, child.ids[0], r->rank) == NCCL_SUCCESS);
+    r->memory = memory_of(BYTES);
+    NEED(sum(r, r->memory, r->memory) == NCCL_SUCCESS);
+    synchronize(r);
+    meet();
+    if (r->rank == 0 && child.hangs) { /* from here on, and only there */
+        (void)setenv("GPUSIM_HANG_S", "1", 1);
+    }
+    meet();
+    child.body(r);
+    return NULL;
+}
+
+static void run_child(int said)
+{
+    static struct rank ranks[RANKS];
+
+    NEED(dup2(said, STDERR_FILENO) >= 0);
+    (void)unsetenv("CUDA_VISIBLE_DEVICES");
+    NEED(cuInit(0) == CU_SUCCESS);
+    NEED(pthread_barrier_init(&child.barrier, NULL, RANKS) == 0);
+    for (int i = 0; i < RANKS; i++) {
+        NEED(ncclGetUniqueId(&child.ids[i]) == NCCL_SUCCESS);
+    }
+    for (int i = 0; i < RANKS; i++) {
+        ranks[i].rank = i;
+        NEED(pthread_create(&ranks[i].thread, NULL, live, &ranks[i]) == 0);
+    }
+    for (int i = 0; i < RANKS; i++) {
+        NEED(pthread_join(ranks[i].thread, NULL) == 0);
+    }
+    exit(0); /* 97, if anything was found */
+}
+
+static void expect(void (*body)(struct rank *r), const void *argument, const char *says)
+{
+    static char text[SAID_MAX];
+    const int said = memfd_create("said", MFD_CLOEXEC);
+    ssize_t bytes;
+    int status = 0;
+    pid_t pid;
+
+    child.body = body;
+    child.argument = argument;
+    child.hangs = strstr(says, "HANG") != NULL || strstr(says, "wait") != NULL ||
+            strstr(says, "launched nothing") != NULL;
+    (void)fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        run_child(said);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    bytes = pread(said, text, sizeof text - 1, 0);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    (void)close(said);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != STATUS_FOUND ||
+            strstr(text, says) == NULL) {
+        fail_msg("status %#x, and not \"%s\" but:\n%s", (unsigned)status, says, text);
+    }
+}
+
+/* -------------------------------------------------------------- calls that must agree */
+
+enum what {
+    NOTHING,
+    ALL_REDUCE,
+    BROADCAST,
+    SEND,
+    RECV,
+    SEND_RECV
+};
+
+/* What a rank calls. */
+struct called {
+    enum what what;
+    size_t count;
+    nccl_dtype type;
+    nccl_op op;
+    int root; /* or peer */
+    int times; /* in one group, if more than one */
+};
+
+static void call_once(const struct rank *r, const struct called *c)
+{
+    void *m = r->memory;
+
+    switch (c->what) {
+    case NOTHING:
+        break;
+    case ALL_REDUCE:
+        (void)ncclAllReduce(m, m, c->count, c->type, c->op, r->comm, r->stream);
+        break;
+    case BROADCAST:
+        (void)ncclBroadcast(m, m, c->count, c->type, c->root, r->comm, r->stream);
+        break;
+    case SEND:
+    case SEND_RECV:
+        (void)ncclSend(m, c->count, c->type, c->root, r->comm, r->stream);
+        if (c->what == SEND) {
+            break;
+        }
+        /* fallthrough */
+    case RECV:
+        (void)ncclRecv(m, c->count, c->type, c->root, r->comm, r->stream);
+        break;
+    }
+}
+
+/* The process ends here, unless this rank has nothing to wait for: then it stays. */
+static void call(struct rank *r)
+{
+    const struct called *c = (const struct called *)child.argument + r->rank;
+
+    if (c->times > 1) {
+        (void)ncclGroupStart();
+    }
+    for (int i = 0; i < (c->times > 1 ? c->times : 1); i++) {
+        call_once(r, c);
+    }
+    if (c->times > 1) {
+        (void)ncclGroupEnd();
+    }
+    synchronize(r);
+    meet();
+}
+
+#define SUM(...) \
+    { \
+        ALL_REDUCE, COUNT, NCCL_FLOAT32, NCCL_SUM, 0, __VA_ARGS__ \
+    }
+
+UNIT_TEST(test_ranks_that_call_differently_are_told)
+{
+    static const char mismatch[] = "MISMATCH in communicator";
+    static const struct {
+        struct called ranks[RANKS];
+        const char *says;
+    } rows[] = {
+        { { SUM(1), { BROADCAST, COUNT, NCCL_FLOAT32, NCCL_SUM, 0, 1 } }, mismatch },
+        { { SUM(1), { ALL_REDUCE, COUNT - 1, NCCL_FLOAT32, NCCL_SUM, 0, 1 } },
+                mismatch },
+        { { SUM(1), { ALL_REDUCE, COUNT, NCCL_INT32, NCCL_SUM, 0, 1 } }, mismatch },
+        { { SUM(1), { ALL_REDUCE, COUNT, NCCL_FLOAT32, NCCL_MAX, 0, 1 } }, mismatch },
+        { { { BROADCAST, COUNT, NCCL_FLOAT32, 0, 0, 1 },
+                  { BROADCAST, COUNT, NCCL_FLOAT32, 0, 1, 1 } },
+                mismatch },
+        { { SUM(2), SUM(1) }, mismatch },
+        { { { SEND, COUNT, NCCL_FLOAT32, 0, 1, 1 },
+                  { RECV, COUNT - 1, NCCL_FLOAT32, 0, 0, 1 } },
+                "receives 252 bytes of float32, rank 0 sends 256" },
+        { { { SEND, COUNT, NCCL_FLOAT32, 0, 1, 1 }, { .what = NOTHING } },
+                "HANG: rank 0" },
+        { { { SEND_RECV, COUNT, NCCL_FLOAT32, 0, 1, 1 },
+                  { SEND_RECV, COUNT, NCCL_FLOAT32, 0, 0, 1 } },
+                "waits in ncclSend" },
+        { { SUM(1), { .what = NOTHING } },
+                "which has done ncclAllReduce #0 and launched nothing since" },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        expect(call, rows[i].ranks, rows[i].says);
+    }
+}
+
+/* ------------------------------------------------------------------ rules of one rank */
+
+/* Two communicators' collectives in different orders: a device runs one at a time. */
+static void cross(struct rank *r)
+{
+    void *other = memory_of(BYTES);
+    cu_stream streams[] = { r->stream, NULL };
+    nccl_comm comms[] = { r->comm, NULL };
+
+    NEED(cuStreamCreateWithPriority(&streams[1], 1, 0) == CU_SUCCESS);
+    NEED(ncclCommInitRank(&comms[1], RANKS, child.ids[1], r->rank) == NCCL_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        const int which = r->rank == 0 ? i : 1 - i;
+
+        NEED(ncclAllReduce(which == 0 ? r->memory : other,
+                     which == 0 ? r->memory : other, COUNT, NCCL_FLOAT32, NCCL_SUM,
+                     comms[which], streams[which]) == NCCL_SUCCESS);
+        while (i == 0 && gpusim_nccl_live().resident < RANKS) {
+            (void)usleep(200);
+        }
+        meet();
+    }
+    NEED(cuStreamSynchronize(streams[0]) == CU_SUCCESS);
+}
+
+static void use_destroyed(struct rank *r)
+{
+    NEED(ncclCommDestroy(r->comm) == NCCL_SUCCESS);
+    NEED(sum(r, r->memory, r->memory) == NCCL_INVALID_ARGUMENT);
+    meet();
+}
+
+static void use_unpolled(struct rank *r)
+{
+    struct nccl_config config;
+    nccl_comm comm;
+
+    nccl_config_init(&config, false);
+    NEED(ncclCommInitRankConfig(&comm, RANKS, child.ids[1], r->rank, &config) ==
+            NCCL_IN_PROGRESS);
+    NEED(ncclAllReduce(r->memory, r->memory, COUNT, NCCL_FLOAT32, NCCL_SUM, comm,
+                 r->stream) == NCCL_INVALID_ARGUMENT);
+    meet();
+}
+
+static void *registered(struct rank *r, size_t bytes)
+{
+    void *memory;
+    void *handle;
+
+    NEED(ncclMemAlloc(&memory, bytes) == NCCL_SUCCESS);
+    NEED(ncclCommRegister(r->comm, memory, bytes, &handle) == NCCL_SUCCESS);
+    return memory;
+}
+
+/* One rank gives memory that is registered, the other does not. */
+static void register_apart(struct rank *r)
+{
+    void *memory = r->rank == 0 ? registered(r, BYTES) : r->memory;
+
+    NEED(sum(r, memory, memory) == NCCL_SUCCESS);
+    synchronize(r);
+}
+
+/* Both do, at different places. */
+static void register_elsewhere(struct rank *r)
+{
+    unsigned char *memory = registered(r, BYTES);
+    unsigned char *there = memory + (r->rank == 0 ? 256 : 0);
+
+    NEED(sum(r, there, there) == NCCL_SUCCESS);
+    synchronize(r);
+}
+
+static void leave_registered(struct rank *r)
+{
+    (void)registered(r, BYTES);
+    NEED(ncclCommDestroy(r->comm) == NCCL_SUCCESS);
+}
+
+static void free_registered(struct rank *r)
+{
+    NEED(ncclMemFree(registered(r, BYTES)) == NCCL_SUCCESS);
+    meet();
+}
+
+static void use_host_memory(struct rank *r)
+{
+    static float memory[COUNT];
+
+    NEED(sum(r, memory, memory) == NCCL_INVALID_ARGUMENT);
+    meet();
+}
+
+static void use_overlapping(struct rank *r)
+{
+    NEED(sum(r, r->memory, (char *)r->memory + 4) == NCCL_INVALID_ARGUMENT);
+    meet();
+}
+
+/* A collective is seen by the happens-before check as what it reads and writes. */
+static void race(struct rank *r)
+{
+    cu_stream second;
+
+    NEED(cuStreamCreateWithPriority(&second, 1, 0) == CU_SUCCESS);
+    NEED(cuMemsetD8Async((uint64_t)(uintptr_t)r->memory, 0, BYTES, second) == 0);
+    NEED(sum(r, r->memory, r->memory) == NCCL_SUCCESS);
+    synchronize(r);
+}
+
+UNIT_TEST(test_rules_that_are_broken_are_told)
+{
+    static const struct {
+        void (*body)(struct rank *r);
+        const char *says;
+    } rows[] = {
+        { cross, "waiting on its device behind ncclAllReduce" },
+        { use_destroyed, "use after its end" },
+        { use_unpolled, "use before ncclCommGetAsyncError has said" },
+        { register_apart, "registered at 0 and 0" },
+        { register_elsewhere, "registered at 257 and 257" },
+        { leave_registered, "memory is still registered with it" },
+        { free_registered, "which is registered with a communicator" },
+        { use_host_memory, "not (all) device memory" },
+        { use_overlapping, "input and output overlap" },
+        { race, "RACE" },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        expect(rows[i].body, NULL, rows[i].says);
+    }
+}
