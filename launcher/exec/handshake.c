@@ -20,6 +20,11 @@ enum {
 
 static const int64_t millisecond = 1000000;
 static const int64_t again_ns = 20000000;
+/*
+ * More time for the WELCOME: from HELLO on tuttirun counts on us, and giving up would end the job, although
+ * it may only be busy with thousands of others.
+ */
+static const int64_t welcome_ns = 20000000000;
 
 static tutti_status fail_to_reach(const struct link_address *address, int reason)
 {
@@ -157,7 +162,7 @@ enum meet_outcome handshake_meet(const struct link_address *address,
         outcome = meet_wait(session, deadline);
         if (outcome == MEET_OK) {
             outcome = meet_join(session, offer->protocol, offer->hello, offer->len,
-                    deadline, frame);
+                    deadline + welcome_ns, frame);
         }
         clock_sleep_ns(outcome == MEET_CLOSED ? again_ns : 0);
     } while (outcome == MEET_CLOSED && clock_ns() < deadline);

@@ -1,6 +1,6 @@
 /*
- * The beginning of a supervisor's session: it connects, says who it is, and hears what it
- * has to do.
+ * The beginning of a supervisor's session: it connects, sends HELLO, and gets its orders
+ * in WELCOME.
  */
 #ifndef TUTTI_LAUNCHER_EXEC_HANDSHAKE_H
 #define TUTTI_LAUNCHER_EXEC_HANDSHAKE_H
@@ -32,10 +32,10 @@ struct orders {
     uint32_t generation; /* of an elastic job; 0: it is none     */
     uint16_t keeper_port; /* where keepers call tuttirun          */
     bool tells; /* METRICS, every second                        */
-    struct metrics_orders metrics; /* what is told of the host's ranks      */
+    struct metrics_orders metrics; /* of the host's ranks                   */
 };
 
-/** How who calls meets tuttirun, and what he says of himself. */
+/** The protocol and the HELLO of who connects. */
 struct handshake_offer {
     const struct meet_protocol *protocol;
     const void *hello;

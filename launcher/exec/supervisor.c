@@ -146,7 +146,7 @@ static bool is_over(const struct supervisor *supervisor)
             (uplink_is_lost(&supervisor->uplink) || supervisor->is_released);
 }
 
-/* What does not work of the metrics is said, and changes nothing. */
+/* An error of the metrics is reported, and changes nothing. */
 static void note_trouble(struct supervisor *supervisor, const char *trouble)
 {
     char text[LINE_MAX];
@@ -239,7 +239,7 @@ static void finish(struct supervisor *supervisor)
 
 /*
  * The MPI launcher's daemon does not notice a cut network for many minutes when it has something
- * to say. It is there for this job only; that of Slurm, which ends its steps, is not.
+ * to send. It is there for this job only; that of Slurm, which ends its steps, is not.
  */
 static void end_daemon(const struct supervisor *supervisor)
 {

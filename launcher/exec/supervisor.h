@@ -1,5 +1,5 @@
 /*
- * The supervisor of a rank: starts the program, hears it, tells tuttirun, and leaves
+ * The supervisor of a rank: starts the program, reads its output, reports to tuttirun, and leaves
  * nothing of it behind. One thread, one loop:
  *
  *   STARTING --exec--> RUNNING --exit--> DRAINING --EXITED sent--> REPORTED --> ends

@@ -24,7 +24,7 @@ static void send_to_all(struct supervisor *supervisor, int signal)
     }
 }
 
-/* SIGTERM now, SIGKILL later. A stopped process hears SIGTERM when it goes on. */
+/* SIGTERM now, SIGKILL later. A stopped process gets SIGTERM when it goes on. */
 void supervisor_stop(struct supervisor *supervisor, uint32_t kill_ms, int64_t now)
 {
     int64_t due = clock_deadline(now, (int64_t)kill_ms * SUPERVISOR_MILLISECOND);

@@ -1,5 +1,5 @@
 /*
- * What a supervisor hears of tuttirun and of the MPI launcher, and what it does when one is gone.
+ * Messages of tuttirun and signals of the MPI launcher, and what a supervisor does when one is gone.
  */
 #include <errno.h>
 #include <poll.h>
@@ -48,7 +48,7 @@ static void pass_suspicion(struct supervisor *supervisor, struct link_text suspi
     supervisor->suspects_tuttirun = false;
 }
 
-/* What the supervisor itself suspects: tuttirun, which can say nothing then. */
+/* The supervisor itself suspects tuttirun, which cannot send it. */
 static void suspect_tuttirun(struct supervisor *supervisor)
 {
     char text[FAILURE_PAGE_SUSPICION_MAX];
@@ -79,7 +79,7 @@ static void post_failure(
     copy_text(text, sizeof text, failure->text);
     supervisor_record_end(supervisor); /* as long as it does not know */
     failure_page_post(&supervisor->failure_page, failure->rank, text);
-    /* From here tuttirun says when the program ends. */
+    /* From here tuttirun decides when the program ends. */
     supervisor->stop.is_told = true;
     supervisor->stop.due = INT64_MAX;
 }
@@ -204,7 +204,7 @@ static bool launcher_has_died(const struct supervisor *supervisor)
 /*
  * An MPI launcher that kills the wrapper kills those of all ranks: why, tuttirun knows. Hydra's proxy
  * ends right after that, before the wrapper has. An MPI launcher that has died is itself a cause. In
- * all cases tuttirun has time to tell the program.
+ * all cases tuttirun has time to send the cause.
  */
 void supervisor_watch_launcher(struct supervisor *supervisor, int64_t now)
 {

@@ -163,7 +163,7 @@ void supervisor_record_end(struct supervisor *supervisor)
     }
 }
 
-/* The program's own stderr shows what the debugger says, as if the program had said it. */
+/* The program's own stderr shows the output of the debugger, as if the program had printed it. */
 static void start_debugger(pid_t pid)
 {
     char number[NAME_BYTES];
@@ -179,7 +179,7 @@ static void start_debugger(pid_t pid)
     ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     ends[1] = open(errors, O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     ends[2] = ends[1];
-    /* Where there is none, what the kernel says is all there is. */
+    /* Where there is none, there is only what the kernel shows. */
     if (ends[0] >= 0 && ends[1] >= 0 && fcntl(ends[1], F_SETFL, 0) == 0) {
         (void)process_spawn(&debugger, argv[0], argv, environ, ends, false);
     }

@@ -3,7 +3,7 @@
  *
  *   supervisor.c          the loop and the whole
  *   supervisor_start.c    the program is bound and started
- *   supervisor_link.c     tuttirun and the MPI launcher: what they say, and whether they are there
+ *   supervisor_link.c     messages of tuttirun, signals of the MPI launcher, and the end of either
  *   uplink.h              the connection to tuttirun
  *   supervisor_look.c     the rank's recording, and what its process does
  *   supervisor_end.c      the end of the program, and of what it left behind
@@ -36,7 +36,7 @@ enum {
 
 /**
  * MPI launchers send SIGTERM and kill within milliseconds when another rank has failed: so long
- * tuttirun has to say why before the program hears of it.
+ * tuttirun has to send the cause before the program gets the signal.
  */
 #define SUPERVISOR_TERM_NS ((int64_t)600000000)
 /** The same when the MPI launcher has died, or has killed the wrapper, and sends nothing more. */
@@ -52,7 +52,7 @@ enum supervisor_phase {
     PHASE_STARTING, /* the result of exec is not known                */
     PHASE_RUNNING, /* the program runs                               */
     PHASE_DRAINING, /* it has ended; its last output is being read    */
-    PHASE_REPORTED /* tuttirun has been told                         */
+    PHASE_REPORTED /* EXITED was sent                                */
 };
 
 /** What the supervisor waits for, beside tuttirun. */
@@ -118,7 +118,7 @@ struct supervisor_stop {
     bool has_begun; /* SIGTERM was sent to all                            */
     bool is_killing; /* SIGKILL was                                       */
     bool is_awaited; /* tuttirun has sent a signal to end; STOP comes later */
-    bool is_told; /* the library was told why the job fails               */
+    bool is_told; /* the library has got the cause                        */
 };
 
 struct supervisor {
@@ -141,19 +141,19 @@ struct supervisor {
     enum supervisor_phase phase;
     bool has_children; /* processes are left below the supervisor         */
     int64_t looked; /* before the last look at what there is to be read   */
-    bool suspects_tuttirun; /* the library was told that tuttirun is silent */
+    bool suspects_tuttirun; /* the library has got that tuttirun is silent  */
     bool was_cut_off; /* tuttirun was silent for too long                  */
     bool is_released; /* tuttirun has sent RELEASE                        */
     int exit_status; /* of the supervisor                                 */
 };
 
 /**
- * Blocks signals, makes what hears them and the guardian, and starts the program; a
+ * Blocks signals, makes the descriptor that they are read of and the guardian, and starts the program; a
  * failure is an end of the program that is to be reported.
  */
 void supervisor_start(struct supervisor *supervisor);
 
-/** The program is told where to record; a rank that cannot be recorded runs as well. */
+/** Adds where to record to the environment of the program; a rank that cannot be recorded runs as well. */
 void supervisor_add_recorder(
         struct supervisor *supervisor, struct arguments *environment);
 /** Sends the recording, with what the process does. */
@@ -162,7 +162,7 @@ void supervisor_send_recording(struct supervisor *supervisor);
 void supervisor_record_end(struct supervisor *supervisor);
 /** As supervisor_send_recording(), and the stacks of its threads, as if the program had printed them. */
 void supervisor_look(struct supervisor *supervisor, bool with_stacks);
-/** Tells the library, in its recording, to begin or to end its timeline; until it has been told. */
+/** Writes into the recording that the library is to begin or to end its timeline. */
 void supervisor_ask_timeline(const struct supervisor *supervisor);
 /** Sends METRICS when tuttirun wants them and they are due. */
 void supervisor_send_metrics(struct supervisor *supervisor, int64_t now);
@@ -185,7 +185,7 @@ bool supervisor_is_saving(const struct supervisor *supervisor);
 /** The end of the program: its last output, EXITED, and the end of what it left. */
 void supervisor_report_end(struct supervisor *supervisor, int64_t now);
 
-/** Does what tuttirun has said; called by the uplink, whose owner is the supervisor. */
+/** Carries out a message of tuttirun; called by the uplink, whose owner is the supervisor. */
 void supervisor_obey(void *owner, const struct link_message *message, int64_t now);
 /** Letter of the program's state, for beats; 0: it does not run. */
 uint8_t supervisor_program_state(const void *owner);

@@ -1,7 +1,7 @@
 /*
  * Heartbeats: one to each supervisor and one back, every beat_ms; and what is done when they
- * do not come. A crowded machine, a program in a debugger, or a machine that is moved is silent for
- * seconds and come back: so silence is reported soon and may be taken back, and it ends the
+ * do not come. A crowded machine, a program in a debugger, or a machine that is moved may be silent for
+ * seconds: so silence is reported soon and may be taken back, and it ends the
  * job only when it lasts for --heartbeat-timeout.
  */
 #include "launcher/job/beats.h"
@@ -14,12 +14,12 @@
 
 /* What has changed within one look. */
 struct news {
-    int hosts; /* of which something was to be said       */
+    int hosts; /* whose doubt has changed                 */
     char doubt[512]; /* the last sentence of a doubt; "": there is none */
 };
 
 enum {
-    ENDING_MS = 1000, /* at most, for the others to hear why and to end      */
+    ENDING_MS = 1000, /* at most, to send the others the cause, and for their end */
     LATE_BEATS = 2, /* that may be late without harm                           */
     LATE_MS = 500, /* so late tuttirun has stood still, and the others may not */
     PER_SECOND = 2000, /* at most, of all supervisors: 4 % of a core            */
@@ -39,7 +39,7 @@ int beats_interval_ms(const struct options *options)
 }
 
 /*
- * How long nothing is heard of a rank before it is lost. --heartbeat-timeout is when the job
+ * How long a rank may be silent before it is lost. --heartbeat-timeout is when the job
  * is over, so a fifth of it, at most a second, is kept for the others. Before its program
  * runs a supervisor may be reading a large host, which has the time of the start.
  */
@@ -76,7 +76,7 @@ static int64_t no_later(int64_t time, int64_t now)
     return time < now ? time : now;
 }
 
-/* Time during which tuttirun itself did not run says nothing about anyone. */
+/* Time during which tuttirun itself did not run is no silence of a rank. */
 static void forgive(struct job *job, int64_t ns)
 {
     for (size_t i = 0; i < job->server.count; i++) {
@@ -323,7 +323,8 @@ void beats_step(struct job *job)
         job->beats.woke = job->now;
     } else if (job->now - job->beats.woke >
             job->options->heartbeat_timeout_ms * JOB_NS_PER_MS) {
-        job->beats.slept_ns = 0; /* whoever did not hear us would be gone by now */
+        job->beats.slept_ns =
+                0; /* a supervisor that took us for lost has ended by now */
     }
     send_beats(job);
     look_for_silence(job);

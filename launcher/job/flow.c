@@ -23,10 +23,10 @@
 
 enum {
     SETTLE_MS = 30, /* an earlier cause may still be on its way               */
-    LOST_MS = 250, /* what cut a connection may be told                        */
+    LOST_MS = 250, /* until the cause of a lost connection is reported         */
     TOLD_MS = 2000, /* who failed a context may end, however busy the machine is */
     LEFT_MS = 300, /* others may be about to exit with 0, too                */
-    LATE_MS = 20, /* so late we have stood still, and have not heard it all  */
+    LATE_MS = 20, /* so late we have stood still, and have not read it all   */
     POSTPONED_MAX = 4,
     SIGNAL_GRACE_MS = 2000, /* a program may have something to save                   */
     STOP_MORE_MS = 500, /* after SIGKILL, until its report                        */
@@ -161,7 +161,7 @@ void flow_send_all(struct job *job, const struct link_message *message)
     }
 }
 
-/* True while a program runs, or its supervisor has not told its end. */
+/* True while a program runs, or its supervisor has not reported its end. */
 static bool anything_runs(const struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
@@ -182,7 +182,7 @@ int flow_launcher_patience_ms(const struct job *job)
     return LAUNCHER_MS;
 }
 
-/* Another rank may be about to tell of the cause. */
+/* Another rank may be about to report the cause. */
 static bool is_consequence(const struct rank *rank)
 {
     return rank->end == RANK_END_LOST || rank->failure == CONTEXT_FAILURE_TOLD;
@@ -200,7 +200,7 @@ void flow_suspect(struct job *job)
         return;
     }
     if (job->ranks.ended == job->ranks.count) {
-        /* All were lost at once: the MPI launcher has ended them, and will say more. */
+        /* All were lost at once: the MPI launcher has ended them, and will print more. */
         wait_ms = first >= 0 && job->ranks.items[first].end == RANK_END_LOST &&
                         !job->launcher.process.has_ended
                 ? LAUNCHER_MS
@@ -501,7 +501,7 @@ void flow_signal(struct job *job, int number)
 
     if (job->hooks != NULL && (number == SIGTERM || number == SIGUSR1) &&
             !job->signals.must_leave) {
-        /* Where the ranks cannot be told yet, launcher/elastic does so later. */
+        /* Where the notice cannot be sent yet, launcher/elastic does so later. */
         job->signals.must_leave = true;
         flow_notice(job, TUTTI_NOTICE_LEAVE);
         return;
@@ -603,7 +603,7 @@ static void fail_timeout(struct job *job)
             running[0] == '\0' ? "none" : running);
 }
 
-/* Supervisors that have not told the end of their rank are given up. */
+/* Supervisors that have not reported the end of their rank are given up. */
 static void give_up(struct job *job)
 {
     for (size_t i = 0; i < job->server.count; i++) {
@@ -634,7 +634,7 @@ static bool links_are_closed(const struct job *job)
     return true;
 }
 
-/* After the release: the MPI launcher ends, or is ended, and what it said is read. */
+/* After the release: the MPI launcher ends, or is ended, and what it printed is read. */
 static void step_launcher(struct job *job)
 {
     if (!job->launcher.process.has_ended) {
@@ -683,7 +683,7 @@ static void fail_output(struct job *job, int error)
 
 /*
  * Decides on the cause, unless this comes so late that we have stood still: what came
- * meanwhile is heard first, whole.
+ * meanwhile is read first, all of it.
  */
 static void settle_in_time(struct job *job)
 {

@@ -1,6 +1,6 @@
 /*
  * A job as it runs: all that job.c's loop, supervisor_events.c and flow.c share, and what flow.c
- * decides: when a cause is known, who is told, what is stopped, and when all is over.
+ * decides: when a cause is known, to whom it is sent, what is stopped, and when all is over.
  *
  *   a rank ends badly -- settle --> cause -- FAILURE to survivors -- grace --> STOP
  *        -- all have ended or are lost --> RELEASE -- the MPI launcher ends --> report
@@ -27,10 +27,10 @@
 
 enum job_state {
     JOB_PLANNED, /* nothing was started yet                                     */
-    JOB_SPAWNING, /* the MPI launcher runs; not every supervisor has said hello        */
+    JOB_SPAWNING, /* the MPI launcher runs; not every supervisor has sent HELLO        */
     JOB_RUNNING, /* all supervisors are there                                   */
-    JOB_RESHAPING, /* of an elastic job: the ranks were told to leave             */
-    JOB_STOPPING, /* a cause is known: ranks are told, then ended                */
+    JOB_RESHAPING, /* of an elastic job: the ranks have got a notice to leave     */
+    JOB_STOPPING, /* a cause is known: it is sent to all ranks, which then end    */
     JOB_DONE, /* every rank ended well                                       */
     JOB_FAILED, /* every rank has ended or is lost, and there is a cause       */
     JOB_STATE_COUNT
@@ -159,11 +159,11 @@ void flow_note_state(const struct job *job, struct server_link *link, uint8_t st
 /** A connection has ended or is given up: its rank is lost unless it had ended. */
 void flow_lose(struct job *job, struct server_link *link, enum rank_end end,
         const char *detail);
-/** Shows what the MPI launcher said and was not shown yet. */
+/** Shows what the MPI launcher printed and was not shown yet. */
 void flow_show_launcher(struct job *job);
 /** Something may have failed: the cause is decided after a moment. */
 void flow_suspect(struct job *job);
-/** The job fails for a reason that is no rank's: tells the survivors. */
+/** The job fails for a reason that is no rank's: sends it to the survivors. */
 void flow_fail(struct job *job, enum cause_kind kind, int exit_status,
         const char *format, ...) __attribute__((format(printf, 4, 5)));
 /** Tells the ranks of a job that runs something (tutti_notice) upon which they leave. */

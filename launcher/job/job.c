@@ -228,7 +228,7 @@ static int list_left(const struct job *job, char text[LIST_MAX])
 }
 
 /*
- * Once something has failed, what the MPI launcher says is about supervisors, not about the
+ * Once something has failed, what the MPI launcher prints is about supervisors, not about the
  * cause: it is kept.
  */
 static void show_launcher_line(void *context, const char *line)
@@ -275,7 +275,7 @@ static void close_input(struct job *job)
 }
 
 /*
- * A group in the background does not read the terminal. No signal says that it is in the foreground
+ * A group in the background does not read the terminal. No signal reports that it is in the foreground
  * again, so that is looked for whenever we wake, at the latest for a heartbeat.
  */
 static bool may_read(const struct job *job)
@@ -350,7 +350,7 @@ static void on_launcher_end(void *context, unsigned ready)
     (void)ready;
     if (starter_process_reap(&job->launcher.process)) {
         (void)watch(job, job->launcher.process.pidfd, 0, JOB_LAUNCHER_END);
-        /* Its last words come before what we say about its end. */
+        /* Its last words come before our line about its end. */
         read_launcher(job);
         flow_suspect(job);
     }

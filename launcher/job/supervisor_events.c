@@ -1,5 +1,5 @@
 /*
- * What supervisors say.
+ * Messages of supervisors.
  */
 #include "launcher/job/supervisor_events.h"
 

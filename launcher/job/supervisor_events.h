@@ -1,5 +1,5 @@
 /*
- * What supervisors send to tuttirun.
+ * Messages of supervisors to tuttirun.
  */
 #ifndef TUTTI_LAUNCHER_JOB_SUPERVISOR_EVENTS_H
 #define TUTTI_LAUNCHER_JOB_SUPERVISOR_EVENTS_H

@@ -1,5 +1,5 @@
 /*
- * What tuttirun and its supervisors (tuttirun --exec, one per rank) say to each other,
+ * Messages between tuttirun and its supervisors (tuttirun --exec, one per rank),
  * over one session per supervisor that the supervisor connects.
  *
  * A message is a frame; its body is its fields as base/wire.h writes them. Bytes after the
@@ -47,10 +47,10 @@ enum {
     LINK_LINES_MAX = 1 << 16, /* bytes of lines in one OUTPUT                         */
     LINK_STATE_STARTING = 'I', /* a program waits in MPI_Init; no state of /proc      */
     LINK_BEAT_MS_MAX = 60000, /* longest time between beats                           */
-    LINK_SUSPECT_MS = 2300 /* and two beats of silence, until it is said            */
+    LINK_SUSPECT_MS = 2300 /* and two beats of silence, until it is reported        */
 };
 
-/** The variable that tells supervisors where tuttirun is: see session/link_address.h. */
+/** The variable with the address of tuttirun, for supervisors: see session/link_address.h. */
 #define LINK_VARIABLE "TUTTI_INTERNAL_JOIN"
 
 enum link_type {
@@ -88,7 +88,7 @@ static inline struct link_text link_text_of(const char *text)
 /** How they meet: the secret is the token, and nothing is sealed. */
 extern const struct meet_protocol link_protocol;
 
-/** The first thing a supervisor says. */
+/** The first message of a supervisor. */
 struct link_hello {
     struct link_text host; /* its host's name                                 */
     int rank, size; /* in the job, by the variables of the starter; -1: unknown */
@@ -188,7 +188,7 @@ struct link_failure {
 /** Part of the sentence of a supervisor whose starter's daemon is gone: that is a cause. */
 #define LINK_NOTE_ORPHANED "the engine's process on its host has died"
 
-/** A message; which member holds it, `type` says. */
+/** A message; `type` selects the member. */
 struct link_message {
     enum link_type type;
     union {
@@ -228,7 +228,7 @@ void link_put_body(struct wire_writer *out, const struct link_message *message);
 TUTTI_MUST_USE bool link_get_body(
         struct wire_reader *in, enum link_type type, struct link_message *message);
 /**
- * What a frame says; borrowed from it.
+ * The message in a frame; borrowed from it.
  * @return TUTTI_OK, TUTTI_ERR_PROTOCOL (unknown type, or malformed; the error says which)
  */
 TUTTI_MUST_USE tutti_status link_read(

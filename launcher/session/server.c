@@ -25,7 +25,7 @@ enum {
 tutti_status server_raise_limit(int ranks)
 {
     const uint64_t need = (uint64_t)ranks + OTHER_DESCRIPTORS;
-    const uint64_t limit = loop_raise_limit(need + 2 * SERVER_STRANGERS);
+    const uint64_t limit = loop_raise_limit(need + 2 * (uint64_t)SERVER_STRANGERS);
 
     return limit >= need
             ? TUTTI_OK
@@ -163,7 +163,7 @@ static void lose_stranger(struct server_link *link)
     link->server->has_gone = true;
 }
 
-/* It has proven that it knows the secret. What came behind its HELLO is heard, too. */
+/* It has proven that it knows the secret. What came behind its HELLO is read, too. */
 static void admit(struct server_link *link)
 {
     struct session *session = &link->session;

@@ -23,7 +23,7 @@
 #include "launcher/session/session.h"
 
 enum {
-    SERVER_STRANGER_MS = 1000, /* that a connection has to say hello */
+    SERVER_STRANGER_MS = 1000, /* for a HELLO                        */
     SERVER_STRANGERS = 64, /* at a time, beside those that are awaited */
     SERVER_GRACE_MS = 100, /* in which it is not dropped for another   */
     SERVER_PAUSE_MS = 10 /* between two that are too many              */
@@ -32,7 +32,7 @@ enum {
 /** What a rank is suspected of, which ends the job only when it lasts. */
 enum doubt {
     DOUBT_NONE,
-    DOUBT_SILENT, /* its supervisor is not heard      */
+    DOUBT_SILENT, /* nothing comes of its supervisor   */
     DOUBT_STOPPED /* its program is stopped (SIGSTOP) */
 };
 
@@ -43,7 +43,7 @@ struct server_link {
     struct server *server; /* it is one of                                           */
     size_t index; /* in the links of the server                             */
     int rank; /* whose supervisor it is; -1: it is a stranger's         */
-    enum doubt doubt; /* what was said of it                                    */
+    enum doubt doubt; /* what was reported of it                                */
     int64_t opened; /* when, our clock                                        */
     int64_t heard; /* when bytes last came                                    */
     int64_t hung_up; /* when its other end was closed; 0: it is open, or unseen */
@@ -95,7 +95,7 @@ TUTTI_MUST_USE tutti_status server_make_token(struct server *server);
  * @return TUTTI_OK, TUTTI_ERR_SYSTEM (with errno)
  */
 TUTTI_MUST_USE tutti_status server_open(struct server *server, bool only_local);
-/** From now on those who call are heard; no matter how often it is said. False: they cannot be. */
+/** From now on connections are accepted; may be called again. False: they cannot be. */
 bool server_begin(struct server *server, struct loop *loop);
 void server_fini(struct server *server);
 

@@ -249,6 +249,11 @@ static int start_supervisors(int size, const char *what)
         if (pids[rank] == 0) {
             _exit(supervise(rank, size, counts));
         }
+        if (pids[rank] < 0) { /* kill() of -1 would end this user's processes */
+            perror("simulated_hosts: fork");
+            send_signal(pids, 0, rank, SIGKILL);
+            return EXIT_FAILURE;
+        }
     }
     while (atomic_load(&counts->begun) < size && clock_ns() < start + 300 * second) {
         clock_sleep_ns(MS);
