@@ -18,11 +18,11 @@ expect() { # expect NAME ACTUAL EXPECTED
 }
 
 # Runs a command; leaves its exit status, and what it wrote, in these variables.
-limit=(timeout -s KILL "$patience")
+bounded=(timeout -s KILL "$patience")
 status=0 output="" errors=""
 run() {
     status=0
-    "${limit[@]}" "$@" >"$work/output" 2>"$work/errors" || status=$?
+    "${bounded[@]}" "$@" >"$work/output" 2>"$work/errors" || status=$?
     output=$(<"$work/output") errors=$(<"$work/errors")
 }
 
