@@ -1,9 +1,9 @@
 /*
- * A tuttirun for tests of supervisors: listens, starts a starter, says what it hears, one
+ * A tuttirun for tests of supervisors: listens, starts a starter of one rank, says what it hears, one
  * line each, and does what it was told to do when a rank writes a certain text.
  *
- *   fake_tuttirun [--ranks N] [--folder F] [--rate BYTES] [--beat-ms T] [--kill-ms T]
- *                 [--silent-ms T] [--release STATUS] [--when TEXT ACTION]... COMMAND...
+ *   fake_tuttirun [--folder F] [--rate BYTES] [--beat-ms T] [--kill-ms T] [--silent-ms T]
+ *                 [--release STATUS] [--lie HOW] [--when TEXT ACTION]... COMMAND...
  *
  * Actions: stop, silence (no more beats), close, die (kill -9 of itself), failure,
  * deaf (reads nothing for a second), or the number of a signal for the program.
@@ -28,9 +28,7 @@
 #include "launcher/session/session.h"
 
 enum {
-    RANKS_MAX = 16,
     ACTIONS_MAX = 8,
-    EXIT_TIMEOUT = 124,
     DECIMAL = 10
 };
 
@@ -43,25 +41,18 @@ struct action {
     const char *name;
 };
 
-/* A connection. */
-struct peer {
-    struct session session;
-    int rank; /* -1: no HELLO yet */
-    bool has_exited;
-};
-
 struct fake {
-    int ranks;
     const char *folder;
     uint64_t rate;
-    uint32_t beat_ms, kill_ms, silent_ms; /* beat_ms: of supervisors */
+    uint32_t beat_ms, kill_ms, silent_ms; /* beat_ms: of the supervisor */
     uint8_t release;
     struct action actions[ACTIONS_MAX];
     size_t action_count;
     char **command;
     int listener;
-    struct peer peers[RANKS_MAX];
-    int peer_count, exited;
+    struct session session; /* with the supervisor */
+    int rank; /* -1: no HELLO yet */
+    bool has_come, has_exited;
     const char *lie;
     bool is_silent;
     int64_t deaf_until;
@@ -82,9 +73,7 @@ static void parse(struct fake *fake, char **argv)
         const char *value = argv[1];
         unsigned long number = strtoul(value, NULL, DECIMAL);
 
-        if (strcmp(name, "ranks") == 0) {
-            fake->ranks = (int)number;
-        } else if (strcmp(name, "folder") == 0) {
+        if (strcmp(name, "folder") == 0) {
             fake->folder = value;
         } else if (strcmp(name, "rate") == 0) {
             fake->rate = number;
@@ -131,28 +120,29 @@ static void start(struct fake *fake)
     }
 }
 
-static void send_to(struct peer *peer)
+static void put(struct fake *fake, const struct link_message *message)
 {
-    (void)session_send_all(&peer->session);
+    link_put(&fake->session.out, message);
+    (void)session_send_all(&fake->session);
 }
 
 /* Its proof, unless it lies: `wrong` does not know the token, `reflect` sends theirs back. */
-static void welcome(const struct fake *fake, struct peer *peer, const void *proof,
-        const struct wire_writer *body)
+static void welcome(
+        struct fake *fake, const void *proof, const struct wire_writer *body)
 {
     if (fake->lie != NULL && strcmp(fake->lie, "reflect") == 0) {
-        size_t start = session_begin(&peer->session, FRAME_WELCOME);
+        size_t start = session_begin(&fake->session, FRAME_WELCOME);
 
-        wire_put_bytes(&peer->session.out, body->data, body->len);
-        wire_put_bytes(&peer->session.out, proof, PROOF_BYTES);
-        session_end(&peer->session, start);
+        wire_put_bytes(&fake->session.out, body->data, body->len);
+        wire_put_bytes(&fake->session.out, proof, PROOF_BYTES);
+        session_end(&fake->session, start);
     } else {
-        peer->session.exchange.secret_len -= fake->lie != NULL ? 1 : 0;
-        meet_welcome(&peer->session, &link_protocol, body->data, body->len);
+        fake->session.exchange.secret_len -= fake->lie != NULL ? 1 : 0;
+        meet_welcome(&fake->session, &link_protocol, body->data, body->len);
     }
 }
 
-static void hear_hello(struct fake *fake, struct peer *peer, const struct frame *frame)
+static void hear_hello(struct fake *fake, const struct frame *frame)
 {
     char job[64];
     struct wire_writer body = { .data = NULL };
@@ -169,19 +159,19 @@ static void hear_hello(struct fake *fake, struct peer *peer, const struct frame 
                 .forward = { LINK_FORWARD_LINES, LINK_FORWARD_LINES } },
     };
 
-    if (!meet_take_hello(&peer->session, &link_protocol, frame, &said) ||
+    if (!meet_take_hello(&fake->session, &link_protocol, frame, &said) ||
             !link_get_body(&said.in, LINK_HELLO, &message)) {
         printf("NOT PROVEN\n");
         return;
     }
     (void)snprintf(job, sizeof job, "fake-%d", (int)getpid());
     wanted.welcome.job = link_text_of(job);
-    peer->rank = hello->rank;
+    fake->rank = hello->rank;
     printf("HELLO rank %d of %d, local %d of %d, pid %llu\n", hello->rank, hello->size,
             hello->local_rank, hello->local_size, (unsigned long long)hello->pid);
     link_put_body(&body, &wanted);
-    welcome(fake, peer, frame->body + frame->len - PROOF_BYTES, &body);
-    send_to(peer);
+    welcome(fake, frame->body + frame->len - PROOF_BYTES, &body);
+    (void)session_send_all(&fake->session);
     wire_writer_fini(&body);
 }
 
@@ -200,31 +190,23 @@ static void act(struct fake *fake, const char *name)
         fake->deaf_until = clock_ns() + second;
         return;
     }
-    for (int i = 0; i < fake->peer_count; i++) {
-        struct session *session = &fake->peers[i].session;
-
-        if (strcmp(name, "stop") == 0) {
-            link_put(&session->out,
-                    &(struct link_message){
-                            .type = LINK_STOP, .stop_ms = fake->kill_ms });
-        } else if (strcmp(name, "failure") == 0) {
-            link_put(&session->out,
-                    &(struct link_message){ .type = LINK_FAILURE,
-                            .failure = {
-                                    .rank = 7, .text = link_text_of("it broke") } });
-        } else if (strcmp(name, "close") == 0) {
-            session_lose(session);
-        } else {
-            link_put(&session->out,
-                    &(struct link_message){ .type = LINK_SIGNAL,
-                            .signal = (int)strtol(name, NULL, DECIMAL) });
-        }
-        send_to(&fake->peers[i]);
+    if (strcmp(name, "stop") == 0) {
+        put(fake,
+                &(struct link_message){ .type = LINK_STOP, .stop_ms = fake->kill_ms });
+    } else if (strcmp(name, "failure") == 0) {
+        put(fake,
+                &(struct link_message){ .type = LINK_FAILURE,
+                        .failure = { .rank = 7, .text = link_text_of("it broke") } });
+    } else if (strcmp(name, "close") == 0) {
+        session_lose(&fake->session);
+    } else {
+        put(fake,
+                &(struct link_message){ .type = LINK_SIGNAL,
+                        .signal = (int)strtol(name, NULL, DECIMAL) });
     }
 }
 
-static void hear_output(
-        struct fake *fake, const struct peer *peer, const struct link_output *output)
+static void hear_output(struct fake *fake, const struct link_output *output)
 {
     const char *line = output->lines.text;
     size_t left = output->lines.len;
@@ -233,7 +215,7 @@ static void hear_output(
         const char *end = memchr(line, '\n', left);
         size_t len = end == NULL ? left : (size_t)(end - line) + 1;
 
-        printf("OUTPUT %d.%d %.*s%s", peer->rank, output->stream, (int)len, line,
+        printf("OUTPUT %d.%d %.*s%s", fake->rank, output->stream, (int)len, line,
                 end == NULL ? "<no newline>\n" : "");
         for (size_t i = 0; i < fake->action_count; i++) {
             struct action *action = &fake->actions[i];
@@ -249,46 +231,44 @@ static void hear_output(
     }
 }
 
-static void hear_exited(
-        struct fake *fake, struct peer *peer, const struct link_exited *exited)
+static void hear_exited(struct fake *fake, const struct link_exited *exited)
 {
     static const char *const endings[] = { "exit", "signal", "exec", "setup" };
 
-    printf("EXITED rank %d: %s %u%s%s%s detail <%.*s> tail <%.*s>\n", peer->rank,
+    printf("EXITED rank %d: %s %u%s%s%s detail <%.*s> tail <%.*s>\n", fake->rank,
             endings[exited->ending], exited->value,
             exited->was_stopped ? " stopped" : "", exited->is_oom ? " oom" : "",
             exited->dumped_core ? " core" : "", (int)exited->detail.len,
             exited->detail.text, (int)exited->tail.len, exited->tail.text);
-    peer->has_exited = true;
-    fake->exited++;
+    fake->has_exited = true;
+    put(fake, &(struct link_message){ .type = LINK_RELEASE, .release = fake->release });
 }
 
-static void hear(
-        struct fake *fake, struct peer *peer, const struct link_message *message)
+static void hear(struct fake *fake, const struct link_message *message)
 {
     if (message->type == LINK_STARTED) {
-        printf("STARTED rank %d pid %llu: %.*s\n", peer->rank,
+        printf("STARTED rank %d pid %llu: %.*s\n", fake->rank,
                 (unsigned long long)message->started.pid,
                 (int)message->started.binding.len, message->started.binding.text);
     } else if (message->type == LINK_BEAT) {
         if (message->beat.state == 'T') {
-            printf("STOPPED rank %d\n", peer->rank);
+            printf("STOPPED rank %d\n", fake->rank);
         }
     } else if (message->type == LINK_OUTPUT) {
-        hear_output(fake, peer, &message->output);
+        hear_output(fake, &message->output);
     } else if (message->type == LINK_NOTE) {
         printf("NOTE %.*s\n", (int)message->note.len, message->note.text);
     } else if (message->type == LINK_EXITED) {
-        hear_exited(fake, peer, &message->exited);
+        hear_exited(fake, &message->exited);
     }
     (void)fflush(stdout);
 }
 
-static void lose(struct peer *peer, const char *why)
+static void lose(struct fake *fake, const char *why)
 {
-    printf("LOST rank %d%s\n", peer->rank, why);
+    printf("LOST rank %d%s\n", fake->rank, why);
     (void)fflush(stdout);
-    session_lose(&peer->session);
+    session_lose(&fake->session);
 }
 
 /* What has come is whole frames, but for the last. */
@@ -298,22 +278,22 @@ static bool has_token(const struct session *session)
             memmem(session->in, session->in_len, token, LINK_TOKEN_BYTES) != NULL;
 }
 
-static void read_peer(struct fake *fake, struct peer *peer)
+static void read_session(struct fake *fake)
 {
-    bool lives = session_receive(&peer->session);
+    bool lives = session_receive(&fake->session);
     struct link_message message;
     struct frame frame;
     int got;
 
-    if (peer->rank < 0 && has_token(&peer->session)) {
-        lose(peer, ": it sends the token");
+    if (fake->rank < 0 && has_token(&fake->session)) {
+        lose(fake, ": it sends the token");
         return;
     }
-    while ((got = session_next(&peer->session, &frame)) > 0) {
-        if (peer->rank < 0) {
-            hear_hello(fake, peer, &frame);
+    while ((got = session_next(&fake->session, &frame)) > 0) {
+        if (fake->rank < 0) {
+            hear_hello(fake, &frame);
         } else if (link_read(&frame, &message) == TUTTI_OK) {
-            hear(fake, peer, &message);
+            hear(fake, &message);
         } else {
             got = -1;
             break;
@@ -321,100 +301,65 @@ static void read_peer(struct fake *fake, struct peer *peer)
         (void)fflush(stdout);
     }
     if (got < 0 || !lives) {
-        lose(peer, got < 0 ? ": malformed" : "");
+        lose(fake, got < 0 ? ": malformed" : "");
     }
 }
 
-static void beat_all(struct fake *fake)
+static void beat(struct fake *fake)
 {
-    for (int i = 0; i < fake->peer_count && !fake->is_silent; i++) {
-        struct session *session = &fake->peers[i].session;
-
-        if (fake->peers[i].rank >= 0) {
-            link_put(&session->out,
-                    &(struct link_message){
-                            .type = LINK_BEAT, .beat.sent = (uint64_t)clock_ns() });
-        }
-        send_to(&fake->peers[i]);
-    }
-}
-
-static void release_all(struct fake *fake)
-{
-    for (int i = 0; i < fake->peer_count; i++) {
-        link_put(&fake->peers[i].session.out,
+    if (fake->has_come && fake->rank >= 0 && !fake->is_silent) {
+        put(fake,
                 &(struct link_message){
-                        .type = LINK_RELEASE, .release = fake->release });
-        send_to(&fake->peers[i]);
+                        .type = LINK_BEAT, .beat.sent = (uint64_t)clock_ns() });
     }
 }
 
-/* The starter runs, or a supervisor has not left. */
+/* The starter runs, or its supervisor has not left. */
 static bool is_going_on(const struct fake *fake, int *status, bool *has_ended)
 {
-    bool is_connected = false;
-
-    for (int i = 0; i < fake->peer_count; i++) {
-        is_connected = is_connected || !session_is_lost(&fake->peers[i].session);
-    }
     if (!*has_ended && waitpid(-1, status, WNOHANG) > 0) {
         *has_ended = true;
     }
-    return !*has_ended || is_connected;
+    return !*has_ended || (fake->has_come && !session_is_lost(&fake->session));
 }
 
 static void poll_all(struct fake *fake)
 {
-    struct pollfd polled[RANKS_MAX + 1] = { { .fd = fake->listener,
-            .events = POLLIN } };
-    bool is_deaf = clock_ns() < fake->deaf_until;
+    bool is_deaf = clock_ns() < fake->deaf_until || !fake->has_come;
+    struct pollfd polled[] = { { .fd = fake->listener, .events = POLLIN },
+        { .fd = is_deaf ? -1 : fake->session.fd, .events = POLLIN } };
 
-    for (int i = 0; i < fake->peer_count; i++) {
-        polled[i + 1] = (struct pollfd){ .fd = is_deaf ? -1 : fake->peers[i].session.fd,
-            .events = POLLIN };
+    (void)poll(polled, 2, (int)(beat_ns / 1000000));
+    if (polled[1].revents != 0) {
+        read_session(fake);
     }
-    (void)poll(polled, (nfds_t)fake->peer_count + 1, (int)(beat_ns / 1000000));
-    for (int i = 0; i < fake->peer_count; i++) {
-        if (polled[i + 1].revents != 0) {
-            read_peer(fake, &fake->peers[i]);
-        }
-    }
-    if (polled[0].revents != 0 && fake->peer_count < RANKS_MAX) {
+    if (polled[0].revents != 0 && !fake->has_come) {
         int one = 1;
         int fd = accept(fake->listener, NULL, NULL);
 
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        fake->peers[fake->peer_count] =
-                (struct peer){ .session = session_of(fd, token, LINK_TOKEN_BYTES),
-                    .rank = -1 };
-        if (meet_challenge(&fake->peers[fake->peer_count].session)) {
-            send_to(&fake->peers[fake->peer_count++]);
-        }
+        fake->session = session_of(fd, token, LINK_TOKEN_BYTES);
+        fake->has_come = meet_challenge(&fake->session);
+        (void)session_send_all(&fake->session);
     }
 }
 
 int main(int argc, char **argv)
 {
     static struct fake fake = {
-        .ranks = 1, .folder = "", .beat_ms = 100, .kill_ms = 2000, .silent_ms = 30000
+        .rank = -1, .folder = "", .beat_ms = 100, .kill_ms = 2000, .silent_ms = 300000
     };
-    int64_t deadline = clock_ns() + 150 * second;
     bool has_ended = false;
-    bool has_released = false;
     int status = 0;
 
     (void)argc;
     parse(&fake, argv);
     start(&fake);
-    while (is_going_on(&fake, &status, &has_ended) && clock_ns() < deadline) {
+    while (is_going_on(&fake, &status, &has_ended)) {
         poll_all(&fake);
-        beat_all(&fake);
-        if (fake.exited == fake.ranks && !has_released) {
-            has_released = true;
-            release_all(&fake);
-        }
+        beat(&fake);
     }
     printf("STARTER %s %d\n", WIFSIGNALED(status) ? "signal" : "exit",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    return has_ended ? EXIT_SUCCESS : EXIT_TIMEOUT;
+    return EXIT_SUCCESS;
 }
