@@ -37,8 +37,8 @@
  *     they say otherwise, and except when MPI was initialised below
  *     MPI_THREAD_MULTIPLE (see docs/threads.md).
  *   - The library never exits, aborts, installs signal handlers or prints except
- *     through its log callback (default: stderr). From tutti_init() over MPI on SIGPIPE is
- *     ignored where it had its default action, until tutti finalizes MPI, if it does: MPI
+ *     through its log callback (default: stderr). Between tutti_init() over MPI and MPI's
+ *     finalization by tutti, SIGPIPE is ignored if it had its default action, because MPI
  *     writes to sockets of ranks that may have died.
  *
  * Three kinds of failure, and only three:
@@ -93,7 +93,7 @@ const char *tutti_version(void);
  *   "mpi", "openmpi", "mpich", "hwloc"  it was built with it
  *   "shm"      shared memory between the processes of a node
  *   "hier"     shared memory inside nodes for sets that span several nodes
- *   "cuda"     GPU kernels are built in; tutti_gpu_describe() tells what this machine has
+ *   "cuda"     GPU kernels are built in; tutti_gpu_describe() describes this machine's GPUs
  *   "avx512", "avx2", "neon"  it reduces with these instructions on this processor
  */
 bool tutti_has_feature(const char *feature);
@@ -206,7 +206,8 @@ const char *tutti_dtype_name(tutti_dtype dtype);
  * (docs/numerics.md), so equal inputs give equal bits, however tensors are fused or chunked.
  * In device memory NCCL chooses the order and what MIN and MAX return for NaN.
  *   TUTTI_AVERAGE      the sum divided by the number of ranks that contribute; on integers
- *                      the sum of 64 bits, which wraps beyond them, truncated toward zero.
+ *                      the sum is computed in 64 bits, where it may wrap, and the quotient
+ *                      truncated toward zero.
  *   TUTTI_SET_AVERAGE  the same divided by the size of the set: ranks that have joined
  *                      (tutti_join()) count as zeros. As long as none has, it is TUTTI_AVERAGE.
  *   TUTTI_MIN/MAX      NaN wins; on bool they are AND and OR.
@@ -253,7 +254,7 @@ const char *tutti_collective_name(tutti_collective collective);
 
 /* ------------------------------------------------------ context and config */
 
-/** A rank's membership of a job, which owns everything else. Opaque. */
+/** A rank's membership in a job; owns all other objects. Opaque. */
 typedef struct tutti tutti;
 
 /** Settings for tutti_init*(): the environment, overridden by calls. Opaque. */
@@ -393,17 +394,17 @@ tutti_status tutti_finalize(tutti *t);
 
 /**
  * Keeps MPI for later contexts: the last tutti_finalize() does not finalize it, so
- * tutti_init() may be called again. Initialises MPI if nobody has. Nothing happens where the
- * program initialised MPI, or it is held already. If a context fails while MPI is held, no
- * other can begin. Any thread.
+ * tutti_init() may be called again. Initialises MPI if necessary. Has no effect if the
+ * program initialised MPI, or if it is held already. If a context fails while MPI is held,
+ * no other can be created. Any thread.
  * @return TUTTI_OK (without MPI, too), TUTTI_ERR_MPI
  */
 TUTTI_MUST_USE tutti_status tutti_mpi_hold(void);
 
 /**
- * Ends that. If no context is left, MPI is finalized, and the call is collective: it waits for
- * all ranks, but for those of a failed job only for a moment. Otherwise the last
- * tutti_finalize() finalizes it. Nothing happens if MPI is not held. Any thread.
+ * Ends tutti_mpi_hold(). If no context is left, MPI is finalized, and the call is collective:
+ * it waits for all ranks, but in a failed job only for a moment. Otherwise the last
+ * tutti_finalize() finalizes MPI. Has no effect if MPI is not held. Any thread.
  * @return TUTTI_OK; TUTTI_ERR_MPI: a context had failed, and MPI was not finalized
  */
 tutti_status tutti_mpi_release(void);
@@ -467,13 +468,13 @@ typedef enum tutti_memory_kind {
  * instead of refusing). It is also refused if it leaves too little for the other ranks of
  * the node, which may be allocating too: 32 MiB for each rank, or 1/32 of the memory for all,
  * whichever is less, but at least 1 MiB for each. So ranks can allocate concurrently until
- * no memory is left. Memory that others take at the same moment, such as malloc() or another
- * job in the same cgroup, is not noticed in time. The same holds for outputs that requests
- * own and for tutti's own buffers; if these do not fit, the context fails, and the text says
- * what ran out.
+ * no memory is left. Concurrent allocations by others, such as malloc() or another
+ * job in the same cgroup, are not taken into account. The same holds for outputs that
+ * requests own and for tutti's own buffers; if these do not fit, the context fails, and the
+ * message names the exhausted resource.
  * @param bytes     0 is allowed and gives a unique pointer
  * @param[out] mem  the memory
- * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY (on the host the text says how much is left),
+ * @return TUTTI_OK, TUTTI_ERR_NO_MEMORY (for host memory the message has the amount left),
  *         TUTTI_ERR_INVALID, TUTTI_ERR_UNSUPPORTED (device memory, and this rank has no
  *         GPU)
  */
@@ -484,32 +485,31 @@ TUTTI_MUST_USE tutti_status tutti_alloc(
  * Frees memory of tutti_alloc() of the same context, or an output taken from a request. NULL
  * is allowed; memory of malloc() is refused, and so is memory that an operation in flight may
  * read or write. Device memory: the caller's own kernels must have finished with it.
- * @return TUTTI_OK; TUTTI_ERR_INVALID: not such memory, or in use by the operation that the text
- *         names. It can be freed when that is over: after tutti_wait(), or in its callback
+ * @return TUTTI_OK; TUTTI_ERR_INVALID: not such memory, or in use by the operation named in the
+ *         message: free it when that is complete, after tutti_wait() or in its callback
  */
 tutti_status tutti_free(tutti *t, void *mem);
 
 /**
- * Makes memory that the program has already, of malloc() for example, like memory of
- * tutti_alloc(), in place: the address and the contents stay. Tensors that lie in it as a
- * whole are then reduced with the fewest copies; others keep working, as before. A local
- * call. Where ranks do not share memory (one rank on the node, backend=mpi), or are threads
- * of one process, which do anyway, it succeeds and does nothing.
+ * Makes existing memory, of malloc() for example, like memory of tutti_alloc(), in place: the
+ * address and the contents stay. Tensors entirely inside it are then reduced with the fewest
+ * copies. A local call. If ranks do not share memory (one rank on the node, backend=mpi), or
+ * are threads of one process, which share it anyway, it succeeds and does nothing.
  *
- * The whole pages of the range are replaced by shared ones. What the range has of its first
- * and last page stays private and is copied whenever a tensor in it is reduced; so is a
- * range without a whole page. The call takes the memory twice while it runs.
+ * The whole pages of the range are replaced by shared ones. Parts of its first and last page
+ * stay private and are copied whenever a tensor in them is reduced; so is a
+ * range without a whole page. The call needs twice the memory while it runs.
  *
  * Until tutti_unshare(), or tutti_finalize(), which does the same:
  *   - do not free(), realloc() or munmap() it;
  *   - children of fork() cannot access the whole pages;
- *   - madvise(), mlock() and mbind() of before are lost; do not mprotect() the pages, and do
- *     not expect MADV_DONTNEED to clear them. Transparent huge pages are replaced by small
- *     ones, or as /sys/kernel/mm/transparent_hugepage/shmem_enabled says.
+ *   - earlier madvise(), mlock() and mbind() have no effect; do not mprotect() the pages, and
+ *     do not expect MADV_DONTNEED to clear them. Transparent huge pages are replaced by small
+ *     ones, subject to /sys/kernel/mm/transparent_hugepage/shmem_enabled.
  *
- * During the call no thread may write to the range. Stacks of other threads cannot be told from other memory: do not share them. Other threads
- * may share other ranges.
- * @param ptr    begin of the range; no alignment is needed. NULL only with 0 bytes
+ * During the call no thread may write to the range. Do not share stacks of other threads, which
+ * cannot be detected. Other threads may share other ranges.
+ * @param ptr    start of the range, with any alignment. NULL only with 0 bytes
  * @param bytes  0 is allowed and does nothing
  * @return TUTTI_OK; TUTTI_ERR_NO_MEMORY (as tutti_alloc()); TUTTI_ERR_INVALID: part of it is
  *         shared already, used by an operation in flight, memory of tutti_alloc(), a stack, a
@@ -521,18 +521,18 @@ TUTTI_MUST_USE tutti_status tutti_share(tutti *t, void *ptr, size_t bytes);
 
 /**
  * Makes memory of tutti_share() the program's own again; the address and the contents stay.
- * No thread may use it during the call. It takes the memory twice while it runs.
- * @param ptr  begin of a range of tutti_share(). NULL is allowed
+ * No thread may use it during the call, which needs twice the memory while it runs.
+ * @param ptr  start of a range of tutti_share(). NULL is allowed
  * @return TUTTI_OK; TUTTI_ERR_NO_MEMORY: it stays shared; TUTTI_ERR_INVALID: no range begins
- *         there; the operation that the text names is in flight and may use it: it stays shared,
- *         and must not be freed before that is over; or it was freed or moved while it was shared;
+ *         there; or an operation in flight, named in the message, may use it: it stays shared, and
+ *         must not be freed before that is complete; or it was freed or moved while it was shared;
  *         TUTTI_ERR_SYSTEM (/proc/self/maps cannot be read)
  */
 tutti_status tutti_unshare(tutti *t, void *ptr);
 
 /* ------------------------------------------------------------ process sets */
 
-/** A set of ranks with collectives of its own; a handle. */
+/** A set of ranks with its own collectives; a handle. */
 typedef uint32_t tutti_process_set;
 
 /** The set of all ranks. */
@@ -596,11 +596,11 @@ TUTTI_MUST_USE tutti_status tutti_process_set_ranks(
         tutti *t, tutti_process_set set, int *ranks, int capacity);
 
 /**
- * The sets that exist, in ascending order: TUTTI_WORLD, then the others in the order of their
- * creation, also those of which this rank is no member. Local. Any thread; a set that another
- * thread creates or removes meanwhile may be in the list or not.
+ * All sets, in ascending order: TUTTI_WORLD, then the others in the order of their
+ * creation, including those without this rank. Local. Any thread; a set that another
+ * thread creates or removes at the same time may be in the list or not.
  * @param[out] sets   receives the first `capacity` of them; may be NULL if capacity is 0
- * @param[out] count  how many there are; more than capacity: not all were written
+ * @param[out] count  number of sets, possibly more than capacity
  * @return TUTTI_OK, TUTTI_ERR_INVALID (negative capacity, or NULL)
  */
 TUTTI_MUST_USE tutti_status tutti_process_set_list(
@@ -609,20 +609,20 @@ TUTTI_MUST_USE tutti_status tutti_process_set_list(
 /**
  * True if float32 sums of allreduce in host memory follow one binary tree of the ranks of
  * the set, in the set's order, whatever their size (docs/numerics.md): then programs can
- * foretell their bits from the inputs and the number of ranks. Fixed as long as no rank of
+ * predict their bits from the inputs and the number of ranks. Fixed as long as no rank of
  * the set has joined (tutti_join()), and equal on all ranks of the set. Any thread.
  *
- * False if sums are made by node or by cache (hierarchy) and the groups are not consecutive
- * blocks of the same power of two of ranks, of which the last may be smaller; if MPI makes
- * them (backend=vendor, in TUTTI_WORLD); if they may travel in 16 bits (wire_dtype, in a job
- * on several nodes); and if the set does not exist or this rank is no member.
+ * False if sums are computed by node or by cache (hierarchy) and the groups are not consecutive
+ * blocks of the same power of two of ranks, of which the last may be smaller; if MPI computes
+ * them (backend=vendor, in TUTTI_WORLD); if they may be sent in 16 bits (wire_dtype, in a job
+ * on several nodes); and if the set does not exist or this rank is not a member.
  */
 bool tutti_sums_follow_ranks(tutti *t, tutti_process_set set);
 
 /**
- * Says in words how an allreduce in host memory would travel: the backend, over messages the
- * algorithm, and, where the link between nodes was measured when the job started, what each
- * algorithm would take by the model of docs/design/link.md. For people; the words may change.
+ * Describes how an allreduce in host memory would run: the backend, over messages the
+ * algorithm, and, if the link between nodes was measured when the job started, the time of each
+ * algorithm by the model of docs/design/link.md. For people; the text may change.
  * Local. Any thread; waits while another thread is inside a waiting call.
  * @param count      elements, at least 1; fusion may put several tensors in one operation
  * @param[out] text  of `size` bytes, 256 are enough; ends with 0
@@ -665,15 +665,15 @@ typedef struct tutti_options {
     double postscale; /**< the result is multiplied by it; default 1    */
     int priority; /**< higher is more urgent; a hint; default 0     */
     tutti_callback callback; /**< NULL: none. With one, no request is returned; with
-                            issue=caller that alone puts nothing on the GPU      */
+                            issue=caller it does not trigger issue to the GPU    */
     void *user; /**< passed to the callback                       */
     tutti_stream stream; /**< tensors in device memory: the CUDA stream that
-                            writes the input and may still use the output. What is
-                            on it at submission (of a group: when it ends) finishes
-                            before either is touched. Default NULL: the legacy
+                            writes the input and may still use the output. Work that
+                            is on it at submission (of a group: when it ends) finishes
+                            before either is used. Default NULL: the legacy
                             default stream. On a rank that sends and receives no rows,
                             a stream stands for device memory                    */
-    int64_t step; /**< 0 or more: which use of the name this is, compared
+    int64_t step; /**< 0 or more: number of this use of the name, compared
                             across ranks like a shape. A use that a rank left out then
                             fails with TUTTI_ERR_MISMATCH on all ranks instead of being
                             paired with the next one. Costs nothing if steps grow
@@ -710,7 +710,7 @@ typedef uint64_t tutti_request;
  * @param timeout_ns  0 polls, TUTTI_FOREVER waits
  * @return the operation's final status: TUTTI_OK, TUTTI_ERR_MISMATCH,
  *         TUTTI_ERR_CANCELLED, TUTTI_ERR_CONTEXT_FAILED, TUTTI_ERR_FINALIZED, ...;
- *         or, the request not consumed, TUTTI_ERR_TIMEOUT (the operation goes on and
+ *         or, the request not consumed, TUTTI_ERR_TIMEOUT (the operation continues and
  *         owns its buffers), TUTTI_ERR_INVALID (unknown or consumed request),
  *         TUTTI_ERR_THREAD (inside a callback)
  *
@@ -786,7 +786,7 @@ TUTTI_MUST_USE tutti_status tutti_wait_stream_all(tutti *t, size_t n,
         tutti_status *statuses);
 
 /**
- * Tries to withdraw an operation. If other ranks have not been told of it yet, it ends at
+ * Tries to withdraw an operation. If it has not been announced to other ranks yet, it ends at
  * once with TUTTI_ERR_CANCELLED, on this rank only. Otherwise it ends with that status on all
  * ranks once all have submitted it. If the ranks had agreed on it before the cancellation
  * arrived, it completes normally. The request stays valid and must be waited for.
@@ -1024,7 +1024,7 @@ TUTTI_MUST_USE tutti_status tutti_join(
 /** A name with its metadata, registered once; a handle of one context. */
 typedef uint64_t tutti_tensor;
 
-/** What tutti_tensor_register() fixes. Zero it, then fill it. */
+/** Metadata of tutti_tensor_register(). Zero it, then fill it. */
 typedef struct tutti_tensor_desc {
     size_t size; /**< sizeof(tutti_tensor_desc)                      */
     const char *name; /**< copied                                         */
@@ -1077,8 +1077,8 @@ TUTTI_MUST_USE tutti_status tutti_submit(tutti *t, tutti_tensor tensor,
 /* ------------------------------------------------------------------ groups */
 
 /**
- * Starts a group in the calling thread. Either all or none of what this thread submits on t
- * until tutti_group_end() is submitted, and it is launched together. Groups do not nest. All
+ * Starts a group in the calling thread. All or none of this thread's submissions on t until
+ * tutti_group_end() are submitted, and they are launched together. Groups do not nest. All
  * members use one process set. Calls that wait are refused inside a group; a collective that
  * is refused for this reason counts as a refused member.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (a group is open), TUTTI_ERR_NO_MEMORY
@@ -1129,8 +1129,8 @@ typedef struct tutti_stats {
     uint64_t device_launches; /**< tutti's own kernels: packing and unpacking       */
     uint64_t device_hierarchical; /**< of device_batches, those reduced within nodes and
                                      then across nodes: gpu_hierarchical */
-    uint64_t rank_wait_ns; /**< time that batches, complete on this rank, waited for
-                              other ranks; least on the rank that comes last       */
+    uint64_t rank_wait_ns; /**< time that batches, ready on this rank, waited for
+                              other ranks; least on the slowest rank               */
     uint64_t busy_ns; /**< time in which a batch was in flight; parameter metrics   */
 } tutti_stats;
 
@@ -1142,28 +1142,27 @@ typedef struct tutti_stats {
 TUTTI_MUST_USE tutti_status tutti_stats_get(tutti *t, tutti_stats *stats);
 
 /**
- * Begins a timeline of this rank: a file, FOLDER/rank.N, of bounded size, that holds what the rank
- * did last while it was on, and that tutti-trace reads. In the folder of a timeline that was
- * stopped it goes on. The rank that calls it is the only one that records: call it on all.
- * @param[in] folder  made when it is not there; FILE.json stands for FILE.json.ranks; NULL: that
+ * Starts a timeline of this rank only, for tutti-trace: a file of bounded size, FOLDER/rank.N, with
+ * the last events of the rank. The timeline continues if it was stopped in the same folder.
+ * @param[in] folder  created if missing; FILE.json stands for FILE.json.ranks; NULL: that
  *                    of the parameter timeline
- * @return TUTTI_OK, TUTTI_ERR_INVALID (there is no folder), TUTTI_ERR_SYSTEM (it cannot be
+ * @return TUTTI_OK, TUTTI_ERR_INVALID (no folder is given), TUTTI_ERR_SYSTEM (it cannot be
  *         written), TUTTI_ERR_UNSUPPORTED (nothing is recorded), TUTTI_ERR_NO_MEMORY
  */
 TUTTI_MUST_USE tutti_status tutti_timeline_start(tutti *t, const char *folder);
 /**
- * Stops it; the file stays. It is no error when there is none.
+ * Stops the timeline, if there is one; the file stays.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (t is NULL)
  */
 TUTTI_MUST_USE tutti_status tutti_timeline_stop(tutti *t);
 
 /* ----------------------------------------------------------------- metrics */
 
-/** What a metric is, as Prometheus has it. */
+/** Type of a metric, as in Prometheus. */
 typedef enum tutti_metric_kind {
     TUTTI_METRIC_COUNTER = 0, /**< only grows                                        */
     TUTTI_METRIC_GAUGE = 1, /**< goes up and down                                  */
-    TUTTI_METRIC_HISTOGRAM = 2 /**< how many were how large                           */
+    TUTTI_METRIC_HISTOGRAM = 2 /**< number of values by size                          */
 } tutti_metric_kind;
 
 /** A label of a sample, such as collective="allreduce". */
@@ -1178,14 +1177,14 @@ typedef struct tutti_metric {
     const char *name; /**< "tutti_bytes_total": docs/reference/metrics.md   */
     const char *help; /**< a sentence                                       */
     tutti_metric_kind kind; /**< of all samples of the name                       */
-    size_t label_count; /**< of the labels                                    */
+    size_t label_count; /**< number of labels                                 */
     const tutti_label *labels; /**< the first is the rank                            */
     double value; /**< of a histogram: the sum                          */
-    uint64_t count; /**< of a histogram: how many                         */
-    size_t bucket_count; /**< of a histogram: of bounds                        */
-    const double *bounds; /**< bucket_count of them, rising                     */
-    const uint64_t *buckets; /**< one more than that: how many were at most that
-                                large; the last counts all                      */
+    uint64_t count; /**< of a histogram: number of values                 */
+    size_t bucket_count; /**< of a histogram: number of bounds                 */
+    const double *bounds; /**< bucket_count of them, ascending                  */
+    const uint64_t *buckets; /**< bucket_count + 1: number of values up to each
+                                bound; the last counts all                      */
 } tutti_metric;
 
 /** Receives the samples. Called in the calling thread, without a lock. */
@@ -1200,16 +1199,15 @@ typedef enum tutti_metrics_format {
 } tutti_metrics_format;
 
 /**
- * Tells all metrics of this rank, samples of one name one after the other. Local: it waits
- * for nobody. Any thread.
+ * Passes all metrics of this rank to the callback, grouped by name. Local. Any thread.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (callback is NULL)
  */
 TUTTI_MUST_USE tutti_status tutti_metrics_visit(
         tutti *t, tutti_metric_callback callback, void *user);
 
 /**
- * Writes all metrics of this rank to a file. Any thread; two calls for one path at a time
- * must not be. Under tuttirun, --metrics-file does it for all ranks of a host.
+ * Writes all metrics of this rank to a file. Any thread, but one call at a time for a
+ * path. Under tuttirun, --metrics-file writes them for all ranks of a host.
  * @return TUTTI_OK, TUTTI_ERR_INVALID (path is NULL, unknown format), TUTTI_ERR_SYSTEM (the
  *         message has the path and the reason), TUTTI_ERR_NO_MEMORY
  */

@@ -20,23 +20,19 @@ enum {
 static const char help[] =
         "usage: tutti-autopsy [--short] [--events N] [--svg FILE] DIR\n"
         "\n"
-        "Reads the recordings of a job's ranks, DIR/rank.0 and so on, and says who is "
-        "waited\n"
-        "for, by whom and for what; then what each rank did last and where its time "
-        "went,\n"
-        "which ranks and links are slow, and the last events of all. The job may still "
-        "run.\n"
+        "Reads the recordings of a job's ranks, DIR/rank.0 and so on, and reports the\n"
+        "missing rank, the ranks and the tensor that wait for it, the last action and\n"
+        "the time of each rank, slow ranks and links, and the last events of all.\n"
+        "The job may still run.\n"
         "\n"
-        "  --short      the conclusion, slow links and slow ranks alone, a line each\n"
-        "  --events N   how many of the last events are shown (40)\n"
-        "  --svg FILE   also draw what the ranks did over time; tutti-trace makes more "
-        "of it\n"
+        "  --short      only the diagnosis, slow links and slow ranks, one line each\n"
+        "  --events N   number of last events (40)\n"
+        "  --svg FILE   also draw the events; tutti-trace draws more\n"
         "  --help       print this help\n"
         "\n"
-        "Exit status: 0 no rank waits for another; 1 a cause was found; 2 there is "
-        "nothing "
-        "to\n"
-        "read. tuttirun says where recordings are; see docs/launcher/failures.md.\n";
+        "Exit status: 0 no rank waits for another; 1 a cause was found; 2 there is\n"
+        "nothing to read. tuttirun prints where recordings are; see\n"
+        "docs/launcher/failures.md.\n";
 
 struct arguments_of {
     const char *folder;

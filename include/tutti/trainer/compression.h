@@ -37,12 +37,12 @@ typedef struct tutti_exchange {
             *recv_rows; /**< alltoall: rows from each rank, with rows_of; else NULL */
     tutti_dtype dtype;
     tutti_reduce_op op; /**< of an allreduce                                         */
-    double error_squared; /**< set by the compressor when it knows: the squared 2-norm of
-                               what it left out on this rank                     */
-    double norm_squared; /**< and of what it was to send                             */
+    double error_squared; /**< set by the compressor if known: the squared 2-norm of
+                               the part that it dropped on this rank             */
+    double norm_squared; /**< likewise, of its input                                 */
 } tutti_exchange;
 
-/** What a compressor is told about a parameter. */
+/** Description of a parameter for a compressor. */
 typedef struct tutti_compressor_info {
     size_t size; /**< sizeof(tutti_compressor_info)                          */
     tutti *t; /**< for tutti_alloc(): buffers there are exchanged faster     */
@@ -104,8 +104,8 @@ typedef struct tutti_compression_settings {
     int rank; /**< PowerSGD: of the approximation, 1 to 64; default 4         */
     int64_t smallest; /**< parameters with fewer elements are averaged uncompressed: their
                            time is latency. Default 1024. float16 and bfloat16 ignore it */
-    bool feedback; /**< error feedback: what a step leaves out is added to the next. Costs
-                        one float32 per element. Default true; Adasum leaves nothing out */
+    bool feedback; /**< error feedback: the part that a step drops is added to the next. Costs
+                        one float32 per element. Default true; Adasum drops nothing     */
 } tutti_compression_settings;
 
 /** Fills the first `size` bytes; call the macro without _sized. NULL is allowed. */
@@ -122,12 +122,12 @@ void tutti_compression_settings_default_sized(
  *
  *     tutti_compressor top_k = tutti_compressor_with(tutti_compress_top_k(), &settings);
  *
- * All give the same bits on all ranks. What a rank leaves out is kept in its residual and
- * added to its next gradient (error feedback). If a gradient of any rank has NaN or infinity,
- * or leaves the range of float16, so has the result, on all ranks, and its residual is what
- * it was before the step. With options.find_overflow, clip_norm or a loss scale the step counts
- * as not done: all residuals are what they were, and take twice the memory. A single rank has
- * nothing to send, and its gradient stays as it is.
+ * All give the same bits on all ranks. The dropped part of a gradient is kept in a residual and
+ * added to the next gradient (error feedback). If a gradient of any rank has NaN or infinity,
+ * or leaves the range of float16, so has the result, on all ranks, and its residual is not
+ * changed. With options.find_overflow, clip_norm or a loss scale the step is discarded: all
+ * residuals are restored, and take twice the memory. A single rank has
+ * nothing to send, and its gradient is not changed.
  */
 
 /** No compression: for a parameter that is to be averaged exactly. */
@@ -161,7 +161,7 @@ const tutti_compressor *tutti_compress_sign(void);
 
 /**
  * Adasum instead of a mean (Maleki et al. 2020, arXiv 2006.02924, section 3): two gradients
- * are added less what they have in common,
+ * are added without their common component,
  *   (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b,
  * along a binary tree over the ranks: a range of ranks is split at the largest power of two
  * below its length. Orthogonal gradients are summed; equal ones are averaged. The learning

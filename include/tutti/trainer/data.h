@@ -1,5 +1,5 @@
 /*
- * Which rank reads which sample, and a reader of samples of one size.
+ * Distribution of samples among ranks, and a reader of samples of one size.
  *
  *     tutti_shard_options_default(&options);
  *     options.samples = 60000;
@@ -14,8 +14,8 @@
  *
  * An epoch is an order of all samples, which depends on the seed and the epoch alone. Each
  * step takes the next `batch` samples of it for each rank: rank 0 the first of them, then
- * rank 1. So whatever the number of ranks, what has been seen is the beginning of the order,
- * and an epoch goes on from there with another number of ranks.
+ * rank 1. So with any number of ranks, the samples seen so far are the beginning of the order,
+ * and an epoch can continue with another number of ranks.
  */
 #ifndef TUTTI_TRAINER_DATA_H
 #define TUTTI_TRAINER_DATA_H
@@ -35,7 +35,7 @@ extern "C" {
 
 /* ------------------------------------------------------------------- shards */
 
-/** What becomes of the end of an epoch, where too few samples are left for a whole step. */
+/** Treatment of the end of an epoch, where too few samples are left for a whole step. */
 typedef enum tutti_tail {
     TUTTI_TAIL_EVEN, /**< it is dropped: every rank has the same number of whole
                           batches. Another epoch drops other samples             */
@@ -115,13 +115,13 @@ int64_t tutti_shard_peek(
 /** Steps that are left in this epoch for this rank. */
 int64_t tutti_shard_steps(const tutti_shard *shard, int64_t batch);
 
-/** Where the epoch is, to be saved when the update of the step is done. */
+/** The position in the epoch, to be saved after the update of the step. */
 tutti_shard_state tutti_shard_get_state(const tutti_shard *shard);
 
 /**
- * Goes on where another shard of the same samples, seed and shuffle was, with any number of
- * ranks: what is left of the epoch is divided anew, so no sample is lost or seen twice. Local:
- * every rank gives the same state and number of ranks.
+ * Continues from the state of another shard of the same samples, seed and shuffle, with any
+ * number of ranks: the rest of the epoch is divided anew, so no sample is lost or seen twice.
+ * Local: every rank gives the same state and number of ranks.
  * @param ranks  0: as before. Otherwise their new number, and `rank` this one's
  * @return TUTTI_OK, TUTTI_ERR_INVALID (the state is of no epoch of so many samples; rank)
  */
@@ -130,7 +130,7 @@ TUTTI_MUST_USE tutti_status tutti_shard_resume(
 
 /* ------------------------------------------------------------------ records */
 
-/** What a file of records is like. Fill it with tutti_records_options_default(). */
+/** Format of a file of records. Fill it with tutti_records_options_default(). */
 typedef struct tutti_records_options {
     size_t size; /**< sizeof(tutti_records_options) as the caller knew it     */
     size_t record_bytes; /**< of a record; required                               */
@@ -168,8 +168,8 @@ int64_t tutti_records_count(const tutti_records *records);
 
 /**
  * A record where the file is mapped: no copy. Valid until tutti_records_close(). If the file is
- * truncated afterwards, touching it raises SIGBUS, as with every mapping; what copies
- * (tutti_records_read(), tutti_records_next()) gets an error instead.
+ * truncated afterwards, accessing it raises SIGBUS, as with every mapping; functions that copy
+ * (tutti_records_read(), tutti_records_next()) return an error instead.
  * @return NULL if there is no such record
  */
 const void *tutti_records_at(const tutti_records *records, int64_t index);

@@ -49,7 +49,7 @@ typedef struct tutti_events tutti_events;
 /**
  * Creates a file events.out.tfevents.<seconds>.<host>.<process>.<number><suffix>, never one
  * that is there already, and writes its head.
- * @param directory    created with its parents where missing; what TensorBoard calls a run
+ * @param directory    created with its parents if missing; a run in TensorBoard's terms
  * @param options      NULL for the defaults
  * @param[out] events  released with tutti_events_close()
  * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_SYSTEM (the directory or
@@ -67,7 +67,7 @@ TUTTI_MUST_USE tutti_status tutti_events_open(const char *directory,
  * @param value  rounded to float32; infinity and NaN are stored as they are
  * @return TUTTI_OK; TUTTI_ERR_INVALID; TUTTI_ERR_SYSTEM (for example a full disk): this value
  *         was not added, those before it are kept and are written with a later call. The file
- *         ends with a whole record, whatever happens
+ *         always ends with a whole record
  */
 TUTTI_MUST_USE tutti_status tutti_events_scalar(
         tutti_events *events, const char *tag, int64_t step, double value);
@@ -81,21 +81,21 @@ TUTTI_MUST_USE tutti_status tutti_events_metrics(
         tutti_events *events, tutti *t, int64_t step);
 
 /**
- * Says that values from `step` on come again, because the run goes on from there:
- * TensorBoard forgets those that it has read from earlier files of the directory.
+ * Marks that the run restarts at `step`: TensorBoard discards values from there on that it has
+ * read from earlier files of the directory.
  * @return as tutti_events_scalar()
  */
 TUTTI_MUST_USE tutti_status tutti_events_restart(tutti_events *events, int64_t step);
 
 /**
- * Writes what is buffered, so that readers see it. It does not wait for the disk.
+ * Writes buffered values, so that readers see them. It does not wait for the disk.
  * @return TUTTI_OK, TUTTI_ERR_INVALID, TUTTI_ERR_SYSTEM as tutti_events_scalar()
  */
 TUTTI_MUST_USE tutti_status tutti_events_flush(tutti_events *events);
 
 /**
  * Flushes, closes the file and frees the writer, also after an error. NULL is allowed.
- * @return TUTTI_OK; TUTTI_ERR_SYSTEM: what was still buffered is lost
+ * @return TUTTI_OK; TUTTI_ERR_SYSTEM: values still buffered are lost
  */
 tutti_status tutti_events_close(tutti_events *events);
 

@@ -72,8 +72,8 @@ typedef struct tutti_batch_norm tutti_batch_norm;
  * @param channels  1 or more
  * @param options   NULL for the defaults; copied
  * @param[out] bn   destroyed with tutti_batch_norm_destroy(), before tutti_finalize()
- * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_MISMATCH (names
- *         what differs, and both values); on this rank alone TUTTI_ERR_INVALID (no result, no size,
+ * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY, TUTTI_ERR_MISMATCH (the
+ *         setting and both values); on this rank alone TUTTI_ERR_INVALID (no result, no size,
  *         not in the set)
  */
 TUTTI_MUST_USE tutti_status tutti_batch_norm_create(tutti *t, const char *name,

@@ -19,12 +19,12 @@
  *     tutti_trainer_run(trainer, NULL);
  *     tutti_trainer_destroy(trainer);
  *
- * All ranks decide alike, because they decide by values that were averaged over the ranks: when
- * to stop, which checkpoint is the best. A callback that fails on one rank breaks the job, as
- * tutti_abort() does, with its message: other ranks may be inside collectives that it will not
- * call, and nothing may wait for ever. What all ranks find out together (a checkpoint that
- * cannot be written) ends the run on all of them with one message, and the job goes on:
- * tutti_trainer_run() may be called again and continues where the run was.
+ * All ranks make the same decisions (when to stop, which checkpoint is the best), because they
+ * base them on values averaged over the ranks. A callback that fails on one rank aborts the job
+ * with its message, like tutti_abort(), because other ranks may be inside collectives that this
+ * rank will not call. An error that all ranks find together (a checkpoint that cannot be
+ * written) ends the run on all of them with one message, and the job continues:
+ * tutti_trainer_run() may be called again and continues the run.
  */
 #ifndef TUTTI_TRAINER_LOOP_H
 #define TUTTI_TRAINER_LOOP_H
@@ -99,15 +99,15 @@ typedef struct tutti_monitor {
     const char *metric; /**< of a report, for example "val_accuracy"; NULL (default):
                              there is no best, and no early stopping               */
     bool maximize; /**< more is better; default false                             */
-    double min_delta; /**< by how much a value must be better than the best; default 0 */
+    double min_delta; /**< least improvement over the best value; default 0            */
     int patience; /**< end the run when so many values in a row were not better; 0
                        (default): never                                           */
 } tutti_monitor;
 
-/** What is shown while a run goes on, by rank 0 of the set. */
+/** Progress shown by rank 0 of the set during a run. */
 typedef enum tutti_progress_mode {
     TUTTI_PROGRESS_AUTO, /**< lines, and a bar if the output is a terminal            */
-    TUTTI_PROGRESS_BAR, /**< both, whatever the output                               */
+    TUTTI_PROGRESS_BAR, /**< both, for any output                                    */
     TUTTI_PROGRESS_LINES, /**< one line per report, and a summary                    */
     TUTTI_PROGRESS_NONE /**< nothing                                                */
 } tutti_progress_mode;
@@ -117,8 +117,8 @@ typedef void (*tutti_trainer_output)(void *user, const char *text);
 
 /**
  * Settings of a trainer. Fill them with tutti_trainer_options_default(). All pointers are
- * borrowed until the trainer is destroyed. Numbers must be equal on all ranks, but for the batch
- * without a shard, and what rank 0 alone shows and keeps.
+ * borrowed until the trainer is destroyed. Numbers must be equal on all ranks, except for the
+ * batch without a shard and the settings of rank 0's output and files.
  */
 typedef struct tutti_trainer_options {
     size_t size; /**< sizeof(tutti_trainer_options) as the caller knew it       */
@@ -220,9 +220,9 @@ typedef struct tutti_trainer_summary {
 } tutti_trainer_summary;
 
 /**
- * Makes a trainer. Collective over the set: the ranks compare all options by which they decide.
- * @param options       required: step, and epochs or steps; copied, what it points to is borrowed
- * @param[out] trainer  destroyed with tutti_trainer_destroy(), before what it borrowed
+ * Creates a trainer. Collective over the set: the ranks compare all options that affect decisions.
+ * @param options       required: step, and epochs or steps; copied, but its pointers are borrowed
+ * @param[out] trainer  destroyed with tutti_trainer_destroy(), before the borrowed objects
  * @return TUTTI_OK; on all ranks TUTTI_ERR_INVALID (names the option and its value),
  *         TUTTI_ERR_MISMATCH (the option, two ranks, both values), TUTTI_ERR_NO_MEMORY, and the
  *         statuses of tutti_reducer_create(), tutti_optimizer_create() and tutti_shard_create()
@@ -238,18 +238,17 @@ void tutti_trainer_destroy(tutti_trainer *trainer);
 tutti_reducer *tutti_trainer_reducer(const tutti_trainer *trainer);
 
 /**
- * Trains. Collective over the set. First the state is that of the last checkpoint, with
- * options.resume, or else rank 0 broadcasts it. A resumed run of as many ranks goes on with the
- * bits that an uninterrupted one would have had, if the callbacks depend on nothing else than
- * the batch and the state. Means of the caller's own metrics begin anew at a checkpoint that lies
- * between two reports; the loss does not.
+ * Trains. Collective over the set. The initial state is that of the last checkpoint, with
+ * options.resume, or else a broadcast from rank 0. A resumed run with as many ranks has the same
+ * bits as an uninterrupted one, if the callbacks depend only on the batch and the state. Means of
+ * the caller's own metrics restart at a checkpoint between two reports; the loss does not.
  *
- * The metrics of a report are "loss", what was logged since the last one, and of the loop itself
- * "learning_rate" (with an optimizer or a schedule), "samples_per_s" and "communication". In a
- * step whose gradients overflowed nothing is updated, and its loss is left out.
+ * The metrics of a report are "loss", the metrics logged since the last one, and the loop's own
+ * "learning_rate" (with an optimizer or a schedule), "samples_per_s" and "communication". A
+ * step whose gradients overflowed updates nothing, and its loss is left out.
  * @param[in,out] summary  NULL, or summary->size set
- * @return TUTTI_OK; TUTTI_AGAIN (options.elastic: the ranks were told to leave, and the step is
- *         committed; where the job has to end, a checkpoint is saved as well);
+ * @return TUTTI_OK; TUTTI_AGAIN (options.elastic: the ranks must leave, and the step is
+ *         committed; if the job has to end, a checkpoint is saved as well);
  *         TUTTI_ERR_MISMATCH (ranks have different metrics, or have done different steps);
  *         TUTTI_ERR_INVALID (the monitored metric was never logged, or an epoch has no step: too few
  *         samples for one whole batch on each rank); the error of a callback,
@@ -260,7 +259,7 @@ TUTTI_MUST_USE tutti_status tutti_trainer_run(
         tutti_trainer *trainer, tutti_trainer_summary *summary);
 
 /**
- * Asks a run to end after the current step, in order: with a checkpoint and a summary. One rank is
+ * Makes a run end after the current step, with a checkpoint and a summary. One rank is
  * enough, all end after the same step. Any thread, and signal handlers.
  */
 void tutti_trainer_stop(tutti_trainer *trainer);

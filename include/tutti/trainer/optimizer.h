@@ -73,17 +73,17 @@ typedef struct tutti_update {
     void *value; /**< element `first`; to be updated in place                 */
     const void
             *gradient; /**< element `first` of the average                          */
-    double gradient_scale; /**< to be multiplied to the gradient: clipping, loss scale  */
+    double gradient_scale; /**< factor for the gradient: clipping, loss scale           */
     void *state; /**< options.state_bytes for each of the elements, zero before the
                           first step; NULL if state_bytes is 0                     */
     double learning_rate; /**< of this step                                            */
-    int64_t step; /**< how often this parameter has been updated, this time included */
+    int64_t step; /**< updates of this parameter, including this one           */
 } tutti_update;
 
 /**
- * Updates elements of a parameter, in the call that ends the step, on its thread. What becomes
- * of an element may depend only on its own gradient, value and state if the optimizer is
- * sharded. Must not wait and must not submit.
+ * Updates elements of a parameter, in the call that ends the step, on its thread. If the
+ * optimizer is sharded, the new value of an element may depend only on its own gradient, value
+ * and state. Must not wait and must not submit.
  */
 typedef void (*tutti_update_callback)(void *user, const tutti_update *update);
 
@@ -99,7 +99,7 @@ typedef struct tutti_optimizer_options {
     double beta2; /**< 0 or more and below 1; default 0.999                    */
     double epsilon; /**< 0 or more; default 1e-8                                 */
     double weight_decay; /**< 0 or more; default 0 (PyTorch's AdamW has 0.01)         */
-    bool sharded; /**< keep state of this rank's part alone; default false     */
+    bool sharded; /**< keep only the state of this rank's part; default false  */
     const char
             *prefix; /**< of the names of the state's tensors, up to 40 bytes, copied;
                              default "optimizer"                                  */
@@ -153,7 +153,7 @@ tutti_status tutti_optimizer_destroy(tutti_optimizer *optimizer);
  * (reducer_options.unused) is not updated.
  * @param[in,out] report  NULL, or report->size set
  * @return as tutti_reducer_wait(). After another error than TUTTI_ERR_INVALID the step has ended,
- *         and some parameters may have been updated: go back to a checkpoint
+ *         and some parameters may have been updated: load a checkpoint
  */
 TUTTI_MUST_USE tutti_status tutti_optimizer_step(
         tutti_optimizer *optimizer, tutti_step_report *report);
@@ -170,8 +170,8 @@ double tutti_optimizer_learning_rate(const tutti_optimizer *optimizer);
 
 /**
  * The state, as tensors to be saved, loaded and broadcast between steps. Their memory is the
- * optimizer's own: what is written there counts in the next step. Names and order depend on
- * the parameters and the kind alone; with options.sharded a rank has its part of each tensor
+ * optimizer's own: values written there are used in the next step. Names and order depend only on
+ * the parameters and the kind; with options.sharded a rank has its part of each tensor
  * (tutti_part() of the elements), so that a checkpoint can be read at any number of ranks, sharded
  * or not.
  *
@@ -183,15 +183,14 @@ double tutti_optimizer_learning_rate(const tutti_optimizer *optimizer);
  *
  * @param[out] tensors  NULL to ask for the number, or room for `capacity` tensors; lent until the
  *                      optimizer is destroyed
- * @param[out] count    how many there are; also written if the capacity is too small
+ * @param[out] count    number of tensors; also written if the capacity is too small
  * @return TUTTI_OK, TUTTI_ERR_INVALID (count is NULL, or the capacity is too small)
  */
 TUTTI_MUST_USE tutti_status tutti_optimizer_state(const tutti_optimizer *optimizer,
         tutti_state_tensor *tensors, size_t capacity, size_t *count);
 
 /**
- * Bytes of the state on this rank, and what they would be if every rank had all of it. Either
- * pointer may be NULL.
+ * Bytes of the state on this rank, and those of the whole state. Either pointer may be NULL.
  */
 void tutti_optimizer_memory(
         const tutti_optimizer *optimizer, int64_t *here, int64_t *replicated);

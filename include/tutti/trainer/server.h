@@ -2,9 +2,9 @@
  * Parameter servers: some ranks keep the parameters, the others train.
  *
  * The parameters are divided among the server ranks, by bytes. A worker pulls them, computes
- * gradients, and pushes these; a server updates its part. Three modes say what a pull may
- * return: all gradients of all workers so far (synchronous), whatever has arrived
- * (asynchronous), or something between (bounded staleness). An evaluator only pulls.
+ * gradients, and pushes these; a server updates its part. In three modes a pull includes all
+ * gradients of all workers so far (synchronous), those that have arrived (asynchronous), or all
+ * but the last few (bounded staleness). An evaluator only pulls.
  *
  *     tutti_server_create(t, params, n, &options, &ps);      all ranks
  *     if (tutti_server_role(ps) == TUTTI_ROLE_SERVER) {

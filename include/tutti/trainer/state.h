@@ -34,7 +34,7 @@ typedef struct tutti_state_tensor {
 
 /*
  * The calls below are collective over a process set: all ranks make them in the same order, one
- * at a time in each set. What one rank alone finds wrong, all ranks return, with its message.
+ * at a time in each set. If one rank finds an error, all ranks return it, with its message.
  */
 
 /* ---------------------------------------------------------------- broadcast */
@@ -53,8 +53,8 @@ TUTTI_MUST_USE tutti_status tutti_broadcast_state(tutti *t, tutti_process_set se
 
 /**
  * Copies bytes of one rank, of a length that only it knows, to all ranks.
- * @param[in,out] bytes  on the root: what to send, untouched. Elsewhere set to memory with the
- *                       bytes, to be freed with tutti_free(); not NULL even if there are none
+ * @param[in,out] bytes  on the root: the bytes to send, not changed. Elsewhere set to memory with
+ *                       the bytes, to be freed with tutti_free(); not NULL even if there are none
  * @param[in,out] count  their number
  * @return TUTTI_OK; TUTTI_ERR_INVALID, TUTTI_ERR_NO_MEMORY (the receivers have changed nothing),
  *         and the statuses of tutti_wait()
@@ -63,9 +63,9 @@ TUTTI_MUST_USE tutti_status tutti_broadcast_object(
         tutti *t, tutti_process_set set, void **bytes, size_t *count, int root);
 
 /**
- * Compares the state of all ranks, bit by bit: finds a rank whose averages or updates went
- * wrong. Each tensor is reduced to a number of 64 bits in which no change of a single word goes
- * unseen; the numbers are compared. Tensors of which a rank has a part only are left out.
+ * Compares the state of all ranks, bit by bit, to find a rank with wrong averages or
+ * updates. Digests of 64 bits per tensor are compared, which detect every change of a single
+ * word. Tensors of which a rank has only a part are skipped.
  * @param tensors  as for tutti_broadcast_state()
  * @return TUTTI_OK; TUTTI_ERR_MISMATCH: the message names the first tensor that differs, and
  *         the ranks that differ from most; TUTTI_ERR_INVALID,
@@ -94,7 +94,7 @@ typedef struct tutti_checkpoint_options {
                                 Saving creates it. Required, but for loading a file   */
     int64_t step; /**< part of the name: required to save. To load: which one;
                        default TUTTI_CHECKPOINT_NEWEST                            */
-    bool sharded; /**< save: each rank writes its parts to a file of its own.
+    bool sharded; /**< save: each rank writes its parts to a separate file.
                        Default false: rank 0 writes one file                      */
     int keep; /**< save: remove all but so many, those of the highest steps, and never
                    the one just saved. Default 0: keep all                        */
@@ -118,11 +118,11 @@ void tutti_checkpoint_options_default_sized(
     tutti_checkpoint_options_default_sized((options), sizeof(tutti_checkpoint_options))
 
 /**
- * Saves a checkpoint. Its files are written beside the others under other names, put on disk
- * (fsync), and become a checkpoint by one rename: a write that fails or is interrupted loses
+ * Saves a checkpoint. Its files are written under temporary names, synchronised to disk
+ * (fsync), and become a checkpoint by one rename, so a failed or interrupted write loses
  * nothing. docs/trainer/checkpoints.md has the format.
  *
- * A whole checkpoint is one safetensors file. Parts that rank 0 does not have travel to it in
+ * A whole checkpoint is one safetensors file. Parts of other ranks are sent to rank 0 in
  * pieces of 4 MiB, so no rank ever holds a second copy of the state.
  * @param tensors  n tensors, the same in the same order on all ranks. Each has all elements of a
  *                 tensor, or a part; together they must have all, and where parts overlap they
@@ -140,9 +140,9 @@ TUTTI_MUST_USE tutti_status tutti_checkpoint_save(tutti *t,
 
 /**
  * Loads a checkpoint into tensors, by their names, with any number of ranks and any division
- * into parts. Every rank reads what it needs, so all must see the directory. Before
- * anything is written to the tensors, all ranks have compared names, types and shapes with
- * those of the checkpoint, and the checksums of what they read.
+ * into parts. Every rank reads its own parts, so all must have access to the directory. Before
+ * the tensors are written, all ranks check names, types and shapes against the checkpoint, and
+ * the checksums of the data.
  * @param tensors    n tensors; their memory is filled. Ranks may ask for different ones
  * @param[out] step  NULL, or the step of the checkpoint; -1: the newest was asked for, and there
  *                   is no checkpoint or no directory. A file has the step that it was saved
@@ -151,8 +151,8 @@ TUTTI_MUST_USE tutti_status tutti_checkpoint_save(tutti *t,
  *         of another model: names the tensor and both values; it is cut off, changed, or no
  *         checkpoint: names the file; there is none of this step), TUTTI_ERR_SYSTEM (it
  *         cannot be read), TUTTI_ERR_NO_MEMORY, and the statuses of tutti_wait(). If a file
- *         fails after its checksums were compared, the tensors are undefined; the message says
- *         so
+ *         fails after its checksums were compared, the tensors are undefined, as the message
+ *         says
  */
 TUTTI_MUST_USE tutti_status tutti_checkpoint_load(tutti *t,
         const tutti_checkpoint_options *options, const tutti_state_tensor *tensors,
