@@ -190,55 +190,27 @@ static void record_finish(const struct tutti *t, const struct batch *batch)
     record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
 }
 
-/* The commands of a device batch are on their streams. */
-static tutti_status finish_issued(struct tutti *t, struct batch *batch)
-{
-    struct operation *operations;
-    struct device_event *event = batch->issued;
-
-    record_finish(t, batch);
-    end_range(t, batch);
-    count_batch(t, batch, t->engine.now_ns);
-    count_busy(t, t->engine.now_ns);
-    operations = take_operations(batch);
-    counter_add(&t->metrics->device_batches, 1);
-    batch_lane(batch)->running--;
-    batch->issued = NULL;
-    recycle(&t->dispatcher, batch);
-    return complete_issue(t, operations, event);
-}
-
 /*
- * Its operations are issued, but it stays until the host's memory is free again. The backend has
- * ended it, so the lane goes on, and the set may be removed.
+ * The backend has ended it, so the lane goes on, and the set may be removed. Its operations are
+ * over, or, of device memory, issued.
  */
-static tutti_status finish_staged(struct tutti *t, struct batch *batch)
+static tutti_status end_operations(struct tutti *t, struct batch *batch)
 {
-    const tutti_status status = stage_out(t, batch);
-
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    record_finish(t, batch);
-    end_range(t, batch);
-    count_batch(t, batch, t->engine.now_ns);
-    counter_add(&t->metrics->device_batches, 1);
-    batch_lane(batch)->running--;
-    t->device.hold(t->device.state, batch->issued);
-    return complete_issue(t, take_operations(batch), batch->issued);
-}
-
-static void finish(struct tutti *t, struct batch *batch)
-{
-    struct operation *operations;
+    struct device_event *event = batch->issued;
 
     note_time(t, batch);
     record_finish(t, batch);
     end_range(t, batch);
-    operations = take_operations(batch);
     batch_lane(batch)->running--;
-    recycle(&t->dispatcher, batch);
-    complete_list(t, operations);
+    if (event != NULL) {
+        counter_add(&t->metrics->device_batches, 1);
+    }
+    if (batch_is_staged(batch)) {
+        t->device.hold(t->device.state, event);
+    } else {
+        batch->issued = NULL;
+    }
+    return complete_issue(t, take_operations(batch), event);
 }
 
 /*
@@ -332,7 +304,8 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
         if (moves_nothing(batch)) {
             batch->op.sequence = lane->sequence++;
             batch->backend = NULL;
-            finish(t, batch);
+            status = end_operations(t, batch);
+            recycle(dispatcher, batch);
             continue;
         }
         batch->moved_ns = t->engine.now_ns;
@@ -374,7 +347,10 @@ static void unpack_timed(const struct tutti *t, const struct batch *batch)
     }
 }
 
-/* A batch that its backend has ended. TUTTI_AGAIN: something of it is left to do. */
+/*
+ * A batch that its backend has ended. One that is staged stays until the host's memory is free
+ * again: TUTTI_AGAIN.
+ */
 static tutti_status end(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
@@ -385,7 +361,11 @@ static tutti_status end(struct tutti *t, struct batch *batch)
     if (!batch_is_staged(batch)) {
         return TUTTI_OK;
     }
-    status = finish_staged(t, batch);
+    status = stage_out(t, batch);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = end_operations(t, batch);
     return status == TUTTI_OK ? TUTTI_AGAIN : status;
 }
 
@@ -419,19 +399,18 @@ static tutti_status step(struct tutti *t, struct batch *batch, bool *moved)
     return status == TUTTI_OK ? end(t, batch) : status;
 }
 
-/* It runs no more. */
-static tutti_status finish_any(struct tutti *t, struct batch *batch)
+/* It runs no more. A staged one has only kept the host's memory. */
+static tutti_status finish(struct tutti *t, struct batch *batch)
 {
+    tutti_status status = TUTTI_OK;
+
     if (batch->state == BATCH_RETURNING) {
-        recycle(&t->dispatcher, batch);
         count_busy(t, t->engine.now_ns);
-        return TUTTI_OK;
+    } else {
+        status = end_operations(t, batch);
     }
-    if (batch->space == OP_DEVICE) {
-        return finish_issued(t, batch);
-    }
-    finish(t, batch);
-    return TUTTI_OK;
+    recycle(&t->dispatcher, batch);
+    return status;
 }
 
 /*
@@ -461,7 +440,7 @@ static tutti_status step_running(struct tutti *t, bool *moved)
         if (status == TUTTI_OK) {
             *at = batch->next;
             *moved = true;
-            status = finish_any(t, batch);
+            status = finish(t, batch);
         }
         if (status != TUTTI_OK) {
             return status;
