@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "run/admit.h"
 #include "run/buffers.h"
 #include "run/check.h"
 #include "run/context.h"
@@ -189,32 +188,68 @@ static void push(struct tutti *t, struct operation *operation, tutti_request *re
     intake_push(&t->intake, operation, operation, 1);
 }
 
+static tutti_status in_flight_already(
+        const struct tutti *t, const struct tensor *tensor)
+{
+    if (tensor->collective == META_JOIN) {
+        return error_set(TUTTI_ERR_DUPLICATE,
+                "rank %d has joined already; wait for that join", t->rank);
+    }
+    return error_set(TUTTI_ERR_DUPLICATE,
+            "%s \"%s\" is in flight already on rank %d; wait for it, or use another "
+            "name",
+            meta_collective_name(tensor->collective), tensor->name, t->rank);
+}
+
+/* An operation of the pool becomes one of the tensor, whose name is in flight from then on. */
+static tutti_status begin_named(struct tutti *t, struct operation *operation,
+        struct tensor *tensor, const struct submission *s)
+{
+    tutti_status status;
+
+    operation->tensor = tensor;
+    operation_begin(operation, s->callback, s->user);
+    status = fill(operation, s);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!tensors_hold(tensor, operation)) {
+        return in_flight_already(t, tensor);
+    }
+    operation->record =
+            tensors_record(&operation->set->tensors, tensor, operation->set->id);
+    operation->set->in_flight++;
+    fill_streams(operation, s);
+    return TUTTI_OK;
+}
+
 /*
  * Lock held. The tensor is known; the rest cannot be refused but for being in flight, and
  * for its buffers.
  */
-static tutti_status queue_tensor(struct tutti *t, struct process_set *set,
-        struct tensor *tensor, const struct submission *s, tutti_request *request)
+static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
+        struct process_set *set, struct tensor *tensor, const struct submission *s,
+        tutti_request *request)
 {
-    const bool is_public = s->collective < META_SET_CREATE;
-    struct open_group *group = is_public ? group_of_thread(&t->groups) : NULL;
-    struct operation *operation = NULL;
-    tutti_status status = admit_take(t, group, set, tensor, s, &operation);
+    struct operation *operation = operation_take(&t->operations);
+    tutti_status status;
 
+    if (operation == NULL) {
+        return no_memory(s);
+    }
+    operation->set = set;
+    status = begin_named(t, operation, tensor, s);
     if (status != TUTTI_OK) {
+        if (operation_end(operation)) {
+            operation_put_back(&t->operations, operation);
+        }
         return status;
     }
-    status = fill(operation, s);
-    if (status != TUTTI_OK) {
-        admit_withdraw(t, operation);
-        return status;
-    }
-    fill_streams(operation, s);
     if (s->collective == META_JOIN) {
         set->joined = true;
         persistent_gate_all(t);
     }
-    if (group == NULL) {
+    if (group == NULL || s->collective >= META_SET_CREATE) {
         push(t, operation, request);
         return TUTTI_OK;
     }
@@ -264,6 +299,7 @@ static struct tensor *find_registered(
 static tutti_status queue_locked(struct tutti *t, struct submission *s,
         tutti_tensor handle, tutti_request *request)
 {
+    struct open_group *group = group_of_thread(&t->groups);
     struct process_set *set = NULL;
     struct tensor *tensor = NULL;
     tutti_status status;
@@ -274,11 +310,7 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
             return persistent_unknown(handle);
         }
     }
-    if (s->collective == META_JOIN && group_of_thread(&t->groups) != NULL) {
-        return error_set(TUTTI_ERR_INVALID,
-                "a join inside a group (rank %d); end the group first", t->rank);
-    }
-    status = admit_find_set(t, s, &set);
+    status = check_find_set(t, group, s, &set);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -288,7 +320,7 @@ static tutti_status queue_locked(struct tutti *t, struct submission *s,
     if (tensor == NULL) {
         return no_memory(s);
     }
-    return queue_tensor(t, set, tensor, s, request);
+    return queue_tensor(t, group, set, tensor, s, request);
 }
 
 /*
@@ -373,28 +405,38 @@ static bool refill(const struct tutti *t, struct operation *operation,
     return true;
 }
 
-/* It is taken: nobody else touches the operation, nor unregisters its tensor. */
-static tutti_status queue_persistent(struct tutti *t, struct operation *operation,
-        struct submission *s, tutti_request *request)
+static tutti_status fill_persistent(
+        struct tutti *t, struct operation *operation, struct submission *s)
 {
     tutti_status status;
 
     if (refill(t, operation, s)) {
-        push(t, operation, request);
-        persistent_filled(operation);
         return TUTTI_OK;
     }
     describe(operation->tensor, s);
     operation_begin(operation, s->callback, s->user);
     status = check_in_set(s, &operation->set->op);
-    if (status == TUTTI_OK) {
-        status = buffers_place(t, s, &operation->set->op, true);
+    if (status != TUTTI_OK) {
+        return status;
     }
-    if (status == TUTTI_OK) {
-        status = fill(operation, s);
+    status = buffers_place(t, s, &operation->set->op, true);
+    if (status != TUTTI_OK) {
+        return status;
     }
+    status = fill(operation, s);
     if (status == TUTTI_OK) {
         fill_streams(operation, s);
+    }
+    return status;
+}
+
+/* It is taken: nobody else touches the operation, nor unregisters its tensor. */
+static tutti_status queue_persistent(struct tutti *t, struct operation *operation,
+        struct submission *s, tutti_request *request)
+{
+    const tutti_status status = fill_persistent(t, operation, s);
+
+    if (status == TUTTI_OK) {
         push(t, operation, request);
     } else {
         buffers_drop(t, s);
