@@ -21,8 +21,8 @@ void dispatch_queue(struct tutti *t, struct batch *batch)
     struct set_lane *lane = batch_lane(batch);
 
     batch->next = NULL;
-    batch->agreed_ns = t->engine.now_ns;
-    batch->reduced_ns = 0;
+    batch->time.agreed_ns = t->engine.now_ns;
+    batch->time.reduced_ns = 0;
     batch_advance(batch, BATCH_WAITING);
     if (lane->last_waiting != NULL) {
         lane->last_waiting->next = batch;
@@ -59,7 +59,7 @@ static void count_batch(struct tutti *t, const struct batch *batch, int64_t now_
                             : (int)(batch->backend - t->dispatcher.backends),
                     .operations = batch->operation_count,
                     .bytes = bytes_of(batch),
-                    .time_ns = (uint64_t)(now_ns - batch->begun_ns) });
+                    .time_ns = (uint64_t)(now_ns - batch->time.begun_ns) });
     context_copy_counts(t);
 }
 
@@ -100,14 +100,14 @@ static void note_time(struct tutti *t, const struct batch *batch)
 {
     int64_t now_ns;
 
-    if (batch->timed_ns == 0 && !t->config.metrics) {
+    if (batch->time.timed_ns == 0 && !t->config.metrics) {
         return;
     }
     now_ns = clock_ns();
-    if (batch->timed_ns != 0) {
+    if (batch->time.timed_ns != 0) {
         negotiator_sample(&batch->set->negotiator,
                 batch->op.count * tutti_dtype_size(batch->op.dtype),
-                now_ns - batch->timed_ns);
+                now_ns - batch->time.timed_ns);
     }
     count_batch(t, batch, now_ns);
     count_busy(t, now_ns);
@@ -176,16 +176,16 @@ static tutti_status step_timed(struct tutti *t, struct batch *batch, bool *moved
     spent->is_asked = true;
     status = batch->backend->ops->step(batch->backend->state, batch->task, moved);
     spent->is_asked = false;
-    batch->reduced_ns += spent->reduce_ns - before_ns;
+    batch->time.reduced_ns += spent->reduce_ns - before_ns;
     return status;
 }
 
 /* In a timeline also what passed since the engine looked at the clock. */
 static void record_finish(const struct tutti *t, const struct batch *batch)
 {
-    if (recorder_is_timed(&t->recorder) && batch->reduced_ns > 0) {
+    if (recorder_is_timed(&t->recorder) && batch->time.reduced_ns > 0) {
         timeline_add(t, batch, RECORDER_REDUCED, t->engine.now_ns,
-                (uint64_t)batch->reduced_ns);
+                (uint64_t)batch->time.reduced_ns);
     }
     record_batch(t, batch, RECORDER_FINISHED, batch->operation_count);
 }
@@ -239,13 +239,13 @@ static bool moves_nothing(const struct batch *batch)
 {
     size_t bytes = 0;
 
-    if (batch->set_ranks == NULL ||
+    if (batch->present.places == NULL ||
             batch->operations[0]->request.collective != TUTTI_REDUCESCATTER) {
         return false;
     }
     for (size_t i = 0; i < batch->operation_count; i++) {
-        for (int m = 0; m < batch->others.size; m++) {
-            bytes += batch->operations[i]->parts[batch->set_ranks[m]].bytes;
+        for (int m = 0; m < batch->present.set.size; m++) {
+            bytes += batch->operations[i]->parts[batch->present.places[m]].bytes;
         }
     }
     return bytes == 0;
@@ -273,7 +273,7 @@ static void add_running(
     struct batch **at = &dispatcher->running;
 
     for (struct batch *b = *at; b != NULL; b = b->next) {
-        b->timed_ns = 0;
+        b->time.timed_ns = 0;
     }
     while (*at != NULL && !(t->config.priority && (*at)->priority < batch->priority)) {
         at = &(*at)->next;
@@ -299,7 +299,7 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
             continue;
         }
         lane->running++;
-        batch->begun_ns = t->engine.now_ns;
+        batch->time.begun_ns = t->engine.now_ns;
         begin_range(t, batch);
         if (moves_nothing(batch)) {
             batch->op.sequence = lane->sequence++;
@@ -308,8 +308,8 @@ static tutti_status launch_lane(struct tutti *t, struct set_lane *lane, bool *mo
             recycle(dispatcher, batch);
             continue;
         }
-        batch->moved_ns = t->engine.now_ns;
-        batch->told_ns = 0;
+        batch->time.moved_ns = t->engine.now_ns;
+        batch->time.told_ns = 0;
         if (dispatcher->running == NULL && t->config.metrics) {
             dispatcher->busy_since_ns = t->engine.now_ns;
         }
@@ -355,7 +355,7 @@ static tutti_status end(struct tutti *t, struct batch *batch)
 {
     tutti_status status;
 
-    if (batch->buffer != NULL) {
+    if (batch->buffer.memory != NULL) {
         unpack_timed(t, batch);
     }
     if (!batch_is_staged(batch)) {
@@ -429,7 +429,7 @@ static tutti_status step_running(struct tutti *t, bool *moved)
         tutti_status status = step(t, batch, &went_on);
 
         if (went_on) {
-            batch->moved_ns = t->engine.now_ns;
+            batch->time.moved_ns = t->engine.now_ns;
             *moved = true;
         }
         if (status == TUTTI_AGAIN) {
@@ -534,8 +534,8 @@ tutti_status dispatch_watch(const struct dispatcher *dispatcher)
 static void free_batches(const struct dispatcher *dispatcher, struct batch *batches)
 {
     for (struct batch *b = batches; b != NULL; b = b->next) {
-        if (b->buffer != NULL) {
-            dispatcher->memory->give_back(dispatcher->memory->user, b->buffer);
+        if (b->buffer.memory != NULL) {
+            dispatcher->memory->give_back(dispatcher->memory->user, b->buffer.memory);
         }
     }
     batch_free_all(batches);

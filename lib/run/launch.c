@@ -41,10 +41,11 @@ static int root_of(const struct batch *batch, int root)
 {
     int member = 0;
 
-    if (batch->set_ranks == NULL) {
+    if (batch->present.places == NULL) {
         return root;
     }
-    while (member + 1 < batch->others.size && batch->set_ranks[member] != root) {
+    while (member + 1 < batch->present.set.size &&
+            batch->present.places[member] != root) {
         member++;
     }
     return member;
@@ -98,7 +99,7 @@ static void describe(struct batch *batch)
     const struct request *first = &batch->operations[0]->request;
     const struct meta *meta = &first->meta;
     const struct op_set *set =
-            batch->set_ranks != NULL ? &batch->others : &batch->set->op;
+            batch->present.places != NULL ? &batch->present.set : &batch->set->op;
 
     batch->op = (struct op_batch){ .set = set,
         .sequence = batch_lane(batch)->sequence++,
@@ -223,7 +224,7 @@ tutti_status launch_batch(struct tutti *t, struct batch *batch)
     batch_advance(batch, BATCH_LAUNCHED);
     describe(batch);
     if (may_be_timed(t, batch)) {
-        batch->timed_ns = clock_ns();
+        batch->time.timed_ns = clock_ns();
     }
     return choose_and_begin(t, batch);
 }

@@ -313,6 +313,6 @@ void timeline_launch(const struct tutti *t, const struct batch *batch)
     if (recorder_is_timed(&t->recorder)) {
         const size_t bytes = add_members(t, batch);
 
-        timeline_add(t, batch, RECORDER_AGREED, batch->agreed_ns, bytes);
+        timeline_add(t, batch, RECORDER_AGREED, batch->time.agreed_ns, bytes);
     }
 }

@@ -369,7 +369,7 @@ static int timed(const struct scene *scene)
 
     for (const struct batch *b = scene->context.dispatcher.running; b != NULL;
             b = b->next) {
-        count += b->timed_ns != 0 ? 1 : 0;
+        count += b->time.timed_ns != 0 ? 1 : 0;
     }
     return count;
 }
