@@ -41,7 +41,7 @@ static size_t bytes_of(const struct batch *batch)
     size_t bytes = batch->op.count * tutti_dtype_size(batch->op.dtype);
 
     for (size_t i = 0; i < batch->operation_count && batch->op.count == 0; i++) {
-        bytes += batch->operations[i]->bytes;
+        bytes += batch->operations[i]->memory.bytes;
     }
     return bytes;
 }
@@ -245,7 +245,7 @@ static bool moves_nothing(const struct batch *batch)
     }
     for (size_t i = 0; i < batch->operation_count; i++) {
         for (int m = 0; m < batch->present.set.size; m++) {
-            bytes += batch->operations[i]->parts[batch->present.places[m]].bytes;
+            bytes += batch->operations[i]->parts.list[batch->present.places[m]].bytes;
         }
     }
     return bytes == 0;

@@ -84,8 +84,9 @@ static void pack_whole(struct batch *batch)
 
     if (op_has_input(&batch->op)) {
         for (size_t i = 0; i < batch->operation_count; i++) {
-            mem_copy(to, batch->operations[i]->input, batch->operations[i]->bytes);
-            to += batch->operations[i]->bytes;
+            mem_copy(to, batch->operations[i]->memory.input,
+                    batch->operations[i]->memory.bytes);
+            to += batch->operations[i]->memory.bytes;
         }
     }
     batch->runs[0] = (struct op_run){ .input = batch->buffer.memory,
@@ -103,8 +104,9 @@ static void unpack_whole(const struct batch *batch)
         return;
     }
     for (size_t i = 0; i < batch->operation_count; i++) {
-        mem_copy(batch->operations[i]->output, from, batch->operations[i]->bytes);
-        from += batch->operations[i]->bytes;
+        mem_copy(batch->operations[i]->memory.output, from,
+                batch->operations[i]->memory.bytes);
+        from += batch->operations[i]->memory.bytes;
     }
 }
 
@@ -132,9 +134,10 @@ static tutti_status pack_parts(struct batch *batch)
         sends[m].bytes = 0;
         for (size_t i = 0; i < batch->operation_count; i++) {
             const struct operation *operation = batch->operations[i];
-            const struct op_part *part = &operation->parts[place];
+            const struct op_part *part = &operation->parts.list[place];
 
-            mem_copy(to, (const char *)operation->input + part->offset, part->bytes);
+            mem_copy(to, (const char *)operation->memory.input + part->offset,
+                    part->bytes);
             to += part->bytes;
             sends[m].bytes += part->bytes;
         }
@@ -154,9 +157,9 @@ static void unpack_parts(const struct batch *batch)
     const char *from = batch->runs[0].output;
 
     for (size_t i = 0; i < batch->operation_count; i++) {
-        const size_t bytes = batch->operations[i]->parts[place].bytes;
+        const size_t bytes = batch->operations[i]->parts.list[place].bytes;
 
-        mem_copy(batch->operations[i]->output, from, bytes);
+        mem_copy(batch->operations[i]->memory.output, from, bytes);
         from += bytes;
     }
 }
@@ -169,7 +172,8 @@ static bool is_in_place_alltoall(const struct batch *batch, size_t i)
 
     return batch->op.space == OP_HOST &&
             operation->request.collective == TUTTI_ALLTOALL &&
-            operation->input == operation->output && operation->bytes > 0;
+            operation->memory.input == operation->memory.output &&
+            operation->memory.bytes > 0;
 }
 
 static void copy_inputs(struct batch *batch)
@@ -178,10 +182,11 @@ static void copy_inputs(struct batch *batch)
 
     for (size_t i = 0; i < batch->operation_count; i++) {
         if (is_in_place_alltoall(batch, i)) {
-            mem_copy(to, batch->operations[i]->input, batch->operations[i]->bytes);
+            mem_copy(to, batch->operations[i]->memory.input,
+                    batch->operations[i]->memory.bytes);
             batch->runs[i].input = to;
             batch->runs[i].scratch = true;
-            to += batch->operations[i]->bytes;
+            to += batch->operations[i]->memory.bytes;
         }
     }
 }
@@ -210,7 +215,7 @@ tutti_status fusion_pack(struct dispatcher *dispatcher, struct batch *batch)
     size_t bytes = 0;
 
     for (size_t i = 0; i < batch->operation_count; i++) {
-        bytes += batch->operations[i]->bytes;
+        bytes += batch->operations[i]->memory.bytes;
     }
     batch->buffer = buffer_take(dispatcher, bytes);
     if (batch->buffer.memory == NULL) {

@@ -142,12 +142,12 @@ static tutti_status record_members(struct tutti *t, const struct open_group *gro
         if (operation->request.meta.space != OP_DEVICE) {
             continue;
         }
-        if (last != NULL && last->stream == operation->stream) {
-            t->device.hold(t->device.state, last->after);
-            operation->after = last->after;
+        if (last != NULL && last->on_device.stream == operation->on_device.stream) {
+            t->device.hold(t->device.state, last->on_device.after);
+            operation->on_device.after = last->on_device.after;
         } else {
-            status = t->device.record(
-                    t->device.state, operation->stream, &operation->after);
+            status = t->device.record(t->device.state, operation->on_device.stream,
+                    &operation->on_device.after);
         }
         last = operation;
     }

@@ -12,13 +12,13 @@ static size_t output_bytes(const struct batch *batch, const struct operation *op
     size_t bytes = 0;
 
     if (!meta_has_rows(operation->request.collective)) {
-        return operation->bytes;
+        return operation->memory.bytes;
     }
     if (operation->request.collective == TUTTI_REDUCESCATTER) {
-        return operation->parts[batch->set->op.rank].bytes;
+        return operation->parts.list[batch->set->op.rank].bytes;
     }
     for (int m = 0; m < size; m++) {
-        const struct op_part *part = &operation->parts[size + m];
+        const struct op_part *part = &operation->parts.list[size + m];
 
         bytes = part->bytes > 0 ? size_max(bytes, part->offset + part->bytes) : bytes;
     }
@@ -28,7 +28,7 @@ static size_t output_bytes(const struct batch *batch, const struct operation *op
 /* The size and the memory of the output are known. */
 static bool has_place(const struct op_batch *op, const struct operation *operation)
 {
-    return operation->output != NULL && !operation->owns_output &&
+    return operation->memory.output != NULL && !operation->memory.owns_output &&
             (!op_is_exchange(op->collective) || op->sizes_known);
 }
 
@@ -114,9 +114,9 @@ tutti_status stage_in(struct tutti *t, struct batch *batch)
     for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
         const struct operation *operation = batch->operations[i];
 
-        batch->staging.tensors[i] = (struct staged){ .input = operation->input,
-            .input_bytes = operation->bytes,
-            .output = operation->output };
+        batch->staging.tensors[i] = (struct staged){ .input = operation->memory.input,
+            .input_bytes = operation->memory.bytes,
+            .output = operation->memory.output };
         batch->staging.count = i + 1;
         status = take_memory(t, batch, i);
     }
@@ -148,8 +148,8 @@ void stage_on_host(struct batch *batch)
 {
     batch_advance(batch, BATCH_LAUNCHED);
     for (size_t i = 0; i < batch->operation_count; i++) {
-        batch->operations[i]->input = batch->staging.tensors[i].host_input;
-        batch->operations[i]->output = batch->staging.tensors[i].host_output;
+        batch->operations[i]->memory.input = batch->staging.tensors[i].host_input;
+        batch->operations[i]->memory.output = batch->staging.tensors[i].host_output;
     }
 }
 
@@ -159,15 +159,15 @@ tutti_status stage_place(struct tutti *t, struct batch *batch, size_t i, size_t 
     struct operation *operation = batch->operations[i];
     tutti_status status;
 
-    if (operation->owns_output) {
-        staged->output = operation->output;
+    if (operation->memory.owns_output) {
+        staged->output = operation->memory.output;
     }
     if (staged->output == NULL) {
         return TUTTI_OK; /* this rank gets nothing */
     }
     staged->output_bytes = bytes;
     status = take(t, batch, i, bytes, &staged->host_output);
-    operation->output = staged->host_output;
+    operation->memory.output = staged->host_output;
     return status;
 }
 
@@ -180,8 +180,8 @@ tutti_status stage_out(struct tutti *t, struct batch *batch)
     for (size_t i = 0; i < batch->operation_count; i++) {
         const struct staged *staged = &batch->staging.tensors[i];
 
-        batch->operations[i]->input = staged->input;
-        batch->operations[i]->output = staged->output;
+        batch->operations[i]->memory.input = staged->input;
+        batch->operations[i]->memory.output = staged->output;
         if (op_has_output(&batch->op) && staged->host_output != NULL &&
                 staged->output_bytes > 0) {
             batch->staging.copies[count++] = (struct device_copy){ .to = staged->output,

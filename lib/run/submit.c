@@ -67,15 +67,15 @@ static size_t number_count(const struct submission *s, const struct op_set *set)
 
 static bool reserve_numbers(struct operation *operation, const struct submission *s)
 {
-    return mem_grow(&operation->numbers, &operation->number_capacity,
-            number_count(s, &operation->set->op), sizeof *operation->numbers);
+    return mem_grow(&operation->numbers.list, &operation->numbers.capacity,
+            number_count(s, &operation->set->op), sizeof *operation->numbers.list);
 }
 
 /* Of the input and of the output. */
 static bool reserve_parts(struct operation *operation)
 {
-    return mem_grow(&operation->parts, &operation->part_capacity,
-            2 * (size_t)operation->set->op.size, sizeof *operation->parts);
+    return mem_grow(&operation->parts.list, &operation->parts.capacity,
+            2 * (size_t)operation->set->op.size, sizeof *operation->parts.list);
 }
 
 /* Of collectives to a root the output of others is not used. */
@@ -84,8 +84,8 @@ static void lend(struct operation *operation, size_t input_bytes, size_t output_
     const int collective = operation->request.collective;
     const bool has_root = collective == TUTTI_REDUCE || collective == TUTTI_GATHER;
 
-    operation_lend(operation, 0, operation->input, input_bytes);
-    operation_lend(operation, 1, operation->output,
+    operation_lend(operation, 0, operation->memory.input, input_bytes);
+    operation_lend(operation, 1, operation->memory.output,
             has_root && operation->request.meta.root != operation->set->op.rank
                     ? 0
                     : output_bytes);
@@ -102,7 +102,7 @@ static bool fill_numbers(struct operation *operation, const struct submission *s
     if (!reserve_numbers(operation, s)) {
         return false;
     }
-    numbers = operation->numbers;
+    numbers = operation->numbers.list;
     if (ndim > 0) {
         memcpy(numbers, s->meta.dims, ndim * sizeof *numbers);
     }
@@ -122,11 +122,11 @@ static tutti_status fill_parts(struct operation *operation, const struct submiss
     if (!reserve_parts(operation)) {
         return no_memory(s);
     }
-    layout.sends = operation->parts;
-    layout.recvs = operation->parts + set->size;
-    operation->part_members = set->size;
+    layout.sends = operation->parts.list;
+    layout.recvs = operation->parts.list + set->size;
+    operation->parts.members = set->size;
     rows_lay_out(s, set, &layout);
-    operation->bytes = layout.input_bytes;
+    operation->memory.bytes = layout.input_bytes;
     lend(operation, layout.input_bytes, layout.output_bytes);
     return rows_check_buffers(s, set, &layout);
 }
@@ -144,9 +144,9 @@ static tutti_status fill(struct operation *operation, const struct submission *s
         .cookie = operation,
         .priority = s->priority };
     operation->request.meta.step = s->step;
-    operation->input = s->input;
-    operation->output = s->output;
-    operation->owns_output = rows_own_output(s, &operation->set->op);
+    operation->memory.input = s->input;
+    operation->memory.output = s->output;
+    operation->memory.owns_output = rows_own_output(s, &operation->set->op);
     if (s->collective >= META_SET_CREATE) {
         lend(operation, 0, sizeof(int));
         return TUTTI_OK;
@@ -157,8 +157,8 @@ static tutti_status fill(struct operation *operation, const struct submission *s
     if (meta_has_rows(s->collective)) {
         return fill_parts(operation, s);
     }
-    operation->bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
-    lend(operation, operation->bytes, operation->bytes);
+    operation->memory.bytes = (size_t)s->meta.count * tutti_dtype_size(s->meta.dtype);
+    lend(operation, operation->memory.bytes, operation->memory.bytes);
     return TUTTI_OK;
 }
 
@@ -172,8 +172,8 @@ bool submit_prepare(struct operation *operation, const struct submission *s)
 /* From here on the operation is as it will be queued. */
 static void fill_streams(struct operation *operation, const struct submission *s)
 {
-    operation->stream = s->stream;
-    operation->after = s->after;
+    operation->on_device.stream = s->stream;
+    operation->on_device.after = s->after;
 }
 
 /* Hands an operation over. It may be over before this returns. */
@@ -182,7 +182,7 @@ static void push(struct tutti *t, struct operation *operation, tutti_request *re
     recorder_use(&operation->record,
             atomic_load_explicit(&t->intake.count, memory_order_relaxed),
             operation->request.meta.step);
-    if (operation->callback == NULL) {
+    if (operation->callback.call == NULL) {
         *request = operation_handle(operation);
     }
     intake_push(&t->intake, operation, operation, 1);
@@ -254,7 +254,7 @@ static tutti_status queue_tensor(struct tutti *t, struct open_group *group,
         return TUTTI_OK;
     }
     group_add(group, operation);
-    if (operation->callback == NULL) {
+    if (operation->callback.call == NULL) {
         *request = operation_handle(operation);
     }
     return TUTTI_OK;
@@ -397,11 +397,11 @@ static bool refill(const struct tutti *t, struct operation *operation,
     }
     operation_begin(operation, buffers->callback, buffers->user);
     meta->step = buffers->step;
-    operation->input = input;
-    operation->output = buffers->output;
-    operation->bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype);
-    lend(operation, operation->bytes, operation->bytes);
-    operation->stream = operation->tensor->stream;
+    operation->memory.input = input;
+    operation->memory.output = buffers->output;
+    operation->memory.bytes = (size_t)meta->count * tutti_dtype_size(meta->dtype);
+    lend(operation, operation->memory.bytes, operation->memory.bytes);
+    operation->on_device.stream = operation->tensor->stream;
     return true;
 }
 

@@ -299,7 +299,7 @@ static size_t add_members(const struct tutti *t, const struct batch *batch)
             members.tensors[m] =
                     (uint16_t)recorder_number(&t->recorder, operation->record.mark);
             members.ages[m] = age;
-            bytes += operation->bytes;
+            bytes += operation->memory.bytes;
         }
         memcpy(&event.place, members.tensors, sizeof event.place);
         memcpy(&event.amount, members.ages, sizeof event.amount);

@@ -125,7 +125,7 @@ static struct operation *make_sum(struct scene *scene, enum operation_state stat
 {
     struct operation *operation = &scene->operations[scene->operation_count++];
 
-    *operation = (struct operation){ .state = state, .bytes = sizeof(float) };
+    *operation = (struct operation){ .state = state, .memory.bytes = sizeof(float) };
     operation->request.collective = TUTTI_ALLREDUCE;
     operation->request.meta.dtype = TUTTI_FLOAT32;
     operation->request.meta.count = 1;
